@@ -153,6 +153,7 @@ class Document:
     `markup` is the structure by which the text is chunked: "markdown" (headings), "json", "code" (`definitions`),
     "table" (each chunk repeats `header` for the model), "keys" (indented keys or sections in brackets), "lines".
     `pages` are the character offsets where pages begin. `title` is that of the `properties`, else the first heading.
+    `note` tells what the reader could not make out of the file, and what its owner can do; empty if it read all.
     """
 
     text: str
@@ -165,6 +166,7 @@ class Document:
     definitions: tuple[Definition, ...] = ()
     references: tuple[Reference, ...] = ()
     properties: Properties = NO_PROPERTIES
+    note: str = ""
 
 
 class Chunk(NamedTuple):

@@ -81,7 +81,7 @@ class ChunksConfig(BaseModel):
     containers: list[ContainerKind] = Field(
         default_factory=list,
         description='Files whose content is indexed as files of its own: `"archives"` (.zip, .tar, .tar.gz, .tar.bz2, '
-        '.tar.xz), `"attachments"` of .eml. Each run opens them again. Empty: none.',
+        '.tar.xz), `"attachments"` of .eml and .msg. Each run opens them again. Empty: none.',
         examples=[["archives"]],
     )
     min_token_count: int = Field(
@@ -385,7 +385,8 @@ class File(BaseModel):
     status: FileStatus = Field(description="Outcome of the file.", examples=["indexed"])
     reason: Reason | None = Field(description="Why it is not indexed; null if it is.", examples=[None])
     message: str | None = Field(
-        description="What happened to this file; null if it is indexed in full.", examples=[None]
+        description="What happened to this file, or what is indexed of it with limits; null if it is indexed in full.",
+        examples=[None],
     )
     remedy: str | None = Field(description="What the file's owner can do about it; null if nothing.", examples=[None])
     stale: fields.IsStale

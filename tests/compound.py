@@ -47,18 +47,20 @@ def compound(streams: dict[str, bytes]) -> bytes:
     directory = b"".join(_entry(*entry) for entry in entries)  # type: ignore[arg-type]
     directory_start = _chain(table, len(directory), _SECTOR)
     sectors.append(_padded(directory, _SECTOR))
-    table_start = len(table)
-    table.append(_TABLE)
+    table_start, count = len(table), 1
+    while (len(table) + count) * 4 > count * _SECTOR:
+        count += 1
+    table += [_TABLE] * count
     head = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(16)
     head += struct.pack(
-        "<HHHHH6xIIIIIIIIII",
+        f"<HHHHH6x{9 + count}I",
         0x3E,
         3,
         0xFFFE,
         9,
         6,
         0,
-        1,
+        count,
         directory_start,
         0,
         _CUTOFF,
@@ -66,7 +68,7 @@ def compound(streams: dict[str, bytes]) -> bytes:
         -(-len(packed_table) // _SECTOR),
         _END,
         0,
-        table_start,
+        *range(table_start, table_start + count),
     )
     head = head.ljust(_SECTOR, b"\xff")
     return head + b"".join(sectors) + _padded(struct.pack(f"<{len(table)}I", *table), _SECTOR, b"\xff")
@@ -114,13 +116,17 @@ def workbook(name: str, rows: list[list[str | float]]) -> bytes:
     return begin(5) + sheets + record(0xA) + begin(0x10) + cells + record(0xA)
 
 
-def outlook(properties: dict[str, str | bytes], attachments: tuple[str, ...] = ()) -> bytes:
-    """A message with properties by their number, and with attachments of these names ([MS-OXMSG])."""
+def outlook(
+    properties: dict[str, str | bytes], attachments: tuple[str, ...] = (), contents: tuple[bytes, ...] = ()
+) -> bytes:
+    """A message with properties by their number, and with attachments of these names and contents ([MS-OXMSG])."""
     streams = {"__properties_version1.0": bytes(32)}
     for number, value in properties.items():
         streams |= _property(number, value)
     for at, name in enumerate(attachments):
         streams |= {f"__attach_version1.0_#{at:08}/{key}": data for key, data in _property("3707", name).items()}
+    for at, content in enumerate(contents):
+        streams[f"__attach_version1.0_#{at:08}/__substg1.0_37010102"] = content
     return compound(streams)
 
 

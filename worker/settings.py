@@ -187,6 +187,9 @@ class Settings(BaseSettings):
         pattern=r"^\w+(\+\w+)*$",
         description="Languages of text in images, by Tesseract's names, such as deu+eng.",
     )
+    ocr_pictures: int = Field(
+        0, ge=0, le=1000, description="Pictures of each office file, book and mail whose text is read; 0: none."
+    )
 
     max_body_bytes: int = Field(
         10_000_000, ge=1, description="Maximum bytes of a request body; uploads have limits of their own."

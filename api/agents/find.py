@@ -239,14 +239,14 @@ def _is_meant(file: File, place: Place, text: str | None) -> bool:
 
 def _listed(file: File) -> Entry:
     why = " ".join(_why(file)) or None
-    head = file.file_path if file.status == "indexed" else f"{file.file_path}: {file.status}{f': {why}' if why else ''}"
+    said = f": {file.status}{f': {why}' if why else ''}" if why or file.status != "indexed" else ""
+    head = f"{file.file_path}{said}"
     return Entry(file.file_path, head, {"file": file.file_path, "status": file.status, "why": why})
 
 
 def _why(file: File) -> Iterator[str]:
-    if file.reason is None:
-        return
-    yield f"({file.reason})"
+    if file.reason:
+        yield f"({file.reason})"
     yield file.message or ""
     # a file's own message already names the remedy after its semicolon
     if file.remedy and ";" not in (file.message or ""):

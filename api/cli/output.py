@@ -120,10 +120,11 @@ def definition(tool: Tool, found: Symbol) -> None:
 
 
 def file(tool: Tool, found: File) -> None:
-    """Print a file's outcome, and why it is not indexed."""
+    """Print a file's outcome, and why it is not indexed, or not in full."""
     state = click.style(found.status, fg=COLOURS.get(found.status, "yellow"))
     if found.reason is None:
-        click.echo(f"{place(path_in(tool, found.file_path), None)}: {state}, {amount(found.chunks, 'chunk')}")
+        said = f": {clean(found.message)}" if found.message else ""
+        click.echo(f"{place(path_in(tool, found.file_path), None)}: {state}, {amount(found.chunks, 'chunk')}{said}")
         return
     message, remedy = found.message or "", found.remedy or ""
     # a file's own message already names the remedy after its semicolon

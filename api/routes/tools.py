@@ -247,7 +247,9 @@ def shown_file(row: dict[str, Any]) -> File:
     """Convert a file's row to its API form."""
     message, remedy = row["message"], Reason(row["reason"]).remedy if row["reason"] else None
     if row["chunks"] and not row["embedded"]:
-        message, remedy = message or OUTSIDE_BOUNDS, remedy or OUTSIDE_BOUNDS_REMEDY
+        both = row["status"] == FileStatus.INDEXED and message
+        message = f"{message} {OUTSIDE_BOUNDS}" if both else message or OUTSIDE_BOUNDS
+        remedy = remedy or OUTSIDE_BOUNDS_REMEDY
     shown = {**row, "file_name": row["file_path"].rsplit("/", 1)[-1], "message": message, "remedy": remedy}
     return File.model_validate(shown)
 

@@ -1,4 +1,4 @@
-"""Measures the reader and chunker of each format over tests/data, and indexes this repository, by type."""
+"""Measures the words that readers find, reader and chunker over tests/data, and indexes this repository, by type."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from api.stack.record import ROOT
 from schemas.document import Document
 from schemas.errors import FileError
 from schemas.source import ChunkSettings
+from tests.bench import recall
 from tests.bench.running import running
 from tests.parsing import parse
 from worker.chunk import chunk
@@ -71,6 +72,7 @@ class Figures:
 
 def run(place: Path) -> None:
     cl100k()
+    below = recall.measure(_both)
     print(f"{'format':10} {'files/s':>9} {'read MB/s':>10} {'cut MB/CPU-s':>13} {'chunks':>7}")
     for type_, samples in _by_type().items():
         _measure(type_, samples)
@@ -78,6 +80,8 @@ def run(place: Path) -> None:
     print("bytes are read, and 500 kB of their text are cut.")
     _languages()
     _repository(place)
+    if below:
+        raise SystemExit(f"Words are missing from {', '.join(below)}; compare their texts with tests/bench/made.py.")
 
 
 def _languages() -> None:

@@ -91,7 +91,7 @@ def test_a_failed_run_is_red_and_sweeps_are_not_shown(started: tuple[Service, st
     ready = service.local_tool(folder)
     service.wait(ready)
     (folder / "broken").mkdir()
-    (folder / "broken" / "a.json").write_text('{"a": ')
+    (folder / "broken" / "a.pdf").write_text("%PDF-1.7")
     error = f"no_file_indexed: {service.wait(service.local_tool(folder / 'broken'), 'error')['error']}"
     before, failed = sweeps(service), failed_runs(page, flower, error)
     eventually(lambda: sweeps(service) >= before + 6, 60, service.logs)

@@ -74,7 +74,7 @@ def tool(running: Service, root: Path) -> str:
     """A tool that is ready, with a file that failed and one whose text is markup."""
     folder = root / "tea"
     folder.mkdir()
-    files = {"guide.md": GUIDE, "tea.py": CODE, "markup.txt": MARKUP, "broken.json": '{"a": ', "empty.txt": ""}
+    files = {"guide.md": GUIDE, "tea.py": CODE, "markup.txt": MARKUP, "broken.pdf": "%PDF-1.7", "empty.txt": ""}
     for name, text in files.items():
         (folder / name).write_text(text)
     return made(running, folder)
@@ -268,20 +268,20 @@ def test_a_failed_file_is_found_mended_and_retried(running: Service, new_page: N
     folder.mkdir()
     (folder / "good.md").write_text("# Good")
     (folder / "empty.txt").write_text("")
-    (folder / "broken.json").write_text('{"tea": ')
+    (folder / "broken.pdf").write_text("%PDF-1.7")
     page = visit(running, new_page, made(running, folder), "files")
     page.get_by_role("link", name="Failed 1").click()
-    row = shown_files(page).get_by_role("option", name="broken.json")
+    row = shown_files(page).get_by_role("option", name="broken.pdf")
     expect(row).to_contain_text("parse failed")
     row.click()
     details = page.get_by_role("complementary", name="The chosen file")
     expect(details).to_contain_text("What to do:")
-    (folder / "broken.json").write_text('{"tea": "green"}')
+    (folder / "broken.pdf").write_text("green tea")
     page.get_by_role("button", name="Retry 1 failed file").click()
     expect(page.get_by_role("link", name="Failed 0")).to_be_visible()
     expect(page.get_by_role("heading", name="No such file")).to_be_visible()
     page.get_by_role("link", name="All 3").click()
-    expect(shown_files(page).get_by_role("option", name="broken.json")).to_contain_text("indexed")
+    expect(shown_files(page).get_by_role("option", name="broken.pdf")).to_contain_text("indexed")
     page.get_by_label("Reason").select_option("empty")
     expect(shown_files(page).get_by_role("option")).to_have_count(1)
     page.get_by_label("Path contains").fill("good")

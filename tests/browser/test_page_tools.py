@@ -45,7 +45,7 @@ def folder(root: Path, request: pytest.FixtureRequest) -> Path:
     made = root / re.sub(r"\W", "-", request.node.name)
     made.mkdir()
     (made / "tea.md").write_text("# Tea\n\nGreen tea is steeped for two minutes.\n")
-    (made / "broken.json").write_text('{"a": ')
+    (made / "broken.pdf").write_text("%PDF-1.7")
     return made
 
 
@@ -196,7 +196,7 @@ def test_what_happens_is_shown_without_a_reload(running: Service, new_page: NewP
     running.wait(tool)
     page = visit(running, new_page, f"#/tools/{tool}")
     expect(page.get_by_role("region", name="Index")).to_contain_text("1 of 2")
-    (folder / "broken.json").write_text('{"a": 1}')
+    (folder / "broken.pdf").write_text("mended")
     page.get_by_role("button", name="Retry").click()
     expect(page.get_by_role("region", name="Index")).to_contain_text("2 of 2")
     # a run that someone else starts is seen too

@@ -27,7 +27,7 @@ def make(folder: Path, mark: str, notes: int = NOTES) -> Path:
     files["inner/data.json"] = f'{{"{mark}": {{"fruit": "apples"}}, "birds": ["{mark}", "two"]}}'
     files["inner/code.py"] = f"def {mark}() -> int:\n    return 1\n\n\nclass Bird:\n    name = '{mark}'\n"
     files["empty.txt"] = ""
-    files["broken.json"] = f'{{"{mark}": '
+    files["broken.pdf"] = f"%PDF-1.7 {mark}"
     for name, text in files.items():
         write(folder / name, text)
     (folder / "picture.txt").write_bytes(b"\0\1\2\0")

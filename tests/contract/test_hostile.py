@@ -54,14 +54,14 @@ else:
     with open(sys.argv[2] + ".txt", "w") as output:
         output.write(f"seen {{width > 100 and height > 100}}\\n")
 """
-#: Ends three helpers of a process while they read.
+#: Ends some helpers of a process by a signal while they read.
 KILLER = """
 import psutil, sys, time
 parent, killed = psutil.Process(int(sys.argv[1])), 0
-while killed < 3:
+while killed < int(sys.argv[2]):
     for child in parent.children():
         if "worker.parse.sandbox.child" in child.cmdline() and child.cpu_times().user > 0.5:
-            child.kill()
+            child.send_signal(int(sys.argv[3]))
             killed += 1
     time.sleep(0.02)
 """
@@ -318,12 +318,17 @@ def test_one_helper_reads_many_files_and_is_replaced_when_it_dies() -> None:
     assert second != first
 
 
-def test_a_helper_that_dies_three_times_is_an_outcome() -> None:
+@pytest.mark.parametrize(
+    ("times", "how", "reason"), [(3, signal.SIGKILL, Reason.CRASHED), (1, signal.SIGABRT, Reason.PARSE_FAILED)]
+)
+def test_a_helper_that_dies_three_times_or_gives_up_is_an_outcome(
+    times: int, how: signal.Signals, reason: Reason
+) -> None:
     """The sheet would keep the helper busy forever."""
-    killer = subprocess.Popen([sys.executable, "-c", KILLER, str(os.getpid())])
+    killer = subprocess.Popen([sys.executable, "-c", KILLER, str(os.getpid()), str(times), str(int(how))])
     sandbox.stop()
     try:
-        assert refused("a.xlsx", endless_sheet(), Limits(seconds=30)).reason is Reason.CRASHED
+        assert refused("a.xlsx", endless_sheet(), Limits(seconds=30)).reason is reason
     finally:
         killer.kill()
         killer.wait()

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from difflib import SequenceMatcher
+from email.message import EmailMessage
 from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 import pptx
 import psutil
 import pytest
+from docx import Document as WordDocument
 
 from schemas.document import Document
 from schemas.errors import FileError
@@ -356,6 +358,48 @@ def slides(*pictures: Any, title: str = "") -> bytes:
     out = BytesIO()
     presentation.save(out)
     return out.getvalue()
+
+
+def report(pictures: list[bytes]) -> bytes:
+    """A document with words and pictures."""
+    document = WordDocument()
+    document.add_paragraph("Report")
+    for picture in pictures:
+        document.add_picture(BytesIO(picture))
+    out = BytesIO()
+    document.save(out)
+    return out.getvalue()
+
+
+def letter(pictures: list[bytes]) -> bytes:
+    message = EmailMessage()
+    message.set_content("Report")
+    for picture in pictures:
+        message.add_attachment(picture, maintype="image", subtype="png")
+    return bytes(message)
+
+
+@pytest.mark.parametrize(("name", "write"), [("a.docx", report), ("a.eml", letter)])
+def test_pictures_within_files_are_read_if_asked_up_to_their_number(
+    waiting: Callable[[str], None], name: str, write: Callable[[list[bytes]], bytes]
+) -> None:
+    waiting(":")
+    # one is there twice, and one is too small for text
+    pictures = [saved(drawn(word), "PNG") for word in ("one", "two", "three", "two")]
+    data = write([*pictures, saved(drawn().crop((0, 0, 39, 200)), "PNG")])
+    for number, found in ((0, 0), (2, 2), (3, 3), (9, 3)):
+        document = parse(name, data, Limits(ocr_pictures=number))
+        assert document.text.count("Picture: words") == found
+        assert document.text.split("\n\n")[0].startswith("Report" if name == "a.docx" else "Attachments: ")
+        assert document.note.startswith("Text was sought in 2 of 3 pictures;") == (number == 2)
+
+
+def test_pictures_of_slides_without_other_text_are_shown_once(waiting: Callable[[str], None]) -> None:
+    waiting(":")
+    only, beside = slides(drawn("one")), slides(drawn("one"), title="Ferry")
+    assert parse("a.pptx", only, Limits(ocr_pictures=9)).text == "# Slide 1\n\nwords"
+    assert parse("a.pptx", beside, Limits(ocr_pictures=9)).text == "# Ferry\n\nPicture: words"
+    assert parse("a.pptx", beside, Limits()).text == "# Ferry"
 
 
 def test_slides_that_have_only_pictures_are_read(monkeypatch: pytest.MonkeyPatch) -> None:

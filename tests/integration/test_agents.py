@@ -49,7 +49,7 @@ def filled(folder: Path) -> Path:
     (folder / "handbook.md").write_text(HANDBOOK)
     (folder / "src" / "tokens.py").write_text(CODE)
     (folder / "src" / "long.txt").write_text("".join(f"line {number} of a lighthouse\n" for number in range(1, 2001)))
-    (folder / "broken.json").write_text('{"a": ')
+    (folder / "broken.pdf").write_text("%PDF-1.7")
     return folder
 
 
@@ -154,11 +154,11 @@ def test_a_long_file_is_read_on_where_it_was_cut(agent: Agent) -> None:
 def test_a_file_that_cannot_be_read_says_why(agent: Agent, docs: Path) -> None:
     assert "list_files" in agent.refused("read_file", file="nowhere.md", folder="docs")
     assert "2000 lines" in agent.refused("read_file", file="src/long.txt", folder="docs", first_line=5000)
-    assert "reason" in agent.refused("read_file", file="broken.json", folder="docs")
+    assert "reason" in agent.refused("read_file", file="broken.pdf", folder="docs")
     listed = agent.ask("list_files", folder="docs", status="failed") + agent.ask(
         "list_files", status="skipped", folder="docs"
     )
-    assert "broken.json: " in listed
+    assert "broken.pdf: " in listed
     assert agent.data("list_files", folder=f"{docs}/src")["files"] == [
         {"file": "src/long.txt", "status": "indexed"},
         {"file": "src/tokens.py", "status": "indexed"},

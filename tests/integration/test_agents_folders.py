@@ -30,7 +30,7 @@ def running(new_service: NewService, root: Path) -> Iterator[Service]:
 def folders(running: Service, root: Path) -> dict[str, str]:
     """The tools of three folders, one of which has a tree of summaries."""
     texts = {
-        "harbour": {"cranes.md": "# Cranes\n\nThe harbour has nine cranes for containers.\n", "late.json": '{"a": '},
+        "harbour": {"cranes.md": "# Cranes\n\nThe harbour has nine cranes for containers.\n", "late.pdf": "%PDF-1.7"},
         "garden": {"beds/herbs.md": "# Herbs\n\nThe garden has cranes too: the birds that wade.\n"},
         "library": {
             f"{n:02}.md": f"# Shelf {n}\n\nShelf {n} holds books about cranes and {n} maps.\n" for n in range(12)

@@ -55,7 +55,7 @@ def docs(root: Path, running: Service) -> Path:
     (folder / "src").mkdir(parents=True)
     (folder / "handbook.md").write_text(HANDBOOK)
     (folder / "src" / "tokens.py").write_text(CODE)
-    (folder / "broken.json").write_text('{"a": ')
+    (folder / "broken.pdf").write_text("%PDF-1.7")
     done = foldex(running, "index", str(folder))
     assert done.returncode == 0, done.stderr
     assert f"{folder}: ready, 2 files" in done.stdout
@@ -195,7 +195,7 @@ def test_a_tool_is_named_by_id_name_or_path(running: Service, docs: Path) -> Non
 def test_files_tell_why(running: Service, docs: Path) -> None:
     done = foldex(running, "files", "--failed", cwd=docs)
     assert (done.returncode, done.stdout.count("\n")) == (0, 1)
-    assert done.stdout.startswith("broken.json: failed (parse_failed): ")
+    assert done.stdout.startswith("broken.pdf: failed (parse_failed): ")
     assert foldex(running, "files", "--skipped", cwd=docs).returncode == 1
     assert len(json.loads(foldex(running, "files", "docs", "--json").stdout)["items"]) == 3
 

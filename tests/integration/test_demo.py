@@ -23,7 +23,7 @@ READ = (
 BAD = {
     "empty.txt": (b"", Reason.EMPTY),
     "blank.txt": (b" \n\t\n", Reason.NO_TEXT),
-    "broken.json": (b'{"a": ', Reason.PARSE_FAILED),
+    "broken.pdf": (b"%PDF-1.7", Reason.PARSE_FAILED),
     "film.mp4": (b"\0\0\0\x18ftypmp42", Reason.UNSUPPORTED_TYPE),
 }
 

@@ -73,11 +73,11 @@ def test_what_did_not_change_is_not_even_read(running: Service, root: Path) -> N
 def test_the_bytes_of_files_are_counted_as_they_are_now(running: Service, root: Path) -> None:
     folder = write(root / "bytes", **SECTIONS)
     (folder / "empty.md").touch()
-    (folder / "broken.json").write_text('{"a": ')
+    (folder / "broken.pdf").write_text("%PDF-1.7")
     _, status = indexed(running, **local(folder))
     size = sum(file.stat().st_size for file in folder.iterdir())
     assert (status["done_bytes"], status["total_bytes"], status["failed_files"]) == (size, size, 1)
-    (folder / "broken.json").unlink()
+    (folder / "broken.pdf").unlink()
     write(folder, apples="# Apples\n\nOnly one is left.\n")
     _, status = indexed(running, **local(folder))
     size = sum(file.stat().st_size for file in folder.iterdir())
@@ -203,16 +203,16 @@ def test_an_edited_and_a_deleted_node(running: Service, tree: dict[str, str]) ->
 def test_a_file_that_becomes_bad_leaves_search_only_if_it_is_no_text_any_more(running: Service, root: Path) -> None:
     folder = root / "turned"
     folder.mkdir()
-    for name in ("a.json", "b.txt"):
+    for name in ("a.pdf", "b.txt"):
         (folder / name).write_text('{"fruit": "apples"}')
     indexed(running, **local(folder))
-    (folder / "a.json").write_text('{"fruit": ')
+    (folder / "a.pdf").write_text("%PDF-1.7")
     (folder / "b.txt").write_bytes(b"\0\0")
     tool, status = indexed(running, **local(folder))
     assert (status["failed_files"], status["skipped_files"], status["status"]) == (1, 1, "ready")
     (hit,) = running.query(tool, "apples", mode="keyword")
-    assert (hit["file_path"], hit["stale"]) == ("a.json", True)
-    assert {file["file_path"]: file["stale"] for file in running.files(tool)} == {"a.json": True, "b.txt": False}
+    assert (hit["file_path"], hit["stale"]) == ("a.pdf", True)
+    assert {file["file_path"]: file["stale"] for file in running.files(tool)} == {"a.pdf": True, "b.txt": False}
 
 
 def test_a_broker_that_is_down_costs_nothing_but_time(

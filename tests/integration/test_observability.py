@@ -213,8 +213,8 @@ def events(running: Service) -> Iterator[list[dict[str, Any]]]:
 
 
 def test_flower_is_told_once_of_a_failed_run_that_the_sweep_closed(running: Service, root: Path) -> None:
-    (root / "broken.json").write_text('{"a": ')
-    broken = running.local_tool(root, config={"include": ["broken.json"]})
+    (root / "broken.pdf").write_text("%PDF-1.7")
+    broken = running.local_tool(root, config={"include": ["broken.pdf"]})
     task = running.wait(broken, "error")["task_id"]
     with events(running) as seen:
         # as if the slice that finished its last file had died before it closed the run
@@ -228,7 +228,7 @@ def test_flower_is_told_once_of_a_failed_run_that_the_sweep_closed(running: Serv
     (received,) = [event for event in seen if "closed by the sweep" in event.get("args", "")]
     assert (received["name"], task in received["args"]) == ("foldex.index", True)
     (failed,) = [event for event in seen if event["type"] == "task-failed" and event["uuid"] == received["uuid"]]
-    assert failed["exception"].startswith("no_file_indexed: No file could be indexed: 1 failed. broken.json")
+    assert failed["exception"].startswith("no_file_indexed: No file could be indexed: 1 failed. broken.pdf")
     # by a worker that runs
     assert failed["hostname"] in {event["hostname"] for event in seen if event["type"] == "worker-heartbeat"}
 

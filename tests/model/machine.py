@@ -218,13 +218,13 @@ class Machine:
         return f"{path} to {new}"
 
     def spoil(self) -> str | None:
-        """Make a file empty, blank, binary, too large, or invalid JSON."""
+        """Make a file empty, blank, binary, too large, or JSON that is cut off or too deep."""
         path = self.a_file()
         if path is None:
             return None
         kinds = {"empty": b"", "blank": b" \n\n ", "binary": b"\0\1\2\0" * 9, "large": b"word " * MOST_BYTES}
         if path.endswith(".json"):
-            kinds = {"broken": b'{"a": '}
+            kinds = {"broken": b'{"a": ', "deep": b"[" * 5000}
         kind = self.by.choice([*kinds])
         self.write(path, kinds[kind])
         return f"{path}: {kind}"

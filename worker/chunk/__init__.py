@@ -10,8 +10,9 @@ from operator import itemgetter
 import numpy as np
 
 from schemas.document import Chunk, Document
-from schemas.errors import NotFound
+from schemas.errors import FileError, NotFound
 from schemas.source import ChunkSettings
+from schemas.status import Reason
 from worker.chunk import code, json, lines, markdown, table, yaml_toml
 from worker.chunk.context import contexts
 from worker.chunk.measure import Measure, Piece, measure, trim, trimmed
@@ -32,8 +33,10 @@ def chunk(
 
     No text is longer than `settings.size` in its unit. No context and text together exceed `max_tokens`, the model's
     limit. A text below `settings.threshold` stays whole if the model can take it. `pointer` (RFC 6901) narrows a JSON
-    document to one value. Raises `NotFound` if there is no such value.
+    document to one value. Raises `NotFound` if there is no such value, and `FileError` if the JSON is not well-formed.
     """
+    if pointer and document.note:
+        raise FileError(Reason.PARSE_FAILED, document.note)
     if pointer and document.markup != "json":
         raise NotFound(f'"{pointer}" is a JSON pointer, but this document is {document.type}; omit json_pointer.')
     limits = measure(

@@ -26,6 +26,10 @@ _ENCRYPTED_STREAM = "EncryptedPackage".encode("utf-16-le")
 #: Bytes searched for the beginning of a markup language.
 _BEGINNING_WITHIN_BYTES = 256
 _BEGINNINGS = {beginning: format_ for format_ in FORMATS for beginning in format_.beginnings}
+#: Bytes searched for the first two tags of XML, and what is no part of them.
+_ROOT_WITHIN_BYTES = 8192
+_ROOTS = [(re.compile(format_.root), format_) for format_ in FORMATS if format_.root]
+_FIRST_TAGS, _COMMENT = re.compile(rb"(?:<[A-Za-z_][^<>]*>[^<>]*){1,2}"), re.compile(rb"<!--.*?-->", re.DOTALL)
 #: Formats whose name says more than such a beginning: they may quote or contain markup.
 _TRUSTED_NAMES = {"markdown", "code", "email"}
 
@@ -64,6 +68,7 @@ def detect(name: str, data: bytes) -> Detected:
     """Detect what a file is. A path does as well as a name."""
     named, language = by_name.of(name)
     signature = signature_of(data)
+    named = _by_root(data) if named.type == "xml" else named
     start = data[:_BEGINNING_WITHIN_BYTES].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     mime, is_binary = _mime(named, language, signature, start, data)
     format_, failure = named, None
@@ -72,6 +77,14 @@ def detect(name: str, data: bytes) -> Detected:
     except FileError as error:
         failure = error
     return Detected(name, format_, language, mime, is_binary, refusal(name), failure)
+
+
+def _by_root(data: bytes) -> Format:
+    """What a file of XML holds, by what stands up to the end of its second tag."""
+    head = _COMMENT.sub(b"", data[:_ROOT_WITHIN_BYTES])
+    tags = _FIRST_TAGS.search(head)
+    head = head[: tags.end()] if tags else b""
+    return next((format_ for root, format_ in _ROOTS if root.search(head)), BY_TYPE["xml"])
 
 
 def refusal(name: str) -> FileError | None:
@@ -97,7 +110,7 @@ def _ole_format(data: bytes) -> Format:
     format_ = _format_by_stream(data)
     if format_ is not None:
         return format_
-    message = "The file is an old Office document; save it as .pptx or .pdf."
+    message = "The file is a document of a program that is not supported; save it as .docx, .xlsx, .pptx or .pdf."
     raise FileError(Reason.UNSUPPORTED_TYPE, message)
 
 

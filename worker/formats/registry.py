@@ -37,7 +37,8 @@ class Format:
 
     Content tells a format by its `signatures`. Text is told by its `beginnings`, in lower case. A ZIP container is told
     by a `member`, given by its path or the start of it, or by the start of the `package_type` in its first member. A
-    compound file of old programs is told by the name of a `stream`, in any case.
+    compound file of old programs is told by the name of a `stream`, in any case. What `.xml` holds is told by a `root`:
+    a regular expression that is searched for up to the end of its second tag.
 
     The text of `as_written` formats is the decoded file, so line numbers of the text and the file agree. A source may
     state the type of files with `stated` extensions. `headings` finds those of a text that is cut at headings.
@@ -57,6 +58,7 @@ class Format:
     member: str | None = None
     package_type: str | None = None
     stream: str | None = None
+    root: bytes | None = None
     as_written: bool = False
     stated: str = ""
     headings: str = "worker.parse.text.markdown:headings"
@@ -158,7 +160,7 @@ FORMATS = (
         "xml",
         "xml xsd xsl xslt svg plist",
         "worker.parse.text.xml:read",
-        version=3,
+        version=4,
         mime="application/xml",
         beginnings=(b"<?xml",),
         as_written=True,
@@ -167,26 +169,30 @@ FORMATS = (
         "fb2",
         "fb2",
         "worker.parse.text.articles:read_fb2",
-        version=2,
+        version=3,
         mime="application/x-fictionbook+xml",
         isolated=True,
+        root=rb"<(?:\w+:)?FictionBook\b",
     ),
     Format(
         "docbook",
         "dbk docbook",
         "worker.parse.text.articles:read_docbook",
-        version=2,
+        version=3,
         mime="application/docbook+xml",
         isolated=True,
+        root=rb"//OASIS//DTD (?:Simplified )?DocBook |<[^<>]+xmlns(?::\w+)?\s*=\s*[\"']http://docbook\.org/ns/docbook",
     ),
     Format(
         "jats",
         "nxml jats",
         "worker.parse.text.articles:read_jats",
-        version=2,
+        version=3,
         mime="application/jats+xml",
         isolated=True,
+        root=rb"//NLM//DTD |<article\s[^<>]*\b(?:article-type|dtd-version)\s*=|<article\b[^<>]*>\s*<front>",
     ),
+    Format("opml", "opml", "worker.parse.text.opml:read", mime="text/x-opml", isolated=True, root=rb"<opml\b"),
     Format("subtitles", "vtt srt", "worker.parse.text.subtitles:read", mime="text/vtt"),
     Format(
         "bibtex",
@@ -298,6 +304,7 @@ FORMATS = (
         version=2,
         mime="application/vnd.oasis.opendocument.text-flat-xml",
         isolated=True,
+        root=rb"<office:document\s",
     ),
     Format(
         "epub",

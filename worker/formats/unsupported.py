@@ -13,8 +13,14 @@ from worker.formats.registry import Signature
 UNSUPPORTED = {
     "This spreadsheet format is not supported; save the file as .xlsx or .csv.": "numbers",
     "This presentation format is not supported; save the file as .pptx or .pdf.": "ppt pps",
-    "This document format is not supported; save the file as .docx, .pdf or .odt.": "pages wpd wps hwp one xps oxps",
-    "This e-book format is not supported; convert the file to .epub or .pdf.": "mobi azw azw3 djvu chm",
+    "This document format is not supported; save the file as .docx, .pdf or .odt.": (
+        "pages wpd wps hwp hwpx sxw lwp one onepkg onetoc2 xps oxps pub"
+    ),
+    "This e-book format is not supported; convert the file to .epub or .pdf.": "mobi azw azw3 kfx lit djvu cbz cbr",
+    "Compiled help is not supported; extract its pages as .html.": "chm",
+    "Links to documents of Google hold no text; download the document as .docx, .xlsx or .pptx.": "gdoc gsheet gslides",
+    "Plans of projects are not supported; export the file as .xlsx or .pdf.": "mpp",
+    "Mind maps of this format are not supported; export the file as .opml or .md.": "xmind mmap",
     "E-mail archives are not supported; export the messages as .eml or .mbox.": "pst ost",
     "This image format is not supported; save the file as .png or .jpg.": (
         "avif heic heif ico icns psd ai eps xcf cr2 nef dng jxl odg"
@@ -34,7 +40,7 @@ UNSUPPORTED = {
     "Binary data files are not supported; export the data as .csv or .jsonl.": (
         "parquet avro orc feather arrow npy npz pkl pickle h5 hdf5 onnx pt pth safetensors gguf rds"
     ),
-    "Diagrams of Visio are not supported; export the file as .pdf.": "vsd vsdx vsdm vssx vstx",
+    "Diagrams of Visio are not supported; export the file as .pdf.": "vsd vsdx vsdm vss vssx vst vstx vdx",
     "Design and model files are not supported; export the file as .pdf.": "dwg dxf blend fbx glb stl 3ds sketch fig",
 }
 

@@ -121,6 +121,7 @@ def outcome(embedded: Embedded) -> Outcome:
         language=file.facts.language,
         words_language=file.facts.words_language,
         properties=file.facts.properties,
+        note=file.facts.note,
     )
     if isinstance(file, Removed):
         return recorded

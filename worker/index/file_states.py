@@ -29,6 +29,7 @@ class Facts:
     language: str | None = None
     words_language: str = DEFAULT
     properties: Properties = NO_PROPERTIES
+    note: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,7 +111,8 @@ def _listed_failure(run: Run, claim: Claim, reason: Reason) -> FileError:
 
 def _with_live(claim: Claim, facts: Facts) -> Facts:
     """The facts with what is known of the chunks that are live."""
-    return replace(facts, words_language=claim.words_language or DEFAULT, properties=claim.live_properties)
+    words_language = claim.words_language or DEFAULT
+    return replace(facts, words_language=words_language, properties=claim.live_properties, note=claim.note)
 
 
 def _changes_format(claim: Claim) -> bool:
@@ -178,6 +179,7 @@ class _Reading:
             language=document.language or self._facts.language,
             words_language=words_language,
             properties=document.properties,
+            note=document.note or None,
         )
         return document
 

@@ -18,7 +18,8 @@ class Limits:
     `seconds` and `memory_bytes` apply to isolated formats, which are read in their own process. The seconds are
     processor time, counted for that process and again for Tesseract; for converters of .doc they are wall-clock time.
     The worker's own reading and chunking is limited to the same number of seconds. `ocr_languages` are those of text in
-    pictures, as Tesseract names them, joined by "+".
+    pictures, as Tesseract names them, joined by "+". `ocr_pictures` is the number of pictures of an office file, a book
+    or a mail that are read.
     """
 
     max_pages: int = 5_000
@@ -26,6 +27,7 @@ class Limits:
     seconds: float = 60.0
     memory_bytes: int = 1 << 30
     ocr_languages: str = "eng"
+    ocr_pictures: int = 0
 
     def check_pages(self, count: int, unit: str = "pages") -> None:
         """Raise `FileError` (`too_large`) if there are more pages (slides, sheets, images) than allowed."""

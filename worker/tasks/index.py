@@ -123,6 +123,7 @@ def _run(r: Resources, task: Running, index: Index, lease: Lease, queue: str) ->
             seconds=r.settings.parse_seconds,
             memory_bytes=r.settings.parse_memory_mb << 20,
             ocr_languages=r.settings.ocr_languages,
+            ocr_pictures=r.settings.ocr_pictures,
         ),
     )
 

@@ -167,8 +167,8 @@ def test_a_config_that_matches_nothing_says_so(running: Service, root: Path) -> 
 
 
 def test_a_retry_without_a_listing_keeps_the_warning(running: Service, root: Path) -> None:
-    folder = write(root / "unmatched-retry", {"a.md": "# A\n", "b.json": "{"})
-    tool = running.local_tool(folder, config={"include": ["*.md", "*.json", "docs/"]})
+    folder = write(root / "unmatched-retry", {"a.md": "# A\n", "b.pdf": "%PDF-1.7"})
+    tool = running.local_tool(folder, config={"include": ["*.md", "*.pdf", "docs/"]})
     first = running.wait(tool)
     assert first["failed_files"] == 1
     assert "config.include 'docs/';" in first["warning"]

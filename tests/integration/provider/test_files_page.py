@@ -27,7 +27,8 @@ def indexed(running: Service, folder: Path, **files: str) -> tuple[dict[str, dic
 
 def test_every_outcome_is_shown_with_what_its_owner_can_do(running: Service, root: Path) -> None:
     files, _ = indexed(
-        running, root / "mixed", good_md=sections("apples", "birds"), broken_json="{", empty_txt="", film_mp4="x",
+        running, root / "mixed", good_md=sections("apples", "birds"), broken_pdf="%PDF-1.7", empty_txt="", film_mp4="x",
+        half_json='{"a": "cut off',
         blank_txt=" \n", large_txt="word " * 2000, nul_txt="a\0\1\2b",
     )  # fmt: skip # a name a line says nothing
     good = files["good.md"]
@@ -35,9 +36,14 @@ def test_every_outcome_is_shown_with_what_its_owner_can_do(running: Service, roo
     assert (good["file_type"], good["size"], good["chunks"]) == ("markdown", len(sections("apples", "birds")), 2)
     assert (good["embedded"], good["embedded_chunks"], good["tokens"] > 10) == (True, 2, True)
     assert (set(good["timings"]), min(good["timings"].values()) >= 0) == (STAGES, True)
-    reasons = {name: file["reason"] for name, file in files.items() if name != "good.md"}
+    half = files["half.json"]
+    assert (half["status"], half["reason"], half["chunks"], half["file_type"]) == ("indexed", None, 1, "json")
+    assert half["message"].startswith("Not well-formed JSON at line 1, column 7 (")
+    assert half["message"].endswith("It is read as plain text; repair it to find values by key.")
+    reasons = {name: file["reason"] for name, file in files.items() if file["status"] != "indexed"}
+    assert len(reasons) == len(files) - 2
     assert reasons["empty.txt"] == "empty"
-    assert reasons["broken.json"] == "parse_failed"
+    assert reasons["broken.pdf"] == "parse_failed"
     assert (reasons["large.txt"], reasons["film.mp4"]) == ("too_large", "unsupported_type")
     for name in reasons:
         file = files[name]

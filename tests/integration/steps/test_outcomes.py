@@ -17,7 +17,7 @@ from schemas.status import FileStatus, Reason
 from tests.integration.steps.site import FILES, Site, embedded, write
 from worker.index.commit import finish
 from worker.index.embed import embed
-from worker.index.file_states import Embedded, Removed, failed
+from worker.index.file_states import Embedded, Facts, Failed, Removed, failed
 from worker.index.pipeline import index_files
 from worker.index.prepare import prepare
 from worker.index.run import Run
@@ -271,3 +271,41 @@ def test_a_tool_waits_for_the_run_that_was_requested_while_its_new_index_failed(
     tasks.fail(site.pool, site.task, site.index.id, FolderGone("it is gone"))
     waiting = "SELECT next_index_id IS NOT NULL, update_error IS NULL FROM search_tool WHERE id = %s"
     assert site.do(waiting, site.tool) == [(requested, requested)]
+
+
+# --- notes
+
+
+def message_of(site: Site, name: str) -> tuple[str, str | None]:
+    rows = files.page(site.pool, site.index.id, status=None, reason=None, q=name, after=None, limit=1)
+    return rows[0]["status"], rows[0]["message"]
+
+
+def test_a_note_stays_with_the_live_text_until_the_file_is_mended(settled: Site) -> None:
+    half = settled.folder / "half.json"
+    half.write_text('{"pears": "cut o')
+    os.utime(half, (LONG_AGO, LONG_AGO))
+    settled.again()
+    settled.finish_all()
+    state, note = message_of(settled, "half")
+    assert (state, "line 1, column 11" in (note or "")) == ("indexed", True)
+    # the same content at another time
+    os.utime(half, (LONG_AGO + 1, LONG_AGO + 1))
+    settled.again()
+    settled.finish_all()
+    assert message_of(settled, "half") == ("indexed", note)
+    # a failure has a message of its own, and leaves the note of the live text
+    os.utime(half, (LONG_AGO + 2, LONG_AGO + 2))
+    settled.again()
+    run = settled.worker()
+    (claim,) = settled.claim(run)
+    finish(run, [Embedded(Failed(claim, Facts(claim.type, claim.stamp), FileError(Reason.UNREADABLE)))])
+    assert settled.refresh()
+    assert message_of(settled, "half") == ("failed", Reason.UNREADABLE.remedy)
+    settled.again()
+    settled.finish_all()
+    assert message_of(settled, "half") == ("indexed", note)
+    half.write_text('{"pears": "whole"}')
+    settled.again()
+    settled.finish_all()
+    assert message_of(settled, "half") == ("indexed", None)

@@ -17,6 +17,7 @@ from schemas.document import Document
 from schemas.errors import FileError
 from worker.formats.mail_parts import attached, inner_parts, is_attached
 from worker.parse.limits import Limits
+from worker.parse.ocr.pictures import with_pictures
 from worker.parse.properties import properties_of
 from worker.parse.text.encodings import decode, decoded
 from worker.parse.text.markdown_blocks import paragraph
@@ -52,7 +53,7 @@ class _Readable(Compat32):
         return _guessed(value.encode("utf-8", "surrogateescape"))
 
 
-def read(data: bytes, _limits: Limits) -> Document:
+def read(data: bytes, limits: Limits) -> Document:
     """The document of a message, with its subject as title. Attachments are named, not read.
 
     Character offsets count in the text built here, not in the file.
@@ -67,7 +68,15 @@ def read(data: bytes, _limits: Limits) -> Document:
         title=_header(message, "Subject"), author=_header(message, "From"), created=_header(message, "Date")
     )
     title = properties.title or None
-    return Document(f"{head}\n\n{body}".strip(), "email", None, title, markup, properties=properties)
+    document = Document(f"{head}\n\n{body}".strip(), "email", None, title, markup, properties=properties)
+    return with_pictures(document, _pictures(message), limits)
+
+
+def _pictures(message: Message) -> Iterator[bytes]:
+    for part in message.walk():
+        data = part.get_payload(decode=True) if part.get_content_maintype() == "image" else None
+        if isinstance(data, bytes):
+            yield data
 
 
 def _narrow(data: bytes) -> bytes:

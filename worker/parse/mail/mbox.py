@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from schemas.document import Document
 from worker.parse.limits import Limits
@@ -26,6 +27,8 @@ def read(data: bytes, limits: Limits) -> Document:
 
 
 def _sections(messages: list[bytes], limits: Limits) -> Iterator[str]:
+    # each message would have a limit of its own
+    limits = replace(limits, ocr_pictures=0)
     for data in messages:
         message = email.read(_ESCAPED.sub(b"", data), limits)
         yield heading(1, message.title or "(no subject)") if message.text else ""

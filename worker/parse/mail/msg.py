@@ -11,6 +11,7 @@ import olefile
 
 from schemas.document import Document
 from schemas.errors import FileError
+from worker.formats.outlook_parts import BINARY, FILE_NAMES, NARROW, WIDE, attachments, stream
 from worker.parse.limits import Limits
 from worker.parse.office import rtf
 from worker.parse.properties import properties_of
@@ -21,10 +22,6 @@ from worker.parse.web import html
 _HEAD = {"Subject": "0037", "From": "0C1A", "To": "0E04", "Cc": "0E03"}
 _SENDER_ADDRESS = "5D01"
 _TEXT, _RICH_TEXT, _HTML = "1000", "1009", "1013"
-_FILE_NAMES = ("3707", "3704", "3001")
-_ATTACHMENT = "__attach_version1.0_"
-#: Kinds of values: text in UTF-16, text in the code page of the sender, bytes.
-_WIDE, _NARROW, _BINARY = "001F", "001E", "0102"
 #: Maximum attachment names that are listed.
 _MAX_ATTACHMENTS = 100
 #: The head of compressed rich text ([MS-OXRTFCP]): size, size when decompressed, the mark of compression, a checksum.
@@ -73,16 +70,16 @@ def _body(file: Any, limits: Limits) -> tuple[str, str]:
 
 
 def _attachments(file: Any) -> Iterator[str]:
-    for folder in sorted({path[0] for path in file.listdir() if path[0].startswith(_ATTACHMENT)}):
-        yield next((name for number in _FILE_NAMES if (name := _line(_value(file, number, folder)))), "(unnamed)")
+    for folder in attachments(file):
+        yield next((name for number in FILE_NAMES if (name := _line(_value(file, number, folder)))), "(unnamed)")
 
 
 def _value(file: Any, number: str, folder: str = "") -> str:
     """A property's text."""
-    wide = _stream(file, number, _WIDE, folder)
+    wide = stream(file, number, WIDE, folder)
     if wide:
         return wide.decode("utf-16-le", "replace").rstrip("\0")
-    narrow = _stream(file, number, _NARROW, folder).rstrip(b"\0")
+    narrow = stream(file, number, NARROW, folder).rstrip(b"\0")
     try:
         return decode(narrow) if narrow else ""
     except FileError:
@@ -90,12 +87,7 @@ def _value(file: Any, number: str, folder: str = "") -> str:
 
 
 def _bytes(file: Any, number: str) -> bytes:
-    return _stream(file, number, _BINARY, "")
-
-
-def _stream(file: Any, number: str, kind: str, folder: str) -> bytes:
-    path = [*filter(None, [folder]), f"__substg1.0_{number}{kind}"]
-    return bytes(file.openstream(path).read()) if file.exists(path) else b""
+    return stream(file, number, BINARY)
 
 
 def _line(text: str) -> str:

@@ -26,6 +26,7 @@ _NUMBER = re.compile(r"\d+")
 _MIN_SEGMENTS = 100
 #: Maximum share of characters of a text layer that are none. Fonts without a table of their characters give such.
 _MAX_NON_TEXT_SHARE = 0.15
+_CONTROLS = bytes({*range(0x20), 0x7F} - {0x02, *b"\t\n\v\f\r"})
 _NON_TEXT = re.compile("[\0-\x01\x03-\x08\x0e-\x1f\x7f-\x9f\ue000-\uf8ff\ufffd]")
 
 
@@ -44,7 +45,10 @@ def is_scan(page: pypdfium2.PdfPage, text: str) -> bool:
 
 def is_illegible(text: str) -> bool:
     """Whether too many characters of a text layer are controls, private or replaced ones."""
-    number = len(_NON_TEXT.findall(text))
+    # of ASCII, bytes are counted, which is many times as fast
+    number = (
+        len(text) - len(text.encode().translate(None, _CONTROLS)) if text.isascii() else len(_NON_TEXT.findall(text))
+    )
     return number > 0 and number > _MAX_NON_TEXT_SHARE * sum(map(len, text.split()))
 
 

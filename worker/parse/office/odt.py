@@ -12,7 +12,7 @@ from itertools import chain
 from xml.etree.ElementTree import Element
 from zipfile import ZipFile
 
-from defusedxml.ElementTree import fromstring
+from defusedxml.ElementTree import ParseError, fromstring
 
 from schemas.document import Document
 from schemas.errors import FileError
@@ -20,6 +20,7 @@ from schemas.status import Reason
 from worker.parse.limits import Limits
 from worker.parse.office.zip_container import member, opened
 from worker.parse.properties import dublin_core
+from worker.parse.text import xml
 from worker.parse.text.markdown import title_of
 from worker.parse.text.markdown_blocks import (
     code,
@@ -97,7 +98,10 @@ def read(data: bytes, limits: Limits) -> Document:
 
 def read_flat(data: bytes, limits: Limits) -> Document:
     """The document in one XML text, which holds what are members otherwise."""
-    root = fromstring(data)
+    try:
+        root = fromstring(data)
+    except ParseError as error:
+        return xml.read_damaged(data, limits, error)
     return _document("fodt", root, root, root, limits)
 
 

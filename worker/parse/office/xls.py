@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from io import BytesIO
 from itertools import chain
 
@@ -28,6 +28,8 @@ _ROW_RECORDS = {0xBD, 0xBE}
 _LAST_COLUMN_BYTES = 6
 #: Kinds of records of a binary sheet: 0 is the head of a row, and those up to this one hold a cell.
 _LAST_CELL = 11
+#: Most rows and columns of a sheet of Excel. Cells beyond them are damage.
+_MAX_ROWS, _MAX_COLUMNS = 1 << 20, 1 << 14
 #: Memory that the library takes for a cell, in bytes, and as much again for a copy.
 _CELL_BYTES = 50
 
@@ -58,10 +60,34 @@ def _check_area(data: bytes, limits: Limits) -> None:
         rows, columns = _spans(chain.from_iterable(map(_binary_cells, sheets)))
     else:
         with olefile.OleFileIO(BytesIO(data)) as file:
+            _check_chains(file)
             streams = [file.openstream(path).read() for path in file.listdir() if path[-1].lower() == "workbook"]
         rows, columns = _spans(chain.from_iterable(map(_cells, streams)))
+    if rows > _MAX_ROWS or columns > _MAX_COLUMNS:
+        raise ValueError(f"a cell in row {rows:,} and column {columns:,}")
     if rows * columns * _CELL_BYTES > limits.memory_bytes:
         raise too_large(f"A sheet spans {rows:,} by {columns:,} cells, more than fits into PARSE_MEMORY_MB")
+
+
+def _check_chains(file: olefile.OleFileIO) -> None:
+    """Refuse a file whose sectors lead back to themselves: the library follows them until memory is full."""
+    file.loadminifat()
+    for table in (file.fat, file.minifat):
+        if _has_loop(table or ()):
+            raise ValueError("a chain of sectors has no end")
+
+
+def _has_loop(successors: Sequence[int]) -> bool:
+    """Whether following the entries of a table from some entry comes back to it. Ends of chains are no entries."""
+    seen_from: dict[int, int] = {}
+    for start in range(len(successors)):
+        at = start
+        while at < len(successors) and at not in seen_from:
+            seen_from[at] = start
+            at = successors[at]
+        if at < len(successors) and seen_from[at] == start:
+            return True
+    return False
 
 
 def _spans(cells: Iterable[tuple[int, int]]) -> tuple[int, int]:

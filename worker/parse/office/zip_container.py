@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from io import BytesIO
 from zipfile import BadZipFile, ZipFile, ZipInfo
 
@@ -15,6 +15,7 @@ from schemas.errors import FileError
 from schemas.status import Reason
 from worker.formats.registry import BY_TYPE, FORMATS, Format, imported
 from worker.parse.limits import Limits, too_large
+from worker.parse.ocr.pictures import with_pictures
 
 #: Signature of each entry in the central directory (PKWARE's APPNOTE, 4.3.12).
 _ENTRY = b"PK\1\2"
@@ -26,6 +27,9 @@ _CHUNK_BYTES = 1 << 16
 _IS_ENCRYPTED = 0x1
 #: Office Open XML has no such declarations. Entities that refer to each other would expand without end.
 _DECLARATIONS = (b"<!DOCTYPE", b"<!ENTITY")
+#: Endings of pictures, and pictures of the document itself.
+_PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp")
+_PREVIEWS = {"docProps/thumbnail.jpeg", "Thumbnails/thumbnail.png"}
 #: Formats by the first folder of the member that they always have, and by the start of the type that they state.
 _BY_FOLDER = {format_.member.split("/")[0] + "/": format_ for format_ in FORMATS if format_.member}
 _BY_PACKAGE_TYPE = {format_.package_type.encode(): format_ for format_ in FORMATS if format_.package_type}
@@ -35,8 +39,8 @@ def read(data: bytes, limits: Limits) -> Document:
     """Read the document in a container by its kind. Raises `FileError`: `unsupported_type` for other archives."""
     with opened(data, limits) as archive:
         format_ = _format(archive)
-    document: Document = imported(format_.reader)(data, limits)
-    return document
+        document: Document = imported(format_.reader)(data, limits)
+        return with_pictures(document, _pictures(archive), limits)
 
 
 def opened(data: bytes, limits: Limits, *, declarations: bool = True) -> ZipFile:
@@ -95,9 +99,27 @@ def _format(archive: ZipFile) -> Format:
         for folder, format_ in _BY_FOLDER.items():
             if any(name.startswith(folder) for name in names):
                 return format_
+    raise _unsupported(names)
+
+
+def _unsupported(names: Sequence[str]) -> FileError:
+    """The error for a container that holds no document that is read."""
     if any(name.endswith(".iwa") for name in names):
-        raise FileError(Reason.UNSUPPORTED_TYPE, "Files of iWork are not supported; export the file as .pdf.")
-    raise FileError(Reason.UNSUPPORTED_TYPE, "Archives are not supported; extract the archive and index its files.")
+        # .key is also the ending of keys, which are text
+        message = (
+            "Files of Pages, Numbers and Keynote are not supported; export the file as .docx, .xlsx, .pptx or .pdf."
+        )
+        return FileError(Reason.UNSUPPORTED_TYPE, message)
+    if any(name.startswith("visio/") for name in names):
+        return FileError(Reason.UNSUPPORTED_TYPE, "Diagrams of Visio are not supported; export the file as .pdf.")
+    return FileError(Reason.UNSUPPORTED_TYPE, "Archives are not supported; extract the archive and index its files.")
+
+
+def _pictures(archive: ZipFile) -> Iterator[bytes]:
+    """The pictures of a document, in the order of their names, which programs number."""
+    names = [name for name in archive.namelist() if name.lower().endswith(_PICTURES) and name not in _PREVIEWS]
+    for name in sorted(names, key=lambda name: (len(name), name)):
+        yield archive.read(name)
 
 
 def _check_members(data: bytes) -> None:

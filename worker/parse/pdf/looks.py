@@ -35,18 +35,8 @@ _Drawn = tuple[float, bool, float, float]
 def add_looks(layer: pypdfium2.PdfTextpage, lines: Lines) -> None:
     """Add how the lines are drawn, as far as they are upright. Rows of tables have no look."""
     reader = _Reader(layer)
-    drawn = [reader.first(text, start) for text, start in zip(lines.texts, lines.starts, strict=True)]
-    upper = 0.0
-    for text, line in zip(lines.texts, drawn, strict=True):
-        if line is None:
-            upper = 0.0
-            continue
-        size, is_bold, baseline, _ = line
-        lines.sizes[size, is_bold] = lines.sizes.get((size, is_bold), 0) + len(text)
-        if 0 < upper - baseline <= MAX_PITCH * size:
-            pitch = round(upper - baseline, 1)
-            lines.pitches[pitch] = lines.pitches.get(pitch, 0) + 1
-        upper = baseline
+    drawn = list(map(reader.first, lines.texts, lines.starts))
+    _count(drawn, lines)
     usual = most(lines.sizes)[0] if sum(lines.sizes.values()) >= _MIN_USUAL_CHARS else 0.0
     for number, line in enumerate(drawn):
         if line and (line[1] or line[0] > usual) and len(lines.texts[number]) <= MAX_SHORT_CHARS:
@@ -63,6 +53,22 @@ def add_looks(layer: pypdfium2.PdfTextpage, lines: Lines) -> None:
                     None if above is None else above - baseline,
                     None if below is None else baseline - below,
                 )
+
+
+def _count(drawn: Sequence[_Drawn | None], lines: Lines) -> None:
+    """Add the sizes of the lines, and their distances from the line above."""
+    sizes, pitches, upper = lines.sizes, lines.pitches, 0.0
+    for text, line in zip(lines.texts, drawn, strict=True):
+        if line is None:
+            upper = 0.0
+            continue
+        size, _, baseline, _ = line
+        look = line[:2]
+        sizes[look] = sizes.get(look, 0) + len(text)
+        if 0 < upper - baseline <= MAX_PITCH * size:
+            pitch = round(upper - baseline, 1)
+            pitches[pitch] = pitches.get(pitch, 0) + 1
+        upper = baseline
 
 
 def most(sizes: dict[tuple[float, bool], int]) -> tuple[float, bool]:
@@ -90,14 +96,21 @@ class _Reader:
 
     def first(self, text: str, start: int) -> _Drawn | None:
         """How the first letter of a line is drawn; None if it has none, or is not upright."""
-        letter = _LETTER.search(text)
-        if letter is None or start < 0:
+        if start < 0:
             return None
+        at = start
+        # most lines begin with a letter, and the pattern takes longer
+        if not text[:1].isalnum():
+            letter = _LETTER.search(text)
+            if letter is None:
+                return None
+            at += letter.start()
         layer, matrix = self._layer, self._matrix
-        at = raw.FPDFText_GetCharIndexFromTextIndex(layer, start + letter.start())
+        at = raw.FPDFText_GetCharIndexFromTextIndex(layer, at)
         if at < 0 or not raw.FPDFText_GetMatrix(layer, at, matrix):
             return None
-        if matrix.a <= 0 or abs(matrix.b) > _MAX_SLOPE * matrix.a:
+        across = matrix.a
+        if across <= 0 or abs(matrix.b) > _MAX_SLOPE * across:
             return None
         size = raw.FPDFText_GetFontSize(layer, at) * hypot(matrix.c, matrix.d)
         return round(size, 1), self._is_bold(at), matrix.f, matrix.e

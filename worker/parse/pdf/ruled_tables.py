@@ -172,7 +172,7 @@ def _grid(across: list[_Rule], down: list[_Rule]) -> _Grid | None:
     xs = sorted({rule.place for rule in down})
     ys = sorted({rule.place for rule in across}, reverse=True)
     height, width = len(ys) - 1, len(xs) - 1
-    if height * width > _MAX_CELLS:
+    if height < 1 or width < 1 or height * width > _MAX_CELLS:
         return None
     tops = [[_is_ruled(across, ys[row], xs[at], xs[at + 1]) for at in range(width)] for row in range(height + 1)]
     sides = [[_is_ruled(down, xs[at], ys[row + 1], ys[row]) for at in range(width + 1)] for row in range(height)]

@@ -48,6 +48,8 @@ _MAX_BYTES_PER_CHARACTER = 4
 _PIPE_CHUNK_BYTES = 1 << 20
 #: Exit codes of a helper that the system ended because its processor time was up.
 _TIMEOUT_EXIT_CODES = (-signal.SIGXCPU, -signal.SIGPROF)
+#: Message for a file whose library ended the helper on purpose. Another attempt would end in the same way.
+_ABORTED = "The file is damaged (its library gives up on it); repair or convert it."
 _ROOT = Path(__file__).resolve().parents[3]
 #: Environment variables passed on. The file's reader must not see the others, which include keys.
 _PASSED_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "TESSDATA_PREFIX")
@@ -168,6 +170,8 @@ def _attempt(request: tuple[bytes, ...], limits: Limits) -> dict[str, Any] | Non
         if code in _TIMEOUT_EXIT_CODES:
             raise too_large(f"Reading the file takes longer than PARSE_SECONDS ({limits.seconds:g} s)") from None
         answer = {"memory": True} if peak > max(helper.inherited, limits.memory_bytes // 2) else None
+        if answer is None and code == -signal.SIGABRT and fresh:
+            raise FileError(Reason.PARSE_FAILED, _ABORTED) from None
     except BaseException:
         # the answer to this file would be taken for the next file's
         _end()

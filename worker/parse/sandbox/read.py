@@ -61,6 +61,7 @@ def _cleaned(document: Document) -> Document:
         text=_clean(document.text),
         header=_clean(document.header),
         title=None if document.title is None else _clean(document.title),
+        note=_clean(document.note),
         properties=Properties(**{name: _clean(value) for name, value in asdict(document.properties).items()}),
     )
 

@@ -81,7 +81,9 @@ def _read(data: bytes, type_: str, limits: Limits) -> Document:
     """The work as Markdown. What is not well-formed, or declares entities, is read as other XML is."""
     try:
         root = fromstring(_ENTITY.sub(_character, decode(data)))
-    except (ParseError, DefusedXmlException):
+    except ParseError as error:
+        return xml.read_damaged(data, limits, error)
+    except DefusedXmlException:
         return xml.read(data, limits)
     title = next((text for element in root.iter() if _name(element) in _TITLES and (text := _text(element))), "")
     text = joined(_blocks(root, 0, limits), limits)

@@ -1,7 +1,7 @@
 """Checks JSON without rewriting it: the document is the text unchanged.
 
 Comments and trailing commas are accepted, as in the settings of editors and compilers. Several values on separate lines
-are JSON Lines, whatever the file's name.
+are JSON Lines, whatever the file's name. What is not well-formed is read as plain text, and a note says so.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class _NotJsonError(ValueError):
 
 
 def read(data: bytes, _limits: Limits) -> Document:
-    """The document of a JSON text. Raises `FileError` (`parse_failed`) with line and column if it is not JSON.
+    """The document of a JSON text; if it is not well-formed, plain text with a note of line and column.
 
-    Duplicate keys and escapes of lone surrogates are legal and stay unchanged. Also raises what `encodings.decode`
-    does.
+    Duplicate keys and escapes of lone surrogates are legal and stay unchanged. Raises `FileError` (`parse_failed`) if
+    it is nested too deep, and what `encodings.decode` does.
     """
     text = decode(data)
     try:
@@ -36,9 +36,9 @@ def read(data: bytes, _limits: Limits) -> Document:
         if _is_of_lines(error):
             return Document(text, "jsonl", "json")
         if not _is_well_formed(plain(text)):
-            raise _failure(error.lineno, error.colno, error.msg) from None
+            return _as_text(text, error.lineno, error.colno, error.msg)
     except _NotJsonError as error:
-        raise _failure(*_place_of_constant(text), f"{error} is not a JSON value") from None
+        return _as_text(text, *_place_of_constant(text), f"{error} is not a JSON value")
     except RecursionError:
         message = "The JSON is nested too deep; flatten it, or rename it to .txt to index it as plain text."
         raise FileError(Reason.PARSE_FAILED, message) from None
@@ -74,6 +74,6 @@ def _place_of_constant(text: str) -> tuple[int, int]:
     return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
 
 
-def _failure(line: int, column: int, problem: str) -> FileError:
-    message = f"Not well-formed JSON at line {line}, column {column}: {problem}; repair it, or rename it to .txt."
-    return FileError(Reason.PARSE_FAILED, message)
+def _as_text(text: str, line: int, column: int, problem: str) -> Document:
+    place = f"Not well-formed JSON at line {line}, column {column} ({problem})"
+    return Document(text, "json", "json", note=f"{place}. It is read as plain text; repair it to find values by key.")

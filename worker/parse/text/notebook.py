@@ -1,16 +1,22 @@
-"""Reads Jupyter notebooks: cells as Markdown, code in fences, outputs shortened, pictures left out."""
+"""Reads Jupyter notebooks: cells as Markdown, code in fences, outputs shortened, pictures left out.
+
+Of a notebook that is not well-formed, the cells up to the damage are read. Without any, it is read as other JSON is.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, TypeGuard
 
 from schemas.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
 from worker.parse.limits import Limits
+from worker.parse.text import json as json_
 from worker.parse.text.encodings import decode
 from worker.parse.text.markdown import fenced, title_of
 from worker.parse.text.markdown_blocks import heading
@@ -18,44 +24,65 @@ from worker.parse.text.markdown_blocks import heading
 #: Characters kept of a cell's outputs: the rest is data rather than text.
 _MAX_OUTPUT_CHARS = 2000
 
+_NO_CELLS = "The notebook has no list of cells. It is read as other JSON; save it again with Jupyter."
+
 #: Maximum digits of a number that is read.
 _MAX_DIGITS = 3
+
+#: Where the list of cells begins, and what stands between two cells.
+_CELLS_START = re.compile(r'"cells"\s*:\s*\[\s*')
+_BETWEEN = re.compile(r"\s*,\s*")
 
 #: Terminal escape sequences for colours and cursor movements.
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 
 
-def read(data: bytes, _limits: Limits) -> Document:
-    """The document of a notebook of format 3 or 4. Raises `FileError` (`parse_failed`) if it is not one.
+def read(data: bytes, limits: Limits) -> Document:
+    """The document of a notebook of format 3 or 4. Raises `FileError` (`parse_failed`) if it is nested too deep.
 
     Character offsets count in the text built here, not in the file.
     """
-    content = _loaded(decode(data))
+    written, note = decode(data), ""
+    try:
+        content = json.loads(written, parse_int=_small, parse_float=len)
+    except json.JSONDecodeError as error:
+        cells = _cells_before_damage(written)
+        content = {"cells": cells} if cells else None
+        place = f"line {error.lineno}, column {error.colno} ({error.msg})"
+        note = f"Not well-formed JSON at {place}. Only the cells above are read; save the notebook again with Jupyter."
+    except RecursionError:
+        message = "The notebook is nested too deep; save it again with Jupyter, or rename it to .txt."
+        raise FileError(Reason.PARSE_FAILED, message) from None
+    if not _is_notebook(content):
+        document = json_.read(data, limits)
+        return replace(document, type="notebook", note=document.note or _NO_CELLS)
     language = _language(content)
     text = "\n\n".join(block for cell in _cells(content) for block in _blocks(cell, language))
-    return Document(text, "notebook", language, title_of(text), markup="markdown")
+    return Document(text, "notebook", language, title_of(text), markup="markdown", note=note)
 
 
-def _loaded(text: str) -> dict[str, Any]:
-    try:
-        content = json.loads(text, parse_int=_small, parse_float=len)
-    except json.JSONDecodeError as error:
-        position = f"line {error.lineno}, column {error.colno}"
-        raise _failure(f"is not well-formed JSON at {position}: {error.msg}") from None
-    except RecursionError:
-        raise _failure("is nested too deep") from None
-    if not isinstance(content, dict) or not isinstance(content.get("cells", content.get("worksheets")), list):
-        raise _failure("has no list of cells")
-    return content
+def _cells_before_damage(text: str) -> list[Any]:
+    """The cells that are whole, up to the first that is not."""
+    cells: list[Any] = []
+    separator = _CELLS_START.search(text)
+    decoder = json.JSONDecoder(parse_int=_small, parse_float=len)
+    with suppress(json.JSONDecodeError, RecursionError):
+        while separator:
+            cell, end = decoder.raw_decode(text, separator.end())
+            cells.append(cell)
+            separator = _BETWEEN.match(text, end)
+    return cells
+
+
+def _is_notebook(content: object) -> TypeGuard[dict[str, Any]]:
+    """Whether there is a list of cells. One that ends before its first cell does not count."""
+    cells = content.get("cells", content.get("worksheets")) if isinstance(content, dict) else None
+    return isinstance(cells, list)
 
 
 def _small(digits: str) -> int:
     """A number that may be a heading level. Long ones are slow to convert and never needed."""
     return int(digits) if len(digits) <= _MAX_DIGITS else 0
-
-
-def _failure(problem: str) -> FileError:
-    return FileError(Reason.PARSE_FAILED, f"The notebook {problem}; save it again with Jupyter, or rename it to .txt.")
 
 
 def _language(content: dict[str, Any]) -> str:

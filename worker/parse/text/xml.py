@@ -7,6 +7,7 @@ names say as much as the text between them. Documents with little markup lose no
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html import unescape
 
 from defusedxml import DefusedXmlException, EntitiesForbidden
@@ -21,6 +22,9 @@ from worker.parse.text.encodings import decode
 #: Characters searched for the document's title.
 _TITLE_SEARCH_CHARS = 10_000
 _TITLE = re.compile(r"<(?:\w+:)?title(?:\s[^<>]*)?>\s*([^<>]{1,500}?)\s*</(?:\w+:)?title>")
+
+#: Data of a picture as letters, with the element that holds it.
+_PICTURE = re.compile(r"<(?:\w+:)?binary(?:-data)?\b[^<>]*>[^<>]*")
 
 #: A reference to a character outside ASCII. Others may stand for markup or white space.
 _REFERENCE = re.compile(r"&#(?:x0*([0-9A-Fa-f]{2,6})|0*([0-9]{3,7}));")
@@ -68,6 +72,13 @@ def read(data: bytes, _limits: Limits) -> Document:
     text = _REFERENCE.sub(_character, text)
     title = _TITLE.search(text, 0, _TITLE_SEARCH_CHARS)
     return Document(text, "xml", "xml", unescape(title[1]) if title else None)
+
+
+def read_damaged(data: bytes, limits: Limits, problem: object) -> Document:
+    """A document in XML whose elements cannot be told, as other XML is, without pictures. A note names the problem."""
+    document = read(data, limits)
+    note = f"Not well-formed XML ({problem}). It is read as plain text; repair it to find it by headings."
+    return replace(document, text=_PICTURE.sub("", document.text), note=note)
 
 
 def _character(reference: re.Match[str]) -> str:

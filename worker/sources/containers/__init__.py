@@ -6,7 +6,7 @@ A member's path continues the container's: `mail.eml/report.pdf`. Containers wit
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -72,3 +72,11 @@ def cleaned(name: str) -> str:
         mark = hashlib.sha256(path.encode()).hexdigest()[:16]
         path = f"{path[:MAX_PATH_CHARACTERS]}…{mark}"
     return path
+
+
+def of_its_own(name: str, number: int, taken: Collection[str]) -> str:
+    """A name that no other member has, whatever the container calls them; `number` is the member's."""
+    while name in taken:
+        stem, dot, suffix = name.rpartition(".")
+        name = f"{stem if dot else suffix} ({number}){dot}{suffix if dot else ''}"
+    return name

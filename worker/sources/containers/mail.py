@@ -12,7 +12,7 @@ from email.message import Message
 from schemas.errors import FileError
 from schemas.status import Reason
 from worker.formats.mail_parts import attached
-from worker.sources.containers import MAX_MEMBERS, Container, Member, cleaned, too_much
+from worker.sources.containers import MAX_MEMBERS, Container, Member, cleaned, of_its_own, too_much
 
 
 def open_mail(data: bytes) -> Container:
@@ -26,17 +26,12 @@ class _Mail:
         for number, part in enumerate(attached(message), 1):
             if number > MAX_MEMBERS:
                 raise too_much()
-            name = _name(part, number)
-            # each has a name of its own, whatever the message calls them
-            while name in self._parts:
-                stem, dot, suffix = name.rpartition(".")
-                name = f"{stem if dot else suffix} ({number}){dot}{suffix if dot else ''}"
-            self._parts[name] = part
+            self._parts[of_its_own(_name(part, number), number, self._parts)] = part
 
     def members(self) -> Iterator[Member]:
         """See `Container`."""
         for path, part in self._parts.items():
-            yield Member(path, len(_data(part)))
+            yield Member(path, _size(part))
 
     def read(self, path: str, limit: int) -> bytes:
         """See `Container`."""
@@ -47,6 +42,15 @@ class _Mail:
         if len(data) > limit:
             raise FileError(Reason.TOO_LARGE)
         return data
+
+
+def _size(part: Message) -> int:
+    """The bytes of a part. Those of a well-formed one in base64, which are most, are told without decoding it."""
+    payload = part.get_payload()
+    if isinstance(payload, str) and str(part.get("Content-Transfer-Encoding", "")).strip().lower() == "base64":
+        letters = len(payload) - sum(map(payload.count, " \t\r\n="))
+        return letters * 3 // 4
+    return len(_data(part))
 
 
 def _data(part: Message) -> bytes:

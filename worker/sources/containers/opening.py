@@ -16,6 +16,7 @@ from worker.ignore import Rules, Trail
 from worker.sources import Source
 from worker.sources.containers import Container, Member, Opener, damaged
 from worker.sources.containers.mail import open_mail
+from worker.sources.containers.outlook import open_outlook
 from worker.sources.containers.tar import open_tar
 from worker.sources.containers.zip import open_zip
 from worker.sources.flat_listing import filter_files
@@ -42,6 +43,7 @@ _KINDS = {
     ".zip": _Kind("archives", open_zip),
     **dict.fromkeys((".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz"), _Kind("archives", open_tar)),
     ".eml": _Kind("attachments", open_mail, is_file=True),
+    ".msg": _Kind("attachments", open_outlook, is_file=True),
 }
 
 

@@ -87,6 +87,7 @@ class Claim:
     generation: int = 0
     patch_pending: bool = False
     properties: Mapping[str, str] | None = None
+    note: str | None = None
 
     @property
     def live_properties(self) -> Properties:
@@ -98,7 +99,8 @@ class Claim:
 class Outcome:
     """How the work on one claimed file ended. `stamp` is None if it was too young to be trusted.
 
-    `generation` is the claim's. `embedded` is false for a file that is found by its words only.
+    `generation` is the claim's. `embedded` is false for a file that is found by its words only. `note` is what its
+    reader could not make out.
     """
 
     id: UUID
@@ -121,6 +123,7 @@ class Outcome:
     language: str | None = None
     words_language: str | None = None
     properties: Properties = NO_PROPERTIES
+    note: str | None = None
 
 
 def file_id(index_id: UUID, key: bytes) -> UUID:
@@ -312,7 +315,7 @@ def finish(connection: Connection[Any], owner: UUID, outcomes: Iterable[Outcome]
                     *(o.id, o.generation, o.status, o.reason, o.message, o.type, o.stamp, o.fingerprint, o.chunks),
                     *(o.live_tokens, o.embedded, o.embedded_chunks, o.reused_chunks, o.tokens),
                     *(orjson.dumps(o.timings or {}).decode(), o.mime, o.is_binary, o.language),
-                    *(o.words_language, _stated(o.properties)),
+                    *(o.words_language, _stated(o.properties), o.note),
                 )
             )
     return {row[0] for row in connection.execute(_SQL["finish"], {"owner": owner}).fetchall()}

@@ -128,7 +128,7 @@ WHERE f.id = s.id
   AND t.id = %(task_id)s AND t.status = 'indexing' AND i.id = t.index_id AND i.epoch = t.epoch
 RETURNING f.id, f.key, f.path, f.id_path, f.node_id, f.type, f.size_bytes, f.stamp, f.code_version, f.listed_reason, f.work,
           f.live_fingerprint, f.live_path, f.live_id_path, f.live_chunks, f.live_tokens,
-          f.live_embedded, f.words_language, f.properties, f.lost, f.generation,
+          f.live_embedded, f.words_language, f.properties, f.note, f.lost, f.generation,
           -- as it was before this claim
           s.patch_pending
 
@@ -172,12 +172,13 @@ WHERE f.lease_owner = %(owner)s AND f.status = 'indexing'
 CREATE TEMP TABLE IF NOT EXISTS staged_outcome (
     id uuid, generation bigint, status text, reason text, message text, type text, stamp text, fingerprint text, chunks integer,
     live_tokens bigint, embedded boolean, embedded_chunks integer, reused_chunks integer, tokens bigint, timings jsonb,
-    mime text, is_binary boolean, language text, words_language text, properties jsonb
+    mime text, is_binary boolean, language text, words_language text, properties jsonb,
+    note text
 ) ON COMMIT DELETE ROWS
 
 -- name: copy_outcomes
 COPY staged_outcome (id, generation, status, reason, message, type, stamp, fingerprint, chunks, live_tokens, embedded,
-    embedded_chunks, reused_chunks, tokens, timings, mime, is_binary, language, words_language, properties) FROM STDIN
+    embedded_chunks, reused_chunks, tokens, timings, mime, is_binary, language, words_language, properties, note) FROM STDIN
 
 -- name: finish
 -- A failed file keeps its live content; every other outcome replaces it. A draft of an earlier claim by the same owner
@@ -199,6 +200,7 @@ WITH before AS (
         live_embedded = CASE WHEN o.status = 'failed' THEN f.live_embedded ELSE o.embedded END,
         words_language = CASE WHEN o.status = 'failed' THEN f.words_language ELSE o.words_language END,
         properties = CASE WHEN o.status = 'failed' THEN f.properties ELSE o.properties END,
+        note = CASE WHEN o.status = 'failed' THEN f.note ELSE o.note END,
         -- an earlier attempt of the same task may have paid for chunks that this one found in the cache
         embedded_chunks = f.embedded_chunks + o.embedded_chunks, tokens = f.tokens + o.tokens,
         reused_chunks = greatest(o.reused_chunks - f.embedded_chunks, 0), timings = o.timings,
@@ -267,7 +269,8 @@ INSERT INTO chunk_tombstone (id, index_id) SELECT id, index_id FROM gone ON CONF
 
 -- name: list
 SELECT id AS file_id, coalesce(node_id, id::text) AS file_node_id, path AS file_path, id_path AS file_id_path,
-       type AS file_type, size_bytes AS size, mtime_ms, mime, is_binary, language, properties, status, reason, message,
+       type AS file_type, size_bytes AS size, mtime_ms, mime, is_binary, language, properties, status, reason,
+       coalesce(message, CASE WHEN status = 'indexed' THEN note END) AS message,
        live_fingerprint IS NOT NULL AND status <> 'indexed' AS stale,
        live_chunks > 0 AND live_embedded AS embedded, live_chunks AS chunks, embedded_chunks, live_tokens AS tokens,
        attempts, timings

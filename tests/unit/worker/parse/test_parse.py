@@ -9,11 +9,14 @@ from schemas.errors import FileError
 from schemas.source import ChunkSettings
 from schemas.status import Reason
 from tests import parsing
+from worker.chunk import chunk
 from worker.formats.registry import BY_TYPE
 from worker.index.memory_guard import GuardedTokenizer
 from worker.parse import Limits, version
 from worker.parse.code.grammar import is_known
 from worker.tokens.tokenizers import cl100k
+
+CHUNKS = ChunkSettings(unit="tokens", size=512, overlap=64)
 
 
 def parse(name: str, data: bytes) -> Document:
@@ -69,8 +72,6 @@ def test_the_name_tells_the_type(name: str, type_: str, language: str | None) ->
         ("A.PNG", b"\x1f\x8b\x08", Reason.BINARY),
         ("a.mp3", b"ID3", Reason.UNSUPPORTED_TYPE),
         ("a.tar.gz", b"\x1f\x8b", Reason.UNSUPPORTED_TYPE),
-        ("a.json", b'{"a": }', Reason.PARSE_FAILED),
-        ("a.json", b'{"a": 1} x', Reason.PARSE_FAILED),
         ("a.json", b"[" * 100_000, Reason.PARSE_FAILED),
         ("a.json", b"[" * 100_000 + b"]" * 100_000, Reason.PARSE_FAILED),
         ("a.json", b'{"a":' * 100_000 + b"1" + b"}" * 100_000, Reason.PARSE_FAILED),
@@ -83,21 +84,46 @@ def test_every_refusal_has_a_reason(name: str, data: bytes, reason: Reason) -> N
 def test_messages_say_where() -> None:
     assert "offset 3" in refusal("a.txt", b"caf" + b"\x80\x81\x8d\x8f\x90\x9d" * 9).message
     assert "transcript" in refusal("a.mp3", b"x").message
-    assert "line 2, column 8" in refusal("a.json", b'{\n  "a": }').message
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ('{\n  "a": }', "line 2, column 8"),
+        ('{"a": 1} x', "line 1, column 10"),
+        ('{"a": [1, 2, {"b": "cut o', "line 1, column 20"),
+    ],
+)
+def test_malformed_json_is_plain_text_with_a_note(text: str, place: str) -> None:
+    document = parse("a.json", text.encode())
+    assert (document.text, document.type, document.markup) == (text, "json", "lines")
+    assert f"Not well-formed JSON at {place} (" in document.note
+    chunks = chunk(document, CHUNKS, cl100k(), 8192)
+    assert [piece.text for piece in chunks] == [text]
+    with pytest.raises(FileError) as caught:
+        chunk(document, CHUNKS, cl100k(), 8192, pointer="/a")
+    assert (caught.value.reason, caught.value.message) == (Reason.PARSE_FAILED, document.note)
+
+
+def test_a_note_comes_from_the_helper_process_too() -> None:
+    text = '{"a": "' + "word " * 300_000
+    document = parse("a.json", text.encode())
+    assert (document.text, "line 1, column 7" in document.note) == (text, True)
 
 
 @pytest.mark.parametrize("constant", ["NaN", "Infinity", "-Infinity"])
 def test_constants_of_python_are_no_json(constant: str) -> None:
-    error = refusal("a.json", f'{{"NaN": "\\"NaN",\n "b": {constant}}}'.encode())
-    assert error.reason is Reason.PARSE_FAILED
-    assert "line 2, column 7" in error.message
+    document = parse("a.json", f'{{"NaN": "\\"NaN",\n "b": {constant}}}'.encode())
+    assert document.markup == "lines"
+    assert f"line 2, column 7 ({constant} is not a JSON value)" in document.note
 
 
 @pytest.mark.parametrize(
     "text", ['{"a": 1, "a": 2}', '"\\ud800"', "9" * 5000, "1e999", "null", '"NaN"', '{"\\u0000": 1}', " [1]\r\n"]
 )
 def test_legal_json_stays_as_it_is(text: str) -> None:
-    assert parse("a.json", text.encode()).text == text
+    document = parse("a.json", text.encode())
+    assert (document.text, document.note) == (text, "")
 
 
 def test_text_is_kept_but_for_a_byte_order_mark() -> None:

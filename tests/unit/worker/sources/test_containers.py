@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import tarfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from email.message import EmailMessage
 from email.mime.message import MIMEMessage
@@ -18,11 +18,14 @@ from schemas.document import Content, Entry, Page
 from schemas.errors import FileError
 from schemas.status import Reason
 from schemas.tool import ContainerKind
+from tests.compound import compound, outlook
 from worker.ignore import EVERYTHING, Rules
 from worker.sources import containers
 from worker.sources.containers import opening
+from worker.sources.containers import outlook as outlook_container
 from worker.sources.containers.mail import open_mail
 from worker.sources.containers.opening import OpeningSource
+from worker.sources.containers.outlook import open_outlook
 from worker.sources.containers.tar import open_tar
 from worker.sources.containers.zip import open_zip
 from worker.sources.local import LocalFolder
@@ -67,7 +70,14 @@ PACKERS: dict[str, Callable[[Files], bytes]] = {
     "e.tar.bz2": lambda files: _tar(files, "w:bz2"),
     "f.tar.xz": lambda files: _tar(files, "w:xz"),
     "g.eml": _mail,
+    "h.msg": lambda files: outlook({"0037": "Report"}, tuple(_flat(files)), tuple(files.values())),
 }
+#: Containers that are read themselves. Their members have no folders.
+MAILS = ("g.eml", "h.msg")
+
+
+def _flat(names: Iterable[str]) -> list[str]:
+    return [name.replace("/", "-") for name in names]
 
 
 def _source(folder: Path, rules: Rules = EVERYTHING, page_size: int = 3) -> OpeningSource:
@@ -104,9 +114,10 @@ def test_lists_and_reads_what_was_packed(
         (tmp_path / at).parent.mkdir(exist_ok=True)
         (tmp_path / at).write_bytes(pack(files))
         expected |= {
-            f"{at}/{each.replace('/', '-') if name == 'g.eml' else each}": data for each, data in files.items()
+            f"{at}/{each}": data
+            for each, data in zip(_flat(files) if name in MAILS else files, files.values(), strict=True)
         }
-        if name == "g.eml":
+        if name in MAILS:
             expected[at] = (tmp_path / at).read_bytes()
     listed = _listed(lambda: _source(tmp_path))
     assert {path: entry.size for path, entry in listed.items()} == {path: len(data) for path, data in expected.items()}
@@ -142,7 +153,7 @@ def test_only_wanted_kinds_are_opened(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(pack({"1.md": b"one"}))
     source = LocalFolder(str(tmp_path), [tmp_path])
     paths = [entry.path for entry in OpeningSource(source, EVERYTHING, ["attachments"], LIMIT).list(None).entries]
-    assert sorted(paths) == sorted([*PACKERS, "g.eml/1.md"])
+    assert sorted(paths) == sorted([*PACKERS, "g.eml/1.md", "h.msg/1.md"])
 
 
 def test_a_path_within_a_container_lists_all_of_it(tmp_path: Path) -> None:
@@ -169,7 +180,7 @@ def test_names_lead_nowhere_else(tmp_path: Path) -> None:
 
 
 def test_a_damaged_archive_stands_for_its_members(tmp_path: Path) -> None:
-    whole = {name: pack({"1.md": b"one" * 400}) for name, pack in PACKERS.items() if name != "g.eml"}
+    whole = {name: pack({"1.md": b"one" * 400}) for name, pack in PACKERS.items() if name not in MAILS}
     for name, data in whole.items():
         (tmp_path / name).write_bytes(data[: len(data) // 3])
     listed = _listed(lambda: _source(tmp_path))
@@ -294,6 +305,43 @@ def test_attachments_have_names_of_their_own() -> None:
     with pytest.raises(FileError):
         opened.read("a.pdf", 3)
     assert opened.read("a.pdf", 4) == b"data"
+
+
+def test_attachments_of_outlook_have_names_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    message = outlook(
+        {"0037": "Pier"}, ("a.pdf", "a.pdf", "../x\\y.md", "named only"), (b"data", b"more", b"\xff" * 9_000)
+    )
+    opened = open_outlook(message)
+    assert [(member.path, member.size) for member in opened.members()] == [
+        ("a.pdf", 4),
+        ("a (2).pdf", 4),
+        (".._x_y.md", 9_000),
+    ]
+    assert opened.read("a (2).pdf", LIMIT) == b"more"
+    assert opened.read(".._x_y.md", 9_000) == b"\xff" * 9_000
+    for path, limit, reason in ((".._x_y.md", 8_999, Reason.TOO_LARGE), ("named only", LIMIT, Reason.UNREADABLE)):
+        with pytest.raises(FileError) as caught:
+            opened.read(path, limit)
+        assert caught.value.reason is reason
+    (unnamed,) = open_outlook(compound({"__attach_version1.0_#0/__substg1.0_37010102": b"x"})).members()
+    assert unnamed.path == "attachment 1"
+    assert [*open_outlook(b"only text").members()] == []
+    monkeypatch.setattr(outlook_container, "MAX_INFLATED_BYTES", 9_008)
+    assert len([*open_outlook(message).members()]) == 3
+    monkeypatch.setattr(outlook_container, "MAX_INFLATED_BYTES", 9_007)
+    with pytest.raises(FileError) as caught:
+        open_outlook(message)
+    assert caught.value.reason is Reason.TOO_LARGE
+
+
+@pytest.mark.parametrize("encoding", ["base64", "quoted-printable", "8bit"])
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 56, 57, 58, 1000])
+def test_sizes_of_attachments_are_told_as_they_are(encoding: str, size: int) -> None:
+    message = EmailMessage()
+    message.set_content("Text.")
+    message.add_attachment(("a=" * size)[:size].encode(), maintype="text", subtype="x", filename="a", cte=encoding)
+    opened = open_mail(bytes(message))
+    assert [member.size for member in opened.members()] == [len(opened.read("a", LIMIT))]
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -119,6 +119,37 @@ def test_old_sheets_that_span_more_than_memory_are_refused(enough: bool) -> None
             assert caught.value.reason is Reason.TOO_LARGE
 
 
+@pytest.mark.parametrize(("successor", "is_read"), [(1, True), (0, False)])
+def test_old_sheets_whose_sectors_never_end_are_damage(successor: int, is_read: bool) -> None:
+    rows: list[list[str | float]] = [[f"Boat {number} of the harbour", float(number)] for number in range(200)]
+    whole = compound({"Workbook": workbook("Boats", rows)})
+    chain = struct.pack("<III", 1, 2, 3)
+    assert whole.count(chain) == 1
+    data = whole.replace(chain, struct.pack("<III", successor, 2, 3))
+    if is_read:
+        assert "Boat 199" in parse("a.xls", data, LIMITS).text
+    else:
+        with pytest.raises(FileError) as caught:
+            parse("a.xls", data, LIMITS)
+        assert caught.value.reason is Reason.PARSE_FAILED
+        assert "a chain of sectors has no end" in caught.value.message
+
+
+@pytest.mark.parametrize(("row", "reason"), [((1 << 20) - 1, None), (1 << 20, Reason.PARSE_FAILED)])
+def test_rows_that_no_sheet_has_are_damage(row: int, reason: Reason | None) -> None:
+    with ZipFile(BytesIO(of("xls/lamps.xlsb"))) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    sheet, head = members["xl/worksheets/sheet1.bin"], struct.Struct("<BBI")
+    assert sheet.count(head.pack(0, 17, 2)) == 1
+    members["xl/worksheets/sheet1.bin"] = sheet.replace(head.pack(0, 17, 2), head.pack(0, 17, row))
+    limits = Limits(memory_bytes=1 << 40)
+    if reason is None:
+        xls._check_area(zipped(members), limits)
+    else:
+        with pytest.raises(ValueError, match="a cell in row 1,048,577"):
+            xls._check_area(zipped(members), limits)
+
+
 def test_a_panic_of_the_library_is_damage(monkeypatch: pytest.MonkeyPatch) -> None:
     class PanicError(BaseException):
         pass

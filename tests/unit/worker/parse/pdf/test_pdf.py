@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pypdfium2
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from schemas.document import Document
 from schemas.errors import FileError
@@ -15,6 +19,7 @@ from worker.formats import unsupported
 from worker.parse import Limits
 from worker.parse.ocr import scans
 from worker.parse.pdf import outline
+from worker.parse.pdf.text_lines import split
 from worker.tokens.tokenizers import cl100k
 
 FONT = "<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding<</Differences[128/hyphentwo]>>>>"
@@ -213,3 +218,30 @@ def test_a_page_of_outlines_is_read_as_a_picture(lines: int, is_scan: bool) -> N
     extra = {50: f"<</Length {len(drawn)}>>stream\n{drawn}\nendstream"}
     page = pypdfium2.PdfDocument(pdf([[]], extra, of_page="/Contents 50 0 R"))[0]
     assert scans.is_scan(page, "") is is_scan
+
+
+@given(st.text(alphabet=st.sampled_from("ab \r\n\f\x85\u2028"), max_size=12) | st.just("a\r\nb\r\n"))
+@example("")
+@example("a\r\nb")
+@example("\r\n\r\n")
+@example("\n\r")
+def test_lines_are_split_alike_whatever_ends_them(text: str) -> None:
+    pattern = re.compile(r"([^\r\n]*)(?:\r\n?|\n|\Z)")
+    texts, starts = split(text)
+    assert texts == pattern.findall(text)
+    assert starts == [match.start() for match in pattern.finditer(text)]
+
+
+@given(
+    st.lists(st.sampled_from([*map(chr, range(0x20)), "\x7f", "\x80", "a", " ", "\ue000", "\ufffd", "é"]), max_size=30)
+)
+def test_illegible_text_is_told_alike_in_ascii_and_outside(signs: list[str]) -> None:
+    text = "".join(signs)
+    number = sum(bool(scans._NON_TEXT.match(sign)) for sign in text)
+    expected = number > 0 and number > scans._MAX_NON_TEXT_SHARE * len("".join(text.split()))
+    assert scans.is_illegible(text) == expected
+
+
+@pytest.mark.parametrize("code", range(0x100))
+def test_each_sign_is_text_or_not(code: int) -> None:
+    assert scans.is_illegible(chr(code)) == bool(scans._NON_TEXT.match(chr(code)))

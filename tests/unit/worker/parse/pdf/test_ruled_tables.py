@@ -7,12 +7,15 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from schemas.source import ChunkSettings
 from tests.parsing import parse
 from tests.pdfs import bar, drawn, frame, rule, text
 from worker.chunk import chunk
 from worker.parse import Limits
+from worker.parse.pdf import pdf
 from worker.tokens.tokenizers import cl100k
 
 pytestmark = pytest.mark.usefixtures("helper")
@@ -48,6 +51,22 @@ def cells(xs: Sequence[float], ys: Sequence[float], rows: Sequence[Sequence[str]
 
 
 XS, YS = [72, 172, 272], [700, 680, 660, 640]
+
+
+@given(
+    st.lists(
+        st.tuples(*[st.sampled_from([72, 73, 172, 272, 500])] * 2, *[st.sampled_from([640, 641, 660, 700])] * 2),
+        max_size=8,
+    )
+)
+@example([(72, 72, 640, 700)])
+@example([(72, 72, 640, 700), (272, 272, 640, 700), (72, 272, 500, 500)])
+@settings(deadline=None, max_examples=60)
+def test_rules_anywhere_lose_no_word(rules: list[tuple[int, int, int, int]]) -> None:
+    drawn_rules = [rule(x, y, end_x, end_y) for x, end_x, y, end_y in rules]
+    data = drawn([[text(80, 665, "boat"), text(180, 645, "Ada pier"), *drawn_rules]])
+    found = pdf.read(data, Limits()).text.replace("|", " ").replace("-", " ").split()
+    assert sorted(found) == ["Ada", "boat", "pier"]
 
 
 def test_a_ruled_table_keeps_its_columns() -> None:

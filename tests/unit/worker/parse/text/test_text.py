@@ -301,11 +301,32 @@ def test_long_outputs_are_trimmed() -> None:
     assert len(notebook.read(cell, LIMITS).text) < 2100
 
 
-@pytest.mark.parametrize("data", [b"{", b"[]", b"{}", b'{"cells": 1}', b'{"cells": ' + b"[" * 100_000])
-def test_what_is_no_notebook_says_so(data: bytes) -> None:
+@pytest.mark.parametrize("data", [b"[]", b"{}", b'{"cells": 1}'])
+def test_what_is_no_notebook_is_read_as_json_and_says_so(data: bytes) -> None:
+    document = notebook.read(data, LIMITS)
+    assert (document.text, document.type, document.markup) == (data.decode(), "notebook", "json")
+    assert "no list of cells" in document.note
+
+
+def test_a_notebook_that_is_nested_too_deep_fails() -> None:
     with pytest.raises(FileError) as caught:
-        notebook.read(data, LIMITS)
+        notebook.read(b'{"cells": ' + b"[" * 100_000, LIMITS)
     assert caught.value.reason is Reason.PARSE_FAILED
+
+
+@pytest.mark.parametrize(("share", "whole"), [(0.2, 0), (0.5, 1), (0.8, 2), (0.9999, 3)])
+def test_a_notebook_that_is_cut_off_keeps_its_whole_cells(share: float, whole: int) -> None:
+    picture = {"output_type": "display_data", "data": {"image/png": "iVBORw0KGgo" * 200}}
+    cells = [{"cell_type": "code", "source": f"cell_{n}()", "outputs": [picture]} for n in range(3)]
+    data = json.dumps({"nbformat": 4, "cells": cells}).encode()
+    document = notebook.read(data[: int(len(data) * share)], LIMITS)
+    assert document.type == "notebook"
+    if whole:
+        assert document.text == "\n\n".join(f"```python\ncell_{n}()\n```" for n in range(whole))
+        assert "Only the cells above are read" in document.note
+    else:
+        assert (document.markup, document.text[:15]) == ("lines", '{"nbformat": 4,')
+        assert "It is read as plain text" in document.note
 
 
 def test_odd_notebooks_do_no_harm() -> None:
