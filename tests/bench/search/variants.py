@@ -42,7 +42,7 @@ VARIANTS = {
 Found = dict[str, dict[str, list[Ranks]]]
 
 
-def compare(folds: Mapping[str, Recording], measure: str) -> None:
+def compare(folds: Mapping[str, Recording], measures: Sequence[str]) -> None:
     """Print each variant's mean over the folds, what it changes, its worst fold, and two standard errors.
 
     The last row is how far the service's own ranking is above its better leg.
@@ -50,14 +50,19 @@ def compare(folds: Mapping[str, Recording], measure: str) -> None:
     found = {
         name: {fold: found_by(variant, each) for fold, each in folds.items()} for name, variant in VARIANTS.items()
     }
-    values = {name: _values(of_folds, MEASURES[measure]) for name, of_folds in found.items()}
-    _row(measure, *folds, "mean", "change", "worst", "two errors")
+    for measure in measures:
+        _show(measure, {name: _values(of_folds, MEASURES[measure]) for name, of_folds in found.items()})
+
+
+def _show(measure: str, values: Mapping[str, Mapping[str, Sequence[float]]]) -> None:
+    own = values[OWN]
+    _row(measure, *own, "mean", "change", "worst", "two errors")
     for name, of_folds in values.items():
         cells = [*(fmean(of_fold) for of_fold in of_folds.values()), fmean(map(fmean, of_folds.values()))]
-        change = _change(of_folds, values[OWN])
-        worst = min(fmean(of_fold) - fmean(values[OWN][fold]) for fold, of_fold in of_folds.items())
+        change = _change(of_folds, own)
+        worst = min(fmean(of_fold) - fmean(own[fold]) for fold, of_fold in of_folds.items())
         _row(name, *(f"{cell:.3f}" for cell in cells), *(f"{x:+.3f}" for x in (change.value, worst, 2 * change.error)))
-    above = [fmean(values[OWN][fold]) - max(fmean(values[leg][fold]) for leg in LEGS) for fold in folds]
+    above = [fmean(of_own) - max(fmean(values[leg][fold]) for leg in LEGS) for fold, of_own in own.items()]
     _row("above better leg", *(f"{gain:+.3f}" for gain in [*above, fmean(above)]))
 
 
