@@ -14,12 +14,12 @@ import pytest
 from api.search.query.candidates import RankOptions
 from api.search.query.legs import Kind, Ranking
 from schemas.search import Query
-from tests.bench.search import sections
-from tests.bench.search.groups import Group, recordings
-from tests.bench.search.prepared import order, own_weights, prepared
+from tests.bench.search.fit import sections
+from tests.bench.search.fit.groups import Group, recordings
+from tests.bench.search.fit.prepared import order, own_weights, prepared
+from tests.bench.search.fit.regression import Measured, fitted
 from tests.bench.search.questions import Label, Question
 from tests.bench.search.recorded import Recorded, Recording, passages, ranked
-from tests.bench.search.regression import Measured, fitted
 from worker.settings import LEG_WEIGHTS, RANKING_WEIGHTS
 from worker.vectors import RankedRow
 

@@ -9,6 +9,7 @@ first run records what the legs of a search find. Each run compares rankings of 
 without a part of it.
 `ONLY=granularity` compares `config.granularity` over some of both.
 `ONLY=regression` fits the weights of ranking to groups of all kinds, and judges the fit by groups left out.
+`ONLY=confidence` measures how well scores tell questions with an answer from those of another folder.
 
 With `BENCH_HOME`, what the legs found is kept too, so that the next run of folds or of the regression needs no service.
 Remove `BENCH_HOME` after a change of what the legs find.
@@ -19,13 +20,14 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.bench.search import granularity, regression, report, variants
+from tests.bench.search import granularity, report, variants
+from tests.bench.search.fit import regression
+from tests.bench.search.fit.groups import Group, groups, recordings, unanswered
 from tests.bench.search.folded import Folds, folded_sets
-from tests.bench.search.groups import Group, groups, recordings
 from tests.bench.search.indexed import indexed
 from tests.bench.search.sets import SETS
 from tests.bench.search.systems import chunks_of, systems
@@ -35,6 +37,7 @@ from tests.bench.search.unanswerable import unanswerable
 TREE = "tree"
 GRANULARITY = "granularity"
 REGRESSION = "regression"
+CONFIDENCE = "confidence"
 #: The measures of each set with folds.
 FOLDED_MEASURES = {"code": ["nDCG@10"], "xquad": ["recall@10", "MRR"], "articles": ["MRR"]}
 
@@ -42,7 +45,7 @@ FOLDED_MEASURES = {"code": ["nDCG@10"], "xquad": ["recall@10", "MRR"], "articles
 def main() -> None:
     folded = folded_sets(Path(eval_dir)) if (eval_dir := os.environ.get("EVAL_DIR")) else {}
     every = [*SETS, TREE, *folded]
-    possible = [*every, GRANULARITY, REGRESSION] if folded else every
+    possible = [*every, GRANULARITY, REGRESSION, CONFIDENCE] if folded else every
     names = os.environ["ONLY"].split(",") if os.environ.get("ONLY") else every
     if unknown := set(names) - set(possible):
         sys.exit(f"ONLY takes {', '.join(possible)}, not {', '.join(sorted(unknown))}.")
@@ -58,6 +61,8 @@ def main() -> None:
         if REGRESSION in names:
             every_group = groups(Path(os.environ["EVAL_DIR"]))
             regression.run(every_group, recordings(place, every_group))
+        if CONFIDENCE in names:
+            _tell_apart(place, groups(Path(os.environ["EVAL_DIR"])))
         for name in names:
             if name in folded:
                 _compare_rankings(place, name, _chosen(folded[name]))
@@ -95,6 +100,12 @@ def _compare_rankings(place: Path, name: str, folds: Folds) -> None:
     variants.compare(by_kind["asked"], FOLDED_MEASURES[name])
     if has_others:
         variants.tell_apart(by_kind["asked"], by_kind["unanswerable"])
+
+
+def _tell_apart(place: Path, asked: Mapping[str, Group]) -> None:
+    without_answer = unanswered(asked)
+    with_answer = {name: asked[name] for name in without_answer}
+    variants.tell_apart(recordings(place, with_answer), recordings(place, without_answer, "unanswerable"))
 
 
 def _chosen(folds: Folds) -> Folds:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 
 from api.search.query.candidates import RankOptions
+from api.search.rank.confidence import FITS
 from schemas.search import Query
 from tests.bench.search.measures import MEASURES, Ranks, ranks
 from tests.bench.search.recorded import Recording, passages, ranked
@@ -67,10 +68,19 @@ def _show(measure: str, values: Mapping[str, Mapping[str, Sequence[float]]]) -> 
 
 
 def tell_apart(folds: Mapping[str, Recording], without_answer: Mapping[str, Recording]) -> None:
-    """Print how well the score of the first hit tells questions with an answer from those without, as AUC."""
-    values = {fold: auc(_first_scores(each), _first_scores(without_answer[fold])) for fold, each in folds.items()}
-    _row("AUC of scores", *folds, "mean")
-    _row("", *(f"{value:.3f}" for value in [*values.values(), fmean(values.values())]))
+    """Print how well the score of the first hit tells questions with an answer from those without, as AUC.
+
+    The other columns are the shares of both that get the note `nothing_fits_well`.
+    """
+    rows = {fold: _told_apart(_first_scores(each), _first_scores(without_answer[fold])) for fold, each in folds.items()}
+    rows["mean"] = [fmean(column) for column in zip(*rows.values(), strict=True)]
+    _row("", "AUC", "noted", "noted of none")
+    for fold, cells in rows.items():
+        _row(fold, *(f"{cell:.3f}" for cell in cells))
+
+
+def _told_apart(scores: Sequence[float], others: Sequence[float]) -> list[float]:
+    return [auc(scores, others), *(fmean(score < FITS for score in every) for every in (scores, others))]
 
 
 def auc(scores: Sequence[float], others: Sequence[float]) -> float:
@@ -110,4 +120,4 @@ def _change(values: Mapping[str, Sequence[float]], base: Mapping[str, Sequence[f
 
 
 def _row(name: str, *cells: str) -> None:
-    print(f"{name:20}" + "".join(f"{cell:>11}" for cell in cells), flush=True)
+    print(f"{name:20}" + "".join(f"{cell:>14}" for cell in cells), flush=True)

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.bench.search import granularity, sections
+from tests.bench.search import granularity
+from tests.bench.search.fit import sections
 from tests.bench.search.folded import folded_sets
 from tests.bench.search.indexed import indexed
 from tests.bench.search.questions import Question
