@@ -14,8 +14,8 @@ WORDS_WEIGHT = 7.1
 INTERCEPT = -8.9
 #: First hits whose words are compared with the query's.
 READ_HITS = 5
-#: Confidence below which nothing fits well. It holds for six in ten of the questions without an answer, and for eight in
-#: a thousand of the others: a wrong note costs trust.
+#: Confidence below which nothing fits well. It holds for six in ten of the questions without an answer, and for eight
+#: in a thousand of the others: a wrong note costs trust.
 FITS = 0.05
 
 
