@@ -22,11 +22,12 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from tests.bench.search import granularity, report, variants
 from tests.bench.search.fit import regression
-from tests.bench.search.fit.groups import Group, groups, recordings, unanswered
+from tests.bench.search.fit.groups import Group, asking, groups, recordings, unanswered
 from tests.bench.search.folded import Folds, folded_sets
 from tests.bench.search.indexed import indexed
 from tests.bench.search.sets import SETS
@@ -89,7 +90,7 @@ def _compare_rankings(place: Path, name: str, folds: Folds) -> None:
         kind: recordings(
             place,
             {
-                fold: Group(f"{name}-{fold}", folds[fold].fill, lambda _, questions=questions: questions)
+                fold: Group(f"{name}-{fold}", folds[fold].fill, asking(partial(list, questions)))
                 for fold, questions in of_kind.items()
             },
             f"{kind}-{name}",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -50,26 +51,26 @@ def groups(eval_dir: Path) -> dict[str, Group]:
     folded = folded_sets(eval_dir)
     code = folded["code"]
     found = {
-        f"files:{name}": Group(f"code-{name}", each.fill, _asking(each.ask), "nDCG@10") for name, each in code.items()
+        f"files:{name}": Group(f"code-{name}", each.fill, asking(each.ask), "nDCG@10") for name, each in code.items()
     }
     found |= {
         f"spans:{name}": Group(f"code-{name}", each.fill, granularity.ask_names, "recall@10")
         for name, each in code.items()
     }
-    found |= {f"files:{name}": Group(name, SETS[name].fill, _asking(SETS[name].ask)) for name in OF_FILES}
+    found |= {f"files:{name}": Group(name, SETS[name].fill, asking(SETS[name].ask)) for name in OF_FILES}
     found |= {
-        f"{kind}:{name}": Group(name, SETS[name].fill, _asking(SETS[name].ask)) for name, kind in OF_OTHERS.items()
+        f"{kind}:{name}": Group(name, SETS[name].fill, asking(SETS[name].ask)) for name, kind in OF_OTHERS.items()
     }
-    bare = Group("bare", granularity.fill_bare, _asking(granularity.ask_bare), "recall@10")
+    bare = Group("bare", granularity.fill_bare, asking(granularity.ask_bare), "recall@10")
     found["spans:docstrings"] = bare
     for language in LANGUAGES:
         each = folded["xquad"][language]
-        found[f"prose:{language}"] = Group(f"xquad-{language}", each.fill, _asking(each.ask), "MRR")
+        found[f"prose:{language}"] = Group(f"xquad-{language}", each.fill, asking(each.ask), "MRR")
     for language in LANGUAGES[:2]:
         each = folded["articles"][language]
-        found[f"prose:articles-{language}"] = Group(f"articles-{language}", each.fill, _asking(each.ask), "MRR")
+        found[f"prose:articles-{language}"] = Group(f"articles-{language}", each.fill, asking(each.ask), "MRR")
     if sections.MANUALS.is_dir():
-        found["sections:manuals"] = Group("sections", sections.fill, _asking(sections.ask), "recall@10")
+        found["sections:manuals"] = Group("sections", sections.fill, asking(sections.ask), "recall@10")
     return found
 
 
@@ -78,9 +79,7 @@ def unanswered(of: Mapping[str, Group]) -> dict[str, Group]:
     repositories = [name for name, each in of.items() if each.folder == name.replace("files:", "code-")]
     chosen = {name: of[name] for name in (*repositories, *DISTINCT) if name in of}
     asked = unanswerable({name: each.ask(Path()) for name, each in chosen.items()})
-    return {
-        name: Group(each.folder, each.fill, lambda _, questions=asked[name]: questions) for name, each in chosen.items()
-    }
+    return {name: Group(each.folder, each.fill, asking(partial(list, asked[name]))) for name, each in chosen.items()}
 
 
 def recordings(place: Path, chosen: Mapping[str, Group], label: str = "asked") -> dict[str, Recording]:
@@ -97,10 +96,11 @@ def recordings(place: Path, chosen: Mapping[str, Group], label: str = "asked") -
                 print(f"recording {name}", flush=True)
                 questions = _some(each.ask(place / "folders" / each.folder))
                 found[name] = recording(files[name], service, tools[each.folder], questions)
-    return {name: each for name in chosen if (each := found[name])}
+    return {name: whole for name in chosen if (whole := found[name])}
 
 
-def _asking(ask: Callable[[], Sequence[Question]]) -> Callable[[Path], Sequence[Question]]:
+def asking(ask: Callable[[], Sequence[Question]]) -> Callable[[Path], Sequence[Question]]:
+    """Asks the same, wherever the folder is."""
     return lambda _: ask()
 
 

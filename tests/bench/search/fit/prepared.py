@@ -6,8 +6,8 @@ own code.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,9 +52,8 @@ class Prepared:
     features: Numbers
     defining: Sequence[int]
     about_files: float
-    files: Sequence[tuple[object, bool]]
+    files: Sequence[tuple[Hashable, bool]]
     passages: Sequence[Passage]
-    words: dict[int, str] = field(default_factory=dict)
 
 
 def prepared(recording: Recording) -> list[Prepared]:
@@ -76,7 +75,8 @@ def order(each: Prepared, weights: Weights) -> Sequence[int]:
     scores = scores + each.features[chosen] @ np.array([weights[name] for name in FEATURES])
     by_score = np.argsort(-scores, kind="stable")
     numbers, values = chosen[by_score].tolist(), scores[by_score].tolist()
-    found = [FoundChunk(*each.files[n], value) for n, value in zip(numbers, values, strict=True)]
+    files = [each.files[n] for n in numbers]
+    found = [FoundChunk(file, by_file, value) for (file, by_file), value in zip(files, values, strict=True)]
     of_files = {"coherence": each.about_files * weights["coherence"], "repeat": weights["repeat"]}
     final = np.array(values) + [added for _, added in file_parts(found, of_files)]
     ranked = [numbers[n] for n in np.lexsort((numbers, -final))]
