@@ -60,7 +60,7 @@ RANKING_WEIGHTS = {
     "compat": -0.1,
     "reexport": -0.1,
     "coherence": 0.8,
-    "repeat": -0.5,
+    "repeat": -0.4,
 }
 SIMPLE_WEIGHTS = dict.fromkeys(RANKING_WEIGHTS, 0.0) | {"symbol": 0.2, "path": 0.1, "scope": 0.1}
 

@@ -21,7 +21,8 @@ def file_parts(chunks: Sequence[FoundChunk], weights: Mapping[str, float]) -> li
     """What its file adds to the score of each chunk, with the name of the part. `chunks` come best first.
 
     A file's next chunks raise its best one ("coherence"). The further ones sink ("repeat"), because most are found by
-    the same words. In prose, each place may answer by itself.
+    the same words. They all lose the same share, so that any of them may still come near the top. In prose, each place
+    may answer by itself.
     """
     scores: dict[Hashable, list[float]] = {}
     ranked = []
@@ -35,6 +36,5 @@ def file_parts(chunks: Sequence[FoundChunk], weights: Mapping[str, float]) -> li
             support = sum(of_file[1 : 1 + SUPPORTING_CHUNKS]) / SUPPORTING_CHUNKS
             parts.append(("coherence", weights["coherence"] * support * chunk.by_file))
         else:
-            kept = (1 + weights["repeat"]) ** rank
-            parts.append(("repeat", (kept - 1) * of_file[rank] * chunk.by_file))
+            parts.append(("repeat", weights["repeat"] * of_file[rank] * chunk.by_file))
     return parts

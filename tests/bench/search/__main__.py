@@ -8,6 +8,11 @@ apply to the service.
 first run records what the legs of a search find. Each run compares rankings of that: the service's own, and others
 without a part of it.
 `ONLY=granularity` compares `config.granularity` over some of both.
+`ONLY=regression` fits the weights of ranking to groups of all kinds, and judges the fit by groups left out.
+`ONLY=confidence` measures how well scores tell questions with an answer from those of another folder.
+
+With `BENCH_HOME`, what the legs found is kept too, so that the next run of folds or of the regression needs no service.
+Remove `BENCH_HOME` after a change of what the legs find.
 """
 
 from __future__ import annotations
@@ -15,14 +20,16 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from tests.bench.search import granularity, report, variants
+from tests.bench.search.fit import regression
+from tests.bench.search.fit.groups import Group, asking, groups, recordings, unanswered
 from tests.bench.search.folded import Folds, folded_sets
 from tests.bench.search.indexed import indexed
-from tests.bench.search.recorded import recording
 from tests.bench.search.sets import SETS
 from tests.bench.search.systems import chunks_of, systems
 from tests.bench.search.trees import trees
@@ -30,6 +37,8 @@ from tests.bench.search.unanswerable import unanswerable
 
 TREE = "tree"
 GRANULARITY = "granularity"
+REGRESSION = "regression"
+CONFIDENCE = "confidence"
 #: The measures of each set with folds.
 FOLDED_MEASURES = {"code": ["nDCG@10"], "xquad": ["recall@10", "MRR"], "articles": ["MRR"]}
 
@@ -37,7 +46,7 @@ FOLDED_MEASURES = {"code": ["nDCG@10"], "xquad": ["recall@10", "MRR"], "articles
 def main() -> None:
     folded = folded_sets(Path(eval_dir)) if (eval_dir := os.environ.get("EVAL_DIR")) else {}
     every = [*SETS, TREE, *folded]
-    possible = [*every, GRANULARITY] if folded else every
+    possible = [*every, GRANULARITY, REGRESSION, CONFIDENCE] if folded else every
     names = os.environ["ONLY"].split(",") if os.environ.get("ONLY") else every
     if unknown := set(names) - set(possible):
         sys.exit(f"ONLY takes {', '.join(possible)}, not {', '.join(sorted(unknown))}.")
@@ -50,6 +59,11 @@ def main() -> None:
         if GRANULARITY in names:
             prose = Path(os.environ["EVAL_DIR"]) / "xquad" / "xquad.en.json.xz"
             granularity.compare(place, _chosen(folded["code"]), prose)
+        if REGRESSION in names:
+            every_group = groups(Path(os.environ["EVAL_DIR"]))
+            regression.run(every_group, recordings(place, every_group))
+        if CONFIDENCE in names:
+            _tell_apart(place, groups(Path(os.environ["EVAL_DIR"])))
         for name in names:
             if name in folded:
                 _compare_rankings(place, name, _chosen(folded[name]))
@@ -68,25 +82,31 @@ def _compare_systems(place: Path, names: Sequence[str], answers_file: Path | Non
 
 
 def _compare_rankings(place: Path, name: str, folds: Folds) -> None:
-    fills = {f"{name}-{fold}": each.fill for fold, each in folds.items()}
     asked = {fold: each.ask() for fold, each in folds.items()}
     # a text in another language answers the same questions
     has_others = name == "code" and len(folds) > 1
-    groups = {"recorded": asked, "unanswerable": unanswerable(asked)} if has_others else {"recorded": asked}
-    with indexed(place, fills) as (service, tools):
-        recordings = {
-            group: {
-                fold: recording(place / f"{group}-{name}-{fold}.pickle", service, tools[f"{name}-{fold}"], of_fold)
-                for fold, of_fold in questions.items()
-            }
-            for group, questions in groups.items()
-        }
-    for measure in FOLDED_MEASURES[name]:
-        count = sum(len(each.recorded) for each in recordings["recorded"].values())
-        print(f"\n== {name}: {count} questions", flush=True)
-        variants.compare(recordings["recorded"], measure)
+    sets = {"asked": asked, "unanswerable": unanswerable(asked)} if has_others else {"asked": asked}
+    by_kind = {
+        kind: recordings(
+            place,
+            {
+                fold: Group(f"{name}-{fold}", folds[fold].fill, asking(partial(list, questions)))
+                for fold, questions in of_kind.items()
+            },
+            f"{kind}-{name}",
+        )
+        for kind, of_kind in sets.items()
+    }
+    print(f"\n== {name}: {sum(len(each.recorded) for each in by_kind['asked'].values())} questions", flush=True)
+    variants.compare(by_kind["asked"], FOLDED_MEASURES[name])
     if has_others:
-        variants.tell_apart(recordings["recorded"], recordings["unanswerable"])
+        variants.tell_apart(by_kind["asked"], by_kind["unanswerable"])
+
+
+def _tell_apart(place: Path, asked: Mapping[str, Group]) -> None:
+    without_answer = unanswered(asked)
+    with_answer = {name: asked[name] for name in without_answer}
+    variants.tell_apart(recordings(place, with_answer), recordings(place, without_answer, "unanswerable"))
 
 
 def _chosen(folds: Folds) -> Folds:

@@ -61,13 +61,19 @@ class Recording:
 
 def recording(file: Path, service: Service, tool: str, questions: Sequence[Question]) -> Recording:
     """The recording in the file, if it has these questions; otherwise records it there."""
-    if file.exists():
-        kept: Recording = pickle.loads(file.read_bytes())
-        if [each.question for each in kept.recorded] == list(questions):
-            return kept
+    if found := kept(file, questions):
+        return found
     made = _record(service, tool, questions)
     file.write_bytes(pickle.dumps(made))
     return made
+
+
+def kept(file: Path, questions: Sequence[Question]) -> Recording | None:
+    """The recording in the file; None if it is missing or has other questions."""
+    if not file.exists():
+        return None
+    found: Recording = pickle.loads(file.read_bytes())
+    return found if [each.question for each in found.recorded] == list(questions) else None
 
 
 def ranked(request: Query, options: RankOptions, each: Recorded, rows: Rows) -> Sequence[Candidate]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 
 from api.search.query.candidates import RankOptions
+from api.search.rank.confidence import FITS
 from schemas.search import Query
 from tests.bench.search.measures import MEASURES, Ranks, ranks
 from tests.bench.search.recorded import Recording, passages, ranked
@@ -42,7 +43,7 @@ VARIANTS = {
 Found = dict[str, dict[str, list[Ranks]]]
 
 
-def compare(folds: Mapping[str, Recording], measure: str) -> None:
+def compare(folds: Mapping[str, Recording], measures: Sequence[str]) -> None:
     """Print each variant's mean over the folds, what it changes, its worst fold, and two standard errors.
 
     The last row is how far the service's own ranking is above its better leg.
@@ -50,22 +51,36 @@ def compare(folds: Mapping[str, Recording], measure: str) -> None:
     found = {
         name: {fold: found_by(variant, each) for fold, each in folds.items()} for name, variant in VARIANTS.items()
     }
-    values = {name: _values(of_folds, MEASURES[measure]) for name, of_folds in found.items()}
-    _row(measure, *folds, "mean", "change", "worst", "two errors")
+    for measure in measures:
+        _show(measure, {name: _values(of_folds, MEASURES[measure]) for name, of_folds in found.items()})
+
+
+def _show(measure: str, values: Mapping[str, Mapping[str, Sequence[float]]]) -> None:
+    own = values[OWN]
+    _row(measure, *own, "mean", "change", "worst", "two errors")
     for name, of_folds in values.items():
         cells = [*(fmean(of_fold) for of_fold in of_folds.values()), fmean(map(fmean, of_folds.values()))]
-        change = _change(of_folds, values[OWN])
-        worst = min(fmean(of_fold) - fmean(values[OWN][fold]) for fold, of_fold in of_folds.items())
+        change = _change(of_folds, own)
+        worst = min(fmean(of_fold) - fmean(own[fold]) for fold, of_fold in of_folds.items())
         _row(name, *(f"{cell:.3f}" for cell in cells), *(f"{x:+.3f}" for x in (change.value, worst, 2 * change.error)))
-    above = [fmean(values[OWN][fold]) - max(fmean(values[leg][fold]) for leg in LEGS) for fold in folds]
+    above = [fmean(of_own) - max(fmean(values[leg][fold]) for leg in LEGS) for fold, of_own in own.items()]
     _row("above better leg", *(f"{gain:+.3f}" for gain in [*above, fmean(above)]))
 
 
 def tell_apart(folds: Mapping[str, Recording], without_answer: Mapping[str, Recording]) -> None:
-    """Print how well the score of the first hit tells questions with an answer from those without, as AUC."""
-    values = {fold: auc(_first_scores(each), _first_scores(without_answer[fold])) for fold, each in folds.items()}
-    _row("AUC of scores", *folds, "mean")
-    _row("", *(f"{value:.3f}" for value in [*values.values(), fmean(values.values())]))
+    """Print how well the score of the first hit tells questions with an answer from those without, as AUC.
+
+    The other columns are the shares of both that get the note `nothing_fits_well`.
+    """
+    rows = {fold: _told_apart(_first_scores(each), _first_scores(without_answer[fold])) for fold, each in folds.items()}
+    rows["mean"] = [fmean(column) for column in zip(*rows.values(), strict=True)]
+    _row("", "AUC", "noted", "noted of none")
+    for fold, cells in rows.items():
+        _row(fold, *(f"{cell:.3f}" for cell in cells))
+
+
+def _told_apart(scores: Sequence[float], others: Sequence[float]) -> list[float]:
+    return [auc(scores, others), *(fmean(score < FITS for score in every) for every in (scores, others))]
 
 
 def auc(scores: Sequence[float], others: Sequence[float]) -> float:
@@ -105,4 +120,4 @@ def _change(values: Mapping[str, Sequence[float]], base: Mapping[str, Sequence[f
 
 
 def _row(name: str, *cells: str) -> None:
-    print(f"{name:20}" + "".join(f"{cell:>11}" for cell in cells), flush=True)
+    print(f"{name:20}" + "".join(f"{cell:>14}" for cell in cells), flush=True)

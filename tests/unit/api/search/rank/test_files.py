@@ -23,8 +23,8 @@ def test_the_best_chunk_of_a_file_is_raised_by_the_next_and_those_sink() -> None
     ]
 
 
-def test_each_further_chunk_keeps_half_of_what_the_one_before_it_keeps() -> None:
-    assert values(("a", 0.8), ("a", 0.8), ("a", 0.8))[1:] == pytest.approx([-0.4, -0.6])
+def test_each_further_chunk_of_a_file_loses_the_same_share() -> None:
+    assert values(("a", 0.8), ("a", 0.8), ("a", 0.4), ("a", 0.4))[1:] == pytest.approx([-0.4, -0.2, -0.2])
 
 
 def test_only_the_first_few_chunks_support_a_file() -> None:

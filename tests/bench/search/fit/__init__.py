@@ -1,0 +1,1 @@
+"""Fits the weights of ranking to groups of questions of many kinds."""
