@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from worker.tokens.keywords import Keywords
-from worker.vectors import Condition, Leg, Patch, RankedRow, Row, Vector
+from worker.vectors import Condition, Leg, Patch, Ranked, Row, Vector
 from worker.vectors.lance.store import LanceStore
 
 SPACE, DIMENSIONS = "rests", 8
@@ -49,7 +49,7 @@ def _legs() -> list[Leg]:
     return [*asked, Leg(3, vector=_vector(_row(3))), Leg(10, vector=_vector(_row(3)), conditions=odd)]
 
 
-def _ids(found: list[RankedRow]) -> list[int]:
+def _ids(found: Ranked) -> list[int]:
     return [UUID(each.id).int for each in found]
 
 

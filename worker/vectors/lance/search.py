@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from lancedb.query import MatchQuery
 
-from worker.vectors import Leg, RankedRow
+from worker.vectors import Leg, Ranked
 from worker.vectors.lance import vector_index
 from worker.vectors.lance.filter_sql import where
 from worker.vectors.lance.indexes import COLUMNS
@@ -62,7 +62,7 @@ class Searcher:
         self._loop = _new_loop()
         threading.Thread(target=self._loop.run_forever, name="lancedb", daemon=True).start()
 
-    def search(self, namespace: str, legs: Sequence[Leg]) -> list[list[RankedRow]]:
+    def search(self, namespace: str, legs: Sequence[Leg]) -> list[Ranked]:
         """One ranking per leg, ties ordered by id. Raises what LanceDB raises."""
         number, opened = self._opened(namespace)
         state = number, opened.version
@@ -87,7 +87,7 @@ class Searcher:
         space.rested = (moment, opened) if moment is not None else None
         return space.number, opened
 
-    def _searched(self, opened: Opened, legs: Sequence[Leg], cached_rows: Rows | None) -> list[list[RankedRow]]:
+    def _searched(self, opened: Opened, legs: Sequence[Leg], cached_rows: Rows | None) -> list[Ranked]:
         in_memory = all(_is_in_memory(leg, cached_rows) for leg in legs)
         answers = [None] * len(legs) if in_memory else self._run(_answers(opened, legs, cached_rows))
         # Rank outside the event loop, which other searches need for their answers.
@@ -234,9 +234,11 @@ def _ends_in_tie(values: Any, limit: int) -> bool:
     return bool(abs(last - within) <= EQUAL)
 
 
-def _ranking(leg: Leg, answer: Any, cached_rows: Rows | None) -> list[RankedRow]:
+def _ranking(leg: Leg, answer: Any, cached_rows: Rows | None) -> Ranked:
     if answer is None:
-        return cached_rows.nearest(leg.vector, leg.limit) if cached_rows is not None and leg.vector is not None else []
+        if cached_rows is None or leg.vector is None:
+            return Ranked([], [])
+        return cached_rows.nearest(leg.vector, leg.limit)
     by_words = leg.vector is None
     ids = (
         cached_rows.ids_at(answer["_rowid"].to_numpy())
