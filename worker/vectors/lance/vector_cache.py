@@ -21,8 +21,6 @@ MAX_BYTES = 256 * 1024**2
 MAX_CACHED_HITS = 200_000
 #: Rows for which a namespace's memory has space at least when it grows.
 SPARE_ROWS = 1_024
-#: Rows fetched beyond the limit. They show whether rows at the limit are equal: then their ids decide, not chance.
-TIES = 64
 #: Difference up to which two similarities may be equal: 32-bit sums depend on a row's position.
 EQUAL = 1e-5
 
