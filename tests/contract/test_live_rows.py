@@ -35,7 +35,7 @@ CHANGES = {
 def test_what_is_kept_is_what_postgres_has(pool: Pool, kept: int, seed: int) -> None:
     chance, index = random.Random(seed), Index(pool, [f"text {number}" for number in range(20)])
     rows, ids = LiveRows(kept * (ROW_BYTES + 10)), [str(each.id) for each in index.placed]
-    seen = {}
+    seen: dict[tuple[str, str], object] = {}
     for _ in range(60):
         index.run(CHANGES[chance.choice([*CHANGES])].format(n=chance.randrange(20)))
         asked = chance.sample(ids, chance.randrange(21))

@@ -171,6 +171,11 @@ class VectorStore(Protocol):
         """Whether keyword legs run here (`KEYWORD_INDEX=store`) or in Postgres."""
         ...
 
+    @property
+    def is_here(self) -> bool:
+        """Whether searches run in this process, so that two calls cost as much as one for the legs of both."""
+        ...
+
     def write(
         self,
         namespace: str,

@@ -107,6 +107,11 @@ class TurbopufferStore:
         """Whether keyword legs run here."""
         return self._has_keywords
 
+    @property
+    def is_here(self) -> bool:
+        """Whether searches run in this process."""
+        return False
+
     def write(
         self,
         namespace: str,

@@ -7,7 +7,8 @@ rerank, make hits.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from uuid import UUID
 
 from api.http.disconnect import Disconnect
@@ -25,9 +26,9 @@ from api.search.query.candidates import (
 from api.search.query.definitions import defining_chunks
 from api.search.query.file_depth import Files, legs_over_files
 from api.search.query.frame import answered, first_hits
-from api.search.query.legs import LegResults, keyword_rankings, search_store, started_keywords
+from api.search.query.legs import LegResults, keyword_rankings, search_store, started_keywords, words_meanwhile
 from api.search.query.no_hits import stand_in
-from api.search.query.query_vectors import embed_queries
+from api.search.query.query_vectors import begun_queries
 from api.search.query.repeated import Made, Repeated
 from api.search.query.report import Report, note
 from api.search.query.search import Finder, Findings, Search, unheard
@@ -119,16 +120,17 @@ def _fit(request: SearchRequest, boosted: Sequence[Candidate]) -> Report:
 
 
 def run_legs(search: Search) -> LegResults:
-    """Embed the queries, and run the legs that the mode needs. Keywords in Postgres run beside that.
+    """Embed the queries, and run the legs that the mode needs. Keywords run beside the embedding where they can.
 
     If one kind of leg fails and another answers, a note says so. Raises `EmbeddingError`, `StoreError`,
     `OperationalError` and `CallerLeft`.
     """
-    with started_keywords(search) as keywords:
-        vectors, embed_report = embed(search) if search.uses_vectors else ([], Report())
+    with started_keywords(search) as keywords, _begun_vectors(search) as embedded:
+        words = words_meanwhile(search) if search.uses_vectors else None
+        vectors, embed_report = embedded()
         search.disconnect.check()
         is_alone = not keywords or search.request.mode == "vector"
-        in_store = search_store(search, vectors, must_answer=is_alone)
+        in_store = search_store(search, vectors, words, must_answer=is_alone)
         in_postgres = (
             keyword_rankings(search, keywords, must_answer=not in_store.rankings) if keywords else LegResults([])
         )
@@ -137,9 +139,25 @@ def run_legs(search: Search) -> LegResults:
 
 def embed(search: Search) -> tuple[list[Vector], Report]:
     """The vectors of the queries. None if they cannot be embedded, but the mode also uses keywords."""
-    started, texts = time.perf_counter(), search.request.texts
+    started = time.perf_counter()
+    with begun_queries(search.resources, search.index, search.request.texts) as result:
+        return _embedded(search, result, started)
+
+
+@contextmanager
+def _begun_vectors(search: Search) -> Iterator[Callable[[], tuple[list[Vector], Report]]]:
+    """Begin to embed the queries. Yields what waits for their vectors, and reports."""
+    if not search.uses_vectors:
+        yield lambda: ([], Report())
+        return
+    started = time.perf_counter()
+    with begun_queries(search.resources, search.index, search.request.texts) as result:
+        yield lambda: _embedded(search, result, started)
+
+
+def _embedded(search: Search, result: Callable[[], list[Vector]], started: float) -> tuple[list[Vector], Report]:
     try:
-        vectors = embed_queries(search.resources, search.index, texts)
+        vectors = result()
     except EmbeddingError as error:
         if search.request.mode == "vector":
             raise

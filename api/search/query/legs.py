@@ -145,17 +145,41 @@ def _with_phrase(search: Search, phrase: str, found: Ranked) -> Ranked:
     return Ranked.of([row for row in found if row.id in holding])
 
 
-def search_store(search: Search, vectors: Sequence[Vector], *, must_answer: bool) -> LegResults:
+@dataclass(frozen=True, slots=True)
+class StoreWords:
+    """What the keyword legs of the store found before its vector legs, and the seconds that took."""
+
+    legs: Sequence[_StoreLeg]
+    results: Sequence[Ranked]
+    seconds: float
+
+
+def words_meanwhile(search: Search) -> StoreWords | None:
+    """Search words while the queries are embedded, in a store where a call of its own costs nothing.
+
+    Raises `StoreError`: such a store must answer.
+    """
+    if not (search.uses_keywords and search.store.has_keywords and search.store.is_here):
+        return None
+    started, legs = time.perf_counter(), _keyword_legs(search)
+    results = search.store.search(search.index.namespace, [leg for _, _, leg in legs])
+    return StoreWords(legs, results, time.perf_counter() - started)
+
+
+def search_store(
+    search: Search, vectors: Sequence[Vector], words: StoreWords | None = None, *, must_answer: bool
+) -> LegResults:
     """Run the legs in the store: a vector leg for each of `vectors`, and keyword legs if it has the keywords.
 
-    If the store fails, raises `StoreError` if it `must_answer`, else a note says so.
+    `words` are keyword legs that ran before. If the store fails, raises `StoreError` if it `must_answer`, else a note
+    says so.
     """
     legs = _vector_legs(search, vectors)
-    if search.uses_keywords and search.store.has_keywords:
+    if words is None and search.uses_keywords and search.store.has_keywords:
         legs += _keyword_legs(search)
-    if not legs:
+    if not legs and words is None:
         return LegResults([])
-    results = _run_in_store(search, legs, must_answer=must_answer)
+    results = _run_in_store(search, legs, words, must_answer=must_answer)
     # keywords alone may find nothing in a namespace that is complete
     decisive = [ranking for ranking in results.rankings if ranking.kind == "vector"] or results.rankings
     if not decisive or any(ranking.results for ranking in decisive):
@@ -187,16 +211,23 @@ def _keyword_legs(search: Search) -> list[_StoreLeg]:
     return legs
 
 
-def _run_in_store(search: Search, legs: Sequence[_StoreLeg], *, must_answer: bool) -> LegResults:
+def _run_in_store(
+    search: Search, legs: Sequence[_StoreLeg], words: StoreWords | None, *, must_answer: bool
+) -> LegResults:
     started = time.perf_counter()
     try:
-        results = search.store.search(search.index.namespace, [leg for _, _, leg in legs])
+        results: Sequence[Ranked] = (
+            search.store.search(search.index.namespace, [leg for _, _, leg in legs]) if legs else []
+        )
     except StoreError as error:  # also if the store rejects its key, since Postgres does not need it
         if must_answer:
             raise
         log.warning("the vector store failed; searching keywords only", code=error.code, error=error.message)
         detail = f"The vector store does not answer, so only keywords were searched: {error.message}"
         return LegResults([], search.step("store", started) + note("keywords_only", detail))
+    if words is not None:
+        legs, results = [*legs, *words.legs], [*results, *words.results]
+        started -= words.seconds
     by_leg: dict[tuple[str, Kind], list[Ranked]] = {}
     of_phrases: list[Ranking] = []
     for (text, kind, leg), result in zip(legs, results, strict=True):

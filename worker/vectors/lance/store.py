@@ -87,6 +87,11 @@ class LanceStore:
         """Whether keyword legs run here."""
         return self._has_keywords
 
+    @property
+    def is_here(self) -> bool:
+        """Whether searches run in this process."""
+        return True
+
     def write(
         self,
         namespace: str,

@@ -9,7 +9,7 @@ from unittest.mock import Mock
 from uuid import UUID
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from api.search.query import answer
@@ -90,9 +90,12 @@ REQUESTS = st.builds(
 )
 
 
+@settings(deadline=None, max_examples=60)
 @given(
     st.integers(0, 1000),
-    st.lists(st.tuples(st.sampled_from(["", "", "row", "gone", "rankings", "defining", "weights"]), REQUESTS)),
+    st.lists(
+        st.tuples(st.sampled_from(["", "", "row", "gone", "rankings", "defining", "weights"]), REQUESTS), max_size=9
+    ),
 )
 def test_any_query_is_ranked_by_what_is_there_now(seed: int, steps: list[tuple[str, Query]]) -> None:
     index = Index(seed)
