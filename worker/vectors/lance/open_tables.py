@@ -33,6 +33,7 @@ class Opened:
 
     table: Any
     dataset: Any
+    columns: frozenset[str]
     version: int
 
 

@@ -136,7 +136,8 @@ class Searcher:
 async def _open(space: Space, namespace: str) -> Opened:
     table = await space.connection.open_table(namespace)
     version = await table.version()
-    return Opened(table, word_search.dataset(space.path, version, space.word_session), version)
+    dataset = word_search.dataset(space.path, version, space.word_session)
+    return Opened(table, dataset, frozenset(dataset.schema.names), version)
 
 
 def _at_rest(path: Path) -> State | None:
@@ -190,7 +191,7 @@ def _prepared(table_rows: Any) -> Rows:
 
 def _with_words(opened: Opened, leg: Leg, cached_rows: Rows | None) -> Any:
     """The table's rows for a keyword leg; None if the table lacks its column."""
-    if COLUMNS[leg.field] not in opened.dataset.schema.names:
+    if COLUMNS[leg.field] not in opened.columns:
         return None
     return word_search.found(opened.dataset, leg, with_ids=cached_rows is None)
 
