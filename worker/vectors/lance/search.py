@@ -64,7 +64,7 @@ class Searcher:
         state = number, opened.version
         cached = [self._rankings.get(namespace, state, leg) for leg in legs]
         missing = [leg for leg, ranking in zip(legs, cached, strict=True) if ranking is None]
-        fresh = self._searched(opened, missing, self._rows(namespace, number, opened)) if missing else []
+        fresh = self._searched(namespace, number, opened, missing) if missing else []
         for leg, ranking in zip(missing, fresh, strict=True):
             self._rankings.put(namespace, state, leg, ranking)
         rankings = iter(fresh)
@@ -86,7 +86,9 @@ class Searcher:
         space.rested = (moment, opened) if moment is not None else None
         return space.number, opened
 
-    def _searched(self, opened: Opened, legs: Sequence[Leg], cached_rows: Rows | None) -> list[Ranked]:
+    def _searched(self, namespace: str, number: int, opened: Opened, legs: Sequence[Leg]) -> list[Ranked]:
+        # words alone are not worth reading all vectors; they come in a call of their own before those of their query
+        cached_rows = self._rows(namespace, number, opened, may_read=any(leg.vector is not None for leg in legs))
         in_table = [leg for leg in legs if leg.vector is not None and not _is_in_memory(leg, cached_rows)]
         # LanceDB searches vectors while this thread searches words
         nearest = self._begin(_nearest_rows(opened, in_table)) if in_table else None
@@ -100,12 +102,12 @@ class Searcher:
         # Rank outside the event loop, which other searches need for their answers.
         return [_ranking(leg, answer, cached_rows) for leg, answer in zip(legs, answers, strict=True)]
 
-    def _rows(self, namespace: str, number: int, opened: Opened) -> Rows | None:
+    def _rows(self, namespace: str, number: int, opened: Opened, *, may_read: bool) -> Rows | None:
         """All rows of a table that is not too large, if they are in memory, or are read into it now."""
         growing = self._rows_in_memory.get(namespace, (number,))
         if growing is not None:
             self._advance(namespace, number, opened, growing)
-        elif self._is_due(namespace, number):
+        elif may_read and self._is_due(namespace, number):
             first = self._run(_read(opened.table))
             if first is not None:
                 growing = GrowingRows(opened.version, first)
