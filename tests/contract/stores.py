@@ -12,7 +12,7 @@ import pytest
 
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from worker.tokens.keywords import Keywords, keywords_of
-from worker.vectors import Condition, Leg, RankedRow, Row, Value, Vector, VectorStore
+from worker.vectors import Condition, Leg, Ranked, Row, Value, Vector, VectorStore
 from worker.vectors.lance.compaction import Thresholds
 from worker.vectors.lance.store import LanceStore
 from worker.vectors.turbopuffer import TurbopufferStore
@@ -33,7 +33,7 @@ WITH_KEYWORDS = [
 class SearchedTwice(LanceStore):
     """Repeats each search, so that the vectors in memory answer the second one."""
 
-    def search(self, namespace: str, legs: Sequence[Leg]) -> list[list[RankedRow]]:
+    def search(self, namespace: str, legs: Sequence[Leg]) -> list[Ranked]:
         first, second = super().search(namespace, legs), super().search(namespace, legs)
         for before, after in zip(first, second, strict=True):
             assert numbers(before) == numbers(after)
@@ -69,7 +69,7 @@ def row(number: int, vector: Vector | None = None, keywords: str | None = None, 
     return Row(UUID(int=number), vector, {"file_name": f"{number}.md", "level": 0, **attributes}, given)
 
 
-def numbers(found: list[RankedRow]) -> list[int]:
+def numbers(found: Ranked) -> list[int]:
     return [UUID(hit.id).int for hit in found]
 
 

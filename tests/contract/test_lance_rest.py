@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from worker.tokens.keywords import Keywords
-from worker.vectors import Condition, Leg, Patch, RankedRow, Row, Vector
+from worker.vectors import Condition, Leg, Patch, Ranked, Row, Vector
 from worker.vectors.lance.store import LanceStore
 
 SPACE, DIMENSIONS = "rests", 8
@@ -49,7 +49,7 @@ def _legs() -> list[Leg]:
     return [*asked, Leg(3, vector=_vector(_row(3))), Leg(10, vector=_vector(_row(3)), conditions=odd)]
 
 
-def _ids(found: list[RankedRow]) -> list[int]:
+def _ids(found: Ranked) -> list[int]:
     return [UUID(each.id).int for each in found]
 
 
@@ -110,3 +110,19 @@ def test_a_table_that_was_emptied_answers_with_nothing(store: LanceStore, tmp_pa
     for _ in range(SEARCHES):
         assert store.search(SPACE, _legs()) == [[] for _ in _legs()]
     assert store.vectors(SPACE, [UUID(int=1)]) == {}
+
+
+def test_searches_for_words_alone_do_not_read_all_vectors(store: LanceStore, tmp_path: Path) -> None:
+    store.write(SPACE, DIMENSIONS, [_row(number) for number in range(20)])
+    _rest(tmp_path)
+
+    def is_in_memory() -> bool:
+        return SPACE in store._searcher()._rows_in_memory._cached
+
+    for words in (*WORDS, "row_1", "row_2"):
+        store.search(SPACE, [Leg(10, keywords=words)])
+    assert not is_in_memory()
+    for number, expected in ((1, False), (2, True)):
+        store.search(SPACE, [Leg(10, keywords=f"row_{number}")])
+        store.search(SPACE, [Leg(10, vector=_vector(_row(number)))])
+        assert is_in_memory() is expected

@@ -12,7 +12,7 @@ from tests.contract.stores import D, about, axis, make, near, row
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from worker.vectors import Condition, turbopuffer
 from worker.vectors.lance import store as lance
-from worker.vectors.lance.vector_cache import TIES
+from worker.vectors.lance.ties import TIES
 
 
 @pytest.mark.parametrize("kind", ["lance", "fake"])

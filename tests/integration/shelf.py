@@ -82,6 +82,10 @@ class AroundStore:
     def has_keywords(self) -> bool:
         return self.store.has_keywords
 
+    @property
+    def is_here(self) -> bool:
+        return self.store.is_here
+
     def write(
         self,
         namespace: str,

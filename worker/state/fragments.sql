@@ -109,6 +109,10 @@ CASE WHEN NOT t.rerun THEN %(paths)s::text[]
 LEFT JOIN search_index i ON i.id = f.index_id AND f.node_id IS NOT NULL
 LEFT JOIN content_node n ON n.project_id = i.project_id AND n.id = f.node_id
 
+-- name: hit_version
+-- changes with each change of what `hits` returns: the transactions that wrote the rows last
+concat_ws(' ', c.xmin, f.xmin, n.xmin)
+
 -- name: chunk_filters
 -- whether a chunk c passes the filters of a query
 (%(languages)s::text[] IS NULL OR c.language = ANY (%(languages)s))

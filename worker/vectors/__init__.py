@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, overload
 from uuid import UUID
 
 import numpy as np
@@ -118,6 +118,47 @@ class RankedRow(NamedTuple):
     value: float
 
 
+class Ranked(Sequence[RankedRow]):
+    """A leg's answer, best row first, as two columns: the `ids`, and the `values` of the rows.
+
+    Caches hold many. The garbage collector visits each row of a list of rows, but no string and no number.
+    """
+
+    __slots__ = ("ids", "values")
+
+    def __init__(self, ids: list[str], values: list[float]) -> None:
+        self.ids, self.values = ids, values
+
+    @classmethod
+    def of(cls, rows: Sequence[RankedRow]) -> Ranked:
+        """The rows as columns."""
+        return rows if isinstance(rows, Ranked) else cls([row.id for row in rows], [row.value for row in rows])
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @overload
+    def __getitem__(self, at: int) -> RankedRow: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Ranked: ...
+
+    def __getitem__(self, at: int | slice) -> RankedRow | Ranked:
+        if isinstance(at, slice):
+            return Ranked(self.ids[at], self.values[at])
+        return RankedRow(self.ids[at], self.values[at])
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Ranked):
+            return self.ids == other.ids and self.values == other.values
+        return list(self) == other
+
+    __hash__ = None  # type: ignore[assignment] # as a list has none
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+
 class VectorStore(Protocol):
     """A vector store, opened once per process after any fork.
 
@@ -128,6 +169,11 @@ class VectorStore(Protocol):
     @property
     def has_keywords(self) -> bool:
         """Whether keyword legs run here (`KEYWORD_INDEX=store`) or in Postgres."""
+        ...
+
+    @property
+    def is_here(self) -> bool:
+        """Whether searches run in this process, so that two calls cost as much as one for the legs of both."""
         ...
 
     def write(
@@ -141,7 +187,7 @@ class VectorStore(Protocol):
         """Apply all changes. Repeating the same call changes nothing. No id may appear twice in one call."""
         ...
 
-    def search(self, namespace: str, legs: Sequence[Leg]) -> list[list[RankedRow]]:
+    def search(self, namespace: str, legs: Sequence[Leg]) -> list[Ranked]:
         """One ranking per leg, over every row written so far."""
         ...
 

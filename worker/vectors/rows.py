@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from schemas.errors import StoreRefused
 from worker.tokens.keywords import Written, phrase_tokens, query_tokens
-from worker.vectors import STRING_ATTRIBUTES, Field, Leg, Patch, RankedRow, Row, Value, cut_filterable
+from worker.vectors import STRING_ATTRIBUTES, Field, Leg, Patch, Ranked, Row, Value, cut_filterable
 
 #: Maximum UTF-8 bytes of a full-text query, the same in all stores. Turbopuffer documents 8,192 without a unit; bytes
 #: are the strictest reading.
@@ -102,9 +102,10 @@ def _words(keywords: str, field: Field, written: Written, *, phrase: bool) -> st
     return cleaned.encode()[:MAX_KEYWORD_BYTES].decode(errors="ignore")
 
 
-def ranked(ids: Sequence[str], values: Sequence[float], *, descending: bool, limit: int) -> list[RankedRow]:
+def ranked(ids: Sequence[str], values: Sequence[float], *, descending: bool, limit: int) -> Ranked:
     """Turn ids and their values into an answer: the best `limit` values first, ties ordered by id."""
     if descending:
         best = sorted(zip([-value for value in values], ids, strict=True))[:limit]
-        return [RankedRow(id_, -value) for value, id_ in best]
-    return [RankedRow(id_, value) for value, id_ in sorted(zip(values, ids, strict=True))[:limit]]
+        return Ranked([id_ for _, id_ in best], [-value for value, _ in best])
+    best = sorted(zip(values, ids, strict=True))[:limit]
+    return Ranked([id_ for _, id_ in best], [value for value, _ in best])

@@ -28,7 +28,7 @@ from worker.vectors import (
     Field,
     Leg,
     Patch,
-    RankedRow,
+    Ranked,
     Row,
     Value,
     Vector,
@@ -107,6 +107,11 @@ class TurbopufferStore:
         """Whether keyword legs run here."""
         return self._has_keywords
 
+    @property
+    def is_here(self) -> bool:
+        """Whether searches run in this process."""
+        return False
+
     def write(
         self,
         namespace: str,
@@ -145,12 +150,12 @@ class TurbopufferStore:
             if known is not None and (upserts or patches):
                 self._schemas[namespace] = known.union(KEYWORDS_SCHEMA)
 
-    def search(self, namespace: str, legs: Sequence[Leg]) -> list[list[RankedRow]]:
+    def search(self, namespace: str, legs: Sequence[Leg]) -> list[Ranked]:
         """One ranking per leg, ties ordered by id, at most `MAX_LIMIT` rows each. Raises as `write` does."""
         answerable = [
             (number, leg) for number, leg in enumerate(legs) if can_match(leg, has_keywords=self._has_keywords)
         ]
-        rankings: list[list[RankedRow]] = [[] for _ in legs]
+        rankings = [Ranked([], []) for _ in legs]
         for start in range(0, len(answerable), MAX_LEGS):
             group = answerable[start : start + MAX_LEGS]
             for (number, _), ranking in zip(group, self._search(namespace, [leg for _, leg in group]), strict=False):
@@ -198,7 +203,7 @@ class TurbopufferStore:
     def optimize(self, namespace: str) -> None:
         """Do nothing: the store compacts and indexes by itself, and its API has no such call."""
 
-    def _search(self, namespace: str, legs: Sequence[Leg]) -> list[list[RankedRow]]:
+    def _search(self, namespace: str, legs: Sequence[Leg]) -> list[Ranked]:
         known = self._known(namespace)
         if known is not None and not _fields(legs) <= known:
             return self._search_known(namespace, legs, known)
@@ -221,12 +226,12 @@ class TurbopufferStore:
             for leg, result in zip(legs, answer.results or (), strict=True)
         ]
 
-    def _search_known(self, namespace: str, legs: Sequence[Leg], known: frozenset[str]) -> list[list[RankedRow]]:
+    def _search_known(self, namespace: str, legs: Sequence[Leg], known: frozenset[str]) -> list[Ranked]:
         """One ranking per leg for a namespace without some keyword fields; legs over those find nothing."""
         possible = [_fields([leg]) <= known for leg in legs]
         others = [leg for leg, is_possible in zip(legs, possible, strict=True) if is_possible]
         rankings = iter(self._search(namespace, others) if others else [])
-        return [next(rankings, []) if is_possible else [] for is_possible in possible]
+        return [next(rankings, Ranked([], [])) if is_possible else Ranked([], []) for is_possible in possible]
 
     def _known(self, namespace: str) -> frozenset[str] | None:
         with self._lock:

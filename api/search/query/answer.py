@@ -7,8 +7,8 @@ rerank, make hits.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from uuid import UUID
 
 from api.http.disconnect import Disconnect
@@ -24,11 +24,12 @@ from api.search.query.candidates import (
     wanted_ids,
 )
 from api.search.query.definitions import defining_chunks
-from api.search.query.file_depth import legs_over_files
+from api.search.query.file_depth import Files, legs_over_files
 from api.search.query.frame import answered, first_hits
-from api.search.query.legs import LegResults, keyword_rankings, search_store, started_keywords
+from api.search.query.legs import LegResults, keyword_rankings, search_store, started_keywords, words_meanwhile
 from api.search.query.no_hits import stand_in
-from api.search.query.query_vectors import embed_queries
+from api.search.query.query_vectors import begun_queries
+from api.search.query.repeated import Made, Repeated
 from api.search.query.report import Report, note
 from api.search.query.search import Finder, Findings, Search, unheard
 from api.search.query.unembedded import whole_files
@@ -37,9 +38,11 @@ from api.search.rank.rerank import RerankOptions, provider_of, reranked
 from schemas.errors import EmbeddingError, RerankUnavailable
 from schemas.search import Answer, Hit, Query, SearchRequest, Step
 from worker.resources import Resources
-from worker.state.index import chunks
 from worker.state.index.tools import Index
+from worker.state.search.live_rows import Found, live_rows
 from worker.vectors import Vector
+
+_repeated = Repeated()
 
 #: Share of a rerank model's score in the score of a hit. The model reads words, but knows neither files nor names.
 MODEL_SHARE = 0.7
@@ -74,9 +77,7 @@ def _ranked_hits(search: Search) -> Findings:
     legs, files = legs_over_files(search, run_legs) if request.group_by_file else (run_legs(search), {})
     search.disconnect.check()
     defining = () if request.ranking == "none" or is_simple(request, options) else defining_chunks(search)
-    fusion = fuse(request, options, legs.rankings, defining)
-    rows, row_report = _rows(search, wanted_ids(request, fusion, files))
-    boosted = boost(request, options, joined(request, fusion, rows), fusion.defining)
+    boosted, row_report = _ranked(search, Made(options, legs.rankings, defining), files)
     search.disconnect.check()
     ranked, rerank_report = _rerank(search, boosted)
     whole = whole_files(search, legs.rankings) if search.whole_files else []
@@ -86,10 +87,27 @@ def _ranked_hits(search: Search) -> Findings:
     return findings if hits else stand_in(search, findings)
 
 
-def _rows(search: Search, ids: Sequence[str]) -> tuple[dict[str, dict[str, Any]], Report]:
+def _ranked(search: Search, made: Made, files: Files) -> tuple[Sequence[Candidate], Report]:
+    """The candidates, best first. If the same query was ranked by the same before, they are those of then."""
+    request, index_id = search.request, search.index.id
+    kept = _repeated.get(index_id, request, made)
+    if kept is not None:
+        found, report = _rows(search, kept.wanted)
+        if kept.versions == found.versions:
+            return kept.candidates(request, found.rows), report
+    fusion = fuse(request, made.options, made.rankings, made.defining)
+    wanted = wanted_ids(request, fusion, files)
+    if kept is None:
+        found, report = _rows(search, wanted)
+    boosted = boost(request, made.options, joined(request, fusion, found.rows), fusion.defining)
+    _repeated.put(index_id, request, made, wanted, found.versions, boosted)
+    return boosted, report
+
+
+def _rows(search: Search, ids: Sequence[str]) -> tuple[Found, Report]:
     started = time.perf_counter()
-    rows = chunks.hits(search.resources.pool, search.index.id, ids)
-    return rows, search.step("rows", started, len(rows))
+    found = live_rows(search.resources.pool, search.index.id, ids)
+    return found, search.step("rows", started, len(found.rows))
 
 
 def _fit(request: SearchRequest, boosted: Sequence[Candidate]) -> Report:
@@ -102,16 +120,17 @@ def _fit(request: SearchRequest, boosted: Sequence[Candidate]) -> Report:
 
 
 def run_legs(search: Search) -> LegResults:
-    """Embed the queries, and run the legs that the mode needs. Keywords in Postgres run beside that.
+    """Embed the queries, and run the legs that the mode needs. Keywords run beside the embedding where they can.
 
     If one kind of leg fails and another answers, a note says so. Raises `EmbeddingError`, `StoreError`,
     `OperationalError` and `CallerLeft`.
     """
-    with started_keywords(search) as keywords:
-        vectors, embed_report = embed(search) if search.uses_vectors else ([], Report())
+    with started_keywords(search) as keywords, _begun_vectors(search) as embedded:
+        words = words_meanwhile(search) if search.uses_vectors else None
+        vectors, embed_report = embedded()
         search.disconnect.check()
         is_alone = not keywords or search.request.mode == "vector"
-        in_store = search_store(search, vectors, must_answer=is_alone)
+        in_store = search_store(search, vectors, words, must_answer=is_alone)
         in_postgres = (
             keyword_rankings(search, keywords, must_answer=not in_store.rankings) if keywords else LegResults([])
         )
@@ -120,9 +139,25 @@ def run_legs(search: Search) -> LegResults:
 
 def embed(search: Search) -> tuple[list[Vector], Report]:
     """The vectors of the queries. None if they cannot be embedded, but the mode also uses keywords."""
-    started, texts = time.perf_counter(), search.request.texts
+    started = time.perf_counter()
+    with begun_queries(search.resources, search.index, search.request.texts) as result:
+        return _embedded(search, result, started)
+
+
+@contextmanager
+def _begun_vectors(search: Search) -> Iterator[Callable[[], tuple[list[Vector], Report]]]:
+    """Begin to embed the queries. Yields what waits for their vectors, and reports."""
+    if not search.uses_vectors:
+        yield lambda: ([], Report())
+        return
+    started = time.perf_counter()
+    with begun_queries(search.resources, search.index, search.request.texts) as result:
+        yield lambda: _embedded(search, result, started)
+
+
+def _embedded(search: Search, result: Callable[[], list[Vector]], started: float) -> tuple[list[Vector], Report]:
     try:
-        vectors = embed_queries(search.resources, search.index, texts)
+        vectors = result()
     except EmbeddingError as error:
         if search.request.mode == "vector":
             raise

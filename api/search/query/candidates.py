@@ -21,6 +21,7 @@ from api.search.rank.files import FoundChunk, file_parts
 from api.search.rank.fusion import by_score, ranks_and_values, reciprocal_ranks
 from api.search.rank.sureness import CODE, PROSE, Trust, sureness_factors
 from schemas.search import SearchRequest
+from worker.vectors import Ranked
 
 #: Chunks ranked by their features.
 BOOSTED_CHUNKS = 64
@@ -231,8 +232,10 @@ def _nearest(rankings: Sequence[Ranking]) -> dict[str, float]:
 def _distances(rankings: Sequence[Ranking]) -> dict[str, float]:
     distances: dict[str, float] = {}
     for ranking in rankings:
-        for result in ranking.results if ranking.kind == "vector" else ():
-            distances[result.id] = min(result.value, distances.get(result.id, result.value))
+        if ranking.kind == "vector":
+            found = Ranked.of(ranking.results)
+            for id_, value in zip(found.ids, found.values, strict=True):
+                distances[id_] = min(value, distances.get(id_, value))
     return distances
 
 

@@ -35,6 +35,10 @@ class Coalescer(Generic[Key, Value]):
 
     def get(self, texts: Mapping[str, Key], seconds: float) -> Mapping[str, Value]:
         """The values of the texts, possibly with others. Raises what `send` raises, and `TimeoutError`."""
+        return self.wait(self.begin(texts), seconds)
+
+    def begin(self, texts: Mapping[str, Key]) -> Future[Mapping[str, Value]]:
+        """Ask for the texts. The caller must pass the result to `wait`, or cancel it."""
         future: Future[Mapping[str, Value]] = Future()
         with self._lock:
             self._waiting.append((texts, future))
@@ -42,6 +46,10 @@ class Coalescer(Generic[Key, Value]):
             self._working += is_idle
         if is_idle:
             self._pool.submit(self._work)
+        return future
+
+    def wait(self, future: Future[Mapping[str, Value]], seconds: float) -> Mapping[str, Value]:
+        """The values that `begin` asked for. Raises as `get`."""
         try:
             return self._result_in_time(future, seconds)
         finally:

@@ -21,7 +21,8 @@ from worker.state.index import chunks, drift
 from worker.state.index.tools import Index
 from worker.state.search import keywords, languages
 from worker.tokens.keywords import IN_ENGLISH, phrase_tokens
-from worker.vectors import Leg, RankedRow, Vector, VectorStore
+from worker.vectors import Leg, Ranked, RankedRow, Vector, VectorStore
+from worker.vectors.rows import ranked
 
 Kind = Literal["vector", "text", "code"]
 
@@ -44,7 +45,7 @@ log = structlog.get_logger()
 #: A leg of the store, with its query and kind.
 _StoreLeg = tuple[str, Kind, Leg]
 #: A keyword leg that runs in Postgres, with its query and field.
-KeywordLeg = tuple[str, keywords.Field, "Future[list[RankedRow]]"]
+KeywordLeg = tuple[str, keywords.Field, "Future[Ranked]"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +59,19 @@ class Ranking:
     @property
     def ids(self) -> list[str]:
         """The ids, best first."""
-        return [result.id for result in self.results]
+        return Ranked.of(self.results).ids
 
     @property
     def first_scores(self) -> list[float]:
         """The scores of the first results: cosines, or scores of keywords."""
-        first = [result.value for result in self.results[:COMPARED_RANK]]
+        first = Ranked.of(self.results[:COMPARED_RANK]).values
         return [1 - distance for distance in first] if self.kind == "vector" else first
 
     @property
     def values(self) -> list[float]:
         """Normalized values of the results, from 1 for the best to 0 for no relevance."""
         is_vector = self.kind == "vector"
-        values = [result.value for result in self.results]
+        values = Ranked.of(self.results).values
         # cosines have no natural zero: the distance of unrelated texts depends on the model
         zero = values[:NEAREST][-1] if is_vector and values else 0.0
         span = values[0] - zero if values else 0.0
@@ -122,39 +123,63 @@ def started_keywords(search: Search) -> Iterator[Sequence[KeywordLeg]]:
             future.cancel()
 
 
-def _search_postgres(search: Search, text: str, field: keywords.Field) -> list[RankedRow]:
+def _search_postgres(search: Search, text: str, field: keywords.Field) -> Ranked:
     search.disconnect.check()
     values = {**search.filters.values, "index_id": search.index.id, "limit": search.depth, "query": text}
     pool = search.resources.pool
     found = keywords.search(pool, values, field, languages.written(pool, search.index.id))
-    return [RankedRow(id_, value) for id_, value in found]
+    return Ranked([id_ for id_, _ in found], [value for _, value in found])
 
 
-def _search_phrase(search: Search, phrase: str) -> list[RankedRow]:
+def _search_phrase(search: Search, phrase: str) -> Ranked:
     search.disconnect.check()
     field, tokens = phrase_tokens(phrase)
     values = {**search.filters.values, "index_id": search.index.id, "limit": PHRASE_DEPTH, "query": phrase}
     found = keywords.search(search.resources.pool, values, field, IN_ENGLISH, phrase=True) if tokens else []
-    return _with_phrase(search, phrase, [RankedRow(id_, value) for id_, value in found])
+    return _with_phrase(search, phrase, Ranked([id_ for id_, _ in found], [value for _, value in found]))
 
 
-def _with_phrase(search: Search, phrase: str, found: Sequence[RankedRow]) -> list[RankedRow]:
+def _with_phrase(search: Search, phrase: str, found: Ranked) -> Ranked:
     """The chunks, of those that have every word of a phrase, in which the words follow each other."""
-    holding = chunks.with_phrase(search.resources.pool, search.index.id, [row.id for row in found], phrase)
-    return [row for row in found if row.id in holding]
+    holding = chunks.with_phrase(search.resources.pool, search.index.id, found.ids, phrase)
+    return Ranked.of([row for row in found if row.id in holding])
 
 
-def search_store(search: Search, vectors: Sequence[Vector], *, must_answer: bool) -> LegResults:
+@dataclass(frozen=True, slots=True)
+class StoreWords:
+    """What the keyword legs of the store found before its vector legs, and the seconds that took."""
+
+    legs: Sequence[_StoreLeg]
+    results: Sequence[Ranked]
+    seconds: float
+
+
+def words_meanwhile(search: Search) -> StoreWords | None:
+    """Search words while the queries are embedded, in a store where a call of its own costs nothing.
+
+    Raises `StoreError`: such a store must answer.
+    """
+    if not (search.uses_keywords and search.store.has_keywords and search.store.is_here):
+        return None
+    started, legs = time.perf_counter(), _keyword_legs(search)
+    results = search.store.search(search.index.namespace, [leg for _, _, leg in legs])
+    return StoreWords(legs, results, time.perf_counter() - started)
+
+
+def search_store(
+    search: Search, vectors: Sequence[Vector], words: StoreWords | None = None, *, must_answer: bool
+) -> LegResults:
     """Run the legs in the store: a vector leg for each of `vectors`, and keyword legs if it has the keywords.
 
-    If the store fails, raises `StoreError` if it `must_answer`, else a note says so.
+    `words` are keyword legs that ran before. If the store fails, raises `StoreError` if it `must_answer`, else a note
+    says so.
     """
     legs = _vector_legs(search, vectors)
-    if search.uses_keywords and search.store.has_keywords:
+    if words is None and search.uses_keywords and search.store.has_keywords:
         legs += _keyword_legs(search)
-    if not legs:
+    if not legs and words is None:
         return LegResults([])
-    results = _run_in_store(search, legs, must_answer=must_answer)
+    results = _run_in_store(search, legs, words, must_answer=must_answer)
     # keywords alone may find nothing in a namespace that is complete
     decisive = [ranking for ranking in results.rankings if ranking.kind == "vector"] or results.rankings
     if not decisive or any(ranking.results for ranking in decisive):
@@ -186,33 +211,43 @@ def _keyword_legs(search: Search) -> list[_StoreLeg]:
     return legs
 
 
-def _run_in_store(search: Search, legs: Sequence[_StoreLeg], *, must_answer: bool) -> LegResults:
+def _run_in_store(
+    search: Search, legs: Sequence[_StoreLeg], words: StoreWords | None, *, must_answer: bool
+) -> LegResults:
     started = time.perf_counter()
     try:
-        results = search.store.search(search.index.namespace, [leg for _, _, leg in legs])
+        results: Sequence[Ranked] = (
+            search.store.search(search.index.namespace, [leg for _, _, leg in legs]) if legs else []
+        )
     except StoreError as error:  # also if the store rejects its key, since Postgres does not need it
         if must_answer:
             raise
         log.warning("the vector store failed; searching keywords only", code=error.code, error=error.message)
         detail = f"The vector store does not answer, so only keywords were searched: {error.message}"
         return LegResults([], search.step("store", started) + note("keywords_only", detail))
-    by_leg: dict[tuple[str, Kind], list[RankedRow]] = {}
+    if words is not None:
+        legs, results = [*legs, *words.legs], [*results, *words.results]
+        started -= words.seconds
+    by_leg: dict[tuple[str, Kind], list[Ranked]] = {}
     of_phrases: list[Ranking] = []
     for (text, kind, leg), result in zip(legs, results, strict=True):
         if leg.phrase:
-            of_phrases.append(Ranking(text, kind, _with_phrase(search, leg.keywords or "", result)))
+            of_phrases.append(Ranking(text, kind, _with_phrase(search, leg.keywords or "", Ranked.of(result))))
         else:
-            by_leg.setdefault((text, kind), []).extend(result)
+            by_leg.setdefault((text, kind), []).append(Ranked.of(result))
     # a query of the field "text" has two legs while words of an earlier release remain
-    rankings = [Ranking(text, kind, _best(search, kind, result)) for (text, kind), result in by_leg.items()]
+    rankings = [Ranking(text, kind, _best(search, kind, results)) for (text, kind), results in by_leg.items()]
     rankings += of_phrases
     return LegResults(rankings, search.step("store", started, sum(map(len, results)), f"{len(legs)} legs"))
 
 
-def _best(search: Search, kind: Kind, results: Sequence[RankedRow]) -> Sequence[RankedRow]:
-    if kind == "vector":
-        return results
-    return sorted(results, key=lambda row: (-row.value, row.id))[: search.depth]
+def _best(search: Search, kind: Kind, results: Sequence[Ranked]) -> Ranked:
+    """The rows of one or several legs of a kind, best first. Those of one leg are in this order, with ties by id."""
+    if len(results) == 1:
+        return results[0]
+    ids = [id_ for each in results for id_ in each.ids]
+    values = [value for each in results for value in each.values]
+    return ranked(ids, values, descending=kind != "vector", limit=search.depth)
 
 
 def keyword_rankings(search: Search, legs: Sequence[KeywordLeg], *, must_answer: bool) -> LegResults:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import lru_cache, partial
 from threading import Lock
 from typing import NamedTuple
@@ -86,25 +87,46 @@ def embed_queries(
     Texts are cut to the model's limit. Uncached texts go in one request, as far as the model's limits allow. Raises
     `EmbeddingError`; `EmbeddingUnavailable` if a provider does not answer within `QUERY_SECONDS`.
     """
+    with begun_queries(resources, index, texts, cache) as result:
+        return result()
+
+
+@contextmanager
+def begun_queries(
+    resources: Resources, index: Index, texts: Sequence[str], cache: VectorCache = _process_cache
+) -> Iterator[Callable[[], list[Vector]]]:
+    """Begin to embed queries. Yields what waits for the vectors, as `embed_queries` does.
+
+    If nobody waits until the end, a request that is not sent yet need not be sent.
+    """
     keys = {text: _key(resources, index, text) for text in texts}
     vectors = {text: vector for text, key in keys.items() if (vector := cache.get(key)) is not None}
     missing = {text: key for text, key in keys.items() if text not in vectors}
-    if missing:
-        model = _Model(index.settings.embedder, index.settings.explicit_dimensions)
-        vectors |= _embed_in_time(resources, cache, model, missing)
-    return [vectors[text] for text in texts]
-
-
-def _embed_in_time(
-    resources: Resources, cache: VectorCache, model: _Model, missing: Mapping[str, _Key]
-) -> Mapping[str, Vector]:
-    """As `_embed_and_cache`, with a time limit. A late request goes on, and the cache gets its vectors."""
+    if not missing:
+        yield lambda: [vectors[text] for text in texts]
+        return
+    model = _Model(index.settings.embedder, index.settings.explicit_dimensions)
     is_local = resources.budget(model.profile) is None
     if not is_local:
         litellm.warm()  # a process's first import takes longer than a provider is given
+    coalescer = _coalescer(resources, cache, model, is_local=is_local)
+    future = coalescer.begin(missing)
+
+    def result() -> list[Vector]:
+        embedded = {**vectors, **_in_time(partial(coalescer.wait, future), model, is_local=is_local)}
+        return [embedded[text] for text in texts]
+
+    try:
+        yield result
+    finally:
+        future.cancel()
+
+
+def _in_time(wait: Callable[[float], Mapping[str, Vector]], model: _Model, *, is_local: bool) -> Mapping[str, Vector]:
+    """What `wait` returns within the time limit. A late request goes on, and the cache gets its vectors."""
     seconds = LOCAL_SECONDS if is_local else QUERY_SECONDS
     try:
-        return _coalescer(resources, cache, model, is_local=is_local).get(missing, seconds)
+        return wait(seconds)
     except TimeoutError as error:
         remedy = "" if is_local else " If this persists, check the provider and EMBEDDING_API_BASE."
         raise EmbeddingUnavailable(

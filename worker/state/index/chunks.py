@@ -195,6 +195,13 @@ def hits(pool: Pool, index_id: UUID, ids: Iterable[str]) -> dict[str, dict[str, 
         return {row["chunk_id"]: row for row in cursor.execute(_SQL["hits"], values).fetchall()}
 
 
+def versions(pool: Pool, index_id: UUID, ids: Iterable[str]) -> dict[str, str]:
+    """Return the versions of live chunks. As long as one stays the same, so does the chunk's row of `hits`."""
+    values = {"ids": _joined(ids), "index_id": index_id}
+    with reading(pool) as connection:
+        return dict(connection.execute(_SQL["versions"], values).fetchall())
+
+
 def file_ids(pool: Pool, index_id: UUID, ids: Iterable[str]) -> dict[str, UUID]:
     """Return the files of live chunks; ids without a live row are omitted."""
     values = {"ids": _joined(ids), "index_id": index_id}

@@ -12,6 +12,7 @@ from typing import Any
 
 import lancedb
 
+from worker.vectors.lance import word_search
 from worker.vectors.lance.vector_cache import State
 
 #: Tables that are kept open; each keeps about two files open.
@@ -28,9 +29,10 @@ METADATA_BYTES = 128 * 1024**2
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A table as it was when it was opened, whatever is written since."""
+    """A table as it was when it was opened, whatever is written since: for LanceDB, and as a dataset of Lance."""
 
     table: Any
+    dataset: Any
     columns: frozenset[str]
     version: int
 
@@ -41,13 +43,15 @@ class Space:
 
     LanceDB also keeps files of deleted indexes open until its caches are full. So the whole session is closed once many
     of the directories that `segments` names are gone. `number` stays the same until the table is made again. `rested`
-    is the table as it was opened while at rest, with the moment of its last commit.
+    is the table as it was opened while at rest, with the moment of its last commit. Lance itself, which searches words,
+    has a session of its own.
     """
 
     path: Path
     number: int
     segments: set[str]
     session: Any
+    word_session: Any
     connection: Any
     rested: tuple[State, Opened] | None = None
 
@@ -83,7 +87,10 @@ class Spaces:
             is_same = before is not None and _is_same(before.segments, segments)
             number = before.number if before is not None and is_same else next(self._numbers)
         session = lancedb.Session(INDEX_BYTES, METADATA_BYTES)
-        return Space(path, number, segments, session, await lancedb.connect_async(self._directory, session=session))
+        word_session = word_search.new_session(INDEX_BYTES, METADATA_BYTES)
+        return Space(
+            path, number, segments, session, word_session, await lancedb.connect_async(self._directory, session=session)
+        )
 
     def put(self, namespace: str, space: Space) -> Space:
         """Keep an open table; close tables that were deleted or that exceed the limits."""
@@ -97,7 +104,7 @@ class Spaces:
         return space
 
     def _are_too_many(self) -> bool:
-        cached_bytes = sum(space.session.size_bytes for space in self._open.values())
+        cached_bytes = sum(space.session.size_bytes + space.word_session.size_bytes() for space in self._open.values())
         return len(self._open) > OPEN_TABLES or cached_bytes > ALL_BYTES
 
     def _path(self, namespace: str) -> Path:

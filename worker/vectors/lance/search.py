@@ -1,7 +1,8 @@
 """Searches in LanceDB tables. The legs of a search run concurrently, on one state of the table.
 
-They use the library's asynchronous interface. The synchronous one requests a table's schema repeatedly, with a thread
-switch each time, which takes as long as the search itself. Results are cached for the latest version of a table.
+Vectors use LanceDB's asynchronous interface. The synchronous one requests a table's schema repeatedly, with a thread
+switch each time, which takes as long as the search itself. Words are searched by Lance itself, in the caller's thread.
+Results are cached for the latest version of a table.
 """
 
 from __future__ import annotations
@@ -10,21 +11,18 @@ import asyncio
 import threading
 import time
 from collections.abc import Coroutine, Iterator, Sequence
+from concurrent.futures import Future
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
-from lancedb.query import MatchQuery
-
-from worker.vectors import Leg, RankedRow
-from worker.vectors.lance import vector_index
+from worker.vectors import Leg, Ranked
+from worker.vectors.lance import ties, vector_index, word_search
 from worker.vectors.lance.filter_sql import where
 from worker.vectors.lance.indexes import COLUMNS
-from worker.vectors.lance.open_tables import Opened, Spaces
+from worker.vectors.lance.open_tables import Opened, Space, Spaces
 from worker.vectors.lance.vector_cache import (
-    EQUAL,
     MAX_BYTES,
-    TIES,
     GrowingRows,
     Latest,
     Rankings,
@@ -34,7 +32,7 @@ from worker.vectors.lance.vector_cache import (
     rows,
     unpack_vectors,
 )
-from worker.vectors.rows import ranked, words
+from worker.vectors.rows import ranked
 
 T = TypeVar("T")
 
@@ -42,8 +40,6 @@ T = TypeVar("T")
 REST_S = 1.0
 #: Number of tables whose searches are counted.
 MAX_COUNTED_TABLES = 1024
-#: Rows beyond the limit up to which equal ones are ordered by id; among more, LanceDB chooses.
-MAX_TIES = 1 << 16
 #: Number of the search of a table at rest that reads all rows.
 FIRST_READ = 2
 #: Searches after which all rows are read again if the cache evicted them.
@@ -62,20 +58,23 @@ class Searcher:
         self._loop = _new_loop()
         threading.Thread(target=self._loop.run_forever, name="lancedb", daemon=True).start()
 
-    def search(self, namespace: str, legs: Sequence[Leg]) -> list[list[RankedRow]]:
+    def search(self, namespace: str, legs: Sequence[Leg]) -> list[Ranked]:
         """One ranking per leg, ties ordered by id. Raises what LanceDB raises."""
         number, opened = self._opened(namespace)
         state = number, opened.version
         cached = [self._rankings.get(namespace, state, leg) for leg in legs]
         missing = [leg for leg, ranking in zip(legs, cached, strict=True) if ranking is None]
-        fresh = self._searched(opened, missing, self._rows(namespace, number, opened)) if missing else []
+        fresh = self._searched(namespace, number, opened, missing) if missing else []
         for leg, ranking in zip(missing, fresh, strict=True):
             self._rankings.put(namespace, state, leg, ranking)
         rankings = iter(fresh)
         return [next(rankings) if ranking is None else ranking for ranking in cached]
 
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+        return self._begin(coroutine).result()
+
+    def _begin(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def _opened(self, namespace: str) -> tuple[int, Opened]:
         """Open the table in its present state. Returns its number, too, which differs if it is made again."""
@@ -83,22 +82,32 @@ class Searcher:
         moment = _at_rest(space.path)
         if moment is not None and space.rested is not None and space.rested[0] == moment:
             return space.number, space.rested[1]
-        opened = self._run(_open(space.connection, namespace))
+        opened = self._run(_open(space, namespace))
         space.rested = (moment, opened) if moment is not None else None
         return space.number, opened
 
-    def _searched(self, opened: Opened, legs: Sequence[Leg], cached_rows: Rows | None) -> list[list[RankedRow]]:
-        in_memory = all(_is_in_memory(leg, cached_rows) for leg in legs)
-        answers = [None] * len(legs) if in_memory else self._run(_answers(opened, legs, cached_rows))
+    def _searched(self, namespace: str, number: int, opened: Opened, legs: Sequence[Leg]) -> list[Ranked]:
+        # words alone are not worth reading all vectors; they come in a call of their own before those of their query
+        cached_rows = self._rows(namespace, number, opened, may_read=any(leg.vector is not None for leg in legs))
+        in_table = [leg for leg in legs if leg.vector is not None and not _is_in_memory(leg, cached_rows)]
+        # LanceDB searches vectors while this thread searches words
+        nearest = self._begin(_nearest_rows(opened, in_table)) if in_table else None
+        answers = [_with_words(opened, leg, cached_rows) if leg.vector is None else None for leg in legs]
+        if nearest is not None:
+            fetched = iter(nearest.result())
+            answers = [
+                next(fetched) if leg.vector is not None and not _is_in_memory(leg, cached_rows) else answer
+                for leg, answer in zip(legs, answers, strict=True)
+            ]
         # Rank outside the event loop, which other searches need for their answers.
         return [_ranking(leg, answer, cached_rows) for leg, answer in zip(legs, answers, strict=True)]
 
-    def _rows(self, namespace: str, number: int, opened: Opened) -> Rows | None:
+    def _rows(self, namespace: str, number: int, opened: Opened, *, may_read: bool) -> Rows | None:
         """All rows of a table that is not too large, if they are in memory, or are read into it now."""
         growing = self._rows_in_memory.get(namespace, (number,))
         if growing is not None:
             self._advance(namespace, number, opened, growing)
-        elif self._is_due(namespace, number):
+        elif may_read and self._is_due(namespace, number):
             first = self._run(_read(opened.table))
             if first is not None:
                 growing = GrowingRows(opened.version, first)
@@ -126,9 +135,11 @@ class Searcher:
         return next(searches) % SEARCHES_PER_READ == FIRST_READ
 
 
-async def _open(connection: Any, namespace: str) -> Opened:
-    table = await connection.open_table(namespace)
-    return Opened(table, frozenset((await table.schema()).names), await table.version())
+async def _open(space: Space, namespace: str) -> Opened:
+    table = await space.connection.open_table(namespace)
+    version = await table.version()
+    dataset = word_search.dataset(space.path, version, space.word_session)
+    return Opened(table, dataset, frozenset(dataset.schema.names), version)
 
 
 def _at_rest(path: Path) -> State | None:
@@ -180,22 +191,15 @@ def _prepared(table_rows: Any) -> Rows:
     )
 
 
-async def _answers(opened: Opened, legs: Sequence[Leg], cached_rows: Rows | None) -> list[Any]:
-    return await asyncio.gather(*(_answer(opened, leg, cached_rows) for leg in legs))
-
-
-async def _answer(opened: Opened, leg: Leg, cached_rows: Rows | None) -> Any:
-    """The table's rows for a leg, and some beyond its limit; None if no query is needed or possible."""
-    if leg.vector is not None:
-        return None if _is_in_memory(leg, cached_rows) else await _nearest(opened.table, leg)
-    column = COLUMNS[leg.field]
-    if column not in opened.columns:
+def _with_words(opened: Opened, leg: Leg, cached_rows: Rows | None) -> Any:
+    """The table's rows for a keyword leg; None if the table lacks its column."""
+    if COLUMNS[leg.field] not in opened.columns:
         return None
-    # A match query treats its text as plain words, even if it contains operators.
-    query = opened.table.query().nearest_to_text(MatchQuery(words(leg), column, operator="AND" if leg.phrase else "OR"))
-    if cached_rows is None:
-        return await _fetched(query, leg, ["_score", "id"])
-    return await _fetched(query.with_row_id(), leg, ["_score"])
+    return word_search.found(opened.dataset, leg, with_ids=cached_rows is None)
+
+
+async def _nearest_rows(opened: Opened, legs: Sequence[Leg]) -> list[Any]:
+    return await asyncio.gather(*(_nearest(opened.table, leg) for leg in legs))
 
 
 def _is_in_memory(leg: Leg, cached_rows: Rows | None) -> bool:
@@ -220,23 +224,20 @@ async def _fetched(query: Any, leg: Leg, columns: list[str], *conditions: str) -
     clauses = [*filter(None, [where(leg.conditions)]), *conditions]
     if clauses:
         query = query.where(" AND ".join(clauses))
-    limit = leg.limit + TIES
+    limit = ties.first_limit(leg.limit)
     while True:
         answer = await query.select(columns).limit(limit).to_arrow()
-        if len(answer) < limit or limit == leg.limit + MAX_TIES or not _ends_in_tie(answer[columns[0]], leg.limit):
+        more = ties.next_limit(leg.limit, limit, answer[columns[0]])
+        if more is None:
             return answer
-        limit = min(4 * limit, leg.limit + MAX_TIES)
+        limit = more
 
 
-def _ends_in_tie(values: Any, limit: int) -> bool:
-    """Whether rows that were not fetched may equal the last one within the limit."""
-    last, within = values[-1].as_py(), values[limit - 1].as_py()
-    return bool(abs(last - within) <= EQUAL)
-
-
-def _ranking(leg: Leg, answer: Any, cached_rows: Rows | None) -> list[RankedRow]:
+def _ranking(leg: Leg, answer: Any, cached_rows: Rows | None) -> Ranked:
     if answer is None:
-        return cached_rows.nearest(leg.vector, leg.limit) if cached_rows is not None and leg.vector is not None else []
+        if cached_rows is None or leg.vector is None:
+            return Ranked([], [])
+        return cached_rows.nearest(leg.vector, leg.limit)
     by_words = leg.vector is None
     ids = (
         cached_rows.ids_at(answer["_rowid"].to_numpy())

@@ -37,7 +37,7 @@ from schemas.errors import StoreError, StoreRefused, StoreUnavailable
 from worker.machine.disk_space import means_full
 from worker.machine.error_texts import lacks_file
 from worker.tokens.keywords import Keywords
-from worker.vectors import CHECKED_ATTRIBUTES, STRING_ATTRIBUTES, Leg, Patch, RankedRow, Row, Value, Vector
+from worker.vectors import CHECKED_ATTRIBUTES, STRING_ATTRIBUTES, Leg, Patch, Ranked, Row, Value, Vector
 from worker.vectors.lance import indexes, vector_index
 from worker.vectors.lance.cleaning import clean, committing, has_versions_to_delete
 from worker.vectors.lance.compaction import Thresholds, compact, is_due
@@ -87,6 +87,11 @@ class LanceStore:
         """Whether keyword legs run here."""
         return self._has_keywords
 
+    @property
+    def is_here(self) -> bool:
+        """Whether searches run in this process."""
+        return True
+
     def write(
         self,
         namespace: str,
@@ -115,15 +120,15 @@ class LanceStore:
                 condition = is_in("id", [str(id_) for id_ in deletes[start : start + MAX_IDS]])
                 _commit(partial(table.delete, condition))
 
-    def search(self, namespace: str, legs: Sequence[Leg]) -> list[list[RankedRow]]:
+    def search(self, namespace: str, legs: Sequence[Leg]) -> list[Ranked]:
         """One ranking per leg, ties ordered by id. Raises `StoreRefused` or `StoreUnavailable`."""
         answerable = [can_match(leg, has_keywords=self._has_keywords) for leg in legs]
         path = self._path(namespace)
         if not any(answerable) or not path.exists():
-            return [[] for _ in legs]
+            return [Ranked([], []) for _ in legs]
         with self._whole(namespace):
             rankings = iter(_read(partial(self._searcher().search, namespace, list(compress(legs, answerable)))))
-        return [next(rankings) if is_answerable else [] for is_answerable in answerable]
+        return [next(rankings) if is_answerable else Ranked([], []) for is_answerable in answerable]
 
     def ids(self, namespace: str, after: UUID | None, limit: int) -> list[UUID]:
         """Return the next `limit` ids in ascending order; fewer only at the end. Raises `StoreUnavailable`."""

@@ -12,7 +12,7 @@ import numpy as np
 from cachetools import LRUCache
 from numpy.typing import NDArray
 
-from worker.vectors import Leg, RankedRow, Vector
+from worker.vectors import Leg, Ranked, Vector
 from worker.vectors.rows import ranked
 
 #: Bytes of vectors that a process caches: 170,000 rows of 384 dimensions.
@@ -21,8 +21,6 @@ MAX_BYTES = 256 * 1024**2
 MAX_CACHED_HITS = 200_000
 #: Rows for which a namespace's memory has space at least when it grows.
 SPARE_ROWS = 1_024
-#: Rows fetched beyond the limit. They show whether rows at the limit are equal: then their ids decide, not chance.
-TIES = 64
 #: Difference up to which two similarities may be equal: 32-bit sums depend on a row's position.
 EQUAL = 1e-5
 
@@ -46,7 +44,7 @@ class Rows:
     positions: NDArray[np.intp]
     absent: NDArray[np.intp]
 
-    def nearest(self, vector: Vector, limit: int) -> list[RankedRow]:
+    def nearest(self, vector: Vector, limit: int) -> Ranked:
         """Return the `limit` rows nearest by cosine distance, ties ordered by id."""
         unit_vector = vector / _lengths(vector)
         similarity = self.unit @ unit_vector
@@ -165,16 +163,14 @@ class Rankings:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._cached: LRUCache[Hashable, list[RankedRow]] = LRUCache(
-            MAX_CACHED_HITS, getsizeof=lambda ranking: len(ranking) + 1
-        )
+        self._cached: LRUCache[Hashable, Ranked] = LRUCache(MAX_CACHED_HITS, getsizeof=lambda ranking: len(ranking) + 1)
 
-    def get(self, namespace: str, state: State, leg: Leg) -> list[RankedRow] | None:
+    def get(self, namespace: str, state: State, leg: Leg) -> Ranked | None:
         """Return what the leg found in this state. Callers must not change it."""
         with self._lock:
             return self._cached.get(_key(namespace, state, leg)) if _is_kept(leg) else None
 
-    def put(self, namespace: str, state: State, leg: Leg, ranking: list[RankedRow]) -> None:
+    def put(self, namespace: str, state: State, leg: Leg, ranking: Ranked) -> None:
         """Cache what a leg found. Legs with filters, which may be long, are not cached."""
         if _is_kept(leg):
             with self._lock:

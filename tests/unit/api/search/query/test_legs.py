@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import replace
 from threading import Event
 from typing import Any
 from unittest.mock import Mock
@@ -19,11 +21,11 @@ from api.search.query.answer import run_legs
 from api.search.query.filters import ResolvedFilters
 from api.search.query.legs import MIN_SPAN, NEAREST, Kind, LegResults, Ranking
 from api.search.query.search import Search
-from schemas.errors import FoldexError, StoreUnauthorized, StoreUnavailable
+from schemas.errors import EmbeddingUnavailable, FoldexError, StoreUnauthorized, StoreUnavailable
 from schemas.search import Filters, Query
 from worker.state.search import keywords, languages
 from worker.tokens.keywords import IN_ENGLISH, Written
-from worker.vectors import RankedRow
+from worker.vectors import Leg, Ranked, RankedRow
 
 FOUND = (str(UUID(int=1)), 1.0)
 
@@ -50,7 +52,8 @@ def postgres(monkeypatch: pytest.MonkeyPatch) -> Iterator[Keywords]:
     fake = Keywords()
     monkeypatch.setattr(keywords, "search", fake.search)
     monkeypatch.setattr(languages, "written", lambda _pool, _index_id: IN_ENGLISH)
-    monkeypatch.setattr(answer, "embed_queries", lambda _r, _i, texts: [np.ones(2, np.float32) for _ in texts])
+    vectors = np.ones(2, np.float32)
+    monkeypatch.setattr(answer, "begun_queries", lambda _r, _i, texts: nullcontext(lambda: [vectors for _ in texts]))
     yield fake
     fake.go.set()
 
@@ -145,3 +148,54 @@ def test_equal_rows_are_worth_the_same() -> None:
     assert values("vector", 0.5, 0.5) == [0, 0]
     assert values("text", 0, 0) == [1, 1]
     assert values("text") == values("vector") == []
+
+
+class Store:
+    """A store with keywords that notes what it is asked for, and finds one row of each leg."""
+
+    has_keywords = True
+
+    def __init__(self, *, is_here: bool, fails: Exception | None = None) -> None:
+        self.is_here, self.fails = is_here, fails
+        self.asked: list[list[str]] = []
+
+    def search(self, _: str, asked: list[Leg]) -> list[Ranked]:
+        kinds = ["vector" if leg.vector is not None else leg.field for leg in asked]
+        self.asked.append(kinds)
+        if self.fails is not None:
+            raise self.fails
+        return [Ranked([str(UUID(int=len(kind))), "b"], [2.0, 1.0]) for kind in kinds]
+
+
+def search_with(store: Any, mode: str = "hybrid") -> Search:
+    return replace(search(mode), store=store)
+
+
+@pytest.mark.usefixtures("postgres")
+@pytest.mark.parametrize("mode", ["hybrid", "vector", "keyword"])
+def test_words_that_are_searched_meanwhile_are_ranked_as_all_at_once(mode: str) -> None:
+    here, away = Store(is_here=True), Store(is_here=False)
+    assert run_legs(search_with(here, mode)).rankings == run_legs(search_with(away, mode)).rankings
+    kinds = {"hybrid": ["vector", "text", "code"], "vector": ["vector"], "keyword": ["text", "code"]}[mode]
+    # a request to a provider of vectors costs money
+    assert away.asked == [kinds]
+    assert here.asked == ([["text", "code"], ["vector"]] if mode == "hybrid" else [kinds])
+
+
+@pytest.mark.usefixtures("postgres")
+def test_words_are_searched_while_the_query_is_embedded(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(is_here=True)
+
+    def result() -> Any:
+        assert store.asked == [["text", "code"]]
+        raise EmbeddingUnavailable("The provider is away.")
+
+    monkeypatch.setattr(answer, "begun_queries", lambda _r, _i, _texts: nullcontext(result))
+    assert kinds_and_notes(run_legs(search_with(store))) == (["text", "code"], ["keywords_only"])
+    assert store.asked == [["text", "code"]]
+
+
+@pytest.mark.usefixtures("postgres")
+def test_a_store_that_must_answer_fails_the_search() -> None:
+    with pytest.raises(StoreUnavailable):
+        run_legs(search_with(Store(is_here=True, fails=StoreUnavailable("The disk is gone."))))

@@ -1,0 +1,66 @@
+"""Rows of chunks that a process keeps: they are always those that Postgres has."""
+
+from __future__ import annotations
+
+import random
+from unittest.mock import patch
+
+import pytest
+
+from tests.contract.test_keywords import Index
+from worker.state.index import chunks
+from worker.state.postgres import Pool
+from worker.state.search.live_rows import ROW_BYTES, LiveRows
+
+CHANGES = {
+    "text": "UPDATE chunk SET chunk_text = chunk_text || ' more' WHERE index_id = %s AND chunk_index = {n}",
+    "line": "UPDATE chunk SET start_line = start_line + 1 WHERE index_id = %s AND chunk_index = {n}",
+    "gone": "UPDATE chunk SET live = NOT live WHERE index_id = %s AND chunk_index = {n}",
+    "deleted": "DELETE FROM chunk WHERE index_id = %s AND chunk_index = {n} AND {n} %% 3 = 0",
+    "path": "UPDATE search_index_file SET path = path || '{n}' WHERE index_id = %s",
+    "stale": "UPDATE search_index_file SET status = CASE status WHEN 'indexed' THEN 'pending' ELSE 'indexed' END "
+    "WHERE index_id = %s",
+    "node": "UPDATE search_index_file SET node_id = 'n' || index_id WHERE index_id = %s",
+    "made": "INSERT INTO content_node (project_id, id, name, type, id_path, url) "
+    "SELECT 'p', 'n' || id, 'n', 'text', 'n' || id, 'https://e.org/1' FROM search_index WHERE id = %s "
+    "ON CONFLICT DO NOTHING",
+    "url": "UPDATE content_node SET url = url || '{n}' WHERE id = 'n' || %s::text",
+    "no node": "DELETE FROM content_node WHERE id = 'n' || %s::text",
+    "nothing": "SELECT %s::text",
+}
+
+
+@pytest.mark.parametrize("kept", [0, 5, 1000])
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_kept_is_what_postgres_has(pool: Pool, kept: int, seed: int) -> None:
+    chance, index = random.Random(seed), Index(pool, [f"text {number}" for number in range(20)])
+    rows, ids = LiveRows(kept * (ROW_BYTES + 10)), [str(each.id) for each in index.placed]
+    seen: dict[tuple[str, str], object] = {}
+    for _ in range(60):
+        index.run(CHANGES[chance.choice([*CHANGES])].format(n=chance.randrange(20)))
+        asked = chance.sample(ids, chance.randrange(21))
+        found = rows.get(pool, index.id, asked)
+        assert found.rows == chunks.hits(pool, index.id, asked)
+        assert found.versions == chunks.versions(pool, index.id, asked)
+        for id_, version in found.versions.items():
+            assert seen.setdefault((id_, version), found.rows[id_]) == found.rows[id_]
+
+
+def test_rows_that_are_kept_are_not_read_again(pool: Pool) -> None:
+    index, rows = Index(pool, ["one", "two", "three", "four"]), LiveRows()
+    ids = [str(each.id) for each in index.placed]
+    rows.get(pool, index.id, ids[:3])
+    with patch.object(chunks, "hits", wraps=chunks.hits) as read:
+        rows.get(pool, index.id, ids[:3])
+        assert not read.called
+        rows.get(pool, index.id, ids)
+        index.run(CHANGES["text"].format(n=1))
+        rows.get(pool, index.id, ids)
+        assert [call.args[2] for call in read.call_args_list] == [[ids[3]], [ids[1]]]
+
+
+def test_rows_of_another_index_are_not_found(pool: Pool) -> None:
+    index, rows = Index(pool, ["one"]), LiveRows()
+    ids = [str(each.id) for each in index.placed]
+    assert set(rows.get(pool, index.id, ids).rows) == set(ids)
+    assert not rows.get(pool, Index(pool, ["two"]).id, ids).rows

@@ -1,0 +1,85 @@
+"""The rows of chunks that searches found before. Versions, which are read each time, tell whether they changed."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from threading import Lock
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from worker.state.index import chunks
+from worker.state.postgres import Pool
+
+#: Maximum bytes of the texts and other values that a process keeps.
+MAX_BYTES = 24 * 2**20
+#: Share of the rows that must be known. Below it, reading their versions first costs more than it saves.
+KNOWN_SHARE = 0.75
+#: Assumed bytes of a row beside its text.
+ROW_BYTES = 2_000
+
+Row = dict[str, Any]
+
+
+class Found(NamedTuple):
+    """The live rows among some ids, and the version of each. Callers must not change a row."""
+
+    rows: Mapping[str, Row]
+    versions: Mapping[str, str]
+
+
+class LiveRows:
+    """A cache of rows, of which the oldest leave first. Thread-safe."""
+
+    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._lock = Lock()
+        self._rows: OrderedDict[str, Row] = OrderedDict()
+        self._bytes = 0
+
+    def get(self, pool: Pool, index_id: UUID, ids: Sequence[str]) -> Found:
+        """The rows as they are now. Reads all of them at once if too few are known."""
+        if sum(id_ in self._rows for id_ in ids) < KNOWN_SHARE * len(ids):
+            rows = self._read(pool, index_id, ids)
+            return Found(rows, _versions(rows))
+        versions = chunks.versions(pool, index_id, ids)
+        rows = {}
+        for id_, version in versions.items():
+            row = self._rows.get(id_)
+            if row is not None and row["version"] == version:
+                rows[id_] = row
+        changed = versions.keys() - rows.keys()
+        if not changed:
+            return Found(rows, versions)
+        # a row may be newer than its version, or gone: the versions are those of the rows
+        rows |= self._read(pool, index_id, list(changed))
+        return Found(rows, _versions(rows))
+
+    def _read(self, pool: Pool, index_id: UUID, ids: Sequence[str]) -> dict[str, Row]:
+        rows = chunks.hits(pool, index_id, ids)
+        with self._lock:
+            for id_, row in rows.items():
+                self._forget(id_)
+                self._rows[id_] = row
+                self._bytes += _size(row)
+            while self._bytes > self._max_bytes:
+                self._forget(next(iter(self._rows)))
+        return rows
+
+    def _forget(self, id_: str) -> None:
+        before = self._rows.pop(id_, None)
+        self._bytes -= _size(before) if before is not None else 0
+
+
+def _versions(rows: Mapping[str, Row]) -> dict[str, str]:
+    return {id_: row["version"] for id_, row in rows.items()}
+
+
+def _size(row: Row) -> int:
+    return ROW_BYTES + len(row["chunk_text"]) + len(row["context"] or "")
+
+
+_process_rows = LiveRows()
+
+#: The rows as they are now, and their versions.
+live_rows = _process_rows.get

@@ -1,0 +1,50 @@
+"""Searches words in a LanceDB table by Lance itself, which takes two thirds of the time that LanceDB takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import lance
+from lance.query import FullTextOperator, MatchQuery
+
+from worker.vectors import Leg
+from worker.vectors.lance import ties
+from worker.vectors.lance.filter_sql import where
+from worker.vectors.lance.indexes import COLUMNS
+from worker.vectors.rows import words
+
+
+def new_session(index_bytes: int, metadata_bytes: int) -> Any:
+    """A cache for the datasets of one table."""
+    return lance.Session(index_bytes, metadata_bytes)
+
+
+def dataset(path: Path, version: int, session: Any) -> Any:
+    """A table in one of its versions. Takes microseconds."""
+    return lance.dataset(path, version=version, session=session)
+
+
+def found(opened: Any, leg: Leg, *, with_ids: bool) -> Any:
+    """The rows that have words of a leg, with their `_score`, and some beyond its limit.
+
+    They come with their `id`, or else with Lance's `_rowid`, which is cheaper.
+    """
+    # A match query treats its text as plain words, even if it contains operators.
+    operator = FullTextOperator.AND if leg.phrase else FullTextOperator.OR
+    query = MatchQuery(words(leg), COLUMNS[leg.field], operator=operator)
+    columns = ["_score", "id"] if with_ids else ["_score"]
+    limit = ties.first_limit(leg.limit)
+    while True:
+        rows = opened.scanner(
+            columns=columns,
+            with_row_id=not with_ids,
+            filter=where(leg.conditions) or None,
+            prefilter=True,
+            limit=limit,
+            full_text_query=query,
+        ).to_table()
+        more = ties.next_limit(leg.limit, limit, rows["_score"])
+        if more is None:
+            return rows
+        limit = more
