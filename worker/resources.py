@@ -26,6 +26,7 @@ from worker.embed.models import (
 from worker.embed.rate_limit import Budget
 from worker.ignore import EVERYTHING, Rules, rules_of
 from worker.machine.disk_space import DiskSpace
+from worker.machine.gc_pause import collect_rarely
 from worker.objects.object_store import Objects, open_objects
 from worker.settings import LOCAL_MODEL, Settings
 from worker.sources import Source
@@ -259,6 +260,7 @@ def preload(settings: Settings) -> None:
     # a collection in a child would write to each object, and so copy the pages that all share
     gc.collect()
     gc.freeze()
+    collect_rarely()
 
 
 def preload_store(settings: Settings) -> None:

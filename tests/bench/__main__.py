@@ -20,6 +20,7 @@ from tests.bench import (
     parallel,
     queries,
     small,
+    stages,
     trees,
 )
 from tests.bench.size import parts
@@ -29,6 +30,7 @@ BENCHES = {
     "formats": formats.run,
     "fuzz": fuzz.run,
     "folder": folder.run,
+    "stages": stages.run,
     "incremental": incremental.run,
     "parallel": parallel.run,
     "keywords": keywords.run,

@@ -157,6 +157,12 @@ def _parts_by_case(word: str) -> list[str]:
     return [part for run in runs for part in _SEPARATORS.split(run) if part]
 
 
+def _group_tokens(group: str) -> str:
+    if group.isascii() and group.isalpha() and group.islower():
+        return group if len(group) <= MAX_TOKEN else ""
+    return " ".join(map(_tokens, _words(group)))
+
+
 @lru_cache(REMEMBERED_LANGUAGES)
 def _remembered_stems(language: str) -> Remembered:
     """The stems of groups in a document of that language, in order."""
@@ -164,4 +170,4 @@ def _remembered_stems(language: str) -> Remembered:
 
 
 #: The tokens of groups, in order.
-_remembered = Remembered(lambda group: " ".join(map(_tokens, _words(group))))
+_remembered = Remembered(_group_tokens)

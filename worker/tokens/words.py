@@ -139,9 +139,18 @@ def is_signed(word: str) -> bool:
 
 def _groups(text: str) -> list[str]:
     """Divide a text at some ends of words, in order; what is left out holds no word."""
-    if "++" in text or any(name in text for name in _NETS) or _SHARP.search(text):
+    if _may_have_signs(text):
         return [match[0] for match in (_ASCII_WORD if text.isascii() else _WORD).finditer(text)]
     return text.translate(_TO_SPACES).split() if text.isascii() else _GROUP.findall(text)
+
+
+def _may_have_signs(text: str) -> bool:
+    # most texts lack the constant in front of each slower test
+    return (
+        "++" in text
+        or ("#" in text and _SHARP.search(text) is not None)
+        or ((".N" in text or ".n" in text) and any(name in text for name in _NETS))
+    )
 
 
 @lru_cache(REMEMBERED_LANGUAGES)
@@ -152,6 +161,8 @@ def _remembered(language: str) -> Remembered:
 
 def _all_indexed(text: str, language: str) -> str:
     """The tokens of every word of a text in NFKC."""
+    if text.isascii() and text.isalnum():
+        return _token(text, language_for("latin", language))
     tokens: list[str] = []
     for match in _WORD.finditer(text):
         word = match[0]
