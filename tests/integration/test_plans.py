@@ -13,8 +13,9 @@ from schemas.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.status import FileStatus
 from schemas.tool import IndexSettings, ToolConfig
 from worker.state.content import nodes
-from worker.state.index import embedding_cache, files, tools
+from worker.state.index import embedding_cache, files, tasks, tools
 from worker.state.index.embedding_cache import Owner
+from worker.state.index.leftovers import NO_ID
 from worker.state.postgres import Pool, load, open_pool
 
 PROFILE = EmbedderProfile(model="m", dimensions=4)
@@ -97,6 +98,19 @@ def test_the_few_files_that_failed_are_found_among_many(pool: Pool, index_id: UU
     values = {"index_id": index_id, "reason": None, "q": None, "after_path": None, "after_id": None, "limit": 100}
     assert "search_index_file_not_indexed" in plan(pool, "index/files", "list", status="failed", **values)
     assert "search_index_file_path" in plan(pool, "index/files", "list", status=None, **values)
+
+
+def test_a_claim_reads_the_smallest_files_by_their_index(pool: Pool, index_id: UUID) -> None:
+    values = {"task_id": index_id, "index_id": index_id, "owner": index_id, "lease": tasks.LEASE, "files": 192}
+    values |= {"after_size": -1, "after": NO_ID, "max_size": files.NO_LIMIT, "bytes": 1, "small": 1}
+    # undone at the end: other tests need the files as they are
+    with pool.connection() as connection, connection.transaction(force_rollback=True):
+        connection.execute("UPDATE search_index_file SET status = 'pending'")
+        connection.execute("ANALYZE search_index_file")
+        query = f"EXPLAIN {load('index/files')['claim'].as_string()}"
+        steps = "\n".join(line for (line,) in connection.execute(query.encode(), values, prepare=False))
+    assert "search_index_file_smallest" in steps
+    assert "Seq Scan on search_index_file" not in steps
 
 
 def test_named_files_are_found_by_their_ids(pool: Pool, index_id: UUID) -> None:

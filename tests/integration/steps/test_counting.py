@@ -13,7 +13,7 @@ from tests.integration.steps.site import Site, write
 from worker.index.pipeline import index_files, index_slice
 from worker.resources import Resources
 from worker.state.index import counting, files, leftovers, tasks
-from worker.state.index.leftovers import NO_ID
+from worker.state.index.files import BEGINNING, Place
 
 COUNTS = (
     "total_files, indexed_files, skipped_files, failed_files, removed_files, total_chunks, embedded_chunks,"
@@ -191,9 +191,9 @@ def test_a_slice_claims_past_what_it_saw_and_then_what_came_back(site: Site, mon
     site.list_folder()
     run, other, claim = site.worker(), site.worker(), files.claim
     (first,) = site.claim(other, 1)
-    starts: list[Any] = []
+    starts: list[Place] = []
 
-    def claiming(*given: Any, after: Any = NO_ID, **values: Any) -> list[files.Claim]:
+    def claiming(*given: Any, after: Place = BEGINNING, **values: Any) -> list[files.Claim]:
         starts.append(after)
         return claim(*given, **{**values, "max_files": 2}, after=after)
 
@@ -203,7 +203,7 @@ def test_a_slice_claims_past_what_it_saw_and_then_what_came_back(site: Site, mon
     files.release(site.pool, other.lease.owner)
     list(batches)
     assert set(site.outcomes().values()) == {"indexed"}
-    assert starts[0] == NO_ID
-    assert first.id < starts[1] < starts[2] < starts[3]
+    assert starts[0] == BEGINNING
+    assert Place(first.size_bytes, first.id) < starts[1] < starts[2] < starts[3]
     # nothing was left behind the last, so the beginning is looked at
-    assert starts[4:] == [NO_ID, first.id, NO_ID]
+    assert starts[4:] == [BEGINNING, Place(first.size_bytes, first.id), BEGINNING]

@@ -29,11 +29,27 @@ MAX_DEATHS = 20
 MIN_HELD_REMOVALS = 20
 #: Share of the known files that vanish in a listing that is doubted.
 HELD_SHARE = 0.5
+#: Bytes of a file that never waits for those before it to have their outcomes first: reading and embedding it takes
+#: about a second.
+SMALL_BYTES = 65_536
+#: More bytes than any file has.
+NO_LIMIT = (1 << 63) - 1
 #: Maximum UTF-8 bytes of a path: an index row of Postgres holds 2,704, and one file must not stop its folder.
 _MAX_PATH = 2000
 
 _SQL = load("index/files")
 _TASKS = load("index/tasks")
+
+
+class Place(NamedTuple):
+    """The place of a file in the order of claims."""
+
+    size_bytes: int
+    id: UUID
+
+
+#: The place before all files.
+BEGINNING = Place(-1, NO_ID)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,10 +279,15 @@ def claim(
     owner: UUID,
     max_files: int,
     max_bytes: int,
-    after: UUID = NO_ID,
+    after: Place = BEGINNING,
+    max_size: int = NO_LIMIT,
 ) -> list[Claim]:
-    """Lease pending files of a task, in the order of their ids after one, skipping files that other workers hold."""
-    values = {"task_id": task_id, "index_id": index_id, "owner": owner, "lease": LEASE, "after": after}
+    """Lease pending files of a task, small ones first, skipping files that other workers hold.
+
+    Only those behind a place in this order, and of at most `max_size` bytes.
+    """
+    values = {"task_id": task_id, "index_id": index_id, "owner": owner, "lease": LEASE, "small": SMALL_BYTES}
+    values |= {"after_size": after.size_bytes, "after": after.id, "max_size": max_size}
     with pool.connection() as connection:
         cursor = connection.cursor(row_factory=class_row(Claim))
         return cursor.execute(_SQL["claim"], {**values, "files": max_files, "bytes": max_bytes}).fetchall()

@@ -98,21 +98,27 @@ SET work = 'remove', task_id = %(task_id)s, :set_pending
 WHERE id = ANY (%(ids)s)
 
 -- name: claim
--- limited by bytes and by count; the first file is taken whatever its size, and a suspect file alone
+-- Small files first. Limited by bytes and by count; the first file is taken whatever its size, and a suspect file alone.
+-- A large file that exceeds all before it together does not make them wait for it.
 WITH held AS (
     INSERT INTO file_lease (owner, until, index_id) VALUES (%(owner)s, now() + %(lease)s, %(index_id)s)
     ON CONFLICT (owner) DO UPDATE SET until = excluded.until, index_id = excluded.index_id
 ), locked AS (
     SELECT id, size_bytes, suspect, patch_pending FROM search_index_file
     -- past those that this worker saw before: behind an old snapshot, dead entries pile up at the beginning
-    WHERE index_id = %(index_id)s AND status = 'pending' AND id > %(after)s
-    ORDER BY id LIMIT %(files)s FOR UPDATE SKIP LOCKED
+    WHERE index_id = %(index_id)s AND status = 'pending' AND (size_bytes, id) > (%(after_size)s, %(after)s)
+      AND size_bytes <= %(max_size)s
+    ORDER BY size_bytes, id LIMIT %(files)s FOR UPDATE SKIP LOCKED
 ), summed AS (
-    SELECT id, suspect, patch_pending, row_number() OVER w AS place, sum(size_bytes) OVER w - size_bytes AS before
-    FROM locked WINDOW w AS (ORDER BY suspect, id)
+    SELECT *, row_number() OVER w AS place, sum(size_bytes) OVER w - size_bytes AS before
+    FROM locked WINDOW w AS (ORDER BY suspect, size_bytes, id)
+), fitting AS (
+    SELECT id, patch_pending, bool_and(
+        place = 1 OR NOT suspect AND before < %(bytes)s AND size_bytes <= greatest(before, %(small)s)
+    ) OVER (ORDER BY place) AS fits
+    FROM summed
 ), chosen AS (
-    SELECT id, patch_pending, count(*) OVER () AS together
-    FROM summed WHERE place = 1 OR NOT suspect AND before < %(bytes)s
+    SELECT id, patch_pending, count(*) OVER () AS together FROM fitting WHERE fits
 )
 UPDATE search_index_file f
 SET status = 'indexing', lease_owner = %(owner)s, lease_until = NULL, attempts = attempts + 1,
