@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -9,6 +10,7 @@ from uuid import uuid4
 
 import pytest
 
+from api.indexers.chunks import shown_status
 from tests.integration.steps.site import Site, write
 from worker.index.pipeline import index_files, index_slice
 from worker.resources import Resources
@@ -17,7 +19,7 @@ from worker.state.index.files import BEGINNING, Place
 
 COUNTS = (
     "total_files, indexed_files, skipped_files, failed_files, removed_files, total_chunks, embedded_chunks,"
-    " reused_chunks, tokens, total_bytes, done_bytes, removing, progress"
+    " reused_chunks, tokens, total_bytes, done_bytes, removing, worked_files, worked_bytes, worked_from, progress"
 )
 
 
@@ -108,6 +110,56 @@ def test_the_end_of_a_listing_calls_for_a_count(site: Site) -> None:
     site.list_folder()
     counting.note_progress(site.pool, site.task)
     assert counts(site)[0] == 2
+
+
+def eta(site: Site) -> float | None:
+    """The remaining seconds that the status shows."""
+    with site.pool.connection() as connection:
+        counting.add_noted(connection, [site.task])
+    row = tasks.newest_of_tool(site.pool, site.tool)
+    assert row is not None
+    return shown_status(site.tool, row).eta_seconds
+
+
+def test_the_remaining_time_is_known_once_a_file_is_done(site: Site) -> None:
+    for number in range(4):
+        write(site.folder, number, "a text")
+    site.list_folder()
+    assert eta(site) is None
+    run = site.worker()
+    index_files(run, site.claim(run, 1))
+    assert eta(site) is not None
+    # two hours of work are left if a quarter took 40 minutes, also while more is being listed
+    site.do(
+        "UPDATE search_index_task SET listing = true, worked_from = now() - interval '40 min' WHERE id = %s", site.task
+    )
+    assert eta(site) == pytest.approx(7200, rel=0.02)
+    site.do("UPDATE search_index_task SET listing = false WHERE id = %s", site.task)
+    index_files(run, site.claim(run, 2))
+    assert eta(site) == pytest.approx(800, rel=0.02)
+    site.finish_all()
+    assert eta(site) is None
+
+
+def test_the_remaining_time_does_not_count_what_was_done_before(site: Site) -> None:
+    for number in range(9):
+        write(site.folder, number, "a text")
+        # old enough that an unchanged stamp means an unchanged file
+        os.utime(site.folder / f"{number}.md", (1, 1))
+    site.list_folder()
+    site.finish_all()
+    for number in range(2):
+        write(site.folder, number, "a long text" * 99)
+    site.again()
+    assert eta(site) is None
+    run = site.worker()
+    index_files(run, site.claim(run, 1))
+    eta(site)
+    site.do("UPDATE search_index_task SET worked_from = now() - interval '10 s' WHERE id = %s", site.task)
+    assert eta(site) == pytest.approx(10, rel=0.1)
+    # a clock that was set back
+    site.do("UPDATE search_index_task SET worked_from = now() + interval '10 s' WHERE id = %s", site.task)
+    assert eta(site) == 0
 
 
 @pytest.mark.parametrize("wait", [True, False])
