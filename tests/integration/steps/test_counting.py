@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,7 +15,7 @@ from api.indexers.chunks import shown_status
 from tests.integration.steps.site import Site, write
 from worker.index.pipeline import index_files, index_slice
 from worker.resources import Resources
-from worker.state.index import counting, files, leftovers, tasks
+from worker.state.index import counting, drift, files, leftovers, tasks, tool_actions
 from worker.state.index.files import BEGINNING, Place
 
 COUNTS = (
@@ -79,6 +80,94 @@ def test_what_workers_note_adds_up_to_the_count_of_all_files(site: Site, seed: i
         assert site.refresh()
         assert site.do("SELECT 1 FROM search_index_task_delta WHERE task_id = %s", site.task) == []
         site.start()
+
+
+TRUE_COUNTS = """
+SELECT count(*) FILTER (WHERE status <> 'removed'), count(*) FILTER (WHERE status = 'indexed'),
+    count(*) FILTER (WHERE status = 'skipped'), count(*) FILTER (WHERE status = 'failed'), sum(live_chunks),
+    coalesce(sum(size_bytes) FILTER (WHERE status <> 'removed'), 0),
+    coalesce(sum(size_bytes) FILTER (WHERE status IN ('indexed', 'skipped', 'failed')), 0),
+    count(*) FILTER (WHERE status = 'removed' AND task_id = %s), 0
+FROM search_index_file WHERE index_id = %s
+"""
+KEPT_COUNTS = """
+SELECT total_files, indexed_files, skipped_files, failed_files, total_chunks, total_bytes, done_bytes, removed_files,
+    removing
+FROM search_index_task WHERE id = %s
+"""
+
+
+def ask(site: Site, paths: list[str]) -> None:
+    task = tool_actions.reindex(site.pool, site.tool, full=False, allow_removals=True, paths=paths)
+    assert task is not None
+    site.task = task
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_runs_over_some_paths_keep_the_counts_without_counting_all_files(
+    site: Site, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    random = Random(seed)
+    disturb(site.folder, random)
+    site.list_folder()
+    site.finish_all()
+
+    def refuse(*_: Any) -> None:
+        raise AssertionError("all files were counted")
+
+    monkeypatch.setattr(counting, "count", refuse)
+    for _ in range(4):
+        before = {path.name for path in site.folder.iterdir()}
+        disturb(site.folder, random)
+        names = sorted(before | {path.name for path in site.folder.iterdir()})
+        ask(site, random.sample(names, random.randint(1, len(names))))
+        site.list_folder()
+        run = site.worker()
+        while claims := site.claim(run, random.randint(1, 5)):
+            index_files(run, claims)
+        assert site.refresh()
+        assert site.do(KEPT_COUNTS, site.task) == site.do(TRUE_COUNTS, site.task, site.index.id)
+
+
+def lose_vectors(site: Site) -> None:
+    """Queue a file for the open task as if its vectors were lost."""
+    site.do("UPDATE search_index_file SET lost = true WHERE path = '1.md' AND index_id = %s", site.index.id)
+    assert drift.take_up(site.pool, site.index.id, site.task, site.worker().epoch)
+
+
+def give_up(site: Site) -> None:
+    """Let a file end its process for the last time."""
+    site.do("UPDATE search_index_file SET crashes = 9 WHERE index_id = %s", site.index.id)
+    run = site.worker()
+    assert site.claim(run, 1)
+    assert site.expire(run)
+
+
+def pay(site: Site) -> None:
+    """Record what a worker paid before it had to stop."""
+    run = site.worker()
+    (claim,) = site.claim(run, 1)
+    files.add_paid(site.pool, run.epoch, [(claim.id, 3, 70)])
+    files.release(site.pool, run.lease.owner)
+
+
+@pytest.mark.parametrize("change", [lose_vectors, give_up, pay])
+def test_all_files_are_counted_after_a_change_that_nobody_notes(site: Site, change: Callable[[Site], None]) -> None:
+    for number in range(3):
+        write(site.folder, number, "a text")
+    site.list_folder()
+    site.finish_all()
+    write(site.folder, 0, "another text")
+    ask(site, ["0.md"])
+    site.list_folder()
+    change(site)
+    run = site.worker()
+    while claims := site.claim(run):
+        index_files(run, claims)
+    assert site.refresh()
+    assert site.do(KEPT_COUNTS, site.task) == site.do(TRUE_COUNTS, site.task, site.index.id)
+    tokens = "SELECT coalesce(sum(tokens), 0) FROM search_index_file WHERE task_id = %s"
+    assert site.do("SELECT tokens FROM search_index_task WHERE id = %s", site.task) == site.do(tokens, site.task)
 
 
 def test_a_count_that_takes_long_is_replaced_by_what_is_noted(site: Site) -> None:

@@ -39,6 +39,16 @@ WITH noted AS (
 )
 UPDATE search_index_task t SET :set_counts, moved_at = now() FROM c WHERE t.id = c.id AND t.status = 'indexing'
 
+-- name: distrust
+-- the counts of open tasks that files belong to: they changed, and nobody noted by how much
+UPDATE search_index_task SET counted_at = NULL
+WHERE status IN :open AND paths IS NOT NULL
+  AND index_id IN (SELECT index_id FROM search_index_file WHERE id = ANY (%(file_ids)s))
+
+-- name: distrust_index
+UPDATE search_index_task SET counted_at = NULL
+WHERE id = (SELECT id FROM search_index_task WHERE index_id = %(index_id)s ORDER BY created_at DESC, id DESC LIMIT 1)
+
 -- name: all_due
 -- Running tasks whose counts the sweep brings up to date, after a pause as long as nothing has changed for. What takes
 -- long is left to the workers, which count after each batch.

@@ -17,6 +17,7 @@ from schemas.document import NO_PROPERTIES, Entry, Properties
 from schemas.errors import LeaseLost
 from schemas.status import FileStatus, Reason
 from worker.state import silent_backends
+from worker.state.index import counting
 from worker.state.index.leftovers import NO_ID
 from worker.state.index.tasks import LEASE
 from worker.state.postgres import Pool, load, reading
@@ -350,6 +351,7 @@ def add_paid(pool: Pool, epoch: int, paid: Sequence[tuple[UUID, int, int]]) -> N
     ids, chunks, tokens = map(list, zip(*paid, strict=True))
     with pool.connection() as connection:
         connection.execute(_SQL["add_paid"], {"epoch": epoch, "ids": ids, "chunks": chunks, "tokens": tokens})
+    counting.distrust(pool, ids)
 
 
 def lock_index(connection: Connection[Any], index_id: UUID, epoch: int) -> None:
@@ -376,7 +378,9 @@ def return_expired(pool: Pool) -> list[tuple[UUID, str, int]]:
         given_up = [id_ for id_, _, _, is_given_up in returned if is_given_up]
         if given_up:
             connection.execute(_SQL["bury_given_up"], {"files": given_up})
-        return [(id_, path, crashes) for id_, path, crashes, _ in returned]
+    if given_up:
+        counting.distrust(pool, given_up)
+    return [(id_, path, crashes) for id_, path, crashes, _ in returned]
 
 
 def page(

@@ -93,9 +93,15 @@ WHERE f.index_id = %(index_id)s AND f.status <> 'removed'
   AND NOT :is_unlisted
 
 -- name: remove_files
-UPDATE search_index_file f
-SET work = 'remove', task_id = %(task_id)s, :set_pending
-WHERE id = ANY (%(ids)s)
+WITH before AS (
+    SELECT :counted FROM search_index_file f WHERE f.id = ANY (%(ids)s)
+), after AS (
+    UPDATE search_index_file f
+    SET work = 'remove', task_id = %(task_id)s, :set_pending
+    WHERE f.id = ANY (%(ids)s)
+    RETURNING :counted
+)
+:note_counts
 
 -- name: claim
 -- Small files first. Limited by bytes and by count; the first file is taken whatever its size, and a suspect file alone.

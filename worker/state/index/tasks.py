@@ -333,8 +333,9 @@ def refresh(pool: Pool, task_id: UUID, index_id: UUID, *, wait: bool = True) -> 
         if row is None:
             counting.bring_up_to_date(connection, task_id)
             return None
-        takes_long = row[0] > counting.LONG_SECONDS
-        if takes_long and wait:
+        seconds, are_noted = row
+        takes_long = seconds > counting.LONG_SECONDS
+        if takes_long and wait and not are_noted:
             # nobody else counts meanwhile, and nobody waits for this; what follows counts as noted
             if connection.execute(_SQL["lock_task"], values).fetchone() is None:
                 return None
@@ -344,7 +345,7 @@ def refresh(pool: Pool, task_id: UUID, index_id: UUID, *, wait: bool = True) -> 
             index_switch.lock_index(connection, index_id)
         elif not index_switch.try_lock_index(connection, index_id):
             return None
-        (counting.add_noted if takes_long else counting.count)(connection, [task_id])
+        (counting.add_noted if takes_long or are_noted else counting.count)(connection, [task_id])
         return _closed(connection, _SQL["close"], values)
 
 
