@@ -28,7 +28,7 @@ FAST = "fast"
 BULK = "bulk"
 #: The queue of summary trees. Workers of the bulk queue take from both in turn, so neither waits for all of the other.
 TREES = "trees"
-#: Tasks of at most this many files are indexed on the fast queue too.
+#: Tasks with at most this many files left are indexed on the fast queue too.
 SMALL_TASK = 200
 #: Messages per task that may wake workers at once.
 MAX_SLICES = 8

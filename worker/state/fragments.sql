@@ -16,6 +16,12 @@ NOT EXISTS (
 concat_ws(' ', i.settings #>> '{embedder,model}', i.settings #>> '{embedder,dimensions}',
     i.settings #>> '{embedder,precision}')
 
+-- name: is_small
+-- whether a task t has few files, or few and small ones left
+NOT t.listing AND (t.total_files <= %(most_files)s
+    OR t.total_files - t.indexed_files - t.skipped_files - t.failed_files <= %(most_files)s
+       AND t.total_bytes - t.done_bytes <= %(most_bytes)s)
+
 -- name: slices_at_work
 -- the slices that hold files, by index and by project
 at_work AS MATERIALIZED (

@@ -78,6 +78,30 @@ def test_the_fast_queue_serves_small_tasks_only(
     assert (FAST in messages(resources, monkeypatch, site.task)) is small
 
 
+@pytest.mark.parametrize(
+    ("left", "left_bytes", "listing", "small"),
+    [
+        (SMALL_TASK, tasks.MOST_SMALL_BYTES, False, True),
+        (SMALL_TASK + 1, tasks.MOST_SMALL_BYTES, False, False),
+        (SMALL_TASK, tasks.MOST_SMALL_BYTES + 1, False, False),
+        (SMALL_TASK, tasks.MOST_SMALL_BYTES, True, False),
+    ],
+)
+def test_the_fast_queue_serves_an_edit_in_a_large_folder(
+    resources: Resources, monkeypatch: pytest.MonkeyPatch, left: int, left_bytes: int, listing: bool, small: bool
+) -> None:
+    site = listed_site(resources)
+    site.refresh()
+    counts = "total_files = 9000, indexed_files = %s, skipped_files = 0, total_bytes = 9000000, done_bytes = %s"
+    values = (9000 - left, 9_000_000 - left_bytes, listing, site.task)
+    site.do(f"UPDATE search_index_task SET {counts}, listing = %s WHERE id = %s", *values)
+    assert files.fairest(resources.pool, most_files=SMALL_TASK) == (site.task if small else None)
+    passes(resources, 60)
+    (waiting,) = tasks.waiting(resources.pool, most_slices=8, most_files=SMALL_TASK, limit=9)
+    assert waiting.is_small is small
+    assert (FAST in messages(resources, monkeypatch, site.task)) is small
+
+
 def messages(resources: Resources, monkeypatch: pytest.MonkeyPatch, task: UUID, **given: Any) -> list[str]:
     """The queues of the messages that wake workers for a task."""
     sent: list[str] = []

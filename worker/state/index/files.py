@@ -19,7 +19,7 @@ from schemas.status import FileStatus, Reason
 from worker.state import silent_backends
 from worker.state.index import counting
 from worker.state.index.leftovers import NO_ID
-from worker.state.index.tasks import LEASE
+from worker.state.index.tasks import LEASE, MOST_SMALL_BYTES
 from worker.state.postgres import Pool, load, reading
 
 #: Processes that a file may crash before it is given up.
@@ -297,10 +297,11 @@ def claim(
 def fairest(pool: Pool, *, preferred: UUID | None = None, most_files: int | None = None) -> UUID | None:
     """Return the task that is due for a worker, `preferred` on a tie.
 
-    Considers only tasks of at most `most_files` files, if given.
+    Considers only small tasks, with at most `most_files` files left, if given.
     """
+    values = {"preferred": preferred, "most_files": most_files, "most_bytes": MOST_SMALL_BYTES}
     with pool.connection() as connection:
-        row = connection.execute(_SQL["fairest"], {"preferred": preferred, "most_files": most_files}).fetchone()
+        row = connection.execute(_SQL["fairest"], values).fetchone()
         return row[0] if row else None
 
 

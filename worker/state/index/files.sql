@@ -153,7 +153,7 @@ SELECT t.id FROM (
     JOIN search_index i ON i.id = t.index_id AND i.epoch = t.epoch AND i.deleted_at IS NULL
     LEFT JOIN at_work w ON w.index_id = i.id LEFT JOIN at_project p ON p.project_id = i.project_id
     WHERE t.status = 'indexing' AND coalesce(t.sent_at, now()) <= now()
-      AND (%(most_files)s::bigint IS NULL OR NOT t.listing AND t.total_files <= %(most_files)s)
+      AND (%(most_files)s::bigint IS NULL OR :is_small)
     ORDER BY coalesce(p.slices, 0), coalesce(w.slices, 0), t.id IS NOT DISTINCT FROM %(preferred)s::uuid DESC, t.started_at
 ) t
 CROSS JOIN LATERAL (

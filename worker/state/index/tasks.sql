@@ -175,7 +175,7 @@ RETURNING faults
 
 -- name: running
 SELECT t.id, t.index_id, t.tool_id, t.request_id, t.epoch, t.listing, t.total_files,
-       t.indexed_files + t.skipped_files + t.failed_files AS done_files, t.max_cost_tokens, t.over_cost
+       t.indexed_files + t.skipped_files + t.failed_files AS done_files, t.total_bytes - t.done_bytes AS left_bytes, t.max_cost_tokens, t.over_cost
 FROM search_index_task t JOIN search_index i ON i.id = t.index_id
 WHERE t.id = %(task_id)s AND t.status = 'indexing' AND i.epoch = t.epoch AND i.deleted_at IS NULL
 
@@ -306,7 +306,7 @@ ORDER BY random() LIMIT %(limit)s
 -- many files left, more slices than `most_slices` may work on a task.
 WITH :slices_at_work
 SELECT t.id, t.slices, t.most, t.is_small FROM (
-    SELECT t.id, t.index_id, NOT t.listing AND t.total_files <= %(most_files)s AS is_small,
+    SELECT t.id, t.index_id, :is_small AS is_small,
         coalesce(w.slices, 0) AS slices, greatest(%(most_slices)s, (
         t.total_files - t.indexed_files - t.skipped_files - t.failed_files) / %(files_per_slice)s) AS most
     FROM search_index_task t JOIN search_index i ON i.id = t.index_id AND i.epoch = t.epoch
