@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -111,6 +111,30 @@ def test_a_claim_reads_the_smallest_files_by_their_index(pool: Pool, index_id: U
         steps = "\n".join(line for (line,) in connection.execute(query.encode(), values, prepare=False))
     assert "search_index_file_smallest" in steps
     assert "Seq Scan on search_index_file" not in steps
+
+
+@pytest.mark.parametrize(("key", "all_are_read"), [("n1", False), ("n2", False), ("gone", False), ("folder", True)])
+def test_an_edited_document_reads_no_other_files(pool: Pool, key: str, all_are_read: bool) -> None:
+    """Of a document that is known, one that is new, one that is gone, and a folder."""
+    project, index = uuid4().hex, uuid4()
+    with pool.connection() as connection, connection.transaction(force_rollback=True):
+        connection.execute(FOLDER, (project,))
+        connection.execute(FILL_NODES, {"project": project, "parent": "folder", "nodes": 2})
+        made = "(id, project_id, identity, source, settings, vector_store, keyword_index, namespace)"
+        row = (index, project, project, '{"kind": "nodes"}', "{}", "lancedb", "store", project)
+        connection.execute(f"INSERT INTO search_index {made} VALUES (%s, %s, %s, %s, %s, %s, %s, %s)".encode(), row)
+        filed = "(id, index_id, key, path, id_path, node_id, size_bytes, task_id, stamp, code_version)"
+        for name in ("n1", "gone"):
+            file = (uuid4(), index, name.encode(), name, f"/folder/{name}", name, 1, index, "", "")
+            connection.execute(
+                f"INSERT INTO search_index_file {filed} VALUES ({', '.join(['%s'] * 10)})".encode(), file
+            )
+        values = {"index_id": index, "task_id": index, "keys": [key.encode()]}
+        query = f"EXPLAIN ANALYZE {load('index/files')['vanished_at_keys'].as_string()}"
+        lines = [line for (line,) in connection.execute(query.encode(), values, prepare=False)]
+    (by_path,) = [number for number, line in enumerate(lines) if "string_to_array" in line]
+    scan = next(line for line in reversed(lines[:by_path]) if " on search_index_file" in line)
+    assert ("never executed" not in scan) is all_are_read
 
 
 def test_named_files_are_found_by_their_ids(pool: Pool, index_id: UUID) -> None:

@@ -57,17 +57,27 @@ ORDER BY f.key
 
 -- name: vanished_at_keys
 -- the files of an index at and below some keys; each look is one at an index, which has the first bytes of keys
-WITH listed AS (
+WITH folders AS MATERIALIZED (
+    -- the key of a node is its id; a document, which is one or was one, has no nodes below it
+    SELECT k.id FROM (
+        SELECT k.key, i.project_id, CASE WHEN i.source ->> 'kind' = 'nodes' THEN convert_from(k.key, 'UTF8') END AS id
+        FROM search_index i, unnest(%(keys)s::bytea[]) AS k (key) WHERE i.id = %(index_id)s) k
+    LEFT JOIN content_node n ON n.project_id = k.project_id AND n.id = k.id
+    WHERE k.id IS NOT NULL AND (n.type = 'folder' OR n.id IS NULL AND NOT EXISTS (
+        SELECT FROM search_index_file f
+        WHERE f.index_id = %(index_id)s AND f.key = k.key AND substr(f.key, 1, 512) = substr(k.key, 1, 512)
+          AND f.status <> 'removed'))
+), listed AS (
     SELECT f.id FROM unnest(%(keys)s::bytea[]) AS k (key)
     JOIN search_index_file f ON f.index_id = %(index_id)s AND f.key = k.key AND substr(f.key, 1, 512) = substr(k.key, 1, 512)
     UNION SELECT f.id FROM unnest(%(keys)s::bytea[]) AS k (key)
     JOIN search_index_file f ON f.index_id = %(index_id)s AND f.key > k.key || '\x2f'::bytea AND f.key < k.key || '\x30'::bytea
         AND substr(f.key, 1, 512) >= substr(k.key || '\x2f'::bytea, 1, 512)
         AND substr(f.key, 1, 512) <= substr(k.key || '\x30'::bytea, 1, 512)
-    -- the key of a node is its id, and its id path tells the nodes above it
+    -- an id path tells the nodes above a file; all files are read, but only if a folder changed
     UNION SELECT f.id FROM search_index_file f
-    WHERE f.index_id = %(index_id)s AND f.node_id IS NOT NULL
-      AND string_to_array(f.id_path, '/') && ARRAY (SELECT convert_from(k.key, 'UTF8') FROM unnest(%(keys)s::bytea[]) AS k (key))
+    WHERE EXISTS (SELECT FROM folders) AND f.index_id = %(index_id)s AND f.node_id IS NOT NULL
+      AND string_to_array(f.id_path, '/') && ARRAY (SELECT id FROM folders)
 )
 SELECT f.id, f.key FROM listed JOIN search_index_file f USING (id)
 WHERE f.status <> 'removed'
