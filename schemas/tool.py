@@ -332,7 +332,10 @@ class Status(BaseModel):
     reused_chunks: int = Field(description="Chunks whose vectors were reused in this run.", examples=[244])
     tokens: int = Field(description="Tokens paid for in this run.", examples=[1805000])
     progress: float = Field(description="Share of the listed bytes that is finished, from 0 to 1.", examples=[0.68])
-    eta_seconds: float | None = Field(description="Estimated seconds until the end; null if unknown.", examples=[41.5])
+    eta_seconds: float | None = Field(
+        description="Estimated seconds until all that is listed so far is done; null before the first file is done.",
+        examples=[41.5],
+    )
     listing: bool = Field(description="Whether the folder is still being listed.")
     rerun: bool = Field(description="Whether another task follows this one.")
     warning: str | None = Field(

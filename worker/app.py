@@ -28,7 +28,7 @@ FAST = "fast"
 BULK = "bulk"
 #: The queue of summary trees. Workers of the bulk queue take from both in turn, so neither waits for all of the other.
 TREES = "trees"
-#: Tasks of at most this many files are indexed on the fast queue too.
+#: Tasks with at most this many files left are indexed on the fast queue too.
 SMALL_TASK = 200
 #: Messages per task that may wake workers at once.
 MAX_SLICES = 8
@@ -96,6 +96,7 @@ def make_app(broker_url: str, parse_seconds: float = 60.0) -> Celery:
         task_send_sent_event=True,
         worker_hijack_root_logger=False,
         worker_redirect_stdouts=False,
+        beat_scheduler="worker.clock:KeptClock",
         beat_schedule={
             # on both queues, so that it continues whichever worker dies; of two concurrent sweeps, one does nothing
             f"sweep {queue}": {
@@ -242,6 +243,9 @@ def queued(queue: str) -> int:
 
 def _count(connection: Connection, queue: str) -> int:
     try:
+        if not _is_rabbitmq(app.conf.broker_url):
+            # a new channel would open connections
+            return int(connection.default_channel.queue_declare(queue, passive=True).message_count)
         with connection.channel() as channel:
             return int(channel.queue_declare(queue, passive=True).message_count)
     # in Redis, an empty queue does not exist

@@ -40,7 +40,7 @@ def wake(
         return {}
     pending = files.count_pending(pool, task.index_id, most=max(max_messages, 1) * FILES_PER_SLICE)
     bulk = max(min_messages, min(max_messages, math.ceil(pending / FILES_PER_SLICE)))
-    fast = fast and bool(pending or min_messages) and not task.listing and task.total_files <= SMALL_TASK
+    fast = fast and bool(pending or min_messages) and task.is_small(SMALL_TASK)
     sent = {FAST: int(fast), BULK: bulk}
     for queue, number in sent.items():
         for _ in range(number):

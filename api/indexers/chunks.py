@@ -25,8 +25,8 @@ from worker.state.index.tools import NewIndex
 
 #: Maximum characters of a pattern.
 MAX_PATTERN_CHARACTERS = 4096
-#: Minimum progress, 0 to 1, from which the remaining time can be estimated.
-MIN_ETA_PROGRESS = 0.02
+#: Bytes of text that take as long as a file does whatever its size.
+FILE_BYTES = 1024
 
 OVER_COST = (
     "The run stopped before it passed config.max_cost_tokens ({:,}); raise it, then retry to embed the other files."
@@ -151,9 +151,11 @@ def shown_status(tool_id: UUID, row: dict[str, Any]) -> Status:
 
 
 def _eta(row: dict[str, Any]) -> float | None:
-    """Estimate the remaining seconds from the speed so far; None if that is not known."""
-    progress, started = row["progress"], row["started_at"]
-    if row["finished_at"] is not None or row["listing"] or started is None or progress < MIN_ETA_PROGRESS:
+    """Estimate the remaining seconds by the work that this task has done; None before its first file is done."""
+    worked = row["worked_bytes"] + FILE_BYTES * row["worked_files"]
+    if row["finished_at"] is not None or row["worked_from"] is None or worked <= 0:
         return None
-    elapsed = (datetime.now(UTC) - started).total_seconds()
-    return float(round(elapsed * (1 - progress) / progress, 1))
+    left_files = row["total_files"] - row["indexed_files"] - row["skipped_files"] - row["failed_files"]
+    left = row["total_bytes"] - row["done_bytes"] + FILE_BYTES * left_files
+    elapsed = (datetime.now(UTC) - row["worked_from"]).total_seconds()
+    return float(round(max(elapsed, 0) * max(left, 0) / worked, 1))

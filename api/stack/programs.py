@@ -46,8 +46,8 @@ def fast_worker(env: Mapping[str, str]) -> Program:
 
 
 def beat(env: Mapping[str, str]) -> Program:
-    """Celery's scheduler, without its state file: one that a power cut corrupted would stop it for good."""
-    return _python("beat", (*_celery("beat"), "-S", "celery.beat.Scheduler"), env, lambda: True)
+    """Celery's scheduler."""
+    return _python("beat", ("-m", "worker.clock"), env, lambda: True)
 
 
 def watch(env: Mapping[str, str]) -> Program:

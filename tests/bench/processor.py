@@ -14,7 +14,7 @@ NAMES = {
     "tests.fakes": "provider's fake",
     "fast@": "worker-fast",
     "bulk@": "worker-bulk",
-    " beat ": "beat",
+    "worker.clock": "beat",
     "flower": "flower",
     " watch ": "watch",
     "api": "api",

@@ -254,7 +254,7 @@ class Shelf(OfTool):
         return Run(*given, concurrency=1, limits=Limits())
 
     def claim(self, run: Run, most: int = 1000) -> Sequence[Claim]:
-        values = {"task_id": self.task, "index_id": run.index.id, "owner": run.lease.owner}
+        values: dict[str, Any] = {"task_id": self.task, "index_id": run.index.id, "owner": run.lease.owner}
         return files.claim(self.pool, **values, max_files=most, max_bytes=1 << 40)
 
     def embedded(self, run: Run) -> Sequence[Embedded]:

@@ -21,7 +21,7 @@ from tests.service import eventually
 from worker.index.lease import leased
 from worker.state.index import chunks, files, tasks, tool_actions, tools
 from worker.state.index.chunks import Placed
-from worker.state.index.leftovers import NO_ID
+from worker.state.index.files import BEGINNING
 from worker.state.migrate import migrate
 from worker.state.postgres import Pool, load, open_pool
 
@@ -128,7 +128,7 @@ def test_who_is_stopped_amid_a_claim_keeps_neither_the_sweep_nor_what_it_held(po
     held = claimed(pool, task, owner, 2)
     do(pool, "UPDATE file_lease SET until = now() - interval '1 ms'")
     values = {"task_id": task, "index_id": index_of(pool, task), "owner": owner, "lease": tasks.LEASE}
-    values["after"] = NO_ID
+    values |= {"after": BEGINNING.id, "after_size": BEGINNING.size_bytes, "max_size": 1000, "small": 0}
     with pool.connection() as stopped:
         taken = stopped.execute(load("index/files")["claim"], {**values, "files": 1, "bytes": 1000}).fetchall()
         assert len(taken) == 1

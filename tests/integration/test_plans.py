@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -13,8 +13,9 @@ from schemas.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.status import FileStatus
 from schemas.tool import IndexSettings, ToolConfig
 from worker.state.content import nodes
-from worker.state.index import embedding_cache, files, tools
+from worker.state.index import embedding_cache, files, tasks, tools
 from worker.state.index.embedding_cache import Owner
+from worker.state.index.leftovers import NO_ID
 from worker.state.postgres import Pool, load, open_pool
 
 PROFILE = EmbedderProfile(model="m", dimensions=4)
@@ -97,6 +98,43 @@ def test_the_few_files_that_failed_are_found_among_many(pool: Pool, index_id: UU
     values = {"index_id": index_id, "reason": None, "q": None, "after_path": None, "after_id": None, "limit": 100}
     assert "search_index_file_not_indexed" in plan(pool, "index/files", "list", status="failed", **values)
     assert "search_index_file_path" in plan(pool, "index/files", "list", status=None, **values)
+
+
+def test_a_claim_reads_the_smallest_files_by_their_index(pool: Pool, index_id: UUID) -> None:
+    values = {"task_id": index_id, "index_id": index_id, "owner": index_id, "lease": tasks.LEASE, "files": 192}
+    values |= {"after_size": -1, "after": NO_ID, "max_size": files.NO_LIMIT, "bytes": 1, "small": 1}
+    # undone at the end: other tests need the files as they are
+    with pool.connection() as connection, connection.transaction(force_rollback=True):
+        connection.execute("UPDATE search_index_file SET status = 'pending'")
+        connection.execute("ANALYZE search_index_file")
+        query = f"EXPLAIN {load('index/files')['claim'].as_string()}"
+        steps = "\n".join(line for (line,) in connection.execute(query.encode(), values, prepare=False))
+    assert "search_index_file_smallest" in steps
+    assert "Seq Scan on search_index_file" not in steps
+
+
+@pytest.mark.parametrize(("key", "all_are_read"), [("n1", False), ("n2", False), ("gone", False), ("folder", True)])
+def test_an_edited_document_reads_no_other_files(pool: Pool, key: str, all_are_read: bool) -> None:
+    """Of a document that is known, one that is new, one that is gone, and a folder."""
+    project, index = uuid4().hex, uuid4()
+    with pool.connection() as connection, connection.transaction(force_rollback=True):
+        connection.execute(FOLDER, (project,))
+        connection.execute(FILL_NODES, {"project": project, "parent": "folder", "nodes": 2})
+        made = "(id, project_id, identity, source, settings, vector_store, keyword_index, namespace)"
+        row = (index, project, project, '{"kind": "nodes"}', "{}", "lancedb", "store", project)
+        connection.execute(f"INSERT INTO search_index {made} VALUES (%s, %s, %s, %s, %s, %s, %s, %s)".encode(), row)
+        filed = "(id, index_id, key, path, id_path, node_id, size_bytes, task_id, stamp, code_version)"
+        for name in ("n1", "gone"):
+            file = (uuid4(), index, name.encode(), name, f"/folder/{name}", name, 1, index, "", "")
+            connection.execute(
+                f"INSERT INTO search_index_file {filed} VALUES ({', '.join(['%s'] * 10)})".encode(), file
+            )
+        values = {"index_id": index, "task_id": index, "keys": [key.encode()]}
+        query = f"EXPLAIN ANALYZE {load('index/files')['vanished_at_keys'].as_string()}"
+        lines = [line for (line,) in connection.execute(query.encode(), values, prepare=False)]
+    (by_path,) = [number for number, line in enumerate(lines) if "string_to_array" in line]
+    scan = next(line for line in reversed(lines[:by_path]) if " on search_index_file" in line)
+    assert ("never executed" not in scan) is all_are_read
 
 
 def test_named_files_are_found_by_their_ids(pool: Pool, index_id: UUID) -> None:

@@ -117,7 +117,7 @@ def test_a_task_that_waits_for_its_provider_takes_nobodys_turn(running: Service)
 
         def fairest() -> str:
             query = load("index/files")["fairest"]
-            row = connection.execute(query, {"preferred": busy, "most_files": None}).fetchone()
+            row = connection.execute(query, {"preferred": busy, "most_files": None, "most_bytes": None}).fetchone()
             return str(row and row[0])
 
         both = [[waiting, busy]]

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from schemas.errors import FoldexError, SliceOver
+from worker.index.claim_turns import ClaimTurns
 from worker.index.commit import commit, record_paid, still_claimed
 from worker.index.embed import embed
 from worker.index.file_states import Embedded
 from worker.index.prepare import prepare
 from worker.index.run import Run
-from worker.state.index import files as file_rows
 from worker.state.index.files import Claim
-from worker.state.index.leftovers import NO_ID
 
 #: Maximum number of files per claim.
 MAX_CLAIM_FILES = 192
@@ -36,25 +35,16 @@ class Batch(NamedTuple):
 def index_slice(run: Run, task_id: UUID, seconds: float) -> Iterator[Batch]:
     """Claim and index files until the time is up or none is left. Yields after each turn. Raises as `index_files`."""
     deadline = time.monotonic() + seconds
-    limits = {"max_files": claim_files(run), "max_bytes": claim_bytes(run)}
+    turns = ClaimTurns(run, task_id, max_files=claim_files(run), max_bytes=claim_bytes(run))
     waiting: Sequence[Embedded] = []
-    more, after = True, NO_ID
+    more = True
     while more:
-        claims = _claim(run, task_id, after, **limits)
-        # the next claim begins where this one ended
-        after = max((claim.id for claim in claims), default=NO_ID)
+        claims = turns.claim()
         more = bool(claims) and time.monotonic() < deadline
         started = len(claims) + len(waiting)
         if started:
             waiting = index_files(run, claims, waiting, more=more)
         yield Batch(started - len(waiting), more=bool(claims))
-
-
-def _claim(run: Run, task_id: UUID, after: UUID, **limits: int) -> list[Claim]:
-    """Claim files after an id; if there are none, those that were released before it."""
-    values: dict[str, Any] = {"task_id": task_id, "index_id": run.index.id, "owner": run.lease.owner, **limits}
-    claims = file_rows.claim(run.pool, **values, after=after)
-    return claims if claims or after == NO_ID else file_rows.claim(run.pool, **values)
 
 
 def index_files(

@@ -16,6 +16,12 @@ NOT EXISTS (
 concat_ws(' ', i.settings #>> '{embedder,model}', i.settings #>> '{embedder,dimensions}',
     i.settings #>> '{embedder,precision}')
 
+-- name: is_small
+-- whether a task t has few files, or few and small ones left
+NOT t.listing AND (t.total_files <= %(most_files)s
+    OR t.total_files - t.indexed_files - t.skipped_files - t.failed_files <= %(most_files)s
+       AND t.total_bytes - t.done_bytes <= %(most_bytes)s)
+
 -- name: slices_at_work
 -- the slices that hold files, by index and by project
 at_work AS MATERIALIZED (
@@ -55,13 +61,16 @@ coalesce(sum(f.sign * f.reused_chunks) FILTER (WHERE f.task_id = k.id), 0) AS re
 coalesce(sum(f.sign * f.tokens) FILTER (WHERE f.task_id = k.id), 0) AS tokens,
 coalesce(sum(f.sign * f.size_bytes) FILTER (WHERE f.status <> 'removed' AND f.work <> 'remove'), 0) AS total_bytes,
 coalesce(sum(f.sign * f.size_bytes) FILTER (WHERE f.status IN ('indexed', 'skipped', 'failed')), 0) AS done_bytes,
-coalesce(sum(f.sign * (f.size_bytes + 1)) FILTER (WHERE f.status <> 'removed' AND f.work = 'remove'), 0) AS removing
+coalesce(sum(f.sign * (f.size_bytes + 1)) FILTER (WHERE f.status <> 'removed' AND f.work = 'remove'), 0) AS removing,
+coalesce(sum(f.sign) FILTER (WHERE f.task_id = k.id AND f.status IN ('indexed', 'skipped', 'failed')), 0) AS worked_files,
+coalesce(sum(f.sign * f.size_bytes) FILTER (WHERE f.task_id = k.id AND f.status IN ('indexed', 'skipped', 'failed')), 0)
+    AS worked_bytes
 
 -- name: note_counts
 -- Ends a statement whose parts `before` and `after` hold files of one task as it changes them. The task's own row would
 -- make its workers wait for each other.
 INSERT INTO search_index_task_delta (task_id, total, indexed, skipped, failed, removed, chunks, embedded, reused,
-    tokens, total_bytes, done_bytes, removing)
+    tokens, total_bytes, done_bytes, removing, worked_files, worked_bytes)
 SELECT k.id, :file_counts
 FROM (SELECT task_id AS id FROM after LIMIT 1) k CROSS JOIN (
     SELECT 1 AS sign, * FROM after UNION ALL SELECT -1, * FROM before WHERE id IN (SELECT id FROM after)) f
@@ -72,6 +81,8 @@ GROUP BY k.id
 total_files = c.total, indexed_files = c.indexed, skipped_files = c.skipped, failed_files = c.failed,
     removed_files = c.removed, total_chunks = c.chunks, embedded_chunks = c.embedded, reused_chunks = c.reused,
     tokens = c.tokens, total_bytes = c.total_bytes, done_bytes = c.done_bytes, removing = c.removing,
+    worked_files = c.worked_files, worked_bytes = c.worked_bytes,
+    worked_from = CASE WHEN c.worked_files > 0 THEN coalesce(t.worked_from, t.moved_at, t.started_at) END,
     progress = greatest(t.progress, least(CASE WHEN t.listing THEN 0.99 ELSE 0.999 END,
         (c.done_bytes + c.indexed + c.skipped + c.failed)::float8 / (c.total_bytes + c.total + c.removing + 1)::float8))
 

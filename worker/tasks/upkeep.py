@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from datetime import timedelta
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 from uuid import UUID
 
 import psycopg
@@ -13,8 +12,7 @@ import structlog
 from kombu.exceptions import OperationalError
 
 from schemas.errors import LeaseLost, StoreError
-from worker.app import BULK, IDLE_SWEEP_SECONDS, NO_EVENTS, SWEEP_INTERVAL_SECONDS, app, crowded, send
-from worker.state import open_work
+from worker.app import BULK, app, send
 from worker.state.index import embedding_cache, tools
 from worker.state.index.tools import Index
 from worker.tasks import failures, process
@@ -27,43 +25,7 @@ from worker.vectors import VectorStore
 log = structlog.get_logger()
 
 
-class Sweep(failures.ShownTask):
-    """The task that the clock sends every second. Flower gets no events of it, since it would list little else."""
-
-    #: When the clock last sent it to each queue.
-    _sent: ClassVar[dict[str, float]] = {}
-    #: When the clock last asked whether anything is open, for all queues, and the answer.
-    _asked: ClassVar[tuple[float, bool]] = (-SWEEP_INTERVAL_SECONDS, True)
-
-    def apply_async(self, *args: Any, **options: Any) -> Any:
-        """Send the message, more seldom while nothing is open, and not at all while the queue is crowded.
-
-        Only a worker of the queue removes expired messages, and that worker may be gone for days.
-        """
-        queue, now = options["queue"], time.monotonic()
-        is_recent = now - self._sent.get(queue, -IDLE_SWEEP_SECONDS) < IDLE_SWEEP_SECONDS
-        if is_recent and not self._is_any_open(now):
-            return None
-        self._sent[queue] = now
-        if crowded(queue):
-            return None
-        return super().apply_async(*args, event_dispatcher=NO_EVENTS, **options)
-
-    @classmethod
-    def _is_any_open(cls, now: float) -> bool:
-        """Whether there is work to watch over; yes, if Postgres does not tell."""
-        asked, answer = cls._asked
-        if not asked <= now < asked + SWEEP_INTERVAL_SECONDS / 2:
-            try:
-                ahead = timedelta(seconds=SWEEP_INTERVAL_SECONDS)
-                answer = open_work.any_open(process.resources().sweeping.pool, ahead)
-            except psycopg.OperationalError:
-                answer = True
-            cls._asked = now, answer
-        return answer
-
-
-@app.task(name="foldex.sweep", base=Sweep, send_events=False)
+@app.task(name="foldex.sweep", base=failures.ShownTask, send_events=False)
 def sweep() -> dict[str, Any]:
     """Repair what crashes and lost messages left behind."""
     return failures.contain_upkeep("sweep skipped", lambda: run_sweep(process.resources().sweeping))

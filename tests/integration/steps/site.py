@@ -140,7 +140,7 @@ class Site(OfTool):
         )
 
     def claim(self, run: Run, most: int = 1000, *, task: UUID | None = None) -> list[Claim]:
-        values = {"task_id": task or self.task, "index_id": run.index.id, "owner": run.lease.owner}
+        values: dict[str, Any] = {"task_id": task or self.task, "index_id": run.index.id, "owner": run.lease.owner}
         return files.claim(self.pool, **values, max_files=most, max_bytes=1 << 40)
 
     def expire(self, run: Run) -> list[tuple[UUID, str, int]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -9,15 +11,16 @@ from uuid import uuid4
 
 import pytest
 
+from api.indexers.chunks import shown_status
 from tests.integration.steps.site import Site, write
 from worker.index.pipeline import index_files, index_slice
 from worker.resources import Resources
-from worker.state.index import counting, files, leftovers, tasks
-from worker.state.index.leftovers import NO_ID
+from worker.state.index import counting, drift, files, leftovers, tasks, tool_actions
+from worker.state.index.files import BEGINNING, Place
 
 COUNTS = (
     "total_files, indexed_files, skipped_files, failed_files, removed_files, total_chunks, embedded_chunks,"
-    " reused_chunks, tokens, total_bytes, done_bytes, removing, progress"
+    " reused_chunks, tokens, total_bytes, done_bytes, removing, worked_files, worked_bytes, worked_from, progress"
 )
 
 
@@ -79,6 +82,94 @@ def test_what_workers_note_adds_up_to_the_count_of_all_files(site: Site, seed: i
         site.start()
 
 
+TRUE_COUNTS = """
+SELECT count(*) FILTER (WHERE status <> 'removed'), count(*) FILTER (WHERE status = 'indexed'),
+    count(*) FILTER (WHERE status = 'skipped'), count(*) FILTER (WHERE status = 'failed'), sum(live_chunks),
+    coalesce(sum(size_bytes) FILTER (WHERE status <> 'removed'), 0),
+    coalesce(sum(size_bytes) FILTER (WHERE status IN ('indexed', 'skipped', 'failed')), 0),
+    count(*) FILTER (WHERE status = 'removed' AND task_id = %s), 0
+FROM search_index_file WHERE index_id = %s
+"""
+KEPT_COUNTS = """
+SELECT total_files, indexed_files, skipped_files, failed_files, total_chunks, total_bytes, done_bytes, removed_files,
+    removing
+FROM search_index_task WHERE id = %s
+"""
+
+
+def ask(site: Site, paths: list[str]) -> None:
+    task = tool_actions.reindex(site.pool, site.tool, full=False, allow_removals=True, paths=paths)
+    assert task is not None
+    site.task = task
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_runs_over_some_paths_keep_the_counts_without_counting_all_files(
+    site: Site, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    random = Random(seed)
+    disturb(site.folder, random)
+    site.list_folder()
+    site.finish_all()
+
+    def refuse(*_: Any) -> None:
+        raise AssertionError("all files were counted")
+
+    monkeypatch.setattr(counting, "count", refuse)
+    for _ in range(4):
+        before = {path.name for path in site.folder.iterdir()}
+        disturb(site.folder, random)
+        names = sorted(before | {path.name for path in site.folder.iterdir()})
+        ask(site, random.sample(names, random.randint(1, len(names))))
+        site.list_folder()
+        run = site.worker()
+        while claims := site.claim(run, random.randint(1, 5)):
+            index_files(run, claims)
+        assert site.refresh()
+        assert site.do(KEPT_COUNTS, site.task) == site.do(TRUE_COUNTS, site.task, site.index.id)
+
+
+def lose_vectors(site: Site) -> None:
+    """Queue a file for the open task as if its vectors were lost."""
+    site.do("UPDATE search_index_file SET lost = true WHERE path = '1.md' AND index_id = %s", site.index.id)
+    assert drift.take_up(site.pool, site.index.id, site.task, site.worker().epoch)
+
+
+def give_up(site: Site) -> None:
+    """Let a file end its process for the last time."""
+    site.do("UPDATE search_index_file SET crashes = 9 WHERE index_id = %s", site.index.id)
+    run = site.worker()
+    assert site.claim(run, 1)
+    assert site.expire(run)
+
+
+def pay(site: Site) -> None:
+    """Record what a worker paid before it had to stop."""
+    run = site.worker()
+    (claim,) = site.claim(run, 1)
+    files.add_paid(site.pool, run.epoch, [(claim.id, 3, 70)])
+    files.release(site.pool, run.lease.owner)
+
+
+@pytest.mark.parametrize("change", [lose_vectors, give_up, pay])
+def test_all_files_are_counted_after_a_change_that_nobody_notes(site: Site, change: Callable[[Site], None]) -> None:
+    for number in range(3):
+        write(site.folder, number, "a text")
+    site.list_folder()
+    site.finish_all()
+    write(site.folder, 0, "another text")
+    ask(site, ["0.md"])
+    site.list_folder()
+    change(site)
+    run = site.worker()
+    while claims := site.claim(run):
+        index_files(run, claims)
+    assert site.refresh()
+    assert site.do(KEPT_COUNTS, site.task) == site.do(TRUE_COUNTS, site.task, site.index.id)
+    tokens = "SELECT coalesce(sum(tokens), 0) FROM search_index_file WHERE task_id = %s"
+    assert site.do("SELECT tokens FROM search_index_task WHERE id = %s", site.task) == site.do(tokens, site.task)
+
+
 def test_a_count_that_takes_long_is_replaced_by_what_is_noted(site: Site) -> None:
     for number in range(3):
         write(site.folder, number, "a text")
@@ -108,6 +199,56 @@ def test_the_end_of_a_listing_calls_for_a_count(site: Site) -> None:
     site.list_folder()
     counting.note_progress(site.pool, site.task)
     assert counts(site)[0] == 2
+
+
+def eta(site: Site) -> float | None:
+    """The remaining seconds that the status shows."""
+    with site.pool.connection() as connection:
+        counting.add_noted(connection, [site.task])
+    row = tasks.newest_of_tool(site.pool, site.tool)
+    assert row is not None
+    return shown_status(site.tool, row).eta_seconds
+
+
+def test_the_remaining_time_is_known_once_a_file_is_done(site: Site) -> None:
+    for number in range(4):
+        write(site.folder, number, "a text")
+    site.list_folder()
+    assert eta(site) is None
+    run = site.worker()
+    index_files(run, site.claim(run, 1))
+    assert eta(site) is not None
+    # two hours of work are left if a quarter took 40 minutes, also while more is being listed
+    site.do(
+        "UPDATE search_index_task SET listing = true, worked_from = now() - interval '40 min' WHERE id = %s", site.task
+    )
+    assert eta(site) == pytest.approx(7200, rel=0.02)
+    site.do("UPDATE search_index_task SET listing = false WHERE id = %s", site.task)
+    index_files(run, site.claim(run, 2))
+    assert eta(site) == pytest.approx(800, rel=0.02)
+    site.finish_all()
+    assert eta(site) is None
+
+
+def test_the_remaining_time_does_not_count_what_was_done_before(site: Site) -> None:
+    for number in range(9):
+        write(site.folder, number, "a text")
+        # old enough that an unchanged stamp means an unchanged file
+        os.utime(site.folder / f"{number}.md", (1, 1))
+    site.list_folder()
+    site.finish_all()
+    for number in range(2):
+        write(site.folder, number, "a long text" * 99)
+    site.again()
+    assert eta(site) is None
+    run = site.worker()
+    index_files(run, site.claim(run, 1))
+    eta(site)
+    site.do("UPDATE search_index_task SET worked_from = now() - interval '10 s' WHERE id = %s", site.task)
+    assert eta(site) == pytest.approx(10, rel=0.1)
+    # a clock that was set back
+    site.do("UPDATE search_index_task SET worked_from = now() + interval '10 s' WHERE id = %s", site.task)
+    assert eta(site) == 0
 
 
 @pytest.mark.parametrize("wait", [True, False])
@@ -191,9 +332,9 @@ def test_a_slice_claims_past_what_it_saw_and_then_what_came_back(site: Site, mon
     site.list_folder()
     run, other, claim = site.worker(), site.worker(), files.claim
     (first,) = site.claim(other, 1)
-    starts: list[Any] = []
+    starts: list[Place] = []
 
-    def claiming(*given: Any, after: Any = NO_ID, **values: Any) -> list[files.Claim]:
+    def claiming(*given: Any, after: Place = BEGINNING, **values: Any) -> list[files.Claim]:
         starts.append(after)
         return claim(*given, **{**values, "max_files": 2}, after=after)
 
@@ -203,7 +344,7 @@ def test_a_slice_claims_past_what_it_saw_and_then_what_came_back(site: Site, mon
     files.release(site.pool, other.lease.owner)
     list(batches)
     assert set(site.outcomes().values()) == {"indexed"}
-    assert starts[0] == NO_ID
-    assert first.id < starts[1] < starts[2] < starts[3]
+    assert starts[0] == BEGINNING
+    assert Place(first.size_bytes, first.id) < starts[1] < starts[2] < starts[3]
     # nothing was left behind the last, so the beginning is looked at
-    assert starts[4:] == [NO_ID, first.id, NO_ID]
+    assert starts[4:] == [BEGINNING, Place(first.size_bytes, first.id), BEGINNING]

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import pytest
+from celery.schedules import schedule
 
 from tests.integration.steps.site import Site, new_site, passes
-from worker.app import BULK, FAST, IDLE_SWEEP_SECONDS
+from worker import clock
+from worker.app import BULK, FAST, IDLE_SWEEP_SECONDS, app
+from worker.clock import Clock
 from worker.resources import Resources
 from worker.state import open_work
 from worker.state.index import changes
-from worker.tasks import failures, process, upkeep
 
 pytestmark = pytest.mark.usefixtures("nobody_else")
 
@@ -70,37 +74,53 @@ def test_a_schedule_is_open_work_once_it_is_due(idle: Site, seconds: int, due: b
 
 
 def messages_in_a_minute(monkeypatch: pytest.MonkeyPatch) -> int:
-    """How many sweeps the clock sends, which asks for one each second and queue."""
+    """How many sweeps the clock sends in a minute, of which it asks for one each second and queue."""
     sent: list[str] = []
-    monkeypatch.setattr(upkeep, "crowded", lambda _: False)
-    monkeypatch.setattr(failures.ShownTask, "apply_async", lambda *_, **options: sent.append(options["queue"]))
-    monkeypatch.setattr(upkeep.Sweep, "_sent", {})
-    for second in range(60):
-        monkeypatch.setattr(upkeep, "time", Clock(second))
-        for queue in (FAST, BULK):
-            upkeep.sweep.apply_async(queue=queue)
+    monkeypatch.setattr(clock, "crowded", lambda _: False)
+    monkeypatch.setattr(Clock, "send_task", lambda *_, **options: sent.append(options["queue"]))
+    monkeypatch.setattr(Clock, "producer", None)
+    start = datetime.now(UTC)
+    now, times = start, Times()
+    monkeypatch.setattr(clock, "time", times)
+    monkeypatch.setattr(schedule, "now", lambda _: now)
+    beat = Clock(app)
+    turns = 0
+    while now < start + timedelta(seconds=60.5):
+        pause = beat.tick()
+        now += timedelta(seconds=pause)
+        times.seconds += pause
+        turns += 1
+        # Celery's own clock asks thousands of times
+        assert turns <= 4 * 62
     return len(sent)
 
 
 def test_the_clock_sends_few_messages_while_nothing_is_open(idle: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "resources", lambda: Sweeping(idle.resources))
+    monkeypatch.setattr(clock, "_pool", lambda: idle.pool)
     assert messages_in_a_minute(monkeypatch) == 2 * 60 / IDLE_SWEEP_SECONDS
     idle.start()
     assert messages_in_a_minute(monkeypatch) == 2 * 60
 
 
-class Clock:
-    """A clock that stands."""
+def test_the_clock_sends_nothing_to_a_crowded_queue(idle: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    idle.start()
+    sweeps = clock._Sweeps()
+    monkeypatch.setattr(clock, "_pool", lambda: idle.pool)
+    monkeypatch.setattr(clock, "crowded", lambda queue: queue == BULK)
+    assert (sweeps.are_due(FAST), sweeps.are_due(BULK)) == (True, False)
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
+
+def test_the_clock_imports_no_task() -> None:
+    loaded = "import sys, worker.clock; print(*(name for name in sys.modules if name.startswith('worker.')))"
+    found = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True).stdout.split()
+    assert "worker.app" in found
+    assert not {"worker.tasks", "worker.resources", "worker.parse"} & {*found}
+
+
+class Times:
+    """A clock that stands until it is set."""
+
+    seconds = 0.0
 
     def monotonic(self) -> float:
-        return self._seconds
-
-
-class Sweeping:
-    """The resources of a process, whose sweeps use the pool of the test."""
-
-    def __init__(self, resources: Resources) -> None:
-        self.sweeping = resources
+        return self.seconds

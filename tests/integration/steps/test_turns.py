@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from random import Random
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -11,9 +13,11 @@ import pytest
 from tests.integration.steps.site import Site, listed_site, new_site, passes
 from worker import dispatch
 from worker.app import BULK, FAST, MAX_SLICES, SMALL_TASK, app
+from worker.index.claim_turns import ClaimTurns
 from worker.index.pipeline import claim_files
 from worker.resources import Resources
 from worker.state.index import counting, files, tasks
+from worker.state.index.files import SMALL_BYTES
 from worker.tasks import index as index_task
 from worker.tasks import process
 from worker.upkeep import open_tasks
@@ -71,6 +75,30 @@ def test_the_fast_queue_serves_small_tasks_only(
     site = listed_site(resources, number)
     tasks.refresh(resources.pool, site.task, site.index.id)
     assert files.fairest(resources.pool, most_files=SMALL_TASK) == (site.task if small else None)
+    assert (FAST in messages(resources, monkeypatch, site.task)) is small
+
+
+@pytest.mark.parametrize(
+    ("left", "left_bytes", "listing", "small"),
+    [
+        (SMALL_TASK, tasks.MOST_SMALL_BYTES, False, True),
+        (SMALL_TASK + 1, tasks.MOST_SMALL_BYTES, False, False),
+        (SMALL_TASK, tasks.MOST_SMALL_BYTES + 1, False, False),
+        (SMALL_TASK, tasks.MOST_SMALL_BYTES, True, False),
+    ],
+)
+def test_the_fast_queue_serves_an_edit_in_a_large_folder(
+    resources: Resources, monkeypatch: pytest.MonkeyPatch, left: int, left_bytes: int, listing: bool, small: bool
+) -> None:
+    site = listed_site(resources)
+    site.refresh()
+    counts = "total_files = 9000, indexed_files = %s, skipped_files = 0, total_bytes = 9000000, done_bytes = %s"
+    values = (9000 - left, 9_000_000 - left_bytes, listing, site.task)
+    site.do(f"UPDATE search_index_task SET {counts}, listing = %s WHERE id = %s", *values)
+    assert files.fairest(resources.pool, most_files=SMALL_TASK) == (site.task if small else None)
+    passes(resources, 60)
+    (waiting,) = tasks.waiting(resources.pool, most_slices=8, most_files=SMALL_TASK, limit=9)
+    assert waiting.is_small is small
     assert (FAST in messages(resources, monkeypatch, site.task)) is small
 
 
@@ -138,8 +166,56 @@ def test_a_claim_is_bounded_by_bytes(resources: Resources, spare: int, taken: in
     sizes = [size for (size,) in site.do("SELECT size_bytes FROM search_index_file WHERE index_id = %s", site.index.id)]
     assert len({*sizes}) == 1
     run = site.worker()
-    values = {"task_id": site.task, "index_id": run.index.id, "owner": run.lease.owner}
+    values: dict[str, Any] = {"task_id": site.task, "index_id": run.index.id, "owner": run.lease.owner}
     assert len(files.claim(site.pool, **values, max_files=9, max_bytes=sizes[0] + 1 + spare)) == taken
+
+
+def set_sizes(site: Site, sizes: Sequence[int]) -> None:
+    """Give the listed files these sizes, as if they had been listed with them."""
+    found = site.do("SELECT id FROM search_index_file WHERE index_id = %s ORDER BY path", site.index.id)
+    for (id_,), size in zip(found, sizes, strict=True):
+        site.do("UPDATE search_index_file SET size_bytes = %s WHERE id = %s", size, id_)
+
+
+def taken(sizes: list[int], most_files: int, most_bytes: int) -> list[int]:
+    """The sizes of the files that a claim takes of those that wait."""
+    chosen: list[int] = []
+    for size in sorted(sizes)[:most_files]:
+        if chosen and (sum(chosen) >= most_bytes or size > max(sum(chosen), SMALL_BYTES)):
+            break
+        chosen.append(size)
+    return chosen
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_small_files_are_claimed_first_and_wait_for_no_large_one(resources: Resources, seed: int) -> None:
+    random = Random(seed)
+    sizes = [random.choice([0, 9, 300, SMALL_BYTES, SMALL_BYTES + 1, SMALL_BYTES * 2, 10**9]) for _ in range(12)]
+    site = listed_site(resources, len(sizes))
+    set_sizes(site, sizes)
+    run = site.worker()
+    values: dict[str, Any] = {"task_id": site.task, "index_id": run.index.id, "owner": run.lease.owner}
+    while sizes:
+        most_files, most_bytes = random.randint(1, 9), random.choice([1, 10**5, 3 * 10**5, 10**10])
+        claims = files.claim(site.pool, **values, max_files=most_files, max_bytes=most_bytes)
+        expected = taken(sizes, most_files, most_bytes)
+        assert sorted(claim.size_bytes for claim in claims) == expected
+        for size in expected:
+            sizes.remove(size)
+
+
+def test_small_files_that_are_listed_meanwhile_come_before_large_ones(resources: Resources) -> None:
+    site = listed_site(resources, 5)
+    large = 10 * SMALL_BYTES
+    set_sizes(site, [1, 2, large, large + 1, 3 * large])
+    late = site.do("SELECT id FROM search_index_file WHERE index_id = %s AND size_bytes = 1", site.index.id)[0][0]
+    site.do("UPDATE search_index_file SET status = 'indexed' WHERE id = %s", late)
+    turns = ClaimTurns(site.worker(), site.task, max_files=1, max_bytes=1)
+    sizes = [turns.claim()[0].size_bytes]
+    site.do("UPDATE search_index_file SET status = 'pending' WHERE id = %s", late)
+    while claims := turns.claim():
+        sizes += [claim.size_bytes for claim in claims]
+    assert sizes == [2, 1, large, large + 1, 3 * large]
 
 
 # --- the sweep

@@ -43,6 +43,20 @@ def bring_up_to_date(connection: Connection[Any], task_id: UUID) -> None:
         add_noted(connection, [task_id])
 
 
+def distrust(pool: Pool, file_ids: Sequence[UUID]) -> None:
+    """Have all files counted of open tasks that some files belong to, which changed without a note.
+
+    In a transaction of its own: who ends a task locks its row before its files.
+    """
+    with pool.connection() as connection:
+        connection.execute(_SQL["distrust"], {"file_ids": list(file_ids)})
+
+
+def distrust_index(connection: Connection[Any], index_id: UUID) -> None:
+    """Have all files of an index counted, by its newest task or the next one."""
+    connection.execute(_SQL["distrust_index"], {"index_id": index_id})
+
+
 def refresh_due(pool: Pool, limit: int = MAX_COUNTED) -> int:
     """Bring the counts of the tasks up to date that are due for it. Returns the number of tasks counted."""
     with pool.connection() as connection:

@@ -24,7 +24,8 @@ WITH noted AS (
 ), d AS (
     SELECT task_id, sum(total) AS total, sum(indexed) AS indexed, sum(skipped) AS skipped, sum(failed) AS failed,
         sum(removed) AS removed, sum(chunks) AS chunks, sum(embedded) AS embedded, sum(reused) AS reused,
-        sum(tokens) AS tokens, sum(total_bytes) AS total_bytes, sum(done_bytes) AS done_bytes, sum(removing) AS removing
+        sum(tokens) AS tokens, sum(total_bytes) AS total_bytes, sum(done_bytes) AS done_bytes, sum(removing) AS removing,
+        sum(worked_files) AS worked_files, sum(worked_bytes) AS worked_bytes
     FROM noted GROUP BY task_id
 ), c AS (
     SELECT t.id, t.total_files + d.total AS total, t.indexed_files + d.indexed AS indexed,
@@ -32,10 +33,21 @@ WITH noted AS (
         t.removed_files + d.removed AS removed, t.total_chunks + d.chunks AS chunks,
         t.embedded_chunks + d.embedded AS embedded, t.reused_chunks + d.reused AS reused, t.tokens + d.tokens AS tokens,
         t.total_bytes + d.total_bytes AS total_bytes, t.done_bytes + d.done_bytes AS done_bytes,
-        t.removing + d.removing AS removing
+        t.removing + d.removing AS removing, t.worked_files + d.worked_files AS worked_files,
+        t.worked_bytes + d.worked_bytes AS worked_bytes
     FROM d JOIN search_index_task t ON t.id = d.task_id
 )
 UPDATE search_index_task t SET :set_counts, moved_at = now() FROM c WHERE t.id = c.id AND t.status = 'indexing'
+
+-- name: distrust
+-- the counts of open tasks that files belong to: they changed, and nobody noted by how much
+UPDATE search_index_task SET counted_at = NULL
+WHERE status IN :open AND paths IS NOT NULL
+  AND index_id IN (SELECT index_id FROM search_index_file WHERE id = ANY (%(file_ids)s))
+
+-- name: distrust_index
+UPDATE search_index_task SET counted_at = NULL
+WHERE id = (SELECT id FROM search_index_task WHERE index_id = %(index_id)s ORDER BY created_at DESC, id DESC LIMIT 1)
 
 -- name: all_due
 -- Running tasks whose counts the sweep brings up to date, after a pause as long as nothing has changed for. What takes

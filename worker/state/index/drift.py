@@ -13,7 +13,7 @@ from psycopg.rows import class_row, dict_row
 
 from schemas.document import Properties
 from schemas.errors import LeaseLost
-from worker.state.index import index_switch, tasks
+from worker.state.index import counting, index_switch, tasks
 from worker.state.index.chunks import LATE_WRITE
 from worker.state.index.embedding_cache import Owner
 from worker.state.postgres import Pool, load, reading
@@ -97,7 +97,10 @@ def take_up(pool: Pool, index_id: UUID, task_id: UUID, epoch: int) -> int:
     """Give files with lost vectors to a task. Returns how many. Raises `LeaseLost` as `_lock_index` does."""
     with pool.connection() as connection:
         _lock_index(connection, index_id, epoch)
-        return connection.execute(_SQL["take_up"], {"index_id": index_id, "task_id": task_id}).rowcount
+        taken = connection.execute(_SQL["take_up"], {"index_id": index_id, "task_id": task_id}).rowcount
+        if taken:
+            counting.distrust_index(connection, index_id)
+        return taken
 
 
 def recount(pool: Pool, index_id: UUID) -> int:
@@ -107,6 +110,7 @@ def recount(pool: Pool, index_id: UUID) -> int:
     """
     with pool.connection() as connection:
         _lock_index(connection, index_id, None)
+        counting.distrust_index(connection, index_id)
         return connection.execute(_SQL["recount"], {"index_id": index_id}).rowcount
 
 

@@ -17,8 +17,9 @@ from schemas.document import NO_PROPERTIES, Entry, Properties
 from schemas.errors import LeaseLost
 from schemas.status import FileStatus, Reason
 from worker.state import silent_backends
+from worker.state.index import counting
 from worker.state.index.leftovers import NO_ID
-from worker.state.index.tasks import LEASE
+from worker.state.index.tasks import LEASE, MOST_SMALL_BYTES
 from worker.state.postgres import Pool, load, reading
 
 #: Processes that a file may crash before it is given up.
@@ -29,11 +30,27 @@ MAX_DEATHS = 20
 MIN_HELD_REMOVALS = 20
 #: Share of the known files that vanish in a listing that is doubted.
 HELD_SHARE = 0.5
+#: Bytes of a file that never waits for those before it to have their outcomes first: reading and embedding it takes
+#: about a second.
+SMALL_BYTES = 65_536
+#: More bytes than any file has.
+NO_LIMIT = (1 << 63) - 1
 #: Maximum UTF-8 bytes of a path: an index row of Postgres holds 2,704, and one file must not stop its folder.
 _MAX_PATH = 2000
 
 _SQL = load("index/files")
 _TASKS = load("index/tasks")
+
+
+class Place(NamedTuple):
+    """The place of a file in the order of claims."""
+
+    size_bytes: int
+    id: UUID
+
+
+#: The place before all files.
+BEGINNING = Place(-1, NO_ID)
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,10 +283,15 @@ def claim(
     owner: UUID,
     max_files: int,
     max_bytes: int,
-    after: UUID = NO_ID,
+    after: Place = BEGINNING,
+    max_size: int = NO_LIMIT,
 ) -> list[Claim]:
-    """Lease pending files of a task, in the order of their ids after one, skipping files that other workers hold."""
-    values = {"task_id": task_id, "index_id": index_id, "owner": owner, "lease": LEASE, "after": after}
+    """Lease pending files of a task, small ones first, skipping files that other workers hold.
+
+    Only those behind a place in this order, and of at most `max_size` bytes.
+    """
+    values = {"task_id": task_id, "index_id": index_id, "owner": owner, "lease": LEASE, "small": SMALL_BYTES}
+    values |= {"after_size": after.size_bytes, "after": after.id, "max_size": max_size}
     with pool.connection() as connection:
         cursor = connection.cursor(row_factory=class_row(Claim))
         return cursor.execute(_SQL["claim"], {**values, "files": max_files, "bytes": max_bytes}).fetchall()
@@ -278,10 +300,11 @@ def claim(
 def fairest(pool: Pool, *, preferred: UUID | None = None, most_files: int | None = None) -> UUID | None:
     """Return the task that is due for a worker, `preferred` on a tie.
 
-    Considers only tasks of at most `most_files` files, if given.
+    Considers only small tasks, with at most `most_files` files left, if given.
     """
+    values = {"preferred": preferred, "most_files": most_files, "most_bytes": MOST_SMALL_BYTES}
     with pool.connection() as connection:
-        row = connection.execute(_SQL["fairest"], {"preferred": preferred, "most_files": most_files}).fetchone()
+        row = connection.execute(_SQL["fairest"], values).fetchone()
         return row[0] if row else None
 
 
@@ -332,6 +355,7 @@ def add_paid(pool: Pool, epoch: int, paid: Sequence[tuple[UUID, int, int]]) -> N
     ids, chunks, tokens = map(list, zip(*paid, strict=True))
     with pool.connection() as connection:
         connection.execute(_SQL["add_paid"], {"epoch": epoch, "ids": ids, "chunks": chunks, "tokens": tokens})
+    counting.distrust(pool, ids)
 
 
 def lock_index(connection: Connection[Any], index_id: UUID, epoch: int) -> None:
@@ -358,7 +382,9 @@ def return_expired(pool: Pool) -> list[tuple[UUID, str, int]]:
         given_up = [id_ for id_, _, _, is_given_up in returned if is_given_up]
         if given_up:
             connection.execute(_SQL["bury_given_up"], {"files": given_up})
-        return [(id_, path, crashes) for id_, path, crashes, _ in returned]
+    if given_up:
+        counting.distrust(pool, given_up)
+    return [(id_, path, crashes) for id_, path, crashes, _ in returned]
 
 
 def page(

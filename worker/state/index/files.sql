@@ -57,17 +57,27 @@ ORDER BY f.key
 
 -- name: vanished_at_keys
 -- the files of an index at and below some keys; each look is one at an index, which has the first bytes of keys
-WITH listed AS (
+WITH folders AS MATERIALIZED (
+    -- the key of a node is its id; a document, which is one or was one, has no nodes below it
+    SELECT k.id FROM (
+        SELECT k.key, i.project_id, CASE WHEN i.source ->> 'kind' = 'nodes' THEN convert_from(k.key, 'UTF8') END AS id
+        FROM search_index i, unnest(%(keys)s::bytea[]) AS k (key) WHERE i.id = %(index_id)s) k
+    LEFT JOIN content_node n ON n.project_id = k.project_id AND n.id = k.id
+    WHERE k.id IS NOT NULL AND (n.type = 'folder' OR n.id IS NULL AND NOT EXISTS (
+        SELECT FROM search_index_file f
+        WHERE f.index_id = %(index_id)s AND f.key = k.key AND substr(f.key, 1, 512) = substr(k.key, 1, 512)
+          AND f.status <> 'removed'))
+), listed AS (
     SELECT f.id FROM unnest(%(keys)s::bytea[]) AS k (key)
     JOIN search_index_file f ON f.index_id = %(index_id)s AND f.key = k.key AND substr(f.key, 1, 512) = substr(k.key, 1, 512)
     UNION SELECT f.id FROM unnest(%(keys)s::bytea[]) AS k (key)
     JOIN search_index_file f ON f.index_id = %(index_id)s AND f.key > k.key || '\x2f'::bytea AND f.key < k.key || '\x30'::bytea
         AND substr(f.key, 1, 512) >= substr(k.key || '\x2f'::bytea, 1, 512)
         AND substr(f.key, 1, 512) <= substr(k.key || '\x30'::bytea, 1, 512)
-    -- the key of a node is its id, and its id path tells the nodes above it
+    -- an id path tells the nodes above a file; all files are read, but only if a folder changed
     UNION SELECT f.id FROM search_index_file f
-    WHERE f.index_id = %(index_id)s AND f.node_id IS NOT NULL
-      AND string_to_array(f.id_path, '/') && ARRAY (SELECT convert_from(k.key, 'UTF8') FROM unnest(%(keys)s::bytea[]) AS k (key))
+    WHERE EXISTS (SELECT FROM folders) AND f.index_id = %(index_id)s AND f.node_id IS NOT NULL
+      AND string_to_array(f.id_path, '/') && ARRAY (SELECT id FROM folders)
 )
 SELECT f.id, f.key FROM listed JOIN search_index_file f USING (id)
 WHERE f.status <> 'removed'
@@ -93,26 +103,38 @@ WHERE f.index_id = %(index_id)s AND f.status <> 'removed'
   AND NOT :is_unlisted
 
 -- name: remove_files
-UPDATE search_index_file f
-SET work = 'remove', task_id = %(task_id)s, :set_pending
-WHERE id = ANY (%(ids)s)
+WITH before AS (
+    SELECT :counted FROM search_index_file f WHERE f.id = ANY (%(ids)s)
+), after AS (
+    UPDATE search_index_file f
+    SET work = 'remove', task_id = %(task_id)s, :set_pending
+    WHERE f.id = ANY (%(ids)s)
+    RETURNING :counted
+)
+:note_counts
 
 -- name: claim
--- limited by bytes and by count; the first file is taken whatever its size, and a suspect file alone
+-- Small files first. Limited by bytes and by count; the first file is taken whatever its size, and a suspect file alone.
+-- A large file that exceeds all before it together does not make them wait for it.
 WITH held AS (
     INSERT INTO file_lease (owner, until, index_id) VALUES (%(owner)s, now() + %(lease)s, %(index_id)s)
     ON CONFLICT (owner) DO UPDATE SET until = excluded.until, index_id = excluded.index_id
 ), locked AS (
     SELECT id, size_bytes, suspect, patch_pending FROM search_index_file
     -- past those that this worker saw before: behind an old snapshot, dead entries pile up at the beginning
-    WHERE index_id = %(index_id)s AND status = 'pending' AND id > %(after)s
-    ORDER BY id LIMIT %(files)s FOR UPDATE SKIP LOCKED
+    WHERE index_id = %(index_id)s AND status = 'pending' AND (size_bytes, id) > (%(after_size)s, %(after)s)
+      AND size_bytes <= %(max_size)s
+    ORDER BY size_bytes, id LIMIT %(files)s FOR UPDATE SKIP LOCKED
 ), summed AS (
-    SELECT id, suspect, patch_pending, row_number() OVER w AS place, sum(size_bytes) OVER w - size_bytes AS before
-    FROM locked WINDOW w AS (ORDER BY suspect, id)
+    SELECT *, row_number() OVER w AS place, sum(size_bytes) OVER w - size_bytes AS before
+    FROM locked WINDOW w AS (ORDER BY suspect, size_bytes, id)
+), fitting AS (
+    SELECT id, patch_pending, bool_and(
+        place = 1 OR NOT suspect AND before < %(bytes)s AND size_bytes <= greatest(before, %(small)s)
+    ) OVER (ORDER BY place) AS fits
+    FROM summed
 ), chosen AS (
-    SELECT id, patch_pending, count(*) OVER () AS together
-    FROM summed WHERE place = 1 OR NOT suspect AND before < %(bytes)s
+    SELECT id, patch_pending, count(*) OVER () AS together FROM fitting WHERE fits
 )
 UPDATE search_index_file f
 SET status = 'indexing', lease_owner = %(owner)s, lease_until = NULL, attempts = attempts + 1,
@@ -141,7 +163,7 @@ SELECT t.id FROM (
     JOIN search_index i ON i.id = t.index_id AND i.epoch = t.epoch AND i.deleted_at IS NULL
     LEFT JOIN at_work w ON w.index_id = i.id LEFT JOIN at_project p ON p.project_id = i.project_id
     WHERE t.status = 'indexing' AND coalesce(t.sent_at, now()) <= now()
-      AND (%(most_files)s::bigint IS NULL OR NOT t.listing AND t.total_files <= %(most_files)s)
+      AND (%(most_files)s::bigint IS NULL OR :is_small)
     ORDER BY coalesce(p.slices, 0), coalesce(w.slices, 0), t.id IS NOT DISTINCT FROM %(preferred)s::uuid DESC, t.started_at
 ) t
 CROSS JOIN LATERAL (

@@ -35,6 +35,8 @@ MAX_PLAN_DEATHS = 3
 MAX_FAULTS = 40
 #: Files left for each slice beyond those that every task may have.
 FILES_PER_FURTHER_SLICE = 500
+#: Bytes left up to which a large folder with few files left counts as small: an edit does, a few huge files do not.
+MOST_SMALL_BYTES = 4_000_000
 #: The longest time by which a message is ever delayed.
 LONGEST_WAIT = timedelta(minutes=10)
 
@@ -78,9 +80,15 @@ class Running:
     listing: bool
     total_files: int
     done_files: int
+    left_bytes: int
     #: The tool's limit, and whether some request would have passed it.
     max_cost_tokens: int | None
     over_cost: bool
+
+    def is_small(self, most_files: int) -> bool:
+        """Whether at most so many files are listed, or left and small."""
+        has_little_left = self.total_files - self.done_files <= most_files and self.left_bytes <= MOST_SMALL_BYTES
+        return not self.listing and (self.total_files <= most_files or has_little_left)
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,8 +341,9 @@ def refresh(pool: Pool, task_id: UUID, index_id: UUID, *, wait: bool = True) -> 
         if row is None:
             counting.bring_up_to_date(connection, task_id)
             return None
-        takes_long = row[0] > counting.LONG_SECONDS
-        if takes_long and wait:
+        seconds, are_noted = row
+        takes_long = seconds > counting.LONG_SECONDS
+        if takes_long and wait and not are_noted:
             # nobody else counts meanwhile, and nobody waits for this; what follows counts as noted
             if connection.execute(_SQL["lock_task"], values).fetchone() is None:
                 return None
@@ -344,7 +353,7 @@ def refresh(pool: Pool, task_id: UUID, index_id: UUID, *, wait: bool = True) -> 
             index_switch.lock_index(connection, index_id)
         elif not index_switch.try_lock_index(connection, index_id):
             return None
-        (counting.add_noted if takes_long else counting.count)(connection, [task_id])
+        (counting.add_noted if takes_long or are_noted else counting.count)(connection, [task_id])
         return _closed(connection, _SQL["close"], values)
 
 
@@ -456,10 +465,10 @@ def unplanned(pool: Pool, limit: int) -> Sequence[tuple[UUID, UUID]]:
 def waiting(pool: Pool, *, most_slices: int, most_files: int, limit: int) -> list[Waiting]:
     """Return running tasks that wait for a worker, and whose message may be lost, in the order of their turns.
 
-    At most `most_slices` work on each, or more if it has many files left. One of `most_files` files is small.
+    At most `most_slices` work on each, or more if it has many files left. One with at most `most_files` left is small.
     """
     values: dict[str, Any] = {"patience": RESEND_AFTER, "files_per_slice": FILES_PER_FURTHER_SLICE}
-    values |= {"most_slices": most_slices, "most_files": most_files}
+    values |= {"most_slices": most_slices, "most_files": most_files, "most_bytes": MOST_SMALL_BYTES}
     with pool.connection() as connection:
         cursor = connection.cursor(row_factory=class_row(Waiting))
         return cursor.execute(_SQL["waiting"], {**values, "limit": limit}).fetchall()

@@ -3,7 +3,7 @@
 -- because time passes while a transaction waits for its locks.
 INSERT INTO search_index_task (id, tool_id, index_id, folder_node_id, kind, "full", allow_removals, created_at,
     total_files, indexed_files, skipped_files, failed_files, total_chunks, ignored, listing_warning,
-    max_cost_tokens, spent_tokens, request_id, total_bytes, done_bytes, paths)
+    max_cost_tokens, spent_tokens, request_id, total_bytes, done_bytes, paths, refresh_seconds, refreshed_at, counted_at)
 SELECT %(id)s, %(tool_id)s, %(index_id)s, %(folder_node_id)s, %(kind)s, %(full)s, %(allow_removals)s,
     -- keeps the newest task recognizable even if the clock was set back
     greatest(clock_timestamp(), l.created_at + interval '1 microsecond'),
@@ -15,7 +15,10 @@ SELECT %(id)s, %(tool_id)s, %(index_id)s, %(folder_node_id)s, %(kind)s, %(full)s
     CASE WHEN l.over_cost THEN l.spent_tokens ELSE 0 END,
     %(request_id)s, coalesce(l.total_bytes, 0), coalesce(l.done_bytes, 0),
     -- after a run that did not take up everything, the whole folder is listed
-    CASE WHEN l.status = 'ready' AND NOT l.listing AND l.held_removals = 0 THEN %(paths)s::text[] END
+    CASE WHEN l.status = 'ready' AND NOT l.listing AND l.held_removals = 0 THEN %(paths)s::text[] END,
+    -- a run over some paths adds to the counts that are copied, and does not count all files anew
+    coalesce(l.refresh_seconds, 0), CASE WHEN l.refreshed_at = l.counted_at AND %(paths)s::text[] IS NOT NULL THEN now() END,
+    CASE WHEN l.refreshed_at = l.counted_at AND %(paths)s::text[] IS NOT NULL THEN now() END
 FROM (SELECT) AS new LEFT JOIN LATERAL (
     SELECT * FROM search_index_task WHERE index_id = %(index_id)s ORDER BY created_at DESC, id DESC LIMIT 1) l ON true
 ON CONFLICT (index_id) WHERE status IN :open DO NOTHING
@@ -131,8 +134,8 @@ WHERE t.id = %(task_id)s AND t.plan_owner = %(owner)s AND t.status = 'indexing' 
 
 -- name: end_listing
 UPDATE search_index_task
--- what is to be removed is not noted, so all files are counted next
-SET listing = false, counted_at = NULL, plan_owner = NULL, plan_until = NULL, held_removals = %(held)s, warning = coalesce(%(warning)s, warning),
+-- what a listing of the whole folder removes is not noted, so all files are counted next
+SET listing = false, counted_at = CASE WHEN %(keys)s::bytea[] IS NOT NULL THEN counted_at END, plan_owner = NULL, plan_until = NULL, held_removals = %(held)s, warning = coalesce(%(warning)s, warning),
     -- a few paths tell nothing about the whole folder
     listing_warning = CASE WHEN paths IS NULL THEN %(listing_warning)s ELSE listing_warning END
 WHERE id = %(task_id)s
@@ -172,7 +175,7 @@ RETURNING faults
 
 -- name: running
 SELECT t.id, t.index_id, t.tool_id, t.request_id, t.epoch, t.listing, t.total_files,
-       t.indexed_files + t.skipped_files + t.failed_files AS done_files, t.max_cost_tokens, t.over_cost
+       t.indexed_files + t.skipped_files + t.failed_files AS done_files, t.total_bytes - t.done_bytes AS left_bytes, t.max_cost_tokens, t.over_cost
 FROM search_index_task t JOIN search_index i ON i.id = t.index_id
 WHERE t.id = %(task_id)s AND t.status = 'indexing' AND i.epoch = t.epoch AND i.deleted_at IS NULL
 
@@ -203,7 +206,8 @@ WHERE t.id = %(task_id)s AND t.status = 'indexing' AND i.epoch = t.epoch
 SELECT FROM search_index_task WHERE id = %(task_id)s FOR NO KEY UPDATE SKIP LOCKED
 
 -- name: complete
-SELECT t.refresh_seconds FROM search_index_task t
+SELECT t.refresh_seconds, coalesce(t.paths IS NOT NULL AND t.counted_at = t.refreshed_at, false)
+FROM search_index_task t
 WHERE t.id = %(task_id)s AND t.status = 'indexing' AND NOT t.listing
   AND :no_open_file
 
@@ -302,7 +306,7 @@ ORDER BY random() LIMIT %(limit)s
 -- many files left, more slices than `most_slices` may work on a task.
 WITH :slices_at_work
 SELECT t.id, t.slices, t.most, t.is_small FROM (
-    SELECT t.id, t.index_id, NOT t.listing AND t.total_files <= %(most_files)s AS is_small,
+    SELECT t.id, t.index_id, :is_small AS is_small,
         coalesce(w.slices, 0) AS slices, greatest(%(most_slices)s, (
         t.total_files - t.indexed_files - t.skipped_files - t.failed_files) / %(files_per_slice)s) AS most
     FROM search_index_task t JOIN search_index i ON i.id = t.index_id AND i.epoch = t.epoch

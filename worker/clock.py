@@ -1,0 +1,96 @@
+"""The clock: Celery's beat, which asks for a sweep each second while anything is open, and seldom while nothing is.
+
+`python -m worker.clock` runs it by itself. It imports no task, so it takes little memory.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+from celery import signals
+from celery.beat import PersistentScheduler, ScheduleEntry, Scheduler
+
+from worker import logs
+from worker.app import IDLE_SWEEP_SECONDS, NO_EVENTS, SWEEP_INTERVAL_SECONDS, app, crowded, settings
+from worker.state import open_work
+from worker.state.postgres import SWEEP, Pool, open_pool
+
+
+class _Sweeps:
+    """When a queue is to get a sweep."""
+
+    def __init__(self) -> None:
+        #: When each queue last got one.
+        self._sent: dict[str, float] = {}
+        #: When this process last asked whether anything is open, for all queues, and the answer.
+        self._asked: tuple[float, bool] = (-SWEEP_INTERVAL_SECONDS, True)
+
+    def are_due(self, queue: str) -> bool:
+        """Whether to send one now: seldom while nothing is open, and never while the queue is crowded.
+
+        Only a worker of the queue removes expired messages, and that worker may be gone for days.
+        """
+        now = time.monotonic()
+        is_recent = now - self._sent.get(queue, -IDLE_SWEEP_SECONDS) < IDLE_SWEEP_SECONDS
+        if is_recent and not self._is_any_open(now):
+            return False
+        self._sent[queue] = now
+        return not crowded(queue)
+
+    def _is_any_open(self, now: float) -> bool:
+        """Whether there is work to watch over; yes, if Postgres does not tell."""
+        asked, answer = self._asked
+        if not asked <= now < asked + SWEEP_INTERVAL_SECONDS / 2:
+            try:
+                answer = open_work.any_open(_pool(), timedelta(seconds=SWEEP_INTERVAL_SECONDS))
+            except psycopg.OperationalError:
+                answer = True
+            self._asked = now, answer
+        return answer
+
+
+@functools.cache
+def _pool() -> Pool:
+    return open_pool(settings.session_url, max_size=1, limits=SWEEP)
+
+
+class Clock(Scheduler):  # type: ignore[misc] # Celery has no types
+    """Sends sweeps that are due. Flower gets no events of them, since it would list little else."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self._sweeps = _Sweeps()
+        super().__init__(*args, **options)
+
+    def adjust(self, seconds: float, drift: float = 0) -> float:
+        """Sleep until an entry is due. Celery's own drift wakes it 10 ms before, in which it does nothing but ask."""
+        return seconds + drift
+
+    def apply_async(self, entry: ScheduleEntry, producer: Any = None, advance: bool = True, **_: Any) -> Any:
+        """Send the message, if it is due."""
+        entry = self.reserve(entry) if advance else entry
+        if not self._sweeps.are_due(entry.options["queue"]):
+            return None
+        return self.send_task(entry.task, producer=producer, event_dispatcher=NO_EVENTS, **entry.options)
+
+
+class KeptClock(Clock, PersistentScheduler):  # type: ignore[misc] # see above
+    """A clock with a state file, whose age tells whether it runs."""
+
+
+def main() -> None:
+    """Run the clock without a state file: one that a power cut corrupted would stop it for good."""
+    signals.setup_logging.connect(_configure_logs)
+    app.conf.include = ()
+    app.Beat(scheduler=Clock, quiet=True).run()
+
+
+def _configure_logs(**_: Any) -> None:
+    logs.configure(settings.log_level)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""The order in which a slice claims files: small ones first, also those that are listed meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from worker.index.run import Run
+from worker.state.index import files
+from worker.state.index.files import BEGINNING, NO_LIMIT, SMALL_BYTES, Claim, Place
+
+
+@dataclass(slots=True)
+class ClaimTurns:
+    """The claims of one slice.
+
+    A claim begins where the previous one ended, because behind an old snapshot dead entries pile up before it. It
+    begins anew before it takes files of twice the size, because smaller ones may have been listed or released since.
+    """
+
+    run: Run
+    task_id: UUID
+    max_files: int
+    max_bytes: int
+    _after: Place = BEGINNING
+    _max_size: int = NO_LIMIT
+
+    def claim(self) -> Sequence[Claim]:
+        """Claim the next files; none if none is left."""
+        claims = [] if self._after == BEGINNING else self._claim()
+        if not claims:
+            self._after, self._max_size = BEGINNING, NO_LIMIT
+            claims = self._claim()
+            largest = max((claim.size_bytes for claim in claims), default=0)
+            self._max_size = max(2 * largest, SMALL_BYTES)
+        self._after = max((Place(claim.size_bytes, claim.id) for claim in claims), default=BEGINNING)
+        return claims
+
+    def _claim(self) -> Sequence[Claim]:
+        return files.claim(
+            self.run.pool,
+            task_id=self.task_id,
+            index_id=self.run.index.id,
+            owner=self.run.lease.owner,
+            max_files=self.max_files,
+            max_bytes=self.max_bytes,
+            after=self._after,
+            max_size=self._max_size,
+        )
