@@ -30,8 +30,8 @@ def files(folder: Path) -> list[Path]:
 
 
 def text_of(path: Path) -> str:
-    """The file's text."""
-    return path.read_text(encoding="utf-8", errors="replace")
+    """The file's text, without the special tokens that tiktoken refuses to see in a text."""
+    return path.read_text(encoding="utf-8", errors="replace").replace("<|", "< |")
 
 
 def serve(index: Callable[[Path], None], count: Callable[[], int]) -> None:
