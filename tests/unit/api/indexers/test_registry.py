@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
+from unittest.mock import Mock
 
 import pytest
 
-from api.indexers.registry import DERIVED, INDEXERS, RAPTOR, info
+from api.indexers import Subject, registry
+from api.indexers.registry import DERIVED, INDEXERS, RAPTOR, follow_config, info
 from schemas.derived import DerivedConfigs, TreeSearch
+from schemas.source import NodesSource
+from schemas.tool import ToolConfig
 from worker.resources import Resources
 from worker.settings import LOCAL_LLM, Settings
 
@@ -40,3 +44,23 @@ def test_each_derived_config_has_an_indexer() -> None:
 def test_status(tmp_path: Path, model: str | None, modules: tuple[str, ...], status: str) -> None:
     row = replace(RAPTOR, modules=modules)
     assert info(row, resources(tmp_path, default_llm_model=model)).status == status
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "calls"),
+    [
+        (False, False, []),
+        (False, True, ["build"]),
+        # what a changed config asks for may be another build
+        (True, True, ["build"]),
+        (True, False, ["drop"]),
+    ],
+)
+def test_a_changed_config_builds_what_it_enables_and_drops_what_it_no_longer_does(
+    monkeypatch: pytest.MonkeyPatch, before: bool, after: bool, calls: list[str]
+) -> None:
+    indexer = Mock()
+    monkeypatch.setattr(registry, "DERIVED", [replace(RAPTOR, indexer=indexer)])
+    old, new = (ToolConfig.model_validate({"raptor": {"enabled": enabled}}) for enabled in (before, after))
+    follow_config(Mock(), Subject("p", NodesSource(node_id="n"), new), old)
+    assert [name for name, *_ in indexer.method_calls] == calls

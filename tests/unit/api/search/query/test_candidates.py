@@ -7,7 +7,19 @@ from uuid import UUID
 
 import pytest
 
-from api.search.query.candidates import Candidate, RankOptions, boost, fuse, joined, wanted_ids
+from api.search.query.candidates import (
+    BOOSTED_CHUNKS,
+    FINDER_RANKS,
+    Candidate,
+    Fusion,
+    RankOptions,
+    boost,
+    confidence_of,
+    fuse,
+    is_simple,
+    joined,
+    wanted_ids,
+)
 from api.search.query.legs import Kind, Ranking
 from api.search.rank.confidence import FITS
 from schemas.search import Query
@@ -113,3 +125,93 @@ def test_the_preset_simple_keeps_cosines() -> None:
     simple = RankOptions("simple", dict.fromkeys(RANKING_WEIGHTS, 0.0), LEG_WEIGHTS)
     (found,) = ranked(Query(query="banana"), {"a": row("a", "x")}, simple, vector=[("a", 0.6)])
     assert found.score == pytest.approx(0.4)
+
+
+def ranking(query: str, kind: Kind, *found: tuple[str, float]) -> Ranking:
+    return Ranking(query, kind, [RankedRow(*one) for one in found])
+
+
+def candidates(count: int, **last: Any) -> list[Candidate]:
+    """So many chunks of as many files, best first. `last` are fields of the last one's row."""
+    rows = [row(f"c{number:03}", f"text {number}", file_id=UUID(int=number + 1)) for number in range(count)]
+    rows[-1] |= last
+    return [
+        Candidate(each["chunk_id"], each, 0.5 - number / 1000, None, {}, [], {}) for number, each in enumerate(rows)
+    ]
+
+
+@pytest.mark.parametrize(("top_k", "count"), [(10, BOOSTED_CHUNKS), (50, 100)])
+def test_rows_are_wanted_of_the_best_and_of_those_that_define(top_k: int, count: int) -> None:
+    ids = [f"{number:03}" for number in range(300)]
+    fusion = Fusion([], {id_: 1 - rank / 1000 for rank, id_ in enumerate(ids)}, {"z", "y"})
+    assert wanted_ids(Query(query="x", top_k=top_k), fusion, {}) == [*ids[:count], "y", "z"]
+
+
+def test_features_count_behind_the_first_chunks_where_one_defines_or_files_are_grouped() -> None:
+    found = candidates(BOOSTED_CHUNKS + 1, symbol="TokenBucket")
+    plain, grouped = Query(query="TokenBucket"), Query(query="TokenBucket", group_by_file=True)
+    assert boost(plain, OPTIONS, found[1:], ())[0].id == found[-1].id
+    assert boost(plain, OPTIONS, found, ())[-1].id == found[-1].id
+    assert boost(plain, OPTIONS, found, {found[-1].id})[0].id == found[-1].id
+    assert boost(grouped, OPTIONS, found, ())[0].id == found[-1].id
+
+
+def test_repetitions_come_last_with_the_lowest_score() -> None:
+    found = candidates(3)
+    found[1].row["chunk_text"] = found[0].row["chunk_text"] = "the same words"
+    ordered = boost(Query(query="water"), OPTIONS, found, ())
+    assert [each.id for each in ordered] == ["c000", "c002", "c001"]
+    assert ordered[2].score <= ordered[1].score < ordered[0].score
+
+
+def test_in_mode_vector_keywords_rank_nothing() -> None:
+    legs = [ranking("q", "vector", ("a", 0.3), ("b", 0.4)), ranking("q", "text", ("c", 9.0), ("b", 8.0))]
+    fusion = fuse(Query(query="q", mode="vector"), OPTIONS, legs, ())
+    assert fusion.rankings == legs[:1]
+    assert fusion.scores == {"a": pytest.approx(0.7), "b": pytest.approx(0.6)}
+
+
+@pytest.mark.parametrize("distances", [(0.2, 0.9), (0.9, 0.2)])
+def test_the_distance_of_a_hit_is_that_of_its_nearest_query(distances: tuple[float, float]) -> None:
+    request = Query(queries=["one", "two"])
+    legs = [ranking(query, "vector", ("a", value)) for query, value in zip(request.texts, distances, strict=True)]
+    (found,) = joined(request, fuse(request, OPTIONS, legs, ()), {"a": row("a", "x")})
+    assert found.distance == 0.2
+
+
+def test_the_nearest_hit_tells_whether_a_search_has_an_answer() -> None:
+    near, far = (each._replace(distance=value) for each, value in zip(candidates(2), (0.1, 0.9), strict=True))
+    request = Query(query="banana")
+    assert confidence_of([far, near], request) == confidence_of([near, far], request) == confidence_of([near], request)
+    assert confidence_of([far._replace(distance=None)], request) is None
+
+
+def test_chunks_that_no_leg_found_come_last_by_id() -> None:
+    names = [f"d{number}" for number in range(9)]
+    request, rows = Query(query="q"), {name: row(name, name) for name in ["a", *reversed(names)]}
+    fusion = fuse(request, OPTIONS, [ranking("q", "text", ("a", 1.0))], names)
+    assert [each.id for each in joined(request, fusion, rows)] == ["a", *names]
+
+
+def test_a_hit_names_the_queries_that_rank_it_near_the_top() -> None:
+    names = [f"n{number:02}" for number in range(FINDER_RANKS + 2)]
+    request = Query(queries=["one", "two"], top_k=1)
+    behind = [("x", 9.0), *((name, 5.0) for name in names[: FINDER_RANKS - 1])]
+    legs = [
+        ranking("one", "text", *behind, ("late", 1.0)),
+        ranking("two", "text", *((name, 5.0) for name in names[: FINDER_RANKS - 1]), ("x", 4.0), ("late", 1.0)),
+    ]
+    rows = {name: row(name, name) for name in ("x", "late")}
+    found = {each.id: each.queries for each in joined(request, fuse(request, OPTIONS, legs, ()), rows)}
+    # without one that ranks it near the top, those that find it at all
+    assert found == {"x": ["one", "two"], "late": ["one", "two"]}
+    legs[0] = ranking("one", "text", *((name, 5.0) for name in names[:FINDER_RANKS]), ("x", 1.0))
+    (hit,) = joined(request, fuse(request, OPTIONS, legs, ()), {"x": rows["x"]})
+    assert hit.queries == ["two"]
+
+
+def test_a_request_for_no_ranking_overrides_the_preset_simple() -> None:
+    simple = RankOptions("simple", RANKING_WEIGHTS, LEG_WEIGHTS)
+    assert is_simple(Query(query="q"), simple)
+    assert not is_simple(Query(query="q", rerank="none"), simple)
+    assert not is_simple(Query(query="q"), OPTIONS)

@@ -134,3 +134,12 @@ def test_a_request_that_takes_long_holds_nobody_up(callers: ThreadPoolExecutor, 
         assert coalescer.get({"quick": None}, SECONDS) == {"quick": 0}
         assert not first.done()
         provider.go.set()
+
+
+def test_nobody_waits_for_a_request_that_has_ended(provider: Provider) -> None:
+    provider.go.set()
+    with ThreadPoolExecutor(2) as threads:
+        coalescer = Coalescer(provider.send, threads, SECONDS)
+        for text in ("first", "second", "third"):
+            assert coalescer.get({text: None}, SECONDS) == {text: len(text)}
+            assert wait_until(lambda: coalescer._working == 0, SECONDS)

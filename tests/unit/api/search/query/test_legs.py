@@ -19,10 +19,11 @@ from api.http.disconnect import CallerLeft, Disconnect
 from api.search.query import answer, legs
 from api.search.query.answer import run_legs
 from api.search.query.filters import ResolvedFilters
-from api.search.query.legs import MIN_SPAN, NEAREST, Kind, LegResults, Ranking
+from api.search.query.legs import MIN_SPAN, NEAREST, PHRASE_DEPTH, Kind, LegResults, Ranking
 from api.search.query.search import Search
 from schemas.errors import EmbeddingUnavailable, FoldexError, StoreUnauthorized, StoreUnavailable
 from schemas.search import Filters, Query
+from worker.state.index import chunks
 from worker.state.search import keywords, languages
 from worker.tokens.keywords import IN_ENGLISH, Written
 from worker.vectors import Leg, Ranked, RankedRow
@@ -196,6 +197,25 @@ def test_words_are_searched_while_the_query_is_embedded(monkeypatch: pytest.Monk
 
 
 @pytest.mark.usefixtures("postgres")
-def test_a_store_that_must_answer_fails_the_search() -> None:
+@pytest.mark.parametrize("is_here", [True, False])
+def test_a_store_that_must_answer_fails_the_search(is_here: bool) -> None:
     with pytest.raises(StoreUnavailable):
-        run_legs(search_with(Store(is_here=True, fails=StoreUnavailable("The disk is gone."))))
+        run_legs(search_with(Store(is_here=is_here, fails=StoreUnavailable("The disk is gone."))))
+
+
+@pytest.mark.usefixtures("postgres")
+@pytest.mark.parametrize("in_store", [True, False])
+def test_of_a_quoted_phrase_only_chunks_that_hold_it_are_found(monkeypatch: pytest.MonkeyPatch, in_store: bool) -> None:
+    limits: list[int] = []
+
+    def found(_pool: Any, asked: dict[str, Any], *_: Any, **__: Any) -> list[tuple[str, float]]:
+        limits.append(asked["limit"])
+        return [("other", 2.0), ("b", 1.0)]
+
+    monkeypatch.setattr(keywords, "search", found)
+    monkeypatch.setattr(chunks, "with_phrase", lambda _pool, _index_id, _ids, phrase: {"b"} & {phrase[-1]})
+    request = Query(query='say "alpha b"', mode="keyword")
+    store = Store(is_here=False) if in_store else Mock(has_keywords=False)
+    *_, of_phrase = run_legs(replace(search_with(store), request=request)).rankings
+    assert (of_phrase.kind, of_phrase.ids) == ("text", ["b"])
+    assert in_store or limits == [10, 10, PHRASE_DEPTH]

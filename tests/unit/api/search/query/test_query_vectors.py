@@ -6,14 +6,16 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from threading import Event
+from typing import NoReturn
 from uuid import uuid4
 
 import numpy as np
 import pytest
 
 from api.search.query import query_vectors
-from api.search.query.query_vectors import VectorCache, embed_queries
+from api.search.query.query_vectors import LOCAL_SECONDS, VectorCache, begun_queries, embed_queries
 from api.stack.processes import wait_until
+from schemas.errors import EmbeddingUnavailable
 from schemas.source import ChunkSettings, EmbedderProfile, NodesSource
 from schemas.tool import IndexSettings
 from tests.fakes.embeddings import EmbeddingsFake
@@ -105,6 +107,40 @@ def test_texts_that_wait_for_the_local_model_go_together(redis_url: str, monkeyp
         vectors = [each.result()[0] for each in (first, *others)]
     assert requests == [1, 5]
     assert np.allclose(vectors, embed(["first", *(f"text {n}" for n in range(5))]), atol=1e-5)
+
+
+def test_a_text_that_nobody_waits_for_is_not_sent(resources: Resources, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(query_vectors, "PROVIDER_QUEUED_SECONDS", 60.0)
+    requests, go, cache = list[list[str]](), Event(), VectorCache()
+
+    def held(_resources: object, _model: object, texts: Sequence[str]) -> list[Vectors]:
+        requests.append(list(texts))
+        assert go.wait(60)
+        return [np.ones(8, np.float32) for _ in texts]
+
+    monkeypatch.setattr(query_vectors, "_embed", held)
+    with ThreadPoolExecutor(1) as callers:
+        first = callers.submit(embed_queries, resources, index(), ["first"], cache)
+        assert wait_until(lambda: requests == [["first"]], 60)
+        with pytest.raises(RuntimeError), begun_queries(resources, index(), ["left"], cache):
+            raise RuntimeError("another part of the search failed")
+        go.set()
+        first.result()
+    embed_queries(resources, index(), ["next"], cache)
+    assert requests == [["first"], ["next"]]
+
+
+def test_a_provider_is_given_less_time_than_the_local_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(query_vectors, "QUERY_SECONDS", 4.0)
+
+    def late(seconds: float) -> NoReturn:
+        raise TimeoutError(seconds)
+
+    model = query_vectors._Model(minilm.PROFILE, explicit_dimensions=False)
+    with pytest.raises(EmbeddingUnavailable, match=r"within 4 s; try again\. If this persists"):
+        query_vectors._in_time(late, model, is_local=False)
+    with pytest.raises(EmbeddingUnavailable, match=rf"within {LOCAL_SECONDS:g} s; try again\.$"):
+        query_vectors._in_time(late, model, is_local=True)
 
 
 def test_texts_are_cut_to_what_the_model_takes(resources: Resources) -> None:

@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 
 from api.search.rank.boosts import (
+    LONG_CHARACTERS,
     MAX_RUNS,
     chunk_features,
     name_share,
@@ -104,6 +105,11 @@ def test_a_phrase_counts_where_it_stands_verbatim() -> None:
     assert "phrase" not in features_of('"not found"', row(text="found not"))
 
 
+def test_a_chunk_is_long_above_the_limit_only() -> None:
+    assert features_of("x", row(text="y" * LONG_CHARACTERS)) == {}
+    assert features_of("x", row(text="y" * (LONG_CHARACTERS + 1))) == {"long": 1}
+
+
 @pytest.mark.parametrize(
     ("path", "feature"),
     [
@@ -153,6 +159,7 @@ def test_the_callers_place_counts_by_the_folders_shared() -> None:
     assert features_of("x", row("worker/state/tasks.py"), here)["near_path"] == 1
     assert features_of("x", row("worker/state/files.py"), here)["near_path"] == pytest.approx(2 / 3)
     assert "near_path" not in features_of("x", row("api/main.py"), here)
+    assert features_of("x", row("worker/state/tasks.py"), Context(path="worker/"))["near_path"] == 1
     assert features_of("x", row("api/main.py", symbol="close"), here)["near_symbol"] == 1
     assert features_of("x", row("api/main.py", scope="Task/close"), here)["near_symbol"] == 1
 
@@ -179,6 +186,12 @@ def test_a_query_is_about_what_it_names_or_quotes(query: str, share: float) -> N
 
 def test_a_long_sentence_is_less_about_the_name_in_it() -> None:
     assert name_share("empty buckets raise an error that TokenBucket users cannot handle themselves") == 1 / 2
+
+
+def test_of_several_queries_the_one_that_is_least_about_its_name_counts() -> None:
+    queries = ["TokenBucket", "empty buckets raise an error that TokenBucket users cannot handle themselves"]
+    assert query_signals(queries, (), Context()).name_share == 1 / 2
+    assert query_signals([*queries[:1], "how is water drawn"], (), Context()).name_share == 1
 
 
 def test_near_repetitions_come_last() -> None:

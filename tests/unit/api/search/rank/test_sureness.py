@@ -47,6 +47,14 @@ def test_keywords_with_low_scores_know_few_words_of_the_query(trust: Trust) -> N
     assert (text, code) == pytest.approx((1.0, 0.5**trust.share_exponent))
 
 
+@pytest.mark.parametrize("trust", [PROSE, CODE])
+def test_keywords_with_low_scores_say_little_about_how_sure_words_are(trust: Trust) -> None:
+    share = 0.5**trust.share_exponent
+    words = share / (1 + share)
+    legs = [vectors(1.5 * words * trust.equal), ("text", [10.0] * COMPARED_RANK), ("code", [5.0])]
+    assert sureness_factors(legs, trust)[0] == pytest.approx(1.5**trust.exponent)
+
+
 @pytest.mark.parametrize("legs", [[vectors(0.2)], [vectors(0.2), ("text", [])], [SURE_WORDS], []])
 def test_a_leg_without_others_keeps_its_weight(legs: list[tuple[str, list[float]]]) -> None:
     assert sureness_factors(legs, PROSE) == [1.0] * len(legs)

@@ -1,0 +1,36 @@
+"""How many files an answer covers, also while vectors are missing."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from api.search.query.coverage import coverage
+from schemas.search import Query
+from worker.state.index import tasks
+
+
+@pytest.mark.parametrize(
+    ("mode", "keyword_index", "vectors_missing", "indexed"),
+    [
+        # 5 files have all their vectors, 8 are found by their words
+        ("hybrid", "postgres", False, 5),
+        ("vector", "postgres", False, 5),
+        ("keyword", "postgres", False, 8),
+        ("keyword", "store", False, 5),
+        ("hybrid", "postgres", True, 8),
+        ("keyword", "postgres", True, 8),
+        ("vector", "postgres", True, 0),
+        ("hybrid", "store", True, 0),
+        ("keyword", "store", True, 0),
+    ],
+)
+def test_only_files_that_could_be_found_count(
+    monkeypatch: pytest.MonkeyPatch, mode: Any, keyword_index: str, vectors_missing: bool, indexed: int
+) -> None:
+    monkeypatch.setattr(tasks, "counts", lambda _pool, _id, *, include_lost: (8 if include_lost else 5, 9))
+    index, query = Mock(keyword_index=keyword_index), Query(query="q", mode=mode)
+    found = coverage(Mock(), index, query, 2, vectors_missing=vectors_missing)
+    assert (found.indexed_files, found.total_files, found.stale_files) == (indexed, 9, 2)

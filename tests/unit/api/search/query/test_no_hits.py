@@ -1,0 +1,70 @@
+"""What a search that finds nothing answers."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from api.http.disconnect import Disconnect
+from api.search.query import no_hits
+from api.search.query.filters import ResolvedFilters
+from api.search.query.no_hits import stand_in
+from api.search.query.search import Findings, Search
+from schemas.errors import FilterMatchesNothing
+from schemas.search import Filters, Query
+from worker.state.index import chunks, files, tasks
+
+NO_TASK = None
+OPEN: dict[str, Any] = {"finished_at": None}
+ENDED: dict[str, Any] = {"finished_at": "now"}
+
+
+def answered(
+    monkeypatch: pytest.MonkeyPatch,
+    task: dict[str, Any] | None,
+    *,
+    live: bool = True,
+    vectors_missing: bool = False,
+    **filters: Any,
+) -> tuple[list[str], list[str]]:
+    """What stands in for no hits, and the codes of the notes."""
+    monkeypatch.setattr(tasks, "newest", lambda *_: task)
+    monkeypatch.setattr(tasks, "counts", lambda *_: (1, 2))
+    monkeypatch.setattr(chunks, "any_live", lambda *_: live)
+    monkeypatch.setattr(chunks, "any_passes", lambda *_: live)
+    monkeypatch.setattr(files, "kinds", lambda *_: ([], []))
+    monkeypatch.setattr(no_hits, "fallback", lambda *_, **__: (["a line"], []))
+    request = Query(query="q", filters=Filters(**filters))
+    resolved = ResolvedFilters(request.filters, None)
+    search: Any = Search(Mock(), Mock(), Mock(), request, resolved, 10, False, Disconnect())
+    found = stand_in(search, Findings([], vectors_missing=vectors_missing))
+    return list(map(str, found.hits)), [note.code for note in found.report.notes]
+
+
+@pytest.mark.parametrize("task", [NO_TASK, OPEN])
+def test_lines_stand_in_until_the_first_file_is_indexed(
+    monkeypatch: pytest.MonkeyPatch, task: dict[str, Any] | None
+) -> None:
+    assert answered(monkeypatch, task, live=False) == (["a line"], ["not_indexed_yet"])
+    assert answered(monkeypatch, task, live=True) == ([], [])
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_an_index_that_is_ready_and_finds_nothing_has_no_hits(monkeypatch: pytest.MonkeyPatch, live: bool) -> None:
+    assert answered(monkeypatch, ENDED, live=live) == ([], [])
+
+
+def test_lines_stand_in_for_lost_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert answered(monkeypatch, ENDED, vectors_missing=True) == (["a line"], [])
+
+
+def test_no_lines_stand_in_where_a_filter_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert answered(monkeypatch, ENDED, vectors_missing=True, languages=["python"]) == ([], [])
+    assert answered(monkeypatch, OPEN, live=False, languages=["python"]) == ([], ["not_indexed_yet"])
+
+
+def test_filters_that_let_nothing_pass_are_an_error_once_all_is_indexed(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(FilterMatchesNothing):
+        answered(monkeypatch, ENDED, live=False, languages=["python"])
