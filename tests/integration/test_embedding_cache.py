@@ -341,6 +341,13 @@ def test_above_the_hard_bound_live_ones_go_too(pool: Pool) -> None:
     assert held(pool) == [1, 2, 3, 4, 5]
 
 
+def test_what_one_limit_takes_away_counts_for_the_other(pool: Pool) -> None:
+    embedding_cache.insert(pool, OWNER, vectors(1, 2, 3))
+    make_live(pool, 1)
+    assert evict(pool, spare=1, maximum=2) == 1
+    assert len(held(pool)) == 2
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_a_pass_in_many_steps_keeps_what_is_live_and_the_newest_of_the_rest(
     pool: Pool, monkeypatch: pytest.MonkeyPatch, seed: int
