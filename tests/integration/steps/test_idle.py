@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from datetime import timedelta
 from uuid import uuid4
 
+import psycopg
 import pytest
 
 from tests.integration.steps.site import Site, new_site, passes
@@ -62,6 +64,16 @@ def test_a_run_is_open_work_just_before_it_is_due(idle: Site) -> None:
     assert is_open(idle)
 
 
+def test_a_tree_is_open_work_until_it_is_built(idle: Site) -> None:
+    tree = (
+        "INSERT INTO summary_tree (id, index_id, project_id, config, status) VALUES (%s, %s, %s, '{}', 'pending')"
+    )
+    idle.do(tree, uuid4(), idle.index.id, idle.project)
+    assert is_open(idle)
+    idle.do("UPDATE summary_tree SET status = 'indexed' WHERE index_id = %s", idle.index.id)
+    assert not is_open(idle)
+
+
 @pytest.mark.parametrize(("seconds", "due"), [(30, False), (0, True)])
 def test_a_schedule_is_open_work_once_it_is_due(idle: Site, seconds: int, due: bool) -> None:
     scheduled = "UPDATE search_tool SET next_run_at = now() + make_interval(secs => %s) WHERE id = %s RETURNING 1"
@@ -86,6 +98,15 @@ def test_the_clock_sends_few_messages_while_nothing_is_open(idle: Site, monkeypa
     monkeypatch.setattr(process, "resources", lambda: Sweeping(idle.resources))
     assert messages_in_a_minute(monkeypatch) == 2 * 60 / IDLE_SWEEP_SECONDS
     idle.start()
+    assert messages_in_a_minute(monkeypatch) == 2 * 60
+
+
+def test_the_clock_goes_on_while_postgres_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def resources() -> None:
+        raise psycopg.OperationalError
+
+    monkeypatch.setattr(process, "resources", resources)
+    monkeypatch.setattr(upkeep.Sweep, "_asked", (-math.inf, False))
     assert messages_in_a_minute(monkeypatch) == 2 * 60
 
 
