@@ -65,9 +65,7 @@ def test_a_run_is_open_work_just_before_it_is_due(idle: Site) -> None:
 
 
 def test_a_tree_is_open_work_until_it_is_built(idle: Site) -> None:
-    tree = (
-        "INSERT INTO summary_tree (id, index_id, project_id, config, status) VALUES (%s, %s, %s, '{}', 'pending')"
-    )
+    tree = "INSERT INTO summary_tree (id, index_id, project_id, config, status) VALUES (%s, %s, %s, '{}', 'pending')"
     idle.do(tree, uuid4(), idle.index.id, idle.project)
     assert is_open(idle)
     idle.do("UPDATE summary_tree SET status = 'indexed' WHERE index_id = %s", idle.index.id)
