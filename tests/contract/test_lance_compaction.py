@@ -254,6 +254,23 @@ def test_old_versions_and_what_a_lost_commit_left_go_with_a_compaction(tmp_path:
     assert about(store, SPACE, "w1") != []
 
 
+def test_files_of_a_commit_that_begins_amid_the_cleaning_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _filled(tmp_path, 10)
+    table = tmp_path / f"{SPACE}.lance"
+    made = [table / "data" / name for name in ("new.lance", ".tmpNew")]
+    find = cleaning._moment_without_commit
+
+    def find_and_begin(path: Path) -> float | None:
+        moment = find(path)
+        for file in made:
+            file.write_bytes(b"being written")
+        return moment
+
+    monkeypatch.setattr(cleaning, "_moment_without_commit", find_and_begin)
+    cleaning.clean(lance.dataset(table), table)
+    assert all(file.exists() for file in made)
+
+
 def _strays(place: Path) -> list[Path]:
     table = place / f"{SPACE}.lance"
     made = [table / "data" / "a.lance", table / "_indices" / "b" / "c.lance", table / "_deletions" / "1-2-3.arrow"]

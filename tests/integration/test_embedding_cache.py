@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from random import Random
 from signal import SIGKILL
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -283,6 +284,55 @@ def test_spare_vectors_go_the_oldest_used_first_and_live_ones_stay(pool: Pool) -
     assert held(pool) == [1, 2, 3, 4, 7, 8]
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE chunk SET live = false",
+        # the other text is the other project's, so that both are looked at
+        """WITH moved AS (UPDATE search_index SET project_id = 'another')
+        UPDATE embedding_cache SET project_id = 'another' WHERE text_hash = decode(repeat('0', 63) || '2', 'hex')""",
+        "UPDATE search_index SET deleted_at = now()",
+        """UPDATE search_index SET settings = jsonb_set(settings, '{embedder,dimensions}', '8')""",
+    ],
+)
+def test_only_a_live_text_of_the_same_project_and_embedder_keeps_a_vector(pool: Pool, change: str) -> None:
+    embedding_cache.insert(pool, OWNER, vectors(1, 2))
+    make_live(pool, 1)
+    assert evict(pool, spare=1) == 0
+    with pool.connection() as connection:
+        connection.execute(change.encode())
+    assert evict(pool, spare=1) == 1
+
+
+def test_an_entry_that_is_used_as_it_is_chosen_stays(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    embedding_cache.insert(pool, OWNER, vectors(1, 2))
+    for number in (1, 2):
+        age(pool, number, 10 - number)
+
+    with pool.connection() as connection:
+        assert embedding_cache._step(connection, 1) == (0, False)
+        chosen = connection.execute
+
+        def execute(query: Any, *given: Any, **options: Any) -> Any:
+            if query is embedding_cache._SQL["evict"]:
+                # another worker, just before the entry is deleted
+                embedding_cache.lookup(pool, OWNER, vectors(1))
+            return chosen(query, *given, **options)
+
+        monkeypatch.setattr(connection, "execute", execute)
+        embedding_cache._step(connection, 1)
+    assert held(pool) == [1, 2]
+
+
+def test_a_count_is_forgotten_once_nothing_is_too_much(pool: Pool) -> None:
+    embedding_cache.insert(pool, OWNER, vectors(1, 2, 3, 4))
+    with pool.connection() as connection:
+        assert embedding_cache._step(connection, 1) == (0, False)
+    assert evict(pool, spare=4) == 0
+    embedding_cache.insert(pool, OWNER, vectors(5))
+    assert evict(pool, spare=4) == 1
+
+
 def test_above_the_hard_bound_live_ones_go_too(pool: Pool) -> None:
     embedding_cache.insert(pool, OWNER, vectors(*range(1, 7)))
     for number in range(1, 7):
@@ -290,6 +340,13 @@ def test_above_the_hard_bound_live_ones_go_too(pool: Pool) -> None:
     make_live(pool, 5, 6)
     assert evict(pool, maximum=5) == 1
     assert held(pool) == [1, 2, 3, 4, 5]
+
+
+def test_what_one_limit_takes_away_counts_for_the_other(pool: Pool) -> None:
+    embedding_cache.insert(pool, OWNER, vectors(1, 2, 3))
+    make_live(pool, 1)
+    assert evict(pool, spare=1, maximum=2) == 1
+    assert len(held(pool)) == 2
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -126,7 +126,8 @@ def _route(resources: Resources, location: kind.Location, rooted: Sequence[_Root
     for root, tool in rooted:
         if _is_within(location.address, root):
             id_path = location.address.removeprefix(id_path_prefix(tool.index))
-            if files.below(resources.pool, tool.index.id, id_path, limit=1):
+            of_nodes = tool.index.source.content_node is not None
+            if files.below(resources.pool, tool.index.id, id_path, limit=1, of_nodes=of_nodes):
                 return Route(tool, None if location.address == root else frozenset([id_path]))
     return None
 

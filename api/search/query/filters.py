@@ -95,7 +95,8 @@ def resolve_filters(pool: Pool, index: Index, filters: Filters) -> ResolvedFilte
     id_paths = filters.id_paths if isinstance(filters, PathFilters) else None
     if id_paths is not None and any(len(path.encode()) >= MAX_FILTERABLE_BYTES for path in id_paths):
         # the store truncates filterable values, so it could not tell such paths apart
-        below = {node_id for path in id_paths for node_id in files.below(pool, index.id, path)}
+        of_nodes = index.source.content_node is not None
+        below = {node_id for path in id_paths for node_id in files.below(pool, index.id, path, of_nodes=of_nodes)}
         allowed_ids, id_paths = below if allowed_ids is None else allowed_ids & below, None
     selection = select_files(pool, index, filters, allowed_ids)
     if selection is not None and selection.ids == []:

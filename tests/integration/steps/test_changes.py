@@ -11,7 +11,7 @@ from tests.integration.steps.site import Site
 from tests.integration.steps.test_following import nodes_site
 from worker.resources import Resources
 from worker.state.content import nodes
-from worker.state.index import changes
+from worker.state.index import changes, tool_actions
 
 
 def is_noted(site: Site) -> bool:
@@ -59,3 +59,11 @@ def test_a_schedule_asks_for_no_run_beside_an_open_one(site: Site, is_open: bool
     # it becomes due either way
     next_ = "SELECT next_run_at > now() + interval '59 min' FROM search_tool WHERE id = %s"
     assert site.do(next_, site.tool) == [(True,)]
+
+
+def test_after_a_cancel_nothing_runs_for_what_was_asked_or_noted_before(site: Site) -> None:
+    assert tool_actions.reindex(site.pool, site.tool, full=False, allow_removals=False) is None
+    changes.changed(site.pool, site.index.id)
+    site.cancel()
+    assert site.do("SELECT status FROM search_index_task WHERE index_id = %s", site.index.id) == [("cancelled",)]
+    assert not is_noted(site)

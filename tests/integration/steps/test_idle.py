@@ -7,6 +7,7 @@ import sys
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
+import psycopg
 import pytest
 from celery.schedules import schedule
 
@@ -66,6 +67,14 @@ def test_a_run_is_open_work_just_before_it_is_due(idle: Site) -> None:
     assert is_open(idle)
 
 
+def test_a_tree_is_open_work_until_it_is_built(idle: Site) -> None:
+    tree = "INSERT INTO summary_tree (id, index_id, project_id, config, status) VALUES (%s, %s, %s, '{}', 'pending')"
+    idle.do(tree, uuid4(), idle.index.id, idle.project)
+    assert is_open(idle)
+    idle.do("UPDATE summary_tree SET status = 'indexed' WHERE index_id = %s", idle.index.id)
+    assert not is_open(idle)
+
+
 @pytest.mark.parametrize(("seconds", "due"), [(30, False), (0, True)])
 def test_a_schedule_is_open_work_once_it_is_due(idle: Site, seconds: int, due: bool) -> None:
     scheduled = "UPDATE search_tool SET next_run_at = now() + make_interval(secs => %s) WHERE id = %s RETURNING 1"
@@ -108,6 +117,14 @@ def test_the_clock_sends_nothing_to_a_crowded_queue(idle: Site, monkeypatch: pyt
     monkeypatch.setattr(clock, "_pool", lambda: idle.pool)
     monkeypatch.setattr(clock, "crowded", lambda queue: queue == BULK)
     assert (sweeps.are_due(FAST), sweeps.are_due(BULK)) == (True, False)
+
+
+def test_the_clock_goes_on_while_postgres_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def pool() -> None:
+        raise psycopg.OperationalError
+
+    monkeypatch.setattr(clock, "_pool", pool)
+    assert messages_in_a_minute(monkeypatch) == 2 * 60
 
 
 def test_the_clock_imports_no_task() -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from datetime import timedelta
+from uuid import uuid4
 
 import pytest
 
+from schemas.source import NodesSource
 from schemas.tool import ToolConfig
 from tests.integration.steps.site import Site, new_site
 from worker.resources import Resources
-from worker.state.index import changes, tasks, tool_actions, tools
+from worker.state.content import nodes
+from worker.state.index import changes, files, tasks, tool_actions, tools
 
 
 @pytest.fixture
@@ -146,3 +151,50 @@ def test_what_the_last_listing_of_everything_said_stays(ready: Site) -> None:
     row = tasks.newest_of_tool(ready.pool, ready.tool)
     assert row is not None
     assert {name: row[name] for name in said} == said
+
+
+def archive_below(site: Site, folder: str) -> None:
+    """Put an archive with one file into a folder of nodes."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("in/1.md", "# Tulips\n\nThey need water.")
+    key, data = f"{site.project}/{folder}", packed.getvalue()
+    site.resources.objects.put(key, data)
+    node = {"id": f"{folder}-zip", "parent_id": folder, "name": "a.zip", "type": "zip", "json": None, "url": None}
+    nodes.insert(site.pool, site.project, {**node, "object_key": None, "size": len(data)})
+    site.do("UPDATE content_node SET object_key = %s WHERE project_id = %s AND id = %s", key, site.project, node["id"])
+
+
+@pytest.fixture
+def archives(resources: Resources) -> Site:
+    """A folder of nodes with the folders `n-…-0` and `n-…-1`, which hold an archive each."""
+    root = f"n-{uuid4().hex}"
+    settings = {"containers": ["archives"]}
+    folder = {"type": "folder", "json": None, "object_key": None, "size": 0, "url": None}
+    for node, parent in ((root, None), (f"{root}-0", root), (f"{root}-1", root)):
+        nodes.insert(resources.pool, root, {**folder, "id": node, "name": f"name {node[-1]}", "parent_id": parent})
+    site = Site(resources, resources.home, project=root, source=NodesSource(node_id=root), settings=settings)
+    for number in range(2):
+        archive_below(site, f"{root}-{number}")
+    site.list_folder()
+    site.finish_all()
+    assert site.outcomes() == {f"name {number}/a.zip/in/1.md": "indexed" for number in range(2)}
+    return site
+
+
+def test_members_of_an_archive_go_with_a_folder_above_it(archives: Site) -> None:
+    gone = f"{archives.project}-0"
+    nodes.delete(archives.pool, archives.project, gone)
+    # the name of a member is no id of a node
+    ask(archives, gone, "in", "1.md", "a.zip")
+    archives.list_folder()
+    archives.finish_all()
+    assert archives.outcomes() == {"name 0/a.zip/in/1.md": "removed", "name 1/a.zip/in/1.md": "indexed"}
+
+
+def test_members_of_an_archive_are_found_below_the_folders_above_it(archives: Site) -> None:
+    root = archives.project
+    archive = f"/{root}/{root}-1/{root}-1-zip"
+    expected = {f"/{root}": 2, f"/{root}/{root}-1": 1, archive: 1, f"{archive}/in": 1, f"{archive}/i": 0}
+    for id_path, number in expected.items():
+        assert len(files.below(archives.pool, archives.index.id, id_path, of_nodes=True)) == number

@@ -24,12 +24,18 @@ def folder(tmp_path: Path) -> AnySource:
 
 
 def wanted(
-    resources: Resources, monkeypatch: pytest.MonkeyPatch, source: AnySource, *, fast: bool, config: ToolConfig
+    resources: Resources,
+    monkeypatch: pytest.MonkeyPatch,
+    source: AnySource,
+    *,
+    fast: bool,
+    config: ToolConfig,
+    project: str = "precision",
 ) -> NewIndex:
     """What a tool would need with ONNX Runtime or without it."""
     monkeypatch.setattr(models, "_profiles", {})
     monkeypatch.setattr(runtime, "is_installed", lambda: fast)
-    return wanted_index("precision", source, config, resources)[0]
+    return wanted_index(project, source, config, resources)[0]
 
 
 def test_an_index_keeps_its_precision_and_the_next_folder_gets_the_faster_one(
@@ -42,6 +48,8 @@ def test_an_index_keeps_its_precision_and_the_next_folder_gets_the_faster_one(
     first, _ = tools.create(resources.pool, old, name="", config=plain)
     assert wanted(resources, monkeypatch, folder, fast=True, config=plain).identity == old.identity
     assert wanted(resources, monkeypatch, folder, fast=True, config=longer).settings.embedder.precision == FLOAT32
+    other_projects = wanted(resources, monkeypatch, folder, fast=True, config=plain, project="another")
+    assert other_projects.settings.embedder.precision == INT8
 
     row = tools.get(resources.pool, first)
     assert row is not None

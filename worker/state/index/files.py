@@ -420,11 +420,14 @@ def searchable(pool: Pool, index_id: UUID, start: str = "") -> list[IndexedFile]
     return list(map(IndexedFile._make, rows))
 
 
-def below(pool: Pool, index_id: UUID, id_path: str, limit: int | None = None) -> list[str]:
-    """Return the `file_node_id` of files with live chunks at or below an id path (empty: of the whole index)."""
+def below(pool: Pool, index_id: UUID, id_path: str, limit: int | None = None, *, of_nodes: bool = False) -> list[str]:
+    """Return the `file_node_id` of files with live chunks at or below an id path (empty: of the whole index).
+
+    `of_nodes`: the index is over content nodes, so its id paths consist of ids, and its paths of names.
+    """
     path = id_path.removeprefix("/")
     # every file is below the folder itself; the row of a very long path is only certain to hold its beginning
-    named = path if 0 < len(path.encode()) < _MAX_PATH // 2 - 4 else None
+    named = path if not of_nodes and 0 < len(path.encode()) < _MAX_PATH // 2 - 4 else None
     values = {"index_id": index_id, "id_path": id_path, "limit": limit, "path": named}
     with pool.connection() as connection:
         # planned each time: a plan for every path does not use the index

@@ -74,10 +74,13 @@ WITH folders AS MATERIALIZED (
     JOIN search_index_file f ON f.index_id = %(index_id)s AND f.key > k.key || '\x2f'::bytea AND f.key < k.key || '\x30'::bytea
         AND substr(f.key, 1, 512) >= substr(k.key || '\x2f'::bytea, 1, 512)
         AND substr(f.key, 1, 512) <= substr(k.key || '\x30'::bytea, 1, 512)
-    -- an id path tells the nodes above a file; all files are read, but only if a folder changed
+    -- An id path tells the nodes above a file. All files are read, but only if a folder changed. A member of a container
+    -- has no node: its key begins with the container's, and the nodes above that one count.
     UNION SELECT f.id FROM search_index_file f
-    WHERE EXISTS (SELECT FROM folders) AND f.index_id = %(index_id)s AND f.node_id IS NOT NULL
-      AND string_to_array(f.id_path, '/') && ARRAY (SELECT id FROM folders)
+    WHERE EXISTS (SELECT FROM folders) AND f.index_id = %(index_id)s
+      AND string_to_array(CASE WHEN f.node_id IS NOT NULL THEN f.id_path ELSE split_part(f.id_path, '/' || convert_from(
+              substring(f.key FROM 1 FOR position('\x2fff00'::bytea IN f.key) - 1), 'UTF8') || '/', 1) END, '/')
+          && ARRAY (SELECT id FROM folders)
 )
 SELECT f.id, f.key FROM listed JOIN search_index_file f USING (id)
 WHERE f.status <> 'removed'
@@ -318,7 +321,7 @@ WHERE index_id = %(index_id)s AND live_chunks > 0 AND starts_with(path, %(start)
 SELECT coalesce(node_id, id::text) AS file_node_id FROM search_index_file
 WHERE index_id = %(index_id)s AND live_chunks > 0
   AND (id_path = %(id_path)s OR starts_with(id_path, %(id_path)s || '/'))
-  AND (node_id IS NOT NULL OR %(path)s::text IS NULL OR path = %(path)s OR starts_with(path, %(path)s || '/'))
+  AND (%(path)s::text IS NULL OR path = %(path)s OR starts_with(path, %(path)s || '/'))
 LIMIT %(limit)s
 
 -- name: named

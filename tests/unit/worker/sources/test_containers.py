@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import tarfile
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import replace
 from email.message import EmailMessage
 from email.mime.message import MIMEMessage
 from pathlib import Path
@@ -140,7 +142,9 @@ def test_rules_apply_to_members(tmp_path: Path) -> None:
     pages = _pages(lambda: _source(tmp_path, rules))
     assert [entry.path for page in pages for entry in page.entries] == ["a.zip/keep.md"]
     assert dict(pages[0].ignored) == {"dependencies_directories": 1, "exclude_directories": 1}
+    (tmp_path / ".gitignore").write_text("old.zip")
     source = _source(tmp_path, rules)
+    assert source.leaves_out(b"old.zip" + opening._WITHIN + b".zip/1.md")
     by_path = _listed(lambda: _source(tmp_path))
     assert {path for path, entry in by_path.items() if source.leaves_out(entry.key)} == {
         "a.zip/node_modules/x.js",
@@ -199,7 +203,54 @@ def test_what_cannot_be_read_for_now_has_not_vanished(tmp_path: Path) -> None:
 
     page = OpeningSource(Unreadable(str(tmp_path), [tmp_path]), EVERYTHING, BOTH, LIMIT).list(None)
     assert [(entry.path, entry.reason) for entry in page.entries] == [("a.zip", Reason.UNREADABLE)]
-    assert any(known.key.startswith(prefix) for prefix in page.unlisted)
+    assert [known.key.startswith(prefix) for prefix in page.unlisted] == [True]
+    assert not any(b"a.zip.md".startswith(prefix) for prefix in page.unlisted)
+
+
+def test_what_a_page_says_beside_its_entries_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opening, "PAGE_ENTRIES", 1)
+
+    class Closed(LocalFolder):
+        def list(self, cursor: str | None) -> Page:
+            return replace(super().list(cursor), unlisted=(b"closed/",), ignored=Counter(exclude=3))
+
+    for name in ("1.md", "2.md", "3.md"):
+        (tmp_path / name).write_text("text")
+    source = OpeningSource(Closed(str(tmp_path), [tmp_path]), EVERYTHING, BOTH, LIMIT)
+    pages = _pages(lambda: source)
+    assert len(pages) == 3
+    assert {prefix for page in pages for prefix in page.unlisted} == {b"closed/"}
+    assert sum((Counter(page.ignored) for page in pages), Counter()) == {"exclude": 3}
+
+
+@pytest.mark.parametrize("stamps", [("v1", "v2"), (None, None)])
+def test_a_container_that_may_have_changed_is_opened_again(tmp_path: Path, stamps: tuple[str | None, ...]) -> None:
+    versions = [Content(_zip({"1.md": stamp}), stamps[n]) for n, stamp in enumerate((b"one", b"two"))]
+
+    class Changing(LocalFolder):
+        def read(self, key: bytes, limit: int) -> Content:
+            return versions.pop(0)
+
+    source = OpeningSource(Changing(str(tmp_path), [tmp_path]), EVERYTHING, BOTH, LIMIT)
+    member = b"a.zip" + opening._WITHIN + b".zip/1.md"
+    assert [source.read(member, LIMIT).data for _ in range(2)] == [b"one", b"two"]
+
+
+def test_a_small_member_of_a_larger_container_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a.zip").write_bytes(_zip({"1.md": b"one", "2.md": Random(1).randbytes(500)}))
+    assert _source(tmp_path).read(b"a.zip" + opening._WITHIN + b".zip/1.md", 3).data == b"one"
+
+
+def test_members_have_neither_the_node_nor_the_type_of_their_container(tmp_path: Path) -> None:
+    class Nodes(LocalFolder):
+        def list(self, cursor: str | None) -> Page:
+            page = super().list(cursor)
+            return replace(page, entries=[replace(entry, node_id="n", type="report") for entry in page.entries])
+
+    (tmp_path / "a.eml").write_bytes(_mail({"1.md": b"one"}))
+    source = OpeningSource(Nodes(str(tmp_path), [tmp_path]), EVERYTHING, BOTH, LIMIT)
+    found = [(entry.path, entry.node_id, entry.type) for entry in source.list(None).entries]
+    assert found == [("a.eml", "n", "report"), ("a.eml/1.md", None, None)]
 
 
 @pytest.mark.parametrize("kind", ["zip", "tar"])

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import shutil
+import tempfile
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from schemas.document import Page
+from tests.unit.worker.sources.test_local import without_privileges
 from worker.ignore import EVERYTHING, Rules
 from worker.sources.local import LocalFolder
 
@@ -91,14 +92,16 @@ def test_an_ignore_file_stands_for_its_directory(tmp_path: Path) -> None:
     assert source.narrow([b"a", b".gitignore"]) is None
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="run as another user than root, who may list every directory")
-def test_a_directory_that_cannot_be_listed_is_not_taken_for_gone(tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a").chmod(0)
-    source = LocalFolder(str(tmp_path), [tmp_path])
-    source.narrow([b"a/1", b"a/2"])
-    page = source.list(None)
+def test_a_directory_that_cannot_be_listed_is_not_taken_for_gone() -> None:
+    # pytest's own directories are closed to others
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        (folder / "a").mkdir(mode=0o000)
+        source = LocalFolder(name, [folder])
+        source.narrow([b"a/1", b"a/2"])
+        with without_privileges():
+            page = source.list(None)
+        (folder / "a").chmod(0o700)
     assert page.unlisted == (b"a/",)
     assert [entry.key for entry in page.entries] == [b"a"]
-    (tmp_path / "a").chmod(0o700)
-    shutil.rmtree(tmp_path / "a")

@@ -86,6 +86,22 @@ def test_a_new_directory_and_one_that_is_taken_back_are_watched(tmp_path: Path) 
             assert told(folder) == paths(f"{place}/c.md")
 
 
+def test_a_directory_that_is_made_while_the_others_are_found_is_watched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = watched_folder.Folder._directories
+
+    def find_and_make(folder: watched_folder.Folder) -> Iterator[str]:
+        yield from find(folder)
+        (tmp_path / "late").mkdir(exist_ok=True)
+
+    monkeypatch.setattr(watched_folder.Folder, "_directories", find_and_make)
+    with watched(tmp_path, tmp_path / "home") as folder:
+        assert renewed(folder, folder._folder) == Seen(frozenset({"late"}))
+        (tmp_path / "late" / "a.md").touch()
+        assert told(folder) == paths("late/a.md")
+
+
 def test_what_is_written_to_the_closed_directory_is_not_told(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()

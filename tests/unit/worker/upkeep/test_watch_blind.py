@@ -110,24 +110,28 @@ def test_directories_that_are_made_beyond_the_systems_handles_are_looked_through
     assert said == ["blind [True, True, True]", "heard True"], done.stderr
 
 
-#: Watches, as nobody, a folder with one closed directory, and changes a file in each of the others.
+#: Watches a folder with one closed directory, changes a file in each of the others, and then opens that one.
 CLOSED = """
 import os, sys
 from pathlib import Path
-from tests.unit.worker.upkeep.test_watch import paths, told, watched
+from tests.unit.worker.upkeep.test_watch import paths, renewed, told, watched
 
 folder = Path(sys.argv[1])
 os.setgid(int(sys.argv[2])), os.setuid(int(sys.argv[2]))
 with watched(folder, folder / "home") as looked:
-    for directory in sorted(folder.iterdir()):
-        if os.access(directory, os.R_OK):
-            (directory / "a.md").touch()
-            print(told(looked) == paths(f"{directory.name}/a.md"))
+    closed = [directory for directory in folder.iterdir() if not os.access(directory, os.R_OK)]
+    for directory in [*({*folder.iterdir()} - {*closed}), *closed]:
+        if directory in closed:
+            before = looked._folder
+            directory.chmod(0o700)
+            renewed(looked, before)
+        (directory / "a.md").touch()
+        print(told(looked) == paths(f"{directory.name}/a.md"), flush=True)
 """
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="run as root: it watches as another user")
-def test_a_directory_that_may_not_be_read_hides_no_other() -> None:
+def test_a_directory_that_may_not_be_read_hides_no_other_and_is_watched_once_it_may() -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.chown(folder, SOMEBODY, SOMEBODY)
         for number in range(8):
@@ -135,8 +139,7 @@ def test_a_directory_that_may_not_be_read_hides_no_other() -> None:
             os.chown(Path(folder, str(number)), SOMEBODY, SOMEBODY)
         # in the order of the system, so that others come after it
         closed = Path(folder, os.listdir(folder)[0])  # noqa: PTH208 - the order is what is wanted
-        os.chown(closed, 0, 0)
-        closed.chmod(0o700)
+        closed.chmod(0o000)
         command = [sys.executable, "-c", CLOSED, folder, str(SOMEBODY)]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
-    assert done.stdout.split() == ["True"] * 7, done.stderr
+    assert done.stdout.split() == ["True"] * 8, done.stderr
