@@ -88,8 +88,10 @@ CALLS: dict[tuple[str, str], list[Call]] = {
     ],
     ("DELETE", PROJECTS): [{}],
 }
-#: Other paths of calls, which the document leaves out.
+#: Other paths of calls, and methods, which the document leaves out.
 ALIASES: dict[tuple[str, str], list[Call]] = {
+    ("GET", f"{NODES}/{{uploaded_id}}/content"): [{}],
+    ("HEAD", f"{NODES}/{{uploaded_id}}/content"): [{}],
     ("GET", f"{TREES}/status"): [{}],
     ("GET", TREES): [{}],
     ("POST", f"{TREES}/build"): [{}],
@@ -113,7 +115,7 @@ AGENTS: dict[tuple[str, str], list[Call]] = {
 }
 WITH_AGENTS = EVERY_CALL | AGENTS
 #: Routes whose answers about a project or tool of the caller cannot reveal others.
-PARTS = ("{file_id}", "{chunk_id}", "{node_id}", "{place}", "{bucket}", "['{tool_id}']")
+PARTS = ("{file_id}", "{chunk_id}", "{node_id}", "{uploaded_id}", "{place}", "{bucket}", "['{tool_id}']")
 
 
 @pytest.fixture(scope="module")
@@ -125,6 +127,9 @@ def running(new_service: NewService, root: Path, s3: dict[str, str]) -> Iterator
         "LOCAL_SOURCE_ROOTS": str(root),
         "AUTH": "on",
     }
+    import boto3
+
+    boto3.client("s3", endpoint_url=s3["S3_ENDPOINT_URL"]).create_bucket(Bucket="contents")
     with new_service(partial(service), **env, S3_BUCKET="contents") as started:
         yield started
 
@@ -138,13 +143,17 @@ def indexed(running: Service, root: Path, project: str) -> tuple[str, Ids]:
     source = {"kind": "local", "path": str(place)}
     tool = checked(call(running, "POST", TOOLS, key, project_id=project, source=source), 202)["tool_id"]
     folder = checked(call(running, "POST", f"/api/projects/{project}/nodes", key, name="f", type="folder"), 201)["id"]
+    headers, parent = {"Authorization": f"Bearer {key}"}, {"parent_id": folder}
+    uploads = f"/api/projects/{project}/uploads"
+    uploaded = checked(running.client.post(uploads, headers=headers, data=parent, files=FILES), 200)
     eventually(
         lambda: call(running, "GET", f"{TOOLS}/{tool}/status", key).json()["status"] == "ready", 60, running.logs
     )
     (file,) = call(running, "GET", f"{TOOLS}/{tool}/files", key).json()["items"]
     (hit,) = call(running, "POST", f"{TOOLS}/{tool}/query", key, query="ledger", mode="keyword").json()["results"]
     ids = {"project_id": project, "tool_id": tool, "node_id": folder, "place": str(place), "bucket": f"of-{project}"}
-    return key, {**ids, "file_id": file["file_id"], "chunk_id": hit["chunk_id"]}
+    ids |= {"file_id": file["file_id"], "chunk_id": hit["chunk_id"], "uploaded_id": uploaded["items"][0]["file_id"]}
+    return key, ids
 
 
 @pytest.fixture(scope="module")
@@ -180,7 +189,7 @@ def routes(running: Service) -> list[tuple[str, str]]:
 
 
 def nobodys(root: Path) -> Ids:
-    ids = {name: str(uuid4()) for name in ("tool_id", "node_id", "file_id", "chunk_id")}
+    ids = {name: str(uuid4()) for name in ("tool_id", "node_id", "uploaded_id", "file_id", "chunk_id")}
     return {**ids, "project_id": "nobody", "place": str(root / "nobody"), "bucket": "of-nobody"}
 
 
