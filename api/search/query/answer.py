@@ -27,7 +27,7 @@ from api.search.query.definitions import defining_chunks
 from api.search.query.file_depth import Files, legs_over_files
 from api.search.query.frame import answered, first_hits
 from api.search.query.legs import LegResults, keyword_rankings, search_store, started_keywords, words_meanwhile
-from api.search.query.no_hits import stand_in
+from api.search.query.no_hits import stand_in, without_store
 from api.search.query.query_vectors import begun_queries
 from api.search.query.repeated import Made, Repeated
 from api.search.query.report import Report, note
@@ -35,7 +35,7 @@ from api.search.query.search import Finder, Findings, Search, unheard
 from api.search.query.unembedded import whole_files
 from api.search.rank.confidence import FITS
 from api.search.rank.rerank import RerankOptions, provider_of, reranked
-from schemas.errors import EmbeddingError, RerankUnavailable
+from schemas.errors import EmbeddingError, RerankUnavailable, StoreUnavailable
 from schemas.search import Answer, Hit, Query, SearchRequest, Step
 from worker.resources import Resources
 from worker.state.index.tools import Index
@@ -72,9 +72,12 @@ def prepared(resources: Resources, _: UUID, query: Query) -> Finder:
 
 
 def _ranked_hits(search: Search) -> Findings:
-    """The hits, or lines of the folder if the index cannot answer yet. Raises `FilterMatchesNothing`."""
+    """The hits, or lines of the folder if the index cannot answer yet or now. Raises `FilterMatchesNothing`."""
     request, options = search.request, search.resources.settings.values(RankOptions)
-    legs, files = legs_over_files(search, run_legs) if request.group_by_file else (run_legs(search), {})
+    try:
+        legs, files = legs_over_files(search, run_legs) if request.group_by_file else (run_legs(search), {})
+    except StoreUnavailable as error:
+        return without_store(search, error)
     search.disconnect.check()
     defining = () if request.ranking == "none" or is_simple(request, options) else defining_chunks(search)
     boosted, row_report = _ranked(search, Made(options, legs.rankings, defining), files)

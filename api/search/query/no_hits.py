@@ -1,4 +1,4 @@
-"""Answers a search that found nothing: an error, a note, or lines of the folder with words of the query."""
+"""Answers a search that found nothing, or could not ask: an error, a note, or lines with words of the query."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from api.search.grep.fallback import fallback
 from api.search.query.filters import check_any_passes
 from api.search.query.report import Report, note
 from api.search.query.search import Findings, Search
-from schemas.errors import FilterMatchesNothing
+from schemas.errors import FilterMatchesNothing, StoreUnavailable
 from schemas.search import Filters
 from worker.resources import Resources
 from worker.state.index import chunks, tasks
@@ -30,6 +30,15 @@ def stand_in(search: Search, findings: Findings) -> Findings:
         return findings
     detail = "No file of this folder is indexed yet; these lines contain words of the query."
     return _with_report(_grepped(search, findings), note("not_indexed_yet", detail))
+
+
+def without_store(search: Search, error: StoreUnavailable) -> Findings:
+    """Lines with words of the queries, as the store does not answer. Raises `error` if such lines are no answer."""
+    request = search.request
+    if search.store.is_here or request.mode == "vector" or request.filters != Filters():
+        raise error
+    detail = "The vector store does not answer; these lines contain words of the query. Try again later for all hits."
+    return _with_report(_grepped(search, Findings([], Report())), note("keywords_only", detail))
 
 
 def not_indexed_yet(resources: Resources, index: Index, error: FilterMatchesNothing) -> Report:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -343,3 +345,35 @@ def test_a_deleted_tool_is_not_known_any_more(running: Service, folder: Path) ->
     ask(running, tool, "none")
     running.client.delete(f"{TOOLS}/{tool}")
     assert running.client.post(f"{TOOLS}/{tool}/query", json={"query": "text"}).status_code == 404
+
+
+@contextmanager
+def down(store: FakeTurbopuffer) -> Iterator[None]:
+    store.fail_next(503, count=1000)
+    try:
+        yield
+    finally:
+        store.faults.clear()
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"mode": "keyword"}, {"group_by_file": True}], ids=["hybrid", "keyword", "grouped"]
+)
+def test_lines_answer_while_the_store_is_down(
+    running: Service, store: FakeTurbopuffer, folder: Path, more: dict[str, Any]
+) -> None:
+    tool = tool_over(running, folder)
+    with down(store):
+        answer = running.post(f"{TOOLS}/{tool}/query", {"query": "second", **more}, 200)
+    assert (paths(answer), [note["code"] for note in answer["notes"]]) == ({"two.md"}, ["keywords_only"])
+    assert running.post(f"{TOOLS}/{tool}/query", {"query": "second", **more}, 200)["notes"] == []
+
+
+@pytest.mark.parametrize("more", [{"mode": "vector"}, {"filters": {"types": ["markdown"]}}], ids=["vector", "filters"])
+def test_what_only_the_store_can_tell_is_refused_while_it_is_down(
+    running: Service, store: FakeTurbopuffer, folder: Path, more: dict[str, Any]
+) -> None:
+    tool = tool_over(running, folder)
+    with down(store):
+        answer = running.post(f"{TOOLS}/{tool}/query", {"query": "second", **more}, 503)
+    assert answer["code"] == "store_unavailable"
