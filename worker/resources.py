@@ -11,7 +11,7 @@ from threading import Lock
 
 from schemas.source import AnySource, ChunkSettings, EmbedderProfile, Granularity
 from schemas.tool import IndexSettings
-from worker.embed import Embedder
+from worker.embed import Embedder, litellm, provider
 from worker.embed.circuit import SharedRate
 from worker.embed.fleet_view import FleetView
 from worker.embed.models import (
@@ -251,9 +251,7 @@ def preload(settings: Settings) -> None:
     It opens nothing, because connections do not survive a fork.
     """
     if settings.default_embedding_model != LOCAL_MODEL:
-        from worker.embed.litellm import warm
-
-        warm()
+        _warm_clients(settings)
         cl100k()
     preload_store(settings)
     STORES[store_name(settings)].import_before_fork()
@@ -261,6 +259,16 @@ def preload(settings: Settings) -> None:
     gc.collect()
     gc.freeze()
     collect_rarely()
+
+
+def _warm_clients(settings: Settings) -> None:
+    """Import the clients of all models that tasks may ask. Only some need LiteLLM, whose import takes seconds."""
+    embedding = [settings.default_embedding_model, *(settings.allowed_models or ())]
+    for model in embedding:
+        if not is_local(model):
+            provider.warm(model)
+    if settings.default_llm_model and not is_local(settings.default_llm_model):
+        litellm.warm()
 
 
 def preload_store(settings: Settings) -> None:

@@ -13,8 +13,8 @@ import structlog
 from api.search.rank import rerank
 from schemas.errors import EmbeddingUnavailable, FoldexError, RerankUnavailable
 from schemas.model import ModelCheck, ModelInfo
-from worker.embed import models
-from worker.embed.litellm import native_dimensions, warm
+from worker.embed import litellm, models
+from worker.embed.provider import native_dimensions, warm
 from worker.llm import chat_scores, rerank_scores
 from worker.resources import Resources
 
@@ -39,9 +39,9 @@ class Checks:
 
     def checked(self, offered: Sequence[ModelInfo]) -> list[ModelInfo]:
         """The models with their checks. Defaults are checked first; beyond `MAX_CHECKS` there is no check."""
-        if any(not models.is_local(each.model) for each in offered):
-            warm()  # its import must not count as the provider's time
         first = sorted(offered, key=lambda each: not each.default)[:MAX_CHECKS]
+        for each in first:
+            _warm(each)
         begun = {(each.kind, each.model): self._begin(each) for each in first}
         until = time.monotonic() + CHECK_SECONDS
         return [
@@ -59,6 +59,16 @@ class Checks:
                 future = self._pool.submit(_check, self._resources, model)
                 self._begun[key] = now, future
         return future
+
+
+def _warm(model: ModelInfo) -> None:
+    """Import the client that asks a model: this must not count as the provider's time."""
+    if models.is_local(model.model):
+        return
+    if model.kind == "embedding":
+        warm(model.model)
+    else:
+        litellm.warm()
 
 
 def _outcome(model: ModelInfo, future: Future[ModelCheck], until: float) -> ModelCheck:

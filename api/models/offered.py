@@ -67,7 +67,7 @@ def _embedding_names(options: OfferedOptions) -> list[str]:
 def _matching(pattern: str) -> Iterator[str]:
     if fnmatchcase(minilm.MODEL, pattern):
         yield minilm.MODEL
-    if not pattern.startswith("local/"):  # the import of the table takes seconds
+    if not pattern.startswith("local/"):  # the table of all others takes memory
         yield from (name for name in known_models.embedding_models() if fnmatchcase(name, pattern))
 
 

@@ -113,8 +113,9 @@ def test_a_key_belongs_to_the_provider_it_was_set_for(model: str, other: str, sa
     assert access == (Access("http://127.0.0.1:9", "k") if same else Access())
 
 
-def test_what_a_provider_says_is_no_part_of_an_error(remote: MakeRemote, fake: EmbeddingsFake) -> None:
-    embedder = remote()
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_what_a_provider_says_is_no_part_of_an_error(remote: MakeRemote, provider: str, fake: EmbeddingsFake) -> None:
+    embedder = remote(f"{provider}/m")
     embedder.embed(["settled"])
     for status in (400, 401, 404, 429, 503):
         fake.fail_next(status)
@@ -163,15 +164,16 @@ def test_a_text_over_the_limit_is_refused_and_its_batch_is_not(embedder: Embedde
 FORK = """
 import os, threading
 from schemas.source import EmbedderProfile
-from worker.embed import litellm
+from worker.embed import provider
 from worker.embed.local import minilm
-litellm.warm()
+for name in PROVIDERS:
+    provider.warm(f"{name}/m")
 import safetensors, tokenizers
 assert threading.active_count() == 1
 remote = dict(api_base=URL, api_key="k", max_inputs=9, max_request_tokens=999)
-models = [EmbedderProfile(model=f"{provider}/m", dimensions=DIMENSIONS) for provider in PROVIDERS]
+models = [EmbedderProfile(model=f"{name}/m", dimensions=DIMENSIONS) for name in PROVIDERS]
 local = [minilm.LocalEmbedder(precision=name) for name in ("float32", "int8")]
-embedders = [*local, *(litellm.LiteLLMEmbedder(model, **remote) for model in models)]
+embedders = [*local, *(provider.ProviderEmbedder(model, **remote) for model in models)]
 children = [os.fork() for _ in range(2)]
 if 0 in children:
     os._exit(0 if all(len(embedder.embed(["a", "b"])) == 2 for embedder in embedders) else 1)
@@ -191,10 +193,10 @@ def test_a_request_leaves_no_thread_at_work(fake: EmbeddingsFake) -> None:
     script = """
 import threading
 from schemas.source import EmbedderProfile
-from worker.embed.litellm import LiteLLMEmbedder
+from worker.embed.provider import ProviderEmbedder
 remote = dict(api_base=URL, api_key="k", max_inputs=9, max_request_tokens=999)
 for provider in PROVIDERS:
-    LiteLLMEmbedder(EmbedderProfile(model=f"{provider}/m", dimensions=DIMENSIONS), **remote).embed(["a"])
+    ProviderEmbedder(EmbedderProfile(model=f"{provider}/m", dimensions=DIMENSIONS), **remote).embed(["a"])
 print(threading.active_count())
 """
     assert python(given + script).stdout.strip() == "1"
@@ -237,18 +239,21 @@ def python(script: str) -> subprocess.CompletedProcess[str]:
 def test_nothing_but_the_use_imports_litellm() -> None:
     script = """
 import sys
-from worker.embed import batching, litellm, models
+from worker.embed import batching, known_models, litellm, models, provider
 from worker.embed.local import minilm, wordpieces
 print({"litellm", "onnxruntime", "openai", "tokenizers"} & set(sys.modules))
 """
     assert python(script).stdout.strip() == "set()"
 
 
-def test_a_request_is_silent(fake: EmbeddingsFake, capfd: pytest.CaptureFixture[str], remote: MakeRemote) -> None:
-    remote().embed(TEXTS)
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_request_is_silent(
+    fake: EmbeddingsFake, capfd: pytest.CaptureFixture[str], remote: MakeRemote, provider: str
+) -> None:
+    remote(f"{provider}/m").embed(TEXTS)
     fake.fail_next(500)
     with structlog.testing.capture_logs() as logs, pytest.raises(EmbeddingUnavailable):
-        remote().embed(TEXTS)
+        remote(f"{provider}/m").embed(TEXTS)
     assert [(entry["status"], entry["said"]) for entry in logs] == [(500, "told to answer 500")]
     assert capfd.readouterr() == ("", "")
 
@@ -284,8 +289,9 @@ def test_retry_after_is_told(fake: EmbeddingsFake, remote: MakeRemote, provider:
     assert caught.value.retry_after == 2.5
 
 
-def test_no_server_is_unavailable(remote: MakeRemote) -> None:
-    profile = EmbedderProfile(model="openai/m", dimensions=SMALL)
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_no_server_is_unavailable(remote: MakeRemote, provider: str) -> None:
+    profile = EmbedderProfile(model=f"{provider}/m", dimensions=SMALL)
     with pytest.raises(EmbeddingUnavailable):
         open_embedder(profile, Access("http://127.0.0.1:9/v1", "k")).embed(["a"])
 
@@ -318,25 +324,30 @@ def test_lists_are_asked_for_once_base64_was_refused(fake: EmbeddingsFake, remot
     assert [request.encoding for request in fake.audit.requests] == ["base64", "float", "float"]
 
 
+@pytest.mark.parametrize("provider", PROVIDERS)
 def test_threads_that_begin_together_all_fall_back_to_lists(
-    fake: EmbeddingsFake, remote: MakeRemote, monkeypatch: pytest.MonkeyPatch
+    fake: EmbeddingsFake, remote: MakeRemote, provider: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fake, "delay", 0.05)
-    embedder = remote("openai/no-base64")
+    embedder = remote(f"{provider}/no-base64")
     with ThreadPoolExecutor(6) as pool:
         assert len(list(pool.map(lambda n: embedder.embed([f"text {n}"]), range(12)))) == 12
 
 
-def test_lists_and_any_order_are_read(remote: MakeRemote) -> None:
-    expected = remote().embed(TEXTS)
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_lists_and_any_order_are_read(remote: MakeRemote, provider: str) -> None:
+    expected = remote(f"{provider}/m").embed(TEXTS)
     for model in ("lists-only", "bad-order"):
-        assert remote(f"openai/{model}").embed(TEXTS) == pytest.approx(expected, abs=1e-6)
+        assert remote(f"{provider}/{model}").embed(TEXTS) == pytest.approx(expected, abs=1e-6)
 
 
+@pytest.mark.parametrize("provider", PROVIDERS)
 @pytest.mark.parametrize("model", ["bad-nan", "bad-zero"])
-def test_a_vector_without_direction_refuses_its_text_only(fake: EmbeddingsFake, remote: MakeRemote, model: str) -> None:
+def test_a_vector_without_direction_refuses_its_text_only(
+    fake: EmbeddingsFake, remote: MakeRemote, provider: str, model: str
+) -> None:
     with pytest.raises(EmbeddingRefused) as caught:
-        remote(f"openai/{model}").embed([*TEXTS, "BAD-ROW"])
+        remote(f"{provider}/{model}").embed([*TEXTS, "BAD-ROW"])
     assert caught.value.indices == [4]
 
 
@@ -359,10 +370,11 @@ def test_wrong_answers_are_found_out(
             remote(f"{provider}/{model}").embed(texts)
 
 
-def test_dimensions_are_sent_only_if_asked_for(remote: MakeRemote) -> None:
-    assert remote(dimensions=32, explicit=True).embed(["a"]).shape == (1, 32)
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_dimensions_are_sent_only_if_asked_for(remote: MakeRemote, provider: str) -> None:
+    assert remote(f"{provider}/m", dimensions=32, explicit=True).embed(["a"]).shape == (1, 32)
     with pytest.raises(EmbeddingUnauthorized, match="64 dimensions"):
-        remote(dimensions=32).embed(["a"])
+        remote(f"{provider}/m", dimensions=32).embed(["a"])
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)

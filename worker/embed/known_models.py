@@ -1,16 +1,33 @@
-"""What the table that LiteLLM bundles knows of models. It needs no network."""
+"""What the table that LiteLLM bundles knows of models. It needs no network.
+
+The file is read without LiteLLM, whose import takes seconds and 140 MB.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
-from worker.embed.litellm import warm
+import orjson
 
 #: Providers that the table names otherwise than the names of models do: `vertex_ai-embedding-models`.
 _SUFFIX = "-embedding-models"
 _MILLION = 1_000_000
+_FILE = "model_prices_and_context_window_backup.json"
+_COLUMNS = (
+    "mode",
+    "litellm_provider",
+    "output_vector_size",
+    "max_input_tokens",
+    "max_output_tokens",
+    "input_cost_per_token",
+    "output_cost_per_token",
+    "input_cost_per_query",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +55,11 @@ def known(model: str) -> KnownModel:
     )
 
 
+def known_input_tokens(model: str) -> int | None:
+    """Maximum number of tokens in one text, also by the row of another provider's model of that name."""
+    return (_table().get(model) or _table().get(model.partition("/")[2]) or {}).get("max_input_tokens")
+
+
 def embedding_models() -> Iterator[str]:
     """The names of all embedding models, each with its provider."""
     for name, entry in _table().items():
@@ -52,8 +74,17 @@ def provider_of(model: str) -> str | None:
     return provider if slash else _provider(_entry(model)) or None
 
 
+@cache
 def _table() -> dict[str, dict[str, Any]]:
-    table: dict[str, dict[str, Any]] = warm().model_cost
+    """The table's rows by name and alias, with only the columns that this module reads."""
+    spec = find_spec("litellm")
+    if spec is None or not spec.submodule_search_locations:
+        raise ModuleNotFoundError("litellm is not installed; its table of models is needed")
+    rows = orjson.loads(Path(spec.submodule_search_locations[0], _FILE).read_bytes())
+    table = {name: {column: row[column] for column in _COLUMNS if column in row} for name, row in rows.items()}
+    for name, row in rows.items():
+        for alias in row.get("aliases") or ():
+            table.setdefault(alias, table[name])
     return table
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, EmbeddingUnavailable, ModelNotAllowed, ModelRefused
 from schemas.source import EmbedderProfile
-from worker.embed import Embedder, litellm
+from worker.embed import Embedder, known_models, provider
 from worker.embed.local import minilm
 from worker.embed.local.wordpieces import WordPieces
 from worker.tokens.tokenizers import Tokenizer, cl100k
@@ -56,7 +56,7 @@ def limits(model: str) -> ModelLimits:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The address and key of a provider. LiteLLM fills in None from the provider's own environment variables."""
+    """The address and key of a provider. Its client fills in None from the provider's own environment variables."""
 
     api_base: str | None = None
     api_key: str | None = field(default=None, repr=False)
@@ -133,7 +133,7 @@ def _probe(model: str, dimensions: int | None, access: Access, local_model_dir: 
     if is_local(model):
         return _probe_local(model, dimensions, local_model_dir)
     try:
-        native = litellm.native_dimensions(model, dimensions, access.api_base, access.api_key)
+        native = provider.native_dimensions(model, dimensions, access.api_base, access.api_key)
     except (EmbeddingRefused, EmbeddingUnauthorized) as error:
         raise ModelRefused(error.message) from error
     if dimensions is not None and native != dimensions:
@@ -155,7 +155,7 @@ def _probe_local(model: str, dimensions: int | None, directory: Path | None) -> 
 def _input_tokens(model: str) -> int:
     """Tokens of cl100k that the model safely accepts, with a margin where its own tokenizer may count more."""
     limit = limits(model).max_input_tokens
-    max_tokens = min(limit, litellm.known_input_tokens(model) or limit)
+    max_tokens = min(limit, known_models.known_input_tokens(model) or limit)
     if model.rpartition("/")[2].startswith(_CL100K_MODELS):
         return max_tokens
     return max_tokens - max(max_tokens // 4, 1) if max_tokens < _WIDE_INPUT_TOKENS else min(max_tokens, 8000)
@@ -173,7 +173,7 @@ def open_embedder(
     if is_local(profile.model):
         return minilm.LocalEmbedder(local_model_dir, profile.precision)
     model_limits, access = limits(profile.model), access or Access()
-    return litellm.LiteLLMEmbedder(
+    return provider.ProviderEmbedder(
         profile,
         api_base=access.api_base,
         api_key=access.api_key,

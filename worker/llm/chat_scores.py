@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from schemas.errors import RerankUnavailable
-from worker.embed.litellm import known_input_tokens
+from worker.embed.known_models import known_input_tokens
 from worker.embed.rate_limit import no_check
 from worker.llm.litellm import Check, Provider, completion
 from worker.llm.text_windows import beginning, likeliest, windows

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from worker.embed.litellm import known_input_tokens
+from worker.embed.known_models import known_input_tokens
 from worker.embed.models import is_local
 from worker.embed.rate_limit import no_check
 from worker.llm import cross_encoder

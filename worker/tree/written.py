@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from schemas.errors import LlmRefused, TooManyTokens
-from worker.embed.litellm import known_input_tokens
+from worker.embed.known_models import known_input_tokens
 from worker.llm.chat import Chat
 from worker.llm.text_windows import windows
 from worker.tokens.tokenizers import cl100k

@@ -16,7 +16,7 @@ from cachetools import LRUCache
 from api.search.query.coalesce import Coalescer
 from schemas.errors import EmbeddingUnavailable
 from schemas.source import EmbedderProfile
-from worker.embed import litellm
+from worker.embed import provider
 from worker.embed.batching import pack
 from worker.resources import Resources
 from worker.state.index.tools import Index
@@ -108,7 +108,7 @@ def begun_queries(
     model = _Model(index.settings.embedder, index.settings.explicit_dimensions)
     is_local = resources.budget(model.profile) is None
     if not is_local:
-        litellm.warm()  # a process's first import takes longer than a provider is given
+        provider.warm(model.profile.model)  # a process's first import takes longer than a provider is given
     coalescer = _coalescer(resources, cache, model, is_local=is_local)
     future = coalescer.begin(missing)
 

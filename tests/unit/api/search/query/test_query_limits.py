@@ -16,8 +16,8 @@ from schemas.source import ChunkSettings, EmbedderProfile, NodesSource
 from schemas.tool import IndexSettings
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.service import eventually
-from worker.embed.litellm import TIMEOUT_SECONDS
 from worker.embed.local import minilm
+from worker.embed.provider import TIMEOUT_SECONDS
 from worker.resources import Resources
 from worker.settings import Settings
 from worker.state.index.tools import Index
