@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from api.indexers import chunks, estimates
-from api.indexers.chunks import MIN_ETA_PROGRESS
 from schemas.errors import EstimateBusy, Invalid
 from schemas.source import LocalSource, NodesSource, S3Source
 from schemas.tool import ToolConfig
@@ -18,22 +17,27 @@ from schemas.tool import ToolConfig
 ELAPSED = timedelta(days=10)
 
 
-def remaining(progress: float, **changes: Any) -> float | None:
-    started = datetime.now(UTC) - ELAPSED
-    return chunks._eta({"progress": progress, "started_at": started, "finished_at": None, "listing": False} | changes)
+def remaining(**changes: Any) -> float | None:
+    """The estimate for four files of 1,000 bytes, of which a task has done one, unless `changes` say otherwise."""
+    row = {"finished_at": None, "worked_from": datetime.now(UTC) - ELAPSED, "worked_files": 1, "worked_bytes": 1_000}
+    row |= {"total_files": 4, "indexed_files": 1, "skipped_files": 0, "failed_files": 0}
+    return chunks._eta({**row, "total_bytes": 4_000, "done_bytes": 1_000, **changes})
 
 
 def test_the_remaining_time_goes_by_the_speed_so_far() -> None:
     seconds = ELAPSED.total_seconds()
-    assert remaining(1 / 4) == pytest.approx(3 * seconds, rel=1e-3)
-    assert remaining(3 / 4) == pytest.approx(seconds / 3, rel=1e-3)
-    assert remaining(MIN_ETA_PROGRESS) == pytest.approx(49 * seconds, rel=1e-3)
+    assert remaining() == pytest.approx(3 * seconds, rel=1e-3)
+    # what earlier tasks did, or was skipped or failed, is neither left nor work of this one
+    assert remaining(indexed_files=2, done_bytes=2_000) == pytest.approx(2 * seconds, rel=1e-3)
+    assert remaining(skipped_files=1, failed_files=1, done_bytes=3_000) == pytest.approx(seconds, rel=1e-3)
+    assert remaining(indexed_files=5, done_bytes=5_000) == 0
 
 
-@pytest.mark.parametrize("changes", [{"finished_at": "now"}, {"listing": True}, {"started_at": None}])
+@pytest.mark.parametrize(
+    "changes", [{"finished_at": "now"}, {"worked_from": None}, {"worked_files": 0, "worked_bytes": 0}]
+)
 def test_no_time_is_told_that_is_not_known(changes: dict[str, Any]) -> None:
-    assert remaining(1 / 4, **changes) is None
-    assert remaining(MIN_ETA_PROGRESS - 0.001) is None
+    assert remaining(**changes) is None
 
 
 def test_token_bounds_may_be_equal_but_not_swapped() -> None:
