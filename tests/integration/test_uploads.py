@@ -132,7 +132,10 @@ def test_uploaded_json_is_a_json_node_whose_bytes_stay_as_they_are(running: Serv
     (hit,) = running.query(tool, "JWT", mode="keyword")
     assert hit["json_pointer"].startswith("/config/auth")
     whole = running.tool(node_id=folder)
-    assert running.wait(whole)["failed_files"] == 1
+    assert running.wait(whole)["failed_files"] == 0
+    said = {file["file_name"]: file["message"] for file in running.files(whole)}
+    assert said["data.json"] is None
+    assert "Not well-formed JSON at line 1" in said["broken.JSON"]
     file = running.files(whole, q="data.json")[0]
     shown = running.get(f"{TOOLS}/{whole}/files/{file['file_id']}")["text"]
     assert shown == text.decode()

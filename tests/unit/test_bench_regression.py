@@ -125,7 +125,7 @@ def test_a_recording_on_disk_needs_no_service(tmp_path: Path) -> None:
     assert [each.question for each in found["a:one"].recorded] == questions
 
 
-@pytest.mark.skipif(not sections.MANUALS.is_dir(), reason="the manuals of Node.js are not installed")
+@pytest.mark.skipif(not sections.MANUALS.is_dir(), reason="install nodejs-doc to run")
 def test_a_section_does_not_hold_the_sentence_that_asks_for_it(tmp_path: Path) -> None:
     sections.fill(tmp_path / "filled")
     asked = sections.ask()
