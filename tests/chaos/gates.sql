@@ -26,7 +26,8 @@ CREATE TRIGGER gate_plan_end BEFORE UPDATE ON search_index_task FOR EACH ROW
 WHEN (OLD.listing AND NOT NEW.listing) EXECUTE FUNCTION gate('plan-end');
 
 CREATE TRIGGER gate_plan_done BEFORE UPDATE ON search_index_task FOR EACH ROW
-WHEN (NOT OLD.listing AND NOT NEW.listing AND OLD.status = 'indexing' AND OLD.total_files = 0 AND NEW.total_files > 0)
+-- the first count after a listing, which may have been counted before it ended
+WHEN (NOT OLD.listing AND NOT NEW.listing AND OLD.status = 'indexing' AND OLD.counted_at IS NULL AND NEW.counted_at IS NOT NULL)
 EXECUTE FUNCTION gate('plan-done');
 
 CREATE TRIGGER gate_claim BEFORE UPDATE ON search_index_file FOR EACH ROW
