@@ -17,7 +17,7 @@ from tests.__main__ import PARTS, RERUN_AT_MOST, main
 ROOT = Path(__file__).parents[2]
 PLAIN = ("-q", "-c", os.devnull, "-p", "no:xdist")
 #: As the real parts run: with the settings of this project, on several processes.
-REAL = ("-c", str(ROOT / "pyproject.toml"), "-n", "2", "--dist", "loadfile")
+REAL = ("-p", "xdist", "-p", "pytest_timeout", "-c", str(ROOT / "pyproject.toml"), "-n", "2", "--dist", "loadfile")
 FIRST = """
 import pytest
 
@@ -38,6 +38,12 @@ def test_good(): pass
 def test_better(): pass
 def test_skipped(): pytest.skip("install this to run")
 """
+
+
+@pytest.fixture(autouse=True)
+def only_needed_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some installed plugins take a second to import, in each of many processes."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
 
 
 def part(directory: Path, name: str, text: str, settings: tuple[str, ...] = PLAIN) -> tuple[str, ...]:

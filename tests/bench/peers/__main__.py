@@ -34,6 +34,13 @@ PEERS = {
     "LlamaIndex, in memory": "llama_index_pipeline",
     "CocoIndex → LanceDB": "cocoindex_lancedb",
 }
+#: Foldex' rows, each with the project and granularity of its index. Projects share no vector, and only the first meets
+#: idle, cold processes. Filled chunks (`packed`) are what peers make.
+FOLDEX = {
+    "Foldex, first folder": (PROJECT, "definition"),
+    "Foldex, next folder": ("project-2", "definition"),
+    "Foldex, filled chunks": ("project-3", "packed"),
+}
 #: Seconds that Foldex may take for a phase.
 PATIENCE = 900
 #: Every such file is edited.
@@ -71,7 +78,7 @@ def main() -> None:
         sys.exit(f"PEERS holds beginnings of {', '.join(PEERS.values())}, separated by commas.")
     rounds = int(os.environ.get("ROUNDS") or 3)
     python = sys.argv[1]
-    lines = {name: Line(name) for name in (*chosen, "Foldex, first folder", "Foldex, next folder")}
+    lines = {name: Line(name) for name in (*chosen, *FOLDEX)}
     for number in range(rounds):
         for name, program in chosen.items():
             print(f"round {number + 1} of {rounds}: {name}", file=sys.stderr, flush=True)
@@ -79,9 +86,8 @@ def main() -> None:
                 lines[name].rounds.append(_peer(python, program, folder))
         print(f"round {number + 1} of {rounds}: Foldex", file=sys.stderr, flush=True)
         with _corpus() as (folder, size):
-            first, following = _foldex(folder)
-        lines["Foldex, first folder"].rounds.append(first)
-        lines["Foldex, next folder"].rounds.append(following)
+            for name, measured in zip(FOLDEX, _foldex(folder), strict=True):
+                lines[name].rounds.append(measured)
     _print(lines.values(), size / 1e6)
 
 
@@ -164,11 +170,11 @@ class _Program:
         return json.loads(line)
 
 
-def _foldex(folder: Path) -> tuple[Round, Round]:
-    """Index the folder for two projects that share no vector. Only the first meets idle, cold processes."""
+def _foldex(folder: Path) -> list[Round]:
+    """Index the folder for each row of `FOLDEX`."""
     with tempfile.TemporaryDirectory(prefix="foldex-bench-") as place:
         with running(Path(place), folder, CHUNK_SIZE_TOKENS="512", CHUNK_OVERLAP_TOKENS="64") as service:
-            created = [_created(service, folder, project) for project in (PROJECT, "project-2")]
+            created = [_created(service, folder, *row) for row in FOLDEX.values()]
             firsts, tools = zip(*created, strict=True)
             unchanged = [_timed(partial(_reindex, service, tool)) for tool in tools]
             _edit(folder)
@@ -177,14 +183,13 @@ def _foldex(folder: Path) -> tuple[Round, Round]:
             _kill(service)
         with running(Path(place), folder, CHUNK_SIZE_TOKENS="512", CHUNK_OVERLAP_TOKENS="64") as service:
             durable = [_found(service, tool, count) for tool, count in zip(tools, chunks, strict=True)]
-    first, following = (Round(*each) for each in zip(firsts, unchanged, edited, chunks, durable, strict=True))
-    return first, following
+    return [Round(*each) for each in zip(firsts, unchanged, edited, chunks, durable, strict=True)]
 
 
-def _created(service: Service, folder: Path, project: str) -> tuple[float, str]:
+def _created(service: Service, folder: Path, project: str, granularity: str) -> tuple[float, str]:
     """Index the folder for the project. Returns the seconds and the tool."""
     started = time.monotonic()
-    tool = service.local_tool(folder, project=project)
+    tool = service.local_tool(folder, project=project, config={"granularity": granularity})
     service.wait(tool, seconds=PATIENCE)
     return time.monotonic() - started, tool
 
