@@ -15,6 +15,7 @@ from io import BytesIO
 
 from docx import Document as WordDocument
 from openpyxl import Workbook
+from PIL import Image, ImageDraw, ImageFont
 from pptx import Presentation
 
 from tests import pdfs
@@ -52,6 +53,30 @@ class Section:
     @property
     def words(self) -> str:
         return " ".join([*self.lines, self.cells])
+
+
+#: Words for a picture. Readers of pictures expect a language, so they are no random letters.
+PICTURE_WORDS = """
+The harbour office opens at seven in the morning and closes at nine.
+Ships that arrive at night wait beyond the second buoy until dawn.
+A pilot comes aboard between the lighthouse and the outer wall.
+Every captain reports the draught, the cargo and the number of crew.
+Fees depend on the length of a ship and on the days that it stays.
+Fishing boats below twelve metres use the small basin in the west.
+Water and electricity cost extra and are measured at each berth.
+In a storm the bridge stays closed and a red lamp burns above it.
+"""
+
+
+def picture() -> bytes:
+    """A PNG file that shows `PICTURE_WORDS`."""
+    size = 32
+    shown = Image.new("L", (42 * size, 18 * size), 255)
+    font = ImageFont.load_default(size)
+    ImageDraw.Draw(shown).multiline_text((size, size), PICTURE_WORDS, 0, font, spacing=size // 2)
+    out = BytesIO()
+    shown.save(out, "PNG")
+    return out.getvalue()
 
 
 def sections() -> list[Section]:

@@ -41,6 +41,7 @@ def documents() -> dict[str, Document]:
     text = made.sections()
     truth = " ".join(section.words for section in text)
     found = {type_: Document(f"made.{ending}", write(text), truth) for type_, (ending, write) in made.WRITERS.items()}
+    found["image"] = Document("made.png", made.picture(), made.PICTURE_WORDS)
     for format_ in FORMATS:
         sample = next((path for path in SAMPLES if path.parent == DATA / format_.type), None)
         if format_.type not in found and sample:

@@ -58,8 +58,7 @@ def read(data: bytes, limits: Limits) -> Document:
 
     Character offsets count in the text built here, not in the file.
     """
-    data = _narrow(data)
-    message: Message = message_from_bytes(data.lstrip(b"\xef\xbb\xbf\r\n"), policy=_Readable())
+    message = _message(data)
     head = "\n".join([*_head(message), *_attachments(message)])
     shown = _shown(message)
     markup = "markdown" if any(markup == "markdown" for markup, _ in shown) else "lines"
@@ -69,14 +68,19 @@ def read(data: bytes, limits: Limits) -> Document:
     )
     title = properties.title or None
     document = Document(f"{head}\n\n{body}".strip(), "email", None, title, markup, properties=properties)
-    return with_pictures(document, _pictures(message), limits)
+    return with_pictures(document, pictures(data), limits)
 
 
-def _pictures(message: Message) -> Iterator[bytes]:
-    for part in message.walk():
-        data = part.get_payload(decode=True) if part.get_content_maintype() == "image" else None
-        if isinstance(data, bytes):
-            yield data
+def pictures(data: bytes) -> Iterator[bytes]:
+    """The files of the pictures in a message and those within it."""
+    for part in _message(data).walk():
+        picture = part.get_payload(decode=True) if part.get_content_maintype() == "image" else None
+        if isinstance(picture, bytes):
+            yield picture
+
+
+def _message(data: bytes) -> Message:
+    return message_from_bytes(_narrow(data).lstrip(b"\xef\xbb\xbf\r\n"), policy=_Readable())
 
 
 def _narrow(data: bytes) -> bytes:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 
 from schemas.document import Document
 from worker.parse.limits import Limits
 from worker.parse.mail import email
+from worker.parse.ocr.pictures import with_pictures
 from worker.parse.text.markdown_blocks import heading, joined, paragraph
 
 #: The line in front of a message: a sender and a date, with a time of day. A line of text that begins so is escaped.
@@ -22,14 +24,15 @@ def read(data: bytes, limits: Limits) -> Document:
     limits.check_pages(len(starts), "messages")
     begins = [start.end() for start in starts] or [0]
     ends = [*(start.start() for start in starts[1:]), len(data)]
-    messages = [data[begin:end] for begin, end in zip(begins, ends, strict=True)]
-    return Document(joined(_sections(messages, limits), limits), "mbox", markup="markdown")
+    messages = [_ESCAPED.sub(b"", data[begin:end]) for begin, end in zip(begins, ends, strict=True)]
+    document = Document(joined(_sections(messages, limits), limits), "mbox", markup="markdown")
+    return with_pictures(document, chain.from_iterable(map(email.pictures, messages)), limits)
 
 
 def _sections(messages: list[bytes], limits: Limits) -> Iterator[str]:
-    # each message would have a limit of its own
+    # the limit of pictures holds for the whole file
     limits = replace(limits, ocr_pictures=0)
     for data in messages:
-        message = email.read(_ESCAPED.sub(b"", data), limits)
+        message = email.read(data, limits)
         yield heading(1, message.title or "(no subject)") if message.text else ""
         yield message.text if message.markup == "markdown" else paragraph(message.text)

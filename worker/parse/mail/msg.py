@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mimetypes
 import struct
 from collections.abc import Iterator
 from io import BytesIO
@@ -11,8 +12,9 @@ import olefile
 
 from schemas.document import Document
 from schemas.errors import FileError
-from worker.formats.outlook_parts import BINARY, FILE_NAMES, NARROW, WIDE, attachments, stream
+from worker.formats.outlook_parts import BINARY, DATA, FILE_NAMES, NARROW, WIDE, attachments, stream
 from worker.parse.limits import Limits
+from worker.parse.ocr.pictures import with_pictures
 from worker.parse.office import rtf
 from worker.parse.properties import properties_of
 from worker.parse.text.encodings import decode
@@ -46,8 +48,9 @@ def read(data: bytes, limits: Limits) -> Document:
             head.append(f"Attachments: {', '.join(names[:_MAX_ATTACHMENTS])}{remainder}")
         body, markup = _body(file, limits)
         properties = properties_of(title=_value(file, _HEAD["Subject"]), author=_value(file, _HEAD["From"]))
-    text = "\n".join(head) + f"\n\n{body}"
-    return Document(text.strip(), "msg", title=properties.title or None, markup=markup, properties=properties)
+        text = "\n".join(head) + f"\n\n{body}"
+        document = Document(text.strip(), "msg", title=properties.title or None, markup=markup, properties=properties)
+        return with_pictures(document, _pictures(file), limits)
 
 
 def _head(file: Any) -> Iterator[tuple[str, str]]:
@@ -72,6 +75,13 @@ def _body(file: Any, limits: Limits) -> tuple[str, str]:
 def _attachments(file: Any) -> Iterator[str]:
     for folder in attachments(file):
         yield next((name for number in FILE_NAMES if (name := _line(_value(file, number, folder)))), "(unnamed)")
+
+
+def _pictures(file: Any) -> Iterator[bytes]:
+    """The attachments that are pictures by their name."""
+    for folder, name in zip(attachments(file), _attachments(file), strict=True):
+        if (mimetypes.guess_type(name)[0] or "").startswith("image/"):
+            yield stream(file, DATA, BINARY, folder)
 
 
 def _value(file: Any, number: str, folder: str = "") -> str:
