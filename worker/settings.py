@@ -127,7 +127,7 @@ class Settings(BaseSettings):
     )
     allowed_models: Annotated[list[str] | None, NoDecode] = Field(
         None,
-        description="Patterns of models that tools may name, separated by spaces; "
+        description="Patterns of models that tools may name, separated by spaces or commas; "
         "unset: the default model and local/*.",
     )
     embedding_dimensions: int | None = Field(
@@ -199,7 +199,7 @@ class Settings(BaseSettings):
         1_000_000_000, ge=1, description="Maximum bytes per upload; further files are refused."
     )
     upload_refused_types: str = Field(
-        REFUSED_TYPES, description="Extensions that uploaded files must not have, separated by spaces."
+        REFUSED_TYPES, description="Extensions that uploaded files must not have, separated by spaces or commas."
     )
     stray_seconds: int = Field(
         86_400, ge=1, description="Seconds after which an incomplete upload is abandoned and its stored data deleted."
@@ -345,8 +345,13 @@ class Settings(BaseSettings):
 
     @field_validator("allowed_models", mode="before")
     @classmethod
-    def _split_at_spaces(cls, value: object) -> object:
-        return value.split() if isinstance(value, str) else value
+    def _split_names(cls, value: object) -> object:
+        return value.replace(",", " ").split() if isinstance(value, str) else value
+
+    @field_validator("upload_refused_types")
+    @classmethod
+    def _bare_extensions(cls, value: str) -> str:
+        return " ".join(name.removeprefix(".") for name in value.lower().replace(",", " ").split())
 
     @field_validator("local_source_roots", mode="before")
     @classmethod

@@ -163,7 +163,7 @@ class Incoming:
         #: Id of the folder, and whether a tool over it is wanted: fields of the form may change both until the end.
         self.parent_id = parent_id
         self.index = index
-        self._refused_types = frozenset(resources.settings.upload_refused_types.lower().split())
+        self._refused_types = frozenset(resources.settings.upload_refused_types.split())
         self._files: list[_File] = []
         # announced but not used yet
         self._keys: list[str] = []

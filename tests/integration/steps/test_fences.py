@@ -20,7 +20,7 @@ from worker.index.pipeline import index_files
 from worker.index.run import Run
 from worker.index.write import write as write_rows
 from worker.resources import Resources
-from worker.state.index import chunks, files, tasks, tools
+from worker.state.index import chunks, files, index_switch, tasks, tools
 
 # --- what makes a writer late, one cause at a time, so that each fence is tested alone
 
@@ -71,6 +71,20 @@ def test_a_task_of_the_past_claims_nothing(site: Site, event: str, left: int) ->
     happens(site, event)
     assert len(site.claim(run)) == left
     assert set(site.outcomes().values()) == {"indexing" if left else "pending"}
+
+
+def test_a_claim_waits_for_a_task_that_is_ending(site: Site) -> None:
+    """Otherwise its files would be left to a task that has ended, and a retry would find nothing to do."""
+    run = site.worker()
+    waiting = "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    with ThreadPoolExecutor(1) as thread:
+        with site.pool.connection() as ending:
+            index_switch.lock_index(ending, run.index.id)
+            tasks.cancel(ending, run.index.id)
+            claiming = thread.submit(site.claim, run)
+            eventually(lambda: claiming.done() or bool(site.do(waiting)), 30)
+        assert claiming.result(30) == []
+    assert set(site.outcomes().values()) == {"pending"}
 
 
 def test_a_task_claims_no_file_of_another_index(site: Site, resources: Resources) -> None:

@@ -64,6 +64,18 @@ def test_the_log_level_is_known_in_any_case(monkeypatch: pytest.MonkeyPatch, lev
     assert Settings().log_level == "DEBUG"
 
 
+@pytest.mark.parametrize("value", ["openai/* voyage/v", "openai/*,voyage/v", " openai/* , voyage/v,"])
+def test_allowed_models_are_separated_by_spaces_or_commas(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("ALLOWED_MODELS", value)
+    assert Settings().allowed_models == ["openai/*", "voyage/v"]
+
+
+@pytest.mark.parametrize("value", ["exe dll", "EXE,.dll", ".exe, dll,"])
+def test_refused_types_are_extensions_with_or_without_dots(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("UPLOAD_REFUSED_TYPES", value)
+    assert Settings().upload_refused_types == "exe dll"
+
+
 def test_help_cuts_no_sentence(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     said(monkeypatch, "--help")
     usage, *lines = capsys.readouterr().out.splitlines()

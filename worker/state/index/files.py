@@ -293,6 +293,8 @@ def claim(
     values = {"task_id": task_id, "index_id": index_id, "owner": owner, "lease": LEASE, "small": SMALL_BYTES}
     values |= {"after_size": after.size_bytes, "after": after.id, "max_size": max_size}
     with pool.connection() as connection:
+        # a task that is ending takes its files back, and would miss those that are claimed meanwhile
+        connection.execute(_SQL["lock_index"], values)
         cursor = connection.cursor(row_factory=class_row(Claim))
         return cursor.execute(_SQL["claim"], {**values, "files": max_files, "bytes": max_bytes}).fetchall()
 

@@ -45,7 +45,8 @@ def lock_project(connection: Connection[Any], project_id: str) -> None:
     - `changes.schedule`: tools, then changes. It skips locked tools.
     - The watch process notes the changes of one index at a time, and starts runs as the sweep does.
     - Listing: index and task when it begins, then its task and files. It waits for no chunks.
-    - Indexing: `claim` skips locked files; `finish` holds the index (FOR SHARE), then files, then chunks.
+    - Indexing: `claim` and `finish` hold the index (FOR SHARE), then files; `claim` skips locked ones. `finish` holds
+      chunks last.
     - Lease renewals and the sweep's `return_expired` skip locked leases, files and chunks.
 
     Several indexes or changes are locked by ascending id.
