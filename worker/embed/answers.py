@@ -101,7 +101,8 @@ def unit(vectors: Vectors) -> Vectors:
     bad = np.flatnonzero(~np.isfinite(norms[:, 0]) | (norms[:, 0] == 0)).tolist()
     if bad:
         raise EmbeddingRefused(
-            "The provider returned a vector that is zero or not a number; exclude the file, or change the model.",
+            "The provider returned a vector that is zero or not a number. "
+            "Retry; if that fails again, exclude the file or change the model.",
             indices=bad,
         )
     directions: Vectors = vectors / norms
