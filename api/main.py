@@ -37,6 +37,7 @@ from api.routes import (
     tools,
     uploads,
 )
+from api.routes.direct_queries import DirectQueries
 from api.search.rank import rerank
 from schemas.errors import FoldexError
 from worker.resources import Resources, preload_store
@@ -104,6 +105,8 @@ def create_app(settings: Settings) -> FastAPI:
     for module in ROUTES:
         app.include_router(module.router)
     app.include_router(raptor.aliases)
+    # innermost, so that a query has passed all checks
+    app.add_middleware(DirectQueries)
     app.add_middleware(
         Gate, is_open=settings.auth == "off", max_body_bytes=settings.max_body_bytes, caches=app.state.lookup_caches
     )

@@ -71,7 +71,8 @@ async def _caller(request: Request, resources: ResourcesDep, caches: LookupCache
     return _owner(admission.project_id or await run_in_threadpool(caches.projects.fresh, admission.key_hash))
 
 
-async def _cached_caller(request: Request, resources: ResourcesDep, caches: LookupCachesDep) -> Caller:
+async def cached_caller(request: Request, resources: ResourcesDep, caches: LookupCachesDep) -> Caller:
+    """The caller of a `CachedCallerDep`."""
     admission = _admission(request, resources)
     if admission is None:
         return Caller(None)
@@ -100,7 +101,7 @@ known_caller = Depends(_caller)
 
 #: For routes called hundreds of times a second. A key revoked by another process works for another
 #: `lookup_cache.CACHE_SECONDS`.
-CachedCallerDep = Annotated[Caller, Depends(_cached_caller)]
+CachedCallerDep = Annotated[Caller, Depends(cached_caller)]
 
 
 def of_tool(
@@ -145,7 +146,8 @@ def _index(tool: ToolDep, resources: ResourcesDep) -> Index:
 IndexDep = Annotated[Index, Depends(_index)]
 
 
-async def _cached_index(tool_id: ToolId, caller: CachedCallerDep, caches: LookupCachesDep) -> Index:
+async def cached_index(tool_id: ToolId, caller: CachedCallerDep, caches: LookupCachesDep) -> Index:
+    """The index of a `CachedIndexDep`. Raises `NotFound`."""
     try:
         index = caches.indexes.cached(UUID(tool_id))
         if index is None or not caller.sees(index.project_id):
@@ -160,7 +162,7 @@ async def _cached_index(tool_id: ToolId, caller: CachedCallerDep, caches: Lookup
 
 
 #: The index of the tool in the path, if the caller may see it, without asking Postgres each time.
-CachedIndexDep = Annotated[Index, Depends(_cached_index)]
+CachedIndexDep = Annotated[Index, Depends(cached_index)]
 
 
 #: The position and the length of a page of a list.

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from threading import Event
 from typing import Annotated
 
 from fastapi import Depends, Request
+from starlette.types import Receive
 
 #: nginx's status for a client that disconnected; HTTP defines none.
 CALLER_LEFT = 499
@@ -34,20 +36,27 @@ class Disconnect:
         self.check()
 
 
-async def _disconnect(request: Request) -> AsyncIterator[Disconnect]:
+@asynccontextmanager
+async def watched(receive: Receive) -> AsyncIterator[Disconnect]:
+    """Watch a request whose body was read."""
     disconnect = Disconnect()
-    watch = asyncio.create_task(_watch(request, disconnect))
+    watch = asyncio.create_task(_watch(receive, disconnect))
     try:
         yield disconnect
     finally:
         watch.cancel()
 
 
-async def _watch(request: Request, disconnect: Disconnect) -> None:
-    # FastAPI has read the body before it resolves dependencies: only the disconnect can follow
-    while (await request.receive())["type"] != "http.disconnect":
+async def _watch(receive: Receive, disconnect: Disconnect) -> None:
+    while (await receive())["type"] != "http.disconnect":
         pass
     disconnect.event.set()
+
+
+async def _disconnect(request: Request) -> AsyncIterator[Disconnect]:
+    # FastAPI has read the body before it resolves dependencies: only the disconnect can follow
+    async with watched(request.receive) as disconnect:
+        yield disconnect
 
 
 #: For routes that do not read the request body themselves.

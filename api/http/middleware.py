@@ -120,14 +120,14 @@ class Gate:
                 while more:
                     message = await receive()
                     if message["type"] != "http.request":
-                        return _replayed(message, receive)
+                        return replayed(message, receive)
                     body += message.get("body", b"")
                     if len(body) > self._max_bytes:
                         raise self._too_large()
                     more = message.get("more_body", False)
         except TimeoutError as error:
             raise BodyTooSlow(f"The body did not arrive within {BODY_SECONDS:g} s; send it again.") from error
-        return _replayed({"type": "http.request", "body": bytes(body), "more_body": False}, receive)
+        return replayed({"type": "http.request", "body": bytes(body), "more_body": False}, receive)
 
     def _too_large(self) -> TooLarge:
         return TooLarge(
@@ -135,7 +135,8 @@ class Gate:
         )
 
 
-def _replayed(message: Message, receive: Receive) -> Receive:
+def replayed(message: Message, receive: Receive) -> Receive:
+    """A `receive` that returns a message first."""
     messages = [message]
 
     async def replay() -> Message:

@@ -9,6 +9,7 @@ from typing import Any
 
 import structlog
 from fastapi import FastAPI, Request
+from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from psycopg import DataError, OperationalError
@@ -143,6 +144,15 @@ _HANDLERS: dict[type[Exception], Callable[[Request, Exception], Response]] = {
     CallerLeft: _caller_left,
     Exception: _unexpected,
 }
+
+
+async def answer_outside(request: Request, error: Exception) -> Response:
+    """The answer to an error that was raised outside FastAPI. Raises the error if it is unexpected, as FastAPI does."""
+    expected = (kind for kind in type(error).__mro__ if kind in _HANDLERS and kind is not Exception)
+    kind = next(expected, None)
+    if kind is None:
+        raise error
+    return await run_in_threadpool(_HANDLERS[kind], request, error)
 
 
 def problem_json(request: Request, error: Exception) -> str:

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request, Response
 from api.http import event_stream, large_answers
 from api.http.dependencies import CachedIndexDep, ResourcesDep, ToolId
 from api.http.described_errors import raises
-from api.http.disconnect import DisconnectDep
+from api.http.disconnect import Disconnect, DisconnectDep
 from api.http.responses import answer_json
 from api.indexers.registry import answering
 from api.search.query.frame import answered
@@ -29,6 +29,8 @@ from schemas.errors import (
 )
 from schemas.search import Query, Step
 from schemas.tree_search import TreeAnswer
+from worker.resources import Resources
+from worker.state.index.tools import Index
 
 router = APIRouter(prefix="/api/tools/search", tags=["search"])
 
@@ -67,13 +69,23 @@ def query_tool(
     """
 
     def answer(on_step: Callable[[Step], None]) -> str:
-        with large_answers.answer(body.top_k):
-            prepare = answering(body.tree).search
-            found = answered(
-                resources, UUID(tool_id), index, body, prepare=prepare, disconnect=disconnect, on_step=on_step
-            )
-            return answer_json(body, found)
+        return query_answer(resources, UUID(tool_id), index, body, disconnect, on_step)
 
     if event_stream.wants_events(request):
         return event_stream.streamed(request, answer, disconnect)
     return Response(answer(unheard), media_type="application/json")
+
+
+def query_answer(
+    resources: Resources,
+    tool_id: UUID,
+    index: Index,
+    query: Query,
+    disconnect: Disconnect,
+    on_step: Callable[[Step], None] = unheard,
+) -> str:
+    """The answer to a query as JSON. Raises `SEARCH_ERRORS`, `NoTree` and `CallerLeft`."""
+    with large_answers.answer(query.top_k):
+        prepare = answering(query.tree).search
+        found = answered(resources, tool_id, index, query, prepare=prepare, disconnect=disconnect, on_step=on_step)
+        return answer_json(query, found)

@@ -8,6 +8,7 @@ import os
 import stat
 import sys
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -54,6 +55,7 @@ def _change(directory: Path, mode: int) -> None:
             directory.chmod(mode)
 
 
+@lru_cache(64)  # asked for every request, mostly about the same two
 def names_loopback(host: str) -> bool:
     """Whether a host's name or address is loopback, so that only programs on this machine reach it."""
     try:
