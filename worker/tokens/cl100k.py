@@ -54,7 +54,7 @@ _NUMBER_BYTES = 8
 #: Slots of the tables of tokens and of other words, as powers of two. A word that lost its slot to another one is
 #: looked up the slow way.
 _TOKEN_BITS = 18
-_LEARNED_BITS = 17
+_LEARNED_BITS = 18
 #: Odd multipliers that hash a pair of numbers.
 _FIRST_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _SECOND_MULTIPLIER = np.uint64(0xC2B2AE3D27D4EB4F)
@@ -63,7 +63,7 @@ _SECOND_MULTIPLIER = np.uint64(0xC2B2AE3D27D4EB4F)
 _SEPARATOR = b"1"
 
 #: Maximum words cached outside these tables, and bytes of the longest one.
-_MAX_CACHED_WORDS = 1 << 15
+_MAX_CACHED_WORDS = 1 << 16
 _MAX_CACHED_WORD_BYTES = 64
 
 #: Letters that form a contraction with an apostrophe before them: `'s`, but also the start of `'tis`.
