@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-#: Maximum entries of one cache: nearly every word of a folder, in some 15 MB.
-MAX_ENTRIES = 1 << 16
+#: Maximum entries of one cache: every word of a folder of 22 MB of code, in some 50 MB over all caches of a process.
+MAX_ENTRIES = 1 << 18
 #: Maximum characters of a text that is cached. Longer ones seldom recur.
 MAX_CHARACTERS = 64
 

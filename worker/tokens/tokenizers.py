@@ -103,7 +103,7 @@ class _Cl100k:
         ordinary = len(encoding.token_byte_values())
         tokens = [encoding.decode_single_token_bytes(i) for i in range(ordinary)]
         self._lengths = np.array(list(map(len, tokens)), dtype=np.uint8)
-        self._words = Words(tokens, self._split)
+        self._words = Words(tokens)
 
     def starts(self, text: str) -> Offsets:
         data = text.encode()
@@ -120,9 +120,6 @@ class _Cl100k:
         offsets = np.cumsum(lengths, dtype=np.int64)
         offsets -= lengths
         return offsets
-
-    def _split(self, word: bytes) -> list[bytes]:
-        return self._encoding.decode_tokens_bytes(self._encoding.encode_ordinary(word.decode()))
 
     def _ids(self, text: str) -> NDArray[np.uint32]:
         # nothing is disallowed: the name of a special token is ordinary text

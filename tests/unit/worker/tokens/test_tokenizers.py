@@ -83,6 +83,15 @@ def test_a_long_text_has_the_tokens_that_tiktoken_finds(text: str) -> None:
     assert cl100k().starts(long).tolist() == expected(long)
 
 
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("signs", ["aeinorstXxé'_=\n\t 12", " \t\t(", "0123456789 "], ids=["words", "blanks", "digits"])
+def test_new_words_that_are_split_together_have_their_own_tokens(signs: str, seed: int) -> None:
+    random = Random(seed)
+    words = ["".join(random.choices(signs, k=random.randint(3, 16))) for _ in range(20)]
+    long = "".join((*FILLING, "\n", *words, *FILLING))
+    assert cl100k().starts(long).tolist() == expected(long)
+
+
 @pytest.mark.parametrize(
     "text",
     [
