@@ -20,6 +20,7 @@ from worker.index.pipeline import Batch, index_slice
 from worker.index.run import Run
 from worker.index.spending import Spending
 from worker.logs import bind_run
+from worker.machine.freed_memory import give_back
 from worker.parse import Limits
 from worker.resources import Resources
 from worker.state.index import counting, files, tasks, tools
@@ -56,7 +57,11 @@ def _index_small(task_id: UUID, node: str) -> dict[str, Any]:
 
 def _index_fairly(task_id: UUID) -> dict[str, Any]:
     """Index the task that the rows choose; the message only says that some task has files."""
-    return _index(files.fairest(process.resources().pool, preferred=task_id) or task_id, BULK)
+    result = _index(files.fairest(process.resources().pool, preferred=task_id) or task_id, BULK)
+    if result.get("claimed"):
+        # a slice frees hundreds of megabytes, and this process may not index again for hours
+        give_back()
+    return result
 
 
 def _index(task_id: UUID, queue: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from kombu.exceptions import OperationalError
 
 from schemas.errors import LeaseLost, StoreError
 from worker.app import BULK, app, send
+from worker.machine.freed_memory import give_back
 from worker.state.index import embedding_cache, tools
 from worker.state.index.tools import Index
 from worker.tasks import failures, process
@@ -21,6 +22,9 @@ from worker.upkeep import fsck
 from worker.upkeep.orphans import delete_strays
 from worker.upkeep.sweep import sweep as run_sweep
 from worker.vectors import VectorStore
+
+#: Seconds from which a compaction frees so much memory that giving it back is worth some tens of milliseconds.
+LONG_SECONDS = 0.5
 
 log = structlog.get_logger()
 
@@ -93,7 +97,10 @@ def _optimize(index_id: UUID) -> dict[str, Any]:
     _store(index).optimize(index.namespace)
     seconds = round(time.monotonic() - started, 2)
     # last, so that the task's result includes the comparison
-    return {"namespace": index.namespace, "seconds": seconds, **_compare(index)}
+    result = {"namespace": index.namespace, "seconds": seconds, **_compare(index)}
+    if seconds >= LONG_SECONDS:
+        give_back()
+    return result
 
 
 @app.task(name="foldex.check", base=Upkeep, shown_if="lost vectors")

@@ -1,0 +1,46 @@
+"""What work has freed goes back to the machine, although memory beside it is still in use."""
+
+from __future__ import annotations
+
+import ctypes
+import multiprocessing
+
+import psutil
+import pytest
+
+from worker.machine.freed_memory import give_back
+
+#: Bytes of a block: more than Python's own allocator takes, less than the C library maps by itself.
+BLOCK = 2_000
+BLOCKS = 50_000
+
+
+def resident() -> int:
+    return int(psutil.Process().memory_info().rss)
+
+
+def kept_and_given_back(answers: multiprocessing.SimpleQueue[tuple[int, int]]) -> None:
+    """Free all blocks but the last, behind which the C library cannot shrink its memory."""
+    blocks = [bytes(BLOCK) for _ in range(BLOCKS)]
+    last = blocks[-1]
+    used = resident()
+    blocks.clear()
+    kept = resident()
+    give_back()
+    assert len(last) == BLOCK
+    answers.put((used - kept, kept - resident()))
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="run with glibc: others have no such call")
+def test_freed_memory_goes_back() -> None:
+    context = multiprocessing.get_context("spawn")
+    answers: multiprocessing.SimpleQueue[tuple[int, int]] = context.SimpleQueue()
+    child = context.Process(target=kept_and_given_back, args=(answers,))
+    child.start()
+    child.join(60)
+    assert child.exitcode == 0
+
+    freed_alone, given_back = answers.get()
+
+    assert freed_alone < BLOCK * BLOCKS // 10
+    assert given_back > BLOCK * BLOCKS * 9 // 10
