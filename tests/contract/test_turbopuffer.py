@@ -15,8 +15,7 @@ from schemas.errors import StoreError, StoreRefused, StoreUnauthorized, StoreUna
 from tests.contract.stores import D, axis, row
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from worker.tokens.keywords import Keywords
-from worker.vectors import FILTERED, STRING_ATTRIBUTES, Condition, Leg, Patch, Row
-from worker.vectors import turbopuffer
+from worker.vectors import FILTERED, STRING_ATTRIBUTES, Condition, Leg, Patch, Row, turbopuffer
 from worker.vectors.turbopuffer import TurbopufferStore
 
 
