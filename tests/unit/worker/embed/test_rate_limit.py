@@ -20,6 +20,7 @@ from worker.embed.rate_limit import CALM_SECONDS, Budget
 from worker.embed.retry import (
     BLOCK_SECONDS,
     FAILURES_TO_BLOCK,
+    FIRST_PAUSE_SECONDS,
     SLICE_RETRY_SECONDS,
     SUCCESSES_TO_GROW,
     Clock,
@@ -279,6 +280,14 @@ def test_a_user_is_not_held_back_by_the_rate_but_by_a_block(budget: Budget, hour
     assert not caught.value.was_sent
 
 
+def test_what_users_spend_beyond_the_rate_is_charged(hours: Hours) -> None:
+    budget = Budget("m", uuid4().hex, Rate(None, 10, 60), redis_url=NOWHERE, concurrency=4, clock=hours.clock)
+    give(budget)
+    assert budget.query(lambda: ANSWER, tokens=10) is ANSWER
+    with pytest.raises(EmbeddingUnavailable, match="EMBEDDING_TPM"):
+        give(budget)
+
+
 def test_a_user_hears_of_a_block_by_another_process_within_a_moment(redis_url: str, hours: Hours) -> None:
     name = uuid4().hex
     one, other = (Budget("m", name, UNLIMITED, redis_url=redis_url, concurrency=1, clock=hours.clock) for _ in range(2))
@@ -318,6 +327,28 @@ def test_each_429_halves_what_is_in_flight_and_successes_bring_it_back(hours: Ho
     for _ in range(9 * SUCCESSES_TO_GROW):
         give(budget)
     assert budget.concurrency == 4
+
+
+def test_who_gives_up_before_sending_lets_others_try_whether_the_provider_is_back(hours: Hours) -> None:
+    rate = Rate(FAILURES_TO_BLOCK, None, 600)
+    budget = Budget("m", uuid4().hex, rate, redis_url=NOWHERE, concurrency=4, clock=hours.clock)
+    for _ in range(FAILURES_TO_BLOCK):
+        hours.pause(FIRST_PAUSE_SECONDS * 2**FAILURES_TO_BLOCK)
+        fail(budget, EmbeddingUnavailable("down", provider_status=500))
+    hours.pause(FIRST_PAUSE_SECONDS * 2**FAILURES_TO_BLOCK)
+    # the provider may be asked, but the rate is spent
+    with pytest.raises(EmbeddingUnavailable, match="EMBEDDING_RPM"):
+        give(budget)
+    assert budget.query(lambda: ANSWER, tokens=1) is ANSWER
+
+
+def test_after_a_429_successes_are_counted_anew(hours: Hours) -> None:
+    budget = Budget("m", uuid4().hex, UNLIMITED, redis_url=NOWHERE, concurrency=4, clock=hours.clock)
+    for _ in range(SUCCESSES_TO_GROW - 1):
+        give(budget)
+    fail(budget, EmbeddingUnavailable("busy", provider_status=429, retry_after=1))
+    give(budget)
+    assert budget.concurrency == 2
 
 
 def test_429s_to_requests_in_flight_together_count_once(hours: Hours) -> None:
