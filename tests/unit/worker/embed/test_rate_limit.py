@@ -253,7 +253,9 @@ def test_waiting_ends_with_the_lease(budget: Budget) -> None:
 
 
 def test_retry_after_is_waited_out_and_told(budget: Budget, hours: Hours) -> None:
-    fail(budget, EmbeddingUnavailable("busy", provider_status=429, retry_after=3))
+    told = fail(budget, EmbeddingUnavailable("busy", provider_status=429, retry_after=3))
+    assert isinstance(told, EmbeddingUnavailable)
+    assert (told.provider_status, told.retry_after) == (429, 3)
     began = hours.time
     give(budget)
     assert 3 <= hours.time - began < 4
