@@ -101,3 +101,9 @@ def test_distances_of_several_models_do_not_compare() -> None:
     other = near(SECOND, MODEL.model_copy(update={"model": "other"}), ("c", 0.1), ("d", 0.2))
     names = [name for name, *_ in shown([far, other])]
     assert (set(names[:2]), set(names[2:])) == ({"a", "c"}, {"b", "d"})
+
+
+def test_a_place_that_two_tools_with_one_model_find_counts_once() -> None:
+    parts = [near(FIRST, MODEL, ("a", 0.1), ("b", 0.2)), near(SECOND, MODEL, ("b", 0.2), ("c", 0.3))]
+    assert [name for name, *_ in shown(parts)] == ["a", "b", "c"]
+    assert [hit.score for hit in merged(parts, 1, by_file=False)] == [1.0]
