@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from threading import Event, Thread
 from unittest.mock import Mock
@@ -10,6 +11,7 @@ import pytest
 from psycopg_pool import PoolTimeout
 
 from api.http.disconnect import CallerLeft, Disconnect
+from api.search.across import side_by_side
 from api.search.across.merge import Part
 from api.search.across.one_tool import EmbedTurn, embed_in_turn
 from api.search.across.side_by_side import Job, JobResult, Outcome, check_answered, notes_of, run_side_by_side
@@ -112,6 +114,26 @@ def test_the_error_of_none_that_answers_says_when_to_try_again() -> None:
         check_answered(outcomes, Query(query="q"))
     assert raised.value.retry_after == 7
     assert str(raised.value) == raised.value.message
+
+
+def test_what_the_tools_have_instead_is_told_once() -> None:
+    errors = [FilterMatchesNothing("none", hint=hint) for hint in (" It has pdf.", " It has md.", " It has pdf.")]
+    outcomes = [Outcome(f"tool {number}", error=error) for number, error in enumerate(errors)]
+    with pytest.raises(FilterMatchesNothing, match=r"widen them\. It has pdf\. It has md\.$"):
+        check_answered(outcomes, Query(query="q"))
+    assert notes_of(outcomes[1])[0].detail.endswith(" It has md.")
+
+
+def test_what_has_not_begun_in_time_never_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(side_by_side, "MAX_THREADS", 1)
+    first, second = Waiting(), Waiting()
+    jobs = [Job("first", first), Job("second", second)]
+    assert run_side_by_side(jobs, time.monotonic() + 0.2, Disconnect()) == [Outcome("first"), Outcome("second")]
+    for thread in threading.enumerate():
+        if thread.name.startswith("across"):
+            thread.join(10)
+    assert first.ended.is_set()
+    assert not second.begun.is_set()
 
 
 def test_one_whose_caller_left_ends_it_all() -> None:
