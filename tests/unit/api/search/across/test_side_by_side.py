@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
 from threading import Event, Thread
 from unittest.mock import Mock
 
@@ -11,11 +12,18 @@ import pytest
 from psycopg_pool import PoolTimeout
 
 from api.http.disconnect import CallerLeft, Disconnect
-from api.search.across import side_by_side
+from api.search.across import one_tool, side_by_side
 from api.search.across.merge import Part
 from api.search.across.one_tool import EmbedTurn, embed_in_turn
 from api.search.across.side_by_side import Job, JobResult, Outcome, check_answered, notes_of, run_side_by_side
-from schemas.errors import EmbeddingUnauthorized, FilterMatchesNothing, FoldexError, StoreRefused, StoreUnavailable
+from schemas.errors import (
+    EmbeddingUnauthorized,
+    EmbeddingUnavailable,
+    FilterMatchesNothing,
+    FoldexError,
+    StoreRefused,
+    StoreUnavailable,
+)
 from schemas.search import Query
 
 NOTHING = JobResult(Part(None, [], []), None)
@@ -146,3 +154,15 @@ def test_who_waits_for_anothers_vectors_stops_when_told_to() -> None:
     left.event.set()
     with pytest.raises(CallerLeft):
         embed_in_turn(Mock(), Mock(), Query(query="q"), EmbedTurn(previous=Event()), left)
+
+
+@pytest.mark.parametrize("error", [EmbeddingUnavailable("away"), ValueError("a bug")])
+def test_nobody_waits_for_a_turn_that_failed(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    monkeypatch.setattr(one_tool, "embed_queries", Mock(side_effect=error))
+    first = EmbedTurn.after(None)
+    with suppress(ValueError):
+        embed_in_turn(Mock(), Mock(), Query(query="q"), first, Disconnect())
+    for turn in (second := EmbedTurn.after(first), EmbedTurn.after(second)):
+        embed_in_turn(Mock(), Mock(), Query(query="q"), turn, Disconnect())
+        # all of them wait for the first one
+        assert turn.previous is first.done
