@@ -336,16 +336,17 @@ def test_a_member_that_understates_its_size_gives_no_more() -> None:
     assert refused.value.reason is Reason.PARSE_FAILED
 
 
-def test_members_that_share_bytes_are_refused() -> None:
+@pytest.mark.parametrize("copies", [2, 3])
+def test_members_that_share_bytes_are_refused(copies: int) -> None:
     packed = _zip({"a.md": b"".join(b"%d" % number for number in range(2_000))})
     directory = packed.find(b"PK\x01\x02")
     end = packed.find(b"PK\x05\x06")
     entry = packed[directory:end]
     tail = bytearray(packed[end:])
-    tail[8:10] = tail[10:12] = (3).to_bytes(2, "little")
-    tail[12:16] = (3 * len(entry)).to_bytes(4, "little")
+    tail[8:10] = tail[10:12] = copies.to_bytes(2, "little")
+    tail[12:16] = (copies * len(entry)).to_bytes(4, "little")
     with pytest.raises(FileError):
-        [*open_zip(packed[:directory] + 3 * entry + bytes(tail)).members()]
+        [*open_zip(packed[:directory] + copies * entry + bytes(tail)).members()]
 
 
 def test_links_and_encrypted_members_have_their_reason() -> None:
