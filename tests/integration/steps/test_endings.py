@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from schemas.errors import FolderGone, LeaseLost
-from tests.integration.steps.site import FILES, Site, listed_site
+from schemas.tool import ToolConfig
+from tests.integration.steps.site import FILES, Site, listed_site, new_site
 from worker.index.pipeline import index_files
 from worker.resources import Resources
-from worker.state.index import index_switch, tasks, tool_actions
+from worker.state.index import changes, index_switch, tasks, tool_actions, tools
 from worker.state.index.tasks import Closed
 
 
@@ -182,3 +185,61 @@ def test_runs_after_one_that_its_limit_stopped_count_on(site: Site, over_cost: b
         tasks.spend(site.pool, site.task, 1)
     site.start()
     assert spent(site) == (7 if over_cost else 0, False)
+
+
+# --- cancelling
+
+
+def building(site: Site) -> tuple[UUID, UUID]:
+    """Change the config of a tool. Returns the index that is being built for it, and its task."""
+    new_task = tool_actions.change_config(site.pool, site.tool, ToolConfig(), site.wanted(max_file_bytes=5))
+    ((new_index,),) = site.do("SELECT next_index_id FROM search_tool WHERE id = %s", site.tool)
+    return new_index, new_task or UUID(int=0)
+
+
+def test_a_cancel_ends_all_that_is_under_way(site: Site) -> None:
+    changes.changed(site.pool, site.index.id, quiet=timedelta(hours=1))
+    new_index, new_task = building(site)
+    epoch = "SELECT epoch, deleted_at IS NOT NULL FROM search_index WHERE id = %s"
+    ((before, _),) = site.do(epoch, new_index)
+    columns = (
+        "total, indexed, skipped, failed, removed, chunks, embedded, reused, tokens, total_bytes, done_bytes, removing"
+    )
+    zeros = ", ".join("0" for _ in columns.split(","))
+    site.do(f"INSERT INTO search_index_task_delta (task_id, {columns}) VALUES (%s, {zeros})", new_task)
+    site.cancel()
+    waiting = "SELECT next_index_id, next_config, update_error FROM search_tool WHERE id = %s"
+    assert site.do(waiting, site.tool) == [(None, None, tool_actions.CANCELLED)]
+    ended = "SELECT status, finished_at IS NOT NULL FROM search_index_task WHERE id = ANY (%s)"
+    assert site.do(ended, [site.task, new_task]) == [("cancelled", True)] * 2
+    assert site.do(epoch, new_index) == [(before + 1, True)]
+    assert site.do("SELECT 1 FROM search_index_task_delta WHERE task_id = %s", new_task) == []
+    noted = "SELECT since, due_at FROM search_index_change WHERE index_id = %s"
+    assert site.do(noted, site.index.id) == [(None, None)]
+    # what answers queries stays
+    assert site.do(epoch, site.index.id)[0][1] is False
+
+
+@pytest.mark.parametrize("other_waits", [False, True])
+def test_an_index_that_another_tool_has_or_waits_for_outlives_a_cancel(
+    resources: Resources, site: Site, other_waits: bool
+) -> None:
+    new_index, new_task = building(site)
+    wanted = site.wanted(max_file_bytes=5)
+    if other_waits:
+        other = new_site(resources, project=site.project)
+        assert tool_actions.change_config(site.pool, other.tool, ToolConfig(), wanted) is None
+    else:
+        tools.create(site.pool, wanted, name="", config=ToolConfig())
+    site.cancel()
+    assert site.do("SELECT deleted_at FROM search_index WHERE id = %s", new_index) == [(None,)]
+    assert site.do("SELECT status FROM search_index_task WHERE id = %s", new_task) == [("pending",)]
+
+
+def test_a_run_that_is_asked_for_also_follows_in_the_index_that_is_being_built(site: Site) -> None:
+    _, new_task = building(site)
+    tool_actions.reindex(site.pool, site.tool, full=True, allow_removals=True)
+    asked = "SELECT rerun, rerun_full, rerun_allow_removals FROM search_index_task WHERE id = %s"
+    assert site.do(asked, site.task) == [(True, True, True)]
+    # it reads all files anyway
+    assert site.do(asked, new_task) == [(True, False, True)]
