@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
 from itertools import count
 from math import ceil
 from unittest.mock import Mock
@@ -129,6 +130,21 @@ def test_an_error_at_once_stops_all() -> None:
     with pytest.raises(EmbeddingUnauthorized):
         run(embedder, ["stop", "a", "b"])
     assert embedder.requests == [["stop"]]
+
+
+def test_of_several_errors_the_first_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing(Lengths):
+        def embed(self, texts: Sequence[str]) -> Vectors:
+            raise EmbeddingUnauthorized("wrong key") if texts == ["first"] else EmbeddingUnavailable("busy")
+
+    def one_by_one(requests: Iterable[Future[Vectors]], **_: str) -> tuple[list[Future[Vectors]], None]:
+        first = next(iter(requests))
+        first.exception()
+        return [first], None
+
+    monkeypatch.setattr("worker.embed.batching.wait", one_by_one)
+    with pytest.raises(EmbeddingUnauthorized):
+        run(Failing(max_inputs=1), ["first", "second"], concurrency=2)
 
 
 def test_closing_the_iterator_stops_the_sending() -> None:

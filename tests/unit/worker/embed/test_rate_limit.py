@@ -7,16 +7,17 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import Mock
 from uuid import uuid4
 
 import numpy as np
 import pytest
-from redis import Redis
+from redis import Redis, RedisError
 
 from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, EmbeddingUnavailable, FoldexError, LeaseLost
 from worker.embed import Vectors
 from worker.embed.circuit import SHARING_SECONDS, FleetLimiter, Limiter, LocalLimiter, Permit, Rate, SpentRate
-from worker.embed.rate_limit import CALM_SECONDS, Budget
+from worker.embed.rate_limit import CALM_SECONDS, REDIS_PAUSE_SECONDS, Budget
 from worker.embed.retry import (
     BLOCK_SECONDS,
     FAILURES_TO_BLOCK,
@@ -227,6 +228,15 @@ def fail(budget: Budget, error: FoldexError) -> FoldexError:
 
 def test_redis_that_is_away_is_no_error(budget: Budget) -> None:
     assert give(budget) is ANSWER
+
+
+def test_redis_that_is_away_is_not_asked_again_for_a_while(budget: Budget, hours: Hours) -> None:
+    asked = Mock(side_effect=RedisError)
+    budget._fleet = Mock(request_permit=asked, spend=asked, record_end=asked)
+    for pause, times in ((REDIS_PAUSE_SECONDS - 0.1, 1), (0.1, 1), (0, 2)):
+        give(budget)
+        assert asked.call_count == times
+        hours.pause(pause)
 
 
 def test_who_must_wait_long_gives_up_and_sends_nothing(budget: Budget, hours: Hours) -> None:
