@@ -152,3 +152,16 @@ def test_a_query_that_is_asked_again_is_not_ranked_again(monkeypatch: pytest.Mon
             made = Made(index.options, [*index.rankings], index.defining)
             answer._ranked(Mock(request=Query(query="token store"), index=Mock(id=UUID(int=7))), made, {})
         assert ranked.call_count == asked + 1
+
+
+def test_a_query_over_several_indexes_is_kept_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    ranked = Mock(side_effect=boost)
+    monkeypatch.setattr(answer, "_repeated", Repeated())
+    monkeypatch.setattr(answer, "boost", ranked)
+    indexes = [Index(3), Index(4)]
+    for number in (0, 1, 0, 1):
+        index = indexes[number]
+        monkeypatch.setattr(answer, "live_rows", index.live)
+        made = Made(index.options, index.rankings, index.defining)
+        answer._ranked(Mock(request=Query(query=FIRST), index=Mock(id=UUID(int=number))), made, {})
+    assert ranked.call_count == 2
