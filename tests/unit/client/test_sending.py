@@ -67,7 +67,10 @@ def test_retry_after_may_be_a_date(new_client: NewClient, pauses: list[float]) -
     assert pauses[0] < 1
 
 
-@pytest.mark.parametrize("failure", [REFUSED, BROKEN, httpx.ReadTimeout("silent"), httpx.Response(502, text="<html>")])
+@pytest.mark.parametrize(
+    "failure",
+    [REFUSED, BROKEN, httpx.ReadTimeout("silent"), *(httpx.Response(each, text="<p>") for each in (502, 504))],
+)
 def test_a_repeatable_call_is_sent_again_with_growing_pauses(
     new_client: NewClient, pauses: list[float], failure: Any
 ) -> None:
