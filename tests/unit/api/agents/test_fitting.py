@@ -44,6 +44,7 @@ def test_entries_without_a_text_are_shown_whole_or_not_at_all() -> None:
 def test_a_text_is_cut_at_the_end_of_a_line_if_it_has_one() -> None:
     assert shortened("one two\nthree four five six seven eight", 5) == "one two"
     assert shortened("one", 5) == "one"
+    assert shortened("one two", counted("one two")) == "one two"
     long_line = "word " * 1000
     assert 0 < counted(shortened(long_line, 10)) <= 10
 
