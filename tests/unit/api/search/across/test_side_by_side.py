@@ -162,6 +162,7 @@ def test_nobody_waits_for_a_turn_that_failed(monkeypatch: pytest.MonkeyPatch, er
     first = EmbedTurn.after(None)
     with suppress(ValueError):
         embed_in_turn(Mock(), Mock(), Query(query="q"), first, Disconnect())
+    assert first.done.is_set()
     for turn in (second := EmbedTurn.after(first), EmbedTurn.after(second)):
         embed_in_turn(Mock(), Mock(), Query(query="q"), turn, Disconnect())
         # all of them wait for the first one
