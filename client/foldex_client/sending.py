@@ -42,6 +42,8 @@ MAX_PAUSE_SECONDS = 8.0
 MIN_TIMEOUT_SECONDS = 0.1
 #: Failures of the connection before anything was sent.
 _UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+#: Errors of requests that may have been carried out. Postgres may have committed before it fell silent.
+_PERHAPS_DONE = (ConnectionFailed, UnexpectedAnswer, DatabaseUnavailable)
 #: What proxies answer while the service behind them restarts.
 _GATEWAY = {502, 504}
 
@@ -205,13 +207,13 @@ class Session:
                 return await self._attempt(request, max(MIN_TIMEOUT_SECONDS, ends - time.monotonic()), stream=stream)
             except FoldexError as error:
                 if was_lost and request.method == "DELETE" and isinstance(error, NotFound):
-                    # only the answer to an earlier attempt was lost, not its effect
+                    # an earlier attempt was carried out, and only its answer was lost
                     return httpx.Response(202)
                 pause = _pause(attempt, error)
                 is_late = attempt >= self.retries or time.monotonic() + pause >= ends
                 if is_late or not _may_repeat(request, error):
                     raise
-                was_lost = was_lost or isinstance(error, ConnectionFailed | UnexpectedAnswer)
+                was_lost = was_lost or isinstance(error, _PERHAPS_DONE)
             await self.link.sleep(pause)
         raise AssertionError("unreachable")
 
@@ -256,7 +258,7 @@ def _may_repeat(request: Request[Any], error: FoldexError) -> bool:
     """Whether a request may be sent again: it is repeatable, or the service certainly did not carry it out."""
     if isinstance(error, ConnectionFailed):
         return request.repeatable or isinstance(error.__cause__, _UNSENT)
-    if isinstance(error, DatabaseUnavailable):  # which may have committed before it fell silent
+    if isinstance(error, DatabaseUnavailable):  # see `_PERHAPS_DONE`
         return request.repeatable
     if isinstance(error, UnexpectedAnswer) and error.status in _GATEWAY:
         return request.repeatable

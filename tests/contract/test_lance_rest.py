@@ -46,6 +46,7 @@ def _legs() -> list[Leg]:
     odd = [Condition("file_name", "in", ["odd"])]
     asked = [Leg(10, vector=_vector(_row(number))) for number in (1, 5)]
     asked += [Leg(10, keywords=words, field=field) for words in WORDS for field in ("text", "code")]
+    asked += [Leg(10, keywords="alpha delta", field="code", phrase=phrase) for phrase in (False, True)]
     return [*asked, Leg(3, vector=_vector(_row(3))), Leg(10, vector=_vector(_row(3)), conditions=odd)]
 
 

@@ -182,14 +182,47 @@ def test_the_variables_of_openai_are_heeded(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("OPENAI_API_KEY", "its-key")
     monkeypatch.setenv("OPENAI_ORG_ID", "its-organization")
     monkeypatch.setenv("OPENAI_PROJECT_ID", "its-project")
-    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Team: search\nnothing")
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Team: search\nnothing\n: nameless")
     with _heard() as (address, headers):
         monkeypatch.setenv("OPENAI_BASE_URL", f"{address}/")
+        monkeypatch.setenv("OPENAI_API_BASE", "http://127.0.0.1:1")
         OpenAIClient("openai/m", None, None, None, 10.0).rows(["a"], "base64")
     (sent,) = headers
     assert sent["authorization"] == "Bearer its-key"
     assert (sent["openai-organization"], sent["openai-project"]) == ("its-organization", "its-project")
     assert sent["x-team"] == "search"
+    assert "" not in sent
+
+
+def test_a_configured_key_and_address_come_before_the_variables_of_openai(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "its-key")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1")
+    with _heard() as (address, headers):
+        OpenAIClient("openai/m", address, "ours", None, 10.0).rows(["a"], "base64")
+    assert headers[0]["authorization"] == "Bearer ours"
+
+
+def test_a_provider_that_moved_is_followed(told: Told) -> None:
+    class Moved(_Handler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(307)
+            self.send_header("Location", f"http://127.0.0.1:{told.server_address[1]}/v1/embeddings")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+    told.answer = Answer(200, None, _body([{"index": 0, "embedding": [1.0]}]))
+    with Told(("127.0.0.1", 0), Moved) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        client = OpenAIClient("openai/m", f"http://127.0.0.1:{server.server_address[1]}/v1", "k", None, 10.0)
+        assert len(client.rows(["a"], "base64")) == 1
+        server.shutdown()
+
+
+def test_rows_beside_an_error_are_read(told: Told) -> None:
+    told.answer = Answer(200, None, orjson.dumps({"error": None, "data": [{"index": 0, "embedding": [1.0]}]}))
+    client = OpenAIClient("openai/m", f"http://127.0.0.1:{told.server_address[1]}/v1", "k", None, 10.0)
+    assert len(client.rows(["a"], "base64")) == 1
 
 
 def test_a_server_of_ones_own_needs_no_key(monkeypatch: pytest.MonkeyPatch) -> None:

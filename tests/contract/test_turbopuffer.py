@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import socket
+from itertools import pairwise
 from uuid import UUID
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from schemas.errors import StoreError, StoreRefused, StoreUnauthorized, StoreUnavailable
 from tests.contract.stores import D, axis, row
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from worker.tokens.keywords import Keywords
-from worker.vectors import FILTERED, STRING_ATTRIBUTES, Condition, Leg, Patch, Row
+from worker.vectors import FILTERED, STRING_ATTRIBUTES, Condition, Leg, Patch, Row, turbopuffer
 from worker.vectors.turbopuffer import TurbopufferStore
 
 
@@ -78,6 +81,19 @@ def test_only_attributes_that_searches_filter_are_filterable(fake: FakeTurbopuff
     with pytest.raises(StoreRefused):
         store.search("a", [Leg(1, vector=axis(0), conditions=[Condition("chunk_id", "in", ["x"])])])
     assert [row["chunk_id"] for row in store.attributes("a", None, 5).values()] == ["x", "y"]
+
+
+@given(st.lists(st.integers(1, 12), max_size=30), st.integers(1, 20), st.integers(1, 5))
+def test_a_request_is_as_large_as_both_limits_allow(sizes: list[int], most_bytes: int, most_rows: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(turbopuffer, "MAX_ROWS", most_rows)
+        batches = [[*batch] for batch in turbopuffer._batches(sizes, int, most_bytes)]
+    assert [size for batch in batches for size in batch] == sizes
+    # a row that is too large goes alone
+    assert all(len(batch) == 1 or (sum(batch) <= most_bytes and len(batch) <= most_rows) for batch in batches)
+    assert all(
+        sum(batch) + following[0] > most_bytes or len(batch) == most_rows for batch, following in pairwise(batches)
+    )
 
 
 def test_big_writes_are_split(fake: FakeTurbopuffer) -> None:

@@ -91,4 +91,4 @@ def _merge_key(ranked: _RankedHit, file: UUID, by_file: bool) -> UUID:
 
 
 def _placed(ranked: _RankedHit, score: float) -> PlacedHit:
-    return PlacedHit.model_validate({**dict(ranked.hit), "score": round(min(1.0, score), 6), "tool_id": ranked.tool_id})
+    return PlacedHit.model_validate({**dict(ranked.hit), "score": round(score, 6), "tool_id": ranked.tool_id})

@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 
 from api.indexers.chunks import shown_status
-from tests.integration.steps.site import Site, write
+from tests.integration.steps.site import Site, new_site, write
 from worker.index.pipeline import index_files, index_slice
 from worker.resources import Resources
 from worker.state.index import counting, drift, files, leftovers, tasks, tool_actions
@@ -87,14 +87,74 @@ SELECT count(*) FILTER (WHERE status <> 'removed'), count(*) FILTER (WHERE statu
     count(*) FILTER (WHERE status = 'skipped'), count(*) FILTER (WHERE status = 'failed'), sum(live_chunks),
     coalesce(sum(size_bytes) FILTER (WHERE status <> 'removed'), 0),
     coalesce(sum(size_bytes) FILTER (WHERE status IN ('indexed', 'skipped', 'failed')), 0),
-    count(*) FILTER (WHERE status = 'removed' AND task_id = %s), 0
-FROM search_index_file WHERE index_id = %s
+    count(*) FILTER (WHERE status = 'removed' AND task_id = t.id), 0,
+    coalesce(sum(embedded_chunks) FILTER (WHERE task_id = t.id), 0),
+    coalesce(sum(reused_chunks) FILTER (WHERE task_id = t.id), 0),
+    coalesce(sum(tokens) FILTER (WHERE task_id = t.id), 0),
+    count(*) FILTER (WHERE task_id = t.id AND status IN ('indexed', 'skipped', 'failed')),
+    coalesce(sum(size_bytes) FILTER (WHERE task_id = t.id AND status IN ('indexed', 'skipped', 'failed')), 0)
+FROM (SELECT %s::uuid AS id) t, search_index_file f WHERE index_id = %s
 """
 KEPT_COUNTS = """
 SELECT total_files, indexed_files, skipped_files, failed_files, total_chunks, total_bytes, done_bytes, removed_files,
-    removing
+    removing, embedded_chunks, reused_chunks, tokens, worked_files, worked_bytes
 FROM search_index_task WHERE id = %s
 """
+
+
+NOTED = (
+    "total, indexed, skipped, failed, removed, chunks, embedded, reused, tokens, total_bytes, done_bytes, removing,"
+    " worked_files, worked_bytes"
+)
+
+
+def note(site: Site, first: int) -> list[int]:
+    """Note another number for each count of a task. Returns the numbers."""
+    numbers = [first * 100 + number for number in range(NOTED.count(",") + 1)]
+    marks = ", ".join(["%s"] * len(numbers))
+    query = f"INSERT INTO search_index_task_delta (task_id, {NOTED}) VALUES (%s, {marks}) RETURNING 1"
+    site.do(query, site.task, *numbers)
+    return numbers
+
+
+@pytest.mark.parametrize("by", ["task", "sweep"])
+def test_every_count_grows_by_all_that_was_noted_of_it(resources: Resources, site: Site, by: str) -> None:
+    other = new_site(resources)
+    write(site.folder, 0, "a text")
+    for each in (site, other):
+        each.list_folder()
+        assert not each.refresh()
+    # no count of all files is due
+    site.do(
+        "UPDATE search_index_task SET refreshed_at = now(), counted_at = now(), refresh_seconds = 9, moved_at = NULL"
+    )
+    before, untouched = counts(site)[:14], counts(other)
+    noted_numbers = [note(site, 1), note(site, 2)]
+    note(other, 3)
+    if by == "task":
+        counting.note_progress(site.pool, site.task)
+        assert counts(other) == untouched
+    else:
+        assert counting.refresh_due(site.pool) == 0
+        assert counts(other) != untouched
+    assert counts(site)[:14] == [sum(values) for values in zip(before, *noted_numbers, strict=True)]
+    ((is_moved,),) = site.do(
+        "SELECT moved_at > now() - interval '1 min' FROM search_index_task WHERE id = %s", site.task
+    )
+    assert is_moved
+    # what follows at once waits for a moment, and nothing counts twice
+    after = counts(site)
+    note(site, 1)
+    counting.note_progress(site.pool, site.task)
+    assert counts(site) == after
+
+
+def test_nothing_is_added_to_a_task_that_ended(site: Site) -> None:
+    site.list_folder()
+    assert site.refresh()
+    before = counts(site)
+    note(site, 1)
+    assert noted(site) == before
 
 
 def ask(site: Site, paths: list[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import pickle
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from pydantic import TypeAdapter
 from foldex_client import ConnectionFailed, Foldex, FoldexError, NotFound, sending
 from foldex_client.bodies import Content
 from foldex_client.errors import DatabaseUnavailable, SearchBusy, TimedOut, Unauthorized, UnexpectedAnswer
-from foldex_client.sending import MAX_PAUSE_SECONDS
+from foldex_client.sending import MAX_PAUSE_SECONDS, MIN_TIMEOUT_SECONDS
 from tests.unit.client.conftest import NewClient, problem
 
 ALIVE = httpx.Response(200, json={"status": "ok"})
@@ -58,10 +59,18 @@ def test_retry_after_may_be_a_date(new_client: NewClient, pauses: list[float]) -
     client, _ = new_client(past, ALIVE)
     client.health()
     assert len(pauses) == 1
+    assert pauses[0] > 0
+    client, _ = new_client(past, retries=0)
+    with pytest.raises(SearchBusy) as raised:
+        client.health()
+    assert raised.value.retry_after == 0
     assert pauses[0] < 1
 
 
-@pytest.mark.parametrize("failure", [REFUSED, BROKEN, httpx.ReadTimeout("silent"), httpx.Response(502, text="<html>")])
+@pytest.mark.parametrize(
+    "failure",
+    [REFUSED, BROKEN, httpx.ReadTimeout("silent"), *(httpx.Response(each, text="<p>") for each in (502, 504))],
+)
 def test_a_repeatable_call_is_sent_again_with_growing_pauses(
     new_client: NewClient, pauses: list[float], failure: Any
 ) -> None:
@@ -132,6 +141,41 @@ def test_a_delete_whose_answer_was_lost_has_succeeded(new_client: NewClient, pau
         client.tools.delete("id")
 
 
+@pytest.mark.parametrize(
+    ("replies", "has_succeeded"),
+    [
+        ([httpx.ReadTimeout("silent")], True),
+        ([httpx.Response(502)], True),
+        # Postgres may have committed before it fell silent
+        ([problem(503, "database_unavailable")], True),
+        ([BROKEN, problem(503, "disk_full")], True),
+        ([problem(503, "disk_full")], False),
+    ],
+)
+def test_a_delete_that_may_have_been_carried_out_before_succeeds_if_the_thing_is_gone(
+    new_client: NewClient, pauses: list[float], replies: list[Any], has_succeeded: bool
+) -> None:
+    client, script = new_client(*replies, problem(404, "not_found"))
+    with nullcontext() if has_succeeded else pytest.raises(NotFound):
+        client.tools.delete("id")
+    assert len(script.requests) == len(replies) + 1
+
+
+def test_only_a_delete_succeeds_if_the_thing_is_gone(new_client: NewClient, pauses: list[float]) -> None:
+    client, _ = new_client(BROKEN, problem(404, "not_found"))
+    with pytest.raises(NotFound):
+        client.tools.get("id")
+
+
+@pytest.mark.parametrize(("deadline", "seconds"), [(60, 30), (5, 5), (0, MIN_TIMEOUT_SECONDS)])
+def test_a_request_lasts_no_longer_than_its_deadline(new_client: NewClient, deadline: float, seconds: float) -> None:
+    client, script = new_client(ALIVE, timeout=30, deadline=deadline)
+    client.health()
+    read = script.requests[0].extensions["timeout"]["read"]
+    assert read == pytest.approx(seconds, abs=1)
+    assert read >= MIN_TIMEOUT_SECONDS
+
+
 class Pipe(io.BytesIO):
     """A stream that can be read once."""
 
@@ -170,6 +214,14 @@ def test_an_error_tells_all_that_the_answer_told(new_client: NewClient) -> None:
     assert (type(copy), vars(copy)) == (Unauthorized, vars(told))
 
 
+@pytest.mark.parametrize(("status", "retryable"), [(429, True), (503, True), (500, False), (409, False)])
+def test_a_status_tells_whether_a_retry_can_help(new_client: NewClient, status: int, retryable: bool) -> None:
+    client, _ = new_client(problem(status, "some_code"), retries=0)
+    with pytest.raises(FoldexError) as raised:
+        client.health()
+    assert raised.value.retryable is retryable
+
+
 def test_an_unknown_code_is_the_base_class(new_client: NewClient) -> None:
     client, _ = new_client(problem(418, "brand_new"))
     with pytest.raises(FoldexError) as raised:
@@ -192,11 +244,15 @@ def test_another_program_at_the_address_is_told_apart(new_client: NewClient, rep
         client.health()
 
 
-@pytest.mark.parametrize(("failure", "kind"), [(REFUSED, ConnectionFailed), (httpx.ReadTimeout("x"), TimedOut)])
+@pytest.mark.parametrize(
+    ("failure", "kind"),
+    [(REFUSED, ConnectionFailed), (httpx.ConnectTimeout("x"), ConnectionFailed), (httpx.ReadTimeout("x"), TimedOut)],
+)
 def test_a_failed_connection_names_the_address_and_a_remedy(new_client: NewClient, failure: Any, kind: Any) -> None:
     client, _ = new_client(failure, retries=0)
     with pytest.raises(kind, match=r"GET http://foldex\.invalid/healthz .*(check base_url|larger timeout)") as raised:
         client.health()
+    assert type(raised.value) is kind
     assert raised.value.retryable
     assert raised.value.__cause__ is failure
 

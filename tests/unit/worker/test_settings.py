@@ -132,3 +132,44 @@ def test_a_database_that_is_away_is_said_in_a_sentence(monkeypatch: pytest.Monke
     message = said(monkeypatch, *command)
     assert message.startswith("Error: The database does not answer; check DATABASE_URL.")
     assert "secret" not in message
+
+
+#: The lowest and the highest value of each setting that has bounds; None: it has no highest.
+BOUNDS: dict[str, tuple[float, float | None]] = {
+    **dict.fromkeys(("api_port", "flower_port"), (1, 65535)),
+    **dict.fromkeys(("embedding_dimensions", "embedding_batch_size", "embedding_rpm", "embedding_tpm"), (1, None)),
+    **dict.fromkeys(("llm_rpm", "llm_tpm", "worker_concurrency", "stray_seconds", "parse_seconds"), (1, None)),
+    **dict.fromkeys(("max_file_bytes", "max_pages", "max_characters", "max_body_bytes"), (1, None)),
+    **dict.fromkeys(("max_upload_files", "max_upload_bytes"), (1, None)),
+    **dict.fromkeys(("embedding_cache_spare", "embedding_cache_max", "unembedded_max_chars"), (0, None)),
+    **dict.fromkeys(("chunk_overlap_tokens", "chunk_overlap_chars", "chunk_threshold_chars"), (0, None)),
+    **dict.fromkeys(("disk_reserve_mb", "watch_rest_seconds", "refresh_seconds"), (0, None)),
+    **dict.fromkeys(("chunk_size_tokens", "chunk_size_chars"), (16, None)),
+    **dict.fromkeys(("search_seconds", "grep_seconds"), (0.001, 300)),
+    "embedding_concurrency": (1, 64),
+    "parse_memory_mb": (256, None),
+    "ocr_pictures": (0, 1000),
+    "rerank_seconds": (0.001, 60),
+    "rerank_candidates": (1, 200),
+    "rerank_max_tokens": (64, None),
+    "llm_seconds": (0.001, 600),
+}
+
+
+def has_bounds(name: str) -> bool:
+    return any(hasattr(each, bound) for each in Settings.model_fields[name].metadata for bound in ("ge", "gt"))
+
+
+def test_the_bounds_of_each_setting_are_known() -> None:
+    assert {name for name in Settings.model_fields if has_bounds(name)} == BOUNDS.keys()
+
+
+@pytest.mark.parametrize(("name", "bounds"), BOUNDS.items())
+def test_a_setting_takes_what_is_within_its_bounds(name: str, bounds: tuple[float, float | None]) -> None:
+    lowest, highest = bounds
+    for value in (lowest, 2 * lowest if highest is None else highest):
+        assert getattr(Settings(**{name: value}), name) == value
+    beyond = [int(lowest) if 0 < lowest < 1 else lowest - 1, *([] if highest is None else [highest + 1])]
+    for value in beyond:
+        with pytest.raises(Invalid, match=f"^{name.upper()} is {value}"):
+            Settings(**{name: value})

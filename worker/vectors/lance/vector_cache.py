@@ -183,8 +183,8 @@ def _is_kept(leg: Leg) -> bool:
 
 def _key(namespace: str, state: State, leg: Leg) -> Hashable:
     query = (leg.keywords or "").encode(errors="surrogatepass") if leg.vector is None else leg.vector.tobytes()
-    field = leg.field if leg.vector is None else ""
-    return namespace, state, field, leg.limit, blake2b(query, digest_size=16).digest()
+    words = (leg.field, leg.phrase, leg.written) if leg.vector is None else None
+    return namespace, state, words, leg.limit, blake2b(query, digest_size=16).digest()
 
 
 def _lengths(vectors: Vector) -> Vector:

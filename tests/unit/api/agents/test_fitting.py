@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from api.agents.fitting import Entry, counted, fitted, places, shortened
+from api.agents.fitting import LEAST_TOKENS, Entry, counted, fitted, places, shortened
+from api.agents.several import grouped, labels
 
 
 def entry(number: int, lines: int) -> Entry:
@@ -43,11 +44,42 @@ def test_entries_without_a_text_are_shown_whole_or_not_at_all() -> None:
 def test_a_text_is_cut_at_the_end_of_a_line_if_it_has_one() -> None:
     assert shortened("one two\nthree four five six seven eight", 5) == "one two"
     assert shortened("one", 5) == "one"
+    assert shortened("one two", counted("one two")) == "one two"
     long_line = "word " * 1000
     assert 0 < counted(shortened(long_line, 10)) <= 10
 
 
+def test_an_answer_uses_all_that_it_may() -> None:
+    entries = [entry(0, 10), entry(1, 10)]
+    whole = fitted(entries, 10_000)
+    most = sum(counted(f"{each.head}\n{each.text}\n") + 1 for each in entries)
+    assert not whole.is_cut
+    assert fitted(entries, most) == whole
+    assert fitted(entries, most - 1).is_shortened
+
+
+def test_a_text_of_which_little_would_fit_is_left_out_unless_it_is_the_first() -> None:
+    entries = [entry(0, 10), entry(1, 50)]
+    first = counted(f"{entries[0].head}\n{entries[0].text}\n") + 1 + counted(entries[1].head) + 4
+    fit = fitted(entries, first + LEAST_TOKENS - 1)
+    assert (len(fit.items), fit.is_shortened, fit.left_out) == (1, False, entries[1:])
+    fit = fitted(entries, first + LEAST_TOKENS)
+    assert (len(fit.items), fit.is_shortened, fit.left_out) == (2, True, [])
+    assert len(fitted(entries[1:], LEAST_TOKENS // 2).items) == 1
+
+
+def test_folders_with_one_name_are_told_apart_by_their_tools() -> None:
+    assert labels([("1", "docs"), ("2", "src"), ("3", "docs")]) == {"1": "1", "2": "src", "3": "3"}
+
+
+def test_a_note_about_several_folders_is_told_once() -> None:
+    notes = [("docs", "is old"), ("src", "is new"), ("tests", "is old")]
+    assert grouped(notes) == ["docs, tests: is old", "src: is new"]
+
+
 def test_of_many_places_some_are_named() -> None:
     entries = [entry(number, 1) for number in range(20)]
+    assert places(entries[:8]).endswith("file-7:1-1")
+    assert places(entries[:9]).endswith("file-7:1-1 and 1 more")
     assert places(entries[:2]) == "file-0:1-1, file-1:1-1"
     assert places(entries).endswith("file-7:1-1 and 12 more")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
 from itertools import count
 from math import ceil
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -18,7 +20,7 @@ from worker.embed import Vectors
 from worker.embed.batching import Outcome, Terms, embed_all, pack
 from worker.embed.circuit import Rate
 from worker.embed.rate_limit import Budget
-from worker.embed.retry import MAX_REFUSALS, Clock
+from worker.embed.retry import MAX_REFUSALS, SLICE_RETRY_SECONDS, Clock
 
 
 class Lengths:
@@ -130,6 +132,21 @@ def test_an_error_at_once_stops_all() -> None:
     assert embedder.requests == [["stop"]]
 
 
+def test_of_several_errors_the_first_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing(Lengths):
+        def embed(self, texts: Sequence[str]) -> Vectors:
+            raise EmbeddingUnauthorized("wrong key") if texts == ["first"] else EmbeddingUnavailable("busy")
+
+    def one_by_one(requests: Iterable[Future[Vectors]], **_: str) -> tuple[list[Future[Vectors]], None]:
+        first = next(iter(requests))
+        first.exception()
+        return [first], None
+
+    monkeypatch.setattr("worker.embed.batching.wait", one_by_one)
+    with pytest.raises(EmbeddingUnauthorized):
+        run(Failing(max_inputs=1), ["first", "second"], concurrency=2)
+
+
 def test_closing_the_iterator_stops_the_sending() -> None:
     embedder = Lengths(max_inputs=1)
     outcomes = embed_all(embedder, ["a", "bb", "ccc", "dddd", "eeeee"], [1] * 5, 1)
@@ -215,6 +232,39 @@ def test_a_request_fits_into_the_budget() -> None:
         collect(embed_all(embedder, [f"x{n}" for n in range(20)], [3] * 20, 1, Terms(budget, "p")))
 
 
+def test_no_request_has_more_tokens_than_the_budget_of_a_minute() -> None:
+    embedder = Lengths(max_inputs=100)
+    moments = count(step=0.1)
+    clock = Clock(lambda: next(moments), lambda _: None)
+    budget = Budget("m", "n", Rate(None, 30, 10), redis_url="redis://127.0.0.1:1/0", concurrency=1, clock=clock)
+    found: dict[int, float | None] = {}
+    with pytest.raises(EmbeddingUnavailable, match="EMBEDDING_TPM"):
+        collect(embed_all(embedder, [f"{n}" for n in range(20)], [3] * 20, 1, Terms(budget, "p")), found)
+    assert [len(batch) for batch in embedder.requests] == [10]
+    assert sorted(found) == list(range(10))
+
+
+def test_a_slice_is_patient_anew_after_each_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Unsteady(Lengths):
+        def embed(self, texts: Sequence[str]) -> Vectors:
+            self.requests.append(list(texts))
+            if len(self.requests) % 2:
+                raise EmbeddingUnavailable("busy", provider_status=503, retry_after=0.01)
+            return np.array([[len(text)] for text in texts], dtype=np.float32)
+
+    moments = count(step=SLICE_RETRY_SECONDS)
+    monkeypatch.setattr("worker.embed.batching.time", Mock(monotonic=lambda: next(moments)))
+    budget = Budget("m", "n", Rate(None, None, 10), redis_url="redis://127.0.0.1:1/0", concurrency=1)
+    texts = ["a", "bb", "ccc"]
+    assert collect(embed_all(Unsteady(max_inputs=1), texts, [1] * 3, 1, Terms(budget, "p"))) == {0: 1, 1: 2, 2: 3}
+
+
+def test_parts_of_a_refused_request_come_in_its_order_before_all_others() -> None:
+    embedder = Lengths(max_inputs=4)
+    run(embedder, ["a", "b", "c", "bad", "e", "f"])
+    assert embedder.requests == [["a", "b", "c", "bad"], ["a", "b"], ["c", "bad"], ["c"], ["bad"], ["e", "f"]]
+
+
 def test_texts_that_fill_no_request_wait_for_more() -> None:
     embedder = Lengths(max_inputs=20)
     texts = [f"text {n}" for n in range(50)]
@@ -223,6 +273,13 @@ def test_texts_that_fill_no_request_wait_for_more() -> None:
     assert collect(embed_all(embedder, texts[40:], [1] * 10, 1)) == {n: len("text 40") for n in range(10)}
     assert [len(batch) for batch in embedder.requests] == [20, 20, 10]
     assert len(collect(embed_all(embedder, texts[:19], [1] * 19, 1, Terms(only_full=True)))) == 19
+
+
+@pytest.mark.parametrize(("size", "is_sent"), [(94, False), (95, True), (100, True)])
+def test_texts_with_almost_all_tokens_of_a_request_fill_it(size: int, is_sent: bool) -> None:
+    embedder = Lengths(max_inputs=20)
+    found = collect(embed_all(embedder, ["a", "bb"], [size * 5] * 2, 1, Terms(only_full=True)))
+    assert sorted(found) == ([0, 1] if is_sent else [])
 
 
 def test_a_provider_that_refuses_everything_is_not_asked_for_ever() -> None:

@@ -7,19 +7,21 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import Mock
 from uuid import uuid4
 
 import numpy as np
 import pytest
-from redis import Redis
+from redis import Redis, RedisError
 
 from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, EmbeddingUnavailable, FoldexError, LeaseLost
 from worker.embed import Vectors
 from worker.embed.circuit import SHARING_SECONDS, FleetLimiter, Limiter, LocalLimiter, Permit, Rate, SpentRate
-from worker.embed.rate_limit import CALM_SECONDS, Budget
+from worker.embed.rate_limit import CALM_SECONDS, REDIS_PAUSE_SECONDS, Budget
 from worker.embed.retry import (
     BLOCK_SECONDS,
     FAILURES_TO_BLOCK,
+    FIRST_PAUSE_SECONDS,
     SLICE_RETRY_SECONDS,
     SUCCESSES_TO_GROW,
     Clock,
@@ -228,6 +230,15 @@ def test_redis_that_is_away_is_no_error(budget: Budget) -> None:
     assert give(budget) is ANSWER
 
 
+def test_redis_that_is_away_is_not_asked_again_for_a_while(budget: Budget, hours: Hours) -> None:
+    asked = Mock(side_effect=RedisError)
+    budget._fleet = Mock(request_permit=asked, spend=asked, record_end=asked)
+    for pause, times in ((REDIS_PAUSE_SECONDS - 0.1, 1), (0.1, 1), (0, 2)):
+        give(budget)
+        assert asked.call_count == times
+        hours.pause(pause)
+
+
 def test_who_must_wait_long_gives_up_and_sends_nothing(budget: Budget, hours: Hours) -> None:
     for _ in range(3):
         give(budget)
@@ -252,7 +263,9 @@ def test_waiting_ends_with_the_lease(budget: Budget) -> None:
 
 
 def test_retry_after_is_waited_out_and_told(budget: Budget, hours: Hours) -> None:
-    fail(budget, EmbeddingUnavailable("busy", provider_status=429, retry_after=3))
+    told = fail(budget, EmbeddingUnavailable("busy", provider_status=429, retry_after=3))
+    assert isinstance(told, EmbeddingUnavailable)
+    assert (told.provider_status, told.retry_after) == (429, 3)
     began = hours.time
     give(budget)
     assert 3 <= hours.time - began < 4
@@ -277,6 +290,14 @@ def test_a_user_is_not_held_back_by_the_rate_but_by_a_block(budget: Budget, hour
     with pytest.raises(EmbeddingUnavailable) as caught:
         budget.query(lambda: ANSWER, tokens=1)
     assert not caught.value.was_sent
+
+
+def test_what_users_spend_beyond_the_rate_is_charged(hours: Hours) -> None:
+    budget = Budget("m", uuid4().hex, Rate(None, 10, 60), redis_url=NOWHERE, concurrency=4, clock=hours.clock)
+    give(budget)
+    assert budget.query(lambda: ANSWER, tokens=10) is ANSWER
+    with pytest.raises(EmbeddingUnavailable, match="EMBEDDING_TPM"):
+        give(budget)
 
 
 def test_a_user_hears_of_a_block_by_another_process_within_a_moment(redis_url: str, hours: Hours) -> None:
@@ -318,6 +339,28 @@ def test_each_429_halves_what_is_in_flight_and_successes_bring_it_back(hours: Ho
     for _ in range(9 * SUCCESSES_TO_GROW):
         give(budget)
     assert budget.concurrency == 4
+
+
+def test_who_gives_up_before_sending_lets_others_try_whether_the_provider_is_back(hours: Hours) -> None:
+    rate = Rate(FAILURES_TO_BLOCK, None, 600)
+    budget = Budget("m", uuid4().hex, rate, redis_url=NOWHERE, concurrency=4, clock=hours.clock)
+    for _ in range(FAILURES_TO_BLOCK):
+        hours.pause(FIRST_PAUSE_SECONDS * 2**FAILURES_TO_BLOCK)
+        fail(budget, EmbeddingUnavailable("down", provider_status=500))
+    hours.pause(FIRST_PAUSE_SECONDS * 2**FAILURES_TO_BLOCK)
+    # the provider may be asked, but the rate is spent
+    with pytest.raises(EmbeddingUnavailable, match="EMBEDDING_RPM"):
+        give(budget)
+    assert budget.query(lambda: ANSWER, tokens=1) is ANSWER
+
+
+def test_after_a_429_successes_are_counted_anew(hours: Hours) -> None:
+    budget = Budget("m", uuid4().hex, UNLIMITED, redis_url=NOWHERE, concurrency=4, clock=hours.clock)
+    for _ in range(SUCCESSES_TO_GROW - 1):
+        give(budget)
+    fail(budget, EmbeddingUnavailable("busy", provider_status=429, retry_after=1))
+    give(budget)
+    assert budget.concurrency == 2
 
 
 def test_429s_to_requests_in_flight_together_count_once(hours: Hours) -> None:

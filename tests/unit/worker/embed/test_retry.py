@@ -7,6 +7,7 @@ import pytest
 from schemas.errors import EmbeddingRefused, EmbeddingUnavailable
 from worker.embed.retry import (
     FAILURES_TO_BLOCK,
+    FIRST_PAUSE_SECONDS,
     LONGEST_PAUSE_SECONDS,
     LONGEST_RETRY_AFTER_SECONDS,
     MAX_REFUSALS,
@@ -19,6 +20,7 @@ from worker.embed.retry import (
 )
 
 REFUSED = EmbeddingRefused("no")
+DOWN = Failure(0, is_rate_limit=False, reason="")
 
 
 @pytest.mark.parametrize(
@@ -73,12 +75,19 @@ def test_a_request_is_repeated_while_the_wait_ends_within_the_patience() -> None
     assert not patience.covers(EmbeddingUnavailable("", retry_after=0.1, was_sent=False), now=100)
 
 
+def test_requests_that_failed_together_make_one_pause() -> None:
+    pace = Pace(8)
+    pauses = [pace.failed(DOWN, began=0, now=1 + number / 100) for number in range(6)]
+    assert pauses == sorted(pauses, reverse=True)
+    assert pauses[0] <= FIRST_PAUSE_SECONDS
+
+
 def test_a_process_pauses_no_longer_than_the_longest_pause() -> None:
     pace, now, pauses = Pace(4), 0.0, []
     for _ in range(12):
-        pauses.append(pace.failed(Failure(0, is_rate_limit=False, reason=""), began=now, now=now))
+        pauses.append(pace.failed(DOWN, began=now, now=now))
         now += pauses[-1]
     assert pace.pause(now) == 0
     assert LONGEST_PAUSE_SECONDS / 2 <= max(pauses) <= LONGEST_PAUSE_SECONDS
     pace.succeeded()
-    assert pace.failed(Failure(0, is_rate_limit=False, reason=""), began=now, now=now) < 1
+    assert pace.failed(DOWN, began=now, now=now) < 1

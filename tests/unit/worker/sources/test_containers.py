@@ -272,6 +272,36 @@ def test_limits_hold_on_both_sides(monkeypatch: pytest.MonkeyPatch, kind: str, *
             assert {member.path for member in open_(pack(files)).members()} == {*files}
 
 
+@pytest.mark.parametrize("number", [2, 3])
+def test_a_message_has_a_limited_number_of_attachments(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    monkeypatch.setattr("worker.sources.containers.mail.MAX_MEMBERS", 2)
+    packed = _mail({f"{each}.md": b"x" for each in range(number)})
+    if number == 2:
+        assert len([*open_mail(packed).members()]) == 2
+    else:
+        with pytest.raises(FileError) as refused:
+            open_mail(packed)
+        assert refused.value.reason is Reason.TOO_LARGE
+
+
+@pytest.mark.parametrize(("pack", "open_"), [(_zip, open_zip), (_tar, open_tar), (_mail, open_mail)])
+def test_a_member_is_read_up_to_the_limit(pack: Callable[[Files], bytes], open_: containers.Opener) -> None:
+    opened = open_(pack({"a.md": b"four"}))
+    assert opened.read("a.md", 4) == b"four"
+    for path, limit, reason in (("a.md", 3, Reason.TOO_LARGE), ("b.md", 4, Reason.UNREADABLE)):
+        with pytest.raises(FileError) as refused:
+            opened.read(path, limit)
+        assert refused.value.reason is reason
+
+
+def test_only_long_paths_of_members_are_cut() -> None:
+    longest = "x" * containers.MAX_PATH_CHARACTERS
+    assert containers.cleaned(longest) == longest
+    cut = containers.cleaned(longest + "y")
+    assert cut.startswith(longest + "…")
+    assert cut != containers.cleaned(longest + "z")
+
+
 def test_a_bomb_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
     written = 0
 
@@ -306,16 +336,17 @@ def test_a_member_that_understates_its_size_gives_no_more() -> None:
     assert refused.value.reason is Reason.PARSE_FAILED
 
 
-def test_members_that_share_bytes_are_refused() -> None:
+@pytest.mark.parametrize("copies", [2, 3])
+def test_members_that_share_bytes_are_refused(copies: int) -> None:
     packed = _zip({"a.md": b"".join(b"%d" % number for number in range(2_000))})
     directory = packed.find(b"PK\x01\x02")
     end = packed.find(b"PK\x05\x06")
     entry = packed[directory:end]
     tail = bytearray(packed[end:])
-    tail[8:10] = tail[10:12] = (3).to_bytes(2, "little")
-    tail[12:16] = (3 * len(entry)).to_bytes(4, "little")
+    tail[8:10] = tail[10:12] = copies.to_bytes(2, "little")
+    tail[12:16] = (copies * len(entry)).to_bytes(4, "little")
     with pytest.raises(FileError):
-        [*open_zip(packed[:directory] + 3 * entry + bytes(tail)).members()]
+        [*open_zip(packed[:directory] + copies * entry + bytes(tail)).members()]
 
 
 def test_links_and_encrypted_members_have_their_reason() -> None:
@@ -325,10 +356,13 @@ def test_links_and_encrypted_members_have_their_reason() -> None:
         link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
         pipe = tarfile.TarInfo("pipe")
         pipe.type = tarfile.FIFOTYPE
-        archive.addfile(link)
-        archive.addfile(pipe)
+        hard_link = tarfile.TarInfo("hard")
+        hard_link.type, hard_link.linkname = tarfile.LNKTYPE, "link"
+        for each in (link, pipe, hard_link):
+            archive.addfile(each)
     opened = open_tar(packed.getvalue())
-    assert {each.path: each.reason for each in opened.members()} == {"link": Reason.SYMLINK, "pipe": Reason.NOT_A_FILE}
+    reasons = {"link": Reason.SYMLINK, "hard": Reason.SYMLINK, "pipe": Reason.NOT_A_FILE}
+    assert {each.path: each.reason for each in opened.members()} == reasons
     with pytest.raises(FileError):
         opened.read("link", LIMIT)
     encrypted = bytearray(_zip({"a.md": b"secret"}))

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import permutations
 from uuid import UUID, uuid4, uuid5
+
+import pytest
 
 from api.search.across.merge import Part, merged
 from api.search.grep.fallback import hit_of
@@ -49,6 +53,32 @@ def test_other_places_of_a_file_are_one_hit_by_file_only() -> None:
     assert shown(parts, by_file=True) == [("a", 20, SECOND)]
 
 
+def changed(of: Part, **fields: object) -> Part:
+    """A part whose hits have other values."""
+    return replace(of, hits=[hit.model_copy(update=fields) for hit in of.hits])
+
+
+def test_what_is_equal_in_all_else_comes_by_id() -> None:
+    parts = [part(tool, (name, 0, 0.5)) for tool, name in ((FIRST, "a"), (SECOND, "b"), (FIRST, "c"))]
+    for number, each in zip((2, 3, 1), parts, strict=True):
+        each.hits[0].chunk_id = UUID(int=number)
+    for order in permutations(parts):
+        assert [name for name, *_ in shown(order)] == ["c", "a", "b"]
+
+
+@pytest.mark.parametrize("fields", [{"level": 1}, {"end_char": 11}])
+def test_a_summary_and_a_longer_text_are_other_places(fields: dict[str, object]) -> None:
+    inner, outer = part(FIRST, ("a", 0, 0.9)), part(SECOND, ("a", 0, 0.8))
+    assert len(shown([inner, outer])) == 1
+    assert len(shown([inner, changed(outer, **fields)])) == 2
+    assert len(shown([inner, changed(outer, **fields)], by_file=True)) == 1
+
+
+def test_of_a_place_that_two_tools_rank_alike_the_better_score_is_shown() -> None:
+    parts = [part(FIRST, ("a", 0, 0.4)), part(SECOND, ("a", 0, 0.6))]
+    assert shown(parts) == shown(parts[::-1]) == [("a", 0, SECOND)]
+
+
 def test_nothing_found_is_no_hits() -> None:
     assert merged([], 5, by_file=False) == merged([part(FIRST)], 5, by_file=False) == []
 
@@ -71,3 +101,9 @@ def test_distances_of_several_models_do_not_compare() -> None:
     other = near(SECOND, MODEL.model_copy(update={"model": "other"}), ("c", 0.1), ("d", 0.2))
     names = [name for name, *_ in shown([far, other])]
     assert (set(names[:2]), set(names[2:])) == ({"a", "c"}, {"b", "d"})
+
+
+def test_a_place_that_two_tools_with_one_model_find_counts_once() -> None:
+    parts = [near(FIRST, MODEL, ("a", 0.1), ("b", 0.2)), near(SECOND, MODEL, ("b", 0.2), ("c", 0.3))]
+    assert [name for name, *_ in shown(parts)] == ["a", "b", "c"]
+    assert [hit.score for hit in merged(parts, 1, by_file=False)] == [1.0]

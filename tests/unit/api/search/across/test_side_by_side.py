@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from contextlib import suppress
 from threading import Event, Thread
 from unittest.mock import Mock
 
@@ -10,10 +12,18 @@ import pytest
 from psycopg_pool import PoolTimeout
 
 from api.http.disconnect import CallerLeft, Disconnect
+from api.search.across import one_tool, side_by_side
 from api.search.across.merge import Part
 from api.search.across.one_tool import EmbedTurn, embed_in_turn
 from api.search.across.side_by_side import Job, JobResult, Outcome, check_answered, notes_of, run_side_by_side
-from schemas.errors import EmbeddingUnauthorized, FilterMatchesNothing, FoldexError, StoreRefused, StoreUnavailable
+from schemas.errors import (
+    EmbeddingUnauthorized,
+    EmbeddingUnavailable,
+    FilterMatchesNothing,
+    FoldexError,
+    StoreRefused,
+    StoreUnavailable,
+)
 from schemas.search import Query
 
 NOTHING = JobResult(Part(None, [], []), None)
@@ -114,6 +124,26 @@ def test_the_error_of_none_that_answers_says_when_to_try_again() -> None:
     assert str(raised.value) == raised.value.message
 
 
+def test_what_the_tools_have_instead_is_told_once() -> None:
+    errors = [FilterMatchesNothing("none", hint=hint) for hint in (" It has pdf.", " It has md.", " It has pdf.")]
+    outcomes = [Outcome(f"tool {number}", error=error) for number, error in enumerate(errors)]
+    with pytest.raises(FilterMatchesNothing, match=r"widen them\. It has pdf\. It has md\.$"):
+        check_answered(outcomes, Query(query="q"))
+    assert notes_of(outcomes[1])[0].detail.endswith(" It has md.")
+
+
+def test_what_has_not_begun_in_time_never_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(side_by_side, "MAX_THREADS", 1)
+    first, second = Waiting(), Waiting()
+    jobs = [Job("first", first), Job("second", second)]
+    assert run_side_by_side(jobs, time.monotonic() + 0.2, Disconnect()) == [Outcome("first"), Outcome("second")]
+    for thread in threading.enumerate():
+        if thread.name.startswith("across"):
+            thread.join(10)
+    assert first.ended.is_set()
+    assert not second.begun.is_set()
+
+
 def test_one_whose_caller_left_ends_it_all() -> None:
     with pytest.raises(CallerLeft):
         run_side_by_side([Job("one", leaving), Job("good", lambda _: NOTHING)], time.monotonic() + 10, Disconnect())
@@ -124,3 +154,16 @@ def test_who_waits_for_anothers_vectors_stops_when_told_to() -> None:
     left.event.set()
     with pytest.raises(CallerLeft):
         embed_in_turn(Mock(), Mock(), Query(query="q"), EmbedTurn(previous=Event()), left)
+
+
+@pytest.mark.parametrize("error", [EmbeddingUnavailable("away"), ValueError("a bug")])
+def test_nobody_waits_for_a_turn_that_failed(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    monkeypatch.setattr(one_tool, "embed_queries", Mock(side_effect=error))
+    first = EmbedTurn.after(None)
+    with suppress(ValueError):
+        embed_in_turn(Mock(), Mock(), Query(query="q"), first, Disconnect())
+    assert first.done.is_set()
+    for turn in (second := EmbedTurn.after(first), EmbedTurn.after(second)):
+        embed_in_turn(Mock(), Mock(), Query(query="q"), turn, Disconnect())
+        # all of them wait for the first one
+        assert turn.previous is first.done

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Event
@@ -126,7 +127,10 @@ def test_nothing_is_sent_for_who_waits_no_longer(
 
 def test_a_request_that_takes_long_holds_nobody_up(callers: ThreadPoolExecutor, provider: Provider) -> None:
     def send(texts: Mapping[str, None]) -> Mapping[str, int]:
-        return provider.send(texts) if "first" in texts else dict.fromkeys(texts, 0)
+        if "first" in texts:
+            return provider.send(texts)
+        time.sleep(0.1)  # longer than a caller waits for the request in flight
+        return dict.fromkeys(texts, 0)
 
     with ThreadPoolExecutor(4) as threads:
         coalescer = Coalescer(send, threads, 0.01)
@@ -134,6 +138,8 @@ def test_a_request_that_takes_long_holds_nobody_up(callers: ThreadPoolExecutor, 
         assert coalescer.get({"quick": None}, SECONDS) == {"quick": 0}
         assert not first.done()
         provider.go.set()
+    # it is idle again, so that whoever comes next is sent at once
+    assert coalescer._working == 0
 
 
 def test_nobody_waits_for_a_request_that_has_ended(provider: Provider) -> None:

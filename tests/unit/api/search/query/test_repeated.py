@@ -21,6 +21,7 @@ from worker.settings import LEG_WEIGHTS, RANKING_WEIGHTS
 from worker.state.search.live_rows import Found
 from worker.vectors import Ranked
 
+FIRST, SECOND = "token store", "refresh"
 WORDS = ("token", "store", "refresh", "Client.send", "parse_header", "the", "water")
 IDS = [str(UUID(int=number)) for number in range(90)]
 
@@ -31,7 +32,7 @@ class Index:
     def __init__(self, seed: int) -> None:
         self.chance, self.version = random.Random(seed), 0
         self.rows = {id_: self._row(id_) for id_ in IDS}
-        self.rankings = self._rankings("token store")
+        self.rankings = self._rankings()
         self.options = RankOptions("measured", RANKING_WEIGHTS, LEG_WEIGHTS)
         self.defining: Sequence[str] = ()
 
@@ -49,11 +50,14 @@ class Index:
             "version": str(self.version),
         }
 
-    def _rankings(self, text: str) -> list[Ranking]:
-        kinds: tuple[Kind, ...] = ("vector", "text", "code")
+    def _rankings(self) -> list[Ranking]:
+        legs: tuple[tuple[str, Kind], ...] = (
+            *((FIRST, kind) for kind in ("vector", "text", "code")),
+            *((SECOND, kind) for kind in ("vector", "text")),
+        )
         return [
             Ranking(text, kind, Ranked(self.chance.sample(IDS, 70), sorted(self.chance.random() for _ in range(70))))
-            for kind in kinds
+            for text, kind in legs
         ]
 
     def change(self, what: str) -> None:
@@ -63,7 +67,7 @@ class Index:
         elif what == "gone":
             self.rows.pop(id_, None)
         elif what == "rankings":
-            self.rankings = self._rankings("token store")
+            self.rankings = self._rankings()
         elif what == "defining":
             self.defining = self.chance.sample(IDS, 2)
         elif what == "weights":
@@ -82,7 +86,7 @@ class Index:
 
 REQUESTS = st.builds(
     Query,
-    query=st.just("token store"),
+    query=st.just(FIRST),
     top_k=st.sampled_from([1, 10, 40]),
     explain=st.booleans(),
     rerank=st.sampled_from([None, "none"]),
@@ -109,6 +113,34 @@ def test_any_query_is_ranked_by_what_is_there_now(seed: int, steps: list[tuple[s
             assert [*answer._ranked(search, made, {})[0]] == index.plain(request)
 
 
+CHANGES: list[dict[str, Any]] = [
+    {"query": SECOND},
+    {"query": None, "queries": [FIRST, SECOND]},
+    {"top_k": 40},
+    {"mode": "vector"},
+    {"rerank": "none"},
+    {"group_by_file": True},
+    {"explain": True},
+    {"context": Context(path="src")},
+    {"context": Context(symbol="token")},
+]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: next(reversed(change)))
+@pytest.mark.parametrize("is_first", [False, True])
+def test_another_request_over_the_same_index_is_ranked_by_itself(
+    monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], is_first: bool
+) -> None:
+    index, plain = Index(5), {"query": FIRST, "rerank": "boost"}
+    monkeypatch.setattr(answer, "live_rows", index.live)
+    monkeypatch.setattr(answer, "_repeated", Repeated())
+    for fields in ((plain | change, plain) if is_first else (plain, plain | change)) * 2:
+        request = Query(**fields)
+        made = Made(index.options, index.rankings, index.defining)
+        found = answer._ranked(Mock(request=request, index=Mock(id=UUID(int=7))), made, {})[0]
+        assert [*found] == index.plain(request)
+
+
 def test_a_query_that_is_asked_again_is_not_ranked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     index, ranked = Index(3), Mock(side_effect=boost)
     monkeypatch.setattr(answer, "live_rows", index.live)
@@ -120,3 +152,16 @@ def test_a_query_that_is_asked_again_is_not_ranked_again(monkeypatch: pytest.Mon
             made = Made(index.options, [*index.rankings], index.defining)
             answer._ranked(Mock(request=Query(query="token store"), index=Mock(id=UUID(int=7))), made, {})
         assert ranked.call_count == asked + 1
+
+
+def test_a_query_over_several_indexes_is_kept_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    ranked = Mock(side_effect=boost)
+    monkeypatch.setattr(answer, "_repeated", Repeated())
+    monkeypatch.setattr(answer, "boost", ranked)
+    indexes = [Index(3), Index(4)]
+    for number in (0, 1, 0, 1):
+        index = indexes[number]
+        monkeypatch.setattr(answer, "live_rows", index.live)
+        made = Made(index.options, index.rankings, index.defining)
+        answer._ranked(Mock(request=Query(query=FIRST), index=Mock(id=UUID(int=number))), made, {})
+    assert ranked.call_count == 2

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from api.search.query.unembedded import best_scores
+from api.search.query.unembedded import _Budget, _fitting, best_scores
 from schemas.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.tool import IndexSettings
 from worker.state.index.tools import NewIndex
@@ -86,3 +86,22 @@ def test_a_file_scores_as_the_best_of_its_chunks_that_is_not_embedded() -> None:
         == {"two": 1.0}
     )
     assert best_scores({}, []) == best_scores({}, [[]]) == {}
+
+
+@pytest.mark.parametrize(
+    ("files", "characters", "sizes", "chosen", "left"),
+    [
+        (2, 10, [4, 6, 0], [0, 1], (0, 0)),
+        (3, 10, [4, 7, 6, 1], [0, 2], (1, 0)),
+        (1, 10, [11, 10, 1], [1], (0, 0)),
+        (0, 10, [1], [], (0, 10)),
+        (5, 0, [1, 0], [1], (4, 0)),
+        (2, 10, [], [], (2, 10)),
+    ],
+)
+def test_whole_files_are_taken_as_long_as_they_fit(
+    files: int, characters: int, sizes: list[int], chosen: list[int], left: tuple[int, int]
+) -> None:
+    ids = [UUID(int=number) for number in range(len(sizes))]
+    found, rest = _fitting(list(zip(ids, sizes, strict=True)), _Budget(files, characters))
+    assert ([id_.int for id_ in found], rest) == (chosen, left)

@@ -1,0 +1,245 @@
+"""What the row of a task says while it waits and once it has ended; directly on the rows."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from schemas.errors import FolderGone, LeaseLost
+from schemas.tool import ToolConfig
+from tests.integration.steps.site import FILES, Site, listed_site, new_site
+from worker.index.pipeline import index_files
+from worker.resources import Resources
+from worker.state.index import changes, index_switch, tasks, tool_actions, tools
+from worker.state.index.tasks import Closed
+
+
+def task(site: Site, columns: str) -> tuple[Any, ...]:
+    """Columns of the newest task."""
+    query = f"SELECT {columns} FROM search_index_task WHERE index_id = %s ORDER BY created_at DESC LIMIT 1"
+    return tuple(site.do(query, site.index.id)[0])
+
+
+def index_all(site: Site) -> None:
+    run = site.worker()
+    while claims := site.claim(run):
+        index_files(run, claims)
+
+
+def give_up_all(site: Site, message: str = "It is broken.") -> None:
+    """Let all files but the first fail; the first one is skipped."""
+    site.do(
+        "UPDATE search_index_file SET status = CASE WHEN path = '0.md' THEN 'skipped' ELSE 'failed' END, message = %s,"
+        " live_chunks = 0, updated_at = now() WHERE index_id = %s",
+        message,
+        site.index.id,
+    )
+
+
+def close(site: Site) -> Closed:
+    closed = tasks.refresh(site.pool, site.task, site.index.id)
+    assert closed is not None
+    return closed
+
+
+def stop(site: Site) -> Closed:
+    closed = tasks.fail(site.pool, site.task, site.index.id, FolderGone("it is gone"))
+    assert closed is not None
+    return closed
+
+
+# --- the outcome
+
+
+def test_the_error_names_the_first_failed_file_of_its_own_index(resources: Resources, site: Site) -> None:
+    other = listed_site(resources)
+    other.do("UPDATE search_index_file SET path = '00.md' WHERE path = '1.md' AND index_id = %s", other.index.id)
+    give_up_all(other, "Another one's.")
+    give_up_all(site)
+    assert close(site).failure == (
+        "no_file_indexed",
+        f"No file could be indexed: {FILES - 1} failed. 1.md: It is broken.",
+    )
+    status, progress, finished = task(site, "status, progress, finished_at IS NOT NULL")
+    assert (status, progress < 1, finished) == ("error", True, True)
+
+
+def test_a_task_that_ends_well_is_done(site: Site) -> None:
+    index_all(site)
+    assert close(site).failure is None
+    assert task(site, "status, progress, error, error_code") == ("ready", 1, None, None)
+
+
+def test_a_limit_that_left_nothing_indexed_is_no_failure_of_the_files(site: Site) -> None:
+    site.do("UPDATE search_index_task SET over_cost = true WHERE id = %s", site.task)
+    give_up_all(site)
+    assert close(site).failure is None
+    assert task(site, "status, progress, error, error_code") == ("ready", 1, None, None)
+
+
+def test_no_tool_switches_to_an_index_that_the_limit_left_incomplete(site: Site) -> None:
+    site.do("UPDATE search_tool SET next_index_id = index_id, next_config = config WHERE id = %s", site.tool)
+    index_all(site)
+    site.do("UPDATE search_index_task SET over_cost = true WHERE id = %s", site.task)
+    close(site)
+    tool = site.do("SELECT next_index_id, update_error FROM search_tool WHERE id = %s", site.tool)
+    assert tool == [(None, tasks.OVER_COST)]
+
+
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("allow_removals", [False, True])
+@pytest.mark.parametrize("end", [close, stop])
+def test_the_run_that_follows_is_the_one_that_was_asked_for(
+    site: Site, full: bool, allow_removals: bool, end: Any
+) -> None:
+    # what was asked for once stays asked for
+    tool_actions.reindex(site.pool, site.tool, full=full, allow_removals=allow_removals)
+    tool_actions.reindex(site.pool, site.tool, full=False, allow_removals=False)
+    index_all(site)
+    closed = end(site)
+    following = (closed.next_task_id, full, allow_removals, "reindex", "pending")
+    assert task(site, 'id, "full", allow_removals, kind, status') == following
+
+
+def test_only_the_open_task_ends(site: Site) -> None:
+    index_all(site)
+    close(site)
+    first, second = site.task, site.start()
+    assert tasks.fail(site.pool, first, site.index.id, FolderGone("it is gone")) is None
+    assert tasks.refresh(site.pool, first, site.index.id) is None
+    assert task(site, "id, status") == (second, "pending")
+
+
+def test_an_end_that_does_not_wait_leaves_a_locked_index_alone(site: Site) -> None:
+    index_all(site)
+    with site.pool.connection() as connection:
+        index_switch.lock_index(connection, site.index.id)
+        assert tasks.refresh(site.pool, site.task, site.index.id, wait=False) is None
+    assert tasks.refresh(site.pool, site.task, site.index.id, wait=False) is not None
+
+
+# --- what a task waits for
+
+
+@pytest.mark.parametrize("held", [0, 1])
+@pytest.mark.parametrize("end", [close, stop])
+def test_a_warning_ends_with_the_wait_unless_it_asks_for_a_decision(site: Site, held: int, end: Any) -> None:
+    site.do("UPDATE search_index_task SET held_removals = %s, warning = 'At first.' WHERE id = %s", held, site.task)
+    tasks.warn(site.pool, site.task, "Waiting.")
+    assert task(site, "warning") == ("At first." if held else "Waiting.",)
+    tasks.count_fault(site.pool, site.task, "a fault")
+    tasks.clear_warning(site.pool, site.task)
+    assert task(site, "warning, faults, fault") == ("At first." if held else None, 0, None)
+    tasks.warn(site.pool, site.task, "Waiting again.")
+    index_all(site)
+    end(site)
+    assert task(site, "warning") == ("At first." if held else None,)
+
+
+def test_faults_at_the_same_time_count_once(site: Site) -> None:
+    assert [tasks.count_fault(site.pool, site.task, "one") for _ in range(2)] == [1, 1]
+    site.do("UPDATE search_index_task SET fault_at = fault_at - 2 * %s WHERE id = %s", tasks.LEASE, site.task)
+    assert tasks.count_fault(site.pool, site.task, "two") == 2
+    # a clock that was set back
+    site.do("UPDATE search_index_task SET fault_at = now() + interval '1 h' WHERE id = %s", site.task)
+    assert tasks.count_fault(site.pool, site.task, "three") == 3
+    assert task(site, "fault") == ("three",)
+
+
+# --- tokens
+
+
+def spent(site: Site) -> tuple[Any, ...]:
+    return task(site, "spent_tokens, over_cost")
+
+
+def test_a_task_spends_all_of_its_limit_and_nothing_more(site: Site) -> None:
+    site.do("UPDATE search_index_task SET max_cost_tokens = 10 WHERE id = %s", site.task)
+    assert tasks.spend(site.pool, site.task, 4) == 10
+    assert tasks.spend(site.pool, site.task, 6) == 6
+    assert spent(site) == (10, False)
+    assert tasks.spend(site.pool, site.task, 1) == 0
+    assert spent(site) == (10, True)
+    tasks.give_back(site.pool, site.task, 3)
+    assert tasks.spend(site.pool, site.task, 3) == 3
+    # it was over the limit once, so that something is missing
+    assert spent(site) == (10, True)
+    tasks.give_back(site.pool, site.task, 99)
+    assert spent(site) == (0, True)
+
+
+def test_a_task_without_a_limit_spends_what_it_needs(site: Site) -> None:
+    assert tasks.spend(site.pool, site.task, 10**9) == 10**9
+    assert spent(site) == (10**9, False)
+
+
+@pytest.mark.parametrize("over_cost", [False, True])
+def test_runs_after_one_that_its_limit_stopped_count_on(site: Site, over_cost: bool) -> None:
+    site.do("UPDATE search_index_task SET spent_tokens = 7, over_cost = %s WHERE id = %s", over_cost, site.task)
+    index_all(site)
+    close(site)
+    with pytest.raises(LeaseLost):
+        tasks.spend(site.pool, site.task, 1)
+    site.start()
+    assert spent(site) == (7 if over_cost else 0, False)
+
+
+# --- cancelling
+
+
+def building(site: Site) -> tuple[UUID, UUID]:
+    """Change the config of a tool. Returns the index that is being built for it, and its task."""
+    new_task = tool_actions.change_config(site.pool, site.tool, ToolConfig(), site.wanted(max_file_bytes=5))
+    ((new_index,),) = site.do("SELECT next_index_id FROM search_tool WHERE id = %s", site.tool)
+    return new_index, new_task or UUID(int=0)
+
+
+def test_a_cancel_ends_all_that_is_under_way(site: Site) -> None:
+    changes.changed(site.pool, site.index.id, quiet=timedelta(hours=1))
+    new_index, new_task = building(site)
+    epoch = "SELECT epoch, deleted_at IS NOT NULL FROM search_index WHERE id = %s"
+    ((before, _),) = site.do(epoch, new_index)
+    columns = (
+        "total, indexed, skipped, failed, removed, chunks, embedded, reused, tokens, total_bytes, done_bytes, removing"
+    )
+    zeros = ", ".join("0" for _ in columns.split(","))
+    site.do(f"INSERT INTO search_index_task_delta (task_id, {columns}) VALUES (%s, {zeros})", new_task)
+    site.cancel()
+    waiting = "SELECT next_index_id, next_config, update_error FROM search_tool WHERE id = %s"
+    assert site.do(waiting, site.tool) == [(None, None, tool_actions.CANCELLED)]
+    ended = "SELECT status, finished_at IS NOT NULL FROM search_index_task WHERE id = ANY (%s)"
+    assert site.do(ended, [site.task, new_task]) == [("cancelled", True)] * 2
+    assert site.do(epoch, new_index) == [(before + 1, True)]
+    assert site.do("SELECT 1 FROM search_index_task_delta WHERE task_id = %s", new_task) == []
+    noted = "SELECT since, due_at FROM search_index_change WHERE index_id = %s"
+    assert site.do(noted, site.index.id) == [(None, None)]
+    # what answers queries stays
+    assert site.do(epoch, site.index.id)[0][1] is False
+
+
+@pytest.mark.parametrize("other_waits", [False, True])
+def test_an_index_that_another_tool_has_or_waits_for_outlives_a_cancel(
+    resources: Resources, site: Site, other_waits: bool
+) -> None:
+    new_index, new_task = building(site)
+    wanted = site.wanted(max_file_bytes=5)
+    if other_waits:
+        other = new_site(resources, project=site.project)
+        assert tool_actions.change_config(site.pool, other.tool, ToolConfig(), wanted) is None
+    else:
+        tools.create(site.pool, wanted, name="", config=ToolConfig())
+    site.cancel()
+    assert site.do("SELECT deleted_at FROM search_index WHERE id = %s", new_index) == [(None,)]
+    assert site.do("SELECT status FROM search_index_task WHERE id = %s", new_task) == [("pending",)]
+
+
+def test_a_run_that_is_asked_for_also_follows_in_the_index_that_is_being_built(site: Site) -> None:
+    _, new_task = building(site)
+    tool_actions.reindex(site.pool, site.tool, full=True, allow_removals=True)
+    asked = "SELECT rerun, rerun_full, rerun_allow_removals FROM search_index_task WHERE id = %s"
+    assert site.do(asked, site.task) == [(True, True, True)]
+    # it reads all files anyway
+    assert site.do(asked, new_task) == [(True, False, True)]

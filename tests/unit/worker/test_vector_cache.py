@@ -1,0 +1,143 @@
+"""Rows and rankings of LanceDB tables in memory: they answer as what is read anew."""
+
+from __future__ import annotations
+
+from random import Random
+from uuid import UUID
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from worker.tokens.keywords import Written
+from worker.vectors import Condition, Leg, Ranked
+from worker.vectors.lance import ties, vector_cache
+from worker.vectors.lance.ties import GROWTH, MAX_TIES, TIES, first_limit, next_limit
+from worker.vectors.lance.vector_cache import EQUAL, GrowingRows, Latest, Rankings, RowIds, Rows, rows
+
+DIMENSIONS = 4
+
+
+class Table:
+    """Rows that come and go, some with equal vectors and some without any."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = Random(seed)
+        self.vectors: dict[int, np.ndarray | None] = {}
+        self.next = 0
+
+    def change(self) -> None:
+        gone = self.chance.sample([*self.vectors], min(len(self.vectors), self.chance.choice([0, 0, 1, 3, 30])))
+        for number in gone:
+            del self.vectors[number]
+        for _ in range(self.chance.choice([0, 1, 2, 9, 40])):
+            vector = np.random.default_rng(self.chance.randrange(8)).standard_normal(DIMENSIONS).astype(np.float32)
+            self.vectors[self.next] = vector if self.chance.random() < 0.8 else None
+            self.next += 1
+
+    def row_ids(self) -> RowIds:
+        """The ids of all rows, in any order."""
+        return np.array(self.chance.sample([*self.vectors], len(self.vectors)), dtype=np.uint64)
+
+    def read(self, row_ids: RowIds) -> Rows:
+        vectors = [self.vectors[int(row_id)] for row_id in row_ids]
+        filled = [np.eye(DIMENSIONS, dtype=np.float32)[0] if vector is None else vector for vector in vectors]
+        stacked = np.array(filled, dtype=np.float32).reshape(len(vectors), DIMENSIONS)
+        embedded = np.array([vector is not None for vector in vectors], dtype=bool)
+        return rows([str(UUID(int=int(row_id))) for row_id in row_ids], row_ids, stacked, embedded=embedded)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_rows_that_grow_answer_as_rows_that_are_read_anew(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    table = Table(seed)
+    monkeypatch.setattr(vector_cache, "SPARE_ROWS", table.chance.choice([0, 5, 50]))
+    monkeypatch.setattr(vector_cache, "MAX_BYTES", table.chance.choice([60, 10_000]) * 4 * DIMENSIONS)
+    table.change()
+    growing, advanced = GrowingRows(0, table.read(table.row_ids())), 0
+    for version in range(1, 40):
+        _, before = growing.latest
+        table.change()
+        row_ids = table.row_ids()
+        new = before.missing(row_ids)
+        added = table.read(new) if len(new) else None
+        if growing.advance(before, version, row_ids, added):
+            advanced += 1
+            # whoever comes later with the same rows changes nothing
+            assert not growing.advance(before, version, row_ids, added)
+            assert len(growing.latest[1].unit) <= 2 * len(row_ids) + vector_cache.SPARE_ROWS
+            assert growing.nbytes <= max(vector_cache.MAX_BYTES, before.unit.nbytes)
+        else:
+            growing = GrowingRows(version, table.read(row_ids))
+        now, held = growing.latest
+        assert now == version
+        assert held.ids_at(row_ids) == [str(UUID(int=int(row_id))) for row_id in row_ids]
+        for limit in (1, 3, 1000):
+            asked = np.random.default_rng(limit).standard_normal(DIMENSIONS).astype(np.float32)
+            found, expected = held.nearest(asked, limit), table.read(row_ids).nearest(asked, limit)
+            assert found.ids == expected.ids
+            assert found.values == pytest.approx(expected.values, abs=1e-6)
+    assert advanced
+
+
+RANKING = Ranked(["a"], [1.0])
+LEG = Leg(5, keywords="words")
+
+
+@pytest.mark.parametrize(
+    ("namespace", "state", "leg"),
+    [
+        ("b", (1,), LEG),
+        ("a", (2,), LEG),
+        ("a", (1,), Leg(6, keywords="words")),
+        ("a", (1,), Leg(5, keywords="word")),
+        ("a", (1,), Leg(5, keywords="words", field="code")),
+        ("a", (1,), Leg(5, keywords="words", phrase=True)),
+        ("a", (1,), Leg(5, keywords="words", written=Written(frozenset({"de"})))),
+        ("a", (1,), Leg(5, keywords="words", conditions=[Condition("level", "in", [0])])),
+        ("a", (1,), Leg(5, vector=np.ones(2, dtype=np.float32))),
+    ],
+)
+def test_a_ranking_is_that_of_its_leg_and_state(namespace: str, state: tuple[int], leg: Leg) -> None:
+    rankings = Rankings()
+    rankings.put("a", (1,), LEG, RANKING)
+    assert rankings.get("a", (1,), LEG) == RANKING
+    assert rankings.get(namespace, state, leg) is None
+    rankings.put(namespace, state, leg, Ranked(["b"], [1.0]))
+    assert rankings.get("a", (1,), LEG) == RANKING
+
+
+def test_only_the_latest_state_of_a_namespace_is_kept() -> None:
+    latest: Latest[str] = Latest(2)
+    latest.put("a", (1,), "one")
+    assert (latest.get("a", (1,)), latest.get("a", (2,)), latest.get("b", (1,))) == ("one", None, None)
+    latest.put("a", (2,), "two")
+    assert (latest.get("a", (1,)), latest.get("a", (2,))) == (None, "two")
+    latest.put("b", (1,), "three")
+    latest.get("a", (2,))
+    latest.put("c", (1,), "four")
+    assert (latest.get("a", (2,)), latest.get("b", (1,)), latest.get("c", (1,))) == ("two", None, "four")
+    latest.drop("a")
+    assert latest.get("a", (2,)) is None
+
+
+def column(*values: float) -> pa.ChunkedArray:
+    return pa.chunked_array([pa.array(values, pa.float32())])
+
+
+def test_more_rows_are_fetched_while_the_last_may_equal_the_last_within_the_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert first_limit(10) == 10 + TIES
+    assert next_limit(2, 4, column(0.1, 0.2, 0.2, 0.2)) == 4 * GROWTH
+    assert next_limit(2, 4, column(0.1, 0.2, 0.2, 0.2 + EQUAL / 2)) == 4 * GROWTH
+    assert next_limit(2, 4, column(0.1, 0.2, 0.2, 0.2 + 2 * EQUAL)) is None
+    assert next_limit(2, 4, column(0.1, 0.1, 0.2, 0.2)) is None
+    # a keyword leg: the best has the greatest score
+    assert next_limit(2, 4, column(3, 2, 2, 2)) == 4 * GROWTH
+    # there are no more rows
+    assert next_limit(2, 5, column(0.2, 0.2, 0.2, 0.2)) is None
+    assert next_limit(2, 5, column()) is None
+    monkeypatch.setattr(ties, "MAX_TIES", 5)
+    assert next_limit(2, 4, column(*[0.2] * 4)) == 7
+    assert next_limit(2, 7, column(*[0.2] * 7)) is None
+    assert MAX_TIES > GROWTH * TIES
