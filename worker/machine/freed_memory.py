@@ -5,6 +5,31 @@ from __future__ import annotations
 import ctypes
 import gc
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Timer
+
+#: Seconds without work after which memory goes back. Work that follows at once would take it again.
+IDLE_SECONDS = 5.0
+
+
+class IdleProcess:
+    """Gives freed memory back once the process has been idle for `IDLE_SECONDS` after work. One thread works."""
+
+    def __init__(self) -> None:
+        self._timer: Timer | None = None
+
+    @contextmanager
+    def work(self) -> Iterator[None]:
+        """Work that uses much memory."""
+        if self._timer:
+            self._timer.cancel()
+        try:
+            yield
+        finally:
+            self._timer = Timer(IDLE_SECONDS, give_back)
+            self._timer.daemon = True
+            self._timer.start()
 
 
 def give_back() -> None:

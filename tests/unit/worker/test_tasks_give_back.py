@@ -1,36 +1,22 @@
-"""A process of the bulk queue gives freed memory back after work that used much, and only then."""
+"""Tasks of the bulk queue give freed memory back: a slice soon after its end, a compaction if it used much."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
 from uuid import uuid4
 
 import pytest
 
+from tests.service import eventually
+from worker.machine import freed_memory
 from worker.tasks import index, upkeep
 
 
 @pytest.fixture
 def given_back(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     given: list[str] = []
-    monkeypatch.setattr(index, "give_back", lambda: given.append("slice"))
     monkeypatch.setattr(upkeep, "give_back", lambda: given.append("compaction"))
-    monkeypatch.setattr("worker.tasks.process.resources", lambda: SimpleNamespace(pool=None))
-    monkeypatch.setattr("worker.state.index.files.fairest", lambda *_, **__: None)
     return given
-
-
-@pytest.mark.parametrize(
-    ("result", "expected"),
-    [({"claimed": 1, "more": True}, ["slice"]), ({"claimed": 0}, []), ({"nothing": "to index"}, [])],
-)
-def test_a_slice_that_indexed_files(
-    monkeypatch: pytest.MonkeyPatch, given_back: list[str], result: dict[str, Any], expected: list[str]
-) -> None:
-    monkeypatch.setattr(index, "_index", lambda *_: result)
-    assert index._index_fairly(uuid4()) == result
-    assert given_back == expected
 
 
 @pytest.mark.parametrize(
@@ -46,3 +32,14 @@ def test_a_long_compaction(
     monkeypatch.setattr(upkeep, "_compare", lambda _: {})
     upkeep._optimize(uuid4())
     assert given_back == expected
+
+
+def test_a_slice(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[str] = []
+    monkeypatch.setattr(freed_memory, "give_back", lambda: given.append("slice"))
+    monkeypatch.setattr(freed_memory, "IDLE_SECONDS", 0.0)
+    monkeypatch.setattr("worker.tasks.process.resources", lambda: SimpleNamespace(pool=None))
+    monkeypatch.setattr("worker.state.index.files.fairest", lambda *_, **__: None)
+    monkeypatch.setattr(index, "_index", lambda *_: {"claimed": 1, "more": True})
+    assert index._index_fairly(uuid4()) == {"claimed": 1, "more": True}
+    eventually(lambda: given == ["slice"], 60)

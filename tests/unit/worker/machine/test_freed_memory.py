@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import multiprocessing
+from contextlib import suppress
 
 import psutil
 import pytest
 
-from worker.machine.freed_memory import give_back
+from tests.service import eventually
+from worker.machine import freed_memory
+from worker.machine.freed_memory import IdleProcess, give_back
 
 #: Bytes of a block: more than Python's own allocator takes, less than the C library maps by itself.
 BLOCK = 2_000
@@ -44,3 +47,23 @@ def test_freed_memory_goes_back() -> None:
 
     assert freed_alone < BLOCK * BLOCKS // 10
     assert given_back > BLOCK * BLOCKS * 9 // 10
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_memory_goes_back_once_after_the_last_work(monkeypatch: pytest.MonkeyPatch, fails: bool) -> None:
+    given: list[str] = []
+    monkeypatch.setattr(freed_memory, "give_back", lambda: given.append("back"))
+    monkeypatch.setattr(freed_memory, "IDLE_SECONDS", 3600.0)
+    idle = IdleProcess()
+    with idle.work():
+        pass
+    waiting = idle._timer
+    monkeypatch.setattr(freed_memory, "IDLE_SECONDS", 0.0)
+    with suppress(RuntimeError), idle.work():
+        assert waiting is not None
+        waiting.join(60)
+        assert not waiting.is_alive()
+        assert given == []
+        if fails:
+            raise RuntimeError
+    eventually(lambda: given == ["back"], 60)
