@@ -43,7 +43,9 @@ _TAB = qn("w:tab")
 _BR = qn("w:br")
 _CR = qn("w:cr")
 _HYPHEN = qn("w:noBreakHyphen")
-_PROPERTIES = qn("w:pPr")
+_PROPERTIES, _STYLE, _OUTLINE = qn("w:pPr"), qn("w:pStyle"), qn("w:outlineLvl")
+_DEPTH = f"{qn('w:numPr')}/{qn('w:ilvl')}"
+_COLUMNS_BEFORE, _COLUMNS_SPANNED = f"{qn('w:trPr')}/{qn('w:gridBefore')}", f"{qn('w:tcPr')}/{qn('w:gridSpan')}"
 _VALUE = qn("w:val")
 _MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _FORMULA = f"{_MATH}oMath"
@@ -53,7 +55,7 @@ _BLOCKS = (_P, _TBL, _FORMULAS)
 _MAX_COLUMNS = 63
 _FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
 #: Properties, fallbacks of drawn content, and text that tracked changes moved away or deleted.
-_LEFT_OUT = (_PROPERTIES, _FALLBACK, qn("w:moveFrom"), qn("w:del"))
+_LEFT_OUT = frozenset((_PROPERTIES, qn("w:rPr"), qn("w:tcPr"), _FALLBACK, qn("w:moveFrom"), qn("w:del")))
 _COMMENT_REFERENCE = qn("w:commentReference")
 _ID = qn("w:id")
 #: Attributes that give a paragraph its number, "" for a bullet, and its level.
@@ -152,7 +154,7 @@ def _style_kind(style: Any) -> tuple[str, int]:
     match = _HEADING.match(name)
     if match or name == "Title":
         return "heading", int(match[1]) if match else 1
-    outline = style.find(f"{_PROPERTIES}/{qn('w:outlineLvl')}") if style is not None else None
+    outline = style.find(f"{_PROPERTIES}/{_OUTLINE}") if style is not None else None
     if outline is not None and outline.get(_VALUE, "9") < "6":
         return "heading", int(outline.get(_VALUE)) + 1
     if _CODE.fullmatch(name):
@@ -185,9 +187,9 @@ def _paragraph(element: Any, styles: Styles) -> str:
     properties = element.find(_PROPERTIES)
     if properties is None:
         return paragraph(text)
-    style = properties.find(qn("w:pStyle"))
+    style = properties.find(_STYLE)
     kind, level = _style_kind(styles.get(style.get(_VALUE)) if style is not None else None)
-    outline = properties.find(qn("w:outlineLvl"))
+    outline = properties.find(_OUTLINE)
     if kind == "text" and outline is not None and outline.get(_VALUE, "9") < "6":
         kind, level = "heading", int(outline.get(_VALUE)) + 1
     number = element.get(_ITEM_NUMBER, "")
@@ -195,7 +197,7 @@ def _paragraph(element: Any, styles: Styles) -> str:
         return heading(level, f"{number} {text}" if text.strip() else "")
     if kind == "code":
         return code(text)
-    depth = properties.find(f"{qn('w:numPr')}/{qn('w:ilvl')}")
+    depth = properties.find(_DEPTH)
     if depth is not None:
         return item(int(depth.get(_VALUE, 0)), text, number)
     if kind == "list" or element.get(_ITEM_LEVEL):
@@ -207,17 +209,18 @@ def _text(element: Any) -> str:
     """Text of a paragraph, including that of boxes anchored in it."""
     parts: list[str] = []
     for child in element.iterchildren():
-        if child.tag == _T:
+        tag = child.tag
+        if tag == _T:
             parts.append(child.text or "")
-        elif child.tag in _MARKS:
-            parts.append(_MARKS[child.tag])
-        elif child.tag == _FORMULA:
+        elif tag in _MARKS:
+            parts.append(_MARKS[tag])
+        elif tag == _FORMULA:
             parts.append(drawing.formula(child))
-        elif child.tag == _PICTURE:
+        elif tag == _PICTURE:
             parts.append(f" {drawing.described(child)} ")
-        elif child.tag == _P:
+        elif tag == _P:
             parts.append(f"{child.get(_ITEM_NUMBER, '')} {_text(child)}\n".lstrip(" "))
-        elif child.tag not in _LEFT_OUT:
+        elif tag not in _LEFT_OUT:
             parts.append(_text(child))
     return "".join(parts)
 
@@ -233,9 +236,9 @@ def _table(element: Any, styles: Styles, limits: Limits) -> str:
 
 def _cells(row: Any) -> list[str]:
     """The cells of a row, one per column. A cell that spans several columns leaves the others empty."""
-    texts = [""] * _columns(row.find(f"{qn('w:trPr')}/{qn('w:gridBefore')}"), 0)
+    texts = [""] * _columns(row.find(_COLUMNS_BEFORE), 0)
     for cell in _within(row, (_TC,)):
-        texts += [_text(cell), *[""] * (_columns(cell.find(f"{qn('w:tcPr')}/{qn('w:gridSpan')}"), 1) - 1)]
+        texts += [_text(cell), *[""] * (_columns(cell.find(_COLUMNS_SPANNED), 1) - 1)]
     return texts
 
 

@@ -10,12 +10,16 @@ from typing import Any
 from docx.oxml.ns import qn
 
 _VALUE = qn("w:val")
-_LEVEL = qn("w:ilvl")
+_PROPERTIES, _STYLE, _PARENT = qn("w:pPr"), qn("w:pStyle"), qn("w:basedOn")
+_NUMBERED, _LIST_ID, _LEVEL = qn("w:numPr"), qn("w:numId"), qn("w:ilvl")
+_ABSTRACT_ID = qn("w:abstractNumId")
 #: Word's lists have this many levels.
 _MAX_LEVELS = 9
 #: The place of a level's number in the text of a number.
 _PLACE = re.compile(r"%([1-9])")
 _MAX_STYLES = 20
+#: The list and the level in it that properties state, each None if they do not.
+_Stated = tuple[str | None, int | None]
 _ROMAN = (
     *((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"), (10, "x")),
     *((9, "ix"), (5, "v"), (4, "iv"), (1, "i")),
@@ -53,8 +57,9 @@ class Numbers:
 
     def __init__(self, root: Any, styles: dict[str, Any]) -> None:
         self._styles = styles
-        self._abstract = {e.get(qn("w:abstractNumId")): e for e in root.iterchildren(qn("w:abstractNum"))}
-        self._instances = {e.get(qn("w:numId")): e for e in root.iterchildren(qn("w:num"))}
+        self._places: dict[str, _Stated] = {}
+        self._abstract = {e.get(_ABSTRACT_ID): e for e in root.iterchildren(qn("w:abstractNum"))}
+        self._instances = {e.get(_LIST_ID): e for e in root.iterchildren(qn("w:num"))}
         self._lists: dict[str, _List] = {}
         self._restarted: set[str] = set()
 
@@ -63,11 +68,14 @@ class Numbers:
 
         Each item counts, so each paragraph must be asked for once.
         """
-        name, level = self._place(paragraph.find(qn("w:pPr")))
+        properties = paragraph.find(_PROPERTIES)
+        if properties is None:
+            return None
+        name, level = self._place(properties)
         instance = self._instances.get(name or "")
         if instance is None or any(each.tag in _NOT_COUNTED for each in paragraph.iterancestors()):
             return None
-        items = self._list(_value(instance, "w:abstractNumId") or "")
+        items = self._list(_value(instance, _ABSTRACT_ID) or "")
         if items is None or level not in items.levels:
             return level, ""
         overrides = self._overrides(name or "", instance)
@@ -75,29 +83,30 @@ class Numbers:
 
     def _place(self, properties: Any) -> tuple[str | None, int]:
         """The list and the level that a paragraph names itself, or by its style or the style's parents."""
-        name: str | None = None
-        level: int | None = None
-        for holder in self._holders(properties):
-            numbered = holder.find(qn("w:numPr"))
-            if numbered is not None:
-                name = name or _value(numbered, "w:numId")
-                level = _number(_value(numbered, "w:ilvl")) if level is None else level
-            if name and level is not None:
-                break
+        name, level = _stated(properties)
+        if not name or level is None:
+            style_name, style_level = self._place_of_style(_value(properties, _STYLE) or "")
+            name, level = name or style_name, style_level if level is None else level
         return name, min(level or 0, _MAX_LEVELS - 1)
 
-    def _holders(self, properties: Any) -> Iterator[Any]:
-        if properties is None:
-            return
-        yield properties
-        style = self._styles.get(_value(properties, "w:pStyle") or "")
+    def _place_of_style(self, style_id: str) -> _Stated:
+        """What a style or the nearest of its parents states of each."""
+        if style_id not in self._places:
+            stated = list(map(_stated, self._properties_of_styles(style_id)))
+            name = next((name for name, _ in stated if name), None)
+            self._places[style_id] = name, next((level for _, level in stated if level is not None), None)
+        return self._places[style_id]
+
+    def _properties_of_styles(self, style_id: str) -> Iterator[Any]:
+        """The properties of paragraphs of a style and of its parents."""
         for _ in range(_MAX_STYLES):
+            style = self._styles.get(style_id)
             if style is None:
                 return
-            inner = style.find(qn("w:pPr"))
-            if inner is not None:
-                yield inner
-            style = self._styles.get(_value(style, "w:basedOn") or "")
+            properties = style.find(_PROPERTIES)
+            if properties is not None:
+                yield properties
+            style_id = _value(style, _PARENT) or ""
 
     def _list(self, name: str) -> _List | None:
         if name not in self._lists and name in self._abstract:
@@ -106,30 +115,28 @@ class Numbers:
 
     def _defined(self, element: Any) -> Any:
         """The list that a list refers to by a style, else itself."""
-        style = self._styles.get(_value(element, "w:numStyleLink") or "")
-        numbered = style.find(f"{qn('w:pPr')}/{qn('w:numPr')}") if style is not None else None
-        instance = self._instances.get(_value(numbered, "w:numId") or "") if numbered is not None else None
-        return (
-            self._abstract.get(_value(instance, "w:abstractNumId") or "", element) if instance is not None else element
-        )
+        style = self._styles.get(_value(element, qn("w:numStyleLink")) or "")
+        numbered = style.find(f"{_PROPERTIES}/{_NUMBERED}") if style is not None else None
+        instance = self._instances.get(_value(numbered, _LIST_ID) or "") if numbered is not None else None
+        return self._abstract.get(_value(instance, _ABSTRACT_ID) or "", element) if instance is not None else element
 
     def _overrides(self, name: str, instance: Any) -> dict[int, int]:
         """Numbers at which an instance of a list starts its levels anew, once."""
         if name in self._restarted:
             return {}
         self._restarted.add(name)
-        starts = ((e, _value(e, "w:startOverride")) for e in instance.iterchildren(qn("w:lvlOverride")))
+        starts = ((e, _value(e, qn("w:startOverride"))) for e in instance.iterchildren(qn("w:lvlOverride")))
         return {_number(e.get(_LEVEL)) or 0: _number(start) or 0 for e, start in starts if start is not None}
 
 
 def _levels(element: Any) -> dict[int, _Level]:
     found = {}
     for level in element.iterchildren(qn("w:lvl")):
-        start = _number(_value(level, "w:start"))
+        start = _number(_value(level, qn("w:start")))
         found[_number(level.get(_LEVEL)) or 0] = _Level(
             0 if start is None else start,
-            _value(level, "w:numFmt") or "decimal",
-            _value(level, "w:lvlText") or "",
+            _value(level, qn("w:numFmt")) or "decimal",
+            _value(level, qn("w:lvlText")) or "",
             level.find(qn("w:isLgl")) is not None,
         )
     return found
@@ -181,8 +188,14 @@ _FORMS: dict[str, Callable[[int], str]] = {
 }
 
 
+def _stated(properties: Any) -> _Stated:
+    """What the properties of a paragraph or style state themselves."""
+    numbered = properties.find(_NUMBERED)
+    return (None, None) if numbered is None else (_value(numbered, _LIST_ID), _number(_value(numbered, _LEVEL)))
+
+
 def _value(element: Any, tag: str) -> str | None:
-    child = element.find(qn(tag))
+    child = element.find(tag)
     value: str | None = child.get(_VALUE) if child is not None else None
     return value
 
