@@ -77,7 +77,9 @@ def _run_part(part: Sequence[str], scratch: Path) -> tuple[int, Counts]:
     """Run one part, and its failed tests once more if they are few. Returns pytest's exit status and the outcome."""
     part = [*part, "-o", f"cache_dir={scratch}"]
     ended, counts = _run_pytest(part, scratch / "first.xml")
-    if ended == _FAILED and len(counts.failed) <= RERUN_AT_MOST:
+    # Failures of the collection have no module. pytest would run all tests instead of them.
+    are_tests = not any(name.startswith(".") for name in counts.failed)
+    if ended == _FAILED and are_tests and len(counts.failed) <= RERUN_AT_MOST:
         print("\nRunning the failed tests once more, one at a time.", flush=True)
         alone = ["-n", "0"] if "-n" in part else []
         failed_only = ["--last-failed", "--last-failed-no-failures=none"]

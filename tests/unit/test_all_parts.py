@@ -100,6 +100,20 @@ def test_it(number):
     assert capfd.readouterr().out.splitlines()[-1] == f"{told}, 0 skipped"
 
 
+def test_tests_that_differ_between_processes_fail_and_run_nothing(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    ran = tmp_path / "ran"
+    differing = f"""
+import os, pathlib, pytest
+@pytest.mark.parametrize("process", [os.getpid()])
+def test_it(process): pathlib.Path({str(ran)!r}).touch()
+"""
+    assert main([part(tmp_path, "differing", differing, REAL)]) == 1
+    assert not ran.exists()
+    assert capfd.readouterr().out.splitlines()[-1] == "0 passed, 1 failed, 0 skipped"
+
+
 def test_success_is_told_as_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([part(tmp_path, "second", "def test_good(): pass")]) == 0
     assert capsys.readouterr().out.splitlines()[-2:] == ["Nothing was skipped.", "1 passed, 0 failed, 0 skipped"]
