@@ -57,12 +57,15 @@ else:
 #: Ends some helpers of a process by a signal while they read.
 KILLER = """
 import psutil, sys, time
-parent, killed = psutil.Process(int(sys.argv[1])), 0
-while killed < int(sys.argv[2]):
-    for child in parent.children():
-        if "worker.parse.sandbox.child" in child.cmdline() and child.cpu_times().user > 0.5:
-            child.send_signal(int(sys.argv[3]))
-            killed += 1
+parent, killed = psutil.Process(int(sys.argv[1])), set()
+while len(killed) < int(sys.argv[2]):
+    for child in set(parent.children()) - killed:
+        try:
+            if "worker.parse.sandbox.child" in child.cmdline() and child.cpu_times().user > 0.5:
+                child.send_signal(int(sys.argv[3]))
+                killed.add(child)
+        except psutil.Error:
+            pass  # it has ended meanwhile
     time.sleep(0.02)
 """
 

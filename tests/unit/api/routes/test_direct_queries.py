@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable, Iterator, Mapping
 from types import SimpleNamespace
@@ -11,6 +10,7 @@ from uuid import UUID, uuid4
 
 import pytest
 import structlog
+from anyio.from_thread import start_blocking_portal
 from fastapi import FastAPI
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -190,7 +190,9 @@ def test_a_search_ends_once_its_caller_left(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(direct_queries, "query_answer", waits)
     app, messages = made(auth="off", direct=True), iter([{"type": "http.request", "body": b'{"query": "x"}'}])
-    asyncio.run(_called(app, lambda: next(messages, {"type": "http.disconnect"})))
+    # tests in a browser leave this thread an event loop that runs
+    with start_blocking_portal() as portal:
+        portal.call(_called, app, lambda: next(messages, {"type": "http.disconnect"}))
     assert ended == [True]
 
 
