@@ -245,7 +245,7 @@ def _parsed(data: bytes) -> Any:
     """The value of JSON; None for invalid JSON, and for `null`, which the machine never writes."""
     try:
         return json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 
