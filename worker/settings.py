@@ -346,17 +346,22 @@ class Settings(BaseSettings):
     @field_validator("allowed_models", mode="before")
     @classmethod
     def _split_names(cls, value: object) -> object:
-        return value.replace(",", " ").split() if isinstance(value, str) else value
+        return _names(value) if isinstance(value, str) else value
 
     @field_validator("upload_refused_types")
     @classmethod
     def _bare_extensions(cls, value: str) -> str:
-        return " ".join(name.removeprefix(".") for name in value.lower().replace(",", " ").split())
+        return " ".join(name.removeprefix(".") for name in _names(value.lower()))
 
     @field_validator("local_source_roots", mode="before")
     @classmethod
     def _split_paths(cls, value: object) -> object:
         return [part for part in value.split(os.pathsep) if part] if isinstance(value, str) else value
+
+
+def _names(value: str) -> list[str]:
+    """Names that are separated by spaces or commas."""
+    return value.replace(",", " ").split()
 
 
 def _with_defaults(name: str, given: dict[str, float], defaults: dict[str, float]) -> dict[str, float]:

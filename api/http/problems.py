@@ -146,20 +146,22 @@ _HANDLERS: dict[type[Exception], Callable[[Request, Exception], Response]] = {
 }
 
 
+def _handler(error: Exception) -> Callable[[Request, Exception], Response]:
+    return next(_HANDLERS[kind] for kind in type(error).__mro__ if kind in _HANDLERS)
+
+
 async def answer_outside(request: Request, error: Exception) -> Response:
     """The answer to an error that was raised outside FastAPI. Raises the error if it is unexpected, as FastAPI does."""
-    expected = (kind for kind in type(error).__mro__ if kind in _HANDLERS and kind is not Exception)
-    kind = next(expected, None)
-    if kind is None:
+    handler = _handler(error)
+    if handler is _unexpected:
         raise error
-    return await run_in_threadpool(_HANDLERS[kind], request, error)
+    return await run_in_threadpool(handler, request, error)
 
 
 def problem_json(request: Request, error: Exception) -> str:
     """The problem that tells of an error after the answer has begun."""
-    handler = next(_HANDLERS[kind] for kind in type(error).__mro__ if kind in _HANDLERS)
     try:
-        response = handler(request, error)
+        response = _handler(error)(request, error)
     except Exception as unexpected:  # noqa: BLE001 # a handler raises what is not its own
         response = _unexpected(request, unexpected)
     return bytes(response.body).decode()

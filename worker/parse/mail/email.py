@@ -68,12 +68,16 @@ def read(data: bytes, limits: Limits) -> Document:
     )
     title = properties.title or None
     document = Document(f"{head}\n\n{body}".strip(), "email", None, title, markup, properties=properties)
-    return with_pictures(document, pictures(data), limits)
+    return with_pictures(document, _pictures(message), limits)
 
 
 def pictures(data: bytes) -> Iterator[bytes]:
     """The files of the pictures in a message and those within it."""
-    for part in _message(data).walk():
+    yield from _pictures(_message(data))
+
+
+def _pictures(message: Message) -> Iterator[bytes]:
+    for part in message.walk():
         picture = part.get_payload(decode=True) if part.get_content_maintype() == "image" else None
         if isinstance(picture, bytes):
             yield picture
