@@ -42,7 +42,7 @@ SILENT_SECONDS = 1.0
 REQUEST_ID = "foldex_request_id"
 #: Seconds between two sweeps. With a lease of 8 s, the files of a dead worker continue within 10 s.
 SWEEP_INTERVAL_SECONDS = 1.0
-#: Seconds between two sweeps of a queue while nothing is open.
+#: Seconds between two sweeps while nothing is open. The queues take turns, so no dead worker stops them.
 IDLE_SWEEP_SECONDS = 5.0
 
 # LiteLLM ships its price map; without this variable, importing it fetches the map over the network first

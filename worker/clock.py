@@ -24,21 +24,22 @@ class _Sweeps:
     """When a queue is to get a sweep."""
 
     def __init__(self) -> None:
-        #: When each queue last got one.
-        self._sent: dict[str, float] = {}
+        #: When the last one was sent, and to which queue.
+        self._sent: tuple[float, str] = (-IDLE_SWEEP_SECONDS, "")
         #: When this process last asked whether anything is open, for all queues, and the answer.
         self._asked: tuple[float, bool] = (-SWEEP_INTERVAL_SECONDS, True)
 
     def are_due(self, queue: str) -> bool:
-        """Whether to send one now: seldom while nothing is open, and never while the queue is crowded.
+        """Whether to send one now: never while the queue is crowded. While nothing is open, the queues take turns.
 
         Only a worker of the queue removes expired messages, and that worker may be gone for days.
         """
         now = time.monotonic()
-        is_recent = now - self._sent.get(queue, -IDLE_SWEEP_SECONDS) < IDLE_SWEEP_SECONDS
-        if is_recent and not self._is_any_open(now):
+        sent, last_queue = self._sent
+        is_turn = queue != last_queue and now - sent >= IDLE_SWEEP_SECONDS
+        if not is_turn and not self._is_any_open(now):
             return False
-        self._sent[queue] = now
+        self._sent = now, queue
         return not crowded(queue)
 
     def _is_any_open(self, now: float) -> bool:

@@ -33,6 +33,7 @@ appendfsync everysec
 auto-aof-rewrite-min-size 8mb
 save ""
 maxmemory-policy noeviction
+hz 1
 """
 
 
