@@ -9,9 +9,16 @@ from pathlib import Path
 
 import structlog
 
-from tests.bench.size import chunks, endings, files, listing, tasks
+from tests.bench.size import chunks, endings, files, listing, processes, tasks
 
-PARTS = {"tasks": tasks.run, "files": files.run, "chunks": chunks.run, "endings": endings.run, "listing": listing.run}
+PARTS = {
+    "tasks": tasks.run,
+    "files": files.run,
+    "chunks": chunks.run,
+    "endings": endings.run,
+    "listing": listing.run,
+    "processes": processes.run,
+}
 
 
 def run(place: Path) -> None:
