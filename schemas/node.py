@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from schemas import fields
 from schemas.search import Note
 from schemas.url import Url
+
+
+def _reachable(node_id: str) -> str:
+    if node_id in {".", ".."}:
+        raise ValueError(
+            "programs remove `.` and `..` from addresses, so no call would reach the node; choose another id"
+        )
+    return node_id
 
 
 class NewNode(BaseModel):
@@ -27,7 +35,7 @@ class NewNode(BaseModel):
         },
     )
 
-    id: str | None = Field(
+    id: Annotated[str, AfterValidator(_reachable)] | None = Field(
         default=None,
         min_length=1,
         max_length=200,

@@ -6,7 +6,15 @@ from datetime import datetime
 from typing import Annotated, Generic, Literal, Self, TypeVar
 from uuid import UUID
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    model_validator,
+)
 
 from schemas import fields
 from schemas.derived import DerivedConfigs
@@ -21,6 +29,9 @@ IgnoredKind = Literal["vcs", "dependencies", "caches", "locks", "minified", "gen
 
 #: Containers whose files a tool's `config.containers` indexes as files of their own.
 ContainerKind = Literal["archives", "attachments"]
+
+#: The page links to a tool by its name, so a name of nothing but blanks would be no link.
+ToolName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
 
 #: Seconds of each unit of a duration.
 _UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -141,9 +152,7 @@ class NewTool(BaseModel):
     source: AnySource | None = Field(
         default=None, description="Folder or bucket to index. Send either `node_id` or `source`."
     )
-    name: str | None = Field(
-        default=None, min_length=1, max_length=200, description="Name of the tool; null: the name of the folder."
-    )
+    name: ToolName | None = Field(default=None, description="Name of the tool; null: the name of the folder.")
     dry_run: bool = Field(
         default=False, description="Create nothing; answer 200 with an estimate of the cost.", examples=[False]
     )
@@ -172,7 +181,7 @@ class ToolPatch(BaseModel):
         },
     )
 
-    name: str | None = Field(default=None, min_length=1, max_length=200, description="New name; null: unchanged.")
+    name: ToolName | None = Field(default=None, description="New name; null: unchanged.")
     config: ToolConfig | None = Field(default=None, description="Fields of the config to change; null: none.")
 
 

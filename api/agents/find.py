@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from api.agents.access import Access, Refused, name_of
 from api.agents.fitting import Entry, counted, shortened
-from api.agents.folders import Place
+from api.agents.folders import Place, is_id
 from api.agents.tool import (
     AgentTool,
     Bounded,
@@ -114,7 +114,9 @@ def _lines(path: str, hits: list[GrepHit]) -> Entry:
 class ReadFile(Bounded):
     """Arguments of `read_file`."""
 
-    file: str = Field(min_length=1, max_length=4096, description="Path as other tools show it, or a unique end of it.")
+    file: str = Field(
+        min_length=1, max_length=4096, description="Path as other tools show it, a unique end of it, or an id."
+    )
     first_line: int | None = Field(default=None, ge=1)
     last_line: int | None = Field(default=None, ge=1)
     pointer: str | None = Field(
@@ -138,21 +140,28 @@ async def read_file(access: Access, asked: ReadFile, _: Progress) -> Reply:
     is_absolute = asked.folder is None and asked.file.startswith(("/", "~", "s3://"))
     place = await access.place(asked.file if is_absolute else asked.folder)
     path = place.below if is_absolute else posixpath.normpath(f"{place.below}/{asked.file}".strip("/"))
-    file = await _file(access, place, path)
+    same = [] if is_id(asked.file) else await _same_path(access, place, path)
     found = await access.foldex.tools.file(
-        place.tool, file.file_id, start_line=asked.first_line, end_line=asked.last_line, pointer=asked.pointer
+        place.tool,
+        same[0].file_id if same else asked.file,
+        start_line=asked.first_line,
+        end_line=asked.last_line,
+        pointer=asked.pointer,
     )
-    notes = ["This is the old text: an update of the file failed."] if file.stale else []
+    notes = ["This is the old text: an update of the file failed."] if same and same[0].stale else []
+    if len(same) > 1:
+        others = ", ".join(file.file_id for file in same[1 : 1 + SIMILAR_FILES])
+        notes.append(f"{len(same)} files have this path; read the others by their ids: {others}.")
     end = "\n".join(f"Note: {note}" for note in notes)
     text = shortened(found.text, asked.max_tokens - counted(end) - 60)
     is_cut = len(text) < len(found.text)
     last = found.start_line + text.rstrip("\n").count("\n") if is_cut else found.end_line
     going_on = ["", f"Cut at max_tokens after line {last} of {found.end_line}; go on with first_line={last + 1}."]
-    said = [f"{file.file_path}:{found.start_line}-{last}", text, *(going_on if is_cut else []), end]
+    said = [f"{found.file_path}:{found.start_line}-{last}", text, *(going_on if is_cut else []), end]
     data = FileAnswer(
         folder=name_of(place.tool),
         notes=notes,
-        file=file.file_path,
+        file=found.file_path,
         first_line=found.start_line,
         last_line=last,
         text=text,
@@ -161,16 +170,19 @@ async def read_file(access: Access, asked: ReadFile, _: Progress) -> Reply:
     return Reply("\n".join(said).rstrip(), data)
 
 
-async def _file(access: Access, place: Place, path: str) -> File:
-    """The file of a path, or the only one whose path ends so. Raises `Refused`."""
-    ends: list[File] = []
+async def _same_path(access: Access, place: Place, path: str) -> list[File]:
+    """The files of a path, or the only one whose path ends so. Nodes may share a path. Raises `Refused`."""
+    same, ends = list[File](), list[File]()
     async for file in _files(access, place, path, None):
         if file.file_path == path:
-            return file
-        if file.file_path.endswith(f"/{path}"):
+            same.append(file)
+        elif same:
+            # they are listed one after another
+            break
+        elif file.file_path.endswith(f"/{path}"):
             ends.append(file)
-    if len(ends) == 1:
-        return ends[0]
+    if same or len(ends) == 1:
+        return same or ends
     if ends:
         similar = ", ".join(file.file_path for file in ends[:SIMILAR_FILES])
         raise Refused(f"{len(ends)} files end with {path!r}; give a whole path, such as {similar}.")

@@ -15,7 +15,7 @@ from api.agents import server
 from api.agents.access import Access, Refused
 from api.agents.fitting import counted
 from api.agents.folders import is_name, real
-from api.cli.connection import RETRIES, address, always, is_loopback, sentence, skip_the_program_of_httpx
+from api.cli.connection import address, always, is_loopback, retries, sentence, skip_the_program_of_httpx
 from api.cli.folder_tools import allow_folder
 from api.cli.invocation import Failed, Invocation
 from api.cli.tool_lookup import path_of
@@ -58,6 +58,7 @@ class _Stack:
         self._lock = asyncio.Lock()
         self._foldex: AsyncFoldex | None = None
         self._url = ""
+        self._home: Path | None = None
 
     async def reach(self) -> AsyncFoldex:
         """A client of the service, which is started if it does not run. Raises `Failed`."""
@@ -67,18 +68,18 @@ class _Stack:
                 if home is not None:
                     for folder in self._folders:
                         allow_folder(home, path_of(folder))
-                await self._connect(url)
+                await self._connect(url, home)
             assert self._foldex is not None  # noqa: S101 - `_connect` has set it
             return self._foldex
 
-    async def _connect(self, url: str) -> None:
+    async def _connect(self, url: str, home: Path | None) -> None:
         if self._foldex is not None:
             await self._foldex.aclose()
         try:
-            self._foldex = AsyncFoldex(url, self._invocation.key, retries=RETRIES, trust_env=not is_loopback(url))
+            self._foldex = AsyncFoldex(url, self._invocation.key, retries=retries(home), trust_env=not is_loopback(url))
         except ValueError as error:
             raise Failed(str(error).replace("base_url", "--server").replace("api_key", "--key")) from None
-        self._url = url
+        self._url, self._home = url, home
 
     @asynccontextmanager
     async def access(self, _: server.Context) -> AsyncIterator[Access]:
@@ -94,7 +95,7 @@ class _Stack:
             path_of=_path_of if is_here else str,
             resolved=real if is_here else str,
             here=str(Path.cwd()) if is_here else None,
-            sentence=partial(_sentence, url=self._url),
+            sentence=partial(_sentence, url=self._url, home=self._home),
             has_key=self._invocation.key is not None,
         )
 
@@ -105,7 +106,7 @@ def _path_of(word: str) -> str:
     return "" if is_name(word) and not os.path.exists(path) else path  # noqa: PTH110 - strings as they are
 
 
-def _sentence(error: FoldexError, url: str) -> str:
+def _sentence(error: FoldexError, url: str, home: Path | None) -> str:
     if isinstance(error, SourceRefused) and is_loopback(url):
         return f"{error.detail} Its owner permits it with `foldex index FOLDER`, or with `foldex mcp FOLDER`."
-    return sentence(error, url)
+    return sentence(error, url, home)

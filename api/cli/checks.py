@@ -51,7 +51,7 @@ def _database(service: Connection) -> Check:
     try:
         service.foldex.ready()
     except FoldexError as error:
-        return Check("database", False, sentence(error, service.url))
+        return Check("database", False, sentence(error, service.url, service.home))
     return Check("database", True, "answers")
 
 
@@ -76,7 +76,7 @@ def _models(service: Connection, tools: list[Tool]) -> Iterator[Check]:
         try:
             service.foldex.tools.search(tool.tool_id, "foldex doctor", top_k=1, mode="vector")
         except FoldexError as error:
-            yield Check(f"model {model}", False, sentence(error, service.url))
+            yield Check(f"model {model}", False, sentence(error, service.url, service.home))
         else:
             yield Check(f"model {model}", True, "answers")
 

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from api.cli.local_calls import LocalCalls, Record
     from foldex_client import Foldex, FoldexError
 
-#: Further attempts of a call: enough for a service that restarts a process, few enough for one that is not there.
+#: Further attempts of a call: few enough for a service that is not there.
 RETRIES = 3
+#: The same for the embedded stack, whose supervisor runs: within 12 to 24 s it has started a killed API again.
+RETRIES_OF_STACK = 7
 
 
 @dataclass
@@ -40,7 +42,7 @@ class Connection:
         skip_the_program_of_httpx()
         from foldex_client import Foldex
 
-        limits: dict[str, Any] = {"retries": RETRIES}
+        limits: dict[str, Any] = {"retries": retries(self.home)}
         if self.patience is not None:
             limits = {"retries": 0, "timeout": self.patience, "deadline": self.patience}
         try:
@@ -93,7 +95,7 @@ def connect(
         errors = sys.modules.get("foldex_client.errors")
         if errors is None or not isinstance(error, errors.FoldexError):
             raise
-        raise Failed(sentence(error, url)) from error
+        raise Failed(sentence(error, url, home)) from error
     finally:
         service.close()
 
@@ -135,12 +137,19 @@ def is_loopback(url: str) -> bool:
         return False
 
 
-def sentence(error: FoldexError, url: str) -> str:
-    """What to tell about an error of a call."""
+def retries(home: Path | None) -> int:
+    """Further attempts of a call to a service that is the embedded stack of `home`, if it is one."""
+    return RETRIES if home is None else RETRIES_OF_STACK
+
+
+def sentence(error: FoldexError, url: str, home: Path | None) -> str:
+    """What to tell about an error of a call to a service that is the embedded stack of `home`, if it is one."""
     from foldex_client.errors import ConnectionFailed, TimedOut, Unauthorized, UnexpectedAnswer
 
     if isinstance(error, TimedOut):
         return f"Foldex at {url} did not answer in time; try again, or see its logs."
+    if isinstance(error, ConnectionFailed) and home is not None:
+        return f"Foldex at {url} runs, but its API does not answer; try again, or see the logs in {home / 'log'}."
     if isinstance(error, ConnectionFailed):
         return f"Foldex does not answer at {url}; check --server or FOLDEX_URL, and that it runs there."
     if isinstance(error, UnexpectedAnswer):

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 SHOWN_LINES = 6
 #: Characters of a line that are shown.
 SHOWN_CHARACTERS = 200
-#: What could steer a terminal, if a file or its name holds it.
-_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]")
+#: What could steer a terminal or turn the direction of a line, if a file or its name holds it.
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 #: Colours of states.
 COLOURS = {"ready": "green", "error": "red", "cancelled": "yellow", "indexed": "green", "failed": "red"}
 

@@ -56,6 +56,9 @@ def covering(service: Connection, word: str) -> Place | None:
 
 def path_of(word: str) -> str:
     """The real path of a word; the address of a bucket stays as it is. Raises `Failed`."""
+    if not word:
+        # an unset variable of a script must not mean the present directory
+        raise Failed("The name of the folder is empty; name one, such as . for the present directory.")
     if word.startswith(BUCKET):
         return word.rstrip("/")
     try:

@@ -248,6 +248,32 @@ def test_a_file_shows_its_chunks_and_what_is_embedded(running: Service, new_page
     expect(page.get_by_role("alert")).to_contain_text("nowhere.md")
 
 
+def test_a_file_that_fails_leaves_nothing_of_the_one_before(running: Service, new_page: NewPage, tool: str) -> None:
+    page = visit(running, new_page, tool, "files/at?path=guide.md")
+    text = page.get_by_role("region", name="Text")
+    expect(text).to_be_visible()
+    show(page, tool, "files/at?path=nowhere.md")
+    expect(page.get_by_role("alert")).to_contain_text("nowhere.md")
+    expect(text).to_have_count(0)
+
+
+def test_a_view_is_in_order_after_an_error(running: Service, new_page: NewPage, tool: str) -> None:
+    page = visit(running, new_page, tool, "files/at?path=guide.md")
+    parts = page.locator("section.view > :not([hidden])")
+    expect(page.get_by_role("region", name="Text")).to_be_visible()
+    order = parts.evaluate_all("all => all.map(each => each.className)")
+    page.route(
+        "**/chunks?*", lambda route: route.fulfill(status=503, json={"code": "busy", "detail": "\u202eTry again."})
+    )
+    page.get_by_role("button", name="Chunk 2, lines 5 to 7").click()
+    # a mark in a file's name must not turn the sentence round
+    expect(page.get_by_role("alert")).to_have_text("Try again.")
+    page.unroute("**/chunks?*")
+    page.get_by_role("button", name="Chunk 1, lines 1 to 3").click()
+    expect(page.get_by_role("alert")).to_have_count(0)
+    assert parts.evaluate_all("all => all.map(each => each.className)") == order
+
+
 def test_a_long_file_is_read_in_parts(running: Service, new_page: NewPage, root: Path) -> None:
     folder = root / "long"
     folder.mkdir()

@@ -151,6 +151,21 @@ def test_a_long_file_is_read_on_where_it_was_cut(agent: Agent) -> None:
     assert text.splitlines() == [f"line {number} of a lighthouse" for number in range(1, 2001)]
 
 
+def test_files_that_share_a_path_are_told_apart(http: Agent, running: Service) -> None:
+    folder = running.node("untitled notes", "folder")
+    for number in (1, 2, 3):
+        running.node("untitled.md", "markdown", content=f"# Note {number}", parent_id=folder)
+    running.wait(running.tool(node_id=folder))
+    first = http.data("read_file", file="untitled.md", folder="untitled notes")
+    assert "3 files have this path" in first["notes"][0]
+    texts = {first["text"]}
+    for id_ in re.findall(r"[0-9a-f]{8}-[0-9a-f-]{27}", first["notes"][0]):
+        other = http.data("read_file", file=id_, folder="untitled notes")
+        assert (other["file"], other["notes"]) == ("untitled.md", [])
+        texts.add(other["text"])
+    assert texts == {f"# Note {number}" for number in (1, 2, 3)}
+
+
 def test_a_file_that_cannot_be_read_says_why(agent: Agent, docs: Path) -> None:
     assert "list_files" in agent.refused("read_file", file="nowhere.md", folder="docs")
     assert "2000 lines" in agent.refused("read_file", file="src/long.txt", folder="docs", first_line=5000)

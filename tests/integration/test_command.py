@@ -272,6 +272,8 @@ def test_bad_input_of_every_verb(
             assert "tools" in refused(foldex(running, *verb, nowhere, cwd=root)), nowhere
     if verb[0] in {"status", "files"}:
         assert "foldex tools" in refused(foldex(running, verb[0], "unknown"))
+    if verb[0] in {"index", "estimate", "status", "files", "retry", "delete"}:
+        assert "is empty" in refused(foldex(running, verb[0], "", *verb[2:], cwd=docs))
 
 
 def test_the_table_has_every_verb() -> None:
@@ -306,11 +308,11 @@ def test_every_verb_has_a_document() -> None:
 def test_names_of_files_cannot_begin_lines_or_steer_a_terminal(running: Service, root: Path) -> None:
     folder = root / "odd"
     folder.mkdir()
-    for name in (b"two\nlines.md", b"esc\x1b[31m.md", b"caf\xe9.md", "日本.md".encode()):
+    for name in (b"two\nlines.md", b"esc\x1b[31m.md", b"caf\xe9.md", "rtl\u202e.md".encode(), "日本.md".encode()):
         Path(os.fsdecode(os.fsencode(folder) + b"/" + name)).write_text("# Tide\n\nIt rises at noon.\n")
     assert foldex(running, "index", str(folder)).returncode == 0
     done = foldex(running, "grep", "rises", cwd=folder)
-    shown = ["caf\\xe9.md", "esc\ufffd[31m.md", "two\ufffdlines.md", "日本.md"]
+    shown = ["caf\\xe9.md", "esc\ufffd[31m.md", "rtl\ufffd.md", "two\ufffdlines.md", "日本.md"]
     assert done.stdout.splitlines() == [f"{name}:3:It rises at noon." for name in shown]
     # a name that is no text is found by its bytes
     below = foldex(running, "grep", "rises", os.fsdecode(b"caf\xe9.md"), cwd=folder)

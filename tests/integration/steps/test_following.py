@@ -193,6 +193,23 @@ def test_beyond_so_many_paths_everything_is_listed(resources: Resources, number:
     assert (paths is not None and len(paths) == 1000) == kept
 
 
+@pytest.mark.parametrize(("code", "waits"), [("folder_gone", False), ("no_file_indexed", True), (None, True)])
+def test_a_watch_does_not_rest_after_a_run_that_found_no_folder(
+    resources: Resources, code: str | None, waits: bool
+) -> None:
+    site, rest = local_site(resources), timedelta(seconds=60)
+    for ended in (None, code):
+        site.do("UPDATE search_index_task SET status = 'error' WHERE index_id = %s", site.index.id)
+        changes.changed(resources.pool, site.index.id, quiet=timedelta(0))
+        passes(resources, 1)
+        started = changes.start(resources.pool, site.index.id, rest)
+        assert started is not None
+        site.do("UPDATE search_index_task SET error_code = %s WHERE id = %s", ended, started.task_id)
+    due = changes.changed(resources.pool, site.index.id, quiet=timedelta(0))
+    assert due is not None
+    assert (due > rest.total_seconds() / 2) == waits
+
+
 def test_a_watch_hardly_rests_after_a_run_over_some_paths(resources: Resources) -> None:
     site = local_site(resources)
     rest = timedelta(seconds=60)

@@ -25,14 +25,16 @@ ON CONFLICT (index_id) DO UPDATE
 SET since = coalesce(c.since, now()), due_at = least(c.due_at, now()), paths = NULL
 
 -- name: changed
--- like nodes_changed, and not before the rest period after the last run is over
+-- like nodes_changed, and not before the rest period after the last run is over, unless that found no folder to list
 INSERT INTO search_index_change AS c (index_id, since, due_at, paths, paths_by)
 SELECT id, now(), now() + %(quiet)s, %(paths)s::text[], pg_current_xact_id()
 FROM search_index WHERE id = %(index_id)s AND deleted_at IS NULL
 ON CONFLICT (index_id) DO UPDATE
 SET since = coalesce(c.since, now()), paths = :noted_paths, paths_by = excluded.paths_by,
     due_at = greatest(least(excluded.due_at, coalesce(c.since, now()) + %(patience)s),
-                      CASE WHEN :noted_paths IS NULL THEN c.rest_until ELSE c.ran_at + %(rest)s END)
+                      CASE WHEN :noted_paths IS NOT NULL THEN c.ran_at + %(rest)s
+                           WHEN (SELECT error_code FROM search_index_task WHERE index_id = %(index_id)s
+                                 ORDER BY created_at DESC LIMIT 1) IS DISTINCT FROM 'folder_gone' THEN c.rest_until END)
 RETURNING extract(epoch FROM due_at - now())::float8
 
 -- name: watched

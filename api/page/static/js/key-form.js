@@ -1,6 +1,6 @@
 // Asks for the API key, which stays in this tab's session storage only.
 import { html, useState } from "../vendor/preact-htm.js";
-import { get } from "./api.js";
+import { Problem, get } from "./api.js";
 import { useAction } from "./hooks.js";
 import { Alert, Button, Field, Heading } from "./parts.js";
 import { changeKey, key } from "./session.js";
@@ -10,6 +10,7 @@ export function KeyForm() {
   // after a wrong key the service's own sentence is shown
   const [wasSent, setWasSent] = useState(Boolean(key.get()));
   const check = useAction(async (value) => {
+    if (!HEADER_TEXT.test(value)) throw new Problem({ detail: REFUSED });
     key.set(value);
     await get("api/tools/search", { limit: 1 });
     changeKey(value);
@@ -31,4 +32,6 @@ export function KeyForm() {
     </form>`;
 }
 
+// A browser sends no other characters in a header; it would fail as if the service did not answer.
+const HEADER_TEXT = /^[\x21-\x7e]+$/;
 const REFUSED = "The key is missing or invalid; enter one from `foldex keys create`.";

@@ -18,10 +18,14 @@ export function Heading({ title, children }) {
   return html`<div class="heading"><h1 ref=${heading} tabindex="-1">${title}</h1>${children}</div>`;
 }
 
-// The sentence of a Problem, near what caused it. Nothing without an error.
+// Characters that turn the direction of all text after them. A file's name may have them.
+const TURNS = /[\u202a-\u202e\u2066-\u2069]/g;
+
+// The sentence of a Problem, near what caused it. The element is always there, though hidden without an error: Preact may
+// misplace what follows a component that vanishes.
 export function Alert({ error, children }) {
-  if (!error) return null;
-  return html`<div class="alert" role="alert"><p>${error.detail ?? String(error)}</p>${children}</div>`;
+  const said = error && (error.detail ?? String(error)).replace(TURNS, "");
+  return html`<div class="alert" role="alert" hidden=${!error}>${error && html`<p>${said}</p>${children}`}</div>`;
 }
 
 // A fault of a view is said in its place, so that the rest of the page still works.

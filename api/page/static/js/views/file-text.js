@@ -51,7 +51,10 @@ async function partOf(toolId, query, id, signal) {
   return { fileId, text, chunks: chunks.filter((chunk) => chunk.end_line >= first && chunk.start_line <= last), isLast };
 }
 
-export function FileText({ tool, toolId, route }) {
+// Nothing of another file stays while this one loads or fails.
+export const FileText = (given) => html`<${OneFile} key=${`${given.route.parts[3]} ${given.route.query.path}`} ...${given} />`;
+
+function OneFile({ tool, toolId, route }) {
   const { query } = route;
   const id = route.parts[3];
   const part = useData((signal) => partOf(toolId, query, id, signal), [toolId, id, query.path, query.line, query.from, query.chunk]);

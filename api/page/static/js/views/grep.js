@@ -53,7 +53,7 @@ export function Grep({ toolId, route }) {
         <${Field} label="Whole words" ...${check("word")} />
       </div>
     </form>
-    <${Alert} error=${error}>${error?.errors?.map((each) => html`<p>${each.message}</p>`)}<//>
+    <${Alert} error=${error} />
     <div role="status">${query.pattern && loading && html`<p class="quiet">Searching …</p>`}</div>
     ${query.pattern && data && !error && html`<${Lines} toolId=${toolId} answer=${data} expression=${expressionOf(request)} />`}`;
 }

@@ -66,7 +66,6 @@ export function Search({ toolId, route, status }) {
   const { answer, steps, busy, error } = useAnswer(toolId, query);
   return html`<${Form} key=${toolId} toolId=${toolId} query=${query} busy=${busy} />
     <${Alert} error=${error}>
-      ${error?.errors?.map((each) => html`<p>${each.field}: ${each.message}</p>`)}
       ${error?.code === "no_tree" && html`<p><a href=${href("tools", toolId, "tree")}>Build the tree of summaries.</a></p>`}
     <//>
     <div role="status">
