@@ -31,19 +31,22 @@ _font_size, _font_info = bound(raw.FPDFText_GetFontSize), bound(raw.FPDFText_Get
 
 
 class Characters:
-    """The characters of a page by their index in its text. All calls have the same buffers."""
+    """The characters of a page by their index in its text. All pages have the same buffers."""
 
-    def __init__(self, layer: pypdfium2.PdfTextpage) -> None:
-        self._layer = layer.raw
-        last = layer.count_chars() - 1
-        # the text leaves out characters of some pages only
-        self._are_all_text = raw.FPDFText_GetTextIndexFromCharIndex(layer, last) == last
+    def __init__(self) -> None:
         self._edges = (ctypes.c_double * 4)()
         self._to_edges = pointers(self._edges)
         self._matrix = raw.FS_MATRIX()
         self._to_matrix = ctypes.byref(self._matrix)
         self._name, self._name_size = ctypes.create_string_buffer(_MAX_NAME_BYTES), ctypes.c_ulong(_MAX_NAME_BYTES)
         self._flags = ctypes.byref(ctypes.c_int())
+
+    def open(self, layer: pypdfium2.PdfTextpage) -> None:
+        """Begin a page."""
+        self._layer = layer.raw
+        last = layer.count_chars() - 1
+        # the text leaves out characters of some pages only
+        self._are_all_text = raw.FPDFText_GetTextIndexFromCharIndex(layer, last) == last
 
     def box(self, index: int) -> Box | None:
         """The place of a character."""

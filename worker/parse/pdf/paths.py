@@ -27,7 +27,7 @@ Point = tuple[float, float]
 
 
 class Paths:
-    """Asks PDFium about paths, with the same buffers for all of them."""
+    """Asks PDFium about paths, with the same buffers for all pages."""
 
     def __init__(self) -> None:
         self._edges, self._place, self._modes = (ctypes.c_float * 4)(), (ctypes.c_float * 2)(), (ctypes.c_int * 2)()

@@ -61,21 +61,20 @@ class _Grid(NamedTuple):
     whole: dict[_Cell, _Cell]
 
 
-def add_tables(page: pypdfium2.PdfPage, characters: Characters, lines: Lines, limits: Limits) -> None:
+def add_tables(page: pypdfium2.PdfPage, paths: Paths, characters: Characters, lines: Lines, limits: Limits) -> None:
     """Replace the lines of ruled tables by their rows."""
-    across, down = _rules(page)
+    across, down = _rules(page, paths)
     for grid in _grids(across, down):
         _add_table(characters, lines, grid, limits)
 
 
-def _rules(page: pypdfium2.PdfPage) -> tuple[list[_Rule], list[_Rule]]:
+def _rules(page: pypdfium2.PdfPage, paths: Paths) -> tuple[list[_Rule], list[_Rule]]:
     """Horizontal and vertical rules; none if there are too many, or if the page is turned."""
     across: list[_Rule] = []
     down: list[_Rule] = []
     count = raw.FPDFPage_CountObjects(page)
     if count > _MAX_OBJECTS or raw.FPDFPage_GetRotation(page):
         return [], []
-    paths = Paths()
     for path in paths.of(page, count):
         for left, bottom, right, top in _edges(paths, path):
             if top - bottom <= _MAX_THICKNESS and right - left >= _MIN_LENGTH:
