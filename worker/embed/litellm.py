@@ -24,6 +24,7 @@ from worker.embed.answers import (
     status_error,
     unreadable,
 )
+from worker.embed.endpoint import Endpoint
 from worker.logs import LITELLM_LOGGERS
 from worker.machine.gc_pause import without_garbage_collection
 
@@ -31,17 +32,8 @@ from worker.machine.gc_pause import without_garbage_collection
 _NEED_KEY_PROVIDERS = {"openai", "openrouter"}
 
 
-class LiteLLMClient:
+class LiteLLMClient(Endpoint):
     """One model at one address. Thread-safe."""
-
-    def __init__(
-        self, model: str, api_base: str | None, api_key: str | None, dimensions: int | None, seconds: float
-    ) -> None:
-        self._model = model
-        self._api_base = api_base
-        self._api_key = api_key
-        self._dimensions = dimensions
-        self._seconds = seconds
 
     def rows(self, texts: Sequence[str], encoding: str) -> list[Any]:
         """The rows of the answer to one request. Raises any `EmbeddingError`."""
@@ -51,21 +43,21 @@ class LiteLLMClient:
         try:
             return self._ask(litellm, texts, encoding)
         except openai.OpenAIError as error:
-            raise embedding_error(self._model, error) from error
+            raise embedding_error(self.model, error) from error
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             # LiteLLM raises such errors, too, if an answer does not have the expected form.
-            raise unreadable(self._model, error) from error
+            raise unreadable(self.model, error) from error
 
     def _ask(self, litellm: Any, texts: Sequence[str], encoding: str) -> list[Any]:
         silence_warnings()
-        _price(self._model)
+        _price(self.model)
         answer = litellm.embedding(
-            model=self._model,
+            model=self.model,
             input=list(texts),
             encoding_format=encoding,
-            api_base=self._api_base,
+            api_base=self.api_base,
             api_key=self._key(litellm),
-            timeout=self._seconds,
+            timeout=self.seconds,
             num_retries=0,
             max_retries=0,
             drop_params=True,
@@ -74,17 +66,17 @@ class LiteLLMClient:
         return list(answer.data or [])
 
     def _dimension_arguments(self) -> dict[str, Any]:
-        if self._dimensions is None:
+        if self.dimensions is None:
             return {}
-        return {"dimensions": self._dimensions, "allowed_openai_params": ["dimensions"]}
+        return {"dimensions": self.dimensions, "allowed_openai_params": ["dimensions"]}
 
     def _key(self, litellm: Any) -> str | None:
         """The configured key; None leaves the key to the provider's own environment variable."""
-        if _provider(self._model) not in _NEED_KEY_PROVIDERS or self._api_key:
-            return self._api_key
-        missing = litellm.validate_environment(self._model)["missing_keys"]
-        if missing and not self._api_base:
-            raise missing_key(self._model)
+        if _provider(self.model) not in _NEED_KEY_PROVIDERS or self.api_key:
+            return self.api_key
+        missing = litellm.validate_environment(self.model)["missing_keys"]
+        if missing and not self.api_base:
+            raise missing_key(self.model)
         return "none" if missing else None
 
 

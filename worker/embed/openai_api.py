@@ -17,6 +17,7 @@ import orjson
 
 from schemas.errors import EmbeddingError, EmbeddingUnauthorized, EmbeddingUnavailable
 from worker.embed import answers
+from worker.embed.endpoint import Endpoint
 
 if TYPE_CHECKING:
     from httpx import URL, Client, Headers, Request, Response
@@ -25,17 +26,8 @@ PREFIX = "openai/"
 _DEFAULT_BASE = "https://api.openai.com/v1"
 
 
-class OpenAIClient:
+class OpenAIClient(Endpoint):
     """One model at one address. Thread-safe. Its process shares connections with other models, but not with a fork."""
-
-    def __init__(
-        self, model: str, api_base: str | None, api_key: str | None, dimensions: int | None, seconds: float
-    ) -> None:
-        self._model = model
-        self._api_base = api_base
-        self._api_key = api_key
-        self._seconds = seconds
-        self._fixed = {"model": model.removeprefix(PREFIX)} | ({} if dimensions is None else {"dimensions": dimensions})
 
     def rows(self, texts: Sequence[str], encoding: str) -> list[Any]:
         """The rows of the answer to one request. Raises any `EmbeddingError`."""
@@ -46,7 +38,7 @@ class OpenAIClient:
             answer = _connections(os.getpid()).send(request)
         except httpx.InvalidURL as error:
             raise EmbeddingUnauthorized(
-                f"The address of {self._model} is not valid; check EMBEDDING_API_BASE."
+                f"The address of {self.model} is not valid; check EMBEDDING_API_BASE."
             ) from error
         except httpx.TimeoutException as error:
             raise self._error(HTTPStatus.REQUEST_TIMEOUT, error) from error
@@ -54,24 +46,31 @@ class OpenAIClient:
             raise self._error(HTTPStatus.INTERNAL_SERVER_ERROR, error) from error
         except (TypeError, ValueError) as error:
             # a text or key that cannot be encoded
-            raise answers.unreadable(self._model, error) from error
+            raise answers.unreadable(self.model, error) from error
         if not answer.is_success:
             seconds = answers.seconds_to_wait(answer.headers.get("retry-after"))
-            raise answers.status_error(self._model, answer.status_code, _said(answer), seconds)
+            raise answers.status_error(self.model, answer.status_code, _said(answer), seconds)
         return self._read(answer.content)
 
     def _request(self, texts: Sequence[str], encoding: str) -> Request:
         from httpx import Request, Timeout
 
-        body = orjson.dumps({**self._fixed, "input": list(texts), "encoding_format": encoding})
-        timeout = {"timeout": Timeout(self._seconds).as_dict()}
+        fields: dict[str, Any] = {
+            "model": self.model.removeprefix(PREFIX),
+            "input": list(texts),
+            "encoding_format": encoding,
+        }
+        if self.dimensions is not None:
+            fields["dimensions"] = self.dimensions
+        body = orjson.dumps(fields)
+        timeout = {"timeout": Timeout(self.seconds).as_dict()}
         return Request("POST", self._url, headers=self._headers, content=body, extensions=timeout)
 
     @cached_property
     def _url(self) -> URL:
         from httpx import URL
 
-        base = self._api_base or _variable("OPENAI_BASE_URL", "OPENAI_API_BASE") or _DEFAULT_BASE
+        base = self.api_base or _variable("OPENAI_BASE_URL", "OPENAI_API_BASE") or _DEFAULT_BASE
         return URL(f"{base.rstrip('/')}/embeddings")
 
     @cached_property
@@ -94,29 +93,29 @@ class OpenAIClient:
 
     def _key(self) -> str:
         """The configured key, or that of OpenAI's own variable. Servers at other addresses may need none."""
-        key = self._api_key or _variable("OPENAI_API_KEY")
-        if not key and not self._api_base:
-            raise answers.missing_key(self._model)
+        key = self.api_key or _variable("OPENAI_API_KEY")
+        if not key and not self.api_base:
+            raise answers.missing_key(self.model)
         return key or "none"
 
     def _error(self, status: HTTPStatus, error: Exception) -> EmbeddingError:
         said = (str(error) or repr(error))[: answers.MAX_LOGGED_CHARACTERS]
-        return answers.status_error(self._model, status.value, said, None)
+        return answers.status_error(self.model, status.value, said, None)
 
     def _read(self, content: bytes) -> list[Any]:
         """The rows of an answer. Raises `EmbeddingUnavailable` if it is no JSON, or holds an error."""
         try:
             answer = orjson.loads(content)
         except orjson.JSONDecodeError as error:
-            raise EmbeddingUnavailable(f"The response of {self._model} is not JSON.") from error
+            raise EmbeddingUnavailable(f"The response of {self.model} is not JSON.") from error
         try:
             if "error" in answer and "data" not in answer:
                 said = str(answer["error"])[: answers.MAX_LOGGED_CHARACTERS]
-                answers.log.warning("a provider answered with an error", model=self._model, said=said)
-                raise EmbeddingUnavailable(f"The response of {self._model} holds an error instead of vectors.")
+                answers.log.warning("a provider answered with an error", model=self.model, said=said)
+                raise EmbeddingUnavailable(f"The response of {self.model} holds an error instead of vectors.")
             return list(answer["data"] or [])
         except (LookupError, TypeError) as error:
-            raise answers.unreadable(self._model, error) from error
+            raise answers.unreadable(self.model, error) from error
 
 
 def warm() -> None:

@@ -20,7 +20,6 @@ from worker.index.pipeline import Batch, index_slice
 from worker.index.run import Run
 from worker.index.spending import Spending
 from worker.logs import bind_run
-from worker.machine.freed_memory import IdleProcess
 from worker.parse import Limits
 from worker.resources import Resources
 from worker.state.index import counting, files, tasks, tools
@@ -31,7 +30,6 @@ from worker.tasks import failures, process
 from worker.tasks.limits import EMBED_SECONDS, SLICE_SECONDS
 
 log = structlog.get_logger()
-_idle = IdleProcess()
 
 
 @app.task(name="foldex.index", base=failures.ShownTask, bind=True)
@@ -59,7 +57,7 @@ def _index_small(task_id: UUID, node: str) -> dict[str, Any]:
 def _index_fairly(task_id: UUID) -> dict[str, Any]:
     """Index the task that the rows choose; the message only says that some task has files."""
     # a slice frees hundreds of megabytes, and this process may not index again for hours
-    with _idle.work():
+    with process.idle.work():
         return _index(files.fairest(process.resources().pool, preferred=task_id) or task_id, BULK)
 
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 import functools
 
 from worker.app import settings
+from worker.machine.freed_memory import IdleProcess
 from worker.resources import Resources
+
+#: Within its `work` runs what frees so much memory that this process should not keep it.
+idle = IdleProcess()
 
 
 @functools.cache

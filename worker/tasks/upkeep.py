@@ -13,7 +13,6 @@ from kombu.exceptions import OperationalError
 
 from schemas.errors import LeaseLost, StoreError
 from worker.app import BULK, app, send
-from worker.machine.freed_memory import give_back
 from worker.state.index import embedding_cache, tools
 from worker.state.index.tools import Index
 from worker.tasks import failures, process
@@ -22,9 +21,6 @@ from worker.upkeep import fsck
 from worker.upkeep.orphans import delete_strays
 from worker.upkeep.sweep import sweep as run_sweep
 from worker.vectors import VectorStore
-
-#: Seconds from which a compaction frees so much memory that giving it back is worth some tens of milliseconds.
-LONG_SECONDS = 0.5
 
 log = structlog.get_logger()
 
@@ -94,13 +90,10 @@ def _optimize(index_id: UUID) -> dict[str, Any]:
     if index is None:
         return {"skipped": "deleted"}
     started = time.monotonic()
-    _store(index).optimize(index.namespace)
-    seconds = round(time.monotonic() - started, 2)
+    with process.idle.work():
+        _store(index).optimize(index.namespace)
     # last, so that the task's result includes the comparison
-    result = {"namespace": index.namespace, "seconds": seconds, **_compare(index)}
-    if seconds >= LONG_SECONDS:
-        give_back()
-    return result
+    return {"namespace": index.namespace, "seconds": round(time.monotonic() - started, 2), **_compare(index)}
 
 
 @app.task(name="foldex.check", base=Upkeep, shown_if="lost vectors")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from tests.bench.folder import weigh
@@ -19,9 +20,7 @@ SIZES = (10_000, 100_000)
 
 
 def run(place: Path) -> None:
-    for size in [int(size) for size in os.environ.get("FILES", "").split()] or SIZES:
-        folder = place / f"folder-{size}"
-        fill(folder, size)
+    for size, folder in folders(place):
         small = _small(place / f"small-{size}")
         with running(place / str(size), place) as service:
             _measure(service, folder, small, size)
@@ -50,7 +49,15 @@ def _bytes(service: Service) -> int:
     return int(service.rows("SELECT pg_database_size(current_database())")[0][0])
 
 
-def fill(folder: Path, size: int) -> None:
+def folders(place: Path) -> Iterator[tuple[int, Path]]:
+    """Write a folder of each size, one after the other."""
+    for size in [int(size) for size in os.environ.get("FILES", "").split()] or SIZES:
+        folder = place / f"folder-{size}"
+        _fill(folder, size)
+        yield size, folder
+
+
+def _fill(folder: Path, size: int) -> None:
     """Write files of one line each, 500 in a directory."""
     for number in range(size):
         path = folder / f"d{number // 500}" / f"{number}.txt"

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from pathlib import Path
 from uuid import UUID
@@ -13,7 +12,7 @@ from uuid import UUID
 from api.stack.postgres import postgres
 from schemas.source import LocalSource
 from schemas.tool import IndexSettings, ToolConfig
-from tests.bench.size.files import fill
+from tests.bench.size.files import folders
 from tests.bench.size.rows import rows, spending
 from worker.index.catalog import list_pages, open_listing
 from worker.index.lease import leased
@@ -23,13 +22,9 @@ from worker.state.index import tasks, tool_actions, tools
 from worker.state.index.tools import NewIndex
 from worker.state.migrate import migrate
 
-SIZES = (10_000, 100_000)
-
 
 def run(place: Path) -> None:
-    for size in [int(size) for size in os.environ.get("FILES", "").split()] or SIZES:
-        folder = place / f"folder-{size}"
-        fill(folder, size)
+    for size, folder in folders(place):
         with postgres(place / str(size)) as url:
             migrate(url)
             settings = Settings(database_url=url, foldex_home=place / "home", local_source_roots=[place], auth="off")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -16,20 +15,12 @@ from api.search.query.filters import ResolvedFilters, resolve_filters
 from schemas.search import Filters
 from tests.service import Service
 from worker.resources import Resources
-from worker.settings import Settings
 from worker.state.index import tools
 from worker.state.index.tools import Index
 from worker.state.postgres import load
 from worker.vectors import Leg
 
 FILES = ("a.py", "b.PY", "c.md", "d", "sub/e.py", "sub/deep/f.py", "sub/deep/g.md", "subs/h.py", "x.py/i.md")
-
-
-@pytest.fixture(scope="module")
-def resources(running: Service) -> Iterator[Resources]:
-    opened = Resources(Settings(database_url=running.database_url, foldex_home=running.home))
-    yield opened
-    opened.pool.close()
 
 
 @pytest.fixture(scope="module")

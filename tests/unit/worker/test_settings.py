@@ -16,6 +16,7 @@ from api.cli.invocation import ERROR, FOUND
 from api.search.rank.rerank import RerankOptions
 from docs import generate
 from schemas.errors import Invalid
+from worker import logs
 from worker.settings import RANKING_WEIGHTS, Settings
 from worker.sources.kind import SourceOptions
 from worker.stores import StoreOptions
@@ -40,6 +41,8 @@ BAD = [
 def said(monkeypatch: pytest.MonkeyPatch, *command: str) -> str:
     """What the command prints to standard error before it ends."""
     monkeypatch.setattr(sys, "argv", ["foldex", *command])
+    # the logs of this process, which later tests read
+    monkeypatch.setattr(logs, "configure", lambda _: None)
     printed = io.StringIO()
     with redirect_stderr(printed), pytest.raises(SystemExit) as ended:
         run()

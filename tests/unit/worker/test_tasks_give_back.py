@@ -1,4 +1,4 @@
-"""Tasks of the bulk queue give freed memory back: a slice soon after its end, a compaction if it used much."""
+"""Tasks of the bulk queue give freed memory back soon after their end: slices and compactions."""
 
 from __future__ import annotations
 
@@ -15,31 +15,23 @@ from worker.tasks import index, upkeep
 @pytest.fixture
 def given_back(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     given: list[str] = []
-    monkeypatch.setattr(upkeep, "give_back", lambda: given.append("compaction"))
+    monkeypatch.setattr(freed_memory, "give_back", lambda: given.append("back"))
+    monkeypatch.setattr(freed_memory, "IDLE_SECONDS", 0.0)
     return given
 
 
-@pytest.mark.parametrize(
-    ("seconds", "expected"), [(upkeep.LONG_SECONDS - 0.01, []), (upkeep.LONG_SECONDS, ["compaction"])]
-)
-def test_a_long_compaction(
-    monkeypatch: pytest.MonkeyPatch, given_back: list[str], seconds: float, expected: list[str]
-) -> None:
-    times = iter([100.0, 100.0 + seconds])
-    monkeypatch.setattr(upkeep, "time", SimpleNamespace(monotonic=lambda: next(times)))
+def test_a_compaction(monkeypatch: pytest.MonkeyPatch, given_back: list[str]) -> None:
+    monkeypatch.setattr("worker.tasks.process.resources", lambda: SimpleNamespace(pool=None))
     monkeypatch.setattr("worker.state.index.tools.index", lambda *_: SimpleNamespace(namespace="n"))
     monkeypatch.setattr(upkeep, "_store", lambda _: SimpleNamespace(optimize=lambda _: None))
-    monkeypatch.setattr(upkeep, "_compare", lambda _: {})
-    upkeep._optimize(uuid4())
-    assert given_back == expected
+    monkeypatch.setattr(upkeep, "_compare", lambda _: {"lost vectors": 0})
+    assert upkeep._optimize(uuid4())["lost vectors"] == 0
+    eventually(lambda: given_back == ["back"], 60)
 
 
-def test_a_slice(monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[str] = []
-    monkeypatch.setattr(freed_memory, "give_back", lambda: given.append("slice"))
-    monkeypatch.setattr(freed_memory, "IDLE_SECONDS", 0.0)
+def test_a_slice(monkeypatch: pytest.MonkeyPatch, given_back: list[str]) -> None:
     monkeypatch.setattr("worker.tasks.process.resources", lambda: SimpleNamespace(pool=None))
     monkeypatch.setattr("worker.state.index.files.fairest", lambda *_, **__: None)
     monkeypatch.setattr(index, "_index", lambda *_: {"claimed": 1, "more": True})
     assert index._index_fairly(uuid4()) == {"claimed": 1, "more": True}
-    eventually(lambda: given == ["slice"], 60)
+    eventually(lambda: given_back == ["back"], 60)

@@ -172,17 +172,18 @@ def _is_apart(block: _Block, usual: _Text) -> bool:
 
 
 def _is_row(text: str, look: Look) -> bool:
-    allowed = sum(_MAX_WIDTH if sign < _FIRST_WIDE else _MAX_WIDE_WIDTH for sign in text)
-    return look.width > allowed * look.size
+    wide = 0 if text.isascii() else sum(sign >= _FIRST_WIDE for sign in text)
+    return look.width > (_MAX_WIDTH * (len(text) - wide) + _MAX_WIDE_WIDTH * wide) * look.size
 
 
 def _without_running(blocks: list[_Block]) -> list[_Block]:
     """The blocks but those that stand at the same place of several pages in a row, whatever their numbers."""
     pages: dict[tuple[str, int], list[int]] = defaultdict(list)
-    for block in blocks:
-        pages[_running_key(block)].append(block.page)
+    keys = list(map(_running_key, blocks))
+    for key, block in zip(keys, blocks, strict=True):
+        pages[key].append(block.page)
     running = {key for key, numbers in pages.items() if _runs(numbers)}
-    return [block for block in blocks if _running_key(block) not in running]
+    return [block for key, block in zip(keys, blocks, strict=True) if key not in running]
 
 
 def _running_key(block: _Block) -> tuple[str, int]:

@@ -10,6 +10,7 @@ from typing import Any
 import pypdfium2
 from pypdfium2 import raw
 
+from worker.parse.pdf.bound import bound
 from worker.parse.text.markdown_blocks import comment, named
 
 #: Kinds with an appearance of their own that contains text, and kinds without text of their own.
@@ -24,25 +25,31 @@ _MAX_OBJECTS = 100
 #: Maximum annotations read per page.
 _MAX_ANNOTATIONS = 1000
 
-
-def flattened(pdf: pypdfium2.PdfDocument, number: int, page: pypdfium2.PdfPage) -> pypdfium2.PdfPage:
-    """Merge form values and similar annotations into the page's text; return the page."""
-    if not any(raw.FPDFAnnot_GetSubtype(annotation) in _WITH_APPEARANCE for annotation in _annotations(page)):
-        return page
-    if raw.FPDFPage_Flatten(page, raw.FLAT_NORMALDISPLAY) != raw.FLATTEN_SUCCESS:
-        return page
-    page.close()
-    return pdf[number]
+_annotation, _close = bound(raw.FPDFPage_GetAnnot), bound(raw.FPDFPage_CloseAnnot)
+_kind = bound(raw.FPDFAnnot_GetSubtype)
 
 
-def comments_and_values(pdf: pypdfium2.PdfDocument, page: pypdfium2.PdfPage) -> list[str]:
-    """Comments, and values that are not drawn. Call this before `flattened`, which removes them."""
-    return [line for annotation in _annotations(page) if (line := _line(pdf.formenv, annotation))]
+def flattened(pdf: pypdfium2.PdfDocument, number: int, page: pypdfium2.PdfPage) -> tuple[pypdfium2.PdfPage, list[str]]:
+    """Merge form values and similar annotations into the page's text.
+
+    Return the page, and lines of comments and of values that are not drawn.
+    """
+    lines: list[str] = []
+    is_merged = False
+    for annotation in _annotations(page):
+        kind = _kind(annotation)
+        if kind in _WITHOUT_TEXT:
+            continue
+        is_merged = is_merged or kind in _WITH_APPEARANCE
+        lines.append(_line(pdf.formenv, annotation, kind))
+    if is_merged and raw.FPDFPage_Flatten(page, raw.FLAT_NORMALDISPLAY) == raw.FLATTEN_SUCCESS:
+        page.close()
+        page = pdf[number]
+    return page, list(filter(None, lines))
 
 
-def _line(form: Any, annotation: Any) -> str:
-    kind = raw.FPDFAnnot_GetSubtype(annotation)
-    if kind in _WITHOUT_TEXT or (kind in _WITH_APPEARANCE and _is_drawn(annotation, kind)):
+def _line(form: Any, annotation: Any, kind: int) -> str:
+    if kind in _WITH_APPEARANCE and _is_drawn(annotation, kind):
         return ""
     if kind != raw.FPDF_ANNOT_WIDGET:
         return comment(_value(annotation, b"T"), _value(annotation, b"Contents"))
@@ -69,10 +76,10 @@ def _is_drawn(annotation: Any, kind: int) -> bool:
 
 def _annotations(page: pypdfium2.PdfPage) -> Iterator[Any]:
     for index in range(min(raw.FPDFPage_GetAnnotCount(page), _MAX_ANNOTATIONS)):
-        annotation = raw.FPDFPage_GetAnnot(page, index)
+        annotation = _annotation(page.raw, index)
         if annotation:
             yield annotation
-            raw.FPDFPage_CloseAnnot(annotation)
+            _close(annotation)
 
 
 def _value(annotation: Any, key: bytes) -> str:

@@ -21,7 +21,9 @@ from worker.parse.limits import Limits
 from worker.parse.ocr import scans
 from worker.parse.ocr.image import NOTHING, child_cpu_seconds, recognise
 from worker.parse.pdf import headings, outline, page_annotations
+from worker.parse.pdf.characters import Characters
 from worker.parse.pdf.looks import add_looks
+from worker.parse.pdf.paths import Paths
 from worker.parse.pdf.ruled_tables import add_tables
 from worker.parse.pdf.text_lines import ROW, Lines, join_words, lines_of
 from worker.parse.properties import of_pdf
@@ -87,13 +89,13 @@ def _pages(pdf: pypdfium2.PdfDocument, limits: Limits, *, looks: bool) -> Iterat
     If no page has text, raises after the last page: `needs_ocr` or `no_text` if a page has a picture, else the damage.
     """
     cpu_deadline = child_cpu_seconds() + limits.seconds
+    paths, characters = Paths(), Characters()
     has_text, has_printed_text, scanned, damage, hindrance, size = False, False, [], None, None, 0
     for number in range(len(pdf)):
         try:
             page = pdf[number]
-            comments = "\n".join(page_annotations.comments_and_values(pdf, page))
-            page = page_annotations.flattened(pdf, number, page)
-            lines = _lines(page, limits, looks=looks)
+            page, comments = page_annotations.flattened(pdf, number, page)
+            lines = _lines(page, paths, characters, limits, looks=looks)
             text = lines.text
             is_scan = scans.is_scan(page, text)
             if is_scan and scans.is_illegible(text):
@@ -108,7 +110,7 @@ def _pages(pdf: pypdfium2.PdfDocument, limits: Limits, *, looks: bool) -> Iterat
             shown, missed = _shown(page, text, cpu_deadline, limits)
             hindrance = hindrance or missed
         has_printed_text = has_printed_text or bool(text and not is_scan)
-        more = "\n\n".join(filter(None, (shown, comments)))
+        more = "\n\n".join(filter(None, (shown, "\n".join(comments))))
         has_text = has_text or bool(text or more)
         size += len(text) + len(more)
         limits.check_characters(size)
@@ -135,12 +137,13 @@ def _shown(page: pypdfium2.PdfPage, text: str, cpu_deadline: float, limits: Limi
         return "", error
 
 
-def _lines(page: pypdfium2.PdfPage, limits: Limits, *, looks: bool) -> Lines:
+def _lines(page: pypdfium2.PdfPage, paths: Paths, characters: Characters, limits: Limits, *, looks: bool) -> Lines:
     layer = page.get_textpage()
     lines = lines_of(layer)
-    add_tables(page, layer, lines, limits)
+    characters.open(layer)
+    add_tables(page, paths, characters, lines, limits)
     if looks:
-        add_looks(layer, lines)
+        add_looks(characters, lines)
     layer.close()
     join_words(lines)
     return lines

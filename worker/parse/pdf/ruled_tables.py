@@ -6,23 +6,26 @@ within it or outside, and each word is within a cell.
 
 from __future__ import annotations
 
-import ctypes
 import re
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, partial
 from itertools import pairwise
+from operator import attrgetter
 from typing import NamedTuple
 
 import pypdfium2
 from pypdfium2 import raw
 
 from worker.parse.limits import Limits
-from worker.parse.pdf.text_lines import ROW, Lines, box, without_hyphens
+from worker.parse.pdf.characters import Box, Characters
+from worker.parse.pdf.paths import Paths, Point
+from worker.parse.pdf.text_lines import ROW, Lines, without_hyphens
 from worker.parse.text.markdown_blocks import table
 
-#: Maximum objects, segments of a path, rules and cells. More are a drawing.
-_MAX_OBJECTS, _MAX_SEGMENTS, _MAX_RULES, _MAX_CELLS = 10_000, 2_000, 2_000, 2_000
+#: Maximum objects, rules and cells. More are a drawing.
+_MAX_OBJECTS, _MAX_RULES, _MAX_CELLS = 10_000, 2_000, 2_000
 #: Maximum thickness of a rule and minimum length, in points.
 _MAX_THICKNESS, _MIN_LENGTH = 3.0, 6.0
 #: Places closer than this are one, in points.
@@ -33,8 +36,10 @@ _MAX_CELL_CHARS = 1_000
 _MIN_ROWS_WITHOUT_RULES = 3
 _WORD = re.compile(r"\S+")
 
-#: Lines of text by the row and the column of their cell.
-_Cells = dict[tuple[int, int], list[str]]
+#: Row and column of a cell, the cell at an index of the text, and the lines of text by cell.
+_Cell = tuple[int, int]
+_CellAt = Callable[[int], _Cell | None]
+_Cells = dict[_Cell, list[str]]
 
 
 class _Rule(NamedTuple):
@@ -46,30 +51,32 @@ class _Rule(NamedTuple):
 
 
 class _Grid(NamedTuple):
-    """Places of the rules: `xs` from left to right, `ys` from top to bottom, and the cell that each cell is part of."""
+    """Places of the rules from left to right, and from bottom to top, and the cell that each cell is part of.
+
+    Rows are counted from the top.
+    """
 
     xs: Sequence[float]
     ys: Sequence[float]
-    whole: dict[tuple[int, int], tuple[int, int]]
+    whole: dict[_Cell, _Cell]
 
 
-def add_tables(page: pypdfium2.PdfPage, layer: pypdfium2.PdfTextpage, lines: Lines, limits: Limits) -> None:
+def add_tables(page: pypdfium2.PdfPage, paths: Paths, characters: Characters, lines: Lines, limits: Limits) -> None:
     """Replace the lines of ruled tables by their rows."""
-    across, down = _rules(page)
+    across, down = _rules(page, paths)
     for grid in _grids(across, down):
-        _add_table(layer, lines, grid, limits)
+        _add_table(characters, lines, grid, limits)
 
 
-def _rules(page: pypdfium2.PdfPage) -> tuple[list[_Rule], list[_Rule]]:
+def _rules(page: pypdfium2.PdfPage, paths: Paths) -> tuple[list[_Rule], list[_Rule]]:
     """Horizontal and vertical rules; none if there are too many, or if the page is turned."""
     across: list[_Rule] = []
     down: list[_Rule] = []
     count = raw.FPDFPage_CountObjects(page)
     if count > _MAX_OBJECTS or raw.FPDFPage_GetRotation(page):
         return [], []
-    objects = map(partial(raw.FPDFPage_GetObject, page.raw), range(count))
-    for path in (each for each in objects if raw.FPDFPageObj_GetType(each) == raw.FPDF_PAGEOBJ_PATH):
-        for left, bottom, right, top in _edges(path):
+    for path in paths.of(page, count):
+        for left, bottom, right, top in _edges(paths, path):
             if top - bottom <= _MAX_THICKNESS and right - left >= _MIN_LENGTH:
                 across.append(_Rule((top + bottom) / 2, left, right))
             elif right - left <= _MAX_THICKNESS and top - bottom >= _MIN_LENGTH:
@@ -79,50 +86,30 @@ def _rules(page: pypdfium2.PdfPage) -> tuple[list[_Rule], list[_Rule]]:
     return _merged(across), _merged(down)
 
 
-def _edges(path: raw.FPDF_PAGEOBJECT) -> Iterator[tuple[float, float, float, float]]:
+def _edges(paths: Paths, path: raw.FPDF_PAGEOBJECT) -> Iterable[Box]:
     """Bounds of what may be a rule: of a thin figure, else of each side of a drawn one."""
-    bounds = [ctypes.c_float() for _ in range(4)]
-    if not raw.FPDFPageObj_GetBounds(path, *bounds):
-        return
-    left, bottom, right, top = (bound.value for bound in bounds)
-    if min(right - left, top - bottom) <= _MAX_THICKNESS:
-        yield left, bottom, right, top
-        return
-    fill, stroke = ctypes.c_int(), ctypes.c_int()
-    raw.FPDFPath_GetDrawMode(path, fill, stroke)
-    for points in _figures(path):
+    bounds = paths.bounds(path)
+    if bounds is None:
+        return ()
+    left, bottom, right, top = bounds
+    if right - left <= _MAX_THICKNESS or top - bottom <= _MAX_THICKNESS:
+        return (bounds,)
+    is_stroked = paths.is_stroked(path)
+    # most are backgrounds, of a cell or a line
+    if not is_stroked and paths.is_one_figure(path):
+        return ()
+    return _edges_of_figures(paths.figures(path), is_stroked=is_stroked)
+
+
+def _edges_of_figures(figures: Iterable[list[Point]], *, is_stroked: bool) -> Iterator[Box]:
+    for points in figures:
         across, down = [x for x, _ in points], [y for _, y in points]
         whole = min(across), min(down), max(across), max(down)
         if min(whole[2] - whole[0], whole[3] - whole[1]) <= _MAX_THICKNESS:
             yield whole
-        elif stroke.value:
+        elif is_stroked:
             for (x, y), (next_x, next_y) in pairwise(points):
                 yield min(x, next_x), min(y, next_y), max(x, next_x), max(y, next_y)
-
-
-def _figures(path: raw.FPDF_PAGEOBJECT) -> Iterator[list[tuple[float, float]]]:
-    """Corners of each figure of a path that has straight sides only."""
-    count = raw.FPDFPath_CountSegments(path)
-    matrix = raw.FS_MATRIX()
-    if count > _MAX_SEGMENTS or not raw.FPDFPageObj_GetMatrix(path, matrix):
-        return
-    points: list[tuple[float, float]] = []
-    x, y = ctypes.c_float(), ctypes.c_float()
-    for at in range(count):
-        segment = raw.FPDFPath_GetPathSegment(path, at)
-        kind = raw.FPDFPathSegment_GetType(segment)
-        if kind == raw.FPDF_SEGMENT_BEZIERTO:
-            return
-        if kind == raw.FPDF_SEGMENT_MOVETO and points:
-            yield points
-            points = []
-        raw.FPDFPathSegment_GetPoint(segment, x, y)
-        across, down = x.value, y.value
-        points.append((matrix.a * across + matrix.c * down + matrix.e, matrix.b * across + matrix.d * down + matrix.f))
-        if raw.FPDFPathSegment_GetClose(segment):
-            points.append(points[0])
-    if points:
-        yield points
 
 
 def _merged(rules: Iterable[_Rule]) -> list[_Rule]:
@@ -139,11 +126,12 @@ def _merged(rules: Iterable[_Rule]) -> list[_Rule]:
 
 def _touching(rules: list[_Rule]) -> list[_Rule]:
     joined: list[_Rule] = []
-    for rule in sorted(rules, key=lambda rule: rule.start):
-        if joined and rule.start <= joined[-1].end + _NEAR:
-            joined[-1] = joined[-1]._replace(end=max(joined[-1].end, rule.end))
+    for _, start, end in sorted(rules, key=attrgetter("start")):
+        if joined and start <= joined[-1].end + _NEAR:
+            place, first_start, last_end = joined.pop()
+            joined.append(_Rule(place, first_start, max(end, last_end)))
         else:
-            joined.append(_Rule(rules[0].place, rule.start, rule.end))
+            joined.append(_Rule(rules[0].place, start, end))
     return joined
 
 
@@ -169,16 +157,16 @@ def _touch(row: _Rule, column: _Rule) -> bool:
 
 
 def _grid(across: list[_Rule], down: list[_Rule]) -> _Grid | None:
-    xs = sorted({rule.place for rule in down})
-    ys = sorted({rule.place for rule in across}, reverse=True)
+    rows, columns = _by_place(across), _by_place(down)
+    xs, ys = sorted(columns), sorted(rows, reverse=True)
     height, width = len(ys) - 1, len(xs) - 1
     if height < 1 or width < 1 or height * width > _MAX_CELLS:
         return None
-    tops = [[_is_ruled(across, ys[row], xs[at], xs[at + 1]) for at in range(width)] for row in range(height + 1)]
-    sides = [[_is_ruled(down, xs[at], ys[row + 1], ys[row]) for at in range(width + 1)] for row in range(height)]
+    tops = [[_is_ruled(rows[y], x, next_x) for x, next_x in pairwise(xs)] for y in ys]
+    sides = [[_is_ruled(columns[x], next_y, y) for x in xs] for y, next_y in pairwise(ys)]
     if not all(tops[0] + tops[-1]) or not all(side[0] and side[-1] for side in sides):
         return None
-    whole: dict[tuple[int, int], tuple[int, int]] = {}
+    whole: dict[_Cell, _Cell] = {}
     for row in range(height):
         for at in range(width):
             above = whole[row - 1, at] if not tops[row][at] else None
@@ -186,16 +174,26 @@ def _grid(across: list[_Rule], down: list[_Rule]) -> _Grid | None:
             if above and beside and above != beside:
                 return None
             whole[row, at] = above or beside or (row, at)
-    return _Grid(xs, ys, whole)
+    return _Grid(xs, ys[::-1], whole)
 
 
-def _is_ruled(rules: Iterable[_Rule], place: float, start: float, end: float) -> bool:
-    return any(rule.place == place and rule.start <= start + _NEAR and rule.end >= end - _NEAR for rule in rules)
+def _by_place(rules: Iterable[_Rule]) -> dict[float, list[_Rule]]:
+    places: dict[float, list[_Rule]] = defaultdict(list)
+    for rule in rules:
+        places[rule.place].append(rule)
+    return places
 
 
-def _add_table(layer: pypdfium2.PdfTextpage, lines: Lines, grid: _Grid, limits: Limits) -> None:
-    inside = _inside(layer, lines, grid)
-    cells = _cells(layer, lines, inside, grid)
+def _is_ruled(rules: Iterable[_Rule], start: float, end: float) -> bool:
+    start, end = start + _NEAR, end - _NEAR
+    return any(rule.start <= start and rule.end >= end for rule in rules)
+
+
+def _add_table(characters: Characters, lines: Lines, grid: _Grid, limits: Limits) -> None:
+    # the ends of a line are those of its words
+    cell_at = cache(partial(_cell_at, characters, grid))
+    inside = _inside(lines, cell_at)
+    cells = _cells(lines, inside, cell_at)
     if not _is_certain(cells):
         return
     rows = [
@@ -210,45 +208,46 @@ def _add_table(layer: pypdfium2.PdfTextpage, lines: Lines, grid: _Grid, limits: 
     lines.starts[inside[0] : inside[0] + 1] = [ROW] * len(shown)
 
 
-def _inside(layer: pypdfium2.PdfTextpage, lines: Lines, grid: _Grid) -> list[int]:
+def _inside(lines: Lines, cell_at: _CellAt) -> list[int]:
     """Numbers of the lines within the grid; none if a line crosses its frame."""
     numbers = []
     for number, (text, start) in enumerate(zip(lines.texts, lines.starts, strict=True)):
         if start == ROW or not text.strip():
             continue
-        ends = start + len(text) - len(text.lstrip()), start + len(text.rstrip()) - 1
-        places = [_cell_at(layer, index, grid) for index in ends]
-        if all(places):
+        first = cell_at(start + len(text) - len(text.lstrip()))
+        last = cell_at(start + len(text.rstrip()) - 1)
+        if first and last:
             numbers.append(number)
-        elif any(places):
+        elif first or last:
             return []
     return numbers
 
 
-def _cells(layer: pypdfium2.PdfTextpage, lines: Lines, inside: Iterable[int], grid: _Grid) -> _Cells:
+def _cells(lines: Lines, inside: Iterable[int], cell_at: _CellAt) -> _Cells:
     """Lines of text by cell; none if a word is not within one."""
     cells: _Cells = defaultdict(list)
     for number in inside:
         parts: _Cells = defaultdict(list)
+        line_start = lines.starts[number]
         for word in _WORD.finditer(lines.texts[number]):
-            start, last = lines.starts[number] + word.start(), lines.starts[number] + word.end() - 1
-            first_cell, last_cell = _cell_at(layer, start, grid), _cell_at(layer, last, grid)
-            if first_cell is None or first_cell != last_cell:
+            start, end = word.span()
+            cell = cell_at(line_start + start)
+            if cell is None or cell != cell_at(line_start + end - 1):
                 return {}
-            parts[first_cell].append(word[0])
+            parts[cell].append(word[0])
         for cell, words in parts.items():
             cells[cell].append(" ".join(words))
     return cells
 
 
-def _cell_at(layer: pypdfium2.PdfTextpage, index: int, grid: _Grid) -> tuple[int, int] | None:
+def _cell_at(characters: Characters, grid: _Grid, index: int) -> _Cell | None:
     """The cell in which the middle of a character is."""
-    bounds = box(layer, index)
-    if bounds is None:
+    box = characters.box(index)
+    if box is None:
         return None
-    x, y = (bounds[0] + bounds[2]) / 2, (bounds[1] + bounds[3]) / 2
-    column = sum(place <= x for place in grid.xs) - 1
-    row = sum(place >= y for place in grid.ys) - 1
+    left, bottom, right, top = box
+    column = bisect_right(grid.xs, (left + right) / 2) - 1
+    row = len(grid.ys) - bisect_left(grid.ys, (bottom + top) / 2) - 1
     return grid.whole.get((row, column))
 
 

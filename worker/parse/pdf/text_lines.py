@@ -5,7 +5,6 @@ They are columns of texts and numbers: an object for each line takes more time t
 
 from __future__ import annotations
 
-import ctypes
 import re
 from bisect import bisect_left
 from dataclasses import dataclass, field
@@ -13,7 +12,6 @@ from itertools import accumulate
 from typing import NamedTuple
 
 import pypdfium2
-from pypdfium2 import raw
 
 from worker.parse.pdf import right_to_left
 
@@ -108,15 +106,6 @@ def without_hyphens(text: str) -> str:
     """The text without the hyphens that break words."""
     # most texts have none, and the pattern takes a hundred times as long to find that
     return _HYPHEN.sub(_hyphen, text) if any(sign in text for sign in _HYPHENS) else text
-
-
-def box(layer: pypdfium2.PdfTextpage, index: int) -> tuple[float, float, float, float] | None:
-    """Left, bottom, right and top of the character at an index of the page's text."""
-    at = raw.FPDFText_GetCharIndexFromTextIndex(layer.raw, index)
-    left, bottom, right, top = ctypes.c_double(), ctypes.c_double(), ctypes.c_double(), ctypes.c_double()
-    if at < 0 or not raw.FPDFText_GetCharBox(layer.raw, at, left, right, bottom, top):
-        return None
-    return left.value, bottom.value, right.value, top.value
 
 
 def _hyphen(at_end: re.Match[str]) -> str:

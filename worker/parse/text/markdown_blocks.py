@@ -11,7 +11,7 @@ from worker.parse.limits import Limits
 from worker.parse.text.markdown import fenced
 
 #: The start of a heading or a fence. It is escaped in a paragraph.
-_MARK = re.compile(r"(?=#{1,6}(?:\s|$)|`{3}|~{3})")
+_MARK, _MARKS = re.compile(r"#{1,6}(?:\s|$)|`{3}|~{3}"), "#`~"
 #: The first line, and below it the last line, of a code block that contains no fence.
 _CODE = "```\n"
 _END_OF_CODE = "\n```"
@@ -43,7 +43,8 @@ def heading(level: int, text: str) -> str:
 def paragraph(text: str) -> str:
     """A paragraph that keeps its line breaks."""
     lines = [line.rstrip() for line in text.strip().splitlines()]
-    return "\n".join("\\" + line if _MARK.match(line) else line for line in lines)
+    # the pattern takes longer than a look at the first character
+    return "\n".join("\\" + line if line[:1] in _MARKS and _MARK.match(line) else line for line in lines)
 
 
 def item(depth: int, text: str, number: str = "") -> str:

@@ -199,3 +199,8 @@ def test_random_documents_have_the_headings_that_they_were_made_with(seed: int) 
         y -= size
     used = sorted({level for level, _ in expected})
     assert headings(*pages) == [f"{'#' * (used.index(level) + 1)} {title}" for level, title in expected]
+
+
+def test_characters_without_text_shift_no_heading() -> None:
+    heading = text(72, 650, "Boats and fees", 10, "B")
+    assert headings([text(72, 712, "First" + r"\002" * 9 + " they moor."), *between(heading)]) == ["# Boats and fees"]

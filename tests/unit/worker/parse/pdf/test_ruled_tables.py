@@ -85,6 +85,22 @@ def test_frames_of_cells_are_rules_if_they_are_drawn() -> None:
     assert "|" not in read(*filled, *cells(XS, YS, ROWS))
 
 
+def test_rules_may_be_figures_of_one_filled_path() -> None:
+    rules = " ".join(line.removesuffix(" f") for line in grid(XS, YS, bar))
+    assert read(f"{rules} f", *cells(XS, YS, ROWS)) == SHOWN
+
+
+def test_rules_may_be_filled_in_a_turned_space() -> None:
+    assert read("q 0.6 0.8 -0.8 0.6 0 0 cm", *grid(XS, YS, turned_bar), "Q", *cells(XS, YS, ROWS)) == SHOWN
+
+
+def turned_bar(x: float, y: float, end_x: float, end_y: float) -> str:
+    """A bar in a space that is turned by the angle whose cosine is 0.6 and whose sine is 0.8."""
+    corners = [(x - 0.25, y - 0.25), (end_x + 0.25, y - 0.25), (end_x + 0.25, end_y + 0.25), (x - 0.25, end_y + 0.25)]
+    first, *others = [f"{0.6 * x + 0.8 * y} {0.6 * y - 0.8 * x}" for x, y in corners]
+    return f"{first} m {' '.join(f'{corner} l' for corner in others)} h f"
+
+
 def test_rules_may_be_one_path_in_other_units() -> None:
     path = " ".join(each.removesuffix(" S") for each in grid([x * 10 for x in XS], [y * 10 for y in YS]))
     assert read(f"q .1 0 0 .1 0 0 cm {path} S Q", *cells(XS, YS, ROWS)) == SHOWN

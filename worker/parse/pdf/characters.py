@@ -1,0 +1,92 @@
+"""The characters of a PDF page: where and how they are drawn."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from functools import lru_cache
+from math import hypot
+from struct import Struct
+
+import pypdfium2
+from pypdfium2 import raw
+
+from worker.parse.pdf.bound import bound, pointers
+
+#: Names of bold fonts, also those of TeX.
+_BOLD = re.compile(rb"bold|black|heavy|demi|-medi(?!um)|(?:^|\+)(?:cm|sf|ec)(?:ss)?b", re.IGNORECASE)
+_MAX_NAME_BYTES = 100
+#: Maximum slope of an upright line.
+_MAX_SLOPE = 0.01
+_NUMBERS = Struct("6f")
+
+#: Left, bottom, right and top of a character.
+Box = tuple[float, float, float, float]
+#: Size of an upright character and whether it is bold, its baseline and its left end.
+Drawn = tuple[tuple[float, bool], float, float]
+
+_char_index = bound(raw.FPDFText_GetCharIndexFromTextIndex)
+_char_box, _matrix = bound(raw.FPDFText_GetCharBox), bound(raw.FPDFText_GetMatrix)
+_font_size, _font_info = bound(raw.FPDFText_GetFontSize), bound(raw.FPDFText_GetFontInfo)
+
+
+class Characters:
+    """The characters of a page by their index in its text. All pages have the same buffers."""
+
+    def __init__(self) -> None:
+        self._edges = (ctypes.c_double * 4)()
+        self._to_edges = pointers(self._edges)
+        self._matrix = raw.FS_MATRIX()
+        self._to_matrix = ctypes.byref(self._matrix)
+        self._name, self._name_size = ctypes.create_string_buffer(_MAX_NAME_BYTES), ctypes.c_ulong(_MAX_NAME_BYTES)
+        self._flags = ctypes.byref(ctypes.c_int())
+
+    def open(self, layer: pypdfium2.PdfTextpage) -> None:
+        """Begin a page."""
+        self._layer = layer.raw
+        last = layer.count_chars() - 1
+        # the text leaves out characters of some pages only
+        self._are_all_text = raw.FPDFText_GetTextIndexFromCharIndex(layer, last) == last
+
+    def box(self, index: int) -> Box | None:
+        """The place of a character."""
+        at = index if self._are_all_text else _char_index(self._layer, index)
+        if at < 0 or not _char_box(self._layer, at, *self._to_edges):
+            return None
+        left, right, bottom, top = self._edges
+        return left, bottom, right, top
+
+    def drawn(self, index: int) -> Drawn | None:
+        """How a character is drawn; None if it is not upright."""
+        layer = self._layer
+        at = index if self._are_all_text else _char_index(layer, index)
+        if at < 0 or not _matrix(layer, at, self._to_matrix):
+            return None
+        across, slope, sideways, up, left, baseline = _NUMBERS.unpack(self._matrix)
+        if across <= 0 or abs(slope) > _MAX_SLOPE * across:
+            return None
+        _font_info(layer, at, self._name, self._name_size, self._flags)
+        return _look(_font_size(layer, at), sideways, up, self._name.value), baseline, left
+
+    def end(self, index: int) -> tuple[float, bool, float] | None:
+        """Size of a character, whether it is bold, and its right end."""
+        box = self.box(index)
+        if box is None:
+            return None
+        layer = self._layer
+        at = index if self._are_all_text else _char_index(layer, index)
+        _matrix(layer, at, self._to_matrix)
+        _font_info(layer, at, self._name, self._name_size, self._flags)
+        size = _font_size(layer, at) * hypot(self._matrix.c, self._matrix.d)
+        return size, _is_bold(self._name.value), box[2]
+
+
+@lru_cache(maxsize=1000)
+def _look(font_size: float, sideways: float, up: float, font: bytes) -> tuple[float, bool]:
+    """The size to a tenth of a point, and whether it is bold. Most lines of a document look the same."""
+    return round(font_size * hypot(sideways, up), 1), _is_bold(font)
+
+
+@lru_cache(maxsize=1000)
+def _is_bold(font: bytes) -> bool:
+    return bool(_BOLD.search(font))
