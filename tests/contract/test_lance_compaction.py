@@ -8,6 +8,7 @@ import shutil
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -17,8 +18,9 @@ import lance
 import pytest
 
 from tests.contract.stores import ALWAYS, D, about, axis, near, row
-from worker.vectors import Leg, Row
+from worker.vectors import Leg, Patch, Row
 from worker.vectors.lance import cleaning
+from worker.vectors.lance import store as lance_store
 from worker.vectors.lance.cleaning import COARSE_S, committing, has_versions_to_delete
 from worker.vectors.lance.compaction import Thresholds, is_due, number_to_merge
 from worker.vectors.lance.open_tables import GONE_SEGMENTS, OPEN_TABLES
@@ -346,3 +348,23 @@ def _open_files(place: Path) -> int:
         with suppress(FileNotFoundError):  # the listing's own
             opened += str(place) in str(item.readlink())
     return opened
+
+
+def test_each_commit_of_a_write_keeps_cleaners_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = LanceStore(tmp_path, has_keywords=True, thresholds=ALWAYS)
+    store.write("a", D, [row(1, axis(0)), row(2, axis(1))])
+    moments, commit = [], lance_store._commit
+
+    def looked_at(action: Callable[[], object]) -> object:
+        moments.append(cleaning._moment_without_commit(tmp_path / "a.lance"))
+        return commit(action)
+
+    monkeypatch.setattr(cleaning, "MAX_WAIT_S", 0)
+    monkeypatch.setattr(lance_store, "_commit", looked_at)
+    store.write("a", D, [row(3, axis(2))], [Patch(UUID(int=1), {"level": 1})], [UUID(int=2)])
+    store.optimize("a")
+    # the last one cleans
+    *writing, cleaning_up = moments
+    assert len(writing) >= 5
+    assert set(writing) == {None}
+    assert cleaning_up is not None

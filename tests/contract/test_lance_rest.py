@@ -71,12 +71,12 @@ def test_every_write_is_seen_by_the_next_search(store: LanceStore, tmp_path: Pat
     rows = [_row(number) for number in range(1, 7)]
     for number, row in enumerate(rows, start=1):
         store.write(SPACE, DIMENSIONS, [row])
-        for search in range(SEARCHES):
+        for attempt in range(SEARCHES):
             legs = [Leg(10, vector=_vector(rows[0])), Leg(10, keywords=f"row_{number}", field="code")]
             near, named = store.search(SPACE, legs)
             assert sorted(_ids(near)) == list(range(1, number + 1))
             assert _ids(named)[0] == number
-            if search == 0:
+            if attempt == 0:
                 _rest(tmp_path, 60 - number)  # a different state, as commits at different times have
 
 
