@@ -155,17 +155,24 @@ def test_rows_are_merged_again_once_as_many_newer_ones_follow(tmp_path: Path) ->
     assert (_fragments(tmp_path), set(_segments(tmp_path))) == ([80], {1})
 
 
-def test_a_full_fragment_is_left_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("full", "expected"), [(18, [10, 18]), (19, [28])])
+def test_a_full_fragment_is_left_alone(tmp_path: Path, full: int, expected: list[int]) -> None:
     store = _filled(tmp_path, 10)
-    for full, expected in ((10, [10, 9, 9]), (11, [10, 27])):
-        compacting = LanceStore(tmp_path, has_keywords=True, thresholds=replace(ALWAYS, full_rows=full))
-        if full == 11:
-            store.write(SPACE, D, [_row(400 + number) for number in range(9)])
-        else:
-            for start in (200, 300):
-                store.write(SPACE, D, [_row(start + number) for number in range(9)])
-        compacting.optimize(SPACE)
-        assert sum(_fragments(tmp_path)) == sum(expected), expected
+    for start in (200, 300):
+        store.write(SPACE, D, [_row(start + number) for number in range(9)])
+    LanceStore(tmp_path, has_keywords=True, thresholds=replace(ALWAYS, full_rows=full)).optimize(SPACE)
+    assert _fragments(tmp_path) == expected
+
+
+def test_a_fragment_is_written_anew_without_its_many_deleted_rows(tmp_path: Path) -> None:
+    made = _filled(tmp_path)
+    made.write(SPACE, D, [_row(ROWS + number) for number in range(10)])
+    LanceStore(tmp_path, has_keywords=True, thresholds=ALWAYS).optimize(SPACE)
+    gone = ROWS // 2
+    made.write(SPACE, D, deletes=[UUID(int=number) for number in range(gone)])
+    assert _fragments(tmp_path) == [ROWS, 10]
+    made.optimize(SPACE)
+    assert sorted(_fragments(tmp_path)) == [10, ROWS - gone]
 
 
 def test_random_edits_answer_like_a_fresh_table(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from psycopg.types.json import Jsonb
 
 from schemas.errors import FolderGone, LeaseLost
 from schemas.tool import ToolConfig
@@ -87,6 +88,15 @@ def test_no_tool_switches_to_an_index_that_the_limit_left_incomplete(site: Site)
     close(site)
     tool = site.do("SELECT next_index_id, update_error FROM search_tool WHERE id = %s", site.tool)
     assert tool == [(None, tasks.OVER_COST)]
+
+
+def test_a_tool_that_switches_takes_its_new_schedule_and_forgets_an_error(site: Site) -> None:
+    waits = "UPDATE search_tool SET next_index_id = index_id, next_config = %s, update_error = 'no' WHERE id = %s"
+    site.do(waits, Jsonb({"every": 3600}), site.tool)
+    index_all(site)
+    close(site)
+    tool = "SELECT next_run_at > now(), config, next_config, update_error FROM search_tool WHERE id = %s"
+    assert site.do(tool, site.tool) == [(True, {"every": 3600}, None, None)]
 
 
 @pytest.mark.parametrize("full", [False, True])
