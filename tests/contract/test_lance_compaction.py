@@ -8,6 +8,7 @@ import shutil
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -17,8 +18,9 @@ import lance
 import pytest
 
 from tests.contract.stores import ALWAYS, D, about, axis, near, row
-from worker.vectors import Leg, Row
+from worker.vectors import Leg, Patch, Row
 from worker.vectors.lance import cleaning
+from worker.vectors.lance import store as lance_store
 from worker.vectors.lance.cleaning import COARSE_S, committing, has_versions_to_delete
 from worker.vectors.lance.compaction import Thresholds, is_due, number_to_merge
 from worker.vectors.lance.open_tables import GONE_SEGMENTS, OPEN_TABLES
@@ -153,17 +155,24 @@ def test_rows_are_merged_again_once_as_many_newer_ones_follow(tmp_path: Path) ->
     assert (_fragments(tmp_path), set(_segments(tmp_path))) == ([80], {1})
 
 
-def test_a_full_fragment_is_left_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("full", "expected"), [(18, [10, 18]), (19, [28])])
+def test_a_full_fragment_is_left_alone(tmp_path: Path, full: int, expected: list[int]) -> None:
     store = _filled(tmp_path, 10)
-    for full, expected in ((10, [10, 9, 9]), (11, [10, 27])):
-        compacting = LanceStore(tmp_path, has_keywords=True, thresholds=replace(ALWAYS, full_rows=full))
-        if full == 11:
-            store.write(SPACE, D, [_row(400 + number) for number in range(9)])
-        else:
-            for start in (200, 300):
-                store.write(SPACE, D, [_row(start + number) for number in range(9)])
-        compacting.optimize(SPACE)
-        assert sum(_fragments(tmp_path)) == sum(expected), expected
+    for start in (200, 300):
+        store.write(SPACE, D, [_row(start + number) for number in range(9)])
+    LanceStore(tmp_path, has_keywords=True, thresholds=replace(ALWAYS, full_rows=full)).optimize(SPACE)
+    assert _fragments(tmp_path) == expected
+
+
+def test_a_fragment_is_written_anew_without_its_many_deleted_rows(tmp_path: Path) -> None:
+    made = _filled(tmp_path)
+    made.write(SPACE, D, [_row(ROWS + number) for number in range(10)])
+    LanceStore(tmp_path, has_keywords=True, thresholds=ALWAYS).optimize(SPACE)
+    gone = ROWS // 2
+    made.write(SPACE, D, deletes=[UUID(int=number) for number in range(gone)])
+    assert _fragments(tmp_path) == [ROWS, 10]
+    made.optimize(SPACE)
+    assert sorted(_fragments(tmp_path)) == [10, ROWS - gone]
 
 
 def test_random_edits_answer_like_a_fresh_table(tmp_path: Path) -> None:
@@ -346,3 +355,23 @@ def _open_files(place: Path) -> int:
         with suppress(FileNotFoundError):  # the listing's own
             opened += str(place) in str(item.readlink())
     return opened
+
+
+def test_each_commit_of_a_write_keeps_cleaners_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = LanceStore(tmp_path, has_keywords=True, thresholds=ALWAYS)
+    store.write("a", D, [row(1, axis(0)), row(2, axis(1))])
+    moments, commit = [], lance_store._commit
+
+    def looked_at(action: Callable[[], object]) -> object:
+        moments.append(cleaning._moment_without_commit(tmp_path / "a.lance"))
+        return commit(action)
+
+    monkeypatch.setattr(cleaning, "MAX_WAIT_S", 0)
+    monkeypatch.setattr(lance_store, "_commit", looked_at)
+    store.write("a", D, [row(3, axis(2))], [Patch(UUID(int=1), {"level": 1})], [UUID(int=2)])
+    store.optimize("a")
+    # the last one cleans
+    *writing, cleaning_up = moments
+    assert len(writing) >= 5
+    assert set(writing) == {None}
+    assert cleaning_up is not None

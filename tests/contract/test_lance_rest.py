@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
+from random import Random
 from uuid import UUID
 
 import numpy as np
@@ -12,6 +14,7 @@ import pytest
 
 from worker.tokens.keywords import Keywords
 from worker.vectors import Condition, Leg, Patch, Ranked, Row, Vector
+from worker.vectors.lance import open_tables, search, vector_cache
 from worker.vectors.lance.store import LanceStore
 
 SPACE, DIMENSIONS = "rests", 8
@@ -68,12 +71,12 @@ def test_every_write_is_seen_by_the_next_search(store: LanceStore, tmp_path: Pat
     rows = [_row(number) for number in range(1, 7)]
     for number, row in enumerate(rows, start=1):
         store.write(SPACE, DIMENSIONS, [row])
-        for search in range(SEARCHES):
+        for attempt in range(SEARCHES):
             legs = [Leg(10, vector=_vector(rows[0])), Leg(10, keywords=f"row_{number}", field="code")]
             near, named = store.search(SPACE, legs)
             assert sorted(_ids(near)) == list(range(1, number + 1))
             assert _ids(named)[0] == number
-            if search == 0:
+            if attempt == 0:
                 _rest(tmp_path, 60 - number)  # a different state, as commits at different times have
 
 
@@ -113,17 +116,70 @@ def test_a_table_that_was_emptied_answers_with_nothing(store: LanceStore, tmp_pa
     assert store.vectors(SPACE, [UUID(int=1)]) == {}
 
 
+def test_writes_at_one_moment_of_a_coarse_clock_are_all_seen(store: LanceStore, tmp_path: Path) -> None:
+    moment = time.time() + 60
+    for number in (1, 2, 3):
+        store.write(SPACE, DIMENSIONS, [_row(number)])
+        os.utime(tmp_path / f"{SPACE}.lance" / "_versions", (moment, moment))
+        for _ in range(SEARCHES):
+            found = store.search(SPACE, [Leg(10, vector=_vector(_row(1)))])[0]
+            assert sorted(_ids(found)) == list(range(1, number + 1))
+
+
+def _is_in_memory(store: LanceStore) -> bool:
+    return SPACE in store._searcher()._rows_in_memory._cached
+
+
 def test_searches_for_words_alone_do_not_read_all_vectors(store: LanceStore, tmp_path: Path) -> None:
     store.write(SPACE, DIMENSIONS, [_row(number) for number in range(20)])
     _rest(tmp_path)
-
-    def is_in_memory() -> bool:
-        return SPACE in store._searcher()._rows_in_memory._cached
-
     for words in (*WORDS, "row_1", "row_2"):
         store.search(SPACE, [Leg(10, keywords=words)])
-    assert not is_in_memory()
+    assert not _is_in_memory(store)
     for number, expected in ((1, False), (2, True)):
         store.search(SPACE, [Leg(10, keywords=f"row_{number}")])
         store.search(SPACE, [Leg(10, vector=_vector(_row(number)))])
-        assert is_in_memory() is expected
+        assert _is_in_memory(store) is expected
+
+
+@pytest.mark.parametrize(("beyond", "expected"), [(0, True), (1, False)])
+def test_vectors_of_too_many_bytes_are_not_read_into_memory(
+    store: LanceStore, monkeypatch: pytest.MonkeyPatch, beyond: int, expected: bool
+) -> None:
+    monkeypatch.setattr(search, "MAX_BYTES", 20 * 4 * DIMENSIONS)
+    store.write(SPACE, DIMENSIONS, [_row(number) for number in range(20 + beyond)])
+    for limit in range(1, SEARCHES):
+        store.search(SPACE, [Leg(limit, vector=_vector(_row(1)))])
+    assert _is_in_memory(store) is expected
+
+
+def test_a_table_that_outgrows_its_memory_answers_as_one_that_is_read_anew(
+    store: LanceStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vector_cache, "SPARE_ROWS", 2)
+    monkeypatch.setattr(search, "SEARCHES_PER_READ", SEARCHES - 1)
+    chance, present, outgrown = Random(1), set[int](), 0
+    for _ in range(12):
+        gone = set(chance.sample(sorted(present), len(present) // 2))
+        new = {chance.randrange(60) for _ in range(chance.choice([1, 8]))} - gone
+        store.write(SPACE, DIMENSIONS, [_row(number) for number in new], deletes=[UUID(int=n) for n in gone])
+        present = present - gone | new
+        leg = Leg(60, vector=_vector(_row(chance.choice([1, 2, 3]))))
+        expected = _ids(LanceStore(tmp_path, has_keywords=True).search(SPACE, [leg])[0])
+        was_in_memory = _is_in_memory(store)
+        for limit in range(5, 5 + SEARCHES):
+            assert _ids(store.search(SPACE, [replace(leg, limit=limit)])[0]) == expected[:limit]
+            outgrown += limit == 5 and was_in_memory and not _is_in_memory(store)
+        assert _is_in_memory(store)
+    assert outgrown
+
+
+def test_of_too_many_tables_those_not_searched_for_longest_are_closed(
+    store: LanceStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(open_tables, "OPEN_TABLES", 2)
+    for name in ("one", "two", "three"):
+        store.write(name, DIMENSIONS, [_row(1)])
+    for name in ("one", "two", "one", "three"):
+        store.search(name, [Leg(10, keywords="row_1")])
+    assert [*store._searcher()._spaces._open] == ["one", "three"]

@@ -10,6 +10,7 @@ import pytest
 from tests.contract.test_keywords import Index
 from worker.state.index import chunks
 from worker.state.postgres import Pool
+from worker.state.search import live_rows
 from worker.state.search.live_rows import ROW_BYTES, LiveRows
 
 CHANGES = {
@@ -44,6 +45,8 @@ def test_what_is_kept_is_what_postgres_has(pool: Pool, kept: int, seed: int) -> 
         assert found.versions == chunks.versions(pool, index.id, asked)
         for id_, version in found.versions.items():
             assert seen.setdefault((id_, version), found.rows[id_]) == found.rows[id_]
+        assert len(rows._rows) <= kept
+        assert rows._bytes == sum(map(live_rows._size, rows._rows.values()))
 
 
 def test_rows_that_are_kept_are_not_read_again(pool: Pool) -> None:

@@ -15,7 +15,7 @@ from schemas.errors import StoreError, StoreRefused, StoreUnauthorized, StoreUna
 from tests.contract.stores import D, axis, row
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from worker.tokens.keywords import Keywords
-from worker.vectors import FILTERED, STRING_ATTRIBUTES, Condition, Leg, Patch, Row, turbopuffer
+from worker.vectors import FILTERED, STRING_ATTRIBUTES, Condition, Leg, Patch, Row, Value, turbopuffer
 from worker.vectors.turbopuffer import TurbopufferStore
 
 
@@ -105,11 +105,25 @@ def test_big_writes_are_split(fake: FakeTurbopuffer) -> None:
     assert len(store.ids("a", None, 20_000)) == 9_000
 
 
-def test_big_patches_are_split(fake: FakeTurbopuffer) -> None:
+LONG = "word " * 100
+
+
+@pytest.mark.parametrize(
+    ("dimensions", "text", "attributes"),
+    [(D, "", {"symbol": "é" * 500, "scope": "s" * 500}), (D, LONG, {}), (D, "é" * 1000, {}), (512, "", {})],
+)
+def test_no_request_is_larger_than_the_service_accepts(
+    fake: FakeTurbopuffer, monkeypatch: pytest.MonkeyPatch, dimensions: int, text: str, attributes: dict[str, Value]
+) -> None:
+    monkeypatch.setattr(turbopuffer, "MAX_BYTES", 100_000)
+    fake.max_body = 100_000
     store = TurbopufferStore(fake.api_key, region="", base_url=fake.url, has_keywords=True)
-    store.write("a", D, [row(n, axis(0)) for n in range(5)])
-    store.write("a", D, patches=[Patch(UUID(int=n), {}, Keywords("é" * 4_000_000, "")) for n in range(5)])
-    assert [len(call.patches) for call in fake.audit if call.patches] == [3, 2]
+    words, vector = Keywords(text, text), np.ones(dimensions, dtype=np.float32)
+    store.write("a", dimensions, [Row(UUID(int=n), vector, attributes, words) for n in range(200)])
+    store.write("a", dimensions, patches=[Patch(UUID(int=n), attributes, words) for n in range(200)])
+    # nor much smaller than that
+    assert len(fake.audit) <= 20
+    assert len(store.ids("a", None, 300)) == 200
 
 
 def impatient(fake: FakeTurbopuffer) -> TurbopufferStore:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.contract.stores import D, about, axis, make, near, row
 from tests.fakes.turbopuffer import FakeTurbopuffer
-from worker.vectors import Condition, turbopuffer
+from worker.vectors import Condition, Patch, turbopuffer
 from worker.vectors.lance import store as lance
 from worker.vectors.lance.ties import TIES
 
@@ -28,9 +28,21 @@ def test_ids_beyond_one_page_are_given(kind: str, tmp_path: Path, fake: FakeTurb
     assert store.ids("a", everything[-2], most) == everything[-1:]
 
 
+def test_attributes_beyond_one_page_are_given(
+    fake: FakeTurbopuffer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turbopuffer, "MAX_LIMIT", 10)
+    store = make("fake", tmp_path, fake)
+    everything = [UUID(int=number) for number in range(21)]
+    store.write("a", D, [row(number, axis(0)) for number in range(21)])
+    for limit in (9, 10, 11, 20, 21, 30):
+        assert [*store.attributes("a", None, limit)] == everything[:limit]
+        assert [*store.attributes("a", everything[3], limit)] == everything[4:][:limit]
+
+
 @pytest.mark.parametrize("beyond", [0, 1])
 @pytest.mark.parametrize("kind", ["lance", "fake"])
-def test_vectors_and_deletes_of_many_ids(kind: str, beyond: int, tmp_path: Path, fake: FakeTurbopuffer) -> None:
+def test_vectors_patches_and_deletes_of_many_ids(kind: str, beyond: int, tmp_path: Path, fake: FakeTurbopuffer) -> None:
     store = make(kind, tmp_path, fake)
     number = lance.MAX_IDS + beyond
     ids = [UUID(int=each) for each in range(number)]
@@ -38,6 +50,9 @@ def test_vectors_and_deletes_of_many_ids(kind: str, beyond: int, tmp_path: Path,
     found = store.vectors("a", ids)
     assert len(found) == number
     assert all(found[id_][id_.int % D] == pytest.approx(1.0) for id_ in ids)
+    store.write("a", D, patches=[Patch(id_, {"file_name": "new"}) for id_ in ids])
+    names = [values["file_name"] for values in store.attributes("a", None, number + 1).values()]
+    assert names == ["new"] * number + [f"{number}.md"]
     store.write("a", D, deletes=ids)
     assert store.ids("a", None, number) == [UUID(int=number)]
 

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from psycopg.types.json import Jsonb
 
 from schemas.errors import FolderGone, LeaseLost
 from schemas.tool import ToolConfig
@@ -87,6 +88,15 @@ def test_no_tool_switches_to_an_index_that_the_limit_left_incomplete(site: Site)
     close(site)
     tool = site.do("SELECT next_index_id, update_error FROM search_tool WHERE id = %s", site.tool)
     assert tool == [(None, tasks.OVER_COST)]
+
+
+def test_a_tool_that_switches_takes_its_new_schedule_and_forgets_an_error(site: Site) -> None:
+    waits = "UPDATE search_tool SET next_index_id = index_id, next_config = %s, update_error = 'no' WHERE id = %s"
+    site.do(waits, Jsonb({"every": 3600}), site.tool)
+    index_all(site)
+    close(site)
+    tool = "SELECT next_run_at > now(), config, next_config, update_error FROM search_tool WHERE id = %s"
+    assert site.do(tool, site.tool) == [(True, {"every": 3600}, None, None)]
 
 
 @pytest.mark.parametrize("full", [False, True])
@@ -200,6 +210,7 @@ def building(site: Site) -> tuple[UUID, UUID]:
 def test_a_cancel_ends_all_that_is_under_way(site: Site) -> None:
     changes.changed(site.pool, site.index.id, quiet=timedelta(hours=1))
     new_index, new_task = building(site)
+    tool_actions.reindex(site.pool, site.tool, full=False, allow_removals=False)
     epoch = "SELECT epoch, deleted_at IS NOT NULL FROM search_index WHERE id = %s"
     ((before, _),) = site.do(epoch, new_index)
     columns = (
@@ -212,12 +223,25 @@ def test_a_cancel_ends_all_that_is_under_way(site: Site) -> None:
     assert site.do(waiting, site.tool) == [(None, None, tool_actions.CANCELLED)]
     ended = "SELECT status, finished_at IS NOT NULL FROM search_index_task WHERE id = ANY (%s)"
     assert site.do(ended, [site.task, new_task]) == [("cancelled", True)] * 2
+    # nor does the run follow that was asked for
+    assert site.do("SELECT count(*) FROM search_index_task WHERE index_id IN (%s, %s)", site.index.id, new_index) == [
+        (2,)
+    ]
     assert site.do(epoch, new_index) == [(before + 1, True)]
     assert site.do("SELECT 1 FROM search_index_task_delta WHERE task_id = %s", new_task) == []
     noted = "SELECT since, due_at FROM search_index_change WHERE index_id = %s"
     assert site.do(noted, site.index.id) == [(None, None)]
     # what answers queries stays
     assert site.do(epoch, site.index.id)[0][1] is False
+
+
+def test_a_deleted_tool_takes_both_its_indexes_along(site: Site) -> None:
+    old, (new_index, new_task) = site.index.id, building(site)
+    tools.delete(site.pool, site.tool)
+    deleted = "SELECT deleted_at <= now() FROM search_index WHERE id IN (%s, %s)"
+    assert site.do(deleted, old, new_index) == [(True,)] * 2
+    ended = "SELECT status FROM search_index_task WHERE id IN (%s, %s)"
+    assert site.do(ended, site.task, new_task) == [("cancelled",)] * 2
 
 
 @pytest.mark.parametrize("other_waits", [False, True])

@@ -233,6 +233,18 @@ def test_a_retry_takes_up_what_failed_or_was_lost_and_nothing_else(settled: Site
     assert set(settled.outcomes().values()) == {"indexed"}
 
 
+def test_a_retry_takes_up_what_a_cancel_left_and_what_the_listing_could_not_read(site: Site) -> None:
+    failed = (
+        "UPDATE search_index_file SET status = 'failed', listed_reason = 'unreadable' WHERE index_id = %s AND path = %s"
+    )
+    site.do(failed, site.index.id, "0.md")
+    site.cancel()
+    assert set(site.outcomes().values()) == {"failed", "pending"}
+    assert retry(site) == len(site.outcomes())
+    site.finish_all()
+    assert set(site.outcomes().values()) == {"indexed"}
+
+
 @pytest.mark.parametrize("claimed", [False, True])
 def test_an_edit_whose_task_was_cancelled_is_indexed_by_the_next(settled: Site, claimed: bool) -> None:
     live = settled.chunks(live=True)

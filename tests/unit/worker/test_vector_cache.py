@@ -79,6 +79,17 @@ def test_rows_that_grow_answer_as_rows_that_are_read_anew(monkeypatch: pytest.Mo
     assert advanced
 
 
+def test_of_almost_equal_vectors_the_nearest_are_exact() -> None:
+    chance = np.random.default_rng(1)
+    vectors = (chance.standard_normal(384) + 1e-6 * chance.standard_normal((2_000, 384))).astype(np.float32)
+    ids = [f"{number:04}" for number in range(len(vectors))]
+    held = rows(ids, np.arange(len(vectors), dtype=np.uint64), vectors, embedded=np.ones(len(vectors), dtype=bool))
+    asked = held.unit[0]
+    # sums of 32 bits put them into another order
+    exact = sorted(zip(1 - (held.unit.astype(np.float64) * asked).sum(axis=1), ids, strict=True))
+    assert held.nearest(asked, 10).ids == [id_ for _, id_ in exact[:10]]
+
+
 RANKING = Ranked(["a"], [1.0])
 LEG = Leg(5, keywords="words")
 
