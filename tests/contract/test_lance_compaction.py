@@ -257,7 +257,7 @@ def test_old_versions_and_what_a_lost_commit_left_go_with_a_compaction(tmp_path:
 def test_files_of_a_commit_that_begins_amid_the_cleaning_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _filled(tmp_path, 10)
     table = tmp_path / f"{SPACE}.lance"
-    made = [table / "data" / name for name in ("new.lance", ".tmpNew")]
+    made = [table / name for name in ("data/new.lance", "data/.tmpNew", "_versions/7.manifest#1")]
     find = cleaning._moment_without_commit
 
     def find_and_begin(path: Path) -> float | None:
