@@ -52,7 +52,7 @@ def _work(place: Path, thresholds: Thresholds, first: int, said: Connection) -> 
     for turn in range(first, first + 1000):
         said.send(turn)
         _write(store, turn)
-        store.optimize(SPACE)
+        store.optimize(SPACE, writing=bool(turn % 3))
 
 
 def _killed_at(place: Path, thresholds: Thresholds, first: int, seconds: float) -> int:

@@ -17,6 +17,7 @@ from worker.machine.freed_memory import give_back
 from worker.state.index import embedding_cache, tools
 from worker.state.index.tools import Index
 from worker.tasks import failures, process
+from worker.tasks.compaction import compact_in_turn
 from worker.tasks.limits import SLICE_SECONDS
 from worker.upkeep import fsck
 from worker.upkeep.orphans import delete_strays
@@ -94,7 +95,9 @@ def _optimize(index_id: UUID) -> dict[str, Any]:
     if index is None:
         return {"skipped": "deleted"}
     started = time.monotonic()
-    _store(index).optimize(index.namespace)
+    if not compact_in_turn(process.resources(), index):
+        send("foldex.optimize", index_id, queue=BULK, shown=f"index {index_id}", quiet=True)
+        return {"left": "to another process"}
     seconds = round(time.monotonic() - started, 2)
     # last, so that the task's result includes the comparison
     result = {"namespace": index.namespace, "seconds": seconds, **_compare(index)}

@@ -28,7 +28,8 @@ def test_a_long_compaction(
     times = iter([100.0, 100.0 + seconds])
     monkeypatch.setattr(upkeep, "time", SimpleNamespace(monotonic=lambda: next(times)))
     monkeypatch.setattr("worker.state.index.tools.index", lambda *_: SimpleNamespace(namespace="n"))
-    monkeypatch.setattr(upkeep, "_store", lambda _: SimpleNamespace(optimize=lambda _: None))
+    monkeypatch.setattr("worker.tasks.process.resources", lambda: SimpleNamespace(pool=None))
+    monkeypatch.setattr(upkeep, "compact_in_turn", lambda *_: True)
     monkeypatch.setattr(upkeep, "_compare", lambda _: {})
     upkeep._optimize(uuid4())
     assert given_back == expected
