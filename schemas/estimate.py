@@ -61,5 +61,6 @@ class Estimate(BaseModel):
         description="Chunks, vectors and cost with each granularity; `tokens`, `requests` and `cost` are the config's."
     )
     notes: list[str] = Field(
-        description="What the numbers do not include.", examples=[["Texts with cached vectors are not subtracted."]]
+        description="What the numbers do not include, and whether the folder is too large for its store.",
+        examples=[["Texts with cached vectors are not subtracted."]],
     )

@@ -22,6 +22,7 @@ from worker.resources import Resources, chunk_settings, store_name
 from worker.sources.registry import target_of
 from worker.state.index import tasks, tool_actions, tools
 from worker.state.index.tools import NewIndex
+from worker.stores import too_large
 
 #: Maximum characters of a pattern.
 MAX_PATTERN_CHARACTERS = 4096
@@ -146,7 +147,8 @@ def _check_following(source: AnySource, config: ToolConfig) -> None:
 def shown_status(tool_id: UUID, row: dict[str, Any]) -> Status:
     """Convert a task's row to its API form for one tool."""
     over_cost = OVER_COST.format(row["max_cost_tokens"]) if row["over_cost"] else None
-    warning = " ".join(filter(None, (over_cost, row["listing_warning"], row["warning"]))) or None
+    size = too_large(row["vector_store"], row["total_chunks"])
+    warning = " ".join(filter(None, (over_cost, size, row["listing_warning"], row["warning"]))) or None
     return Status(**{**row, "task_id": row["id"], "tool_id": tool_id, "eta_seconds": _eta(row), "warning": warning})
 
 

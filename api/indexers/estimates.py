@@ -15,11 +15,14 @@ from worker.estimate import Model, estimate
 from worker.resources import Resources
 from worker.state.index import files, tools
 from worker.state.index.tools import NewIndex
+from worker.stores import too_large
 
 #: Estimates that a process makes at the same time: each lists a folder, and keeps a thread for up to half a minute.
 MAX_CONCURRENT = 2
 #: Seconds that a further one waits.
 SLOT_SECONDS = 10.0
+#: Digits of a number of chunks that an estimate leaves open where the number matters.
+ROUNDED_DIGITS = 4
 
 _free = BoundedSemaphore(MAX_CONCURRENT)
 
@@ -40,7 +43,7 @@ def estimate_of(new_index: NewIndex, resources: Resources) -> Estimate:
         price=0.0 if is_local(name) else known(name).input_price,
     )
     with _slot():
-        return estimate(
+        found = estimate(
             resources.source_with(new_index.project_id, new_index.source, settings),
             settings,
             tools.restricting_types(new_index.folder_node_id, settings),
@@ -48,6 +51,9 @@ def estimate_of(new_index: NewIndex, resources: Resources) -> Estimate:
             tokenizer=resources.tokenizer(settings.embedder),
             model=model,
         )
+    expected = found.by_granularity[settings.chunks.granularity].chunks.expected
+    size = too_large(new_index.vector_store, round(int(expected), -ROUNDED_DIGITS))
+    return found.model_copy(update={"notes": [*filter(None, [size]), *found.notes]})
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from tests.bench import (
     small,
     stages,
     trees,
+    vectors,
 )
 from tests.bench.size import parts
 
@@ -40,6 +41,7 @@ BENCHES = {
     "command": command.run,
     "mcp": mcp.run,
     "tree": trees.run,
+    "vectors": vectors.run,
     "idle": idle.run,
 }
 

@@ -19,7 +19,7 @@ from worker.vectors.turbopuffer import TurbopufferStore
 
 D = 8
 #: Makes every call of `optimize` compact.
-ALWAYS = Thresholds(fragments=0)
+ALWAYS = Thresholds(fragments=0, rows_while_writing=0)
 REAL_KEY = os.environ.get("TURBOPUFFER_API_KEY", "")
 HAS_KEY = REAL_KEY.startswith("tpuf_") and not os.environ.get("TURBOPUFFER_BASE_URL")
 live = pytest.mark.skipif(not HAS_KEY, reason="set TURBOPUFFER_API_KEY to a key of the real service to run")

@@ -22,7 +22,7 @@ from worker.vectors import Leg, Patch, Row
 from worker.vectors.lance import cleaning
 from worker.vectors.lance import store as lance_store
 from worker.vectors.lance.cleaning import COARSE_S, committing, has_versions_to_delete
-from worker.vectors.lance.compaction import Thresholds, is_due, number_to_merge
+from worker.vectors.lance.compaction import Thresholds, is_due, number_left, number_to_merge
 from worker.vectors.lance.open_tables import GONE_SEGMENTS, OPEN_TABLES
 from worker.vectors.lance.store import LanceStore
 
@@ -71,6 +71,13 @@ def _fragments(place: Path) -> list[int]:
 def _segments(place: Path) -> list[int]:
     """Number of segments of each index."""
     return [len(index.segments) for index in lance.dataset(place / f"{SPACE}.lance").describe_indices()]
+
+
+def _unindexed(place: Path) -> int:
+    """Rows that some index does not cover."""
+    dataset = lance.dataset(place / f"{SPACE}.lance")
+    names = [index.name for index in dataset.describe_indices()]
+    return max(int(dataset.stats.index_stats(name)["num_unindexed_rows"]) for name in names)
 
 
 def _versions(place: Path) -> int:
@@ -155,13 +162,12 @@ def test_rows_are_merged_again_once_as_many_newer_ones_follow(tmp_path: Path) ->
     assert (_fragments(tmp_path), set(_segments(tmp_path))) == ([80], {1})
 
 
-@pytest.mark.parametrize(("full", "expected"), [(18, [10, 18]), (19, [28])])
-def test_a_full_fragment_is_left_alone(tmp_path: Path, full: int, expected: list[int]) -> None:
+def test_a_full_fragment_is_left_alone(tmp_path: Path) -> None:
     store = _filled(tmp_path, 10)
-    for start in (200, 300):
+    for full, start, expected in ((10, 200, [10, 9]), (9, 300, [10, 9, 9]), (10, 400, [10, 27])):
         store.write(SPACE, D, [_row(start + number) for number in range(9)])
-    LanceStore(tmp_path, has_keywords=True, thresholds=replace(ALWAYS, full_rows=full)).optimize(SPACE)
-    assert _fragments(tmp_path) == expected
+        LanceStore(tmp_path, has_keywords=True, thresholds=replace(ALWAYS, full_rows=full)).optimize(SPACE)
+        assert _fragments(tmp_path) == expected
 
 
 def test_a_fragment_is_written_anew_without_its_many_deleted_rows(tmp_path: Path) -> None:
@@ -173,6 +179,49 @@ def test_a_fragment_is_written_anew_without_its_many_deleted_rows(tmp_path: Path
     assert _fragments(tmp_path) == [ROWS, 10]
     made.optimize(SPACE)
     assert sorted(_fragments(tmp_path)) == [10, ROWS - gone]
+
+
+def test_a_run_that_writes_indexes_its_rows_from_so_many_on_and_merges_nothing(tmp_path: Path) -> None:
+    store = _filled(tmp_path, 8)
+    compacting = LanceStore(tmp_path, has_keywords=True, thresholds=replace(Thresholds(), rows_while_writing=6))
+    for turn in range(1, 4):
+        store.write(SPACE, D, [_row(10 * turn + number) for number in range(5)])
+        compacting.optimize(SPACE, writing=True)
+        assert _unindexed(tmp_path) == 5
+        store.write(SPACE, D, [_row(10 * turn + 5)])
+        compacting.optimize(SPACE, writing=True)
+        assert _unindexed(tmp_path) == 0
+        assert (_fragments(tmp_path), set(_segments(tmp_path))) == ([8, *[6] * turn], {1 + turn})
+        assert _versions(tmp_path) <= 2
+    assert len(store.ids(SPACE, None, 99)) == 26
+
+
+@pytest.mark.parametrize("large_rows", [NEVER, 8], ids=["small", "large"])
+def test_what_a_run_left_side_by_side_is_merged_after_it(tmp_path: Path, large_rows: int) -> None:
+    store = _filled(tmp_path, 8)
+    limits = Thresholds(rows_while_writing=0, large_rows=large_rows)
+    compacting = LanceStore(tmp_path, has_keywords=True, thresholds=limits)
+    compacting.optimize(SPACE)
+    for turn, segments in ((1, 2), (2, 3), (3, 1)):
+        store.write(SPACE, D, [_row(10 * turn + number) for number in range(6)])
+        compacting.optimize(SPACE, writing=True)
+        # nothing is new
+        compacting.optimize(SPACE)
+        assert set(_segments(tmp_path)) == {segments}
+    assert not _due(tmp_path, limits)
+    assert len(_segments(tmp_path)) == (3 if large_rows == NEVER else 7)
+    assert sorted(about(store, SPACE, " ".join(_text(number) for number in range(3)), limit=99)) != []
+
+
+def test_segments_of_a_run_are_found_whatever_followed_them() -> None:
+    limits = Thresholds(ratio=2, left=4)
+    assert number_left([16, 16, 16, 16], limits) == 4
+    assert number_left([16, 16, 16], limits) == 0
+    assert number_left([16, 16, 16, 16, 1], limits) == 5
+    assert number_left([1000, 16, 16, 16, 16], limits) == 4
+    # each is larger than twice all newer ones
+    assert number_left([81, 27, 9, 3, 1], limits) == 0
+    assert number_left([], limits) == 0
 
 
 def test_random_edits_answer_like_a_fresh_table(tmp_path: Path) -> None:
@@ -266,7 +315,7 @@ def test_old_versions_and_what_a_lost_commit_left_go_with_a_compaction(tmp_path:
 def test_files_of_a_commit_that_begins_amid_the_cleaning_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _filled(tmp_path, 10)
     table = tmp_path / f"{SPACE}.lance"
-    made = [table / "data" / name for name in ("new.lance", ".tmpNew")]
+    made = [table / name for name in ("data/new.lance", "data/.tmpNew", "_versions/7.manifest#1")]
     find = cleaning._moment_without_commit
 
     def find_and_begin(path: Path) -> float | None:

@@ -27,9 +27,11 @@ from worker.state.index.tasks import Running
 from worker.state.index.tools import Index
 from worker.state.postgres import Pool, try_exclusive
 from worker.tasks import failures, process
+from worker.tasks.compaction import Turns
 from worker.tasks.limits import EMBED_SECONDS, SLICE_SECONDS
 
 log = structlog.get_logger()
+_turns = Turns()
 
 
 @app.task(name="foldex.index", base=failures.ShownTask, bind=True)
@@ -71,6 +73,8 @@ def _index(task_id: UUID, queue: str) -> dict[str, Any]:
     with leased(r.settings.database, task_id) as lease:
         try:
             batches = index_slice(_run(r, task, index, lease, queue), task_id, SLICE_SECONDS[queue])
+            if queue == BULK:
+                batches = _turns.compacting(r, index, batches)
             finished, more = _record(r.pool, task, batches)
         except FoldexError as error:
             files.release(r.pool, lease.owner)

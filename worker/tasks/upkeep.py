@@ -16,6 +16,7 @@ from worker.app import BULK, app, send
 from worker.state.index import embedding_cache, tools
 from worker.state.index.tools import Index
 from worker.tasks import failures, process
+from worker.tasks.compaction import compact_in_turn
 from worker.tasks.limits import SLICE_SECONDS
 from worker.upkeep import fsck
 from worker.upkeep.orphans import delete_strays
@@ -91,7 +92,10 @@ def _optimize(index_id: UUID) -> dict[str, Any]:
         return {"skipped": "deleted"}
     started = time.monotonic()
     with process.idle.work():
-        _store(index).optimize(index.namespace)
+        has_turn = compact_in_turn(process.resources(), index)
+    if not has_turn:
+        send("foldex.optimize", index_id, queue=BULK, shown=f"index {index_id}", quiet=True)
+        return {"left": "to another process"}
     # last, so that the task's result includes the comparison
     return {"namespace": index.namespace, "seconds": round(time.monotonic() - started, 2), **_compare(index)}
 

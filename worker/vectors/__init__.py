@@ -207,8 +207,11 @@ class VectorStore(Protocol):
         """Delete the namespace with all its rows. Returns whether it existed."""
         ...
 
-    def optimize(self, namespace: str) -> None:
-        """Compact and index what was written. Called from one place at a time."""
+    def optimize(self, namespace: str, *, writing: bool = False) -> None:
+        """Compact and index what was written. Called from one place at a time.
+
+        While a run is `writing`, only what must not wait for its end is done.
+        """
         ...
 
 

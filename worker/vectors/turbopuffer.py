@@ -200,7 +200,7 @@ class TurbopufferStore:
         """Delete the namespace with all its rows. Returns whether it existed. Raises as `write` does."""
         return self._request(namespace, lambda ns: ns.delete_all()) is not None
 
-    def optimize(self, namespace: str) -> None:
+    def optimize(self, namespace: str, *, writing: bool = False) -> None:
         """Do nothing: the store compacts and indexes by itself, and its API has no such call."""
 
     def _search(self, namespace: str, legs: Sequence[Leg]) -> list[Ranked]:

@@ -23,7 +23,7 @@ def given_back(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_a_compaction(monkeypatch: pytest.MonkeyPatch, given_back: list[str]) -> None:
     monkeypatch.setattr("worker.tasks.process.resources", lambda: SimpleNamespace(pool=None))
     monkeypatch.setattr("worker.state.index.tools.index", lambda *_: SimpleNamespace(namespace="n"))
-    monkeypatch.setattr(upkeep, "_store", lambda _: SimpleNamespace(optimize=lambda _: None))
+    monkeypatch.setattr(upkeep, "compact_in_turn", lambda *_: True)
     monkeypatch.setattr(upkeep, "_compare", lambda _: {"lost vectors": 0})
     assert upkeep._optimize(uuid4())["lost vectors"] == 0
     eventually(lambda: given_back == ["back"], 60)

@@ -59,7 +59,7 @@ SET rerun = t.rerun OR t.status = 'indexing' AND NOT follows, rerun_request_id =
 FROM edited WHERE t.id = edited.id
 
 -- name: newest
-SELECT t.*, i.namespace
+SELECT t.*, i.namespace, i.vector_store
 FROM search_index_task t JOIN search_index i ON i.id = t.index_id
 WHERE t.index_id = %(index_id)s ORDER BY t.created_at DESC, t.id DESC LIMIT 1
 
@@ -72,12 +72,12 @@ FROM search_index_task
 WHERE index_id = %(index_id)s ORDER BY created_at DESC, id DESC LIMIT 1
 
 -- name: newest_of_tool
-SELECT t.*, i.namespace, s.project_id, s.id AS asked_of
+SELECT t.*, i.namespace, i.vector_store, s.project_id, s.id AS asked_of
 FROM search_tool s JOIN search_index i ON i.id = s.index_id JOIN search_index_task t ON t.index_id = i.id
 WHERE s.id = %(tool_id)s ORDER BY t.created_at DESC, t.id DESC LIMIT 1
 
 -- name: history
-SELECT t.*, i.namespace
+SELECT t.*, i.namespace, i.vector_store
 FROM search_tool s JOIN search_index i ON i.id IN (s.index_id, s.next_index_id)
 JOIN search_index_task t ON t.index_id = i.id
 WHERE s.id = %(tool_id)s

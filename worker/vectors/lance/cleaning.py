@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
@@ -22,8 +23,10 @@ KEEP_VERSIONS = timedelta(minutes=10)
 MAX_WAIT_S = 2.0
 #: Directories of a table in which the library deletes files that no version refers to.
 CLEANED = ("data", "_indices", "_deletions", "_transactions")
-#: File name prefix of files that are still being written.
-TEMPORARY = ".tmp"
+#: Directories in which a killed process may leave files that it had not renamed yet.
+WRITTEN = (*CLEANED, "_versions")
+#: Names of files that are still being written; no version refers to one.
+TEMPORARY = re.compile(r"\.tmp.*|.*#\d+")
 #: Age in seconds that `_age_files` gives to files. The library deletes unreferenced files only after seven days.
 OLD_S = 8 * 86_400
 #: Seconds: younger files are kept, because file clocks are coarse.
@@ -37,6 +40,7 @@ def clean(dataset: Any, path: Path) -> None:
     quiet_since = _moment_without_commit(path)
     age = KEEP_VERSIONS
     if quiet_since is not None:
+        _delete_temporary(path, before=quiet_since - COARSE_S)
         _age_files(path, before=quiet_since - COARSE_S)
         # Commits that began since then read a version that is kept, and their files are young.
         age = timedelta(seconds=max(0.001, time.time() - quiet_since))
@@ -91,21 +95,29 @@ def _tried_lock(descriptor: int | None, kind: int) -> float | None:
     return None
 
 
-def _age_files(path: Path, *, before: float) -> None:
-    """Make files written before then look old, so that the library deletes those that no version refers to.
+def _delete_temporary(path: Path, *, before: float) -> None:
+    """Delete temporary files written before then, because the library does not know them."""
+    for file, written in _files(path, WRITTEN):
+        if written < before and TEMPORARY.fullmatch(file.name):
+            file.unlink(missing_ok=True)
 
-    Temporary files are deleted here, because the library does not know them.
-    """
+
+def _age_files(path: Path, *, before: float) -> None:
+    """Make files written before then look old, so that the library deletes those that no version refers to."""
     old = time.time() - OLD_S
-    for directory in CLEANED:
+    for file, written in _files(path, CLEANED):
+        if old < written < before:
+            with suppress(FileNotFoundError):
+                os.utime(file, (written, old))
+
+
+def _files(path: Path, directories: Sequence[str]) -> Iterator[tuple[Path, float]]:
+    """The files below some directories of a table, with the time at which each was written."""
+    for directory in directories:
         for folder, _, names in os.walk(path / directory):
             for file in (Path(folder) / name for name in names):
                 with suppress(FileNotFoundError):
-                    written = file.stat().st_mtime
-                    if written < before and file.name.startswith(TEMPORARY):
-                        file.unlink()
-                    elif old < written < before:
-                        os.utime(file, (written, old))
+                    yield file, file.stat().st_mtime
 
 
 def has_versions_to_delete(path: Path, number: int) -> bool:

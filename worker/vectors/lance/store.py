@@ -181,22 +181,24 @@ class LanceStore:
                         shutil.rmtree(staging, ignore_errors=True)
         return existed
 
-    def optimize(self, namespace: str) -> None:
+    def optimize(self, namespace: str, *, writing: bool = False) -> None:
         """If it is due, merge small files, index new rows and remove old versions. Else returns quickly.
+
+        While a run is `writing`, it is due less often, and nothing is merged.
 
         Raises `StoreUnavailable` if it loses every race against writers.
         """
         path = self._path(namespace)
         # A separate connection, because it keeps files of indexes open that are deleted here.
         with self._table(namespace, _open) as table:
-            if table is None:
+            if table is None or (writing and not is_due(_dataset(path), self._thresholds, writing=True)):
                 return
             with committing(path):
                 _commit(partial(indexes.add_missing, table, self._thresholds.large_rows))
-            due = is_due(_dataset(path), self._thresholds)
+            due = is_due(_dataset(path), self._thresholds, writing=writing)
             if due:
                 with committing(path):
-                    _commit(partial(compact, partial(_dataset, path), self._thresholds))
+                    _commit(partial(compact, partial(_dataset, path), self._thresholds, writing=writing))
             if vector_index.is_due(_dataset(path), self._thresholds.large_rows):
                 due = True
                 with committing(path):
