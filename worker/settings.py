@@ -250,6 +250,11 @@ class Settings(BaseSettings):
     keyword_index: Literal["postgres", "store"] | None = Field(
         None, description="Where new indexes keep keywords; unset: as the folder's first index, else in the store."
     )
+    words_memory_mb: int = Field(
+        128,
+        ge=0,
+        description="MiB in which each API process keeps words of the LanceDB tables searched last; 0: none.",
+    )
     turbopuffer_api_key: str | None = Field(None, description="API key of Turbopuffer.")
     turbopuffer_region: str = Field("gcp-us-central1", description="Region of Turbopuffer.")
     turbopuffer_base_url: str | None = Field(None, description="Address of Turbopuffer; if set, replaces the region.")

@@ -24,6 +24,7 @@ class StoreOptions:
     """The settings that stores need, by the names they have in `worker.settings`."""
 
     foldex_home: Path
+    words_memory_mb: int
     turbopuffer_api_key: str | None
     turbopuffer_region: str
     turbopuffer_base_url: str | None
@@ -93,7 +94,8 @@ def _import_turbopuffer() -> None:
 def _open_lance(options: StoreOptions, has_keywords: bool) -> VectorStore:
     from worker.vectors.lance.store import LanceStore
 
-    return LanceStore(options.foldex_home.absolute() / _LANCE_DIRECTORY, has_keywords=has_keywords)
+    directory = options.foldex_home.absolute() / _LANCE_DIRECTORY
+    return LanceStore(directory, has_keywords=has_keywords, word_bytes=options.words_memory_mb * 2**20)
 
 
 def _import_lance_dependencies() -> None:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import sys
-from http.server import ThreadingHTTPServer
+from collections.abc import Mapping
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+#: Bytes of a header from which a request is refused.
+MAX_LINE = 65_537
 
 
 class Server(ThreadingHTTPServer):
@@ -16,3 +21,45 @@ class Server(ThreadingHTTPServer):
         """Ignore connection errors: a client that was killed or gave up hangs up."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Reads and writes the heads of HTTP/1.1 in a tenth of the time of its base class.
+
+    A provider's fake must not take processor time that a provider would not take on this machine.
+    """
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    wbufsize = -1  # send headers and body in one segment
+    raw_requestline: bytes
+    #: The headers of a request, with names in lower case.
+    lines: dict[str, str]
+
+    def parse_request(self) -> bool:
+        """Read the head of a request. Refuses one that is not of HTTP/1.1."""
+        parts = self.raw_requestline.decode("latin-1").split()
+        self.close_connection = True
+        self.requestline, self.request_version, self.command = "", self.protocol_version, ""
+        if len(parts) != len(("method", "path", "version")) or parts[2] != self.protocol_version:
+            self.send_error(HTTPStatus.BAD_REQUEST)
+            return False
+        self.command, self.path, _ = parts
+        self.lines = {}
+        while (line := self.rfile.readline(MAX_LINE)).strip():
+            name, colon, value = line.decode("latin-1").partition(":")
+            if not colon or len(line) == MAX_LINE:
+                self.send_error(HTTPStatus.BAD_REQUEST)
+                return False
+            self.lines[name.lower()] = value.strip()
+        self.close_connection = self.lines.get("connection", "").lower() == "close"
+        return bool(line)
+
+    def send(self, status: int, body: bytes, headers: Mapping[str, str]) -> None:
+        """Send a whole answer."""
+        lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", f"Content-Length: {len(body)}"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        self.wfile.write("\r\n".join([*lines, "", ""]).encode() + body)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class names it so
+        """Log nothing."""

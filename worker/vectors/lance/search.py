@@ -1,8 +1,8 @@
 """Searches in LanceDB tables. The legs of a search run concurrently, on one state of the table.
 
 Vectors use LanceDB's asynchronous interface. The synchronous one requests a table's schema repeatedly, with a thread
-switch each time, which takes as long as the search itself. Words are searched by Lance itself, in the caller's thread.
-Results are cached for the latest version of a table.
+switch each time, which takes as long as the search itself. Words are searched in memory or by Lance itself, in the
+caller's thread. Results are cached for the latest version of a table.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import Future
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,7 +20,7 @@ from typing import Any, TypeVar
 from worker.vectors import Leg, Ranked
 from worker.vectors.lance import ties, vector_index, word_search
 from worker.vectors.lance.filter_sql import where
-from worker.vectors.lance.indexes import COLUMNS
+from worker.vectors.lance.indexes import COLUMNS, FIELDS
 from worker.vectors.lance.open_tables import Opened, Space, Spaces
 from worker.vectors.lance.vector_cache import (
     MAX_BYTES,
@@ -32,6 +33,7 @@ from worker.vectors.lance.vector_cache import (
     rows,
     unpack_vectors,
 )
+from worker.vectors.lance.word_memory import WordMemories, WordMemory
 from worker.vectors.rows import ranked
 
 T = TypeVar("T")
@@ -49,11 +51,12 @@ SEARCHES_PER_READ = 16
 class Searcher:
     """Searches the tables of a directory. Threads may share one; a process opens its own after any fork."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, word_bytes: int) -> None:
         self._directory = directory
         self._spaces = Spaces(directory)
         self._searches: Latest[Iterator[int]] = Latest(MAX_COUNTED_TABLES)
         self._rows_in_memory: Latest[GrowingRows] = Latest(MAX_BYTES, lambda growing: growing.nbytes)
+        self._word_memories = WordMemories(word_bytes)
         self._rankings = Rankings()
         self._loop = _new_loop()
         threading.Thread(target=self._loop.run_forever, name="lancedb", daemon=True).start()
@@ -78,7 +81,10 @@ class Searcher:
 
     def _opened(self, namespace: str) -> tuple[int, Opened]:
         """Open the table in its present state. Returns its number, too, which differs if it is made again."""
-        space = self._spaces.get(namespace) or self._spaces.put(namespace, self._run(self._spaces.connect(namespace)))
+        space = self._spaces.get(namespace)
+        if space is None:
+            space = self._spaces.put(namespace, self._run(self._spaces.connect(namespace)))
+            self._forget_deleted()
         moment = _at_rest(space.path)
         if moment is not None and space.rested is not None and space.rested[0] == moment:
             return space.number, space.rested[1]
@@ -86,24 +92,51 @@ class Searcher:
         space.rested = (moment, opened) if moment is not None else None
         return space.number, opened
 
+    def _forget_deleted(self) -> None:
+        """Release the rows of tables that were deleted."""
+        self._rows_in_memory.drop_if(lambda namespace, _: not (self._directory / f"{namespace}.lance").exists())
+        self._word_memories.forget_released()
+
     def _searched(self, namespace: str, number: int, opened: Opened, legs: Sequence[Leg]) -> list[Ranked]:
         # words alone are not worth reading all vectors; they come in a call of their own before those of their query
-        cached_rows = self._rows(namespace, number, opened, may_read=any(leg.vector is not None for leg in legs))
+        may_read = any(leg.vector is not None for leg in legs)
+        cached_rows, cached_words = self._in_memory(namespace, number, opened, may_read=may_read)
         in_table = [leg for leg in legs if leg.vector is not None and not _is_in_memory(leg, cached_rows)]
         # LanceDB searches vectors while this thread searches words
         nearest = self._begin(_nearest_rows(opened, in_table)) if in_table else None
-        answers = [_with_words(opened, leg, cached_rows) if leg.vector is None else None for leg in legs]
-        if nearest is not None:
-            fetched = iter(nearest.result())
-            answers = [
-                next(fetched) if leg.vector is not None and not _is_in_memory(leg, cached_rows) else answer
-                for leg, answer in zip(legs, answers, strict=True)
-            ]
+        answers = [
+            _by_words(opened, leg, cached_rows, cached_words) if leg.vector is None else _by_vector(leg, cached_rows)
+            for leg in legs
+        ]
         # Rank outside the event loop, which other searches need for their answers.
-        return [_ranking(leg, answer, cached_rows) for leg, answer in zip(legs, answers, strict=True)]
+        fetched = iter(nearest.result() if nearest is not None else ())
+        return [
+            _nearest_of(leg, next(fetched)) if answer is None else answer
+            for leg, answer in zip(legs, answers, strict=True)
+        ]
 
-    def _rows(self, namespace: str, number: int, opened: Opened, *, may_read: bool) -> Rows | None:
-        """All rows of a table that is not too large, if they are in memory, or are read into it now."""
+    def _in_memory(
+        self, namespace: str, number: int, opened: Opened, *, may_read: bool
+    ) -> tuple[Rows | None, WordMemory | None]:
+        """All rows of a table that is not too large, and their words, as far as they are in memory."""
+        growing = self._rows(namespace, number, opened, may_read=may_read)
+        if growing is None:
+            return None, None
+        version, cached_rows = growing.latest
+        if version != opened.version:
+            return None, None
+        read = partial(self._read_words, opened)
+        has_words = all(name in opened.columns for name in FIELDS)
+        memory = self._word_memories.of(namespace, number, growing, cached_rows, read) if has_words else None
+        return cached_rows, memory
+
+    def _read_words(self, opened: Opened, columns: Sequence[str], row_ids: RowIds | None) -> Iterable[Any]:
+        if row_ids is None:
+            return word_search.texts(opened.dataset, columns)
+        return self._run(_texts(opened.table, columns, row_ids))
+
+    def _rows(self, namespace: str, number: int, opened: Opened, *, may_read: bool) -> GrowingRows | None:
+        """The rows of a table that is not too large, if they are in memory, or are read into it now."""
         growing = self._rows_in_memory.get(namespace, (number,))
         if growing is not None:
             self._advance(namespace, number, opened, growing)
@@ -112,10 +145,7 @@ class Searcher:
             if first is not None:
                 growing = GrowingRows(opened.version, first)
                 self._rows_in_memory.put(namespace, (number,), growing)
-        if growing is None:
-            return None
-        version, cached_rows = growing.latest
-        return cached_rows if version == opened.version else None
+        return growing
 
     def _advance(self, namespace: str, number: int, opened: Opened, growing: GrowingRows) -> None:
         """Bring the rows in memory to the version of a table, by reading only what is new in it."""
@@ -181,6 +211,12 @@ async def _prepared_rows(query: Any) -> Rows:
     return await asyncio.to_thread(_prepared, table_rows)
 
 
+async def _texts(table: Any, columns: Sequence[str], row_ids: RowIds) -> Iterable[Any]:
+    rows_of_table = await table.take_row_ids(row_ids.tolist()).select([*columns]).with_row_id().to_arrow()
+    batches: Iterable[Any] = rows_of_table.to_batches()
+    return batches
+
+
 def _prepared(table_rows: Any) -> Rows:
     embedded = table_rows["embedded"].to_numpy()
     return rows(
@@ -191,11 +227,24 @@ def _prepared(table_rows: Any) -> Rows:
     )
 
 
-def _with_words(opened: Opened, leg: Leg, cached_rows: Rows | None) -> Any:
-    """The table's rows for a keyword leg; None if the table lacks its column."""
+def _by_words(opened: Opened, leg: Leg, cached_rows: Rows | None, cached_words: WordMemory | None) -> Ranked:
+    """The answer of a keyword leg: from memory, or from the table, which may lack its column."""
+    if cached_words is not None and cached_rows is not None:
+        found = cached_words.found(leg, cached_rows)
+        if found is not None:
+            return found
     if COLUMNS[leg.field] not in opened.columns:
+        return Ranked([], [])
+    answer = word_search.found(opened.dataset, leg, with_ids=cached_rows is None)
+    ids = answer["id"].to_pylist() if cached_rows is None else cached_rows.ids_at(answer["_rowid"].to_numpy())
+    return ranked(ids, answer["_score"].to_pylist(), descending=True, limit=leg.limit)
+
+
+def _by_vector(leg: Leg, cached_rows: Rows | None) -> Ranked | None:
+    """The answer of a vector leg from memory; None if LanceDB must search."""
+    if cached_rows is None or leg.vector is None or not _is_in_memory(leg, cached_rows):
         return None
-    return word_search.found(opened.dataset, leg, with_ids=cached_rows is None)
+    return cached_rows.nearest(leg.vector, leg.limit)
 
 
 async def _nearest_rows(opened: Opened, legs: Sequence[Leg]) -> list[Any]:
@@ -233,16 +282,5 @@ async def _fetched(query: Any, leg: Leg, columns: list[str], *conditions: str) -
         limit = more
 
 
-def _ranking(leg: Leg, answer: Any, cached_rows: Rows | None) -> Ranked:
-    if answer is None:
-        if cached_rows is None or leg.vector is None:
-            return Ranked([], [])
-        return cached_rows.nearest(leg.vector, leg.limit)
-    by_words = leg.vector is None
-    ids = (
-        cached_rows.ids_at(answer["_rowid"].to_numpy())
-        if cached_rows is not None and by_words
-        else answer["id"].to_pylist()
-    )
-    values = answer["_score" if by_words else "_distance"].to_pylist()
-    return ranked(ids, values, descending=by_words, limit=leg.limit)
+def _nearest_of(leg: Leg, answer: Any) -> Ranked:
+    return ranked(answer["id"].to_pylist(), answer["_distance"].to_pylist(), descending=False, limit=leg.limit)

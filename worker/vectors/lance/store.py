@@ -66,6 +66,8 @@ ABANDONED_S = 3600
 INDEX_BYTES = 64 * 1024**2
 #: Cache bytes of a writing process for metadata. Each commit adds some, up to gigabytes if unbounded.
 METADATA_BYTES = 32 * 1024**2
+#: Bytes of words that a searching process keeps in memory, unless it is told otherwise.
+WORD_BYTES = 128 * 1024**2
 #: Maximum number of ids in one expression, because LanceDB parses its text.
 MAX_IDS = 4_000
 
@@ -73,10 +75,18 @@ MAX_IDS = 4_000
 class LanceStore:
     """The vector store that needs no account. Threads may share one; a process opens its own after any fork."""
 
-    def __init__(self, directory: Path, *, has_keywords: bool, thresholds: Thresholds | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        has_keywords: bool,
+        thresholds: Thresholds | None = None,
+        word_bytes: int = WORD_BYTES,
+    ) -> None:
         self._directory = directory
         self._has_keywords = has_keywords
         self._thresholds = thresholds or Thresholds()
+        self._word_bytes = word_bytes
         self._lock = threading.Lock()
         self._process: int | None = None
         self._connection: Any = None
@@ -245,7 +255,7 @@ class LanceStore:
 
         with self._one_process():
             if self._searching is None:
-                self._searching = Searcher(self._directory)
+                self._searching = Searcher(self._directory, self._word_bytes)
             return self._searching
 
     @contextmanager

@@ -59,7 +59,11 @@ class Rows:
 
     def ids_at(self, row_ids: RowIds) -> list[str]:
         """Return the ids of the rows with these row ids of the store."""
-        return [self.ids[number] for number in self.positions[np.searchsorted(self.row_ids, row_ids)].tolist()]
+        return [self.ids[number] for number in self.positions_of(row_ids).tolist()]
+
+    def positions_of(self, row_ids: RowIds) -> NDArray[np.intp]:
+        """Return where the rows with these row ids of the store are."""
+        return self.positions[np.searchsorted(self.row_ids, row_ids)]
 
     def missing(self, row_ids: RowIds) -> RowIds:
         """Return those of `row_ids`, which are all rows of another state, that this state does not have."""
@@ -156,6 +160,12 @@ class Latest(Generic[T]):
         """Forget a namespace."""
         with self._lock:
             self._cached.pop(namespace, None)
+
+    def drop_if(self, is_over: Callable[[str, T], bool]) -> None:
+        """Forget the namespaces for which this holds, which gets the name and the value of each."""
+        with self._lock:
+            for namespace in [name for name, (_, value) in self._cached.items() if is_over(name, value)]:
+                del self._cached[namespace]
 
 
 class Rankings:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ from worker.vectors.lance import ties
 from worker.vectors.lance.filter_sql import where
 from worker.vectors.lance.indexes import COLUMNS
 from worker.vectors.rows import words
+
+#: Rows whose texts are read at a time.
+BATCH_ROWS = 4_096
 
 
 def new_session(index_bytes: int, metadata_bytes: int) -> Any:
@@ -48,3 +52,11 @@ def found(opened: Any, leg: Leg, *, with_ids: bool) -> Any:
         if more is None:
             return rows
         limit = more
+
+
+def texts(opened: Any, columns: Sequence[str]) -> Iterable[Any]:
+    """The columns of all rows in batches, with Lance's `_rowid`."""
+    batches: Iterable[Any] = opened.scanner(
+        columns=[*columns], with_row_id=True, batch_size=BATCH_ROWS, batch_readahead=1
+    ).to_batches()
+    return batches

@@ -1,0 +1,230 @@
+"""Keyword search over postings in memory, with the scores that Lance gives the same rows in a new table.
+
+Lance's own scores also count deleted rows until a compaction, and count rows that are not indexed yet apart.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from worker.vectors import Ranked
+from worker.vectors.rows import ranked
+
+#: Lance's parameters: how soon more of the same word stop to count, and how much the length of a text counts.
+K1, B = 1.2, 0.75
+#: Most occurrences of a word in a row that count.
+MAX_COUNT = np.iinfo(np.uint16).max
+#: Assumed bytes of a word beside its postings.
+WORD_BYTES = 120
+#: Bytes of a word's occurrences in one row.
+POSTING_BYTES = 6
+#: Bits of the position of a row.
+ROW_BITS = 32
+#: A block is merged with the newer ones if it has at most this many times as many postings as these.
+MERGE_RATIO = 2
+
+Positions = NDArray[np.intp]
+
+#: Letters that Lance takes as others, beside those that are others with accents.
+_LETTERS = dict(zip("ðđħ\u0131ĸłŋøŧ", "ddhiklnot", strict=True)) | {"æ": "ae", "œ": "oe", "ß": "ss", "þ": "th"}
+
+
+class _Folded(dict[int, str]):
+    """What Lance makes of a character, as a table of `str.translate`."""
+
+    def __missing__(self, number: int) -> str:
+        character = chr(number)
+        decomposed = unicodedata.normalize("NFKD", character)
+        plain = "".join(_LETTERS.get(part, part) for part in decomposed if not unicodedata.combining(part))
+        self[number] = folded = plain if plain and plain.isascii() else character
+        return folded
+
+
+_folded = _Folded()
+
+
+def folded(token: str) -> str:
+    """A token in lower case and without accents, as Lance's indexes have it."""
+    lower = token.lower()
+    return lower if lower.isascii() else lower.translate(_folded)
+
+
+class Vocabulary:
+    """Numbers of words. Its users add words one at a time."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def number(self, word: str) -> int | None:
+        """The number of a word that some row has."""
+        return self._numbers.get(word)
+
+    def add(self, words: Sequence[str]) -> NDArray[np.int64]:
+        """The numbers of words, which get one if they have none."""
+        numbers = self._numbers
+        return np.fromiter((numbers.setdefault(folded(word), len(numbers)) for word in words), np.int64, len(words))
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The postings of some rows: where each of `words`, ascending, occurs, and how often.
+
+    Those of `words[i]` are at `starts[i]` to `starts[i + 1]`.
+    """
+
+    words: NDArray[np.int32]
+    starts: NDArray[np.int64]
+    rows: NDArray[np.uint32]
+    counts: NDArray[np.uint16]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return self.words.nbytes + self.starts.nbytes + self.rows.nbytes + self.counts.nbytes
+
+    def of(self, word: int) -> slice:
+        """Where the postings of a word are."""
+        # a number of another type would have the whole array converted
+        at = int(self.words.searchsorted(np.int32(word)))
+        is_here = at < len(self.words) and self.words[at] == word
+        return slice(int(self.starts[at]), int(self.starts[at + 1])) if is_here else slice(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrences:
+    """Where words occur in some rows: word numbers, positions of rows, and how often; and the words of each row."""
+
+    words: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of these postings in a block."""
+        return POSTING_BYTES * len(self.rows)
+
+
+def occurrences(column: Any, positions: Positions, vocabulary: Vocabulary) -> Occurrences:
+    """The occurrences in texts, which are a column of Arrow, of rows at these positions."""
+    import pyarrow.compute as pc
+
+    trimmed = pc.ascii_trim_whitespace(column)
+    # otherwise a text without words has one, which is empty
+    split = pc.ascii_split_whitespace(pc.if_else(pc.equal(trimmed, ""), None, trimmed))
+    lengths = pc.fill_null(pc.list_value_length(split), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    tokens = split.flatten().dictionary_encode()
+    numbers = vocabulary.add(tokens.dictionary.to_pylist())[tokens.indices.to_numpy(zero_copy_only=False)]
+    # word and row in one number, which sorts fast
+    both = np.sort(numbers << ROW_BITS | np.repeat(positions, lengths))
+    first = np.flatnonzero(np.diff(both, prepend=-1))
+    counts = np.diff(first, append=len(both))
+    return Occurrences(both[first] >> ROW_BITS, both[first] & ((1 << ROW_BITS) - 1), counts, lengths)
+
+
+def block(found: Sequence[Occurrences]) -> Block:
+    """The postings of all these occurrences."""
+    words = np.concatenate([each.words for each in found])
+    order = np.argsort(words, kind="stable")
+    words = words[order]
+    starts = np.flatnonzero(np.diff(words, prepend=-1))
+    rows, counts = np.concatenate([each.rows for each in found]), np.concatenate([each.counts for each in found])
+    return Block(
+        words[starts].astype(np.int32),
+        np.append(starts, len(words)),
+        rows[order].astype(np.uint32),
+        np.minimum(counts[order], MAX_COUNT).astype(np.uint16),
+    )
+
+
+def merged(blocks: Sequence[Block]) -> tuple[Block, ...]:
+    """Blocks, oldest first, of which the newest are merged, so that their number grows with the logarithm of all."""
+    kept, newest = [*blocks[:-1]], [*blocks[-1:]]
+    size = sum(len(each.rows) for each in newest)
+    while kept and len(kept[-1].rows) <= MERGE_RATIO * size:
+        newest.insert(0, kept.pop())
+        size += len(newest[0].rows)
+    if len(newest) <= 1:
+        return tuple(blocks)
+    return (*kept, block([_occurrences_of(each) for each in newest]))
+
+
+def _occurrences_of(postings: Block) -> Occurrences:
+    words = np.repeat(postings.words.astype(np.int64), np.diff(postings.starts))
+    rows, counts = postings.rows.astype(np.int64), postings.counts.astype(np.int64)
+    return Occurrences(words, rows, counts, np.empty(0, np.int64))
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What the scores of words depend on beside these: the number of live rows with words, and their lengths.
+
+    `norms` holds for each position how much its length counts. `gone` says which rows are not live; None if all are.
+    """
+
+    rows: int
+    norms: NDArray[np.float64]
+    gone: NDArray[np.bool_] | None
+
+
+def standing(lengths: NDArray[np.uint32], live: Positions) -> Standing:
+    """The standing of rows, which have these numbers of words, if those at `live` are all that count."""
+    of_live = lengths[live]
+    rows = int(np.count_nonzero(of_live))
+    mean = float(of_live.sum(dtype=np.int64)) / rows if rows else 1.0
+    gone = None
+    if len(live) < len(lengths):
+        gone = np.ones(len(lengths), np.bool_)
+        gone[live] = False
+    return Standing(rows, K1 * (1 - B + B / mean * lengths.astype(np.float64)), gone)
+
+
+def search(
+    blocks: Sequence[Block],
+    numbers: Sequence[int],
+    now: Standing,
+    ids: Sequence[str],
+    *,
+    limit: int,
+    every: bool,
+) -> Ranked:
+    """The best rows that have any of the words, or every one of them. A word that occurs twice counts twice."""
+    places = [
+        (term, each, at) for term, number in enumerate(numbers) for each in blocks if (at := each.of(number)).stop
+    ]
+    if not places:
+        return Ranked([], [])
+    terms = np.repeat([term for term, _, _ in places], [at.stop - at.start for _, _, at in places])
+    rows = np.concatenate([each.rows[at] for _, each, at in places])
+    counts = np.concatenate([each.counts[at] for _, each, at in places])
+    if now.gone is not None:
+        live = ~now.gone[rows]
+        terms, rows, counts = terms[live], rows[live], counts[live]
+    having = np.bincount(terms, minlength=len(numbers))
+    weights = (K1 + 1) * np.log1p((now.rows - having + 0.5) / (having + 0.5))
+    scores = np.bincount(rows, weights[terms] * counts / (counts + now.norms[rows]))
+    if every:
+        scores[np.bincount(rows) < len(numbers)] = 0
+    return _best(scores, ids, limit)
+
+
+def _best(scores: NDArray[Any], ids: Sequence[str], limit: int) -> Ranked:
+    least = np.partition(scores, -limit)[-limit] if len(scores) > limit else 0
+    found = np.flatnonzero(scores >= least if least > 0 else scores)
+    return ranked([ids[at] for at in found.tolist()], scores[found].tolist(), descending=True, limit=limit)
+
+
+def known_numbers(vocabulary: Vocabulary, text: str, *, every: bool) -> list[int]:
+    """The numbers of the words of a query that some row has; none if it must have `every` one and lacks one."""
+    found = [vocabulary.number(folded(word)) for word in text.split()]
+    known = [number for number in found if number is not None]
+    return [] if every and len(known) < len(found) else known
