@@ -4,6 +4,11 @@
 -- status of a task that has not ended, or of a file that waits or is worked on
 ('pending', 'indexing')
 
+-- name: unwatched_seconds
+-- seconds since a worker last swept for a task t; the sweep tells what the task waits for, so nobody does meanwhile
+extract(epoch FROM now() - greatest((SELECT ran_at FROM upkeep WHERE name = 'sweep'), t.created_at))::float8
+    AS unwatched_seconds
+
 -- name: no_open_file
 -- whether no file of the index of a task t is open; one look at each of two partial indexes
 NOT EXISTS (

@@ -1,4 +1,4 @@
-"""Whether there is any work for which the sweep must watch closely."""
+"""Whether there is any work for which the sweep must watch closely, and when it last did."""
 
 from __future__ import annotations
 
@@ -14,3 +14,9 @@ def any_open(pool: Pool, ahead: timedelta) -> bool:
     with reading(pool) as connection:
         row = connection.execute(_SQL["any_open"], {"ahead": ahead}).fetchone()
         return bool(row and row[0])
+
+
+def swept(pool: Pool) -> None:
+    """Note that a worker sweeps now."""
+    with pool.connection() as connection:
+        connection.execute(_SQL["swept"])

@@ -5,3 +5,6 @@ SELECT EXISTS (SELECT FROM search_index_task WHERE status IN :open)
     OR EXISTS (SELECT FROM search_index_change WHERE due_at <= now() + %(ahead)s)
     OR EXISTS (SELECT FROM search_tool WHERE next_run_at <= now() + %(ahead)s)
     OR EXISTS (SELECT FROM summary_tree WHERE status IN :open)
+
+-- name: swept
+INSERT INTO upkeep (name, ran_at) VALUES ('sweep', now()) ON CONFLICT (name) DO UPDATE SET ran_at = now()

@@ -12,7 +12,7 @@ from psycopg.errors import LockNotAvailable
 
 from worker.app import BULK, send
 from worker.resources import Resources
-from worker.state import silent_backends
+from worker.state import open_work, silent_backends
 from worker.state.content import orphans
 from worker.state.index import drift, embedding_cache, files
 from worker.state.postgres import exclusive_connection
@@ -34,7 +34,8 @@ def sweep(resources: Resources) -> dict[str, Any]:
     No step waits long for a lock: see `worker.state.postgres`. `resources` come from `Resources.sweeping`.
     """
     steps: dict[str, Step] = {
-        # first, because it frees rows that the other steps need
+        "noted": _note,
+        # before what follows, because it frees rows that the other steps need
         "silent": _end_silent,
         "expired": _return_expired,
         "followed": open_tasks.start_due,
@@ -70,6 +71,11 @@ def _attempt(lock: Connection[Any], name: str, step: Step, resources: Resources)
     except Exception as error:  # a bug in one step must not stop the others
         log.exception("a step of the sweep failed", step=name)
         return type(error).__name__
+
+
+def _note(resources: Resources) -> int:
+    open_work.swept(resources.pool)
+    return 0
 
 
 def _end_silent(resources: Resources) -> int:

@@ -72,12 +72,12 @@ FROM search_index_task
 WHERE index_id = %(index_id)s ORDER BY created_at DESC, id DESC LIMIT 1
 
 -- name: newest_of_tool
-SELECT t.*, i.namespace, i.vector_store, s.project_id, s.id AS asked_of
+SELECT t.*, i.namespace, i.vector_store, s.project_id, s.id AS asked_of, :unwatched_seconds
 FROM search_tool s JOIN search_index i ON i.id = s.index_id JOIN search_index_task t ON t.index_id = i.id
 WHERE s.id = %(tool_id)s ORDER BY t.created_at DESC, t.id DESC LIMIT 1
 
 -- name: history
-SELECT t.*, i.namespace, i.vector_store
+SELECT t.*, i.namespace, i.vector_store, :unwatched_seconds
 FROM search_tool s JOIN search_index i ON i.id IN (s.index_id, s.next_index_id)
 JOIN search_index_task t ON t.index_id = i.id
 WHERE s.id = %(tool_id)s
