@@ -113,16 +113,21 @@ def frozen(running: Service) -> Iterator[None]:
 
 def until_nobody_waits(running: Service) -> None:
     """Wait until no call asks for the status of a folder any more."""
-    polls = f'foldex_requests_total{{method="GET",route="{TOOLS}/{{tool_id}}/status"'
     seen: list[float] = []
 
     def is_quiet() -> bool:
-        lines = [line for line in running.client.get("/metrics").text.splitlines() if line.startswith(polls)]
-        seen.append(sum(float(line.split()[-1]) for line in lines))
+        seen.append(status_calls(running))
         # a wait looks every three seconds at the latest
         return len(seen) > 16 and len(set(seen[-16:])) == 1
 
     eventually(is_quiet, 60)
+
+
+def status_calls(running: Service) -> float:
+    """How often the status of a folder was asked for."""
+    calls = f'foldex_requests_total{{method="GET",route="{TOOLS}/{{tool_id}}/status"'
+    lines = [line for line in running.client.get("/metrics").text.splitlines() if line.startswith(calls)]
+    return sum(float(line.split()[-1]) for line in lines)
 
 
 def _command(arguments: Sequence[str]) -> list[str]:

@@ -6,7 +6,6 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ import pytest
 
 from api.agents.fitting import counted
 from api.stack.processes import start, stop
-from tests.agents import Agent, frozen, over_http, over_stdio, text_of, until_nobody_waits
+from tests.agents import Agent, frozen, over_http, over_stdio, status_calls, text_of, until_nobody_waits
 from tests.integration.test_keys import assert_unauthorized, foldex, new_key
 from tests.service import TOOLS, NewService, Service, another_api, eventually, with_one_worker
 from worker.settings import LOCAL_MODEL
@@ -327,11 +326,10 @@ def test_a_folder_that_is_deleted_meanwhile_is_told(agent: Agent, running: Servi
     folder.mkdir()
     with frozen(running), ThreadPoolExecutor(1) as pool:
         tool = agent.data("index_folder", path=str(folder), wait_seconds=0)["id"]
+        before = status_calls(running)
         waiting = pool.submit(agent.refused, "refresh", folder=tool, wait_seconds=600)
         try:
-            rerun = "SELECT count(*) FROM search_index_task WHERE rerun"
-            with suppress(AssertionError):
-                eventually(lambda: running.rows(rerun) != [(0,)], 10)
+            eventually(lambda: status_calls(running) > before, 60)
         finally:
             running.client.delete(f"{TOOLS}/{tool}")
         assert "deleted meanwhile" in waiting.result(60)
