@@ -59,7 +59,7 @@ SET rerun = t.rerun OR t.status = 'indexing' AND NOT follows, rerun_request_id =
 FROM edited WHERE t.id = edited.id
 
 -- name: newest
-SELECT t.*, i.namespace, i.vector_store
+SELECT t.*, i.namespace
 FROM search_index_task t JOIN search_index i ON i.id = t.index_id
 WHERE t.index_id = %(index_id)s ORDER BY t.created_at DESC, t.id DESC LIMIT 1
 
