@@ -157,7 +157,7 @@ def test_a_table_that_outgrows_its_memory_answers_as_one_that_is_read_anew(
     store: LanceStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(vector_cache, "SPARE_ROWS", 2)
-    monkeypatch.setattr(search, "SEARCHES_PER_READ", SEARCHES - 1)
+    monkeypatch.setattr(vector_cache, "SEARCHES_PER_READ", SEARCHES - 1)
     chance, present, outgrown = Random(1), set[int](), 0
     for _ in range(12):
         gone = set(chance.sample(sorted(present), len(present) // 2))

@@ -10,10 +10,9 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from concurrent.futures import Future
 from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,6 +28,7 @@ from worker.vectors.lance.vector_cache import (
     Rankings,
     RowIds,
     Rows,
+    Searches,
     State,
     rows,
     unpack_vectors,
@@ -40,12 +40,8 @@ T = TypeVar("T")
 
 #: Seconds after its last commit when a table counts as at rest. File clocks are too coarse to tell two commits apart.
 REST_S = 1.0
-#: Number of tables whose searches are counted.
-MAX_COUNTED_TABLES = 1024
 #: Number of the search of a table at rest that reads all rows.
 FIRST_READ = 2
-#: Searches after which all rows are read again if the cache evicted them.
-SEARCHES_PER_READ = 16
 
 
 class Searcher:
@@ -54,7 +50,7 @@ class Searcher:
     def __init__(self, directory: Path, word_bytes: int) -> None:
         self._directory = directory
         self._spaces = Spaces(directory)
-        self._searches: Latest[Iterator[int]] = Latest(MAX_COUNTED_TABLES)
+        self._searches = Searches(FIRST_READ)
         self._rows_in_memory: Latest[GrowingRows] = Latest(MAX_BYTES, lambda growing: growing.nbytes)
         self._word_memories = WordMemories(word_bytes)
         self._rankings = Rankings()
@@ -140,7 +136,7 @@ class Searcher:
         growing = self._rows_in_memory.get(namespace, (number,))
         if growing is not None:
             self._advance(namespace, number, opened, growing)
-        elif may_read and self._is_due(namespace, number):
+        elif may_read and self._searches.is_read_due(namespace, number):
             first = self._run(_read(opened.table))
             if first is not None:
                 growing = GrowingRows(opened.version, first)
@@ -157,12 +153,6 @@ class Searcher:
             self._rows_in_memory.put(namespace, (number,), growing)  # it may have grown
         elif growing.latest[1] is before:
             self._rows_in_memory.drop(namespace)
-
-    def _is_due(self, namespace: str, number: int) -> bool:
-        """Count a search and tell whether it should read all rows. Of concurrent searches only one does."""
-        searches = self._searches.get(namespace, (number,)) or count(1)
-        self._searches.put(namespace, (number,), searches)
-        return next(searches) % SEARCHES_PER_READ == FIRST_READ
 
 
 async def _open(space: Space, namespace: str) -> Opened:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import count
 from threading import Lock
 from typing import Any, Generic, TypeVar
 
@@ -19,6 +20,10 @@ from worker.vectors.rows import ranked
 MAX_BYTES = 256 * 1024**2
 #: Number of hits that a process caches, of about 150 bytes each.
 MAX_CACHED_HITS = 200_000
+#: Number of tables whose searches are counted.
+MAX_COUNTED_TABLES = 1024
+#: Searches after which a table is read again if others took its place in memory.
+SEARCHES_PER_READ = 16
 #: Rows for which a namespace's memory has space at least when it grows.
 SPARE_ROWS = 1_024
 #: Difference up to which two similarities may be equal: 32-bit sums depend on a row's position.
@@ -166,6 +171,20 @@ class Latest(Generic[T]):
         with self._lock:
             for namespace in [name for name, (_, value) in self._cached.items() if is_over(name, value)]:
                 del self._cached[namespace]
+
+
+class Searches:
+    """Counts the searches of each table, and tells which of them read it into memory. Thread-safe."""
+
+    def __init__(self, first: int) -> None:
+        self._first = first
+        self._counts: Latest[Iterator[int]] = Latest(MAX_COUNTED_TABLES)
+
+    def is_read_due(self, namespace: str, number: int) -> bool:
+        """Count a search and tell whether it should read. Of concurrent searches only one does."""
+        counts = self._counts.get(namespace, (number,)) or count(1)
+        self._counts.put(namespace, (number,), counts)
+        return next(counts) % SEARCHES_PER_READ == self._first
 
 
 class Rankings:

@@ -6,10 +6,9 @@ vectors are searched, and later versions add the rows that are new. Until then, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import count
 from threading import Lock
 from typing import Any
 from weakref import ref
@@ -21,17 +20,15 @@ from numpy.typing import NDArray
 from worker.vectors import Leg, Ranked
 from worker.vectors.lance import bm25
 from worker.vectors.lance.indexes import COLUMNS, FIELDS
-from worker.vectors.lance.vector_cache import GrowingRows, Latest, RowIds, Rows
+from worker.vectors.lance.vector_cache import GrowingRows, Latest, RowIds, Rows, Searches
 from worker.vectors.rows import words
 
 #: New rows up to which a search adds them itself; more are added in the background.
 FEW_ROWS = 256
 #: Bytes of a table's words in memory beside what is counted.
 FIXED_BYTES = 4_096
-#: Number of tables whose searches are counted.
-MAX_COUNTED_TABLES = 1024
-#: Searches after which words are read again if others took their place.
-SEARCHES_PER_READ = 16
+#: Number of the search of a table that reads its words.
+FIRST_READ = 1
 
 #: Reads the keyword columns of rows, or of all if these are None, in batches of Arrow with their `_rowid`.
 Read = Callable[[Sequence[str], RowIds | None], Iterable[Any]]
@@ -161,7 +158,7 @@ class WordMemories:
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._kept: Latest[WordMemory] = Latest(max(1, max_bytes), lambda memory: memory.nbytes)
-        self._searches: Latest[Iterator[int]] = Latest(MAX_COUNTED_TABLES)
+        self._searches = Searches(FIRST_READ)
         self._lock = Lock()
         self._reading: set[str] = set()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="words")
@@ -173,7 +170,7 @@ class WordMemories:
         """
         memory = self._kept.get(namespace, (number,))
         if memory is None or not memory.is_of(growing):
-            if self._is_due(namespace, number):
+            if self._max_bytes > 0 and self._searches.is_read_due(namespace, number):
                 self._begin(namespace, number, growing, rows, read)
             return None
         if memory.is_too_large():
@@ -192,12 +189,6 @@ class WordMemories:
     def wait(self) -> None:
         """Wait until all words are read that were begun."""
         self._thread.submit(int).result()
-
-    def _is_due(self, namespace: str, number: int) -> bool:
-        """Count a search of words that are not in memory, and tell whether they should be read."""
-        searches = self._searches.get(namespace, (number,)) or count()
-        self._searches.put(namespace, (number,), searches)
-        return self._max_bytes > 0 and next(searches) % SEARCHES_PER_READ == 0
 
     def _begin(self, namespace: str, number: int, growing: GrowingRows, rows: Rows, read: Read) -> None:
         with self._lock:
