@@ -10,6 +10,9 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
+#: Left, bottom, right and top of what a page shows, in points.
+Box = tuple[float, float, float, float]
+
 
 def bound(function: Any) -> Callable[..., Any]:
     """A function of `pypdfium2.raw` without its checks."""

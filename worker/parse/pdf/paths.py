@@ -10,7 +10,7 @@ from struct import Struct
 import pypdfium2
 from pypdfium2 import raw
 
-from worker.parse.pdf.bound import bound, pointers
+from worker.parse.pdf.bound import Box, bound, pointers
 
 #: Maximum segments of a path. More are a drawing.
 _MAX_SEGMENTS = 2_000
@@ -35,17 +35,13 @@ class Paths:
         self._matrix = raw.FS_MATRIX()
         self._to_matrix = ctypes.byref(self._matrix)
 
-    def of(self, page: pypdfium2.PdfPage, count: int) -> Iterator[raw.FPDF_PAGEOBJECT]:
-        """The paths among the first objects of a page."""
-        objects = map(_object, repeat(page.raw), range(count))
-        return (each for each in objects if _type(each) == raw.FPDF_PAGEOBJ_PATH)
-
-    def bounds(self, path: raw.FPDF_PAGEOBJECT) -> tuple[float, float, float, float] | None:
-        """Left, bottom, right and top."""
-        if not _bounds(path, *self._to_edges):
-            return None
-        left, bottom, right, top = self._edges
-        return left, bottom, right, top
+    def of(self, page: pypdfium2.PdfPage, count: int) -> Iterator[tuple[raw.FPDF_PAGEOBJECT, Box]]:
+        """The paths among the first objects of a page, and their bounds."""
+        edges, to_edges, kind = self._edges, self._to_edges, raw.FPDF_PAGEOBJ_PATH
+        for path in map(_object, repeat(page.raw), range(count)):
+            if _type(path) == kind and _bounds(path, *to_edges):
+                left, bottom, right, top = edges
+                yield path, (left, bottom, right, top)
 
     def is_stroked(self, path: raw.FPDF_PAGEOBJECT) -> bool:
         """Whether the sides are drawn."""

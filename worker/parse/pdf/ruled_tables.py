@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache, partial
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from operator import attrgetter
 from typing import NamedTuple
@@ -19,7 +18,8 @@ import pypdfium2
 from pypdfium2 import raw
 
 from worker.parse.limits import Limits
-from worker.parse.pdf.characters import Box, Characters
+from worker.parse.pdf.bound import Box
+from worker.parse.pdf.characters import Characters
 from worker.parse.pdf.paths import Paths, Point
 from worker.parse.pdf.text_lines import ROW, Lines, without_hyphens
 from worker.parse.text.markdown_blocks import table
@@ -36,9 +36,8 @@ _MAX_CELL_CHARS = 1_000
 _MIN_ROWS_WITHOUT_RULES = 3
 _WORD = re.compile(r"\S+")
 
-#: Row and column of a cell, the cell at an index of the text, and the lines of text by cell.
+#: Row and column of a cell, and the lines of text by cell.
 _Cell = tuple[int, int]
-_CellAt = Callable[[int], _Cell | None]
 _Cells = dict[_Cell, list[str]]
 
 
@@ -75,25 +74,22 @@ def _rules(page: pypdfium2.PdfPage, paths: Paths) -> tuple[list[_Rule], list[_Ru
     count = raw.FPDFPage_CountObjects(page)
     if count > _MAX_OBJECTS or raw.FPDFPage_GetRotation(page):
         return [], []
-    for path in paths.of(page, count):
-        for left, bottom, right, top in _edges(paths, path):
+    for path, bounds in paths.of(page, count):
+        left, bottom, right, top = bounds
+        is_thin = right - left <= _MAX_THICKNESS or top - bottom <= _MAX_THICKNESS
+        for left, bottom, right, top in (bounds,) if is_thin else _sides(paths, path):
             if top - bottom <= _MAX_THICKNESS and right - left >= _MIN_LENGTH:
                 across.append(_Rule((top + bottom) / 2, left, right))
             elif right - left <= _MAX_THICKNESS and top - bottom >= _MIN_LENGTH:
                 down.append(_Rule((left + right) / 2, bottom, top))
         if len(across) + len(down) > _MAX_RULES:
             return [], []
-    return _merged(across), _merged(down)
+    # a table has two of each
+    return (_merged(across), _merged(down)) if min(len(across), len(down)) > 1 else ([], [])
 
 
-def _edges(paths: Paths, path: raw.FPDF_PAGEOBJECT) -> Iterable[Box]:
-    """Bounds of what may be a rule: of a thin figure, else of each side of a drawn one."""
-    bounds = paths.bounds(path)
-    if bounds is None:
-        return ()
-    left, bottom, right, top = bounds
-    if right - left <= _MAX_THICKNESS or top - bottom <= _MAX_THICKNESS:
-        return (bounds,)
+def _sides(paths: Paths, path: raw.FPDF_PAGEOBJECT) -> Iterable[Box]:
+    """Bounds of what may be a rule in a thick path: its thin figures, and each side of one that is drawn."""
     is_stroked = paths.is_stroked(path)
     # most are backgrounds, of a cell or a line
     if not is_stroked and paths.is_one_figure(path):
@@ -125,6 +121,8 @@ def _merged(rules: Iterable[_Rule]) -> list[_Rule]:
 
 
 def _touching(rules: list[_Rule]) -> list[_Rule]:
+    if len(rules) == 1:
+        return rules
     joined: list[_Rule] = []
     for _, start, end in sorted(rules, key=attrgetter("start")):
         if joined and start <= joined[-1].end + _NEAR:
@@ -137,44 +135,52 @@ def _touching(rules: list[_Rule]) -> list[_Rule]:
 
 def _grids(across: list[_Rule], down: list[_Rule]) -> Iterator[_Grid]:
     """Grids of rules that touch each other."""
-    left = set(range(len(down)))
+    left, left_rows = set(range(len(down))), set(range(len(across)))
     while left:
         columns, rows, new = set[int](), set[int](), {left.pop()}
         while new:
             columns |= new
-            rows |= {at for at, rule in enumerate(across) if any(_touch(rule, down[column]) for column in new)}
-            new = {at for at in left if any(_touch(across[row], down[at]) for row in rows)}
+            new_rows = _touching_any(across, left_rows, [down[column] for column in new])
+            left_rows -= new_rows
+            rows |= new_rows
+            new = _touching_any(down, left, [across[row] for row in new_rows])
             left -= new
         grid = _grid([across[row] for row in rows], [down[column] for column in columns])
         if grid:
             yield grid
 
 
-def _touch(row: _Rule, column: _Rule) -> bool:
-    return (
-        row.start - _NEAR <= column.place <= row.end + _NEAR and column.start - _NEAR <= row.place <= column.end + _NEAR
-    )
+def _touching_any(rules: Sequence[_Rule], numbers: Iterable[int], others: Iterable[_Rule]) -> set[int]:
+    """Which of the rules touch one of `others`, which have the other direction."""
+    touching = set()
+    for number in numbers:
+        place, start, end = rules[number]
+        for other_place, other_start, other_end in others:
+            if start - _NEAR <= other_place <= end + _NEAR and other_start - _NEAR <= place <= other_end + _NEAR:
+                touching.add(number)
+                break
+    return touching
 
 
 def _grid(across: list[_Rule], down: list[_Rule]) -> _Grid | None:
     rows, columns = _by_place(across), _by_place(down)
-    xs, ys = sorted(columns), sorted(rows, reverse=True)
+    xs, ys = sorted(columns), sorted(rows)
     height, width = len(ys) - 1, len(xs) - 1
     if height < 1 or width < 1 or height * width > _MAX_CELLS:
         return None
-    tops = [[_is_ruled(rows[y], x, next_x) for x, next_x in pairwise(xs)] for y in ys]
-    sides = [[_is_ruled(columns[x], next_y, y) for x in xs] for y, next_y in pairwise(ys)]
-    if not all(tops[0] + tops[-1]) or not all(side[0] and side[-1] for side in sides):
+    tops = [_ruled(rows[y], xs) for y in reversed(ys)]
+    sides = [_ruled(columns[x], ys)[::-1] for x in xs]
+    if not all(tops[0] + tops[-1] + sides[0] + sides[-1]):
         return None
     whole: dict[_Cell, _Cell] = {}
     for row in range(height):
         for at in range(width):
             above = whole[row - 1, at] if not tops[row][at] else None
-            beside = whole[row, at - 1] if not sides[row][at] else None
+            beside = whole[row, at - 1] if not sides[at][row] else None
             if above and beside and above != beside:
                 return None
             whole[row, at] = above or beside or (row, at)
-    return _Grid(xs, ys[::-1], whole)
+    return _Grid(xs, ys, whole)
 
 
 def _by_place(rules: Iterable[_Rule]) -> dict[float, list[_Rule]]:
@@ -184,16 +190,21 @@ def _by_place(rules: Iterable[_Rule]) -> dict[float, list[_Rule]]:
     return places
 
 
+def _ruled(rules: Iterable[_Rule], places: Sequence[float]) -> list[bool]:
+    """Whether there is a rule between each place and the next."""
+    if _is_ruled(rules, places[0], places[-1]):
+        return [True] * (len(places) - 1)
+    return [_is_ruled(rules, start, end) for start, end in pairwise(places)]
+
+
 def _is_ruled(rules: Iterable[_Rule], start: float, end: float) -> bool:
     start, end = start + _NEAR, end - _NEAR
     return any(rule.start <= start and rule.end >= end for rule in rules)
 
 
 def _add_table(characters: Characters, lines: Lines, grid: _Grid, limits: Limits) -> None:
-    # the ends of a line are those of its words
-    cell_at = cache(partial(_cell_at, characters, grid))
-    inside = _inside(lines, cell_at)
-    cells = _cells(lines, inside, cell_at)
+    inside = _inside(characters, lines, grid)
+    cells = _cells(characters, lines, grid, inside)
     if not _is_certain(cells):
         return
     rows = [
@@ -208,47 +219,48 @@ def _add_table(characters: Characters, lines: Lines, grid: _Grid, limits: Limits
     lines.starts[inside[0] : inside[0] + 1] = [ROW] * len(shown)
 
 
-def _inside(lines: Lines, cell_at: _CellAt) -> list[int]:
+def _inside(characters: Characters, lines: Lines, grid: _Grid) -> list[int]:
     """Numbers of the lines within the grid; none if a line crosses its frame."""
-    numbers = []
-    for number, (text, start) in enumerate(zip(lines.texts, lines.starts, strict=True)):
-        if start == ROW or not text.strip():
-            continue
-        first = cell_at(start + len(text) - len(text.lstrip()))
-        last = cell_at(start + len(text.rstrip()) - 1)
-        if first and last:
-            numbers.append(number)
-        elif first or last:
-            return []
-    return numbers
+    written = [
+        (number, start, text)
+        for number, (text, start) in enumerate(zip(lines.texts, lines.starts, strict=True))
+        if start != ROW and text.strip()
+    ]
+    firsts = _cells_at(characters, grid, [start + len(text) - len(text.lstrip()) for _, start, text in written])
+    lasts = _cells_at(characters, grid, [start + len(text.rstrip()) - 1 for _, start, text in written])
+    if any(bool(first) != bool(last) for first, last in zip(firsts, lasts, strict=True)):
+        return []
+    return [number for (number, _, _), cell in zip(written, firsts, strict=True) if cell]
 
 
-def _cells(lines: Lines, inside: Iterable[int], cell_at: _CellAt) -> _Cells:
+def _cells(characters: Characters, lines: Lines, grid: _Grid, inside: Iterable[int]) -> _Cells:
     """Lines of text by cell; none if a word is not within one."""
+    words = [(number, word) for number in inside for word in _WORD.finditer(lines.texts[number])]
+    firsts = _cells_at(characters, grid, [lines.starts[number] + word.start() for number, word in words])
+    lasts = _cells_at(characters, grid, [lines.starts[number] + word.end() - 1 for number, word in words])
+    if firsts != lasts:
+        return {}
+    parts: dict[tuple[int, _Cell], list[str]] = defaultdict(list)
+    for (number, word), cell in zip(words, firsts, strict=True):
+        if cell is None:
+            return {}
+        parts[number, cell].append(word[0])
     cells: _Cells = defaultdict(list)
-    for number in inside:
-        parts: _Cells = defaultdict(list)
-        line_start = lines.starts[number]
-        for word in _WORD.finditer(lines.texts[number]):
-            start, end = word.span()
-            cell = cell_at(line_start + start)
-            if cell is None or cell != cell_at(line_start + end - 1):
-                return {}
-            parts[cell].append(word[0])
-        for cell, words in parts.items():
-            cells[cell].append(" ".join(words))
+    for (_, cell), texts in parts.items():
+        cells[cell].append(" ".join(texts))
     return cells
 
 
-def _cell_at(characters: Characters, grid: _Grid, index: int) -> _Cell | None:
-    """The cell in which the middle of a character is."""
-    box = characters.box(index)
-    if box is None:
-        return None
-    left, bottom, right, top = box
-    column = bisect_right(grid.xs, (left + right) / 2) - 1
-    row = len(grid.ys) - bisect_left(grid.ys, (bottom + top) / 2) - 1
-    return grid.whole.get((row, column))
+def _cells_at(characters: Characters, grid: _Grid, indexes: Sequence[int]) -> list[_Cell | None]:
+    """The cells in which the middles of characters are."""
+    xs, ys, cell = grid.xs, grid.ys, grid.whole.get
+    height = len(ys) - 1
+    return [
+        cell((height - bisect_left(ys, (box[1] + box[3]) / 2), bisect_right(xs, (box[0] + box[2]) / 2) - 1))
+        if box
+        else None
+        for box in characters.boxes(indexes)
+    ]
 
 
 def _is_certain(cells: _Cells) -> bool:

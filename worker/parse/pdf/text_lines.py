@@ -105,6 +105,8 @@ def join_words(lines: Lines) -> None:
 def without_hyphens(text: str) -> str:
     """The text without the hyphens that break words."""
     # most texts have none, and the pattern takes a hundred times as long to find that
+    if text.isascii() and "\x02" not in text:
+        return text
     return _HYPHEN.sub(_hyphen, text) if any(sign in text for sign in _HYPHENS) else text
 
 
