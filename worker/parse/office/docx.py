@@ -62,7 +62,6 @@ _ID = qn("w:id")
 _ITEM_NUMBER, _ITEM_LEVEL = "item-number", "item-level"
 #: A picture's description for those who do not see it.
 _PICTURE = "{http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing}docPr"
-Styles = dict[str, Any]
 
 #: Elements that wrap blocks, rows and cells.
 _WRAPPERS = frozenset(qn(f"w:{name}") for name in ("sdt", "sdtContent", "customXml", "ins", "moveTo", "smartTag"))
@@ -73,14 +72,14 @@ def read(data: bytes, limits: Limits) -> Document:
     """The document as Markdown. Raises `FileError` as `zip_container.opened` does."""
     data = transitional(data, limits)
     document = docx.Document(BytesIO(data))
-    styles = _styles(document)
+    styles = _Styles(document)
     _number_paragraphs(document, styles)
     text = joined(_blocks(document, styles, limits), limits)
     properties = core(data)
     return Document(text, "docx", title=properties.title or title_of(text), markup="markdown", properties=properties)
 
 
-def _blocks(document: Any, styles: Styles, limits: Limits) -> Iterator[str]:
+def _blocks(document: Any, styles: _Styles, limits: Limits) -> Iterator[str]:
     body, part = document.element.body, document.part
     annotations = _annotations(part)
     for block in _within(body, _BLOCKS):
@@ -94,15 +93,16 @@ def _blocks(document: Any, styles: Styles, limits: Limits) -> Iterator[str]:
         yield from edges(kind, map(_text, _parts(part, f"/{kind}")))
 
 
-def _number_paragraphs(document: Any, styles: Styles) -> None:
+def _number_paragraphs(document: Any, styles: _Styles) -> None:
     for relation in document.part.rels.values():
         # the library has parsed this part already
         root = None if relation.is_external else getattr(relation.target_part, "element", None)
         if root is None or not relation.reltype.endswith("/numbering"):
             continue
-        numbers = Numbers(root, styles)
-        for element in document.element.body.iter(_P):
-            place = numbers.of(element)
+        numbers = Numbers(root, styles.definitions)
+        for properties in document.element.body.iter(_PROPERTIES):
+            element = properties.getparent()
+            place = numbers.of(properties) if element.tag == _P else None
             if place is not None:
                 element.set(_ITEM_LEVEL, str(place[0]))
                 element.set(_ITEM_NUMBER, place[1])
@@ -142,12 +142,22 @@ def _annotations_of(block: Any, annotations: dict[tuple[str, str | None], Any], 
             yield comment(target.get(qn("w:author"), ""), _text(target))
 
 
-def _styles(document: Any) -> Styles:
-    """Style definitions by id: building python-docx's own style objects would take longer than the rest."""
-    return {style.get(qn("w:styleId")): style for style in document.styles.element.iterchildren(qn("w:style"))}
+class _Styles:
+    """The styles of a document: building python-docx's own objects of them would take longer than the rest."""
+
+    def __init__(self, document: Any) -> None:
+        definitions = document.styles.element.iterchildren(qn("w:style"))
+        self.definitions = {style.get(qn("w:styleId")): style for style in definitions}
+        self._kinds: dict[str, tuple[str, int]] = {}
+
+    def kind(self, style_id: str) -> tuple[str, int]:
+        """The kind of the paragraphs of a style, as `_kind` tells it."""
+        if style_id not in self._kinds:
+            self._kinds[style_id] = _kind(self.definitions.get(style_id))
+        return self._kinds[style_id]
 
 
-def _style_kind(style: Any) -> tuple[str, int]:
+def _kind(style: Any) -> tuple[str, int]:
     """("heading", level), ("list", depth), ("code", 0) or ("text", 0). Built-in names are English in every language."""
     named = style.find(qn("w:name")) if style is not None else None
     name = named.get(_VALUE, "") if named is not None else ""
@@ -163,11 +173,11 @@ def _style_kind(style: Any) -> tuple[str, int]:
     return ("list", int(listed[1] or 1) - 1) if listed else ("text", 0)
 
 
-def _content(element: Any, styles: Styles, limits: Limits) -> Iterator[str]:
+def _content(element: Any, styles: _Styles, limits: Limits) -> Iterator[str]:
     return (_block(block, styles, limits) for block in _within(element, _BLOCKS))
 
 
-def _block(block: Any, styles: Styles, limits: Limits) -> str:
+def _block(block: Any, styles: _Styles, limits: Limits) -> str:
     if block.tag == _FORMULAS:
         return paragraph(drawing.formula(block))
     return _paragraph(block, styles) if block.tag == _P else _table(block, styles, limits)
@@ -182,13 +192,13 @@ def _within(element: Any, tags: tuple[str, ...]) -> Iterator[Any]:
             yield from _within(child, tags)
 
 
-def _paragraph(element: Any, styles: Styles) -> str:
+def _paragraph(element: Any, styles: _Styles) -> str:
     text = _text(element)
     properties = element.find(_PROPERTIES)
     if properties is None:
         return paragraph(text)
     style = properties.find(_STYLE)
-    kind, level = _style_kind(styles.get(style.get(_VALUE)) if style is not None else None)
+    kind, level = styles.kind(style.get(_VALUE, "") if style is not None else "")
     outline = properties.find(_OUTLINE)
     if kind == "text" and outline is not None and outline.get(_VALUE, "9") < "6":
         kind, level = "heading", int(outline.get(_VALUE)) + 1
@@ -225,7 +235,7 @@ def _text(element: Any) -> str:
     return "".join(parts)
 
 
-def _table(element: Any, styles: Styles, limits: Limits) -> str:
+def _table(element: Any, styles: _Styles, limits: Limits) -> str:
     rows = list(_within(element, (_TR,)))
     cells = list(_within(rows[0], (_TC,))) if len(rows) == 1 else []
     if len(cells) == 1:

@@ -63,17 +63,14 @@ class Numbers:
         self._lists: dict[str, _List] = {}
         self._restarted: set[str] = set()
 
-    def of(self, paragraph: Any) -> tuple[int, str] | None:
-        """The level and the number of the next paragraph ("" for a bullet); None if it is no item.
+    def of(self, properties: Any) -> tuple[int, str] | None:
+        """The level and the number of the next paragraph with properties ("" for a bullet); None if it is no item.
 
-        Each item counts, so each paragraph must be asked for once.
+        Each item counts, so each paragraph must be asked for once. Without properties it is no item.
         """
-        properties = paragraph.find(_PROPERTIES)
-        if properties is None:
-            return None
         name, level = self._place(properties)
         instance = self._instances.get(name or "")
-        if instance is None or any(each.tag in _NOT_COUNTED for each in paragraph.iterancestors()):
+        if instance is None or any(each.tag in _NOT_COUNTED for each in properties.iterancestors()):
             return None
         items = self._list(_value(instance, _ABSTRACT_ID) or "")
         if items is None or level not in items.levels:
