@@ -8,7 +8,8 @@ export class Problem extends Error {
   }
 }
 
-export const UNREACHABLE = "Foldex does not answer. The page goes on by itself once it runs again.";
+// No answer at all: the frame says so for every view, and each loads again by itself.
+export const isUnreachable = (error) => error?.code === "unreachable";
 
 // Call the API and return its JSON. `query` and `body` are objects; `form` is a FormData instead of a body.
 export async function call(method, path, { query, body, form, signal } = {}) {
@@ -74,5 +75,5 @@ async function problemOf(response) {
 function failed(error, signal) {
   if (signal?.aborted) throw error;
   lost();
-  throw new Problem({ code: "unreachable", detail: UNREACHABLE });
+  throw new Problem({ code: "unreachable", detail: "Foldex did not answer; try again once it does." });
 }

@@ -1,6 +1,6 @@
 // Loading, acting and following, as hooks.
 import { useCallback, useEffect, useRef, useState } from "../vendor/preact-htm.js";
-import { follow, toolAt } from "./api.js";
+import { Problem, follow, isUnreachable, toolAt } from "./api.js";
 import { epoch } from "./session.js";
 import { useStore } from "./store.js";
 
@@ -34,7 +34,8 @@ export function useAction(act) {
     try {
       return await act(...given);
     } catch (thrown) {
-      error = thrown;
+      // what a person asked for is not done again by itself, so it is said where they asked
+      error = isUnreachable(thrown) ? new Problem({ detail: thrown.detail }) : thrown;
       return undefined;
     } finally {
       if (mounted.current) setState({ busy: false, error });

@@ -1,5 +1,6 @@
 // What views are made of.
 import { h, html, useEffect, useErrorBoundary, useLayoutEffect, useRef, useState } from "../vendor/preact-htm.js";
+import { isUnreachable } from "./api.js";
 import { useAction } from "./hooks.js";
 
 let views = 0;
@@ -21,9 +22,10 @@ export function Heading({ title, children }) {
 // Characters that turn the direction of all text after them. A file's name may have them.
 const TURNS = /[\u202a-\u202e\u2066-\u2069]/g;
 
-// The sentence of a Problem, near what caused it. The element is always there, though hidden without an error: Preact may
-// misplace what follows a component that vanishes.
-export function Alert({ error, children }) {
+// The sentence of a Problem, near what caused it, unless the frame says it already. The element is always there, though
+// hidden without an error: Preact may misplace what follows a component that vanishes.
+export function Alert({ error: problem, children }) {
+  const error = isUnreachable(problem) ? null : problem;
   const said = error && (error.detail ?? String(error)).replace(TURNS, "");
   return html`<div class="alert" role="alert" hidden=${!error}>${error && html`<p>${said}</p>${children}`}</div>`;
 }
