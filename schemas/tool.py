@@ -96,10 +96,16 @@ class ChunksConfig(BaseModel):
         examples=[["archives"]],
     )
     min_token_count: int = Field(
-        default=0, ge=0, description="Files with fewer tokens (cl100k_base) are found by keywords only; 0: no minimum."
+        default=0,
+        ge=0,
+        le=1 << 53,
+        description="Files with fewer tokens (cl100k_base) are found by keywords only; 0: no minimum.",
     )
     max_token_count: int | None = Field(
-        default=None, ge=0, description="Files with more tokens are found by keywords only; null: no maximum."
+        default=None,
+        ge=0,
+        le=1 << 53,
+        description="Files with more tokens are found by keywords only; null: no maximum.",
     )
     max_cost_tokens: int | None = Field(
         default=None, ge=0, le=1 << 53, description="Maximum tokens that a run pays for; null: no limit."

@@ -26,6 +26,8 @@ log = structlog.get_logger()
 
 #: `Retry-After` of an error that does not know when a retry can help.
 RETRY_AFTER_SECONDS = 5
+#: Maximum errors of a request that are told, and characters of each name and message: they quote what was sent.
+_MAX_ERRORS, _MAX_CHARS = 10, 300
 
 
 def install(app: FastAPI) -> None:
@@ -65,11 +67,21 @@ def _foldex(_: Request, error: Exception) -> JSONResponse:
 def _validation(_: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, RequestValidationError):
         raise error
-    fields = [{"field": ".".join(map(str, e["loc"][1:])), "message": e["msg"]} for e in error.errors()]
-    if any(e["type"] == "json_invalid" for e in error.errors()):
+    errors = error.errors()
+    fields = [
+        {"field": _cut(".".join(map(str, e["loc"][1:]))), "message": _cut(e["msg"])} for e in errors[:_MAX_ERRORS]
+    ]
+    if any(e["type"] == "json_invalid" for e in errors):
         return _fault(INVALID_JSON, errors=fields)
-    detail = "; ".join(f"{e['field'] or 'body'}: {e['message']}" for e in fields)
+    told = [f"{e['field'] or 'body'}: {e['message']}" for e in fields]
+    if len(errors) > _MAX_ERRORS:
+        told.append(f"{len(errors) - _MAX_ERRORS:,} more")
+    detail = "; ".join(told)
     return _problem(422, "invalid_request", f"{detail}. See /docs for what this call accepts.", errors=fields)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MAX_CHARS else f"{text[:_MAX_CHARS]} …"
 
 
 def _http(_: Request, error: Exception) -> JSONResponse:

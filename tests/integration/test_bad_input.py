@@ -94,6 +94,8 @@ CREATE: list[tuple[dict[str, Any], int, str, str]] = [
     ({**SMALL, **of_model("openai/http://127.0.0.1:9/x")}, 422, "model_not_allowed", "openai/*"),
     ({**SMALL, **of_model("huggingface/http://127.0.0.1:9/x")}, 422, "model_not_allowed", "ALLOWED_MODELS"),
     ({**SMALL, **of_model("bedrock/amazon.titan-embed-text-v2:0")}, 422, "model_not_allowed", LOCAL_MODEL),
+    ({**SMALL, "config": {"min_token_count": 2**53 + 1}}, 422, "invalid_request", "min_token_count"),
+    ({**SMALL, "config": {"max_token_count": 10**30}}, 422, "invalid_request", "max_token_count"),
     ({**SMALL, **of_model("local/other")}, 422, "embedding_model_refused", LOCAL_MODEL),
     ({**SMALL, **of_model(LOCAL_MODEL, dimensions=5)}, 422, "embedding_model_refused", "384"),
 ]

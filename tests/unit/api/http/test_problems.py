@@ -1,0 +1,45 @@
+"""Answers to requests that are not valid."""
+
+from __future__ import annotations
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+from pydantic import BaseModel, Field
+
+from api.http import problems
+
+
+class Body(BaseModel):
+    numbers: list[int] = Field(default_factory=list)
+    choices: dict[str, int] = Field(default_factory=dict)
+
+
+@pytest.fixture(scope="module")
+def client() -> TestClient:
+    app = FastAPI()
+    problems.install(app)
+
+    @app.post("/")
+    def take(body: Body) -> None:
+        pass
+
+    return TestClient(app)
+
+
+@pytest.mark.parametrize(("wrong", "more"), [(10, ""), (11, "; 1 more"), (5_000, "; 4,990 more")])
+def test_the_first_of_many_errors_are_told(client: TestClient, wrong: int, more: str) -> None:
+    problem = client.post("/", json={"numbers": ["a"] * wrong}).json()
+    assert len(problem["errors"]) == 10
+    assert problem["detail"].count("numbers.") == 10
+    assert problem["detail"].endswith(
+        f"unable to parse string as an integer{more}. See /docs for what this call accepts."
+    )
+
+
+@pytest.mark.parametrize(("length", "is_whole"), [(80, True), (100_000, False)])
+def test_a_long_name_of_a_field_is_cut(client: TestClient, length: int, is_whole: bool) -> None:
+    problem = client.post("/", json={"choices": {"x" * length: "a"}}).json()
+    assert ("x" * length in problem["detail"]) == is_whole
+    assert ("x" * length in problem["errors"][0]["field"]) == is_whole
+    assert len(problem["detail"]) < 700
