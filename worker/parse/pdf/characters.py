@@ -17,7 +17,7 @@ from worker.parse.pdf.bound import Box, bound, pointers
 
 #: Names of bold fonts, also those of TeX.
 _BOLD = re.compile(rb"bold|black|heavy|demi|-medi(?!um)|(?:^|\+)(?:cm|sf|ec)(?:ss)?b", re.IGNORECASE)
-_MAX_NAME_BYTES = 100
+_MAX_NAME_BYTES = 128
 #: Maximum slope of an upright line.
 _MAX_SLOPE = 0.01
 #: Characters whose boxes are asked for at once.
@@ -70,8 +70,7 @@ class Characters:
         across, slope, sideways, up, left, baseline = _NUMBERS.unpack(self._matrix)
         if across <= 0 or abs(slope) > _MAX_SLOPE * across:
             return None
-        _font_info(layer, at, self._name, self._name_size, self._flags)
-        return _look(_font_size(layer, at), sideways, up, self._name.value), baseline, left
+        return _look(_font_size(layer, at), sideways, up, self._font(at)), baseline, left
 
     def end(self, index: int) -> tuple[float, bool, float] | None:
         """Size of a character, whether it is bold, and its right end."""
@@ -81,9 +80,14 @@ class Characters:
         layer = self._layer
         at = index if self._are_all_text else _char_index(layer, index)
         _matrix(layer, at, self._to_matrix)
-        _font_info(layer, at, self._name, self._name_size, self._flags)
         size = _font_size(layer, at) * hypot(self._matrix.c, self._matrix.d)
-        return size, _is_bold(self._name.value), box[2]
+        return size, _is_bold(self._font(at)), box[2]
+
+    def _font(self, at: int) -> bytes:
+        """The name of a character's font; empty if it is long."""
+        size = _font_info(self._layer, at, self._name, self._name_size, self._flags)
+        # otherwise the buffer still has the name that was read before
+        return self._name.value if 0 < size <= _MAX_NAME_BYTES else b""
 
 
 @lru_cache(maxsize=1000)

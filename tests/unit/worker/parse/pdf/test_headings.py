@@ -55,6 +55,14 @@ def test_a_bold_line_must_be_as_large_as_the_text(size: float, found: list[str])
     assert headings(between(text(72, 650, "Boats and fees", size, "B"))) == found
 
 
+@pytest.mark.parametrize("length", [127, 128, 2_000])
+def test_a_font_with_a_long_name_is_not_taken_for_the_one_before(length: int) -> None:
+    page = between(text(72, 650, "Boats and fees", 10, "B"), text(72, 630, "Storms and tides"))
+    content = drawn([page]).replace(b"/Helvetica/", b"/%s/" % b"H".ljust(length, b"x"))
+    found = parse("a.pdf", content, Limits()).text.split("\n")
+    assert [line for line in found if line.startswith("#")] == ["# Boats and fees"]
+
+
 @pytest.mark.parametrize(("gap", "found"), [(15.5, []), (15.7, ["# Boats and fees"])])
 def test_a_bold_line_must_be_apart_from_what_is_above(gap: float, found: list[str]) -> None:
     # the last line above has its baseline at 676, and lines are 12 apart
