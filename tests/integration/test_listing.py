@@ -213,7 +213,7 @@ def next_task(pool: Pool, listing: ListingRun) -> UUID:
     """Start another task, once the previous one has ended."""
     with pool.connection() as connection:
         connection.execute("UPDATE search_index_task SET status = 'ready' WHERE id = %s", (listing.plan.id,))
-        connection.execute("UPDATE search_index_file SET status = 'skipped', work = 'read'")
+        connection.execute("UPDATE search_index_file SET status = 'skipped', work = 'read', live_fingerprint = ''")
         made = tasks.create(
             connection,
             tool_id=listing.plan.tool_id,

@@ -21,7 +21,7 @@ from worker.state.postgres import Pool
 from worker.tokens import keywords
 
 REMOVALS_HELD = (
-    "More than half of the files have vanished from the source; they stay searchable. If this is intended, "
+    "More than half of the indexed files have vanished from the source; they stay searchable. If this is intended, "
     'reindex with {"allow_removals": true}.'
 )
 
@@ -119,7 +119,7 @@ def _end(listing: ListingRun) -> None:
 
 
 def _left_out(listing: ListingRun) -> int:
-    """Count the vanished files that a rule left out, if the count can affect the decision; otherwise 0."""
+    """Count the vanished live files that a rule left out, if the count can affect the decision; otherwise 0."""
     task_id, index_id, keys = listing.plan.id, listing.index.id, listing.keys
     if not files.too_many_vanished(listing.pool, task_id=task_id, index_id=index_id, keys=keys):
         return 0

@@ -8,9 +8,13 @@ from uuid import uuid4
 
 import pytest
 
-from tests.integration.steps.site import Site, write
+from api.http.disconnect import Disconnect
+from api.search.query import refresh
+from schemas.search import Refresh
+from tests.integration.steps.site import Site, listed_site, write
 from worker.app import SMALL_TASK
 from worker.resources import Resources
+from worker.sources.local import LocalFolder
 from worker.state.index import files, tasks
 
 #: Files in a directory that cannot be listed, and beside it. If this many were gone, their removal would be held.
@@ -28,7 +32,7 @@ def listing(resources: Resources) -> tuple[Site, Callable[..., None], Callable[[
         write(folder, number, "beside it")
     site = Site(resources, folder)
     site.list_folder()
-    site.do("UPDATE search_index_file SET status = 'indexed' WHERE index_id = %s", site.index.id)
+    site.do("UPDATE search_index_file SET status = 'indexed', live_fingerprint = '' WHERE index_id = %s", site.index.id)
     assert site.refresh()
     task, owner = site.start(), uuid4()
     plan = tasks.begin_plan(site.pool, task, owner)
@@ -46,10 +50,9 @@ def listing(resources: Resources) -> tuple[Site, Callable[..., None], Callable[[
         }
         files.record_page(site.pool, **values, **more)
 
-    def end(hold: bool) -> int:
-        return files.end_listing(
-            site.pool, **values, hold=hold, left_out=0, warning="held", listing_warning=None, keys=None
-        )
+    def end(hold: bool, *, left_out: int = 0, keys: list[bytes] | None = None) -> int:
+        more: dict[str, Any] = {"hold": hold, "left_out": left_out, "keys": keys}
+        return files.end_listing(site.pool, **values, **more, warning="held", listing_warning=None)
 
     return site, record, end
 
@@ -80,6 +83,33 @@ def test_most_files_gone_at_once_are_held_where_that_is_wanted(listing: Any, hol
     assert len(waiting(site)) == (0 if hold else CLOSED + BESIDE)
 
 
+@pytest.mark.parametrize("keys", [None, [b"closed", b"0.md", b"1.md"]])
+@pytest.mark.parametrize(("never_live", "is_held"), [(4, True), (5, False)])
+def test_files_that_were_never_live_are_removed_and_do_not_count(
+    listing: Any, keys: list[bytes] | None, never_live: int, is_held: bool
+) -> None:
+    site, record, end = listing
+    failed = [f"closed/{number}.md".encode() for number in range(never_live)]
+    site.do(
+        "UPDATE search_index_file SET status = 'failed', live_fingerprint = NULL"
+        " WHERE key = ANY (%s) AND index_id = %s",
+        *(failed, site.index.id),
+    )
+    record([], {}, first=True)
+    asked: dict[str, Any] = {"task_id": site.task, "index_id": site.index.id, "keys": keys}
+    assert files.too_many_vanished(site.pool, **asked) is is_held
+    assert not {*files.vanished(site.pool, **asked)} & {*failed}
+    assert end(True, keys=keys) == (CLOSED + BESIDE - never_live if is_held else 0)
+    assert len(waiting(site)) == (never_live if is_held else CLOSED + BESIDE)
+
+
+@pytest.mark.parametrize(("left_out", "held"), [(4, CLOSED + BESIDE), (5, 0)])
+def test_a_rule_that_leaves_out_most_of_what_is_gone_holds_nothing(listing: Any, left_out: int, held: int) -> None:
+    _, record, end = listing
+    record([], {}, first=True)
+    assert end(True, left_out=left_out) == held
+
+
 def test_what_is_ignored_is_counted_once(listing: Any) -> None:
     site, record, _ = listing
     record([], {"rule": 1, "other": 1}, first=True)
@@ -107,3 +137,28 @@ def test_a_folder_is_small_only_once_all_of_it_is_listed(resources: Resources) -
     assert files.fairest(site.pool, **small) != site.task
     site.do(listing, False, site.task)
     assert files.fairest(site.pool, **small) == site.task
+
+
+@pytest.mark.parametrize("how", ["if_stale", "wait"])
+def test_a_folder_that_is_slow_to_compare_is_compared_in_part(
+    resources: Resources, monkeypatch: pytest.MonkeyPatch, how: Refresh
+) -> None:
+    site = listed_site(resources, 4)
+    site.finish_all()
+    monkeypatch.setattr(refresh, "COMPARE_SECONDS", -1.0)
+    monkeypatch.setattr(LocalFolder.__init__, "__kwdefaults__", {"closed": None, "page_size": 2})
+    monkeypatch.setattr(refresh, "_wait_for_task", lambda *_: [])
+    # no worker is to take the run
+    monkeypatch.setattr("worker.app.post", lambda _: None)
+
+    def asked() -> tuple[int | None, list[str]]:
+        found = refresh.refresh(resources, site.tool, site.index, how, disconnect=Disconnect())
+        return found.stale_files, [note.code for note in found.notes]
+
+    # what is missing from the other pages cannot be known
+    (site.folder / "3.md").unlink()
+    assert asked() == (0, ["partly_compared"])
+    runs = "SELECT count(*) FROM search_index_task WHERE index_id = %s"
+    assert site.do(runs, site.index.id) == [(2 if how == "wait" else 1,)]
+    (site.folder / "0.md").write_text("Another text.")
+    assert asked() == (1, ["reindexing"] * (how == "if_stale") + ["partly_compared"])

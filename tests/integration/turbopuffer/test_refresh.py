@@ -140,7 +140,10 @@ def test_types_mean_the_same_for_what_is_not_listed_yet(
 
 def test_removals_that_are_held_are_said_and_not_tried_again(running: Service, root: Path) -> None:
     folder = write(root / uuid4().hex, **{f"f{number}": f"The text {number}." for number in range(25)})
+    # was never found, so that its removal waits for nothing
+    (folder / "broken.pdf").write_bytes(b"%PDF-1.7 no more")
     tool = tool_over(running, folder)
+    (folder / "broken.pdf").unlink()
     for number in range(24):
         (folder / f"f{number}.md").unlink()
     assert stale(ask(running, tool, "wait")) == (24, [])

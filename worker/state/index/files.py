@@ -208,34 +208,46 @@ def too_many_vanished(pool: Pool, *, task_id: UUID, index_id: UUID, keys: Sequen
     """
     values = {"task_id": task_id, "index_id": index_id, "keys": keys}
     with pool.connection() as connection:
-        return _too_many(*_count_vanished(connection, values))
+        counts = _count_vanished(connection, values)
+    return _too_many(counts.live, counts.all_live)
 
 
-def _count_vanished(connection: Connection[Any], values: Mapping[str, Any]) -> tuple[int, int]:
-    """Count the known files that are missing from a listing, and all known files if that matters."""
+class _Vanished(NamedTuple):
+    """Numbers of files: those missing from a listing, the live ones of these, and, if that matters, all live ones."""
+
+    files: int
+    live: int
+    all_live: int
+
+
+def _count_vanished(connection: Connection[Any], values: Mapping[str, Any]) -> _Vanished:
+    """Count what is missing from a listing. Files that were never live hold nothing that a user could lose."""
     if values["keys"] is None:
-        return connection.execute(_SQL["count_vanished"], values).fetchone() or (0, 0)
-    vanished = connection.execute(_SQL["vanished_at_keys"], values).rowcount
-    if vanished < MIN_HELD_REMOVALS:
-        return vanished, 0
-    (known,) = connection.execute(_SQL["count_known"], values).fetchone() or (0,)
-    return vanished, known
+        return _Vanished(*(connection.execute(_SQL["count_vanished"], values).fetchone() or (0, 0, 0)))
+    gone = connection.execute(_SQL["vanished_at_keys"], values).fetchall()
+    live = sum(is_live for _, _, is_live in gone)
+    if live < MIN_HELD_REMOVALS:
+        return _Vanished(len(gone), live, 0)
+    (all_live,) = connection.execute(_SQL["count_live"], values).fetchone() or (0,)
+    return _Vanished(len(gone), live, all_live)
 
 
 def vanished(pool: Pool, *, task_id: UUID, index_id: UUID, keys: Sequence[bytes] | None = None) -> Iterator[bytes]:
-    """Yield the keys of known files that are missing from a complete listing, in order."""
+    """Yield the keys of live files that are missing from a complete listing, in order."""
     values = {"task_id": task_id, "index_id": index_id, "keys": keys}
     with pool.connection() as connection, connection.cursor(name="vanished") as cursor:
         silent_backends.take_time(connection)
-        for row in cursor.execute(_SQL["vanished" if keys is None else "vanished_at_keys"], values):
-            yield row[-1]
+        for _, key, is_live in cursor.execute(_SQL["vanished" if keys is None else "vanished_at_keys"], values):
+            if is_live:
+                yield key
 
 
-def _remove_vanished(connection: Connection[Any], values: Mapping[str, Any]) -> None:
+def _remove_vanished(connection: Connection[Any], values: Mapping[str, Any], *, keep_live: bool) -> None:
     if values["keys"] is None:
-        connection.execute(_SQL["remove_vanished"], values)
+        connection.execute(_SQL["remove_vanished"], {**values, "keep_live": keep_live})
     else:
-        ids = [id_ for id_, _ in connection.execute(_SQL["vanished_at_keys"], values).fetchall()]
+        gone = connection.execute(_SQL["vanished_at_keys"], values).fetchall()
+        ids = [id_ for id_, _, is_live in gone if not (keep_live and is_live)]
         connection.execute(_SQL["remove_files"], {**values, "ids": ids})
 
 
@@ -255,21 +267,22 @@ def end_listing(
     listing_warning: str | None,
     keys: Sequence[bytes] | None,
 ) -> int:
-    """After the last page, mark vanished files for removal, or hold all removals back. Returns the number held.
+    """After the last page, mark vanished files for removal, or hold those of live files. Returns the number held.
 
     `warning` is shown if removals are held, `listing_warning` until the next listing ends. `left_out` of the vanished
-    files were left out by a rule, which is no reason to hold. `keys` are the only ones that were listed, with all below
-    them. Raises `LeaseLost` if another worker has the plan.
+    live files were left out by a rule, which is no reason to hold. `keys` are the only ones that were listed, with all
+    below them. Raises `LeaseLost` if another worker has the plan.
     """
     values: dict[str, Any] = {"task_id": task_id, "index_id": index_id, "owner": owner, "cursor": None, "unlisted": []}
     values |= {"ignored": Jsonb({}), "matched": [], "first": False, "keys": keys}
     with pool.connection() as connection:
         if not connection.execute(_TASKS["save_cursor"], values).rowcount:
             raise LeaseLost("another worker lists this folder")
-        vanished, total = _count_vanished(connection, values)
-        held_removals = vanished - left_out if hold and _too_many(vanished - left_out, total - left_out) else 0
-        if vanished and not held_removals:
-            _remove_vanished(connection, values)
+        counts = _count_vanished(connection, values)
+        is_held = hold and _too_many(counts.live - left_out, counts.all_live - left_out)
+        held_removals = counts.live if is_held else 0
+        if counts.files > held_removals:
+            _remove_vanished(connection, values, keep_live=is_held)
         values |= {"held": held_removals, "warning": warning if held_removals else None}
         connection.execute(_TASKS["end_listing"], {**values, "listing_warning": listing_warning})
         return held_removals

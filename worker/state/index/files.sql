@@ -49,7 +49,7 @@ JOIN search_index_file f ON f.id = l.id AND f.stamp = l.stamp
 WHERE f.status IN ('indexed', 'skipped')
 
 -- name: vanished
-SELECT f.key FROM search_index_file f
+SELECT f.id, f.key, f.live_fingerprint IS NOT NULL AS is_live FROM search_index_file f
 WHERE f.index_id = %(index_id)s AND f.status <> 'removed'
   AND NOT EXISTS (SELECT FROM search_index_listing l WHERE l.task_id = %(task_id)s AND l.file_id = f.id)
   AND NOT :is_unlisted
@@ -82,26 +82,29 @@ WITH folders AS MATERIALIZED (
               substring(f.key FROM 1 FOR position('\x2fff00'::bytea IN f.key) - 1), 'UTF8') || '/', 1) END, '/')
           && ARRAY (SELECT id FROM folders)
 )
-SELECT f.id, f.key FROM listed JOIN search_index_file f USING (id)
+SELECT f.id, f.key, f.live_fingerprint IS NOT NULL AS is_live FROM listed JOIN search_index_file f USING (id)
 WHERE f.status <> 'removed'
   AND NOT EXISTS (SELECT FROM search_index_listing l WHERE l.task_id = %(task_id)s AND l.file_id = f.id)
   AND NOT :is_unlisted
 ORDER BY f.key
 
--- name: count_known
-SELECT count(*) FROM search_index_file WHERE index_id = %(index_id)s AND status <> 'removed'
+-- name: count_live
+SELECT count(*) FROM search_index_file
+WHERE index_id = %(index_id)s AND status <> 'removed' AND live_fingerprint IS NOT NULL
 
 -- name: count_vanished
-SELECT count(*) FILTER (WHERE l.file_id IS NULL AND NOT f.kept) AS vanished, count(*) AS known
+SELECT count(*) FILTER (WHERE l.file_id IS NULL AND NOT f.kept) AS files,
+       count(*) FILTER (WHERE l.file_id IS NULL AND NOT f.kept AND f.is_live) AS live,
+       count(*) FILTER (WHERE f.is_live) AS all_live
 FROM (
-    SELECT f.id, :is_unlisted AS kept
+    SELECT f.id, f.live_fingerprint IS NOT NULL AS is_live, :is_unlisted AS kept
     FROM search_index_file f WHERE f.index_id = %(index_id)s AND f.status <> 'removed'
 ) f LEFT JOIN search_index_listing l ON l.task_id = %(task_id)s AND l.file_id = f.id
 
 -- name: remove_vanished
 UPDATE search_index_file f
 SET work = 'remove', task_id = %(task_id)s, :set_pending
-WHERE f.index_id = %(index_id)s AND f.status <> 'removed'
+WHERE f.index_id = %(index_id)s AND f.status <> 'removed' AND (NOT %(keep_live)s OR f.live_fingerprint IS NULL)
   AND NOT EXISTS (SELECT FROM search_index_listing l WHERE l.task_id = %(task_id)s AND l.file_id = f.id)
   AND NOT :is_unlisted
 
