@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import Any
 from uuid import UUID
 
 import numpy as np
 import pytest
 
+from schemas.errors import StoreUnavailable
 from worker.tokens.keywords import Keywords
 from worker.vectors import Condition, Leg, Patch, Ranked, Row, Vector
 from worker.vectors.lance import open_tables, search, vector_cache
+from worker.vectors.lance.open_tables import GONE_SEGMENTS, Spaces
 from worker.vectors.lance.store import LanceStore
 
 SPACE, DIMENSIONS = "rests", 8
@@ -183,3 +187,51 @@ def test_of_too_many_tables_those_not_searched_for_longest_are_closed(
     for name in ("one", "two", "one", "three"):
         store.search(name, [Leg(10, keywords="row_1")])
     assert [*store._searcher()._spaces._open] == ["one", "three"]
+
+
+@pytest.mark.parametrize(("gone", "stays_open"), [(GONE_SEGMENTS, True), (GONE_SEGMENTS + 1, False)])
+def test_a_table_is_opened_anew_once_so_many_of_its_indexes_are_gone(
+    tmp_path: Path, gone: int, stays_open: bool
+) -> None:
+    indexes = [tmp_path / f"{SPACE}.lance" / "_indices" / str(number) for number in range(gone + 1)]
+    for index in indexes:
+        index.mkdir(parents=True)
+    spaces = Spaces(tmp_path)
+    spaces.put(SPACE, asyncio.run(spaces.connect(SPACE)))
+    for index in indexes[:gone]:
+        index.rmdir()
+    assert (spaces.get(SPACE) is not None) is stays_open
+
+
+def test_a_search_whose_files_a_compaction_deletes_is_repeated_once(
+    store: LanceStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.write(SPACE, DIMENSIONS, [_row(1)])
+    searcher, legs = store._searcher(), [Leg(10, vector=_vector(_row(1)))]
+    search, lacking = searcher.search, [1]
+
+    def overtaken(*given: Any) -> list[Ranked]:
+        if lacking:
+            lacking.pop()
+            raise RuntimeError("LanceError(IO): Object not found: data/1.lance")
+        return search(*given)
+
+    monkeypatch.setattr(searcher, "search", overtaken)
+    assert _ids(store.search(SPACE, legs)[0]) == [1]
+    lacking += [1, 2]
+    with pytest.raises(StoreUnavailable, match="Files of this namespace"):
+        store.search(SPACE, legs)
+
+
+def test_a_namespace_that_is_dropped_during_a_search_is_away_and_the_query_not_at_fault(
+    store: LanceStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.write(SPACE, DIMENSIONS, [_row(1)])
+
+    def dropped(*_: Any) -> list[Ranked]:
+        store.drop(SPACE)
+        raise ValueError(f"Table '{SPACE}' was not found")
+
+    monkeypatch.setattr(store._searcher(), "search", dropped)
+    with pytest.raises(StoreUnavailable, match="dropped"):
+        store.search(SPACE, [Leg(10, keywords="row_1")])

@@ -199,6 +199,16 @@ def test_pauses_grow_and_end_with_a_success(resources: Resources, unwell: Unwell
     assert do(resources.pool, "SELECT index_id FROM search_index_upkeep") == []
 
 
+def test_a_success_with_more_to_do_ends_a_long_pause(resources: Resources) -> None:
+    made = index(resources)
+    for _ in range(5):
+        delete_queue.postpone(resources.pool, made.id)
+    delete_queue.requeue(resources.pool, made.id)
+    delete_queue.postpone(resources.pool, made.id)
+    waits = "SELECT after - now() <= %s FROM search_index_upkeep WHERE index_id = %s"
+    assert do(resources.pool, waits, delete_queue.FIRST_PAUSE, made.id) == [(True,)]
+
+
 @pytest.mark.parametrize("each", [2, 3, 4])
 def test_an_index_with_many_deletes_lets_others_go_first(resources: Resources, each: int) -> None:
     """Just below and above the number of vectors that one sweep deletes from an index."""

@@ -217,7 +217,9 @@ def test_a_cancel_ends_all_that_is_under_way(site: Site) -> None:
         "total, indexed, skipped, failed, removed, chunks, embedded, reused, tokens, total_bytes, done_bytes, removing"
     )
     zeros = ", ".join("0" for _ in columns.split(","))
-    site.do(f"INSERT INTO search_index_task_delta (task_id, {columns}) VALUES (%s, {zeros})", new_task)
+    other = Site(site.resources, site.folder)
+    for noted in (new_task, other.task):
+        site.do(f"INSERT INTO search_index_task_delta (task_id, {columns}) VALUES (%s, {zeros})", noted)
     site.cancel()
     waiting = "SELECT next_index_id, next_config, update_error FROM search_tool WHERE id = %s"
     assert site.do(waiting, site.tool) == [(None, None, tool_actions.CANCELLED)]
@@ -228,9 +230,10 @@ def test_a_cancel_ends_all_that_is_under_way(site: Site) -> None:
         (2,)
     ]
     assert site.do(epoch, new_index) == [(before + 1, True)]
-    assert site.do("SELECT 1 FROM search_index_task_delta WHERE task_id = %s", new_task) == []
-    noted = "SELECT since, due_at FROM search_index_change WHERE index_id = %s"
-    assert site.do(noted, site.index.id) == [(None, None)]
+    counted = "SELECT task_id FROM search_index_task_delta WHERE task_id = ANY (%s)"
+    assert site.do(counted, [new_task, other.task]) == [(other.task,)]
+    changed = "SELECT since, due_at FROM search_index_change WHERE index_id = %s"
+    assert site.do(changed, site.index.id) == [(None, None)]
     # what answers queries stays
     assert site.do(epoch, site.index.id)[0][1] is False
 

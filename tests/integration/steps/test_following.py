@@ -314,7 +314,7 @@ def test_folders_beyond_one_round_are_taken_up_by_the_next(resources: Resources)
         changes.changed(resources.pool, index_id, quiet=timedelta(0))
     with resources.pool.connection() as connection:
         for place, index_id in enumerate(indexes):
-            late = timedelta(minutes=len(indexes) - place)
+            late = timedelta(minutes=1 + place)
             connection.execute(
                 "UPDATE search_index_change SET due_at = now() - %s WHERE index_id = %s", (late, index_id)
             )
@@ -326,7 +326,7 @@ def test_folders_beyond_one_round_are_taken_up_by_the_next(resources: Resources)
         for index_id in due:
             assert changes.start(resources.pool, index_id, timedelta(0)) is not None
     # those that have waited longest come first, and none is requested twice
-    assert taken == indexes
+    assert taken == indexes[::-1]
     assert rounds == 2
 
 
@@ -380,10 +380,66 @@ def test_an_index_where_nothing_happens_is_checked_less_often(
     site.do(f"UPDATE search_index SET checked_at = {before} WHERE id = %s", rested, site.index.id)
     assert drift.due(site.pool) == [site.index.id] * due
     assert drift.due(site.pool) == []
-    # a search that found nothing asks at any time
+    # a search that found nothing asks at any time, but not just after a comparison
+    drift.compared(site.pool, site.index.id)
+    assert not drift.request_comparison(site.pool, site.index.id)
     site.do("UPDATE search_index SET checked_at = now() - interval '2 min' WHERE id = %s", site.index.id)
     assert drift.request_comparison(site.pool, site.index.id)
     assert drift.due(site.pool) == [site.index.id]
+
+
+def test_a_repair_changes_no_other_index(resources: Resources) -> None:
+    site, other = (listed_site(resources, 1) for _ in range(2))
+    damage = (
+        "UPDATE search_index_file SET live_chunks = 7, lost = true WHERE index_id = %s",
+        "UPDATE chunk SET live = false WHERE index_id = %s",
+        "INSERT INTO chunk_tombstone (id, index_id, created_at) SELECT gen_random_uuid(), %s, now() - interval '1 day'",
+    )
+
+    def state() -> list[Any]:
+        queries = (
+            "SELECT live_chunks, stamp, status, work FROM search_index_file WHERE index_id = %s",
+            "SELECT count(*) FROM chunk WHERE index_id = %s",
+            "SELECT count(*) FROM chunk_tombstone WHERE index_id = %s",
+        )
+        return [other.do(query, other.index.id) for query in queries]
+
+    for each in (site, other):
+        each.finish_all()
+        for statement in damage:
+            each.do(statement, each.index.id)
+    before = state()
+    assert len(drift.overdue(site.pool, site.index.id, 10)) == 1
+    assert drift.recount(site.pool, site.index.id) == 1
+    assert drift.bury_unfinished(site.pool, site.index.id) == 1
+    ((epoch,),) = site.do("SELECT epoch FROM search_index WHERE id = %s", site.index.id)
+    assert drift.take_up(site.pool, site.index.id, site.task, epoch) == 1
+    assert state() == before
+
+
+def test_the_oldest_tool_owns_a_run_that_no_tool_requested(resources: Resources) -> None:
+    site = listed_site(resources, 1)
+    site.finish_all()
+    second, task = tools.create(site.pool, site.wanted(), name="", config=ToolConfig())
+    assert task is not None
+    site.task = task
+    site.list_folder()
+    site.finish_all()
+    site.do("UPDATE search_tool SET created_at = now() - interval '1 day' WHERE id = %s", second)
+    site.do("UPDATE search_index_file SET lost = true WHERE index_id = %s", site.index.id)
+    started = drift.start(site.pool, site.index.id)
+    assert site.do("SELECT tool_id FROM search_index_task WHERE id = %s", started) == [(second,)]
+
+
+@pytest.mark.parametrize("follows", [False, True])
+def test_a_tool_that_starts_to_follow_edits_takes_up_earlier_ones(resources: Resources, follows: bool) -> None:
+    site = nodes_site(resources)
+    site.do(
+        "UPDATE search_tool SET config = %s WHERE id = %s", '{"auto_reindex": true}' if follows else "{}", site.tool
+    )
+    with resources.pool.connection() as connection:
+        changes.follow_from_now(connection, site.tool)
+    assert changes.due(resources.pool) == ([] if follows else [site.index.id])
 
 
 def test_a_text_is_found_in_the_newest_indexes_only(resources: Resources) -> None:
