@@ -6,22 +6,25 @@ import json
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 from urllib.request import Request, urlopen
 
 import pytest
 
 from schemas.document import Entry
 from schemas.errors import FileError, FolderGone, SourceRefused, SourceUnavailable
+from schemas.source import S3Source
 from schemas.status import Reason
 from tests.contract.folders import Bucket, Folder, Tree
 from worker.ignore import Rules
 from worker.objects.object_store import DirectoryObjects
 from worker.sources import Source
+from worker.sources.kind import ContentAccess, SourceOptions
 from worker.sources.nodes import SLASH_IN_NAME, NodeTree
-from worker.sources.s3 import S3Prefix
+from worker.sources.s3 import S3Kind, S3Prefix
 from worker.state.postgres import Pool, open_pool
 
 LIMIT = 1_000_000
@@ -71,13 +74,13 @@ def _key(folder: Folder, path: str) -> bytes:
 def test_a_narrowed_source_lists_what_is_at_and_below_the_keys(full: Folder, page_size: int) -> None:
     full.write("docs/deep/.gitignore", b"*.tmp")
     full.write("docs/deep/er/left-out.tmp", b"-")
-    everything = {entry.path: entry.stamp for entry in listed(full.source(rules=Rules()))}
+    everything = {entry.path: entry for entry in listed(full.source(rules=Rules()))}
     for asked in ASKED:
         source = full.source(page_size, rules=Rules())
         assert source.narrow([_key(full, path) for path in asked]) is not None
         found = listed(source)
-        wanted = {p: stamp for p, stamp in everything.items() if any(p == a or p.startswith(f"{a}/") for a in asked)}
-        assert {entry.path: entry.stamp for entry in found} == wanted
+        wanted = {p: entry for p, entry in everything.items() if any(p == a or p.startswith(f"{a}/") for a in asked)}
+        assert {entry.path: entry for entry in found} == wanted
         assert len(found) == len(wanted)
 
 
@@ -165,7 +168,8 @@ def test_names_are_whatever_they_are(folder: Folder) -> None:
 def test_a_stamp_changes_with_its_own_content_only(full: Folder) -> None:
     before = stamps(full)
     assert stamps(full) == before
-    full.write("docs/a.md", b"# Another\n")
+    # as long as before, so that the size tells nothing
+    full.write("docs/a.md", b"# B\n")
     after = stamps(full)
     assert {path for path in after if after[path] != before[path]} == {"docs/a.md"}
 
@@ -402,6 +406,27 @@ def closed_port() -> int:
     return port
 
 
+def access(endpoint_url: str) -> ContentAccess:
+    """That of a project to what everybody may read, beside a bucket with the content of all."""
+    options = SourceOptions("off", Path("/nowhere"), [], None, "contents", endpoint_url)
+    return ContentAccess("p", options, Mock(), Mock())
+
+
+@pytest.mark.parametrize(
+    ("name", "is_open"), [("shelf", True), ("contents", False), ("a-s3alias", False), ("a--ol-s3", False)]
+)
+def test_a_bucket_that_is_or_may_be_that_of_all_content_is_refused(name: str, is_open: bool) -> None:
+    with nullcontext() if is_open else pytest.raises(SourceRefused):
+        S3Kind().open(access("http://127.0.0.1:1"), S3Source(kind="s3", bucket=name, prefix=""), Rules())
+
+
+def test_what_is_at_a_path_is_unknown_while_the_service_is_away(endpoint_url: str) -> None:
+    (found,) = S3Kind().locate(access(f"http://127.0.0.1:{closed_port()}"), "s3://shelf/docs/a.md") or []
+    assert found.resolve is not None
+    with pytest.raises(SourceUnavailable):
+        found.resolve()
+
+
 def test_equal_ids_of_two_projects_are_kept_apart(pool: Pool, tmp_path: Path) -> None:
     """Callers choose the ids of nodes."""
     trees = [Tree(pool, tmp_path / name) for name in ("one", "two")]
@@ -417,6 +442,9 @@ def test_equal_ids_of_two_projects_are_kept_apart(pool: Pool, tmp_path: Path) ->
     paths = [{entry.path for entry in listed(source)} - {".gitignore"} for source in sources]
     assert paths == [{"sub-0/same.json"}, {"hidden.md", "sub-1/same.json"}]
     assert [source.leaves_out(b"hidden") for source in sources] == [True, False]
+    narrowed = trees[0].source(rules=Rules())
+    assert narrowed.narrow([b"sub"])
+    assert [entry.path for entry in listed(narrowed)] == ["sub-0/same.json"]
     assert [json.loads(source.read(b"same", LIMIT).data) for source in sources] == [{"project": 0}, {"project": 1}]
     trees[1].destroy()
     with pytest.raises(FolderGone):

@@ -304,6 +304,30 @@ def test_only_a_live_text_of_the_same_project_and_embedder_keeps_a_vector(pool: 
     assert evict(pool, spare=1) == 1
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE chunk SET live = false",
+        "UPDATE chunk SET embedded = false",
+        "UPDATE chunk SET lost = true",
+        "UPDATE search_index SET project_id = 'another'",
+        "UPDATE search_index SET vector_store = 'turbopuffer'",
+        "UPDATE search_index SET deleted_at = now()",
+        """UPDATE search_index SET settings = jsonb_set(settings, '{embedder,dimensions}', '8')""",
+    ],
+)
+def test_a_vector_is_read_back_only_from_where_it_is_and_may_be_read(pool: Pool, change: str) -> None:
+    make_live(pool, 1)
+
+    def found() -> list[str]:
+        return [hash_ for hash_, *_ in embedding_cache.live_elsewhere(pool, OWNER, "lancedb", vectors(1, 2))]
+
+    assert found() == [*vectors(1)]
+    with pool.connection() as connection:
+        connection.execute(change.encode())
+    assert found() == []
+
+
 def test_an_entry_that_is_used_as_it_is_chosen_stays(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     embedding_cache.insert(pool, OWNER, vectors(1, 2))
     for number in (1, 2):
@@ -403,6 +427,40 @@ def test_a_look_up_counts_as_use_once_a_day(pool: Pool) -> None:
     embedding_cache.lookup(pool, OWNER, vectors(3))
     assert evict(pool, maximum=1) == 2
     assert held(pool) == [3]
+
+
+@pytest.mark.parametrize(("hours", "is_marked"), [(23, False), (25, True)])
+def test_most_look_ups_write_nothing(pool: Pool, hours: int, is_marked: bool) -> None:
+    embedding_cache.insert(pool, OWNER, vectors(1))
+    with pool.connection() as connection:
+        connection.execute("UPDATE embedding_cache SET used_at = now() - make_interval(hours => %s)", (hours,))
+    embedding_cache.lookup(pool, OWNER, vectors(1))
+    with pool.connection() as connection:
+        recent = "SELECT used_at > now() - interval '1 hour' FROM embedding_cache"
+        assert connection.execute(recent.encode()).fetchall() == [(is_marked,)]
+
+
+def test_equal_texts_of_two_projects_are_used_and_evicted_apart(pool: Pool) -> None:
+    another = Owner("another", OWNER.profile)
+    with pool.connection() as connection:
+        connection.execute(
+            "INSERT INTO search_tool (id, project_id, name, index_id, source, config)"
+            " SELECT gen_random_uuid(), 'another', 't', index_id, '{}', '{}' FROM search_tool"
+        )
+    for owner in (OWNER, another):
+        embedding_cache.insert(pool, owner, vectors(1))
+    age(pool, 1, 5)
+    assert evict(pool, spare=1) == 1
+    with pool.connection() as connection:
+        owners = [project for (project,) in connection.execute("SELECT project_id FROM embedding_cache").fetchall()]
+    assert len(owners) == 1
+    for owner in (OWNER, another):
+        embedding_cache.insert(pool, owner, vectors(2))
+    age(pool, 2, 5)
+    embedding_cache.lookup(pool, OWNER, vectors(2))
+    with pool.connection() as connection:
+        old = "SELECT project_id FROM embedding_cache WHERE used_at < now() - interval '4 days' AND text_hash = %s"
+        assert connection.execute(old.encode(), (bytes.fromhex(f"{2:064x}"),)).fetchall() == [("another",)]
 
 
 def test_eviction_is_due_now_and_then(pool: Pool) -> None:

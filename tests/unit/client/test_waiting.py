@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from foldex_client import AsyncFoldex, Foldex, IndexingFailed, NotFound, Status, Tool, WaitTimedOut
-from foldex_client.calls import MAX_POLL_SECONDS
+from foldex_client.calls import MAX_POLL_SECONDS, MIN_POLL_SECONDS
 from foldex_client.errors import ConnectionFailed, IndexingCancelled
 from tests import coroutines
 from tests.unit.client.conftest import NewClient, Script, problem
@@ -56,6 +56,13 @@ def test_a_wait_has_a_limit(new_client: NewClient, pauses: list[float]) -> None:
     assert len(script.requests) == 1
 
 
+@pytest.mark.parametrize(("limit", "seconds"), [(0, MIN_POLL_SECONDS), (5, 5), (None, 30)])
+def test_a_poll_lasts_no_longer_than_its_wait(new_client: NewClient, limit: float | None, seconds: float) -> None:
+    client, script = new_client(told("ready"), timeout=30)
+    client.tools.wait("id", timeout=limit)
+    assert script.requests[0].extensions["timeout"]["read"] == pytest.approx(seconds, abs=0.5)
+
+
 def test_a_task_that_fails_raises_its_error(new_client: NewClient) -> None:
     client, _ = new_client(told("error", error="The folder is gone.", error_code="folder_gone"))
     with pytest.raises(IndexingFailed, match="folder is gone") as raised:
@@ -94,6 +101,15 @@ def test_events_of_a_deleted_tool_end(new_client: NewClient, pauses: list[float]
     assert next(events).status == "indexing"
     with pytest.raises(NotFound):
         next(events)
+
+
+def test_an_error_instead_of_events_is_read_to_its_end() -> None:
+    def arriving(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(404, content=iter([problem(404, "not_found").content]))
+
+    transport = httpx.MockTransport(arriving)
+    with Foldex("http://foldex.invalid", transport=transport) as client, pytest.raises(NotFound):
+        next(client.tools.events("id"))
 
 
 def test_a_page_is_fetched_when_it_is_needed(new_client: NewClient) -> None:

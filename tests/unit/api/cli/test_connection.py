@@ -13,7 +13,8 @@ import pytest
 from api.cli.connection import Connection, sentence
 from api.cli.invocation import Invocation
 from api.stack.processes import server_port
-from foldex_client.errors import ConnectionFailed
+from foldex_client import FoldexError
+from foldex_client.errors import ConnectionFailed, NotFound, TimedOut, Unauthorized, UnexpectedAnswer
 
 #: Seconds after which a service elsewhere is given up, and in which the supervisor of a stack starts an API again.
 ABSENCE = 2.0
@@ -71,3 +72,16 @@ def test_the_remedy_fits_the_service(tmp_path: Path) -> None:
     assert "--server" in sentence(error, "http://x", None)
     assert str(tmp_path / "log") in sentence(error, "http://x", tmp_path)
     assert "--server" not in sentence(error, "http://x", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("error", "remedy"),
+    [
+        (TimedOut("silent"), "see its logs"),
+        (UnexpectedAnswer("a page"), "is not Foldex"),
+        (Unauthorized("unknown key"), "--key"),
+        (NotFound("There is no such tool; list them."), "There is no such tool; list them."),
+    ],
+)
+def test_the_remedy_fits_the_error(error: FoldexError, remedy: str) -> None:
+    assert remedy in sentence(error, "http://x", None)

@@ -1,4 +1,4 @@
-"""The bar that `foldex index` draws."""
+"""The bar that `foldex index` draws, and how its wait ends."""
 
 from __future__ import annotations
 
@@ -6,10 +6,22 @@ import sys
 from datetime import UTC, datetime
 from typing import Any
 
+import httpx
 import pytest
 
-from api.cli.progress import Bar
-from foldex_client import Status
+from api.cli import progress
+from api.cli.connection import Connection
+from api.cli.invocation import Failed, Invocation
+from api.cli.progress import Bar, duration, wait
+from foldex_client import Foldex, Status, Tool
+from tests.unit.client.conftest import Script
+from tests.unit.client.test_contract import sample
+from tests.unit.client.test_waiting import told
+
+URL = "http://foldex.invalid"
+TOOL = {**sample({"$ref": "/Tool"}, sparse=True), "name": "docs", "updating": None, "update_error": None}
+UPDATING = {key: TOOL[key] for key in ("config", "index", "namespace")}
+UPDATING |= {"task_id": "t", "status": "indexing", "progress": 0.25}
 
 
 def status(**fields: Any) -> Status:
@@ -47,3 +59,40 @@ def test_without_a_terminal_each_warning_is_told_once_and_nothing_drawn(capsys: 
     for warning in (None, "Waiting: the provider is down.", "Waiting: the provider is down."):
         bar(status(warning=warning))
     assert capsys.readouterr().err == "Waiting: the provider is down.\n"
+
+
+def waited(*replies: httpx.Response) -> Status:
+    """What a wait returns for a service with these answers. Raises `Failed`."""
+    service = Connection(URL, None, Invocation(server=None, key=None, project=None, as_json=False))
+    service.__dict__["foldex"] = Foldex(URL, transport=httpx.MockTransport(Script(*replies)))
+    try:
+        return wait(service, Tool.model_validate(TOOL))
+    finally:
+        service.close()
+
+
+def tool(**fields: Any) -> httpx.Response:
+    return httpx.Response(200, json={**TOOL, **fields})
+
+
+def test_a_wait_lasts_until_a_changed_config_is_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "LOOK_SECONDS", 0)
+    assert waited(told("ready", namespace="old"), tool()).namespace == "old"
+    replies = (told("ready", namespace="old"), tool(updating=UPDATING), tool(), told("ready", namespace="new"))
+    assert waited(*replies).namespace == "new"
+
+
+def test_a_wait_for_what_fails_ends_as_an_error() -> None:
+    with pytest.raises(Failed, match="docs keeps its old config: It was cancelled"):
+        waited(told("ready"), tool(update_error="It was cancelled."))
+    for word in ("error", "cancelled"):
+        with pytest.raises(Failed, match="docs is not indexed: It broke"):
+            waited(told(word, error="It broke."))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(59.4, "59 s"), (59.6, "1 min 0 s"), (3599, "59 min 59 s"), (3600, "1 h 0 min"), (7325, "2 h 2 min")],
+)
+def test_seconds_are_told_in_words(seconds: float, words: str) -> None:
+    assert duration(seconds) == words

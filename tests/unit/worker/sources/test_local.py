@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import socket
@@ -12,11 +13,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from schemas.document import Entry
-from schemas.errors import FileError, FolderGone, SourceRefused
+from schemas.errors import FileError, FolderGone, SourceRefused, SourceUnavailable
 from schemas.status import Reason
 from worker.ignore import Rules
 from worker.sources import local
@@ -387,6 +389,27 @@ def test_a_walk_that_failed_is_begun_again_and_not_taken_for_its_end(tmp_path: P
     assert [entry.path for entry in folder.list(cursor).entries] == ["b/2"]
 
 
+@pytest.mark.parametrize("paths", [None, [b"a/1"]])
+def test_a_process_that_can_open_no_more_takes_nothing_for_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, paths: list[bytes] | None
+) -> None:
+    fill(tmp_path, "a/1", "b/2")
+    folder, open_ = source(tmp_path), os.open
+
+    def opened(path: Any, *given: Any, **options: Any) -> int:
+        if path == b"a":
+            raise OSError(errno.EMFILE, "Too many open files")
+        return open_(path, *given, **options)
+
+    monkeypatch.setattr(os, "open", opened)
+    if paths is not None:
+        folder.narrow(paths)
+    with pytest.raises(SourceUnavailable, match="open files"):
+        folder.list(None)
+    with pytest.raises(SourceUnavailable, match="open files"):
+        folder.read(b"a/1", 100)
+
+
 # --- changing files
 
 
@@ -426,6 +449,17 @@ def test_a_stamp_tells_a_swap_of_equal_size_and_time(tmp_path: Path) -> None:
     before = source(tmp_path).list(None).entries[0].stamp
     (tmp_path / "b.md").rename(tmp_path / "a.md")
     assert source(tmp_path).list(None).entries[0].stamp != before
+
+
+def test_a_stamp_tells_an_edit_of_equal_size_whose_time_was_set_back(tmp_path: Path) -> None:
+    fill(tmp_path, "a.md")
+    age(tmp_path / "a.md", 60)
+    (before,), time_ns = listed(source(tmp_path)), (tmp_path / "a.md").stat().st_mtime_ns
+    (tmp_path / "a.md").write_text("b.md")
+    os.utime(tmp_path / "a.md", ns=(time_ns, time_ns))
+    (after,) = listed(source(tmp_path))
+    assert (after.size, after.mtime_ms) == (before.size, before.mtime_ms)
+    assert after.stamp != before.stamp
 
 
 def test_a_file_that_grows_while_it_is_read_keeps_the_limit_or_has_no_stamp(tmp_path: Path) -> None:
