@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from unittest.mock import Mock
 from uuid import uuid4
 
 import psycopg
@@ -164,10 +165,12 @@ def test_a_name_is_looked_at_at_growing_pauses(shelf: Shelf, days: float, pause:
     shelf.do("UPDATE namespace_name SET retired_at = now() - %s * interval '1 day' WHERE name = %s", days, namespace)
     check_names(shelf, namespace)
     ((is_due,),) = shelf.do(
-        "SELECT abs(extract(epoch FROM next_check_at - now() - %s::interval)) < 60 FROM namespace_name WHERE name = %s",
-        *(pause, namespace),
+        "SELECT CASE WHEN %s::text IS NULL THEN next_check_at IS NULL"
+        " ELSE abs(extract(epoch FROM next_check_at - now() - %s::interval)) < 60 END"
+        " FROM namespace_name WHERE name = %s",
+        *(pause, pause, namespace),
     )
-    assert is_due is (None if pause is None else True)
+    assert is_due
 
 
 def no_store(*_: object) -> VectorStore:
@@ -186,6 +189,21 @@ def test_a_name_whose_store_is_down_is_looked_at_again_soon(shelf: Shelf, monkey
         *(namespaces.FIRST_PAUSE, namespace),
     )
     assert is_soon
+
+
+def test_a_store_that_is_down_is_asked_once_in_a_round(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    namespace = shelf.index.namespace
+    purge(shelf)
+    shelf.do("UPDATE namespace_name SET next_check_at = now() + interval '1 day' WHERE next_check_at IS NOT NULL")
+    shelf.do(
+        "INSERT INTO namespace_name SELECT name || n, index_id, vector_store, keyword_index, retired_at, now()"
+        " FROM namespace_name, generate_series(1, 3) n WHERE name = %s",
+        namespace,
+    )
+    store = Mock(side_effect=StoreUnavailable("It is down."))
+    monkeypatch.setattr(shelf.resources, "store", store)
+    assert deletions.check_names(shelf.resources) == 3
+    assert store.call_count == 1
 
 
 def test_a_sweep_that_outlives_its_lock_stops(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from itertools import count
 from math import ceil
@@ -230,6 +230,18 @@ def test_a_request_fits_into_the_budget() -> None:
     assert [len(batch) for batch in embedder.requests] == [10]
     with pytest.raises(EmbeddingUnavailable, match="EMBEDDING_TPM"):
         collect(embed_all(embedder, [f"x{n}" for n in range(20)], [3] * 20, 1, Terms(budget, "p")))
+
+
+def test_a_request_is_charged_for_its_own_texts_to_its_project() -> None:
+    charged: list[tuple[str, int]] = []
+
+    def call(send: Callable[[], Vectors], *, project: str, tokens: int, **_: object) -> Vectors:
+        charged.append((project, tokens))
+        return send()
+
+    budget = Mock(call=call, max_request_tokens=None, concurrency=1)
+    collect(embed_all(Lengths(max_inputs=2), ["a", "b", "c"], [1, 2, 4], 1, Terms(budget, "p")))
+    assert charged == [("p", 3), ("p", 4)]
 
 
 def test_no_request_has_more_tokens_than_the_budget_of_a_minute() -> None:

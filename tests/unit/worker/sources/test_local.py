@@ -435,9 +435,14 @@ def test_a_file_that_becomes_a_link_between_the_look_and_the_opening_is_not_foll
     assert reason_of(source(root), b"a.md") is Reason.SYMLINK
 
 
-def test_a_young_file_is_read_without_a_stamp(tmp_path: Path) -> None:
+def test_a_young_file_is_read_without_a_stamp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(tmp_path, "a.md")
     assert source(tmp_path).read(b"a.md", LIMIT).stamp is None
+    two_seconds_old = (tmp_path / "a.md").stat().st_mtime_ns + 2_000_000_000
+    for now_ns, is_trusted in ((two_seconds_old - 1, False), (two_seconds_old, True)):
+        monkeypatch.setattr(time, "time_ns", lambda now=now_ns: now)
+        assert (source(tmp_path).read(b"a.md", LIMIT).stamp is not None) is is_trusted
+    monkeypatch.undo()
     age(tmp_path / "a.md", 3600)
     assert source(tmp_path).read(b"a.md", LIMIT).stamp == source(tmp_path).list(None).entries[0].stamp
 
