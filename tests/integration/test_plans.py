@@ -12,6 +12,7 @@ import pytest
 from schemas.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.status import FileStatus
 from schemas.tool import IndexSettings, ToolConfig
+from tests.service import new_database
 from worker.state.content import nodes
 from worker.state.index import embedding_cache, files, tasks, tools
 from worker.state.index.embedding_cache import Owner
@@ -81,6 +82,33 @@ def test_texts_that_are_live_are_looked_up_by_their_index(pool: Pool, index_id: 
     steps = plan(pool, "index/embedding_cache", "live_elsewhere", **owner.values, vector_store="lancedb", hashes=hashes)
     assert "chunk_content_hash" in steps
     assert "Hash Join" not in steps
+
+
+def test_a_plan_for_a_few_chunks_is_not_kept_while_they_become_many(postgres_url: str, template_url: str) -> None:
+    with new_database(postgres_url, template_url) as url, open_pool(url, max_size=1) as pool:
+        wanted = tools.NewIndex("p", LocalSource(kind="local", path="/nowhere"), "h.1", SETTINGS, "lancedb", "store")
+        tools.create(pool, wanted, name="", config=ToolConfig())
+        with pool.connection() as connection:
+            connection.execute(FILL_FILES, {"files": FILES // 10, "every": FILES})
+            connection.execute(f"{FILL_CHUNKS} LIMIT 50".encode())
+        owner, absent = Owner("p", PROFILE), [f"sha256:absent {number}" for number in range(10)]
+        for _ in range(12):  # often enough that Postgres would keep the plan
+            assert not embedding_cache.live_elsewhere(pool, owner, "lancedb", absent)
+        with pool.connection() as connection:
+            connection.execute(f"{FILL_CHUNKS} WHERE id NOT IN (SELECT file_id FROM chunk)".encode())
+        before = _chunks_read(pool)
+        assert not embedding_cache.live_elsewhere(pool, owner, "lancedb", absent)
+        assert _chunks_read(pool) == before
+
+
+def _chunks_read(pool: Pool) -> int:
+    """Rows of chunks that were read so far."""
+    with pool.connection() as connection:
+        connection.execute("SELECT pg_stat_force_next_flush()")
+    with pool.connection() as connection:
+        query = "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_user_tables WHERE relname = 'chunk'"
+        ((number,),) = connection.execute(query).fetchall()
+    return int(number)
 
 
 def test_cached_vectors_are_compared_with_the_chunks_by_their_index(pool: Pool, index_id: UUID) -> None:

@@ -68,7 +68,8 @@ class Limits:
 
     `answer`: silence after which the client gives up on the server. `patient`: the same after `be_patient`. `lock`,
     `statement` and `transaction` are limits of the server. `pool`: longest wait for a free connection. `rest`: time
-    after which a pool closes a connection that nobody needs.
+    after which a pool closes a connection that nobody needs. `plans_anew`: whether the server makes a plan for each
+    execution, and keeps none.
     """
 
     answer: float
@@ -78,11 +79,12 @@ class Limits:
     pool: float
     transaction: float = 600.0
     rest: float = 600.0
+    plans_anew: bool = False
 
 
 #: Statements over a million files take a minute. The server's limit is shorter than the client's. A worker at rest
-#: keeps no connection.
-WORK = Limits(answer=130.0, patient=130.0, lock=20.0, statement=120.0, pool=20.0, rest=30.0)
+#: keeps no connection. A plan for the empty tables of a new installation would read all rows of each later batch.
+WORK = Limits(answer=130.0, patient=130.0, lock=20.0, statement=120.0, pool=20.0, rest=30.0, plans_anew=True)
 #: A caller gets an answer within 5 s. Write requests wait longer: for a lock until a silent process loses it, and for
 #: statements over all files of an index.
 REQUEST = Limits(answer=3.5, patient=130.0, lock=15.0, statement=120.0, pool=4.0)
@@ -248,6 +250,7 @@ def parameters(database: Address, limits: Limits, *options: str) -> dict[str, An
     }
     server_options = [f"{name}={_milliseconds(seconds)}" for name, seconds in milliseconds.items()]
     server_options += ["tcp_keepalives_idle=10", "tcp_keepalives_interval=5", "tcp_keepalives_count=2", *options]
+    is_shared = isinstance(database, Shared)
     return {
         "connect_timeout": _CONNECT_SECONDS,
         "keepalives_idle": 10,
@@ -257,11 +260,8 @@ def parameters(database: Address, limits: Limits, *options: str) -> dict[str, An
         **url_parameters,
         "application_name": APPLICATION,
         # a pooler rejects options, and gives the next transaction a connection that does not know the statement
-        **(
-            {"prepare_threshold": None}
-            if isinstance(database, Shared)
-            else {"options": _options(server_options, url_parameters)}
-        ),
+        **({} if is_shared else {"options": _options(server_options, url_parameters)}),
+        **({"prepare_threshold": None} if is_shared or limits.plans_anew else {}),
     }
 
 
