@@ -239,6 +239,34 @@ def test_the_counts_stay_until_the_next_listing_begins(pool: Pool, folder: Path,
     assert row(pool, following)["listing_warning"] == without_types
 
 
+def test_a_file_that_is_listed_again_unchanged_keeps_its_row_as_it_is(pool: Pool, folder: Path, task: UUID) -> None:
+    listing = begun(pool, task, folder)
+    list_all(listing)
+    following = next_task(pool, listing)
+    with pool.connection() as connection:
+        query = "UPDATE search_index_file SET mtime_ms = 1 WHERE index_id = %s AND path = 'a/1.md'"
+        assert connection.execute(query, (listing.index.id,)).rowcount == 1
+    (folder / "a/0.md").write_text("edited")
+    before = versions(pool, listing)
+    list_all(begun(pool, following, folder))
+    after = versions(pool, listing)
+    # an edited file waits, and of another one only the time is corrected; not even a lock is left in the other rows
+    assert {path for path in after if after[path] != before[path]} == {"a/0.md", "a/1.md"}
+    with pool.connection() as connection:
+        query = "SELECT path FROM search_index_file WHERE index_id = %s AND status = 'pending'"
+        assert connection.execute(query, (listing.index.id,)).fetchall() == [("a/0.md",)]
+        query = "SELECT count(*) FROM search_index_file WHERE index_id = %s AND mtime_ms = 1"
+        assert connection.execute(query, (listing.index.id,)).fetchall() == [(0,)]
+
+
+def versions(pool: Pool, listing: ListingRun) -> dict[str, tuple[str, str]]:
+    """Where Postgres keeps each file's row, and the last transaction that locked it."""
+    with pool.connection() as connection:
+        query = "SELECT path, ctid::text, xmax::text FROM search_index_file WHERE index_id = %s"
+        rows = connection.execute(query, (listing.index.id,)).fetchall()
+        return {path: (place, locker) for path, place, locker in rows}
+
+
 @pytest.mark.parametrize("gone", [False, True])
 def test_only_what_no_rule_explains_is_held(pool: Pool, folder: Path, task: UUID, gone: bool) -> None:
     for number in range(30):

@@ -91,6 +91,15 @@ total_files = c.total, indexed_files = c.indexed, skipped_files = c.skipped, fai
     progress = greatest(t.progress, least(CASE WHEN t.listing THEN 0.99 ELSE 0.999 END,
         (c.done_bytes + c.indexed + c.skipped + c.failed)::float8 / (c.total_bytes + c.total + c.removing + 1)::float8))
 
+-- name: needs_work
+-- whether a file f has to be worked on, which is listed as `excluded`
+(f.path, f.id_path, f.stamp, f.code_version) IS DISTINCT FROM
+    (excluded.path, excluded.id_path, excluded.stamp, excluded.code_version)
+OR f.listed_reason IS DISTINCT FROM excluded.listed_reason
+OR f.work = 'remove'
+OR f.task_id <> %(task_id)s AND (f.status NOT IN ('indexed', 'skipped')
+                                 OR (SELECT "full" FROM search_index_task WHERE id = %(task_id)s))
+
 -- name: set_pending
 -- columns of a file that becomes pending: without a worker, an outcome or costs
 status = 'pending', reason = NULL, message = NULL, lease_owner = NULL, embedded_chunks = 0, reused_chunks = 0,

@@ -191,7 +191,6 @@ def record_page(
                 )
         connection.execute(_SQL["record_seen"], values)
         connection.execute(_SQL["merge_page"], values)
-        connection.execute(_SQL["date_page"])
 
 
 def unchanged(pool: Pool, index_id: UUID, listed: Sequence[Entry]) -> set[bytes]:

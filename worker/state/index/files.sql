@@ -1,25 +1,35 @@
 -- name: stage_page
 CREATE TEMP TABLE IF NOT EXISTS staged_page (
     id uuid, key bytea, path text, id_path text, node_id text, type text, size_bytes bigint, stamp text, code_version text,
-    reason text, mtime_ms bigint
+    listed_reason text, mtime_ms bigint
 ) ON COMMIT DELETE ROWS
 
 -- name: copy_page
-COPY staged_page (id, key, path, id_path, node_id, type, size_bytes, stamp, code_version, reason, mtime_ms) FROM STDIN
+COPY staged_page (id, key, path, id_path, node_id, type, size_bytes, stamp, code_version, listed_reason, mtime_ms)
+FROM STDIN
 
 -- name: record_seen
 INSERT INTO search_index_listing (task_id, file_id) SELECT %(task_id)s, id FROM staged_page ON CONFLICT DO NOTHING
 
 -- name: merge_page
--- New, changed, unfinished and failed files become pending; unchanged rows are not touched. For a file that only moved,
--- only the path is worked on.
-WITH before AS (
-    SELECT :counted FROM search_index_file f JOIN staged_page s ON s.id = f.id
+-- New, changed, unfinished and failed files become pending; unchanged rows are not even locked. For a file that only
+-- moved, only the path is worked on.
+WITH known AS MATERIALIZED (
+    SELECT excluded.*, f.id IS NULL OR (:needs_work) AS needs_work, f.mtime_ms IS DISTINCT FROM excluded.mtime_ms AS is_dated
+    FROM staged_page excluded LEFT JOIN LATERAL (
+        -- one by one through the index: a join would read the whole table for each page
+        SELECT * FROM search_index_file f WHERE f.id = excluded.id LIMIT 1) f ON true
+), dated AS (
+    -- the modification time is shown, but causes no work
+    UPDATE search_index_file f SET mtime_ms = k.mtime_ms FROM known k WHERE f.id = k.id AND k.is_dated AND NOT k.needs_work
+), before AS (
+    SELECT :counted FROM search_index_file f JOIN known k ON k.id = f.id AND k.needs_work
 ), after AS (
     INSERT INTO search_index_file AS f
         (id, index_id, key, path, id_path, node_id, type, size_bytes, mtime_ms, task_id, stamp, code_version, listed_reason)
-    SELECT id, %(index_id)s, key, path, id_path, node_id, type, size_bytes, mtime_ms, %(task_id)s, stamp, code_version, reason
-    FROM staged_page
+    SELECT id, %(index_id)s, key, path, id_path, node_id, type, size_bytes, mtime_ms, %(task_id)s, stamp, code_version,
+        listed_reason
+    FROM known WHERE needs_work
     ON CONFLICT (id) DO UPDATE
     SET path = excluded.path, id_path = excluded.id_path, node_id = excluded.node_id,
         type = coalesce(excluded.type, f.type), size_bytes = excluded.size_bytes, mtime_ms = excluded.mtime_ms,
@@ -28,20 +38,11 @@ WITH before AS (
                          AND excluded.listed_reason IS NULL THEN 'path' ELSE 'read' END,
         task_id = excluded.task_id, stamp = excluded.stamp, code_version = excluded.code_version,
         listed_reason = excluded.listed_reason, :set_pending, attempts = 0, suspect = false, crashes = 0, parsing = 0
-    WHERE (f.path, f.id_path, f.stamp, f.code_version) IS DISTINCT FROM
-              (excluded.path, excluded.id_path, excluded.stamp, excluded.code_version)
-       OR f.listed_reason IS DISTINCT FROM excluded.listed_reason
-       OR f.work = 'remove'
-       OR f.task_id <> excluded.task_id AND (f.status NOT IN ('indexed', 'skipped')
-                                             OR (SELECT "full" FROM search_index_task WHERE id = excluded.task_id))
+    -- a worker may have claimed the file meanwhile
+    WHERE :needs_work
     RETURNING :counted
 )
 :note_counts
-
--- name: date_page
--- the modification time is shown, but causes no work: these are files whose rows the merge left alone
-UPDATE search_index_file f SET mtime_ms = s.mtime_ms FROM staged_page s
-WHERE f.id = s.id AND f.mtime_ms IS DISTINCT FROM s.mtime_ms
 
 -- name: unchanged
 SELECT f.key FROM unnest(%(ids)s::uuid[], %(stamps)s::text[]) AS l (id, stamp)
