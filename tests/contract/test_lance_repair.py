@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
 
 from schemas.errors import StoreUnavailable
 from tests.contract.stores import ALWAYS, D, about, axis, near, row
+from worker.vectors.lance import cleaning, indexes
 from worker.vectors.lance.store import LanceStore
 
 SPACE = "space"
@@ -59,3 +61,21 @@ def test_indexes_are_made_anew_and_no_row_is_lost(tmp_path: Path, store: LanceSt
     assert about(other, SPACE, "word") == [1, 2, 3, 4]
     other.write(SPACE, D, [row(9, axis(1), "word")], deletes=[UUID(int=4)])
     assert other.ids(SPACE, None, 10) == [UUID(int=number) for number in (1, 2, 3, 9)]
+
+
+def test_an_index_that_is_made_anew_keeps_cleaners_away(
+    tmp_path: Path, store: LanceStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moments, create = [], indexes.create
+
+    def looked_at(table: Any, column: str) -> None:
+        moments.append(cleaning._moment_without_commit(tmp_path / f"{SPACE}.lance"))
+        create(table, column)
+
+    monkeypatch.setattr(cleaning, "MAX_WAIT_S", 0)
+    monkeypatch.setattr(indexes, "create", looked_at)
+    emptied(tmp_path, "_indices")
+    with pytest.raises(StoreUnavailable, match="try again"):
+        about(LanceStore(tmp_path, has_keywords=True), SPACE, "word")
+    assert len(moments) >= 2
+    assert set(moments) == {None}

@@ -6,18 +6,20 @@ If a table's directory is deleted during a commit, the commit's own files remain
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import structlog
 
 from worker.machine.error_texts import lacks_file
 from worker.vectors.lance import indexes
+from worker.vectors.lance.cleaning import committing
 
 log = structlog.get_logger()
 
 
-def is_lost(open_table: Callable[[], Any]) -> bool:
-    """Whether rows of a table are no longer readable. If they are readable, rebuilds indexes that are not."""
+def is_lost(open_table: Callable[[], Any], path: Path) -> bool:
+    """Whether rows of a table at `path` are no longer readable. If they are readable, rebuilds indexes that are not."""
     try:
         table = open_table()
         # Open it anew: a compaction deletes files that earlier openings still refer to.
@@ -26,15 +28,16 @@ def is_lost(open_table: Callable[[], Any]) -> bool:
     except (RuntimeError, ValueError) as error:
         return lacks_file(error)
     for column in indexes.indexable(table, large_rows=0):
-        _mend(table, column)
+        _mend(table, path, column)
     return False
 
 
-def _mend(table: Any, column: str) -> None:
+def _mend(table: Any, path: Path, column: str) -> None:
     try:
         indexes.read(table, column)
     except RuntimeError as error:
         if not lacks_file(error):
             raise
         log.warning("an index of a LanceDB table lost its files; rebuilding it", table=table.name, column=column)
-        indexes.create(table, column)
+        with committing(path):
+            indexes.create(table, column)

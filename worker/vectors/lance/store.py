@@ -234,7 +234,7 @@ class LanceStore:
         except StoreError as error:
             if not lacks_file(error.__cause__) or not self._path(namespace).exists():
                 raise
-            if is_lost(lambda: self._connect().open_table(namespace)):
+            if is_lost(lambda: self._connect().open_table(namespace), self._path(namespace)):
                 log.exception("files of a LanceDB table were deleted; dropping the table", namespace=namespace)
                 self.drop(namespace)
             raise StoreUnavailable("Files of this namespace were deleted in the meantime; try again.") from error
