@@ -8,7 +8,7 @@ from uuid import UUID
 import structlog
 
 from worker.app import BULK, FAST, MAX_SLICES, SMALL_TASK, send, send_plan
-from worker.state.index import files, tasks
+from worker.state.index import files, messages, tasks
 from worker.state.index.tasks import Closed, Running
 from worker.state.postgres import Pool
 
@@ -46,7 +46,7 @@ def wake(
         for _ in range(number):
             send_index(task, queue)
     if fast or bulk:
-        tasks.sent(pool, task_id)
+        messages.sent(pool, task_id)
     return sent
 
 

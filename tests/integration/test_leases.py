@@ -19,7 +19,7 @@ from schemas.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.tool import IndexSettings, ToolConfig
 from tests.service import eventually
 from worker.index.lease import leased
-from worker.state.index import chunks, files, tasks, tool_actions, tools
+from worker.state.index import chunks, files, messages, tasks, tool_actions, tools
 from worker.state.index.chunks import Placed
 from worker.state.index.files import BEGINNING
 from worker.state.migrate import migrate
@@ -219,7 +219,7 @@ def test_a_clock_that_is_set_back_keeps_no_dead_owner_s_files_and_no_task(pool: 
     )
     assert is_past
     # a provider may require as much
-    tasks.sent(pool, task, tasks.LONGEST_WAIT.total_seconds())
+    messages.sent(pool, task, tasks.LONGEST_WAIT.total_seconds())
     assert tasks.bring_back(pool) == 0
 
 

@@ -13,7 +13,7 @@ from celery import Task
 
 from schemas.errors import FoldexError, LeaseLost, SliceOver
 from worker import dispatch
-from worker.state.index import tasks
+from worker.state.index import messages, tasks
 from worker.state.index.tasks import Plan, Running
 from worker.state.postgres import Pool
 from worker.tasks import process
@@ -73,7 +73,7 @@ def settle(pool: Pool, task: Plan | Running, error: FoldexError) -> Ended:
         tasks.warn(pool, task.id, f"Waiting: {error.message}")
         seconds = max(RETRY_SECONDS, min(error.retry_after or 0, tasks.LONGEST_WAIT.total_seconds()))
         # the sweep also leaves the task alone until then
-        tasks.sent(pool, task.id, seconds)
+        messages.sent(pool, task.id, seconds)
         return Ended({"waiting": error.code}, seconds)
     log.error("task failed", code=error.code, reason=error.message)
     dispatch.send_next(tasks.fail(pool, task.id, task.index_id, error))

@@ -11,7 +11,7 @@ import structlog
 from worker import dispatch
 from worker.app import BULK, FAST, MAX_SLICES, MOST_WAITING, SMALL_TASK, crowded, queued, send_plan
 from worker.resources import Resources
-from worker.state.index import changes, counting, leftovers, tasks
+from worker.state.index import changes, counting, leftovers, messages, tasks
 from worker.state.postgres import Pool
 from worker.upkeep.flower import show_failed_run
 from worker.upkeep.isolation import failing_alone, unless_locked
@@ -54,10 +54,10 @@ def wake_tasks(resources: Resources) -> int:
 
 
 def _send_plans(pool: Pool) -> int:
-    unplanned = tasks.unplanned(pool, MOST_WAITING)
+    unplanned = messages.unplanned(pool, MOST_WAITING)
     sent = 0
     for task_id, tool_id in [] if unplanned and crowded(FAST) else unplanned:
-        if tasks.sent_unless_held(pool, task_id):
+        if messages.sent_unless_held(pool, task_id):
             send_plan(task_id, tool_id)
             sent += 1
     return sent
@@ -76,10 +76,10 @@ def _wake_workers(pool: Pool) -> int:
     A message serves whatever task the rows choose, so one that waits for a free worker is as good as a new one. As long
     as the workers take all of them, each round doubles the slices.
     """
-    waiting = tasks.waiting(pool, most_slices=MAX_SLICES, most_files=SMALL_TASK, limit=MOST_WAITING)
+    waiting = messages.waiting(pool, most_slices=MAX_SLICES, most_files=SMALL_TASK, limit=MOST_WAITING)
     if not waiting:
         return 0
-    room = {BULK: max(MAX_SLICES, tasks.slices(pool)) - queued(BULK), FAST: MAX_SLICES - queued(FAST)}
+    room = {BULK: max(MAX_SLICES, messages.slices(pool)) - queued(BULK), FAST: MAX_SLICES - queued(FAST)}
     woken = 0
     for task in waiting:
         bulk, fast = max(0, min(task.most - task.slices, room[BULK])), task.is_small and room[FAST] > 0

@@ -16,7 +16,7 @@ from worker.app import BULK, FAST, MAX_SLICES, SMALL_TASK, app
 from worker.index.claim_turns import ClaimTurns
 from worker.index.pipeline import claim_files
 from worker.resources import Resources
-from worker.state.index import counting, files, tasks
+from worker.state.index import counting, files, messages, tasks
 from worker.state.index.files import SMALL_BYTES
 from worker.tasks import index as index_task
 from worker.tasks import process
@@ -58,7 +58,7 @@ def test_the_preferred_task_is_served_unless_another_waits_more(resources: Resou
     other.claim(other.worker(), 1)
     assert files.fairest(resources.pool, preferred=other.task) == one.task
     # a task that waits for its provider gets no turn
-    tasks.sent(resources.pool, one.task, 60)
+    messages.sent(resources.pool, one.task, 60)
     assert files.fairest(resources.pool, preferred=one.task) == other.task
 
 
@@ -75,7 +75,7 @@ def test_the_fast_queue_serves_small_tasks_only(
     site = listed_site(resources, number)
     tasks.refresh(resources.pool, site.task, site.index.id)
     assert files.fairest(resources.pool, most_files=SMALL_TASK) == (site.task if small else None)
-    assert (FAST in messages(resources, monkeypatch, site.task)) is small
+    assert (FAST in woken(resources, monkeypatch, site.task)) is small
 
 
 @pytest.mark.parametrize(
@@ -97,12 +97,12 @@ def test_the_fast_queue_serves_an_edit_in_a_large_folder(
     site.do(f"UPDATE search_index_task SET {counts}, listing = %s WHERE id = %s", *values)
     assert files.fairest(resources.pool, most_files=SMALL_TASK) == (site.task if small else None)
     passes(resources, 60)
-    (waiting,) = tasks.waiting(resources.pool, most_slices=8, most_files=SMALL_TASK, limit=9)
+    (waiting,) = messages.waiting(resources.pool, most_slices=8, most_files=SMALL_TASK, limit=9)
     assert waiting.is_small is small
-    assert (FAST in messages(resources, monkeypatch, site.task)) is small
+    assert (FAST in woken(resources, monkeypatch, site.task)) is small
 
 
-def messages(resources: Resources, monkeypatch: pytest.MonkeyPatch, task: UUID, **given: Any) -> list[str]:
+def woken(resources: Resources, monkeypatch: pytest.MonkeyPatch, task: UUID, **given: Any) -> list[str]:
     """The queues of the messages that wake workers for a task."""
     sent: list[str] = []
     monkeypatch.setattr(app, "send_task", lambda *_, queue, **__: sent.append(queue))
@@ -134,8 +134,8 @@ def test_one_worker_is_woken_for_every_few_files(
 ) -> None:
     site = listed_site(resources, number)
     tasks.refresh(resources.pool, site.task, site.index.id)
-    assert messages(resources, monkeypatch, site.task).count(BULK) == workers
-    assert messages(resources, monkeypatch, site.task, max_messages=1).count(BULK) == 1
+    assert woken(resources, monkeypatch, site.task).count(BULK) == workers
+    assert woken(resources, monkeypatch, site.task, max_messages=1).count(BULK) == 1
 
 
 @pytest.mark.parametrize(
@@ -252,12 +252,12 @@ def sweeps(resources: Resources, monkeypatch: pytest.MonkeyPatch) -> Sweeps:
 
 def test_a_sweep_gives_a_message_time_before_it_sends_another(resources: Resources, sweeps: Sweeps) -> None:
     site = listed_site(resources)
-    tasks.sent(resources.pool, site.task)
+    messages.sent(resources.pool, site.task)
     assert sweeps.round() == []
     # the rest leaves a busy machine time
-    passes(resources, tasks.RESEND_AFTER.total_seconds() / 2)
+    passes(resources, messages.RESEND_AFTER.total_seconds() / 2)
     assert sweeps.round() == []
-    passes(resources, tasks.RESEND_AFTER.total_seconds() / 2)
+    passes(resources, messages.RESEND_AFTER.total_seconds() / 2)
     assert sweeps.round() == [site.task]
 
 
@@ -265,10 +265,10 @@ def test_a_sweep_leaves_a_task_alone_until_its_provider_may_be_asked_again(
     resources: Resources, sweeps: Sweeps
 ) -> None:
     site = listed_site(resources)
-    tasks.sent(resources.pool, site.task, 60)
+    messages.sent(resources.pool, site.task, 60)
     passes(resources, 60)
     assert sweeps.round() == []
-    passes(resources, tasks.RESEND_AFTER.total_seconds() + 0.1)
+    passes(resources, messages.RESEND_AFTER.total_seconds() + 0.1)
     assert sweeps.round() == [site.task]
 
 
@@ -292,8 +292,8 @@ def test_a_sweep_wakes_nobody_for_a_task_that_has_its_workers(resources: Resourc
         (100_000, 10, 10, 0),
         (100_000, 2, 0, MAX_SLICES),
         # a slice for each so many files
-        (11 * tasks.FILES_PER_FURTHER_SLICE, 10, 0, 1),
-        (11 * tasks.FILES_PER_FURTHER_SLICE - 1, 10, 0, 0),
+        (11 * messages.FILES_PER_FURTHER_SLICE, 10, 0, 1),
+        (11 * messages.FILES_PER_FURTHER_SLICE - 1, 10, 0, 0),
     ],
 )
 def test_a_large_task_gets_more_workers_as_long_as_they_come(
@@ -381,13 +381,13 @@ def test_a_listing_that_nobody_works_on_is_asked_for_again(resources: Resources,
     site = new_site(resources)
     sweeps.round()
     assert sweeps.planned == []
-    passes(resources, tasks.RESEND_AFTER.total_seconds() + 0.1)
+    passes(resources, messages.RESEND_AFTER.total_seconds() + 0.1)
     sweeps.round()
     assert sweeps.planned == [site.task]
     # it counts as sent
     sweeps.round()
     assert sweeps.planned == [site.task]
-    passes(resources, tasks.RESEND_AFTER.total_seconds() + 0.1)
+    passes(resources, messages.RESEND_AFTER.total_seconds() + 0.1)
     assert tasks.begin_plan(resources.pool, site.task, uuid4()) is not None
     sweeps.round()
     assert sweeps.planned == [site.task]

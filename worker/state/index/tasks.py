@@ -20,8 +20,6 @@ from worker.state.postgres import Pool, load, reading
 
 #: A worker that does not renew its leases for this long is considered dead.
 LEASE = timedelta(seconds=8)
-#: A task without a worker for this long gets another message.
-RESEND_AFTER = timedelta(seconds=3)
 #: A task without progress for this long, and without a warning that says what it waits for, is our bug.
 STALLED_AFTER = timedelta(minutes=1)
 #: The warning of a task that waits while other tasks occupy all workers.
@@ -33,8 +31,6 @@ MAX_PLAN_DEATHS = 3
 #: Unexpected exceptions of a task's index slices, without a file that ends in between, before the task ends. More than
 #: it takes to give up a single file (`files.MAX_DEATHS`). They count at most once per lease.
 MAX_FAULTS = 40
-#: Files left for each slice beyond those that every task may have.
-FILES_PER_FURTHER_SLICE = 500
 #: Bytes left up to which a large folder with few files left counts as small: an edit does, a few huge files do not.
 MOST_SMALL_BYTES = 4_000_000
 #: The longest time by which a message is ever delayed.
@@ -89,16 +85,6 @@ class Running:
         """Whether at most so many files are listed, or left and small."""
         has_little_left = self.total_files - self.done_files <= most_files and self.left_bytes <= MOST_SMALL_BYTES
         return not self.listing and (self.total_files <= most_files or has_little_left)
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """A running task with files that wait, how many slices work on it, how many may, and whether it has few files."""
-
-    id: UUID
-    slices: int
-    most: int
-    is_small: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -435,50 +421,10 @@ def clear_warning(pool: Pool, task_id: UUID) -> None:
         connection.execute(_SQL["clear_warning"], {"task_id": task_id})
 
 
-def sent(pool: Pool, task_id: UUID, seconds: float = 0) -> None:
-    """Note that a message was sent, to arrive in `seconds`, so that the sweep waits for it."""
-    with pool.connection() as connection:
-        connection.execute(_SQL["sent"], {"task_id": task_id, "delay": timedelta(seconds=seconds)})
-
-
-def sent_unless_held(pool: Pool, task_id: UUID) -> bool:
-    """Do the same as `sent`, unless another transaction locks the task: it is being handled.
-
-    Returns False, and notes nothing, in that case.
-    """
-    with pool.connection() as connection:
-        return connection.execute(_SQL["sent_unless_held"], {"task_id": task_id}).rowcount > 0
-
-
 def bring_back(pool: Pool) -> int:
     """Reset times further ahead than any task is ever delayed: the clock was set back. Returns the number of tasks."""
     with pool.connection() as connection:
         return connection.execute(_SQL["bring_back"], {"longest": LONGEST_WAIT}).rowcount
-
-
-def unplanned(pool: Pool, limit: int) -> Sequence[tuple[UUID, UUID]]:
-    """Return tasks, with their tools, whose listing has no worker and whose message may be lost."""
-    with reading(pool) as connection:
-        return connection.execute(_SQL["unplanned"], {"patience": RESEND_AFTER, "limit": limit}).fetchall()
-
-
-def waiting(pool: Pool, *, most_slices: int, most_files: int, limit: int) -> list[Waiting]:
-    """Return running tasks that wait for a worker, and whose message may be lost, in the order of their turns.
-
-    At most `most_slices` work on each, or more if it has many files left. One with at most `most_files` left is small.
-    """
-    values: dict[str, Any] = {"patience": RESEND_AFTER, "files_per_slice": FILES_PER_FURTHER_SLICE}
-    values |= {"most_slices": most_slices, "most_files": most_files, "most_bytes": MOST_SMALL_BYTES}
-    with pool.connection() as connection:
-        cursor = connection.cursor(row_factory=class_row(Waiting))
-        return cursor.execute(_SQL["waiting"], {**values, "limit": limit}).fetchall()
-
-
-def slices(pool: Pool) -> int:
-    """Count the slices that hold files of any task."""
-    with reading(pool) as connection:
-        row = connection.execute(_SQL["slices"]).fetchone()
-        return int(row[0]) if row else 0
 
 
 def stalled(pool: Pool, patience: timedelta = STALLED_AFTER, limit: int = counting.MAX_COUNTED) -> list[Stalled]:

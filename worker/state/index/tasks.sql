@@ -270,13 +270,6 @@ UPDATE search_index_task
 SET warning = CASE WHEN held_removals > 0 THEN warning END, faults = 0, fault = NULL
 WHERE id = %(task_id)s AND status = 'indexing' AND (faults > 0 OR held_removals = 0 AND warning IS NOT NULL)
 
--- name: sent
-UPDATE search_index_task SET sent_at = now() + %(delay)s WHERE id = %(task_id)s
-
--- name: sent_unless_held
-UPDATE search_index_task SET sent_at = now()
-WHERE id IN (SELECT id FROM search_index_task WHERE id = %(task_id)s FOR NO KEY UPDATE SKIP LOCKED)
-
 -- name: bring_back
 -- times further ahead than ever set mean that Postgres' clock was set back; nothing should wait until then
 UPDATE search_index_task
@@ -288,41 +281,11 @@ WHERE id IN (
       AND greatest(plan_until, refreshed_at, sent_at - %(longest)s, moved_at) > now() + interval '1 min'
     FOR NO KEY UPDATE SKIP LOCKED)
 
--- name: unplanned
--- pending or half-listed tasks without a worker, whose message may be lost
-SELECT t.id, t.tool_id FROM search_index_task t
-WHERE t.status IN :open AND t.listing AND (t.plan_until IS NULL OR t.plan_until < now())
-  AND coalesce(t.sent_at, t.created_at) < now() - %(patience)s
-ORDER BY coalesce(t.sent_at, t.created_at) LIMIT %(limit)s
-
 -- name: done
 -- running tasks of which nothing is left; at random, so that one that cannot be closed delays no others
 SELECT t.id, t.index_id FROM search_index_task t JOIN search_index i ON i.id = t.index_id AND i.epoch = t.epoch
 WHERE t.status = 'indexing' AND NOT t.listing AND :no_open_file
 ORDER BY random() LIMIT %(limit)s
-
--- name: waiting
--- Running tasks with files that wait for a worker, and no message on its way; those first that fairness prefers. With
--- many files left, more slices than `most_slices` may work on a task.
-WITH :slices_at_work
-SELECT t.id, t.slices, t.most, t.is_small FROM (
-    SELECT t.id, t.index_id, :is_small AS is_small,
-        coalesce(w.slices, 0) AS slices, greatest(%(most_slices)s, (
-        t.total_files - t.indexed_files - t.skipped_files - t.failed_files) / %(files_per_slice)s) AS most
-    FROM search_index_task t JOIN search_index i ON i.id = t.index_id AND i.epoch = t.epoch
-    LEFT JOIN at_work w ON w.index_id = i.id LEFT JOIN at_project p ON p.project_id = i.project_id
-    WHERE t.status = 'indexing' AND coalesce(t.sent_at, t.created_at) < now() - %(patience)s
-    ORDER BY coalesce(p.slices, 0), coalesce(w.slices, 0), random()
-) t
-CROSS JOIN LATERAL (
-    SELECT FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'pending' LIMIT 1) f
-WHERE t.slices < t.most
-LIMIT %(limit)s
-
--- name: slices
--- slices at work, on all tasks
-WITH :slices_at_work
-SELECT coalesce(sum(slices), 0)::bigint FROM at_work
 
 -- name: note_work
 -- written at most every ten seconds, although the sweep asks every second

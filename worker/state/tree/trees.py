@@ -16,7 +16,8 @@ from schemas.errors import FoldexError, LeaseLost
 from schemas.raptor import RaptorConfig
 from worker.state.index import namespaces
 from worker.state.index.chunks import LATE_WRITE
-from worker.state.index.tasks import LEASE, LONGEST_WAIT, RESEND_AFTER
+from worker.state.index.messages import RESEND_AFTER
+from worker.state.index.tasks import LEASE, LONGEST_WAIT
 from worker.state.index.tools import TREE
 from worker.state.postgres import Pool, load, reading
 

@@ -1,0 +1,71 @@
+"""Messages about tasks: which tasks wait for one, and when it was sent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from psycopg.rows import class_row
+
+from worker.state.index.tasks import MOST_SMALL_BYTES
+from worker.state.postgres import Pool, load, reading
+
+#: A task without a worker for this long gets another message.
+RESEND_AFTER = timedelta(seconds=3)
+#: Files left for each slice beyond those that every task may have.
+FILES_PER_FURTHER_SLICE = 500
+
+_SQL = load("index/messages")
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A running task with files that wait, how many slices work on it, how many may, and whether it has few files."""
+
+    id: UUID
+    slices: int
+    most: int
+    is_small: bool
+
+
+def sent(pool: Pool, task_id: UUID, seconds: float = 0) -> None:
+    """Note that a message was sent, to arrive in `seconds`, so that the sweep waits for it."""
+    with pool.connection() as connection:
+        connection.execute(_SQL["sent"], {"task_id": task_id, "delay": timedelta(seconds=seconds)})
+
+
+def sent_unless_held(pool: Pool, task_id: UUID) -> bool:
+    """Do the same as `sent`, unless another transaction locks the task: it is being handled.
+
+    Returns False, and notes nothing, in that case.
+    """
+    with pool.connection() as connection:
+        return connection.execute(_SQL["sent_unless_held"], {"task_id": task_id}).rowcount > 0
+
+
+def unplanned(pool: Pool, limit: int) -> Sequence[tuple[UUID, UUID]]:
+    """Return tasks, with their tools, whose listing has no worker and whose message may be lost."""
+    with reading(pool) as connection:
+        return connection.execute(_SQL["unplanned"], {"patience": RESEND_AFTER, "limit": limit}).fetchall()
+
+
+def waiting(pool: Pool, *, most_slices: int, most_files: int, limit: int) -> list[Waiting]:
+    """Return running tasks that wait for a worker, and whose message may be lost, in the order of their turns.
+
+    At most `most_slices` work on each, or more if it has many files left. One with at most `most_files` left is small.
+    """
+    values: dict[str, Any] = {"patience": RESEND_AFTER, "files_per_slice": FILES_PER_FURTHER_SLICE}
+    values |= {"most_slices": most_slices, "most_files": most_files, "most_bytes": MOST_SMALL_BYTES}
+    with pool.connection() as connection:
+        cursor = connection.cursor(row_factory=class_row(Waiting))
+        return cursor.execute(_SQL["waiting"], {**values, "limit": limit}).fetchall()
+
+
+def slices(pool: Pool) -> int:
+    """Count the slices that hold files of any task."""
+    with reading(pool) as connection:
+        row = connection.execute(_SQL["slices"]).fetchone()
+        return int(row[0]) if row else 0

@@ -1,0 +1,36 @@
+-- name: sent
+UPDATE search_index_task SET sent_at = now() + %(delay)s WHERE id = %(task_id)s
+
+-- name: sent_unless_held
+UPDATE search_index_task SET sent_at = now()
+WHERE id IN (SELECT id FROM search_index_task WHERE id = %(task_id)s FOR NO KEY UPDATE SKIP LOCKED)
+
+-- name: unplanned
+-- pending or half-listed tasks without a worker, whose message may be lost
+SELECT t.id, t.tool_id FROM search_index_task t
+WHERE t.status IN :open AND t.listing AND (t.plan_until IS NULL OR t.plan_until < now())
+  AND coalesce(t.sent_at, t.created_at) < now() - %(patience)s
+ORDER BY coalesce(t.sent_at, t.created_at) LIMIT %(limit)s
+
+-- name: waiting
+-- Running tasks with files that wait for a worker, and no message on its way; those first that fairness prefers. With
+-- many files left, more slices than `most_slices` may work on a task.
+WITH :slices_at_work
+SELECT t.id, t.slices, t.most, t.is_small FROM (
+    SELECT t.id, t.index_id, :is_small AS is_small,
+        coalesce(w.slices, 0) AS slices, greatest(%(most_slices)s, (
+        t.total_files - t.indexed_files - t.skipped_files - t.failed_files) / %(files_per_slice)s) AS most
+    FROM search_index_task t JOIN search_index i ON i.id = t.index_id AND i.epoch = t.epoch
+    LEFT JOIN at_work w ON w.index_id = i.id LEFT JOIN at_project p ON p.project_id = i.project_id
+    WHERE t.status = 'indexing' AND coalesce(t.sent_at, t.created_at) < now() - %(patience)s
+    ORDER BY coalesce(p.slices, 0), coalesce(w.slices, 0), random()
+) t
+CROSS JOIN LATERAL (
+    SELECT FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'pending' LIMIT 1) f
+WHERE t.slices < t.most
+LIMIT %(limit)s
+
+-- name: slices
+-- slices at work, on all tasks
+WITH :slices_at_work
+SELECT coalesce(sum(slices), 0)::bigint FROM at_work
