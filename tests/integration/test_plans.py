@@ -141,6 +141,24 @@ def test_a_claim_reads_the_smallest_files_by_their_index(pool: Pool, index_id: U
     assert "Seq Scan on search_index_file" not in steps
 
 
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [("tasks", "done"), ("tasks", "complete"), ("messages", "waiting"), ("files", "fairest"), ("files", "count_pending")],
+)
+def test_whether_a_file_waits_is_seen_by_an_index(pool: Pool, index_id: UUID, module: str, name: str) -> None:
+    values = {"task_id": index_id, "index_id": index_id, "limit": 9, "most": 9, "patience": tasks.LEASE}
+    values |= {"most_slices": 8, "files_per_slice": 500, "most_files": 9, "most_bytes": 9, "preferred": None}
+    # undone at the end: other tests need the files as they are
+    with pool.connection() as connection, connection.transaction(force_rollback=True):
+        connection.execute("UPDATE search_index_file SET status = 'pending'")
+        connection.execute("ANALYZE search_index_file")
+        query = f"EXPLAIN {load(f'index/{module}')[name].as_string()}"
+        steps = "\n".join(line for (line,) in connection.execute(query.encode(), values, prepare=False))
+    assert "search_index_file_smallest" in steps
+    # it would read all files that are finished, until it meets one that waits
+    assert "Seq Scan on search_index_file" not in steps
+
+
 @pytest.mark.parametrize(("key", "all_are_read"), [("n1", False), ("n2", False), ("gone", False), ("folder", True)])
 def test_an_edited_document_reads_no_other_files(pool: Pool, key: str, all_are_read: bool) -> None:
     """Of a document that is known, one that is new, one that is gone, and a folder."""

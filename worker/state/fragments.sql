@@ -10,11 +10,12 @@ extract(epoch FROM now() - greatest((SELECT ran_at FROM upkeep WHERE name = 'swe
     AS unwatched_seconds
 
 -- name: no_open_file
--- whether no file of the index of a task t is open; one look at each of two partial indexes
-NOT EXISTS (
-    SELECT FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'pending')
-  AND NOT EXISTS (
-      SELECT FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'indexing')
+-- Whether no file of the index of a task t is open; one look at each of two partial indexes. Without an order, while
+-- most files are pending, the plan would read the table until it meets one, and so all rows that are finished.
+(SELECT f.id FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'pending'
+ ORDER BY f.size_bytes, f.id LIMIT 1) IS NULL
+  AND (SELECT f.id FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'indexing'
+       ORDER BY f.lease_owner LIMIT 1) IS NULL
 
 -- name: embedder_of
 -- an index i's embedder, as the embedding cache names it

@@ -174,12 +174,14 @@ SELECT t.id FROM (
     ORDER BY coalesce(p.slices, 0), coalesce(w.slices, 0), t.id IS NOT DISTINCT FROM %(preferred)s::uuid DESC, t.started_at
 ) t
 CROSS JOIN LATERAL (
-    SELECT FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'pending' LIMIT 1) f
+    SELECT FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'pending'
+    ORDER BY f.size_bytes, f.id LIMIT 1) f
 LIMIT 1
 
 -- name: count_pending
 SELECT count(*) FROM (
-    SELECT FROM search_index_file WHERE index_id = %(index_id)s AND status = 'pending' LIMIT %(most)s) p
+    SELECT FROM search_index_file WHERE index_id = %(index_id)s AND status = 'pending'
+    ORDER BY size_bytes, id LIMIT %(most)s) p
 
 -- name: release
 -- claimed files that are not finished are released without counting an attempt

@@ -26,7 +26,8 @@ SELECT t.id, t.slices, t.most, t.is_small FROM (
     ORDER BY coalesce(p.slices, 0), coalesce(w.slices, 0), random()
 ) t
 CROSS JOIN LATERAL (
-    SELECT FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'pending' LIMIT 1) f
+    SELECT FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'pending'
+    ORDER BY f.size_bytes, f.id LIMIT 1) f
 WHERE t.slices < t.most
 LIMIT %(limit)s
 
