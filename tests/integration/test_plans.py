@@ -143,7 +143,10 @@ def test_a_claim_reads_the_smallest_files_by_their_index(pool: Pool, index_id: U
 
 @pytest.mark.parametrize(
     ("module", "name"),
-    [("tasks", "done"), ("tasks", "complete"), ("messages", "waiting"), ("files", "fairest"), ("files", "count_pending")],
+    [
+        *(("tasks", "done"), ("tasks", "complete"), ("messages", "waiting")),
+        *(("files", "fairest"), ("files", "count_pending")),
+    ],
 )
 def test_whether_a_file_waits_is_seen_by_an_index(pool: Pool, index_id: UUID, module: str, name: str) -> None:
     values = {"task_id": index_id, "index_id": index_id, "limit": 9, "most": 9, "patience": tasks.LEASE}
