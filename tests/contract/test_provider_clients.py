@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import os
+import ssl
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
@@ -257,10 +259,54 @@ def test_requests_share_a_connection_but_not_with_a_fork() -> None:
     assert ports[0] == ports[1] == ports[3] != ports[2]
 
 
+def test_a_connection_that_the_server_closed_is_not_used_again() -> None:
+    class Closing(_Handler):
+        def do_POST(self) -> None:
+            super().do_POST()
+            self.close_connection = True  # without telling
+
+    with Told(("127.0.0.1", 0), Closing) as server:
+        server.answer = Answer(200, None, _body([{"index": 0, "embedding": [1.0]}]))
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        client = OpenAIClient("openai/m", f"http://127.0.0.1:{server.server_address[1]}/v1", "k", None, 10.0)
+        for _ in range(2):
+            assert len(client.rows(["a"], "base64")) == 1
+            time.sleep(0.1)  # until the end of the connection has arrived
+        server.shutdown()
+
+
+def _forget_connections() -> None:
+    openai_api._connections(os.getpid()).close()
+    openai_api._connections.cache_clear()
+
+
+def test_the_proxies_of_the_environment_are_heeded(monkeypatch: pytest.MonkeyPatch) -> None:
+    _forget_connections()
+    with _heard() as (address, headers):
+        monkeypatch.setenv("HTTP_PROXY", address)
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        OpenAIClient("openai/m", "http://provider.invalid/v1", "k", None, 10.0).rows(["a"], "base64")
+    _forget_connections()
+    assert headers[0]["host"] == "provider.invalid"
+
+
+def test_an_address_of_another_protocol_is_not_asked() -> None:
+    with _heard() as (address, headers), pytest.raises(EmbeddingUnavailable):
+        OpenAIClient("openai/m", address.replace("http:", "ftp:"), "k", None, 10.0).rows(TEXTS, "base64")
+    assert headers == []
+
+
+def test_a_key_that_no_header_can_hold_is_never_sent() -> None:
+    with _heard() as (address, headers), pytest.raises(EmbeddingUnavailable):
+        OpenAIClient("openai/m", address, "a\nb", None, 10.0).rows(TEXTS, "base64")
+    assert headers == []
+
+
 @pytest.mark.parametrize("value", ["false", "False"])
 def test_certificates_may_be_left_unchecked(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSL_VERIFY", value)
-    assert openai_api._certificates.__wrapped__() is False
+    context = openai_api._certificates.__wrapped__()
+    assert (context.check_hostname, context.verify_mode) == (False, ssl.CERT_NONE)
 
 
 @pytest.mark.parametrize(

@@ -10,17 +10,20 @@ import ssl
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from http import HTTPStatus
+from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.request import getproxies
 
 import orjson
 
 from schemas.errors import EmbeddingError, EmbeddingUnauthorized, EmbeddingUnavailable
 from worker.embed import answers
 from worker.embed.endpoint import Endpoint
+from worker.embed.kept_open import Answer, KeptOpen, Origin
 
 if TYPE_CHECKING:
-    from httpx import URL, Client, Headers, Request, Response
+    from httpx import URL, Client, Headers
 
 PREFIX = "openai/"
 _DEFAULT_BASE = "https://api.openai.com/v1"
@@ -34,27 +37,41 @@ class OpenAIClient(Endpoint):
         import httpx
 
         try:
-            request = self._request(texts, encoding)
-            answer = _connections(os.getpid()).send(request)
+            answer = self._answer(self._body(texts, encoding))
         except httpx.InvalidURL as error:
             raise EmbeddingUnauthorized(
                 f"The address of {self.model} is not valid; check EMBEDDING_API_BASE."
             ) from error
-        except httpx.TimeoutException as error:
+        except (TimeoutError, httpx.TimeoutException) as error:
             raise self._error(HTTPStatus.REQUEST_TIMEOUT, error) from error
-        except httpx.HTTPError as error:
+        except (OSError, HTTPException, httpx.HTTPError) as error:
             raise self._error(HTTPStatus.INTERNAL_SERVER_ERROR, error) from error
         except (TypeError, ValueError) as error:
             # a text or key that cannot be encoded
             raise answers.unreadable(self.model, error) from error
-        if not answer.is_success:
-            seconds = answers.seconds_to_wait(answer.headers.get("retry-after"))
-            raise answers.status_error(self.model, answer.status_code, _said(answer), seconds)
+        if not HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES:
+            seconds = answers.seconds_to_wait(answer.retry_after)
+            raise answers.status_error(self.model, answer.status, _said(answer), seconds)
         return self._read(answer.content)
 
-    def _request(self, texts: Sequence[str], encoding: str) -> Request:
-        from httpx import Request, Timeout
+    def _answer(self, body: bytes) -> Answer:
+        if self._is_plain:
+            url, kept_open = self._url, _kept_open(os.getpid())
+            origin = Origin(url.scheme == "https", url.raw_host.decode(), url.port)
+            answer = kept_open.post(origin, url.raw_path.decode(), self._plain_headers, body, self.seconds)
+            if not HTTPStatus.MULTIPLE_CHOICES <= answer.status < HTTPStatus.BAD_REQUEST:
+                return answer
+        # it follows redirects
+        answered = _connections(os.getpid()).post(self._url, headers=self._headers, content=body, timeout=self.seconds)
+        return Answer(answered.status_code, answered.headers.get("retry-after"), answered.content)
 
+    @cached_property
+    def _is_plain(self) -> bool:
+        """Whether `KeptOpen` can ask. The environment's proxies, passwords in addresses and all else are for httpx."""
+        are_proxies_set = not {"http", "https", "all"}.isdisjoint(getproxies())
+        return self._url.scheme in {"http", "https"} and not self._url.userinfo and not are_proxies_set
+
+    def _body(self, texts: Sequence[str], encoding: str) -> bytes:
         fields: dict[str, Any] = {
             "model": self.model.removeprefix(PREFIX),
             "input": list(texts),
@@ -62,9 +79,7 @@ class OpenAIClient(Endpoint):
         }
         if self.dimensions is not None:
             fields["dimensions"] = self.dimensions
-        body = orjson.dumps(fields)
-        timeout = {"timeout": Timeout(self.seconds).as_dict()}
-        return Request("POST", self._url, headers=self._headers, content=body, extensions=timeout)
+        return orjson.dumps(fields)
 
     @cached_property
     def _url(self) -> URL:
@@ -75,7 +90,6 @@ class OpenAIClient(Endpoint):
 
     @cached_property
     def _headers(self) -> Headers:
-        """All headers of a request, so that none is put together again for each."""
         from httpx import Headers
 
         named = {
@@ -86,10 +100,13 @@ class OpenAIClient(Endpoint):
             "OpenAI-Organization": _variable("OPENAI_ORGANIZATION", "OPENAI_ORG_ID"),
             "OpenAI-Project": _variable("OPENAI_PROJECT_ID"),
         }
-        headers = Headers(_connections(os.getpid()).headers)
-        headers.update({name: value for name, value in named.items() if value is not None})
+        headers = Headers({name: value for name, value in named.items() if value is not None})
         headers.update(_custom_headers(os.environ.get("OPENAI_CUSTOM_HEADERS", "")))
         return headers
+
+    @cached_property
+    def _plain_headers(self) -> Mapping[str, str]:
+        return dict(self._headers)
 
     def _key(self) -> str:
         """The configured key, or that of OpenAI's own variable. Servers at other addresses may need none."""
@@ -127,20 +144,27 @@ def warm() -> None:
 
 
 @lru_cache(maxsize=1)
-def _connections(process: int) -> Client:  # noqa: ARG001 - a forked process must not use its parent's connections
+def _kept_open(process: int) -> KeptOpen:  # noqa: ARG001 - a forked process must not use its parent's connections
+    return KeptOpen(_certificates())
+
+
+@lru_cache(maxsize=1)
+def _connections(process: int) -> Client:  # noqa: ARG001 - see above
     from httpx import Client
 
     return Client(verify=_certificates(), follow_redirects=True)
 
 
 @lru_cache(maxsize=1)
-def _certificates() -> ssl.SSLContext | bool:
+def _certificates() -> ssl.SSLContext:
     """Which certificates are trusted, by the variables that LiteLLM reads: `SSL_VERIFY` may be false or a path."""
     import certifi
 
     verify = _variable("SSL_VERIFY") or "true"
     if verify.strip().lower() == "false":
-        return False
+        unchecked = ssl.create_default_context()
+        unchecked.check_hostname, unchecked.verify_mode = False, ssl.CERT_NONE
+        return unchecked
     paths = (verify, _variable("SSL_CERT_FILE"))
     path = next((path for path in paths if path and Path(path).exists()), certifi.where())
     context = ssl.create_default_context(cafile=path)
@@ -160,10 +184,10 @@ def _custom_headers(lines: str) -> Mapping[str, str]:
     return {name.strip(): value.strip() for name, colon, value in pairs if colon and name.strip()}
 
 
-def _said(answer: Response) -> str:
+def _said(answer: Answer) -> str:
     """The provider's message. It is foreign text, so only log it."""
     try:
         said = orjson.loads(answer.content)["error"]["message"]
     except (LookupError, TypeError, ValueError):
-        said = answer.text
+        said = answer.content.decode(errors="replace")
     return str(said)[: answers.MAX_LOGGED_CHARACTERS].strip()

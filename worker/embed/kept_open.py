@@ -1,0 +1,102 @@
+"""Requests over connections that stay open, by `http.client`: httpx takes four times as much processor time."""
+
+from __future__ import annotations
+
+import select
+import ssl
+import time
+from collections import defaultdict, deque
+from collections.abc import Mapping
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from threading import Lock
+from typing import NamedTuple
+
+#: Seconds for which an idle connection is used again. Many servers close it after a minute.
+IDLE_SECONDS = 5.0
+#: Idle connections that are kept to one address.
+MAX_IDLE = 20
+
+
+class Origin(NamedTuple):
+    """The server of an address. `port` is None if it is that of the scheme."""
+
+    is_secure: bool
+    host: str
+    port: int | None
+
+
+class Answer(NamedTuple):
+    """The answer to a request."""
+
+    status: int
+    retry_after: str | None
+    content: bytes
+
+
+class KeptOpen:
+    """The connections of one process. Thread-safe."""
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        self._context = context
+        self._lock = Lock()
+        self._idle: defaultdict[Origin, deque[tuple[HTTPConnection, float]]] = defaultdict(deque)
+
+    def post(self, origin: Origin, path: str, headers: Mapping[str, str], body: bytes, seconds: float) -> Answer:
+        """Send a request, and read its answer. Waits `seconds` for each part of it.
+
+        Raises `TimeoutError`, other kinds of `OSError`, and `HTTPException`.
+        """
+        connection = self._taken(origin) or self._new(origin)
+        try:
+            connection.timeout = seconds
+            if connection.sock is not None:
+                connection.sock.settimeout(seconds)
+            _send(connection, path, headers, body)
+            response = connection.getresponse()
+            answer = Answer(response.status, response.getheader("Retry-After"), response.read())
+        except BaseException:
+            connection.close()
+            raise
+        # it closes itself if the server wants that
+        if connection.sock is not None:
+            self._keep(origin, connection)
+        return answer
+
+    def _new(self, origin: Origin) -> HTTPConnection:
+        if origin.is_secure:
+            return HTTPSConnection(origin.host, origin.port, context=self._context)
+        return HTTPConnection(origin.host, origin.port)
+
+    def _taken(self, origin: Origin) -> HTTPConnection | None:
+        """The idle connection that was used last, if its server has not closed it."""
+        with self._lock:
+            idle = self._idle[origin]
+            connection, since = idle.pop() if idle else (None, 0.0)
+        if connection is None:
+            return None
+        if time.monotonic() - since < IDLE_SECONDS and not _is_readable(connection):
+            return connection
+        connection.close()
+        return self._taken(origin)
+
+    def _keep(self, origin: Origin, connection: HTTPConnection) -> None:
+        with self._lock:
+            idle = self._idle[origin]
+            idle.append((connection, time.monotonic()))
+            surplus = idle.popleft()[0] if len(idle) > MAX_IDLE else None
+        if surplus is not None:
+            surplus.close()
+
+
+def _send(connection: HTTPConnection, path: str, headers: Mapping[str, str], body: bytes) -> None:
+    try:
+        connection.request("POST", path, body, headers)
+    except ValueError as error:  # a header with a line break
+        raise HTTPException(str(error)) from error
+
+
+def _is_readable(connection: HTTPConnection) -> bool:
+    """Whether a server that should be silent sent something: the end of the connection."""
+    heard = select.poll()
+    heard.register(connection.sock, select.POLLIN)
+    return bool(heard.poll(0))
