@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
+from api.http.lookup_cache import LookupCache
 from schemas.search import Coverage, Query
 from worker.resources import Resources
 from worker.state.index import tasks
 from worker.state.index.tools import Index
+from worker.state.postgres import Pool
+
+#: The numbers of indexed files and of all files of an index, with or without indexed files that lost their vectors.
+_counts: LookupCache[tuple[Pool, UUID, bool], tuple[int, int]] = LookupCache(
+    lambda key: tasks.counts(key[0], key[1], include_lost=key[2])
+)
 
 
 def coverage(
@@ -14,11 +23,13 @@ def coverage(
     """Count the files an answer covers.
 
     A lost namespace does not affect keywords in Postgres; without them, the answer covers no file. While the namespace
-    is rewritten, `hybrid` counts only files with vectors, because no note says that some are missing.
+    is rewritten, `hybrid` counts only files with vectors, because no note says that some are missing. Counts may be
+    `CACHE_SECONDS` old, unless the query asks to compare the folder.
     """
     keywords_in_postgres = query.mode != "vector" and index.keyword_index == "postgres"
     by_keywords = keywords_in_postgres and (vectors_missing or query.mode == "keyword")
-    indexed, total = tasks.counts(resources.pool, index.id, include_lost=by_keywords)
+    read = _counts.get if query.refresh == "none" else _counts.fresh
+    indexed, total = read((resources.pool, index.id, by_keywords)) or (0, 0)
     if vectors_missing and not by_keywords:
         indexed = 0
     return Coverage(indexed_files=indexed, total_files=total, stale_files=stale_files)

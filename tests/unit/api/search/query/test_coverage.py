@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
+from api.http.lookup_cache import LookupCache
+from api.search.query import coverage as module
 from api.search.query.coverage import coverage
 from schemas.search import Query
 from worker.state.index import tasks
@@ -34,3 +37,14 @@ def test_only_files_that_could_be_found_count(
     index, query = Mock(keyword_index=keyword_index), Query(query="q", mode=mode)
     found = coverage(Mock(), index, query, 2, vectors_missing=vectors_missing)
     assert (found.indexed_files, found.total_files, found.stale_files) == (indexed, 9, 2)
+
+
+def test_counts_are_kept_unless_the_folder_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = count(1)
+    monkeypatch.setattr(module, "_counts", LookupCache(lambda _: (next(counted), 9), seconds=1000))
+    resources, index = Mock(), Mock(keyword_index="store")
+    found = [
+        coverage(resources, index, Query(query="q", refresh=refresh), None, vectors_missing=False).indexed_files
+        for refresh in ("none", "none", "if_stale", "wait", "none")
+    ]
+    assert found == [1, 1, 2, 3, 3]
