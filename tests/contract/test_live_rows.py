@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from unittest.mock import patch
+from typing import Any
 
 import pytest
 
@@ -49,17 +49,24 @@ def test_what_is_kept_is_what_postgres_has(pool: Pool, kept: int, seed: int) -> 
         assert rows._bytes == sum(map(live_rows._size, rows._rows.values()))
 
 
-def test_rows_that_are_kept_are_not_read_again(pool: Pool) -> None:
-    index, rows = Index(pool, ["one", "two", "three", "four"]), LiveRows()
+def test_rows_that_are_kept_are_not_read_again(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    index, rows, read, newer_hits = Index(pool, ["one", "two", "three", "four"]), LiveRows(), [], chunks.newer_hits
+
+    def noted(*asked: Any) -> Any:
+        versions, newer = newer_hits(*asked)
+        read.append([*newer])
+        return versions, newer
+
+    monkeypatch.setattr(chunks, "newer_hits", noted)
     ids = [str(each.id) for each in index.placed]
     rows.get(pool, index.id, ids[:3])
-    with patch.object(chunks, "hits", wraps=chunks.hits) as read:
-        rows.get(pool, index.id, ids[:3])
-        assert not read.called
-        rows.get(pool, index.id, ids)
-        index.run(CHANGES["text"].format(n=1))
-        rows.get(pool, index.id, ids)
-        assert [call.args[2] for call in read.call_args_list] == [[ids[3]], [ids[1]]]
+    monkeypatch.setattr(chunks, "hits", None)
+    rows.get(pool, index.id, ids[:3])
+    assert not read
+    rows.get(pool, index.id, ids)
+    index.run(CHANGES["text"].format(n=1))
+    rows.get(pool, index.id, ids)
+    assert read == [[ids[3]], [ids[1]]]
 
 
 def test_rows_of_another_index_are_not_found(pool: Pool) -> None:

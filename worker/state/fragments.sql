@@ -135,6 +135,13 @@ CASE WHEN NOT t.rerun THEN %(paths)s::text[]
 LEFT JOIN search_index i ON i.id = f.index_id AND f.node_id IS NOT NULL
 LEFT JOIN content_node n ON n.project_id = i.project_id AND n.id = f.node_id
 
+-- name: hit_columns
+-- what an answer shows of a chunk c of a file f, whose node n may have a URL
+c.chunk_text, coalesce(f.node_id, f.id::text) AS file_node_id, f.id AS file_id, f.id_path AS file_id_path,
+f.path AS file_path, f.type AS file_type, c.title, c.json_pointer, c.chunk_index, f.live_chunks AS total_chunks,
+c.content_hash, c.start_line, c.end_line, c.start_char, c.end_char, c.language, c.context, c.symbol, c.node_type,
+c.scope, c.level, c.page, c.embedded, f.status <> 'indexed' AS stale, n.url
+
 -- name: hit_version
 -- changes with each change of what `hits` returns: the transactions that wrote the rows last
 concat_ws(' ', c.xmin, f.xmin, n.xmin)

@@ -195,6 +195,22 @@ def hits(pool: Pool, index_id: UUID, ids: Iterable[str]) -> dict[str, dict[str, 
         return {row["chunk_id"]: row for row in cursor.execute(_SQL["hits"], values).fetchall()}
 
 
+def newer_hits(
+    pool: Pool, index_id: UUID, ids: Sequence[str], known: Sequence[str]
+) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
+    """Return the versions of live chunks, and the `hits` of those whose version is not the known one ("" if none is).
+
+    Both are of the same moment.
+    """
+    values = {"ids": _joined(ids), "known": _joined(f'"{version}"' for version in known), "index_id": index_id}
+    with reading(pool) as connection:
+        cursor = connection.cursor(binary=True).execute(_SQL["newer_hits"], values)
+        rows, names = cursor.fetchall(), [column.name for column in cursor.description or ()]
+    # the text is null only if the version is known
+    newer = {row[0]: dict(zip(names, row, strict=True)) for row in rows if row[2] is not None}
+    return {row[0]: row[1] for row in rows}, newer
+
+
 def versions(pool: Pool, index_id: UUID, ids: Iterable[str]) -> dict[str, str]:
     """Return the versions of live chunks. As long as one stays the same, so does the chunk's row of `hits`."""
     values = {"ids": _joined(ids), "index_id": index_id}

@@ -133,13 +133,17 @@ SELECT chunk_text, lead, trail, start_char, end_char, json_pointer FROM chunk
 WHERE file_id = %(file_id)s AND live AND level = 0 ORDER BY start_char, end_char
 
 -- name: hits
-SELECT c.id::text AS chunk_id, c.chunk_text, coalesce(f.node_id, f.id::text) AS file_node_id, f.id AS file_id,
-       f.id_path AS file_id_path, f.path AS file_path, f.type AS file_type, c.title, c.json_pointer, c.chunk_index,
-       f.live_chunks AS total_chunks, c.content_hash, c.start_line, c.end_line, c.start_char, c.end_char, c.language,
-       c.context, c.symbol, c.node_type, c.scope, c.level, c.page, c.embedded, f.status <> 'indexed' AS stale, n.url,
-       :hit_version AS version
+SELECT c.id::text AS chunk_id, :hit_version AS version, :hit_columns
 FROM chunk c JOIN search_index_file f ON f.id = c.file_id :node_of_file
 WHERE c.id = ANY (%(ids)s::uuid[]) AND c.index_id = %(index_id)s AND c.live
+
+-- name: newer_hits
+-- as `hits`, but chunks whose version is known have nothing else
+SELECT c.id::text AS chunk_id, :hit_version AS version, h.*
+FROM unnest(%(ids)s::uuid[], %(known)s::text[]) AS k (id, version)
+JOIN chunk c ON c.id = k.id JOIN search_index_file f ON f.id = c.file_id :node_of_file
+LEFT JOIN LATERAL (SELECT :hit_columns) h ON :hit_version IS DISTINCT FROM k.version
+WHERE c.index_id = %(index_id)s AND c.live
 
 -- name: versions
 SELECT c.id::text, :hit_version

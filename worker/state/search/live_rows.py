@@ -39,24 +39,20 @@ class LiveRows:
 
     def get(self, pool: Pool, index_id: UUID, ids: Sequence[str]) -> Found:
         """The rows as they are now. Reads all of them at once if too few are known."""
-        if sum(id_ in self._rows for id_ in ids) < KNOWN_SHARE * len(ids):
-            rows = self._read(pool, index_id, ids)
-            return Found(rows, _versions(rows))
-        versions = chunks.versions(pool, index_id, ids)
-        rows = {}
-        for id_, version in versions.items():
-            row = self._rows.get(id_)
-            if row is not None and row["version"] == version:
-                rows[id_] = row
-        changed = versions.keys() - rows.keys()
-        if not changed:
-            return Found(rows, versions)
-        # a row may be newer than its version, or gone: the versions are those of the rows
-        rows |= self._read(pool, index_id, list(changed))
-        return Found(rows, _versions(rows))
+        known = {id_: row for id_ in ids if (row := self._rows.get(id_)) is not None}
+        if len(known) < KNOWN_SHARE * len(ids):
+            rows = self._keep(chunks.hits(pool, index_id, ids))
+            return Found(rows, {id_: row["version"] for id_, row in rows.items()})
+        if len(known) == len(ids):
+            versions = chunks.versions(pool, index_id, ids)
+            if all(known[id_]["version"] == version for id_, version in versions.items()):
+                return Found({id_: known[id_] for id_ in versions}, versions)
+        kept = [known[id_]["version"] if id_ in known else "" for id_ in ids]
+        versions, newer = chunks.newer_hits(pool, index_id, ids, kept)
+        self._keep(newer)
+        return Found({id_: newer.get(id_) or known[id_] for id_ in versions}, versions)
 
-    def _read(self, pool: Pool, index_id: UUID, ids: Sequence[str]) -> dict[str, Row]:
-        rows = chunks.hits(pool, index_id, ids)
+    def _keep(self, rows: dict[str, Row]) -> dict[str, Row]:
         with self._lock:
             for id_, row in rows.items():
                 self._forget(id_)
@@ -69,10 +65,6 @@ class LiveRows:
     def _forget(self, id_: str) -> None:
         before = self._rows.pop(id_, None)
         self._bytes -= _size(before) if before is not None else 0
-
-
-def _versions(rows: Mapping[str, Row]) -> dict[str, str]:
-    return {id_: row["version"] for id_, row in rows.items()}
 
 
 def _size(row: Row) -> int:
