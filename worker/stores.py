@@ -99,6 +99,8 @@ def _open_lance(options: StoreOptions, has_keywords: bool) -> VectorStore:
 
 
 def _import_lance_dependencies() -> None:
+    import worker.vectors.lance  # noqa: F401 - first, as it halves what the next import takes
+
     # LanceDB itself starts a thread on import; its dependencies take most of the time
     with without_garbage_collection():
         import lance_namespace  # noqa: F401 - hundreds of models, which it builds on import

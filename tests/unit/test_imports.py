@@ -46,3 +46,10 @@ def test_the_queue_can_be_sent_to_without_loading_a_task() -> None:
 def test_the_nouns_load_no_other_floor() -> None:
     modules = loaded("import schemas.tool, schemas.search, schemas.node, schemas.errors, schemas.document")
     assert not {name for name in modules if name.split(".")[0] in {"worker", "api", "psycopg", "celery"}}
+
+
+def test_opening_lancedb_loads_no_client_of_catalogues() -> None:
+    modules = loaded("import worker.vectors.lance.open_tables")
+    assert "lancedb" in modules
+    assert "lance_namespace_urllib3_client.models" in modules
+    assert not {name for name in modules if name.startswith("lance_namespace_urllib3_client.api")}
