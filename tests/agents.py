@@ -9,15 +9,16 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from signal import SIGCONT, SIGSTOP
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import httpx2
 from anyio.from_thread import BlockingPortal, start_blocking_portal
-from mcp import Client, StdioServerParameters
-from mcp.client.streamable_http import streamable_http_client
-from mcp_types import CallToolResult, Tool
 
 from tests.service import TOOLS, Service, eventually
+
+if TYPE_CHECKING:  # every process of a test run collects all modules, and few use these
+    from mcp import Client
+    from mcp_types import CallToolResult, Tool
 
 
 class Agent:
@@ -74,6 +75,9 @@ def connected(client: Client) -> Iterator[Agent]:
 @contextmanager
 def over_http(running: Service, key: str | None = None, mode: Literal["auto", "legacy"] = "auto") -> Iterator[Agent]:
     """An agent at `/mcp` of a service. In the `legacy` mode it speaks the protocol as of 2025."""
+    from mcp import Client
+    from mcp.client.streamable_http import streamable_http_client
+
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
     http = httpx2.AsyncClient(headers=headers, trust_env=False, timeout=60)
     transport = streamable_http_client(str(running.client.base_url.join("/mcp")), http_client=http)
@@ -89,6 +93,8 @@ def over_stdio(
     running: Service | None, *arguments: str, cwd: Path | None = None, env: Mapping[str, str] | None = None
 ) -> Iterator[Agent]:
     """An agent that starts `foldex mcp`, for a service or for the embedded stack."""
+    from mcp import Client, StdioServerParameters
+
     given = dict(os.environ)
     if running is not None:
         given |= {"FOLDEX_HOME": f"{running.home}/none", "FOLDEX_URL": str(running.client.base_url)}

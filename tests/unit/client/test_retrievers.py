@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from typing import Any
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 
 from foldex_client import AsyncFoldex, Foldex
+from foldex_client.retrieving import FIELDS
 from tests import coroutines
 from tests.unit.client.test_contract import sample
 
-pytest.importorskip("langchain_core", reason="install langchain-core to run")
-pytest.importorskip("llama_index.core", reason="install llama-index-core to run")
+if TYPE_CHECKING:
+    from foldex_client.langchain import FoldexRetriever as LangChainRetriever
+    from foldex_client.llama_index import FoldexRetriever as LlamaIndexRetriever
 
-from llama_index.core.schema import MetadataMode, TextNode
-
-from foldex_client.langchain import FoldexRetriever as LangChainRetriever
-from foldex_client.llama_index import FoldexRetriever as LlamaIndexRetriever
-from foldex_client.retrieving import FIELDS
+# found, not imported: every process of a test run collects all modules
+pytestmark = [
+    pytest.mark.skipif(find_spec("langchain_core") is None, reason="install langchain-core to run"),
+    pytest.mark.skipif(find_spec("llama_index") is None, reason="install llama-index-core to run"),
+]
 
 TOOL = "7b0c1e5e-2f63-4c52-9f3a-0d6f3f0f4a11"
 FOUND = {
@@ -69,6 +72,18 @@ def async_client(sent: Sent) -> AsyncFoldex:
     return AsyncFoldex("http://foldex.invalid", transport=httpx.MockTransport(sent))
 
 
+def langchain(**options: Any) -> LangChainRetriever:
+    from foldex_client.langchain import FoldexRetriever
+
+    return FoldexRetriever(**options)
+
+
+def llama_index(*client: Foldex, **options: Any) -> LlamaIndexRetriever:
+    from foldex_client.llama_index import FoldexRetriever
+
+    return FoldexRetriever(*client, **options)
+
+
 def assert_describes(metadata: dict[str, Any]) -> None:
     """Without what the hit lacks, as stores of other frameworks refuse None."""
     expected = {"file_path": "leave.md", "start_line": 3, "end_line": 4, "score": 0.75, "file_id": "the-file"}
@@ -77,7 +92,7 @@ def assert_describes(metadata: dict[str, Any]) -> None:
 
 
 def test_langchain_gets_documents(client: Foldex, sent: Sent) -> None:
-    retriever = LangChainRetriever(client=client, tool=TOOL, top_k=3, options={"mode": "keyword"})
+    retriever = langchain(client=client, tool=TOOL, top_k=3, options={"mode": "keyword"})
     (document,) = retriever.invoke("how many days?")
     assert (document.id, document.page_content) == ("the-chunk", "Thirty days.")
     assert_describes(document.metadata)
@@ -86,12 +101,14 @@ def test_langchain_gets_documents(client: Foldex, sent: Sent) -> None:
 
 
 def test_langchain_runs_a_retriever_in_a_chain(client: Foldex) -> None:
-    chain = LangChainRetriever(client=client, tool=TOOL) | (lambda documents: documents[0].page_content)
+    chain = langchain(client=client, tool=TOOL) | (lambda documents: documents[0].page_content)
     assert chain.invoke("days") == "Thirty days."
 
 
 def test_llama_index_gets_nodes(client: Foldex, sent: Sent) -> None:
-    retriever = LlamaIndexRetriever(client, tool=TOOL, top_k=3, options={"mode": "keyword"})
+    from llama_index.core.schema import TextNode
+
+    retriever = llama_index(client, tool=TOOL, top_k=3, options={"mode": "keyword"})
     (found,) = retriever.retrieve("how many days?")
     assert (found.node.node_id, found.get_content(), found.score) == ("the-chunk", "Thirty days.", 0.75)
     assert found.node.ref_doc_id == "the-file"
@@ -103,7 +120,9 @@ def test_llama_index_gets_nodes(client: Foldex, sent: Sent) -> None:
 
 
 def test_llama_index_shows_models_the_place_but_no_ids(client: Foldex) -> None:
-    (found,) = LlamaIndexRetriever(client, tool=TOOL).retrieve("days")
+    from llama_index.core.schema import MetadataMode
+
+    (found,) = llama_index(client, tool=TOOL).retrieve("days")
     for mode in (MetadataMode.LLM, MetadataMode.EMBED):
         shown = found.node.get_content(mode)
         assert "leave.md" in shown
@@ -114,16 +133,16 @@ def test_llama_index_shows_models_the_place_but_no_ids(client: Foldex) -> None:
 @pytest.mark.parametrize("place", [{"paths": ["/srv/docs"]}, {"tools": [TOOL]}])
 def test_several_tools_or_paths_are_searched(client: Foldex, sent: Sent, place: dict[str, Any]) -> None:
     asked = {"client": client, "project_id": "handbook", **place}
-    LangChainRetriever(**asked).invoke("days")
-    LlamaIndexRetriever(**asked).retrieve("days")
+    langchain(**asked).invoke("days")
+    llama_index(**asked).retrieve("days")
     named = {"tool_ids" if name == "tools" else name: value for name, value in place.items()}
     body = {"project_id": "handbook", "query": "days", "top_k": 10, "fields": [*FIELDS, "tool_id"], **named}
     assert sent.asked == [("/api/search", body)] * 2
 
 
 def test_asynchronous_calls_use_the_asynchronous_client(async_client: AsyncFoldex, sent: Sent) -> None:
-    chained = LangChainRetriever(async_client=async_client, tool=TOOL)
-    indexed = LlamaIndexRetriever(async_client=async_client, tool=TOOL)
+    chained = langchain(async_client=async_client, tool=TOOL)
+    indexed = llama_index(async_client=async_client, tool=TOOL)
 
     async def ask() -> tuple[str, str]:
         (document,) = await chained.ainvoke("days")
@@ -140,14 +159,14 @@ def test_asynchronous_calls_use_the_asynchronous_client(async_client: AsyncFolde
 
 def test_without_an_asynchronous_client_the_other_runs_in_a_thread(client: Foldex) -> None:
     async def ask() -> tuple[str, str]:
-        (document,) = await LangChainRetriever(client=client, tool=TOOL).ainvoke("days")
-        (node,) = await LlamaIndexRetriever(client, tool=TOOL).aretrieve("days")
+        (document,) = await langchain(client=client, tool=TOOL).ainvoke("days")
+        (node,) = await llama_index(client, tool=TOOL).aretrieve("days")
         return document.page_content, node.get_content()
 
     assert coroutines.run(ask()) == ("Thirty days.", "Thirty days.")
 
 
-@pytest.mark.parametrize("retriever", [LangChainRetriever, LlamaIndexRetriever])
+@pytest.mark.parametrize("retriever", [langchain, llama_index])
 def test_a_retriever_needs_a_client_and_one_place(retriever: Callable[..., object], client: Foldex) -> None:
     with pytest.raises(ValueError, match="Give a client"):
         retriever(tool=TOOL)

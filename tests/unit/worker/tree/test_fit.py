@@ -17,11 +17,11 @@ import pytest
 from schemas.errors import LeaseLost
 from tests.service import eventually
 from worker.tree import fit
-from worker.tree.clusters import Item, by_fit
+from worker.tree.clusters import Item, by_fit, has_libraries
 from worker.tree.fit import UMAP_FROM, Points, clusters, neighbours, reduced
 
-pytest.importorskip("sklearn", reason="install foldex[raptor] to run")
-pytest.importorskip("umap", reason="install foldex[raptor] to run")
+# found, not imported: every process of a test run collects all modules
+pytestmark = pytest.mark.skipif(not has_libraries(), reason="install foldex[raptor] to run")
 
 TOPICS = 3
 DIMENSIONS = 64
