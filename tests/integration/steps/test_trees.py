@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from uuid import uuid4
 
@@ -24,6 +24,8 @@ from worker.resources import Resources
 from worker.state.index import tools
 from worker.state.tree import trees
 from worker.tree.build import build_slice
+from worker.tree.clusters import Vectors
+from worker.tree.fit import clusters
 from worker.tree.summaries import Check, Summary
 from worker.upkeep import fsck as plain_fsck
 from worker.upkeep import tree_fsck
@@ -35,6 +37,16 @@ TOPICS = {
     "engines": "The engine burns fuel in its cylinders, and the pistons of the engine turn a shaft with gears",
     "courts": "A judge in the court hears the lawyers, and the court decides the case by law and evidence",
 }
+
+
+@pytest.fixture(autouse=True)
+def fits_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compute clusters in this process. Builds do so in a process of their own, as tests of `worker.tree.fit` do."""
+
+    def fitted(vectors: Vectors, method: str, min_size: int, _: Callable[[], None]) -> list[list[int]] | None:
+        return clusters(vectors, method, min_size)
+
+    monkeypatch.setattr("worker.tree.clusters._fitted", fitted)
 
 
 @pytest.fixture
@@ -295,7 +307,7 @@ def test_too_many_leaves_name_the_remedy(forest: Forest) -> None:
 def test_topics_end_in_clusters_of_their_own(forest: Forest, method: str) -> None:
     assert is_local(forest.site.index.settings.embedder.model)
     forest.configure(cluster_method=method)
-    forest.fill(texts(120))
+    forest.fill(texts(48))
     asked = forest.build()
     first = dict(forest.levels())[1]
     assert first >= len(TOPICS)
