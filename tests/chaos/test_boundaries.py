@@ -12,6 +12,7 @@ import pytest
 
 from tests.chaos import corpus
 from tests.chaos.cluster import WORKERS, Cluster, client_of
+from tests.chaos.full import IS_FULL, only_in_full
 from tests.chaos.proof import Case, Result, case, prove
 from tests.fakes.hold import Hold
 
@@ -130,7 +131,7 @@ def workers_killed(
 ) -> Iterator[dict[str, Case]]:
     """Kills all processes of both workers while one of them waits at each point."""
     cases: dict[str, Case] = {}
-    for wave in WAVES:
+    for wave in WAVES if IS_FULL else WAVES[:1]:
         borders = prepare(whole, root, wave, lance={"finish", "chunk-rows"})
         meet(borders, lambda _border, _pids: None)
         killed = {name: whole.kill(name) for name in WORKERS}
@@ -154,7 +155,7 @@ def test_a_killed_child_is_as_if_nothing_had_happened(
     prove(children_killed[point], calm_edited if point in EDITS else calm)
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", [*WAVES[0], *(pytest.param(point, marks=only_in_full) for point in WAVES[1])])
 def test_killed_workers_are_as_if_nothing_had_happened(
     workers_killed: dict[str, Case], calm: Result, calm_edited: Result, point: str
 ) -> None:

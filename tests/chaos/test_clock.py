@@ -10,6 +10,7 @@ import pytest
 from api.stack.processes import running
 from tests.chaos import corpus
 from tests.chaos.cluster import BULK, PAID_IN_VAIN, WORKERS, Cluster, client_of, second_worker
+from tests.chaos.full import only_in_full
 from tests.chaos.proof import Case, Result, prove
 from tests.service import eventually
 
@@ -39,7 +40,8 @@ def test_a_clock_that_jumps_hurts_nothing(here: Cluster, new_case: NewCase, calm
             prove(made, calm)
 
 
-@pytest.mark.parametrize("hour", [3600, -3600])
+# each run jumps in both directions
+@pytest.mark.parametrize("hour", [3600, pytest.param(-3600, marks=only_in_full)])
 def test_the_clock_of_postgres_jumps_under_load_and_back(
     here: Cluster, new_case: NewCase, calm: Result, calm_edited: Result, hour: int
 ) -> None:

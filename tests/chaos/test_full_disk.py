@@ -13,11 +13,12 @@ import httpx
 import pytest
 
 from tests.chaos.cluster import Cluster, cluster
+from tests.chaos.full import only_in_full
 from tests.chaos.proof import Case, case, prove
 from tests.service import TOOLS, eventually
 
 #: Takes two minutes and needs a separate cluster.
-pytestmark = pytest.mark.skipif("CHAOS_SECONDS" not in os.environ, reason="run make chaos for it")
+pytestmark = only_in_full
 
 SIZE = "400m"
 NOTES = 400

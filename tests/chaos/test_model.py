@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.chaos.full import only_in_full
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from tests.model.ground import Kind, Servers, Store, folder_of, machine, settings, steps_in_failures
@@ -51,7 +52,7 @@ def test_lost_messages_and_dead_workers_change_nothing(
         made.run(SECONDS)
 
 
-@pytest.mark.skipif("CHAOS_SECONDS" not in os.environ, reason="run make chaos for it")
+@only_in_full
 @pytest.mark.timeout(SECONDS + 600)
 @pytest.mark.parametrize("kind", ["local", "nodes"])
 def test_an_index_equals_its_folder_at_real_thresholds(new_service: NewService, tmp_path: Path, kind: Kind) -> None:

@@ -1,4 +1,4 @@
-"""A minute of the random adversary; `make chaos SECONDS=600 SEED=…` runs longer."""
+"""Some seconds of the random adversary; `make chaos SECONDS=600 SEED=…` runs longer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tests.chaos.cluster import Cluster
 from tests.chaos.monkey import WAIT_SECONDS, Monkey
 
-SECONDS = float(os.environ.get("CHAOS_SECONDS") or 60)
+SECONDS = float(os.environ.get("CHAOS_SECONDS") or 20)
 SEED = int(os.environ.get("CHAOS_SEED") or random.randrange(10**6))
 
 

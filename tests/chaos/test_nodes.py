@@ -17,6 +17,7 @@ import pytest
 from api.stack.processes import start, wait_until
 from tests.chaos import corpus
 from tests.chaos.cluster import Cluster
+from tests.chaos.full import only_in_full
 from tests.chaos.proof import prove_vectors
 from tests.fakes.faulty import Faulty, faulty
 from tests.service import PROJECT, TOOLS, NewService, Service, checked, eventually
@@ -24,7 +25,7 @@ from worker.objects.object_store import PART, s3_client
 from worker.settings import LOCAL_MODEL
 
 #: Takes two minutes, most of them waiting.
-pytestmark = pytest.mark.skipif("CHAOS_SECONDS" not in os.environ, reason="run make chaos for it")
+pytestmark = only_in_full
 
 SEED = int(os.environ.get("CHAOS_SEED") or random.randrange(10**6))
 FOLDERS, NOTES = 4, 6

@@ -9,6 +9,7 @@ from signal import SIGCONT, SIGSTOP
 from api.stack.processes import running
 from tests.chaos import corpus
 from tests.chaos.cluster import WORKERS, Cluster, client_of, second_worker
+from tests.chaos.full import only_in_full
 from tests.chaos.proof import Case, Result, make_late_writes_impossible, prove, prove_vectors
 from tests.chaos.test_messages import in_hand
 from tests.fakes.hold import Hold
@@ -60,6 +61,7 @@ def test_an_owner_that_comes_back_after_its_lease_makes_nothing_live(
     prove(made, calm)
 
 
+@only_in_full  # test_stopped stops processes while others do their work
 def test_a_whole_worker_that_sleeps_through_its_leases_loses_and_doubles_nothing(
     here: Cluster, new_case: NewCase, calm: Result
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from api.stack.processes import running
 from tests.chaos.cluster import WORKERS, Cluster, client_of, gone, second_worker
+from tests.chaos.full import only_in_full
 from tests.chaos.proof import INDEX, Case, Result, prove
 from tests.fakes.hold import Hold
 from tests.service import eventually
@@ -47,6 +48,7 @@ def test_postgres_restarts_while_nothing_runs(here: Cluster, new_case: NewCase, 
     prove(made, calm, in_vain=0)
 
 
+@only_in_full  # the next test waits for the same, and says how long it may take
 def test_the_work_of_a_dead_worker_goes_on_in_another(here: Cluster, new_case: NewCase, calm: Result) -> None:
     made = new_case("goes-on")
     hold = here.embeddings.holds.add("embeddings", made.mark)
@@ -93,6 +95,11 @@ def seconds_to_go_on(here: Cluster, made: Case, hold: Hold) -> float:
 def test_a_rollout_under_load_loses_nothing_and_pays_nothing_twice(
     here: Cluster, new_case: NewCase, calm: Result
 ) -> None:
+    rollout(here, new_case, calm)
+
+
+def rollout(here: Cluster, new_case: NewCase, calm: Result) -> None:
+    """End the workers, one of which has a successor, while they work."""
     cases = [new_case("rollout") for _ in range(3)]
     here.embeddings.delay = 0.2
     old = {name: here.pid(name) for name in WORKERS}

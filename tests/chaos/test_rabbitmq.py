@@ -12,10 +12,9 @@ from kombu import Connection
 
 from tests import rabbitmq
 from tests.chaos.cluster import Cluster, client_of, cluster
+from tests.chaos.full import only_in_full
 from tests.chaos.proof import Case, Result, case, prove
-from tests.chaos.test_processes import (  # noqa: F401 - collected here too, with this module's cluster
-    test_a_rollout_under_load_loses_nothing_and_pays_nothing_twice,
-)
+from tests.chaos.test_processes import rollout
 from tests.service import eventually
 
 NewCase = Callable[..., Case]
@@ -104,3 +103,10 @@ def test_the_broker_falls_silent_mid_run(here: Cluster, new_case: NewCase, calm:
         here.send("rabbitmq", SIGCONT)
     for made in (during, meanwhile):
         prove(made, calm, in_vain=0)
+
+
+@only_in_full  # test_processes has a rollout over Redis
+def test_a_rollout_under_load_loses_nothing_and_pays_nothing_twice(
+    here: Cluster, new_case: NewCase, calm: Result
+) -> None:
+    rollout(here, new_case, calm)

@@ -19,10 +19,11 @@ import pytest
 
 from tests.chaos import corpus
 from tests.chaos.cluster import WORKERS, Cluster
+from tests.chaos.full import only_in_full
 from tests.chaos.proof import Case, prove_vectors
 from tests.service import TOOLS, checked, eventually
 
-pytestmark = pytest.mark.skipif("CHAOS_SECONDS" not in os.environ, reason="run make chaos for it")
+pytestmark = only_in_full
 
 SECONDS = float(os.environ.get("CHAOS_SECONDS") or 0)
 #: Memory is compared only after this many seconds; until then it grows as caches and processes come into use.

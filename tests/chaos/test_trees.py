@@ -18,6 +18,7 @@ from tests.chaos.cluster import Cluster, client_of
 from tests.chaos.proof import INDEX, Case
 from tests.fakes.hold import Hold
 from tests.service import TOOLS, checked, eventually
+from worker.tree.clusters import has_libraries
 
 Tree = list[tuple[int, str, str]]
 
@@ -149,7 +150,8 @@ def clustering(here: Cluster) -> list[psutil.Process]:
 @pytest.fixture(scope="module")
 def calm_clusters(whole: Cluster, folder: Path) -> Tree:
     """The tree of clusters of a run without faults."""
-    pytest.importorskip("umap", reason="install foldex[raptor] to run")
+    if not has_libraries():
+        pytest.skip("install foldex[raptor] to run")
     whole.chat.reset()
     return grown(planted(whole, folder, "calm-clusters", "gmm"))
 

@@ -15,10 +15,11 @@ from api.stack import programs
 from api.stack.processes import running
 from tests.chaos import corpus
 from tests.chaos.cluster import Cluster
+from tests.chaos.full import only_in_full
 from tests.chaos.proof import INDEX, Case, Result, prove
 from tests.service import TOOLS, eventually
 
-pytestmark = pytest.mark.skipif("CHAOS_SECONDS" not in os.environ, reason="run make chaos for it")
+pytestmark = only_in_full
 
 TASKS = f"SELECT count(*) FROM search_index_task WHERE index_id = {INDEX}"
 LOOKED = f"SELECT 1 FROM search_index_change WHERE ran_at IS NOT NULL AND index_id = {INDEX}"
