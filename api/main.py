@@ -18,26 +18,10 @@ from api.http.request_log import RequestLog
 from api.models.budget import Budgets
 from api.models.check import Checks
 from api.page import routes as page
-from api.routes import (
-    access,
-    across,
-    agents,
-    chunks,
-    grep,
-    health,
-    indexers,
-    models,
-    node_content,
-    nodes,
-    projects,
-    queries,
-    raptor,
-    symbols,
-    tool_actions,
-    tools,
-    uploads,
-)
-from api.routes.direct_queries import DirectQueries
+from api.routes import access, agents, health, indexers, models, projects, tool_actions, tools
+from api.routes.content import node_content, nodes, uploads
+from api.routes.search import across, chunks, grep, queries, raptor, symbols
+from api.routes.search.direct_queries import DirectQueries
 from api.search.rank import rerank
 from schemas.errors import FoldexError
 from worker.resources import Resources, preload_store

@@ -17,8 +17,8 @@ from pydantic_core import PydanticUndefined
 from api.cli.commands import main as command_line
 from api.cli.invocation import COMMON_OPTIONS
 from docs.openapi import http_calls
+from schemas.content.node import Refused
 from schemas.errors import FoldexError
-from schemas.node import Refused
 from schemas.status import Reason
 from worker.formats.by_name import LANGUAGES
 from worker.formats.registry import FORMATS

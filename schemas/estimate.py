@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
-from schemas.source import Granularity
+from schemas.content.source import Granularity
 
 
 class Range(BaseModel):

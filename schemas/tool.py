@@ -17,8 +17,8 @@ from pydantic import (
 )
 
 from schemas import fields
+from schemas.content.source import AnySource, ChunkSettings, EmbedderProfile, Granularity
 from schemas.derived import DerivedConfigs
-from schemas.source import AnySource, ChunkSettings, EmbedderProfile, Granularity
 from schemas.status import FileStatus, Reason, TaskKind, TaskStatus
 from schemas.url import PLACEHOLDERS, UrlTemplate
 

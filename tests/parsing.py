@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.document import Document
+from schemas.content.document import Document
 from worker.formats.detect import detect
 from worker.parse import Limits
 from worker.parse import parse as parse_detected

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple
 
-from schemas.document import Entry, Page
+from schemas.content.document import Entry, Page
+from schemas.content.source import Granularity
 from schemas.errors import FileError
 from schemas.estimate import CutEstimate, Estimate, Range
-from schemas.source import Granularity
 from schemas.status import Reason
 from schemas.tool import IndexSettings
 from worker.formats import by_name

@@ -9,7 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 from threading import Lock
 
-from schemas.source import AnySource, ChunkSettings, EmbedderProfile, Granularity
+from schemas.content.source import AnySource, ChunkSettings, EmbedderProfile, Granularity
 from schemas.tool import IndexSettings
 from worker.embed import Embedder, litellm, provider
 from worker.embed.circuit import SharedRate

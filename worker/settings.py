@@ -11,8 +11,8 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails, from_json
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from schemas.content.source import Granularity
 from schemas.errors import Invalid
-from schemas.source import Granularity
 from worker.state.address import Address, Shared
 from worker.stores import STORES
 

@@ -15,10 +15,10 @@ from api.agents import server
 from api.agents.access import Access, Refused
 from api.agents.fitting import counted
 from api.agents.folders import is_name, real
-from api.cli.connection import address, always, is_loopback, retries, sentence, skip_the_program_of_httpx
-from api.cli.folder_tools import allow_folder
 from api.cli.invocation import Failed, Invocation
-from api.cli.tool_lookup import path_of
+from api.cli.service.connection import address, always, is_loopback, retries, sentence, skip_the_program_of_httpx
+from api.cli.service.folder_tools import allow_folder
+from api.cli.service.tool_lookup import path_of
 from foldex_client import AsyncFoldex, FoldexError
 from foldex_client.errors import SourceRefused
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from api.agents.folders import BUCKET, root_of
-from api.cli.connection import Connection, connect, sentence
 from api.cli.invocation import Failed, Invocation
-from api.cli.output import counts
-from api.cli.tool_lookup import tools_of
+from api.cli.service.connection import Connection, connect, sentence
+from api.cli.service.tool_lookup import tools_of
+from api.cli.terminal.output import counts
 from api.stack.record import environment
-from schemas.source import FLOAT32
+from schemas.content.source import FLOAT32
 
 if TYPE_CHECKING:
     from foldex_client import Tool

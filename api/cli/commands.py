@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from api.cli.ending import ended, prepare_streams
-from api.cli.help_sections import Sections
 from api.cli.invocation import Failed
+from api.cli.terminal.ending import ended, prepare_streams
+from api.cli.terminal.help_sections import Sections
 from api.cli.verbs import VERBS
 from api.stack.record import environment, installation_home
 

@@ -12,7 +12,7 @@ from fastapi.responses import StreamingResponse
 
 from api.http.disconnect import Disconnect
 from api.http.problems import problem_json
-from schemas.search import Step
+from schemas.queries.search import Step
 
 EVENTS = "text/event-stream"
 #: Seconds without an event after which a comment keeps proxies from closing the connection.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from schemas.across import Across, AcrossAnswer, PlacedHit
-from schemas.search import Answer, Query
+from schemas.queries.across import Across, AcrossAnswer, PlacedHit
+from schemas.queries.search import Answer, Query
 
 
 def answer_json(request: Query | Across, answer: Answer | AcrossAnswer) -> str:

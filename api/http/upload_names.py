@@ -6,7 +6,7 @@ import hashlib
 import re
 import unicodedata
 
-from schemas.document import extension
+from schemas.content.document import extension
 
 #: Maximum bytes of one name, as in common file systems.
 MAX_NAME = 255

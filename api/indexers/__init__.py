@@ -12,8 +12,8 @@ from uuid import UUID
 from pydantic import BaseModel
 
 from api.search.query.search import Finder
-from schemas.search import Query
-from schemas.source import AnySource, parsed_source
+from schemas.content.source import AnySource, parsed_source
+from schemas.queries.search import Query
 from schemas.tool import ToolConfig
 from worker.resources import Resources
 

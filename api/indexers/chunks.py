@@ -10,11 +10,11 @@ from uuid import UUID
 
 from api.indexers import NO_ID, Build, Subject
 from api.indexers.estimates import estimate_of
-from api.search.query import answer
+from api.search.chunks import answer
+from schemas.content.source import FLOAT32, AnySource, EmbedderProfile
 from schemas.errors import Invalid, NotFound
 from schemas.estimate import Estimate
-from schemas.search import MAX_NAMES
-from schemas.source import FLOAT32, AnySource, EmbedderProfile
+from schemas.queries.search import MAX_NAMES
 from schemas.tool import IndexSettings, Status, ToolConfig
 from worker import app as queue
 from worker.ignore import Rules

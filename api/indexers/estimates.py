@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from threading import BoundedSemaphore
 
-from schemas.document import Entry
+from schemas.content.document import Entry
 from schemas.errors import EstimateBusy
 from schemas.estimate import Estimate
 from worker.embed.known_models import known

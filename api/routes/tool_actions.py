@@ -19,7 +19,7 @@ from api.indexers import Build, chunks, subject_of
 from api.indexers.chunks import shown_status
 from api.indexers.registry import DERIVED, follow_config
 from api.routes.tools import CONFIG_ERRORS, existing, shown_tool, wanted_index
-from schemas.source import parsed_source
+from schemas.content.source import parsed_source
 from schemas.tool import Reindex, Status, Tool, ToolConfig, ToolPatch
 from worker import app as queue
 from worker.resources import Resources

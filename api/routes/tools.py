@@ -29,6 +29,7 @@ from api.indexers import Subject, chunks, subject_of
 from api.indexers.chunks import shown_status
 from api.indexers.registry import check_derived, drop_derived
 from api.search.text.file_text import file_text
+from schemas.content.source import AnySource, NodesSource
 from schemas.errors import (
     EmbeddingUnavailable,
     EstimateBusy,
@@ -41,7 +42,6 @@ from schemas.errors import (
     SourceUnavailable,
 )
 from schemas.estimate import Estimate
-from schemas.source import AnySource, NodesSource
 from schemas.status import FileStatus, Reason
 from schemas.tool import (
     File,

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from api.stack.record import ROOT
-from schemas.document import Document
+from schemas.content.document import Document
+from schemas.content.source import ChunkSettings
 from schemas.errors import FileError
-from schemas.source import ChunkSettings
 from tests.bench import recall
 from tests.bench.running import running
 from tests.parsing import parse

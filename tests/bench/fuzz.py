@@ -12,8 +12,8 @@ from pathlib import Path
 
 import psutil
 
+from schemas.content.source import ChunkSettings
 from schemas.errors import FileError
-from schemas.source import ChunkSettings
 from worker.chunk import chunk
 from worker.formats.detect import detect
 from worker.parse import Limits

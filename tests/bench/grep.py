@@ -11,7 +11,7 @@ from uuid import UUID
 
 from api.search.grep import ripgrep
 from api.search.grep.grep import grep
-from schemas.grep import Grep
+from schemas.queries.grep import Grep
 from tests.bench.folder import corpus
 from tests.bench.running import running
 from tests.service import PROJECT, TOOLS, Service

@@ -13,9 +13,9 @@ from uuid import UUID, uuid4
 import numpy as np
 import psutil
 
-from schemas.document import Document
+from schemas.content.document import Document
+from schemas.content.source import ChunkSettings
 from schemas.errors import FileError
-from schemas.source import ChunkSettings
 from tests.bench.folder import corpus
 from tests.bench.processor import name_of
 from worker import parse

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import structlog
 
+from schemas.content.source import FLOAT32, EmbedderProfile
 from schemas.errors import (
     EmbeddingError,
     EmbeddingRefused,
@@ -22,7 +23,6 @@ from schemas.errors import (
     ModelNotAllowed,
     ModelRefused,
 )
-from schemas.source import FLOAT32, EmbedderProfile
 from tests.fakes.embeddings import EmbeddingsFake, sha
 from tests.service import eventually
 from worker.embed import Embedder, models
@@ -163,7 +163,7 @@ def test_a_text_over_the_limit_is_refused_and_its_batch_is_not(embedder: Embedde
 
 FORK = """
 import os, threading
-from schemas.source import EmbedderProfile
+from schemas.content.source import EmbedderProfile
 from worker.embed import provider
 from worker.embed.local import minilm
 for name in PROVIDERS:
@@ -192,7 +192,7 @@ def test_a_request_leaves_no_thread_at_work(fake: EmbeddingsFake) -> None:
     given = f"URL, DIMENSIONS, PROVIDERS = {fake.url!r}, {SMALL}, {PROVIDERS}"
     script = """
 import threading
-from schemas.source import EmbedderProfile
+from schemas.content.source import EmbedderProfile
 from worker.embed.provider import ProviderEmbedder
 remote = dict(api_base=URL, api_key="k", max_inputs=9, max_request_tokens=999)
 for provider in PROVIDERS:

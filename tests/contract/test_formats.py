@@ -17,7 +17,7 @@ from zipfile import ZipFile, is_zipfile
 
 import pytest
 
-from schemas.document import Document
+from schemas.content.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
 from tests.contract.samples import DATA, LIMITS, PACKAGES, SAMPLES, expected, helper, of, refused, zipped

@@ -239,7 +239,7 @@ from schemas.errors import FileError
 from tests.parsing import parse
 from worker.parse import Limits
 from worker.parse.sandbox import client as sandbox
-import worker.parse.text.json, worker.parse.text.markdown, worker.parse.text.csv, worker.parse.text.xml
+import worker.parse.data.json, worker.parse.text.markdown, worker.parse.data.csv, worker.parse.xml.xml
 
 def most():
     with open("/proc/self/status") as lines:

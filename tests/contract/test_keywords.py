@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from schemas.document import Chunk
+from schemas.content.document import Chunk
 from worker.state.index import chunks
 from worker.state.index.chunks import Placed
 from worker.state.postgres import Pool

@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
-from api.routes.uploads import Incoming
+from api.routes.content.uploads import Incoming
 from schemas.errors import FileError, SourceRefused, SourceUnavailable
 from schemas.status import Reason
 from worker.objects.object_store import PART, DirectoryObjects, Objects, S3Objects, _FileWriter, open_objects, s3_client

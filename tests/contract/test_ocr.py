@@ -20,7 +20,7 @@ import psutil
 import pytest
 from docx import Document as WordDocument
 
-from schemas.document import Document
+from schemas.content.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
 from tests.compound import outlook

@@ -7,8 +7,8 @@ from uuid import uuid4
 
 import pytest
 
-from schemas.document import Content, Page
-from schemas.source import ChunkSettings, EmbedderProfile, NodesSource
+from schemas.content.document import Content, Page
+from schemas.content.source import ChunkSettings, EmbedderProfile, NodesSource
 from schemas.tool import IndexSettings
 from tests.contract.folders import Bucket, Disk, Folder, Tree
 from worker.ignore import EVERYTHING, Rules

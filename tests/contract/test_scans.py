@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
-from schemas.document import Document
+from schemas.content.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
 from tests.contract.test_ocr import needs_tesseract, saved

@@ -14,9 +14,9 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from schemas.document import Entry
+from schemas.content.document import Entry
+from schemas.content.source import S3Source
 from schemas.errors import FileError, FolderGone, SourceRefused, SourceUnavailable
-from schemas.source import S3Source
 from schemas.status import Reason
 from tests.contract.folders import Bucket, Folder, Tree
 from worker.ignore import Rules

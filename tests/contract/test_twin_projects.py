@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from psycopg.types.json import Jsonb
 
+from schemas.content.source import EmbedderProfile, NodesSource
 from schemas.errors import FolderGone
-from schemas.source import EmbedderProfile, NodesSource
 from schemas.tool import IndexSettings, ToolConfig
 from worker.ignore import Rules
 from worker.objects.object_store import DirectoryObjects

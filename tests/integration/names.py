@@ -8,11 +8,11 @@ from uuid import UUID
 from pydantic import BaseModel, Field
 
 from api.indexers import Build, Subject
-from api.search.query.answer import embed
+from api.search.chunks.answer import embed
 from api.search.query.frame import first_hits
 from api.search.query.search import Finder, Findings, Search
 from schemas.errors import Invalid
-from schemas.search import Hit, Query
+from schemas.queries.search import Hit, Query
 from worker.resources import Resources
 from worker.state.index import chunks, namespaces, tools
 from worker.state.index.tools import Index

@@ -13,8 +13,8 @@ from uuid import UUID, uuid4
 
 import numpy as np
 
-from schemas.document import Content, Entry, Page
-from schemas.source import ChunkSettings, EmbedderProfile, NodesSource
+from schemas.content.document import Content, Entry, Page
+from schemas.content.source import ChunkSettings, EmbedderProfile, NodesSource
 from schemas.tool import IndexSettings, ToolConfig
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from worker.embed import Vectors

@@ -18,11 +18,11 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from api.cli import connection
 from api.cli.commands import main
-from api.cli.connection import Connection
 from api.cli.invocation import Failed
-from api.cli.tool_lookup import check_folder
+from api.cli.service import connection
+from api.cli.service.connection import Connection
+from api.cli.service.tool_lookup import check_folder
 from tests.integration.command_documents import DOCUMENTS, TREE_DOCUMENTS, items_of
 from tests.service import NewService, Service, another_api, eventually, with_one_worker
 from worker.settings import LOCAL_MODEL

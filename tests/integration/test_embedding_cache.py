@@ -17,7 +17,7 @@ import pytest
 
 from api.stack import programs
 from api.stack.processes import running as process
-from schemas.source import EmbedderProfile
+from schemas.content.source import EmbedderProfile
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.service import (
     PROJECT,

@@ -14,9 +14,9 @@ import pytest
 from psycopg.errors import ProgramLimitExceeded
 from structlog.testing import capture_logs
 
-from schemas.document import Page
+from schemas.content.document import Page
+from schemas.content.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.errors import FoldexError, LeaseLost, SourceUnavailable, StoreUnavailable
-from schemas.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.tool import IndexSettings, ToolConfig
 from tests.integration.test_leases import do, index_of, new_task
 from worker.app import BULK, app

@@ -14,8 +14,8 @@ import psycopg
 import pytest
 
 from api.stack.postgres import postgres
-from schemas.document import Chunk, Entry
-from schemas.source import ChunkSettings, EmbedderProfile, LocalSource
+from schemas.content.document import Chunk, Entry
+from schemas.content.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.tool import IndexSettings, ToolConfig
 from tests.service import eventually
 from worker.index.lease import leased

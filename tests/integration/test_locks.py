@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from psycopg import Connection
 
-from schemas.source import ChunkSettings, EmbedderProfile, NodesSource
+from schemas.content.source import ChunkSettings, EmbedderProfile, NodesSource
 from schemas.tool import IndexSettings, ToolConfig
 from tests.service import eventually
 from worker.state.index import changes, embedding_cache, tool_actions, tools

@@ -11,7 +11,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from api.routes.node_content import PIECE
+from api.routes.content.node_content import PIECE
 from tests.fakes.faulty import CUT, Faulty, faulty
 from tests.service import PROJECT, NewService, Service, checked, service
 from worker.objects.object_store import s3_client

@@ -19,8 +19,8 @@ from starlette.testclient import TestClient
 
 from api.main import create_app
 from api.stack.processes import log_file
-from schemas.node import NewNode, NodePatch
-from schemas.search import Query
+from schemas.content.node import NewNode, NodePatch
+from schemas.queries.search import Query
 from schemas.tool import NewTool
 from tests.service import TOOLS, NewService, Service, eventually, service
 from worker.app import make_app

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from api.cli.background import stop
+from api.cli.service.background import stop
 from api.stack.processes import which
 from api.stack.record import owner
 from tests.agents import over_stdio

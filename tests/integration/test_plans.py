@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from schemas.source import ChunkSettings, EmbedderProfile, LocalSource
+from schemas.content.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.status import FileStatus
 from schemas.tool import IndexSettings, ToolConfig
 from tests.service import new_database

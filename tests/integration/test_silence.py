@@ -18,7 +18,7 @@ import pytest
 from psycopg_pool import PoolTimeout
 from redis import RedisError
 
-from schemas.source import ChunkSettings, EmbedderProfile, LocalSource
+from schemas.content.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.tool import IndexSettings, ToolConfig
 from tests.fakes.silence import Silence
 from tests.service import eventually

@@ -13,8 +13,8 @@ import psycopg
 import pytest
 from structlog.testing import capture_logs
 
+from schemas.content.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.errors import StoreUnavailable
-from schemas.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.tool import IndexSettings, ToolConfig
 from worker.resources import Resources
 from worker.settings import Settings

@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from api.http.multipart import MAX_LINE
 from api.http.upload_names import MAX_DEPTH
 from api.main import create_app
-from api.routes.uploads import MAX_FIELD_BYTES, MAX_OVERRUN
+from api.routes.content.uploads import MAX_FIELD_BYTES, MAX_OVERRUN
 from worker.settings import LOCAL_MODEL, Settings
 
 #: Bytes of a file, and bytes and files of an upload.

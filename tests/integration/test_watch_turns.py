@@ -14,7 +14,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from schemas.source import ChunkSettings, EmbedderProfile, LocalSource
+from schemas.content.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.tool import IndexSettings, ToolConfig
 from tests.service import environment, eventually
 from worker.state.index import tools

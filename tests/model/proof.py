@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 
 import httpx
 
-from schemas.document import Content
+from schemas.content.document import Content
 from schemas.errors import FileError
 from schemas.status import FileStatus, Reason
 from tests.fakes.turbopuffer import FakeTurbopuffer

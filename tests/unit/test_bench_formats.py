@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.document import Document
+from schemas.content.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
 from tests.bench import made, recall

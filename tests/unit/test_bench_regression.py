@@ -11,9 +11,9 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from api.search.query.candidates import RankOptions
-from api.search.query.legs import Kind, Ranking
-from schemas.search import Query
+from api.search.chunks.candidates import RankOptions
+from api.search.chunks.legs import Kind, Ranking
+from schemas.queries.search import Query
 from tests.bench.search.fit import sections
 from tests.bench.search.fit.groups import Group, recordings
 from tests.bench.search.fit.prepared import order, own_weights, prepared

@@ -13,10 +13,10 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from api.search.query.candidates import RankOptions
-from api.search.query.legs import Ranking
+from api.search.chunks.candidates import RankOptions
+from api.search.chunks.legs import Ranking
 from api.stack.record import ROOT
-from schemas.search import Mode, Query
+from schemas.queries.search import Mode, Query
 from tests.bench.search import functions
 from tests.bench.search.definitions import summary, words
 from tests.bench.search.folded import folded_sets

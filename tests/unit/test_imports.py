@@ -44,7 +44,7 @@ def test_the_queue_can_be_sent_to_without_loading_a_task() -> None:
 
 
 def test_the_nouns_load_no_other_floor() -> None:
-    modules = loaded("import schemas.tool, schemas.search, schemas.node, schemas.errors, schemas.document")
+    modules = loaded("import schemas.tool, schemas.queries.search, schemas.content.node, schemas.errors")
     assert not {name for name in modules if name.split(".")[0] in {"worker", "api", "psycopg", "celery"}}
 
 

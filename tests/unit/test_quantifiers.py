@@ -18,8 +18,9 @@ from schemas import jsonc
 from worker.chunk import table
 from worker.ignore.patterns import Patterns
 from worker.parse.code import error_recovery as errors
+from worker.parse.data import csv
 from worker.parse.office import rtf
-from worker.parse.text import csv, markdown, rst
+from worker.parse.text import markdown, rst
 from worker.parse.web import html
 
 ROOT = Path(__file__).parents[2]

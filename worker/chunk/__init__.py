@@ -9,9 +9,9 @@ from operator import itemgetter
 
 import numpy as np
 
-from schemas.document import Chunk, Document
+from schemas.content.document import Chunk, Document
+from schemas.content.source import ChunkSettings
 from schemas.errors import FileError, NotFound
-from schemas.source import ChunkSettings
 from schemas.status import Reason
 from worker.chunk import code, json, lines, markdown, table, yaml_toml
 from worker.chunk.context import contexts

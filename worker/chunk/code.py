@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from schemas.document import Definition, Document
+from schemas.content.document import Definition, Document
 from worker.chunk.lines import cut_all
 from worker.chunk.measure import Measure, Piece
 

@@ -10,7 +10,7 @@ from itertools import islice
 
 import numpy as np
 
-from schemas.document import Document
+from schemas.content.document import Document
 from worker.chunk import lines
 from worker.chunk.measure import Measure, Piece, Span, made_piece
 from worker.formats.registry import BY_TYPE, imported

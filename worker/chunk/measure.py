@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from schemas.source import ChunkSettings
+from schemas.content.source import ChunkSettings
 from worker.tokens.tokenizers import Offsets, Tokenizer
 
 #: Maximum tokens that the empty line between context and text costs.

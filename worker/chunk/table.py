@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from schemas.document import Document
+from schemas.content.document import Document
 from worker.chunk import lines
 from worker.chunk.measure import Measure, Piece
 from worker.parse.text.runs import end_of_run

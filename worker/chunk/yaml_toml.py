@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from schemas.document import Document
+from schemas.content.document import Document
 from worker.chunk import lines
 from worker.chunk.measure import Measure, Piece
 

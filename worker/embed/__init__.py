@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.source import EmbedderProfile
+from schemas.content.source import EmbedderProfile
 
 Vectors = NDArray[np.float32]
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from schemas.content.source import EmbedderProfile
 from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, EmbeddingUnavailable, ModelNotAllowed, ModelRefused
-from schemas.source import EmbedderProfile
 from worker.embed import Embedder, known_models, provider
 from worker.embed.local import minilm
 from worker.embed.local.wordpieces import WordPieces

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from schemas.content.source import EmbedderProfile
 from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized
-from schemas.source import EmbedderProfile
 from worker.embed import Vectors, answers, known_models, litellm, openai_api
 
 #: Seconds without a byte from the provider after which a request counts as lost.

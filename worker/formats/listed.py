@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.document import Entry
+from schemas.content.document import Entry
 from schemas.status import Reason
 from schemas.tool import IndexSettings
 from worker.formats.by_name import with_stated_type

@@ -75,7 +75,7 @@ def imported(reference: str) -> Any:
 
 
 FORMATS = (
-    Format("text", "txt", "worker.parse.text.encodings:read", version=3, as_written=True),
+    Format("text", "txt", "worker.parse.encodings:read", version=3, as_written=True),
     Format("code", "", "worker.parse.source_code:read", version=6, as_written=True),
     Format(
         "markdown",
@@ -123,7 +123,7 @@ FORMATS = (
     Format(
         "json",
         "json geojson webmanifest jsonc",
-        "worker.parse.text.json:read",
+        "worker.parse.data.json:read",
         version=4,
         mime="application/json",
         # parsed values take up to thirty times the memory of their text
@@ -142,11 +142,11 @@ FORMATS = (
         harmless=1 << 20,
     ),
     Format(
-        "jsonl", "jsonl ndjson", "worker.parse.text.jsonl:read", version=2, mime="application/jsonl", as_written=True
+        "jsonl", "jsonl ndjson", "worker.parse.data.jsonl:read", version=2, mime="application/jsonl", as_written=True
     ),
-    Format("yaml", "yaml yml", "worker.parse.text.yaml:read", version=2, mime="application/yaml", as_written=True),
-    Format("toml", "toml", "worker.parse.text.toml:read", version=2, mime="application/toml", as_written=True),
-    Format("csv", "csv tsv", "worker.parse.text.csv:read", version=4, mime="text/csv", as_written=True),
+    Format("yaml", "yaml yml", "worker.parse.data.yaml:read", version=2, mime="application/yaml", as_written=True),
+    Format("toml", "toml", "worker.parse.data.toml:read", version=2, mime="application/toml", as_written=True),
+    Format("csv", "csv tsv", "worker.parse.data.csv:read", version=4, mime="text/csv", as_written=True),
     Format(
         "html",
         "html htm xhtml",
@@ -159,7 +159,7 @@ FORMATS = (
     Format(
         "xml",
         "xml xsd xsl xslt svg plist",
-        "worker.parse.text.xml:read",
+        "worker.parse.xml.xml:read",
         version=4,
         mime="application/xml",
         beginnings=(b"<?xml",),
@@ -168,7 +168,7 @@ FORMATS = (
     Format(
         "fb2",
         "fb2",
-        "worker.parse.text.articles:read_fb2",
+        "worker.parse.xml.articles:read_fb2",
         version=3,
         mime="application/x-fictionbook+xml",
         isolated=True,
@@ -177,7 +177,7 @@ FORMATS = (
     Format(
         "docbook",
         "dbk docbook",
-        "worker.parse.text.articles:read_docbook",
+        "worker.parse.xml.articles:read_docbook",
         version=3,
         mime="application/docbook+xml",
         isolated=True,
@@ -186,13 +186,13 @@ FORMATS = (
     Format(
         "jats",
         "nxml jats",
-        "worker.parse.text.articles:read_jats",
+        "worker.parse.xml.articles:read_jats",
         version=3,
         mime="application/jats+xml",
         isolated=True,
         root=rb"//NLM//DTD |<article\s[^<>]*\b(?:article-type|dtd-version)\s*=|<article\b[^<>]*>\s*<front>",
     ),
-    Format("opml", "opml", "worker.parse.text.opml:read", mime="text/x-opml", isolated=True, root=rb"<opml\b"),
+    Format("opml", "opml", "worker.parse.xml.opml:read", mime="text/x-opml", isolated=True, root=rb"<opml\b"),
     Format("subtitles", "vtt srt", "worker.parse.text.subtitles:read", mime="text/vtt"),
     Format(
         "bibtex",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from schemas.document import Entry, Page
+from schemas.content.document import Entry, Page
 from worker import parse
 from worker.formats.by_name import has_type, with_stated_type
 from worker.formats.listed import reason_of

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import psycopg
 
-from schemas.document import Chunk
+from schemas.content.document import Chunk
 from schemas.errors import EmbeddingRefused, FileError, FoldexError
 from schemas.status import Reason
 from worker.embed import Embedder

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 from uuid import UUID
 
-from schemas.document import NO_PROPERTIES, Definition, Properties, Reference
+from schemas.content.document import NO_PROPERTIES, Definition, Properties, Reference
 from schemas.errors import FileError
 from schemas.status import FileStatus
 from worker.state.index.chunks import Placed

@@ -14,7 +14,7 @@ from uuid import UUID, uuid5
 import orjson
 import structlog
 
-from schemas.document import Chunk, Content, Document, text_hash
+from schemas.content.document import Chunk, Content, Document, text_hash
 from schemas.errors import FileError
 from schemas.status import Reason
 from worker import parse

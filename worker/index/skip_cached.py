@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from schemas.document import text_hash
+from schemas.content.document import text_hash
 from schemas.errors import EmbeddingRefused
 from worker.embed import Embedder, Vectors, WrappedEmbedder
 from worker.vectors import Vector

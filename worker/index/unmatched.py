@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import TypeVar
 
-from schemas.document import Entry
+from schemas.content.document import Entry
 from schemas.status import Reason
 from schemas.tool import IndexSettings
 from worker.formats.by_name import LANGUAGES, plain_type, type_names

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.document import Document
+from schemas.content.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
 from worker.formats import by_name, unsupported

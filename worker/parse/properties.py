@@ -9,7 +9,7 @@ from datetime import date
 from email.utils import parsedate_to_datetime
 from xml.etree.ElementTree import Element
 
-from schemas.document import Properties
+from schemas.content.document import Properties
 
 #: Maximum characters of a title, and of the other texts. Longer ones are cut.
 MAX_TITLE_CHARS = 200

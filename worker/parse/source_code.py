@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
-from schemas.document import Definition, Document, Reference
+from schemas.content.document import Definition, Document, Reference
 from worker.machine.gc_pause import without_garbage_collection
 from worker.parse.code.grammar import is_known
 from worker.parse.code.syntax import Syntax

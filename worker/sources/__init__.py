@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
-from schemas.document import Content, Page
+from schemas.content.document import Content, Page
 
 
 class Source(Protocol):

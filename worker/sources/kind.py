@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol, TypeVar
 
+from schemas.content.source import AnySource
 from schemas.errors import FolderGone, SourceError
-from schemas.source import AnySource
 from worker.ignore import Rules
 from worker.machine.named_folders import named_folders
 from worker.objects.object_store import Objects

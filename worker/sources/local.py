@@ -19,9 +19,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from schemas.document import Content, Entry, Page
+from schemas.content.document import Content, Entry, Page
+from schemas.content.source import LocalSource
 from schemas.errors import FileError, FolderGone, SourceError, SourceRefused, SourceUnavailable
-from schemas.source import LocalSource
 from schemas.status import Reason
 from worker.ignore import EVERYTHING, IGNORE_FILES, MAX_IGNORE_FILE, IgnoreFile, Rules, Trail
 from worker.machine.paths import real_path

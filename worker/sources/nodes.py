@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 from psycopg import Connection, OperationalError
 from psycopg.rows import TupleRow, class_row
 
-from schemas.document import Content, Entry, Page
+from schemas.content.document import Content, Entry, Page
+from schemas.content.source import NodesSource
 from schemas.errors import FileError, FolderGone, Invalid, SourceUnavailable
-from schemas.source import NodesSource
 from schemas.status import Reason
 from worker.ignore import EVERYTHING, IGNORE_FILES, MAX_IGNORE_FILE, IgnoreFile, Rules, Trail
 from worker.objects.object_store import Objects

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from schemas.source import AnySource, LocalSource, NodesSource, S3Source
+from schemas.content.source import AnySource, LocalSource, NodesSource, S3Source
 from worker.ignore import EVERYTHING, Rules
 from worker.sources import Source
 from worker.sources.kind import ContentAccess, Location, SourceKind, Target

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import ValidationError
 
-from schemas.document import Content, Entry, Page
+from schemas.content.document import Content, Entry, Page
+from schemas.content.source import S3, S3Source
 from schemas.errors import FileError, SourceError, SourceRefused
-from schemas.source import S3, S3Source
 from schemas.status import Reason
 from worker.ignore import EVERYTHING, IGNORE_FILES, MAX_IGNORE_FILE, IgnoreFile, Rules, Trail
 from worker.objects.object_store import s3_client, s3_errors, s3_fetch

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Literal
 
-from schemas.document import Properties
+from schemas.content.document import Properties
 from worker.tokens.languages import DEFAULT
 from worker.tokens.remembered import Remembered
 from worker.tokens.words import (

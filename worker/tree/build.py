@@ -15,7 +15,7 @@ from uuid import uuid4
 import numpy as np
 import structlog
 
-from schemas.document import text_hash
+from schemas.content.document import text_hash
 from schemas.errors import LlmFailed, SliceOver, TooManyLeaves
 from worker.state.tree import nodes, trees
 from worker.state.tree.nodes import Cluster, Planned

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from api.agents.folders import BUCKET, Place
-from api.cli import output
-from api.cli.completions import complete_places
-from api.cli.connection import Check, Connection, connect
-from api.cli.folder_tools import config_of, estimated, start_indexing
 from api.cli.invocation import FOUND, NOTHING, Failed, Invocation, agreed, verb, yes
-from api.cli.progress import going_on, wait
-from api.cli.tool_lookup import TOOLS, check_before_start, check_folder, covering, path_of
+from api.cli.service.connection import Check, Connection, connect
+from api.cli.service.folder_tools import config_of, estimated, start_indexing
+from api.cli.service.tool_lookup import TOOLS, check_before_start, check_folder, covering, path_of
+from api.cli.terminal import output
+from api.cli.terminal.completions import complete_places
+from api.cli.terminal.progress import going_on, wait
 from api.stack.record import has_run
 
 if TYPE_CHECKING:

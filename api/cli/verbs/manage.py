@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import click
 
 from api.agents.folders import Place, root_of
-from api.cli import output
-from api.cli.completions import complete_places
-from api.cli.connection import Connection, connect
 from api.cli.invocation import FOUND, NOTHING, Invocation, agreed, verb, yes
-from api.cli.progress import going_on, wait
-from api.cli.tool_lookup import covering, named, tools_of
+from api.cli.service.connection import Connection, connect
+from api.cli.service.tool_lookup import covering, named, tools_of
+from api.cli.terminal import output
+from api.cli.terminal.completions import complete_places
+from api.cli.terminal.progress import going_on, wait
 
 if TYPE_CHECKING:
     from foldex_client import Status, Tool

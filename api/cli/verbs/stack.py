@@ -8,8 +8,8 @@ import sys
 
 import click
 
-from api.cli.connection import always, connect
 from api.cli.invocation import ERROR, FOUND, NOTHING, Invocation, verb
+from api.cli.service.connection import always, connect
 from api.stack.record import installation_home
 
 #: Shells for which click writes the code of completion.
@@ -23,7 +23,7 @@ def down(as_json: bool) -> None:
 
     It stops what `foldex index` or `foldex search` started, or `foldex up` in another terminal.
     """
-    from api.cli.background import stop
+    from api.cli.service.background import stop
 
     home = installation_home()
     was_running = stop(home)
@@ -45,7 +45,7 @@ def open_page(invocation: Invocation, is_printed_only: bool) -> int:
     """
     import webbrowser
 
-    from api.cli import output
+    from api.cli.terminal import output
 
     with connect(invocation, start_if=always) as service:
         service.foldex.health()
@@ -69,8 +69,8 @@ def doctor(invocation: Invocation) -> int:
 
     The exit status is 2 if something is wrong.
     """
-    from api.cli import output
     from api.cli.checks import examine
+    from api.cli.terminal import output
 
     checks = []
     for check in examine(invocation):

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from api.cli import output
-from api.cli.completions import complete_places
-from api.cli.connection import Connection, connect
 from api.cli.invocation import FOUND, NOTHING, Failed, Invocation, verb
-from api.cli.tool_lookup import named
+from api.cli.service.connection import Connection, connect
+from api.cli.service.tool_lookup import named
+from api.cli.terminal import output
+from api.cli.terminal.completions import complete_places
 
 if TYPE_CHECKING:
     from uuid import UUID

@@ -17,10 +17,10 @@ from api.search.across.paths import Route, Targets, route_paths
 from api.search.across.side_by_side import Job, JobResult, check_answered, notes_of, run_side_by_side
 from api.search.across.unindexed import uncovered_hits
 from api.search.query.search import unheard
-from schemas.across import Across, AcrossAnswer
+from schemas.content.source import EmbedderProfile
 from schemas.errors import NotFound
-from schemas.search import Coverage
-from schemas.source import EmbedderProfile
+from schemas.queries.across import Across, AcrossAnswer
+from schemas.queries.search import Coverage
 from worker.resources import Resources
 from worker.state.index import tools
 

@@ -12,9 +12,9 @@ from typing import NamedTuple
 from uuid import UUID, uuid5
 
 from api.search.rank.fusion import reciprocal_ranks
-from schemas.across import PlacedHit
-from schemas.search import Hit
-from schemas.source import EmbedderProfile
+from schemas.content.source import EmbedderProfile
+from schemas.queries.across import PlacedHit
+from schemas.queries.search import Hit
 
 
 @dataclass(frozen=True, slots=True)

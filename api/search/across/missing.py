@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 from api.http.disconnect import Disconnect
 from api.search.across.paths import Location
+from schemas.content.source import AnySource
 from schemas.errors import FoldexError
-from schemas.search import Note
-from schemas.source import AnySource
+from schemas.queries.search import Note
 from worker.resources import Resources
 from worker.state.index import tools
 from worker.state.index.tools import WholeTool

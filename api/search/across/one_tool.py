@@ -11,12 +11,12 @@ from api.search.across.merge import Part
 from api.search.across.paths import Route, id_path_prefix
 from api.search.across.side_by_side import JobResult
 from api.search.across.unindexed import file_id
-from api.search.query.answer import search
+from api.search.chunks.answer import search
 from api.search.query.filters import PathFilters
 from api.search.query.query_vectors import embed_queries
-from schemas.across import Across, Searched, ToolStep
 from schemas.errors import EmbeddingError
-from schemas.search import Query, SearchRequest, Step
+from schemas.queries.across import Across, Searched, ToolStep
+from schemas.queries.search import Query, SearchRequest, Step
 from worker.resources import Resources
 from worker.state.index.tools import Index
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
+from schemas.content.source import AnySource
 from schemas.errors import FilterMatchesNothing
-from schemas.source import AnySource
 from worker.resources import Resources
 from worker.sources import kind
 from worker.sources.kind import ContentAccess

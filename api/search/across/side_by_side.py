@@ -13,9 +13,9 @@ from psycopg import DataError
 from api.http.disconnect import CallerLeft, Disconnect
 from api.search.across.merge import Part
 from api.search.query.filters import shortened
-from schemas.across import Searched
 from schemas.errors import FilterMatchesNothing, FoldexError, SearchSlow
-from schemas.search import Note, SearchRequest
+from schemas.queries.across import Searched
+from schemas.queries.search import Note, SearchRequest
 
 #: Seconds between two checks whether the caller has disconnected.
 POLL_SECONDS = 0.1

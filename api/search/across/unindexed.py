@@ -15,9 +15,9 @@ from api.search.grep.pattern import compiled_pattern
 from api.search.grep.scope import Reading, Text, TimeOver, UnreadFile
 from api.search.grep.texts import decoded
 from api.search.query.file_filter import path_matcher
-from schemas.document import Entry
+from schemas.content.document import Entry
 from schemas.errors import FileError
-from schemas.search import Filters, Hit, Note, SearchRequest
+from schemas.queries.search import Filters, Hit, Note, SearchRequest
 from worker.ignore import Rules
 from worker.resources import Resources
 from worker.sources import Source, pages

@@ -15,10 +15,10 @@ from api.search.grep.lines import Line
 from api.search.grep.pattern import Pattern
 from api.search.grep.scope import Reading, Text, TimeOver, UnreadFile, text_search
 from api.search.grep.texts import all_texts
-from schemas.document import text_hash
+from schemas.content.document import text_hash
 from schemas.errors import SourceError
-from schemas.grep import Grep
-from schemas.search import Hit, Note
+from schemas.queries.grep import Grep
+from schemas.queries.search import Hit, Note
 from worker.resources import Resources
 from worker.state.index.tools import Index
 

@@ -12,8 +12,8 @@ from api.search.grep.pattern import Pattern
 from api.search.grep.scope import Text, TextSearch, TimeOver, UnreadFile, text_search
 from api.search.grep.texts import all_texts
 from schemas.errors import FilterMatchesNothing, SourceError
-from schemas.grep import Grep, GrepAnswer, GrepHit
-from schemas.search import Coverage, Note
+from schemas.queries.grep import Grep, GrepAnswer, GrepHit
+from schemas.queries.search import Coverage, Note
 from worker.resources import Resources
 from worker.state.index import tasks
 from worker.state.index.tools import Index

@@ -23,7 +23,7 @@ from api.search.grep.translate import (
 )
 from api.search.grep.word_borders import Borders, split_borders
 from schemas.errors import Invalid
-from schemas.grep import MAX_SPAN, Grep
+from schemas.queries.grep import MAX_SPAN, Grep
 
 #: Maximum bytes of memory that RE2 uses for one expression, compiled and running.
 MAX_MEMORY = 8 << 20

@@ -13,8 +13,8 @@ from api.search.grep.lines import Line, matching_lines
 from api.search.grep.pattern import Pattern, compiled_pattern
 from api.search.text.times import time_matcher
 from schemas.errors import Invalid
-from schemas.grep import Grep
-from schemas.search import Note
+from schemas.queries.grep import Grep
+from schemas.queries.search import Note
 from worker.ignore import compiled_glob
 from worker.resources import Resources
 from worker.state.index.tools import Index

@@ -13,9 +13,9 @@ from api.search.grep.local_files import matching_keys, printable
 from api.search.grep.scope import Reading, Text, TextSearch, UnreadFile, narrowed
 from api.search.text.file_text import joined
 from api.search.text.json_pointer import span
-from schemas.document import Entry
+from schemas.content.document import Entry
 from schemas.errors import FileError, NotFound, SourceError
-from schemas.search import Note
+from schemas.queries.search import Note
 from schemas.status import FileStatus
 from worker.formats.by_name import has_type
 from worker.formats.registry import AS_WRITTEN

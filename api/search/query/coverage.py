@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from api.http.lookup_cache import LookupCache
-from schemas.search import Coverage, Query
+from schemas.queries.search import Coverage, Query
 from worker.resources import Resources
 from worker.state.index import tasks
 from worker.state.index.tools import Index

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from api.search.text.times import time_matcher
-from schemas.search import Filters
+from schemas.queries.search import Filters
 from worker.formats.by_name import split
 from worker.formats.registry import BY_TYPE
 from worker.ignore import compiled_glob

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from api.search.query.file_filter import FileSelection, indexed_types, select_files
 from schemas.errors import FilterMatchesNothing
-from schemas.search import Filters
+from schemas.queries.search import Filters
 from worker.state.index import chunks, files
 from worker.state.index.tools import Index
 from worker.state.postgres import Pool

@@ -23,7 +23,7 @@ from api.search.query.search import MAX_DEPTH, MIN_DEPTH, Finder, Findings, Sear
 from api.search.text.snippets import AnyHit, grouped, with_neighbours
 from api.search.text.urls import with_urls
 from schemas.errors import FilterMatchesNothing
-from schemas.search import Answer, Query, Step
+from schemas.queries.search import Answer, Query, Step
 from worker.resources import Resources
 from worker.state.index.tools import Index
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import ceil
 
 from api.search.query.report import Report, note
-from schemas.search import Hit
+from schemas.queries.search import Hit
 
 #: Characters from which a query is split. Some models read 256 pieces of about four characters.
 LONG_CHARACTERS = 1_000

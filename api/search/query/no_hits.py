@@ -10,7 +10,7 @@ from api.search.query.filters import check_any_passes
 from api.search.query.report import Report, note
 from api.search.query.search import Findings, Search
 from schemas.errors import FilterMatchesNothing, StoreUnavailable
-from schemas.search import Filters
+from schemas.queries.search import Filters
 from worker.resources import Resources
 from worker.state.index import chunks, tasks
 from worker.state.index.tools import Index

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from cachetools import LRUCache
 
 from api.search.query.coalesce import Coalescer
+from schemas.content.source import EmbedderProfile
 from schemas.errors import EmbeddingUnavailable
-from schemas.source import EmbedderProfile
 from worker.embed import provider
 from worker.embed.batching import pack
 from worker.resources import Resources

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from api.http.disconnect import Disconnect
 from schemas.errors import SourceError
-from schemas.search import Note, Refresh
+from schemas.queries.search import Note, Refresh
 from worker import app as queue
 from worker.formats.by_name import has_type
 from worker.resources import Resources

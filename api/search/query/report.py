@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from schemas.search import Note, Step
+from schemas.queries.search import Note, Step
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any
 from api.http.disconnect import Disconnect
 from api.search.query.filters import ResolvedFilters
 from api.search.query.report import Report, step
-from schemas.search import Answer, Hit, Query, SearchRequest, Step
+from schemas.queries.search import Answer, Hit, Query, SearchRequest, Step
 from worker.resources import Resources
 from worker.state.index.tools import Index
 from worker.vectors import VectorStore

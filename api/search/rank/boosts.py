@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from typing import Any, TypeVar
 
 from api.search.rank.definition_query import names_in_query
-from schemas.search import Context
+from schemas.queries.search import Context
 from worker.tokens.keywords import code_words
 
 T = TypeVar("T")

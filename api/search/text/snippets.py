@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import TypeVar
 from uuid import UUID
 
-from schemas.search import Hit, Piece, ScoredPiece
+from schemas.queries.search import Hit, Piece, ScoredPiece
 from worker.state.postgres import Pool
 from worker.state.search import snippets
 

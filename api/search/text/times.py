@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from schemas.times import Times
+from schemas.queries.times import Times
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

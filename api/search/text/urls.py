@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schemas.search import Hit
+from schemas.queries.search import Hit
 from schemas.url import filled
 
 

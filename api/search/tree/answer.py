@@ -8,17 +8,17 @@ from dataclasses import replace
 from functools import partial
 from uuid import UUID
 
-from api.search.query.answer import embed
+from api.search.chunks.answer import embed
+from api.search.chunks.legs import missing_vectors
 from api.search.query.frame import first_hits
-from api.search.query.legs import missing_vectors
 from api.search.query.no_hits import stand_in
 from api.search.query.search import Finder, Findings, Search
 from api.search.tree.built import built_tree
 from api.search.tree.forest import Forest, NearSummary
 from api.search.tree.ways import Found, LeafHit, collapsed, traversal
 from schemas.errors import Invalid
-from schemas.search import Query
-from schemas.tree_search import PREVIEW_CHARACTERS, SummaryHit, TreeAnswer, TreeHit
+from schemas.queries.search import Query
+from schemas.queries.tree_search import PREVIEW_CHARACTERS, SummaryHit, TreeAnswer, TreeHit
 from worker.resources import Resources
 from worker.state.index import chunks
 from worker.state.tree import views

@@ -16,9 +16,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, get_args
 
-from schemas.document import Definition
+from schemas.content.document import Definition
+from schemas.content.source import Granularity
 from schemas.errors import FileError
-from schemas.source import Granularity
 from tests.bench.search import sources
 from tests.bench.search.definitions import FEWEST, MOST, SEED, summary, words
 from tests.bench.search.folded import Folds, articles

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-from schemas.source import Granularity
+from schemas.content.source import Granularity
 from tests.bench.running import running
 from tests.service import Service
 from worker.settings import LOCAL_MODEL, Settings

@@ -17,13 +17,13 @@ from uuid import UUID
 import numpy as np
 
 from api.http.disconnect import Disconnect
-from api.search.query.answer import embed, run_legs
-from api.search.query.candidates import Candidate, RankOptions, boost, fuse, joined, wanted_ids
-from api.search.query.definitions import defining_chunks
+from api.search.chunks.answer import embed, run_legs
+from api.search.chunks.candidates import Candidate, RankOptions, boost, fuse, joined, wanted_ids
+from api.search.chunks.definitions import defining_chunks
+from api.search.chunks.legs import Ranking
 from api.search.query.filters import resolve_filters
-from api.search.query.legs import Ranking
 from api.search.query.search import MIN_DEPTH, Search
-from schemas.search import Query
+from schemas.queries.search import Query
 from tests.bench.search.questions import Passage, Question
 from tests.service import PROJECT, Service
 from worker.resources import Resources

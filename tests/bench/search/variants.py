@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from api.search.query.candidates import RankOptions
+from api.search.chunks.candidates import RankOptions
 from api.search.rank.confidence import FITS
-from schemas.search import Query
+from schemas.queries.search import Query
 from tests.bench.search.measures import MEASURES, Ranks, ranks
 from tests.bench.search.recorded import Recording, passages, ranked
 from tests.bench.search.trees.coverage import Mean, difference

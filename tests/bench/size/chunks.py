@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 from api.stack.postgres import postgres
-from schemas.source import EmbedderProfile
+from schemas.content.source import EmbedderProfile
 from tests.bench.size.rows import INDEXES, fill, rows, spending
 from worker.state.index import embedding_cache
 from worker.state.index.embedding_cache import Owner

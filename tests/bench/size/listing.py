@@ -10,7 +10,7 @@ from pathlib import Path
 from uuid import UUID
 
 from api.stack.postgres import postgres
-from schemas.source import LocalSource
+from schemas.content.source import LocalSource
 from schemas.tool import IndexSettings, ToolConfig
 from tests.bench.size.files import folders
 from tests.bench.size.rows import rows, spending

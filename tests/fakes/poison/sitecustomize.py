@@ -10,7 +10,7 @@ import os
 import signal
 from collections.abc import Sequence
 
-from schemas.document import Document
+from schemas.content.document import Document
 from worker import parse
 from worker.embed import Vectors
 from worker.embed.local.minilm import LocalEmbedder

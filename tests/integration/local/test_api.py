@@ -13,7 +13,7 @@ from uuid import UUID
 import pytest
 
 from api.search.text.snippets import grouped, with_neighbours
-from schemas.search import Hit
+from schemas.queries.search import Hit
 from tests.service import PROJECT, TOOLS, Service, checked, eventually
 from worker.settings import LOCAL_MODEL
 from worker.state.postgres import open_pool

@@ -12,7 +12,7 @@ from psycopg.sql import SQL
 
 from api.search.query import file_filter
 from api.search.query.filters import ResolvedFilters, resolve_filters
-from schemas.search import Filters
+from schemas.queries.search import Filters
 from tests.service import Service
 from worker.resources import Resources
 from worker.state.index import tools

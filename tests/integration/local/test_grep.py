@@ -17,8 +17,8 @@ import pytest
 from api.search.grep import grep as search
 from api.search.grep import pattern as patterns
 from api.search.grep import ripgrep
-from schemas.grep import Grep
-from schemas.source import NodesSource
+from schemas.content.source import NodesSource
+from schemas.queries.grep import Grep
 from tests.integration.local.grepping import grep, index_of, places
 from tests.service import PROJECT, TOOLS, Service, checked
 from worker.resources import Resources

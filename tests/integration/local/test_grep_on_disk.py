@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from api.search.grep import grep as search
-from schemas.grep import Grep
+from schemas.queries.grep import Grep
 from tests.integration.local.grepping import grep, index_of, places
 from tests.service import TOOLS, Service
 from worker.resources import Resources

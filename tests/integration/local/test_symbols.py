@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from schemas.document import Definition
+from schemas.content.document import Definition
 from tests.service import TOOLS, Service, checked
 from worker.state.postgres import open_pool
 from worker.state.search import symbols as symbols_of

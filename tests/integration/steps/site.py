@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
+from schemas.content.source import AnySource, LocalSource
 from schemas.errors import LeaseLost
-from schemas.source import AnySource, LocalSource
 from schemas.tool import IndexSettings, ToolConfig
 from tests.integration.shelf import OfTool
 from worker.index.catalog import list_pages, open_listing

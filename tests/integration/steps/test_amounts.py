@@ -11,12 +11,12 @@ import pytest
 
 from api.http.disconnect import Disconnect
 from api.http.metrics import Backlog
-from api.search.query.answer import search
+from api.search.chunks.answer import search
 from api.search.query.file_filter import MAX_IDS, select_files
 from api.search.query.filters import resolve_filters
 from api.search.query.search import MAX_DEPTH
 from schemas.errors import FolderGone
-from schemas.search import Answer, Filters, Query
+from schemas.queries.search import Answer, Filters, Query
 from schemas.status import TaskStatus
 from schemas.tool import ToolConfig
 from tests.integration.steps.site import FILES, Site, embedded, write

@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from schemas.source import NodesSource
+from schemas.content.source import NodesSource
 from schemas.tool import ToolConfig
 from tests.integration.steps.site import Site, listed_site, new_site, passes
 from worker.resources import Resources

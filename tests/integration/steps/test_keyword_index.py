@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from api.routes.tools import wanted_index
-from schemas.source import AnySource, LocalSource
+from schemas.content.source import AnySource, LocalSource
 from schemas.tool import ToolConfig
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from worker.resources import Resources

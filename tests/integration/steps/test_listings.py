@@ -10,7 +10,7 @@ import pytest
 
 from api.http.disconnect import Disconnect
 from api.search.query import refresh
-from schemas.search import Refresh
+from schemas.queries.search import Refresh
 from tests.integration.steps.site import Site, listed_site, write
 from worker.app import SMALL_TASK
 from worker.resources import Resources

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from schemas.source import NodesSource
+from schemas.content.source import NodesSource
 from schemas.tool import ToolConfig
 from tests.integration.steps.site import Site, new_site
 from worker.resources import Resources

@@ -9,10 +9,10 @@ from typing import Any, cast
 import pytest
 
 from api.http.disconnect import Disconnect
-from api.search.query.answer import search
-from schemas.document import Content
+from api.search.chunks.answer import search
+from schemas.content.document import Content
 from schemas.errors import FileError, FolderGone, SourceUnavailable
-from schemas.search import Query
+from schemas.queries.search import Query
 from schemas.status import FileStatus, Reason
 from tests.integration.steps.site import FILES, Site, embedded, write
 from worker.index.commit import finish

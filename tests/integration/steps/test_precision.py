@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from api.routes.tools import shown_tool, wanted_index
-from schemas.source import FLOAT32, AnySource, LocalSource
+from schemas.content.source import FLOAT32, AnySource, LocalSource
 from schemas.tool import ToolConfig
 from worker.embed import models
 from worker.embed.local import runtime

@@ -11,14 +11,14 @@ from uuid import uuid4
 import pytest
 from pydantic import Field, TypeAdapter
 
-import schemas.source
+import schemas.content.source
 from api.routes.tools import wanted_index
 from api.search.across.paths import route_paths
 from api.search.across.unindexed import uncovered_hits
-from schemas.document import Content, Entry, Page
+from schemas.content.document import Content, Entry, Page
+from schemas.content.source import AnySource, LocalSource, NodesSource, S3Source, parsed_source, source_at
 from schemas.errors import FileError, FilterMatchesNothing, FolderGone, Invalid
-from schemas.search import Filters
-from schemas.source import AnySource, LocalSource, NodesSource, S3Source, parsed_source, source_at
+from schemas.queries.search import Filters
 from schemas.status import Reason
 from schemas.tool import ToolConfig
 from tests.integration.steps.site import Site
@@ -37,7 +37,7 @@ MANY = 30
 TEXTS: dict[str, dict[str, str]] = {}
 
 
-class ShelfSource(schemas.source._Source):
+class ShelfSource(schemas.content.source._Source):
     """A shelf of texts in memory."""
 
     title = "A shelf"
@@ -107,8 +107,8 @@ class ShelfKind:
 def shelf(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The name of a shelf with three texts; the kind has its row, and JSON of the kind is read."""
     union = Annotated[NodesSource | LocalSource | S3Source | ShelfSource, Field(discriminator="kind")]
-    monkeypatch.setattr(schemas.source, "_ANY", TypeAdapter(union))
-    monkeypatch.setattr(schemas.source, "_KINDS", (*schemas.source._KINDS, ShelfSource))
+    monkeypatch.setattr(schemas.content.source, "_ANY", TypeAdapter(union))
+    monkeypatch.setattr(schemas.content.source, "_KINDS", (*schemas.content.source._KINDS, ShelfSource))
     kinds: dict[type[Any], Any] = {ShelfSource: ShelfKind(), **KINDS}
     monkeypatch.setattr("worker.sources.registry.KINDS", kinds)
     name = uuid4().hex

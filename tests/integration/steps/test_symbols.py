@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from schemas.document import Definition, Reference
+from schemas.content.document import Definition, Reference
 from tests.integration.steps.site import Site
 from worker.state.search import symbols
 

@@ -15,8 +15,8 @@ from api.search.query.frame import answered
 from api.search.tree import answer as tree_search
 from schemas.derived import TreeSearch
 from schemas.errors import LeaseLost, LlmFailed, TooManyLeaves
-from schemas.search import Query
-from schemas.tree_search import TreeAnswer
+from schemas.queries.search import Query
+from schemas.queries.tree_search import TreeAnswer
 from tests.integration.steps.forest import Counting, Forest
 from tests.integration.steps.site import Killed, Site
 from worker.embed.models import is_local

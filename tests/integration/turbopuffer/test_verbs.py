@@ -18,7 +18,7 @@ import pytest
 from api.stack import programs
 from api.stack.processes import free_port
 from api.stack.processes import running as process
-from schemas.source import NodesSource
+from schemas.content.source import NodesSource
 from schemas.tool import IndexSettings, ToolConfig
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.fakes.turbopuffer import FakeTurbopuffer

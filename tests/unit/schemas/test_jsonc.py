@@ -8,8 +8,8 @@ import random
 import pytest
 
 from api.search.text.json_pointer import span
+from schemas.content.source import ChunkSettings
 from schemas.jsonc import comments, is_by_hand, plain
-from schemas.source import ChunkSettings
 from tests.parsing import parse
 from tests.unit.worker.chunk.chunking import check, check_limits
 from worker.chunk import chunk

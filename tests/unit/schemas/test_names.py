@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from schemas.node import NewNode
+from schemas.content.node import NewNode
 from schemas.tool import NewTool, ToolPatch
 
 

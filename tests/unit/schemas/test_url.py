@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from schemas.node import NewNode
+from schemas.content.node import NewNode
 from schemas.tool import ToolConfig
 from schemas.url import MAX_CHARACTERS, PLACEHOLDERS, filled
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from schemas.document import Content, Entry, Page
-from schemas.source import ChunkSettings, EmbedderProfile
+from schemas.content.document import Content, Entry, Page
+from schemas.content.source import ChunkSettings, EmbedderProfile
 from schemas.tool import IndexSettings
 from worker import estimate as estimates
 from worker.estimate import Model, estimate

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from schemas.content.source import LocalSource
 from schemas.errors import SourceRefused
-from schemas.source import LocalSource
 from worker.ignore import EVERYTHING
 from worker.machine.named_folders import forget_folder, name_folder, named_folders, named_folders_file
 from worker.objects.object_store import Objects

@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from schemas.content.source import FLOAT32, EmbedderProfile
 from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, ModelRefused
-from schemas.source import FLOAT32, EmbedderProfile
 from worker.embed import Vectors
 from worker.embed.local import runtime
 from worker.embed.local.bert import Matrix, Weights, encode, groups, load_weights

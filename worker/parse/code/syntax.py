@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, get_args
 
 import numpy as np
 
-from schemas.document import Kind, UseKind
+from schemas.content.document import Kind, UseKind
 from worker.machine.gc_pause import without_garbage_collection
 from worker.parse.code import error_recovery
 from worker.parse.code.definition_names import Fields, body_of, name_of

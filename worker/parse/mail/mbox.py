@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
 
-from schemas.document import Document
+from schemas.content.document import Document
 from worker.parse.limits import Limits
 from worker.parse.mail import email
 from worker.parse.ocr.pictures import with_pictures

@@ -10,14 +10,14 @@ from typing import Any
 
 import olefile
 
-from schemas.document import Document
+from schemas.content.document import Document
 from schemas.errors import FileError
 from worker.formats.outlook_parts import BINARY, DATA, FILE_NAMES, NARROW, WIDE, attachments, stream
+from worker.parse.encodings import decode
 from worker.parse.limits import Limits
 from worker.parse.ocr.pictures import with_pictures
 from worker.parse.office import rtf
 from worker.parse.properties import properties_of
-from worker.parse.text.encodings import decode
 from worker.parse.web import html
 
 #: Properties of a message, by the number that its streams are named by ([MS-OXPROPS]).

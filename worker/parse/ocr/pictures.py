@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from io import BytesIO
 
-from schemas.document import Document
+from schemas.content.document import Document
 from schemas.errors import FileError
 from worker.formats import unsupported
 from worker.parse.limits import Limits

@@ -15,7 +15,7 @@ import docx
 from docx.oxml import parse_xml
 from docx.oxml.ns import qn
 
-from schemas.document import Document
+from schemas.content.document import Document
 from worker.parse.limits import Limits
 from worker.parse.office import drawing
 from worker.parse.office.numbering import Numbers

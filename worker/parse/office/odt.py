@@ -14,13 +14,12 @@ from zipfile import ZipFile
 
 from defusedxml.ElementTree import ParseError, fromstring
 
-from schemas.document import Document
+from schemas.content.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
 from worker.parse.limits import Limits
 from worker.parse.office.zip_container import member, opened
 from worker.parse.properties import dublin_core
-from worker.parse.text import xml
 from worker.parse.text.markdown import title_of
 from worker.parse.text.markdown_blocks import (
     code,
@@ -35,6 +34,7 @@ from worker.parse.text.markdown_blocks import (
     table,
     tables,
 )
+from worker.parse.xml import xml
 
 _OASIS = "{urn:oasis:names:tc:opendocument:xmlns:"
 _OFFICE = f"{_OASIS}office:1.0}}"

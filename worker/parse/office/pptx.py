@@ -12,7 +12,7 @@ from pptx import Presentation
 from pptx.oxml import parse_xml
 from pptx.oxml.ns import nsdecls, qn
 
-from schemas.document import Document
+from schemas.content.document import Document
 from schemas.errors import FileError
 from worker.parse.limits import Limits
 from worker.parse.ocr import image

@@ -9,7 +9,7 @@ import codecs
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from schemas.document import Document
+from schemas.content.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
 from worker.parse.limits import Limits

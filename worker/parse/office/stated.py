@@ -11,7 +11,7 @@ import olefile
 from defusedxml.common import DefusedXmlException
 from defusedxml.ElementTree import fromstring
 
-from schemas.document import Properties
+from schemas.content.document import Properties
 from worker.parse.office.zip_container import related
 from worker.parse.properties import dublin_core, properties_of
 

@@ -11,7 +11,7 @@ from itertools import chain
 import olefile
 import python_calamine
 
-from schemas.document import Document
+from schemas.content.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
 from worker.parse.limits import Limits, too_large

@@ -19,7 +19,7 @@ from zipfile import ZipFile
 from defusedxml.ElementTree import fromstring
 from openpyxl.reader.excel import ExcelReader
 
-from schemas.document import Document
+from schemas.content.document import Document
 from worker.parse.limits import Limits
 from worker.parse.office import drawing
 from worker.parse.office.stated import core

@@ -10,7 +10,7 @@ from zipfile import BadZipFile, ZipFile, ZipInfo
 
 from defusedxml.ElementTree import fromstring
 
-from schemas.document import Document
+from schemas.content.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
 from worker.formats.registry import BY_TYPE, FORMATS, Format, imported

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pypdfium2
 from pypdfium2 import raw
 
-from schemas.document import Document
+from schemas.content.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
 from worker.formats import unsupported

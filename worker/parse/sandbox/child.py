@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import orjson
 
-from schemas.document import Document
+from schemas.content.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
 from worker.formats.registry import BY_TYPE, PACKAGE

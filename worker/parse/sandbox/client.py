@@ -26,7 +26,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import orjson
 
-from schemas.document import Document, Properties
+from schemas.content.document import Document, Properties
 from schemas.errors import FileError
 from schemas.status import Reason
 from worker.formats.registry import Format

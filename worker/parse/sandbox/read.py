@@ -6,12 +6,12 @@ import codecs
 import re
 from dataclasses import asdict, replace
 
-from schemas.document import Document, Properties
+from schemas.content.document import Document, Properties
 from schemas.errors import FileError
 from schemas.status import Reason
 from worker.formats.registry import Format, imported
+from worker.parse.encodings import decode
 from worker.parse.limits import Limits
-from worker.parse.text.encodings import decode
 
 #: NUL, and lone surrogates, which are not characters.
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")

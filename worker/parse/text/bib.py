@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from schemas.document import Document
+from schemas.content.document import Document
+from worker.parse.encodings import decode
 from worker.parse.limits import Limits
-from worker.parse.text.encodings import decode
 from worker.parse.text.markdown import Heading
 
 #: The first line of an entry, with its key. Remarks, abbreviations and preambles are no entries.

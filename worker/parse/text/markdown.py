@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from schemas.document import Document, Properties
+from schemas.content.document import Document, Properties
+from worker.parse.data.csv import is_data
+from worker.parse.encodings import decode
 from worker.parse.limits import Limits
 from worker.parse.properties import MAX_TITLE_CHARS, properties_of
-from worker.parse.text.csv import is_data
-from worker.parse.text.encodings import decode
 from worker.parse.text.runs import end_of_run
 
 #: Fences, ATX headings (`# …`) and setext underlines (`===`, `---`), with the line break above, which is fast to find.

@@ -12,12 +12,12 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeGuard
 
-from schemas.document import Document
+from schemas.content.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
+from worker.parse.data import json as json_
+from worker.parse.encodings import decode
 from worker.parse.limits import Limits
-from worker.parse.text import json as json_
-from worker.parse.text.encodings import decode
 from worker.parse.text.markdown import fenced, title_of
 from worker.parse.text.markdown_blocks import heading
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from schemas.document import Document
+from schemas.content.document import Document
+from worker.parse.encodings import decode
 from worker.parse.limits import Limits
 from worker.parse.properties import properties_of
-from worker.parse.text.encodings import decode
 from worker.parse.text.markdown import Heading, first_title
 
 _HEADING = re.compile(

@@ -6,9 +6,9 @@ import re
 import string
 from collections.abc import Iterator
 
-from schemas.document import Document
+from schemas.content.document import Document
+from worker.parse.encodings import decode
 from worker.parse.limits import Limits
-from worker.parse.text.encodings import decode
 from worker.parse.text.markdown import Heading, first_title
 
 #: Two or more of the same character. A back-reference would take memory for each of them.

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from html import unescape
 
-from schemas.document import Document
+from schemas.content.document import Document
+from worker.parse.encodings import decode
 from worker.parse.limits import Limits
-from worker.parse.text.encodings import decode
 
 #: The line of times above a caption. Hours may be missing; fractions are not shown.
 _TIMES = re.compile(r"\s*((?:\d{1,4}:)?\d{1,2}:\d\d)[.,]\d{1,3}\s+-->\s")

@@ -10,13 +10,13 @@ from zipfile import ZipFile
 
 from defusedxml.ElementTree import fromstring
 
-from schemas.document import Document
+from schemas.content.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
+from worker.parse.encodings import decode
 from worker.parse.limits import Limits
 from worker.parse.office.zip_container import member, opened
 from worker.parse.properties import dublin_core
-from worker.parse.text.encodings import decode
 from worker.parse.text.markdown_blocks import joined
 from worker.parse.web import html
 

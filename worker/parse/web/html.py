@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from schemas.document import Document, Properties
+from schemas.content.document import Document, Properties
 from schemas.errors import FileError
 from schemas.status import Reason
+from worker.parse.encodings import decode
 from worker.parse.limits import Limits
 from worker.parse.properties import MAX_TITLE_CHARS, properties_of
-from worker.parse.text.encodings import decode
 from worker.parse.text.markdown import fenced
 
 #: Elements that never hold text.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
-from schemas.document import Content, Entry, Page
+from schemas.content.document import Content, Entry, Page
 from schemas.errors import FileError
 from schemas.status import Reason
 from schemas.tool import ContainerKind

@@ -8,8 +8,8 @@ from typing import Any
 
 from psycopg.rows import dict_row
 
+from schemas.content.source import source_at
 from schemas.errors import FolderGone
-from schemas.source import source_at
 from worker.machine.paths import real_path
 from worker.state.postgres import Pool, load, reading
 

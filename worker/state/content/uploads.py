@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from psycopg import Connection
 
-from schemas.node import Refused
+from schemas.content.node import Refused
 from worker.state.content import nodes, orphans
 from worker.state.index import changes, index_switch
 from worker.state.postgres import Pool, load

@@ -15,7 +15,7 @@ from uuid import UUID
 from psycopg import Connection
 from psycopg.rows import class_row
 
-from schemas.source import AnySource, parsed_source
+from schemas.content.source import AnySource, parsed_source
 from schemas.status import TaskKind
 from schemas.tool import IndexSettings
 from worker.state.index import index_switch, tasks

@@ -12,7 +12,7 @@ from uuid import UUID
 from psycopg import Connection
 from psycopg.rows import class_row, dict_row
 
-from schemas.document import Chunk
+from schemas.content.document import Chunk
 from schemas.errors import LeaseLost
 from worker.state.index.delete_queue import LONGEST_PAUSE
 from worker.state.postgres import Pool, load, reading

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from psycopg import Connection
 from psycopg.rows import class_row
 
-from schemas.source import EmbedderProfile
+from schemas.content.source import EmbedderProfile
 from worker.state.postgres import Pool, load
 
 Vector = NDArray[np.float32]

@@ -13,7 +13,7 @@ from psycopg import Connection
 from psycopg.rows import class_row, dict_row
 from psycopg.types.json import Jsonb
 
-from schemas.document import NO_PROPERTIES, Entry, Properties
+from schemas.content.document import NO_PROPERTIES, Entry, Properties
 from schemas.errors import LeaseLost
 from schemas.status import FileStatus, Reason
 from worker.state import silent_backends

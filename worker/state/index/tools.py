@@ -21,7 +21,7 @@ from psycopg.errors import LockNotAvailable
 from psycopg.rows import class_row, dict_row
 from psycopg.types.json import Jsonb
 
-from schemas.source import AnySource, parsed_source
+from schemas.content.source import AnySource, parsed_source
 from schemas.status import TaskKind
 from schemas.tool import IndexSettings, ToolConfig
 from worker.formats.by_name import plain_type

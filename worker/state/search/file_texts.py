@@ -9,7 +9,7 @@ from uuid import UUID
 
 from psycopg.rows import class_row, dict_row
 
-from schemas.document import Entry
+from schemas.content.document import Entry
 from schemas.status import FileStatus
 from worker.state import silent_backends
 from worker.state.postgres import Pool, load, reading

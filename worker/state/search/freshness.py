@@ -8,7 +8,7 @@ from uuid import UUID
 
 from psycopg.rows import class_row
 
-from schemas.document import Entry
+from schemas.content.document import Entry
 from worker.state.index.files import file_id, fitting
 from worker.state.postgres import Pool, load, reading
 

@@ -10,7 +10,7 @@ from uuid import UUID
 from psycopg import Connection
 from psycopg.rows import dict_row
 
-from schemas.document import Definition, Reference
+from schemas.content.document import Definition, Reference
 from worker.state.postgres import Pool, load, reading
 
 _SQL = load("search/symbols")

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from api.search.query.candidates import BOOSTED_CHUNKS, CODE_TYPES, MIN_DEDUPLICATED
-from api.search.query.legs import Ranking
+from api.search.chunks.candidates import BOOSTED_CHUNKS, CODE_TYPES, MIN_DEDUPLICATED
+from api.search.chunks.legs import Ranking
 from api.search.rank.boosts import chunk_features, name_share, query_signals, split_near_duplicates
 from api.search.rank.files import FoundChunk, file_parts
 from api.search.rank.fusion import RANK_CONSTANT
 from api.search.rank.sureness import CODE, PROSE, sureness_factors
-from schemas.search import Context
+from schemas.queries.search import Context
 from tests.bench.search.measures import Ranks, ranks
 from tests.bench.search.questions import Passage, Question
 from tests.bench.search.recorded import Recorded, Recording, Rows

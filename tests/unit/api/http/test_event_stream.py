@@ -13,7 +13,7 @@ from fastapi import Request
 from api.http import event_stream
 from api.http.disconnect import CallerLeft, Disconnect
 from schemas.errors import StoreUnavailable
-from schemas.search import Step
+from schemas.queries.search import Step
 from tests import coroutines
 
 SECONDS = 20

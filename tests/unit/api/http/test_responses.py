@@ -10,8 +10,8 @@ import pytest
 from pydantic import ValidationError
 
 from api.http.responses import answer_json
-from schemas.across import Across, AcrossAnswer, PlacedHit
-from schemas.search import Answer, Coverage, Hit, HitField, Query
+from schemas.queries.across import Across, AcrossAnswer, PlacedHit
+from schemas.queries.search import Answer, Coverage, Hit, HitField, Query
 
 ID = UUID(int=7)
 #: The fields of a hit without any option.

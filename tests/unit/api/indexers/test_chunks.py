@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from api.indexers import chunks, estimates
+from schemas.content.source import LocalSource, NodesSource, S3Source
 from schemas.errors import EstimateBusy, Invalid
-from schemas.source import LocalSource, NodesSource, S3Source
 from schemas.tool import ToolConfig
 
 #: Long, so that the duration of a test does not matter.

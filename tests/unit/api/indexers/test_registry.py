@@ -11,8 +11,8 @@ import pytest
 
 from api.indexers import Subject, registry
 from api.indexers.registry import DERIVED, INDEXERS, RAPTOR, follow_config, info
+from schemas.content.source import NodesSource
 from schemas.derived import DerivedConfigs, TreeSearch
-from schemas.source import NodesSource
 from schemas.tool import ToolConfig
 from worker.resources import Resources
 from worker.settings import LOCAL_LLM, Settings

@@ -12,8 +12,8 @@ from redis import Redis
 from starlette.testclient import TestClient
 
 from api.main import create_app
+from schemas.content.source import EmbedderProfile
 from schemas.errors import EmbeddingUnavailable
-from schemas.source import EmbedderProfile
 from tests.service import next_broker
 from worker.embed.rate_limit import Budget
 from worker.resources import Resources

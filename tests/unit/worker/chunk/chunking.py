@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from schemas.document import Chunk, Document
-from schemas.source import ChunkSettings
+from schemas.content.document import Chunk, Document
+from schemas.content.source import ChunkSettings
 from tests.parsing import parse
 from worker.chunk import chunk
 from worker.parse import Limits

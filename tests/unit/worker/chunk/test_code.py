@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.document import Chunk
-from schemas.source import ChunkSettings
+from schemas.content.document import Chunk
+from schemas.content.source import ChunkSettings
 from tests.unit.worker.chunk.chunking import cut, new, uncovered
 
 SAMPLES = Path(__file__).resolve().parents[3] / "data" / "code"

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from api.search.text.json_pointer import span
-from schemas.document import Chunk
+from schemas.content.document import Chunk
+from schemas.content.source import ChunkSettings
 from schemas.errors import NotFound
-from schemas.source import ChunkSettings
 from tests.unit.worker.chunk.chunking import cut, new
 
 CONFIG = {

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from schemas.content.source import ChunkSettings
 from schemas.errors import NotFound
-from schemas.source import ChunkSettings
 from tests.parsing import parse
 from tests.unit.worker.chunk.chunking import cut, new, uncovered
 from worker.chunk import chunk

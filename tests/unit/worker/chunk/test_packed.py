@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from schemas.document import Chunk
-from schemas.source import ChunkSettings
+from schemas.content.document import Chunk
+from schemas.content.source import ChunkSettings
 from tests.unit.worker.chunk.chunking import cut
 from worker.chunk.measure import Piece, measure
 from worker.chunk.packed import pack

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from schemas.document import Chunk, Document
+from schemas.content.document import Chunk, Document
+from schemas.content.source import ChunkSettings, Granularity
 from schemas.errors import FileError
-from schemas.source import ChunkSettings, Granularity
 from tests.parsing import parse
 from tests.unit.worker.chunk.chunking import check, check_limits, new, uncovered
 from worker.chunk import chunk

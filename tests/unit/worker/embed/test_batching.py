@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schemas.content.source import EmbedderProfile
 from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, EmbeddingUnavailable, LeaseLost, SliceOver
-from schemas.source import EmbedderProfile
 from worker.embed import Vectors
 from worker.embed.batching import Outcome, Terms, embed_all, pack
 from worker.embed.circuit import Rate

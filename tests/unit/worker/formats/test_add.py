@@ -15,7 +15,7 @@ ROW = (
 )
 MODULE = '''
 """Reads recipes."""
-from schemas.document import Document
+from schemas.content.document import Document
 from worker.parse.limits import Limits
 from worker.parse.text.markdown import Heading
 
@@ -35,7 +35,7 @@ MORE = (
 WALK = """
 import json
 from api.search.grep.file_types import Types
-from schemas.source import ChunkSettings
+from schemas.content.source import ChunkSettings
 from worker.chunk import chunk
 from worker.formats.detect import detect
 from worker.formats.registry import AS_WRITTEN

@@ -19,9 +19,9 @@ from uuid import uuid4
 import pytest
 
 from api.stack.record import ROOT
-from schemas.document import Document
+from schemas.content.document import Document
+from schemas.content.source import ChunkSettings, EmbedderProfile, NodesSource
 from schemas.errors import FileError
-from schemas.source import ChunkSettings, EmbedderProfile, NodesSource
 from schemas.status import Reason
 from schemas.tool import IndexSettings
 from worker import chunk, parse
@@ -137,11 +137,11 @@ def test_a_text_whose_cutting_would_take_too_much_is_too_large(tmp_path: Path, t
 #: Chunks a text and prints the peak growth of the process in MiB, or why it failed.
 CUTTER = """
 import sys
-from schemas.document import Document
+from schemas.content.document import Document
 from schemas.errors import FileError
-from schemas.document import Document
+from schemas.content.document import Document
 from schemas.errors import FileError
-from schemas.source import ChunkSettings
+from schemas.content.source import ChunkSettings
 from worker.chunk import chunk
 from worker.index.memory_guard import GuardedTokenizer
 from worker.tokens.tokenizers import cl100k

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from schemas.document import text_hash
+from schemas.content.document import text_hash
+from schemas.content.source import EmbedderProfile
 from schemas.errors import EmbeddingRefused
-from schemas.source import EmbedderProfile
 from worker.embed import Vectors
 from worker.index.skip_cached import CacheFirstEmbedder
 from worker.vectors import Vector

@@ -7,8 +7,8 @@ from uuid import uuid4
 
 import pytest
 
-from schemas.document import Entry
-from schemas.source import ChunkSettings, EmbedderProfile, LocalSource
+from schemas.content.document import Entry
+from schemas.content.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.tool import IndexSettings
 from worker.index.unmatched import Matched, NotingRules
 from worker.state.index.tools import Index

@@ -10,17 +10,19 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from schemas.document import Document
+from schemas.content.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
 from worker.formats.registry import FORMATS
+from worker.parse.data import csv, jsonl, toml, yaml
+from worker.parse.data import json as json_
 from worker.parse.limits import Limits
 from worker.parse.mail import email
 from worker.parse.office import rtf
 from worker.parse.sandbox.read import read as read_as
-from worker.parse.text import asciidoc, csv, jsonl, markdown, notebook, org, rst, tex, toml, xml, yaml
-from worker.parse.text import json as json_
+from worker.parse.text import asciidoc, markdown, notebook, org, rst, tex
 from worker.parse.web import html
+from worker.parse.xml import xml
 
 LIMITS = Limits()
 READERS = [csv.read, email.read, html.read, json_.read, jsonl.read, markdown.read, notebook.read, rtf.read, toml.read]
@@ -73,6 +75,6 @@ def test_objects_of_a_library_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> 
         raise ValueError(f"cannot identify {BytesIO(data)}, a < b")
 
     monkeypatch.setattr(csv, "read", read)
-    came = outcome("text.csv", b"a,b")
+    came = outcome("data.csv", b"a,b")
     assert isinstance(came, FileError)
     assert came.message == "The file is damaged (ValueError: cannot identify, a < b); repair or convert it."

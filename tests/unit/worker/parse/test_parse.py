@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.document import Document
+from schemas.content.document import Document
+from schemas.content.source import ChunkSettings
 from schemas.errors import FileError
-from schemas.source import ChunkSettings
 from schemas.status import Reason
 from tests import parsing
 from worker.chunk import chunk

@@ -7,7 +7,7 @@ from io import BytesIO
 import docx
 import pytest
 
-from schemas.document import Properties
+from schemas.content.document import Properties
 from tests.contract.samples import of
 from tests.parsing import parse
 from worker.parse import Limits

@@ -16,7 +16,7 @@ from random import Random
 
 import pytest
 
-from schemas.document import Content, Entry, Page
+from schemas.content.document import Content, Entry, Page
 from schemas.errors import FileError
 from schemas.status import Reason
 from schemas.tool import ContainerKind

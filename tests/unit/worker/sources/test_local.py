@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from schemas.document import Entry
+from schemas.content.document import Entry
 from schemas.errors import FileError, FolderGone, SourceRefused, SourceUnavailable
 from schemas.status import Reason
 from worker.ignore import Rules
@@ -328,7 +328,10 @@ def public() -> Iterator[Path]:
     """A directory that another user can reach, unlike those of `tmp_path`."""
     path = Path(tempfile.mkdtemp())
     path.chmod(0o755)
+    # a test of a command may have made new files private in this process
+    before = os.umask(0o022)
     yield path
+    os.umask(before)
     path.chmod(0o755)
     for folder, inside, _ in os.walk(path):
         for name in inside:  # opened before the walk enters it

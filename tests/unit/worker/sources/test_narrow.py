@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from schemas.document import Page
+from schemas.content.document import Page
 from tests.unit.worker.sources.test_local import without_privileges
 from worker.ignore import EVERYTHING, Rules
 from worker.sources.local import LocalFolder

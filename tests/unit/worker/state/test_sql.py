@@ -60,7 +60,7 @@ def test_the_search_finds_these_alone(query: str, expected: int) -> None:
 def test_fragments_are_included_to_the_last() -> None:
     assert not [name for path in FILES for name, sql in queries(path).items() if INCLUDED.search(sql)]
     assert "u.prefix)) = u.prefix" in queries(ROOT / "index/files.sql")["vanished"]
-    assert "t.status IN ('pending', 'indexing')" in queries(ROOT / "index/tasks.sql")["unplanned"]
+    assert "t.status IN ('pending', 'indexing')" in queries(ROOT / "index/messages.sql")["unplanned"]
 
 
 def test_a_query_keeps_its_comments_and_takes_over_none() -> None:

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import pytest
 
-from schemas.source import ChunkSettings, EmbedderProfile, LocalSource
+from schemas.content.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.tool import IndexSettings
 from worker.resources import Resources
 from worker.settings import Settings

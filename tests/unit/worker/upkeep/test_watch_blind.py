@@ -21,7 +21,7 @@ import ctypes, os, sys, time
 from datetime import timedelta
 from pathlib import Path
 from uuid import uuid4
-from schemas.source import ChunkSettings, EmbedderProfile, LocalSource
+from schemas.content.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.tool import IndexSettings
 from worker.upkeep import watch
 from worker.resources import Resources

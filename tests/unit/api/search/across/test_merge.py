@@ -12,7 +12,7 @@ import pytest
 from api.search.across.merge import Part, merged
 from api.search.grep.fallback import hit_of
 from api.search.grep.scope import Text
-from schemas.source import EmbedderProfile
+from schemas.content.source import EmbedderProfile
 
 FIRST, SECOND = uuid4(), uuid4()
 FILES = uuid4()

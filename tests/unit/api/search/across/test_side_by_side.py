@@ -24,7 +24,7 @@ from schemas.errors import (
     StoreRefused,
     StoreUnavailable,
 )
-from schemas.search import Query
+from schemas.queries.search import Query
 
 NOTHING = JobResult(Part(None, [], []), None)
 

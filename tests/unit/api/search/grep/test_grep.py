@@ -27,17 +27,17 @@ from api.search.grep.file_types import Types, _kinds
 from api.search.grep.lines import lines_after, lines_before, matching_lines, shown
 from api.search.grep.pattern import compiled_pattern
 from api.search.grep.scope import Text, TimeOver, narrowed
-from schemas.document import Content, Entry, Page
+from schemas.content.document import Content, Entry, Page
+from schemas.content.source import LocalSource
 from schemas.errors import Invalid, SourceError
-from schemas.grep import MAX_SPAN, Grep
-from schemas.search import Filters
-from schemas.source import LocalSource
+from schemas.queries.grep import MAX_SPAN, Grep
+from schemas.queries.search import Filters
 from tests.parsing import parse
 from worker.formats.by_name import _LANGUAGE_OF
 from worker.formats.registry import AS_WRITTEN, BY_EXTENSION, BY_TYPE
 from worker.ignore import Rules
 from worker.parse import Limits
-from worker.parse.text.encodings import decode
+from worker.parse.encodings import decode
 from worker.sources.local import LocalFolder
 from worker.sources.local_walk import Names, walk
 

@@ -11,7 +11,7 @@ import pytest
 from api.http.lookup_cache import LookupCache
 from api.search.query import coverage as module
 from api.search.query.coverage import coverage
-from schemas.search import Query
+from schemas.queries.search import Query
 from worker.state.index import tasks
 
 

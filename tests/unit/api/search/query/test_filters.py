@@ -14,7 +14,7 @@ from api.search.query.file_filter import FileSelection, folder_of, selection_by_
 from api.search.query.filters import PathFilters, ResolvedFilters
 from api.search.rank.fusion import by_score, ranks_and_values, reciprocal_ranks
 from schemas.errors import Invalid
-from schemas.search import Filters
+from schemas.queries.search import Filters
 from worker.ignore import compiled_glob
 from worker.state.index.files import IndexedFile
 from worker.vectors import FILTERED

@@ -13,7 +13,7 @@ from api.search.query.filters import ResolvedFilters
 from api.search.query.no_hits import stand_in
 from api.search.query.search import Findings, Search
 from schemas.errors import FilterMatchesNothing
-from schemas.search import Filters, Query
+from schemas.queries.search import Filters, Query
 from worker.state.index import chunks, files, tasks
 
 NO_TASK = None

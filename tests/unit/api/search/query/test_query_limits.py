@@ -11,8 +11,8 @@ import pytest
 
 from api.search.query import query_vectors
 from api.search.query.query_vectors import VectorCache, embed_queries
+from schemas.content.source import ChunkSettings, EmbedderProfile, NodesSource
 from schemas.errors import EmbeddingUnavailable
-from schemas.source import ChunkSettings, EmbedderProfile, NodesSource
 from schemas.tool import IndexSettings
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.service import eventually

@@ -15,8 +15,8 @@ import pytest
 from api.search.query import query_vectors
 from api.search.query.query_vectors import LOCAL_SECONDS, VectorCache, begun_queries, embed_queries
 from api.stack.processes import wait_until
+from schemas.content.source import ChunkSettings, EmbedderProfile, NodesSource
 from schemas.errors import EmbeddingUnavailable
-from schemas.source import ChunkSettings, EmbedderProfile, NodesSource
 from schemas.tool import IndexSettings
 from tests.fakes.embeddings import EmbeddingsFake
 from worker.embed import Vectors

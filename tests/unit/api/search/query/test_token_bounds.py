@@ -7,8 +7,8 @@ from uuid import UUID
 
 import pytest
 
-from api.search.query.unembedded import _Budget, _fitting, best_scores
-from schemas.source import ChunkSettings, EmbedderProfile, LocalSource
+from api.search.chunks.unembedded import _Budget, _fitting, best_scores
+from schemas.content.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.tool import IndexSettings
 from worker.state.index.tools import NewIndex
 from worker.tokens.tokenizers import characters, cl100k, counted

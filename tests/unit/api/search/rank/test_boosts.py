@@ -19,7 +19,7 @@ from api.search.rank.boosts import (
     word_runs,
 )
 from schemas.errors import Invalid
-from schemas.search import Context
+from schemas.queries.search import Context
 from worker.settings import RANKING_WEIGHTS, Settings
 
 ID, FILE = str(UUID(int=1)), UUID(int=2)

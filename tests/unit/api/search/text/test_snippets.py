@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.search.text.snippets import ELLIPSIS, grouped
-from schemas.search import Hit
+from schemas.queries.search import Hit
 
 FILE, OTHER = UUID(int=1), UUID(int=2)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from schemas.content.source import FLOAT32
 from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, ModelRefused
-from schemas.source import FLOAT32
 from tests.unit.worker.embed.local.reference import Reference
 from worker.embed.local import minilm, runtime
 from worker.embed.local.minilm import INT8, LocalEmbedder, check_files, fastest_precision, model_directory

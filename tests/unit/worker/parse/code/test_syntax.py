@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.document import Document
+from schemas.content.document import Document
 from tests.bench.fuzz import helper_seconds
 from tests.parsing import parse
 from worker.parse import Limits

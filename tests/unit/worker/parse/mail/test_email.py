@@ -6,7 +6,7 @@ from email.message import EmailMessage
 
 import pytest
 
-from schemas.document import Document
+from schemas.content.document import Document
 from worker.parse.limits import Limits
 from worker.parse.mail import email
 

@@ -7,11 +7,11 @@ import random
 import pytest
 
 from tests.contract.samples import of
+from worker.parse.encodings import decode
 from worker.parse.limits import Limits
 from worker.parse.office import rtf
 from worker.parse.office.compound import without_signs
 from worker.parse.office.doc import _FIELD
-from worker.parse.text.encodings import decode
 
 LIMITS = Limits()
 

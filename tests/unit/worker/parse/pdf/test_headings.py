@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from schemas.document import Document
+from schemas.content.document import Document
 from tests.parsing import parse
 from tests.pdfs import drawn, paragraph, text
 from worker.parse import Limits

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from schemas.document import Document
+from schemas.content.document import Document
+from schemas.content.source import ChunkSettings
 from schemas.errors import FileError
-from schemas.source import ChunkSettings
 from schemas.status import Reason
 from tests.parsing import parse
 from worker.chunk import chunk

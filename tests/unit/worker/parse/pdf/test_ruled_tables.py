@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from schemas.source import ChunkSettings
+from schemas.content.source import ChunkSettings
 from tests.parsing import parse
 from tests.pdfs import bar, drawn, frame, rule, text
 from worker.chunk import chunk

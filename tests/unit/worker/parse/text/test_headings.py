@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.source import ChunkSettings
+from schemas.content.source import ChunkSettings
 from tests.contract.samples import of
 from tests.parsing import parse
 from tests.unit.worker.chunk.chunking import cut

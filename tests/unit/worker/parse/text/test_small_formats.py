@@ -8,7 +8,8 @@ from tests.contract.samples import of
 from tests.parsing import parse
 from worker.formats.detect import detect
 from worker.parse.limits import Limits
-from worker.parse.text import articles, bib, opml, subtitles
+from worker.parse.text import bib, subtitles
+from worker.parse.xml import articles, opml
 
 LIMITS = Limits()
 

@@ -13,17 +13,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.document import Document
+from schemas.content.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
 from tests.parsing import parse
+from worker.parse.data import csv, jsonl, toml, yaml
+from worker.parse.data import json as json_
+from worker.parse.encodings import decode
 from worker.parse.limits import Limits
 from worker.parse.mail import email
 from worker.parse.office import rtf
-from worker.parse.text import csv, jsonl, markdown, notebook, toml, xml, yaml
-from worker.parse.text import json as json_
-from worker.parse.text.encodings import decode
+from worker.parse.text import markdown, notebook
 from worker.parse.web import html
+from worker.parse.xml import xml
 
 LIMITS = Limits()
 
@@ -460,7 +462,7 @@ HOSTILE = {
 # ru_maxrss would begin with that of this process
 MEASURED = """
 import sys
-from schemas.source import ChunkSettings
+from schemas.content.source import ChunkSettings
 from worker.chunk import chunk
 from tests.parsing import parse
 from worker.parse import Limits

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schemas.content.source import ChunkSettings, EmbedderProfile, NodesSource
 from schemas.errors import Invalid
-from schemas.source import ChunkSettings, EmbedderProfile, NodesSource
 from schemas.tool import IndexSettings
 from worker.settings import Settings
 from worker.state.index.tools import MAX_NAMESPACE, TREE, NewIndex, namespace

@@ -1,0 +1,1 @@
+"""Reaches a service from the command line, and starts one where none runs."""

@@ -1,0 +1,159 @@
+"""Reaches a service: the one that `--server` names, or the stack on this machine."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import click
+
+from api.cli.invocation import Failed, Invocation
+from api.stack.record import environment, installation_home, url_of
+
+if TYPE_CHECKING:
+    from api.cli.service.local_calls import LocalCalls, Record
+    from foldex_client import Foldex, FoldexError
+
+#: Further attempts of a call: few enough for a service that is not there.
+RETRIES = 3
+#: The same for the embedded stack, whose supervisor runs: within 12 to 24 s it has started a killed API again.
+RETRIES_OF_STACK = 7
+
+
+@dataclass
+class Connection:
+    """A service that can be called. `home` is set if it is the embedded stack of that directory."""
+
+    url: str
+    home: Path | None
+    invocation: Invocation
+    #: Seconds after which a call is given up, and not repeated; None for the usual patience.
+    patience: float | None = None
+
+    @cached_property
+    def foldex(self) -> Foldex:
+        """The client library, which is loaded when it is first needed. Raises `Failed`."""
+        skip_the_program_of_httpx()
+        from foldex_client import Foldex
+
+        limits: dict[str, Any] = {"retries": retries(self.home)}
+        if self.patience is not None:
+            limits = {"retries": 0, "timeout": self.patience, "deadline": self.patience}
+        try:
+            return Foldex(self.url, self.invocation.key, trust_env=not is_loopback(self.url), **limits)
+        except ValueError as error:
+            raise Failed(str(error).replace("base_url", "--server").replace("api_key", "--key")) from None
+
+    @cached_property
+    def _local(self) -> LocalCalls | None:
+        from api.cli.service.local_calls import TIMEOUT, LocalCalls
+
+        timeout = TIMEOUT if self.patience is None else self.patience
+        return LocalCalls(self.url, self.invocation.key, timeout) if self.is_here else None
+
+    def call_locally(self, method: str, path: str, body: dict[str, Any] | None = None) -> Record | None:
+        """The answer to one attempt; None if the service is elsewhere, or did not answer with success."""
+        return None if self._local is None else self._local.call(method, path, body)
+
+    def close(self) -> None:
+        """Close all connections."""
+        for opened in self.__dict__.keys() & {"foldex", "_local"}:
+            if self.__dict__[opened] is not None:
+                self.__dict__[opened].close()
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the service runs on this machine, so that both see the same folders."""
+        return self.home is not None or is_loopback(self.url)
+
+
+#: Called with the directory of a stack before it is started. Raises `Failed` if nothing needs it.
+Check = Callable[[Path], object]
+
+
+def always(_: Path) -> None:
+    """Start a stack whatever is in its directory."""
+
+
+@contextmanager
+def connect(
+    invocation: Invocation, *, start_if: Check | None = None, patience: float | None = None
+) -> Iterator[Connection]:
+    """A client of the service. With `start_if`, a stack that does not run is started. Raises `Failed`."""
+    url, home = address(invocation, start_if)
+    service = Connection(url, home, invocation, patience)
+    try:
+        yield service
+    except Exception as error:
+        # without the client library there are no errors of it
+        errors = sys.modules.get("foldex_client.errors")
+        if errors is None or not isinstance(error, errors.FoldexError):
+            raise
+        raise Failed(sentence(error, url, home)) from error
+    finally:
+        service.close()
+
+
+def address(invocation: Invocation, start_if: Check | None) -> tuple[str, Path | None]:
+    """The address of the service, and the home of the embedded stack if it is that one. Raises `Failed`."""
+    home = installation_home()
+    try:
+        stack = environment(home)
+    except OSError as error:
+        raise Failed(f"{home} cannot be read ({error.strerror}): run as its owner, or set FOLDEX_HOME.") from error
+    if invocation.server is not None:
+        url = invocation.server.rstrip("/")
+        return invocation.server, home if stack and url == url_of(stack) else None
+    if stack:
+        return url_of(stack), home
+    if start_if is None:
+        raise Failed(
+            f"No Foldex runs in {home}; start it with `foldex up`, or name another service with --server or FOLDEX_URL."
+        )
+    start_if(home)
+    from api.cli.service.background import start as start_stack
+
+    return start_stack(home, lambda line: click.echo(line, err=True)), home
+
+
+def skip_the_program_of_httpx() -> None:
+    """Keep httpx from loading its own command line, which takes as long as the rest of it."""
+    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type] # None stops the import, as documented
+
+
+def is_loopback(url: str) -> bool:
+    """Whether an address leads to this machine."""
+    from worker.machine.privacy import names_loopback
+
+    try:
+        return names_loopback(urlsplit(url).hostname or "")
+    except ValueError:
+        return False
+
+
+def retries(home: Path | None) -> int:
+    """Further attempts of a call to a service that is the embedded stack of `home`, if it is one."""
+    return RETRIES if home is None else RETRIES_OF_STACK
+
+
+def sentence(error: FoldexError, url: str, home: Path | None) -> str:
+    """What to tell about an error of a call to a service that is the embedded stack of `home`, if it is one."""
+    from foldex_client.errors import ConnectionFailed, TimedOut, Unauthorized, UnexpectedAnswer
+
+    if isinstance(error, TimedOut):
+        return f"Foldex at {url} did not answer in time; try again, or see its logs."
+    if isinstance(error, ConnectionFailed) and home is not None:
+        return f"Foldex at {url} runs, but its API does not answer; try again, or see the logs in {home / 'log'}."
+    if isinstance(error, ConnectionFailed):
+        return f"Foldex does not answer at {url}; check --server or FOLDEX_URL, and that it runs there."
+    if isinstance(error, UnexpectedAnswer):
+        return f"What answers at {url} is not Foldex; check --server or FOLDEX_URL."
+    if isinstance(error, Unauthorized):
+        return f"Foldex at {url} refuses the key; give a valid one with --key or FOLDEX_API_KEY (`foldex keys create`)."
+    return error.detail

@@ -1,0 +1,106 @@
+"""Makes the tool of a folder, or brings the one that exists up to date."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from api.agents.folders import BUCKET, DEFAULT_PROJECT, root_of
+from api.cli.invocation import Failed
+from api.cli.service.connection import Connection
+from api.cli.service.tool_lookup import check_folder, path_of, tools_of
+
+if TYPE_CHECKING:
+    from foldex_client import Tool
+    from foldex_client.estimate import Estimate
+
+#: Fields of a config that are lists: their values are separated by commas, or given several times.
+LISTS = frozenset({"include", "exclude", "types", "keep", "containers"})
+
+
+def config_of(settings: Iterable[str]) -> dict[str, Any]:
+    """The config that `k=v` settings describe. Raises `Failed` for one without `=`."""
+    config: dict[str, Any] = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals or not name:
+            raise Failed(f"--config {setting!r} has no name and value; write it as name=value, such as watch=true.")
+        if name in LISTS:
+            config[name] = [*config.get(name, []), *filter(None, value.split(","))]
+        else:
+            config[name] = _value(value)
+    return config
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def start_indexing(service: Connection, path: str, name: str | None, config: dict[str, Any]) -> Tool:
+    """The tool over a folder or bucket, which is being indexed from now on. Raises `Failed`."""
+    place = _permitted(service, path)
+    tools = tools_of(service)
+    mine = [tool for tool in tools if root_of(tool) == place]
+    if not mine:
+        return _create(service, place, name, config, project_of(service, tools))
+    tool = mine[-1]
+    if name or config:
+        tool = service.foldex.tools.update(tool.tool_id, name=name, config=config or None)
+    # a config that needs another index has started to build it
+    if tool.updating is None:
+        service.foldex.tools.reindex(tool.tool_id)
+    return tool
+
+
+def estimated(service: Connection, path: str, config: dict[str, Any]) -> Estimate:
+    """What a tool over a folder or bucket would read, skip and pay. Raises `Failed`."""
+    place = _permitted(service, path)
+    project = project_of(service, tools_of(service))
+    if place.startswith(BUCKET):
+        bucket, _, prefix = place.removeprefix(BUCKET).partition("/")
+        return service.foldex.tools.estimate(project, bucket=bucket, prefix=prefix, config=config)
+    return service.foldex.tools.estimate(project, path=place, config=config)
+
+
+def _permitted(service: Connection, path: str) -> str:
+    """The real path of a folder, which the embedded stack may read from now on. Raises `Failed`."""
+    if path.startswith(BUCKET):
+        return path_of(path)
+    place = check_folder(path) if service.is_here else path_of(path)
+    place.encode()  # what is no UTF-8 cannot be sent, nor be allowed
+    if service.home is not None:
+        allow_folder(service.home, place)
+    return place
+
+
+def project_of(service: Connection, tools: list[Tool]) -> str:
+    """The project of new tools: the one that was named, else with a key that of the tools it sees."""
+    if service.invocation.project:
+        return service.invocation.project
+    if service.invocation.key is None:
+        return DEFAULT_PROJECT
+    if not tools:
+        raise Failed("The project of the key is not known yet; name it with --project or FOLDEX_PROJECT.")
+    return tools[0].project_id
+
+
+def _create(service: Connection, place: str, name: str | None, config: dict[str, Any], project: str) -> Tool:
+    if place.startswith(BUCKET):
+        bucket, _, prefix = place.removeprefix(BUCKET).partition("/")
+        return service.foldex.tools.create(project, bucket=bucket, prefix=prefix, name=name, config=config, wait=False)
+    return service.foldex.tools.create(project, path=place, name=name, config=config, wait=False)
+
+
+def allow_folder(home: Path, place: str) -> None:
+    """Let the embedded stack in `home` read a folder. Raises `Failed`."""
+    from worker.machine.named_folders import name_folder, named_folders_file
+
+    try:
+        name_folder(named_folders_file(home), place)
+    except OSError as error:
+        raise Failed(f"{home} cannot be written ({error.strerror}): run as its owner, or set FOLDEX_HOME.") from error

@@ -1,0 +1,113 @@
+"""Finds the tool that a user means by an id, a name or a path."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+from urllib.parse import urlencode
+
+from api.agents.folders import BUCKET, Place, at, called, is_id, is_name, nearest
+from api.cli.invocation import Failed
+from api.cli.service.connection import Connection
+from api.stack.record import has_run
+
+if TYPE_CHECKING:
+    from foldex_client import Tool
+
+#: Path of the calls for tools.
+TOOLS = "/api/tools/search"
+#: Tools of one page of their list, the most that the service gives.
+PAGE = 1000
+
+
+def tools_of(service: Connection) -> list[Tool]:
+    """Every tool that the caller may see, oldest first."""
+    project = service.invocation.project
+    query = urlencode({"limit": PAGE, **({"project_id": project} if project else {})})
+    page = service.call_locally("GET", f"{TOOLS}?{query}")
+    if page is not None and page.next_cursor is None:
+        return cast("list[Tool]", page["items"])
+    return list(service.foldex.tools.list(project, page_size=PAGE))
+
+
+def named(service: Connection, word: str) -> Tool:
+    """The tool that a word names: its id, its name, or the path of its folder. Raises `Failed`."""
+    if is_id(word):
+        return _by_id(service, word)
+    found = at(tools_of(service), word, path_of(word))
+    if not found:
+        raise Failed(f"No tool has the id, name or path {word!r}; `foldex tools` lists them.")
+    return _only(found, word)
+
+
+def covering(service: Connection, word: str) -> Place | None:
+    """The tool that a word names, or else the one with the nearest folder above the path; None if there is none."""
+    if is_id(word):
+        return Place(_by_id(service, word))
+    tools = tools_of(service)
+    path = path_of(word)
+    found = nearest(tools, path)
+    if found is not None and (os.path.exists(path) or not is_name(word)):  # noqa: PTH110 - strings as they are
+        return Place(found.tool, _as_kept(found.below))
+    names = called(tools, word)
+    return Place(_only(names, word)) if names else None
+
+
+def path_of(word: str) -> str:
+    """The real path of a word; the address of a bucket stays as it is. Raises `Failed`."""
+    if not word:
+        # an unset variable of a script must not mean the present directory
+        raise Failed("The name of the folder is empty; name one, such as . for the present directory.")
+    if word.startswith(BUCKET):
+        return word.rstrip("/")
+    try:
+        return os.path.realpath(os.path.expanduser(word))  # noqa: PTH111 - strings as they are
+    except FileNotFoundError as error:
+        raise Failed("The present directory no longer exists; change to one that does.") from error
+
+
+def check_folder(word: str) -> str:
+    """The real path of a folder that can be listed. Raises `Failed` for anything else."""
+    place = path_of(word)
+    try:
+        os.scandir(place).close()
+    except FileNotFoundError as error:
+        raise Failed(f"{word} does not exist; name an existing folder.") from error
+    except NotADirectoryError as error:
+        raise Failed(f"{word} is a file; name its folder, and choose files with --config include=NAME.") from error
+    except OSError as error:
+        raise Failed(f"{word} cannot be read ({error.strerror}); name a folder that you may list.") from error
+    return place
+
+
+def check_before_start(word: str, home: Path) -> None:
+    """Raise `Failed` if no tool of the stack in `home` can be meant by a word, and it names no folder either."""
+    may_be_tool = has_run(home) and (is_name(word) or os.path.lexists(path_of(word)))
+    if not may_be_tool and not word.startswith(BUCKET):
+        check_folder(word)
+
+
+def _by_id(service: Connection, tool_id: str) -> Tool:
+    found = service.call_locally("GET", f"{TOOLS}/{tool_id}")
+    if found is not None:
+        return cast("Tool", found)
+    client = service.foldex
+    from foldex_client import NotFound
+
+    try:
+        return client.tools.get(tool_id)
+    except NotFound as error:
+        raise Failed(f"No tool has the id {tool_id}; `foldex tools` lists them.") from error
+
+
+def _as_kept(path: str) -> str:
+    """A path as the service knows it: with escapes for bytes of names that are no UTF-8."""
+    return path.encode(errors="surrogateescape").decode(errors="backslashreplace")
+
+
+def _only(found: list[Tool], word: str) -> Tool:
+    if len(found) > 1:
+        ids = ", ".join(tool.tool_id for tool in found)
+        raise Failed(f"{len(found)} tools are called {word!r}; name one by its id: {ids}.")
+    return found[0]

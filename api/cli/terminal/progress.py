@@ -1,0 +1,116 @@
+"""Waits for indexing, with a bar on standard error if that is a terminal."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from api.cli.invocation import Failed
+from api.cli.service.connection import Connection
+from api.cli.terminal.output import clean, note
+
+if TYPE_CHECKING:
+    from foldex_client import Status, Tool
+
+#: Seconds between two looks at an index that is built for a changed config.
+LOOK_SECONDS = 0.3
+#: Characters of the bar.
+WIDTH = 20
+
+
+class Bar:
+    """One line that is drawn again with each status."""
+
+    def __init__(self, name: str) -> None:
+        self._name, self._began = clean(name), time.monotonic()
+        self._first: int | None = None
+        self._warned: str | None = None
+        self._is_drawn = sys.stderr.isatty()
+
+    def __call__(self, now: Status) -> None:
+        """Draw a status. Without a terminal only warnings are told, each once."""
+        if now.warning and now.warning != self._warned:
+            self._warned = now.warning
+            self.clear()
+            note(now.warning)
+        if self._is_drawn:
+            columns = _columns()
+            click.echo(f"\r{self._line(now)[:columns]:<{columns}}", nl=False, err=True)
+
+    def _line(self, now: Status) -> str:
+        chunks = now.embedded_chunks + now.reused_chunks
+        self._first = chunks if self._first is None else self._first
+        rate = (chunks - self._first) / max(0.2, time.monotonic() - self._began)
+        full = round(now.progress * WIDTH)
+        done = now.indexed_files + now.skipped_files + now.failed_files
+        more = "+" if now.listing else ""
+        parts = [
+            f"{self._name} [{'#' * full}{'.' * (WIDTH - full)}] {now.progress:4.0%}",
+            f"{done}/{now.total_files}{more} files",
+            f"{now.done_bytes / 1e6:.1f}/{now.total_bytes / 1e6:.1f}{more} MB",
+            f"{rate:.0f} chunks/s",
+        ]
+        if now.eta_seconds is not None:
+            parts.append(f"{duration(now.eta_seconds)} left")
+        return "  ".join(parts)
+
+    def clear(self) -> None:
+        """Remove the line."""
+        if self._is_drawn:
+            click.echo(f"\r{'':<{_columns()}}\r", nl=False, err=True)
+
+
+def _columns() -> int:
+    from shutil import get_terminal_size
+
+    return get_terminal_size().columns - 1
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def _switched(service: Connection, tool: Tool, now: Status, bar: Bar) -> Status:
+    """The status once no index is being built for a changed config any more. Raises `Failed` if that failed."""
+    is_updating = False
+    while (current := service.foldex.tools.get(tool.tool_id)).updating is not None:
+        is_updating = True
+        time.sleep(LOOK_SECONDS)
+        bar(now.model_copy(update={"progress": current.updating.progress, "eta_seconds": None}))
+    if current.update_error is not None:
+        raise Failed(f"{tool.name} keeps its old config: {current.update_error}")
+    return service.foldex.tools.status(tool.tool_id) if is_updating else now
+
+
+@contextmanager
+def going_on(path: str) -> Iterator[None]:
+    """Say after Ctrl-C that the indexing of a folder goes on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        place = shlex.quote(path)
+        note(f"Indexing goes on; `foldex status {place}` shows it, `foldex cancel {place}` stops it.")
+        raise
+
+
+def wait(service: Connection, tool: Tool) -> Status:
+    """Wait until a tool is indexed. Raises `Failed` if it ends otherwise."""
+    from foldex_client import IndexingFailed
+
+    bar = Bar(tool.name)
+    try:
+        now = service.foldex.tools.wait(tool.tool_id, on_progress=bar)
+        return _switched(service, tool, now, bar)
+    except IndexingFailed as error:
+        raise Failed(f"{tool.name} is not indexed: {error.detail}") from error
+    finally:
+        bar.clear()

@@ -1,0 +1,1 @@
+"""The calls for nodes and what they hold."""

@@ -1,0 +1,204 @@
+"""Downloads the original of a node."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any
+
+import structlog
+from fastapi import APIRouter, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import StreamingResponse
+
+from api.http import downloads
+from api.http.dependencies import CallerDep, ResourcesDep
+from api.http.described_errors import raises
+from api.routes.content.nodes import OBJECT_ERRORS, NodeId, ProjectId, missing_content
+from schemas.errors import FileError, NotFound, RangeNotSatisfiable, SourceError, SourceUnavailable
+from worker.formats import by_name
+from worker.objects.object_store import Objects, Reader
+from worker.resources import Resources
+from worker.sources.nodes import render_json
+from worker.state.content import nodes
+
+router = APIRouter(prefix="/api/projects/{project_id}/nodes", tags=["nodes"])
+
+#: Bytes that are read and sent at once, and so held in memory.
+PIECE = 1 << 18
+
+#: Kinds of binary content by other extensions of theirs.
+_KINDS = {"jpeg": "jpg"}
+
+log = structlog.get_logger()
+
+_BYTES = {"type": "string", "format": "binary", "description": "The bytes.", "examples": ["# Overview"]}
+_CONTENT: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The content",
+        "content": {"*/*": {"schema": _BYTES}},
+    },
+    206: {"description": "The part that `Range` asks for", "content": {"*/*": {"schema": _BYTES}}},
+    304: {"description": "The content has the `ETag` of `If-None-Match`"},
+}
+
+
+class BrokenOffError(Exception):
+    """The store failed after the answer had begun, so only the end of the connection can tell the caller."""
+
+
+@dataclass(frozen=True)
+class _InMemory:
+    """What is read of a content that its row holds."""
+
+    file: BytesIO
+
+    @property
+    def size(self) -> int:
+        """See `Reader`."""
+        return len(self.file.getbuffer())
+
+    def read(self, size: int) -> bytes:
+        """See `Reader`."""
+        return self.file.read(size)
+
+    def close(self) -> None:
+        """See `Reader`."""
+
+
+@dataclass(frozen=True)
+class _InRow:
+    """A content that its row holds."""
+
+    data: bytes
+
+    @property
+    def size(self) -> int:
+        return len(self.data)
+
+    def reader(self, part: range | None) -> Reader:
+        return _InMemory(BytesIO(self.data if part is None else self.data[part.start : part.stop]))
+
+
+@dataclass(frozen=True)
+class _InStore:
+    """A content of the object store."""
+
+    objects: Objects
+    key: str
+    size: int
+
+    def reader(self, part: range | None) -> Reader:
+        """Raises `FileError` if the object is missing, and `SourceError`."""
+        return self.objects.reader(self.key, part)
+
+
+@router.get(
+    "/{node_id}/content",
+    response_class=StreamingResponse,
+    responses=_CONTENT,
+    openapi_extra=raises(SourceError, RangeNotSatisfiable, *OBJECT_ERRORS),
+)
+def get_content(
+    project_id: ProjectId, node_id: NodeId, request: Request, caller: CallerDep, resources: ResourcesDep
+) -> Response:
+    """Download the content of a file as it was stored; of a JSON node, the text that is indexed.
+
+    The `ETag` changes with each new version. With `If-None-Match`, a content that is known is not sent again. A `Range`
+    of bytes answers 206 and that part; several ranges answer the whole. With `If-Range`, a part of this version only.
+    """
+    caller.check(project_id)
+    row = _file(resources, project_id, node_id)
+    if downloads.is_known(_etag(row), request.headers.get("if-none-match")):
+        return Response(status_code=304, headers=downloads.validators(_etag(row)))
+    try:
+        return _sent(resources, row, request)
+    except FileError:
+        # a new version may have replaced the object just now
+        row = _file(resources, project_id, node_id)
+        try:
+            return _sent(resources, row, request)
+        except FileError as error:
+            raise missing_content(row) from error
+
+
+@router.head("/{node_id}/content", include_in_schema=False)
+def head_content(
+    project_id: ProjectId, node_id: NodeId, request: Request, caller: CallerDep, resources: ResourcesDep
+) -> Response:
+    """As `get_content`, without the content."""
+    caller.check(project_id)
+    row = _file(resources, project_id, node_id)
+    if downloads.is_known(_etag(row), request.headers.get("if-none-match")):
+        return Response(status_code=304, headers=downloads.validators(_etag(row)))
+    return Response(headers=_headers(row, _content(resources, row).size))
+
+
+def _file(resources: Resources, project_id: str, node_id: str) -> nodes.Row:
+    row = nodes.get(resources.pool, project_id, node_id)
+    if row["type"] == "folder":
+        raise NotFound(f"The node {node_id!r} is a folder, which has no content; list its nodes instead.")
+    return row
+
+
+def _etag(row: nodes.Row) -> str:
+    # versions restart at 1 when a node is deleted and created again under the same id
+    return f'"{row["version"]}-{row["created_at"].timestamp():.6f}"'
+
+
+def _headers(row: nodes.Row, size: int, part: range | None = None) -> dict[str, str]:
+    return downloads.headers(row["name"], _content_type(row), _etag(row), size, part)
+
+
+def _content_type(row: nodes.Row) -> str:
+    name = by_name.with_stated_type(row["name"], row["type"])
+    (format_, language), extension = by_name.of(name), by_name.split(name)[1]
+    if format_.binary:
+        by_kind = {signature.kind: signature.mime for signature in format_.signatures}
+        mime = by_kind.get(_KINDS.get(extension, extension)) or format_.mime
+        return downloads.ANY_TYPE if mime.startswith("text/") else mime
+    # a name without a known ending counts as text, but its content may be anything
+    is_guess = format_.type == "text" and row["type"] != "text" and extension != "txt"
+    return downloads.ANY_TYPE if is_guess and language is None else format_.mime
+
+
+def _content(resources: Resources, row: nodes.Row) -> _InStore | _InRow:
+    if row["object_key"] is not None:
+        return _InStore(resources.objects, row["object_key"], row["size"])
+    if row["type"] != "json":
+        return _InRow(b"")
+    text = json.dumps(row["json"])
+    try:
+        return _InRow(render_json(text, resources.settings.max_file_bytes))
+    except FileError:
+        # indentation may multiply the size; such a document is not indexed either
+        return _InRow(text.encode())
+
+
+def _sent(resources: Resources, row: nodes.Row, request: Request) -> Response:
+    """The content, or the part that the request asks for. Raises `FileError` if its object is missing."""
+    content = _content(resources, row)
+    asked, if_range = request.headers.get("range"), request.headers.get("if-range")
+    part = downloads.part(asked, if_range, _etag(row), content.size)
+    reader = content.reader(part)
+    headers = _headers(row, reader.size if part is None else content.size, part)
+    return StreamingResponse(_pieces(reader, row["id"]), 200 if part is None else 206, headers=headers)
+
+
+async def _pieces(reader: Reader, node_id: str) -> AsyncIterator[bytes]:
+    """The content piece by piece. If the store fails, the connection is closed before `Content-Length` is reached."""
+    unsent = reader.size
+    try:
+        while unsent > 0:
+            piece = await run_in_threadpool(reader.read, PIECE)
+            if not piece:
+                raise SourceUnavailable("The stored content ends too early; upload it again.")
+            unsent -= len(piece)
+            yield piece
+    except SourceError as error:
+        log.warning("a download broke off", node=node_id, unsent=unsent, code=error.code, reason=error.message)
+        raise BrokenOffError(error.message) from None
+    finally:
+        reader.close()

@@ -1,0 +1,203 @@
+"""The project's own content tree."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Annotated, Any
+from uuid import uuid4
+
+from fastapi import APIRouter, Path, Query
+from psycopg.types.json import Json
+from pydantic_core import PydanticSerializationError, to_json
+
+from api.http.dependencies import CallerDep, Cursor, Limit, ResourcesDep, from_cursor, needs_space, to_cursor
+from api.http.described_errors import raises
+from schemas.content.node import NewNode, Node, NodeDeleted, NodePatch
+from schemas.errors import Conflict, FileError, Invalid, SourceError, SourceRefused, SourceUnavailable
+from schemas.tool import Listing
+from worker.resources import Resources
+from worker.state.content import nodes, orphans
+from worker.upkeep.orphans import drop
+
+router = APIRouter(prefix="/api/projects/{project_id}/nodes", tags=["nodes"])
+
+#: A longer id could not own a tool, nor be indexed by Postgres.
+ProjectId = Annotated[str, Path(max_length=200, description="Id of the project.", examples=["project-1"])]
+NodeId = Annotated[str, Path(description="Id of the node within the project.", examples=["folder-001"])]
+
+#: How the store of contents may fail.
+OBJECT_ERRORS = (SourceRefused, SourceUnavailable)
+
+#: Maximum bytes of content that GET reads back; more than a request can upload.
+MAX_CONTENT_BYTES = 1_000_000_000
+
+
+@router.post("", status_code=201, dependencies=[needs_space], openapi_extra=raises(Conflict, *OBJECT_ERRORS))
+def create_node(project_id: ProjectId, body: NewNode, caller: CallerDep, resources: ResourcesDep) -> Node:
+    """Add a folder, or a file with its content."""
+    caller.check(project_id)
+    if body.type == "folder" and body.content is not None:
+        raise Invalid("A folder cannot have content; omit it, or use another type.")
+    if body.type == "json" and "content" not in body.model_fields_set:
+        raise Invalid("A json node needs `content`; send null if it is empty.")
+    node = {"id": body.id or str(uuid4()), "parent_id": body.parent_id, "name": body.name, "type": body.type}
+    node["url"] = body.url
+    stored = _store(resources, project_id, body.type, body.content)
+    with _dropped_on_error(resources, stored):
+        row = nodes.insert(resources.pool, project_id, {**node, **stored})
+    return Node(**{**row, "content": body.content})
+
+
+@router.get("", response_model_exclude={"items": {"__all__": {"content"}}})
+def list_nodes(
+    project_id: ProjectId,
+    caller: CallerDep,
+    resources: ResourcesDep,
+    parent_id: Annotated[
+        str | None,
+        Query(
+            max_length=200, description="Folder whose nodes to list; default: the top level.", examples=["folder-001"]
+        ),
+    ] = None,
+    cursor: Cursor = None,
+    limit: Limit = 100,
+) -> Listing[Node]:
+    """List the nodes of a folder, without their content, by name."""
+    caller.check(project_id)
+    after = from_cursor(cursor, str, str)
+    rows = nodes.page(resources.pool, project_id, parent_id, after=after, limit=limit + 1)
+    last = rows[limit - 1] if len(rows) > limit else None
+    return Listing(
+        items=[Node(**row) for row in rows[:limit]], next_cursor=last and to_cursor(last["name"], last["id"])
+    )
+
+
+@router.get("/{node_id}", openapi_extra=raises(SourceError, *OBJECT_ERRORS))
+def get_node(project_id: ProjectId, node_id: NodeId, caller: CallerDep, resources: ResourcesDep) -> Node:
+    """Get a node with its whole content."""
+    caller.check(project_id)
+    row = nodes.get(resources.pool, project_id, node_id)
+    return Node(**{**row, "content": _load(resources, row)})
+
+
+@router.patch("/{node_id}", dependencies=[needs_space], openapi_extra=raises(Conflict, SourceError, *OBJECT_ERRORS))
+def patch_node(
+    project_id: ProjectId, node_id: NodeId, body: NodePatch, caller: CallerDep, resources: ResourcesDep
+) -> Node:
+    """Rename, move or rewrite a node, atomically."""
+    caller.check(project_id)
+    sent_fields = body.model_fields_set
+    row = nodes.get(resources.pool, project_id, node_id)
+    if "content" in sent_fields and row["type"] == "folder":
+        raise Invalid("A folder cannot have content; omit it.")
+    is_moved = bool(sent_fields & {"name", "parent_id"})
+    place = nodes.Place(body.name, body.parent_id, "parent_id" in sent_fields) if is_moved else None
+    type_ = nodes.type_as(row, body.name)
+    link = nodes.Link(body.url) if "url" in sent_fields else None
+    stored = _store(resources, project_id, type_, body.content) if "content" in sent_fields else None
+    with _dropped_on_error(resources, stored):
+        unused_key = nodes.change(resources.pool, project_id, node_id, place, stored, link)
+    drop(resources, [unused_key] if unused_key else [])
+    return get_node(project_id, node_id, caller, resources)
+
+
+@router.delete("/{node_id}", status_code=202)
+def delete_node(project_id: ProjectId, node_id: NodeId, caller: CallerDep, resources: ResourcesDep) -> NodeDeleted:
+    """Delete a node with everything below it."""
+    caller.check(project_id)
+    drop(resources, nodes.delete(resources.pool, project_id, node_id))
+    return NodeDeleted(id=node_id)
+
+
+def _store(resources: Resources, project_id: str, type_: str, value: Any) -> dict[str, Any]:
+    """Store content and return its columns. JSON goes inline, text into the object store before any row names it."""
+    if type_ == "folder":
+        return {"json": None, "object_key": None, "size": 0}
+    if type_ == "json":
+        return {"json": Json(value), "object_key": None, "size": len(_checked_json(value))}
+    if not isinstance(value, str | None):
+        raise Invalid(f"The content of a {type_} node must be a string; only json nodes accept other values.")
+    try:
+        data = (value or "").encode()
+    except UnicodeEncodeError as error:
+        raise Invalid("The content contains an unpaired surrogate, which is not valid text; remove it.") from error
+    (key,) = new_object_keys(resources, project_id, 1)
+    resources.objects.put(key, data)
+    return {"json": None, "object_key": key, "size": len(data)}
+
+
+def _checked_json(value: Any) -> str:
+    try:
+        text = json.dumps(value, allow_nan=False)
+    except ValueError as error:
+        raise Invalid("JSON does not allow NaN or Infinity; use null or a string.") from error
+    if not _is_serializable(value):
+        raise Invalid(
+            "The content is nested deeper than 250 levels, or contains an unpaired surrogate; upload it as a "
+            "file, which keeps its bytes."
+        )
+    return text
+
+
+def _is_serializable(value: Any) -> bool:
+    """Whether pydantic can serialize a value that the JSON parser accepted."""
+    try:
+        to_json(value)
+    except PydanticSerializationError:
+        return False
+    return True
+
+
+def new_object_keys(resources: Resources, project_id: str, count: int) -> list[str]:
+    """Announce and return new object keys. The sweep deletes those that no node claims in time."""
+    keys = [f"{project_id}/{uuid4()}" for _ in range(count)]
+    orphans.announce(resources.pool, keys, timedelta(seconds=resources.settings.stray_seconds))
+    return keys
+
+
+def _load(resources: Resources, row: dict[str, Any]) -> Any:
+    """A node's content: a JSON value, also for well-formed uploaded JSON; otherwise text."""
+    if row["object_key"] is None:
+        # older rows may hold values that would be rejected today
+        return row["json"] if _is_serializable(row["json"]) else json.dumps(row["json"])
+    try:
+        text = resources.objects.get(row["object_key"], MAX_CONTENT_BYTES).decode(errors="replace")
+    except FileError as error:
+        raise missing_content(row) from error
+    return _parsed_json(text) if row["type"] == "json" else text
+
+
+def missing_content(row: dict[str, Any]) -> SourceError:
+    """The error for a node whose object the store does not have."""
+    return SourceError(f"The content of node {row['id']!r} is missing from the object store; upload it again.")
+
+
+def _parsed_json(text: str) -> Any:
+    """The value of a JSON text; the text itself if it is not well-formed or cannot be answered."""
+    try:
+        value = json.loads(text, parse_constant=_finite, parse_float=_finite)
+    except (ValueError, RecursionError):
+        return text
+    return value if _is_serializable(value) else text
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError("it could not be answered as JSON")
+    return number
+
+
+@contextmanager
+def _dropped_on_error(resources: Resources, stored: dict[str, Any] | None) -> Iterator[None]:
+    """Delete the stored object if the block fails, because no row names it then."""
+    try:
+        yield
+    except BaseException:  # whatever failed, no row names the object
+        if stored and stored["object_key"]:
+            drop(resources, [stored["object_key"]])
+        raise

@@ -1,0 +1,1 @@
+"""The calls that search or read what is indexed."""

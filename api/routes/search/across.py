@@ -1,0 +1,51 @@
+"""Searches several tools of a project at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from fastapi import APIRouter, Request, Response
+
+from api.http import event_stream, large_answers
+from api.http.dependencies import CachedCallerDep, ResourcesDep
+from api.http.described_errors import raises
+from api.http.disconnect import DisconnectDep
+from api.http.responses import answer_json
+from api.routes.search.queries import SEARCH_ERRORS
+from api.routes.search.whole_tools import whole_tool
+from api.search.across.answer import search_across
+from api.search.query.search import unheard
+from schemas.errors import NotFound, SearchSlow
+from schemas.queries.across import Across, AcrossAnswer
+from schemas.queries.search import Step
+from schemas.tool import ToolConfig
+
+router = APIRouter(prefix="/api/search", tags=["search"])
+
+
+@router.post(
+    "",
+    response_model=AcrossAnswer,
+    responses=event_stream.RESPONSES,
+    openapi_extra=raises(NotFound, SearchSlow, *SEARCH_ERRORS),
+)
+def search_project(
+    request: Request, body: Across, caller: CachedCallerDep, resources: ResourcesDep, disconnect: DisconnectDep
+) -> Response:
+    """Search several tools, or some paths, in parallel. The answer names tools that failed or were slow.
+
+    With `Accept: text/event-stream` the steps are sent as they happen, each with its `tool_id`, then the answer.
+    """
+    caller.check(body.project_id)
+
+    def answer(on_step: Callable[[Step], None]) -> str:
+        with large_answers.answer(body.top_k):
+            index_folder = partial(whole_tool, resources, body.project_id, ToolConfig())
+            return answer_json(
+                body, search_across(resources, body, index_folder, disconnect=disconnect, on_step=on_step)
+            )
+
+    if event_stream.wants_events(request):
+        return event_stream.streamed(request, answer, disconnect)
+    return Response(answer(unheard), media_type="application/json")

@@ -1,0 +1,74 @@
+"""Shows the chunks of a file: all of them in pages, or one with its neighbours."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Path, Query
+
+from api.http.dependencies import Cursor, IndexDep, Limit, ResourcesDep, ToolId, from_cursor, to_cursor
+from api.routes.tools import FileId
+from api.search.text.snippets import pieces
+from schemas.errors import NotFound
+from schemas.queries.search import Around, FileChunk, ListedChunk
+from schemas.tool import Listing
+from worker.resources import Resources
+from worker.state.index import chunks, files
+from worker.state.index.tools import Index
+from worker.state.search import snippets
+
+router = APIRouter(prefix="/api/tools/search/{tool_id}", tags=["search"])
+
+#: Maximum neighbours on each side.
+MAX_NEIGHBOURS = 100
+
+ChunkId = Annotated[
+    str, Path(description="Id of the chunk, as in a hit.", examples=["0c9c7a52-8f53-4c1e-b4a4-2b8e5d1f7a90"])
+]
+Count = Annotated[int, Query(ge=0, le=MAX_NEIGHBOURS, description="Number of neighbouring chunks on this side.")]
+
+
+@router.get("/chunks/{chunk_id}")
+def get_chunk(
+    index: IndexDep, resources: ResourcesDep, chunk_id: ChunkId, before: Count = 0, after: Count = 0
+) -> Around:
+    """Get a chunk with up to `before` and `after` neighbours in its file. Page on from the first or last of them."""
+    row = _live_row(resources, index, chunk_id)
+    chunk = snippets.ShownChunk(row["chunk_id"], row["chunk_index"], row["start_char"])
+    [(rows_before, rows_after)] = snippets.neighbours(
+        resources.pool, index.id, [(row["file_id"], [chunk])], before=before, after=after
+    )
+    return Around(chunk=FileChunk(**row), before=pieces(rows_before), after=pieces(rows_after))
+
+
+@router.get("/files/{file_id}/chunks")
+def list_chunks(
+    tool_id: ToolId,
+    index: IndexDep,
+    resources: ResourcesDep,
+    file_id: FileId,
+    cursor: Cursor = None,
+    limit: Limit = 100,
+) -> Listing[ListedChunk]:
+    """List the searchable chunks of a file in its order, with their tokens, positions and ids."""
+    file = files.get(resources.pool, index.id, file_id)
+    if file is None:
+        raise NotFound(f"This tool has no file {file_id!r}; list them with GET /api/tools/search/{tool_id}/files.")
+    after = from_cursor(cursor, int, UUID)
+    rows = snippets.page(resources.pool, file["id"], after=after, limit=limit + 1)
+    last = rows[limit - 1] if len(rows) > limit else None
+    return Listing(
+        items=[ListedChunk(**row) for row in rows[:limit]],
+        next_cursor=last and to_cursor(last["chunk_index"], last["chunk_id"]),
+    )
+
+
+def _live_row(resources: Resources, index: Index, chunk_id: str) -> snippets.Row:
+    try:
+        (row,) = chunks.hits(resources.pool, index.id, [str(UUID(chunk_id))]).values()
+    except ValueError:  # not a UUID, or no live chunk has it
+        raise NotFound(
+            f"This tool has no chunk {chunk_id!r}; query again, because its file may have changed."
+        ) from None
+    return row

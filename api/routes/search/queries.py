@@ -1,0 +1,91 @@
+"""Searches a tool's folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from uuid import UUID
+
+from fastapi import APIRouter, Request, Response
+
+from api.http import event_stream, large_answers
+from api.http.dependencies import CachedIndexDep, ResourcesDep, ToolId
+from api.http.described_errors import raises
+from api.http.disconnect import Disconnect, DisconnectDep
+from api.http.responses import answer_json
+from api.indexers.registry import answering
+from api.search.query.frame import answered
+from api.search.query.search import unheard
+from schemas.errors import (
+    EmbeddingRefused,
+    EmbeddingUnauthorized,
+    EmbeddingUnavailable,
+    FilterMatchesNothing,
+    NoTree,
+    RerankNotConfigured,
+    SearchBusy,
+    StoreRefused,
+    StoreUnauthorized,
+    StoreUnavailable,
+)
+from schemas.queries.search import Query, Step
+from schemas.queries.tree_search import TreeAnswer
+from worker.resources import Resources
+from worker.state.index.tools import Index
+
+router = APIRouter(prefix="/api/tools/search", tags=["search"])
+
+
+#: What a search of any kind may fail for.
+SEARCH_ERRORS = (
+    FilterMatchesNothing,
+    RerankNotConfigured,
+    EmbeddingRefused,
+    EmbeddingUnauthorized,
+    EmbeddingUnavailable,
+    StoreRefused,
+    StoreUnauthorized,
+    StoreUnavailable,
+    SearchBusy,
+)
+
+
+@router.post(
+    "/{tool_id}/query",
+    response_model=TreeAnswer,
+    responses=event_stream.RESPONSES,
+    openapi_extra=raises(*SEARCH_ERRORS, NoTree),
+)
+def query_tool(
+    request: Request,
+    body: Query,
+    tool_id: ToolId,
+    index: CachedIndexDep,
+    resources: ResourcesDep,
+    disconnect: DisconnectDep,
+) -> Response:
+    """Find chunks by meaning and by keywords. Works as soon as the first file is indexed.
+
+    With `Accept: text/event-stream` the steps are sent as they happen, then the answer.
+    """
+
+    def answer(on_step: Callable[[Step], None]) -> str:
+        return query_answer(resources, UUID(tool_id), index, body, disconnect, on_step)
+
+    if event_stream.wants_events(request):
+        return event_stream.streamed(request, answer, disconnect)
+    return Response(answer(unheard), media_type="application/json")
+
+
+def query_answer(
+    resources: Resources,
+    tool_id: UUID,
+    index: Index,
+    query: Query,
+    disconnect: Disconnect,
+    on_step: Callable[[Step], None] = unheard,
+) -> str:
+    """The answer to a query as JSON. Raises `SEARCH_ERRORS`, `NoTree` and `CallerLeft`."""
+    with large_answers.answer(query.top_k):
+        prepare = answering(query.tree).search
+        found = answered(resources, tool_id, index, query, prepare=prepare, disconnect=disconnect, on_step=on_step)
+        return answer_json(query, found)

@@ -1,0 +1,135 @@
+"""Lists definitions in a folder's code, and where names are used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Query
+
+from api.http.dependencies import Cursor, IndexDep, Limit, ResourcesDep, from_cursor, to_cursor
+from schemas.content.document import Kind, UseKind
+from schemas.errors import Invalid
+from schemas.queries.symbol import Call, Calls, Symbol, Use
+from schemas.tool import Listing
+from worker.resources import Resources
+from worker.state.index.tools import Index
+from worker.state.search import call_graph, symbols
+
+router = APIRouter(prefix="/api/tools/search/{tool_id}", tags=["symbols"])
+
+Scope = Annotated[
+    str | None,
+    Query(min_length=1, max_length=8192, description="Only definitions in this scope, such as `outer/inner`."),
+]
+FileId = Annotated[UUID | None, Query(description="Only definitions in this file.")]
+_CALLED = Query(
+    min_length=1, max_length=8192, description="A name or a qualified name: `Foo.run`, `Foo::run`, `Foo/run`."
+)
+Called = Annotated[str, _CALLED]
+Depth = Annotated[int, Query(ge=1, le=5, description="Maximum number of calls to follow from the name.")]
+
+
+@router.get("/symbols")
+def list_symbols(
+    index: IndexDep,
+    resources: ResourcesDep,
+    name: Annotated[str | None, _CALLED] = None,
+    prefix: Annotated[str | None, Query(min_length=1, max_length=1024, description="Only names that begin so.")] = None,
+    kind: Annotated[Kind | None, Query(description="Only definitions of this kind.")] = None,
+    cursor: Cursor = None,
+    limit: Limit = 100,
+) -> Listing[Symbol]:
+    """List definitions by name, then path and line: all, those of one name, or those with a prefix."""
+    after = from_cursor(cursor, str, str, UUID, int)
+    rows = symbols.definitions(
+        resources.pool, index.id, name=name, prefix=prefix, kind=kind, after=after, limit=limit + 1
+    )
+    last = rows[limit - 1] if len(rows) > limit else None
+    return Listing(
+        items=[Symbol(**row) for row in rows[:limit]],
+        next_cursor=last and to_cursor(*(last[part] for part in ("name", "file_path", "file_id", "number"))),
+    )
+
+
+@router.get("/references")
+def list_references(
+    index: IndexDep,
+    resources: ResourcesDep,
+    name: Annotated[str | None, Query(min_length=1, max_length=1024, description="Only uses of this name.")] = None,
+    kind: Annotated[UseKind | None, Query(description="Only uses of this kind.")] = None,
+    file_id: Annotated[UUID | None, Query(description="Only uses in this file.")] = None,
+    scope: Annotated[
+        str | None,
+        Query(min_length=1, max_length=8192, description="Only uses inside this definition, such as `outer/inner`."),
+    ] = None,
+    cursor: Cursor = None,
+    limit: Limit = 100,
+) -> Listing[Use]:
+    """List where a name is called, imported, inherited or used as a type.
+
+    With `file_id` and `scope`, list what a definition uses.
+    """
+    if name is None and file_id is None:
+        raise Invalid("Send `name` for what is used, or `file_id` (and optionally `scope`) for where it is used.")
+    after = from_cursor(cursor, UUID, int)
+    rows = symbols.references(
+        resources.pool, index.id, name=name, kind=kind, file=file_id, scope=scope, after=after, limit=limit + 1
+    )
+    last = rows[limit - 1] if len(rows) > limit else None
+    return Listing(
+        items=[Use(**row) for row in rows[:limit]], next_cursor=last and to_cursor(last["file_id"], last["number"])
+    )
+
+
+@router.get("/symbols/callers")
+def list_callers(
+    index: IndexDep,
+    resources: ResourcesDep,
+    name: Called,
+    depth: Depth = 1,
+    scope: Scope = None,
+    file_id: FileId = None,
+) -> Calls:
+    """List the definitions that call this name, their callers, and so on up to `depth`.
+
+    `scope` and `file_id` select one of several definitions of the name.
+    """
+    start = _start(resources, index, name, scope, file_id)
+    rows, is_cut = call_graph.callers(resources.pool, index.id, start, depth)
+    direct_files = {row["file_id"] for row in rows if row["depth"] == 1}
+    is_ambiguous = start.is_shared and not direct_files <= start.own
+    return _calls(name, start, rows, truncated=is_cut, ambiguous=is_ambiguous)
+
+
+@router.get("/symbols/callees")
+def list_callees(
+    index: IndexDep,
+    resources: ResourcesDep,
+    name: Called,
+    depth: Depth = 1,
+    scope: Scope = None,
+    file_id: FileId = None,
+) -> Calls:
+    """List what the definitions of this name call, what those call, and so on up to `depth`.
+
+    `scope` and `file_id` select one of several definitions of the name.
+    """
+    start = _start(resources, index, name, scope, file_id)
+    rows, is_cut = call_graph.callees(resources.pool, index.id, start, depth)
+    return _calls(name, start, rows, truncated=is_cut, ambiguous=False)
+
+
+def _start(resources: Resources, index: Index, name: str, scope: str | None, file_id: UUID | None) -> call_graph.Start:
+    enclosing, last = symbols.qualified(name)
+    path = "/".join(filter(None, (scope, enclosing)))
+    return call_graph.start(resources.pool, index.id, last, scope=path, file=file_id)
+
+
+def _calls(
+    name: str, start: call_graph.Start, rows: Sequence[dict[str, Any]], *, truncated: bool, ambiguous: bool
+) -> Calls:
+    count = len(start.definitions)
+    items = [Call(**row) for row in rows]
+    return Calls(name=name, definitions=count, ambiguous=count > 1 or ambiguous, items=items, truncated=truncated)

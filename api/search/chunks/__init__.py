@@ -1,0 +1,1 @@
+"""Finds chunks: the legs of a search, their fusion and what a repeated query keeps."""

@@ -1,0 +1,301 @@
+"""Fuses the legs' results into one ranking of candidates, joins their live rows, and boosts them by features."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from api.search.chunks.file_depth import Files, best_of_each_file
+from api.search.chunks.legs import Ranking
+from api.search.rank.boosts import (
+    QuerySignals,
+    chunk_features,
+    max_score,
+    name_share,
+    query_signals,
+    split_near_duplicates,
+)
+from api.search.rank.confidence import READ_HITS, confidence
+from api.search.rank.files import FoundChunk, file_parts
+from api.search.rank.fusion import by_score, ranks_and_values, reciprocal_ranks
+from api.search.rank.sureness import CODE, PROSE, Trust, sureness_factors
+from schemas.queries.search import SearchRequest
+from worker.vectors import Ranked
+
+#: Chunks ranked by their features.
+BOOSTED_CHUNKS = 64
+#: Chunks ranked by the preset `simple`.
+SIMPLE_CHUNKS = 50
+#: Minimum of chunks checked for near-duplicates.
+MIN_DEDUPLICATED = 20
+#: Types of files whose words are mostly identifiers.
+CODE_TYPES = frozenset({"code", "json", "yaml", "toml", "csv"})
+#: A query counts as finding a hit if the hit is among this many first results of that query alone.
+FINDER_RANKS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class RankOptions:
+    """The settings of ranking, by the names they have in `worker.settings`."""
+
+    ranking: str
+    ranking_weights: Mapping[str, float]
+    leg_weights: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Fusion:
+    """The rankings that count, the scores of their ids, best first, and chunks that define a name of the queries.
+
+    `prose` are the scores of ids that are prose, where words count otherwise than in code.
+    """
+
+    rankings: Sequence[Ranking]
+    scores: Mapping[str, float]
+    defining: Collection[str]
+    prose: Mapping[str, float] = field(default_factory=dict)
+
+
+# a query makes hundreds, and creating a frozen dataclass takes several times as long
+class Candidate(NamedTuple):
+    """A chunk that may become a hit, with its row. `ranks` are those in the legs.
+
+    `parts` add up to its score; they are empty unless the request wants them explained, as they take longer than the
+    score.
+    """
+
+    id: str
+    row: dict[str, Any]
+    score: float
+    distance: float | None
+    parts: Mapping[str, float]
+    queries: Sequence[str]
+    ranks: Mapping[str, float]
+
+
+def fuse(
+    request: SearchRequest, options: RankOptions, rankings: Sequence[Ranking], defining: Collection[str]
+) -> Fusion:
+    """Fuse the rankings, by ranks and values, or by distance alone with the preset `simple`."""
+    # in mode `vector`, keyword legs only serve whole files
+    counted = [ranking for ranking in rankings if request.mode != "vector" or ranking.kind == "vector"]
+    if is_simple(request, options) and any(ranking.kind == "vector" for ranking in counted):
+        return Fusion(counted, _nearest(counted), ())
+    if request.mode == "vector" and len(counted) == 1:
+        return Fusion(counted, {result.id: min(1.0, max(0.0, 1 - result.value)) for result in counted[0].results}, ())
+    of_code, of_prose = _fused(counted, options.leg_weights)
+    either = by_score({id_: max(score, of_prose.get(id_, 0.0)) for id_, score in of_code.items()})
+    return Fusion(counted, {id_: of_code[id_] for id_ in either}, defining, of_prose)
+
+
+def _fused(rankings: Sequence[Ranking], weights: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:
+    """Ids with scores from 0 to 1, in code and in prose."""
+    shares = {query: name_share(query) for query in {each.query for each in rankings}}
+    legs = [(each.ids, each.values) for each in rankings]
+    of_code, of_prose = (
+        ranks_and_values(
+            (weight, ids, values)
+            for weight, (ids, values) in zip(_leg_weights(rankings, shares, weights, kind, trust), legs, strict=True)
+        )
+        for kind, trust in (("language", CODE), ("prose", PROSE))
+    )
+    return of_code, of_prose
+
+
+def _leg_weights(
+    rankings: Sequence[Ranking], shares: Mapping[str, float], weights: Mapping[str, float], kind: str, trust: Trust
+) -> Iterator[float]:
+    """The weight of each leg in a kind of text.
+
+    `shares` tell how much each query is about names: so far, the weights of names count. The others depend on how sure
+    the legs of the query are.
+    """
+    factors = _factors(rankings, trust)
+    for number, each in enumerate(rankings):
+        share = shares[each.query]
+        language = factors[number] * weights[f"{kind}_{each.kind}"]
+        yield share * weights[f"name_{each.kind}"] + (1 - share) * language
+
+
+def _factors(rankings: Sequence[Ranking], trust: Trust) -> dict[int, float]:
+    """How much each ranking counts beside the others of its query, by its number."""
+    of_query: dict[str, list[int]] = {}
+    for number, each in enumerate(rankings):
+        of_query.setdefault(each.query, []).append(number)
+    return {
+        number: factor
+        for numbers in of_query.values()
+        for number, factor in zip(
+            numbers,
+            sureness_factors([(rankings[n].kind, rankings[n].first_scores) for n in numbers], trust),
+            strict=True,
+        )
+    }
+
+
+def is_simple(request: SearchRequest, options: RankOptions) -> bool:
+    """Whether the preset `simple` ranks the hits."""
+    return options.ranking == "simple" and request.ranking != "none"
+
+
+def wanted_ids(request: SearchRequest, fusion: Fusion, files: Files) -> list[str]:
+    """The ids whose rows are ranked: the best ones, the best of each of the best files, and those that define."""
+    count = max(BOOSTED_CHUNKS, 2 * request.top_k)
+    best = [*list(fusion.scores)[:count], *best_of_each_file(fusion.scores, files, count)]
+    return list(dict.fromkeys([*best, *sorted(fusion.defining)]))
+
+
+def joined(request: SearchRequest, fusion: Fusion, rows: Mapping[str, dict[str, Any]]) -> list[Candidate]:
+    """The ids that have a live row, best first. Chunks that no leg found come last."""
+    texts = request.texts
+    distances = _distances(fusion.rankings)
+    finders = _finders(request, fusion.rankings)
+    ranks = _ranks(fusion.rankings) if request.explain else {}
+    # the stable order of the legs decides between equal scores, such as of vectors that all point away
+    order = {id_: rank for rank, id_ in enumerate([*fusion.scores, *sorted(rows.keys() - fusion.scores.keys())])}
+    by_rank = sorted(rows, key=order.__getitem__)
+    scores = dict(sorted(((id_, _score(fusion, id_, rows[id_])) for id_ in by_rank), key=lambda each: -each[1]))
+    return [
+        Candidate(
+            id_,
+            rows[id_],
+            score,
+            distances.get(id_),
+            {"found": score} if request.explain else {},
+            finders.get(id_, texts),
+            ranks.get(id_, {}),
+        )
+        for id_, score in scores.items()
+    ]
+
+
+def _score(fusion: Fusion, id_: str, row: Mapping[str, Any]) -> float:
+    """The score of a chunk by its type of file."""
+    scores = fusion.scores if row["file_type"] in CODE_TYPES or not fusion.prose else fusion.prose
+    return scores.get(id_, 0.0)
+
+
+def boost(
+    request: SearchRequest, options: RankOptions, candidates: Sequence[Candidate], defining: Collection[str]
+) -> Sequence[Candidate]:
+    """Rank the first ones by their features, then the others as they were, then near-duplicates of better ones.
+
+    Keeps the order if the request's ranking is "none".
+    """
+    if request.ranking == "none":
+        return candidates
+    signals, weights = query_signals(request.texts, defining, request.context), options.ranking_weights
+    # behind the chunks of one file, those of others may be the best of theirs
+    boosted_chunks = len(candidates) if request.group_by_file else BOOSTED_CHUNKS
+    first = [each for rank, each in enumerate(candidates) if rank < boosted_chunks or each.id in defining]
+    others = [each for each in candidates[boosted_chunks:] if each.id not in defining]
+    # a definition must not lose to the file that names it most often
+    about_files = 1 - signals.name_share if defining else 1.0
+    file_weights = {**weights, "coherence": about_files * weights["coherence"]}
+    boosted = _by_files(_boosted(first, signals, weights), file_weights, grouped=request.group_by_file)
+    kept, duplicates = split_near_duplicates(
+        boosted, lambda candidate: candidate.row["chunk_text"], first=max(MIN_DEDUPLICATED, request.top_k)
+    )
+    kept = kept if is_simple(request, options) else _calibrated(kept, request)
+    behind = _capped(others, min((candidate.score for candidate in kept), default=0.0))
+    last = _capped(duplicates, min((candidate.score for candidate in behind or kept), default=0.0))
+    return [*kept, *behind, *last]
+
+
+def _calibrated(candidates: Sequence[Candidate], request: SearchRequest) -> list[Candidate]:
+    """Candidates, which come best first, with scores that begin at the confidence that the search has an answer.
+
+    Without any distance there is nothing to judge by, so that scores stay.
+    """
+    sure = confidence_of(candidates, request)
+    if sure is None or candidates[0].score <= 0:
+        return list(candidates)
+    return [scaled(each, sure / candidates[0].score, {}) for each in candidates]
+
+
+def confidence_of(candidates: Sequence[Candidate], request: SearchRequest) -> float | None:
+    """How likely candidates, which come best first, answer one of the queries; None if no distance is known."""
+    distances = [each.distance for each in candidates if each.distance is not None]
+    if not distances:
+        return None
+    texts = [f"{each.row['file_path']}\n{each.row['chunk_text']}" for each in candidates[:READ_HITS]]
+    return max(confidence(query, 1 - min(distances), texts) for query in request.texts)
+
+
+def _nearest(rankings: Sequence[Ranking]) -> dict[str, float]:
+    """Scores of the preset `simple`: cosine similarity of the nearest few chunks."""
+    nearest = [result for ranking in rankings if ranking.kind == "vector" for result in ranking.results[:SIMPLE_CHUNKS]]
+    return by_score({result.id: 1 - result.value for result in sorted(nearest, key=lambda result: -result.value)})
+
+
+def _distances(rankings: Sequence[Ranking]) -> dict[str, float]:
+    distances: dict[str, float] = {}
+    for ranking in rankings:
+        if ranking.kind == "vector":
+            found = Ranked.of(ranking.results)
+            for id_, value in zip(found.ids, found.values, strict=True):
+                distances[id_] = min(value, distances.get(id_, value))
+    return distances
+
+
+def _ranks(rankings: Sequence[Ranking]) -> dict[str, dict[str, float]]:
+    """The best rank of each kind of leg by id, counted from 1."""
+    ranks: dict[str, dict[str, float]] = {}
+    for ranking in rankings:
+        for rank, id_ in enumerate(ranking.ids, start=1):
+            of_id, name = ranks.setdefault(id_, {}), f"{ranking.kind}_rank"
+            of_id[name] = min(rank, of_id.get(name, rank))
+    return ranks
+
+
+def _finders(request: SearchRequest, rankings: Sequence[Ranking]) -> dict[str, list[str]]:
+    """For each id, the queries that alone would rank it near the top; if none would, those that find it at all."""
+    texts = request.texts
+    if len(texts) == 1:
+        return {}
+    finders: dict[str, list[str]] = {}
+    others: dict[str, list[str]] = {}
+    for text in texts:
+        alone = reciprocal_ranks([(1, ranking.ids) for ranking in rankings if ranking.query == text])
+        for rank, id_ in enumerate(alone):
+            (finders if rank < max(FINDER_RANKS, request.top_k) else others).setdefault(id_, []).append(text)
+    return others | finders
+
+
+def _boosted(candidates: Sequence[Candidate], signals: QuerySignals, weights: Mapping[str, float]) -> list[Candidate]:
+    """The candidates with their features in score and parts, best first."""
+    highest = max_score(weights)
+    boosted = []
+    for each in candidates:
+        features = chunk_features(signals, each.row)
+        added = {name: weights[name] * value / highest for name, value in features.items()}
+        boosted.append(scaled(each, 1 / highest, added))
+    return sorted(boosted, key=lambda candidate: (-candidate.score, candidate.id))
+
+
+def _by_files(candidates: Sequence[Candidate], weights: Mapping[str, float], *, grouped: bool) -> list[Candidate]:
+    """The candidates, which come best first, with what their files add to their scores, best first."""
+    found = [
+        FoundChunk(each.row["file_id"], grouped or each.row["file_type"] == "code", each.score) for each in candidates
+    ]
+    factor = 1 / (1 + max(0.0, weights["coherence"]))
+    changed = [
+        scaled(each, factor, {name: factor * value})
+        for each, (name, value) in zip(candidates, file_parts(found, weights), strict=True)
+    ]
+    return sorted(changed, key=lambda candidate: (-candidate.score, candidate.id))
+
+
+def scaled(candidate: Candidate, factor: float, added: Mapping[str, float]) -> Candidate:
+    """The candidate with its score times `factor`, and parts added, so that the parts add up to the score."""
+    id_, row, score, distance, parts, queries, ranks = candidate
+    if parts:
+        parts = {name: factor * value for name, value in parts.items()}
+        parts |= {name: value for name, value in added.items() if value}
+    return Candidate(id_, row, factor * score + sum(added.values()), distance, parts, queries, ranks)
+
+
+def _capped(candidates: Sequence[Candidate], highest: float) -> list[Candidate]:
+    """The candidates with scores of at most `highest`, so that scores fall with the ranks."""
+    return [scaled(each, 1, {"capped": min(0.0, highest - each.score)}) for each in candidates]

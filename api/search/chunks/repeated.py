@@ -1,0 +1,94 @@
+"""Ranks a repeated query as before, as long as all that its ranking was made of stays the same."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+from uuid import UUID
+
+from cachetools import LRUCache
+
+from api.search.chunks.candidates import Candidate, RankOptions
+from api.search.chunks.legs import Ranking
+from schemas.queries.search import SearchRequest
+
+#: Number of queries whose ranking a process keeps, of about 50 kB each.
+MAX_QUERIES = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a ranking is made of before the rows are read: the legs' rankings, and the chunks that define a name."""
+
+    options: RankOptions
+    rankings: Sequence[Ranking]
+    defining: Collection[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The ranking of a query: ids, best first, with their scores and distances. `versions` are those of its rows."""
+
+    made: Made
+    wanted: Sequence[str]
+    versions: Mapping[str, str]
+    ids: Sequence[str]
+    scores: Sequence[float]
+    distances: Sequence[float | None]
+
+    def candidates(self, request: SearchRequest, rows: Mapping[str, dict[str, Any]]) -> list[Candidate]:
+        """The candidates as they were, best first, with their rows."""
+        texts = request.texts
+        return [
+            Candidate(id_, rows[id_], score, distance, {}, texts, {})
+            for id_, score, distance in zip(self.ids, self.scores, self.distances, strict=True)
+        ]
+
+
+class Repeated:
+    """The rankings of recent queries. Thread-safe."""
+
+    def __init__(self, size: int = MAX_QUERIES) -> None:
+        self._lock = Lock()
+        self._kept: LRUCache[Hashable, Kept] = LRUCache(size)
+
+    def get(self, index_id: UUID, request: SearchRequest, made: Made) -> Kept | None:
+        """The ranking that was made of the same, if the rows are still those of its versions."""
+        if not _is_kept(request):
+            return None
+        with self._lock:
+            kept = self._kept.get(_key(index_id, request))
+        return kept if kept is not None and kept.made == made else None
+
+    def put(
+        self,
+        index_id: UUID,
+        request: SearchRequest,
+        made: Made,
+        wanted: Sequence[str],
+        versions: Mapping[str, str],
+        ranked: Sequence[Candidate],
+    ) -> None:
+        """Keep a ranking."""
+        if not _is_kept(request):
+            return
+        ids, scores, distances = [], [], []
+        for each in ranked:
+            ids.append(each.id)
+            scores.append(each.score)
+            distances.append(each.distance)
+        with self._lock:
+            self._kept[_key(index_id, request)] = Kept(made, wanted, versions, ids, scores, distances)
+
+
+def _is_kept(request: SearchRequest) -> bool:
+    """Whether a candidate is no more than its id, score and distance."""
+    return not request.explain and not request.group_by_file and len(request.texts) == 1
+
+
+def _key(index_id: UUID, request: SearchRequest) -> Hashable:
+    """What a ranking depends on beside what `Made` holds."""
+    context = request.context
+    return index_id, request.texts[0], request.mode, request.ranking, request.top_k, context.path, context.symbol

@@ -1,0 +1,1 @@
+"""Where content lives, and how it flows through an index run."""

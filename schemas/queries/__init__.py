@@ -1,0 +1,1 @@
+"""What searches, grep and symbols are asked and answer."""

@@ -1,0 +1,90 @@
+"""Pattern search in the text of files, line by line."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from schemas import fields
+from schemas.queries.search import Coverage, Names, Note
+from schemas.queries.times import Times
+
+#: Maximum bytes of a multi-line match. Longer matches may be missed.
+MAX_SPAN = 32 << 10
+
+
+class Grep(Times):
+    """A pattern search. The options are named as in ripgrep."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [
+                {"pattern": "connection refused"},
+                {"pattern": r"def \w+_token\(", "regex": True, "glob": "*.py", "before": 1, "after": 2},
+                {"pattern": r"def get\(\s*self", "regex": True, "multiline": True, "types": ["python"]},
+                {"pattern": "TODO", "modified_after": "2026-11-01T00:00:00Z"},
+                {"pattern": "id", "word": True, "case_sensitive": True, "types": ["ts", "sql"]},
+            ]
+        },
+    )
+
+    pattern: str = Field(min_length=1, max_length=10_000, description="What to search for.")
+    regex: bool = Field(default=False, description="The pattern is a regular expression (RE2), not plain text.")
+    case_sensitive: bool = Field(default=False, description="Distinguish upper and lower case.")
+    word: bool = Field(
+        default=False, description="Match whole words only: no letter, digit or underscore is next to a match."
+    )
+    multiline: bool = Field(
+        default=False,
+        description=f"A match may span several lines, up to {MAX_SPAN >> 10} KiB. The hit is the line where it begins.",
+    )
+    path: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=4096,
+        description="A file, or a folder to search below; null: the whole folder.",
+    )
+    glob: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=1024,
+        description="A pattern as in .gitignore. With `!`: all other files. Null: every file.",
+    )
+    types: Names | None = Field(
+        default=None,
+        min_length=1,
+        max_length=100,
+        description="File types as for ripgrep's -t, such as python or md; null: every type.",
+    )
+    before: int = Field(default=0, ge=0, le=50, description="Lines of context before each hit.")
+    after: int = Field(default=0, ge=0, le=50, description="Lines of context after each hit.")
+    max_per_file: int | None = Field(
+        default=None, ge=1, le=10_000, description="Maximum number of hits per file; null: no limit."
+    )
+    head_limit: int = Field(default=100, ge=1, le=10_000, description="Maximum number of hits in total.")
+
+
+class GrepHit(BaseModel):
+    """One line with a match. Lines and columns count from 1, columns in characters."""
+
+    file_id_path: fields.FileIdPath
+    file_path: fields.FilePath
+    line: int = Field(description="Line of the match, counted from 1.", examples=[4])
+    column: int = Field(description="Column of the match in characters, counted from 1.", examples=[6])
+    preview: str = Field(description="The line. A long line is cut around the match.", examples=['    "type": "JWT",'])
+    before: list[str] = Field(description="Lines before the hit, as many as requested.", examples=[[]])
+    after: list[str] = Field(description="Lines after the hit, as many as requested.", examples=[[]])
+    end_line: int | None = Field(default=None, description="The line where the match ends, if it is not `line`.")
+
+
+class GrepAnswer(BaseModel):
+    """Hits by path and line."""
+
+    hits: list[GrepHit] = Field(description="The hits, by path and line.")
+    truncated: bool = Field(description="Whether there may be more, because a limit or the time was reached.")
+    coverage: Coverage = Field(description="How much of the folder was searched.")
+    notes: list[Note] = Field(
+        default_factory=list,
+        description="What the caller should know, such as files that were left out.",
+        examples=[[]],
+    )

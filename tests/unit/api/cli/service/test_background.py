@@ -1,0 +1,60 @@
+"""Ctrl-C while the command starts the stack."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from api.cli.service import background
+
+SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
+
+
+@pytest.fixture(autouse=True)
+def _interruptible() -> Iterator[None]:
+    # a shell's background jobs, such as this process may be one of, ignore Ctrl-C
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, previous)
+
+
+def test_ctrl_c_within_the_start_of_the_process_ends_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    started = subprocess.Popen
+    children: list[subprocess.Popen[bytes]] = []
+
+    def interrupted(_command: list[str], **_options: Any) -> subprocess.Popen[bytes]:
+        children.append(started(SLEEP))
+        os.kill(os.getpid(), signal.SIGINT)
+        return children[-1]
+
+    monkeypatch.setattr(subprocess, "Popen", interrupted)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            background.start(tmp_path, lambda _line: None)
+        assert [child.poll() for child in children] == [-signal.SIGTERM]
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_an_ignored_ctrl_c_stays_ignored(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    during: list[object] = []
+
+    def failing(*_arguments: Any, **_options: Any) -> subprocess.Popen[bytes]:
+        during.append(signal.getsignal(signal.SIGINT))
+        raise OSError("no process")
+
+    monkeypatch.setattr(subprocess, "Popen", failing)
+    with pytest.raises(OSError, match="no process"):
+        background.start(tmp_path, lambda _line: None)
+    assert during == [signal.SIG_IGN]

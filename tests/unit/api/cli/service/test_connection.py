@@ -1,0 +1,87 @@
+"""How long a call waits for a service that does not answer, and what it says then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Event, Thread
+
+import pytest
+
+from api.cli.invocation import Invocation
+from api.cli.service.connection import Connection, sentence
+from api.stack.processes import server_port
+from foldex_client import FoldexError
+from foldex_client.errors import ConnectionFailed, NotFound, TimedOut, Unauthorized, UnexpectedAnswer
+
+#: Seconds after which a service elsewhere is given up, and in which the supervisor of a stack starts an API again.
+ABSENCE = 2.0
+ANYONE = Invocation(server=None, key=None, project=None, as_json=False)
+
+
+class _Empty(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b'{"items": [], "next_cursor": null}')
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def late_service() -> Iterator[str]:
+    """The address of a service that is absent at first."""
+    port, stop = server_port(), Event()
+
+    def serve() -> None:
+        stop.wait(ABSENCE)
+        with HTTPServer(("127.0.0.1", port), _Empty) as server:
+            server.timeout = 0.1
+            while not stop.is_set():
+                server.handle_request()
+
+    thread = Thread(target=serve)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_a_call_waits_for_the_api_of_a_stack_that_starts_again(tmp_path: Path) -> None:
+    with late_service() as url:
+        service = Connection(url, tmp_path, ANYONE)
+        assert list(service.foldex.tools.list()) == []
+        service.close()
+
+
+def test_a_service_elsewhere_is_given_up_sooner() -> None:
+    with late_service() as url:
+        service = Connection(url, None, ANYONE)
+        with pytest.raises(ConnectionFailed):
+            list(service.foldex.tools.list())
+        service.close()
+
+
+def test_the_remedy_fits_the_service(tmp_path: Path) -> None:
+    error = ConnectionFailed("refused")
+    assert "--server" in sentence(error, "http://x", None)
+    assert str(tmp_path / "log") in sentence(error, "http://x", tmp_path)
+    assert "--server" not in sentence(error, "http://x", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("error", "remedy"),
+    [
+        (TimedOut("silent"), "see its logs"),
+        (UnexpectedAnswer("a page"), "is not Foldex"),
+        (Unauthorized("unknown key"), "--key"),
+        (NotFound("There is no such tool; list them."), "There is no such tool; list them."),
+    ],
+)
+def test_the_remedy_fits_the_error(error: FoldexError, remedy: str) -> None:
+    assert remedy in sentence(error, "http://x", None)

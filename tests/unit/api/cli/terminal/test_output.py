@@ -1,0 +1,41 @@
+"""What the command line and agents say of a file."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from api.agents.find import _listed
+from api.cli.terminal import output
+
+TOOL = cast("Any", SimpleNamespace(source=None, node_id="folder"))
+NOTE = "Not well-formed JSON at line 1, column 2 (cut off). It is read as plain text; repair it."
+
+
+def file(status: str, reason: str | None, message: str | None, remedy: str | None) -> Any:
+    found = {"status": status, "reason": reason, "message": message, "remedy": remedy}
+    return SimpleNamespace(file_path="a.json", chunks=2, **found)
+
+
+@pytest.mark.parametrize(
+    ("found", "printed", "listed"),
+    [
+        (file("indexed", None, None, None), "a.json: indexed, 2 chunks\n", "a.json"),
+        (file("indexed", None, NOTE, None), f"a.json: indexed, 2 chunks: {NOTE}\n", f"a.json: indexed: {NOTE}"),
+        (
+            file("failed", "parse_failed", "It is damaged.", "Repair it."),
+            "a.json: failed (parse_failed): It is damaged. Repair it.\n",
+            "a.json: failed: (parse_failed) It is damaged. Repair it.",
+        ),
+        (file("pending", None, None, None), "a.json: pending, 2 chunks\n", "a.json: pending"),
+    ],
+)
+def test_a_file_is_shown_with_what_happened_to_it(
+    found: Any, printed: str, listed: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(output, "path_in", lambda _, path: path)
+    output.file(TOOL, found)
+    assert capsys.readouterr().out == printed
+    assert _listed(found).head == listed

@@ -1,0 +1,98 @@
+"""The bar that `foldex index` draws, and how its wait ends."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+import pytest
+
+from api.cli.invocation import Failed, Invocation
+from api.cli.service.connection import Connection
+from api.cli.terminal import progress
+from api.cli.terminal.progress import Bar, duration, wait
+from foldex_client import Foldex, Status, Tool
+from tests.unit.client.conftest import Script
+from tests.unit.client.test_contract import sample
+from tests.unit.client.test_waiting import told
+
+URL = "http://foldex.invalid"
+TOOL = {**sample({"$ref": "/Tool"}, sparse=True), "name": "docs", "updating": None, "update_error": None}
+UPDATING = {key: TOOL[key] for key in ("config", "index", "namespace")}
+UPDATING |= {"task_id": "t", "status": "indexing", "progress": 0.25}
+
+
+def status(**fields: Any) -> Status:
+    ids = dict.fromkeys(("tool_id", "task_id", "kind", "namespace"), "x")
+    counts = (
+        "total_files indexed_files skipped_files failed_files removed_files held_removals total_bytes done_bytes "
+        "total_chunks embedded_chunks reused_chunks tokens"
+    )
+    nothing = ("folder_node_id", "eta_seconds", "warning", "error", "error_code", "started_at", "finished_at")
+    given = {**ids, **dict.fromkeys(counts.split(), 0), **dict.fromkeys(nothing), "status": "indexing", "progress": 0.5}
+    given |= {"ignored": {}, "listing": False, "rerun": False, "created_at": datetime.now(UTC)}
+    return Status(**given | fields)
+
+
+@pytest.mark.parametrize(("listing", "more"), [(False, ""), (True, "+")])
+def test_a_terminal_is_told_files_megabytes_speed_and_time(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, listing: bool, more: str
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "200")
+    counts = {
+        "total_files": 9,
+        "indexed_files": 4,
+        "skipped_files": 1,
+        "total_bytes": 48_260_000,
+        "done_bytes": 900_000,
+    }
+    Bar("docs")(status(**counts, eta_seconds=61, listing=listing))
+    drawn = capsys.readouterr().err.strip()
+    assert drawn == f"docs [##########..........]  50%  5/9{more} files  0.9/48.3{more} MB  0 chunks/s  1 min 1 s left"
+
+
+def test_without_a_terminal_each_warning_is_told_once_and_nothing_drawn(capsys: pytest.CaptureFixture[str]) -> None:
+    bar = Bar("docs")
+    for warning in (None, "Waiting: the provider is down.", "Waiting: the provider is down."):
+        bar(status(warning=warning))
+    assert capsys.readouterr().err == "Waiting: the provider is down.\n"
+
+
+def waited(*replies: httpx.Response) -> Status:
+    """What a wait returns for a service with these answers. Raises `Failed`."""
+    service = Connection(URL, None, Invocation(server=None, key=None, project=None, as_json=False))
+    service.__dict__["foldex"] = Foldex(URL, transport=httpx.MockTransport(Script(*replies)))
+    try:
+        return wait(service, Tool.model_validate(TOOL))
+    finally:
+        service.close()
+
+
+def tool(**fields: Any) -> httpx.Response:
+    return httpx.Response(200, json={**TOOL, **fields})
+
+
+def test_a_wait_lasts_until_a_changed_config_is_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "LOOK_SECONDS", 0)
+    assert waited(told("ready", namespace="old"), tool()).namespace == "old"
+    replies = (told("ready", namespace="old"), tool(updating=UPDATING), tool(), told("ready", namespace="new"))
+    assert waited(*replies).namespace == "new"
+
+
+def test_a_wait_for_what_fails_ends_as_an_error() -> None:
+    with pytest.raises(Failed, match="docs keeps its old config: It was cancelled"):
+        waited(told("ready"), tool(update_error="It was cancelled."))
+    for word in ("error", "cancelled"):
+        with pytest.raises(Failed, match="docs is not indexed: It broke"):
+            waited(told(word, error="It broke."))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(59.4, "59 s"), (59.6, "1 min 0 s"), (3599, "59 min 59 s"), (3600, "1 h 0 min"), (7325, "2 h 2 min")],
+)
+def test_seconds_are_told_in_words(seconds: float, words: str) -> None:
+    assert duration(seconds) == words

@@ -1,0 +1,217 @@
+"""From rankings to candidates: scores that mean something, and their parts."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from api.search.chunks.candidates import (
+    BOOSTED_CHUNKS,
+    FINDER_RANKS,
+    Candidate,
+    Fusion,
+    RankOptions,
+    boost,
+    confidence_of,
+    fuse,
+    is_simple,
+    joined,
+    wanted_ids,
+)
+from api.search.chunks.legs import Kind, Ranking
+from api.search.rank.confidence import FITS
+from schemas.queries.search import Query
+from worker.settings import LEG_WEIGHTS, RANKING_WEIGHTS
+from worker.vectors import RankedRow
+
+OPTIONS = RankOptions("measured", RANKING_WEIGHTS, LEG_WEIGHTS)
+RANKS = {"vector_rank", "text_rank", "code_rank"}
+
+
+def row(name: str, text: str, **more: Any) -> dict[str, Any]:
+    plain = {"file_path": f"{name}.py", "file_type": "code", "symbol": None, "scope": None}
+    return {"chunk_id": name, "file_id": UUID(int=1), "chunk_text": text, **plain, **more}
+
+
+def ranked(
+    request: Query, rows: dict[str, dict[str, Any]], options: RankOptions = OPTIONS, **found: list[tuple[str, float]]
+) -> list[Candidate]:
+    kinds: dict[str, Kind] = {"vector": "vector", "text": "text", "code": "code"}
+    rankings = [Ranking(request.texts[0], kinds[kind], [RankedRow(*one) for one in of]) for kind, of in found.items()]
+    fusion = fuse(request, options, rankings, ())
+    assert set(wanted_ids(request, fusion, {})) == set(rows)
+    return list(boost(request, options, joined(request, fusion, rows), ()))
+
+
+def test_parts_add_up_to_each_score() -> None:
+    rows = {
+        "a": row("a", "fill the water pump", symbol="pump", file_path="pump.py"),
+        "b": row("b", "a test of water", file_path="tests/b.py"),
+        "c": row("c", "the water is cold", file_type="markdown", file_id=UUID(int=2)),
+        "d": row("d", "fill the water pump", file_id=UUID(int=3)),
+    }
+    request = Query(query="how does the water pump fill", explain=True)
+    legs: dict[str, list[tuple[str, float]]] = {
+        "vector": [("a", 0.3), ("b", 0.4), ("d", 0.5)],
+        "code": [("b", 7.0), ("a", 6.0), ("c", 1.0), ("d", 0.5)],
+    }
+    found = ranked(request, rows, OPTIONS, **legs)
+    plain = ranked(request.model_copy(update={"explain": False}), rows, OPTIONS, **legs)
+    assert [(each.id, each.score) for each in plain] == [(each.id, each.score) for each in found]
+    names = {name for each in found for name in each.parts}
+    assert names >= {"found", "symbol", "path", "test", "coherence", "repeat"}
+    for each in found:
+        assert sum(each.parts.values()) == pytest.approx(each.score)
+        assert set(each.ranks) <= RANKS
+    assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
+
+
+@pytest.mark.parametrize(("defining", "supports"), [((), True), (("b",), False)])
+def test_a_file_with_many_uses_does_not_gain_over_the_definition(defining: tuple[str, ...], supports: bool) -> None:
+    rows = {name: row(name, f"{name} uses TokenBucket", file_id=UUID(int=1 + (name == "b"))) for name in "abc"}
+    request = Query(query="TokenBucket", explain=True)
+    found = [Ranking("TokenBucket", "code", [RankedRow(name, 9.0) for name in "acb"])]
+    fusion = fuse(request, OPTIONS, found, defining)
+    hits = boost(request, OPTIONS, joined(request, fusion, rows), defining)
+    assert any("coherence" in each.parts for each in hits) is supports
+
+
+def test_hits_that_hardly_differ_have_scores_that_hardly_differ() -> None:
+    rows = {name: row(name, f"{name} is some water", file_id=UUID(int=n)) for n, name in enumerate(("xa", "xb"))}
+    first, second = ranked(Query(query="water"), rows, vector=[("xa", 0.500), ("xb", 0.501)])
+    assert 0.9 * first.score < second.score < first.score
+
+
+def test_a_search_without_an_answer_has_low_scores() -> None:
+    rows = {"a": row("a", "sends a request over HTTP")}
+    found = [("a", 0.95)]
+    (off_topic,) = ranked(Query(query="banana smoothie recipe"), rows, vector=found, text=[("a", 0.5)])
+    (asked,) = ranked(Query(query="send a request"), rows, vector=[("a", 0.4)], text=[("a", 9.0)])
+    assert off_topic.score < FITS
+    assert asked.score > 1 - FITS
+
+
+@pytest.mark.parametrize(("file_type", "best"), [("code", "near"), ("markdown", "worded")])
+def test_words_count_more_in_prose_than_in_code(file_type: str, best: str) -> None:
+    files = {"near": 1, "worded": 2}
+    rows = {name: row(name, name, file_type=file_type, file_id=UUID(int=n)) for name, n in files.items()}
+    found = ranked(Query(query="how is it"), rows, vector=[("near", 0.3), ("worded", 0.6)], text=[("worded", 9.0)])
+    assert found[0].id == best
+
+
+NEXT = ["c2", "c3", "c4", "c5"]
+
+
+@pytest.mark.parametrize(
+    ("best", "near", "worded"),
+    [
+        # each leg has another first result; the one far ahead of its next ones is right
+        ("near", [("near", 0.2), *((name, 0.6) for name in NEXT), ("worded", 0.62)], [("worded", 9.0), (NEXT, 8.6)]),
+        ("worded", [("near", 0.3), *((name, 0.37) for name in NEXT)], [("worded", 9.0), (NEXT, 3.0), (["near"], 2.9)]),
+    ],
+)
+def test_in_prose_a_leg_that_guesses_yields_to_one_that_is_sure(
+    best: str, near: list[tuple[str, float]], worded: list[tuple[Any, float]]
+) -> None:
+    names = ["near", "worded", *NEXT]
+    rows = {name: row(name, name, file_type="markdown", file_id=UUID(int=n + 1)) for n, name in enumerate(names)}
+    text = [(name, score) for of, score in worded for name in ([of] if isinstance(of, str) else of)]
+    assert ranked(Query(query="how is it"), rows, vector=near, text=text)[0].id == best
+
+
+def test_the_preset_simple_keeps_cosines() -> None:
+    simple = RankOptions("simple", dict.fromkeys(RANKING_WEIGHTS, 0.0), LEG_WEIGHTS)
+    (found,) = ranked(Query(query="banana"), {"a": row("a", "x")}, simple, vector=[("a", 0.6)])
+    assert found.score == pytest.approx(0.4)
+
+
+def ranking(query: str, kind: Kind, *found: tuple[str, float]) -> Ranking:
+    return Ranking(query, kind, [RankedRow(*one) for one in found])
+
+
+def candidates(count: int, **last: Any) -> list[Candidate]:
+    """So many chunks of as many files, best first. `last` are fields of the last one's row."""
+    rows = [row(f"c{number:03}", f"text {number}", file_id=UUID(int=number + 1)) for number in range(count)]
+    rows[-1] |= last
+    return [
+        Candidate(each["chunk_id"], each, 0.5 - number / 1000, None, {}, [], {}) for number, each in enumerate(rows)
+    ]
+
+
+@pytest.mark.parametrize(("top_k", "count"), [(10, BOOSTED_CHUNKS), (50, 100)])
+def test_rows_are_wanted_of_the_best_and_of_those_that_define(top_k: int, count: int) -> None:
+    ids = [f"{number:03}" for number in range(300)]
+    fusion = Fusion([], {id_: 1 - rank / 1000 for rank, id_ in enumerate(ids)}, {"z", "y"})
+    assert wanted_ids(Query(query="x", top_k=top_k), fusion, {}) == [*ids[:count], "y", "z"]
+
+
+def test_features_count_behind_the_first_chunks_where_one_defines_or_files_are_grouped() -> None:
+    found = candidates(BOOSTED_CHUNKS + 1, symbol="TokenBucket")
+    plain, grouped = Query(query="TokenBucket"), Query(query="TokenBucket", group_by_file=True)
+    assert boost(plain, OPTIONS, found[1:], ())[0].id == found[-1].id
+    assert boost(plain, OPTIONS, found, ())[-1].id == found[-1].id
+    assert boost(plain, OPTIONS, found, {found[-1].id})[0].id == found[-1].id
+    assert boost(grouped, OPTIONS, found, ())[0].id == found[-1].id
+
+
+def test_repetitions_come_last_with_the_lowest_score() -> None:
+    found = candidates(3)
+    found[1].row["chunk_text"] = found[0].row["chunk_text"] = "the same words"
+    ordered = boost(Query(query="water"), OPTIONS, found, ())
+    assert [each.id for each in ordered] == ["c000", "c002", "c001"]
+    assert ordered[2].score <= ordered[1].score < ordered[0].score
+
+
+def test_in_mode_vector_keywords_rank_nothing() -> None:
+    legs = [ranking("q", "vector", ("a", 0.3), ("b", 0.4)), ranking("q", "text", ("c", 9.0), ("b", 8.0))]
+    fusion = fuse(Query(query="q", mode="vector"), OPTIONS, legs, ())
+    assert fusion.rankings == legs[:1]
+    assert fusion.scores == {"a": pytest.approx(0.7), "b": pytest.approx(0.6)}
+
+
+@pytest.mark.parametrize("distances", [(0.2, 0.9), (0.9, 0.2)])
+def test_the_distance_of_a_hit_is_that_of_its_nearest_query(distances: tuple[float, float]) -> None:
+    request = Query(queries=["one", "two"])
+    legs = [ranking(query, "vector", ("a", value)) for query, value in zip(request.texts, distances, strict=True)]
+    (found,) = joined(request, fuse(request, OPTIONS, legs, ()), {"a": row("a", "x")})
+    assert found.distance == 0.2
+
+
+def test_the_nearest_hit_tells_whether_a_search_has_an_answer() -> None:
+    near, far = (each._replace(distance=value) for each, value in zip(candidates(2), (0.1, 0.9), strict=True))
+    request = Query(query="banana")
+    assert confidence_of([far, near], request) == confidence_of([near, far], request) == confidence_of([near], request)
+    assert confidence_of([far._replace(distance=None)], request) is None
+
+
+def test_chunks_that_no_leg_found_come_last_by_id() -> None:
+    names = [f"d{number}" for number in range(9)]
+    request, rows = Query(query="q"), {name: row(name, name) for name in ["a", *reversed(names)]}
+    fusion = fuse(request, OPTIONS, [ranking("q", "text", ("a", 1.0))], names)
+    assert [each.id for each in joined(request, fusion, rows)] == ["a", *names]
+
+
+def test_a_hit_names_the_queries_that_rank_it_near_the_top() -> None:
+    names = [f"n{number:02}" for number in range(FINDER_RANKS + 2)]
+    request = Query(queries=["one", "two"], top_k=1)
+    behind = [("x", 9.0), *((name, 5.0) for name in names[: FINDER_RANKS - 1])]
+    legs = [
+        ranking("one", "text", *behind, ("late", 1.0)),
+        ranking("two", "text", *((name, 5.0) for name in names[: FINDER_RANKS - 1]), ("x", 4.0), ("late", 1.0)),
+    ]
+    rows = {name: row(name, name) for name in ("x", "late")}
+    found = {each.id: each.queries for each in joined(request, fuse(request, OPTIONS, legs, ()), rows)}
+    # without one that ranks it near the top, those that find it at all
+    assert found == {"x": ["one", "two"], "late": ["one", "two"]}
+    legs[0] = ranking("one", "text", *((name, 5.0) for name in names[:FINDER_RANKS]), ("x", 1.0))
+    (hit,) = joined(request, fuse(request, OPTIONS, legs, ()), {"x": rows["x"]})
+    assert hit.queries == ["two"]
+
+
+def test_a_request_for_no_ranking_overrides_the_preset_simple() -> None:
+    simple = RankOptions("simple", RANKING_WEIGHTS, LEG_WEIGHTS)
+    assert is_simple(Query(query="q"), simple)
+    assert not is_simple(Query(query="q", rerank="none"), simple)
+    assert not is_simple(Query(query="q"), OPTIONS)

@@ -1,0 +1,12 @@
+"""Reads YAML, unchanged: comments are worth finding, and files with template markup are common."""
+
+from __future__ import annotations
+
+from schemas.content.document import Document
+from worker.parse.encodings import decode
+from worker.parse.limits import Limits
+
+
+def read(data: bytes, _limits: Limits) -> Document:
+    """The document of a YAML text, which is not checked. Raises what `encodings.decode` does."""
+    return Document(decode(data), "yaml", "yaml", markup="keys")
