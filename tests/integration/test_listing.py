@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,12 @@ from uuid import UUID, uuid4
 import pytest
 from psycopg.rows import dict_row
 
-from schemas.document import Page
+from schemas.content.document import Page
+from schemas.content.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.errors import LeaseLost, SourceUnavailable
-from schemas.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.status import TaskKind
 from schemas.tool import IndexSettings, ToolConfig
+from tests.service import eventually
 from worker.ignore import Rules
 from worker.index.catalog import ListingRun, list_pages, open_listing
 from worker.index.lease import Lease
@@ -53,6 +55,8 @@ class Breaking:
 
     def __init__(self, folder: LocalFolder, breaks: set[int]) -> None:
         self._folder, self._breaks, self._pages = folder, breaks, 0
+        #: Where the pages ended that were read so far.
+        self.ended: list[str | None] = []
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._folder, name)
@@ -61,7 +65,9 @@ class Breaking:
         self._pages += 1
         if self._pages in self._breaks:
             raise SourceUnavailable("not now")
-        return self._folder.list(cursor)
+        page = self._folder.list(cursor)
+        self.ended.append(page.cursor)
+        return page
 
 
 @pytest.fixture(scope="module")
@@ -153,6 +159,34 @@ def test_a_slice_that_broke_off_counts_nothing_twice(pool: Pool, folder: Path, t
     list_all(begun(pool, task, folder))
     assert row(pool, task)["ignored"] == IGNORED
     assert row(pool, task)["listing_warning"] == UNMATCHED
+
+
+def test_the_next_page_is_read_while_one_is_recorded(pool: Pool, folder: Path, task: UUID) -> None:
+    listing = begun(pool, task, folder)
+    read = listing.source
+    assert isinstance(read, Breaking)
+    pages = list_pages(listing)
+    for number in range(1, 4):
+        next(pages)
+        recorded = row(pool, task)["list_cursor"], row(pool, task)["matched"]
+        eventually(partial(_has_length, read.ended, number + 1), 10)
+        # what is read ahead is not recorded
+        assert (row(pool, task)["list_cursor"], row(pool, task)["matched"]) == recorded
+        assert recorded[0] == read.ended[number - 1]
+
+
+def _has_length(values: list[Any], length: int) -> bool:
+    return len(values) == length
+
+
+def test_a_page_before_one_that_cannot_be_read_is_recorded(pool: Pool, folder: Path, task: UUID) -> None:
+    listing = begun(pool, task, folder, breaks={2})
+    pages = list_pages(listing)
+    assert next(pages).first
+    with pytest.raises(SourceUnavailable):
+        next(pages)
+    assert row(pool, task)["list_cursor"] is not None
+    assert paths(pool, listing)
 
 
 def test_a_page_of_a_worker_that_lost_its_lease_is_not_counted(pool: Pool, folder: Path, task: UUID) -> None:

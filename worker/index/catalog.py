@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -50,6 +52,14 @@ def open_listing(
     return ListingRun(plan, index, source, pool, lease, matched, keys)
 
 
+class _Read(NamedTuple):
+    """A page of the source, its entries of a wanted type, and what has matched since the page before."""
+
+    page: Page
+    kept: Sequence[Entry]
+    matched: Sequence[str]
+
+
 class Recorded(NamedTuple):
     """A page whose entries are rows now, and whether it is the first or the last of its folder."""
 
@@ -62,35 +72,53 @@ def list_pages(listing: ListingRun) -> Iterator[Recorded]:
 
     Raises `SourceError`, or `LeaseLost` if another worker took over.
     """
-    cursor = listing.plan.list_cursor
     listing.source.check()
-    while True:
-        page = listing.source.list(cursor)
+    is_first = listing.plan.list_cursor is None
+    for read in _pages(listing):
         listing.lease.check()
-        _record(listing, page, first=cursor is None)
-        if page.cursor is None:
+        _record(listing, read, first=is_first)
+        is_last = read.page.cursor is None
+        if is_last:
             _end(listing)
-        yield Recorded(first=cursor is None, last=page.cursor is None)
-        if page.cursor is None:
-            return
-        cursor = page.cursor
+        yield Recorded(first=is_first, last=is_last)
+        is_first = False
 
 
-def _record(listing: ListingRun, page: Page, *, first: bool) -> None:
+def _pages(listing: ListingRun) -> Iterator[_Read]:
+    """Read the pages from the plan's cursor on. While the caller works on one, a thread reads the next."""
+    read = _read(listing, listing.plan.list_cursor)
+    if read.page.cursor is None:
+        yield read
+        return
+    with ThreadPoolExecutor(1, thread_name_prefix="foldex-listing") as reader:
+        while read.page.cursor is not None:
+            following = reader.submit(copy_context().run, _read, listing, read.page.cursor)
+            yield read
+            read = following.result()
+        yield read
+
+
+def _read(listing: ListingRun, cursor: str | None) -> _Read:
+    page = listing.source.list(cursor)
     types = listing.index.types
     kept = [entry for entry in page.entries if has_type(types, entry.path, entry.type)]
     listing.matched.note_types(page.entries)
-    others = Counter(types=len(page.entries) - len(kept))
+    return _Read(page, kept, listing.matched.take_new())
+
+
+def _record(listing: ListingRun, read: _Read, *, first: bool) -> None:
+    page = read.page
+    others = Counter(types=len(page.entries) - len(read.kept))
     files.record_page(
         listing.pool,
         task_id=listing.plan.id,
         index_id=listing.index.id,
         owner=listing.lease.owner,
-        listed=[_listed(listing.index, entry) for entry in kept],
+        listed=[_listed(listing.index, entry) for entry in read.kept],
         cursor=page.cursor,
         unlisted=page.unlisted,
         ignored=+(others + Counter(page.ignored)),
-        matched=listing.matched.take_new(),
+        matched=read.matched,
         first=first,
     )
 
