@@ -26,7 +26,7 @@ log = structlog.get_logger()
 
 #: `Retry-After` of an error that does not know when a retry can help.
 RETRY_AFTER_SECONDS = 5
-#: Maximum errors of a request that are told, and characters of each name and message: they quote what was sent.
+#: Errors of one request that an answer lists, and characters of each name and message, which quote the request.
 _MAX_ERRORS, _MAX_CHARS = 10, 300
 
 

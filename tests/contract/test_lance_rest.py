@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import time
 from dataclasses import replace
@@ -15,6 +14,7 @@ import numpy as np
 import pytest
 
 from schemas.errors import StoreUnavailable
+from tests.coroutines import run
 from worker.tokens.keywords import Keywords
 from worker.vectors import Condition, Leg, Patch, Ranked, Row, Vector
 from worker.vectors.lance import open_tables, search, vector_cache
@@ -197,7 +197,7 @@ def test_a_table_is_opened_anew_once_so_many_of_its_indexes_are_gone(
     for index in indexes:
         index.mkdir(parents=True)
     spaces = Spaces(tmp_path)
-    spaces.put(SPACE, asyncio.run(spaces.connect(SPACE)))
+    spaces.put(SPACE, run(spaces.connect(SPACE)))
     for index in indexes[:gone]:
         index.rmdir()
     assert (spaces.get(SPACE) is not None) is stays_open

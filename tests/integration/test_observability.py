@@ -225,12 +225,18 @@ def test_flower_is_told_once_of_a_failed_run_that_the_sweep_closed(running: Serv
         eventually(lambda: any("closed by the sweep" in event.get("args", "") for event in seen), 30, running.logs)
         swept = runs(running, "foldex.sweep")
         eventually(lambda: runs(running, "foldex.sweep") > swept + 2, 30, running.logs)
+        eventually(lambda: hosts(seen, "task-failed") <= hosts(seen, "worker-heartbeat"), 30, running.logs)
     (received,) = [event for event in seen if "closed by the sweep" in event.get("args", "")]
     assert (received["name"], task in received["args"]) == ("foldex.index", True)
     (failed,) = [event for event in seen if event["type"] == "task-failed" and event["uuid"] == received["uuid"]]
     assert failed["exception"].startswith("no_file_indexed: No file could be indexed: 1 failed. broken.pdf")
     # by a worker that runs
-    assert failed["hostname"] in {event["hostname"] for event in seen if event["type"] == "worker-heartbeat"}
+    assert failed["hostname"] in hosts(seen, "worker-heartbeat")
+
+
+def hosts(seen: list[dict[str, Any]], kind: str) -> set[str]:
+    """The names of workers that sent events of a kind."""
+    return {event["hostname"] for event in seen if event["type"] == kind}
 
 
 def test_flower_is_told_of_upkeep_that_did_something(running: Service, tool: str) -> None:
