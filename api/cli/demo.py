@@ -29,8 +29,8 @@ REPOSITORY_QUERIES = (
     "cuts re-synchronise after a line is inserted",
     "retry when the embedding provider answers 429",
 )
-#: Excluded from this repository: otherwise the queries find themselves first.
-OWN_PATH = f"/{Path(__file__).relative_to(ROOT)}"
+#: Excluded from this repository: this file, as the queries would find themselves first, and tests, half of all text.
+EXCLUDED = (f"/{Path(__file__).relative_to(ROOT)}", "/tests/")
 #: Queries for other folders.
 DEFAULT_QUERIES = ("overview", "configuration settings", "how to get started")
 #: Path of the calls for search tools.
@@ -70,7 +70,7 @@ def run(settings: Settings, folder: Path | None, queries: Sequence[str]) -> int:
 
 def _create_tool(client: httpx.Client, root: Path) -> str:
     body: dict[str, Any] = {"project_id": PROJECT, "source": {"kind": "local", "path": str(root)}, "name": root.name}
-    body["config"] = {"raptor": demo_tree.RAPTOR, **({"exclude": [OWN_PATH]} if root == ROOT else {})}
+    body["config"] = {"raptor": demo_tree.RAPTOR, **({"exclude": EXCLUDED} if root == ROOT else {})}
     return str(_json(client.post(TOOLS, json=body))["tool_id"])
 
 
