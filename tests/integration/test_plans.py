@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from psycopg import Connection
 
 from schemas.content.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.status import FileStatus
@@ -68,8 +69,20 @@ def index_id(pool: Pool) -> UUID:
 
 def plan(pool: Pool, module: str, name: str, **values: Any) -> str:
     with pool.connection() as connection:
-        query = f"EXPLAIN {load(module)[name].as_string()}"
-        return "\n".join(line for (line,) in connection.execute(query.encode(), values, prepare=False))
+        return explained(connection, module, name, values)
+
+
+def plan_while_all_wait(pool: Pool, module: str, name: str, **values: Any) -> str:
+    """The plan while every file is pending. Undone at the end: other tests need the files as they are."""
+    with pool.connection() as connection, connection.transaction(force_rollback=True):
+        connection.execute("UPDATE search_index_file SET status = 'pending'")
+        connection.execute("ANALYZE search_index_file")
+        return explained(connection, module, name, values)
+
+
+def explained(connection: Connection[Any], module: str, name: str, values: dict[str, Any]) -> str:
+    query = f"EXPLAIN {load(module)[name].as_string()}"
+    return "\n".join(line for (line,) in connection.execute(query.encode(), values, prepare=False))
 
 
 def test_texts_that_are_live_are_looked_up_by_their_index(pool: Pool, index_id: UUID) -> None:
@@ -131,12 +144,7 @@ def test_the_few_files_that_failed_are_found_among_many(pool: Pool, index_id: UU
 def test_a_claim_reads_the_smallest_files_by_their_index(pool: Pool, index_id: UUID) -> None:
     values = {"task_id": index_id, "index_id": index_id, "owner": index_id, "lease": tasks.LEASE, "files": 192}
     values |= {"after_size": -1, "after": NO_ID, "max_size": files.NO_LIMIT, "bytes": 1, "small": 1}
-    # undone at the end: other tests need the files as they are
-    with pool.connection() as connection, connection.transaction(force_rollback=True):
-        connection.execute("UPDATE search_index_file SET status = 'pending'")
-        connection.execute("ANALYZE search_index_file")
-        query = f"EXPLAIN {load('index/files')['claim'].as_string()}"
-        steps = "\n".join(line for (line,) in connection.execute(query.encode(), values, prepare=False))
+    steps = plan_while_all_wait(pool, "index/files", "claim", **values)
     assert "search_index_file_smallest" in steps
     assert "Seq Scan on search_index_file" not in steps
 
@@ -151,12 +159,7 @@ def test_a_claim_reads_the_smallest_files_by_their_index(pool: Pool, index_id: U
 def test_whether_a_file_waits_is_seen_by_an_index(pool: Pool, index_id: UUID, module: str, name: str) -> None:
     values = {"task_id": index_id, "index_id": index_id, "limit": 9, "most": 9, "patience": tasks.LEASE}
     values |= {"most_slices": 8, "files_per_slice": 500, "most_files": 9, "most_bytes": 9, "preferred": None}
-    # undone at the end: other tests need the files as they are
-    with pool.connection() as connection, connection.transaction(force_rollback=True):
-        connection.execute("UPDATE search_index_file SET status = 'pending'")
-        connection.execute("ANALYZE search_index_file")
-        query = f"EXPLAIN {load(f'index/{module}')[name].as_string()}"
-        steps = "\n".join(line for (line,) in connection.execute(query.encode(), values, prepare=False))
+    steps = plan_while_all_wait(pool, f"index/{module}", name, **values)
     assert "search_index_file_smallest" in steps
     # it would read all files that are finished, until it meets one that waits
     assert "Seq Scan on search_index_file" not in steps

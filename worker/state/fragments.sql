@@ -9,11 +9,15 @@
 extract(epoch FROM now() - greatest((SELECT ran_at FROM upkeep WHERE name = 'sweep'), t.created_at))::float8
     AS unwatched_seconds
 
+-- name: first_pending
+-- The first pending file of the index of a task t. Without an order, while most files are pending, the plan would read
+-- the table until it meets one, and so all rows that are finished.
+SELECT f.id FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'pending'
+ORDER BY f.size_bytes, f.id LIMIT 1
+
 -- name: no_open_file
--- Whether no file of the index of a task t is open; one look at each of two partial indexes. Without an order, while
--- most files are pending, the plan would read the table until it meets one, and so all rows that are finished.
-(SELECT f.id FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'pending'
- ORDER BY f.size_bytes, f.id LIMIT 1) IS NULL
+-- whether no file of the index of a task t is open; one look at each of two partial indexes
+(:first_pending) IS NULL
   AND (SELECT f.id FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'indexing'
        ORDER BY f.lease_owner LIMIT 1) IS NULL
 

@@ -173,9 +173,7 @@ SELECT t.id FROM (
       AND (%(most_files)s::bigint IS NULL OR :is_small)
     ORDER BY coalesce(p.slices, 0), coalesce(w.slices, 0), t.id IS NOT DISTINCT FROM %(preferred)s::uuid DESC, t.started_at
 ) t
-CROSS JOIN LATERAL (
-    SELECT FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'pending'
-    ORDER BY f.size_bytes, f.id LIMIT 1) f
+CROSS JOIN LATERAL (:first_pending) f
 LIMIT 1
 
 -- name: count_pending

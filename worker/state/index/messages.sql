@@ -25,9 +25,7 @@ SELECT t.id, t.slices, t.most, t.is_small FROM (
     WHERE t.status = 'indexing' AND coalesce(t.sent_at, t.created_at) < now() - %(patience)s
     ORDER BY coalesce(p.slices, 0), coalesce(w.slices, 0), random()
 ) t
-CROSS JOIN LATERAL (
-    SELECT FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'pending'
-    ORDER BY f.size_bytes, f.id LIMIT 1) f
+CROSS JOIN LATERAL (:first_pending) f
 WHERE t.slices < t.most
 LIMIT %(limit)s
 
