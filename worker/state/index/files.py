@@ -212,11 +212,15 @@ def too_many_vanished(pool: Pool, *, task_id: UUID, index_id: UUID, keys: Sequen
 
 
 class _Vanished(NamedTuple):
-    """Numbers of files: those missing from a listing, the live ones of these, and, if that matters, all live ones."""
+    """Numbers of files: those missing from a listing, the live ones of these, and, if that matters, all live ones.
+
+    `at_keys` has the id, the key and whether it is live of each that is missing, if only some keys were listed.
+    """
 
     files: int
     live: int
     all_live: int
+    at_keys: Sequence[tuple[UUID, bytes, bool]] = ()
 
 
 def _count_vanished(connection: Connection[Any], values: Mapping[str, Any]) -> _Vanished:
@@ -226,9 +230,9 @@ def _count_vanished(connection: Connection[Any], values: Mapping[str, Any]) -> _
     gone = connection.execute(_SQL["vanished_at_keys"], values).fetchall()
     live = sum(is_live for _, _, is_live in gone)
     if live < MIN_HELD_REMOVALS:
-        return _Vanished(len(gone), live, 0)
+        return _Vanished(len(gone), live, 0, gone)
     (all_live,) = connection.execute(_SQL["count_live"], values).fetchone() or (0,)
-    return _Vanished(len(gone), live, all_live)
+    return _Vanished(len(gone), live, all_live, gone)
 
 
 def vanished(pool: Pool, *, task_id: UUID, index_id: UUID, keys: Sequence[bytes] | None = None) -> Iterator[bytes]:
@@ -241,12 +245,13 @@ def vanished(pool: Pool, *, task_id: UUID, index_id: UUID, keys: Sequence[bytes]
                 yield key
 
 
-def _remove_vanished(connection: Connection[Any], values: Mapping[str, Any], *, keep_live: bool) -> None:
+def _remove_vanished(
+    connection: Connection[Any], values: Mapping[str, Any], vanished: _Vanished, *, keep_live: bool
+) -> None:
     if values["keys"] is None:
         connection.execute(_SQL["remove_vanished"], {**values, "keep_live": keep_live})
     else:
-        gone = connection.execute(_SQL["vanished_at_keys"], values).fetchall()
-        ids = [id_ for id_, _, is_live in gone if not (keep_live and is_live)]
+        ids = [id_ for id_, _, is_live in vanished.at_keys if not (keep_live and is_live)]
         connection.execute(_SQL["remove_files"], {**values, "ids": ids})
 
 
@@ -281,7 +286,7 @@ def end_listing(
         is_held = hold and _too_many(counts.live - left_out, counts.all_live - left_out)
         held_removals = counts.live if is_held else 0
         if counts.files > held_removals:
-            _remove_vanished(connection, values, keep_live=is_held)
+            _remove_vanished(connection, values, counts, keep_live=is_held)
         values |= {"held": held_removals, "warning": warning if held_removals else None}
         connection.execute(_TASKS["end_listing"], {**values, "listing_warning": listing_warning})
         return held_removals
