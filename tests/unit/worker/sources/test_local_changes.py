@@ -1,0 +1,126 @@
+"""Files of a directory that change while they are listed and read, and stamps that tell it."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from schemas.errors import FileError
+from schemas.status import Reason
+from tests.unit.worker.sources.test_local import LIMIT, fill, listed, reason_of, source
+from worker.sources import local
+
+
+def age(path: Path, seconds: float) -> None:
+    then = time.time_ns() - int(seconds * 1e9)
+    os.utime(path, ns=(then, then))
+
+
+def test_a_file_that_becomes_a_link_between_the_look_and_the_opening_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, secret = tmp_path / "root", tmp_path / "secret.md"
+    fill(root, "a.md")
+    secret.write_text("secret")
+    look = local._refuse_special
+
+    def look_and_swap(info: os.stat_result) -> None:
+        look(info)
+        (root / "a.md").unlink(missing_ok=True)
+        (root / "a.md").symlink_to(secret)
+
+    monkeypatch.setattr(local, "_refuse_special", look_and_swap)
+    assert reason_of(source(root), b"a.md") is Reason.SYMLINK
+
+
+def test_a_young_file_is_read_without_a_stamp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(tmp_path, "a.md")
+    assert source(tmp_path).read(b"a.md", LIMIT).stamp is None
+    two_seconds_old = (tmp_path / "a.md").stat().st_mtime_ns + 2_000_000_000
+    for now_ns, is_trusted in ((two_seconds_old - 1, False), (two_seconds_old, True)):
+        monkeypatch.setattr(time, "time_ns", lambda now=now_ns: now)
+        assert (source(tmp_path).read(b"a.md", LIMIT).stamp is not None) is is_trusted
+    monkeypatch.undo()
+    age(tmp_path / "a.md", 3600)
+    assert source(tmp_path).read(b"a.md", LIMIT).stamp == source(tmp_path).list(None).entries[0].stamp
+
+
+def test_a_stamp_tells_a_swap_of_equal_size_and_time(tmp_path: Path) -> None:
+    fill(tmp_path, "a.md", "b.md")
+    for name in ("a.md", "b.md"):
+        os.utime(tmp_path / name, ns=(1, 1))
+    before = source(tmp_path).list(None).entries[0].stamp
+    (tmp_path / "b.md").rename(tmp_path / "a.md")
+    assert source(tmp_path).list(None).entries[0].stamp != before
+
+
+def test_a_stamp_tells_an_edit_of_equal_size_whose_time_was_set_back(tmp_path: Path) -> None:
+    fill(tmp_path, "a.md")
+    age(tmp_path / "a.md", 60)
+    (before,), time_ns = listed(source(tmp_path)), (tmp_path / "a.md").stat().st_mtime_ns
+    (tmp_path / "a.md").write_text("b.md")
+    os.utime(tmp_path / "a.md", ns=(time_ns, time_ns))
+    (after,) = listed(source(tmp_path))
+    assert (after.size, after.mtime_ms) == (before.size, before.mtime_ms)
+    assert after.stamp != before.stamp
+
+
+def test_a_file_that_grows_while_it_is_read_keeps_the_limit_or_has_no_stamp(tmp_path: Path) -> None:
+    path, begun, stop = tmp_path / "log", threading.Event(), threading.Event()
+    path.write_bytes(b"x" * 900_000)
+    age(path, 3600)
+
+    def grow() -> None:
+        with path.open("ab") as file:
+            while not stop.is_set():
+                file.write(b"y" * 5000)
+                file.flush()
+                begun.set()
+                if file.tell() > 4 * LIMIT:
+                    file.truncate(900_000)
+
+    writer = threading.Thread(target=grow)
+    writer.start()
+    try:
+        assert begun.wait(30)
+        for _ in range(50):
+            with suppress(FileError):
+                content = source(tmp_path).read(b"log", LIMIT)
+                assert len(content.data) <= LIMIT
+                assert content.stamp is None
+    finally:
+        stop.set()
+        writer.join()
+
+
+@pytest.mark.parametrize(("changes", "is_trusted"), [(0, True), (1, True), (2, False)])
+def test_a_file_that_changes_while_it_is_read_is_read_again_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: int, is_trusted: bool
+) -> None:
+    path, left = tmp_path / "a.md", changes
+    path.write_text("text 0")
+    age(path, 3600)
+    read = local._bytes
+
+    def read_and_change(handle: int, limit: int) -> bytes:
+        nonlocal left
+        data = read(handle, limit)
+        if left:
+            path.write_text(f"text {changes - left + 1}")
+            # old again, so that only the comparison reveals it
+            age(path, 3600)
+            left -= 1
+        return data
+
+    monkeypatch.setattr(local, "_bytes", read_and_change)
+    content = source(tmp_path).read(b"a.md", LIMIT)
+    if is_trusted:
+        assert content.data.decode() == path.read_text() == f"text {changes}"
+        assert content.stamp == source(tmp_path).list(None).entries[0].stamp
+    else:
+        assert content.stamp is None
