@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
@@ -17,7 +19,7 @@ from fastapi import Request
 from fastapi.concurrency import run_in_threadpool
 from psycopg import OperationalError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from api.http import lookup_cache, problems, request_log
 from api.http.lookup_cache import Key, LookupCache, LookupCaches, Value
@@ -29,6 +31,8 @@ from worker.state.access import keys
 HEADER_SECONDS = 20.0
 #: Seconds within which a request's body must arrive, unless it is an upload.
 BODY_SECONDS = 60.0
+#: Seconds for which the rest of a body is read and discarded after a refusal.
+DISCARD_SECONDS = 10.0
 #: Seconds within which a slow client must read `STALLED_BYTES` of its answer, or the rest of it.
 STALLED_SECONDS = 20.0
 STALLED_BYTES = 1 << 16
@@ -70,16 +74,17 @@ class Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request = Request(scope)
+        request, body = Request(scope), _Body(receive)
         try:
             await self._admit(request)
             if request.method not in _SAFE_METHODS and not _UPLOAD_PATH.fullmatch(request.url.path):
-                receive = await self._read(request, receive)
+                receive = await self._read(request, body)
         except (FoldexError, OperationalError) as error:
             answer = problems.answered(request, error)
             if not isinstance(error, Unauthorized | CrossSite):
                 # the rest of the body must not be parsed as the next request
                 answer.headers["Connection"] = "close"
+                send = body.ending(send)
             await answer(scope, receive, send)
             return
         await self._app(scope, receive, send)
@@ -133,6 +138,40 @@ class Gate:
         return TooLarge(
             f"The body has more than MAX_BODY_BYTES ({self._max_bytes:,}) bytes; send less, or upload it as a file."
         )
+
+
+class _Body:
+    """A `receive` that knows whether the body has ended."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive, self._has_ended = receive, False
+
+    async def __call__(self) -> Message:
+        message = await self._receive()
+        self._has_ended = not message.get("more_body", False)
+        return message
+
+    def ending(self, send: Send) -> Send:
+        """A `send` that ends an answer only after the body, or after `DISCARD_SECONDS`.
+
+        A client that still sends when its connection is closed would lose the answer.
+        """
+
+        async def end_later(message: Message) -> None:
+            if message["type"] != "http.response.body":
+                await send(message)
+                return
+            await send({**message, "more_body": True})
+            await self._discard()
+            await send({"type": "http.response.body"})
+
+        return end_later
+
+    async def _discard(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DISCARD_SECONDS):
+                while not self._has_ended:
+                    await self()
 
 
 def replayed(message: Message, receive: Receive) -> Receive:
@@ -210,6 +249,13 @@ class TimedProtocol(HttpToolsProtocol):
         self._stop_waiting()
         self._caught_up()
         super().connection_lost(exc)
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no HTTP with a problem; uvicorn's own text names no reason."""
+        answer = problems.not_http(str(sys.exception() or msg))
+        head = [STATUS_LINE[answer.status_code], *(b"%b: %b\r\n" % each for each in answer.raw_headers)]
+        self.transport.write(b"".join([*head, b"connection: close\r\n\r\n", answer.body]))
+        self.transport.close()
 
     def pause_writing(self) -> None:
         """See asyncio."""

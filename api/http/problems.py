@@ -28,6 +28,8 @@ log = structlog.get_logger()
 RETRY_AFTER_SECONDS = 5
 #: Errors of one request that an answer lists, and characters of each name and message, which quote the request.
 _MAX_ERRORS, _MAX_CHARS = 10, 300
+#: What pydantic says of a body that is missing, or that FastAPI did not read as JSON.
+_NO_OBJECT = {"missing", "model_attributes_type"}
 
 
 def install(app: FastAPI) -> None:
@@ -49,6 +51,16 @@ def _fault(fault: Fault, **more: Any) -> JSONResponse:
 def answered(request: Request, error: FoldexError | OperationalError) -> JSONResponse:
     """The answer to an error raised before the request reaches the application."""
     return _foldex(request, error) if isinstance(error, FoldexError) else _database(request, error)
+
+
+def not_http(reason: str) -> JSONResponse:
+    """The answer to bytes that the server cannot read as a request."""
+    return _problem(
+        HTTPStatus.BAD_REQUEST,
+        "invalid_http",
+        f"This is no request of HTTP/1.1 ({reason}); check its method, address and headers, and use https:// only if a "
+        "proxy answers it.",
+    )
 
 
 def _foldex(_: Request, error: Exception) -> JSONResponse:
@@ -73,6 +85,9 @@ def _validation(_: Request, error: Exception) -> JSONResponse:
     ]
     if any(e["type"] == "json_invalid" for e in errors):
         return _fault(INVALID_JSON, errors=fields)
+    if any(e["loc"] == ("body",) and e["type"] in _NO_OBJECT for e in errors):
+        detail = "The body is no JSON object; send one, with the header Content-Type: application/json. See /docs."
+        return _problem(422, "invalid_request", detail, errors=fields)
     told = [f"{e['field'] or 'body'}: {e['message']}" for e in fields]
     if len(errors) > _MAX_ERRORS:
         told.append(f"{len(errors) - _MAX_ERRORS:,} more")

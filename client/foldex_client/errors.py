@@ -111,6 +111,10 @@ class InvalidJson(Invalid, code="invalid_json"):
     """The body is not valid JSON, or cannot be read at all."""
 
 
+class InvalidHttp(FoldexError, code="invalid_http"):
+    """The server cannot read the bytes as a request of HTTP/1.1."""
+
+
 class FilterMatchesNothing(Invalid, code="no_such_files"):
     """The filters of a query select no file of the index."""
 

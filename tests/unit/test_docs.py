@@ -40,7 +40,7 @@ FOREIGN = {
     "CHUNK_ID", "FILE_ID", "KEY_ID", "NODE_ID", "PROJECT_ID", "TOOL_ID",
 }  # fmt: skip # a line each says nothing
 #: Codes of errors that have no class.
-CODES_WITHOUT_CLASS = {"invalid_json", "method_not_allowed", "database_unavailable", "internal"}
+CODES_WITHOUT_CLASS = {"invalid_json", "invalid_http", "method_not_allowed", "database_unavailable", "internal"}
 
 
 @pytest.mark.parametrize("page", GENERATED)

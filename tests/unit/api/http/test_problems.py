@@ -43,3 +43,10 @@ def test_a_long_name_of_a_field_is_cut(client: TestClient, length: int, is_whole
     assert ("x" * length in problem["detail"]) == is_whole
     assert ("x" * length in problem["errors"][0]["field"]) == is_whole
     assert len(problem["detail"]) < 700
+
+
+@pytest.mark.parametrize("content", [None, b'{"numbers": [1]}'])
+def test_a_body_that_is_not_sent_as_json_is_told_the_header(client: TestClient, content: bytes | None) -> None:
+    assert "Content-Type: application/json" in client.post("/", content=content).json()["detail"]
+    assert "Content-Type: application/json" in client.post("/", json=[]).json()["detail"]
+    assert "Content-Type" not in client.post("/", json={"numbers": ["a"]}).json()["detail"]

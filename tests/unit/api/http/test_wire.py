@@ -1,0 +1,100 @@
+"""What a client is told over a bare connection: each refusal arrives, and is a problem."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable, Iterator
+from threading import Thread
+from typing import Any
+
+import pytest
+import uvicorn
+
+from api.http.lookup_cache import LookupCaches
+from api.http.middleware import Gate, TimedProtocol
+from tests.service import eventually
+
+MAX_BODY_BYTES = 1000
+#: Bytes that no buffer between two sockets takes, so that the client still sends when it is answered.
+LARGE = 24 << 20
+HEAD = b"POST /x HTTP/1.1\r\nHost: x\r\n"
+
+
+async def accepts(_scope: Any, receive: Any, send: Any) -> None:
+    await receive()
+    await send({"type": "http.response.start", "status": 204, "headers": []})
+    await send({"type": "http.response.body"})
+
+
+def no_pool() -> Any:
+    raise AssertionError("no request of this module has a key")
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[tuple[str, int]]:
+    app = Gate(accepts, is_open=True, max_body_bytes=MAX_BODY_BYTES, caches=LookupCaches(no_pool))
+    config = uvicorn.Config(app, port=0, http=TimedProtocol, lifespan="off", log_config=None)
+    server = uvicorn.Server(config)
+    thread = Thread(target=server.run, daemon=True)
+    thread.start()
+    try:
+        eventually(lambda: server.started, 20)
+        yield server.servers[0].sockets[0].getsockname()
+    finally:
+        server.should_exit = True
+        thread.join(20)
+
+
+def answered(place: tuple[str, int], sent: bytes) -> tuple[bytes, dict[str, Any]]:
+    """The first line of the answer and its body, once the server has closed the connection."""
+    with socket.create_connection(place, 30) as client:
+        client.sendall(sent)
+        data = b"".join(iter(lambda: client.recv(1 << 16), b""))
+    head, _, body = data.partition(b"\r\n\r\n")
+    assert b"content-type: application/problem+json" in head
+    return head.splitlines()[0], json.loads(body)
+
+
+@pytest.mark.parametrize(
+    ("sent", "reason"),
+    [
+        (b"FOO /x HTTP/1.1\r\nHost: x\r\n\r\n", "method"),
+        (b"\x16\x03\x01\x02\x00\x01", "https://"),
+        (HEAD + b"Content-Length: abc\r\n\r\n", "Content-Length"),
+    ],
+)
+def test_what_is_no_http_is_answered_with_a_problem(place: tuple[str, int], sent: bytes, reason: str) -> None:
+    status, problem = answered(place, sent)
+    assert (status, problem["code"]) == (b"HTTP/1.1 400 Bad Request", "invalid_http")
+    assert reason in problem["detail"]
+
+
+def chunked(size: int) -> bytes:
+    return b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (size, b"x" * size)
+
+
+def counted(size: int) -> bytes:
+    return b"Content-Length: %d\r\n\r\n%b" % (size, b"x" * size)
+
+
+@pytest.mark.parametrize("framed", [counted, chunked])
+@pytest.mark.parametrize("size", [MAX_BODY_BYTES + 1, LARGE])
+def test_a_client_that_sends_too_much_reads_why(
+    place: tuple[str, int], framed: Callable[[int], bytes], size: int
+) -> None:
+    status, problem = answered(place, HEAD + framed(size))
+    assert status.startswith(b"HTTP/1.1 413 ")
+    assert problem["code"] == "too_large"
+
+
+def test_a_client_that_waits_for_leave_to_send_is_refused_at_once(place: tuple[str, int]) -> None:
+    with socket.create_connection(place, 5) as client:
+        client.sendall(HEAD + b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n" % LARGE)
+        assert client.recv(1 << 16).startswith(b"HTTP/1.1 413 ")
+
+
+def test_a_body_as_long_as_allowed_is_accepted(place: tuple[str, int]) -> None:
+    with socket.create_connection(place, 30) as client:
+        client.sendall(HEAD + counted(MAX_BODY_BYTES))
+        assert client.recv(1 << 16).startswith(b"HTTP/1.1 204 ")
