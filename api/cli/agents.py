@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from api.agents import server
 from api.agents.access import Access, Refused
@@ -21,6 +22,11 @@ from api.cli.service.folder_tools import allow_folder
 from api.cli.service.tool_lookup import path_of
 from foldex_client import AsyncFoldex, FoldexError
 from foldex_client.errors import SourceRefused
+
+if TYPE_CHECKING:
+    from mcp.shared._stream_protocols import ReadStream, WriteStream
+    from mcp.shared.message import SessionMessage
+    from mcp_types import JSONRPCError
 
 
 def serve(invocation: Invocation, folders: Sequence[str], *, allow_delete: bool) -> None:
@@ -38,10 +44,46 @@ async def _serve(stack: _Stack, *, allow_delete: bool) -> None:
     served = server.make(stack.access, allow_delete=allow_delete)
     # a stack that has to start, and the table of tokens, take seconds: the agent need not wait for them to begin
     ahead = asyncio.gather(stack.reach(), asyncio.to_thread(counted, "x"), return_exceptions=True)
-    async with stdio_server() as (incoming, outgoing):
-        await served.run(incoming, outgoing, served.create_initialization_options())
+    async with stdio_server() as (incoming, outgoing), readable(incoming, outgoing) as messages:
+        await served.run(messages, outgoing, served.create_initialization_options())
     ahead.cancel()
     _end()
+
+
+@asynccontextmanager
+async def readable(
+    incoming: ReadStream[SessionMessage | Exception], outgoing: WriteStream[SessionMessage]
+) -> AsyncIterator[ReadStream[SessionMessage | Exception]]:
+    """The messages of an agent. What is none is answered here, as the library leaves it without an answer."""
+    from anyio import create_memory_object_stream
+    from mcp.shared.message import SessionMessage
+
+    sender, messages = create_memory_object_stream[SessionMessage | Exception]()
+
+    async def sort() -> None:
+        async with sender:
+            async for item in incoming:
+                if isinstance(item, SessionMessage):
+                    await sender.send(item)
+                else:
+                    await outgoing.send(SessionMessage(_refusal(item)))
+
+    sorting = asyncio.create_task(sort())
+    try:
+        yield messages
+    finally:
+        sorting.cancel()
+
+
+def _refusal(error: Exception) -> JSONRPCError:
+    from mcp_types import INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError
+    from pydantic import ValidationError
+
+    if isinstance(error, ValidationError) and error.errors()[0]["type"] != "json_invalid":
+        told = ErrorData(code=INVALID_REQUEST, message="The line is no message of JSON-RPC 2.0; send one per line.")
+    else:
+        told = ErrorData(code=PARSE_ERROR, message="The line is not valid JSON; send one whole message per line.")
+    return JSONRPCError(jsonrpc="2.0", id=None, error=told)
 
 
 def _end() -> None:
