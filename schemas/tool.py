@@ -162,6 +162,11 @@ class NewTool(BaseModel):
         default=None, description="Folder or bucket to index. Send either `node_id` or `source`."
     )
     name: ToolName | None = Field(default=None, description="Name of the tool; null: the name of the folder.")
+    reuse: bool = Field(
+        default=False,
+        description="If the project has a tool over the same source, reindex that and answer with it, unchanged.",
+        examples=[False],
+    )
     dry_run: bool = Field(
         default=False, description="Create nothing; answer 200 with an estimate of the cost.", examples=[False]
     )

@@ -95,11 +95,13 @@ async def index_folder(access: Access, asked: IndexFolder, progress: Progress) -
     if existing:
         return await _refreshed(access, existing[-1], progress, asked.wait_seconds)
     project = await access.project_of_new()
+    # another agent may index it at the same time
+    how: dict[str, Any] = {"name": asked.name, "reuse": True, "wait": False}
     if place.startswith(BUCKET):
         bucket, _, prefix = place.removeprefix(BUCKET).partition("/")
-        tool = await access.foldex.tools.create(project, bucket=bucket, prefix=prefix, name=asked.name, wait=False)
+        tool = await access.foldex.tools.create(project, bucket=bucket, prefix=prefix, **how)
     else:
-        tool = await access.foldex.tools.create(project, path=place, name=asked.name, wait=False)
+        tool = await access.foldex.tools.create(project, path=place, **how)
     return await _waited(access, tool, progress, asked.wait_seconds)
 
 

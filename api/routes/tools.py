@@ -96,7 +96,8 @@ OUTSIDE_BOUNDS_REMEDY = "Change min_token_count or max_token_count of the tool's
 def create_tool(body: NewTool, caller: CallerDep, resources: ResourcesDep) -> Tool | Response:
     """Create a tool over a folder and start indexing it. Poll its status; it can be queried meanwhile.
 
-    With `dry_run` nothing is created or stored: the answer is an estimate of files, tokens and cost.
+    With `reuse`, many callers at a time get one tool. With `dry_run` nothing is created or stored: the answer is an
+    estimate of files, tokens and cost.
     """
     caller.check(body.project_id)
     source = body.source or NodesSource(node_id=body.node_id or "", json_pointer=body.json_pointer)
@@ -105,7 +106,14 @@ def create_tool(body: NewTool, caller: CallerDep, resources: ResourcesDep) -> To
         expected = chunks.estimate(resources, Subject(body.project_id, source, body.config))
         return JSONResponse(expected.model_dump(mode="json"))
     new_index, name = wanted_index(body.project_id, source, body.config, resources)
-    tool_id, task_id = tools.create(resources.pool, new_index, name=body.name or name, config=body.config)
+    name = body.name or name
+    if body.reuse:
+        made = tools.create_over_source(resources.pool, new_index, name=name, config=body.config)
+        tool_id, task_id = made.tool_id, made.task_id
+        if not made.is_new:
+            chunks.build(resources, subject_of(existing(tools.get(resources.pool, tool_id))), "due")
+    else:
+        tool_id, task_id = tools.create(resources.pool, new_index, name=name, config=body.config)
     if task_id is not None:
         # in the background: a broker that is down must not delay the answer
         queue.post(partial(queue.send_plan, task_id, tool_id))

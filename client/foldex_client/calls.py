@@ -72,17 +72,19 @@ class Tools(Calls[Way]):
         source: Source | Mapping[str, Any] | None = None,
         name: str | None = None,
         config: Config | None = None,
+        reuse: bool = False,
         wait: bool = True,
         on_progress: OnProgress | None = None,
         timeout: float | None = None,
     ) -> Tool:
         """Create a tool over a folder of the service's machine (`path`), a bucket, a node, or any `source`.
 
-        Returns once everything is indexed, or at once with `wait=False`. See `wait` for the other arguments.
+        With `reuse` a tool that is over it already is reindexed instead, and stays as it is. Returns once everything
+        is indexed, or at once with `wait=False`. See `wait` for the other arguments.
         """
-        body = given(project_id=project_id, json_pointer=json_pointer, name=name, config=config)
+        body = given(project_id=project_id, json_pointer=json_pointer, name=name, config=config, reuse=reuse or None)
         body |= given(**target(path, bucket, prefix, node_id, source))
-        tool = await self._session.send(Request("POST", _tools(), Tool, body=body, repeatable=False))
+        tool = await self._session.send(Request("POST", _tools(), Tool, body=body, repeatable=reuse))
         if not wait:
             return tool
         await _ended(self._session, tool, on_progress, timeout)

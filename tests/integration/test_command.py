@@ -7,16 +7,14 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import chdir, nullcontext
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import chdir
 from pathlib import Path
 from signal import SIGCONT, SIGINT, SIGSTOP
 from typing import Any
 
 import click
 import pytest
-from click.testing import CliRunner
 
 from api.cli.commands import main
 from api.cli.invocation import Failed
@@ -24,6 +22,7 @@ from api.cli.service import connection
 from api.cli.service.connection import Connection
 from api.cli.service.tool_lookup import check_folder
 from tests.integration.command_documents import DOCUMENTS, TREE_DOCUMENTS, items_of
+from tests.integration.commanding import INTERRUPTIBLE, environment, foldex, process, refused
 from tests.service import NewService, Service, another_api, eventually, with_one_worker
 from worker.settings import LOCAL_MODEL
 
@@ -31,15 +30,6 @@ HANDBOOK = (
     "# Handbook\n\n## Holidays\n\nEverybody has thirty days of holiday a year.\n\n## Expenses\n\nSend receipts.\n"
 )
 CODE = "def make_token(user):\n    return sign(user)\n\n\ndef check_token(token):\n    return verify(token)\n"
-
-
-#: The command as a terminal starts it: a shell's background jobs, such as this test may be one of, ignore Ctrl-C.
-INTERRUPTIBLE = """
-import signal
-signal.signal(signal.SIGINT, signal.default_int_handler)
-from foldex.__main__ import run
-run()
-"""
 
 
 @pytest.fixture(scope="module")
@@ -60,45 +50,6 @@ def docs(root: Path, running: Service) -> Path:
     assert done.returncode == 0, done.stderr
     assert f"{folder}: ready, 2 files" in done.stdout
     return folder
-
-
-@dataclass(frozen=True)
-class Done:
-    """How a command ended."""
-
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-def environment(running: Service, **env: str) -> dict[str, str]:
-    return {**os.environ, "FOLDEX_HOME": f"{running.home}/none", "FOLDEX_URL": str(running.client.base_url), **env}
-
-
-def foldex(running: Service, *arguments: str, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> Done:
-    """Run the command in this process, which saves its start."""
-    with chdir(cwd) if cwd else nullcontext():
-        ended = CliRunner().invoke(main, arguments, env=environment(running, **(env or {})))
-    if ended.exception is not None and not isinstance(ended.exception, SystemExit):
-        raise ended.exception
-    return Done(ended.exit_code, ended.stdout, ended.stderr)
-
-
-def refused(done: Done, status: int = 2) -> str:
-    """The one sentence of an error. Nothing else is printed."""
-    assert (done.returncode, done.stdout) == (status, ""), (done.stdout, done.stderr)
-    assert done.stderr.startswith("Error: ")
-    assert len(done.stderr.splitlines()) == 1, done.stderr
-    assert done.stderr.rstrip().endswith((".", "?"))
-    return done.stderr
-
-
-def process(running: Service, *arguments: str, **options: Any) -> Done:
-    """Run the command as a program of its own."""
-    command = [sys.executable, "-c", INTERRUPTIBLE, *arguments]
-    options = {"env": environment(running), "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
-    done = subprocess.run(command, **options, text=True, check=False)
-    return Done(done.returncode, done.stdout, done.stderr)
 
 
 def test_a_search_prints_the_place_first(running: Service, docs: Path) -> None:

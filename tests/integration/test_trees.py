@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from tests.integration.command_documents import TREE_DOCUMENTS, items_of
-from tests.integration.test_command import foldex
+from tests.integration.commanding import foldex
 from tests.service import TOOLS, NewService, Service, another_api, checked, eventually
 from worker.settings import LOCAL_LLM, LOCAL_MODEL
 

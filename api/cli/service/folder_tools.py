@@ -47,14 +47,23 @@ def start_indexing(service: Connection, path: str, name: str | None, config: dic
     tools = tools_of(service)
     mine = [tool for tool in tools if root_of(tool) == place]
     if not mine:
-        return _create(service, place, name, config, project_of(service, tools))
-    tool = mine[-1]
-    if name or config:
-        tool = service.foldex.tools.update(tool.tool_id, name=name, config=config or None)
+        tool = _create(service, place, name, config, project_of(service, tools))
+        # another command may have made it a moment ago, in its own way
+        return tool if _fits(tool, name, config) else _changed(service, tool, name, config)
+    tool = _changed(service, mine[-1], name, config) if name or config else mine[-1]
     # a config that needs another index has started to build it
     if tool.updating is None:
         service.foldex.tools.reindex(tool.tool_id)
     return tool
+
+
+def _fits(tool: Tool, name: str | None, config: dict[str, Any]) -> bool:
+    present = tool.config.model_dump(mode="json")
+    return name in {None, tool.name} and present | config == present
+
+
+def _changed(service: Connection, tool: Tool, name: str | None, config: dict[str, Any]) -> Tool:
+    return service.foldex.tools.update(tool.tool_id, name=name, config=config or None)
 
 
 def estimated(service: Connection, path: str, config: dict[str, Any]) -> Estimate:
@@ -90,10 +99,11 @@ def project_of(service: Connection, tools: list[Tool]) -> str:
 
 
 def _create(service: Connection, place: str, name: str | None, config: dict[str, Any], project: str) -> Tool:
+    how: dict[str, Any] = {"name": name, "config": config, "reuse": True, "wait": False}
     if place.startswith(BUCKET):
         bucket, _, prefix = place.removeprefix(BUCKET).partition("/")
-        return service.foldex.tools.create(project, bucket=bucket, prefix=prefix, name=name, config=config, wait=False)
-    return service.foldex.tools.create(project, path=place, name=name, config=config, wait=False)
+        return service.foldex.tools.create(project, bucket=bucket, prefix=prefix, **how)
+    return service.foldex.tools.create(project, path=place, **how)
 
 
 def allow_folder(home: Path, place: str) -> None:

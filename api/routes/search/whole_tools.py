@@ -10,10 +10,10 @@ from schemas.tool import ToolConfig
 from worker import app as queue
 from worker.resources import Resources
 from worker.state.index import tools
-from worker.state.index.tools import WholeTool
+from worker.state.index.tools import ToolOver
 
 
-def whole_tool(resources: Resources, project_id: str, config: ToolConfig, source: AnySource) -> WholeTool:
+def whole_tool(resources: Resources, project_id: str, config: ToolConfig, source: AnySource) -> ToolOver:
     """The oldest tool over all of a folder whose config fits, else a new one, created as `create_tool` does.
 
     Raises what `create_tool` raises, and `DiskFull`.

@@ -11,10 +11,10 @@ from schemas.errors import FoldexError
 from schemas.queries.search import Note
 from worker.resources import Resources
 from worker.state.index import tools
-from worker.state.index.tools import WholeTool
+from worker.state.index.tools import ToolOver
 
 #: Finds or creates the tool over a folder.
-IndexFolder = Callable[[AnySource], WholeTool]
+IndexFolder = Callable[[AnySource], ToolOver]
 
 
 def index_missing(

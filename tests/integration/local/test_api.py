@@ -408,6 +408,22 @@ def test_many_tools_over_one_folder_at_once_share_one_index(running: Service, ro
     assert running.wait(made[0])["total_chunks"] == 1
 
 
+def test_creations_that_reuse_make_one_tool_of_a_folder(running: Service, root: Path) -> None:
+    folder = write(root / "reused", {"a.txt": "wanted by many"})
+    configs: list[dict[str, Any]] = [{}, {"watch": True}, {"chunk_size": 100}]
+    with ThreadPoolExecutor(6) as pool:
+        made = list(pool.map(lambda turn: running.local_tool(folder, reuse=True, config=configs[turn % 3]), range(6)))
+    (tool,) = set(made)
+    assert running.wait(tool)["total_chunks"] == 1
+    write(folder, {"b.txt": "came later"})
+    assert running.local_tool(folder, reuse=True, name="ignored") == tool
+    eventually(lambda: running.status(tool)["indexed_files"] == 2, 20, lambda: str(running.status(tool)))
+    assert running.get(f"{TOOLS}/{tool}")["name"] == "reused"
+    # a creation that does not say so, and another project, get tools of their own
+    assert running.local_tool(folder) != tool
+    assert running.local_tool(folder, project="elsewhere", reuse=True) != tool
+
+
 def test_a_slash_at_the_end_of_a_path_means_the_same_folder(running: Service, root: Path) -> None:
     folder = write(root / "slash", {"a.txt": "slash"})
     plain = running.get(f"{TOOLS}/{running.local_tool(folder)}")

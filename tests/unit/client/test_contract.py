@@ -33,7 +33,7 @@ TARGETS: list[dict[str, Any]] = [
     {"source": {"kind": "nodes", "node_id": "n"}},
 ]  # fmt: skip # a line each says nothing
 #: Methods that share an operation, by the fields that only one of them sends.
-SHARED = {"tools.create": {"dry_run"}, "tools.estimate": {"name"}}
+SHARED = {"tools.create": {"dry_run"}, "tools.estimate": {"name", "reuse"}}
 #: Parameters that exclude each other, by method; and those of which each value is sent in another way.
 VARIANTS: dict[str, list[dict[str, Any]]] = {
     "tools.create": TARGETS,

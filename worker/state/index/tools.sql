@@ -82,6 +82,11 @@ WHERE project_id = %(project_id)s AND source = %(source)s AND config @> %(config
       ?| ARRAY ['include', 'exclude', 'types', 'min_token_count', 'max_token_count']
 ORDER BY created_at, id LIMIT 1
 
+-- name: over_source
+-- the newest tool over a source, whatever its config
+SELECT id, name FROM search_tool WHERE project_id = %(project_id)s AND source = %(source)s
+ORDER BY created_at DESC, id LIMIT 1
+
 -- name: any_busy
 SELECT EXISTS (
     SELECT FROM search_tool s JOIN search_index_task t ON t.index_id = s.index_id AND t.status IN :open
