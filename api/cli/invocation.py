@@ -91,11 +91,19 @@ COMMON_OPTIONS = frozenset({"server", "key", "project", "as_json"})
 yes = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 
 
-def agreed(question: str, refusal: str, *, is_sure: bool) -> None:
-    """Ask the user, unless `is_sure`. Raises `Failed` with `refusal` if nobody can answer, or the answer is no."""
+def has_terminal() -> bool:
+    """Whether somebody may answer a question."""
+    return sys.stdin.isatty()
+
+
+def agreed(question: str, refusal: str, *, is_sure: bool, default: bool) -> None:
+    """Ask the user, unless `is_sure`; Enter alone means `default`.
+
+    Raises `Failed` with `refusal` if nobody can answer, or the answer is no.
+    """
     if is_sure:
         return
-    if not sys.stdin.isatty():
+    if not has_terminal():
         raise Failed(refusal)
-    if not click.confirm(question, default=True, err=True):
+    if not click.confirm(question, default=default, err=True):
         raise Failed("Nothing was done; answer with yes, or give --yes.")

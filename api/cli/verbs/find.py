@@ -273,6 +273,7 @@ class Consent:
             f"{place} is not indexed yet. Index it now?",
             f"{place} is not indexed; run `foldex index` with it first, or give --yes.",
             is_sure=self._is_sure,
+            default=True,
         )
         self._is_sure = True
 

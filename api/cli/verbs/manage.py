@@ -152,6 +152,7 @@ def delete(invocation: Invocation, tool: str, yes: bool) -> int:
             f"Delete the tool {found.name} over {where}?",
             f"Deleting {found.name} needs a yes; give --yes.",
             is_sure=yes,
+            default=False,
         )
         service.foldex.tools.delete(found.tool_id)
         if service.home is not None and not [each for each in tools_of(service) if root_of(each) == where]:
