@@ -1,4 +1,4 @@
-"""Liveness and readiness probes."""
+"""Liveness and readiness probes. Some monitors ask with HEAD."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from schemas.health import Alive, Ready
 router = APIRouter(tags=["health"])
 
 
+@router.head("/healthz", include_in_schema=False)
 @router.get("/healthz")
 async def healthz() -> Alive:
     """Liveness: answers even while all threads wait for Postgres."""
     return Alive()
 
 
+@router.head("/readyz", include_in_schema=False)
 @router.get("/readyz", response_model_exclude_none=True)
 def readyz(resources: ResourcesDep) -> Ready:
     """Readiness: Postgres answers. The broker is not checked, as an outage only delays tasks.
