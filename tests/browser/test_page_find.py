@@ -116,6 +116,21 @@ def test_the_first_question_is_answered_with_its_place(running: Service, new_pag
     expect(page.locator(".line.target").filter(has_text="two minutes")).to_be_visible()
 
 
+def test_text_that_reads_from_the_right_begins_there(running: Service, new_page: NewPage, root: Path) -> None:
+    folder = root / "hebrew"
+    folder.mkdir()
+    (folder / "a.txt").write_text("\u05e9\u05dc\u05d5\u05dd boil\n")
+    page = visit(running, new_page, made(running, folder), "search?q=boil")
+    text = page.locator(".texts pre")
+    expect(text).to_be_visible()
+    gap = """element => {
+      const range = document.createRange();
+      range.selectNodeContents(element);
+      return element.getBoundingClientRect().right - range.getBoundingClientRect().right;
+    }"""
+    assert text.evaluate(gap) < 1
+
+
 def test_parts_of_a_score_add_up_to_it(running: Service, new_page: NewPage, tool: str) -> None:
     page = visit(running, new_page, tool, "search?q=boil+water&explain=1")
     table = page.get_by_role("table", name="Parts of the score").first

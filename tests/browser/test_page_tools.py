@@ -311,6 +311,17 @@ def test_everything_is_reached_by_the_keyboard(running: Service, new_page: NewPa
     page.wait_for_url(f"**#/tools/{tool}/search")
 
 
+def test_a_button_that_goes_leaves_the_focus_beside_it(
+    running: Service, new_page: NewPage, folder: Path, halted: None
+) -> None:
+    page = new_page()
+    page.goto(address(running, f"#/tools/{running.local_tool(folder)}"))
+    cancel = page.get_by_role("button", name="Cancel")
+    cancel.press("Enter")
+    expect(cancel).to_have_count(0)
+    expect(page.get_by_role("main").locator("a.button").filter(has_text="Search")).to_be_focused()
+
+
 def test_a_link_leads_to_the_view_and_the_history_back(running: Service, new_page: NewPage, tool: str) -> None:
     page = visit(running, new_page, f"#/tools/{tool}/settings")
     expect(page.get_by_role("heading", name="Settings")).to_be_visible()

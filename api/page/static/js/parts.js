@@ -83,6 +83,16 @@ export function Button({ action, onClick, busyText, children, class: kind = "", 
   </button>`;
 }
 
+// Buttons of which some come and go. If the one with the focus goes, the first of the others has it.
+export function Actions({ children }) {
+  const row = useRef(null);
+  const hadFocus = row.current?.contains(document.activeElement);
+  useLayoutEffect(() => {
+    if (hadFocus && document.activeElement === document.body) row.current.querySelector("a, button")?.focus();
+  });
+  return html`<div class="actions" ref=${row}>${children}</div>`;
+}
+
 // A dialog in front of the page. Escape and a press beside it close it, and the focus goes back.
 export function Dialog({ title, onClose, children }) {
   const dialog = useRef(null);

@@ -3,7 +3,7 @@ import { html, useState } from "../../vendor/preact-htm.js";
 import { get, post, toolAt } from "../api.js";
 import { duration, number, plural, time, words } from "../format.js";
 import { useAction, useData } from "../hooks.js";
-import { Alert, Button, Facts, Loading, State } from "../parts.js";
+import { Actions, Alert, Button, Facts, Loading, State } from "../parts.js";
 import { useAccess } from "../project.js";
 import { go, href } from "../router.js";
 import { cost, factsOf, isOpen, Progress, speed, usePrices } from "../running.js";
@@ -26,7 +26,7 @@ export function Overview({ tool, toolId, status, reload, again }) {
       ${status.rerun && html`<p class="quiet">Another run follows this one.</p>`}
       <${Updating} tool=${tool} />
       <${Ignored} rules=${status.ignored} />
-      <${Actions} tool=${tool} toolId=${toolId} status=${status} reload=${reload} again=${again} />
+      <${Verbs} tool=${tool} toolId=${toolId} status=${status} reload=${reload} again=${again} />
     </section>
     <section class="card" aria-label="Runs">
       <h2>Runs</h2>
@@ -36,7 +36,7 @@ export function Overview({ tool, toolId, status, reload, again }) {
   </div>`;
 }
 
-function Actions({ tool, toolId, status, reload, again }) {
+function Verbs({ tool, toolId, status, reload, again }) {
   const [isDeleting, setIsDeleting] = useState(false);
   const action = useAction(async (verb, body) => {
     await post(toolAt(toolId, verb), body);
@@ -52,14 +52,14 @@ function Actions({ tool, toolId, status, reload, again }) {
       <p>${plural(held, "file")} vanished from the folder and ${held === 1 ? "is" : "are"} kept until you allow the removal.</p>
       <div class="actions">${button("Remove them from the index", "reindex", { allow_removals: true })}</div>
     </div>`}
-    <div class="actions">
+    <${Actions}>
       <a class="button primary" href=${href("tools", toolId, "search")}>Search</a>
       ${isOpen(status.status)
         ? button("Cancel", "cancel")
         : html`${button("Reindex", "reindex", {})}${button("Read every file again", "reindex", { full: true })}`}
       ${!isOpen(status.status) && status.failed_files > 0 && button("Retry", "retry")}
       <${Button} class="danger" onClick=${() => setIsDeleting(true)}>Delete<//>
-    </div>
+    <//>
     ${isDeleting && html`<${DeleteTool} tool=${tool} onDone=${() => go("#/")} onClose=${() => setIsDeleting(false)} />`}`;
 }
 

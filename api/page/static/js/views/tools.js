@@ -2,7 +2,7 @@
 import { html, useState } from "../../vendor/preact-htm.js";
 import { call, get, post, toolAt } from "../api.js";
 import { useAction, useData, useEvery, useStatus } from "../hooks.js";
-import { Alert, Button, Confirm, Empty, Facts, Field, Heading, Loading, State } from "../parts.js";
+import { Actions, Alert, Button, Confirm, Empty, Facts, Field, Heading, Loading, State } from "../parts.js";
 import { ProjectField } from "../project.js";
 import { href } from "../router.js";
 import { factsOf, isOpen, Progress, usePrices } from "../running.js";
@@ -81,7 +81,7 @@ function Row({ tool, price, isStreamed, reload }) {
     ${status?.error && html`<p class="alert">${status.error}</p>`}
     ${status?.warning && html`<p class="note">${status.warning}</p>`}
     <${Alert} error=${action.error} />
-    <div class="actions">
+    <${Actions}>
       <a class="button" href=${href("tools", tool.tool_id, "search")} aria-label=${`Search ${tool.name}`}>Search</a>
       ${isOpen(state)
         ? html`<${Button} action=${action} onClick=${() => action.run("cancel")} aria-label=${`Cancel ${tool.name}`}>Cancel<//>`
@@ -89,7 +89,7 @@ function Row({ tool, price, isStreamed, reload }) {
       ${!isOpen(state) && status?.failed_files > 0 &&
       html`<${Button} action=${action} onClick=${() => action.run("retry")} aria-label=${`Retry ${tool.name}`}>Retry<//>`}
       <${Button} class="danger" onClick=${() => setIsDeleting(true)} aria-label=${`Delete ${tool.name}`}>Delete<//>
-    </div>
+    <//>
     ${isDeleting && html`<${DeleteTool} tool=${tool} onDone=${reload} onClose=${() => setIsDeleting(false)} />`}
   </li>`;
 }
