@@ -57,7 +57,9 @@ def _work(place: Path, thresholds: Thresholds, first: int, said: Connection) -> 
 
 def _killed_at(place: Path, thresholds: Thresholds, first: int, seconds: float) -> int:
     """Kill a process that writes and compacts. Returns the write that it was at."""
-    context = multiprocessing.get_context("spawn")
+    # imports Lance once for all processes
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
     heard, said = context.Pipe(duplex=False)
     process = context.Process(target=_work, args=(place, thresholds, first, said), daemon=True)
     process.start()

@@ -175,16 +175,16 @@ def edited(lines: list[str], kind: str, rng: random.Random) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", MADE)
-@pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("wanted", [SMALL, PACKED], ids=["definition", "packed"])
-def test_an_edit_changes_few_chunks(kind: str, seed: int, wanted: ChunkSettings) -> None:
+def test_an_edit_changes_few_chunks(kind: str, wanted: ChunkSettings) -> None:
     name, make = MADE[kind]
     lines = make(random.Random(3), 3000)
     before = chunk(document(name, "\n".join(lines)), wanted, cl100k(), 8192)
     assert len(before) >= 200
-    after = chunk(document(name, "\n".join(edited(lines, kind, random.Random(seed)))), wanted, cl100k(), 8192)
-    # a change in a class's header is paid for with everything below it
-    assert new(before, after) <= (30 if kind == "code" else 12)
+    for seed in range(4):
+        after = chunk(document(name, "\n".join(edited(lines, kind, random.Random(seed)))), wanted, cl100k(), 8192)
+        # a change in a class's header is paid for with everything below it
+        assert new(before, after) <= (30 if kind == "code" else 12), seed
 
 
 def functions(opening: str, line: str, closing: str, rng: random.Random) -> str:
