@@ -244,10 +244,12 @@ def client_of(port: int, server: str) -> int:
 
 
 @contextmanager
-def cluster(home: Path, root: Path, broker: Server | None = None, **more: str) -> Iterator[Cluster]:
+def cluster(
+    home: Path, root: Path, broker: Server | None = None, *, fast: int = FAST, bulk: int = BULK, **more: str
+) -> Iterator[Cluster]:
     """Run everything inside the block. Folders to index are in `root`; `more` are settings.
 
-    Redis is the broker unless another one is given.
+    Redis is the broker unless another one is given. `fast` and `bulk` are the processes of the two workers.
     """
     with EmbeddingsFake() as embeddings, FakeTurbopuffer() as vectors, ChatFake() as chat, ExitStack() as stack:
         clock, database = build(home / "postgres"), postgres.prepare(home)
@@ -257,7 +259,7 @@ def cluster(home: Path, root: Path, broker: Server | None = None, **more: str) -
         env = _environment(home, root, embeddings, vectors, servers[0].url, servers[1].url) | chat.env | more
         env["CELERY_BROKER_URL"] = servers[-1].url
         lance_env = {**env, "API_PORT": str(server_port()), "VECTOR_STORE": "lancedb", "KEYWORD_INDEX": "store"}
-        workers = [programs.worker("fast", FAST, env), programs.worker("bulk", BULK, env), programs.beat(env)]
+        workers = [programs.worker("fast", fast, env), programs.worker("bulk", bulk, env), programs.beat(env)]
         lance_api = replace(programs.api(lance_env), name="api-lance")
         stages = [[server.program for server in servers], [programs.api(env)], [lance_api, *workers]]
         said: list[str] = []

@@ -23,7 +23,8 @@ NewCase = Callable[..., Case]
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory, root: Path) -> Iterator[Cluster]:
     home = tmp_path_factory.mktemp("chaos-rabbitmq")
-    with cluster(home, root, rabbitmq.prepare(home)) as running:
+    # each process opens its own connections and parser: start no more than these tests occupy
+    with cluster(home, root, rabbitmq.prepare(home), fast=3, bulk=3) as running:
         yield running
 
 

@@ -153,12 +153,12 @@ def calm_clusters(whole: Cluster, folder: Path) -> Tree:
     if not has_libraries():
         pytest.skip("install foldex[raptor] to run")
     whole.chat.reset()
-    return grown(planted(whole, folder, "calm-clusters", "gmm"))
+    return grown(planted(whole, folder, "calm-clusters", "kmeans"))
 
 
 def test_a_worker_is_killed_while_it_clusters(here: Cluster, folder: Path, calm_clusters: Tree) -> None:
     here.chat.reset()
-    made = planted(here, folder, "killed-clusters", "gmm")
+    made = planted(here, folder, "killed-clusters", "kmeans")
     eventually(lambda: bool(clustering(here)), 60, here.logs)
     (first,) = clustering(here)
     os.kill(first.ppid(), SIGKILL)
@@ -168,7 +168,7 @@ def test_a_worker_is_killed_while_it_clusters(here: Cluster, folder: Path, calm_
 
 def test_a_worker_is_stopped_while_it_clusters(here: Cluster, folder: Path, calm_clusters: Tree) -> None:
     here.chat.reset()
-    made = planted(here, folder, "stopped-clusters", "gmm")
+    made = planted(here, folder, "stopped-clusters", "kmeans")
     eventually(lambda: bool(clustering(here)), 60, here.logs)
     stopped = clustering(here)[0].ppid()
     os.kill(stopped, SIGSTOP)
