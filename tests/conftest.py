@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import pytest
@@ -15,33 +17,43 @@ from api.stack.postgres import postgres
 from api.stack.redis import redis
 from tests.fakes.buckets import buckets
 from tests.service import NewService, Service, clean_environment, environment, new_database, next_broker, service
+from tests.shared_service import API_ONLY, SharedService, group_of, keys_settings, local_settings
 from worker.state.migrate import migrate
 
 # The caller may provide a server: tests create their own databases there and drop them.
 GIVEN_DATABASE = os.environ.get("DATABASE_URL")
 clean_environment()
 
+SHARED = pytest.StashKey[SharedService]()
+
 # Each process of a test run has its own ports: otherwise two servers that start at once may choose the same one.
 MAX_PROCESSES = 16
 PROCESS = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % MAX_PROCESSES
 processes.SERVER_PORTS = processes.SERVER_PORTS[PROCESS::MAX_PROCESSES]
 
-#: Packages whose modules share a service: one process runs all of a package.
-SHARED = {f"tests/integration/{name}" for name in ("local", "provider", "stores", "turbopuffer")}
-
 
 class ByService(LoadFileScheduling):  # type: ignore[misc] # xdist has no types
-    """Assigns whole files to processes; packages whose files share a service go to one process."""
+    """Assigns whole files to processes; files that share a service go to one process."""
 
     def _split_scope(self, nodeid: str) -> str:
-        file: str = super()._split_scope(nodeid)
-        package = file.rpartition("/")[0]
-        return package if package in SHARED else file
+        return group_of(super()._split_scope(nodeid))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling | None:
     return ByService(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Stop a shared service after the last test of its group."""
+    shared = item.config.stash.get(SHARED, None)
+    if shared and (nextitem is None or group_of(_file(nextitem)) != group_of(_file(item))):
+        shared.stop()
+
+
+def _file(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]
 
 
 @pytest.fixture(scope="session")
@@ -89,6 +101,37 @@ def new_service(
             yield running
 
     return started
+
+
+@pytest.fixture(scope="session")
+def shared_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of all folders that a shared service may read."""
+    return tmp_path_factory.mktemp("roots")
+
+
+@pytest.fixture(scope="module")
+def root(shared_root: Path) -> Path:
+    """The directory of a module's own folders."""
+    return Path(mkdtemp(dir=shared_root))
+
+
+@pytest.fixture(scope="session")
+def shared_service(request: pytest.FixtureRequest, new_service: NewService) -> Iterator[SharedService]:
+    shared = request.config.stash[SHARED] = SharedService(new_service)
+    yield shared
+    shared.stop()
+
+
+@pytest.fixture(scope="module")
+def running(shared_service: SharedService, shared_root: Path) -> Service:
+    """A service over local folders. Modules that need other settings have their own."""
+    return shared_service.get(local_settings(shared_root))
+
+
+@pytest.fixture(scope="module")
+def behind_keys(shared_service: SharedService, shared_root: Path) -> Service:
+    """An API that asks for keys, without workers."""
+    return shared_service.get(keys_settings(shared_root), API_ONLY)
 
 
 @pytest.fixture(scope="module")

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
-
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.integration.test_keys import new_key
-from tests.service import NewService, Service, service
-from worker.settings import LOCAL_MODEL
+from tests.service import Service
 
 
 @pytest.fixture(scope="module")
-def running(new_service: NewService) -> Iterator[Service]:
-    env = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "VECTOR_STORE": "lancedb", "AUTH": "on"}
-    with new_service(partial(service, workers=False), **env) as started:
-        yield started
+def running(behind_keys: Service) -> Service:
+    return behind_keys
 
 
 def test_every_call_is_shown_and_nothing_is_fetched_from_elsewhere(running: Service, page: Page) -> None:

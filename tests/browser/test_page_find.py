@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -13,8 +12,7 @@ from playwright.sync_api import Locator, Page, Route, expect
 from api.stack.processes import start, stop
 from tests.browser.checks import overflow, violations
 from tests.browser.conftest import NewPage
-from tests.service import PROJECT, TOOLS, NewService, Service, eventually
-from worker.settings import LOCAL_MODEL
+from tests.service import PROJECT, TOOLS, Service, eventually
 
 #: Milliseconds within which a busy machine shows what a test waits for.
 LONG = 60_000
@@ -55,18 +53,6 @@ VIEWS = (
 )
 
 expect.set_options(timeout=LONG)
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("root")
-
-
-@pytest.fixture(scope="module")
-def running(new_service: NewService, root: Path) -> Iterator[Service]:
-    env = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "LOCAL_SOURCE_ROOTS": str(root)}
-    with new_service(**env) as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

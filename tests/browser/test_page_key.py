@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,20 +10,12 @@ from playwright.sync_api import Page, expect
 from tests.browser.checks import violations
 from tests.browser.conftest import NewPage
 from tests.integration.test_keys import foldex, new_key
-from tests.service import TOOLS, NewService, Service, service
-from worker.settings import LOCAL_MODEL
+from tests.service import TOOLS, Service
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("root")
-
-
-@pytest.fixture(scope="module")
-def running(new_service: NewService, root: Path) -> Iterator[Service]:
-    env = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "LOCAL_SOURCE_ROOTS": str(root), "AUTH": "on"}
-    with new_service(partial(service, workers=False), **env) as started:
-        yield started
+def running(behind_keys: Service) -> Service:
+    return behind_keys
 
 
 def enter(page: Page, key: str) -> None:

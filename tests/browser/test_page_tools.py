@@ -14,7 +14,7 @@ from playwright.sync_api import FilePayload, Page, expect
 from api.stack.processes import start, stop
 from tests.browser.checks import overflow, violations
 from tests.browser.conftest import NewPage
-from tests.service import TOOLS, NewService, Service, another_api, eventually
+from tests.service import TOOLS, Service, another_api, eventually
 from worker.embed.circuit import FleetLimiter, SharedRate
 from worker.embed.retry import Failure
 from worker.settings import LOCAL_MODEL
@@ -25,18 +25,6 @@ WIDTHS = (360, 1200, 2000)
 VIEWS = ("#/", "#/new", "#/new?from=s3", "#/new?from=files", "#/workers", "#/tools/{tool}", "#/tools/{tool}/settings")
 
 expect.set_options(timeout=LONG)
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("root")
-
-
-@pytest.fixture(scope="module")
-def running(new_service: NewService, root: Path) -> Iterator[Service]:
-    env = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "LOCAL_SOURCE_ROOTS": str(root), "FLOWER_URL": "http://127.0.0.1:9"}
-    with new_service(**env) as started:
-        yield started
 
 
 @pytest.fixture

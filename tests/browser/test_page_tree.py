@@ -12,8 +12,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.checks import overflow, violations
 from tests.browser.conftest import NewPage
-from tests.service import TOOLS, NewService, Service, another_api, eventually
-from worker.settings import LOCAL_LLM, LOCAL_MODEL
+from tests.service import TOOLS, Service, another_api, eventually
 
 #: Milliseconds within which a busy machine shows what a test waits for.
 LONG = 60_000
@@ -21,18 +20,6 @@ TOPICS = ("apples and pears of the orchard", "engines with pistons and gears", "
 FILES = 18
 
 expect.set_options(timeout=LONG)
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("root")
-
-
-@pytest.fixture(scope="module")
-def running(new_service: NewService, root: Path) -> Iterator[Service]:
-    env = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "DEFAULT_LLM_MODEL": LOCAL_LLM, "LOCAL_SOURCE_ROOTS": str(root)}
-    with new_service(**env) as started:
-        yield started
 
 
 def made(running: Service, folder: Path) -> str:

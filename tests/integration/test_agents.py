@@ -17,8 +17,7 @@ from api.agents.fitting import counted
 from api.stack.processes import start, stop
 from tests.agents import Agent, frozen, over_http, over_stdio, status_calls, text_of, until_nobody_waits
 from tests.integration.test_keys import assert_unauthorized, foldex, new_key
-from tests.service import TOOLS, NewService, Service, another_api, eventually, with_one_worker
-from worker.settings import LOCAL_MODEL
+from tests.service import TOOLS, Service, another_api, eventually
 
 HANDBOOK = "# Handbook\n\n## Holidays\n\nEverybody has thirty days of holiday a year.\n"
 CODE = (
@@ -28,12 +27,6 @@ CODE = (
 PING = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 READING = {"search", "grep", "read_file", "list_files", "find_symbol", "find_references", "callers"}
 CHANGING = {"index_folder", "refresh"}
-
-
-@pytest.fixture(scope="module")
-def running(new_service: NewService, root: Path) -> Iterator[Service]:
-    with new_service(with_one_worker, DEFAULT_EMBEDDING_MODEL=LOCAL_MODEL, LOCAL_SOURCE_ROOTS=str(root)) as started:
-        yield started
 
 
 @pytest.fixture(scope="module")
@@ -188,11 +181,13 @@ def test_no_path_leads_out_of_the_folder(agent: Agent, path: str) -> None:
         assert answer.is_error
 
 
-def test_folders_outside_what_may_be_read_are_not_indexed(agent: Agent, tmp_path: Path, root: Path) -> None:
+def test_folders_outside_what_may_be_read_are_not_indexed(
+    agent: Agent, tmp_path: Path, root: Path, shared_root: Path
+) -> None:
     (tmp_path / "secret.md").write_text("secret")
     (root / "link").unlink(missing_ok=True)
     (root / "link").symlink_to(tmp_path)
-    for path in (tmp_path, root / ".." / tmp_path.name, root / "link"):
+    for path in (tmp_path, shared_root / ".." / tmp_path.name, root / "link"):
         assert "LOCAL_SOURCE_ROOTS" in agent.refused("index_folder", path=str(path))
     assert "choose an existing directory" in agent.refused("index_folder", path=str(root / "missing"))
 

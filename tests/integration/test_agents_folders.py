@@ -12,18 +12,10 @@ import pytest
 
 from api.agents.fitting import counted
 from tests.agents import Agent, frozen, over_http, over_stdio, until_nobody_waits
-from tests.service import TOOLS, NewService, Service, eventually
-from worker.settings import LOCAL_LLM, LOCAL_MODEL
+from tests.service import TOOLS, Service, eventually
+from worker.settings import LOCAL_LLM
 
 TREE = {"raptor": {"enabled": True, "cluster_method": "adjacent", "llm_model": LOCAL_LLM}}
-
-
-@pytest.fixture(scope="module")
-def running(new_service: NewService, root: Path) -> Iterator[Service]:
-    # the first search loads what it needs, which takes long on a busy machine
-    env = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "LOCAL_SOURCE_ROOTS": str(root), "SEARCH_SECONDS": "60"}
-    with new_service(**env) as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

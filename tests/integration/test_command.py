@@ -23,19 +23,13 @@ from api.cli.service.connection import Connection
 from api.cli.service.tool_lookup import check_folder
 from tests.integration.command_documents import DOCUMENTS, TREE_DOCUMENTS, items_of
 from tests.integration.commanding import INTERRUPTIBLE, environment, foldex, process, refused
-from tests.service import NewService, Service, another_api, eventually, with_one_worker
+from tests.service import Service, another_api, eventually
 from worker.settings import LOCAL_MODEL
 
 HANDBOOK = (
     "# Handbook\n\n## Holidays\n\nEverybody has thirty days of holiday a year.\n\n## Expenses\n\nSend receipts.\n"
 )
 CODE = "def make_token(user):\n    return sign(user)\n\n\ndef check_token(token):\n    return verify(token)\n"
-
-
-@pytest.fixture(scope="module")
-def running(new_service: NewService, root: Path) -> Iterator[Service]:
-    with new_service(with_one_worker, DEFAULT_EMBEDDING_MODEL=LOCAL_MODEL, LOCAL_SOURCE_ROOTS=str(root)) as started:
-        yield started
 
 
 @pytest.fixture(scope="module")
@@ -374,7 +368,7 @@ def test_interrupting_a_wait_leaves_the_indexing_alone(running: Service, root: P
     folder = root / "long"
     folder.mkdir()
     (folder / "a.md").write_text("Words.\n")
-    worker = running.processes["worker-fast"]
+    worker = running.processes["worker-all"]
     # so that nothing is indexed before the signal
     worker.signal(SIGSTOP)
     with subprocess.Popen(

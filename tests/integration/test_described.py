@@ -11,13 +11,13 @@ import httpx
 import pytest
 from jsonschema import Draft202012Validator, FormatChecker
 
-from tests.service import PROJECT, TOOLS, NewService, Service, eventually
-from worker.settings import LOCAL_LLM, LOCAL_MODEL
+from tests.service import PROJECT, TOOLS, Service, eventually
+from worker.settings import Settings
 
 NODES = f"/api/projects/{PROJECT}/nodes"
 JSON = {"content-type": "application/json"}
 #: Bytes of a body.
-MOST = 20_000
+MOST = Settings.model_fields["max_body_bytes"].default
 CODE = "def read_token(text):\n    return parse(text)\n\n\ndef parse(text):\n    return text.strip()\n"
 
 
@@ -56,14 +56,6 @@ class Witness:
             return {name for each in value for name in self._extra(schema["items"], each)}
         model = self._document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
         return set(value) - set(model["properties"])
-
-
-@pytest.fixture(scope="module")
-def running(new_service: NewService, root: Path) -> Iterator[Service]:
-    env = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "DEFAULT_LLM_MODEL": LOCAL_LLM}
-    env |= {"LOCAL_SOURCE_ROOTS": str(root), "MAX_BODY_BYTES": str(MOST)}
-    with new_service(**env) as started:
-        yield started
 
 
 @pytest.fixture

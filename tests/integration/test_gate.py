@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from functools import partial
-from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -16,19 +14,15 @@ import uvicorn
 
 from api.http import middleware
 from tests.integration.test_keys import new_key
-from tests.service import PROJECT, TOOLS, NewService, Service, another_api, eventually, service
-from worker.settings import LOCAL_MODEL
+from tests.service import PROJECT, TOOLS, Service, another_api, eventually
+from tests.shared_service import MAX_BODY_BYTES
 
-#: Maximum bytes of a body in these services.
-MOST = 100_000
 NODES = f"/api/projects/{PROJECT}/nodes"
 
 
 @pytest.fixture(scope="module")
-def running(new_service: NewService, root: Path) -> Iterator[Service]:
-    env = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "LOCAL_SOURCE_ROOTS": str(root), "MAX_BODY_BYTES": str(MOST)}
-    with new_service(partial(service, workers=False), **env, AUTH="on") as started:
-        yield started
+def running(behind_keys: Service) -> Service:
+    return behind_keys
 
 
 @pytest.fixture(scope="module")
@@ -55,8 +49,8 @@ def assert_refused(answer: httpx.Response, status: int, code: str) -> None:
 
 
 def test_a_body_is_taken_up_to_its_limit(running: Service, key: dict[str, str]) -> None:
-    assert running.client.post(NODES, content=node(MOST), headers=key).status_code == 201
-    assert_refused(running.client.post(NODES, content=node(MOST + 1), headers=key), 413, "too_large")
+    assert running.client.post(NODES, content=node(MAX_BODY_BYTES), headers=key).status_code == 201
+    assert_refused(running.client.post(NODES, content=node(MAX_BODY_BYTES + 1), headers=key), 413, "too_large")
 
 
 def test_a_body_of_unknown_length_is_taken_up_to_its_limit(running: Service, key: dict[str, str]) -> None:
@@ -65,12 +59,12 @@ def test_a_body_of_unknown_length_is_taken_up_to_its_limit(running: Service, key
         for start in range(0, len(body), 30_000):
             yield body[start : start + 30_000]
 
-    assert running.client.post(NODES, content=pieces(MOST), headers=key).status_code == 201
-    assert_refused(running.client.post(NODES, content=pieces(MOST + 1), headers=key), 413, "too_large")
+    assert running.client.post(NODES, content=pieces(MAX_BODY_BYTES), headers=key).status_code == 201
+    assert_refused(running.client.post(NODES, content=pieces(MAX_BODY_BYTES + 1), headers=key), 413, "too_large")
 
 
 def test_an_upload_has_bounds_of_its_own(running: Service, key: dict[str, str]) -> None:
-    files = {"files": ("large.txt", b"x" * (2 * MOST))}
+    files = {"files": ("large.txt", b"x" * (2 * MAX_BODY_BYTES))}
     headers = {"Authorization": key["Authorization"]}
     answer = running.client.post(f"/api/projects/{PROJECT}/uploads", files=files, headers=headers)
     assert answer.json()["items"][0]["outcome"] == "created"
@@ -80,7 +74,7 @@ def test_a_node_called_uploads_has_no_bounds_of_its_own(running: Service, key: d
     body = {"id": "uploads", "name": "b.txt", "type": "text", "content": ""}
     assert running.client.post(NODES, json=body, headers=key).status_code == 201
     path = f"{NODES}/uploads"
-    assert_refused(running.client.patch(path, content=node(MOST + 1), headers=key), 413, "too_large")
+    assert_refused(running.client.patch(path, content=node(MAX_BODY_BYTES + 1), headers=key), 413, "too_large")
 
 
 @pytest.mark.parametrize("path", [TOOLS, NODES, "/api/search", "/api/nothing-here"])

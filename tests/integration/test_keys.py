@@ -5,22 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from functools import partial
-from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.service import TOOLS, NewService, Service, checked, new_database, service
-from worker.settings import LOCAL_MODEL
+from tests.service import TOOLS, Service, checked, new_database
 
 
 @pytest.fixture(scope="module")
-def running(new_service: NewService, root: Path) -> Iterator[Service]:
-    env = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "LOCAL_SOURCE_ROOTS": str(root), "AUTH": "on"}
-    with new_service(partial(service, workers=False), **env) as started:
-        yield started
+def running(behind_keys: Service) -> Service:
+    return behind_keys
 
 
 def foldex(running: Service, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:

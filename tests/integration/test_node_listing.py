@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
 from foldex_client import Foldex
-from tests.service import PROJECT, NewService, Service, service
+from tests.service import PROJECT, Service
 
 NODES = f"/api/projects/{PROJECT}/nodes"
-
-
-@pytest.fixture(scope="module")
-def running(new_service: NewService) -> Iterator[Service]:
-    with new_service(partial(service, workers=False)) as started:
-        yield started
 
 
 def listed(running: Service, limit: int, **params: Any) -> list[dict[str, Any]]:

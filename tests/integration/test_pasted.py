@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,8 +17,7 @@ from api.stack.record import owner
 from tests.agents import over_stdio
 from tests.browser.conftest import BROWSERS
 from tests.documents import DOCS, ROOT, Block, blocks
-from tests.service import NewService, Service, environment, with_one_worker
-from worker.settings import LOCAL_MODEL
+from tests.service import Service, environment
 
 pytestmark = pytest.mark.skipif(which("curl") is None, reason="install curl to run")
 ADDRESS = "http://127.0.0.1:8000"
@@ -31,12 +30,6 @@ BORDER = "--- next block ---"
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("reader")
-
-
-@pytest.fixture(scope="module")
-def running(new_service: NewService, home: Path) -> Iterator[Service]:
-    with new_service(with_one_worker, DEFAULT_EMBEDDING_MODEL=LOCAL_MODEL) as started:
-        yield started
 
 
 def pasted(scripts: list[str], home: Path, address: str, *programs: Path, **env: str) -> list[str]:

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +14,11 @@ import pytest
 
 from tests.integration.command_documents import TREE_DOCUMENTS, items_of
 from tests.integration.commanding import foldex
-from tests.service import TOOLS, NewService, Service, another_api, checked, eventually
-from worker.settings import LOCAL_LLM, LOCAL_MODEL
+from tests.service import TOOLS, Service, another_api, checked, eventually
+from worker.settings import LOCAL_LLM
 
 TOPICS = ["apples and pears of the orchard", "engines with pistons and gears", "judges, lawyers and the court"]
 RAPTOR = {"enabled": True, "cluster_method": "adjacent"}
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("root")
-
-
-@pytest.fixture(scope="module")
-def running(new_service: NewService, root: Path) -> Iterator[Service]:
-    env = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "DEFAULT_LLM_MODEL": LOCAL_LLM, "LOCAL_SOURCE_ROOTS": str(root)}
-    with new_service(**env) as started:
-        yield started
 
 
 def folder(root: Path, name: str, files: int = 24) -> Path:
@@ -313,7 +300,8 @@ def test_killed_workers_end_in_a_complete_tree(running: Service, root: Path) -> 
     for _ in range(2):
         eventually(lambda: tree_status(running, tool)["indexing_status"] in {"indexing", "indexed"}, 30)
         for child in psutil.Process(running.processes["worker-all"].child.pid).children(recursive=True):
-            if "beat" not in " ".join(child.cmdline()):
+            # a zombie has no command
+            if child.status() != psutil.STATUS_ZOMBIE and "beat" not in " ".join(child.cmdline()):
                 os.kill(child.pid, signal.SIGKILL)
                 break
     status = built(running, tool, 90)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.__main__ import PARTS, RERUN_AT_MOST, main
+from tests.shared_service import GROUPS, group_of
 
 ROOT = Path(__file__).parents[2]
 PLAIN = ("-q", "-c", os.devnull, "-p", "no:xdist")
@@ -169,3 +170,11 @@ def test_every_skip_says_what_would_run_it() -> None:
     bad = [skip for skip in skips if not skip[2].strip("f'\"").startswith(("install ", "set ", "run ", "PILLOW"))]
     assert bad == []
     assert len(skips) > 10
+
+
+def test_modules_that_share_a_service_exist_and_run_in_one_process() -> None:
+    places = [place for group in GROUPS.values() for place in group]
+    assert [place for place in places if not (ROOT / place).exists()] == []
+    assert len(set(places)) == len(places)
+    assert group_of("tests/integration/local/test_api.py") == group_of("tests/integration/test_client.py") == "local"
+    assert group_of("tests/integration/test_model.py") == "tests/integration/test_model.py"

@@ -1,4 +1,4 @@
-"""The service that these modules share. Each module uses its own folders and words."""
+"""What these modules open of the service that they share."""
 
 from __future__ import annotations
 
@@ -7,18 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.shared import root
-from tests.service import NewService, Service
+from tests.service import Service
 from worker.resources import Resources
-from worker.settings import LOCAL_MODEL, Settings
-
-__all__ = ["root", "running"]
-
-
-@pytest.fixture(scope="package")
-def running(new_service: NewService, root: Path) -> Iterator[Service]:
-    with new_service(DEFAULT_EMBEDDING_MODEL=LOCAL_MODEL, LOCAL_SOURCE_ROOTS=str(root)) as started:
-        yield started
+from worker.settings import Settings
 
 
 @pytest.fixture(scope="module")
