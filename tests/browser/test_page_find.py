@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
 from api.stack.processes import start, stop
-from tests.browser.checks import overflow, violations
+from tests.browser.checks import dark_violations, overflow, violations
 from tests.browser.conftest import NewPage
 from tests.service import PROJECT, TOOLS, Service, eventually
 
@@ -425,13 +425,13 @@ def test_a_question_is_answered_after_a_restart(running: Service, new_page: NewP
     expect(page.get_by_role("alert")).to_have_count(0)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_view_is_accessible_at_every_width(running: Service, new_page: NewPage, tool: str, scheme: str) -> None:
-    page = visit(running, new_page, tool, color_scheme=scheme)
+def test_every_view_is_accessible_at_every_width(running: Service, new_page: NewPage, tool: str) -> None:
+    page = visit(running, new_page, tool, reduced_motion="reduce")
     for route in VIEWS:
         show(page, tool, route)
         expect(page.get_by_text(re.compile(r"^(Loading|Searching) "))).to_have_count(0)
         assert violations(page) == [], route
+        assert dark_violations(page) == [], route
         for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": 900})
             assert overflow(page) == 0, (route, width)

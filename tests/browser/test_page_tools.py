@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import FilePayload, Page, expect
 
 from api.stack.processes import start, stop
-from tests.browser.checks import overflow, violations
+from tests.browser.checks import dark_violations, overflow, violations
 from tests.browser.conftest import NewPage
 from tests.service import TOOLS, Service, another_api, eventually
 from worker.embed.circuit import FleetLimiter, SharedRate
@@ -335,15 +335,15 @@ def test_the_theme_follows_the_system_until_it_is_chosen(running: Service, new_p
     assert page.evaluate(ground) == dark
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_every_view_is_accessible_at_every_width(running: Service, new_page: NewPage, tool: str, theme: str) -> None:
-    page = new_page(color_scheme=theme, reduced_motion="reduce")
+def test_every_view_is_accessible_at_every_width(running: Service, new_page: NewPage, tool: str) -> None:
+    page = new_page(reduced_motion="reduce")
     for route in VIEWS:
         page.set_viewport_size({"width": 1200, "height": 900})
         page.goto(address(running, route.format(tool=tool)))
         expect(page.get_by_role("heading", level=1)).to_be_visible()
         expect(page.get_by_text("Loading")).to_have_count(0)
         assert violations(page) == [], route
+        assert dark_violations(page) == [], route
         for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": 900})
             assert overflow(page) == 0, (route, width)
