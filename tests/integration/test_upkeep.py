@@ -19,7 +19,7 @@ from schemas.tool import IndexSettings, ToolConfig
 from worker.resources import Resources
 from worker.settings import Settings
 from worker.state import postgres
-from worker.state.index import changes, delete_queue, drift, tools
+from worker.state.index import changes, delete_queue, drift, namespaces, tools
 from worker.state.postgres import Pool
 from worker.tokens.keywords import Keywords
 from worker.upkeep import deletions, open_tasks
@@ -271,6 +271,19 @@ def test_a_deleted_index_keeps_its_row_until_no_late_write_can_follow(resources:
         assert len(do(resources.pool, "SELECT id FROM search_index WHERE id = %s", made.id)) == rows
         late = [Row(uuid4(), np.ones(4, dtype=np.float32), {}, Keywords("word", "word"))]
         lance(resources).write(made.namespace, 4, upserts=late)
+
+
+def test_a_deleted_index_takes_the_namespaces_derived_from_it_along(resources: Resources) -> None:
+    made, other = index(resources), index(resources)
+    with resources.pool.connection() as connection:
+        namespaces.register(connection, [made.id, other.id], ".tree")
+    for owner in (made, other):
+        row = Row(uuid4(), np.ones(4, dtype=np.float32), {}, Keywords("word", "word"))
+        lance(resources).write(f"{owner.namespace}.tree", 4, upserts=[row])
+    bury(resources, made)
+    assert deletions.purge_indexes(resources) == 1
+    left_rows = [len(lance(resources).ids(f"{owner.namespace}.tree", None, 10)) for owner in (made, other)]
+    assert (left_rows, stored(resources, made)) == ([0, 1], [])
 
 
 def test_rows_that_somebody_holds_delay_their_own_index_only(resources: Resources, tmp_path: Path) -> None:

@@ -89,6 +89,21 @@ def test_after_a_run_that_was_stopped_the_whole_folder_is_listed(ready: Site, li
     assert open_paths(ready)[0] == ["0.md"]
 
 
+@pytest.mark.parametrize("status", ["error", "cancelled"])
+def test_after_a_run_that_ended_otherwise_than_ready_a_watch_has_the_whole_folder_listed(
+    ready: Site, status: str
+) -> None:
+    ready.do("""UPDATE search_tool SET config = '{"watch": true}' WHERE id = %s""", ready.tool)
+    for ended, paths in ((status, None), ("ready", ["0.md"])):
+        ready.do("UPDATE search_index_task SET status = %s WHERE id = %s", ended, ready.task)
+        changes.changed(ready.pool, ready.index.id, paths=["0.md"])
+        ready.do("UPDATE search_index_change SET due_at = now() WHERE index_id = %s", ready.index.id)
+        started = changes.start(ready.pool, ready.index.id, timedelta(0))
+        assert started is not None
+        ready.task = started.task_id
+        assert open_paths(ready)[0] == paths
+
+
 def test_while_removals_are_held_the_whole_folder_is_listed(ready: Site) -> None:
     ready.do("UPDATE search_index_task SET held_removals = 1 WHERE id = %s RETURNING 1", ready.task)
     ask(ready, "0.md")

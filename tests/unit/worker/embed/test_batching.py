@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from itertools import count
@@ -204,6 +205,37 @@ def test_a_request_that_found_the_provider_busy_is_repeated() -> None:
     budget = Budget("m", "n", Rate(None, None, 10), redis_url="redis://127.0.0.1:1/0", concurrency=2)
     terms = Terms(budget, "p")
     assert collect(embed_all(Busy(max_inputs=1), ["a", "bb", "ccc"], [1] * 3, 2, terms)) == {0: 1, 1: 2, 2: 3}
+
+
+def test_a_repeated_request_comes_before_all_others() -> None:
+    class BusyAtFirst(Lengths):
+        def embed(self, texts: Sequence[str]) -> Vectors:
+            vectors = super().embed(texts)
+            if len(self.requests) == 1:
+                raise EmbeddingUnavailable("busy", provider_status=429, retry_after=0.01)
+            return vectors
+
+    embedder = BusyAtFirst(max_inputs=1)
+    budget = Mock(call=lambda send, **_: send(), max_request_tokens=None, concurrency=1)
+    collect(embed_all(embedder, ["a", "b", "c"], [1] * 3, 1, Terms(budget, "p")))
+    assert embedder.requests == [["a"], ["a"], ["b"], ["c"]]
+
+
+def test_the_budget_bounds_the_requests_in_flight() -> None:
+    class Slow(Lengths):
+        in_flight = most = 0
+
+        def embed(self, texts: Sequence[str]) -> Vectors:
+            self.in_flight += 1
+            self.most = max(self.most, self.in_flight)
+            time.sleep(0.01)
+            self.in_flight -= 1
+            return super().embed(texts)
+
+    embedder = Slow(max_inputs=1)
+    budget = Mock(call=lambda send, **_: send(), max_request_tokens=None, concurrency=1)
+    collect(embed_all(embedder, ["a", "b", "c"], [1] * 3, 3, Terms(budget, "p")))
+    assert embedder.most == 1
 
 
 def test_a_provider_that_stays_away_is_given_up() -> None:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 from unittest.mock import Mock
 from uuid import uuid4
@@ -13,11 +14,12 @@ from uuid import uuid4
 import numpy as np
 import pytest
 from redis import Redis, RedisError
+from structlog.testing import capture_logs
 
 from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, EmbeddingUnavailable, FoldexError, LeaseLost
 from worker.embed import Vectors
 from worker.embed.circuit import SHARING_SECONDS, FleetLimiter, Limiter, LocalLimiter, Permit, Rate, SpentRate
-from worker.embed.rate_limit import CALM_SECONDS, REDIS_PAUSE_SECONDS, Budget
+from worker.embed.rate_limit import CALM_SECONDS, LEASE_CHECK_SECONDS, REDIS_PAUSE_SECONDS, Budget
 from worker.embed.retry import (
     BLOCK_SECONDS,
     FAILURES_TO_BLOCK,
@@ -262,6 +264,33 @@ def test_waiting_ends_with_the_lease(budget: Budget) -> None:
         give(budget, check=check)
 
 
+def test_a_wait_that_ends_with_the_patience_is_waited_out(budget: Budget, hours: Hours) -> None:
+    budget._local = Mock(request_permit=lambda *_: Permit(wait=max(0.0, 1010 - hours.time)), spend=lambda *_: True)
+    with pytest.raises(EmbeddingUnavailable):
+        give(budget, patience=9.5)
+    assert give(budget, patience=10) is ANSWER
+    assert hours.time == 1010
+
+
+def test_the_lease_is_checked_often_during_a_long_wait(budget: Budget, hours: Hours) -> None:
+    budget._local = Mock(request_permit=lambda *_: Permit(wait=max(0.0, 1003 - hours.time)), spend=lambda *_: True)
+    looks: list[float] = []
+    give(budget, check=lambda: looks.append(hours.time))
+    assert max(later - earlier for earlier, later in pairwise(looks)) <= LEASE_CHECK_SECONDS
+
+
+def test_each_absence_of_redis_is_told_once(budget: Budget, hours: Hours) -> None:
+    here = Mock(request_permit=lambda *_: Permit(0), spend=lambda *_: True)
+    asked = Mock(side_effect=RedisError)
+    away = Mock(request_permit=asked, spend=asked, record_end=asked)
+    with capture_logs() as logs:
+        for fleet in (away, away, here, away):
+            budget._fleet = fleet
+            hours.pause(REDIS_PAUSE_SECONDS)
+            give(budget)
+    assert len([entry for entry in logs if entry["log_level"] == "warning"]) == 2
+
+
 def test_retry_after_is_waited_out_and_told(budget: Budget, hours: Hours) -> None:
     told = fail(budget, EmbeddingUnavailable("busy", provider_status=429, retry_after=3))
     assert isinstance(told, EmbeddingUnavailable)
@@ -324,6 +353,16 @@ def test_a_success_forgets_failures_that_came_while_all_seemed_calm(redis_url: s
 
     budget.query(send, tokens=1)
     assert other.request_permit("p", "b").failures == 0
+
+
+def test_an_answer_to_a_user_forgets_the_failures_before_it(redis_url: str, hours: Hours) -> None:
+    name = uuid4().hex
+    fleet = FleetLimiter(redis_url, name, UNLIMITED)
+    budget = Budget("m", name, UNLIMITED, redis_url=redis_url, concurrency=1, clock=hours.clock)
+    for _ in range(FAILURES_TO_BLOCK - 1):
+        fleet.record_failure("a", DOWN)
+    budget.query(lambda: ANSWER, tokens=1)
+    assert fleet.request_permit("p", "b").failures == 0
 
 
 def test_each_429_halves_what_is_in_flight_and_successes_bring_it_back(hours: Hours) -> None:

@@ -12,6 +12,7 @@ from worker.embed.retry import (
     LONGEST_RETRY_AFTER_SECONDS,
     MAX_REFUSALS,
     SLICE_RETRY_SECONDS,
+    SUCCESSES_TO_GROW,
     Failure,
     Pace,
     Patience,
@@ -73,6 +74,16 @@ def test_a_request_is_repeated_while_the_wait_ends_within_the_patience() -> None
     patience.succeeded()
     assert patience.covers(EmbeddingUnavailable("", retry_after=1), now=99 + SLICE_RETRY_SECONDS)
     assert not patience.covers(EmbeddingUnavailable("", retry_after=0.1, was_sent=False), now=100)
+
+
+def test_a_process_has_at_least_one_request_in_flight_and_at_most_those_it_began_with() -> None:
+    pace, busy = Pace(3), Failure(0, is_rate_limit=True, reason="")
+    for now in range(1, 5):
+        pace.failed(busy, began=now, now=now)
+        assert 1 <= pace.concurrency < 3
+    for _ in range(4 * SUCCESSES_TO_GROW):
+        pace.succeeded()
+    assert pace.concurrency == 3
 
 
 def test_requests_that_failed_together_make_one_pause() -> None:

@@ -7,6 +7,8 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -68,6 +70,18 @@ def test_a_stamp_tells_an_edit_of_equal_size_whose_time_was_set_back(tmp_path: P
     (after,) = listed(source(tmp_path))
     assert (after.size, after.mtime_ms) == (before.size, before.mtime_ms)
     assert after.stamp != before.stamp
+
+
+@pytest.mark.parametrize("changed", ["st_size", "st_mtime_ns", "st_ctime_ns", "st_ino"])
+def test_each_part_of_a_stamp_tells_a_change_by_itself(changed: str) -> None:
+    """On some file systems a file that takes the place of another keeps all but one."""
+    same = {"st_size": 1, "st_mtime_ns": 2, "st_ctime_ns": 3, "st_ino": 4}
+
+    def stamp(**parts: int) -> str:
+        return local._stamp(cast("os.stat_result", SimpleNamespace(**parts)))
+
+    assert stamp(**same) == stamp(**same)
+    assert stamp(**same | {changed: 5}) != stamp(**same)
 
 
 def test_a_file_that_grows_while_it_is_read_keeps_the_limit_or_has_no_stamp(tmp_path: Path) -> None:

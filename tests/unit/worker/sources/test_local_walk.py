@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from structlog.testing import capture_logs
 
 from worker.ignore import Rules
-from worker.sources.local import LocalFolder
+from worker.sources.local import TRUSTED_AGE_NS, LocalFolder
 from worker.sources.local_walk import Names, walk
 
 #: Older than the age at which stamps are trusted.
@@ -60,9 +63,33 @@ def test_any_change_shows(folder: Path) -> None:
     (folder / "out" / "new").touch()
     assert names.is_current()
     (folder / ".gitignore").write_text("*.txt\n")
-    os.utime(folder, (LONG_AGO, LONG_AGO))
     assert not names.is_current()
     names, _ = named(folder, Rules())
     assert not names.is_settled
     (folder / "z" / "y" / "new").touch()
     assert not names.is_current()
+
+
+@pytest.mark.parametrize(("age", "is_settled"), [(TRUSTED_AGE_NS, False), (TRUSTED_AGE_NS + 1, True)])
+def test_what_changed_just_before_a_walk_may_change_unseen(age: int, is_settled: bool) -> None:
+    began = time.time_ns()
+    names = Names(b"/x", stamps={b"/x": (began - age, 0, 0, 0), b"/x/gone": None}, began=began)
+    assert names.is_settled is is_settled
+
+
+@pytest.mark.parametrize("changed", ["st_mtime_ns", "st_ctime_ns", "st_ino", "st_dev"])
+def test_each_part_of_a_stamp_tells_a_change_by_itself(monkeypatch: pytest.MonkeyPatch, changed: str) -> None:
+    parts = {"st_mtime_ns": 1, "st_ctime_ns": 2, "st_ino": 3, "st_dev": 4}
+    names = Names(b"/x", stamps={b"/x": (1, 2, 3, 4)})
+    monkeypatch.setattr(os, "lstat", lambda _: SimpleNamespace(**parts))
+    assert names.is_current()
+    parts[changed] = 5
+    assert not names.is_current()
+
+
+def test_a_directory_named_like_an_ignore_file_is_none(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").mkdir()
+    (tmp_path / ".gitignore" / "a.txt").touch()
+    with capture_logs() as logs:
+        assert named(tmp_path, Rules())[1] == [b".gitignore/a.txt"]
+    assert logs == []
