@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 from uuid import UUID, uuid4
 
 import pytest
 from structlog.testing import capture_logs
 
-from schemas.errors import StoreUnavailable
+from schemas.errors import FoldexError, SliceOver, StoreUnauthorized, StoreUnavailable
+from worker import dispatch
 from worker.app import NO_EVENTS, app, send
-from worker.state.index import tasks
+from worker.state.index import messages, tasks
+from worker.state.index.tasks import Running
+from worker.state.postgres import Pool
 from worker.state.tree import trees
 from worker.tasks import failures, process, upkeep
 from worker.tasks import plan as plan_task
@@ -128,3 +132,29 @@ def test_a_quiet_message_is_not_announced(monkeypatch: pytest.MonkeyPatch, quiet
     monkeypatch.setattr(app, "send_task", lambda _name, **given: options.append(given))
     send("foldex.evict", queue="bulk", shown="", quiet=quiet)
     assert (options[0].get("event_dispatcher") is NO_EVENTS) is quiet
+
+
+@pytest.mark.parametrize(
+    ("error", "seconds", "done"),
+    [
+        (StoreUnavailable("away"), 3.0, ["warn", "sent"]),
+        (StoreUnavailable("away", retry_after=2), 3.0, ["warn", "sent"]),
+        (StoreUnavailable("away", retry_after=4), 4.0, ["warn", "sent"]),
+        (StoreUnavailable("away", retry_after=1e9), tasks.LONGEST_WAIT.total_seconds(), ["warn", "sent"]),
+        (SliceOver("more"), 0, []),
+        (StoreUnauthorized("no"), None, ["fail"]),
+    ],
+)
+def test_a_slice_is_repeated_after_what_may_pass(
+    monkeypatch: pytest.MonkeyPatch, error: FoldexError, seconds: float | None, done: list[str]
+) -> None:
+    calls: list[tuple[str, object]] = []
+    monkeypatch.setattr(tasks, "warn", lambda *given: calls.append(("warn", given[-1])))
+    monkeypatch.setattr(messages, "sent", lambda *given: calls.append(("sent", given[-1])))
+    monkeypatch.setattr(tasks, "fail", lambda *given: calls.append(("fail", given[-1])))
+    monkeypatch.setattr(dispatch, "send_next", lambda _: None)
+    task = SimpleNamespace(id=uuid4(), index_id=uuid4())
+    assert failures.settle(cast("Pool", None), cast("Running", task), error).retry_seconds == seconds
+    assert [name for name, _ in calls] == done
+    # the sweep leaves the task alone for as long
+    assert [given for name, given in calls if name == "sent"] == [seconds for name in done if name == "sent"]

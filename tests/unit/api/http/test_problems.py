@@ -8,6 +8,13 @@ from fastapi.testclient import TestClient
 from pydantic import BaseModel, Field
 
 from api.http import problems
+from schemas.errors import (
+    EmbeddingUnauthorized,
+    EmbeddingUnavailable,
+    FoldexError,
+    RangeNotSatisfiable,
+    Unauthorized,
+)
 
 
 class Body(BaseModel):
@@ -50,3 +57,34 @@ def test_a_body_that_is_not_sent_as_json_is_told_the_header(client: TestClient, 
     assert "Content-Type: application/json" in client.post("/", content=content).json()["detail"]
     assert "Content-Type: application/json" in client.post("/", json=[]).json()["detail"]
     assert "Content-Type" not in client.post("/", json={"numbers": ["a"]}).json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("error", "headers"),
+    [
+        (EmbeddingUnavailable("", retry_after=2.1), {"retry-after": "3"}),
+        (EmbeddingUnavailable("", retry_after=2.0), {"retry-after": "2"}),
+        (EmbeddingUnavailable(""), {"retry-after": "5"}),
+        (EmbeddingUnauthorized(""), {}),
+        (Unauthorized(""), {"www-authenticate": "Bearer"}),
+        (RangeNotSatisfiable(7), {"content-range": "bytes */7"}),
+    ],
+)
+def test_the_headers_of_an_error_say_what_helps(error: FoldexError, headers: dict[str, str]) -> None:
+    app = FastAPI()
+    problems.install(app)
+
+    @app.get("/")
+    def fail() -> None:
+        raise error
+
+    answer = TestClient(app).get("/")
+    assert (answer.status_code, answer.json()["code"]) == (error.status, error.code)
+    told = ("retry-after", "www-authenticate", "content-range")
+    assert {name: answer.headers[name] for name in told if name in answer.headers} == headers
+
+
+@pytest.mark.parametrize(("length", "is_whole"), [(300, True), (301, False)])
+def test_the_name_of_a_field_is_cut_at_so_many_characters(client: TestClient, length: int, is_whole: bool) -> None:
+    (error,) = client.post("/", json={"choices": {"x" * (length - len("choices.")): "a"}}).json()["errors"]
+    assert error["field"].endswith(" …") is not is_whole

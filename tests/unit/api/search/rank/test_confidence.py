@@ -36,3 +36,7 @@ def test_a_query_without_words_to_find_goes_by_nearness(query: str) -> None:
 def test_words_count_in_the_singular_too() -> None:
     texts = ["a recipe: one banana"]
     assert confidence("recipes bananas", 0.2, texts) == confidence("recipe banana", 0.2, texts) > FITS
+
+
+def test_words_are_found_in_either_case() -> None:
+    assert confidence("Banana", 0.2, ["BANANA bread"]) == confidence("banana", 0.2, ["banana bread"])

@@ -73,3 +73,8 @@ def test_any_scores_give_factors_within_bounds_and_only_the_first_scores_count(t
         assert all(0 <= factor <= 1 for factor in of_words)
         changed = [(kind, [*scores[:COMPARED_RANK], *(0.0 for _ in scores[COMPARED_RANK:])]) for kind, scores in legs]
         assert sureness_factors(changed, trust) == [of_vectors, *of_words]
+
+
+@pytest.mark.parametrize("trust", [PROSE, CODE])
+def test_words_that_score_nothing_do_not_change_the_legs(trust: Trust) -> None:
+    assert sureness_factors([vectors(0.2), ("text", [0.0] * COMPARED_RANK)], trust) == [1.0, 1.0]
