@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from itertools import product
+from types import SimpleNamespace
+from typing import cast
 from uuid import UUID
 
 import pytest
@@ -10,14 +12,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.http.dependencies import from_cursor, to_cursor
+from api.search.query import filters
 from api.search.query.file_filter import FileSelection, folder_of, selection_by_patterns
-from api.search.query.filters import PathFilters, ResolvedFilters
+from api.search.query.filters import (
+    MAX_LISTED_NAMES,
+    MAX_VALUE_CHARACTERS,
+    PathFilters,
+    ResolvedFilters,
+    resolve_filters,
+    shortened,
+)
 from api.search.rank.fusion import by_score, ranks_and_values, reciprocal_ranks
-from schemas.errors import Invalid
+from schemas.errors import FilterMatchesNothing, Invalid
 from schemas.queries.search import Filters
 from worker.ignore import compiled_glob
+from worker.state.index import files
 from worker.state.index.files import IndexedFile
-from worker.vectors import FILTERED
+from worker.state.index.tools import Index
+from worker.state.postgres import Pool
+from worker.vectors import FILTERED, MAX_FILTERABLE_BYTES
 
 A, B, C, D = (UUID(int=number) for number in range(4))
 
@@ -147,3 +160,40 @@ def test_a_folder_of_nodes_is_told_by_its_ids() -> None:
     )
     long = [file("docs/a.md", f"/{'x' * 1024}/n2")]
     assert selection_by_patterns(long, long, "docs/") is None, "stores cut it"
+
+
+@pytest.mark.parametrize(("length", "resolved"), [(MAX_FILTERABLE_BYTES - 1, False), (MAX_FILTERABLE_BYTES, True)])
+@pytest.mark.parametrize("file_ids", [None, ["asked"]])
+def test_id_paths_that_the_store_truncates_are_resolved_to_files(
+    monkeypatch: pytest.MonkeyPatch, length: int, resolved: bool, file_ids: list[str] | None
+) -> None:
+    allowed: list[set[str] | None] = []
+    monkeypatch.setattr(files, "below", lambda *_, **__: ["a", "b"])
+    monkeypatch.setattr(files, "named", lambda *_: ["b", "c"])
+    monkeypatch.setattr(filters, "select_files", lambda *given: allowed.append(given[-1]))
+    index = cast("Index", SimpleNamespace(id=None, source=SimpleNamespace(content_node=None)))
+    wanted = PathFilters(id_paths=["é" + "x" * (length - 2)], file_ids=file_ids)
+    found = resolve_filters(cast("Pool", None), index, wanted)
+    assert (found.id_paths is None) is resolved
+    named = {"b", "c"} if file_ids else None
+    below = {"b"} if file_ids else {"a", "b"}
+    assert allowed == [below if resolved else named]
+
+
+@pytest.mark.parametrize(("names", "more"), [(MAX_LISTED_NAMES, ""), (MAX_LISTED_NAMES + 1, " and 1 more")])
+def test_filters_that_no_file_passes_are_refused_with_what_there_is(
+    monkeypatch: pytest.MonkeyPatch, names: int, more: str
+) -> None:
+    languages = [f"l{number}" for number in range(names)]
+    monkeypatch.setattr(filters, "select_files", lambda *_: FileSelection(ids=[]))
+    monkeypatch.setattr(files, "kinds", lambda *_: ([], languages))
+    index = cast("Index", SimpleNamespace(id=None))
+    with pytest.raises(FilterMatchesNothing) as caught:
+        resolve_filters(cast("Pool", None), index, Filters(path="*.md", languages=["x"]))
+    assert caught.value.message.endswith(f" Languages here: {', '.join(languages[:MAX_LISTED_NAMES])}{more}.")
+
+
+@pytest.mark.parametrize(("length", "is_whole"), [(MAX_VALUE_CHARACTERS, True), (MAX_VALUE_CHARACTERS + 1, False)])
+def test_a_long_value_of_a_filter_is_shortened(length: int, is_whole: bool) -> None:
+    value = "x" * (length - len("''"))
+    assert shortened(value) == (f"'{value}'" if is_whole else f"'{value}…")
