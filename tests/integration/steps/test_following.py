@@ -114,19 +114,60 @@ def test_an_open_task_is_followed_by_one_further(resources: Resources) -> None:
     assert changes.due(resources.pool) == []
 
 
-def test_a_watch_rests_after_a_run_but_not_after_the_first(resources: Resources) -> None:
-    site = local_site(resources)
-    rest = timedelta(seconds=60)
-    for rests in (False, True):
+def test_a_run_is_the_oldest_tools_that_follows_the_folder(resources: Resources) -> None:
+    site = new_site(resources)
+    newer, older = (tools.create(site.pool, site.wanted(), name="", config=ToolConfig(watch=True))[0] for _ in range(2))
+    # the older one was written last
+    site.do("UPDATE search_tool SET created_at = created_at - interval '1 h' WHERE id = %s", older)
+    for follows, owner in (("true", older), ("false", newer)):
+        site.do("""UPDATE search_tool SET config = jsonb_set(config, '{watch}', %s) WHERE id = %s""", follows, older)
         site.do("UPDATE search_index_task SET status = 'ready' WHERE index_id = %s", site.index.id)
         change_files(resources, site)
         passes(resources, 10)
+        started = changes.start(resources.pool, site.index.id, timedelta(0))
+        assert started is not None
+        assert started.tool_id == owner
+
+
+def watched_nodes_site(resources: Resources) -> Site:
+    site = nodes_site(resources)
+    site.do("""UPDATE search_tool SET config = '{"watch": true}' WHERE id = %s""", site.tool)
+    return site
+
+
+def edit_watched_nodes(resources: Resources, site: Site) -> None:
+    site.do("UPDATE content_node SET name = name || 'x' WHERE project_id = %s", site.project)
+    changes.look_at_nodes(resources.pool, site.index.id)
+
+
+@pytest.mark.parametrize(("new", "change"), [(local_site, change_files), (watched_nodes_site, edit_watched_nodes)])
+def test_a_watch_rests_after_a_run_but_not_after_the_first(
+    resources: Resources, new: Callable[[Resources], Site], change: Changes
+) -> None:
+    site = new(resources)
+    rest = timedelta(seconds=60)
+    for rests in (False, True):
+        site.do("UPDATE search_index_task SET status = 'ready' WHERE index_id = %s", site.index.id)
+        change(resources, site)
+        passes(resources, 10)
         assert changes.start(resources.pool, site.index.id, rest) is not None
-        change_files(resources, site)
+        change(resources, site)
         passes(resources, 10)
         assert changes.due(resources.pool) == ([] if rests else [site.index.id])
     passes(resources, 60)
     assert changes.due(resources.pool) == [site.index.id]
+
+
+def test_nodes_that_did_not_change_start_no_run(resources: Resources) -> None:
+    site = watched_nodes_site(resources)
+    site.do("UPDATE search_index_task SET status = 'ready' WHERE index_id = %s", site.index.id)
+    for changed in (True, False, True):
+        if changed:
+            edit_watched_nodes(resources, site)
+        changes.look_at_nodes(resources.pool, site.index.id)
+        passes(resources, 10)
+        assert changes.due(resources.pool) == ([site.index.id] if changed else [])
+        changes.start(resources.pool, site.index.id, timedelta(0))
 
 
 def test_what_is_taken_up_twice_starts_one_run(resources: Resources) -> None:
