@@ -91,6 +91,19 @@ def test_a_failed_update_keeps_the_old_text(settled: Site) -> None:
     }
 
 
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_patch_that_was_sent_may_arrive_until_the_file_is_indexed(settled: Site, fails: bool) -> None:
+    edit(settled, "Afterwards this file tells of pears.")
+    settled.again()
+    settled.do(
+        "UPDATE search_index_file SET patch_pending = true WHERE index_id = %s AND path = '0.md'", settled.index.id
+    )
+    run, made = work_on(settled)
+    assert column(settled, "patch_pending")[0] == (True,)
+    finish(run, [fail(made) if fails else made])
+    assert column(settled, "patch_pending")[0] == (fails,)
+
+
 def test_an_outcome_without_a_stamp_has_the_file_read_again(settled: Site) -> None:
     """The file was too young to be trusted when it was read."""
     edit(settled, "Afterwards this file tells of pears.")
