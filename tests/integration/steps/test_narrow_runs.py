@@ -96,8 +96,7 @@ def test_after_a_run_that_ended_otherwise_than_ready_a_watch_has_the_whole_folde
     ready.do("""UPDATE search_tool SET config = '{"watch": true}' WHERE id = %s""", ready.tool)
     for ended, paths in ((status, None), ("ready", ["0.md"])):
         ready.do("UPDATE search_index_task SET status = %s WHERE id = %s", ended, ready.task)
-        changes.changed(ready.pool, ready.index.id, paths=["0.md"])
-        ready.do("UPDATE search_index_change SET due_at = now() WHERE index_id = %s", ready.index.id)
+        changes.changed(ready.pool, ready.index.id, paths=["0.md"], quiet=timedelta(0))
         started = changes.start(ready.pool, ready.index.id, timedelta(0))
         assert started is not None
         ready.task = started.task_id
