@@ -50,10 +50,13 @@ SELECT gen_random_uuid(), id, 'f', 'f', '/f', 100, id, 's', 'v', 'indexed', 1000
 def fill(pool: Pool, query: str, **values: object) -> None:
     """Write rows, and bring the statistics up to date."""
     with pool.connection() as connection:
+        connection.execute("SET LOCAL statement_timeout = 0")
         connection.execute(query.encode(), values)
     with pool.connection() as connection:
         connection.autocommit = True
+        connection.execute("SET statement_timeout = 0")
         connection.execute("VACUUM ANALYZE")
+        connection.execute("RESET statement_timeout")
         connection.autocommit = False
 
 
