@@ -90,6 +90,26 @@ def test_of_almost_equal_vectors_the_nearest_are_exact() -> None:
     assert held.nearest(asked, 10).ids == [id_ for _, id_ in exact[:10]]
 
 
+@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 15, 16, 17, 23, 24, 25, 100])
+def test_threads_that_share_the_rows_find_what_one_finds(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    vectors = np.random.default_rng(count).standard_normal((count, DIMENSIONS)).astype(np.float32)
+    ids = [str(number) for number in range(count)]
+    held = rows(ids, np.arange(count, dtype=np.uint64), vectors, embedded=np.ones(count, dtype=bool))
+    asked = [*np.eye(DIMENSIONS, dtype=np.float32), *-np.eye(DIMENSIONS, dtype=np.float32)]
+    alone = [held.nearest(vector, 1) for vector in asked]
+    monkeypatch.setattr(vector_cache, "NUMBERS_PER_THREAD", 8 * DIMENSIONS)
+    monkeypatch.setattr(vector_cache, "MAX_THREADS", 3)
+    for _ in range(2):
+        shared = [held.nearest(vector, 1) for vector in asked]
+        assert [(found.ids, found.values) for found in shared] == [(found.ids, found.values) for found in alone]
+    assert vector_cache._has_threads.acquire(blocking=False)
+    try:
+        beside_another = [held.nearest(vector, 1) for vector in asked]
+    finally:
+        vector_cache._has_threads.release()
+    assert [(found.ids, found.values) for found in beside_another] == [(found.ids, found.values) for found in alone]
+
+
 RANKING = Ranked(["a"], [1.0])
 LEG = Leg(5, keywords="words")
 

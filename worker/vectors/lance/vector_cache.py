@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Hashable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import count
+from itertools import count, pairwise
 from threading import Lock
 from typing import Any, Generic, TypeVar
 
@@ -26,6 +28,10 @@ MAX_COUNTED_TABLES = 1024
 SEARCHES_PER_READ = 16
 #: Rows for which a namespace's memory has space at least when it grows.
 SPARE_ROWS = 1_024
+#: Numbers of vectors that a thread compares at least: of fewer, a second thread costs more than it saves.
+NUMBERS_PER_THREAD = 2**21
+#: Threads that compare the vectors of one search. More would wait for the memory.
+MAX_THREADS = min(os.cpu_count() or 1, 4)
 #: Difference up to which two similarities may be equal: 32-bit sums depend on a row's position.
 EQUAL = 1e-5
 
@@ -33,6 +39,10 @@ T = TypeVar("T")
 RowIds = NDArray[np.uint64]
 #: A value that stays equal as long as nothing is written to a namespace.
 State = tuple[Hashable, ...]
+
+_threads = ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="nearest")
+#: Held by the search that uses `_threads`.
+_has_threads = Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +62,7 @@ class Rows:
     def nearest(self, vector: Vector, limit: int) -> Ranked:
         """Return the `limit` rows nearest by cosine distance, ties ordered by id."""
         unit_vector = vector / _lengths(vector)
-        similarity = self.unit @ unit_vector
+        similarity = _products(self.unit, unit_vector)
         similarity[self.absent] = -np.inf
         count = min(limit, len(similarity) - len(self.absent))
         last = np.partition(similarity, -count)[-count] if count else np.inf
@@ -214,6 +224,24 @@ def _key(namespace: str, state: State, leg: Leg) -> Hashable:
     query = (leg.keywords or "").encode(errors="surrogatepass") if leg.vector is None else leg.vector.tobytes()
     words = (leg.field, leg.phrase, leg.written) if leg.vector is None else None
     return namespace, state, words, leg.limit, blake2b(query, digest_size=16).digest()
+
+
+def _products(unit: Vector, vector: Vector) -> Vector:
+    """The product of each row with a vector. Threads share many rows, unless another search has the threads."""
+    parts = min(MAX_THREADS, unit.size // NUMBERS_PER_THREAD)
+    if parts <= 1 or not _has_threads.acquire(blocking=False):
+        return unit @ vector
+    try:
+        products = np.empty(len(unit), np.float32)
+        bounds = [len(unit) * part // parts for part in range(parts + 1)]
+        first, *others = [(unit[start:end], products[start:end]) for start, end in pairwise(bounds)]
+        running = [_threads.submit(np.matmul, rows, vector, out=out) for rows, out in others]
+        np.matmul(first[0], vector, out=first[1])
+        for each in running:
+            each.result()
+    finally:
+        _has_threads.release()
+    return products
 
 
 def _lengths(vectors: Vector) -> Vector:
