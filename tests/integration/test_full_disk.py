@@ -76,7 +76,8 @@ def test_a_full_disk_is_said_once_and_programs_start_when_it_has_space(small_dis
             )
         ]
         ballast.unlink()
-        assert wait_until(lambda: any("two" in line and "ready" in line for line in said), 20), said
+        assert wait_until(lambda: not starting.is_alive(), 20), said
+        assert any("two" in line and "ready" in line for line in said)
         assert lives(pid(small_disk, "one"))
     finally:
         supervisor.stop()

@@ -61,13 +61,18 @@ def found(running: Service, tool: str, query: str, mode: str = "keyword") -> set
 
 def test_what_did_not_change_is_not_even_read(running: Service, root: Path) -> None:
     folder = write(root / "same", **SECTIONS)
-    _, first = indexed(running, **local(folder))
-    before = running.rows("SELECT id, updated_at FROM search_index_file ORDER BY id")
+    files = """
+        SELECT f.id, f.updated_at FROM search_index_file f JOIN search_tool t USING (index_id) WHERE t.id = %s
+        ORDER BY f.id
+    """
+    tool, first = indexed(running, **local(folder))
+    before = running.rows(files, tool)
     _, second = indexed(running, **local(folder))
     assert (first["embedded_chunks"], first["reused_chunks"]) == (3, 0)
     assert (second["embedded_chunks"], second["reused_chunks"], second["tokens"]) == (0, 0, 0)
     assert (second["kind"], second["total_chunks"], second["indexed_files"]) == ("reindex", 3, 3)
-    assert running.rows("SELECT id, updated_at FROM search_index_file ORDER BY id") == before
+    assert running.rows(files, tool) == before
+    assert len(before) == len(SECTIONS)
 
 
 def test_the_bytes_of_files_are_counted_as_they_are_now(running: Service, root: Path) -> None:
