@@ -28,7 +28,7 @@ FILTERS = (
     *("file_node_ids", "id_paths", "below", "folders", "endings", "types", "languages", "symbols", "symbol_ids"),
     *("node_types", "scope", "scope_ids", "json_pointer", "level"),
 )
-#: Texts of four words, of which one is in every chunk and one in every hundredth.
+#: Texts of four words, of which one is in every chunk and one in every hundredth. Those of a file follow each other.
 CHUNKS = """
 INSERT INTO chunk (id, index_id, file_id, live, chunk_index, chunk_text, context, lead, trail, content_hash,
     tokens_estimate, start_line, end_line, start_char, end_char, keywords)
@@ -36,6 +36,7 @@ SELECT gen_random_uuid(), f.index_id, f.id, true, n, 'text', '', '', '',
     'sha256:' || encode(sha256((f.index_id::text || n)::bytea), 'hex'), 4, 1, 1, 0, 4,
     array_to_tsvector(ARRAY['common', 'rare' || n % 100, 'word' || n % 10, 'only' || n])
 FROM search_index_file f, generate_series(1, %(chunks)s) n
+ORDER BY f.id, n
 """.replace("n % 1", "n %% 1")
 CACHE = """
 INSERT INTO embedding_cache (project_id, embedder, text_hash, vector, used_at)
