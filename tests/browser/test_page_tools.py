@@ -310,6 +310,21 @@ def test_a_button_that_goes_leaves_the_focus_beside_it(
     expect(page.get_by_role("main").locator("a.button").filter(has_text="Search")).to_be_focused()
 
 
+def test_the_second_press_of_a_double_one_does_nothing(
+    running: Service, new_page: NewPage, folder: Path, halted: None
+) -> None:
+    page, posted = new_page(), list[str]()
+    page.goto(address(running, f"#/tools/{running.local_tool(folder)}"))
+    page.on("request", lambda request: posted.append(request.url) if request.method == "POST" else None)
+    cancel = page.get_by_role("button", name="Cancel")
+    cancel.hover()
+    page.mouse.down(click_count=2)
+    page.mouse.up(click_count=2)
+    cancel.click()
+    expect(cancel).to_have_count(0)
+    assert len(posted) == 1
+
+
 def test_a_link_leads_to_the_view_and_the_history_back(running: Service, new_page: NewPage, tool: str) -> None:
     page = visit(running, new_page, f"#/tools/{tool}/settings")
     expect(page.get_by_role("heading", name="Settings")).to_be_visible()

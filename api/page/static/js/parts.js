@@ -70,11 +70,12 @@ export function Select({ options, ...attributes }) {
   </select>`;
 }
 
-// A button that runs `action` of useAction, or `onClick`, and does nothing while the action runs.
+// A button that runs `action` of useAction, or `onClick`, and does nothing while the action runs. The second press of a
+// double one does nothing either: the button may have taken the place of the one that was meant.
 export function Button({ action, onClick, busyText, children, class: kind = "", ...attributes }) {
   const busy = Boolean(action?.busy);
   const press = (event) => {
-    if (busy) event.preventDefault();
+    if (busy || (action && event.detail > 1)) event.preventDefault();
     else if (onClick) onClick(event);
     else if (attributes.type !== "submit") action.run();
   };
