@@ -81,11 +81,13 @@ class KeptOpen:
 
     def _keep(self, origin: Origin, connection: HTTPConnection) -> None:
         with self._lock:
-            idle = self._idle[origin]
-            idle.append((connection, time.monotonic()))
-            surplus = idle.popleft()[0] if len(idle) > MAX_IDLE else None
-        if surplus is not None:
-            surplus.close()
+            idle, now = self._idle[origin], time.monotonic()
+            idle.append((connection, now))
+            surplus = []
+            while len(idle) > MAX_IDLE or now - idle[0][1] > IDLE_SECONDS:
+                surplus.append(idle.popleft()[0])
+        for each in surplus:
+            each.close()
 
 
 def _send(connection: HTTPConnection, path: str, headers: Mapping[str, str], body: bytes) -> None:
