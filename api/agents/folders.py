@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from foldex_client import Tool
@@ -53,6 +53,14 @@ def root_of(tool: Tool, resolved: Callable[[str], str] = real) -> str:
     if source.kind == "local" and source.path:
         return resolved(source.path)
     return f"{BUCKET}{source.bucket}/{source.prefix or ''}".rstrip("/") if source.kind == "s3" else ""
+
+
+def target(place: str) -> dict[str, Any]:
+    """The arguments with which the client creates or estimates a tool over a folder or the address of a bucket."""
+    if not place.startswith(BUCKET):
+        return {"path": place}
+    bucket, _, prefix = place.removeprefix(BUCKET).partition("/")
+    return {"bucket": bucket, "prefix": prefix}
 
 
 def nearest(tools: Iterable[Tool], path: str, resolved: Callable[[str], str] = real) -> Place | None:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from api.agents.access import Access, name_of
 from api.agents.fitting import Entry
-from api.agents.folders import BUCKET, root_of
+from api.agents.folders import root_of, target
 from api.agents.tool import AgentTool, Asked, InFolder, Progress, Reply, Told, told, warnings
 from foldex_client import FoldexError, IndexingFailed, Status, Tool, WaitTimedOut
 
@@ -96,12 +96,7 @@ async def index_folder(access: Access, asked: IndexFolder, progress: Progress) -
         return await _refreshed(access, existing[-1], progress, asked.wait_seconds)
     project = await access.project_of_new()
     # another agent may index it at the same time
-    how: dict[str, Any] = {"name": asked.name, "reuse": True, "wait": False}
-    if place.startswith(BUCKET):
-        bucket, _, prefix = place.removeprefix(BUCKET).partition("/")
-        tool = await access.foldex.tools.create(project, bucket=bucket, prefix=prefix, **how)
-    else:
-        tool = await access.foldex.tools.create(project, path=place, **how)
+    tool = await access.foldex.tools.create(project, **target(place), name=asked.name, reuse=True, wait=False)
     return await _waited(access, tool, progress, asked.wait_seconds)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from api.agents.folders import BUCKET, DEFAULT_PROJECT, root_of
+from api.agents.folders import BUCKET, DEFAULT_PROJECT, root_of, target
 from api.cli.invocation import Failed
 from api.cli.service.connection import Connection
 from api.cli.service.tool_lookup import check_folder, path_of, tools_of
@@ -47,7 +47,8 @@ def start_indexing(service: Connection, path: str, name: str | None, config: dic
     tools = tools_of(service)
     mine = [tool for tool in tools if root_of(tool) == place]
     if not mine:
-        tool = _create(service, place, name, config, project_of(service, tools))
+        project = project_of(service, tools)
+        tool = service.foldex.tools.create(project, **target(place), name=name, config=config, reuse=True, wait=False)
         # another command may have made it a moment ago, in its own way
         return tool if _fits(tool, name, config) else _changed(service, tool, name, config)
     tool = _changed(service, mine[-1], name, config) if name or config else mine[-1]
@@ -70,10 +71,7 @@ def estimated(service: Connection, path: str, config: dict[str, Any]) -> Estimat
     """What a tool over a folder or bucket would read, skip and pay. Raises `Failed`."""
     place = _permitted(service, path)
     project = project_of(service, tools_of(service))
-    if place.startswith(BUCKET):
-        bucket, _, prefix = place.removeprefix(BUCKET).partition("/")
-        return service.foldex.tools.estimate(project, bucket=bucket, prefix=prefix, config=config)
-    return service.foldex.tools.estimate(project, path=place, config=config)
+    return service.foldex.tools.estimate(project, **target(place), config=config)
 
 
 def _permitted(service: Connection, path: str) -> str:
@@ -96,14 +94,6 @@ def project_of(service: Connection, tools: list[Tool]) -> str:
     if not tools:
         raise Failed("The project of the key is not known yet; name it with --project or FOLDEX_PROJECT.")
     return tools[0].project_id
-
-
-def _create(service: Connection, place: str, name: str | None, config: dict[str, Any], project: str) -> Tool:
-    how: dict[str, Any] = {"name": name, "config": config, "reuse": True, "wait": False}
-    if place.startswith(BUCKET):
-        bucket, _, prefix = place.removeprefix(BUCKET).partition("/")
-        return service.foldex.tools.create(project, bucket=bucket, prefix=prefix, **how)
-    return service.foldex.tools.create(project, path=place, **how)
 
 
 def allow_folder(home: Path, place: str) -> None:

@@ -246,12 +246,12 @@ def vanished(pool: Pool, *, task_id: UUID, index_id: UUID, keys: Sequence[bytes]
 
 
 def _remove_vanished(
-    connection: Connection[Any], values: Mapping[str, Any], vanished: _Vanished, *, keep_live: bool
+    connection: Connection[Any], values: Mapping[str, Any], counts: _Vanished, *, keep_live: bool
 ) -> None:
     if values["keys"] is None:
         connection.execute(_SQL["remove_vanished"], {**values, "keep_live": keep_live})
     else:
-        ids = [id_ for id_, _, is_live in vanished.at_keys if not (keep_live and is_live)]
+        ids = [id_ for id_, _, is_live in counts.at_keys if not (keep_live and is_live)]
         connection.execute(_SQL["remove_files"], {**values, "ids": ids})
 
 

@@ -159,30 +159,29 @@ def create(pool: Pool, new_index: NewIndex, *, name: str, config: ToolConfig) ->
 
 def create_over_whole(pool: Pool, new_index: NewIndex, *, name: str, config: ToolConfig) -> ToolOver:
     """Like `create`, unless `over_whole` finds a tool. Of several callers at a time, one creates it."""
-    with pool.connection() as connection:
-        index_switch.lock_project(connection, new_index.project_id)
-        found = _over_whole(connection, new_index.project_id, new_index.source, config)
-        return found or _made(connection, new_index, name, config)
+    return _create_unless(pool, "over_whole", new_index, name, config)
 
 
 def create_over_source(pool: Pool, new_index: NewIndex, *, name: str, config: ToolConfig) -> ToolOver:
     """Like `create`, unless the project has a tool over the source. Of several callers at a time, one creates it."""
+    return _create_unless(pool, "over_source", new_index, name, config)
+
+
+def _create_unless(pool: Pool, query: str, new_index: NewIndex, name: str, config: ToolConfig) -> ToolOver:
+    """Create a tool unless `query` finds one."""
     with pool.connection() as connection:
         index_switch.lock_project(connection, new_index.project_id)
-        values = {"project_id": new_index.project_id, "source": Jsonb(new_index.source.model_dump())}
-        row = connection.execute(_SQL["over_source"], values).fetchone()
-        return ToolOver(*row) if row else _made(connection, new_index, name, config)
-
-
-def _made(connection: Connection[Any], new_index: NewIndex, name: str, config: ToolConfig) -> ToolOver:
-    tool_id, task_id = _insert(connection, new_index, name, config)
-    return ToolOver(tool_id, name, is_new=True, task_id=task_id)
+        found = _over(connection, query, new_index.project_id, new_index.source, config)
+        if found is not None:
+            return found
+        tool_id, task_id = _insert(connection, new_index, name, config)
+        return ToolOver(tool_id, name, is_new=True, task_id=task_id)
 
 
 def over_whole(pool: Pool, project_id: str, source: AnySource, config: ToolConfig) -> ToolOver | None:
     """Return the oldest tool that indexes all of a source and whose config has what `config` changes, if any."""
     with pool.connection() as connection:
-        return _over_whole(connection, project_id, source, config)
+        return _over(connection, "over_whole", project_id, source, config)
 
 
 def first_precision(pool: Pool, project_id: str, source: AnySource, model: str) -> str | None:
@@ -208,9 +207,11 @@ def any_busy(pool: Pool, tool_ids: Sequence[UUID]) -> bool:
         return row is not None and bool(row[0])
 
 
-def _over_whole(connection: Connection[Any], project_id: str, source: AnySource, config: ToolConfig) -> ToolOver | None:
+def _over(
+    connection: Connection[Any], query: str, project_id: str, source: AnySource, config: ToolConfig
+) -> ToolOver | None:
     values = {"project_id": project_id, "source": Jsonb(source.model_dump()), "config": _stored(config)}
-    row = connection.execute(_SQL["over_whole"], values).fetchone()
+    row = connection.execute(_SQL[query], values).fetchone()
     return None if row is None else ToolOver(*row)
 
 
