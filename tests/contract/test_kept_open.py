@@ -6,17 +6,17 @@ import ssl
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 
 import pytest
 
+from tests.fakes import server as fakes
 from tests.service import eventually
 from worker.embed import kept_open
 from worker.embed.kept_open import KeptOpen, Origin
 
 
-class Server(ThreadingHTTPServer):
+class Server(fakes.Server):
     """Counts connections. Answers a request once `together` requests have come."""
 
     def __init__(self) -> None:
@@ -35,10 +35,9 @@ class Server(ThreadingHTTPServer):
             self.open += change
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(fakes.Handler):
     """Answers with the body of the request."""
 
-    protocol_version = "HTTP/1.1"
     server: Server
 
     def setup(self) -> None:
@@ -49,16 +48,10 @@ class Handler(BaseHTTPRequestHandler):
         self.server.count(-1)
         super().finish()
 
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
+    def do_POST(self) -> None:  # noqa: N802 - the base class names it so
+        body = self.rfile.read(int(self.lines["content-length"]))
         self.server.together.wait(20)
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Nobody reads it."""
+        self.send(200, body, {})
 
 
 @pytest.fixture

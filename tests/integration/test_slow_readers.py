@@ -7,18 +7,16 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from threading import Thread
 from typing import Any
 
 import pytest
-import uvicorn
 
 from api.http.middleware import TimedProtocol
+from tests.bare_server import Place, serving
 from tests.service import eventually
 
 #: Bytes of an answer: more than the system buffers between two sockets.
 LARGE = 24 << 20
-Place = tuple[str, int]
 
 
 async def large_answers(scope: Any, receive: Any, send: Any) -> None:
@@ -29,16 +27,8 @@ async def large_answers(scope: Any, receive: Any, send: Any) -> None:
 
 @pytest.fixture(scope="module")
 def place() -> Iterator[Place]:
-    config = uvicorn.Config(large_answers, port=0, http=TimedProtocol, lifespan="off", log_config=None)
-    server = uvicorn.Server(config)
-    thread = Thread(target=server.run, daemon=True)
-    thread.start()
-    try:
-        eventually(lambda: server.started, 20)
-        yield server.servers[0].sockets[0].getsockname()
-    finally:
-        server.should_exit = True
-        thread.join(20)
+    with serving(large_answers) as served:
+        yield served
 
 
 @contextmanager

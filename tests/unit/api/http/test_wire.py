@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Callable, Iterator
-from threading import Thread
 from typing import Any
 
 import pytest
-import uvicorn
 
 from api.http.lookup_cache import LookupCaches
-from api.http.middleware import Gate, TimedProtocol
-from tests.service import eventually
+from api.http.middleware import Gate
+from tests.bare_server import Place, serving
 
 MAX_BODY_BYTES = 1000
 #: Bytes that no buffer between two sockets takes, so that the client still sends when it is answered.
@@ -32,21 +30,13 @@ def no_pool() -> Any:
 
 
 @pytest.fixture(scope="module")
-def place() -> Iterator[tuple[str, int]]:
+def place() -> Iterator[Place]:
     app = Gate(accepts, is_open=True, max_body_bytes=MAX_BODY_BYTES, caches=LookupCaches(no_pool))
-    config = uvicorn.Config(app, port=0, http=TimedProtocol, lifespan="off", log_config=None)
-    server = uvicorn.Server(config)
-    thread = Thread(target=server.run, daemon=True)
-    thread.start()
-    try:
-        eventually(lambda: server.started, 20)
-        yield server.servers[0].sockets[0].getsockname()
-    finally:
-        server.should_exit = True
-        thread.join(20)
+    with serving(app) as served:
+        yield served
 
 
-def answered(place: tuple[str, int], sent: bytes) -> tuple[bytes, dict[str, Any]]:
+def answered(place: Place, sent: bytes) -> tuple[bytes, dict[str, Any]]:
     """The first line of the answer and its body, once the server has closed the connection."""
     with socket.create_connection(place, 30) as client:
         client.sendall(sent)
@@ -64,7 +54,7 @@ def answered(place: tuple[str, int], sent: bytes) -> tuple[bytes, dict[str, Any]
         (HEAD + b"Content-Length: abc\r\n\r\n", "Content-Length"),
     ],
 )
-def test_what_is_no_http_is_answered_with_a_problem(place: tuple[str, int], sent: bytes, reason: str) -> None:
+def test_what_is_no_http_is_answered_with_a_problem(place: Place, sent: bytes, reason: str) -> None:
     status, problem = answered(place, sent)
     assert (status, problem["code"]) == (b"HTTP/1.1 400 Bad Request", "invalid_http")
     assert reason in problem["detail"]
@@ -80,21 +70,19 @@ def counted(size: int) -> bytes:
 
 @pytest.mark.parametrize("framed", [counted, chunked])
 @pytest.mark.parametrize("size", [MAX_BODY_BYTES + 1, LARGE])
-def test_a_client_that_sends_too_much_reads_why(
-    place: tuple[str, int], framed: Callable[[int], bytes], size: int
-) -> None:
+def test_a_client_that_sends_too_much_reads_why(place: Place, framed: Callable[[int], bytes], size: int) -> None:
     status, problem = answered(place, HEAD + framed(size))
     assert status.startswith(b"HTTP/1.1 413 ")
     assert problem["code"] == "too_large"
 
 
-def test_a_client_that_waits_for_leave_to_send_is_refused_at_once(place: tuple[str, int]) -> None:
+def test_a_client_that_waits_for_leave_to_send_is_refused_at_once(place: Place) -> None:
     with socket.create_connection(place, 5) as client:
         client.sendall(HEAD + b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n" % LARGE)
         assert client.recv(1 << 16).startswith(b"HTTP/1.1 413 ")
 
 
-def test_a_body_as_long_as_allowed_is_accepted(place: tuple[str, int]) -> None:
+def test_a_body_as_long_as_allowed_is_accepted(place: Place) -> None:
     with socket.create_connection(place, 30) as client:
         client.sendall(HEAD + counted(MAX_BODY_BYTES))
         assert client.recv(1 << 16).startswith(b"HTTP/1.1 204 ")
