@@ -50,11 +50,17 @@ def _vector(row: Row) -> Vector:
 
 
 def _legs() -> list[Leg]:
-    odd = [Condition("file_name", "in", ["odd"])]
     asked = [Leg(10, vector=_vector(_row(number))) for number in (1, 5)]
     asked += [Leg(10, keywords=words, field=field) for words in WORDS for field in ("text", "code")]
     asked += [Leg(10, keywords="alpha delta", field="code", phrase=phrase) for phrase in (False, True)]
-    return [*asked, Leg(3, vector=_vector(_row(3))), Leg(10, vector=_vector(_row(3)), conditions=odd)]
+    odd = Condition("file_name", "in", ["odd"])
+    few = Condition("chunk_id", "in", ["1", "2", "3", "14"])
+    by_id = Condition("chunk_id", "in", ["1"], ids=[UUID(int=5), UUID(int=8)])
+    none = Condition("file_name", "in", ["even and odd"])
+    unfiltered = [asked[0], asked[1], asked[3], asked[-1]]
+    filters = ([odd], [few], [odd, few], [by_id], [none])
+    asked += [replace(leg, conditions=conditions) for leg in unfiltered for conditions in filters]
+    return [*asked, Leg(3, vector=_vector(_row(3))), Leg(3, vector=_vector(_row(3)), conditions=[odd])]
 
 
 def _ids(found: Ranked) -> list[int]:
@@ -163,6 +169,7 @@ def test_a_table_that_outgrows_its_memory_answers_as_one_that_is_read_anew(
     monkeypatch.setattr(vector_cache, "SPARE_ROWS", 2)
     monkeypatch.setattr(vector_cache, "SEARCHES_PER_READ", SEARCHES - 1)
     chance, present, outgrown = Random(1), set[int](), 0
+    odd = [Condition("file_name", "in", ["odd"])]
     for _ in range(12):
         gone = set(chance.sample(sorted(present), len(present) // 2))
         new = {chance.randrange(60) for _ in range(chance.choice([1, 8]))} - gone
@@ -173,9 +180,22 @@ def test_a_table_that_outgrows_its_memory_answers_as_one_that_is_read_anew(
         was_in_memory = _is_in_memory(store)
         for limit in range(5, 5 + SEARCHES):
             assert _ids(store.search(SPACE, [replace(leg, limit=limit)])[0]) == expected[:limit]
+            (of_odd,) = store.search(SPACE, [replace(leg, limit=limit, conditions=odd)])
+            assert _ids(of_odd) == [number for number in expected if number % 2][:limit]
             outgrown += limit == 5 and was_in_memory and not _is_in_memory(store)
         assert _is_in_memory(store)
     assert outgrown
+
+
+@pytest.mark.parametrize(("hits", "cached"), [(9, 1), (10, 0)])
+def test_a_result_that_would_fill_the_cache_is_not_cached(
+    store: LanceStore, monkeypatch: pytest.MonkeyPatch, hits: int, cached: int
+) -> None:
+    monkeypatch.setattr(vector_cache, "MAX_CACHED_HITS", 10)
+    store.write(SPACE, DIMENSIONS, [_row(number) for number in range(1, 14)])
+    for _ in range(2):
+        assert len(store.search(SPACE, [Leg(hits, vector=_vector(_row(1)))])[0]) == hits
+    assert len(store._searcher()._rankings._cached) == cached
 
 
 def test_of_too_many_tables_those_not_searched_for_longest_are_closed(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from threading import Barrier, Thread
@@ -19,7 +20,7 @@ from lance.query import MatchQuery
 
 from tests.contract.stores import ALWAYS, D, axis, numbers, warmed
 from worker.tokens.keywords import Keywords, keywords_of
-from worker.vectors import Condition, Leg, Patch, Ranked, Row
+from worker.vectors import Condition, Leg, Patch, Ranked, Row, Value
 from worker.vectors.lance import indexes, word_memory, word_search
 from worker.vectors.lance.bm25 import folded
 from worker.vectors.lance.compaction import Thresholds
@@ -65,7 +66,10 @@ class Model:
         store.write(
             SPACE,
             D,
-            [Row(UUID(int=number), axis(number % D, number / 7), {}, words) for number, words in written.items()],
+            [
+                Row(UUID(int=number), axis(number % D, number / 7), attributes(number), words)
+                for number, words in written.items()
+            ],
             [Patch(UUID(int=number), {}, words) for number, words in patches.items()],
             [UUID(int=number) for number in deleted],
         )
@@ -73,13 +77,23 @@ class Model:
 
     def written_anew(self, directory: Path) -> LanceStore:
         store = LanceStore(directory, has_keywords=True, word_bytes=0)
-        store.write(SPACE, D, [Row(UUID(int=n), axis(n % D), {}, words) for n, words in self.rows.items()])
+        store.write(SPACE, D, [Row(UUID(int=n), axis(n % D), attributes(n), words) for n, words in self.rows.items()])
         return store
+
+
+def attributes(number: int) -> dict[str, Value]:
+    return {"file_name": f"{number % 3}"}
 
 
 def legs(limit: int) -> list[Leg]:
     of_queries = [Leg(limit, keywords=query, field=field) for query in QUERIES for field in ("text", "code")]
     return [*of_queries, *(Leg(limit, keywords=phrase, field="code", phrase=True) for phrase in PHRASES)]
+
+
+def restricted(found: Ranked, remainders: Sequence[str], limit: int) -> Ranked:
+    """The best rows whose `attributes` are these."""
+    kept = [row for row in found if str(UUID(row.id).int % 3) in remainders][:limit]
+    return Ranked([row.id for row in kept], [row.value for row in kept])
 
 
 def searched_in_memory(store: LanceStore, legs: Sequence[Leg], monkeypatch: pytest.MonkeyPatch) -> list[Ranked]:
@@ -109,13 +123,19 @@ def test_random_edits_leave_hits_and_scores_as_of_a_new_table(
     plain = LanceStore(tmp_path / "edited", has_keywords=True, word_bytes=0)
     model.rows = {number: model.keywords() for number in range(chance.choice([5, 150]))}
     model.next = len(model.rows)
-    store.write(SPACE, D, [Row(UUID(int=n), axis(n % D), {}, words) for n, words in model.rows.items()])
+    store.write(SPACE, D, [Row(UUID(int=n), axis(n % D), attributes(n), words) for n, words in model.rows.items()])
     for step in range(6):
         warmed(store, SPACE)
         anew = model.written_anew(tmp_path / f"anew-{step}")
         for limit in (3, 1000):
             found = searched_in_memory(store, legs(limit), monkeypatch)
             assert_same(found, anew.search(SPACE, legs(limit)))
+            all_found = searched_in_memory(store, legs(1000), monkeypatch)
+            for remainders in (["0", "2"], ["1"], ["3"]):
+                filter_ = [Condition("file_name", "in", remainders)]
+                filtered = [replace(leg, conditions=filter_) for leg in legs(limit)]
+                expected = [restricted(each, remainders, limit) for each in all_found]
+                assert searched_in_memory(store, filtered, monkeypatch) == expected
         for mine, others in zip(found, plain.search(SPACE, legs(limit)), strict=True):
             assert sorted(mine.ids) == sorted(others.ids)
         for _ in range(chance.choice([1, 3])):
@@ -172,17 +192,6 @@ def test_letters_are_folded_as_by_lance(tmp_path: Path) -> None:
     # Lance has no plain letter for any other
     plain = [f"{ord(letter):x}q{ascii_}q" for letter in letters if letter not in changed for ascii_ in ("", "a", "e")]
     assert having(plain) == set()
-
-
-def test_filters_and_older_words_are_searched_by_lance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = LanceStore(tmp_path, has_keywords=True)
-    word = keywords_of("", "", "word", "en")
-    store.write(SPACE, D, [Row(UUID(int=n), axis(n), {"file_name": f"{n}"}, word) for n in range(4)])
-    warmed(store, SPACE)
-    one = Leg(10, keywords="word", conditions=[Condition("file_name", "in", ["2"])])
-    assert numbers(store.search(SPACE, [one])[0]) == [2]
-    with pytest.raises(AssertionError, match="Lance searched"):
-        searched_in_memory(store, [one], monkeypatch)
 
 
 @pytest.mark.parametrize(("word_bytes", "is_kept"), [(0, False), (20_000, False), (200_000, True)])

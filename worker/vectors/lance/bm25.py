@@ -30,6 +30,7 @@ ROW_BITS = 32
 MERGE_RATIO = 2
 
 Positions = NDArray[np.intp]
+Scores = NDArray[np.float64]
 
 #: Letters that Lance takes as others, beside those that are others with accents.
 _LETTERS = dict(zip("ðđħ\u0131ĸłŋøŧ", "ddhiklnot", strict=True)) | {"æ": "ae", "œ": "oe", "ß": "ss", "þ": "th"}
@@ -188,21 +189,16 @@ def standing(lengths: NDArray[np.uint32], live: Positions) -> Standing:
     return Standing(rows, K1 * (1 - B + B / mean * lengths.astype(np.float64)), gone)
 
 
-def search(
-    blocks: Sequence[Block],
-    numbers: Sequence[int],
-    now: Standing,
-    ids: Sequence[str],
-    *,
-    limit: int,
-    every: bool,
-) -> Ranked:
-    """The best rows that have any of the words, or every one of them. A word that occurs twice counts twice."""
+def scores(blocks: Sequence[Block], numbers: Sequence[int], now: Standing, *, every: bool) -> Scores:
+    """The scores of rows, by position: 0 without any of the words, or without `every` one.
+
+    A word that occurs twice counts twice. Rows after the last one with a word are left out.
+    """
     places = [
         (term, each, at) for term, number in enumerate(numbers) for each in blocks if (at := each.of(number)).stop
     ]
     if not places:
-        return Ranked([], [])
+        return np.empty(0, np.float64)
     terms = np.repeat([term for term, _, _ in places], [at.stop - at.start for _, _, at in places])
     rows = np.concatenate([each.rows[at] for _, each, at in places])
     counts = np.concatenate([each.counts[at] for _, each, at in places])
@@ -211,13 +207,22 @@ def search(
         terms, rows, counts = terms[live], rows[live], counts[live]
     having = np.bincount(terms, minlength=len(numbers))
     weights = (K1 + 1) * np.log1p((now.rows - having + 0.5) / (having + 0.5))
-    scores = np.bincount(rows, weights[terms] * counts / (counts + now.norms[rows]))
+    found = np.bincount(rows, weights[terms] * counts / (counts + now.norms[rows])).astype(np.float64, copy=False)
     if every:
-        scores[np.bincount(rows) < len(numbers)] = 0
-    return _best(scores, ids, limit)
+        found[np.bincount(rows) < len(numbers)] = 0
+    return found
 
 
-def _best(scores: NDArray[Any], ids: Sequence[str], limit: int) -> Ranked:
+def within(scores: Scores, passing: Positions) -> Scores:
+    """The scores of the rows at these positions, and 0 for all others."""
+    filtered = np.zeros_like(scores)
+    passing = passing[passing < len(scores)]
+    filtered[passing] = scores[passing]
+    return filtered
+
+
+def best(scores: Scores, ids: Sequence[str], limit: int) -> Ranked:
+    """The rows with the best scores, ties ordered by id."""
     least = np.partition(scores, -limit)[-limit] if len(scores) > limit else 0
     found = np.flatnonzero(scores >= least if least > 0 else scores)
     return ranked([ids[at] for at in found.tolist()], scores[found].tolist(), descending=True, limit=limit)

@@ -25,6 +25,7 @@ from worker.vectors.lance.vector_cache import (
     MAX_BYTES,
     GrowingRows,
     Latest,
+    Positions,
     Rankings,
     RowIds,
     Rows,
@@ -97,11 +98,14 @@ class Searcher:
         # words alone are not worth reading all vectors; they come in a call of their own before those of their query
         may_read = any(leg.vector is not None for leg in legs)
         cached_rows, cached_words = self._in_memory(namespace, number, opened, may_read=may_read)
-        in_table = [leg for leg in legs if leg.vector is not None and not _is_in_memory(leg, cached_rows)]
+        in_table = [leg for leg in legs if leg.vector is not None and cached_rows is None]
         # LanceDB searches vectors while this thread searches words
         nearest = self._begin(_nearest_rows(opened, in_table)) if in_table else None
+        passing = _passing(opened, legs, cached_rows) if cached_rows is not None else {}
         answers = [
-            _by_words(opened, leg, cached_rows, cached_words) if leg.vector is None else _by_vector(leg, cached_rows)
+            _by_words(opened, leg, cached_rows, cached_words, passing.get(where(leg.conditions)))
+            if leg.vector is None
+            else _by_vector(leg, cached_rows, passing.get(where(leg.conditions)))
             for leg in legs
         ]
         # Rank outside the event loop, which other searches need for their answers.
@@ -217,10 +221,22 @@ def _prepared(table_rows: Any) -> Rows:
     )
 
 
-def _by_words(opened: Opened, leg: Leg, cached_rows: Rows | None, cached_words: WordMemory | None) -> Ranked:
+def _passing(opened: Opened, legs: Sequence[Leg], cached_rows: Rows) -> dict[str, Positions]:
+    """Where the rows are that pass each filter of the legs, by its expression."""
+    filters = {where(leg.conditions) for leg in legs if leg.conditions}
+    return {each: cached_rows.positions_of(word_search.row_ids(opened.dataset, each)) for each in filters}
+
+
+def _by_words(
+    opened: Opened,
+    leg: Leg,
+    cached_rows: Rows | None,
+    cached_words: WordMemory | None,
+    passing: Positions | None,
+) -> Ranked:
     """The answer of a keyword leg: from memory, or from the table, which may lack its column."""
     if cached_words is not None and cached_rows is not None:
-        found = cached_words.found(leg, cached_rows)
+        found = cached_words.found(leg, cached_rows, passing)
         if found is not None:
             return found
     if COLUMNS[leg.field] not in opened.columns:
@@ -230,43 +246,36 @@ def _by_words(opened: Opened, leg: Leg, cached_rows: Rows | None, cached_words: 
     return ranked(ids, answer["_score"].to_pylist(), descending=True, limit=leg.limit)
 
 
-def _by_vector(leg: Leg, cached_rows: Rows | None) -> Ranked | None:
+def _by_vector(leg: Leg, cached_rows: Rows | None, passing: Positions | None) -> Ranked | None:
     """The answer of a vector leg from memory; None if LanceDB must search."""
-    if cached_rows is None or leg.vector is None or not _is_in_memory(leg, cached_rows):
+    if cached_rows is None or leg.vector is None:
         return None
-    return cached_rows.nearest(leg.vector, leg.limit)
+    return (cached_rows if passing is None else cached_rows.within(passing)).nearest(leg.vector, leg.limit)
 
 
 async def _nearest_rows(opened: Opened, legs: Sequence[Leg]) -> list[Any]:
     return await asyncio.gather(*(_nearest(opened.table, leg) for leg in legs))
 
 
-def _is_in_memory(leg: Leg, cached_rows: Rows | None) -> bool:
-    return cached_rows is not None and leg.vector is not None and not leg.conditions
-
-
 async def _nearest(table: Any, leg: Leg) -> Any:
     """The nearest rows with a vector. Filters only if needed, which is rare: a filter costs more than the search."""
 
     async def nearest(*conditions: str) -> Any:
+        condition = " AND ".join([*filter(None, [where(leg.conditions)]), *conditions])
         query = table.query().nearest_to(leg.vector).distance_type("cosine")
-        # Rows that pass a filter may be far from all others, in partitions that the index would not read.
-        query = query.bypass_vector_index() if conditions or leg.conditions else vector_index.approximate(query)
-        return await _fetched(query, leg, ["_distance", "id", "embedded"], *conditions)
+        query = vector_index.approximate(query, filtered=bool(condition))
+        return await _fetched(query.where(condition) if condition else query, leg)
 
     answer = await nearest()
     return answer if all(answer["embedded"].to_pylist()) else await nearest("embedded")
 
 
-async def _fetched(query: Any, leg: Leg, columns: list[str], *conditions: str) -> Any:
-    """The best rows, and all that equal the last one within the limit. The first of `columns` is what ranks them."""
-    clauses = [*filter(None, [where(leg.conditions)]), *conditions]
-    if clauses:
-        query = query.where(" AND ".join(clauses))
+async def _fetched(query: Any, leg: Leg) -> Any:
+    """The nearest rows, and all that are as near as the last one within the limit."""
     limit = ties.first_limit(leg.limit)
     while True:
-        answer = await query.select(columns).limit(limit).to_arrow()
-        more = ties.next_limit(leg.limit, limit, answer[columns[0]])
+        answer = await query.select(["_distance", "id", "embedded"]).limit(limit).to_arrow()
+        more = ties.next_limit(leg.limit, limit, answer["_distance"])
         if more is None:
             return answer
         limit = more

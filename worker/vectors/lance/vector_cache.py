@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import count, pairwise
 from threading import Lock
@@ -16,6 +16,7 @@ from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from worker.vectors import Leg, Ranked, Vector
+from worker.vectors.lance.filter_sql import where
 from worker.vectors.rows import ranked
 
 #: Bytes of vectors that a process caches: 170,000 rows of 384 dimensions.
@@ -37,6 +38,7 @@ EQUAL = 1e-5
 
 T = TypeVar("T")
 RowIds = NDArray[np.uint64]
+Positions = NDArray[np.intp]
 #: A value that stays equal as long as nothing is written to a namespace.
 State = tuple[Hashable, ...]
 
@@ -50,14 +52,15 @@ class Rows:
     """The n live rows of a namespace in one of its states. Rows of later states share its memory.
 
     `row_ids` (n) are the store's row ids, ascending, and `positions` (n) say where each row is in `ids` and `unit`, the
-    vectors with length 1. `absent` are the positions of deleted rows and of rows without a vector.
+    vectors with length 1. `absent` are the positions of rows that no vector finds: of deleted ones, of rows without a
+    vector, and of those that do not pass a filter.
     """
 
     ids: list[str]
     unit: Vector
     row_ids: RowIds
-    positions: NDArray[np.intp]
-    absent: NDArray[np.intp]
+    positions: Positions
+    absent: Positions
 
     def nearest(self, vector: Vector, limit: int) -> Ranked:
         """Return the `limit` rows nearest by cosine distance, ties ordered by id."""
@@ -72,11 +75,18 @@ class Rows:
             [self.ids[number] for number in nearest.tolist()], distances.tolist(), descending=False, limit=limit
         )
 
+    def within(self, passing: Positions) -> Rows:
+        """Return these rows such that a vector finds only those at these positions."""
+        is_absent = np.ones(len(self.unit), np.bool_)
+        is_absent[passing] = False
+        is_absent[self.absent] = True
+        return replace(self, absent=np.flatnonzero(is_absent))
+
     def ids_at(self, row_ids: RowIds) -> list[str]:
         """Return the ids of the rows with these row ids of the store."""
         return [self.ids[number] for number in self.positions_of(row_ids).tolist()]
 
-    def positions_of(self, row_ids: RowIds) -> NDArray[np.intp]:
+    def positions_of(self, row_ids: RowIds) -> Positions:
         """Return where the rows with these row ids of the store are."""
         return self.positions[np.searchsorted(self.row_ids, row_ids)]
 
@@ -206,24 +216,28 @@ class Rankings:
 
     def get(self, namespace: str, state: State, leg: Leg) -> Ranked | None:
         """Return what the leg found in this state. Callers must not change it."""
+        key = _key(namespace, state, leg)
         with self._lock:
-            return self._cached.get(_key(namespace, state, leg)) if _is_kept(leg) else None
+            return self._cached.get(key)
 
     def put(self, namespace: str, state: State, leg: Leg, ranking: Ranked) -> None:
-        """Cache what a leg found. Legs with filters, which may be long, are not cached."""
-        if _is_kept(leg):
+        """Cache what a leg found."""
+        if len(ranking) < self._cached.maxsize:
+            key = _key(namespace, state, leg)
             with self._lock:
-                self._cached[_key(namespace, state, leg)] = ranking
-
-
-def _is_kept(leg: Leg) -> bool:
-    return not leg.conditions and leg.limit < MAX_CACHED_HITS
+                self._cached[key] = ranking
 
 
 def _key(namespace: str, state: State, leg: Leg) -> Hashable:
-    query = (leg.keywords or "").encode(errors="surrogatepass") if leg.vector is None else leg.vector.tobytes()
+    query = _digest(leg.keywords or "") if leg.vector is None else _digest(leg.vector.tobytes())
     words = (leg.field, leg.phrase, leg.written) if leg.vector is None else None
-    return namespace, state, words, leg.limit, blake2b(query, digest_size=16).digest()
+    return namespace, state, words, leg.limit, query, _digest(where(leg.conditions))
+
+
+def _digest(content: str | bytes) -> bytes:
+    """What identifies a content that may be long."""
+    encoded = content.encode(errors="surrogatepass") if isinstance(content, str) else content
+    return blake2b(encoded, digest_size=16).digest()
 
 
 def _products(unit: Vector, vector: Vector) -> Vector:

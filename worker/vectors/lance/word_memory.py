@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from worker.vectors import Leg, Ranked
 from worker.vectors.lance import bm25
 from worker.vectors.lance.indexes import COLUMNS, FIELDS
-from worker.vectors.lance.vector_cache import GrowingRows, Latest, RowIds, Rows, Searches
+from worker.vectors.lance.vector_cache import GrowingRows, Latest, Positions, RowIds, Rows, Searches
 from worker.vectors.rows import words
 
 #: New rows up to which a search adds them itself; more are added in the background.
@@ -90,14 +90,18 @@ class WordMemory:
         """The number of positions whose words are not known."""
         return len(rows.unit) - _covered(self._state) if self._state is not None else len(rows.unit)
 
-    def found(self, leg: Leg, rows: Rows) -> Ranked | None:
-        """The answer of a leg over these rows. None if that needs Lance: for filters, words of an earlier release."""
+    def found(self, leg: Leg, rows: Rows, passing: Positions | None) -> Ranked | None:
+        """The answer of a leg over these rows, of which those at `passing` pass its filter.
+
+        None if that needs Lance: for words of an earlier release.
+        """
         state, name = self._state, COLUMNS[leg.field]
-        if state is None or leg.conditions or name not in state or _covered(state) < len(rows.unit):
+        if state is None or name not in state or _covered(state) < len(rows.unit):
             return None
         numbers = bm25.known_numbers(self._vocabularies[name], words(leg), every=leg.phrase)
         now = self._standing_of(rows, state)[name]
-        return bm25.search(state[name].blocks, numbers, now, rows.ids, limit=leg.limit, every=leg.phrase)
+        found = bm25.scores(state[name].blocks, numbers, now, every=leg.phrase)
+        return bm25.best(found if passing is None else bm25.within(found, passing), rows.ids, leg.limit)
 
     def add(self, rows: Rows, read: Read, max_bytes: int) -> None:
         """Read the words of rows that are not known yet. If another thread does so already, returns at once."""

@@ -1,4 +1,4 @@
-"""Searches words in a LanceDB table by Lance itself, which takes two thirds of the time that LanceDB takes."""
+"""Searches words and filters in a LanceDB table by Lance itself, which takes less time than by LanceDB."""
 
 from __future__ import annotations
 
@@ -60,3 +60,8 @@ def texts(opened: Any, columns: Sequence[str]) -> Iterable[Any]:
         columns=[*columns], with_row_id=True, batch_size=BATCH_ROWS, batch_readahead=1
     ).to_batches()
     return batches
+
+
+def row_ids(opened: Any, condition: str) -> Any:
+    """Lance's `_rowid` of the rows that pass a filter."""
+    return opened.scanner(columns=[], with_row_id=True, filter=condition).to_table()["_rowid"].to_numpy()
