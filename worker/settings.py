@@ -90,7 +90,7 @@ class Settings(BaseSettings):
         "redis://localhost:6379/0", description="URL of Redis or RabbitMQ; carries only wake-ups."
     )
     redis_url: str = Field(
-        "redis://localhost:6379/1", pattern="^(rediss?|unix)://", description="URL of URL of Redis for rate budgets."
+        "redis://localhost:6379/1", pattern="^(rediss?|unix)://", description="URL of Redis for rate budgets."
     )
 
     api_host: str = Field("127.0.0.1", description="Address that the API listens on.")

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.errors import StoreError, StoreRefused, StoreUnauthorized, StoreUnavailable
-from tests.contract.stores import D, axis, row
+from tests.contract.stores import D, axis, near, row
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from worker.tokens.keywords import Keywords
 from worker.vectors import FILTERED, STRING_ATTRIBUTES, Condition, Leg, Patch, Row, Value, turbopuffer
@@ -37,6 +37,23 @@ def test_faults_are_mapped_and_never_retried(fake: FakeTurbopuffer, status: int,
         if error is StoreUnavailable and status:
             assert caught.value.retry_after == 7.0
     assert [call.status for call in fake.audit] == [status, status]
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"), [("7", 7.0), ("0.5", 0.5), ("Wed, 21 Oct 2026 07:28:00 GMT", None), (None, None)]
+)
+def test_the_time_to_wait_is_told_in_seconds(fake: FakeTurbopuffer, header: str | None, seconds: float | None) -> None:
+    fake.fail_next(429, retry_after=header)
+    with pytest.raises(StoreUnavailable) as caught:
+        puffer(fake).ids("a", None, 1)
+    assert caught.value.retry_after == seconds
+
+
+def test_no_more_hits_are_requested_than_the_service_gives(fake: FakeTurbopuffer) -> None:
+    store = puffer(fake)
+    store.write("a", D, [row(1, axis(0))])
+    for limit in (turbopuffer.MAX_LIMIT, turbopuffer.MAX_LIMIT + 1):
+        assert near(store, "a", axis(0), limit=limit) == [1]
 
 
 def test_a_write_whose_answer_was_lost_can_be_repeated(fake: FakeTurbopuffer) -> None:

@@ -199,7 +199,7 @@ def test_rows_without_vector_have_none_to_read_back(store: VectorStore, space: s
 
 def test_a_missing_namespace_is_empty_and_stays_missing(store: VectorStore, space: str) -> None:
     store.write(space, D, patches=[Patch(UUID(int=1), {"file_name": "x"})], deletes=[UUID(int=2)])
-    store.drop(space)
+    assert not store.drop(space)
     store.optimize(space)
     assert store.search(space, [Leg(5, vector=axis(0)), Leg(5, vector=axis(1))]) == [[], []]
     assert store.ids(space, None, 5) == []

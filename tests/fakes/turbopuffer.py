@@ -52,7 +52,7 @@ class Fault:
 
     status: int
     applied: bool = False
-    retry_after: float | None = None
+    retry_after: float | str | None = None
 
 
 class FakeTurbopuffer:
@@ -98,7 +98,7 @@ class FakeTurbopuffer:
         self._server.serve_forever()
 
     def fail_next(
-        self, status: int, *, applied: bool = False, count: int = 1, retry_after: float | None = None
+        self, status: int, *, applied: bool = False, count: int = 1, retry_after: float | str | None = None
     ) -> None:
         """Answer the next `count` requests with `status` (0 drops the connection), after applying them if `applied`."""
         with self.lock:
@@ -180,9 +180,9 @@ class FakeTurbopuffer:
 
     def _write(self, name: str, body: Json) -> Json:
         space = self.namespaces.get(name)
-        brings = body.get("upsert_rows") or body.get("upsert_columns")
         if space is None:
-            require(brings and body.get("create_namespace") is not False, f"🤷 namespace '{name}' was not found", 404)
+            # whether a patch or a delete creates a namespace is not documented: assume that it does
+            require(body.get("create_namespace") is not False, f"🤷 namespace '{name}' was not found", 404)
             space = Namespace()
         result = write(space, body)
         self.namespaces[name] = space

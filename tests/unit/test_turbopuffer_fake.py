@@ -120,7 +120,7 @@ def test_missing_namespaces_are_not_found_and_can_be_listed(fake: FakeTurbopuffe
     assert call(fake, "", {}, "DELETE")[0] == 200
     for path, method in (("", "DELETE"), ("/query", "POST"), ("/metadata", "GET")):
         assert call(fake, path, {}, method)[0] == 404
-    assert call(fake, "", {"deletes": ["a"]})[0] == 404
+    assert call(fake, "", {"deletes": ["a"], "create_namespace": False})[0] == 404
     key = f"Bearer {fake.api_key}"
     assert fake.answer("GET", "/v1/namespaces?prefix=sp", key, b"")[1]["namespaces"] == []
     assert fake.answer("GET", "/v1/namespaces", "Bearer other", b"")[0] == 401

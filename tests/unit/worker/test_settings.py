@@ -6,6 +6,7 @@ import io
 import sys
 from contextlib import redirect_stderr
 from dataclasses import dataclass
+from pathlib import Path
 from typing import get_type_hints
 
 import pytest
@@ -17,8 +18,9 @@ from api.search.rank.rerank import RerankOptions
 from docs import generate
 from schemas.errors import Invalid
 from worker import logs
-from worker.settings import RANKING_WEIGHTS, Settings
+from worker.settings import RANKING_WEIGHTS, SIMPLE_WEIGHTS, Settings
 from worker.sources.kind import SourceOptions
+from worker.state.address import Shared
 from worker.stores import StoreOptions
 
 NOBODY = "postgresql://somebody:secret@127.0.0.1:1/none"
@@ -79,6 +81,26 @@ def test_refused_types_are_extensions_with_or_without_dots(monkeypatch: pytest.M
     assert Settings().upload_refused_types == "exe dll"
 
 
+@pytest.mark.parametrize("value", ["/srv/a:/srv/b", ":/srv/a::/srv/b:"])
+def test_source_roots_are_separated_by_colons(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("LOCAL_SOURCE_ROOTS", value)
+    assert Settings().local_source_roots == [Path("/srv/a"), Path("/srv/b")]
+
+
+def test_an_empty_variable_is_unset(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LOCAL_SOURCE_ROOTS", "MAX_PAGES", "S3_BUCKET"):
+        monkeypatch.setenv(name, "")
+    settings = Settings()
+    assert (settings.local_source_roots, settings.max_pages, settings.s3_bucket) == ([], 5_000, None)
+
+
+def test_what_needs_a_session_goes_past_a_pooler() -> None:
+    alone = Settings(database_url="postgresql://db/foldex")
+    assert (alone.database, alone.session_url) == ("postgresql://db/foldex", "postgresql://db/foldex")
+    pooled = Settings(database_url="postgresql://pooler/foldex", database_session_url="postgresql://db/foldex")
+    assert (pooled.database, pooled.session_url) == (Shared("postgresql://pooler/foldex"), "postgresql://db/foldex")
+
+
 def test_help_cuts_no_sentence(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     said(monkeypatch, "--help")
     usage, *lines = capsys.readouterr().out.splitlines()
@@ -97,6 +119,7 @@ def test_all_bad_values_are_said_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_weights_are_json(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANKING_WEIGHTS", '{"test": 0}')
     assert Settings().ranking_weights == {**RANKING_WEIGHTS, "test": 0}
+    assert Settings(ranking="simple").ranking_weights == {**SIMPLE_WEIGHTS, "test": 0}
 
 
 class Wider(Settings):
@@ -175,4 +198,32 @@ def test_a_setting_takes_what_is_within_its_bounds(name: str, bounds: tuple[floa
     beyond = [int(lowest) if 0 < lowest < 1 else lowest - 1, *([] if highest is None else [highest + 1])]
     for value in beyond:
         with pytest.raises(Invalid, match=f"^{name.upper()} is {value}"):
+            Settings(**{name: value})
+
+
+#: Values that a setting with a pattern takes, and values that it refuses.
+PATTERNS: dict[str, tuple[list[str], list[str]]] = {
+    **dict.fromkeys(
+        ("database_url", "database_session_url"),
+        (["postgres://db/foldex", "postgresql://db/foldex"], ["mysql://db/foldex", "db postgres://db/foldex"]),
+    ),
+    "redis_url": (["redis://r", "rediss://r", "unix:///r"], ["amqp://r", "r redis://r"]),
+    "flower_url": (["http://f", "https://f"], ["javascript:alert()//https://f"]),
+    "ocr_languages": (["eng", "deu+chi_sim"], ["eng+", "+eng", "deu eng"]),
+    "namespace_prefix": (["", "a", "_", "-a.b_c", "a" * 32], [".a", "a/b", "a" * 33]),
+}
+
+
+def test_the_patterns_of_settings_are_known() -> None:
+    fields = Settings.model_fields
+    has_pattern = {name for name in fields if any(getattr(each, "pattern", None) for each in fields[name].metadata)}
+    assert has_pattern == PATTERNS.keys()
+
+
+@pytest.mark.parametrize(("name", "values"), PATTERNS.items())
+def test_a_setting_takes_what_has_its_pattern(name: str, values: tuple[list[str], list[str]]) -> None:
+    taken, refused = values
+    assert [getattr(Settings(**{name: value}), name) for value in taken] == taken
+    for value in refused:
+        with pytest.raises(Invalid, match=f"^{name.upper()} is "):
             Settings(**{name: value})

@@ -319,7 +319,7 @@ def test_groups_cost_nothing() -> None:
     assert grouped.text.programsize == compiled_pattern(Grep(pattern="xy", regex=True)).text.programsize
 
 
-@pytest.mark.parametrize("end", ["kill -9 $$", "printf 'a\\0'; kill -9 $$", "printf 'a\\0'; exit 101"])
+@pytest.mark.parametrize("end", ["kill -9 $$", "exit 2", "printf 'a\\0'; kill -9 $$", "printf 'a\\0'; exit 101"])
 def test_a_program_that_comes_to_a_bad_end_hides_nothing(tmp_path: Path, end: str) -> None:
     program = tmp_path / "rg"
     program.write_text(f"#!/bin/sh\n{end}\n")
@@ -372,6 +372,7 @@ def test_context_ends_with_the_text() -> None:
     text = b"1\r\n2\n3\n4"
     assert lines_before(text, text.index(b"3"), 5) == ["1", "2"]
     assert lines_after(text, text.index(b"3") + 1, 5) == ["4"]
+    assert lines_after(b"0\n" + text, 1, 5) == ["1", "2", "3", "4"]
     assert lines_after(text, len(text), 5) == []
     assert lines_before(text, 0, 5) == []
 
