@@ -53,6 +53,18 @@ class Service:
     def get(self, path: str, **params: Any) -> dict[str, Any]:
         return checked(self.client.get(path, params=params), 200)
 
+    def pages(self, path: str, *, limit: int, **params: Any) -> list[dict[str, Any]]:
+        """All items of a list. Each page but the last is full, and no page is empty, unless all are."""
+        items: list[dict[str, Any]] = []
+        while True:
+            page = self.get(path, limit=limit, **params)
+            items += page["items"]
+            if page["next_cursor"] is None:
+                assert page["items"] or "cursor" not in params
+                return items
+            assert len(page["items"]) == limit
+            params["cursor"] = page["next_cursor"]
+
     def node(self, name: str, type_: str, content: object = None, **more: Any) -> str:
         body = {"name": name, "type": type_, **({} if content is None else {"content": content}), **more}
         return str(self.post(f"/api/projects/{PROJECT}/nodes", body, 201)["id"])

@@ -19,6 +19,7 @@ from tests.service import (
     TOOLS,
     NewService,
     Service,
+    checked,
     environment,
     eventually,
     new_database,
@@ -122,7 +123,10 @@ def test_a_deleted_file_leaves_search_and_may_come_back(running: Service, root: 
     assert (status["removed_files"], status["total_files"], status["total_chunks"]) == (1, 2, 2)
     assert found(running, tool, "birds") == set()
     assert found(running, tool, "birds", "vector") == {"apples.md", "cars.md"}
-    assert [file["file_path"] for file in running.files(tool, status="removed")] == ["birds.md"]
+    (removed,) = running.files(tool, status="removed")
+    assert removed["file_path"] == "birds.md"
+    assert [file["file_path"] for file in running.files(tool)] == ["apples.md", "cars.md"]
+    assert "no file" in checked(running.client.get(f"{TOOLS}/{tool}/files/{removed['file_id']}"), 404)["detail"]
     write(folder, birds=SECTIONS["birds"])
     tool, status = indexed(running, **local(folder))
     assert (status["removed_files"], status["total_files"], status["embedded_chunks"]) == (0, 3, 0)

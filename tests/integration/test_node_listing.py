@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -13,18 +12,6 @@ from tests.service import PROJECT, Service
 NODES = f"/api/projects/{PROJECT}/nodes"
 
 
-def listed(running: Service, limit: int, **params: Any) -> list[dict[str, Any]]:
-    """All pages; each but the last is full."""
-    items: list[dict[str, Any]] = []
-    while True:
-        page = running.get(NODES, limit=limit, **params)
-        items += page["items"]
-        if page["next_cursor"] is None:
-            return items
-        assert len(page["items"]) == limit
-        params["cursor"] = page["next_cursor"]
-
-
 @pytest.mark.parametrize("limit", [1, 2, 6, 7, 1000])
 def test_pages_hold_each_node_of_a_folder_once_by_name(running: Service, limit: int) -> None:
     folder = running.node("folder", "folder")
@@ -33,7 +20,7 @@ def test_pages_hold_each_node_of_a_folder_once_by_name(running: Service, limit: 
     ids = [running.node(name, "text", "text", parent_id=folder) for name in names]
     inner = running.node("a", "folder", parent_id=folder)
     running.node("of another folder", "text", "text", parent_id=inner)
-    found = listed(running, limit, parent_id=folder)
+    found = running.pages(NODES, limit=limit, parent_id=folder)
     assert [(node["name"], node["id"]) for node in found] == sorted(zip([*names, "a"], [*ids, inner], strict=True))
 
 
@@ -41,7 +28,7 @@ def test_the_top_level_is_listed_without_a_parent(running: Service) -> None:
     name = uuid4().hex
     top = running.node(name, "folder")
     running.node("below", "text", "text", parent_id=top)
-    found = [node for node in listed(running, 3) if node["name"] in {name, "below"}]
+    found = [node for node in running.pages(NODES, limit=3) if node["name"] in {name, "below"}]
     assert [node["id"] for node in found] == [top]
     assert running.get("/api/projects/nobody/nodes") == {"items": [], "next_cursor": None}
 
@@ -51,7 +38,7 @@ def test_a_listed_node_has_all_fields_but_the_content(running: Service) -> None:
     node = running.node("a.json", "json", {"a": 1}, parent_id=folder)
     whole = running.get(f"{NODES}/{node}")
     assert whole.pop("content") == {"a": 1}
-    assert listed(running, 10, parent_id=folder) == [whole]
+    assert running.pages(NODES, limit=10, parent_id=folder) == [whole]
 
 
 def test_what_cannot_be_listed_is_refused(running: Service) -> None:

@@ -63,13 +63,7 @@ def test_a_hit_has_the_address_of_its_node_or_of_the_tools_template(running: Ser
 def test_the_chunks_of_a_file_are_listed_in_pages(running: Service, tool: str, limit: int) -> None:
     hit = running.query(tool, "line 500 tells of things", filters={"path": "long.txt"})[0]
     path = f"{TOOLS}/{tool}/files/{hit['file_id']}"
-    listed: list[dict[str, Any]] = []
-    cursor: dict[str, Any] = {}
-    while cursor is not None:
-        page = running.get(f"{path}/chunks", limit=limit, **cursor)
-        assert 0 < len(page["items"]) <= limit
-        listed += page["items"]
-        cursor = page["next_cursor"] and {"cursor": page["next_cursor"]}
+    listed = running.pages(f"{path}/chunks", limit=limit)
     assert [chunk["chunk_index"] for chunk in listed] == list(range(hit["total_chunks"]))
     same = listed[hit["chunk_index"]]
     assert {name: same[name] for name in same if name not in {"tokens", "context"}} == {
@@ -78,6 +72,11 @@ def test_the_chunks_of_a_file_are_listed_in_pages(running: Service, tool: str, l
     text = running.get(path)["text"]
     assert all(text[chunk["start_char"] : chunk["end_char"]] == chunk["chunk_text"] for chunk in listed)
     assert all(0 < chunk["tokens"] <= len(chunk["chunk_text"]) for chunk in listed)
+    running.rows("UPDATE chunk SET live = false WHERE id = %s", same["chunk_id"])
+    try:
+        assert same["chunk_id"] not in {chunk["chunk_id"] for chunk in running.pages(f"{path}/chunks", limit=limit)}
+    finally:
+        running.rows("UPDATE chunk SET live = true WHERE id = %s", same["chunk_id"])
     for file in ("missing", PROJECT, hit["chunk_id"]):
         assert "file" in checked(running.client.get(f"{TOOLS}/{tool}/files/{file}/chunks"), 404)["detail"]
     checked(running.client.get(f"{path}/chunks", params={"cursor": "?"}), 422)

@@ -43,19 +43,6 @@ def tool(running: Service, root: Path) -> str:
     return made
 
 
-def pages(running: Service, path: str, **params: Any) -> list[dict[str, Any]]:
-    """All items of a list, page by page."""
-    items: list[dict[str, Any]] = []
-    cursor: dict[str, str] = {}
-    while True:
-        page = running.get(path, **params, **cursor)
-        assert len(page["items"]) <= params["limit"]
-        items += page["items"]
-        if page["next_cursor"] is None:
-            return items
-        cursor = {"cursor": page["next_cursor"]}
-
-
 def test_a_new_tool_shows_everything_of_the_contract(running: Service, tool: str, root: Path) -> None:
     shown = running.get(f"{TOOLS}/{tool}")
     assert (shown["tool_id"], shown["project_id"], shown["name"], shown["node_id"]) == (tool, PROJECT, "kitchen", None)
@@ -75,8 +62,9 @@ def test_no_other_user_may_read_what_is_kept(running: Service, tool: str) -> Non
 def test_tools_are_listed_by_pages_oldest_first(running: Service, root: Path) -> None:
     folder = write(root / "listed", {"a.txt": "listed"})
     made = [running.local_tool(folder, project="listed", name=f"tool {number}") for number in range(5)]
-    listed = pages(running, TOOLS, project_id="listed", limit=2)
-    assert [item["tool_id"] for item in listed] == made
+    for limit in (2, 5, 6):
+        listed = running.pages(TOOLS, project_id="listed", limit=limit)
+        assert [item["tool_id"] for item in listed] == made
     assert running.get(TOOLS, project_id="nobody") == {"items": [], "next_cursor": None}
 
 
@@ -99,14 +87,15 @@ def test_tasks_are_listed_newest_first(running: Service, root: Path) -> None:
     for _ in range(3):
         tools.append(running.local_tool(folder))
         running.wait(tools[-1])
-    tasks = pages(running, f"{TOOLS}/{tools[0]}/tasks", limit=2)
+    tasks = running.pages(f"{TOOLS}/{tools[0]}/tasks", limit=2)
+    assert running.pages(f"{TOOLS}/{tools[0]}/tasks", limit=3) == tasks
     assert [task["kind"] for task in tasks] == ["reindex", "reindex", "create"]
     assert tasks == sorted(tasks, key=lambda task: str(task["created_at"]), reverse=True)
     assert tasks[0] == running.status(tools[0])
 
 
 def test_files_are_listed_filtered_and_paged(running: Service, tool: str) -> None:
-    paths = [item["file_path"] for item in pages(running, f"{TOOLS}/{tool}/files", limit=1)]
+    paths = [item["file_path"] for item in running.pages(f"{TOOLS}/{tool}/files", limit=1)]
     assert paths == sorted(FILES, key=str.encode)
     assert [file["file_path"] for file in running.files(tool, q="SUB/")] == ["sub/boil.py", "sub/menu.json"]
     (skipped,) = running.files(tool, status="skipped")
@@ -117,6 +106,24 @@ def test_files_are_listed_filtered_and_paged(running: Service, tool: str) -> Non
     assert (script["file_node_id"], script["size"], script["stale"]) == (script["file_id"], len(SCRIPT), False)
     assert script["tokens"] > 0
     assert {"read", "parse", "chunk", "embed", "write"} <= script["timings"].keys()
+
+
+@pytest.mark.parametrize("limit", [1, 3, 4])
+def test_files_with_equal_paths_come_by_id(running: Service, twins: str, limit: int) -> None:
+    files = running.pages(f"{TOOLS}/{twins}/files", limit=limit, q="b.M")
+    assert [file["file_path"] for file in files] == ["B.md"] * 3
+    assert [file["file_id"] for file in files] == sorted({file["file_id"] for file in files})
+
+
+@pytest.fixture(scope="module")
+def twins(running: Service) -> str:
+    """A tool over three nodes of one name."""
+    folder = running.node("twins", "folder")
+    for number in range(3):
+        running.node("B.md", "markdown", f"twin {number}", parent_id=folder)
+    tool = running.tool(node_id=folder)
+    running.wait(tool)
+    return tool
 
 
 def text_of(running: Service, tool: str, name: str, **params: Any) -> dict[str, Any]:

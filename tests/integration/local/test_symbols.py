@@ -320,15 +320,13 @@ def test_a_qualified_name_is_found_among_any_number_of_its_name(running: Service
 
 
 def test_pages_of_one_are_the_whole(running: Service, tool: str) -> None:
-    found, cursor = [], None
-    while True:
-        params = {"limit": 1, **({"cursor": cursor} if cursor else {})}
-        page = running.get(f"{TOOLS}/{tool}/symbols", **params)
-        found += [item["name"] for item in page["items"]]
-        cursor = page["next_cursor"]
-        if cursor is None:
-            break
-    assert found == ["Shape", "area", "draw", "draw_all"]
+    found = running.pages(f"{TOOLS}/{tool}/symbols", limit=1)
+    assert [item["name"] for item in found] == ["Shape", "area", "draw", "draw_all"]
+    (draw,) = running.get(f"{TOOLS}/{tool}/symbols", name="draw")["items"]
+    of_file = {"file_id": draw["file_id"]}
+    everything = running.get(f"{TOOLS}/{tool}/references", **of_file)["items"]
+    assert len(everything) > 2
+    assert running.pages(f"{TOOLS}/{tool}/references", limit=1, **of_file) == everything
 
 
 def test_chunks_carry_symbols_and_are_filtered_by_them(running: Service, tool: str) -> None:
@@ -358,12 +356,11 @@ def test_definitions_of_a_name_come_by_path_and_line_page_by_page(running: Servi
         write(made, f"{n}.py", "class A:\n    def run(self):\n        pass\n\n\ndef run():\n    pass\n")
     tool = running.local_tool(made)
     running.wait(tool)
-    found, cursor = [], ""
-    while cursor is not None:
-        page = running.get(f"{TOOLS}/{tool}/symbols", name="run", limit=4, **({"cursor": cursor} if cursor else {}))
-        found += [(item["file_path"], item["start_line"]) for item in page["items"]]
-        cursor = page["next_cursor"]
-    assert found == [(f"{n}.py", line) for n in range(9) for line in (2, 6)]
+    for limit in (1, 4, 6):
+        found = running.pages(f"{TOOLS}/{tool}/symbols", name="run", limit=limit)
+        assert [(item["file_path"], item["start_line"]) for item in found] == [
+            (f"{n}.py", line) for n in range(9) for line in (2, 6)
+        ]
 
 
 @pytest.mark.parametrize(
