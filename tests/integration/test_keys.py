@@ -100,6 +100,17 @@ def test_a_key_sees_its_own_project_and_no_other(running: Service, one: str, two
     assert call(running, "GET", f"{TOOLS}/{tool}", one).status_code == 200
 
 
+def test_a_key_is_told_its_own_project_only(running: Service, one: str, two: str) -> None:
+    for project, key in (("one", one), ("two", two)):
+        told = checked(call(running, "GET", "/api/access", key), 200)
+        assert told == {"project_id": project, "projects": [project], "flower_url": None}
+
+
+def test_the_name_of_the_scheme_is_known_in_any_case(running: Service, one: str) -> None:
+    for scheme in ("Bearer", "bearer", "BEARER"):
+        assert call(running, "GET", TOOLS, one, scheme).status_code == 200
+
+
 def test_a_node_of_another_project_cannot_be_indexed_or_joined(running: Service, one: str, two: str) -> None:
     node = {"name": "n", "type": "folder", "id": "private"}
     checked(call(running, "POST", "/api/projects/one/nodes", one, **node), 201)
