@@ -84,9 +84,11 @@ def test_a_person_can_walk_the_tree(running: Service, orchard: str) -> None:
     leaves = [leaf for node in level_1 for leaf in running.get(nodes, parent=node["node_id"])["items"]]
     assert len({leaf["node_id"] for leaf in leaves}) == 24
     assert all(len(leaf["file_paths"]) == 1 for leaf in leaves)
-    first = running.get(nodes, level=0, limit=20)
-    rest = running.get(nodes, level=0, limit=20, cursor=first["next_cursor"])
-    assert len({node["node_id"] for node in [*first["items"], *rest["items"]]}) == 24
+    for limit in (8, 20):
+        assert len({node["node_id"] for node in running.pages(nodes, level=0, limit=limit)}) == 24
+    summaries = running.get(nodes)["items"]
+    assert [node["level"] for node in summaries] == sorted((node["level"] for node in summaries), reverse=True)
+    assert running.pages(nodes, limit=1) == summaries
 
 
 @pytest.mark.parametrize("tree", ["collapsed", "tree_traversal"])
