@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import time
 from contextlib import suppress
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -18,9 +20,13 @@ from api.search.grep.pattern import compiled_pattern
 from api.search.grep.scope import Text, TimeOver
 from schemas.queries.grep import Grep
 from schemas.status import FileStatus
+from worker.sources.local import LocalFolder
 from worker.state.index import tasks
 from worker.state.search import file_texts
 from worker.state.search.file_texts import ListedFile
+
+#: The rules of an index that leaves nothing out.
+RULES = SimpleNamespace(include=[], exclude=[], keep=[], use_ignore_files=True)
 
 
 def nothing() -> None:
@@ -122,6 +128,19 @@ def test_a_command_line_has_limits_of_number_and_bytes(monkeypatch: pytest.Monke
     names = iter([b"1234", b"5678", b"9", b"0", b"x" * 50, b"a", b"b"])
     taken = [list(local_files._command_line(names, 3)) for _ in range(4)]
     assert taken == [[b"1234", b"5678", b"9"], [b"0", b"x" * 50], [b"a", b"b"], []]
+
+
+def test_names_of_a_part_are_not_kept_as_those_of_the_whole_folder(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.txt").write_text("x")
+    for folder in (tmp_path / "one", tmp_path / "two", tmp_path):
+        # what changed just now is not kept at all
+        os.utime(folder, (1_600_000_000, 1_600_000_000))
+    source, index = LocalFolder(str(tmp_path), [tmp_path]), SimpleNamespace(id=uuid4(), settings=RULES)
+    for path, expected in (("one", [b"one/a.txt"]), (None, [b"one/a.txt", b"two/a.txt"])):
+        search = cast(Any, SimpleNamespace(files=SimpleNamespace(path=path), index=index, check=nothing))
+        assert [key for key, _ in local_files._names(search, source, source.real_path)] == expected
 
 
 @pytest.mark.parametrize(
