@@ -144,6 +144,20 @@ def test_random_edits_leave_hits_and_scores_as_of_a_new_table(
             store.optimize(SPACE)
 
 
+def test_rows_that_are_deleted_count_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Model(Random(0))
+    model.rows = {number: keywords_of("", "", " ".join(WORDS[: number + 1]), "en") for number in range(9)}
+    store = LanceStore(tmp_path / "edited", has_keywords=True)
+    store.write(SPACE, D, [Row(UUID(int=n), axis(n % D), {}, words) for n, words in model.rows.items()])
+    for step in range(3):
+        warmed(store, SPACE)
+        found = searched_in_memory(store, legs(9), monkeypatch)
+        assert_same(found, model.written_anew(tmp_path / f"anew-{step}").search(SPACE, legs(9)))
+        # nothing but deletes: no new words are read
+        store.write(SPACE, D, deletes=[UUID(int=step)])
+        del model.rows[step]
+
+
 def test_equal_texts_have_equal_scores_whenever_they_were_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,7 @@ from uuid import uuid4
 
 import pytest
 
+from tests.integration.steps.forest import Forest
 from tests.integration.steps.site import FILES, Site, resources_in, write
 from worker.resources import Resources
 
@@ -28,6 +29,14 @@ def site(resources: Resources) -> Site:
     made = Site(resources, folder)
     made.list_folder()
     return made
+
+
+@pytest.fixture
+def forest(resources: Resources) -> Forest:
+    """A folder without texts yet, whose tool may get a tree."""
+    folder = resources.home.parent / uuid4().hex
+    folder.mkdir()
+    return Forest(Site(resources, folder))
 
 
 @pytest.fixture

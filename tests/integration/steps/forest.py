@@ -19,6 +19,11 @@ from worker.tree.run import TreeRun
 from worker.tree.summaries import Check, Extractive, Summariser, Summary
 
 LONG_AGO = 1_000_000_000
+TOPICS = {
+    "apples": "Apples grow on trees in the orchard, and the harvest of apples begins in autumn with many baskets",
+    "engines": "The engine burns fuel in its cylinders, and the pistons of the engine turn a shaft with gears",
+    "courts": "A judge in the court hears the lawyers, and the court decides the case by law and evidence",
+}
 
 
 @dataclass
@@ -136,3 +141,9 @@ class Forest:
         live = {id_ for (id_,) in rows}
         dead = {id_ for (id_,) in self.site.do("SELECT id FROM tree_tombstone WHERE index_id = %s", self.site.index.id)}
         assert live <= self.stored() <= live | dead
+
+
+def texts(count: int) -> list[str]:
+    """Distinct texts whose topics follow one another."""
+    topics = list(TOPICS.values())
+    return [f"{topics[number * 3 // max(count, 1)]}. This is report number {number}." for number in range(count)]

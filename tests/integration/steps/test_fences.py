@@ -275,7 +275,11 @@ def test_a_listing_is_given_back_by_its_holder_only(site: Site) -> None:
     site.finish_all()
     task = site.start()
     assert tasks.begin_plan(site.pool, task, uuid4()) is not None
+    # a write would wait for the holder's transaction
+    version = "SELECT xmin::text FROM search_index_task WHERE id = %s"
+    before = site.do(version, task)
     tasks.release_plan(site.pool, task, uuid4())
+    assert site.do(version, task) == before
     assert tasks.begin_plan(site.pool, task, uuid4()) is None
 
 

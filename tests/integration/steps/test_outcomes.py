@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from typing import Any, cast
+from uuid import uuid4
 
 import pytest
 
@@ -128,6 +129,19 @@ def test_what_an_attempt_paid_is_added_to_what_the_one_before_paid(site: Site) -
         assert files.finish(connection, run.lease.owner, [outcome]) == {first.id}
     paid = "SELECT embedded_chunks, reused_chunks, tokens FROM search_index_file WHERE id = %s"
     assert site.do(paid, first.id) == [(3, 2, 30)]
+
+
+def test_what_an_earlier_task_paid_does_not_count_for_the_next(site: Site) -> None:
+    run = site.worker()
+    (first,) = site.claim(run, 1)
+    files.add_paid(site.pool, run.epoch, [(first.id, 2, 20)])
+    files.release(site.pool, run.lease.owner)
+    site.do("UPDATE search_index_task SET status = 'error' WHERE id = %s", site.task)
+    # a worker claims what is left before the folder is listed anew
+    assert tasks.begin_plan(site.pool, site.start(), uuid4()) is not None
+    assert first.id in {claim.id for claim in site.claim(site.worker())}
+    paid = "SELECT embedded_chunks, tokens FROM search_index_file WHERE id = %s"
+    assert site.do(paid, first.id) == [(0, 0)]
 
 
 def test_what_was_paid_is_recorded_even_if_the_next_files_cannot_be_read(site: Site) -> None:

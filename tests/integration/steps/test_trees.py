@@ -17,7 +17,7 @@ from schemas.derived import TreeSearch
 from schemas.errors import LeaseLost, LlmFailed, TooManyLeaves
 from schemas.queries.search import Query
 from schemas.queries.tree_search import TreeAnswer
-from tests.integration.steps.forest import Counting, Forest
+from tests.integration.steps.forest import TOPICS, Counting, Forest, texts
 from tests.integration.steps.site import Killed, Site
 from worker.embed.models import is_local
 from worker.resources import Resources
@@ -32,12 +32,6 @@ from worker.upkeep import tree_fsck
 from worker.upkeep.trees import delete_vectors
 from worker.vectors import Row
 
-TOPICS = {
-    "apples": "Apples grow on trees in the orchard, and the harvest of apples begins in autumn with many baskets",
-    "engines": "The engine burns fuel in its cylinders, and the pistons of the engine turn a shaft with gears",
-    "courts": "A judge in the court hears the lawyers, and the court decides the case by law and evidence",
-}
-
 
 @pytest.fixture(autouse=True)
 def fits_here(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,19 +41,6 @@ def fits_here(monkeypatch: pytest.MonkeyPatch) -> None:
         return clusters(vectors, method, min_size)
 
     monkeypatch.setattr("worker.tree.clusters._fitted", fitted)
-
-
-@pytest.fixture
-def forest(resources: Resources) -> Forest:
-    folder = resources.home.parent / uuid4().hex
-    folder.mkdir()
-    return Forest(Site(resources, folder))
-
-
-def texts(count: int) -> list[str]:
-    """Distinct texts whose topics follow one another."""
-    topics = list(TOPICS.values())
-    return [f"{topics[number * 3 // max(count, 1)]}. This is report number {number}." for number in range(count)]
 
 
 @pytest.mark.parametrize(
@@ -324,6 +305,9 @@ def test_a_deleted_tree_leaves_nothing(forest: Forest, resources: Resources) -> 
     cached = "SELECT count(*) FROM embedding_cache WHERE text_hash = ANY (%s) AND project_id = %s"
     raw = [bytes.fromhex(hash_.removeprefix("sha256:")) for hash_ in hashes]
     assert forest.site.do(cached, raw, forest.site.project) == [(len(set(hashes)),)]
+    other = f"{forest.site.project}-other"
+    copied = "SELECT %s, embedder, text_hash, vector FROM embedding_cache WHERE project_id = %s"
+    forest.site.do(f"INSERT INTO embedding_cache {copied}", other, forest.site.project)
     plain = forest.site.vectors()
     forest.configure(enabled=False)
     assert trees.of_tool(forest.site.pool, forest.site.tool) is None
@@ -333,6 +317,7 @@ def test_a_deleted_tree_leaves_nothing(forest: Forest, resources: Resources) -> 
     assert forest.site.do(cached, raw, forest.site.project) == [(0,)]
     for table in ("summary_tree", "summary_cache"):
         assert forest.site.do(f"SELECT count(*) FROM {table} WHERE project_id = %s", forest.site.project) == [(0,)]
+    assert forest.site.do(cached, raw, other) == [(len(set(hashes)),)]
 
 
 def test_a_second_tool_with_equal_settings_shares_the_tree(forest: Forest) -> None:

@@ -13,6 +13,7 @@ from tests.fakes.chat import NONSENSE, ChatFake
 from worker.embed.rate_limit import no_check
 from worker.llm.chat import Chat, Completion
 from worker.llm.litellm import Provider
+from worker.tokens.tokenizers import cl100k
 from worker.tree.written import PROMPT, SUMMARY_TOKENS, Written
 
 
@@ -111,6 +112,19 @@ def test_no_request_exceeds_the_tokens_of_a_build(fake: ChatFake) -> None:
         model.summarise(["text"], no_check)
     assert fake.requests == 1
     assert model.room == 500 - sum(paid[0])
+
+
+def test_a_build_may_take_exactly_the_tokens_that_it_has(fake: ChatFake) -> None:
+    needed = len(cl100k().starts(PROMPT.replace("{text}", "text"))) + SUMMARY_TOKENS
+    few, _ = writer(fake, room=needed - 1)
+    few.afford(needed - 1)
+    with pytest.raises(TooManyTokens):
+        few.afford(needed)
+    with pytest.raises(TooManyTokens):
+        few.summarise(["text"], no_check)
+    enough, _ = writer(fake, room=needed)
+    assert enough.summarise(["text"], no_check).text
+    assert fake.requests == 1
 
 
 def test_a_request_that_fails_gives_its_tokens_back(fake: ChatFake) -> None:

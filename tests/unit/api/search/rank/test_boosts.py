@@ -10,7 +10,9 @@ import pytest
 from api.search.rank.boosts import (
     LONG_CHARACTERS,
     MAX_RUNS,
+    RUN_WORDS,
     chunk_features,
+    max_score,
     name_share,
     phrases,
     query_signals,
@@ -92,6 +94,20 @@ def test_four_words_in_a_row_count_where_a_chunk_has_them_verbatim() -> None:
     assert "verbatim" not in features_of("first fill what is empty", row(text=text))
     assert "verbatim" not in features_of("is empty, fill it", row("tests/test_bucket.py", text))
     assert len(word_runs("word " * 1000)) <= MAX_RUNS
+
+
+def test_the_runs_of_a_long_query_begin_at_equal_distances() -> None:
+    words = [f"w{number}" for number in range(3 * MAX_RUNS + RUN_WORDS - 1)]
+    starts = [words.index(run.split()[0]) for run in word_runs(" ".join(words))]
+    assert starts == [0, 4, 8]
+    assert [run.split() for run in word_runs("one two three four")] == [["one", "two", "three", "four"]]
+    assert word_runs("one two three") == []
+
+
+def test_the_name_of_a_file_and_of_its_two_nearest_folders_count() -> None:
+    path = "far/outer/inner/water.py"
+    for word, value in (("water", 1), ("inner", 1), ("outer", 1), ("far", 0)):
+        assert features_of(word, row(path)).get("path", 0) == value
 
 
 def test_path_and_scope_count_by_the_share_of_words_they_hold() -> None:
@@ -192,6 +208,15 @@ def test_of_several_queries_the_one_that_is_least_about_its_name_counts() -> Non
     queries = ["TokenBucket", "empty buckets raise an error that TokenBucket users cannot handle themselves"]
     assert query_signals(queries, (), Context()).name_share == 1 / 2
     assert query_signals([*queries[:1], "how is water drawn"], (), Context()).name_share == 1
+
+
+def test_a_query_of_several_names_is_about_all_of_them() -> None:
+    assert name_share("parse_header read_body") == 1
+
+
+def test_the_highest_score_has_each_feature_that_raises_it() -> None:
+    # what a file adds to its chunks is scaled apart
+    assert max_score({"path": 0.25, "symbol": 0.5, "test": -0.5, "coherence": 4.0}) == 1.75
 
 
 def test_near_repetitions_come_last() -> None:
