@@ -40,7 +40,7 @@ RETURNING extract(epoch FROM due_at - now())::float8
 -- name: watched
 SELECT DISTINCT i.id, i.project_id, i.source, i.settings
 FROM search_tool s JOIN search_index i ON i.id = s.index_id
-WHERE s.config ->> 'watch' = 'true' AND i.deleted_at IS NULL
+WHERE s.config ->> 'watch' = 'true'
 
 -- name: look_at_nodes
 -- every write gives a row a new xmin, greater than all before, so count and sum reveal any change
