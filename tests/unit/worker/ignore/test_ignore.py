@@ -17,7 +17,7 @@ from schemas.errors import Invalid
 from schemas.tool import IgnoredKind
 from worker.ignore import EVERYTHING, IGNORE_FILES, MAX_COST, MAX_IGNORE_FILE, NOT_OBEYED, IgnoreFile, Rules, Trail
 from worker.ignore.defaults import DEFAULTS
-from worker.ignore.patterns import Patterns, compiled_glob
+from worker.ignore.patterns import MAX_PATTERN, Patterns, compiled_glob
 
 BARE = Rules(keep=DEFAULTS)
 
@@ -166,6 +166,20 @@ def test_an_ignore_file_beyond_measure_is_not_obeyed(data: bytes) -> None:
     assert judge(BARE, "d/a.md", {".gitignore": data, "d/.gitignore": "a.md\n"}) == "ignore_file"
 
 
+def test_an_ignore_file_of_the_greatest_size_is_obeyed() -> None:
+    lines = b"*.md\n"
+    assert judge(BARE, "a.md", {".gitignore": lines + b"#" * (MAX_IGNORE_FILE - len(lines))}) == "ignore_file"
+
+
+def test_a_pattern_of_the_greatest_length_is_obeyed() -> None:
+    assert judge(Rules(exclude=["x" * MAX_PATTERN]), "x" * MAX_PATTERN) == "exclude"
+
+
+def test_only_a_backslash_that_is_none_itself_keeps_a_blank_at_the_end() -> None:
+    for pattern, name in (("a ", "a"), ("a\\ ", "a "), ("a\\\\ ", "a\\"), ("a\\\\\\ ", "a\\ ")):
+        assert judge(BARE, name, {".gitignore": pattern}) == "ignore_file"
+
+
 def test_what_is_too_much_along_one_way_is_not_obeyed() -> None:
     many = b"x?\n" * (MAX_COST // 10)
     assert judge(BARE, "d/a.md", {".gitignore": many, "d/.gitignore": "a.md\n"}) is None
@@ -214,6 +228,15 @@ def test_an_ignore_file_that_is_not_obeyed_is_named(data: bytes | None, reason: 
     assert reason in said["reason"]
     assert trail.refused(None) == {NOT_OBEYED: 1}
     assert trail.refused(None) == {}
+
+
+@pytest.mark.parametrize(
+    ("after", "refused"), [(("a", "b", "c.md"), {}), (("a", "b"), {}), (("a", "c.md"), {NOT_OBEYED: 1})]
+)
+def test_what_an_earlier_page_refused_is_not_counted_again(after: tuple[str, ...], refused: dict[str, int]) -> None:
+    trail = Trail[str](BARE, str, lambda way: [(".gitignore", None)] if way == ("a", "b") else [])
+    trail.pruned(("a", "b"))
+    assert trail.refused(after) == refused
 
 
 def test_a_line_that_cannot_match_is_named_and_the_others_hold() -> None:

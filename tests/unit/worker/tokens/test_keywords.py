@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from string import ascii_uppercase
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.tokens.keywords import IN_ENGLISH, MAX_TOKEN, Keywords, Written, code_words, keywords_of, query_tokens
+from worker.tokens.keywords import (
+    IN_ENGLISH,
+    MAX_PARTS,
+    MAX_TOKEN,
+    Keywords,
+    Written,
+    code_words,
+    keywords_of,
+    query_tokens,
+)
 from worker.tokens.words import text_words
 
 
@@ -38,6 +49,11 @@ def test_data_leaves_no_tokens() -> None:
     assert code_words("aB3" * 10 + " end").split() == ["ab3" * 10, "end"]
     assert code_words(f"test_{'of_' * 40}length").split()[-1] == "length"
     assert code_words(f"{'x' * 65}.txt") == "txt"
+
+
+@pytest.mark.parametrize(("number", "tokens"), [(MAX_PARTS, 1 + MAX_PARTS), (MAX_PARTS + 1, 1)])
+def test_a_name_of_too_many_parts_is_data(number: int, tokens: int) -> None:
+    assert len(code_words("".join(f"{letter}y" for letter in ascii_uppercase[:number])).split()) == tokens
 
 
 @given(st.text(st.characters(exclude_categories=())))

@@ -22,6 +22,8 @@ LANGUAGES = st.sampled_from(["en", "de", "ru", "tr", "vi", "ar"])
         ("de", "Города in Häusern", "город in haus"),
         ("vi", "Thủ đô", "thủ đô"),
         ("tr", "İstanbul'daki kitaplar", "istanbul daki kitap"),
+        ("tr", "DİKKATİ", "dikkat"),
+        ("da", "Smørrebrød", "smorrebrod"),
         ("en", "東京タワー", "東京 京タ タワ ワー 東 京"),
         ("en", "水 ไทย 물은", "水 ไท ทย 물은 물 은"),
         ("en", "C++ C# .NET i++ Node.net", "c++ c c# c .net net i++ i node net"),

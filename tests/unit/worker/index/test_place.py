@@ -1,0 +1,68 @@
+"""Chunks of a file with their ids and the text between them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from unittest.mock import Mock
+from uuid import UUID
+
+import pytest
+
+from schemas.content.source import ChunkSettings
+from tests.parsing import parse
+from worker.chunk import chunk
+from worker.index.file_states import Facts
+from worker.index.prepare import place
+from worker.parse import Limits
+from worker.state.index.chunks import Placed
+from worker.tokens.tokenizers import cl100k
+
+#: Paragraphs, of which two are equal, with white space around them that no chunk holds.
+TEXT = """
+
+The storm closed the harbour.
+
+
+Nobody saw the comet.
+
+
+The storm closed the harbour.
+
+
+Ships wait outside."""
+FACTS = Facts("text")
+
+
+def placed(text: str, *, overlap: int = 0, epoch: int = 1, embedded: bool = True, facts: Facts = FACTS) -> list[Placed]:
+    document = parse("a.txt", text.encode(), Limits())
+    settings = ChunkSettings(unit="characters", size=40, overlap=overlap)
+    chunks = chunk(document, settings, cl100k(), 8192)
+    claim = Mock(id=UUID(int=1), path="a.txt", id_path="a")
+    return place(claim, facts, document, chunks, epoch=epoch, embedded=embedded)
+
+
+@pytest.mark.parametrize("overlap", [0, 20])
+@pytest.mark.parametrize("end", ["", "\n\n \n"])
+def test_chunks_and_what_is_between_them_are_the_text(overlap: int, end: str) -> None:
+    found, text = placed(TEXT + end, overlap=overlap), ""
+    assert len(found) > 2
+    for each in found:
+        text += each.lead
+        text += each.chunk.text[len(text) - each.chunk.start_char :]
+        text += each.trail
+    assert text == TEXT + end
+    assert [each.trail for each in found[:-1]] == [""] * (len(found) - 1)
+
+
+def test_equal_chunks_of_a_file_have_ids_of_their_own() -> None:
+    found = placed(TEXT)
+    assert len({each.content_hash for each in found}) < len(found)
+    assert len({each.id for each in found}) == len(found)
+
+
+def test_the_same_text_has_the_same_ids_until_what_the_store_keeps_changes() -> None:
+    ids = {each.id for each in placed(TEXT)}
+    assert {each.id for each in placed(TEXT)} == ids
+    others = [placed(TEXT, epoch=2), placed(TEXT, embedded=False), placed(TEXT, facts=replace(FACTS, type="code"))]
+    for other in others:
+        assert ids.isdisjoint(each.id for each in other)
