@@ -17,10 +17,10 @@ setup: $(READY) ## Install Foldex with everything it needs into .venv
 demo: export DEMO_FOLDER := $(value FOLDER)
 demo: export DEMO_QUERY := $(value QUERY)
 demo: $(READY) ## Index a folder and query it: make demo [FOLDER=path] [QUERY="…"]
-	@$(PYTHON) -m api demo $${DEMO_FOLDER:+--folder="$$DEMO_FOLDER"} $${DEMO_QUERY:+--query="$$DEMO_QUERY"}
+	@$(PYTHON) -m foldex demo $${DEMO_FOLDER:+--folder="$$DEMO_FOLDER"} $${DEMO_QUERY:+--query="$$DEMO_QUERY"}
 
 up: $(READY) ## Run everything on this machine until Ctrl-C
-	@$(PYTHON) -m api up
+	@$(PYTHON) -m foldex up
 
 # Threads of numpy would wait for each other on few cores, and each of hundreds of processes would compile all anew.
 test: export OMP_NUM_THREADS := 1
@@ -53,7 +53,7 @@ bench-peers: $(READY) $(PEERS)/.ready ## Index one folder with Foldex and with o
 	@$(PYTHON) -m tests.bench.peers $(PEERS)/bin/python
 
 fsck: $(READY) ## Compare the vectors with Postgres: make fsck [TOOL=id] [REPAIR=1]
-	@$(PYTHON) -m api fsck "$(or $(TOOL),--all)" $(if $(REPAIR),--repair)
+	@$(PYTHON) -m foldex fsck "$(or $(TOOL),--all)" $(if $(REPAIR),--repair)
 
 # A release must be a week old: by then a poisoned one has been found out.
 lock: $(READY) ## Resolve the dependencies and rewrite the requirements.lock files

@@ -184,6 +184,10 @@ def replayed(message: Message, receive: Receive) -> Receive:
     return replay
 
 
+def _has_body(headers: list[tuple[bytes, bytes]]) -> bool:
+    return any(name == b"transfer-encoding" or (name == b"content-length" and value != b"0") for name, value in headers)
+
+
 def _sent_key(request: Request) -> str:
     """The bearer key of a request; "" if there is none."""
     scheme, _, key = request.headers.get("authorization", "").partition(" ")
@@ -252,7 +256,10 @@ class TimedProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Answer what is no HTTP with a problem; uvicorn's own text names no reason."""
-        answer = problems.not_http(str(sys.exception() or msg))
+        error = sys.exception()
+        # of an error in a callback the parser only tells that there was one
+        answer = problems.not_http(str((error and error.__context__) or error or msg))
+        answer.headers.update(request_log.unread(answer.status_code))
         head = [STATUS_LINE[answer.status_code], *(b"%b: %b\r\n" % each for each in answer.raw_headers)]
         self.transport.write(b"".join([*head, b"connection: close\r\n\r\n", answer.body]))
         self.transport.close()
@@ -301,7 +308,16 @@ class TimedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """See httptools."""
         self._stop_waiting()
+        if self.parser.should_upgrade() and _has_body(self.headers):
+            # the parser takes the body for another protocol's
+            raise ValueError("a request with a body cannot change the protocol; let the client use HTTP/1.1 only")
         super().on_headers_complete()
+
+    def _should_upgrade_to_ws(self) -> bool:
+        return False
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Nothing: who asks for another protocol is answered in this one, as many clients expect."""
 
     def _wait_for_headers(self) -> None:
         self._deadline = self.loop.call_later(HEADER_SECONDS, self._give_up)

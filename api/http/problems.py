@@ -12,9 +12,11 @@ from fastapi import FastAPI, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
+from fastapi.routing import iter_route_contexts
 from psycopg import DataError, OperationalError
 from psycopg.errors import ProgramLimitExceeded
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from api.http import request_log
 from api.http.described_errors import DATABASE_UNAVAILABLE, INTERNAL, INVALID_JSON, Fault
@@ -56,7 +58,7 @@ def answered(request: Request, error: FoldexError | OperationalError) -> JSONRes
 def not_http(reason: str) -> JSONResponse:
     """The answer to bytes that the server cannot read as a request."""
     return _problem(
-        HTTPStatus.BAD_REQUEST,
+        400,
         "invalid_http",
         f"This is no request of HTTP/1.1 ({reason}); check its method, address and headers, and use https:// only if a "
         "proxy answers it.",
@@ -99,14 +101,26 @@ def _cut(text: str) -> str:
     return text if len(text) <= _MAX_CHARS else f"{text[:_MAX_CHARS]} …"
 
 
-def _http(_: Request, error: Exception) -> JSONResponse:
+def _http(request: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, HTTPException):
         raise error
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        return _other_method(request)
     if error.status_code == HTTPStatus.BAD_REQUEST:  # FastAPI raises this for a body that its parser cannot read
         detail = "The body is not readable; send JSON in UTF-8 that is not deeply nested."
         return _problem(INVALID_JSON.status, INVALID_JSON.code, detail)
     code = HTTPStatus(error.status_code).phrase.lower().replace(" ", "_")
     return _problem(error.status_code, code, f"{error.detail}. See /docs for all calls.", dict(error.headers or {}))
+
+
+def _other_method(request: Request) -> JSONResponse:
+    # a path's methods are routes of their own, and the exception names only those of the first
+    routes = [r for r in iter_route_contexts(request.app.routes) if r.matches(request.scope)[0] is not Match.NONE]
+    methods = {method for route in routes for method in route.methods or ()}
+    # a mounted folder of files names none
+    allowed = ", ".join(sorted(methods)) or "GET, HEAD"
+    detail = f"This address does not take {request.method}; send {allowed}. See /docs for all calls."
+    return _problem(405, "method_not_allowed", detail, {"Allow": allowed})
 
 
 def _data(_: Request, error: Exception) -> JSONResponse:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from errno import EDQUOT, EFBIG, EIO, ENOSPC
 from io import TextIOWrapper
 
@@ -39,7 +41,8 @@ def ended(command: click.Command) -> int:
 def _status(command: click.Command) -> int:
     output = sys.stdout
     try:
-        result = command.main(prog_name="foldex", standalone_mode=False)
+        with _interruptible():
+            result = command.main(prog_name="foldex", standalone_mode=False)
     except SystemExit as end:
         # click replaces a stream that nobody reads any more, as in `foldex search … | head -1`: that is no error
         return FOUND if sys.stdout is not output else _code(end.code)
@@ -56,6 +59,18 @@ def _status(command: click.Command) -> int:
         _explain(problem)
         return ERROR
     return _code(result)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let Ctrl-C raise `KeyboardInterrupt` in the block, unless it is ignored. Outside, the process may end at once."""
+    outside = signal.getsignal(signal.SIGINT)
+    try:
+        if outside is not signal.SIG_IGN:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        yield
+    finally:
+        signal.signal(signal.SIGINT, outside)
 
 
 def _unwritten(error: OSError) -> int:

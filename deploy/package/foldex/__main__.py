@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
-from pathlib import Path
+
+#: The status of a program that Ctrl-C ended.
+INTERRUPTED = 130
+
+if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    # a traceback of modules that are loaded would tell nobody anything
+    signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
 
 
 def run() -> None:
     """Run the command line with the packages that lie below this one, or in a checkout beside it."""
+    from pathlib import Path
+
     here = Path(__file__).resolve().parent
     if (here / "api").is_dir():
         sys.path.insert(0, str(here))
-    try:
-        from api.cli.commands import run as run_commands
+    from api.cli.commands import run as run_commands
 
-        run_commands()
-    except KeyboardInterrupt:
-        # Ctrl-C while modules are loaded
-        sys.exit(130)
+    run_commands()
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from fastapi.testclient import TestClient
 from pydantic import BaseModel, Field
 
@@ -88,3 +88,14 @@ def test_the_headers_of_an_error_say_what_helps(error: FoldexError, headers: dic
 def test_the_name_of_a_field_is_cut_at_so_many_characters(client: TestClient, length: int, is_whole: bool) -> None:
     (error,) = client.post("/", json={"choices": {"x" * (length - len("choices.")): "a"}}).json()["errors"]
     assert error["field"].endswith(" …") is not is_whole
+
+
+def test_a_wrong_method_is_told_all_that_the_address_takes() -> None:
+    app, router = FastAPI(), APIRouter()
+    problems.install(app)
+    for path, method in (("/things", "GET"), ("/things", "POST"), ("/things/{name}", "DELETE")):
+        router.add_api_route(path, lambda: None, methods=[method])
+    app.include_router(router)
+    answer = TestClient(app).put("/things")
+    assert (answer.status_code, answer.headers["Allow"]) == (405, "GET, POST")
+    assert "send GET, POST" in answer.json()["detail"]

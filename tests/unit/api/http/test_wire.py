@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,6 +17,8 @@ from tests.bare_server import Place, serving
 MAX_BODY_BYTES = 1000
 #: Bytes that no buffer between two sockets takes, so that the client still sends when it is answered.
 LARGE = 24 << 20
+#: The code of the answer to bytes that are no request.
+UNREAD = b"invalid_http"
 HEAD = b"POST /x HTTP/1.1\r\nHost: x\r\n"
 
 
@@ -43,6 +46,8 @@ def answered(place: Place, sent: bytes) -> tuple[bytes, dict[str, Any]]:
         data = b"".join(iter(lambda: client.recv(1 << 16), b""))
     head, _, body = data.partition(b"\r\n\r\n")
     assert b"content-type: application/problem+json" in head
+    if UNREAD in body:
+        assert re.search(rb"x-request-id: [0-9a-f]{32}\r\n", head), head
     return head.splitlines()[0], json.loads(body)
 
 
@@ -52,12 +57,26 @@ def answered(place: Place, sent: bytes) -> tuple[bytes, dict[str, Any]]:
         (b"FOO /x HTTP/1.1\r\nHost: x\r\n\r\n", "method"),
         (b"\x16\x03\x01\x02\x00\x01", "https://"),
         (HEAD + b"Content-Length: abc\r\n\r\n", "Content-Length"),
+        (b"GET /%b HTTP/1.1\r\nHost: x\r\n\r\n" % (b"a" * (1 << 16)), "url"),
+        # as the HTTP client of Java asks first
+        (HEAD + b"Connection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: 2\r\n\r\n{}", "HTTP/1.1 only"),
+        (HEAD + b"Connection: Upgrade\r\nUpgrade: h2c\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "HTTP/1.1 only"),
     ],
 )
 def test_what_is_no_http_is_answered_with_a_problem(place: Place, sent: bytes, reason: str) -> None:
     status, problem = answered(place, sent)
-    assert (status, problem["code"]) == (b"HTTP/1.1 400 Bad Request", "invalid_http")
+    assert (status, problem["code"]) == (b"HTTP/1.1 400 Bad Request", UNREAD.decode())
     assert reason in problem["detail"]
+
+
+@pytest.mark.parametrize("protocol", [b"websocket", b"h2c"])
+def test_who_asks_for_another_protocol_is_answered_in_this_one(place: Place, protocol: bytes) -> None:
+    asked = b"GET /x HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: %b\r\n\r\n" % protocol
+    with socket.create_connection(place, 30) as client:
+        # the connection stays open for the next request
+        for sent in (asked, HEAD + counted(2)):
+            client.sendall(sent)
+            assert client.recv(1 << 16).startswith(b"HTTP/1.1 204 ")
 
 
 def chunked(size: int) -> bytes:
