@@ -197,7 +197,7 @@ def test_what_a_file_leaves_on_the_disk_goes_with_it_and_the_folder_with_the_hel
     sandbox.stop()
     parse("a.docx", of("docx/handbook.docx"), LIMITS)
     assert sandbox._helper is not None
-    left = Path(sandbox._helper.directory)
+    left = sandbox._helper.scratch.path
     assert psutil.Process(sandbox._helper.process.pid).is_running()
     (left / "folder").mkdir()
     (left / "folder" / "file").touch()

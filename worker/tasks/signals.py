@@ -12,6 +12,7 @@ from celery import Task, signals
 from worker import logs
 from worker.app import BULK, REQUEST_ID, TREES, settings
 from worker.machine.privacy import close_home, keep_private
+from worker.machine.scratch import remove_abandoned
 from worker.parse.sandbox import client as sandbox
 from worker.resources import preload
 from worker.stores import store_directories
@@ -48,6 +49,13 @@ def _keep_private(**_: Any) -> None:
     """Make files private; the pool's processes inherit it."""
     keep_private(settings.debuggers)
     close_home(settings.foldex_home, store_directories())
+
+
+@signals.worker_init.connect
+@signals.worker_process_init.connect
+def _remove_scratch(**_: Any) -> None:
+    """Remove what killed processes left on the disk."""
+    remove_abandoned()
 
 
 @signals.celeryd_after_setup.connect

@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from schemas.errors import MissingDependency, TreeError
 from schemas.raptor import ClusterMethod
+from worker.machine.scratch import Scratch
 from worker.tree import adjacent
 
 Vectors = NDArray[np.float32]
@@ -115,8 +115,7 @@ def _fitted(
             f"cluster_method {method} needs scikit-learn and umap-learn on the workers; "
             "install foldex[raptor], or set cluster_method to adjacent."
         )
-    with tempfile.TemporaryDirectory(prefix="foldex-tree-") as name:
-        directory = Path(name)
+    with Scratch() as directory:
         np.save(directory / "vectors.npy", vectors)
         (directory / "task.json").write_text(json.dumps({"method": method, "min_size": min_size}))
         _wait(_started(directory), check)

@@ -15,7 +15,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -30,6 +29,7 @@ from schemas.content.document import Document, Properties
 from schemas.errors import FileError
 from schemas.status import Reason
 from worker.formats.registry import Format
+from worker.machine.scratch import Scratch
 from worker.parse.limits import BUSY, Limits, too_large
 from worker.parse.sandbox import confine
 from worker.parse.sandbox.child import ANSWER, REQUEST
@@ -69,11 +69,11 @@ class _Helper:
     """A running helper; `used` once it has read a file, whose leftovers might affect the next.
 
     `inherited` are bytes of memory that the system counts for the helper although they were this process's. The helper
-    may write only to `directory`.
+    may write only to `scratch`.
     """
 
     process: subprocess.Popen[bytes]
-    directory: str
+    scratch: Scratch
     memory_bytes: int
     inherited: int
     used: bool = False
@@ -134,10 +134,10 @@ def _cleared() -> Iterator[None]:
         yield
     finally:
         if _helper:
-            _clear(_helper.directory)
+            _clear(_helper.scratch.path)
 
 
-def _clear(directory: str) -> None:
+def _clear(directory: Path) -> None:
     with suppress(OSError):
         for entry in os.scandir(directory):
             if entry.is_dir(follow_symlinks=False):
@@ -211,21 +211,21 @@ def _ready(limits: Limits) -> _Helper:
 
 def _start(memory_bytes: int) -> _Helper:
     environment = {name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ}
-    directory = tempfile.mkdtemp(prefix="foldex-parse-")
+    scratch = Scratch()
     process = subprocess.Popen(
         [sys.executable, "-m", "worker.parse.sandbox.child", str(os.getpid()), str(memory_bytes)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         cwd=_ROOT,
-        env={**environment, **_ONE_THREAD, "TMPDIR": directory},
+        env={**environment, **_ONE_THREAD, "TMPDIR": str(scratch.path)},
         bufsize=0,
         # its own children end with it
         start_new_session=True,
     )
     for pipe in (process.stdin, process.stdout):
         os.set_blocking(_open(pipe).fileno(), False)
-    return _Helper(process, directory, memory_bytes, _peak_of(resource.getrusage(resource.RUSAGE_SELF)))
+    return _Helper(process, scratch, memory_bytes, _peak_of(resource.getrusage(resource.RUSAGE_SELF)))
 
 
 def _end() -> tuple[int, int]:
@@ -238,7 +238,7 @@ def _end() -> tuple[int, int]:
     code, peak = _reap(process)
     for pipe in (process.stdin, process.stdout):
         _open(pipe).close()
-    shutil.rmtree(helper.directory, ignore_errors=True)
+    helper.scratch.remove()
     return code, peak
 
 
@@ -319,6 +319,7 @@ def _forget() -> None:
         _helper.process.returncode = 0
         for pipe in (_helper.process.stdin, _helper.process.stdout):
             _open(pipe).close()
+        _helper.scratch.leave()
     _helper, _lock = None, Lock()
 
 
