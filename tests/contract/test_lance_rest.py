@@ -8,17 +8,20 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
+from unittest.mock import Mock
 from uuid import UUID
 
 import numpy as np
 import pytest
 
 from schemas.errors import StoreUnavailable
+from tests.contract.stores import ALWAYS
 from tests.coroutines import run
 from worker.tokens.keywords import Keywords
 from worker.vectors import Condition, Leg, Patch, Ranked, Row, Vector
-from worker.vectors.lance import open_tables, search, vector_cache
+from worker.vectors.lance import open_tables, search, vector_cache, word_search
 from worker.vectors.lance.open_tables import GONE_SEGMENTS, Spaces
+from worker.vectors.lance.search import FIRST_READ
 from worker.vectors.lance.store import LanceStore
 
 SPACE, DIMENSIONS = "rests", 8
@@ -49,10 +52,10 @@ def _vector(row: Row) -> Vector:
     return row.vector
 
 
-def _legs() -> list[Leg]:
-    asked = [Leg(10, vector=_vector(_row(number))) for number in (1, 5)]
-    asked += [Leg(10, keywords=words, field=field) for words in WORDS for field in ("text", "code")]
-    asked += [Leg(10, keywords="alpha delta", field="code", phrase=phrase) for phrase in (False, True)]
+def _legs(limit: int = 10) -> list[Leg]:
+    asked = [Leg(limit, vector=_vector(_row(number))) for number in (1, 5)]
+    asked += [Leg(limit, keywords=words, field=field) for words in WORDS for field in ("text", "code")]
+    asked += [Leg(limit, keywords="alpha delta", field="code", phrase=phrase) for phrase in (False, True)]
     odd = Condition("file_name", "in", ["odd"])
     few = Condition("chunk_id", "in", ["1", "2", "3", "14"])
     by_id = Condition("chunk_id", "in", ["1"], ids=[UUID(int=5), UUID(int=8)])
@@ -69,12 +72,17 @@ def _ids(found: Ranked) -> list[int]:
 
 def test_what_is_kept_is_what_the_table_says(store: LanceStore, tmp_path: Path) -> None:
     store.write(SPACE, DIMENSIONS, [_row(number) for number in range(120)])
-    fresh = store.search(SPACE, _legs())
+    # Lance scores words of rows that are not indexed yet apart
+    LanceStore(tmp_path, has_keywords=True, thresholds=ALWAYS).optimize(SPACE)
     _rest(tmp_path)
-    for _ in range(SEARCHES):
-        for one, other in zip(store.search(SPACE, _legs()), fresh, strict=True):
+    for number in range(SEARCHES):
+        # others than before, so that no result is cached
+        legs = _legs(10 + number)
+        fresh = LanceStore(tmp_path, has_keywords=True).search(SPACE, legs)
+        for one, other in zip(store.search(SPACE, legs), fresh, strict=True):
             assert _ids(one) == _ids(other)
             assert [each.value for each in one] == pytest.approx([each.value for each in other], abs=1e-6)
+    assert _is_in_memory(store)
 
 
 def test_every_write_is_seen_by_the_next_search(store: LanceStore, tmp_path: Path) -> None:
@@ -196,6 +204,44 @@ def test_a_result_that_would_fill_the_cache_is_not_cached(
     for _ in range(2):
         assert len(store.search(SPACE, [Leg(hits, vector=_vector(_row(1)))])[0]) == hits
     assert len(store._searcher()._rankings._cached) == cached
+
+
+@pytest.mark.parametrize(("spare_bytes", "cached"), [(0, 1), (-1, 0)])
+def test_a_filter_is_applied_again_without_the_table_if_the_cache_has_room(
+    store: LanceStore, monkeypatch: pytest.MonkeyPatch, spare_bytes: int, cached: int
+) -> None:
+    passing = 7
+    monkeypatch.setattr(vector_cache, "MAX_FILTER_BYTES", 8 * passing + vector_cache._ENTRY_BYTES + spare_bytes)
+    store.write(SPACE, DIMENSIONS, [_row(number) for number in range(14)])
+    odd = [Condition("file_name", "in", ["odd"])]
+    applied = Mock(wraps=word_search.row_ids)
+    monkeypatch.setattr(word_search, "row_ids", applied)
+    for number in range(5):
+        (found,) = store.search(SPACE, [Leg(20, vector=_vector(_row(1)) * (number + 1), conditions=odd)])
+        assert sorted(_ids(found)) == [1, 3, 5, 9, 11, 13]
+    in_memory = 5 - FIRST_READ + 1
+    assert applied.call_count == (1 if cached else in_memory)
+    store.write(SPACE, DIMENSIONS, [_row(15)], deletes=[UUID(int=1)])
+    (found,) = store.search(SPACE, [Leg(20, vector=_vector(_row(1)), conditions=odd)])
+    assert sorted(_ids(found)) == [3, 5, 9, 11, 13, 15]
+
+
+def test_a_filter_is_applied_to_rows_that_are_read_anew(store: LanceStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    odd = [Condition("file_name", "in", ["odd"])]
+    store.write(SPACE, DIMENSIONS, [_row(number) for number in range(6)])
+    leg = Leg(20, vector=_vector(_row(1)), conditions=odd)
+    for limit in (20, 21, 22):
+        store.search(SPACE, [replace(leg, limit=limit)])
+    # positions of deleted rows stay taken as long as the others are in memory
+    store.write(SPACE, DIMENSIONS, deletes=[UUID(int=0), UUID(int=1)])
+    for limit in (20, 21):
+        assert sorted(_ids(store.search(SPACE, [replace(leg, limit=limit)])[0])) == [3, 5]
+    store._searcher()._rows_in_memory.drop(SPACE)
+    monkeypatch.setattr(vector_cache, "SEARCHES_PER_READ", 1)
+    monkeypatch.setattr(store._searcher()._searches, "_first", 0)
+    for limit in (22, 23):
+        assert sorted(_ids(store.search(SPACE, [replace(leg, limit=limit)])[0])) == [3, 5]
+    assert _is_in_memory(store)
 
 
 def test_of_too_many_tables_those_not_searched_for_longest_are_closed(

@@ -23,6 +23,7 @@ from worker.vectors.lance.indexes import COLUMNS, FIELDS
 from worker.vectors.lance.open_tables import Opened, Space, Spaces
 from worker.vectors.lance.vector_cache import (
     MAX_BYTES,
+    Filtered,
     GrowingRows,
     Latest,
     Positions,
@@ -55,6 +56,7 @@ class Searcher:
         self._rows_in_memory: Latest[GrowingRows] = Latest(MAX_BYTES, lambda growing: growing.nbytes)
         self._word_memories = WordMemories(word_bytes)
         self._rankings = Rankings()
+        self._filtered = Filtered()
         self._loop = _new_loop()
         threading.Thread(target=self._loop.run_forever, name="lancedb", daemon=True).start()
 
@@ -101,7 +103,7 @@ class Searcher:
         in_table = [leg for leg in legs if leg.vector is not None and cached_rows is None]
         # LanceDB searches vectors while this thread searches words
         nearest = self._begin(_nearest_rows(opened, in_table)) if in_table else None
-        passing = _passing(opened, legs, cached_rows) if cached_rows is not None else {}
+        passing = self._passing(number, opened, legs, cached_rows) if cached_rows is not None else {}
         answers = [
             _by_words(opened, leg, cached_rows, cached_words, passing.get(where(leg.conditions)))
             if leg.vector is None
@@ -114,6 +116,15 @@ class Searcher:
             _nearest_of(leg, next(fetched)) if answer is None else answer
             for leg, answer in zip(legs, answers, strict=True)
         ]
+
+    def _passing(self, number: int, opened: Opened, legs: Sequence[Leg], cached_rows: Rows) -> dict[str, Positions]:
+        """Where the rows are that pass each filter of the legs, by its expression."""
+        state, passing = (number, opened.version), {}
+        for each in {where(leg.conditions) for leg in legs if leg.conditions}:
+            read = partial(word_search.row_ids, opened.dataset, each)
+            # positions may change within a version, when rows are read anew
+            passing[each] = cached_rows.positions_of(self._filtered.row_ids(state, each, read))
+        return passing
 
     def _in_memory(
         self, namespace: str, number: int, opened: Opened, *, may_read: bool
@@ -219,12 +230,6 @@ def _prepared(table_rows: Any) -> Rows:
         unpack_vectors(table_rows["vector"]),
         embedded=embedded,
     )
-
-
-def _passing(opened: Opened, legs: Sequence[Leg], cached_rows: Rows) -> dict[str, Positions]:
-    """Where the rows are that pass each filter of the legs, by its expression."""
-    filters = {where(leg.conditions) for leg in legs if leg.conditions}
-    return {each: cached_rows.positions_of(word_search.row_ids(opened.dataset, each)) for each in filters}
 
 
 def _by_words(
