@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from hashlib import sha256
+from itertools import count
 from pathlib import Path
 from signal import SIGCONT, SIGSTOP
 
@@ -93,6 +94,14 @@ def test_the_first_visit_leads_to_the_first_index(running: Service, new_page: Ne
     expect(page.get_by_role("link", name="See 1 failed file")).to_be_visible()
     assert running.get(f"{TOOLS}/{tool}")["project_id"] == "first"
     expect(page.get_by_role("link", name="Flower")).to_have_attribute("href", re.compile("^http://127.0.0.1:9/tasks"))
+
+
+def test_a_form_is_shown_whole_so_that_no_button_moves(running: Service, new_page: NewPage) -> None:
+    page, asked = new_page(), count()
+    page.route("**/api/access", lambda route: route.continue_() if next(asked) == 0 else None)
+    page.goto(address(running, "#/new"))
+    expect(page.get_by_role("button", name="Estimate", exact=True)).to_be_visible()
+    expect(page.get_by_label("Project")).to_be_visible()
 
 
 def test_a_refused_folder_is_told_with_its_remedy(running: Service, new_page: NewPage) -> None:

@@ -14,9 +14,8 @@ export function useAccess() {
   return useData((signal) => get("api/access", {}, signal), []).data ?? null;
 }
 
-// The project in which something new is made.
-export function useOwnProject() {
-  const access = useAccess();
+// The project in which a caller with this access makes something new; null until the access is known.
+export function useOwnProject(access) {
   const chosen = useStore(project);
   return access && (access.project_id || chosen || access.projects[0] || DEFAULT_PROJECT);
 }

@@ -18,7 +18,8 @@ const KINDS = [
 
 export function NewTool({ route }) {
   const kind = KINDS.some(([name]) => name === route.query.from) ? route.query.from : "local";
-  const own = useOwnProject();
+  const access = useAccess();
+  const own = useOwnProject(access);
   return html`<${Heading} title="New tool" />
     <p class="quiet">A tool makes one folder searchable. You can search it while it is being indexed.</p>
     <nav class="tabs" aria-label="What to index">
@@ -27,21 +28,19 @@ export function NewTool({ route }) {
       )}
     </nav>
     ${own === null ? html`<${Loading} />` : kind === "files"
-      ? html`<${DropFiles} projectId=${own}><${ProjectName} /><//>`
-      : html`<${FromSource} key=${kind} kind=${kind} projectId=${own} />`}`;
+      ? html`<${DropFiles} projectId=${own}><${ProjectName} access=${access} own=${own} /><//>`
+      : html`<${FromSource} key=${kind} kind=${kind} projectId=${own}><${ProjectName} access=${access} own=${own} /><//>`}`;
 }
 
 // Without keys a project exists once it is named.
-function ProjectName() {
-  const access = useAccess();
-  const own = useOwnProject();
-  if (!access || access.project_id) return null;
+function ProjectName({ access, own }) {
+  if (access.project_id) return null;
   return html`<${Field} label="Project" value=${own} maxlength="200" required
     help="Tools are grouped by project. A new name makes a new one."
     onChange=${(event) => project.set(event.target.value.trim())} />`;
 }
 
-function FromSource({ kind, projectId }) {
+function FromSource({ kind, projectId, children }) {
   const [place, setPlace] = useState({ path: "", bucket: "", prefix: "" });
   const [name, setName] = useState("");
   const [config, setConfig] = useState({});
@@ -71,7 +70,7 @@ function FromSource({ kind, projectId }) {
               help="A folder in the bucket; empty: all of it." />`}
       <${Field} label="Name" value=${name} onInput=${(event) => setName(event.target.value)} maxlength="200"
         help="Empty: the name of the folder." />
-      <${ProjectName} />
+      ${children}
     </div>
     <${Options} config=${config} onChange=${(next) => (setEstimated(null), setConfig(next))} errors=${error?.errors} />
     <${Alert} error=${error} />
