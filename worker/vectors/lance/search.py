@@ -103,13 +103,13 @@ class Searcher:
         in_table = [leg for leg in legs if leg.vector is not None and cached_rows is None]
         # LanceDB searches vectors while this thread searches words
         nearest = self._begin(_nearest_rows(opened, in_table)) if in_table else None
-        passing = self._passing(number, opened, legs, cached_rows) if cached_rows is not None else {}
-        answers = [
-            _by_words(opened, leg, cached_rows, cached_words, passing.get(where(leg.conditions)))
-            if leg.vector is None
-            else _by_vector(leg, cached_rows, passing.get(where(leg.conditions)))
-            for leg in legs
-        ]
+        answers: list[Ranked | None] = []
+        for leg in legs:
+            passing = self._passing(number, opened, leg, cached_rows)
+            if leg.vector is None:
+                answers.append(_by_words(opened, leg, cached_rows, cached_words, passing))
+            else:
+                answers.append(_by_vector(leg, cached_rows, passing))
         # Rank outside the event loop, which other searches need for their answers.
         fetched = iter(nearest.result() if nearest is not None else ())
         return [
@@ -117,14 +117,14 @@ class Searcher:
             for leg, answer in zip(legs, answers, strict=True)
         ]
 
-    def _passing(self, number: int, opened: Opened, legs: Sequence[Leg], cached_rows: Rows) -> dict[str, Positions]:
-        """Where the rows are that pass each filter of the legs, by its expression."""
-        state, passing = (number, opened.version), {}
-        for each in {where(leg.conditions) for leg in legs if leg.conditions}:
-            read = partial(word_search.row_ids, opened.dataset, each)
-            # positions may change within a version, when rows are read anew
-            passing[each] = cached_rows.positions_of(self._filtered.row_ids(state, each, read))
-        return passing
+    def _passing(self, number: int, opened: Opened, leg: Leg, cached_rows: Rows | None) -> Positions | None:
+        """Where the rows in memory are that pass the filter of a leg; None without rows or filter."""
+        if cached_rows is None or not leg.conditions:
+            return None
+        condition = where(leg.conditions)
+        read = partial(word_search.row_ids, opened.dataset, condition)
+        # positions may change within a version, when rows are read anew
+        return cached_rows.positions_of(self._filtered.row_ids((number, opened.version), condition, read))
 
     def _in_memory(
         self, namespace: str, number: int, opened: Opened, *, may_read: bool
