@@ -43,7 +43,9 @@ REQUEST_ID = "foldex_request_id"
 #: Seconds between two sweeps. With a lease of 8 s, the files of a dead worker continue within 10 s.
 SWEEP_INTERVAL_SECONDS = 1.0
 #: Seconds between two sweeps while nothing is open. The queues take turns, so no dead worker stops them.
-IDLE_SWEEP_SECONDS = 5.0
+IDLE_SWEEP_SECONDS = 12.0
+#: Seconds between two looks whether anything is open, while nothing is. The first lease expires later than that.
+IDLE_LOOK_SECONDS = 2.0
 
 # LiteLLM ships its price map; without this variable, importing it fetches the map over the network first
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")

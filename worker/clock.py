@@ -15,7 +15,7 @@ from celery import signals
 from celery.beat import PersistentScheduler, ScheduleEntry, Scheduler
 
 from worker import logs
-from worker.app import IDLE_SWEEP_SECONDS, NO_EVENTS, SWEEP_INTERVAL_SECONDS, app, crowded, settings
+from worker.app import IDLE_LOOK_SECONDS, IDLE_SWEEP_SECONDS, NO_EVENTS, SWEEP_INTERVAL_SECONDS, app, crowded, settings
 from worker.state import open_work
 from worker.state.postgres import SWEEP, Pool, open_pool
 
@@ -42,12 +42,17 @@ class _Sweeps:
         self._sent = now, queue
         return not crowded(queue)
 
+    @property
+    def rest(self) -> bool:
+        """Whether nothing was open at the last look."""
+        return not self._asked[1]
+
     def _is_any_open(self, now: float) -> bool:
         """Whether there is work to watch over; yes, if Postgres does not tell."""
         asked, answer = self._asked
         if not asked <= now < asked + SWEEP_INTERVAL_SECONDS / 2:
             try:
-                answer = open_work.any_open(_pool(), timedelta(seconds=SWEEP_INTERVAL_SECONDS))
+                answer = open_work.any_open(_pool(), timedelta(seconds=IDLE_LOOK_SECONDS))
             except psycopg.OperationalError:
                 answer = True
             self._asked = now, answer
@@ -69,6 +74,11 @@ class Clock(Scheduler):  # type: ignore[misc] # Celery has no types
     def adjust(self, seconds: float, drift: float = 0) -> float:
         """Sleep until an entry is due. Celery's own drift wakes it 10 ms before, in which it does nothing but ask."""
         return seconds + drift
+
+    def tick(self, *args: Any, **options: Any) -> float:
+        """Send what is due. Returns the seconds to sleep, which are more while nothing is open."""
+        seconds = float(super().tick(*args, **options))
+        return max(seconds, IDLE_LOOK_SECONDS) if self._sweeps.rest else seconds
 
     def apply_async(self, entry: ScheduleEntry, producer: Any = None, advance: bool = True, **_: Any) -> Any:
         """Send the message, if it is due."""

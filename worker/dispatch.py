@@ -11,6 +11,7 @@ from worker.app import BULK, FAST, MAX_SLICES, SMALL_TASK, send, send_plan
 from worker.state.index import files, messages, tasks
 from worker.state.index.tasks import Closed, Running
 from worker.state.postgres import Pool
+from worker.state.tree import trees
 
 #: Pending files for each further worker that is woken.
 FILES_PER_SLICE = 4
@@ -72,6 +73,7 @@ def close_if_done(pool: Pool, task_id: UUID, index_id: UUID, *, wait: bool = Tru
     log.info("task closed", **ids)
     send("foldex.optimize", index_id, queue=BULK, shown=f"index {index_id}", request_id=closed.request_id)
     send_next(closed)
+    trees.start_after_run(pool, index_id)
     return closed
 
 

@@ -56,9 +56,10 @@ def serve() -> None:
 
     Migrates the database first.
     """
-    import uvicorn
+    from uvicorn import Config
 
     from api.http.middleware import TimedProtocol
+    from api.http.server import serve_until_signalled
     from api.main import create_app
     from worker import logs
     from worker.machine.privacy import close_home, keep_private
@@ -74,7 +75,7 @@ def serve() -> None:
     logs.configure(settings.log_level)
     migrate(settings.session_url)
     app = create_app(settings)
-    uvicorn.run(
+    config = Config(
         app,
         host=settings.api_host,
         port=settings.api_port,
@@ -84,6 +85,7 @@ def serve() -> None:
         # event streams may stay open for hours; their clients reconnect
         timeout_graceful_shutdown=5,
     )
+    serve_until_signalled(config)
     # all requests have ended; a thread that waits for a hanging provider would keep the process alive
     sys.stdout.flush()
     sys.stderr.flush()

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from worker.state.postgres import Pool, load, reading
+from worker.state.postgres import Pool, autocommit, load
 
 _SQL = load("open_work")
 
 
 def any_open(pool: Pool, ahead: timedelta) -> bool:
     """Whether a task, a lease or a tree is open, or a run is due within `ahead`."""
-    with reading(pool) as connection:
+    with autocommit(pool) as connection:
         row = connection.execute(_SQL["any_open"], {"ahead": ahead}).fetchone()
         return bool(row and row[0])
 
 
 def swept(pool: Pool) -> None:
     """Note that a worker sweeps now."""
-    with pool.connection() as connection:
+    with autocommit(pool) as connection:
         connection.execute(_SQL["swept"])

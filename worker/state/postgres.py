@@ -341,8 +341,8 @@ def _check(connection: Connection[Any]) -> None:
 
 
 @contextmanager
-def reading(pool: Pool) -> Iterator[Connection[TupleRow]]:
-    """A connection for single reading statements: each takes one round trip, in a transaction it would take three."""
+def autocommit(pool: Pool) -> Iterator[Connection[TupleRow]]:
+    """A connection for single statements: each takes one round trip, in a transaction it would take three."""
     with pool.connection() as connection:
         connection.autocommit = True
         try:

@@ -7,7 +7,7 @@ from typing import Any
 
 from psycopg import Connection
 
-from worker.state.postgres import APPLICATION, IDLE_SECONDS, Pool, load, reading
+from worker.state.postgres import APPLICATION, IDLE_SECONDS, Pool, autocommit, load
 
 _SQL = load("silent_backends")
 
@@ -19,7 +19,7 @@ def reap(pool: Pool, silence: timedelta = timedelta(seconds=IDLE_SECONDS)) -> li
     are kept in a table, so that any process can continue. Runs in autocommit: a sweep that is stopped itself holds no
     rows.
     """
-    with reading(pool) as connection:
+    with autocommit(pool) as connection:
         rows = connection.execute(_SQL["reap"], {"application": APPLICATION, "silence": silence}).fetchall()
         return [pid for (pid,) in rows]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -20,8 +21,10 @@ from worker.upkeep import deletions, open_tasks, trees
 
 #: Name of the lock that only one process in the installation holds at a time.
 SWEEP = "sweep"
-#: Seconds that a sweep may hold the lock, far more than it takes.
+#: Seconds that a sweep may hold the lock without a look at it, far more than all steps take.
 MAX_SWEEP_SECONDS = 10
+#: Seconds after which the next step first looks whether this sweep still has the lock.
+LOOK_SECONDS = 1.0
 
 Step = Callable[[Resources], int]
 
@@ -55,12 +58,25 @@ def sweep(resources: Resources) -> dict[str, Any]:
     with exclusive_connection(resources.settings.session_url, SWEEP, seconds=MAX_SWEEP_SECONDS) as lock:
         if lock is None:
             return {"skipped": "another worker sweeps"}
-        return {name: _attempt(lock, name, step, resources) for name, step in steps.items()}
+        turn = _Turn(lock)
+        return {name: _attempt(turn, name, step, resources) for name, step in steps.items()}
 
 
-def _attempt(lock: Connection[Any], name: str, step: Step, resources: Resources) -> int | str:
-    # fails if this sweep took so long that another process has the lock
-    lock.execute("SELECT")
+class _Turn:
+    """The lock of a sweep, which the server takes away from a process that was stopped."""
+
+    def __init__(self, lock: Connection[Any]) -> None:
+        self._lock, self._held_at = lock, time.monotonic()
+
+    def check(self) -> None:
+        """Raise `OperationalError` if this sweep took so long that another process may have the lock."""
+        if time.monotonic() - self._held_at > LOOK_SECONDS:
+            self._lock.execute("SELECT")
+            self._held_at = time.monotonic()
+
+
+def _attempt(turn: _Turn, name: str, step: Step, resources: Resources) -> int | str:
+    turn.check()
     try:
         return step(resources)
     except LockNotAvailable as error:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from uuid import uuid4
 
 import psycopg
@@ -14,7 +15,7 @@ from celery.schedules import schedule
 
 from tests.integration.steps.site import Site, new_site, passes
 from worker import clock
-from worker.app import BULK, FAST, IDLE_SWEEP_SECONDS, app
+from worker.app import BULK, FAST, IDLE_LOOK_SECONDS, IDLE_SWEEP_SECONDS, app
 from worker.clock import Clock
 from worker.resources import Resources
 from worker.state import open_work
@@ -83,8 +84,8 @@ def test_a_schedule_is_open_work_once_it_is_due(idle: Site, seconds: int, due: b
     assert is_open(idle) == due
 
 
-def sweeps_in_a_minute(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The queues that get a sweep within a minute, in this order. The clock asks each second and queue."""
+def sweeps_in_a_minute(monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], int]:
+    """The queues that get a sweep within a minute, in this order, and how often the clock woke for it."""
     sent: list[str] = []
     monkeypatch.setattr(clock, "crowded", lambda _: False)
     monkeypatch.setattr(Clock, "send_task", lambda *_, **options: sent.append(options["queue"]))
@@ -102,16 +103,19 @@ def sweeps_in_a_minute(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         turns += 1
         # Celery's own clock asks thousands of times
         assert turns <= 4 * 62
-    return sent
+    return sent, turns
 
 
 def test_the_clock_sends_few_messages_while_nothing_is_open(idle: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clock, "_pool", lambda: idle.pool)
-    in_turns = int(60 / IDLE_SWEEP_SECONDS / 2)
-    # whichever is first
-    assert sweeps_in_a_minute(monkeypatch) in ([FAST, BULK] * in_turns, [BULK, FAST] * in_turns)
+    sent, turns = sweeps_in_a_minute(monkeypatch)
+    assert len(sent) == 60 / IDLE_SWEEP_SECONDS
+    assert all(queue != following for queue, following in pairwise(sent))
+    # the two entries are not due at the same moment
+    assert turns <= 2 * 60 / IDLE_LOOK_SECONDS + 2
     idle.start()
-    assert Counter(sweeps_in_a_minute(monkeypatch)) == {FAST: 60, BULK: 60}
+    sent, _ = sweeps_in_a_minute(monkeypatch)
+    assert Counter(sent) == {FAST: 60, BULK: 60}
 
 
 def test_the_clock_sends_nothing_to_a_crowded_queue(idle: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +131,8 @@ def test_the_clock_goes_on_while_postgres_does_not_answer(monkeypatch: pytest.Mo
         raise psycopg.OperationalError
 
     monkeypatch.setattr(clock, "_pool", pool)
-    assert len(sweeps_in_a_minute(monkeypatch)) == 2 * 60
+    sent, _ = sweeps_in_a_minute(monkeypatch)
+    assert len(sent) == 2 * 60
 
 
 def test_the_clock_imports_no_task() -> None:

@@ -19,7 +19,9 @@ from schemas.queries.search import Query
 from schemas.queries.tree_search import TreeAnswer
 from tests.integration.steps.forest import TOPICS, Counting, Forest, texts
 from tests.integration.steps.site import Killed, Site
+from worker import dispatch
 from worker.embed.models import is_local
+from worker.index.pipeline import index_files
 from worker.resources import Resources
 from worker.state.index import tools
 from worker.state.tree import trees
@@ -77,7 +79,16 @@ def test_a_tree_is_built_only_after_a_run_that_ended_ready(forest: Forest) -> No
     forest.site.again()
     assert forest.tree.status == "none"
     forest.site.finish_all()
-    trees.reconcile(forest.site.pool)
+    trees.start_after_run(forest.site.pool, forest.site.index.id)
+    assert forest.tree.status == "pending"
+
+
+def test_the_end_of_a_run_starts_the_build(forest: Forest) -> None:
+    forest.configure()
+    forest.site.list_folder()
+    run = forest.site.worker()
+    index_files(run, forest.site.claim(run))
+    assert dispatch.close_if_done(forest.site.pool, forest.site.task, forest.site.index.id)
     assert forest.tree.status == "pending"
 
 

@@ -11,7 +11,7 @@ from psycopg.rows import dict_row
 from schemas.content.source import source_at
 from schemas.errors import FolderGone
 from worker.machine.paths import real_path
-from worker.state.postgres import Pool, load, reading
+from worker.state.postgres import Pool, autocommit, load
 
 _SQL = load("access/grants")
 
@@ -28,7 +28,7 @@ def remove(pool: Pool, project_id: str, place: str) -> bool:
 
 def page(pool: Pool, project_id: str | None = None) -> list[dict[str, Any]]:
     """List the grants of a project (None: of all projects)."""
-    with reading(pool) as connection:
+    with autocommit(pool) as connection:
         return connection.cursor(row_factory=dict_row).execute(_SQL["list"], {"project_id": project_id}).fetchall()
 
 

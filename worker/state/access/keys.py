@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 
 from psycopg.rows import dict_row
 
-from worker.state.postgres import Pool, load, reading
+from worker.state.postgres import Pool, autocommit, load
 
 _SQL = load("access/keys")
 
@@ -25,7 +25,7 @@ def create(pool: Pool, project_id: str, name: str) -> tuple[UUID, str]:
 
 def project_of(pool: Pool, key_hash: bytes) -> str | None:
     """Return the project of the key with this hash, or None if the key is unknown or revoked."""
-    with reading(pool) as connection:
+    with autocommit(pool) as connection:
         row = connection.execute(_SQL["project"], {"key_hash": key_hash}).fetchone()
         return str(row[0]) if row else None
 

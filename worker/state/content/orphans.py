@@ -9,7 +9,7 @@ from typing import Any
 from psycopg import Connection
 
 from schemas.errors import Conflict
-from worker.state.postgres import Pool, load
+from worker.state.postgres import Pool, autocommit, load
 
 #: Time between two runs that delete strays.
 RUN_INTERVAL = timedelta(minutes=5)
@@ -60,7 +60,7 @@ def forget(pool: Pool, keys: Sequence[str]) -> None:
 
 def expect_run(pool: Pool, every: timedelta = RUN_INTERVAL) -> bool:
     """Whether objects are due and the last run over them began more than `every` ago; if so, a new run begins now."""
-    with pool.connection() as connection:
+    with autocommit(pool) as connection:
         return connection.execute(_SQL["expect"], {"every": every}).rowcount > 0
 
 

@@ -19,7 +19,7 @@ from schemas.content.source import AnySource, parsed_source
 from schemas.status import TaskKind
 from schemas.tool import IndexSettings
 from worker.state.index import index_switch, tasks
-from worker.state.postgres import Pool, load
+from worker.state.postgres import Pool, autocommit, load
 
 #: A run waits until its folder has been without changes for this long.
 QUIET = timedelta(seconds=2)
@@ -79,7 +79,7 @@ def follow_from_now(connection: Connection[Any], tool_id: UUID) -> None:
 
 def watched(pool: Pool) -> list[Watched]:
     """Return every index that a tool asks to watch."""
-    with pool.connection() as connection:
+    with autocommit(pool) as connection:
         return connection.cursor(row_factory=class_row(Watched)).execute(_SQL["watched"]).fetchall()
 
 
@@ -113,13 +113,13 @@ def look_at_nodes(pool: Pool, index_id: UUID) -> None:
 
 def schedule(pool: Pool, limit: int = MAX_SCHEDULED) -> None:
     """Note which tools are due by their schedule."""
-    with pool.connection() as connection:
+    with autocommit(pool) as connection:
         connection.execute(_SQL["schedule"], {"limit": limit})
 
 
 def due(pool: Pool, limit: int = MAX_DUE) -> list[UUID]:
     """Return the indexes whose run is due."""
-    with pool.connection() as connection:
+    with autocommit(pool) as connection:
         return [index_id for (index_id,) in connection.execute(_SQL["due"], {"limit": limit}).fetchall()]
 
 

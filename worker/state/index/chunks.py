@@ -15,7 +15,7 @@ from psycopg.rows import class_row, dict_row
 from schemas.content.document import Chunk
 from schemas.errors import LeaseLost
 from worker.state.index.delete_queue import LONGEST_PAUSE
-from worker.state.postgres import Pool, load, reading
+from worker.state.postgres import Pool, autocommit, load
 from worker.tokens.keywords import Keywords
 
 #: The longest time that a write may arrive after its sender gave up: the store's 15 s timeout with a wide margin.
@@ -171,7 +171,7 @@ def due_tombstones(pool: Pool, vector_store: str, *, indexes: int, each: int) ->
     """
     values = {"vector_store": vector_store, "indexes": indexes, "each": each, "longest": LONGEST_PAUSE}
     values |= {"late": LATE_WRITE, "patience": FIRST_DELETE}
-    with pool.connection() as connection:
+    with autocommit(pool) as connection:
         return connection.cursor(row_factory=class_row(Tombstones)).execute(_SQL["due_tombstones"], values).fetchall()
 
 
@@ -190,7 +190,7 @@ def text(pool: Pool, file_id: UUID) -> list[dict[str, Any]]:
 def hits(pool: Pool, index_id: UUID, ids: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Return what an answer shows of live chunks; ids without a live row are omitted."""
     values = {"ids": _joined(ids), "index_id": index_id}
-    with reading(pool) as connection:
+    with autocommit(pool) as connection:
         cursor = connection.cursor(row_factory=dict_row, binary=True)
         return {row["chunk_id"]: row for row in cursor.execute(_SQL["hits"], values).fetchall()}
 
@@ -203,7 +203,7 @@ def newer_hits(
     Both are of the same moment.
     """
     values = {"ids": _joined(ids), "known": _joined(f'"{version}"' for version in known), "index_id": index_id}
-    with reading(pool) as connection:
+    with autocommit(pool) as connection:
         cursor = connection.cursor(binary=True).execute(_SQL["newer_hits"], values)
         rows, names = cursor.fetchall(), [column.name for column in cursor.description or ()]
     # the text is null only if the version is known
@@ -214,14 +214,14 @@ def newer_hits(
 def versions(pool: Pool, index_id: UUID, ids: Iterable[str]) -> dict[str, str]:
     """Return the versions of live chunks. As long as one stays the same, so does the chunk's row of `hits`."""
     values = {"ids": _joined(ids), "index_id": index_id}
-    with reading(pool) as connection:
+    with autocommit(pool) as connection:
         return dict(connection.execute(_SQL["versions"], values).fetchall())
 
 
 def file_ids(pool: Pool, index_id: UUID, ids: Iterable[str]) -> dict[str, UUID]:
     """Return the files of live chunks; ids without a live row are omitted."""
     values = {"ids": _joined(ids), "index_id": index_id}
-    with reading(pool) as connection:
+    with autocommit(pool) as connection:
         return dict(connection.execute(_SQL["file_ids"], values).fetchall())
 
 
@@ -234,14 +234,14 @@ def with_phrase(pool: Pool, index_id: UUID, ids: Iterable[str], phrase: str) -> 
     """Return those of the live chunks that hold a phrase in lower case, whatever the white space between its words."""
     # Postgres text accepts neither NUL nor lone surrogates
     normal = " ".join(phrase.lower().replace("\0", " ").encode(errors="replace").decode().split())
-    with reading(pool) as connection:
+    with autocommit(pool) as connection:
         values = {"ids": _joined(ids), "index_id": index_id, "phrase": normal}
         return {id_ for (id_,) in connection.execute(_SQL["with_phrase"], values)}
 
 
 def any_live(pool: Pool, index_id: UUID) -> bool:
     """Whether any text of the index can be found."""
-    with reading(pool) as connection:
+    with autocommit(pool) as connection:
         row = connection.execute(_SQL["any_live"], {"index_id": index_id}).fetchone()
     return bool(row and row[0])
 
@@ -249,13 +249,13 @@ def any_live(pool: Pool, index_id: UUID) -> bool:
 def containing_lines(pool: Pool, places: Sequence[tuple[UUID, int]]) -> list[str]:
     """Return the live chunks that contain these lines of these files."""
     values = {"files": [file_id for file_id, _ in places], "lines": [line for _, line in places]}
-    with reading(pool) as connection:
+    with autocommit(pool) as connection:
         return [id_ for (id_,) in connection.execute(_SQL["containing_lines"], values)]
 
 
 def passing(pool: Pool, ids: Sequence[str], values: dict[str, Any]) -> list[str]:
     """Return those of the given live chunks that pass the filters."""
-    with reading(pool) as connection:
+    with autocommit(pool) as connection:
         rows = connection.execute(_SQL["passing"], {**values, "ids": list(ids)})
         return [id_ for (id_,) in rows]
 

@@ -16,7 +16,7 @@ from schemas.errors import LeaseLost
 from worker.state.index import counting, index_switch, tasks
 from worker.state.index.chunks import LATE_WRITE
 from worker.state.index.embedding_cache import Owner
-from worker.state.postgres import Pool, load, reading
+from worker.state.postgres import Pool, autocommit, load
 from worker.tokens.keywords import Keywords, keywords_of, with_properties
 from worker.tokens.languages import DEFAULT
 
@@ -154,7 +154,7 @@ def start(pool: Pool, index_id: UUID) -> UUID | None:
 
 def expected(pool: Pool, index_id: UUID, ids: Sequence[UUID]) -> dict[UUID, dict[str, Any]]:
     """Return what the store should say about those of `ids` that are live and whose files are idle."""
-    with reading(pool) as connection:
+    with autocommit(pool) as connection:
         return _expected(connection, index_id, ids)
 
 
@@ -185,7 +185,7 @@ def rewrite(
 
 def cursor(pool: Pool, index_id: UUID) -> UUID | None:
     """Return where the last check of a namespace ended; None at its beginning."""
-    with reading(pool) as connection:
+    with autocommit(pool) as connection:
         row = connection.execute(_SQL["cursor"], {"index_id": index_id}).fetchone()
         return row[0] if row else None
 
@@ -217,7 +217,7 @@ def request_comparison(pool: Pool, index_id: UUID) -> bool:
 
 def any_embedded(pool: Pool, index_id: UUID) -> bool:
     """Whether the store should hold a vector of the index: it is written before its chunk becomes live."""
-    with reading(pool) as connection:
+    with autocommit(pool) as connection:
         row = connection.execute(_SQL["any_embedded"], {"index_id": index_id}).fetchone()
     return bool(row and row[0])
 
@@ -238,5 +238,5 @@ def _is_busy(connection: Connection[Any], index_id: UUID) -> bool:
 
 
 def _ids(pool: Pool, query: str, values: dict[str, Any]) -> list[UUID]:
-    with pool.connection() as connection:
+    with autocommit(pool) as connection:
         return [row[0] for row in connection.execute(_SQL[query], values)]

@@ -15,7 +15,7 @@ from psycopg import Connection
 from psycopg.rows import class_row
 
 from schemas.content.source import EmbedderProfile
-from worker.state.postgres import Pool, load
+from worker.state.postgres import Pool, autocommit, load
 
 Vector = NDArray[np.float32]
 
@@ -95,7 +95,7 @@ def live_elsewhere(pool: Pool, owner: Owner, vector_store: str, hashes: Iterable
 
 def eviction_due(pool: Pool, every: timedelta = EVICTION_INTERVAL) -> bool:
     """Whether the last eviction is longer ago than `every`; if so, the caller must evict now."""
-    with pool.connection() as connection:
+    with autocommit(pool) as connection:
         return connection.execute(_SQL["due"], {"every": every}).rowcount > 0
 
 

@@ -20,7 +20,7 @@ from worker.state import silent_backends
 from worker.state.index import counting
 from worker.state.index.leftovers import NO_ID
 from worker.state.index.tasks import LEASE, MOST_SMALL_BYTES
-from worker.state.postgres import Pool, load, reading
+from worker.state.postgres import Pool, autocommit, load
 
 #: Processes that a file may crash before it is given up.
 MAX_CRASHES = 3
@@ -196,7 +196,7 @@ def record_page(
 def unchanged(pool: Pool, index_id: UUID, listed: Sequence[Entry]) -> set[bytes]:
     """Return the keys of listed files that the index holds as they are."""
     values = {"ids": [file_id(index_id, entry.key) for entry in listed], "stamps": [entry.stamp for entry in listed]}
-    with reading(pool) as connection:
+    with autocommit(pool) as connection:
         return {row[0] for row in connection.execute(_SQL["unchanged"], values).fetchall()}
 
 
@@ -329,7 +329,7 @@ def fairest(pool: Pool, *, preferred: UUID | None = None, most_files: int | None
 
 def count_pending(pool: Pool, index_id: UUID, *, most: int) -> int:
     """Count the files that wait for a worker, for any work, up to `most`."""
-    with reading(pool) as connection:
+    with autocommit(pool) as connection:
         row = connection.execute(_SQL["count_pending"], {"index_id": index_id, "most": most}).fetchone()
         return int(row[0]) if row else 0
 
@@ -343,7 +343,7 @@ def release(pool: Pool, owner: UUID) -> None:
 def still_claimed(pool: Pool, owner: UUID, claims: Sequence[Claim]) -> set[UUID]:
     """Return the ids of files whose claims still hold: not listed, released or claimed again since."""
     values = {"ids": [claim.id for claim in claims], "generations": [claim.generation for claim in claims]}
-    with reading(pool) as connection:
+    with autocommit(pool) as connection:
         return {row[0] for row in connection.execute(_SQL["still_claimed"], {**values, "owner": owner}).fetchall()}
 
 
@@ -463,7 +463,7 @@ def named(pool: Pool, index_id: UUID, names: Sequence[str]) -> list[str]:
 
 def kinds(pool: Pool, index_id: UUID) -> tuple[list[str], list[str]]:
     """Return types and languages of the files with live chunks, the most frequent first."""
-    with reading(pool) as connection:
+    with autocommit(pool) as connection:
         rows = connection.execute(_SQL["kinds"], {"index_id": index_id}).fetchall()
     return list(dict.fromkeys(type_ for type_, _ in rows)), list(dict.fromkeys(name for _, name in rows if name))
 

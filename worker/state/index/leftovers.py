@@ -9,7 +9,7 @@ from uuid import UUID
 from psycopg import Connection
 
 from worker.state.index import counting, index_switch
-from worker.state.postgres import Pool, load, reading
+from worker.state.postgres import Pool, autocommit, load
 
 #: Open files that one transaction returns, and listed files that it forgets.
 ROWS = 5000
@@ -48,7 +48,7 @@ def _forget_listing(connection: Connection[Any], task_id: UUID) -> bool:
 def tidy(pool: Pool, seconds: float = TIDY_SECONDS) -> int:
     """Take up what tasks left, for about `seconds`. Returns the number of transactions."""
     until, steps = time.monotonic() + seconds, 0
-    with reading(pool) as connection:
+    with autocommit(pool) as connection:
         left = connection.execute(_SQL["left"]).fetchall()
     for task_id, index_id in left:
         more = True

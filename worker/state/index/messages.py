@@ -11,7 +11,7 @@ from uuid import UUID
 from psycopg.rows import class_row
 
 from worker.state.index.tasks import MOST_SMALL_BYTES
-from worker.state.postgres import Pool, load, reading
+from worker.state.postgres import Pool, autocommit, load
 
 #: A task without a worker for this long gets another message.
 RESEND_AFTER = timedelta(seconds=3)
@@ -48,7 +48,7 @@ def sent_unless_held(pool: Pool, task_id: UUID) -> bool:
 
 def unplanned(pool: Pool, limit: int) -> Sequence[tuple[UUID, UUID]]:
     """Return tasks, with their tools, whose listing has no worker and whose message may be lost."""
-    with reading(pool) as connection:
+    with autocommit(pool) as connection:
         return connection.execute(_SQL["unplanned"], {"patience": RESEND_AFTER, "limit": limit}).fetchall()
 
 
@@ -59,13 +59,13 @@ def waiting(pool: Pool, *, most_slices: int, most_files: int, limit: int) -> lis
     """
     values: dict[str, Any] = {"patience": RESEND_AFTER, "files_per_slice": FILES_PER_FURTHER_SLICE}
     values |= {"most_slices": most_slices, "most_files": most_files, "most_bytes": MOST_SMALL_BYTES}
-    with pool.connection() as connection:
+    with autocommit(pool) as connection:
         cursor = connection.cursor(row_factory=class_row(Waiting))
         return cursor.execute(_SQL["waiting"], {**values, "limit": limit}).fetchall()
 
 
 def slices(pool: Pool) -> int:
     """Count the slices that hold files of any task."""
-    with reading(pool) as connection:
+    with autocommit(pool) as connection:
         row = connection.execute(_SQL["slices"]).fetchone()
         return int(row[0]) if row else 0

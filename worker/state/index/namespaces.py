@@ -15,7 +15,7 @@ from uuid import UUID
 from psycopg import Connection
 from psycopg.rows import class_row
 
-from worker.state.postgres import Pool, load
+from worker.state.postgres import Pool, autocommit, load
 
 #: The first interval between checks of a name; it grows with the time since its index was deleted.
 FIRST_PAUSE = timedelta(minutes=10)
@@ -45,7 +45,7 @@ def register(connection: Connection[Any], index_ids: Sequence[UUID], suffix: str
 
 def take_due(pool: Pool, limit: int = MAX_NAMES) -> list[Retired]:
     """Return the names to check now; each is due again after the first pause, unless `checked` follows."""
-    with pool.connection() as connection:
+    with autocommit(pool) as connection:
         cursor = connection.cursor(row_factory=class_row(Retired))
         return cursor.execute(_SQL["take_due"], {"pause": FIRST_PAUSE, "limit": limit}).fetchall()
 

@@ -16,7 +16,7 @@ from schemas.errors import FoldexError, LeaseLost
 from schemas.status import TaskKind, TaskStatus
 from worker.logs import request_at_hand
 from worker.state.index import counting, index_switch, leftovers
-from worker.state.postgres import Pool, load, reading
+from worker.state.postgres import Pool, autocommit, load
 
 #: A worker that does not renew its leases for this long is considered dead.
 LEASE = timedelta(seconds=8)
@@ -221,7 +221,7 @@ def counts(pool: Pool, index_id: UUID, *, include_lost: bool = False) -> tuple[i
     With `include_lost`, files that only need their vectors written again count as indexed.
     """
     values = {"index_id": index_id, "include_lost": include_lost}
-    with reading(pool) as connection:
+    with autocommit(pool) as connection:
         return connection.execute(_SQL["counts"], values).fetchone() or (0, 0)
 
 
@@ -305,7 +305,7 @@ def running(pool: Pool, task_id: UUID) -> Running | None:
 
 def failure(pool: Pool, task_id: UUID) -> tuple[str, str] | None:
     """Return the code and the message of the error with which a task has ended, if it has."""
-    with reading(pool) as connection:
+    with autocommit(pool) as connection:
         return connection.execute(_SQL["failure"], {"task_id": task_id}).fetchone()
 
 
@@ -345,7 +345,7 @@ def refresh(pool: Pool, task_id: UUID, index_id: UUID, *, wait: bool = True) -> 
 
 def done(pool: Pool, limit: int) -> Sequence[tuple[UUID, UUID]]:
     """Return running tasks of which nothing is left, with their indexes."""
-    with reading(pool) as connection:
+    with autocommit(pool) as connection:
         return connection.execute(_SQL["done"], {"limit": limit}).fetchall()
 
 
@@ -423,7 +423,7 @@ def clear_warning(pool: Pool, task_id: UUID) -> None:
 
 def bring_back(pool: Pool) -> int:
     """Reset times further ahead than any task is ever delayed: the clock was set back. Returns the number of tasks."""
-    with pool.connection() as connection:
+    with autocommit(pool) as connection:
         return connection.execute(_SQL["bring_back"], {"longest": LONGEST_WAIT}).rowcount
 
 
@@ -440,12 +440,12 @@ def stalled(pool: Pool, patience: timedelta = STALLED_AFTER, limit: int = counti
 
 def any_work(pool: Pool) -> bool:
     """Whether any worker holds files of any task."""
-    with reading(pool) as connection:
+    with autocommit(pool) as connection:
         row = connection.execute(_SQL["any_work"]).fetchone()
         return bool(row and row[0])
 
 
 def open_files(pool: Pool, index_id: UUID) -> dict[str, int]:
     """Count an index's unfinished files by status and work."""
-    with reading(pool) as connection:
+    with autocommit(pool) as connection:
         return dict(connection.execute(_SQL["open_files"], {"index_id": index_id}).fetchall())

@@ -28,7 +28,7 @@ from worker.formats.by_name import plain_type
 from worker.state.index import index_switch, namespaces, tasks
 from worker.state.index.chunks import LATE_WRITE
 from worker.state.index.delete_queue import LONGEST_PAUSE
-from worker.state.postgres import Pool, be_patient, load, reading
+from worker.state.postgres import Pool, autocommit, be_patient, load
 
 #: Turbopuffer's limit for the length of a namespace's name.
 MAX_NAMESPACE = 128
@@ -186,7 +186,7 @@ def over_whole(pool: Pool, project_id: str, source: AnySource, config: ToolConfi
 
 def first_precision(pool: Pool, project_id: str, source: AnySource, model: str) -> str | None:
     """Return the precision of the oldest index of a source by a model; None if there is no index."""
-    with reading(pool) as connection:
+    with autocommit(pool) as connection:
         values = {"project_id": project_id, "source": Jsonb(source.model_dump()), "model": model}
         row = connection.execute(_SQL["first_precision"], values).fetchone()
         return None if row is None else str(row[0])
@@ -194,7 +194,7 @@ def first_precision(pool: Pool, project_id: str, source: AnySource, model: str) 
 
 def first_keyword_index(pool: Pool, project_id: str, source: AnySource, vector_store: str) -> str | None:
     """Return where the oldest index of a source in a store keeps its keywords; None if there is no index."""
-    with reading(pool) as connection:
+    with autocommit(pool) as connection:
         values = {"project_id": project_id, "source": Jsonb(source.model_dump()), "vector_store": vector_store}
         row = connection.execute(_SQL["first_keyword_index"], values).fetchone()
         return None if row is None else str(row[0])
@@ -202,7 +202,7 @@ def first_keyword_index(pool: Pool, project_id: str, source: AnySource, vector_s
 
 def any_busy(pool: Pool, tool_ids: Sequence[UUID]) -> bool:
     """Whether the index of one of these tools has an open task."""
-    with reading(pool) as connection:
+    with autocommit(pool) as connection:
         row = connection.execute(_SQL["any_busy"], {"tool_ids": list(tool_ids)}).fetchone()
         return row is not None and bool(row[0])
 
@@ -274,7 +274,7 @@ def find_or_make(connection: Connection[Any], new_index: NewIndex) -> tuple[UUID
 def find(pool: Pool, new_index: NewIndex) -> UUID | None:
     """Return the index that a new tool would share, if there is one."""
     values = {"project_id": new_index.project_id, "identity": new_index.identity}
-    with reading(pool) as connection:
+    with autocommit(pool) as connection:
         row = connection.execute(_SQL["find_index"], values).fetchone()
         return row[0] if row else None
 
@@ -304,7 +304,7 @@ def index(pool: Pool, index_id: UUID) -> Index | None:
 
 def index_of_tool(pool: Pool, tool_id: UUID) -> Index | None:
     """Return the index that a tool currently answers from; None if the tool is gone."""
-    with reading(pool) as connection:
+    with autocommit(pool) as connection:
         cursor = connection.cursor(row_factory=class_row(Index))
         return cursor.execute(_SQL["index_of_tool"], {"tool_id": tool_id}).fetchone()
 
@@ -312,7 +312,7 @@ def index_of_tool(pool: Pool, tool_id: UUID) -> Index | None:
 def searchable(pool: Pool, project_id: str, tool_ids: Sequence[UUID] | None = None) -> list[SearchableTool]:
     """Return a project's tools, those with these ids or all, newest first."""
     values = {"project_id": project_id, "tool_ids": None if tool_ids is None else list(tool_ids)}
-    with reading(pool) as connection:
+    with autocommit(pool) as connection:
         rows = connection.cursor(row_factory=dict_row).execute(_SQL["searchable"], values).fetchall()
     return [SearchableTool(row.pop("tool_id"), row.pop("name"), Index(**row)) for row in rows]
 
@@ -364,7 +364,7 @@ def buried(pool: Pool, vector_store: str, limit: int) -> list[Buried]:
         "late": LATE_WRITE,
         "longest": LONGEST_PAUSE,
     }
-    with pool.connection() as connection:
+    with autocommit(pool) as connection:
         return connection.cursor(row_factory=class_row(Buried)).execute(_SQL["buried"], values).fetchall()
 
 

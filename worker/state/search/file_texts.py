@@ -12,7 +12,7 @@ from psycopg.rows import class_row, dict_row
 from schemas.content.document import Entry
 from schemas.status import FileStatus
 from worker.state import silent_backends
-from worker.state.postgres import Pool, load, reading
+from worker.state.postgres import Pool, autocommit, load
 
 #: Bytes of files whose text is held in memory at a time.
 _BATCH_BYTES = 4_000_000
@@ -107,7 +107,7 @@ def unfinished(pool: Pool, index_id: UUID, *, below: str | None) -> Iterator[tup
     values: dict[str, Any] = {"index_id": index_id, "below": below, "limit": _PAGE_ROWS}
     values |= {"after_path": "", "after_id": UUID(int=0)}
     while True:
-        with reading(pool) as connection:
+        with autocommit(pool) as connection:
             rows = connection.execute(_SQL["unfinished"], values).fetchall()
         for key, path, id_path, node_id, size, mtime_ms, *of_row in rows:
             file = ListedFile(*of_row)

@@ -10,7 +10,7 @@ from psycopg.rows import class_row
 
 from schemas.content.document import Entry
 from worker.state.index.files import file_id, fitting
-from worker.state.postgres import Pool, load, reading
+from worker.state.postgres import Pool, autocommit, load
 
 _SQL = load("search/freshness")
 
@@ -46,7 +46,7 @@ def compare(pool: Pool, index_id: UUID, entries: Sequence[Entry], wanted: Sequen
         "stamps": [entry.stamp for entry in entries],
         "mtimes": [entry.mtime_ms for entry in entries],
     }
-    with reading(pool) as connection:
+    with autocommit(pool) as connection:
         row = connection.cursor(row_factory=class_row(Compared)).execute(_SQL["compare"], values).fetchone()
     return row or Compared(0, 0, 0)
 
@@ -54,5 +54,5 @@ def compare(pool: Pool, index_id: UUID, entries: Sequence[Entry], wanted: Sequen
 def rows(pool: Pool, index_id: UUID, unlisted: Sequence[bytes]) -> Rows:
     """Count the files that a complete listing should show; `unlisted` are prefixes that could not be listed."""
     values = {"index_id": index_id, "unlisted": list(unlisted)}
-    with reading(pool) as connection:
+    with autocommit(pool) as connection:
         return connection.cursor(row_factory=class_row(Rows)).execute(_SQL["known"], values).fetchone() or Rows(0, 0)

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from cachetools import TTLCache
 
-from worker.state.postgres import Pool, load, reading
+from worker.state.postgres import Pool, autocommit, load
 from worker.tokens.keywords import IN_ENGLISH, Written
 
 #: Seconds for which a process remembers the languages of an index.
@@ -26,7 +26,7 @@ def written(pool: Pool, index_id: UUID) -> Written:
     with _lock:
         known = _written.get(index_id)
     if known is None:
-        with reading(pool) as connection:
+        with autocommit(pool) as connection:
             row = connection.execute(_SQL["written"], {"index_id": index_id}).fetchone()
         known = Written(frozenset(row[0]), row[1]) if row else IN_ENGLISH
         with _lock:

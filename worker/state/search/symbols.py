@@ -11,7 +11,7 @@ from psycopg import Connection
 from psycopg.rows import dict_row
 
 from schemas.content.document import Definition, Reference
-from worker.state.postgres import Pool, load, reading
+from worker.state.postgres import Pool, autocommit, load
 
 _SQL = load("search/symbols")
 
@@ -162,7 +162,7 @@ def named(pool: Pool, index_id: UUID, names: Sequence[str]) -> list[tuple[UUID, 
         "scopes": [scope for scope, _ in qualified_names],
     }
     values |= {"limit": _MAX_NAMED, "considered": MAX_CONSIDERED}
-    with reading(pool) as connection:
+    with autocommit(pool) as connection:
         return list(dict.fromkeys(connection.execute(_SQL["named"], values)))
 
 
@@ -183,7 +183,7 @@ def holding_scope(pool: Pool, index_id: UUID, path: str) -> list[UUID]:
 def _starting_chunks(pool: Pool, index_id: UUID, names: Sequence[str], scope: str | None) -> list[UUID]:
     considered = max(1, MAX_CONSIDERED // len(names))
     values = {"index_id": index_id, "names": list(names), "scope": scope, "considered": considered}
-    with reading(pool) as connection:
+    with autocommit(pool) as connection:
         return [id_ for (id_,) in connection.execute(_SQL["starting_chunks"], {**values, "limit": _MAX_HOLDING})]
 
 

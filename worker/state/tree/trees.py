@@ -19,7 +19,7 @@ from worker.state.index.chunks import LATE_WRITE
 from worker.state.index.messages import RESEND_AFTER
 from worker.state.index.tasks import LEASE, LONGEST_WAIT
 from worker.state.index.tools import TREE
-from worker.state.postgres import Pool, load, reading
+from worker.state.postgres import Pool, autocommit, load
 
 #: Workers in a row that may die of a build without progress before it ends.
 MAX_DEATHS = 3
@@ -101,6 +101,14 @@ def reconcile(pool: Pool, index_id: UUID | None = None) -> int:
     return changed + len(unwanted)
 
 
+def start_after_run(pool: Pool, index_id: UUID) -> None:
+    """Start the builds that a run calls for that just ended. Without it, the next sweep would."""
+    with autocommit(pool) as connection:
+        has_trees = connection.execute(_SQL["any_over"], {"index_id": index_id}).fetchone() == (True,)
+    if has_trees:
+        reconcile(pool, index_id)
+
+
 def _delete(connection: Connection[Any], ids: Sequence[UUID]) -> None:
     """Delete trees. Their vectors wait as tombstones until the store confirms."""
     if ids:
@@ -110,7 +118,7 @@ def _delete(connection: Connection[Any], ids: Sequence[UUID]) -> None:
 
 def any_open(pool: Pool) -> bool:
     """Whether any build is open."""
-    with reading(pool) as connection:
+    with autocommit(pool) as connection:
         row = connection.execute(_SQL["any_open"]).fetchone()
         return bool(row and row[0])
 
@@ -225,7 +233,7 @@ def complete(connection: Connection[Any], build: Build, *, changed: bool) -> Non
 
 def of_tool(pool: Pool, tool_id: UUID) -> Tree | None:
     """Return the tree that a tool wants, however far it is built."""
-    with reading(pool) as connection:
+    with autocommit(pool) as connection:
         row = connection.cursor(row_factory=dict_row).execute(_SQL["of_tool"], {"tool_id": tool_id}).fetchone()
     if row is None:
         return None
@@ -248,7 +256,7 @@ class Tombstones:
 
 def due_tombstones(pool: Pool, limit: int) -> list[Tombstones]:
     """Return vectors of summaries to delete, up to `limit` for each of a few indexes."""
-    with pool.connection() as connection:
+    with autocommit(pool) as connection:
         cursor = connection.cursor(row_factory=class_row(Tombstones))
         return cursor.execute(_SQL["due_tombstones"], {"late": LATE_WRITE, "limit": limit}).fetchall()
 

@@ -34,6 +34,9 @@ FROM summary_tree o CROSS JOIN LATERAL (
 WHERE o.id = t.id AND (%(index_id)s::uuid IS NULL OR t.index_id = %(index_id)s) AND t.status NOT IN :open
   AND newest.status = 'ready' AND newest.id IS DISTINCT FROM t.index_task_id
 
+-- name: any_over
+SELECT EXISTS (SELECT FROM summary_tree WHERE index_id = %(index_id)s)
+
 -- name: unwanted
 SELECT t.id FROM summary_tree t WHERE (%(index_id)s::uuid IS NULL OR t.index_id = %(index_id)s) AND NOT :is_wanted
 

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from psycopg.rows import dict_row
 
-from worker.state.postgres import Pool, load, reading
+from worker.state.postgres import Pool, autocommit, load
 from worker.state.tree.trees import Tree
 
 #: Paths that are listed of the files below one node.
@@ -59,13 +59,13 @@ def summaries(
         "ids": None if ids is None else list(ids),
         "keys": None if keys is None else list(keys),
     }
-    with reading(pool) as connection:
+    with autocommit(pool) as connection:
         return [Summary(*row) for row in connection.execute(_SQL["summaries"], values).fetchall()]
 
 
 def top_level(pool: Pool, tree: Tree) -> int:
     """Return the highest level with a summary; 0 if there is none."""
-    with reading(pool) as connection:
+    with autocommit(pool) as connection:
         row = connection.execute(_SQL["top_level"], {"tree_id": tree.id}).fetchone()
         return int(row[0]) if row else 0
 
@@ -74,7 +74,7 @@ def passing_chunks(pool: Pool, tree: Tree, hashes: Sequence[str], filters: dict[
     """Return a live chunk for each of these texts that has one which passes the filters of a query."""
     if not hashes:
         return {}
-    with reading(pool) as connection:
+    with autocommit(pool) as connection:
         values = {**filters, "index_id": tree.index_id, "hashes": list(hashes)}
         return dict(connection.execute(_SQL["passing_chunks"], values).fetchall())
 
@@ -82,7 +82,7 @@ def passing_chunks(pool: Pool, tree: Tree, hashes: Sequence[str], filters: dict[
 def shape(pool: Pool, tree: Tree) -> Shape:
     """Count the nodes of the tree that answers."""
     values = {"tree_id": tree.id, "index_id": tree.index_id}
-    with reading(pool) as connection:
+    with autocommit(pool) as connection:
         (leaves,) = connection.execute(_SQL["leaf_count"], values).fetchone() or (0,)
         levels = connection.execute(_SQL["levels"], values).fetchall()
         (stale,) = connection.execute(_SQL["stale"], values).fetchone() or (0,)
@@ -100,7 +100,7 @@ class AllNodes:
 def all_nodes(pool: Pool, index_id: UUID) -> AllNodes | None:
     """Return the nodes of all trees over an index; None if it has no tree and no vectors of one to delete."""
     values = {"index_id": index_id}
-    with reading(pool) as connection:
+    with autocommit(pool) as connection:
         (exists,) = connection.execute(_SQL["has_tree"], values).fetchone() or (False,)
         if not exists:
             return None
@@ -116,7 +116,7 @@ def rewrite(pool: Pool, index_id: UUID, ids: Sequence[UUID]) -> None:
 
 def folder(pool: Pool, index_id: UUID) -> tuple[int, int]:
     """Count the texts that a tree over an index would have as leaves, and their tokens."""
-    with reading(pool) as connection:
+    with autocommit(pool) as connection:
         row = connection.execute(_SQL["folder"], {"index_id": index_id}).fetchone()
     return (row[0], row[1]) if row else (0, 0)
 

@@ -1,0 +1,80 @@
+"""When the server wakes while nothing happens."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from typing import Any
+
+import pytest
+import uvicorn
+
+from api.http import server
+from api.http.server import Server
+
+
+async def nothing(scope: Any, receive: Any, send: Any) -> None:
+    raise AssertionError
+
+
+def new_server() -> Server:
+    config = uvicorn.Config(nothing, port=0, lifespan="off", log_config=None)
+    config.load()
+    return Server(config)
+
+
+async def ended(loop: asyncio.Task[None]) -> None:
+    async with asyncio.timeout(20):
+        await loop
+
+
+def test_a_signal_ends_the_server_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "TICK_SECONDS", 3600)
+
+    async def run() -> None:
+        started = new_server()
+        loop = asyncio.create_task(started.main_loop())
+        await asyncio.sleep(0.01)
+        assert not loop.done()
+        started.handle_exit(signal.SIGTERM, None)
+        await ended(loop)
+
+    asyncio.run(run())
+
+
+def test_a_signal_before_the_loop_ends_it_too() -> None:
+    async def run() -> None:
+        started = new_server()
+        started.handle_exit(signal.SIGTERM, None)
+        await ended(asyncio.create_task(started.main_loop()))
+
+    asyncio.run(run())
+
+
+def test_the_date_is_renewed_in_each_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "TICK_SECONDS", 0.001)
+
+    async def run() -> None:
+        started, renewals = new_server(), asyncio.Semaphore(0)
+
+        async def renewed() -> None:
+            renewals.release()
+
+        # uvicorn calls it when it renews the date
+        started.config.callback_notify, started.config.timeout_notify = renewed, -1
+        loop = asyncio.create_task(started.main_loop())
+        async with asyncio.timeout(20):
+            for _ in range(3):
+                await renewals.acquire()
+        assert b"date" in dict(started.server_state.default_headers)
+        started.handle_exit(signal.SIGINT, None)
+        await ended(loop)
+
+    asyncio.run(run())
+
+
+def test_a_server_that_does_not_start_exits_as_uvicorn_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Server, "run", lambda _: None)
+    with pytest.raises(SystemExit) as ended_with:
+        server.serve_until_signalled(new_server().config)
+    assert ended_with.value.code == 3
