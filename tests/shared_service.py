@@ -22,6 +22,7 @@ MAX_BODY_BYTES = 100_000
 GROUPS = {
     "local": (
         "tests/integration/local/",
+        "tests/integration/test_api_processes.py",
         "tests/integration/test_client.py",
         "tests/integration/test_index_life.py",
         "tests/integration/test_node_listing.py",

@@ -95,6 +95,12 @@ class Settings(BaseSettings):
 
     api_host: str = Field("127.0.0.1", description="Address that the API listens on.")
     api_port: int = Field(8000, ge=1, le=65535, description="Port of the API.")
+    api_processes: int = Field(
+        1,
+        ge=1,
+        le=64,
+        description="Processes of the API that share its port. With LanceDB each has its own caches, of some 400 MB.",
+    )
     flower_port: int = Field(5555, ge=1, le=65535, description="Port of Flower, on 127.0.0.1.")
     flower_url: str | None = Field(
         None, pattern="^https?://", description="Address of Flower in a browser, to which the page links."

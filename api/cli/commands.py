@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,13 +57,9 @@ def serve() -> None:
 
     Migrates the database first.
     """
-    from uvicorn import Config
-
-    from api.http.middleware import TimedProtocol
-    from api.http.server import serve_until_signalled
-    from api.main import create_app
     from worker import logs
     from worker.machine.privacy import close_home, keep_private
+    from worker.machine.scratch import Scratch
     from worker.settings import Settings
     from worker.state.migrate import migrate
     from worker.stores import store_directories
@@ -74,22 +71,15 @@ def serve() -> None:
     close_home(settings.foldex_home, store_directories())
     logs.configure(settings.log_level)
     migrate(settings.session_url)
-    app = create_app(settings)
-    config = Config(
-        app,
-        host=settings.api_host,
-        port=settings.api_port,
-        http=TimedProtocol,
-        log_config=None,
-        access_log=False,
-        # event streams may stay open for hours; their clients reconnect
-        timeout_graceful_shutdown=5,
-    )
-    serve_until_signalled(config)
-    # all requests have ended; a thread that waits for a hanging provider would keep the process alive
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)
+    with ExitStack() as stack:
+        if settings.api_processes > 1:
+            # where the processes count requests together; the library reads it when it is imported
+            os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(stack.enter_context(Scratch()))
+        from api.http import server
+        from api.main import create_app
+
+        serving = server.Serving(partial(create_app, settings), settings.api_host, settings.api_port)
+        server.serve(serving, settings.api_processes)
 
 
 @main.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable
 
@@ -9,6 +10,7 @@ import structlog
 from fastapi import FastAPI, Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 from psycopg import OperationalError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -56,12 +58,19 @@ class Backlog(Collector):
 
 
 def install(app: FastAPI, *collectors: Collector) -> None:
-    """Count requests and serve `/metrics`, with what the collectors add."""
+    """Count requests and serve `/metrics`, with what the collectors add.
+
+    Several processes count together, in the directory that prometheus_client reads from the environment.
+    """
     registry = CollectorRegistry()
     for each in collectors:
         registry.register(each)
-    requests = Counter("foldex_requests", "Requests", ["method", "route", "status"], registry=registry)
-    seconds = Histogram("foldex_request_seconds", "Seconds a request took", ["method", "route"], registry=registry)
+    is_shared = "PROMETHEUS_MULTIPROC_DIR" in os.environ
+    if is_shared:
+        MultiProcessCollector(registry)  # type: ignore[no-untyped-call] # the library has no type there
+    counted = None if is_shared else registry
+    requests = Counter("foldex_requests", "Requests", ["method", "route", "status"], registry=counted)
+    seconds = Histogram("foldex_request_seconds", "Seconds a request took", ["method", "route"], registry=counted)
 
     app.add_middleware(Measured, requests=requests, seconds=seconds)
 

@@ -1,24 +1,44 @@
-"""The server of the API: uvicorn, which wakes once a second while nothing happens, not ten times."""
+"""The server of the API: uvicorn, in one process or in several that share a listening socket."""
 
 from __future__ import annotations
 
 import asyncio
+import ctypes
+import os
+import signal
 import sys
-from contextlib import suppress
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from socket import socket
 from types import FrameType
+from typing import NoReturn
 
+import structlog
 import uvicorn
+from starlette.types import ASGIApp
+
+from api.http.middleware import TimedProtocol
 
 #: Seconds between two rounds of upkeep. The `Date` of answers is at most as old.
 TICK_SECONDS = 1.0
+#: Seconds before a process that was killed is replaced.
+REPLACE_SECONDS = 1.0
+#: Seconds for processes to end once they are told to, more than uvicorn gives to open requests.
+ENDING_SECONDS = 8.0
 #: A count of rounds at which uvicorn renews the date: it does so in every tenth.
 _RENEWING = 0
 #: Exit status of uvicorn, as a program, if it did not start.
 _NOT_STARTED = 3
+_PR_SET_PDEATHSIG = 1
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+log = structlog.get_logger()
 
 
 class Server(uvicorn.Server):
-    """A server that a signal wakes."""
+    """A server that a signal wakes, and else a clock once a second; uvicorn by itself wakes ten times."""
 
     _signalled: asyncio.Event | None = None
 
@@ -36,10 +56,136 @@ class Server(uvicorn.Server):
             self._loop.call_soon_threadsafe(self._signalled.set)
 
 
-def serve_until_signalled(config: uvicorn.Config) -> None:
-    """Serve until a signal arrives. Exits with uvicorn's own status if the server does not start."""
-    server = Server(config)
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """What to serve and where. `make_app` is called once in each process that serves."""
+
+    make_app: Callable[[], ASGIApp]
+    host: str
+    port: int
+
+    def config(self, app: ASGIApp | str) -> uvicorn.Config:
+        """Uvicorn's settings."""
+        return uvicorn.Config(
+            app,
+            host=self.host,
+            port=self.port,
+            http=TimedProtocol,
+            log_config=None,
+            access_log=False,
+            # event streams may stay open for hours; their clients reconnect
+            timeout_graceful_shutdown=5,
+        )
+
+
+def serve(serving: Serving, processes: int) -> NoReturn:
+    """Serve until a signal arrives, by this process or by `processes` others; then exit.
+
+    The others are forks, which share memory: no thread may run yet.
+    """
+    if processes > 1:
+        _Family(serving, processes).keep()
+    _serve(serving)
+    _leave(0)
+
+
+def _serve(serving: Serving, listening: socket | None = None) -> None:
+    server = Server(serving.config(serving.make_app()))
     with suppress(KeyboardInterrupt):
-        server.run()
+        server.run(None if listening is None else [listening])
     if not server.started:
         sys.exit(_NOT_STARTED)
+
+
+def _leave(status: int) -> NoReturn:
+    """Exit. All requests have ended, but a thread that waits for a hanging provider would keep the process alive."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
+class _Family:
+    """Processes that accept connections from one socket. One that is killed is replaced."""
+
+    def __init__(self, serving: Serving, processes: int) -> None:
+        self._serving, self._processes = serving, processes
+        self._listening = serving.config("made in each process").bind_socket()
+        self._children: set[int] = set()
+        self._is_ending = False
+
+    def keep(self) -> NoReturn:
+        """Keep the processes running until a signal arrives, or one of them gives up."""
+        for each in _SIGNALS:
+            signal.signal(each, self._end)
+        for _ in range(self._processes):
+            self._begin()
+        status = 0
+        while not self._is_ending:
+            pid, ended = os.wait()
+            self._children.discard(pid)
+            if self._is_ending:
+                break
+            if os.WIFEXITED(ended):
+                # it would not start the next time either
+                status = os.waitstatus_to_exitcode(ended)
+                self._end()
+            else:
+                log.warning("a process of the API was killed; another replaces it", killed=pid)
+                time.sleep(REPLACE_SECONDS)
+                self._begin()
+        self._wait_for_all()
+        sys.exit(status)
+
+    def _begin(self) -> None:
+        # a signal in between would reach a child that is not noted yet
+        with _blocked():
+            if self._is_ending:
+                return
+            parent, pid = os.getpid(), os.fork()
+            if pid == 0:
+                self._run(parent)
+            self._children.add(pid)
+
+    def _run(self, parent: int) -> NoReturn:
+        for each in _SIGNALS:
+            signal.signal(each, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+        if sys.platform == "linux":
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        status = _NOT_STARTED
+        try:
+            if os.getppid() == parent:
+                _serve(self._serving, self._listening)
+                status = 0
+        except SystemExit as error:
+            status = error.code if isinstance(error.code, int) else _NOT_STARTED
+        except BaseException:  # whatever it is, the code of the parent must not go on here
+            log.exception("a process of the API does not start")
+        finally:
+            _leave(status)
+
+    def _end(self, *_: object) -> None:
+        self._is_ending = True
+        for pid in self._children:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+
+    def _wait_for_all(self) -> None:
+        deadline = time.monotonic() + ENDING_SECONDS
+        while self._children:
+            if time.monotonic() > deadline:
+                for pid in self._children:
+                    os.kill(pid, signal.SIGKILL)
+            pid, _ = os.waitpid(-1, os.WNOHANG)
+            self._children.discard(pid)
+            if not pid:
+                time.sleep(0.02)
+
+
+@contextmanager
+def _blocked() -> Iterator[None]:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -74,7 +76,17 @@ def test_the_date_is_renewed_in_each_round(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_server_that_does_not_start_exits_as_uvicorn_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Server, "run", lambda _: None)
+    monkeypatch.setattr(Server, "run", lambda *_: None)
     with pytest.raises(SystemExit) as ended_with:
-        server.serve_until_signalled(new_server().config)
+        server._serve(server.Serving(lambda: nothing, "127.0.0.1", 0))
     assert ended_with.value.code == 3
+
+
+def test_processes_that_do_not_start_end_their_parent() -> None:
+    program = """
+from api.http.server import Serving, serve
+serve(Serving(lambda: [][0], "127.0.0.1", 0), 2)
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 3
+    assert "IndexError" in ended.stdout + ended.stderr
