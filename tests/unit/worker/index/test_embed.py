@@ -1,0 +1,242 @@
+"""Vectors of new chunks: who pays for a text that several files hold, and whose vectors and refusals are whose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+from unittest.mock import Mock
+from uuid import UUID, uuid4
+
+import numpy as np
+import psycopg
+import pytest
+
+from schemas.content.document import Chunk, text_hash
+from schemas.content.source import EmbedderProfile
+from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized
+from schemas.status import Reason
+from worker.embed import Vectors
+from worker.index.embed import Embedding, embed, share
+from worker.index.file_states import Embedded, Facts, Failed, Paid, Prepared
+from worker.index.lease import Lease
+from worker.index.run import Run
+from worker.state.index import embedding_cache
+from worker.state.index.chunks import Placed
+from worker.vectors import Vector
+
+PROFILE = EmbedderProfile(model="m", dimensions=1)
+#: Tokens of each chunk.
+TOKENS = 7
+
+
+class Provider:
+    """A text's vector is its length. It refuses "bad", and rejects the key for "stop"."""
+
+    profile, max_request_tokens = PROFILE, 1000
+
+    def __init__(self, max_inputs: int = 100) -> None:
+        self.max_inputs = max_inputs
+        self.sent: list[str] = []
+        self.meanwhile: Callable[[], None] = lambda: None
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        bad = [index for index, text in enumerate(texts) if "bad" in text]
+        if bad:
+            reason = Reason.COST_LIMIT if "dear" in texts[bad[0]] else Reason.EMBEDDING_REFUSED
+            raise EmbeddingRefused("No.", indices=bad, reason=reason)
+        if "stop" in texts:
+            raise EmbeddingUnauthorized("wrong key")
+        self.sent += texts
+        self.meanwhile()
+        return np.array([[len(text)] for text in texts], dtype=np.float32)
+
+
+class Cache:
+    """The vectors that the project paid for, and those that are live in namespaces of a store."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.vectors: dict[str, Vector] = {}
+        self.live: dict[str, tuple[str, UUID]] = {}
+        self.asked_elsewhere: set[str] = set()
+        self.failures = 0
+        monkeypatch.setattr(embedding_cache, "lookup", lambda _pool, _owner, hashes: self.lookup(hashes))
+        monkeypatch.setattr(embedding_cache, "insert", lambda _pool, _owner, vectors: self.insert(vectors))
+        monkeypatch.setattr(
+            embedding_cache, "live_elsewhere", lambda _pool, _owner, _store, hashes: self.elsewhere(hashes)
+        )
+
+    def lookup(self, hashes: Collection[str]) -> dict[str, Vector]:
+        return {hash_: self.vectors[hash_] for hash_ in hashes if hash_ in self.vectors}
+
+    def insert(self, vectors: Mapping[str, Vector]) -> None:
+        if self.failures:
+            self.failures -= 1
+            raise psycopg.OperationalError
+        self.vectors |= vectors
+
+    def elsewhere(self, hashes: Collection[str]) -> list[tuple[str, str, UUID]]:
+        self.asked_elsewhere |= set(hashes)
+        return [(hash_, *self.live[hash_]) for hash_ in hashes if hash_ in self.live]
+
+    def put(self, text: str, value: float) -> None:
+        self.vectors[text_hash(text)] = np.array([value], dtype=np.float32)
+
+
+@pytest.fixture
+def cache(monkeypatch: pytest.MonkeyPatch) -> Cache:
+    return Cache(monkeypatch)
+
+
+def run_with(provider: Provider, **given: Any) -> Run:
+    index = Mock(project_id="p", vector_store="store")
+    index.settings.embedder = PROFILE
+    nothing: Any = None
+    return Run(index, 1, nothing, nothing, provider, nothing, nothing, Lease(), concurrency=1, limits=nothing, **given)
+
+
+def file_of(*texts: str, embedded: bool = True) -> Prepared:
+    claim = Mock(id=uuid4())
+    chunks = [
+        Placed(uuid4(), claim.id, number, Chunk(text, 0, 9, number + 1, number + 2, TOKENS), text_hash(text), None)
+        for number, text in enumerate(texts)
+    ]
+    if not embedded:
+        chunks = [replace(chunk, embedded=False) for chunk in chunks]
+    return Prepared(claim, Facts("text"), chunks, embedded)
+
+
+def values(file: Embedded) -> list[float | None]:
+    """The vectors of a file's chunks in order."""
+    found = [file.vectors.get(chunk.id) for chunk in file.state.new]
+    return [None if vector is None else float(vector[0]) for vector in found]
+
+
+def embedded(provider: Provider, *files: Prepared, **given: Any) -> list[Embedded]:
+    made = embed(run_with(provider, **given), files, more=False)
+    assert made.stopped is None
+    return list(made.files)
+
+
+def test_a_text_that_several_files_hold_is_sent_once_and_paid_for_by_one(cache: Cache) -> None:
+    provider = Provider()
+    one, other, third = embedded(provider, file_of("a", "bb", "a"), file_of("a"), file_of("bb", "ccc"))
+    assert sorted(provider.sent) == ["a", "bb", "ccc"]
+    assert [values(one), values(other), values(third)] == [[1, 2, 1], [1], [2, 3]]
+    assert [one.paid, other.paid, third.paid] == [Paid(2, 2 * TOKENS), Paid(0, 0), Paid(1, TOKENS)]
+    assert set(cache.vectors) == set(map(text_hash, ("a", "bb", "ccc")))
+
+
+def test_what_the_project_paid_for_is_neither_sent_nor_paid(cache: Cache) -> None:
+    provider = Provider()
+    cache.put("a", 10)
+    (made,) = embedded(provider, file_of("a", "bb"))
+    assert (values(made), made.paid, provider.sent) == ([10, 2], Paid(1, TOKENS), ["bb"])
+
+
+def test_what_was_paid_for_while_a_request_waited_is_not_paid_again(cache: Cache) -> None:
+    provider = Provider(max_inputs=1)
+    provider.meanwhile = lambda: cache.put("bb", 20)
+    (made,) = embedded(provider, file_of("a", "bb"))
+    assert (values(made), made.paid, provider.sent) == ([1, 20], Paid(1, TOKENS), ["a"])
+
+
+def test_vectors_that_are_live_elsewhere_are_read_from_there(cache: Cache) -> None:
+    provider, ids = Provider(), [uuid4() for _ in range(3)]
+    for text, namespace, id_ in zip(("a", "bb", "ccc"), ("n1", "n1", "n2"), ids, strict=True):
+        cache.live[text_hash(text)] = (namespace, id_)
+    held = {"n1": dict(zip(ids[:2], (10, 20), strict=True)), "n2": {ids[2]: 30}}
+    store: Any = Mock()
+    store.vectors = lambda namespace, ids: {id_: np.array([held[namespace][id_]]) for id_ in ids}
+    cache.put("e", 50)
+    run = replace(run_with(provider), store=store)
+    (made,) = embed(run, [file_of("a", "bb", "ccc", "dddd", "e")], more=False).files
+    assert (values(made), made.paid, provider.sent) == ([10, 20, 30, 4, 50], Paid(1, TOKENS), ["dddd"])
+    # what the cache holds is not looked for
+    assert text_hash("e") not in cache.asked_elsewhere
+
+
+def waiting_after(provider: Provider, file: Prepared, **given: Any) -> tuple[Run, Embedding]:
+    """A run in which a file's text does not fill a request, and waits for more."""
+    budget: Any = Mock(max_request_tokens=None, concurrency=1, call=lambda request, **_: request())
+    run = run_with(provider, budget=budget, **given)
+    return run, embed(run, [file], more=True)
+
+
+def test_texts_that_fill_no_request_wait_for_more(cache: Cache) -> None:
+    provider = Provider(max_inputs=2)
+    first, second = file_of("a", "bb", "ccc"), file_of("dddd")
+    run, made = waiting_after(provider, first)
+    (half,) = made.files
+    assert (values(half), half.complete, half.paid) == ([1, 2, None], False, Paid(2, 2 * TOKENS))
+    cache.asked_elsewhere.clear()
+    ended = embed(run, [second], made.files, more=False)
+    whole, other = ended.files
+    assert (values(whole), values(other)) == ([1, 2, 3], [4])
+    # what was paid before still counts, and nothing is sent or looked for twice
+    assert (whole.paid, other.paid) == (Paid(3, 3 * TOKENS), Paid(1, TOKENS))
+    assert provider.sent == ["a", "bb", "ccc", "dddd"]
+    assert cache.asked_elsewhere == {text_hash("dddd")}
+    assert whole.timings["embed"] >= half.timings["embed"]
+
+
+@pytest.mark.usefixtures("cache")
+def test_texts_do_not_wait_if_no_file_follows_or_they_cost_nothing() -> None:
+    provider = Provider(max_inputs=2)
+    assert embed(run_with(provider), [file_of("a")], more=True).files[0].complete
+    run, _ = waiting_after(provider, file_of("bb", "ccc"))
+    assert embed(run, [file_of("dddd")], more=False).files[0].complete
+
+
+def test_a_refused_text_fails_its_files_alone(cache: Cache) -> None:
+    shared, alone, good = file_of("a", "bad"), file_of("bad"), file_of("bb")
+    failed, other, made = embedded(Provider(), shared, alone, good)
+    for file, line in ((failed, 2), (other, 1)):
+        assert isinstance(file.state, Failed)
+        assert file.state.failure.reason is Reason.EMBEDDING_REFUSED
+        assert file.state.failure.message == f"Lines {line} to {line + 1}: No."
+        assert file.vectors == {}
+    # its other text was sent
+    assert (failed.paid, other.paid) == (Paid(1, TOKENS), Paid(0, 0))
+    assert (values(made), made.paid) == ([2], Paid(1, TOKENS))
+    assert text_hash("bad") not in cache.vectors
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_text_beyond_the_limit_fails_its_file_without_a_place() -> None:
+    (file,) = embedded(Provider(), file_of("bad, dear"))
+    assert isinstance(file.state, Failed)
+    assert (file.state.failure.reason, file.state.failure.message) == (Reason.COST_LIMIT, "No.")
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_file_that_is_found_by_its_words_has_no_vectors() -> None:
+    provider = Provider()
+    made, other = embedded(provider, file_of("a", embedded=False), file_of("bb"))
+    assert (values(made), made.complete, made.paid, provider.sent) == ([None], True, Paid(0, 0), ["bb"])
+    assert ("embed" in made.timings, "embed" in other.timings) == (False, True)
+
+
+def test_what_was_answered_before_an_error_is_kept(cache: Cache) -> None:
+    made = embed(run_with(Provider(max_inputs=1)), [file_of("a"), file_of("stop")], more=False)
+    assert isinstance(made.stopped, EmbeddingUnauthorized)
+    assert [file.complete for file in made.files] == [True, False]
+    assert [file.paid for file in made.files] == [Paid(1, TOKENS), Paid(0, 0)]
+    assert list(cache.vectors) == [text_hash("a")]
+
+
+@pytest.mark.parametrize("failures", [1, 2])
+def test_a_cache_that_fails_once_is_asked_again(cache: Cache, failures: int) -> None:
+    cache.failures = failures
+    if failures == 1:
+        assert embedded(Provider(), file_of("a"))[0].complete
+        assert cache.vectors
+    else:
+        with pytest.raises(psycopg.OperationalError):
+            embedded(Provider(), file_of("a"))
+
+
+def test_files_share_the_seconds_by_their_chunks() -> None:
+    one, three, none = uuid4(), uuid4(), uuid4()
+    assert share(8, {one: 1, three: 3, none: 0}) == {one: 2, three: 6}
+    assert share(8, {}) == {}
