@@ -41,7 +41,7 @@ def embed(run: Run, prepared: Sequence[File], waiting: Sequence[Embedded] = (), 
     started = time.monotonic()
     batch = _Batch([*waiting, *map(Embedded, prepared)])
     # texts that wait since the previous call were looked up then
-    fresh = {chunk.content_hash for file in prepared if file.embedded for chunk in file.new}
+    fresh = {chunk.content_hash for file in prepared for chunk in file.new}
     missing = batch.missing_vectors()
     for content_hash, vector in recall(run, missing, fresh & missing.keys()).items():
         batch.answer(missing.pop(content_hash), vector)
@@ -76,7 +76,7 @@ class _Batch:
         missing: dict[str, list[Placed]] = defaultdict(list)
         for file in self._files:
             for chunk in file.state.new if file.state.embedded else ():
-                if not file.vectors or chunk.id not in file.vectors:
+                if chunk.id not in file.vectors:
                     missing[chunk.content_hash].append(chunk)
         return missing
 

@@ -99,8 +99,7 @@ def test_a_models_limit_makes_chunks_smaller() -> None:
 
 
 def test_chunks_of_characters_are_counted_in_characters() -> None:
-    sizes = [{"unit": "characters", "size": size} for size in (100, 1000)]
-    small, large = (needed(LINES, **size) for size in sizes)
+    small, large = (needed(LINES, unit="characters", size=size) for size in (100, 1000))
     assert small - large == (80_000 // 50 - 80_000 // 500) * CHUNK
 
 

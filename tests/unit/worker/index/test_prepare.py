@@ -79,13 +79,17 @@ def test_a_slice_that_took_its_time_begins_no_further_file(
     assert run.lease._parsing_since is None
 
 
-def test_a_slice_that_holds_very_much_begins_no_further_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("most", "prepared"), [(3, 2), (4, 3)])
+def test_a_slice_that_holds_very_much_begins_no_further_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, prepared: int
+) -> None:
     """Documents of a few kilobytes may contain megabytes of text."""
-    for name in ("a.md", "b.md", "c.md"):
+    names = ["a.md", "b.md", "c.md"]
+    for name in names:
         (tmp_path / name).write_text("# One\n\ntext\n\n# Two\n\ntext\n")
-    monkeypatch.setattr(prepare, "PREPARE_CHUNKS", 3)
-    files = read_files(run_over(tmp_path), [claim(name) for name in ("a.md", "b.md", "c.md")])
-    assert [file.claim.path for file in files] == ["a.md", "b.md"]
+    monkeypatch.setattr(prepare, "PREPARE_CHUNKS", most)
+    files = read_files(run_over(tmp_path), [claim(name) for name in names])
+    assert [file.claim.path for file in files] == names[:prepared]
 
 
 def test_a_file_may_take_its_processor_time_however_busy_the_machine_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from schemas.content.document import Chunk
-from worker.index.file_states import Facts, Prepared, Unchanged
+from worker.index.file_states import Facts, File, Prepared, Unchanged
 from worker.index.reuse_chunks import match_live, restore
 from worker.state.index import chunks
 from worker.state.index.chunks import Live, Placed
@@ -77,7 +77,7 @@ def test_files_keep_their_own_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_only_unchanged_files_that_lost_vectors_get_them_back(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = {FILE: [placed(100)]}
     monkeypatch.setattr(chunks, "lost", lambda _, ids: {id_: rows[id_] for id_ in ids if id_ in rows})
-    files = [
+    files: list[File] = [
         Unchanged(Mock(id=FILE, lost=True), Facts("code")),
         # another process wrote its chunks meanwhile
         Unchanged(Mock(id=OTHER, lost=True), Facts("code")),
