@@ -7,8 +7,8 @@ from uuid import uuid4
 
 import pytest
 
+from tests.integration.steps.following import nodes_site
 from tests.integration.steps.site import Site
-from tests.integration.steps.test_following import nodes_site
 from worker.resources import Resources
 from worker.state.content import nodes
 from worker.state.index import changes, tool_actions

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from threading import Event, Thread
+from typing import Any
+from uuid import uuid4
 
-from api.http.lookup_cache import LookupCache
+import pytest
+
+from api.http.lookup_cache import LookupCache, LookupCaches
+from worker.state.access import keys
+from worker.state.index import tools
 
 
 class Truth:
@@ -28,6 +34,22 @@ def test_what_is_kept_is_not_looked_up_again() -> None:
     cache = LookupCache(truth.read, seconds=1000)
     assert [cache.get("a") for _ in range(3)] == ["1"] * 3
     assert truth.looks == 1
+
+
+def test_what_is_cached_is_told_without_a_lookup() -> None:
+    truth = Truth(a="1")
+    cache = LookupCache(truth.read, seconds=1000)
+    assert cache.cached("a") is None
+    cache.get("a")
+    assert (cache.cached("a"), truth.looks) == ("1", 1)
+
+
+def test_what_is_asked_for_fresh_is_looked_up_and_kept() -> None:
+    truth = Truth(a="1")
+    cache = LookupCache(truth.read, seconds=1000)
+    cache.get("a")
+    truth.values["a"] = "2"
+    assert [cache.get("a"), cache.fresh("a"), cache.get("a")] == ["1", "2", "2"]
 
 
 def test_what_is_not_there_is_looked_for_each_time() -> None:
@@ -73,3 +95,21 @@ def test_what_was_read_before_it_was_forgotten_is_not_kept() -> None:
     go_on.set()
     slow.join()
     assert cache.get("a") is None
+
+
+def test_a_change_forgets_tools_and_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[object] = []
+
+    def look(_pool: object, key: object) -> object:
+        looked.append(key)
+        return "found"
+
+    monkeypatch.setattr(tools, "index_of_tool", look)
+    monkeypatch.setattr(keys, "project_of", look)
+    no_pool: Any = None
+    caches, tool_id = LookupCaches(lambda: no_pool), uuid4()
+    caches.indexes.get(tool_id)
+    caches.projects.get(b"hash")
+    caches.forget()
+    assert (caches.indexes.cached(tool_id), caches.projects.cached(b"hash")) == (None, None)
+    assert looked == [tool_id, b"hash"]

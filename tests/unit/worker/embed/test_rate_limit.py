@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 from unittest.mock import Mock
 from uuid import uuid4
 
@@ -17,194 +13,19 @@ from redis import Redis, RedisError
 from structlog.testing import capture_logs
 
 from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, EmbeddingUnavailable, FoldexError, LeaseLost
+from tests.unit.worker.embed.rates import DOWN, UNLIMITED, Hours
 from worker.embed import Vectors
-from worker.embed.circuit import SHARING_SECONDS, FleetLimiter, Limiter, LocalLimiter, Permit, Rate, SpentRate
+from worker.embed.circuit import SHARING_SECONDS, FleetLimiter, Permit, Rate
 from worker.embed.rate_limit import CALM_SECONDS, LEASE_CHECK_SECONDS, REDIS_PAUSE_SECONDS, Budget
 from worker.embed.retry import (
-    BLOCK_SECONDS,
     FAILURES_TO_BLOCK,
     FIRST_PAUSE_SECONDS,
     SLICE_RETRY_SECONDS,
     SUCCESSES_TO_GROW,
-    Clock,
-    Failure,
 )
 
-UNLIMITED = Rate(None, None, 60)
-DOWN = Failure(0, is_rate_limit=False, reason="down")
 NOWHERE = "redis://127.0.0.1:1/0"
 ANSWER: Vectors = np.ones((1, 1), dtype=np.float32)
-
-
-@dataclass
-class Hours:
-    """A clock that pausing advances."""
-
-    time: float = 1000.0
-
-    def pause(self, seconds: float) -> None:
-        self.time += seconds
-
-    @property
-    def clock(self) -> Clock:
-        return Clock(lambda: self.time, self.pause)
-
-
-@pytest.fixture
-def hours() -> Hours:
-    return Hours()
-
-
-@pytest.fixture(params=["shared", "alone"])
-def limiter(request: pytest.FixtureRequest, redis_url: str) -> Callable[[Rate], Limiter]:
-    """Makes limiters of one name: those of a fleet, or one that stands for its process."""
-    name = uuid4().hex
-    one: dict[Rate, Limiter] = {}
-
-    def make(rate: Rate = UNLIMITED) -> Limiter:
-        if request.param == "shared":
-            return FleetLimiter(redis_url, name, rate)
-        return one.setdefault(rate, LocalLimiter(rate))
-
-    return make
-
-
-def test_nobody_waits_for_a_provider_that_works(limiter: Callable[..., Limiter]) -> None:
-    assert limiter().request_permit("p", "a").wait == 0
-    limiter().record_end("a", answered=True)
-    assert limiter().request_permit("p", "b").wait == 0
-
-
-def test_what_one_is_told_all_obey(limiter: Callable[..., Limiter]) -> None:
-    limiter().record_failure("a", Failure(30, is_rate_limit=True, reason="busy"))
-    permit = limiter().request_permit("p", "b")
-    assert 29 < permit.wait < 31
-    assert permit.reason == "busy"
-    limiter().record_failure("c", Failure(5, is_rate_limit=True, reason="a shorter wait does not shorten it"))
-    assert limiter().request_permit("p", "b").wait > 29
-    limiter().record_end("d", answered=True)
-    assert limiter().request_permit("p", "b").wait > 29, "an answer to what was begun before is no permit"
-
-
-def test_few_failures_are_everybodys_own_affair(limiter: Callable[..., Limiter]) -> None:
-    for _ in range(FAILURES_TO_BLOCK - 1):
-        limiter().record_failure("a", DOWN)
-    assert limiter().request_permit("p", "b").wait == 0
-    limiter().record_end("b", answered=True)
-    limiter().record_failure("a", DOWN)
-    assert limiter().request_permit("p", "b").wait == 0
-    for _ in range(FAILURES_TO_BLOCK):
-        limiter().record_failure("a", DOWN)
-    assert 0 < limiter().request_permit("p", "b").wait < 2
-
-
-def test_what_fails_while_nobody_may_ask_counts_no_more(limiter: Callable[..., Limiter]) -> None:
-    # all within the second that the first five cost
-    for _ in range(2 * FAILURES_TO_BLOCK):
-        limiter().record_failure("a", DOWN)
-    assert 0 < limiter().request_permit("p", "b").wait < 2
-
-
-def test_one_at_a_time_tries_whether_it_is_back(hours: Hours) -> None:
-    limiter = LocalLimiter(UNLIMITED, lambda: hours.time)
-    for _ in range(FAILURES_TO_BLOCK):
-        limiter.record_failure("a", DOWN)
-    hours.pause(1.1)
-    assert limiter.request_permit("p", "first").wait == 0
-    assert limiter.request_permit("p", "second").wait > 0
-    assert limiter.request_permit("p", "first").wait == 0
-    limiter.record_failure("first", DOWN)
-    assert 1.5 < limiter.request_permit("p", "second").wait < 3, "each further failure doubles the time"
-    hours.pause(3)
-    assert limiter.request_permit("p", "second").wait == 0
-    limiter.record_end("second", answered=True)
-    assert limiter.request_permit("p", "third").wait == limiter.request_permit("p", "fourth").wait == 0
-    for _ in range(20):
-        hours.pause(2 * BLOCK_SECONDS[-1])
-        limiter.record_failure("a", DOWN)
-    assert BLOCK_SECONDS[-1] <= limiter.request_permit("p", "b").wait < BLOCK_SECONDS[-1] + 1
-
-
-def test_one_at_a_time_tries_whether_it_is_back_of_the_whole_fleet(redis_url: str) -> None:
-    name = uuid4().hex
-    one, other = (FleetLimiter(redis_url, name, UNLIMITED) for _ in range(2))
-    for _ in range(FAILURES_TO_BLOCK):
-        one.record_failure("a", DOWN)
-    with Redis.from_url(redis_url) as redis:
-        redis.delete(f"foldex:{{{name}}}:blocked")  # as if the time had elapsed
-    assert one.request_permit("p", "first").wait == one.request_permit("p", "first").wait == 0
-    assert other.request_permit("p", "second").wait > 0
-    one.record_end("first", answered=False)
-    assert other.request_permit("p", "second").wait == 0
-    other.record_end("second", answered=True)
-    assert one.request_permit("p", "third").wait == other.request_permit("p", "fourth").wait == 0
-
-
-def test_each_failure_in_a_row_blocks_the_whole_fleet_for_longer(redis_url: str) -> None:
-    name = uuid4().hex
-    limiter = FleetLimiter(redis_url, name, UNLIMITED)
-    blocks = []
-    with Redis.from_url(redis_url) as redis:
-        for _ in range(FAILURES_TO_BLOCK + len(BLOCK_SECONDS)):
-            limiter.record_failure("a", DOWN)
-            blocks.append(max(0, redis.pttl(f"foldex:{{{name}}}:blocked")) / 1000)
-            redis.delete(f"foldex:{{{name}}}:blocked")  # as if the time had elapsed
-    assert blocks == pytest.approx([0] * (FAILURES_TO_BLOCK - 1) + [1, 2, 4, 8, 16, 32, 60, 60], abs=0.5)
-
-
-def test_a_429_blocks_at_once(limiter: Callable[..., Limiter]) -> None:
-    limiter().record_failure("a", Failure(0, is_rate_limit=True, reason="busy"))
-    assert 0 < limiter().request_permit("p", "b").wait < 2
-
-
-def test_a_budget_of_requests_is_one_for_all(limiter: Callable[..., Limiter]) -> None:
-    rate = Rate(10, None, 60)
-    assert [limiter(rate).spend("p", 1, 1) for _ in range(12)] == [True] * 10 + [False] * 2
-
-
-def test_a_budget_of_tokens_is_one_for_all_and_lets_the_largest_request_through(
-    limiter: Callable[..., Limiter],
-) -> None:
-    rate = Rate(None, 1000, 60)
-    assert [limiter(rate).spend("p", 400, 1) for _ in range(3)] == [True, True, False]
-    assert limiter(rate).spend("p", 200, 1)
-    small = Rate(None, 900, 60)
-    assert limiter(small).spend("p", 5000, 1)
-
-
-def test_of_two_that_look_at_the_same_moment_one_spends(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    looked, fits = threading.Barrier(2, timeout=30), SpentRate._fits
-
-    def look(self: SpentRate, *cost: Any) -> bool:
-        found = fits(self, *cost)
-        looked.wait()
-        return found
-
-    monkeypatch.setattr(SpentRate, "_fits", look)
-    name = uuid4().hex
-    limiters = [FleetLimiter(redis_url, name, Rate(None, 100, 60)) for _ in range(2)]
-    with ThreadPoolExecutor(2) as pool:
-        assert sorted(pool.map(lambda limiter: limiter.spend("p", 60, 1), limiters)) == [False, True]
-
-
-def test_a_project_keeps_to_its_share_while_others_ask(limiter: Callable[..., Limiter]) -> None:
-    rate = Rate(10, None, 60)
-    taken = [limiter(rate).spend("greedy", 1, 2) for _ in range(8)]
-    assert taken == [True] * 5 + [False] * 3
-    assert [limiter(rate).spend("modest", 1, 2) for _ in range(5)] == [True] * 5
-    assert not limiter(rate).spend("third", 1, 3), "spent is spent"
-
-
-def test_a_budget_nobody_else_wants_is_for_one(limiter: Callable[..., Limiter]) -> None:
-    rate = Rate(10, None, 60)
-    assert all(limiter(rate).spend("greedy", 1, 1) for _ in range(10))
-
-
-def test_who_asked_a_moment_ago_is_active(limiter: Callable[..., Limiter]) -> None:
-    assert limiter().request_permit("a", "1").active_projects == 1
-    assert limiter().request_permit("b", "2").active_projects == 2
-    assert limiter().request_permit("a", "3").active_projects == 2
-    assert limiter().request_permit("", "4").active_projects == 2
 
 
 @pytest.fixture

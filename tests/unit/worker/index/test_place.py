@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 from unittest.mock import Mock
 from uuid import UUID
 
 import pytest
 
+from schemas.content.document import Chunk, Document
 from schemas.content.source import ChunkSettings
 from tests.parsing import parse
 from worker.chunk import chunk
@@ -66,3 +68,39 @@ def test_the_same_text_has_the_same_ids_until_what_the_store_keeps_changes() -> 
     others = [placed(TEXT, epoch=2), placed(TEXT, embedded=False), placed(TEXT, facts=replace(FACTS, type="code"))]
     for other in others:
         assert ids.isdisjoint(each.id for each in other)
+
+
+def test_a_chunk_within_another_leaves_no_text_twice() -> None:
+    pieces = [Chunk("0123456789", 0, 10, 1, 1, 1), Chunk("234", 2, 5, 1, 1, 1), Chunk("cd", 12, 14, 1, 1, 1)]
+    claim: Any = Mock(id=UUID(int=1), path="a", id_path="a")
+    found = place(claim, FACTS, Document("0123456789abcd", "text"), pieces, epoch=1, embedded=True)
+    assert [(each.lead, each.trail) for each in found] == [("", ""), ("", ""), ("ab", "")]
+
+
+PIECE = Chunk("text", 0, 4, 1, 1, 1, "", "/a", None, "name", "function", "outer", 0)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"path": "b"},
+        {"id_path": "b"},
+        {"language": "ruby"},
+        {"json_pointer": "/b"},
+        {"symbol": "other"},
+        {"node_type": "class"},
+        {"scope": None},
+        {"level": 1},
+        {"text": "other"},
+    ],
+)
+def test_whatever_the_store_keeps_of_a_chunk_is_in_its_id(changed: dict[str, Any]) -> None:
+    def id_of(path: str = "a", id_path: str = "a", language: str = "python", **of_piece: Any) -> UUID:
+        claim: Any = Mock(id=UUID(int=1), path=path, id_path=id_path)
+        document = Document("text", "code", language=language)
+        (placed,) = place(claim, FACTS, document, [PIECE._replace(**of_piece)], epoch=1, embedded=True)
+        return placed.id
+
+    assert id_of(**changed) != id_of()
+    # where it is in the file is in its row alone
+    assert id_of(start_line=9) == id_of()

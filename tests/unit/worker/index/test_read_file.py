@@ -15,7 +15,7 @@ from schemas.status import Reason
 from tests.unit.worker.index.test_prepare import claim, failure_of, run_over
 from worker import parse
 from worker.index.file_states import Failed, File, Prepared, Removed, Unchanged
-from worker.index.prepare import MAX_ERROR, read_file
+from worker.index.prepare import MAX_ERROR, read_file, read_files
 from worker.index.run import Run
 from worker.index.spending import Spending
 from worker.sources import containers
@@ -156,6 +156,25 @@ def test_a_failed_file_has_the_stamp_under_which_it_was_read(tmp_path: Path) -> 
     gone = read_file(run, replace(claim("gone.md"), stamp="listed"))
     assert isinstance(gone, Failed)
     assert (gone.failure.reason, gone.facts.stamp) == (Reason.UNREADABLE, "listed")
+
+
+def test_a_process_that_dies_while_it_reads_has_its_file_to_blame(tmp_path: Path) -> None:
+    class Watching:
+        def read(self, key: bytes, limit: int) -> Content:
+            assert run.lease._parsing_since is not None
+            return Content(b"text", "s")
+
+    source: Any = Watching()
+    run = replace(run_over(tmp_path), source=source)
+    for file in read_files(run, [claim("a.txt"), claim("b.txt")]):
+        prepared(file)
+    assert run.lease._parsing_since is None
+
+
+def test_a_later_epoch_never_writes_the_ids_of_an_earlier_one(tmp_path: Path) -> None:
+    first, run = written(tmp_path, "a.md"), run_over(tmp_path)
+    earlier, later = (prepared(read_file(replace(run, epoch=epoch), first)) for epoch in (1, 2))
+    assert {chunk.id for chunk in earlier.chunks}.isdisjoint(chunk.id for chunk in later.chunks)
 
 
 def test_the_type_that_a_source_states_decides_how_a_file_is_read(tmp_path: Path) -> None:

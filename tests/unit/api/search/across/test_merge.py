@@ -107,3 +107,14 @@ def test_a_place_that_two_tools_with_one_model_find_counts_once() -> None:
     parts = [near(FIRST, MODEL, ("a", 0.1), ("b", 0.2)), near(SECOND, MODEL, ("b", 0.2), ("c", 0.3))]
     assert [name for name, *_ in shown(parts)] == ["a", "b", "c"]
     assert [hit.score for hit in merged(parts, 1, by_file=False)] == [1.0]
+
+
+def test_of_a_place_that_two_tools_rank_and_score_alike_the_first_is_shown() -> None:
+    parts = [part(FIRST, ("a", 0, 0.5)), part(SECOND, ("a", 0, 0.5))]
+    assert shown(parts) == [("a", 0, FIRST)]
+    assert shown(parts[::-1]) == [("a", 0, SECOND)]
+
+
+def test_scores_tell_hits_far_down_apart() -> None:
+    hits = merged([part(FIRST, *((str(number), 0, 0.5) for number in range(200)))], 200, by_file=False)
+    assert len({hit.score for hit in hits}) == 200

@@ -9,6 +9,7 @@ from threading import Event, Thread
 from unittest.mock import Mock
 
 import pytest
+from psycopg import DataError
 from psycopg_pool import PoolTimeout
 
 from api.http.disconnect import CallerLeft, Disconnect
@@ -122,6 +123,20 @@ def test_the_error_of_none_that_answers_says_when_to_try_again() -> None:
         check_answered(outcomes, Query(query="q"))
     assert raised.value.retry_after == 7
     assert str(raised.value) == raised.value.message
+
+
+def test_the_only_tool_says_itself_why_it_does_not_answer() -> None:
+    with pytest.raises(StoreUnavailable) as raised:
+        check_answered([Outcome("one", error=StoreUnavailable("away"))], Query(query="q"))
+    assert raised.value.message == "away"
+
+
+def test_a_value_that_postgres_rejects_is_not_the_tools_fault() -> None:
+    def rejecting(_: Disconnect) -> JobResult:
+        raise DataError
+
+    with pytest.raises(DataError):
+        run_side_by_side([Job("one", rejecting), Job("good", lambda _: NOTHING)], time.monotonic() + 10, Disconnect())
 
 
 def test_what_the_tools_have_instead_is_told_once() -> None:

@@ -19,6 +19,7 @@ from api.search.query.filters import (
     MAX_VALUE_CHARACTERS,
     PathFilters,
     ResolvedFilters,
+    check_any_passes,
     resolve_filters,
     shortened,
 )
@@ -26,10 +27,11 @@ from api.search.rank.fusion import by_score, ranks_and_values, reciprocal_ranks
 from schemas.errors import FilterMatchesNothing, Invalid
 from schemas.queries.search import Filters
 from worker.ignore import compiled_glob
-from worker.state.index import files
+from worker.state.index import chunks, files
 from worker.state.index.files import IndexedFile
 from worker.state.index.tools import Index
 from worker.state.postgres import Pool
+from worker.state.search import symbols
 from worker.vectors import FILTERED, MAX_FILTERABLE_BYTES
 
 A, B, C, D = (UUID(int=number) for number in range(4))
@@ -103,6 +105,26 @@ def test_filters_become_conditions() -> None:
         ("json_pointer", "prefix", ("/a",)),
     }
     assert ResolvedFilters(Filters(), None).conditions == []
+
+
+def test_chunks_named_after_another_pass_the_filter_of_their_own_name() -> None:
+    found = ResolvedFilters(Filters(symbols=["a"], scope="x", level=1), None, symbol_ids=[A], scope_ids=[B]).conditions
+    assert {(c.attribute, tuple(c.ids)) for c in found} == {("symbol", (A,)), ("scope", (B,)), ("level", ())}
+
+
+def test_names_and_scopes_are_looked_up_where_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(symbols, "holding", lambda _pool, _id, names: [names])
+    monkeypatch.setattr(symbols, "holding_scope", lambda _pool, _id, scope: [scope])
+    # many files are told by patterns, without ids
+    monkeypatch.setattr(filters, "select_files", lambda *_: FileSelection(folders=["/a"]))
+    index = cast("Index", SimpleNamespace(id=None))
+
+    def looked_up(given: Filters) -> tuple[object, object]:
+        found = resolve_filters(cast("Pool", None), index, given)
+        return found.symbol_ids, found.scope_ids
+
+    assert looked_up(Filters(symbols=["a"])) == ([["a"]], ())
+    assert looked_up(Filters(scope="x")) == ((), ["x"])
 
 
 def test_every_attribute_of_a_filter_is_filterable_in_a_store() -> None:
@@ -191,6 +213,33 @@ def test_filters_that_no_file_passes_are_refused_with_what_there_is(
     with pytest.raises(FilterMatchesNothing) as caught:
         resolve_filters(cast("Pool", None), index, Filters(path="*.md", languages=["x"]))
     assert caught.value.message.endswith(f" Languages here: {', '.join(languages[:MAX_LISTED_NAMES])}{more}.")
+
+
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [
+        ({"languages": ["go", "ruby"]}, ""),
+        ({"languages": ["ruby"]}, " Languages here: go."),
+        ({"types": ["pdf", "markdown"]}, ""),
+        ({"types": ["pdf"]}, " Types here: code, markdown; languages: go."),
+        ({"types": [".go"]}, ""),
+        ({"types": [".rb"]}, " Types here: code, markdown; languages: go."),
+        ({"path": "a/*"}, ""),
+    ],
+)
+def test_what_there_is_is_told_if_nothing_asked_for_exists(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, list[str]], hint: str
+) -> None:
+    monkeypatch.setattr(chunks, "any_passes", lambda *_: False)
+    monkeypatch.setattr(files, "kinds", lambda *_: (["code", "markdown"], ["go"]))
+    monkeypatch.setattr(files, "searchable", lambda *_: [file("a.go")])
+    index = cast("Index", SimpleNamespace(id=None))
+    resolved = ResolvedFilters(Filters.model_validate(given), None)
+    with pytest.raises(FilterMatchesNothing) as caught:
+        check_any_passes(cast("Pool", None), index, resolved)
+    assert caught.value.hint == hint
+    monkeypatch.setattr(chunks, "any_passes", lambda *_: True)
+    check_any_passes(cast("Pool", None), index, resolved)
 
 
 @pytest.mark.parametrize(("length", "is_whole"), [(MAX_VALUE_CHARACTERS, True), (MAX_VALUE_CHARACTERS + 1, False)])

@@ -10,9 +10,9 @@ import pytest
 from api.http.disconnect import Disconnect
 from api.search.query import no_hits
 from api.search.query.filters import ResolvedFilters
-from api.search.query.no_hits import stand_in
+from api.search.query.no_hits import stand_in, without_store
 from api.search.query.search import Findings, Search
-from schemas.errors import FilterMatchesNothing
+from schemas.errors import FilterMatchesNothing, StoreUnavailable
 from schemas.queries.search import Filters, Query
 from worker.state.index import chunks, files, tasks
 
@@ -68,3 +68,31 @@ def test_no_lines_stand_in_where_a_filter_is_set(monkeypatch: pytest.MonkeyPatch
 def test_filters_that_let_nothing_pass_are_an_error_once_all_is_indexed(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(FilterMatchesNothing):
         answered(monkeypatch, ENDED, live=False, languages=["python"])
+
+
+@pytest.mark.parametrize(
+    ("is_here", "asked", "stands_in"),
+    [
+        (False, {}, True),
+        (False, {"mode": "keyword"}, True),
+        # words say nothing of meaning, and lines have no attributes
+        (False, {"mode": "vector"}, False),
+        (False, {"filters": {"languages": ["python"]}}, False),
+        # a store on this machine comes back at once, or not at all
+        (True, {}, False),
+    ],
+)
+def test_lines_stand_in_for_a_store_that_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch, is_here: bool, asked: dict[str, Any], stands_in: bool
+) -> None:
+    monkeypatch.setattr(no_hits, "fallback", lambda _r, _i, words, most, **_: ([f"{words} {most}"], []))
+    request = Query.model_validate({"queries": ["one", "other"], "top_k": 7, **asked})
+    resolved, away = ResolvedFilters(request.filters, None), StoreUnavailable("away")
+    search: Any = Search(Mock(), Mock(), Mock(is_here=is_here), request, resolved, 10, False, Disconnect())
+    if stands_in:
+        found = without_store(search, away)
+        assert list(map(str, found.hits)) == ["one other 7"]
+        assert [note.code for note in found.report.notes] == ["keywords_only"]
+    else:
+        with pytest.raises(StoreUnavailable):
+            without_store(search, away)

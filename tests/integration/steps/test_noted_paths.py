@@ -1,0 +1,118 @@
+"""Runs over the paths that were noted as changed, and over everything where they are in doubt; on the rows."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.integration.steps.following import local_site, nodes_site
+from tests.integration.steps.site import Site
+from worker.resources import Resources
+from worker.state.index import changes
+
+pytestmark = pytest.mark.usefixtures("nobody_else")
+
+
+def later(site: Site, seconds: float) -> None:
+    """Let time pass for what was noted. This write of the row does not put the paths in doubt."""
+    site.do(
+        "UPDATE search_index_change SET since = since - s, due_at = due_at - s, ran_at = ran_at - s,"
+        " rest_until = rest_until - s, paths_by = CASE WHEN xmin = paths_by::xid THEN pg_current_xact_id() END"
+        " FROM make_interval(secs => %s) s WHERE index_id = %s",
+        *(seconds, site.index.id),
+    )
+
+
+def noted(site: Site, rest: float = 0) -> Any:
+    """The paths of the run that takes up what was noted."""
+    site.do("UPDATE search_index_task SET status = 'ready', listing = false WHERE index_id = %s", site.index.id)
+    later(site, 10)
+    started = changes.start(site.resources.pool, site.index.id, timedelta(seconds=rest))
+    assert started is not None
+    ((paths,),) = site.do("SELECT paths FROM search_index_task WHERE id = %s", started.task_id)
+    return paths
+
+
+def test_a_run_lists_the_paths_that_were_noted_and_everything_in_doubt(resources: Resources) -> None:
+    site = local_site(resources)
+
+    def note(*paths: str) -> None:
+        changes.changed(resources.pool, site.index.id, paths=paths or None)
+
+    note("a.md")
+    note("b", "a.md")
+    assert noted(site) == ["a.md", "b"]
+    note("c.md")
+    assert noted(site) == ["c.md"]
+    for first, second in ((("a.md",), ()), ((), ("a.md",))):
+        note(*first)
+        note(*second)
+        assert noted(site) is None
+    # a process of an earlier release knows no paths, and means everything
+    note("a.md")
+    site.do("UPDATE search_index_change SET due_at = now() WHERE index_id = %s RETURNING 1", site.index.id)
+    assert noted(site) is None
+    # a run over some paths does not stand for one that the clock asks for
+    note("a.md")
+    every = "UPDATE search_tool SET next_run_at = now(), config = config || '{\"every\": 60}' WHERE id = %s RETURNING 1"
+    site.do(every, site.tool)
+    site.do("UPDATE search_index_task SET paths = '{b.md}' WHERE index_id = %s AND status = 'pending'", site.index.id)
+    changes.schedule(resources.pool)
+    site.do("UPDATE search_tool SET next_run_at = NULL WHERE id = %s", site.tool)
+    assert noted(site) is None
+
+
+@pytest.mark.parametrize(("number", "kept"), [(999, True), (1000, False)])
+def test_beyond_so_many_paths_everything_is_listed(resources: Resources, number: int, kept: bool) -> None:
+    site = local_site(resources)
+    changes.changed(resources.pool, site.index.id, paths=["a.md"])
+    changes.changed(resources.pool, site.index.id, paths=[f"{each}.md" for each in range(number)])
+    paths = noted(site)
+    assert (paths is not None and len(paths) == 1000) == kept
+
+
+def test_a_watch_hardly_rests_after_a_run_over_some_paths(resources: Resources) -> None:
+    site = local_site(resources)
+    rest = timedelta(seconds=60)
+    for _ in range(2):
+        changes.changed(resources.pool, site.index.id, rest=rest)
+        noted(site, 60)
+    due = changes.changed(resources.pool, site.index.id, paths=["a.md"], rest=rest)
+    assert due is not None
+    assert 2 < due <= 3
+    due = changes.changed(resources.pool, site.index.id, rest=rest)
+    assert due is not None
+    assert 50 < due <= 60
+
+
+def test_edits_of_nodes_are_noted_by_their_ids_and_those_of_the_root_as_everything(resources: Resources) -> None:
+    site = nodes_site(resources)
+    root = f"/{site.index.source.content_node}"
+
+    def edit(*paths: str) -> None:
+        with resources.pool.connection() as connection:
+            changes.nodes_changed(connection, site.project, paths)
+
+    edit(f"{root}/a/b")
+    edit(f"{root}/c", "/elsewhere", f"{root}-2/d")
+    assert noted(site) == ["b", "c"]
+    edit(f"{root}/a", root)
+    assert noted(site) is None
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_an_open_run_and_the_one_that_follows_get_the_paths_that_were_noted(resources: Resources, begun: bool) -> None:
+    site = local_site(resources)
+    site.list_folder()
+    changes.changed(resources.pool, site.index.id, paths=["a.md"])
+    noted(site)
+    site.do("UPDATE search_index_task SET status = %s WHERE status = 'pending'", "indexing" if begun else "pending")
+    for path in ("b.md", "c.md"):
+        changes.changed(resources.pool, site.index.id, paths=[path])
+        later(site, 10)
+        assert changes.start(resources.pool, site.index.id, timedelta(0)) is None
+    open_ = "SELECT paths, rerun, rerun_paths FROM search_index_task WHERE index_id = %s AND finished_at IS NULL"
+    found = site.do(f"{open_} AND status IN ('pending', 'indexing')", site.index.id)
+    assert found == [(["a.md"], True, ["b.md", "c.md"]) if begun else (["a.md", "b.md", "c.md"], False, None)]

@@ -1,0 +1,25 @@
+"""What tests of rates have in common: a clock that moves only when somebody waits, and a provider that is down."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from worker.embed.circuit import Rate
+from worker.embed.retry import Clock, Failure
+
+UNLIMITED = Rate(None, None, 60)
+DOWN = Failure(0, is_rate_limit=False, reason="down")
+
+
+@dataclass
+class Hours:
+    """A clock that pausing advances."""
+
+    time: float = 1000.0
+
+    def pause(self, seconds: float) -> None:
+        self.time += seconds
+
+    @property
+    def clock(self) -> Clock:
+        return Clock(lambda: self.time, self.pause)
