@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from schemas.content.document import Chunk, Document
 from schemas.content.source import ChunkSettings
 from tests.parsing import parse
 from worker.chunk import chunk
 from worker.parse import Limits
-from worker.tokens.tokenizers import Tokenizer, cl100k
+from worker.tokens.tokenizers import Offsets, Tokenizer, cl100k
+
+
+class Characters:
+    """Each of so many characters is a token."""
+
+    def __init__(self, each: int = 1) -> None:
+        self.each = each
+
+    def starts(self, text: str) -> Offsets:
+        return np.arange(0, len(text), self.each)
 
 
 def cut(

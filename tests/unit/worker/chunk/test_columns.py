@@ -10,21 +10,12 @@ import pytest
 from schemas.content.document import Chunk, Definition, Document
 from schemas.content.source import ChunkSettings
 from schemas.errors import FileError, NotFound
+from tests.unit.worker.chunk.chunking import Characters
 from worker.chunk import chunk
 from worker.chunk.measure import SEPARATOR_TOKENS, Measure, measure, trim
 from worker.tokens.tokenizers import Offsets
 
 PARAGRAPHS = "\n\n".join(f"Paragraph {number} of a text." for number in range(9))
-
-
-class Characters:
-    """Each of so many characters is a token."""
-
-    def __init__(self, each: int = 1) -> None:
-        self.each = each
-
-    def starts(self, text: str) -> Offsets:
-        return np.arange(0, len(text), self.each)
 
 
 def cut(document: Document, each: int = 1, max_tokens: int = 8192, **settings: Any) -> list[Chunk]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
 from schemas.content.document import Chunk
 from schemas.content.source import ChunkSettings
-from tests.unit.worker.chunk.chunking import cut
+from tests.unit.worker.chunk.chunking import Characters, cut
 from worker.chunk.measure import Piece, measure
 from worker.chunk.packed import pack
 from worker.tokens.tokenizers import cl100k
@@ -101,3 +102,52 @@ def test_pieces_that_overlap_stay_apart() -> None:
     overlapping = [one, other._replace(start=one.end - 4)]
     assert list(pack(limits, overlapping)) == overlapping
     assert len(list(pack(limits, [one, other]))) == 1
+
+
+def joined(*pieces: Piece, size: int = 64) -> list[Piece]:
+    """Pieces of a text of which each character is a token."""
+    text = "".join(chr(ord("a") + number % 26) * 10 for number in range(pieces[-1].end // 10))
+    settings = ChunkSettings(size=size, overlap=0)
+    return list(pack(measure(text, Characters().starts(text), settings, Characters(), 8192, context_tokens=0), pieces))
+
+
+def row(*fields: dict[str, Any]) -> list[Piece]:
+    """Neighbours of ten characters each."""
+    return [Piece(10 * number, 10 * number + 10, **each) for number, each in enumerate(fields)]
+
+
+def test_pieces_are_parted_where_the_outer_ones_begin() -> None:
+    outer: dict[str, Any] = {"above": ()}
+    inner: dict[str, Any] = {"above": ("a",)}
+    found = joined(*row(*[outer, inner, inner] * 20), size=40)
+    assert len(found) > 10
+    assert all(piece.start % 30 == 0 for piece in found)
+
+
+def test_what_is_joined_is_named_after_its_only_major_definition() -> None:
+    constant = {"symbol": "LIMIT", "node_type": "constant", "scope": "first"}
+    function = {"symbol": "close", "node_type": "function", "scope": "Harbour"}
+    (found,) = joined(*row(constant, function, {}))
+    assert (found.symbol, found.node_type, found.scope) == ("close", "function", "Harbour")
+    (found,) = joined(*row(function, {**function, "symbol": "open"}))
+    assert (found.symbol, found.node_type, found.scope) == ("Harbour", None, None)
+    # the piece of the class itself tells what it is
+    inner = {"symbol": "close", "node_type": "method", "scope": "port/Harbour"}
+    outer = {"symbol": "Harbour", "node_type": "class", "scope": "port"}
+    (found,) = joined(*row(inner, {**inner, "symbol": "open"}, outer))
+    assert (found.symbol, found.node_type, found.scope) == ("Harbour", "class", "port")
+
+
+def test_joined_members_of_json_have_the_place_that_holds_them_all() -> None:
+    first = {"above": ("a", "b"), "pointer": "/a/b/0", "node_type": "string", "scope": "a/b"}
+    other = {"above": ("a", "c"), "pointer": "/a/c", "node_type": "number", "scope": "a/c"}
+    (found,) = joined(*row(first, other))
+    assert (found.pointer, found.above, found.scope, found.node_type) == ("/a", ("a",), "a", None)
+    (found,) = joined(*row(first, {**other, "above": (), "pointer": "/d"}))
+    assert (found.pointer, found.above, found.scope) == ("", (), None)
+
+
+def test_pieces_that_touch_are_joined_and_those_that_overlap_are_not() -> None:
+    assert joined(Piece(0, 10), Piece(10, 20)) == [Piece(0, 20)]
+    assert joined(Piece(0, 10), Piece(9, 20)) == [Piece(0, 10), Piece(9, 20)]
+    assert joined(Piece(10, 20), Piece(0, 10)) == [Piece(0, 20)]

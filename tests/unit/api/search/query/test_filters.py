@@ -113,7 +113,7 @@ def test_chunks_named_after_another_pass_the_filter_of_their_own_name() -> None:
 
 
 def test_names_and_scopes_are_looked_up_where_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(symbols, "holding", lambda _pool, _id, names: [names])
+    monkeypatch.setattr(symbols, "holding", lambda _pool, _id, names: ["named", *names])
     monkeypatch.setattr(symbols, "holding_scope", lambda _pool, _id, scope: [scope])
     # many files are told by patterns, without ids
     monkeypatch.setattr(filters, "select_files", lambda *_: FileSelection(folders=["/a"]))
@@ -123,7 +123,7 @@ def test_names_and_scopes_are_looked_up_where_they_are_asked_for(monkeypatch: py
         found = resolve_filters(cast("Pool", None), index, given)
         return found.symbol_ids, found.scope_ids
 
-    assert looked_up(Filters(symbols=["a"])) == ([["a"]], ())
+    assert looked_up(Filters(symbols=["a"])) == (["named", "a"], ())
     assert looked_up(Filters(scope="x")) == ((), ["x"])
 
 
