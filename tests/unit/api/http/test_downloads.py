@@ -6,7 +6,8 @@ from email.message import Message
 
 import pytest
 
-from api.http.downloads import disposition, headers, is_known
+from api.http.downloads import disposition, headers, is_known, part
+from schemas.errors import RangeNotSatisfiable
 
 
 @pytest.mark.parametrize(
@@ -49,3 +50,41 @@ def test_what_a_browser_could_run_has_no_type_of_its_own(type_: str) -> None:
 )
 def test_a_content_that_the_caller_has_is_known(sent: str | None, known: bool) -> None:
     assert is_known('"1"', sent) is known
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        (None, None),
+        ("bytes=0-0", range(1)),
+        ("bytes=2-4", range(2, 5)),
+        ("Bytes = 2 - 9", range(2, 10)),
+        ("bytes=2-10", range(2, 10)),
+        ("bytes=9-", range(9, 10)),
+        ("bytes=-3", range(7, 10)),
+        ("bytes=-11", range(10)),
+        # several ranges, other units, and nonsense are answered with everything
+        ("bytes=4-3", None),
+        ("bytes=0-1,3-4", None),
+        ("bytes=-", None),
+        ("lines=0-1", None),
+    ],
+)
+def test_a_range_of_bytes_is_answered(asked: str | None, found: range | None) -> None:
+    assert part(asked, None, '"1"', 10) == found
+    assert part(asked, ' "1" ', '"1"', 10) == found
+    assert part(asked, '"2"', '"1"', 10) is None
+
+
+@pytest.mark.parametrize("asked", ["bytes=10-", "bytes=10-12", "bytes=-0"])
+def test_a_range_behind_the_end_is_refused(asked: str) -> None:
+    with pytest.raises(RangeNotSatisfiable) as refused:
+        part(asked, None, '"1"', 10)
+    assert refused.value.size == 10
+
+
+def test_the_headers_of_a_part_tell_its_place_and_the_whole_size() -> None:
+    shown = headers("a", "text/plain", '"1"', 10, range(2, 5))
+    assert (shown["Content-Range"], shown["Content-Length"]) == ("bytes 2-4/10", "3")
+    whole = headers("a", "text/plain", '"1"', 10)
+    assert ("Content-Range" in whole, whole["Content-Length"]) == (False, "10")
