@@ -54,6 +54,14 @@ def test_retry_after_is_obeyed(new_client: NewClient, pauses: list[float]) -> No
     assert len(script.requests) == 2
 
 
+def test_a_short_retry_after_does_not_shorten_the_pauses(new_client: NewClient, pauses: list[float]) -> None:
+    busy = problem(503, "search_busy", **{"Retry-After": "1"})
+    client, _ = new_client(*[busy] * 6, ALIVE, retries=6)
+    client.health()
+    assert pauses[0] == 1
+    assert pauses[-1] > 2
+
+
 def test_retry_after_may_be_a_date(new_client: NewClient, pauses: list[float]) -> None:
     past = problem(503, "search_busy", **{"Retry-After": "Mon, 01 Jan 2024 00:00:00 GMT"})
     client, _ = new_client(past, ALIVE)
@@ -105,7 +113,13 @@ def test_no_retry_begins_after_the_deadline(new_client: NewClient, pauses: list[
     assert pauses == []
 
 
-@pytest.mark.parametrize("failure", [REFUSED, problem(429, "slow_down"), problem(503, "disk_full")])
+@pytest.mark.parametrize(
+    "failure",
+    [
+        *(REFUSED, httpx.ConnectTimeout("silent"), httpx.PoolTimeout("all in use")),
+        *(problem(429, "slow_down"), problem(503, "disk_full")),
+    ],
+)
 def test_a_call_that_was_not_carried_out_is_sent_again(
     new_client: NewClient, pauses: list[float], failure: Any
 ) -> None:
