@@ -331,3 +331,6 @@ def test_a_minute_is_parted_where_it_can_be() -> None:
     assert Rate.per_minute(60, 600_000) == Rate(10, 100_000, 10)
     assert Rate.per_minute(3, 40_000) == Rate(3, 40_000, 60)
     assert Rate.per_minute(None, None) == Rate(None, None, 10)
+    # less than one a window is one
+    assert Rate.per_minute(60, 5) == Rate(10, 1, 10)
+    assert Rate.per_minute(59, None) == Rate(59, None, 60)
