@@ -95,6 +95,15 @@ def test_one_at_a_time_tries_whether_it_is_back_of_the_whole_fleet(redis_url: st
         redis.delete(f"foldex:{{{name}}}:blocked")  # as if the time had elapsed
     assert one.request_permit("p", "first").wait == one.request_permit("p", "first").wait == 0
     assert other.request_permit("p", "second").wait > 0
+    # the end of another request, begun before, lets nobody else try
+    one.record_end("a", answered=False)
+    assert other.request_permit("p", "second").wait > 0
+    one.record_end("first", answered=False)
+    assert other.request_permit("p", "second").wait == 0
+    other.record_failure("second", DOWN)
+    with Redis.from_url(redis_url) as redis:
+        redis.delete(f"foldex:{{{name}}}:blocked")
+    assert one.request_permit("p", "first").wait == 0
     one.record_end("first", answered=False)
     assert other.request_permit("p", "second").wait == 0
     other.record_end("second", answered=True)
@@ -154,6 +163,14 @@ def test_a_project_keeps_to_its_share_while_others_ask(limiter: Callable[..., Li
     assert taken == [True] * 5 + [False] * 3
     assert [limiter(rate).spend("modest", 1, 2) for _ in range(5)] == [True] * 5
     assert not limiter(rate).spend("third", 1, 3), "spent is spent"
+
+
+def test_a_projects_share_of_tokens_is_counted_in_tokens(limiter: Callable[..., Limiter]) -> None:
+    rate = Rate(None, 1000, 60)
+    assert [limiter(rate).spend("greedy", tokens, 2) for tokens in (300, 300, 200, 1)] == [True, False, True, False]
+    # one request beyond its share goes out if the project has spent nothing
+    large = Rate(None, 1001, 60)
+    assert [limiter(large).spend("modest", tokens, 2) for tokens in (600, 1)] == [True, False]
 
 
 def test_a_budget_nobody_else_wants_is_for_one(limiter: Callable[..., Limiter]) -> None:
