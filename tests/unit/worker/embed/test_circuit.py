@@ -13,7 +13,7 @@ from redis import Redis
 
 from tests.unit.worker.embed.rates import DOWN, UNLIMITED, Hours
 from worker.embed.circuit import FleetLimiter, Limiter, LocalLimiter, Rate, SpentRate
-from worker.embed.retry import BLOCK_SECONDS, FAILURES_TO_BLOCK, Failure
+from worker.embed.retry import BLOCK_SECONDS, FAILURES_TO_BLOCK, PROBE_SECONDS, Failure
 
 
 @pytest.fixture(params=["shared", "alone"])
@@ -57,6 +57,26 @@ def test_few_failures_are_everybodys_own_affair(limiter: Callable[..., Limiter])
     for _ in range(FAILURES_TO_BLOCK):
         limiter().record_failure("a", DOWN)
     assert 0 < limiter().request_permit("p", "b").wait < 2
+
+
+def test_a_request_without_an_answer_forgets_no_failure(limiter: Callable[..., Limiter]) -> None:
+    for _ in range(FAILURES_TO_BLOCK - 1):
+        limiter().record_failure("a", DOWN)
+    limiter().record_end("b", answered=False)
+    limiter().record_failure("a", DOWN)
+    assert 0 < limiter().request_permit("p", "c").wait < 2
+
+
+def test_who_tries_and_never_ends_holds_the_others_up_for_a_while_only(hours: Hours) -> None:
+    limiter = LocalLimiter(UNLIMITED, lambda: hours.time)
+    for _ in range(FAILURES_TO_BLOCK):
+        limiter.record_failure("a", DOWN)
+    hours.pause(1.1)
+    assert limiter.request_permit("p", "first").wait == 0
+    hours.pause(PROBE_SECONDS - 1)
+    assert limiter.request_permit("p", "second").wait > 0
+    hours.pause(1)
+    assert limiter.request_permit("p", "second").wait == 0
 
 
 def test_what_fails_while_nobody_may_ask_counts_no_more(limiter: Callable[..., Limiter]) -> None:

@@ -12,7 +12,14 @@ import pytest
 from redis import Redis, RedisError
 from structlog.testing import capture_logs
 
-from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, EmbeddingUnavailable, FoldexError, LeaseLost
+from schemas.errors import (
+    EmbeddingRefused,
+    EmbeddingUnauthorized,
+    EmbeddingUnavailable,
+    FoldexError,
+    LeaseLost,
+    LlmRefused,
+)
 from tests.unit.worker.embed.rates import DOWN, UNLIMITED, Hours
 from worker.embed import Vectors
 from worker.embed.circuit import SHARING_SECONDS, FleetLimiter, Permit, Rate
@@ -161,6 +168,15 @@ def test_a_user_hears_of_a_block_by_another_process_within_a_moment(redis_url: s
     assert not caught.value.was_sent
 
 
+def test_while_all_seems_calm_a_user_asks_nobody(redis_url: str, hours: Hours) -> None:
+    name = uuid4().hex
+    one, other = (Budget("m", name, UNLIMITED, redis_url=redis_url, concurrency=1, clock=hours.clock) for _ in range(2))
+    one.query(lambda: ANSWER, tokens=1)
+    fail(other, EmbeddingUnavailable("busy", provider_status=429, retry_after=30))
+    hours.pause(CALM_SECONDS / 2)
+    assert one.query(lambda: ANSWER, tokens=1) is ANSWER
+
+
 def test_a_success_forgets_failures_that_came_while_all_seemed_calm(redis_url: str, hours: Hours) -> None:
     name = uuid4().hex
     one, other = (FleetLimiter(redis_url, name, UNLIMITED), FleetLimiter(redis_url, name, UNLIMITED))
@@ -254,7 +270,9 @@ def test_a_process_backs_off_longer_each_time(hours: Hours) -> None:
         assert longest / 2 <= pause <= longest
 
 
-@pytest.mark.parametrize("answer", [EmbeddingRefused("bad text"), EmbeddingUnauthorized("wrong key")])
+@pytest.mark.parametrize(
+    "answer", [EmbeddingRefused("bad text"), EmbeddingUnauthorized("wrong key"), LlmRefused("bad text")]
+)
 def test_a_refusal_shows_that_the_provider_is_there(hours: Hours, answer: FoldexError) -> None:
     budget = Budget("m", uuid4().hex, UNLIMITED, redis_url=NOWHERE, concurrency=4, clock=hours.clock)
     for _ in range(FAILURES_TO_BLOCK - 1):
