@@ -37,6 +37,9 @@ def test_only_names_of_too_many_bytes_are_cut(letter: str) -> None:
     size = len(letter.encode())
     whole = letter * ((MAX_NAME - 3) // size) + ".md"
     assert clean_path(whole) == (whole,)
+    (longer,) = clean_path(f"{letter}{letter}{whole}")
+    assert longer != whole
+    assert len(longer.encode()) <= MAX_NAME
     (first,), (second,) = (clean_path(f"{letter * MAX_NAME}{end}.md") for end in "ab")
     assert first != second
     for cut in (first, second):
@@ -47,5 +50,5 @@ def test_only_names_of_too_many_bytes_are_cut(letter: str) -> None:
 @pytest.mark.parametrize(("length", "is_kept"), [(MAX_EXTENSION, True), (MAX_EXTENSION + 1, False)])
 def test_a_cut_name_keeps_a_short_extension(length: int, is_kept: bool) -> None:
     ending = "." + "e" * length
-    ((cut,),) = [clean_path("x" * MAX_NAME + ending)]
+    (cut,) = clean_path("x" * MAX_NAME + ending)
     assert cut.endswith(ending) == is_kept

@@ -451,3 +451,14 @@ def test_a_deeply_nested_message_has_an_outcome(tmp_path: Path) -> None:
         text = f'Content-Type: multipart/mixed; boundary="b{number}"\n\n--b{number}\n{text}\n--b{number}--\n'
     (tmp_path / "deep.eml").write_text(text)
     assert [entry.path for entry in _source(tmp_path).list(None).entries] == ["deep.eml"]
+
+
+def test_folders_of_an_archive_are_no_members() -> None:
+    assert [member.path for member in open_zip(_zip({"docs/": b"", "docs/a.md": b"text"})).members()] == ["docs/a.md"]
+
+
+def test_a_name_of_its_own_is_none_of_the_others() -> None:
+    assert containers.of_its_own("a.md", 2, {"b.md"}) == "a.md"
+    assert containers.of_its_own("a.md", 2, {"a.md"}) == "a (2).md"
+    assert containers.of_its_own("a.md", 2, {"a.md", "a (2).md"}) == "a (2) (2).md"
+    assert containers.of_its_own("notes", 3, {"notes"}) == "notes (3)"

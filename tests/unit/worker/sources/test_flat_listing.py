@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from worker.ignore import IgnoreFile, Rules, Trail
 from worker.sources.flat_listing import filter_files, topmost
 
-WAYS = st.lists(st.lists(st.sampled_from(["a", "b", ".gitignore"]), min_size=1, max_size=4).map(tuple), max_size=8)
+WAYS = st.lists(st.lists(st.sampled_from(["a", "-", "!", ".gitignore"]), min_size=1, max_size=4).map(tuple), max_size=8)
 
 
 @given(WAYS)
@@ -65,3 +65,9 @@ def test_an_ignored_folder_counts_once_on_whatever_pages_it_lies(size: int) -> N
     kept, ignored = listed(size)
     assert kept == ["a.md", "e.md", "h.md"]
     assert ignored == {"ignore_file": 2, "ignore_file_directories": 2}
+
+
+def test_an_ignore_file_that_cannot_be_obeyed_is_counted_once() -> None:
+    trail: Trail[str] = Trail(Rules(), str, lambda way: [] if way else [(".gitignore", None)])
+    counts = [filter_files(trail, [((), name, name)], after)[1] for name, after in (("a", None), ("b", ()))]
+    assert [count.total() for count in counts] == [1, 0]
