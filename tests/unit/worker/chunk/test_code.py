@@ -3,6 +3,7 @@ from __future__ import annotations
 import random
 from itertools import pairwise
 from pathlib import Path
+from textwrap import indent
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from schemas.content.document import Chunk
 from schemas.content.source import ChunkSettings
-from tests.unit.worker.chunk.chunking import cut, new, uncovered
+from tests.unit.worker.chunk.chunking import Characters, cut, new, uncovered
 
 SAMPLES = Path(__file__).resolve().parents[3] / "data" / "code"
 ROOT = SAMPLES.parents[2]
@@ -216,3 +217,43 @@ def test_nothing_is_lost(lines: list[str], size: int, name: str) -> None:
     if text.strip():
         code(text, name, size=size, max_tokens=size + 8)
         code(text, name, size=size, overlap=8)
+
+
+def spans(text: str, **sizes: int) -> list[tuple[int, int]]:
+    """The spans of the chunks, with characters as tokens."""
+    chunk_settings = ChunkSettings.model_validate({"overlap": 0, **sizes})
+    found = cut(text, "a.py", settings=chunk_settings, tokenizer=Characters())
+    return [(c.start_char, c.end_char) for c in found]
+
+
+@pytest.mark.parametrize(("digits", "number"), [(10, 1), (11, 3)])
+def test_definitions_below_a_size_share_a_chunk(digits: int, number: int) -> None:
+    # with eleven digits, each has 32 tokens
+    text = "".join(f"def {name}():\n    return {'1' * digits}\n" for name in "fgh")
+    assert len(spans(text, size=512)) == number
+
+
+def overlaps(text: str) -> bool:
+    found = spans(text, size=128, overlap=64)
+    assert len(found) > 4
+    return any(end > start for (_, end), (start, _) in pairwise(found))
+
+
+def test_only_parts_of_functions_and_of_texts_without_definitions_overlap() -> None:
+    calls = "".join(f"call({number})\n" for number in range(60))
+    function = "def work():\n" + indent(calls, "    ")
+    assert overlaps(calls)
+    assert overlaps(function)
+    assert overlaps("class A:\n" + indent(function, "    "))
+    assert not overlaps("class A:\n" + indent(calls, "    "))
+    # the text around a definition
+    assert not overlaps(f"{calls}\n\ndef f():\n    return {'1' * 40}\n")
+
+
+def test_parts_are_named_after_the_function_that_they_lie_in() -> None:
+    calls = indent("".join(f"call({number})\n" for number in range(40)), "    ")
+    text = "".join(f"def {name}():\n{calls}\n\n" for name in ("first", "second", "third"))
+    found = cut(text, "a.py", settings=ChunkSettings(size=128, overlap=0), tokenizer=Characters())
+    starts = {name: text.index(f"def {name}") for name in ("first", "second", "third")}
+    for c in found:
+        assert c.symbol == max((start, name) for name, start in starts.items() if start <= c.start_char)[1]
