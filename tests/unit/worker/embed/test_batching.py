@@ -332,3 +332,15 @@ def test_a_provider_that_refuses_everything_is_not_asked_for_ever() -> None:
     assert set(found.values()) == {None}
     assert len(found) == 3000
     assert len(embedder.requests) <= MAX_REFUSALS + 20
+
+
+def test_without_a_budget_no_request_is_repeated() -> None:
+    class Away(Lengths):
+        def embed(self, texts: Sequence[str]) -> Vectors:
+            self.requests.append(list(texts))
+            raise EmbeddingUnavailable("away")
+
+    embedder = Away()
+    with pytest.raises(EmbeddingUnavailable):
+        run(embedder, ["a"])
+    assert embedder.requests == [["a"]]

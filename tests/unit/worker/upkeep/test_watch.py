@@ -131,3 +131,9 @@ def test_beyond_so_many_paths_anything_may_have_changed(monkeypatch: pytest.Monk
     seen = Seen(frozenset({"a", "b"})) | Seen(frozenset(map(str, range(more))))
     assert (seen.paths is not None) == kept
     assert seen | ANYTHING == ANYTHING
+
+
+def test_what_may_be_anything_is_something() -> None:
+    assert ANYTHING
+    assert Seen(frozenset({"a"}))
+    assert not NOTHING
