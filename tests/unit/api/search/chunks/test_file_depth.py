@@ -15,6 +15,7 @@ from api.search.chunks.file_depth import GROWTH, best_of_each_file, legs_over_fi
 from api.search.chunks.legs import LegResults, Ranking
 from api.search.query.file_filter import FileSelection
 from api.search.query.filters import ResolvedFilters
+from api.search.query.report import step
 from api.search.query.search import Search
 from schemas.queries.search import Filters, Query
 from worker.state.index import chunks, tasks
@@ -91,3 +92,27 @@ def test_each_of_the_best_files_has_its_best_chunk() -> None:
     files = {"a1": UUID(int=1), "a2": UUID(int=1), "b1": UUID(int=2), "c1": UUID(int=3)}
     assert best_of_each_file(["a1", "gone", "a2", "b1", "c1"], files, 2) == ["a1", "b1"]
     assert best_of_each_file(["a1", "a2"], files, 2) == ["a1"]
+
+
+def test_one_full_leg_is_enough_to_look_deeper_and_each_depth_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = Folder(monkeypatch, 200)
+    counted: list[bool] = []
+
+    def counts(*_: object, include_lost: bool) -> tuple[int, int]:
+        counted.append(include_lost)
+        return 201, 201
+
+    monkeypatch.setattr(tasks, "counts", counts)
+
+    def legs(search: Search) -> LegResults:
+        found = folder.legs(search)
+        short = Ranking("q", "text", Ranked(folder.ids[:1], [1.0]))
+        return LegResults([short, *found.rankings], report=step("leg", 0.0, search.depth))
+
+    request = Query(query="q", top_k=5, group_by_file=True)
+    filters = ResolvedFilters(Filters(), None)
+    search: Any = Search(Mock(), Mock(), Mock(), request, filters, DEPTH, False, Disconnect())
+    found, _ = legs_over_files(search, legs)
+    assert folder.depths == [each.found for each in found.report.steps] == [DEPTH, DEPTH * GROWTH, DEPTH * GROWTH**2]
+    # files that lost their vectors may still be found by their words
+    assert counted == [True]
