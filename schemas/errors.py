@@ -263,7 +263,7 @@ class EmbeddingUnavailable(EmbeddingError):
     code = "embedding_unavailable"
     status = 503
     retryable = True
-    example = "openai/text-embedding-3-small failed with 429."
+    example = "openai/text-embedding-3-small is busy (HTTP 429) and asks to wait 20 s."
 
     def __init__(
         self,

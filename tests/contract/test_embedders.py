@@ -295,8 +295,9 @@ def test_retry_after_is_told(fake: EmbeddingsFake, remote: MakeRemote, provider:
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_no_server_is_unavailable(remote: MakeRemote, provider: str) -> None:
     profile = EmbedderProfile(model=f"{provider}/m", dimensions=SMALL)
-    with pytest.raises(EmbeddingUnavailable):
+    with pytest.raises(EmbeddingUnavailable, match=r"does not answer\. Check that its server runs") as caught:
         open_embedder(profile, Access("http://127.0.0.1:9/v1", "k")).embed(["a"])
+    assert caught.value.provider_status is None
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)

@@ -14,12 +14,14 @@ import structlog
 
 from schemas.errors import EmbeddingError, EmbeddingRefused, EmbeddingUnauthorized, EmbeddingUnavailable
 from worker.embed import Vectors
+from worker.embed.retry import trouble
 
 #: Maximum length of a provider's message in the log, in characters.
 MAX_LOGGED_CHARACTERS = 300
 KEY_REMEDY = (
     "Set EMBEDDING_API_KEY to a valid key of the provider, and EMBEDDING_API_BASE if its address is not the default."
 )
+ADDRESS_REMEDY = "Check that its server runs, and EMBEDDING_API_BASE if it is set."
 MODEL_REMEDY = "Check the model's name, which must begin with its provider, as in openai/text-embedding-3-small."
 _STATUS_REMEDIES = {
     402: "Add credit to the provider's account.",
@@ -39,8 +41,15 @@ def status_error(model: str, status: int, said: str, seconds: float | None) -> E
     if status in _REFUSED_STATUSES:
         return EmbeddingRefused(message)
     if status in _UNAVAILABLE_STATUSES or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        message = f"{trouble(model, status, seconds)}."
         return EmbeddingUnavailable(message, retry_after=seconds, provider_status=status)
     return EmbeddingUnauthorized(f"{message} {_STATUS_REMEDIES.get(status, KEY_REMEDY)}")
+
+
+def no_answer(model: str, said: str) -> EmbeddingUnavailable:
+    """The error for a request that no server answered, or not in time, and what the network said of it."""
+    log.warning("a provider does not answer", model=model, said=said)
+    return EmbeddingUnavailable(f"{trouble(model, None)}. {ADDRESS_REMEDY}")
 
 
 def missing_key(model: str) -> EmbeddingUnauthorized:

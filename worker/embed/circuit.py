@@ -66,6 +66,7 @@ class SharedRate:
 class Permit:
     """The answer to `Limiter.request_permit`: seconds to wait (0 if the request may go out) and the reason.
 
+    It names no reason while another request finds out whether the provider is back.
     `active_projects` are asking at the moment. `failures` counts consecutive failures over all workers. `processes` is
     the number of processes that recently used the rate, if known.
     """
@@ -342,8 +343,7 @@ class LocalLimiter:
 def _permit(wait: float, active_projects: int, reason: str, failures: int) -> Permit:
     """A permit; `wait` is negative while another request probes the provider."""
     if wait < 0:
-        reason = "after repeated failures, one request at a time checks whether it is back"
-        return Permit(retry.probe_poll_seconds(), active_projects, reason, failures)
+        return Permit(retry.probe_poll_seconds(), active_projects, failures=failures)
     return Permit(wait and retry.spread(wait), active_projects, reason, failures)
 
 

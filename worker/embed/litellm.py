@@ -20,6 +20,7 @@ from worker.embed.answers import (
     MAX_LOGGED_CHARACTERS,
     MODEL_REMEDY,
     missing_key,
+    no_answer,
     seconds_to_wait,
     status_error,
     unreadable,
@@ -139,16 +140,29 @@ def _price(model: str) -> None:
 
 def embedding_error(model: str, error: Exception) -> EmbeddingError:
     """Map LiteLLM's error to ours by its status, because LiteLLM picks its classes by words in the provider's text."""
-    import openai
-
-    timed_out = HTTPStatus.REQUEST_TIMEOUT.value if isinstance(error, openai.APITimeoutError) else None
-    status = getattr(error, "status_code", timed_out)
-    if not isinstance(status, int):
-        # A failed connection, or an error in a body with a provider-specific code.
-        status = HTTPStatus.INTERNAL_SERVER_ERROR.value
     if isinstance(error, warm().exceptions.LiteLLMUnknownProvider):
         return EmbeddingUnauthorized(f"The provider of {model} does not offer embeddings. {MODEL_REMEDY}")
+    if is_unanswered(error):
+        return no_answer(model, provider_text(error))
+    status = getattr(error, "status_code", None)
+    if not isinstance(status, int):
+        # an error in a body with a provider-specific code
+        status = HTTPStatus.INTERNAL_SERVER_ERROR.value
     return status_error(model, status, provider_text(error), retry_after(error))
+
+
+def is_unanswered(error: Exception) -> bool:
+    """Whether a failed connection or a time-out is behind an error: LiteLLM gives it a status, which nobody sent."""
+    import httpx
+
+    return is_caused_by(error, httpx.TransportError)
+
+
+def is_caused_by(error: BaseException | None, kind: type[Exception]) -> bool:
+    """Whether an error, or one of those behind it, is of that kind."""
+    while error is not None and not isinstance(error, kind):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def provider_text(error: Exception) -> str:

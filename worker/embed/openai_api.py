@@ -17,7 +17,7 @@ from urllib.request import getproxies
 
 import orjson
 
-from schemas.errors import EmbeddingError, EmbeddingUnauthorized, EmbeddingUnavailable
+from schemas.errors import EmbeddingUnauthorized, EmbeddingUnavailable
 from worker.embed import answers
 from worker.embed.endpoint import Endpoint
 from worker.embed.kept_open import Answer, KeptOpen, Origin
@@ -42,10 +42,9 @@ class OpenAIClient(Endpoint):
             raise EmbeddingUnauthorized(
                 f"The address of {self.model} is not valid; check EMBEDDING_API_BASE."
             ) from error
-        except (TimeoutError, httpx.TimeoutException) as error:
-            raise self._error(HTTPStatus.REQUEST_TIMEOUT, error) from error
         except (OSError, HTTPException, httpx.HTTPError) as error:
-            raise self._error(HTTPStatus.INTERNAL_SERVER_ERROR, error) from error
+            said = (str(error) or repr(error))[: answers.MAX_LOGGED_CHARACTERS]
+            raise answers.no_answer(self.model, said) from error
         except (TypeError, ValueError) as error:
             # a text or key that cannot be encoded
             raise answers.unreadable(self.model, error) from error
@@ -115,16 +114,14 @@ class OpenAIClient(Endpoint):
             raise answers.missing_key(self.model)
         return key or "none"
 
-    def _error(self, status: HTTPStatus, error: Exception) -> EmbeddingError:
-        said = (str(error) or repr(error))[: answers.MAX_LOGGED_CHARACTERS]
-        return answers.status_error(self.model, status.value, said, None)
-
     def _read(self, content: bytes) -> list[Any]:
         """The rows of an answer. Raises `EmbeddingUnavailable` if it is no JSON, or holds an error."""
         try:
             answer = orjson.loads(content)
         except orjson.JSONDecodeError as error:
-            raise EmbeddingUnavailable(f"The response of {self.model} is not JSON.") from error
+            raise EmbeddingUnavailable(
+                f"The response of {self.model} is not JSON; check EMBEDDING_API_BASE."
+            ) from error
         try:
             if "error" in answer and "data" not in answer:
                 said = str(answer["error"])[: answers.MAX_LOGGED_CHARACTERS]

@@ -133,8 +133,9 @@ class Budget:
             if not permit.wait:
                 return
             if self._clock.now() + permit.wait > until:
+                probed = f"{self._model} failed repeatedly, and one request at a time checks whether it is back"
                 raise EmbeddingUnavailable(
-                    f"{permit.reason or self._model}; retrying in {max(1, round(permit.wait))} s.",
+                    f"{permit.reason or probed}; retrying in {max(1, round(permit.wait))} s.",
                     retry_after=permit.wait,
                     was_sent=False,
                 )

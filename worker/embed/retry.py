@@ -75,8 +75,17 @@ def failure_of(model: str, error: EmbeddingUnavailable) -> Failure:
     return Failure(
         min(error.retry_after or 0.0, LONGEST_RETRY_AFTER_SECONDS),
         status == HTTPStatus.TOO_MANY_REQUESTS,
-        f"{model} is busy (HTTP {status})" if status else f"{model} does not answer",
+        trouble(model, status),
     )
+
+
+def trouble(model: str, status: int | None, wait: float | None = None) -> str:
+    """What to say of a model that cannot be used now: the HTTP status of its answer, and how long it asks to wait."""
+    if status is None:
+        return f"{model} does not answer"
+    is_fault = status >= HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.SERVICE_UNAVAILABLE
+    what = f"has a fault (HTTP {status})" if is_fault else f"is busy (HTTP {status})"
+    return f"{model} {what} and asks to wait {wait:.0f} s" if wait else f"{model} {what}"
 
 
 def spread(seconds: float) -> float:

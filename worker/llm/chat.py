@@ -11,8 +11,9 @@ from typing import Any
 import structlog
 
 from schemas.errors import EmbeddingUnavailable, LlmError, LlmRefused, LlmUnauthorized, LlmUnavailable
-from worker.embed.litellm import provider_text, retry_after, silence_warnings, warm
+from worker.embed.litellm import is_caused_by, is_unanswered, provider_text, retry_after, silence_warnings, warm
 from worker.embed.rate_limit import Budget, no_check
+from worker.embed.retry import trouble
 from worker.llm.litellm import Check, Provider, arguments, event_loop, wait_in_time
 from worker.tokens.tokenizers import cl100k
 
@@ -109,31 +110,28 @@ def _read(prompt: str, answer: Any) -> Completion:
 
 
 def _error(provider: Provider, error: Exception) -> LlmError:
+    import httpx
+
     status = getattr(error, "status_code", None)
-    if status == HTTPStatus.INTERNAL_SERVER_ERROR and not _is_of_http(error):
+    if status == HTTPStatus.INTERNAL_SERVER_ERROR and not is_caused_by(error, httpx.HTTPError):
+        # LiteLLM reports an answer of status 200 that it cannot read as an error 500 of its own
         return _unreadable(provider)
+    if is_unanswered(error):
+        log.warning("a provider does not answer", model=provider.model, said=provider_text(error))
+        remedy = f"Check that its server runs, and {provider.variables}."
+        return LlmUnavailable(f"{trouble(provider.model, None)}. {remedy}")
     if not isinstance(status, int):
-        # a failed connection, or an error in a body with a provider-specific code
+        # an error in a body with a provider-specific code
         status = HTTPStatus.INTERNAL_SERVER_ERROR.value
     log.warning("a provider rejected a request", model=provider.model, status=status, said=provider_text(error))
     message = f"{provider.model} failed with {status}."
     if status in _REFUSED_STATUSES:
         return LlmRefused(message)
     if status in _UNAVAILABLE_STATUSES or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return LlmUnavailable(message, retry_after=retry_after(error), provider_status=status)
+        seconds = retry_after(error)
+        message = f"{trouble(provider.model, status, seconds)}."
+        return LlmUnavailable(message, retry_after=seconds, provider_status=status)
     return LlmUnauthorized(f"{message} Check {provider.variables}.")
-
-
-def _is_of_http(error: BaseException | None) -> bool:
-    """Whether the provider's status or a failed connection is behind an error.
-
-    LiteLLM reports an answer of status 200 that it cannot read as an error 500 of its own.
-    """
-    import httpx
-
-    while error is not None and not isinstance(error, httpx.HTTPError):
-        error = error.__cause__ or error.__context__
-    return error is not None
 
 
 def _unreadable(provider: Provider) -> LlmRefused:

@@ -37,6 +37,21 @@ def test_an_account_that_cannot_be_used_has_a_remedy(status: int, remedy: str) -
 
 
 @pytest.mark.parametrize(
+    ("status", "seconds", "message"),
+    [
+        (429, None, "m is busy (HTTP 429)."),
+        (429, 0.0, "m is busy (HTTP 429)."),
+        (429, 90.0, "m is busy (HTTP 429) and asks to wait 90 s."),
+        (500, None, "m has a fault (HTTP 500)."),
+        (503, None, "m is busy (HTTP 503)."),
+        (504, None, "m has a fault (HTTP 504)."),
+    ],
+)
+def test_a_model_that_cannot_be_used_now_says_why(status: int, seconds: float | None, message: str) -> None:
+    assert status_error("m", status, "", seconds).message == message
+
+
+@pytest.mark.parametrize(
     ("header", "seconds"),
     [
         (None, None),

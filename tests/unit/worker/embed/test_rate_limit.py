@@ -230,6 +230,17 @@ def test_who_gives_up_before_sending_lets_others_try_whether_the_provider_is_bac
     assert budget.query(lambda: ANSWER, tokens=1) is ANSWER
 
 
+def test_who_waits_for_the_one_that_tries_is_told_of_which_model(hours: Hours) -> None:
+    budget = Budget("m", uuid4().hex, UNLIMITED, redis_url=NOWHERE, concurrency=4, clock=hours.clock)
+    for _ in range(FAILURES_TO_BLOCK):
+        hours.pause(FIRST_PAUSE_SECONDS * 2**FAILURES_TO_BLOCK)
+        fail(budget, EmbeddingUnavailable("down", provider_status=500))
+    hours.pause(FIRST_PAUSE_SECONDS * 2**FAILURES_TO_BLOCK)
+    budget._local.request_permit("p", "the one that tries")
+    with pytest.raises(EmbeddingUnavailable, match=r"^m failed repeatedly, and one request at a time .* retrying in"):
+        give(budget)
+
+
 def test_after_a_429_successes_are_counted_anew(hours: Hours) -> None:
     budget = Budget("m", uuid4().hex, UNLIMITED, redis_url=NOWHERE, concurrency=4, clock=hours.clock)
     for _ in range(SUCCESSES_TO_GROW - 1):

@@ -30,7 +30,7 @@ DOWN = Failure(0, is_rate_limit=False, reason="")
         (EmbeddingUnavailable("", provider_status=429), 0, 1, "m is busy (HTTP 429)"),
         (EmbeddingUnavailable("", provider_status=429, retry_after=3), 3, 1, "m is busy (HTTP 429)"),
         (EmbeddingUnavailable("", provider_status=503, retry_after=3), 3, FAILURES_TO_BLOCK, "m is busy (HTTP 503)"),
-        (EmbeddingUnavailable("", provider_status=500), 0, FAILURES_TO_BLOCK, "m is busy (HTTP 500)"),
+        (EmbeddingUnavailable("", provider_status=500), 0, FAILURES_TO_BLOCK, "m has a fault (HTTP 500)"),
         (EmbeddingUnavailable(""), 0, FAILURES_TO_BLOCK, "m does not answer"),
         (
             EmbeddingUnavailable("", retry_after=1e9),

@@ -90,12 +90,12 @@ def test_texts_beside_a_refused_one_are_asked_for_apart(fake: ChatFake) -> None:
 def test_errors_of_the_provider(fake: ChatFake) -> None:
     model, _ = writer(fake)
     fake.fail_next(429, retry_after=7)
-    with pytest.raises(LlmUnavailable) as limited:
+    with pytest.raises(LlmUnavailable, match=r"is busy \(HTTP 429\) and asks to wait 7 s") as limited:
         model.summarise(["text"], no_check)
     assert limited.value.retry_after == 7
-    for status in (500, 0):
+    for status, told in ((500, r"has a fault \(HTTP 500\)"), (0, "does not answer")):
         fake.fail_next(status)
-        with pytest.raises(LlmUnavailable):
+        with pytest.raises(LlmUnavailable, match=told):
             model.summarise(["text"], no_check)
     wrong, _ = writer(fake, key="wrong")
     with pytest.raises(LlmUnauthorized, match="LLM_API_KEY"):
