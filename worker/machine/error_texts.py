@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 
 def lacks_file(error: BaseException | None) -> bool:
     """Whether LanceDB misses a file, or finds no table in a directory."""
     return isinstance(error, RuntimeError | ValueError) and "not found" in str(error).lower()
+
+
+def knows_no_field(detail: str) -> bool:
+    """Whether a Foldex refused a request for a field of it, and none of its config, that this Foldex has."""
+    return re.match(r"\w+: Extra inputs are not permitted", detail) is not None
 
 
 def lacks_space(error: BaseException) -> bool:

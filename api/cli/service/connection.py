@@ -144,16 +144,24 @@ def retries(home: Path | None) -> int:
 
 def sentence(error: FoldexError, url: str, home: Path | None) -> str:
     """What to tell about an error of a call to a service that is the embedded stack of `home`, if it is one."""
-    from foldex_client.errors import ConnectionFailed, TimedOut, Unauthorized, UnexpectedAnswer
+    from foldex_client.errors import ConnectionFailed, Invalid, TimedOut, Unauthorized, UnexpectedAnswer
+    from worker.machine.error_texts import knows_no_field
 
     if isinstance(error, TimedOut):
         return f"Foldex at {url} did not answer in time; try again, or see its logs."
-    if isinstance(error, ConnectionFailed) and home is not None:
-        return f"Foldex at {url} runs, but its API does not answer; try again, or see the logs in {home / 'log'}."
     if isinstance(error, ConnectionFailed):
-        return f"Foldex does not answer at {url}; check --server or FOLDEX_URL, and that it runs there."
+        return _silent(url, home)
     if isinstance(error, UnexpectedAnswer):
         return f"What answers at {url} is not Foldex; check --server or FOLDEX_URL."
     if isinstance(error, Unauthorized):
         return f"Foldex at {url} refuses the key; give a valid one with --key or FOLDEX_API_KEY (`foldex keys create`)."
+    if isinstance(error, Invalid) and knows_no_field(error.detail):
+        restart = "update it" if home is None else "run `foldex down`; the next command starts the new one"
+        return f"Foldex at {url} is older than this command ({error.detail.partition(':')[0]} is new to it); {restart}."
     return error.detail
+
+
+def _silent(url: str, home: Path | None) -> str:
+    if home is None:
+        return f"Foldex does not answer at {url}; check --server or FOLDEX_URL, and that it runs there."
+    return f"Foldex at {url} runs, but its API does not answer; try again, or see the logs in {home / 'log'}."

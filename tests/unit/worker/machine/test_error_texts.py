@@ -7,8 +7,10 @@ from pathlib import Path
 
 import lancedb
 import pytest
+from pydantic import ValidationError
 
-from worker.machine.error_texts import lacks_file, lacks_space
+from schemas.queries.grep import Grep
+from worker.machine.error_texts import knows_no_field, lacks_file, lacks_space
 
 ROOT = Path(__file__).parents[4]
 MODULES = [path for folder in ("api", "worker") for path in sorted((ROOT / folder).rglob("*.py"))]
@@ -41,6 +43,14 @@ def test_lancedb_misses_a_file_of_a_table(tmp_path: Path) -> None:
 def test_lancedb_finds_no_space(error: Exception, expected: bool) -> None:
     assert lacks_space(error) is expected
     assert not lacks_file(error)
+
+
+@pytest.mark.parametrize(("field", "value", "expected"), [("new", 1, True), ("head_limit", "many", False)])
+def test_a_request_with_a_field_of_a_later_release(field: str, value: object, expected: bool) -> None:
+    with pytest.raises(ValidationError) as caught:
+        Grep.model_validate({"pattern": "x", field: value})
+    (error,) = caught.value.errors()
+    assert knows_no_field(f"{field}: {error['msg']}. See /docs for what this call accepts.") is expected
 
 
 def reads_text(tree: ast.AST) -> bool:

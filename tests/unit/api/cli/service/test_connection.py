@@ -14,7 +14,7 @@ from api.cli.invocation import Invocation
 from api.cli.service.connection import Connection, sentence
 from api.stack.processes import server_port
 from foldex_client import FoldexError
-from foldex_client.errors import ConnectionFailed, NotFound, TimedOut, Unauthorized, UnexpectedAnswer
+from foldex_client.errors import ConnectionFailed, Invalid, NotFound, TimedOut, Unauthorized, UnexpectedAnswer
 
 #: Seconds after which a service elsewhere is given up, and in which the supervisor of a stack starts an API again.
 ABSENCE = 2.0
@@ -85,3 +85,18 @@ def test_the_remedy_fits_the_service(tmp_path: Path) -> None:
 )
 def test_the_remedy_fits_the_error(error: FoldexError, remedy: str) -> None:
     assert remedy in sentence(error, "http://x", None)
+
+
+#: As Foldex answers a request for a field that it does not know.
+UNKNOWN = "Extra inputs are not permitted. See /docs for what this call accepts."
+
+
+def test_a_service_that_is_older_than_the_command_is_to_be_updated(tmp_path: Path) -> None:
+    error = Invalid(f"reuse: {UNKNOWN}")
+    assert "older than this command (reuse is new to it); update it" in sentence(error, "http://x", None)
+    assert "`foldex down`" in sentence(error, "http://x", tmp_path)
+
+
+def test_a_mistyped_setting_is_no_older_service() -> None:
+    told = f"config.wach: {UNKNOWN}"
+    assert sentence(Invalid(told), "http://x", None) == told
