@@ -65,6 +65,8 @@ export function FileList({ toolId, filter, total, chosen, onChoose, version }) {
   const port = useRef(null);
   const [view, setView] = useState({ top: 0, height: 600 });
   const [active, setActive] = useState(0);
+  // the key End was pressed, and the end of the list is not known yet
+  const [seeksEnd, setSeeksEnd] = useState(false);
   const measure = () => port.current && setView({ top: port.current.scrollTop, height: port.current.clientHeight });
   useLayoutEffect(measure, [list.known]);
   useEffect(() => {
@@ -73,6 +75,7 @@ export function FileList({ toolId, filter, total, chosen, onChoose, version }) {
   }, []);
   useEffect(() => {
     setActive(0);
+    setSeeksEnd(false);
     port.current?.scrollTo(0, 0);
   }, [list.key]);
   const first = Math.max(0, Math.floor(view.top / ROW_PX) - SPARE_ROWS);
@@ -83,6 +86,12 @@ export function FileList({ toolId, filter, total, chosen, onChoose, version }) {
     for (let page = Math.floor(first / PAGE_ROWS); page <= Math.floor(last / PAGE_ROWS); page += 1)
       if (!list.pages.has(page)) list.load(page);
   });
+  useLayoutEffect(() => {
+    if (!seeksEnd) return;
+    // what is loaded shows its last row, which loads the next page
+    move(list.known - 1);
+    setSeeksEnd(list.end === null);
+  }, [seeksEnd, list.known, list.end]);
 
   function move(to) {
     const next = Math.max(0, Math.min(list.known - 1, to));
@@ -94,9 +103,11 @@ export function FileList({ toolId, filter, total, chosen, onChoose, version }) {
   function press(event) {
     const screen = Math.max(1, Math.floor(view.height / ROW_PX) - 1);
     const steps = { ArrowDown: active + 1, ArrowUp: active - 1, PageDown: active + screen, PageUp: active - screen,
-      Home: 0, End: list.known - 1 };
+      Home: 0 };
     const file = list.at(active);
-    if (event.key in steps) move(steps[event.key]);
+    setSeeksEnd(event.key === "End");
+    if (event.key === "End") move(list.known - 1);
+    else if (event.key in steps) move(steps[event.key]);
     else if (event.key === " " && file) onChoose(file);
     else if (event.key === "Enter" && file) file.chunks ? go(fileHref(toolId, file)) : onChoose(file);
     else if (event.key === "Escape") onChoose(null);
@@ -109,11 +120,11 @@ export function FileList({ toolId, filter, total, chosen, onChoose, version }) {
   const count = total ?? list.end;
   return html`<div class="file-list">
     <${Alert} error=${list.error} />
-    <p class="quiet" role="status">${isEmpty ? "No file" : shownOf(list, count)}. Arrow keys move, space shows the outcome, Enter the text.</p>
+    <p class="quiet" role="status">${isEmpty ? "No file." : `${shownOf(list, count)}. Arrow keys move, space shows the outcome, Enter the text.`}</p>
     ${isEmpty && html`<${Empty} title="No such file"><p>Choose another outcome, or clear the filters.</p><//>`}
     <div class="port" ref=${port} hidden=${isEmpty} tabindex="0" role="listbox" aria-label="Files"
       aria-activedescendant=${list.at(active) && active >= first && active < last ? `file-row-${active}` : undefined}
-      onScroll=${measure} onKeyDown=${press}>
+      onScroll=${measure} onKeyDown=${press} onWheel=${() => setSeeksEnd(false)} onPointerDown=${() => setSeeksEnd(false)}>
       ${!list.known && !list.error && html`<${Loading} />`}
       <div role="presentation" class="rows" style=${{ height: `${list.known * ROW_PX}px` }}>
         ${rows.map((index) => html`<${Row} key=${index} index=${index} file=${list.at(index)} count=${count ?? -1}
