@@ -5,6 +5,7 @@ from __future__ import annotations
 import dbm
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import orjson
 import psycopg
@@ -16,8 +17,11 @@ from api.stack.processes import start, stop
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.integration.test_index_life import write
 from tests.service import NewService, Service, environment, eventually, next_broker, with_one_worker
-from worker.app import MAX_SLICES, MOST_WAITING
+from worker.app import MAX_SLICES, MOST_WAITING, make_app
 from worker.state.postgres import load, try_exclusive
+
+#: Messages that occupy the worker for longer than a sweep may be late.
+MANY_MESSAGES = 4000
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +110,20 @@ def test_sweeps_that_nobody_takes_do_not_grow_in_number(running: Service) -> Non
         # one may have been on its way
         assert len(sweeps()) <= before + 1
         broker.delete("bulk")
+
+
+def test_a_long_queue_does_not_keep_the_sweep_from_its_turn(running: Service) -> None:
+    tool = running.local_tool(folder(running, "crowd", "A text in a crowd."))
+    running.wait(tool)
+    app = make_app(running.env["CELERY_BROKER_URL"])
+    with Redis.from_url(running.env["CELERY_BROKER_URL"]) as broker:
+        for _ in range(MANY_MESSAGES):
+            app.send_task("foldex.plan", [str(uuid4())], queue="fast")
+        # one sweep may have been on its way
+        for _ in range(2):
+            wait_for_sweep(running, tool)
+        assert broker.llen("fast") > MOST_WAITING
+        broker.delete("fast")
 
 
 def test_a_task_that_waits_for_its_provider_takes_nobodys_turn(running: Service) -> None:

@@ -16,6 +16,13 @@ def any_open(pool: Pool, ahead: timedelta) -> bool:
         return bool(row and row[0])
 
 
+def is_sweep_late(pool: Pool, after: timedelta) -> bool:
+    """Whether the last sweep began more than `after` ago."""
+    with autocommit(pool) as connection:
+        row = connection.execute(_SQL["is_sweep_late"], {"after": after}).fetchone()
+        return bool(row and row[0])
+
+
 def swept(pool: Pool) -> None:
     """Note that a worker sweeps now."""
     with autocommit(pool) as connection:

@@ -6,5 +6,8 @@ SELECT EXISTS (SELECT FROM search_index_task WHERE status IN :open)
     OR EXISTS (SELECT FROM search_tool WHERE next_run_at <= now() + %(ahead)s)
     OR EXISTS (SELECT FROM summary_tree WHERE status IN :open)
 
+-- name: is_sweep_late
+SELECT coalesce((SELECT ran_at FROM upkeep WHERE name = 'sweep') < now() - %(after)s, true)
+
 -- name: swept
 INSERT INTO upkeep (name, ran_at) VALUES ('sweep', now()) ON CONFLICT (name) DO UPDATE SET ran_at = now()

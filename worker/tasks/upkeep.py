@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import time
+from datetime import timedelta
 from functools import partial
 from typing import Any
 from uuid import UUID
 
 import psycopg
 import structlog
+from celery import Task, signals
 from kombu.exceptions import OperationalError
 
 from schemas.errors import LeaseLost, StoreError
-from worker.app import BULK, app, send
+from worker.app import BULK, SWEEP_INTERVAL_SECONDS, app, send
+from worker.state import open_work
 from worker.state.index import embedding_cache, tools
 from worker.state.index.tools import Index
 from worker.tasks import failures, process
@@ -23,6 +26,9 @@ from worker.upkeep.orphans import delete_strays
 from worker.upkeep.sweep import sweep as run_sweep
 from worker.vectors import VectorStore
 
+#: Time without a sweep after which a process sweeps between two of its tasks.
+LATE = timedelta(seconds=3 * SWEEP_INTERVAL_SECONDS)
+
 log = structlog.get_logger()
 
 
@@ -30,6 +36,37 @@ log = structlog.get_logger()
 def sweep() -> dict[str, Any]:
     """Repair what crashes and lost messages left behind."""
     return failures.contain_upkeep("sweep skipped", lambda: run_sweep(process.resources().sweeping))
+
+
+class _Looks:
+    """When this process last looked whether a sweep is late."""
+
+    def __init__(self) -> None:
+        self._last = float("-inf")
+
+    def is_due(self) -> bool:
+        """Whether to look again. Then this look is noted."""
+        now = time.monotonic()
+        is_due = now - self._last >= SWEEP_INTERVAL_SECONDS
+        self._last = now if is_due else self._last
+        return is_due
+
+
+_looks = _Looks()
+
+
+@signals.task_postrun.connect
+def _sweep_if_late(task: Task, **_: Any) -> None:
+    """Sweep after a task if nobody did for long: while both queues are long, no message of a sweep has its turn."""
+    if task.name != sweep.name and not task.request.is_eager and _looks.is_due():
+        # what the sweep sends is not for the request that led to this task
+        structlog.contextvars.clear_contextvars()
+        failures.contain_upkeep("sweep skipped", _sweep_late)
+
+
+def _sweep_late() -> dict[str, Any]:
+    r = process.resources()
+    return run_sweep(r.sweeping) if open_work.is_sweep_late(r.pool, LATE) else {"skipped": "not late"}
 
 
 class Upkeep(failures.ShownTask):
