@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from api.agents.folders import BUCKET, root_of
 from api.cli.invocation import Failed, Invocation
 from api.cli.service.connection import Connection, connect, sentence
-from api.cli.service.tool_lookup import tools_of
+from api.cli.service.tool_lookup import states_of, tools_of
 from api.cli.terminal.output import counts
 from api.stack.record import environment
 from schemas.content.source import FLOAT32
@@ -87,8 +87,8 @@ def _name(tool: Tool) -> str:
 
 
 def _folders(service: Connection, tools: list[Tool]) -> Iterator[Check]:
-    for tool in tools:
-        now, root = service.foldex.tools.status(tool.tool_id), root_of(tool)
+    for tool, now in states_of(service, tools):
+        root = root_of(tool)
         what = f"folder {root or tool.name}"
         if service.is_here and root and not root.startswith(BUCKET) and not Path(root).is_dir():
             yield Check(what, False, f"it is gone; put it back, or run `foldex delete {tool.tool_id}`.")

@@ -9,7 +9,7 @@ import click
 from api.agents.folders import Place, root_of
 from api.cli.invocation import FOUND, NOTHING, Invocation, agreed, verb, yes
 from api.cli.service.connection import Connection, connect
-from api.cli.service.tool_lookup import covering, named, tools_of
+from api.cli.service.tool_lookup import covering, named, states_of, tools_of
 from api.cli.terminal import output
 from api.cli.terminal.completions import complete_places
 from api.cli.terminal.progress import going_on, wait
@@ -55,11 +55,16 @@ def status(invocation: Invocation, tool: str | None, watch: bool) -> int:
     TOOL is an id, a name or a path.
     """
     with connect(invocation) as service:
-        found = tools_of(service) if tool is None else [_covering(service, tool)]
-        states = [wait(service, each) if watch else service.foldex.tools.status(each.tool_id) for each in found]
+        meant = tools_of(service) if tool is None else [_covering(service, tool)]
+        if watch:
+            found = [(each, wait(service, each)) for each in meant]
+        elif tool is None:
+            found = list(states_of(service, meant))
+        else:
+            found = [(each, service.foldex.tools.status(each.tool_id)) for each in meant]
     if invocation.as_json:
-        output.print_json(states[0]) if tool is not None else output.print_items(states)
-    for each, state in () if invocation.as_json else zip(found, states, strict=True):
+        output.print_json(found[0][1]) if tool is not None else output.print_items(state for _, state in found)
+    for each, state in () if invocation.as_json else found:
         output.status(each, state)
     return FOUND if found else NOTHING
 
