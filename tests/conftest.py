@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -54,6 +55,16 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 def _file(item: pytest.Item) -> str:
     return item.nodeid.partition("::")[0]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_open_connections() -> Iterator[None]:
+    """Close what this process kept open to providers. Python would warn of each connection at its end."""
+    yield
+    used = sys.modules.get("worker.embed.openai_api")
+    for idle in used._kept_open(os.getpid())._idle.values() if used else ():
+        for connection, _ in idle:
+            connection.close()
 
 
 @pytest.fixture(scope="session")
