@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from foldex_client import Tool
 
 
+#: Seconds in which the service must say that it is there. It does so at once, whatever it waits for.
+HEALTH_SECONDS = 20.0
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
     """The outcome of a check. `detail` names the remedy if it is not well."""
@@ -31,8 +35,9 @@ class Check:
 def examine(invocation: Invocation) -> Iterator[Check]:
     """Check one thing after the other. What depends on something broken is not checked."""
     try:
-        with connect(invocation) as service:
+        with connect(invocation, patience=HEALTH_SECONDS) as service:
             service.foldex.health()
+        with connect(invocation) as service:
             yield Check("service", True, f"answers at {service.url}")
             yield _database(service)
             if service.home is not None:

@@ -1,0 +1,19 @@
+"""What `foldex doctor` finds."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from api.cli import checks
+from api.cli.checks import Check, examine
+from api.cli.invocation import Invocation
+
+
+def test_a_service_that_hangs_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "HEALTH_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        found = list(examine(Invocation(server=url, key=None, project=None, as_json=False)))
+    assert found == [Check("service", False, f"Foldex at {url} did not answer in time; try again, or see its logs.")]
