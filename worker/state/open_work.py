@@ -17,7 +17,7 @@ def any_open(pool: Pool, ahead: timedelta) -> bool:
 
 
 def is_sweep_late(pool: Pool, after: timedelta) -> bool:
-    """Whether the last sweep began more than `after` ago."""
+    """Whether the last sweep began more than `after` ago, while a task is open for as long."""
     with autocommit(pool) as connection:
         row = connection.execute(_SQL["is_sweep_late"], {"after": after}).fetchone()
         return bool(row and row[0])

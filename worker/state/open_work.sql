@@ -7,7 +7,9 @@ SELECT EXISTS (SELECT FROM search_index_task WHERE status IN :open)
     OR EXISTS (SELECT FROM summary_tree WHERE status IN :open)
 
 -- name: is_sweep_late
+-- a task that just began at rest, where sweeps are rare, is in no need of one
 SELECT coalesce((SELECT ran_at FROM upkeep WHERE name = 'sweep') < now() - %(after)s, true)
+   AND EXISTS (SELECT FROM search_index_task WHERE status IN :open AND created_at < now() - %(after)s)
 
 -- name: swept
 INSERT INTO upkeep (name, ran_at) VALUES ('sweep', now()) ON CONFLICT (name) DO UPDATE SET ran_at = now()

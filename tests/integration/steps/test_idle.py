@@ -84,6 +84,30 @@ def test_a_schedule_is_open_work_once_it_is_due(idle: Site, seconds: int, due: b
     assert is_open(idle) == due
 
 
+def test_a_sweep_is_late_only_while_a_task_is_open_for_as_long(idle: Site) -> None:
+    def is_late() -> bool:
+        return open_work.is_sweep_late(idle.pool, timedelta(seconds=3))
+
+    def pass_(seconds: int) -> None:
+        passes(idle.resources, seconds)
+        idle.do("UPDATE upkeep SET ran_at = ran_at - make_interval(secs => %s) RETURNING 1", seconds)
+
+    open_work.swept(idle.pool)
+    idle.start()
+    pass_(2)
+    assert not is_late()
+    pass_(2)
+    assert is_late()
+    open_work.swept(idle.pool)
+    assert not is_late()
+    pass_(4)
+    idle.cancel()
+    # at rest sweeps are rare
+    assert not is_late()
+    idle.start()
+    assert not is_late()
+
+
 def sweeps_in_a_minute(monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], int]:
     """The queues that get a sweep within a minute, in this order, and how often the clock woke for it."""
     sent: list[str] = []
