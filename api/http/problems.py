@@ -32,6 +32,8 @@ RETRY_AFTER_SECONDS = 5
 _MAX_ERRORS, _MAX_CHARS = 10, 300
 #: What pydantic says of a body that is missing, or that FastAPI did not read as JSON.
 _NO_OBJECT = {"missing", "model_attributes_type"}
+#: What pydantic puts before our own messages.
+_OURS = "Value error, "
 
 
 def install(app: FastAPI) -> None:
@@ -83,7 +85,8 @@ def _validation(_: Request, error: Exception) -> JSONResponse:
         raise error
     errors = error.errors()
     fields = [
-        {"field": _cut(".".join(map(str, e["loc"][1:]))), "message": _cut(e["msg"])} for e in errors[:_MAX_ERRORS]
+        {"field": _cut(".".join(map(str, e["loc"][1:]))), "message": _cut(e["msg"].removeprefix(_OURS))}
+        for e in errors[:_MAX_ERRORS]
     ]
     if any(e["type"] == "json_invalid" for e in errors):
         return _fault(INVALID_JSON, errors=fields)

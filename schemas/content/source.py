@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os.path
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, field_validator
 
 #: Begins the place of a bucket's prefix.
 S3 = "s3://"
@@ -153,7 +154,15 @@ class S3Source(_Source):
         return f"{S3}{self.bucket}/{self.prefix}"
 
 
-AnySource = Annotated[NodesSource | LocalSource | S3Source, Field(discriminator="kind")]
+
+def _with_kind(value: object) -> object:
+    if isinstance(value, Mapping) and "kind" not in value:
+        names = [name for kind in _KINDS for name in get_args(kind.model_fields["kind"].annotation)]
+        raise ValueError(f"`kind` is missing; it is one of {', '.join(names)}")
+    return value
+
+
+AnySource = Annotated[NodesSource | LocalSource | S3Source, Field(discriminator="kind"), BeforeValidator(_with_kind)]
 
 _KINDS: tuple[type[NodesSource | LocalSource | S3Source], ...] = get_args(get_args(AnySource)[0])
 _ANY: TypeAdapter[AnySource] = TypeAdapter(AnySource)

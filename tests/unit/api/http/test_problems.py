@@ -8,6 +8,7 @@ from fastapi.testclient import TestClient
 from pydantic import BaseModel, Field
 
 from api.http import problems
+from schemas.content.source import AnySource
 from schemas.errors import (
     EmbeddingUnauthorized,
     EmbeddingUnavailable,
@@ -20,6 +21,7 @@ from schemas.errors import (
 class Body(BaseModel):
     numbers: list[int] = Field(default_factory=list)
     choices: dict[str, int] = Field(default_factory=dict)
+    source: AnySource | None = None
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +52,13 @@ def test_a_long_name_of_a_field_is_cut(client: TestClient, length: int, is_whole
     assert ("x" * length in problem["detail"]) == is_whole
     assert ("x" * length in problem["errors"][0]["field"]) == is_whole
     assert len(problem["detail"]) < 700
+
+
+def test_a_source_without_a_kind_is_told_all_kinds(client: TestClient) -> None:
+    problem = client.post("/", json={"source": {"path": "/srv/docs"}}).json()
+    assert problem["detail"].startswith("source: `kind` is missing; it is one of nodes, local, s3.")
+    assert client.post("/", json={"source": {"kind": "local", "path": "/srv/docs"}}).status_code == 200
+    assert "'nodes', 'local', 's3'" in client.post("/", json={"source": {"kind": "disk"}}).json()["detail"]
 
 
 @pytest.mark.parametrize("content", [None, b'{"numbers": [1]}'])
