@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
+import hypothesis
 import pytest
 from xdist.scheduler import LoadFileScheduling, Scheduling
 
@@ -24,6 +25,12 @@ from worker.state.migrate import migrate
 # The caller may provide a server: tests create their own databases there and drop them.
 GIVEN_DATABASE = os.environ.get("DATABASE_URL")
 clean_environment()
+
+# On a busy machine an example may take any time.
+hypothesis.settings.register_profile(
+    "untimed", hypothesis.settings(), deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("untimed")
 
 SHARED = pytest.StashKey[SharedService]()
 

@@ -154,7 +154,6 @@ class S3Source(_Source):
         return f"{S3}{self.bucket}/{self.prefix}"
 
 
-
 def _with_kind(value: object) -> object:
     if isinstance(value, Mapping) and "kind" not in value:
         names = [name for kind in _KINDS for name in get_args(kind.model_fields["kind"].annotation)]

@@ -125,7 +125,7 @@ def _outcome(call: Call, texts: list[str] = TEXTS) -> Vectors | tuple[type[Embed
         return type(error), getattr(error, "retry_after", None), getattr(error, "indices", None)
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(answer=st.one_of(_good, _bad))
 def test_both_clients_read_an_answer_alike(told: Told, answer: Answer) -> None:
     told.answer = answer

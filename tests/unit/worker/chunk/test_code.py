@@ -211,7 +211,7 @@ PIECES = [
 
 
 @given(st.lists(st.sampled_from(PIECES)), st.sampled_from([16, 40, 512]), st.sampled_from(["a.py", "a.rb", "a.ts"]))
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 def test_nothing_is_lost(lines: list[str], size: int, name: str) -> None:
     text = "\n".join(lines)
     if text.strip():

@@ -156,7 +156,7 @@ values = st.recursive(
 
 
 @given(values, st.sampled_from([None, 2]), st.booleans(), st.sampled_from([16, 64]))
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 def test_every_scalar_is_in_a_chunk_and_pointers_lead_to_it(
     value: Any, indent: int | None, ascii_: bool, size: int
 ) -> None:

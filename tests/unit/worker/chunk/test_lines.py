@@ -91,7 +91,7 @@ sizes = st.builds(
 
 
 @given(texts.filter(lambda text: text.strip() and "\0" not in text), sizes, st.sampled_from([16, 40, 8192]))
-@settings(deadline=None, max_examples=120)
+@settings(max_examples=120)
 def test_nothing_is_lost_and_limits_hold(text: str, wanted: ChunkSettings, max_tokens: int) -> None:
     text = text.removeprefix("\ufeff")
     if text.strip() and not text.startswith("\ufeff"):
@@ -102,7 +102,7 @@ many_lines = st.lists(st.text(alphabet="abc é", max_size=12), min_size=300, max
 
 
 @given(many_lines, st.integers(0, 299), st.text("xyz"))
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 def test_an_insertion_is_local_for_any_lines(lines: list[str], at: int, line: str) -> None:
     if not "".join(lines).strip():
         return

@@ -133,7 +133,7 @@ MARKS = ["# A", "## B", "text", "", "---", "===", "```", "~~~", "    # x", "- x"
 
 
 @given(st.lists(st.sampled_from(MARKS)))
-@settings(deadline=None, max_examples=120)
+@settings(max_examples=120)
 def test_nothing_is_lost(lines: list[str]) -> None:
     text = "\n".join(lines)
     if text.strip():

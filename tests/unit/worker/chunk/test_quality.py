@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import get_args
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from schemas.content.document import Chunk, Document
@@ -286,7 +286,7 @@ FRAGMENTS = {
 
 @pytest.mark.parametrize("kind", FRAGMENTS)
 @given(data=st.data())
-@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=50)
 def test_any_mixture_of_lines_is_covered_within_limits(kind: str, data: st.DataObject) -> None:
     line = st.one_of(st.sampled_from(FRAGMENTS[kind]), st.text(alphabet="ab \"'#|:-`é字😀,[]{}", max_size=20))
     text = "\n".join(data.draw(st.lists(line, max_size=60)))
@@ -319,7 +319,7 @@ values = st.recursive(
     st.sampled_from([16, 8192]),
     st.sampled_from(get_args(Granularity)),
 )
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_any_json_is_within_limits(
     value: object, indent: int | None, size: int, max_tokens: int, granularity: Granularity
 ) -> None:

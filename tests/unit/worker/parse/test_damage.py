@@ -54,7 +54,7 @@ def outcome(module: str, data: bytes) -> Document | FileError:
 @given(data=SIGNED | st.binary(max_size=200))
 @example(data=b"{\\rtf1 a \\u0? b}")
 @example(data=b" \n\t")
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_damage_is_an_outcome_and_what_is_left_is_text(read: Callable[[bytes, Limits], Document], data: bytes) -> None:
     # a library may report damage this way; any other exception is an error of the reader
     with suppress(FileError, ValueError):

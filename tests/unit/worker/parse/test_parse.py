@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.content.document import Document
@@ -154,7 +154,6 @@ def test_the_first_heading_is_the_title(text: str, title: str | None) -> None:
     assert parse("a.md", text.encode()).title == title
 
 
-@settings(deadline=None)
 @given(st.binary(), st.sampled_from(["a.md", "a.json", "a.py", "a.txt"]))
 def test_bytes_become_a_document_or_a_refusal(data: bytes, name: str) -> None:
     try:
@@ -167,7 +166,6 @@ def test_bytes_become_a_document_or_a_refusal(data: bytes, name: str) -> None:
     assert "\0" not in text
 
 
-@settings(deadline=None)
 @given(st.text("abc äß漢🧀\t\n", min_size=1).filter(str.strip), st.sampled_from(["a.md", "a.py", "a.txt"]))
 def test_text_is_never_refused_and_never_changed(text: str, name: str) -> None:
     """The test above would also pass for a parser that rejects everything."""

@@ -153,7 +153,7 @@ def requests() -> st.SearchStrategy[Sent]:
     return st.builds(Sent, paths, bodies(), said, st.sampled_from(["POST"] * 6 + ["PUT", "GET"]))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(requests(), st.sampled_from(["on", "off"]))
 def test_a_direct_answer_is_that_of_the_route(apps: Any, sent: Sent, auth: str) -> None:
     direct, by_route = apps[auth]

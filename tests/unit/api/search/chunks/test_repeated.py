@@ -94,7 +94,7 @@ REQUESTS = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.integers(0, 1000),
     st.lists(

@@ -61,7 +61,7 @@ XS, YS = [72, 172, 272], [700, 680, 660, 640]
 )
 @example([(72, 72, 640, 700)])
 @example([(72, 72, 640, 700), (272, 272, 640, 700), (72, 272, 500, 500)])
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_rules_anywhere_lose_no_word(rules: list[tuple[int, int, int, int]]) -> None:
     drawn_rules = [rule(x, y, end_x, end_y) for x, end_x, y, end_y in rules]
     data = drawn([[text(80, 665, "boat"), text(180, 645, "Ada pier"), *drawn_rules]])

@@ -10,7 +10,7 @@ from email.message import EmailMessage
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.content.document import Document
@@ -118,7 +118,6 @@ def test_what_is_of_another_kind_is_no_text(data: bytes) -> None:
 
 
 @given(st.binary(max_size=400))
-@settings(deadline=None)
 def test_any_bytes_become_storable_text_or_a_refusal(data: bytes) -> None:
     try:
         text = decode(data)
@@ -129,7 +128,6 @@ def test_any_bytes_become_storable_text_or_a_refusal(data: bytes) -> None:
 
 
 @given(st.text("abc äß漢🧀\t\n", min_size=1).filter(str.strip))
-@settings(deadline=None)
 def test_text_in_utf_8_is_read_as_it_is(text: str) -> None:
     assert decode(text.encode()) == text
 
