@@ -110,6 +110,8 @@ class _Family:
     def __init__(self, serving: Serving, processes: int) -> None:
         self._serving, self._processes = serving, processes
         self._listening = serving.config("made in each process").bind_socket()
+        # forks have it; a program that one of them starts would keep the port
+        self._listening.set_inheritable(False)
         self._children: set[int] = set()
         self._is_ending = False
 
@@ -122,6 +124,9 @@ class _Family:
         status = 0
         while not self._is_ending:
             pid, ended = os.wait()
+            if pid not in self._children:
+                # the first process of a container adopts orphans
+                continue
             self._children.discard(pid)
             if self._is_ending:
                 break

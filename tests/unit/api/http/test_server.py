@@ -82,6 +82,21 @@ def test_a_server_that_does_not_start_exits_as_uvicorn_does(monkeypatch: pytest.
     assert ended_with.value.code == 3
 
 
+def test_an_adopted_process_that_ends_is_none_of_the_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    adopted, own = 99_999, 99_998
+    ends = iter([(adopted, 0), (own, 3 << 8)])
+    monkeypatch.setattr(server.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(server.os, "wait", lambda: next(ends))
+    family = server._Family(server.Serving(lambda: nothing, "127.0.0.1", 0), 1)
+    monkeypatch.setattr(family, "_begin", lambda: family._children.add(own))
+    with family._listening:
+        # a program that a process starts would keep the port
+        assert not family._listening.get_inheritable()
+        with pytest.raises(SystemExit) as ended_with:
+            family.keep()
+    assert ended_with.value.code == 3
+
+
 def test_processes_that_do_not_start_end_their_parent() -> None:
     program = """
 from api.http.server import Serving, serve
