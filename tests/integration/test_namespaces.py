@@ -18,6 +18,7 @@ from worker.index.write import write
 from worker.resources import Resources
 from worker.state.index import namespaces, tasks, tools
 from worker.upkeep import deletions, open_tasks
+from worker.upkeep import sweep as sweeping
 from worker.upkeep.sweep import sweep
 from worker.vectors import VectorStore
 
@@ -226,6 +227,8 @@ def test_a_sweep_that_outlives_its_lock_stops(
 
     with monkeypatch.context() as slow:
         slow.setattr(open_tasks, "wake_tasks", lose_the_lock)
+        # each step took that long
+        slow.setattr(sweeping, "LOOK_SECONDS", 0.0)
         with pytest.raises(psycopg.OperationalError):
             sweep(resources)
     assert shelf.do(due, namespace) == [(True,)]

@@ -184,7 +184,7 @@ def test_flower_is_told_of_tasks_and_of_no_sweep(running: Service, tool: str) ->
     seen: list[dict[str, Any]] = []
     with make_app(running.env["CELERY_BROKER_URL"]) as app, app.connection() as connection:
         receiver = app.events.Receiver(connection, handlers={"*": seen.append})
-        # sweeps come every second; silence ends the wait too
+        # sweeps come meanwhile; silence ends the wait too
         with suppress(TimeoutError):
             receiver.capture(limit=1, timeout=10, wakeup=True)
         running.post(f"{TOOLS}/{tool}/reindex", {})
@@ -224,7 +224,8 @@ def test_flower_is_told_once_of_a_failed_run_that_the_sweep_closed(running: Serv
         running.wait(broken, "error")
         eventually(lambda: any("closed by the sweep" in event.get("args", "") for event in seen), 30, running.logs)
         swept = runs(running, "foldex.sweep")
-        eventually(lambda: runs(running, "foldex.sweep") > swept + 2, 30, running.logs)
+        # at rest there are few
+        eventually(lambda: runs(running, "foldex.sweep") > swept + 1, 60, running.logs)
         eventually(lambda: hosts(seen, "task-failed") <= hosts(seen, "worker-heartbeat"), 30, running.logs)
     (received,) = [event for event in seen if "closed by the sweep" in event.get("args", "")]
     assert (received["name"], task in received["args"]) == ("foldex.index", True)

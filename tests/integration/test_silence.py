@@ -40,7 +40,6 @@ from worker.state.postgres import (
     open_pool,
 )
 from worker.upkeep import open_tasks
-from worker.upkeep import sweep as sweeping
 from worker.upkeep.sweep import sweep
 
 #: Limits short enough for tests.
@@ -335,19 +334,6 @@ def test_a_sweep_passes_over_what_is_locked(pool: Pool, database_url: str, resou
             assert tasks.refresh(resources.sweeping.pool, held, index, wait=False) is None
     sweep(resources.sweeping)
     assert status(pool, held) == "ready"
-
-
-def test_a_sweep_that_lost_its_lock_ends(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with exclusive_connection(database_url, "sweep") as lock:
-        assert lock is not None
-        turn = sweeping._Turn(lock)
-        with psycopg.connect(database_url, autocommit=True) as other:
-            other.execute("SELECT pg_terminate_backend(%s, 5000)", (lock.info.backend_pid,))
-        # a look costs a round trip, so not each step has one
-        turn.check()
-        monkeypatch.setattr(sweeping, "LOOK_SECONDS", -1.0)
-        with pytest.raises(psycopg.OperationalError):
-            turn.check()
 
 
 def test_a_task_whose_row_is_held_gets_no_message(pool: Pool, database_url: str, resources: Resources) -> None:

@@ -307,8 +307,8 @@ def begin(running: Service, folder: str) -> socket.socket:
 def test_a_client_that_leaves_leaves_nothing(running: Service, folder: str) -> None:
     before = objects(running)
     with begin(running, folder):
-        eventually(lambda: len(strays(running)) == 2 and objects(running) >= before + 2, 20, running.logs)
-    eventually(lambda: objects(running) == before and strays(running) == [], 20, running.logs)
+        eventually(lambda: len(strays(running)) == 2 and objects(running) >= before + 2, 60, running.logs)
+    eventually(lambda: objects(running) == before and strays(running) == [], 60, running.logs)
     assert names(running, folder) == set()
 
 
@@ -316,7 +316,7 @@ def test_what_a_killed_api_leaves_is_swept_and_nothing_else(running: Service, fo
     before = objects(running)
     kept = upload(running, {"kept.md": b"kept"}, parent_id=folder)[0]["file_id"]
     with begin(running, folder):
-        eventually(lambda: len(strays(running)) == 2 and objects(running) >= before + 3, 20, running.logs)
+        eventually(lambda: len(strays(running)) == 2 and objects(running) >= before + 3, 60, running.logs)
         api = running.processes["api"]
         api.child.send_signal(SIGKILL)
         api.child.wait()
@@ -330,7 +330,7 @@ def test_what_a_killed_api_leaves_is_swept_and_nothing_else(running: Service, fo
     # not due yet: a sweep in between would delete this one alone, and run again only after minutes
     running.rows("INSERT INTO content_stray VALUES (%s, now() + interval '1 hour') RETURNING 1", key)
     running.rows("UPDATE content_stray SET due_at = now() RETURNING 1")
-    eventually(lambda: strays(running) == [], 20, running.logs)
+    eventually(lambda: strays(running) == [], 60, running.logs)
     assert objects(running) == before + 1
     assert running.get(f"{NODES}/{kept}")["content"] == "kept"
 
@@ -343,14 +343,14 @@ def restarted(running: Service, api: Process) -> Process:
 
 def test_an_upload_that_was_given_up_makes_no_node(running: Service, folder: str) -> None:
     with begin(running, folder) as client:
-        eventually(lambda: len(strays(running)) == 2, 20, running.logs)
+        eventually(lambda: len(strays(running)) == 2, 60, running.logs)
         running.rows("UPDATE content_stray SET given_up = true RETURNING 1")
         rest = b"\r\n--b--\r\n"
         client.sendall(b"h" * (1_000_000 - len(rest)) + rest)
         answer = client.recv(1 << 16)
     assert b" 409 " in answer.split(b"\r\n")[0]
     assert names(running, folder) == set()
-    eventually(lambda: strays(running) == [], 20, running.logs)
+    eventually(lambda: strays(running) == [], 60, running.logs)
 
 
 def test_deleted_nodes_lose_their_objects_whatever_the_store_does(running: Service, folder: str) -> None:

@@ -453,7 +453,7 @@ def test_a_folder_made_anew_at_once_gets_a_namespace_of_its_own(running: Service
     assert after["namespace"] == f"{before['namespace']}_{after['index']['index_id']}"
     assert running.wait(second)["reused_chunks"] == 1  # the text was already paid for
     assert running.query(second, "made again")[0]["file_path"] == "a.txt"
-    eventually(lambda: before["namespace"] not in namespaces(running), 20, lambda: str(namespaces(running)))
+    eventually(lambda: before["namespace"] not in namespaces(running), 60, lambda: str(namespaces(running)))
     assert running.query(second, "made again", mode="vector")
 
 
@@ -482,7 +482,7 @@ def test_deleting_a_project_removes_everything_of_it(running: Service, root: Pat
         left += " + (SELECT count(*) FROM search_index_file WHERE index_id = ANY (%s::uuid[]))"
         return running.rows(left, ids, ids) == [(0,)] and not {t["namespace"] for t in held} & {*namespaces(running)}
 
-    eventually(gone, 20, lambda: f"{namespaces(running)} {running.logs()}")
+    eventually(gone, 60, lambda: f"{namespaces(running)} {running.logs()}")
     assert running.rows("SELECT 1 FROM content_node WHERE project_id = %s", project) == []
     assert not any(path.exists() for path in objects)
     again = running.client.delete(f"/api/projects/{project}")
