@@ -163,6 +163,7 @@ def test_a_database_that_is_away_is_said_in_a_sentence(monkeypatch: pytest.Monke
 #: The lowest and the highest value of each setting that has bounds; None: it has no highest.
 BOUNDS: dict[str, tuple[float, float | None]] = {
     **dict.fromkeys(("api_port", "flower_port"), (1, 65535)),
+    "api_processes": (1, 64),
     **dict.fromkeys(("embedding_dimensions", "embedding_batch_size", "embedding_rpm", "embedding_tpm"), (1, None)),
     **dict.fromkeys(("llm_rpm", "llm_tpm", "worker_concurrency", "stray_seconds", "parse_seconds"), (1, None)),
     **dict.fromkeys(("max_file_bytes", "max_pages", "max_characters", "max_body_bytes"), (1, None)),

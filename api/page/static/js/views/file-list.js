@@ -65,8 +65,9 @@ export function FileList({ toolId, filter, total, chosen, onChoose, version }) {
   const port = useRef(null);
   const [view, setView] = useState({ top: 0, height: 600 });
   const [active, setActive] = useState(0);
-  // the key End was pressed, and the end of the list is not known yet
-  const [seeksEnd, setSeeksEnd] = useState(false);
+  // End was pressed, and the last row is not known yet
+  const [toEnd, setToEnd] = useState();
+  const stay = () => setToEnd();
   const measure = () => port.current && setView({ top: port.current.scrollTop, height: port.current.clientHeight });
   useLayoutEffect(measure, [list.known]);
   useEffect(() => {
@@ -75,7 +76,7 @@ export function FileList({ toolId, filter, total, chosen, onChoose, version }) {
   }, []);
   useEffect(() => {
     setActive(0);
-    setSeeksEnd(false);
+    stay();
     port.current?.scrollTo(0, 0);
   }, [list.key]);
   const first = Math.max(0, Math.floor(view.top / ROW_PX) - SPARE_ROWS);
@@ -87,30 +88,29 @@ export function FileList({ toolId, filter, total, chosen, onChoose, version }) {
       if (!list.pages.has(page)) list.load(page);
   });
   useLayoutEffect(() => {
-    if (!seeksEnd) return;
-    // what is loaded shows its last row, which loads the next page
-    move(list.known - 1);
-    setSeeksEnd(list.end === null);
-  }, [seeksEnd, list.known, list.end]);
+    // showing the last row loads the next page
+    if (toEnd) move(list.known - 1);
+    if (list.end !== null) stay();
+  }, [toEnd, list.known, list.end]);
 
   function move(to) {
     const next = Math.max(0, Math.min(list.known - 1, to));
     setActive(next);
-    const box = port.current;
-    if (next * ROW_PX < box.scrollTop) box.scrollTop = next * ROW_PX;
-    else if ((next + 1) * ROW_PX > box.scrollTop + box.clientHeight) box.scrollTop = (next + 1) * ROW_PX - box.clientHeight;
+    const box = port.current, top = next * ROW_PX, bottom = top + ROW_PX;
+    if (top < box.scrollTop) box.scrollTop = top;
+    else if (bottom > box.scrollTop + box.clientHeight) box.scrollTop = bottom - box.clientHeight;
   }
   function press(event) {
+    const { key } = event;
     const screen = Math.max(1, Math.floor(view.height / ROW_PX) - 1);
     const steps = { ArrowDown: active + 1, ArrowUp: active - 1, PageDown: active + screen, PageUp: active - screen,
-      Home: 0 };
+      Home: 0, End: list.known - 1 };
     const file = list.at(active);
-    setSeeksEnd(event.key === "End");
-    if (event.key === "End") move(list.known - 1);
-    else if (event.key in steps) move(steps[event.key]);
-    else if (event.key === " " && file) onChoose(file);
-    else if (event.key === "Enter" && file) file.chunks ? go(fileHref(toolId, file)) : onChoose(file);
-    else if (event.key === "Escape") onChoose(null);
+    setToEnd(key === "End");
+    if (key in steps) move(steps[key]);
+    else if (key === " " && file) onChoose(file);
+    else if (key === "Enter" && file) file.chunks ? go(fileHref(toolId, file)) : onChoose(file);
+    else if (key === "Escape") onChoose(null);
     else return;
     event.preventDefault();
   }
@@ -124,7 +124,7 @@ export function FileList({ toolId, filter, total, chosen, onChoose, version }) {
     ${isEmpty && html`<${Empty} title="No such file"><p>Choose another outcome, or clear the filters.</p><//>`}
     <div class="port" ref=${port} hidden=${isEmpty} tabindex="0" role="listbox" aria-label="Files"
       aria-activedescendant=${list.at(active) && active >= first && active < last ? `file-row-${active}` : undefined}
-      onScroll=${measure} onKeyDown=${press} onWheel=${() => setSeeksEnd(false)} onPointerDown=${() => setSeeksEnd(false)}>
+      onScroll=${measure} onKeyDown=${press} onWheel=${stay} onPointerDown=${stay}>
       ${!list.known && !list.error && html`<${Loading} />`}
       <div role="presentation" class="rows" style=${{ height: `${list.known * ROW_PX}px` }}>
         ${rows.map((index) => html`<${Row} key=${index} index=${index} file=${list.at(index)} count=${count ?? -1}
