@@ -21,9 +21,9 @@ T = TypeVar("T", bound=tuple[Any, ...])
 MAX_BYTES = 4_000_000
 
 #: Processor time that a tree may take: in seconds for any text, and more for each byte. Real code takes less than a
-#: third of it, in any language.
-_BASE_SECONDS = 0.5
-_SECONDS_PER_BYTE = 1e-6
+#: ninth of it, in any language: a slow machine must find the same definitions.
+_BASE_SECONDS = 1.0
+_SECONDS_PER_BYTE = 3e-6
 
 #: Tells a C++ header from a C one, as both are called `.h`. Most C code contains none of the words.
 _CPP_WORDS = ("class ", "namespace", "template", "public:")
