@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
@@ -85,8 +86,8 @@ def test_a_server_that_does_not_start_exits_as_uvicorn_does(monkeypatch: pytest.
 def test_an_adopted_process_that_ends_is_none_of_the_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     adopted, own = 99_999, 99_998
     ends = iter([(adopted, 0), (own, 3 << 8)])
-    monkeypatch.setattr(server.signal, "signal", lambda *_: None)
-    monkeypatch.setattr(server.os, "wait", lambda: next(ends))
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(os, "wait", lambda: next(ends))
     family = server._Family(server.Serving(lambda: nothing, "127.0.0.1", 0), 1)
     monkeypatch.setattr(family, "_begin", lambda: family._children.add(own))
     with family._listening:
