@@ -103,13 +103,15 @@ class Searcher:
         in_table = [leg for leg in legs if leg.vector is not None and cached_rows is None]
         # LanceDB searches vectors while this thread searches words
         nearest = self._begin(_nearest_rows(opened, in_table)) if in_table else None
-        answers: list[Ranked | None] = []
-        for leg in legs:
-            passing = self._passing(number, opened, leg, cached_rows)
-            if leg.vector is None:
-                answers.append(_by_words(opened, leg, cached_rows, cached_words, passing))
-            else:
-                answers.append(_by_vector(leg, cached_rows, passing))
+        conditions = [where(leg.conditions) for leg in legs]
+        # mostly all legs have the same filter
+        passing = {each: self._passing(number, opened, each, cached_rows) for each in set(conditions)}
+        answers = [
+            _by_words(opened, leg, cached_rows, cached_words, passing[condition])
+            if leg.vector is None
+            else _by_vector(leg, cached_rows, passing[condition])
+            for leg, condition in zip(legs, conditions, strict=True)
+        ]
         # Rank outside the event loop, which other searches need for their answers.
         fetched = iter(nearest.result() if nearest is not None else ())
         return [
@@ -117,11 +119,10 @@ class Searcher:
             for leg, answer in zip(legs, answers, strict=True)
         ]
 
-    def _passing(self, number: int, opened: Opened, leg: Leg, cached_rows: Rows | None) -> Positions | None:
-        """Where the rows in memory are that pass the filter of a leg; None without rows or filter."""
-        if cached_rows is None or not leg.conditions:
+    def _passing(self, number: int, opened: Opened, condition: str, cached_rows: Rows | None) -> Positions | None:
+        """Where the rows in memory are that pass a filter; None without rows or filter."""
+        if cached_rows is None or not condition:
             return None
-        condition = where(leg.conditions)
         read = partial(word_search.row_ids, opened.dataset, condition)
         # positions may change within a version, when rows are read anew
         return cached_rows.positions_of(self._filtered.row_ids((number, opened.version), condition, read))
