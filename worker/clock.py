@@ -43,7 +43,7 @@ class _Sweeps:
         return not crowded(queue)
 
     @property
-    def rest(self) -> bool:
+    def is_at_rest(self) -> bool:
         """Whether nothing was open at the last look."""
         return not self._asked[1]
 
@@ -78,7 +78,7 @@ class Clock(Scheduler):  # type: ignore[misc] # Celery has no types
     def tick(self, *args: Any, **options: Any) -> float:
         """Send what is due. Returns the seconds to sleep, which are more while nothing is open."""
         seconds = float(super().tick(*args, **options))
-        return max(seconds, IDLE_LOOK_SECONDS) if self._sweeps.rest else seconds
+        return max(seconds, IDLE_LOOK_SECONDS) if self._sweeps.is_at_rest else seconds
 
     def apply_async(self, entry: ScheduleEntry, producer: Any = None, advance: bool = True, **_: Any) -> Any:
         """Send the message, if it is due."""

@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from schemas.content.source import Granularity
 from schemas.errors import Invalid
+from worker.machine.error_texts import own_message
 from worker.state.address import Address, Shared
 from worker.stores import STORES
 
@@ -329,7 +330,7 @@ class Settings(BaseSettings):
 
     @classmethod
     def _explained(cls, error: ErrorDetails) -> str:
-        message = error["msg"].removeprefix("Value error, ")
+        message = own_message(error["msg"])
         if not error["loc"]:
             return message
         name = str(error["loc"][0])

@@ -23,6 +23,7 @@ from api.http.described_errors import DATABASE_UNAVAILABLE, INTERNAL, INVALID_JS
 from api.http.disconnect import CALLER_LEFT, CallerLeft
 from schemas.errors import DiskFull, FoldexError, RangeNotSatisfiable
 from worker.machine.disk_space import means_full
+from worker.machine.error_texts import own_message
 
 log = structlog.get_logger()
 
@@ -32,8 +33,6 @@ RETRY_AFTER_SECONDS = 5
 _MAX_ERRORS, _MAX_CHARS = 10, 300
 #: What pydantic says of a body that is missing, or that FastAPI did not read as JSON.
 _NO_OBJECT = {"missing", "model_attributes_type"}
-#: What pydantic puts before our own messages.
-_OURS = "Value error, "
 
 
 def install(app: FastAPI) -> None:
@@ -85,7 +84,7 @@ def _validation(_: Request, error: Exception) -> JSONResponse:
         raise error
     errors = error.errors()
     fields = [
-        {"field": _cut(".".join(map(str, e["loc"][1:]))), "message": _cut(e["msg"].removeprefix(_OURS))}
+        {"field": _cut(".".join(map(str, e["loc"][1:]))), "message": _cut(own_message(e["msg"]))}
         for e in errors[:_MAX_ERRORS]
     ]
     if any(e["type"] == "json_invalid" for e in errors):

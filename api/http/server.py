@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import os
 import signal
 import sys
@@ -20,6 +19,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from api.http.middleware import TimedProtocol
+from worker.machine.parent import end_with
 
 #: Seconds between two rounds of upkeep. The `Date` of answers is at most as old.
 TICK_SECONDS = 1.0
@@ -31,7 +31,6 @@ ENDING_SECONDS = 8.0
 _RENEWING = 0
 #: Exit status of uvicorn, as a program, if it did not start.
 _NOT_STARTED = 3
-_PR_SET_PDEATHSIG = 1
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 log = structlog.get_logger()
@@ -155,13 +154,11 @@ class _Family:
         for each in _SIGNALS:
             signal.signal(each, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-        if sys.platform == "linux":
-            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
         status = _NOT_STARTED
         try:
-            if os.getppid() == parent:
-                _serve(self._serving, self._listening)
-                status = 0
+            end_with(parent, signal.SIGTERM)
+            _serve(self._serving, self._listening)
+            status = 0
         except SystemExit as error:
             status = error.code if isinstance(error.code, int) else _NOT_STARTED
         except BaseException:  # whatever it is, the code of the parent must not go on here

@@ -15,6 +15,11 @@ def knows_no_field(detail: str) -> bool:
     return re.match(r"\w+: Extra inputs are not permitted", detail) is not None
 
 
+def own_message(said: str) -> str:
+    """What a validator of ours says, without the words that pydantic puts before it."""
+    return said.removeprefix("Value error, ")
+
+
 def lacks_space(error: BaseException) -> bool:
     """Whether LanceDB, or a program that we start, found no space on a disk."""
     return isinstance(error, OSError | RuntimeError) and "No space left on device" in str(error)

@@ -56,12 +56,10 @@ def status(invocation: Invocation, tool: str | None, watch: bool) -> int:
     """
     with connect(invocation) as service:
         meant = tools_of(service) if tool is None else [_covering(service, tool)]
-        if watch:
-            found = [(each, wait(service, each)) for each in meant]
-        elif tool is None:
+        if tool is None and not watch:
             found = list(states_of(service, meant))
         else:
-            found = [(each, service.foldex.tools.status(each.tool_id)) for each in meant]
+            found = [(e, wait(service, e) if watch else service.foldex.tools.status(e.tool_id)) for e in meant]
     if invocation.as_json:
         output.print_json(found[0][1]) if tool is not None else output.print_items(state for _, state in found)
     for each, state in () if invocation.as_json else found:

@@ -7,7 +7,6 @@ process has no settings, no database and no network. `worker.parse.sandbox.confi
 
 from __future__ import annotations
 
-import ctypes
 import math
 import os
 import resource
@@ -26,6 +25,7 @@ from schemas.content.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
 from worker.formats.registry import BY_TYPE, PACKAGE
+from worker.machine.parent import end_with
 from worker.parse.limits import Limits
 from worker.parse.sandbox.confine import confine
 from worker.parse.sandbox.read import read
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 REQUEST = struct.Struct(">IQ")
 ANSWER = struct.Struct(">QQ")
-_PR_SET_PDEATHSIG = 1
 #: Seconds of processor time allowed between two files.
 _IDLE_CPU_SECONDS = 60.0
 #: A failure is attributed to lack of memory if more than this share of the address space was used.
@@ -47,7 +46,7 @@ def main(parent: int, memory_bytes: int) -> None:
     _status_file()
     confine(tempfile.gettempdir(), memory_bytes, {name for format_ in BY_TYPE.values() for name in format_.programs})
     # last, as a change of credentials may undo it
-    _die_with(parent)
+    end_with(parent, signal.SIGKILL)
     with suppress(ValueError, OSError):  # not every system supports a limit on the address space
         resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, resource.RLIM_INFINITY))
     with os.fdopen(os.dup(0), "rb") as requests, os.fdopen(os.dup(1), "wb") as answers:
@@ -144,13 +143,6 @@ def _status_file() -> int | None:
         return os.open("/proc/self/status", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None
-
-
-def _die_with(parent: int) -> None:
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        raise SystemExit
 
 
 if __name__ == "__main__":

@@ -67,12 +67,18 @@ def test_a_request_without_an_answer_forgets_no_failure(limiter: Callable[..., L
     assert 0 < limiter().request_permit("p", "c").wait < 2
 
 
-def test_who_tries_and_never_ends_holds_the_others_up_for_a_while_only(hours: Hours) -> None:
+def probed_by_first(hours: Hours) -> LocalLimiter:
+    """A limiter of a provider that failed, at which `first` tries whether it is back."""
     limiter = LocalLimiter(UNLIMITED, lambda: hours.time)
     for _ in range(FAILURES_TO_BLOCK):
         limiter.record_failure("a", DOWN)
     hours.pause(1.1)
     assert limiter.request_permit("p", "first").wait == 0
+    return limiter
+
+
+def test_who_tries_and_never_ends_holds_the_others_up_for_a_while_only(hours: Hours) -> None:
+    limiter = probed_by_first(hours)
     hours.pause(PROBE_SECONDS - 1)
     assert limiter.request_permit("p", "second").wait > 0
     hours.pause(1)
@@ -87,11 +93,7 @@ def test_what_fails_while_nobody_may_ask_counts_no_more(limiter: Callable[..., L
 
 
 def test_one_at_a_time_tries_whether_it_is_back(hours: Hours) -> None:
-    limiter = LocalLimiter(UNLIMITED, lambda: hours.time)
-    for _ in range(FAILURES_TO_BLOCK):
-        limiter.record_failure("a", DOWN)
-    hours.pause(1.1)
-    assert limiter.request_permit("p", "first").wait == 0
+    limiter = probed_by_first(hours)
     assert limiter.request_permit("p", "second").wait > 0
     assert limiter.request_permit("p", "first").wait == 0
     limiter.record_failure("first", DOWN)
