@@ -100,7 +100,9 @@ def stated_type(name: str) -> str:
 def with_stated_type(path: str, type_: str | None) -> str:
     """The name that decides how a file is parsed: its own, or with the extension of the type that its source states."""
     name = path.rsplit("/", 1)[-1]
-    stated = STATED_EXTENSIONS.get(type_ or "", "").split()
+    if type_ is None:
+        return name
+    stated = STATED_EXTENSIONS.get(type_, "").split()
     extension = f".{stated[0]}" if stated else ""
     return name if name.lower().endswith(extension) else name + extension
 

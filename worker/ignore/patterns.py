@@ -93,6 +93,8 @@ class Patterns:
 
         The outcome is a 1-tuple: the line's rule, or None for a line that negates.
         """
+        if not self._rules:
+            return None
         name = names[-1]
         last_match = self._names[is_dir].get(name, -1)
         if self._paths[is_dir]:

@@ -53,10 +53,10 @@ def open_listing(
 
 
 class _Read(NamedTuple):
-    """A page of the source, its entries of a wanted type, and what has matched since the page before."""
+    """A page of the source, its entries of a wanted type as rows, and what has matched since the page before."""
 
     page: Page
-    kept: Sequence[Entry]
+    kept: Sequence[files.Listed]
     matched: Sequence[str]
 
 
@@ -101,7 +101,7 @@ def _pages(listing: ListingRun) -> Iterator[_Read]:
 def _read(listing: ListingRun, cursor: str | None) -> _Read:
     page = listing.source.list(cursor)
     types = listing.index.types
-    kept = [entry for entry in page.entries if has_type(types, entry.path, entry.type)]
+    kept = [_listed(listing.index, entry) for entry in page.entries if has_type(types, entry.path, entry.type)]
     listing.matched.note_types(page.entries)
     return _Read(page, kept, listing.matched.take_new())
 
@@ -114,7 +114,7 @@ def _record(listing: ListingRun, read: _Read, *, first: bool) -> None:
         task_id=listing.plan.id,
         index_id=listing.index.id,
         owner=listing.lease.owner,
-        listed=[_listed(listing.index, entry) for entry in read.kept],
+        listed=read.kept,
         cursor=page.cursor,
         unlisted=page.unlisted,
         ignored=+(others + Counter(page.ignored)),

@@ -13,9 +13,9 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from pydantic import ValidationError
 
@@ -59,8 +59,7 @@ _OUT_OF_HANDLES = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 _NameInfo = tuple[bytes, os.stat_result | None]
 
 
-@dataclass(frozen=True, slots=True)
-class _Item:
+class _Item(NamedTuple):
     """A found name. Without `info`: a directory that could not be listed completely. `ignored`: the excluding rule."""
 
     parts: Parts
@@ -270,7 +269,8 @@ class LocalFolder:
                     yield _Item(item.parts, item.info, exclusion[1] + DIRECTORIES)
             elif item.parts > after:
                 self._trail.pruned(item.parts[:-1])
-                yield _Item(item.parts, item.info, self._trail.ignored(os.fsdecode(item.parts[-1])))
+                ignored = self._trail.ignored(os.fsdecode(item.parts[-1]))
+                yield item if ignored is None else item._replace(ignored=ignored)
 
     def _found_tops(self, tops: Sequence[Parts], after: Parts) -> Iterator[_Item]:
         """Those of the paths that exist and that no excluded directory contains, from the one that leads to `after`."""
@@ -466,9 +466,10 @@ def _closing(handle: int) -> Iterator[int]:
 
 
 def _entry(item: _Item) -> Entry:
-    path, info = printable(item.parts), item.info
+    key, info = key_of(item.parts), item.info
+    path = printable(key)
     return Entry(
-        key=key_of(item.parts),
+        key=key,
         path=path,
         id_path=f"/{path}",
         node_id=None,

@@ -13,9 +13,9 @@ def key_of(parts: Parts) -> bytes:
     return b"/".join(parts)
 
 
-def printable(parts: Parts) -> str:
-    """Return the path as text, with bytes that are not UTF-8 escaped."""
-    return key_of(parts).decode("utf-8", "backslashreplace")
+def printable(key: bytes) -> str:
+    """Return the path of a key as text, with bytes that are not UTF-8 escaped."""
+    return key.decode("utf-8", "backslashreplace")
 
 
 def parts_of(key: bytes) -> Parts:

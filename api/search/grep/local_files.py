@@ -18,6 +18,7 @@ from api.search.grep import ripgrep
 from api.search.grep.scope import TextSearch
 from worker.ignore import rules_of
 from worker.sources.local import LocalFolder
+from worker.sources.local_keys import printable
 from worker.sources.local_walk import Names, walk
 
 #: Maximum names in rg's first command line, few for a quick answer.
@@ -60,11 +61,6 @@ def _matching(search: TextSearch, program: str, root: bytes, names: Sequence[byt
     others = [name for name in names if name not in candidates]
     candidates.update(ripgrep.oddly_encoded_files(program, root, others, check))
     return [name for name in names if name in candidates]
-
-
-def printable(key: bytes) -> str:
-    """The displayed path of a file on disk."""
-    return key.decode("utf-8", "backslashreplace")
 
 
 def _in_scope(search: TextSearch, source: LocalFolder, root: bytes) -> Iterator[bytes]:

@@ -9,7 +9,7 @@ from threading import BoundedSemaphore
 from typing import Any
 
 from api.search.grep import ripgrep
-from api.search.grep.local_files import matching_keys, printable
+from api.search.grep.local_files import matching_keys
 from api.search.grep.scope import Reading, Text, TextSearch, UnreadFile, narrowed
 from api.search.text.file_text import joined
 from api.search.text.json_pointer import span
@@ -21,6 +21,7 @@ from worker.formats.by_name import has_type
 from worker.formats.registry import AS_WRITTEN
 from worker.sources import Source, pages
 from worker.sources.local import LocalFolder
+from worker.sources.local_keys import printable
 from worker.state.index import chunks
 from worker.state.index.files import file_id
 from worker.state.search import file_texts

@@ -53,8 +53,7 @@ class Place(NamedTuple):
 BEGINNING = Place(-1, NO_ID)
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(NamedTuple):
     """An entry as the plan records it."""
 
     id: UUID
