@@ -81,6 +81,10 @@ FileId = Annotated[
     ),
 ]
 
+ListedProject = Annotated[
+    str | None, Query(description="Project whose tools to list; default: all that the key may see.")
+]
+
 OUTSIDE_BOUNDS = "The file's length is outside the tool's token bounds: it is found by its words only."
 OUTSIDE_BOUNDS_REMEDY = "Change min_token_count or max_token_count of the tool's config to have it embedded."
 
@@ -124,9 +128,7 @@ def create_tool(body: NewTool, caller: CallerDep, resources: ResourcesDep) -> To
 def list_tools(
     caller: CallerDep,
     resources: ResourcesDep,
-    project_id: Annotated[
-        str | None, Query(description="Project whose tools to list; default: all that the key may see.")
-    ] = None,
+    project_id: ListedProject = None,
     cursor: Cursor = None,
     limit: Limit = 100,
 ) -> Listing[Tool]:
@@ -139,6 +141,26 @@ def list_tools(
     return Listing(
         items=[shown_tool(row) for row in rows[:limit]],
         next_cursor=last and to_cursor(last["created_at"].isoformat(), last["tool_id"]),
+    )
+
+
+@router.get("/statuses", openapi_extra=raises(NotFound))
+def list_statuses(
+    caller: CallerDep,
+    resources: ResourcesDep,
+    project_id: ListedProject = None,
+    cursor: Cursor = None,
+    limit: Limit = 100,
+) -> Listing[Status]:
+    """List the progress of the newest task of each tool of a project, oldest tool first."""
+    if project_id is not None:
+        caller.check(project_id)
+    after = from_cursor(cursor, datetime.fromisoformat, UUID)
+    rows = tasks.newest_of_tools(resources.pool, project_id or caller.project_id, after, limit + 1)
+    last = rows[limit - 1] if len(rows) > limit else None
+    return Listing(
+        items=[shown_status(row["asked_of"], row) for row in rows[:limit]],
+        next_cursor=last and to_cursor(last["asked_of_created_at"].isoformat(), last["asked_of"]),
     )
 
 

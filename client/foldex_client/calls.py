@@ -113,6 +113,11 @@ class Tools(Calls[Way]):
         """The tools of a project, oldest first. With a key, its project need not be named."""
         return Request("GET", _tools(), Page[Tool], given(project_id=project_id, limit=page_size))
 
+    @listing
+    def statuses(self, project_id: str | None = None, *, page_size: int | None = None) -> Request[Page[Status]]:
+        """The progress of the newest task of each tool of a project, oldest tool first."""
+        return Request("GET", f"{_tools()}/statuses", Page[Status], given(project_id=project_id, limit=page_size))
+
     @call
     def get(self, tool: AnyTool) -> Request[Tool]:
         """A tool with the state of its newest task."""

@@ -90,6 +90,23 @@ def test_lists_fetch_their_further_pages(client: Foldex, folder: Path) -> None:
     assert tool.tool_id in {each.tool_id for each in client.tools.list(PROJECT, page_size=1)}
 
 
+def test_the_states_of_all_tools_of_a_project_are_listed(client: Foldex, folder: Path) -> None:
+    other = client.tools.create("states-other", path=folder)
+    tools = [client.tools.create("states", path=folder, name=name, wait=False) for name in "abc"]
+    client.tools.reindex(tools[1])
+    for tool in tools:
+        client.tools.wait(tool)
+    # the tools share an index: its newest task is that of each
+    expected = [client.tools.status(tool) for tool in tools]
+    assert len({state.task_id for state in expected}) == 1
+    for size in (1, 2, 3, 4, None):
+        assert list(client.tools.statuses("states", page_size=size)) == expected, size
+    everyone = {state.tool_id for state in client.tools.statuses(page_size=2)}
+    assert everyone >= {other.tool_id, *(tool.tool_id for tool in tools)}
+    client.tools.delete(tools[0])
+    assert [state.tool_id for state in client.tools.statuses("states")] == [tool.tool_id for tool in tools[1:]]
+
+
 def test_a_tool_is_changed_and_followed(client: Foldex, folder: Path) -> None:
     tool = client.tools.create(PROJECT, path=folder, wait=False)
     with pytest.raises(WaitTimedOut):
@@ -141,6 +158,7 @@ def test_the_key_decides(running: Service) -> None:
     with another_api(running, AUTH="on") as guarded:
         with Foldex(address(guarded), key, trust_env=False) as client:
             assert list(client.tools.list()) == []
+            assert list(client.tools.statuses()) == []
             assert client.ready()
         for wrong in (None, "wrong"):
             with Foldex(address(guarded), wrong, trust_env=False) as client, pytest.raises(Unauthorized) as raised:

@@ -145,8 +145,9 @@ def tool_calls(client: httpx.Client, tool: str) -> None:
             client.post(f"{place}/{action}")
     client.patch(f"{TOOLS}/{tool}", json={"config": {"embedding_model": "openai/of-others"}})
     client.post(TOOLS, json={"project_id": PROJECT, "source": {"kind": "local", "path": "/outside"}})
-    client.get(TOOLS)
-    client.get(TOOLS, params={"cursor": "wrong"})
+    for listed in (TOOLS, f"{TOOLS}/statuses"):
+        client.get(listed)
+        client.get(listed, params={"cursor": "wrong"})
     client.get(TOOLS, headers={"host": "rebound.example"})
     client.post(TOOLS, json={}, headers={"origin": "http://other.example"})
     client.post(TOOLS, content=b" " * (MOST + 1))

@@ -39,6 +39,7 @@ CALLS: dict[tuple[str, str], list[Call]] = {
         {"json": {"project_id": "{project_id}", "source": {"kind": "s3", "bucket": "{bucket}", "prefix": ""}}},
     ],
     ("GET", TOOLS): [{"params": {"project_id": "{project_id}"}}],
+    ("GET", f"{TOOLS}/statuses"): [{"params": {"project_id": "{project_id}"}}],
     ("GET", TOOL): [{}],
     ("DELETE", TOOL): [{}],
     ("PATCH", TOOL): [{"json": {"name": "x"}}],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 from urllib.parse import urlencode
@@ -15,14 +14,12 @@ from api.cli.service.connection import Connection
 from api.stack.record import has_run
 
 if TYPE_CHECKING:
-    from foldex_client import Foldex, Status, Tool
+    from foldex_client import Status, Tool
 
 #: Path of the calls for tools.
 TOOLS = "/api/tools/search"
 #: Tools of one page of their list, the most that the service gives.
 PAGE = 1000
-#: Calls for the states of many tools that are under way together, which halves the time.
-CALLS_AT_A_TIME = 8
 
 
 def tools_of(service: Connection) -> list[Tool]:
@@ -37,26 +34,11 @@ def tools_of(service: Connection) -> list[Tool]:
 
 def states_of(service: Connection, tools: Sequence[Tool]) -> Iterator[tuple[Tool, Status]]:
     """Each tool with its state. Those that were deleted since they were listed are left out."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    # loads the client library here, and not in several threads at once
-    ask = partial(_state, service.foldex)
-    pool = ThreadPoolExecutor(CALLS_AT_A_TIME)
-    try:
-        for tool, state in zip(tools, pool.map(ask, tools), strict=True):
-            if state is not None:
-                yield tool, state
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _state(client: Foldex, tool: Tool) -> Status | None:
-    from foldex_client import NotFound
-
-    try:
-        return client.tools.status(tool.tool_id)
-    except NotFound:
-        return None
+    statuses = service.foldex.tools.statuses(service.invocation.project, page_size=PAGE)
+    states = {state.tool_id: state for state in statuses}
+    for tool in tools:
+        if tool.tool_id in states:
+            yield tool, states[tool.tool_id]
 
 
 def named(service: Connection, word: str) -> Tool:

@@ -231,6 +231,16 @@ def newest_of_tool(pool: Pool, tool_id: UUID) -> dict[str, Any] | None:
         return connection.cursor(row_factory=dict_row).execute(_SQL["newest_of_tool"], {"tool_id": tool_id}).fetchone()
 
 
+def newest_of_tools(
+    pool: Pool, project_id: str | None, after: tuple[datetime, UUID] | None, limit: int
+) -> list[dict[str, Any]]:
+    """List what `newest_of_tool` returns for the tools of a project (None: of all projects), oldest tool first."""
+    time, id_ = after or (None, None)
+    values = {"project_id": project_id, "after_time": time, "after_id": id_, "limit": limit}
+    with pool.connection() as connection:
+        return connection.cursor(row_factory=dict_row).execute(_SQL["newest_of_tools"], values).fetchall()
+
+
 def history(pool: Pool, tool_id: UUID, before: tuple[datetime, UUID] | None, limit: int) -> list[dict[str, Any]]:
     """List the tasks over a tool's index, and over the index being built to replace it; newest first."""
     time, id_ = before or (None, None)

@@ -76,6 +76,15 @@ SELECT t.*, i.namespace, i.vector_store, s.project_id, s.id AS asked_of, :unwatc
 FROM search_tool s JOIN search_index i ON i.id = s.index_id JOIN search_index_task t ON t.index_id = i.id
 WHERE s.id = %(tool_id)s ORDER BY t.created_at DESC, t.id DESC LIMIT 1
 
+-- name: newest_of_tools
+SELECT t.*, i.namespace, i.vector_store, s.id AS asked_of, s.created_at AS asked_of_created_at, :unwatched_seconds
+FROM search_tool s JOIN search_index i ON i.id = s.index_id
+CROSS JOIN LATERAL (
+    SELECT * FROM search_index_task WHERE index_id = s.index_id ORDER BY created_at DESC, id DESC LIMIT 1) t
+WHERE (%(project_id)s::text IS NULL OR s.project_id = %(project_id)s)
+  AND (%(after_time)s::timestamptz IS NULL OR (s.created_at, s.id) > (%(after_time)s, %(after_id)s))
+ORDER BY s.created_at, s.id LIMIT %(limit)s
+
 -- name: history
 SELECT t.*, i.namespace, i.vector_store, :unwatched_seconds
 FROM search_tool s JOIN search_index i ON i.id IN (s.index_id, s.next_index_id)
