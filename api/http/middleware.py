@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from fastapi import Request
 from fastapi.concurrency import run_in_threadpool
 from psycopg import OperationalError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from api.http import lookup_cache, problems, request_log
 from api.http.lookup_cache import Key, LookupCache, LookupCaches, Value
@@ -27,17 +24,10 @@ from schemas.errors import BodyTooSlow, CrossSite, FoldexError, NotLoopback, Too
 from worker.machine.privacy import names_loopback
 from worker.state.access import keys
 
-#: Seconds within which a request's headers must arrive.
-HEADER_SECONDS = 20.0
 #: Seconds within which a request's body must arrive, unless it is an upload.
 BODY_SECONDS = 60.0
 #: Seconds for which the rest of a body is read and discarded after a refusal.
 DISCARD_SECONDS = 10.0
-#: Seconds within which a slow client must read `STALLED_BYTES` of its answer, or the rest of it.
-STALLED_SECONDS = 20.0
-STALLED_BYTES = 1 << 16
-#: Bytes of answers that a process buffers for slow clients. Above them the client that is slow for longest is dropped.
-MAX_UNSENT_BYTES = 256 << 20
 
 #: Methods that change nothing.
 _SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
@@ -184,10 +174,6 @@ def replayed(message: Message, receive: Receive) -> Receive:
     return replay
 
 
-def _has_body(headers: list[tuple[bytes, bytes]]) -> bool:
-    return any(name == b"transfer-encoding" or (name == b"content-length" and value != b"0") for name, value in headers)
-
-
 def _sent_key(request: Request) -> str:
     """The bearer key of a request; "" if there is none."""
     scheme, _, key = request.headers.get("authorization", "").partition(" ")
@@ -230,103 +216,3 @@ def _check_same_site(request: Request) -> None:
         raise CrossSite(
             "A page of another site sent this request; send it from a program, or from a page of this server."
         )
-
-
-class TimedProtocol(HttpToolsProtocol):
-    """Uvicorn's protocol with timeouts for clients that never complete headers or never read answers.
-
-    Uvicorn itself waits forever and keeps the unsent bytes in memory.
-    """
-
-    #: Connections of slow clients, slow for longest first, and their unsent bytes at the last check.
-    _behind: ClassVar[dict[TimedProtocol, int]] = {}
-    _deadline: asyncio.TimerHandle | None = None
-    _look: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: Any) -> None:
-        """See asyncio."""
-        super().connection_made(transport)
-        self._wait_for_headers()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """See asyncio."""
-        self._stop_waiting()
-        self._caught_up()
-        super().connection_lost(exc)
-
-    def send_400_response(self, msg: str) -> None:
-        """Answer what is no HTTP with a problem; uvicorn's own text names no reason."""
-        error = sys.exception()
-        # of an error in a callback the parser only tells that there was one
-        answer = problems.not_http(str((error and error.__context__) or error or msg))
-        answer.headers.update(request_log.unread(answer.status_code))
-        head = [STATUS_LINE[answer.status_code], *(b"%b: %b\r\n" % each for each in answer.raw_headers)]
-        self.transport.write(b"".join([*head, b"connection: close\r\n\r\n", answer.body]))
-        self.transport.close()
-
-    def pause_writing(self) -> None:
-        """See asyncio."""
-        super().pause_writing()
-        self._behind[self] = self.transport.get_write_buffer_size()
-        self._look = self.loop.call_later(STALLED_SECONDS, self._look_at_reader)
-        # aborting a transport may pause another one, so iterate over a copy
-        for protocol in list(self._behind):
-            if sum(other.transport.get_write_buffer_size() for other in self._behind) <= MAX_UNSENT_BYTES:
-                break
-            protocol.drop()
-
-    def resume_writing(self) -> None:
-        """See asyncio."""
-        self._caught_up()
-        super().resume_writing()
-
-    def drop(self) -> None:
-        """Close the connection without sending the rest."""
-        self._caught_up()
-        self.transport.abort()
-
-    def _look_at_reader(self) -> None:
-        unsent_before, unsent = self._behind[self], self.transport.get_write_buffer_size()
-        if unsent_before - unsent < STALLED_BYTES:
-            self.drop()
-            return
-        self._behind[self] = unsent
-        self._look = self.loop.call_later(STALLED_SECONDS, self._look_at_reader)
-
-    def _caught_up(self) -> None:
-        self._behind.pop(self, None)
-        if self._look is not None:
-            self._look.cancel()
-            self._look = None
-
-    def on_message_begin(self) -> None:
-        """See httptools."""
-        super().on_message_begin()
-        if self._deadline is None:
-            self._wait_for_headers()
-
-    def on_headers_complete(self) -> None:
-        """See httptools."""
-        self._stop_waiting()
-        if self.parser.should_upgrade() and _has_body(self.headers):
-            # the parser takes the body for another protocol's
-            raise ValueError("a request with a body cannot change the protocol; let the client use HTTP/1.1 only")
-        super().on_headers_complete()
-
-    def _should_upgrade_to_ws(self) -> bool:
-        return False
-
-    def _unsupported_upgrade_warning(self) -> None:
-        """Nothing: who asks for another protocol is answered in this one, as many clients expect."""
-
-    def _wait_for_headers(self) -> None:
-        self._deadline = self.loop.call_later(HEADER_SECONDS, self._give_up)
-
-    def _stop_waiting(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
-
-    def _give_up(self) -> None:
-        self._deadline = None
-        self.transport.close()
