@@ -177,13 +177,17 @@ least(%(longest)s, greatest(%(every)s, (SELECT now() - max(k.created_at) FROM se
 -- the newest task over the index of a tree t
 (SELECT n.id, n.status FROM search_index_task n WHERE n.index_id = t.index_id ORDER BY n.created_at DESC, n.id DESC LIMIT 1)
 
--- name: has_tree
+-- name: any_tree
+-- whether an index has a tree
+EXISTS (SELECT FROM summary_tree WHERE index_id = %(index_id)s)
+
+-- name: tree_is_enabled
 -- whether a tool s has summary trees enabled
 s.config #>> '{raptor,enabled}' = 'true'
 
 -- name: is_wanted
 -- whether a tool wants a tree t
-EXISTS (SELECT FROM search_tool s WHERE s.index_id = t.index_id AND :has_tree AND s.config -> 'raptor' = t.config)
+EXISTS (SELECT FROM search_tool s WHERE s.index_id = t.index_id AND :tree_is_enabled AND s.config -> 'raptor' = t.config)
 
 -- name: unleased
 -- whether no worker holds a tree t; a lease never reaches further ahead, unless Postgres' clock was set back

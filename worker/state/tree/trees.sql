@@ -6,7 +6,7 @@ SELECT pg_advisory_xact_lock(hashtextextended('summary trees', 0))
 -- A changed config takes over a tree that no tool wants any more. Its summaries answer until the new ones are complete.
 WITH wanted AS (
     SELECT DISTINCT s.index_id, s.config -> 'raptor' AS config FROM search_tool s
-    WHERE :has_tree AND (%(index_id)s::uuid IS NULL OR s.index_id = %(index_id)s)
+    WHERE :tree_is_enabled AND (%(index_id)s::uuid IS NULL OR s.index_id = %(index_id)s)
       AND NOT EXISTS (SELECT FROM summary_tree t WHERE t.index_id = s.index_id AND t.config = s.config -> 'raptor')
 ), spare AS (
     SELECT DISTINCT ON (t.index_id) t.id, w.config
@@ -21,7 +21,7 @@ INSERT INTO summary_tree (id, index_id, project_id, config)
 SELECT gen_random_uuid(), w.index_id, w.project_id, w.config FROM (
     SELECT DISTINCT s.index_id, s.project_id, s.config -> 'raptor' AS config FROM search_tool s
     JOIN search_index i ON i.id = s.index_id AND i.deleted_at IS NULL
-    WHERE :has_tree AND (%(index_id)s::uuid IS NULL OR s.index_id = %(index_id)s)) w
+    WHERE :tree_is_enabled AND (%(index_id)s::uuid IS NULL OR s.index_id = %(index_id)s)) w
 WHERE NOT EXISTS (SELECT FROM summary_tree t WHERE t.index_id = w.index_id AND t.config = w.config)
 ON CONFLICT DO NOTHING RETURNING index_id
 
@@ -35,7 +35,7 @@ WHERE o.id = t.id AND (%(index_id)s::uuid IS NULL OR t.index_id = %(index_id)s) 
   AND newest.status = 'ready' AND newest.id IS DISTINCT FROM t.index_task_id
 
 -- name: any_over
-SELECT EXISTS (SELECT FROM summary_tree WHERE index_id = %(index_id)s)
+SELECT :any_tree
 
 -- name: unwanted
 SELECT t.id FROM summary_tree t WHERE (%(index_id)s::uuid IS NULL OR t.index_id = %(index_id)s) AND NOT :is_wanted
@@ -155,7 +155,7 @@ WHERE t.id = %(tree_id)s
 
 -- name: of_tool
 SELECT t.* FROM search_tool s JOIN summary_tree t ON t.index_id = s.index_id AND t.config = s.config -> 'raptor'
-WHERE s.id = %(tool_id)s AND :has_tree
+WHERE s.id = %(tool_id)s AND :tree_is_enabled
 
 -- name: due_tombstones
 SELECT i.id AS index_id, i.namespace, i.vector_store, i.keyword_index,

@@ -101,7 +101,7 @@ def all_nodes(pool: Pool, index_id: UUID) -> AllNodes | None:
     """Return the nodes of all trees over an index; None if it has no tree and no vectors of one to delete."""
     values = {"index_id": index_id}
     with autocommit(pool) as connection:
-        (exists,) = connection.execute(_SQL["has_tree"], values).fetchone() or (False,)
+        (exists,) = connection.execute(_SQL["has_nodes"], values).fetchone() or (False,)
         if not exists:
             return None
         rows = connection.execute(_SQL["all_nodes"], values).fetchall()

@@ -4,9 +4,9 @@ SELECT level, count(*) FROM tree_node WHERE tree_id = %(tree_id)s AND live AND t
 -- name: leaf_count
 SELECT count(*) FROM tree_leaf WHERE tree_id = %(tree_id)s AND live
 
--- name: has_tree
-SELECT EXISTS (SELECT FROM summary_tree WHERE index_id = %(index_id)s)
-    OR EXISTS (SELECT FROM tree_tombstone WHERE index_id = %(index_id)s)
+-- name: has_nodes
+-- whether an index has a tree, or vectors of one to delete
+SELECT :any_tree OR EXISTS (SELECT FROM tree_tombstone WHERE index_id = %(index_id)s)
 
 -- name: all_nodes
 SELECT n.id, n.live AND n.text IS NOT NULL FROM tree_node n JOIN summary_tree t ON t.id = n.tree_id
