@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from worker.vectors import Leg, Ranked, RankedRow
-from worker.vectors.lance.vector_cache import Rankings
+from worker.vectors.lance.vector_cache import Rankings, ranking_key
 from worker.vectors.rows import ranked
 
 VALUES = st.lists(st.tuples(st.text("abc", min_size=1, max_size=3), st.sampled_from([0.0, 0.5, 1.0, 2.0])), max_size=20)
@@ -38,5 +38,5 @@ def test_cached_answers_are_few_objects_to_the_garbage_collector() -> None:
     for number in range(10):
         leg = Leg(1000, keywords=f"words {number}")
         found = ranked([str(uuid4()) for _ in range(1000)], [0.5] * 1000, descending=True, limit=1000)
-        rankings.put("space", (1,), leg, found)
+        rankings.put(ranking_key("space", (1,), leg), found)
     assert len(gc.get_objects()) - before < 1000

@@ -13,7 +13,7 @@ from worker.tokens.keywords import Written
 from worker.vectors import Condition, Leg, Ranked
 from worker.vectors.lance import ties, vector_cache
 from worker.vectors.lance.ties import GROWTH, MAX_TIES, TIES, first_limit, next_limit
-from worker.vectors.lance.vector_cache import EQUAL, GrowingRows, Latest, Rankings, RowIds, Rows, rows
+from worker.vectors.lance.vector_cache import EQUAL, GrowingRows, Latest, Rankings, RowIds, Rows, ranking_key, rows
 
 DIMENSIONS = 4
 
@@ -130,11 +130,12 @@ LEG = Leg(5, keywords="words")
 )
 def test_a_ranking_is_that_of_its_leg_and_state(namespace: str, state: tuple[int], leg: Leg) -> None:
     rankings = Rankings()
-    rankings.put("a", (1,), LEG, RANKING)
-    assert rankings.get("a", (1,), LEG) == RANKING
-    assert rankings.get(namespace, state, leg) is None
-    rankings.put(namespace, state, leg, Ranked(["b"], [1.0]))
-    assert rankings.get("a", (1,), LEG) == RANKING
+    key, other_key = ranking_key("a", (1,), LEG), ranking_key(namespace, state, leg)
+    rankings.put(key, RANKING)
+    assert rankings.get(ranking_key("a", (1,), LEG)) == RANKING
+    assert rankings.get(other_key) is None
+    rankings.put(other_key, Ranked(["b"], [1.0]))
+    assert rankings.get(key) == RANKING
 
 
 def test_only_the_latest_state_of_a_namespace_is_kept() -> None:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.vectors import Ranked
+from worker.vectors.lance.vector_cache import Positions
 from worker.vectors.rows import ranked
 
 #: Lance's parameters: how soon more of the same word stop to count, and how much the length of a text counts.
@@ -29,7 +30,6 @@ ROW_BITS = 32
 #: A block is merged with the newer ones if it has at most this many times as many postings as these.
 MERGE_RATIO = 2
 
-Positions = NDArray[np.intp]
 Scores = NDArray[np.float64]
 
 #: Letters that Lance takes as others, beside those that are others with accents.

@@ -32,6 +32,7 @@ from worker.vectors.lance.vector_cache import (
     Rows,
     Searches,
     State,
+    ranking_key,
     rows,
     unpack_vectors,
 )
@@ -64,13 +65,14 @@ class Searcher:
         """One ranking per leg, ties ordered by id. Raises what LanceDB raises."""
         number, opened = self._opened(namespace)
         state = number, opened.version
-        cached = [self._rankings.get(namespace, state, leg) for leg in legs]
-        missing = [leg for leg, ranking in zip(legs, cached, strict=True) if ranking is None]
-        fresh = self._searched(namespace, number, opened, missing) if missing else []
-        for leg, ranking in zip(missing, fresh, strict=True):
-            self._rankings.put(namespace, state, leg, ranking)
-        rankings = iter(fresh)
-        return [next(rankings) if ranking is None else ranking for ranking in cached]
+        keys = [ranking_key(namespace, state, leg) for leg in legs]
+        cached = [self._rankings.get(key) for key in keys]
+        missing = [at for at, ranking in enumerate(cached) if ranking is None]
+        found = self._searched(namespace, number, opened, [legs[at] for at in missing]) if missing else []
+        for at, ranking in zip(missing, found, strict=True):
+            self._rankings.put(keys[at], ranking)
+        fresh = iter(found)
+        return [next(fresh) if ranking is None else ranking for ranking in cached]
 
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return self._begin(coroutine).result()

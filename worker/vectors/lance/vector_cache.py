@@ -41,7 +41,9 @@ _ENTRY_BYTES = 512
 EQUAL = 1e-5
 
 T = TypeVar("T")
+#: The store's own ids of rows.
 RowIds = NDArray[np.uint64]
+#: Where rows are among those in memory.
 Positions = NDArray[np.intp]
 #: A value that stays equal as long as nothing is written to a namespace.
 State = tuple[Hashable, ...]
@@ -218,16 +220,14 @@ class Rankings:
         self._lock = Lock()
         self._cached: LRUCache[Hashable, Ranked] = LRUCache(MAX_CACHED_HITS, getsizeof=lambda ranking: len(ranking) + 1)
 
-    def get(self, namespace: str, state: State, leg: Leg) -> Ranked | None:
-        """Return what the leg found in this state. Callers must not change it."""
-        key = _key(namespace, state, leg)
+    def get(self, key: Hashable) -> Ranked | None:
+        """Return what the leg of a `ranking_key` found. Callers must not change it."""
         with self._lock:
             return self._cached.get(key)
 
-    def put(self, namespace: str, state: State, leg: Leg, ranking: Ranked) -> None:
-        """Cache what a leg found."""
+    def put(self, key: Hashable, ranking: Ranked) -> None:
+        """Cache what the leg of a `ranking_key` found."""
         if len(ranking) < self._cached.maxsize:
-            key = _key(namespace, state, leg)
             with self._lock:
                 self._cached[key] = ranking
 
@@ -256,7 +256,8 @@ def _filter_bytes(passing: RowIds) -> int:
     return passing.nbytes + _ENTRY_BYTES
 
 
-def _key(namespace: str, state: State, leg: Leg) -> Hashable:
+def ranking_key(namespace: str, state: State, leg: Leg) -> Hashable:
+    """What the ranking of a leg depends on: equal for two legs that find the same in this state of a namespace."""
     query = _digest(leg.keywords or "") if leg.vector is None else _digest(leg.vector.tobytes())
     words = (leg.field, leg.phrase, leg.written) if leg.vector is None else None
     return namespace, state, words, leg.limit, query, _digest(where(leg.conditions))
