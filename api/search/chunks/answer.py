@@ -128,9 +128,9 @@ def run_legs(search: Search) -> LegResults:
     If one kind of leg fails and another answers, a note says so. Raises `EmbeddingError`, `StoreError`,
     `OperationalError` and `CallerLeft`.
     """
-    with started_keywords(search) as keywords, _begun_vectors(search) as embedded:
+    with started_keywords(search) as keywords, _begun_vectors(search) as wait_for_vectors:
         words = words_meanwhile(search) if search.uses_vectors else None
-        vectors, embed_report = embedded()
+        vectors, embed_report = wait_for_vectors()
         search.disconnect.check()
         is_alone = not keywords or search.request.mode == "vector"
         in_store = search_store(search, vectors, words, must_answer=is_alone)
@@ -141,15 +141,17 @@ def run_legs(search: Search) -> LegResults:
 
 
 def embed(search: Search) -> tuple[list[Vector], Report]:
-    """The vectors of the queries. None if they cannot be embedded, but the mode also uses keywords."""
-    started = time.perf_counter()
-    with begun_queries(search.resources, search.index, search.request.texts) as result:
-        return _embedded(search, result, started)
+    """The vectors of the queries; none if the mode is `keyword`, or they cannot be embedded and it also uses keywords.
+
+    Raises `EmbeddingError`.
+    """
+    with _begun_vectors(search) as wait_for_vectors:
+        return wait_for_vectors()
 
 
 @contextmanager
 def _begun_vectors(search: Search) -> Iterator[Callable[[], tuple[list[Vector], Report]]]:
-    """Begin to embed the queries. Yields what waits for their vectors, and reports."""
+    """Begin what `embed` does. Yields what waits for its result."""
     if not search.uses_vectors:
         yield lambda: ([], Report())
         return
