@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from uuid import UUID
 
 from api.http.lookup_cache import LookupCache
@@ -10,11 +11,6 @@ from worker.resources import Resources
 from worker.state.index import tasks
 from worker.state.index.tools import Index
 from worker.state.postgres import Pool
-
-#: The numbers of indexed files and of all files of an index, with or without indexed files that lost their vectors.
-_counts: LookupCache[tuple[Pool, UUID, bool], tuple[int, int]] = LookupCache(
-    lambda key: tasks.counts(key[0], key[1], include_lost=key[2])
-)
 
 
 def coverage(
@@ -28,8 +24,15 @@ def coverage(
     """
     keywords_in_postgres = query.mode != "vector" and index.keyword_index == "postgres"
     by_keywords = keywords_in_postgres and (vectors_missing or query.mode == "keyword")
-    read = _counts.get if query.refresh == "none" else _counts.fresh
-    indexed, total = read((resources.pool, index.id, by_keywords)) or (0, 0)
+    counts = _counts(resources.pool)
+    read = counts.get if query.refresh == "none" else counts.fresh
+    indexed, total = read((index.id, by_keywords)) or (0, 0)
     if vectors_missing and not by_keywords:
         indexed = 0
     return Coverage(indexed_files=indexed, total_files=total, stale_files=stale_files)
+
+
+@lru_cache(maxsize=1)
+def _counts(pool: Pool) -> LookupCache[tuple[UUID, bool], tuple[int, int]]:
+    """The numbers of indexed files and of all files, by index and by whether files that lost their vectors count."""
+    return LookupCache(lambda key: tasks.counts(pool, key[0], include_lost=key[1]))

@@ -41,7 +41,8 @@ def test_only_files_that_could_be_found_count(
 
 def test_counts_are_kept_unless_the_folder_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     counted = count(1)
-    monkeypatch.setattr(module, "_counts", LookupCache(lambda _: (next(counted), 9), seconds=1000))
+    cache: LookupCache[object, tuple[int, int]] = LookupCache(lambda _: (next(counted), 9), seconds=1000)
+    monkeypatch.setattr(module, "_counts", lambda _: cache)
     resources, index = Mock(), Mock(keyword_index="store")
     found = [
         coverage(resources, index, Query(query="q", refresh=refresh), None, vectors_missing=False).indexed_files
