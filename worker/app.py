@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -263,3 +264,8 @@ def crowded(queue: str) -> bool:
 def send_plan(task_id: UUID, tool_id: UUID, countdown: float | None = None) -> bool:
     """Send the message that lists a task's folder."""
     return send("foldex.plan", task_id, queue=FAST, shown=f"tool {tool_id}, task {task_id}", countdown=countdown)
+
+
+def post_plan(task_id: UUID, tool_id: UUID) -> None:
+    """Do the same in a background thread: see `post`."""
+    post(partial(send_plan, task_id, tool_id))

@@ -1,14 +1,15 @@
-"""Messages that follow from the rows: which workers are woken, and what begins when a task ends."""
+"""Messages that follow from the rows: which workers are woken, and what begins when a task is asked for or ends."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from uuid import UUID
 
 import structlog
 
-from worker.app import BULK, FAST, MAX_SLICES, SMALL_TASK, send, send_plan
-from worker.state.index import files, messages, tasks
+from worker.app import BULK, FAST, MAX_SLICES, SMALL_TASK, post_plan, send, send_plan
+from worker.state.index import files, messages, tasks, tool_actions
 from worker.state.index.tasks import Closed, Running
 from worker.state.postgres import Pool
 from worker.state.tree import trees
@@ -75,6 +76,15 @@ def close_if_done(pool: Pool, task_id: UUID, index_id: UUID, *, wait: bool = Tru
     send_next(closed)
     trees.start_after_run(pool, index_id)
     return closed
+
+
+def reindex(
+    pool: Pool, tool_id: UUID, *, full: bool = False, allow_removals: bool = False, paths: Sequence[str] | None = None
+) -> None:
+    """Index what changed in a tool's folder, as `tool_actions.reindex` says. No broker delays the caller."""
+    task_id = tool_actions.reindex(pool, tool_id, full=full, allow_removals=allow_removals, paths=paths)
+    if task_id is not None:
+        post_plan(task_id, tool_id)
 
 
 def send_next(closed: Closed | None) -> None:

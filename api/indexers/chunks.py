@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -16,11 +14,11 @@ from schemas.errors import Invalid, NotFound
 from schemas.estimate import Estimate
 from schemas.queries.search import MAX_NAMES
 from schemas.tool import IndexSettings, Status, ToolConfig
-from worker import app as queue
+from worker import dispatch
 from worker.ignore import Rules
 from worker.resources import Resources, chunk_settings, store_name
 from worker.sources.registry import target_of
-from worker.state.index import tasks, tool_actions, tools
+from worker.state.index import tasks, tools
 from worker.state.index.tools import NewIndex
 from worker.stores import too_large
 
@@ -50,20 +48,9 @@ def estimate(resources: Resources, subject: Subject) -> Estimate:
     return estimate_of(index, resources)
 
 
-def build(
-    resources: Resources,
-    subject: Subject,
-    what: Build,
-    *,
-    allow_removals: bool = False,
-    paths: Sequence[str] | None = None,
-) -> None:
-    """Index what changed in the folder or at `paths`, or with `full` all of it. Raises `NotFound`."""
-    options = {"full": what == "full", "allow_removals": allow_removals}
-    task_id = tool_actions.reindex(resources.pool, subject.tool_id, paths=paths, **options)
-    if task_id is not None:
-        # in the background: a broker that is down must not delay the answer
-        queue.post(partial(queue.send_plan, task_id, subject.tool_id))
+def build(resources: Resources, subject: Subject, what: Build) -> None:
+    """Index what changed in the folder, or all of it. Raises `NotFound`."""
+    dispatch.reindex(resources.pool, subject.tool_id, full=what == "full")
 
 
 def status(resources: Resources, subject: Subject) -> Status:

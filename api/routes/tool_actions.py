@@ -15,13 +15,14 @@ from psycopg import OperationalError
 
 from api.http.dependencies import ResourcesDep, ToolDep, needs_space
 from api.http.described_errors import raises
-from api.indexers import Build, chunks, subject_of
+from api.indexers import chunks, subject_of
 from api.indexers.chunks import shown_status
 from api.indexers.registry import DERIVED, follow_config
 from api.routes.tools import CONFIG_ERRORS, existing, shown_tool, wanted_index
 from schemas.content.source import parsed_source
 from schemas.tool import Reindex, Status, Tool, ToolConfig, ToolPatch
 from worker import app as queue
+from worker import dispatch
 from worker.resources import Resources
 from worker.state.index import tasks, tool_actions, tools
 from worker.state.postgres import Pool
@@ -58,7 +59,7 @@ def patch_tool(body: ToolPatch, tool: ToolDep, resources: ResourcesDep) -> Tool:
         task_id = tool_actions.change_config(resources.pool, tool_id, config, new_index)
         follow_config(resources, subject_of(tool, config), ToolConfig.model_validate(tool["config"]))
         if task_id is not None:
-            queue.post(partial(queue.send_plan, task_id, tool_id))
+            queue.post_plan(task_id, tool_id)
     if body.name is not None:
         tool_actions.rename(resources.pool, tool_id, body.name)
     return shown_tool(existing(tools.get(resources.pool, tool_id)))
@@ -79,11 +80,11 @@ def reindex_tool(tool: ToolDep, resources: ResourcesDep, body: Reindex | None = 
 
     If a task is open, that task is returned with `rerun: true`. One more task follows it, however many requests came.
     """
-    options = body or Reindex()
-    subject = subject_of(tool)
-    what: Build = "full" if options.full else "due"
-    chunks.build(resources, subject, what, allow_removals=options.allow_removals, paths=options.paths)
-    return chunks.status(resources, subject)
+    asked = body or Reindex()
+    dispatch.reindex(
+        resources.pool, tool["tool_id"], full=asked.full, allow_removals=asked.allow_removals, paths=asked.paths
+    )
+    return chunks.status(resources, subject_of(tool))
 
 
 @router.post("/{tool_id}/cancel", status_code=202)

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 from threading import Event
 from uuid import UUID
 
@@ -23,7 +22,7 @@ from psycopg import Connection
 from psycopg.rows import TupleRow
 
 from schemas.errors import SourceError, SourceUnavailable
-from worker.app import post, send_plan
+from worker.app import post_plan
 from worker.ignore import rules_of
 from worker.machine.paths import real_path
 from worker.resources import Resources
@@ -141,7 +140,7 @@ class Watcher:
                 started = changes.start(self._resources.pool, id_, self._rest)
                 if started is not None:
                     # in the background: a broker that is down must not delay the watch
-                    post(partial(send_plan, started.task_id, started.tool_id))
+                    post_plan(started.task_id, started.tool_id)
 
 
 def watch_of(resources: Resources, index: Watched, wake: Callable[[], None]) -> LocalWatch | NodesWatch:

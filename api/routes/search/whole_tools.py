@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from api.routes.tools import wanted_index
 from schemas.content.source import AnySource
 from schemas.tool import ToolConfig
@@ -26,5 +24,5 @@ def whole_tool(resources: Resources, project_id: str, config: ToolConfig, source
     new_index, name = wanted_index(project_id, source, config, resources)
     tool = tools.create_over_whole(resources.pool, new_index, name=name, config=config)
     if tool.task_id is not None:
-        queue.post(partial(queue.send_plan, tool.task_id, tool.tool_id))
+        queue.post_plan(tool.task_id, tool.tool_id)
     return tool

@@ -5,18 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from api.http.disconnect import Disconnect
 from schemas.errors import SourceError
 from schemas.queries.search import Note, Refresh
-from worker import app as queue
+from worker import dispatch
 from worker.formats.by_name import has_type
 from worker.resources import Resources
 from worker.sources import pages
-from worker.state.index import tasks, tool_actions
+from worker.state.index import tasks
 from worker.state.index.tools import Index
 from worker.state.search import freshness
 
@@ -100,7 +99,7 @@ def _reindex_stale(resources: Resources, tool_id: UUID, index: Index, stale: Sta
         )
         return [Note(code="removals_held", detail=detail)]
     if stale.unseen or stale.vanished or task is None or task["finished_at"] is not None:
-        _reindex(resources, tool_id)
+        dispatch.reindex(resources.pool, tool_id)
     return [
         Note(code="reindexing", detail=f"{stale.total} files were added, changed or removed; they are being indexed.")
     ]
@@ -111,19 +110,13 @@ def _are_held_removals(stale: StaleFiles, task: dict[str, Any] | None) -> bool:
     return task is not None and stale.total == stale.vanished == task["held_removals"]
 
 
-def _reindex(resources: Resources, tool_id: UUID) -> None:
-    task_id = tool_actions.reindex(resources.pool, tool_id, full=False, allow_removals=False)
-    if task_id is not None:
-        queue.post(partial(queue.send_plan, task_id, tool_id))
-
-
 def _wait(resources: Resources, tool_id: UUID, index: Index, disconnect: Disconnect) -> Freshness:
     """Reindex stale files, and parts that could not be compared, and wait for the task."""
     deadline = time.monotonic() + resources.settings.refresh_seconds
     stale = compare(resources, index, disconnect)
     notes = _reindex_stale(resources, tool_id, index, stale)
     if not stale.total and not stale.complete:
-        _reindex(resources, tool_id)
+        dispatch.reindex(resources.pool, tool_id)
     elif [note.code for note in notes] != ["reindexing"]:
         return Freshness(stale.total, notes)
     notes = _wait_for_task(resources, index, deadline, disconnect)

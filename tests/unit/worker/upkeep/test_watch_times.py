@@ -188,7 +188,7 @@ def test_a_run_starts_slightly_after_it_is_due_and_once(monkeypatch: pytest.Monk
     waits = {ID: 0.1, OTHER: 0.2}
     monkeypatch.setattr(changes, "changed", lambda _pool, index_id, **_: waits[index_id])
     monkeypatch.setattr(changes, "start", start)
-    monkeypatch.setattr(watch, "post", sent.append)
+    monkeypatch.setattr(watch, "post_plan", lambda *ids: sent.append(ids))
     watcher = Watcher(RESOURCES)
     noticed = Noticed(Seen(frozenset({"a"})), QUIET)
     watcher._followed = {id_: cast("LocalWatch", SimpleNamespace(look=lambda: noticed)) for id_ in (ID, OTHER)}
