@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 from uuid import UUID
 
-import orjson
-from fastapi import Depends, Path, Query, Request
+from fastapi import Depends, Path, Request
 from fastapi.concurrency import run_in_threadpool
 
 from api.http.lookup_cache import LookupCaches
 from api.http.middleware import Admission, looked_up, unauthorized
 from api.http.request_log import note_project
-from schemas.errors import Invalid, NotFound
+from schemas.errors import NotFound
 from worker.resources import Resources
 from worker.state.index import tools
 from worker.state.index.tools import Index
@@ -163,24 +161,3 @@ async def cached_index(tool_id: ToolId, caller: CachedCallerDep, caches: LookupC
 
 #: The index of the tool in the path, if the caller may see it, without asking Postgres each time.
 CachedIndexDep = Annotated[Index, Depends(cached_index)]
-
-
-#: The position and the length of a page of a list.
-Cursor = Annotated[str | None, Query(description="`next_cursor` of the previous page; omit it for the first page.")]
-Limit = Annotated[int, Query(ge=1, le=1000, description="Maximum number of items on the page.")]
-
-
-def to_cursor(*parts: Any) -> str:
-    """Encode the position after a row as an opaque cursor."""
-    return base64.urlsafe_b64encode(orjson.dumps(parts)).decode()
-
-
-def from_cursor(cursor: str | None, *kinds: Any) -> tuple[Any, ...] | None:
-    """The parts of a cursor, each converted by its kind. Raises `Invalid` for a malformed cursor."""
-    if cursor is None:
-        return None
-    try:
-        parts = orjson.loads(base64.urlsafe_b64decode(cursor))
-        return tuple(kind(part) for kind, part in zip(kinds, parts, strict=True))
-    except (ValueError, TypeError, AttributeError) as error:
-        raise Invalid("The cursor is invalid; send next_cursor of the previous page unchanged, or omit it.") from error

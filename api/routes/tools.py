@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from functools import partial
+from operator import itemgetter
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -12,19 +13,16 @@ from fastapi.responses import JSONResponse
 
 from api.http.dependencies import (
     CallerDep,
-    Cursor,
     IndexDep,
-    Limit,
     LookupCachesDep,
     ResourcesDep,
     ToolDep,
     ToolId,
-    from_cursor,
     needs_space,
     of_tool,
-    to_cursor,
 )
 from api.http.described_errors import raises
+from api.http.paging import Cursor, Limit, from_cursor, page
 from api.indexers import Subject, chunks, subject_of
 from api.indexers.chunks import shown_status
 from api.indexers.registry import check_derived, drop_derived
@@ -56,9 +54,10 @@ from schemas.tool import (
     Updating,
 )
 from worker import app as queue
+from worker import dispatch
 from worker.resources import Resources
 from worker.state.index import files, tasks, tools
-from worker.state.index.tools import NewIndex
+from worker.state.index.tools import Index, NewIndex
 
 router = APIRouter(prefix="/api/tools/search", tags=["search tools"])
 
@@ -115,12 +114,11 @@ def create_tool(body: NewTool, caller: CallerDep, resources: ResourcesDep) -> To
         made = tools.create_over_source(resources.pool, new_index, name=name, config=body.config)
         tool_id, task_id = made.tool_id, made.task_id
         if not made.is_new:
-            chunks.build(resources, subject_of(existing(tools.get(resources.pool, tool_id))), "due")
+            dispatch.reindex(resources.pool, tool_id)
     else:
         tool_id, task_id = tools.create(resources.pool, new_index, name=name, config=body.config)
     if task_id is not None:
-        # in the background: a broker that is down must not delay the answer
-        queue.post(partial(queue.send_plan, task_id, tool_id))
+        queue.post_plan(task_id, tool_id)
     return shown_tool(existing(tools.get(resources.pool, tool_id)))
 
 
@@ -136,12 +134,8 @@ def list_tools(
     if project_id is not None:
         caller.check(project_id)
     after = from_cursor(cursor, datetime.fromisoformat, UUID)
-    rows = tools.page(resources.pool, project_id or caller.project_id, after, limit + 1)
-    last = rows[limit - 1] if len(rows) > limit else None
-    return Listing(
-        items=[shown_tool(row) for row in rows[:limit]],
-        next_cursor=last and to_cursor(last["created_at"].isoformat(), last["tool_id"]),
-    )
+    read = partial(tools.page, resources.pool, project_id or caller.project_id, after)
+    return page(read, limit, shown_tool, itemgetter("created_at", "tool_id"))
 
 
 @router.get("/statuses", openapi_extra=raises(NotFound))
@@ -156,12 +150,9 @@ def list_statuses(
     if project_id is not None:
         caller.check(project_id)
     after = from_cursor(cursor, datetime.fromisoformat, UUID)
-    rows = tasks.newest_of_tools(resources.pool, project_id or caller.project_id, after, limit + 1)
-    last = rows[limit - 1] if len(rows) > limit else None
-    return Listing(
-        items=[shown_status(row["asked_of"], row) for row in rows[:limit]],
-        next_cursor=last and to_cursor(last["asked_of_created_at"].isoformat(), last["asked_of"]),
-    )
+    read = partial(tasks.newest_of_tools, resources.pool, project_id or caller.project_id, after)
+    place = itemgetter("asked_of_created_at", "asked_of")
+    return page(read, limit, lambda row: shown_status(row["asked_of"], row), place)
 
 
 @router.get("/{tool_id}")
@@ -191,12 +182,8 @@ def get_status(tool_id: ToolId, caller: CallerDep, resources: ResourcesDep) -> S
 def list_tasks(tool: ToolDep, resources: ResourcesDep, cursor: Cursor = None, limit: Limit = 100) -> Listing[Status]:
     """List the tasks over the tool's index and over the one being built for it, newest first."""
     before = from_cursor(cursor, datetime.fromisoformat, UUID)
-    rows = tasks.history(resources.pool, tool["tool_id"], before, limit + 1)
-    last = rows[limit - 1] if len(rows) > limit else None
-    return Listing(
-        items=[shown_status(tool["tool_id"], row) for row in rows[:limit]],
-        next_cursor=last and to_cursor(last["created_at"].isoformat(), last["id"]),
-    )
+    read = partial(tasks.history, resources.pool, tool["tool_id"], before)
+    return page(read, limit, partial(shown_status, tool["tool_id"]), itemgetter("created_at", "id"))
 
 
 @router.get("/{tool_id}/files")
@@ -214,17 +201,19 @@ def list_files(
 ) -> Listing[File]:
     """List every file with its outcome, by path."""
     after = from_cursor(cursor, str, UUID)
-    rows = files.page(resources.pool, tool["index_id"], status=status, reason=reason, q=q, after=after, limit=limit + 1)
-    last = rows[limit - 1] if len(rows) > limit else None
-    return Listing(
-        items=[shown_file(row) for row in rows[:limit]],
-        next_cursor=last and to_cursor(last["file_path"], last["file_id"]),
+    return page(
+        lambda most: files.page(
+            resources.pool, tool["index_id"], status=status, reason=reason, q=q, after=after, limit=most
+        ),
+        limit,
+        shown_file,
+        itemgetter("file_path", "file_id"),
     )
 
 
 @router.get("/{tool_id}/files/{file_id}")
 def get_file(
-    tool: ToolDep,
+    tool_id: ToolId,
     index: IndexDep,
     file_id: FileId,
     resources: ResourcesDep,
@@ -239,12 +228,16 @@ def get_file(
     ] = None,
 ) -> FileText:
     """Get the indexed text of a file: all of it, some lines (inclusive), or the value at a JSON pointer."""
+    file = file_of(resources, index, tool_id, file_id)
+    return file_text(resources.pool, file, start_line, end_line, pointer)
+
+
+def file_of(resources: Resources, index: Index, tool_id: str, file_id: str) -> dict[str, Any]:
+    """The row of a file of a tool's index. Raises `NotFound`."""
     file = files.get(resources.pool, index.id, file_id)
     if file is None:
-        raise NotFound(
-            f"This tool has no file {file_id!r}; list them with GET /api/tools/search/{tool['tool_id']}/files."
-        )
-    return file_text(resources.pool, file, start_line, end_line, pointer)
+        raise NotFound(f"This tool has no file {file_id!r}; list them with GET /api/tools/search/{tool_id}/files.")
+    return file
 
 
 def wanted_index(

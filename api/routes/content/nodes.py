@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from operator import itemgetter
 from typing import Annotated, Any
 from uuid import uuid4
 
@@ -14,8 +15,9 @@ from fastapi import APIRouter, Path, Query
 from psycopg.types.json import Json
 from pydantic_core import PydanticSerializationError, to_json
 
-from api.http.dependencies import CallerDep, Cursor, Limit, ResourcesDep, from_cursor, needs_space, to_cursor
+from api.http.dependencies import CallerDep, ResourcesDep, needs_space
 from api.http.described_errors import raises
+from api.http.paging import Cursor, Limit, from_cursor, page
 from schemas.content.node import NewNode, Node, NodeDeleted, NodePatch
 from schemas.errors import Conflict, FileError, Invalid, SourceError, SourceRefused, SourceUnavailable
 from schemas.tool import Listing
@@ -69,10 +71,11 @@ def list_nodes(
     """List the nodes of a folder, without their content, by name."""
     caller.check(project_id)
     after = from_cursor(cursor, str, str)
-    rows = nodes.page(resources.pool, project_id, parent_id, after=after, limit=limit + 1)
-    last = rows[limit - 1] if len(rows) > limit else None
-    return Listing(
-        items=[Node(**row) for row in rows[:limit]], next_cursor=last and to_cursor(last["name"], last["id"])
+    return page(
+        lambda most: nodes.page(resources.pool, project_id, parent_id, after=after, limit=most),
+        limit,
+        lambda row: Node(**row),
+        itemgetter("name", "id"),
     )
 
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Path, Query
 
-from api.http.dependencies import Cursor, IndexDep, Limit, ResourcesDep, ToolId, from_cursor, to_cursor
-from api.routes.tools import FileId
+from api.http.dependencies import IndexDep, ResourcesDep, ToolId
+from api.http.paging import Cursor, Limit, from_cursor, page
+from api.routes.tools import FileId, file_of
 from api.search.text.snippets import pieces
 from schemas.errors import NotFound
 from schemas.queries.search import Around, FileChunk, ListedChunk
 from schemas.tool import Listing
 from worker.resources import Resources
-from worker.state.index import chunks, files
+from worker.state.index import chunks
 from worker.state.index.tools import Index
 from worker.state.search import snippets
 
@@ -52,15 +54,13 @@ def list_chunks(
     limit: Limit = 100,
 ) -> Listing[ListedChunk]:
     """List the searchable chunks of a file in its order, with their tokens, positions and ids."""
-    file = files.get(resources.pool, index.id, file_id)
-    if file is None:
-        raise NotFound(f"This tool has no file {file_id!r}; list them with GET /api/tools/search/{tool_id}/files.")
+    file = file_of(resources, index, tool_id, file_id)
     after = from_cursor(cursor, int, UUID)
-    rows = snippets.page(resources.pool, file["id"], after=after, limit=limit + 1)
-    last = rows[limit - 1] if len(rows) > limit else None
-    return Listing(
-        items=[ListedChunk(**row) for row in rows[:limit]],
-        next_cursor=last and to_cursor(last["chunk_index"], last["chunk_id"]),
+    return page(
+        lambda most: snippets.page(resources.pool, file["id"], after=after, limit=most),
+        limit,
+        lambda row: ListedChunk(**row),
+        itemgetter("chunk_index", "chunk_id"),
     )
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Query
 
-from api.http.dependencies import Cursor, Limit, ResourcesDep, ToolDep, from_cursor, needs_space, to_cursor
+from api.http.dependencies import ResourcesDep, ToolDep, needs_space
 from api.http.described_errors import raises
+from api.http.paging import Cursor, Limit, from_cursor, page
 from api.indexers import raptor, subject_of
 from api.indexers.registry import RAPTOR
 from api.routes.indexers import Calls
@@ -42,20 +44,23 @@ def list_summaries(
     """List the nodes of the tree that answers, from the top down; without `level` and `parent` all summaries."""
     tree = built_tree(resources.pool, tool["tool_id"])
     after = from_cursor(cursor, int, UUID)
-    found = views.page(resources.pool, tree, level=level, parent=parent, after=after, limit=limit + 1)
-    last = found[limit - 1] if len(found) > limit else None
-    items = [
-        TreeNode(
-            node_id=node.id,
-            level=node.level,
-            text=node.text,
-            children_ids=node.children,
-            parent_ids=node.parents,
-            file_paths=node.paths,
-        )
-        for node in found[:limit]
-    ]
-    return Listing(items=items, next_cursor=last and to_cursor(last.level, last.id))
+    return page(
+        lambda most: views.page(resources.pool, tree, level=level, parent=parent, after=after, limit=most),
+        limit,
+        _shown_node,
+        attrgetter("level", "id"),
+    )
+
+
+def _shown_node(node: views.ShownNode) -> TreeNode:
+    return TreeNode(
+        node_id=node.id,
+        level=node.level,
+        text=node.text,
+        children_ids=node.children,
+        parent_ids=node.parents,
+        file_paths=node.paths,
+    )
 
 
 #: The same calls at other paths, where the id of a knowledge base is that of a tool.

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, Query
 
-from api.http.dependencies import Cursor, IndexDep, Limit, ResourcesDep, from_cursor, to_cursor
+from api.http.dependencies import IndexDep, ResourcesDep
+from api.http.paging import Cursor, Limit, from_cursor, page
 from schemas.content.document import Kind, UseKind
 from schemas.errors import Invalid
 from schemas.queries.symbol import Call, Calls, Symbol, Use
@@ -43,13 +45,13 @@ def list_symbols(
 ) -> Listing[Symbol]:
     """List definitions by name, then path and line: all, those of one name, or those with a prefix."""
     after = from_cursor(cursor, str, str, UUID, int)
-    rows = symbols.definitions(
-        resources.pool, index.id, name=name, prefix=prefix, kind=kind, after=after, limit=limit + 1
-    )
-    last = rows[limit - 1] if len(rows) > limit else None
-    return Listing(
-        items=[Symbol(**row) for row in rows[:limit]],
-        next_cursor=last and to_cursor(*(last[part] for part in ("name", "file_path", "file_id", "number"))),
+    return page(
+        lambda most: symbols.definitions(
+            resources.pool, index.id, name=name, prefix=prefix, kind=kind, after=after, limit=most
+        ),
+        limit,
+        lambda row: Symbol(**row),
+        itemgetter("name", "file_path", "file_id", "number"),
     )
 
 
@@ -74,12 +76,13 @@ def list_references(
     if name is None and file_id is None:
         raise Invalid("Send `name` for what is used, or `file_id` (and optionally `scope`) for where it is used.")
     after = from_cursor(cursor, UUID, int)
-    rows = symbols.references(
-        resources.pool, index.id, name=name, kind=kind, file=file_id, scope=scope, after=after, limit=limit + 1
-    )
-    last = rows[limit - 1] if len(rows) > limit else None
-    return Listing(
-        items=[Use(**row) for row in rows[:limit]], next_cursor=last and to_cursor(last["file_id"], last["number"])
+    return page(
+        lambda most: symbols.references(
+            resources.pool, index.id, name=name, kind=kind, file=file_id, scope=scope, after=after, limit=most
+        ),
+        limit,
+        lambda row: Use(**row),
+        itemgetter("file_id", "number"),
     )
 
 

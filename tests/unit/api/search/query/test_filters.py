@@ -1,4 +1,4 @@
-"""Pure functions of answering: fusion, filters as conditions, cursors."""
+"""Pure functions of answering: fusion, and filters as conditions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.http.dependencies import from_cursor, to_cursor
 from api.search.query import filters
 from api.search.query.file_filter import FileSelection, folder_of, selection_by_patterns
 from api.search.query.filters import (
@@ -24,7 +23,7 @@ from api.search.query.filters import (
     shortened,
 )
 from api.search.rank.fusion import by_score, ranks_and_values, reciprocal_ranks
-from schemas.errors import FilterMatchesNothing, Invalid
+from schemas.errors import FilterMatchesNothing
 from schemas.queries.search import Filters
 from worker.ignore import compiled_glob
 from worker.state.index import chunks, files
@@ -133,17 +132,6 @@ def test_every_attribute_of_a_filter_is_filterable_in_a_store() -> None:
     resolved = ResolvedFilters(filters, FileSelection(["n"], ["folder"], [".go"]), filters.id_paths)
     asked = {condition.attribute for condition in resolved.conditions}
     assert asked == {*FILTERED, "level"}
-
-
-def test_a_cursor_comes_back_as_its_parts() -> None:
-    assert from_cursor(to_cursor("ä/b", A), str, UUID) == ("ä/b", A)
-    assert from_cursor(None, str, UUID) is None
-
-
-@pytest.mark.parametrize("cursor", ["", "x", "ä", "W10=", "WzFd", "bnVsbA==", "IjEi", to_cursor("a", "no id")])
-def test_a_cursor_that_is_none_is_refused(cursor: str) -> None:
-    with pytest.raises(Invalid, match="next_cursor"):
-        from_cursor(cursor, str, UUID)
 
 
 def test_the_folder_of_a_glob_holds_whatever_that_matches() -> None:
