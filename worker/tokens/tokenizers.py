@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, reduce
 from importlib.util import find_spec
@@ -62,6 +62,14 @@ def counted(text: str, tokenizer: Tokenizer) -> tuple[int, Tokenizer]:
     counter = cl100k()
     starts = counter.starts(text)
     return len(starts), _Remembering(tokenizer, text, starts) if tokenizer is counter else tokenizer
+
+
+def truncated(text: str, max_tokens: int, tokenizer: Callable[[], Tokenizer]) -> str:
+    """The first `max_tokens` tokens of a text. Opens the tokenizer only for a text that may be longer."""
+    if len(text.encode(errors="surrogatepass")) <= max_tokens:
+        return text  # a token has at least one byte, though one character may be several tokens
+    starts = tokenizer().starts(text)
+    return text if len(starts) <= max_tokens else text[: starts[max_tokens]]
 
 
 def characters() -> Tokenizer:

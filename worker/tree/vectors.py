@@ -15,6 +15,7 @@ from worker.state.index import embedding_cache
 from worker.state.index.embedding_cache import Owner
 from worker.state.tree import nodes
 from worker.state.tree.nodes import Leaf, Node, Text
+from worker.tokens.tokenizers import truncated
 from worker.tree.run import TreeRun
 from worker.vectors import Row, Vector
 
@@ -86,7 +87,8 @@ def _attributes(run: TreeRun, level: int, text: Text) -> dict[str, str | int | b
 def _embedded(run: TreeRun, texts: Mapping[str, str]) -> dict[str, Vector]:
     """Embed texts by hash, and cache each answer at once. Refused texts are missing from the result."""
     hashes = list(texts)
-    inputs = [_truncated(run, text) for text in texts.values()]
+    limit = run.index.settings.embedder.max_input_tokens
+    inputs = [truncated(text, limit, lambda: run.tokenizer) for text in texts.values()]
     tokens = [len(run.tokenizer.starts(text)) for text in inputs]
     terms = Terms(run.budget, run.index.project_id, run.lease.check)
     vectors: dict[str, Vector] = {}
@@ -96,14 +98,6 @@ def _embedded(run: TreeRun, texts: Mapping[str, str]) -> dict[str, Vector]:
             embedding_cache.insert(run.pool, _owner(run), answered)
             vectors |= answered
     return vectors
-
-
-def _truncated(run: TreeRun, text: str) -> str:
-    limit = run.index.settings.embedder.max_input_tokens
-    if len(text.encode(errors="surrogatepass")) <= limit:
-        return text
-    starts = run.tokenizer.starts(text)
-    return text if len(starts) <= limit else text[: starts[limit]]
 
 
 def _owner(run: TreeRun) -> Owner:

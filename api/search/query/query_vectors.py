@@ -20,6 +20,7 @@ from worker.embed import provider
 from worker.embed.batching import pack
 from worker.resources import Resources
 from worker.state.index.tools import Index
+from worker.tokens.tokenizers import truncated
 from worker.vectors import Vector
 
 #: Maximum bytes of the cached vectors.
@@ -155,7 +156,8 @@ def _key(resources: Resources, index: Index, text: str) -> _Key:
 
 
 def _embed(resources: Resources, model: _Model, texts: Sequence[str]) -> list[Vector]:
-    inputs = [_truncated(resources, model.profile, text) for text in texts]
+    limit, tokenizer = model.profile.max_input_tokens, partial(resources.tokenizer, model.profile)
+    inputs = [truncated(text, limit, tokenizer) for text in texts]
     tokens = [len(text) // CHARACTERS_PER_TOKEN + 1 for text in inputs]
     embedder = resources.embedder(model.profile, explicit_dimensions=model.explicit_dimensions)
     budget = resources.budget(model.profile)
@@ -166,11 +168,3 @@ def _embed(resources: Resources, model: _Model, texts: Sequence[str]) -> list[Ve
         vectors = send() if budget is None else budget.query(send, tokens=sum(tokens[number] for number in batch))
         rows |= zip(batch, vectors, strict=True)
     return [rows[number] for number in range(len(texts))]
-
-
-def _truncated(resources: Resources, profile: EmbedderProfile, text: str) -> str:
-    limit = profile.max_input_tokens
-    if len(text.encode(errors="surrogatepass")) <= limit:
-        return text  # a token has at least one byte, though one character may be several tokens
-    starts = resources.tokenizer(profile).starts(text)
-    return text if len(starts) <= limit else text[: starts[limit]]
