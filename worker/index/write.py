@@ -121,7 +121,6 @@ def _rows(run: Run, file: Embedded) -> Iterator[Row]:
             "node_type": c.node_type,
             "scope": c.scope,
             "level": c.level,
-            "embedded": placed.embedded,
         }
         words = keywords_of(found, c.context, c.text, language) if run.store.has_keywords else None
         yield Row(placed.id, file.vectors.get(placed.id), attributes, words, file.claim.generation)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from schemas.errors import StoreRefused
 from worker.tokens.keywords import Written, phrase_tokens, query_tokens
-from worker.vectors import STRING_ATTRIBUTES, Field, Leg, Patch, Ranked, Row, Value, cut_filterable
+from worker.vectors import CHECKED_ATTRIBUTES, STRING_ATTRIBUTES, Field, Leg, Patch, Ranked, Row, Value, cut_filterable
 
 #: Maximum UTF-8 bytes of a full-text query, the same in all stores. Turbopuffer documents 8,192 without a unit; bytes
 #: are the strictest reading.
@@ -24,7 +24,7 @@ def check(upserts: Sequence[Row], patches: Sequence[Patch], deletes: Sequence[UU
     ids = [row.id.int for row in upserts] + [patch.id.int for patch in patches] + [id_.int for id_ in deletes]
     if len(set(ids)) < len(ids):
         raise ValueError("one write contains an id twice")
-    allowed = {*STRING_ATTRIBUTES, "level", "embedded"}
+    allowed = {*CHECKED_ATTRIBUTES}
     attribute_sets = [row.attributes for row in upserts] + [patch.attributes for patch in patches]
     unknown = {name for values in attribute_sets for name in values.keys() - allowed}
     if unknown:
