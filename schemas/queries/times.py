@@ -13,7 +13,7 @@ def _as_time(value: object) -> object:
     if isinstance(value, datetime):
         return value
     if not isinstance(value, str):
-        raise ValueError("a time must be ISO 8601 with a time zone, such as 2026-11-01T00:00:00Z")  # noqa: TRY004
+        raise ValueError("a time must be ISO 8601 with a time zone, such as 2026-11-01T00:00:00Z")  # noqa: TRY004 - pydantic takes no TypeError
     return datetime.fromisoformat(value)
 
 
