@@ -41,7 +41,7 @@ def test_a_draft_of_an_earlier_claim_by_the_same_owner_finishes_nothing(shelf: S
     earlier = {made.claim.id: made.claim.generation for made in old}
     assert claim.generation > max(earlier.values())
     with shelf.pool.connection() as connection:
-        files.lock_index(connection, run.index.id, run.epoch)
+        files.hold_epoch(connection, run.index.id, run.epoch)
         finished = files.finish(connection, owner, [outcome(made) for made in old])
     assert finished == earlier.keys() - {claim.id}
     assert shelf.do("SELECT status FROM search_index_file WHERE id = %s", claim.id) == [("indexing",)]

@@ -59,7 +59,7 @@ def finish(run: Run, written: Sequence[Embedded]) -> tuple[Collection[UUID], lis
     """
     run.lease.check()
     with run.pool.connection() as connection:
-        file_rows.lock_index(connection, run.index.id, run.epoch)
+        file_rows.hold_epoch(connection, run.index.id, run.epoch)
         finished = file_rows.finish(connection, run.lease.owner, [outcome(file) for file in written])
         buried = _replace(run, connection, [file for file in written if file.claim.id in finished])
     for file in written:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from worker.state.postgres import Pool, autocommit, load
+from worker.state.postgres import Pool, autocommit, is_true, load
 
 _SQL = load("open_work")
 
@@ -12,15 +12,13 @@ _SQL = load("open_work")
 def any_open(pool: Pool, ahead: timedelta) -> bool:
     """Whether a task, a lease or a tree is open, or a run is due within `ahead`."""
     with autocommit(pool) as connection:
-        row = connection.execute(_SQL["any_open"], {"ahead": ahead}).fetchone()
-        return bool(row and row[0])
+        return is_true(connection, _SQL["any_open"], {"ahead": ahead})
 
 
 def is_sweep_late(pool: Pool, after: timedelta) -> bool:
     """Whether the last sweep began more than `after` ago, while a task is open for as long."""
     with autocommit(pool) as connection:
-        row = connection.execute(_SQL["is_sweep_late"], {"after": after}).fetchone()
-        return bool(row and row[0])
+        return is_true(connection, _SQL["is_sweep_late"], {"after": after})
 
 
 def swept(pool: Pool) -> None:

@@ -1,4 +1,4 @@
-"""Postgres, the source of truth: connections, migrations and named queries.
+"""Postgres, the source of truth: connections and named queries.
 
 A silent process does not make others wait, and no process waits for a silent server. This module opens all connections
 and gives each of them these limits (`Limits`):
@@ -350,6 +350,17 @@ def autocommit(pool: Pool) -> Iterator[Connection[TupleRow]]:
         finally:
             if not connection.closed:
                 connection.autocommit = False
+
+
+def storable(text: str) -> str:
+    """A text as Postgres accepts it: with neither NUL nor lone surrogates."""
+    return text.replace("\0", " ").encode(errors="replace").decode()
+
+
+def is_true(connection: Connection[Any], query: SQL, values: Mapping[str, Any] | None = None) -> bool:
+    """The answer to a query that asks whether something is so."""
+    row = connection.execute(query, values).fetchone()
+    return row is not None and bool(row[0])
 
 
 #: A first half of advisory locks that no other user of the database uses.

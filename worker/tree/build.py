@@ -10,10 +10,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
 import structlog
+from psycopg import Connection
 
 from schemas.content.document import text_hash
 from schemas.errors import LlmFailed, SliceOver, TooManyLeaves
@@ -304,6 +306,6 @@ def _advanced(run: TreeRun, stage: str, level: int) -> Next:
         return _advance(run, connection, stage, level)
 
 
-def _advance(run: TreeRun, connection: trees.AnyConnection, stage: str, level: int, expected: int = 0) -> Next:
+def _advance(run: TreeRun, connection: Connection[Any], stage: str, level: int, expected: int = 0) -> Next:
     trees.advance(connection, run.build, stage, level, expected)
     return stage, level

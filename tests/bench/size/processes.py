@@ -89,7 +89,7 @@ def _work(url: str, together: Barrier, task_id: UUID, index_id: UUID) -> None:
         while claims := claim():
             done = [Outcome(claimed.id, claimed.generation, FileStatus.INDEXED) for claimed in claims]
             with pool.connection() as connection:
-                files.lock_index(connection, index_id, EPOCH)
+                files.hold_epoch(connection, index_id, EPOCH)
                 finished = files.finish(connection, owner, done)
             assert len(finished) == len(claims)
         together.wait()

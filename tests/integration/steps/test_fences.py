@@ -155,7 +155,7 @@ def test_an_index_is_held_for_its_present_epoch_only(site: Site, event: str) -> 
     run = site.worker()
     happens(site, event)
     with site.pool.connection() as connection:
-        assert refused(lambda: files.lock_index(connection, run.index.id, run.epoch)) is bool(event)
+        assert refused(lambda: files.hold_epoch(connection, run.index.id, run.epoch)) is bool(event)
 
 
 def test_what_an_earlier_task_paid_is_not_this_ones(site: Site) -> None:
@@ -243,7 +243,7 @@ def test_the_end_of_a_task_shuts_its_workers_out(site: Site, end: Callable[[Site
     write_rows(run, made)
     end(site, run)
     with site.pool.connection() as connection, pytest.raises(LeaseLost):
-        files.lock_index(connection, run.index.id, run.epoch)
+        files.hold_epoch(connection, run.index.id, run.epoch)
     # what was written is deleted, and open files wait for the next task
     assert site.chunks(live=False) == set()
     assert site.tombstones() == {placed.id for placed, _ in rows_of(made)}

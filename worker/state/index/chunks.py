@@ -15,7 +15,7 @@ from psycopg.rows import class_row, dict_row
 from schemas.content.document import Chunk
 from schemas.errors import LeaseLost
 from worker.state.index.delete_queue import LONGEST_PAUSE
-from worker.state.postgres import Pool, autocommit, load
+from worker.state.postgres import Pool, autocommit, is_true, load, storable
 from worker.tokens.keywords import Keywords
 
 #: The longest time that a write may arrive after its sender gave up: the store's 15 s timeout with a wide margin.
@@ -155,7 +155,7 @@ def move_keywords(connection: Connection[Any], paths: Mapping[UUID, Keywords]) -
 def of_file(pool: Pool, file_id: UUID, *, unembedded: bool) -> list[tuple[UUID, str, str]]:
     """Return (id, context, text) of a file's live chunks; with `unembedded` also those without a vector."""
     with pool.connection() as connection:
-        return connection.execute(_SQL["moved"], {"file_id": file_id, "unembedded": unembedded}).fetchall()
+        return connection.execute(_SQL["of_file"], {"file_id": file_id, "unembedded": unembedded}).fetchall()
 
 
 def confirm_deleted(pool: Pool, ids: Sequence[UUID]) -> None:
@@ -232,8 +232,7 @@ def _joined(ids: Iterable[str]) -> str:
 
 def with_phrase(pool: Pool, index_id: UUID, ids: Iterable[str], phrase: str) -> set[str]:
     """Return those of the live chunks that hold a phrase in lower case, whatever the white space between its words."""
-    # Postgres text accepts neither NUL nor lone surrogates
-    normal = " ".join(phrase.lower().replace("\0", " ").encode(errors="replace").decode().split())
+    normal = " ".join(storable(phrase.lower()).split())
     with autocommit(pool) as connection:
         values = {"ids": _joined(ids), "index_id": index_id, "phrase": normal}
         return {id_ for (id_,) in connection.execute(_SQL["with_phrase"], values)}
@@ -242,8 +241,7 @@ def with_phrase(pool: Pool, index_id: UUID, ids: Iterable[str], phrase: str) -> 
 def any_live(pool: Pool, index_id: UUID) -> bool:
     """Whether any text of the index can be found."""
     with autocommit(pool) as connection:
-        row = connection.execute(_SQL["any_live"], {"index_id": index_id}).fetchone()
-    return bool(row and row[0])
+        return is_true(connection, _SQL["any_live"], {"index_id": index_id})
 
 
 def containing_lines(pool: Pool, places: Sequence[tuple[UUID, int]]) -> list[str]:
@@ -275,8 +273,7 @@ def whole(pool: Pool, files: Sequence[UUID]) -> list[dict[str, Any]]:
 def any_passes(pool: Pool, values: dict[str, Any]) -> bool:
     """Whether any live chunk passes the filters."""
     with pool.connection() as connection:
-        row = connection.execute(_SQL["any_passes"], values).fetchone()
-        return row is not None and bool(row[0])
+        return is_true(connection, _SQL["any_passes"], values)
 
 
 def _stage(connection: Connection[Any], placed: Iterable[tuple[Placed, Keywords | None]]) -> None:

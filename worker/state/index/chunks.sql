@@ -86,7 +86,7 @@ UPDATE chunk c SET keywords = s.keywords || ts_filter(c.keywords, '{d}'), code =
 FROM unnest(%(files)s::uuid[], %(keywords)s::tsvector[], %(codes)s::tsvector[]) s (file_id, keywords, code)
 WHERE c.file_id = s.file_id AND c.keywords IS NOT NULL
 
--- name: moved
+-- name: of_file
 SELECT id, context, chunk_text FROM chunk WHERE file_id = %(file_id)s AND live AND (embedded OR %(unembedded)s)
 
 -- name: confirm_deleted

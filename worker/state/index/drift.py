@@ -16,7 +16,7 @@ from schemas.errors import LeaseLost
 from worker.state.index import counting, index_switch, tasks
 from worker.state.index.chunks import LATE_WRITE
 from worker.state.index.embedding_cache import Owner
-from worker.state.postgres import Pool, autocommit, load
+from worker.state.postgres import Pool, autocommit, is_true, load
 from worker.tokens.keywords import Keywords, keywords_of, with_properties
 from worker.tokens.languages import DEFAULT
 
@@ -87,16 +87,16 @@ def is_busy(pool: Pool, index_id: UUID) -> bool:
 
 
 def mark_lost(pool: Pool, index_id: UUID, ids: Sequence[UUID], epoch: int | None) -> None:
-    """Note that these live chunks have no vector. Raises `LeaseLost` as `_lock_index` does."""
+    """Note that these live chunks have no vector. Raises `LeaseLost` as `_hold` does."""
     with pool.connection() as connection:
-        _lock_index(connection, index_id, epoch)
+        _hold(connection, index_id, epoch)
         connection.execute(_SQL["mark_lost"], {"ids": list(ids)})
 
 
 def take_up(pool: Pool, index_id: UUID, task_id: UUID, epoch: int) -> int:
-    """Give files with lost vectors to a task. Returns how many. Raises `LeaseLost` as `_lock_index` does."""
+    """Give files with lost vectors to a task. Returns how many. Raises `LeaseLost` as `_hold` does."""
     with pool.connection() as connection:
-        _lock_index(connection, index_id, epoch)
+        _hold(connection, index_id, epoch)
         taken = connection.execute(_SQL["take_up"], {"index_id": index_id, "task_id": task_id}).rowcount
         if taken:
             counting.distrust_index(connection, index_id)
@@ -106,10 +106,10 @@ def take_up(pool: Pool, index_id: UUID, task_id: UUID, epoch: int) -> int:
 def recount(pool: Pool, index_id: UUID) -> int:
     """Correct wrong counts of an idle index, and have those files read again. Returns how many.
 
-    Raises `LeaseLost` as `_lock_index` does.
+    Raises `LeaseLost` as `_hold` does.
     """
     with pool.connection() as connection:
-        _lock_index(connection, index_id, None)
+        _hold(connection, index_id, None)
         counting.distrust_index(connection, index_id)
         return connection.execute(_SQL["recount"], {"index_id": index_id}).rowcount
 
@@ -117,10 +117,10 @@ def recount(pool: Pool, index_id: UUID) -> int:
 def bury_unfinished(pool: Pool, index_id: UUID) -> int:
     """Move rows of an idle index that never became live to the tombstones. Returns how many.
 
-    Raises `LeaseLost` as `_lock_index` does.
+    Raises `LeaseLost` as `_hold` does.
     """
     with pool.connection() as connection:
-        _lock_index(connection, index_id, None)
+        _hold(connection, index_id, None)
         return connection.execute(_SQL["bury_unfinished"], {"index_id": index_id}).rowcount
 
 
@@ -140,11 +140,11 @@ def start(pool: Pool, index_id: UUID) -> UUID | None:
     """Start a task over the lost and unfinished files of an idle index, for its oldest tool.
 
     Returns None if there is nothing to do. The task does not list the folder, so it takes up no other changes. No
-    message is sent: the sweep sends it within seconds. Raises `LeaseLost` as `_lock_index` does.
+    message is sent: the sweep sends it within seconds. Raises `LeaseLost` as `_hold` does.
     """
     with pool.connection() as connection:
         index_switch.lock_index(connection, index_id)
-        _lock_index(connection, index_id, None)
+        _hold(connection, index_id, None)
         owner = connection.execute(_SQL["owner"], {"index_id": index_id}).fetchone()
         if owner is None:
             return None
@@ -169,10 +169,10 @@ def rewrite(
 ) -> tuple[int, dict[UUID, dict[str, Any]], dict[UUID, Keywords]]:
     """Return a generation, and what the store should hold under it for an idle index's chunks: attributes and words.
 
-    A later claim has a greater generation, so its writes prevail. Raises `LeaseLost` as `_lock_index` does.
+    A later claim has a greater generation, so its writes prevail. Raises `LeaseLost` as `_hold` does.
     """
     with pool.connection() as connection:
-        _lock_index(connection, index_id, None)
+        _hold(connection, index_id, None)
         connection.execute(_SQL["lock_generations"])
         (generation,) = connection.execute(_SQL["next_generation"]).fetchone() or (0,)
         texts = connection.execute(_SQL["words"], {"ids": list(ids), "default": DEFAULT}).fetchall()
@@ -218,23 +218,21 @@ def request_comparison(pool: Pool, index_id: UUID) -> bool:
 def any_embedded(pool: Pool, index_id: UUID) -> bool:
     """Whether the store should hold a vector of the index: it is written before its chunk becomes live."""
     with autocommit(pool) as connection:
-        row = connection.execute(_SQL["any_embedded"], {"index_id": index_id}).fetchone()
-    return bool(row and row[0])
+        return is_true(connection, _SQL["any_embedded"], {"index_id": index_id})
 
 
-def _lock_index(connection: Connection[Any], index_id: UUID, epoch: int | None) -> None:
-    """Keep the index unchanged until the transaction ends.
+def _hold(connection: Connection[Any], index_id: UUID, epoch: int | None) -> None:
+    """Keep an index unchanged until the transaction ends, as long as nobody else works on it.
 
     Raises `LeaseLost` if its epoch is not `epoch`, or, if that is None, if a task is open.
     """
-    row = connection.execute(_SQL["lock"], {"index_id": index_id}).fetchone()
+    row = connection.execute(_SQL["hold"], {"index_id": index_id}).fetchone()
     if row is None or (_is_busy(connection, index_id) if epoch is None else row[0] != epoch):
         raise LeaseLost("another task works on this index, or it was deleted")
 
 
 def _is_busy(connection: Connection[Any], index_id: UUID) -> bool:
-    row = connection.execute(_SQL["busy"], {"index_id": index_id}).fetchone()
-    return row is not None and bool(row[0])
+    return is_true(connection, _SQL["busy"], {"index_id": index_id})
 
 
 def _ids(pool: Pool, query: str, values: dict[str, Any]) -> list[UUID]:

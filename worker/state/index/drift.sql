@@ -40,7 +40,7 @@ SELECT count(*) FILTER (WHERE live) AS live, count(*) FILTER (WHERE NOT live) AS
         WHERE d.index_id = %(index_id)s AND d.created_at < now() - %(overdue)s) AS overdue
 FROM chunk WHERE index_id = %(index_id)s
 
--- name: lock
+-- name: hold
 -- transactions that begin a task or finish files wait until this one ends
 SELECT epoch FROM search_index WHERE id = %(index_id)s AND deleted_at IS NULL FOR NO KEY UPDATE
 

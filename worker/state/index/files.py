@@ -310,7 +310,7 @@ def claim(
     values |= {"after_size": after.size_bytes, "after": after.id, "max_size": max_size}
     with pool.connection() as connection:
         # a task that is ending takes its files back, and would miss those that are claimed meanwhile
-        connection.execute(_SQL["lock_index"], values)
+        connection.execute(_SQL["hold_epoch"], values)
         cursor = connection.cursor(row_factory=class_row(Claim))
         return cursor.execute(_SQL["claim"], {**values, "files": max_files, "bytes": max_bytes}).fetchall()
 
@@ -376,9 +376,9 @@ def add_paid(pool: Pool, epoch: int, paid: Sequence[tuple[UUID, int, int]]) -> N
     counting.distrust(pool, ids)
 
 
-def lock_index(connection: Connection[Any], index_id: UUID, epoch: int) -> None:
-    """Keep the epoch fixed until this transaction ends. Raises `LeaseLost` if it has already moved."""
-    row = connection.execute(_SQL["lock_index"], {"index_id": index_id}).fetchone()
+def hold_epoch(connection: Connection[Any], index_id: UUID, epoch: int) -> None:
+    """Keep the epoch of an index fixed until this transaction ends. Raises `LeaseLost` if it has already moved."""
+    row = connection.execute(_SQL["hold_epoch"], {"index_id": index_id}).fetchone()
     if row is None or row[0] != epoch:
         raise LeaseLost("the index was cancelled, deleted or taken over by a newer task")
 

@@ -188,7 +188,7 @@ SET status = 'pending', lease_owner = NULL, attempts = attempts - 1, parsing = 0
 WHERE id IN (
     SELECT id FROM search_index_file WHERE lease_owner = %(owner)s AND status = 'indexing' FOR UPDATE SKIP LOCKED)
 
--- name: lock_index
+-- name: hold_epoch
 SELECT epoch FROM search_index WHERE id = %(index_id)s AND deleted_at IS NULL FOR SHARE
 
 -- name: still_claimed

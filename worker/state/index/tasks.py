@@ -16,7 +16,7 @@ from schemas.errors import FoldexError, LeaseLost
 from schemas.status import TaskKind, TaskStatus
 from worker.logs import request_at_hand
 from worker.state.index import counting, index_switch, leftovers
-from worker.state.postgres import Pool, autocommit, load
+from worker.state.postgres import Pool, autocommit, is_true, load
 
 #: A worker that does not renew its leases for this long is considered dead.
 LEASE = timedelta(seconds=8)
@@ -451,8 +451,7 @@ def stalled(pool: Pool, patience: timedelta = STALLED_AFTER, limit: int = counti
 def any_work(pool: Pool) -> bool:
     """Whether any worker holds files of any task."""
     with autocommit(pool) as connection:
-        row = connection.execute(_SQL["any_work"]).fetchone()
-        return bool(row and row[0])
+        return is_true(connection, _SQL["any_work"])
 
 
 def open_files(pool: Pool, index_id: UUID) -> dict[str, int]:

@@ -95,7 +95,7 @@ def change_config(pool: Pool, tool_id: UUID, config: ToolConfig, new_index: NewI
     Returns the task to send, if one was started. An index being built for an earlier change is given up. Raises
     `NotFound`.
     """
-    stored = Jsonb(config.model_dump(exclude_defaults=True))
+    stored = tools.stored(config)
     values = {"tool_id": tool_id, "config": stored}
     with pool.connection() as connection:
         tool = _lock(connection, tool_id)

@@ -28,7 +28,7 @@ from worker.formats.by_name import plain_type
 from worker.state.index import index_switch, namespaces, tasks
 from worker.state.index.chunks import LATE_WRITE
 from worker.state.index.delete_queue import LONGEST_PAUSE
-from worker.state.postgres import Pool, autocommit, be_patient, load
+from worker.state.postgres import Pool, autocommit, be_patient, is_true, load
 
 #: Turbopuffer's limit for the length of a namespace's name.
 MAX_NAMESPACE = 128
@@ -203,14 +203,13 @@ def first_keyword_index(pool: Pool, project_id: str, source: AnySource, vector_s
 def any_busy(pool: Pool, tool_ids: Sequence[UUID]) -> bool:
     """Whether the index of one of these tools has an open task."""
     with autocommit(pool) as connection:
-        row = connection.execute(_SQL["any_busy"], {"tool_ids": list(tool_ids)}).fetchone()
-        return row is not None and bool(row[0])
+        return is_true(connection, _SQL["any_busy"], {"tool_ids": list(tool_ids)})
 
 
 def _over(
     connection: Connection[Any], query: str, project_id: str, source: AnySource, config: ToolConfig
 ) -> ToolOver | None:
-    values = {"project_id": project_id, "source": Jsonb(source.model_dump()), "config": _stored(config)}
+    values = {"project_id": project_id, "source": Jsonb(source.model_dump()), "config": stored(config)}
     row = connection.execute(_SQL[query], values).fetchone()
     return None if row is None else ToolOver(*row)
 
@@ -230,7 +229,7 @@ def _insert(
             "index_id": index_id,
             "node_id": new_index.source.content_node,
             "source": Jsonb(new_index.source.model_dump()),
-            "config": _stored(config),
+            "config": stored(config),
         },
     )
     task_id = tasks.create(
@@ -245,7 +244,8 @@ def _insert(
     return tool_id, task_id
 
 
-def _stored(config: ToolConfig) -> Jsonb:
+def stored(config: ToolConfig) -> Jsonb:
+    """A config as its column holds it: without what has its default."""
     return Jsonb(config.model_dump(exclude_defaults=True))
 
 
@@ -352,8 +352,7 @@ def projects(pool: Pool) -> list[str]:
 def project_exists(pool: Pool, project_id: str) -> bool:
     """Whether the project has any node, tool or key."""
     with pool.connection() as connection:
-        row = connection.execute(_SQL["project_exists"], {"project_id": project_id}).fetchone()
-        return row is not None and bool(row[0])
+        return is_true(connection, _SQL["project_exists"], {"project_id": project_id})
 
 
 def buried(pool: Pool, vector_store: str, limit: int) -> list[Buried]:

@@ -12,7 +12,7 @@ from psycopg.rows import class_row, dict_row
 from schemas.content.document import Entry
 from schemas.status import FileStatus
 from worker.state import silent_backends
-from worker.state.postgres import Pool, autocommit, load
+from worker.state.postgres import Pool, autocommit, is_true, load
 
 #: Bytes of files whose text is held in memory at a time.
 _BATCH_BYTES = 4_000_000
@@ -120,5 +120,4 @@ def unfinished(pool: Pool, index_id: UUID, *, below: str | None) -> Iterator[tup
 def is_listed(pool: Pool, index_id: UUID) -> bool:
     """Whether the rows show the whole folder."""
     with pool.connection() as connection:
-        row = connection.execute(_SQL["is_listed"], {"index_id": index_id}).fetchone()
-        return row is not None and bool(row[0])
+        return is_true(connection, _SQL["is_listed"], {"index_id": index_id})

@@ -19,14 +19,12 @@ from worker.state.index.chunks import LATE_WRITE
 from worker.state.index.messages import RESEND_AFTER
 from worker.state.index.tasks import LEASE, LONGEST_WAIT
 from worker.state.index.tools import TREE
-from worker.state.postgres import Pool, autocommit, load
+from worker.state.postgres import Pool, autocommit, is_true, load
 
 #: Workers in a row that may die of a build without progress before it ends.
 MAX_DEATHS = 3
 #: Unexpected exceptions of a build without progress before it ends.
 MAX_FAULTS = 5
-
-AnyConnection = Connection[Any]
 
 _SQL = load("tree/trees")
 _NODES = load("tree/nodes")
@@ -104,7 +102,7 @@ def reconcile(pool: Pool, index_id: UUID | None = None) -> int:
 def start_after_run(pool: Pool, index_id: UUID) -> None:
     """Start the builds that a run calls for that just ended. Without it, the next sweep would."""
     with autocommit(pool) as connection:
-        has_trees = connection.execute(_SQL["any_over"], {"index_id": index_id}).fetchone() == (True,)
+        has_trees = is_true(connection, _SQL["any_over"], {"index_id": index_id})
     if has_trees:
         reconcile(pool, index_id)
 
@@ -119,8 +117,7 @@ def _delete(connection: Connection[Any], ids: Sequence[UUID]) -> None:
 def any_open(pool: Pool) -> bool:
     """Whether any build is open."""
     with autocommit(pool) as connection:
-        row = connection.execute(_SQL["any_open"]).fetchone()
-        return bool(row and row[0])
+        return is_true(connection, _SQL["any_open"])
 
 
 def messages(pool: Pool) -> list[Message]:

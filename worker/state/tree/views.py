@@ -10,7 +10,7 @@ from uuid import UUID
 
 from psycopg.rows import dict_row
 
-from worker.state.postgres import Pool, autocommit, load
+from worker.state.postgres import Pool, autocommit, is_true, load
 from worker.state.tree.trees import Tree
 
 #: Paths that are listed of the files below one node.
@@ -101,8 +101,7 @@ def all_nodes(pool: Pool, index_id: UUID) -> AllNodes | None:
     """Return the nodes of all trees over an index; None if it has no tree and no vectors of one to delete."""
     values = {"index_id": index_id}
     with autocommit(pool) as connection:
-        (exists,) = connection.execute(_SQL["has_nodes"], values).fetchone() or (False,)
-        if not exists:
+        if not is_true(connection, _SQL["has_nodes"], values):
             return None
         rows = connection.execute(_SQL["all_nodes"], values).fetchall()
     return AllNodes({id_ for id_, is_live in rows if is_live}, {id_ for id_, _ in rows})
