@@ -37,7 +37,7 @@ from worker.state.index.chunks import Placed
 from worker.state.migrate import migrate
 from worker.state.postgres import Pool, open_pool
 from worker.state.search import keywords
-from worker.tokens.keywords import IN_ENGLISH, query_tokens
+from worker.tokens.keywords import BM25_B, BM25_K1, IN_ENGLISH, query_tokens
 from worker.tokens.tokenizers import cl100k
 
 #: Number of chunks to search, and of queries of each kind.
@@ -201,7 +201,7 @@ def _library(pool: Pool, field: keywords.Field) -> Search:
     """A plain BM25 over the same lexemes of all chunks."""
     with pool.connection() as connection:
         rows = connection.execute(SQL(WORDS).format(field=FIELDS[field])).fetchall()
-    library = bm25s.BM25(method="lucene", k1=keywords.K1, b=keywords.B)
+    library = bm25s.BM25(method="lucene", k1=BM25_K1, b=BM25_B)
     library.index([words for _, words in rows], show_progress=False)
 
     def search(query: str) -> list[UUID]:

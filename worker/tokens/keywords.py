@@ -30,6 +30,9 @@ MAX_TOKEN = 64
 #: Maximum parts of one name; `getUserNameById` has five. What changes case and digits more often is data, too.
 MAX_PARTS = 16
 
+#: BM25's parameters in every store, as Lance fixes them: how fast repeated words, and long texts, lose weight.
+BM25_K1, BM25_B = 1.2, 0.75
+
 _NAME = rf"\w+(?:[{MARKS}]+\w*)*"
 #: Dots and hyphens join one word: `os.path`, `dry-run`, `3.11`, `giraffe.txt`. The ASCII variant takes half the time.
 _WORD = re.compile(rf"{SIGNED}|{_NAME}(?:[.-]{_NAME})*")

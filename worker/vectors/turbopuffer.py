@@ -19,7 +19,7 @@ import structlog
 from cachetools import TTLCache
 
 from schemas.errors import StoreError, StoreRefused, StoreUnauthorized, StoreUnavailable
-from worker.tokens.keywords import Keywords
+from worker.tokens.keywords import BM25_B, BM25_K1, Keywords
 from worker.vectors import (
     CHECKED_ATTRIBUTES,
     FILTERED,
@@ -66,7 +66,7 @@ SCHEMA_S = 120
 ROW_OVERHEAD_BYTES = 200
 
 #: Tokens are made here, so that they are the same in every store. Namespaces of an earlier release lack some fields.
-TOKENS = {"tokenizer": "pre_tokenized_array", "max_token_length": 254, "k1": 1.2, "b": 0.75}
+TOKENS = {"tokenizer": "pre_tokenized_array", "max_token_length": 254, "k1": BM25_K1, "b": BM25_B}
 KEYWORDS_SCHEMA: dict[str, Any] = {
     name: {"type": "[]string", "filterable": False, "full_text_search": TOKENS}
     for name in ("chunk_words", "chunk_code")

@@ -18,17 +18,13 @@ from psycopg.errors import QueryCanceled
 from psycopg.sql import Identifier
 
 from schemas.errors import StoreUnavailable
-from worker.state.postgres import Pool, load
-from worker.tokens.keywords import Keywords, Written, code_words, phrase_tokens, query_tokens
+from worker.state.postgres import Pool, load, storable
+from worker.tokens.keywords import BM25_B, BM25_K1, Keywords, Written, code_words, phrase_tokens, query_tokens
 from worker.tokens.words import text_words
 
 Field = Literal["text", "code"]
 FIELDS: tuple[Field, ...] = ("text", "code")
 
-#: BM25's k1, as in the stores: how fast repeated words lose weight.
-K1 = 1.2
-#: BM25's b, as in the stores: how much long chunks lose weight.
-B = 0.75
 #: Lexemes of a query that are looked up, the longest first.
 MAX_LEXEMES = 64
 #: Lexemes of a query that are scored, the rarest first.
@@ -103,9 +99,7 @@ def _lexemes(connection: Connection[Any], query: str, field: Field, written: Wri
     """The longest tokens of the query, because they are likely to be rare."""
     tokens = set(query_tokens(query, field, written))
     if written.older and field == "text":
-        # Postgres text accepts neither NUL nor lone surrogates
-        words = query.replace("\0", " ").encode(errors="replace").decode()
-        tokens.update(lexeme for (lexeme,) in connection.execute(_SQL["older_lexemes"], {"query": words}))
+        tokens.update(lexeme for (lexeme,) in connection.execute(_SQL["older_lexemes"], {"query": storable(query)}))
     return sorted(tokens, key=lambda token: (-len(token), token))[:MAX_LEXEMES]
 
 
@@ -127,8 +121,8 @@ def _ranked(
         **(every if phrase else _choice(terms)),
         "anywhere": all(values[name] is None for name in ("file_node_ids", "id_paths", "folders", "endings")),
         "candidates": MAX_CANDIDATES,
-        "k1": K1,
-        "b": B,
+        "k1": BM25_K1,
+        "b": BM25_B,
         "mean": mean,
     }
     return connection.execute(statement, {**values, **ranking}, prepare=False).fetchall()

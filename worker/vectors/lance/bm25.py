@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from worker.tokens.keywords import BM25_B, BM25_K1
 from worker.vectors import Ranked
 from worker.vectors.lance.vector_cache import Positions
 from worker.vectors.rows import ranked
 
-#: Lance's parameters: how soon more of the same word stop to count, and how much the length of a text counts.
-K1, B = 1.2, 0.75
 #: Most occurrences of a word in a row that count.
 MAX_COUNT = np.iinfo(np.uint16).max
 #: Assumed bytes of a word beside its postings.
@@ -186,7 +185,7 @@ def standing(lengths: NDArray[np.uint32], live: Positions) -> Standing:
     if len(live) < len(lengths):
         gone = np.ones(len(lengths), np.bool_)
         gone[live] = False
-    return Standing(rows, K1 * (1 - B + B / mean * lengths.astype(np.float64)), gone)
+    return Standing(rows, BM25_K1 * (1 - BM25_B + BM25_B / mean * lengths.astype(np.float64)), gone)
 
 
 def scores(blocks: Sequence[Block], numbers: Sequence[int], now: Standing, *, every: bool) -> Scores:
@@ -206,7 +205,7 @@ def scores(blocks: Sequence[Block], numbers: Sequence[int], now: Standing, *, ev
         live = ~now.gone[rows]
         terms, rows, counts = terms[live], rows[live], counts[live]
     having = np.bincount(terms, minlength=len(numbers))
-    weights = (K1 + 1) * np.log1p((now.rows - having + 0.5) / (having + 0.5))
+    weights = (BM25_K1 + 1) * np.log1p((now.rows - having + 0.5) / (having + 0.5))
     found = np.bincount(rows, weights[terms] * counts / (counts + now.norms[rows])).astype(np.float64, copy=False)
     if every:
         found[np.bincount(rows) < len(numbers)] = 0
