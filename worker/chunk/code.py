@@ -12,7 +12,7 @@ import numpy as np
 
 from schemas.content.document import Definition, Document
 from worker.chunk.lines import cut_all
-from worker.chunk.measure import Measure, Piece
+from worker.chunk.measure import MINOR_KINDS, Measure, Piece
 
 #: A definition of at least this many tokens gets its own chunk; smaller ones share a chunk with their neighbours. An
 #: eighth of the limit applies if that is less.
@@ -20,9 +20,6 @@ _SEPARATE_TOKENS = 32
 
 #: Text between two such definitions, such as a closing brace, joins one of them if it has fewer tokens than this.
 _TINY_TOKENS = 16
-
-#: A chunk is named after one of these only if it holds nothing else.
-_MINOR = frozenset({"constant", "variable"})
 
 #: Lines directly above a definition that belong to it: comments, attributes, annotations.
 _LEAD = re.compile(r"[ \t]*(?://|/\*|\*|#|@|\[)")
@@ -208,7 +205,7 @@ def _name(outline: _Outline, stretch: _Stretch) -> int:
         # the stretch begins with the owner's header
         return stretch.owner
     inside = _within(outline, stretch.owner, stretch.start, stretch.end)
-    major = [index for index in inside if outline.definitions[index].kind not in _MINOR]
+    major = [index for index in inside if outline.definitions[index].kind not in MINOR_KINDS]
     if not major:
         major = [i for i in inside if 2 * (outline.ends[i] - outline.starts[i]) > stretch.end - stretch.start]
     # of several definitions at the top level, the first gives the name

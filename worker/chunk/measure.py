@@ -14,6 +14,9 @@ from worker.tokens.tokenizers import Offsets, Tokenizer
 #: Maximum tokens that the empty line between context and text costs.
 SEPARATOR_TOKENS = 2
 
+#: Kinds of definitions that name no chunk which holds others, too.
+MINOR_KINDS = frozenset({"constant", "variable"})
+
 Span = tuple[int, int]
 
 

@@ -15,14 +15,12 @@ import numpy as np
 
 from worker.chunk.content_defined import NEVER, Places, divide
 from worker.chunk.lines import keys_of, mix
-from worker.chunk.measure import Measure, Piece
+from worker.chunk.measure import MINOR_KINDS, Measure, Piece
 
 #: Characters at the start of a piece that decide how its border ranks among borders of the same depth.
 _HASHED_CHARS = 64
 #: Depth from which all borders rank alike.
 _MAX_DEPTH = 3
-#: A joined piece keeps its name if all others in it are of these kinds, or have no name.
-_MINOR = frozenset({"constant", "variable"})
 
 
 def pack(measure: Measure, pieces: Iterable[Piece]) -> Iterator[Piece]:
@@ -65,7 +63,7 @@ def _joined(pieces: Sequence[Piece]) -> Piece:
     first = pieces[0]
     if len(pieces) == 1:
         return first
-    named = [piece for piece in pieces if piece.symbol and piece.node_type not in _MINOR]
+    named = [piece for piece in pieces if piece.symbol and piece.node_type not in MINOR_KINDS]
     joined = first._replace(end=pieces[-1].end, above=_common(piece.above for piece in pieces))
     if first.pointer is not None:
         pointer = "/".join(_common(tuple((piece.pointer or "").split("/")) for piece in pieces))

@@ -6,7 +6,6 @@ import binascii
 import time
 from collections.abc import Sequence
 from email.utils import parsedate_to_datetime
-from http import HTTPStatus
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ import structlog
 
 from schemas.errors import EmbeddingError, EmbeddingRefused, EmbeddingUnauthorized, EmbeddingUnavailable
 from worker.embed import Vectors
-from worker.embed.retry import trouble
+from worker.embed.retry import REFUSED_STATUSES, is_unavailable, trouble
 
 #: Maximum length of a provider's message in the log, in characters.
 MAX_LOGGED_CHARACTERS = 300
@@ -27,8 +26,6 @@ _STATUS_REMEDIES = {
     402: "Add credit to the provider's account.",
     404: f"{MODEL_REMEDY} Check EMBEDDING_API_BASE, if it is set.",
 }
-_REFUSED_STATUSES = {400, 413, 422}
-_UNAVAILABLE_STATUSES = {408, 409, 425, 429}
 
 log = structlog.get_logger()
 
@@ -38,9 +35,9 @@ def status_error(model: str, status: int, said: str, seconds: float | None) -> E
     # The address may be an internal service whose response only the operator may read, so log it but do not raise it.
     log.warning("a provider rejected a request", model=model, status=status, said=said)
     message = f"{model} failed with {status}."
-    if status in _REFUSED_STATUSES:
+    if status in REFUSED_STATUSES:
         return EmbeddingRefused(message)
-    if status in _UNAVAILABLE_STATUSES or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+    if is_unavailable(status):
         message = f"{trouble(model, status, seconds)}."
         return EmbeddingUnavailable(message, retry_after=seconds, provider_status=status)
     return EmbeddingUnauthorized(f"{message} {_STATUS_REMEDIES.get(status, KEY_REMEDY)}")

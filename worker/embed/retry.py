@@ -51,6 +51,11 @@ POLL_SECONDS = 0.25
 #: Seconds over which requests that waited for the same moment are spread.
 SPREAD_SECONDS = 0.5
 
+#: Statuses that refuse a request for what it holds, so that the same request is refused again.
+REFUSED_STATUSES = frozenset({400, 413, 422})
+#: Statuses after which the same request may succeed later, beside those of server errors.
+_BUSY_STATUSES = frozenset({408, 409, 425, 429})
+
 #: Refused requests after which batches are no longer split. This is enough for about twenty bad texts among thousands.
 MAX_REFUSALS = 256
 
@@ -77,6 +82,11 @@ def failure_of(model: str, error: EmbeddingUnavailable) -> Failure:
         status == HTTPStatus.TOO_MANY_REQUESTS,
         trouble(model, status),
     )
+
+
+def is_unavailable(status: int) -> bool:
+    """Whether a provider that answers with this status may answer the same request later."""
+    return status in _BUSY_STATUSES or status >= HTTPStatus.INTERNAL_SERVER_ERROR
 
 
 def trouble(model: str, status: int | None, wait: float | None = None) -> str:

@@ -13,12 +13,9 @@ import structlog
 from schemas.errors import EmbeddingUnavailable, LlmError, LlmRefused, LlmUnauthorized, LlmUnavailable
 from worker.embed.litellm import is_caused_by, is_unanswered, provider_text, retry_after, silence_warnings, warm
 from worker.embed.rate_limit import Budget, no_check
-from worker.embed.retry import trouble
+from worker.embed.retry import REFUSED_STATUSES, is_unavailable, trouble
 from worker.llm.litellm import Check, Provider, arguments, event_loop, wait_in_time
 from worker.tokens.tokenizers import cl100k
-
-_REFUSED_STATUSES = {400, 413, 422}
-_UNAVAILABLE_STATUSES = {408, 409, 425, 429}
 
 log = structlog.get_logger()
 
@@ -125,9 +122,9 @@ def _error(provider: Provider, error: Exception) -> LlmError:
         status = HTTPStatus.INTERNAL_SERVER_ERROR.value
     log.warning("a provider rejected a request", model=provider.model, status=status, said=provider_text(error))
     message = f"{provider.model} failed with {status}."
-    if status in _REFUSED_STATUSES:
+    if status in REFUSED_STATUSES:
         return LlmRefused(message)
-    if status in _UNAVAILABLE_STATUSES or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+    if is_unavailable(status):
         seconds = retry_after(error)
         message = f"{trouble(provider.model, status, seconds)}."
         return LlmUnavailable(message, retry_after=seconds, provider_status=status)

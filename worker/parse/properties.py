@@ -25,17 +25,17 @@ _FILE_NAME = re.compile(r"\S+\.(?:docx?|dotx?|fm|html?|indd|odt|p65|pdf|pptx?|ps
 #: Year, month and day as ISO 8601 and PDF write them.
 _DAY = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?|(\d{4})(?:-(\d\d)(?:-(\d\d))?)?(?![\d-])")
 
-_DUBLIN_CORE = "{http://purl.org/dc/elements/1.1/}"
+DUBLIN_CORE = "{http://purl.org/dc/elements/1.1/}"
 _TERMS = "{http://purl.org/dc/terms/}"
 _META = "{urn:oasis:names:tc:opendocument:xmlns:meta:1.0}"
 _CORE = "{http://schemas.openxmlformats.org/package/2006/metadata/core-properties}"
 #: Properties by the elements that state them.
 _ELEMENTS = {
-    f"{_DUBLIN_CORE}title": "title",
+    f"{DUBLIN_CORE}title": "title",
     f"{_META}initial-creator": "author",
-    f"{_DUBLIN_CORE}creator": "author",
-    f"{_DUBLIN_CORE}description": "description",
-    f"{_DUBLIN_CORE}subject": "keywords",
+    f"{DUBLIN_CORE}creator": "author",
+    f"{DUBLIN_CORE}description": "description",
+    f"{DUBLIN_CORE}subject": "keywords",
     f"{_META}keyword": "keywords",
     f"{_CORE}keywords": "keywords",
     f"{_CORE}category": "keywords",
@@ -67,7 +67,7 @@ def dublin_core(metadata: Element | None, undated: str) -> Properties:
         name = element.get("property") or ""
         # EPUB 3 states some of them as `<meta property="dcterms:modified">`
         tag = f"{_TERMS}{name.removeprefix('dcterms:')}" if name.startswith("dcterms:") else element.tag
-        property_ = undated if tag == f"{_DUBLIN_CORE}date" else _ELEMENTS.get(tag)
+        property_ = undated if tag == f"{DUBLIN_CORE}date" else _ELEMENTS.get(tag)
         if property_ and (text := _line(element.text or "")) and text not in stated[property_]:
             stated[property_].append(text)
     one = ("title", "created", "modified")

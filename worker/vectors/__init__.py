@@ -10,6 +10,7 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
+from worker.tokens import MAX_CHARACTER_BYTES
 from worker.tokens.keywords import IN_ENGLISH, Keywords, Written
 
 #: Keyword fields: natural language, identifiers, and natural language as an earlier release wrote it.
@@ -43,8 +44,6 @@ CHECKED_ATTRIBUTES = (*STRING_ATTRIBUTES, "level")
 
 #: String values are cut to this many UTF-8 bytes. The store accepts 4 KiB; an index needs far less.
 MAX_FILTERABLE_BYTES = 1024
-#: Maximum bytes of a character in UTF-8.
-MAX_CHARACTER_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)

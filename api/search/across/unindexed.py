@@ -23,13 +23,12 @@ from worker.resources import Resources
 from worker.sources import Source, pages
 from worker.sources.nodes import NODES
 from worker.sources.registry import address_prefix
+from worker.tokens import MAX_CHARACTER_BYTES
 
 #: Maximum files that one request reads from folders.
 MAX_FILES = 10_000
 #: Maximum bytes of a file in a folder.
 MAX_BYTES = 5_000_000
-#: Maximum bytes of a character in UTF-8.
-CHARACTER_BYTES = 4
 #: Maximum paths that a note names.
 MAX_LISTED_PATHS = 20
 
@@ -129,7 +128,7 @@ def _whole_files(search: UnindexedSearch, locations: Sequence[Location], words: 
 
 def _whole_hit(text: Text, words: Sequence[str], max_characters: int) -> Hit | None:
     """A hit with the whole text; None if that is too long."""
-    if len(text.data) > CHARACTER_BYTES * max_characters:
+    if len(text.data) > MAX_CHARACTER_BYTES * max_characters:
         return None
     lowered = text.data.decode(errors="replace").lower()
     present = sum(word in lowered for word in words)

@@ -5,7 +5,7 @@ Pages that a browser saves as one file (MHTML) are messages, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from email import message_from_bytes
 from email.errors import HeaderParseError
 from email.header import decode_header
@@ -28,7 +28,7 @@ _SHOWN_HEADERS = ("Subject", "From", "To", "Cc", "Date")
 #: Maximum characters in one header line: lists of hundreds of recipients say little.
 _MAX_HEADER_CHARS = 1000
 #: Maximum attachment names that are listed.
-_MAX_ATTACHMENTS = 100
+_MAX_NAMED = 100
 
 
 #: Transfer encodings that keep the bytes of another encoding.
@@ -164,10 +164,14 @@ def _guessed(text: bytes) -> str:
 
 
 def _attachments(message: Message) -> Iterator[str]:
-    names = [_name(part) for part in attached(message)]
+    return attachments_line([_name(part) for part in attached(message)])
+
+
+def attachments_line(names: Sequence[str]) -> Iterator[str]:
+    """The line of a message's head that names its attachments, if it has any."""
     if names:
-        remainder = f" and {len(names) - _MAX_ATTACHMENTS} more" if len(names) > _MAX_ATTACHMENTS else ""
-        yield f"Attachments: {', '.join(names[:_MAX_ATTACHMENTS])}{remainder}"
+        remainder = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+        yield f"Attachments: {', '.join(names[:_MAX_NAMED])}{remainder}"
 
 
 def _name(part: Message) -> str:

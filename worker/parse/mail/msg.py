@@ -15,6 +15,7 @@ from schemas.errors import FileError
 from worker.formats.outlook_parts import BINARY, DATA, FILE_NAMES, NARROW, WIDE, attachments, stream
 from worker.parse.encodings import decode
 from worker.parse.limits import Limits
+from worker.parse.mail.email import attachments_line
 from worker.parse.ocr.pictures import with_pictures
 from worker.parse.office import rtf
 from worker.parse.properties import properties_of
@@ -24,8 +25,6 @@ from worker.parse.web import html
 _HEAD = {"Subject": "0037", "From": "0C1A", "To": "0E04", "Cc": "0E03"}
 _SENDER_ADDRESS = "5D01"
 _TEXT, _RICH_TEXT, _HTML = "1000", "1009", "1013"
-#: Maximum attachment names that are listed.
-_MAX_ATTACHMENTS = 100
 #: The head of compressed rich text ([MS-OXRTFCP]): size, size when decompressed, the mark of compression, a checksum.
 _COMPRESSED = struct.Struct("<II4sI")
 _MARK = b"LZFu"
@@ -42,10 +41,7 @@ def read(data: bytes, limits: Limits) -> Document:
     """The document of a message, with its subject as title. Attachments are named, not read."""
     with olefile.OleFileIO(BytesIO(data)) as file:
         head = [f"{name}: {value}" for name, value in _head(file) if value]
-        names = list(_attachments(file))
-        if names:
-            remainder = f" and {len(names) - _MAX_ATTACHMENTS} more" if len(names) > _MAX_ATTACHMENTS else ""
-            head.append(f"Attachments: {', '.join(names[:_MAX_ATTACHMENTS])}{remainder}")
+        head += attachments_line(list(_attachments(file)))
         body, markup = _body(file, limits)
         properties = properties_of(title=_value(file, _HEAD["Subject"]), author=_value(file, _HEAD["From"]))
         text = "\n".join(head) + f"\n\n{body}"

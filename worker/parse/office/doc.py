@@ -21,14 +21,13 @@ from worker.formats.registry import BY_TYPE
 from worker.parse.limits import Limits, too_large
 from worker.parse.office.compound import without_signs
 from worker.parse.office.stated import summary
+from worker.tokens import MAX_CHARACTER_BYTES
 
 MISSING = "Reading a .doc document needs catdoc, antiword or LibreOffice; install one, or save it as .docx."
 #: The office suite reserves far more address space than it uses.
 _OFFICE_MEMORY_FACTOR = 4
 #: Attempts per converter: antiword sometimes crashes with a segmentation fault, and reads the same file later.
 _ATTEMPTS = 8
-#: Maximum bytes per character.
-_MAX_BYTES_PER_CHARACTER = 4
 #: Minimum for a converter's file size limit, in bytes: the office suite also writes its own settings.
 _MIN_OUTPUT_BYTES = 64 << 20
 
@@ -128,13 +127,13 @@ def _kill_at_end(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 def _text(output: Path, limits: Limits) -> str:
-    limits.check_characters(output.stat().st_size // _MAX_BYTES_PER_CHARACTER)
+    limits.check_characters(output.stat().st_size // MAX_CHARACTER_BYTES)
     return _FIELD.sub("", output.read_bytes().decode("utf-8-sig", "replace"))
 
 
 def _limit_resources(limits: Limits, *, is_office: bool) -> None:
     _, allowed = resource.getrlimit(resource.RLIMIT_FSIZE)
-    max_bytes = max(_MIN_OUTPUT_BYTES, _MAX_BYTES_PER_CHARACTER * limits.max_characters)
+    max_bytes = max(_MIN_OUTPUT_BYTES, MAX_CHARACTER_BYTES * limits.max_characters)
     max_bytes = max_bytes if allowed == resource.RLIM_INFINITY else min(max_bytes, allowed)
     resource.setrlimit(resource.RLIMIT_FSIZE, (max_bytes, max_bytes))
     if is_office:

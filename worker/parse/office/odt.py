@@ -19,7 +19,7 @@ from schemas.errors import FileError
 from schemas.status import Reason
 from worker.parse.limits import Limits
 from worker.parse.office.zip_container import member, opened
-from worker.parse.properties import dublin_core
+from worker.parse.properties import DUBLIN_CORE, dublin_core
 from worker.parse.text.markdown import title_of
 from worker.parse.text.markdown_blocks import (
     code,
@@ -46,7 +46,6 @@ _DRAW = f"{_OASIS}drawing:1.0}}"
 _PRESENTATION = f"{_OASIS}presentation:1.0}}"
 _SVG = f"{_OASIS}svg-compatible:1.0}}"
 _MANIFEST = f"{_OASIS}manifest:1.0}}"
-_DUBLIN_CORE = "{http://purl.org/dc/elements/1.1/}"
 _HREF = "{http://www.w3.org/1999/xlink}href"
 
 _ANNOTATION = f"{_OFFICE}annotation"
@@ -205,7 +204,7 @@ def _annotations(element: Element, limits: Limits) -> Iterator[str]:
 
 
 def _comment(element: Element, cell: str = "") -> str:
-    return comment(element.findtext(f"{_DUBLIN_CORE}creator", ""), " ".join(map(_text, element.iter(_P))), cell)
+    return comment(element.findtext(f"{DUBLIN_CORE}creator", ""), " ".join(map(_text, element.iter(_P))), cell)
 
 
 def _cell_comments(sheet: Element) -> Iterator[str]:

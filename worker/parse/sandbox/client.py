@@ -33,6 +33,7 @@ from worker.machine.scratch import Scratch
 from worker.parse.limits import BUSY, Limits, too_large
 from worker.parse.sandbox import confine
 from worker.parse.sandbox.child import ANSWER, REQUEST
+from worker.tokens import MAX_CHARACTER_BYTES
 
 if TYPE_CHECKING:
     from worker.parse.code.syntax import Syntax
@@ -42,15 +43,12 @@ ATTEMPTS = 3
 _PIPE_SECONDS = 5.0
 #: Maximum bytes of an answer's JSON, which excludes the text.
 _MAX_HEAD_BYTES = 64 << 20
-#: Maximum bytes of a character in UTF-8.
-_MAX_BYTES_PER_CHARACTER = 4
 #: Maximum bytes of one read or write of a pipe.
 _PIPE_CHUNK_BYTES = 1 << 20
 #: Exit codes of a helper that the system ended because its processor time was up.
 _TIMEOUT_EXIT_CODES = (-signal.SIGXCPU, -signal.SIGPROF)
 #: Message for a file whose library ended the helper on purpose. Another attempt would end in the same way.
 _ABORTED = "The file is damaged (its library gives up on it); repair or convert it."
-_ROOT = Path(__file__).resolve().parents[3]
 #: Environment variables passed on. The file's reader must not see the others, which include keys.
 _PASSED_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "TESSDATA_PREFIX")
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OMP_THREAD_LIMIT", "OPENBLAS_NUM_THREADS"), "1")
@@ -217,7 +215,7 @@ def _start(memory_bytes: int) -> _Helper:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        cwd=_ROOT,
+        cwd=confine.ROOT,
         env={**environment, **_ONE_THREAD, "TMPDIR": str(scratch.path)},
         bufsize=0,
         # its own children end with it
@@ -267,7 +265,7 @@ def _exchange(helper: _Helper, request: tuple[bytes, ...], limits: Limits) -> di
         _write(_open(helper.process.stdin).fileno(), part, deadline)
     source = _open(helper.process.stdout).fileno()
     head, text = ANSWER.unpack(_read(source, ANSWER.size, deadline))
-    if head > _MAX_HEAD_BYTES or text > _MAX_BYTES_PER_CHARACTER * limits.max_characters:
+    if head > _MAX_HEAD_BYTES or text > MAX_CHARACTER_BYTES * limits.max_characters:
         raise _DiedError
     answer: dict[str, Any] = orjson.loads(_read(source, head, deadline))
     if "document" in answer:

@@ -54,7 +54,8 @@ _FIRST_WITH_SCOPES = 6
 _TCP = 0b11
 _SCOPES = 0b11
 
-_ROOT = Path(__file__).resolve().parents[3]
+#: The directory that holds the packages.
+ROOT = Path(__file__).resolve().parents[3]
 #: Where systems keep programs, libraries, fonts and their settings, but no secrets.
 _SYSTEM = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store", "/home/linuxbrew/.linuxbrew", "/snap"),
@@ -95,7 +96,7 @@ def _needed_capability(libc: ctypes.CDLL) -> int:
         return 0
     _set_capabilities(libc, (0, *held[1:]))
     try:
-        for path in (str(_ROOT / "worker"), sys.base_prefix, *sys.path):
+        for path in (str(ROOT / "worker"), sys.base_prefix, *sys.path):
             with suppress(FileNotFoundError, NotADirectoryError):
                 next(iter(os.scandir(path)), None)
     except PermissionError:
@@ -186,9 +187,9 @@ def _allow(libc: ctypes.CDLL, rules: int, path: str, rights: int) -> None:
 
 def _readable(programs: Iterable[str]) -> Iterator[str]:
     yield from _SYSTEM
-    yield from (sys.prefix, sys.base_prefix, str(_ROOT / "worker"), str(_ROOT / "schemas"))
+    yield from (sys.prefix, sys.base_prefix, str(ROOT / "worker"), str(ROOT / "schemas"))
     # the project's own folder may contain user data
-    yield from (entry for entry in sys.path if entry and Path(entry).resolve() != _ROOT)
+    yield from (entry for entry in sys.path if entry and Path(entry).resolve() != ROOT)
     for name in ("LD_LIBRARY_PATH", "TESSDATA_PREFIX"):
         yield from filter(None, os.environ.get(name, "").split(":"))
     for program in filter(None, map(shutil.which, programs)):
