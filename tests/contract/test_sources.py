@@ -427,6 +427,15 @@ def test_what_is_at_a_path_is_unknown_while_the_service_is_away(endpoint_url: st
         found.resolve()
 
 
+def test_a_node_whose_id_begins_with_that_of_another_is_listed_besides(pool: Pool, tmp_path: Path) -> None:
+    tree = Tree(pool, tmp_path)
+    for node_id in ("a", "ab", "a-b"):
+        tree.add(node_id, tree.root, f"{node_id}.json", "json")
+    source = tree.source()
+    assert sorted(source.narrow([b"ab", b"a", b"a-b"]) or []) == [b"a", b"a-b", b"ab"]
+    assert sorted(entry.path for entry in listed(source)) == ["a-b.json", "a.json", "ab.json"]
+
+
 def test_equal_ids_of_two_projects_are_kept_apart(pool: Pool, tmp_path: Path) -> None:
     """Callers choose the ids of nodes."""
     trees = [Tree(pool, tmp_path / name) for name in ("one", "two")]

@@ -354,7 +354,8 @@ def test_nodes_are_watched_by_their_rows_whoever_writes_them(running: Service, w
     appears(running, tool, "kiwi", "a.json")
     running.rows("DELETE FROM content_node WHERE id = 'foreign' RETURNING 1")
     appears(running, tool, "mango")
-    assert len(settled(running, tool)) == len(before) + 3
+    # a run that began before a change was noted is followed by another
+    assert 3 <= len(settled(running, tool)) - len(before) <= 6
 
 
 def test_the_embedded_stack_runs_all_it_names(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from uuid import UUID
 import psycopg
 import structlog
 from celery import Task
+from psycopg.errors import ProgramLimitExceeded
 
 from schemas.errors import FoldexError, LeaseLost, SliceOver
 from worker import dispatch
@@ -134,6 +135,11 @@ def contain_upkeep(message: str, work: Callable[[], dict[str, Any]]) -> dict[str
     except Exception as error:  # a bug of ours
         log.exception(message)
         raise RunFailed(one_line(error), traceback.format_exc()) from None
+
+
+def is_outage(error: Exception) -> bool:
+    """Whether Postgres is away or out of space, and not asked for what it always refuses, such as too long a value."""
+    return isinstance(error, psycopg.OperationalError) and not isinstance(error, ProgramLimitExceeded)
 
 
 def one_line(error: Exception) -> str:

@@ -10,7 +10,6 @@ from uuid import UUID
 
 import psycopg
 import structlog
-from psycopg.errors import ProgramLimitExceeded
 
 from schemas.errors import FoldexError, PlanCrashed
 from worker import dispatch
@@ -94,7 +93,7 @@ def _record_fault(pool: Pool, plan: Plan, lease: Lease, error: Exception) -> Non
 
     After any other error it stays leased until expiry, which counts as a death.
     """
-    if isinstance(error, psycopg.OperationalError) and not isinstance(error, ProgramLimitExceeded):
+    if failures.is_outage(error):
         with suppress(psycopg.OperationalError):
             tasks.release_plan(pool, plan.id, lease.owner)
     else:

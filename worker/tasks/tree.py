@@ -59,10 +59,6 @@ def _build(r: Resources, tree_id: UUID, lock: Connection[Any]) -> dict[str, Any]
             complete = build_slice(run, SLICE_SECONDS[BULK])
         except FoldexError as error:
             return _settle(r.pool, build, lease, error)
-        except psycopg.OperationalError:
-            with suppress(psycopg.OperationalError):
-                trees.release(r.pool, tree_id, lease.owner)
-            raise
         except Exception as error:
             _record_fault(r.pool, build, lease, error)
             raise
@@ -97,7 +93,14 @@ def _check_deaths(build: Build) -> None:
 
 
 def _record_fault(pool: Pool, build: Build, lease: TreeLease, error: Exception) -> None:
-    """Count an unexpected exception. After too many without progress the build ends."""
+    """Release the build after an outage; count any other unexpected exception.
+
+    After too many without progress the build ends.
+    """
+    if failures.is_outage(error):
+        with suppress(psycopg.OperationalError):
+            trees.release(pool, build.id, lease.owner)
+        return
     reason = failures.one_line(error)
     faults = trees.count_fault(pool, build.id)
     if faults >= trees.MAX_FAULTS:

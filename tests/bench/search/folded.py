@@ -44,7 +44,10 @@ def unpack(archive: Path, folder: Path) -> None:
     """Write the files of a repository."""
     folder.mkdir(parents=True)
     with tarfile.open(archive) as files:
-        files.extractall(folder, filter="data")
+        # Python 3.11.2, which Debian 12 has, knows no filters
+        if hasattr(tarfile, "data_filter"):
+            files.extraction_filter = tarfile.data_filter
+        files.extractall(folder)
 
 
 def ask_repository(archive: Path) -> list[Question]:

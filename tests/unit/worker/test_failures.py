@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID, uuid4
 
+import psycopg
 import pytest
+from psycopg.errors import ProgramLimitExceeded
 from structlog.testing import capture_logs
 
 from schemas.errors import FoldexError, SliceOver, StoreUnauthorized, StoreUnavailable
@@ -85,6 +88,41 @@ def test_the_message_of_a_failed_run_is_acknowledged() -> None:
         for name in ("foldex.index", "foldex.plan", "foldex.tree", "foldex.evict")
     )
     assert app.conf.task_acks_late
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (psycopg.OperationalError("away"), "released at once"),
+        (ProgramLimitExceeded("too long"), "released for later"),
+        (KeyError("a mistake"), "released for later"),
+    ],
+    ids=["outage", "limit", "mistake"],
+)
+def test_a_build_of_a_tree_waits_for_postgres_and_counts_what_always_fails(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, outcome: str
+) -> None:
+    faults, outcomes = [0], list[str]()
+
+    def release(_pool: Any, _id: UUID, _owner: UUID, seconds: float = 0) -> None:
+        outcomes.append("released for later" if seconds else "released at once")
+
+    def count_fault(*_: object) -> int:
+        faults[0] += 1
+        return faults[0]
+
+    monkeypatch.setattr(trees, "release", release)
+    monkeypatch.setattr(trees, "count_fault", count_fault)
+    monkeypatch.setattr(trees, "fail", lambda _pool, _id, ended: outcomes.append(ended.code))
+    monkeypatch.setattr(trees, "begin", lambda *_: SimpleNamespace(id=uuid4(), deaths=0))
+    monkeypatch.setattr(tree_task, "tree_leased", lambda *_: nullcontext(SimpleNamespace(owner=uuid4())))
+    monkeypatch.setattr(tree_task, "_run", raising(error))
+    resources: Any = SimpleNamespace(pool=None, settings=SimpleNamespace(database=None))
+    for _ in range(trees.MAX_FAULTS):
+        with pytest.raises(type(error)):
+            tree_task._build(resources, uuid4(), cast("Any", None))
+    last = outcome if outcome == "released at once" else "tree_crashed"
+    assert outcomes == [*[outcome] * (trees.MAX_FAULTS - 1), last]
 
 
 # --- upkeep
