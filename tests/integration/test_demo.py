@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from schemas.status import Reason
 from tests.service import environment
 
@@ -55,6 +57,7 @@ def demo(home: Path, *arguments: str) -> tuple[int, str]:
     return ended.returncode, ended.stdout + ended.stderr
 
 
+@pytest.mark.timeout(300)
 def test_twenty_mixed_files_are_all_told_of(tmp_path: Path) -> None:
     folder = mixed(tmp_path / "mixed")
     code, printed = demo(tmp_path / "home", f"--folder={folder}", "--query=ferry timetable")

@@ -88,6 +88,7 @@ def test_help_and_completion(program: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "home").exists()
 
 
+@pytest.mark.timeout(300)
 def test_a_search_in_a_new_folder_starts_the_stack_and_answers(program: Path, tmp_path: Path) -> None:
     home, folder, later = tmp_path / "home", tmp_path / "notes", tmp_path / "later"
     for each in (folder, later):
