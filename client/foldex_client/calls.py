@@ -6,6 +6,7 @@ import math
 import os
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from itertools import count
 from typing import Any
 from uuid import UUID
 
@@ -147,7 +148,8 @@ class Tools(Calls[Way]):
     ) -> Status:
         """Wait until the newest task is ready, at most `timeout` seconds. `on_progress` gets each status.
 
-        Raises `IndexingFailed` if the task ends otherwise, and `WaitTimedOut`.
+        Once it was answered, it outlives a service that is away for less than `deadline` seconds. Raises
+        `IndexingFailed` if the task ends otherwise, and `WaitTimedOut`.
         """
         return await _ended(self._session, tool, on_progress, timeout)
 
@@ -416,8 +418,8 @@ def _status(tool: AnyTool) -> Request[Status]:
 async def _ended(session: Session, tool: AnyTool, on_progress: OnProgress | None, timeout: float | None) -> Status:
     """The status of a tool's newest task once that is ready."""
     ends, pause = time.monotonic() + (math.inf if timeout is None else timeout), FIRST_POLL_SECONDS
-    while True:
-        status = await session.send(_status(tool), max(MIN_POLL_SECONDS, ends - time.monotonic()))
+    for polls in count():
+        status = await session.send(_status(tool), max(MIN_POLL_SECONDS, ends - time.monotonic()), again=polls > 0)
         if on_progress is not None:
             on_progress(status)
         if status.status == "ready":
@@ -429,3 +431,4 @@ async def _ended(session: Session, tool: AnyTool, on_progress: OnProgress | None
             raise WaitTimedOut(said, retryable=True)
         await session.link.sleep(pause)
         pause = min(MAX_POLL_SECONDS, pause * POLL_GROWTH)
+    raise AssertionError("unreachable")

@@ -7,6 +7,7 @@ never suspends, so that one step takes a coroutine to its end.
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import time
 from collections.abc import AsyncGenerator, Mapping
@@ -160,9 +161,12 @@ class Session:
     retries: int
     deadline: float
 
-    async def send(self, request: Request[T], within: float | None = None) -> T:
-        """The answer to a request, within `deadline` or fewer seconds. Raises `FoldexError`."""
-        response = await self._answer(request, within)
+    async def send(self, request: Request[T], within: float | None = None, *, again: bool = False) -> T:
+        """The answer to a request, within `deadline` or fewer seconds. Raises `FoldexError`.
+
+        `again`: the service has answered this before, so it may be silent for all of `deadline`, as in a restart.
+        """
+        response = await self._answer(request, within, again=again)
         return _parsed(request, response, response.content)
 
     async def pages(self, request: Request[Page[T]]) -> AsyncGenerator[T, None]:
@@ -177,14 +181,15 @@ class Session:
 
     async def events(self, request: Request[Status]) -> AsyncGenerator[Status, None]:
         """Each change of a status until its task has ended. A stream that breaks off is opened anew."""
-        broken = 0
+        broken, again = 0, False
         while True:
-            response = await self._answer(request, stream=True)
+            response = await self._answer(request, stream=True, again=again)
             try:
                 async with aclosing(self.link.lines(response)) as lines:
                     async for line in lines:
                         if line.startswith("data:"):
-                            broken, status = 0, _parsed(request, response, line.removeprefix("data:").encode())
+                            broken, again = 0, True
+                            status = _parsed(request, response, line.removeprefix("data:").encode())
                             yield status
                             if status.ended:
                                 return
@@ -197,10 +202,11 @@ class Session:
             broken += 1
 
     async def _answer(
-        self, request: Request[Any], within: float | None = None, *, stream: bool = False
+        self, request: Request[Any], within: float | None = None, *, stream: bool = False, again: bool = False
     ) -> httpx.Response:
         """A successful answer. What may be repeated is repeated."""
         ends = time.monotonic() + min(self.deadline, self.deadline if within is None else within)
+        retries = math.inf if again and self.retries else self.retries
         was_lost = False
         for attempt in count():
             try:
@@ -210,7 +216,7 @@ class Session:
                     # an earlier attempt was carried out, and only its answer was lost
                     return httpx.Response(202)
                 pause = _pause(attempt, error)
-                is_late = attempt >= self.retries or time.monotonic() + pause >= ends
+                is_late = attempt >= retries or time.monotonic() + pause >= ends
                 if is_late or not _may_repeat(request, error):
                     raise
                 was_lost = was_lost or isinstance(error, _PERHAPS_DONE)

@@ -81,6 +81,29 @@ def test_a_wait_outlives_a_restart_of_the_service(new_client: NewClient, pauses:
     assert client.tools.wait("id").status == "ready"
 
 
+def test_a_wait_that_was_answered_outlives_more_failures_than_other_calls(
+    new_client: NewClient, pauses: list[float]
+) -> None:
+    refused = [httpx.ConnectError("refused")] * 4
+    client, _ = new_client(told("indexing"), *refused, told("ready"), retries=3)
+    assert client.tools.wait("id").status == "ready"
+    client, _ = new_client(stream(status("indexing")), *refused, stream(status("ready")), retries=3)
+    assert [each.status for each in client.tools.events("id")] == ["indexing", "ready"]
+    client, _ = new_client(*refused, told("ready"), retries=3)
+    with pytest.raises(ConnectionFailed):
+        client.tools.wait("id")
+    client, _ = new_client(told("indexing"), *refused, told("ready"), retries=0)
+    with pytest.raises(ConnectionFailed):
+        client.tools.wait("id")
+
+
+def test_a_wait_gives_up_a_service_that_is_away_for_longer_than_a_call_may_take(new_client: NewClient) -> None:
+    client, script = new_client(told("indexing"), httpx.ConnectError("refused"), retries=1, deadline=0.5)
+    with pytest.raises(ConnectionFailed):
+        client.tools.wait("id")
+    assert len(script.requests) > 2
+
+
 def test_events_end_with_the_task_and_outlive_broken_streams(new_client: NewClient, pauses: list[float]) -> None:
     first, second, last = status("indexing", 0.2), status("indexing", 0.6), status("ready", 1)
     client, script = new_client(stream(first), stream(second), BROKEN, stream(last), retries=1)
