@@ -111,6 +111,8 @@ def wait(service: Connection, tool: Tool) -> Status:
         now = service.foldex.tools.wait(tool.tool_id, on_progress=bar)
         return _switched(service, tool, now, bar)
     except IndexingFailed as error:
+        if error.task.indexed_files:
+            raise Failed(f"{tool.name} is not up to date, and its earlier state answers: {error.detail}") from error
         raise Failed(f"{tool.name} is not indexed: {error.detail}") from error
     finally:
         bar.clear()
