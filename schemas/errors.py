@@ -10,6 +10,7 @@ FoldexError
 ├── FileError             (the outcome of one file; never fails the task)
 ├── EmbeddingError
 │   ├── EmbeddingRefused      (these inputs)
+│   │   └── EmbeddingUnreadable (an answer that does not fit; many of them fail the whole task)
 │   ├── EmbeddingUnauthorized (this key or model; fails the whole task)
 │   └── EmbeddingUnavailable  (temporary)
 ├── RerankError
@@ -244,6 +245,15 @@ class EmbeddingRefused(EmbeddingError):
         super().__init__(message)
         self.indices = indices
         self.reason = reason
+
+
+class EmbeddingUnreadable(EmbeddingRefused):
+    """The provider's answer does not fit the request, such as too few vectors. A smaller batch may pass."""
+
+    code = "embedding_unreadable"
+    example = (
+        "The provider returned 1 vector for 64 texts; check EMBEDDING_API_BASE, or set a smaller EMBEDDING_BATCH_SIZE."
+    )
 
 
 class EmbeddingUnauthorized(EmbeddingError):

@@ -175,6 +175,10 @@ class EmbeddingRefused(EmbeddingError, code="embedding_refused"):
     """The provider refuses some of the inputs."""
 
 
+class EmbeddingUnreadable(EmbeddingRefused, code="embedding_unreadable"):
+    """The provider's answer does not fit the request."""
+
+
 class EmbeddingUnauthorized(EmbeddingError, code="embedding_unauthorized"):
     """The provider refuses the service's key or does not know the model."""
 

@@ -20,6 +20,7 @@ from schemas.errors import (
     EmbeddingRefused,
     EmbeddingUnauthorized,
     EmbeddingUnavailable,
+    EmbeddingUnreadable,
     ModelNotAllowed,
     ModelRefused,
 )
@@ -359,7 +360,7 @@ def test_a_vector_without_direction_refuses_its_text_only(
 @pytest.mark.parametrize(
     ("model", "error"),
     [
-        ("bad-count", EmbeddingRefused),
+        ("bad-count", EmbeddingUnreadable),
         ("bad-dims", EmbeddingUnauthorized),
         ("bad-json", EmbeddingUnavailable),
         ("error-in-body", EmbeddingUnavailable),

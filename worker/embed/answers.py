@@ -11,7 +11,13 @@ from typing import Any
 import numpy as np
 import structlog
 
-from schemas.errors import EmbeddingError, EmbeddingRefused, EmbeddingUnauthorized, EmbeddingUnavailable
+from schemas.errors import (
+    EmbeddingError,
+    EmbeddingRefused,
+    EmbeddingUnauthorized,
+    EmbeddingUnavailable,
+    EmbeddingUnreadable,
+)
 from worker.embed import Vectors
 from worker.embed.retry import REFUSED_STATUSES, is_unavailable, trouble
 
@@ -54,10 +60,10 @@ def missing_key(model: str) -> EmbeddingUnauthorized:
     return EmbeddingUnauthorized(f"{model} needs a key. {KEY_REMEDY}")
 
 
-def unreadable(model: str, error: Exception) -> EmbeddingRefused:
+def unreadable(model: str, error: Exception) -> EmbeddingUnreadable:
     """The error for an answer that does not have the expected form."""
     log.warning("cannot read a provider's response", model=model, error=repr(error)[:MAX_LOGGED_CHARACTERS])
-    return EmbeddingRefused(f"The response of {model} is not readable; check EMBEDDING_API_BASE.")
+    return EmbeddingUnreadable(f"The response of {model} is not readable; check EMBEDDING_API_BASE.")
 
 
 def seconds_to_wait(retry_after: str | None) -> float | None:
@@ -77,18 +83,18 @@ def seconds_to_wait(retry_after: str | None) -> float | None:
 def decode(data: Sequence[Any], count: int) -> Vectors:
     """Rows in the order of the inputs, from base64 of little-endian floats or from lists."""
     if len(data) != count:
-        raise EmbeddingRefused(
-            f"The provider returned {len(data)} vectors for {count} texts; check EMBEDDING_API_BASE."
-        )
+        amounts = f"{len(data)} vector{'s' * (len(data) != 1)} for {count} text{'s' * (count != 1)}"
+        smaller = ", or set a smaller EMBEDDING_BATCH_SIZE" * (count > 1)
+        raise EmbeddingUnreadable(f"The provider returned {amounts}; check EMBEDDING_API_BASE{smaller}.")
     try:
         rows = sorted(data, key=lambda row: row["index"])
         cells = [_cell(row["embedding"]) for row in rows]
         vectors = np.stack(cells)
     except (LookupError, TypeError, ValueError) as error:
         log.warning("cannot read a provider's vectors", error=str(error)[:MAX_LOGGED_CHARACTERS])
-        raise EmbeddingRefused("The provider's vectors are not readable; check EMBEDDING_API_BASE.") from error
+        raise EmbeddingUnreadable("The provider's vectors are not readable; check EMBEDDING_API_BASE.") from error
     if [row["index"] for row in rows] != list(range(count)):
-        raise EmbeddingRefused(
+        raise EmbeddingUnreadable(
             "The provider's response does not say which vector belongs to which text; check EMBEDDING_API_BASE."
         )
     return vectors

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
-from schemas.errors import EmbeddingRefused, EmbeddingUnavailable, FoldexError, SliceOver
+from schemas.errors import EmbeddingRefused, EmbeddingUnavailable, EmbeddingUnreadable, FoldexError, SliceOver
 from worker.embed import Embedder, Vectors, retry
 from worker.embed.rate_limit import Budget, no_check
 
@@ -177,6 +177,8 @@ class _Run:
             self._answered = True
             self._patience.succeeded()
             yield batch, request.result()
+        elif isinstance(error, EmbeddingUnreadable) and not self._answered and self._refusals >= retry.MAX_UNREADABLE:
+            self._error = self._error or error
         elif isinstance(error, EmbeddingRefused):
             self._refusals += 1
             refused, batches = retry.split(batch, error, self._refusals)

@@ -7,7 +7,8 @@
   until one succeeds.
 - A request is repeated in place for `SLICE_RETRY_SECONDS`. Beyond that the files go back, and the task waits instead
   of the worker.
-- A refused request is split until the refused texts are alone.
+- A refused request is split until the refused texts are alone. So is one whose answer cannot be read. If many are
+  unreadable before the first that can be read, the provider is at fault, and the task ends.
 
 This module only decides. `circuit` shares the failures with the fleet, `rate_limit` asks before each request, and
 `batching` sends.
@@ -58,6 +59,8 @@ _BUSY_STATUSES = frozenset({408, 409, 425, 429})
 
 #: Refused requests after which batches are no longer split. This is enough for about twenty bad texts among thousands.
 MAX_REFUSALS = 256
+#: Unreadable answers, with no other, after which a provider is given up. To halve a batch down to one text takes ten.
+MAX_UNREADABLE = 32
 
 
 @dataclass(frozen=True, slots=True)

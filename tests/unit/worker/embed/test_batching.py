@@ -16,12 +16,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.content.source import EmbedderProfile
-from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, EmbeddingUnavailable, LeaseLost, SliceOver
+from schemas.errors import (
+    EmbeddingRefused,
+    EmbeddingUnauthorized,
+    EmbeddingUnavailable,
+    EmbeddingUnreadable,
+    LeaseLost,
+    SliceOver,
+)
 from worker.embed import Vectors
 from worker.embed.batching import Outcome, Terms, embed_all, pack
 from worker.embed.circuit import Rate
 from worker.embed.rate_limit import Budget
-from worker.embed.retry import MAX_REFUSALS, SLICE_RETRY_SECONDS, Clock
+from worker.embed.retry import MAX_REFUSALS, MAX_UNREADABLE, SLICE_RETRY_SECONDS, Clock
 
 
 class Lengths:
@@ -332,6 +339,34 @@ def test_a_provider_that_refuses_everything_is_not_asked_for_ever() -> None:
     assert set(found.values()) == {None}
     assert len(found) == 3000
     assert len(embedder.requests) <= MAX_REFUSALS + 20
+
+
+class Short(Lengths):
+    """Answers with too few vectors to requests of more than `readable` texts."""
+
+    def __init__(self, readable: int, max_inputs: int = 500) -> None:
+        super().__init__(max_inputs)
+        self.readable = readable
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        if len(texts) > self.readable:
+            self.requests.append(list(texts))
+            raise EmbeddingUnreadable("too few vectors")
+        return super().embed(texts)
+
+
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_a_provider_none_of_whose_answers_can_be_read_ends_the_task(concurrency: int) -> None:
+    embedder = Short(readable=0)
+    with pytest.raises(EmbeddingUnreadable, match="too few vectors"):
+        run(embedder, [f"text {n}" for n in range(3000)], concurrency)
+    assert MAX_UNREADABLE < len(embedder.requests) <= MAX_UNREADABLE + concurrency
+
+
+def test_a_provider_that_can_only_be_asked_for_few_texts_embeds_them() -> None:
+    found = run(Short(readable=1, max_inputs=64), [f"text {n}" for n in range(200)], 4)
+    assert len(found) == 200
+    assert None not in found.values()
 
 
 def test_without_a_budget_no_request_is_repeated() -> None:
