@@ -43,6 +43,16 @@ class Scratch:
         os.close(self._handle)
 
 
+def hold_files_of_pool() -> None:
+    """Let the pool of Celery, in this process and its forks, make its temporary files in a directory of ours."""
+    from multiprocessing import process, util
+
+    scratch = Scratch()
+    process.current_process()._config["tempdir"] = str(scratch.path)  # type: ignore[attr-defined] # noqa: SLF001 - no public way
+    # last of all, as for the directory that the pool would make; forks do not run it
+    util.Finalize(None, scratch.remove, exitpriority=-100)
+
+
 def remove_abandoned() -> int:
     """Remove this user's directories whose owners are dead, and return their number."""
     return sum(_remove_if_abandoned(path) for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"))

@@ -12,7 +12,7 @@ from celery import Task, signals
 from worker import logs
 from worker.app import BULK, REQUEST_ID, TREES, settings
 from worker.machine.privacy import close_home, keep_private
-from worker.machine.scratch import remove_abandoned
+from worker.machine.scratch import hold_files_of_pool, remove_abandoned
 from worker.parse.sandbox import client as sandbox
 from worker.resources import preload
 from worker.stores import store_directories
@@ -56,6 +56,11 @@ def _keep_private(**_: Any) -> None:
 def _remove_scratch(**_: Any) -> None:
     """Remove what killed processes left on the disk."""
     remove_abandoned()
+
+
+@signals.worker_init.connect
+def _hold_files_of_pool(**_: Any) -> None:
+    hold_files_of_pool()
 
 
 @signals.celeryd_after_setup.connect

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -23,6 +24,22 @@ scratch = Scratch()
 print(scratch.path, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
+#: Makes shared memory in a fork and in its parent, as Celery's pool does, and ends or is killed.
+POOL = """
+import os, sys
+from worker.machine.scratch import hold_files_of_pool
+hold_files_of_pool()
+import billiard
+def share():
+    billiard.Value("i")
+forked = billiard.Process(target=share)
+forked.start()
+forked.join()
+share()
+print(billiard.util.get_temp_dir(), flush=True)
+if sys.argv[1:]:
+    os.kill(os.getpid(), int(sys.argv[1]))
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -32,15 +49,20 @@ def _own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def abandoned(tmp_path: Path) -> Path:
+    return aged(made_by(KILLED, tmp_path))
+
+
+def made_by(program: str, place: Path, *arguments: str) -> Path:
+    """The directory that a program has made in `place`."""
     done = subprocess.run(
-        [sys.executable, "-c", KILLED],
+        [sys.executable, "-c", program, *arguments],
         cwd=ROOT,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
+        env={**os.environ, "TMPDIR": str(place)},
         capture_output=True,
         text=True,
         check=False,
     )
-    return aged(Path(done.stdout.strip()))
+    return Path(done.stdout.strip())
 
 
 def aged(path: Path, seconds: float = 90) -> Path:
@@ -82,3 +104,11 @@ def test_a_fork_that_leaves_a_directory_leaves_it_owned() -> None:
         aged(owned)
         assert remove_abandoned() == 0
         scratch.remove()
+
+
+def test_files_of_the_pool_go_with_it_also_if_it_is_killed(tmp_path: Path) -> None:
+    assert not made_by(POOL, tmp_path).exists()
+    assert list(tmp_path.iterdir()) == []
+    left = aged(made_by(POOL, tmp_path, str(int(signal.SIGKILL))))
+    assert list(tmp_path.iterdir()) == [left]
+    assert remove_abandoned() == 1
