@@ -10,14 +10,22 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from api.agents import server
 from api.agents.access import Access, Refused
 from api.agents.fitting import counted
 from api.agents.folders import is_name, real
 from api.cli.invocation import Failed, Invocation
-from api.cli.service.connection import address, always, is_loopback, retries, sentence, skip_the_program_of_httpx
+from api.cli.service.connection import (
+    PATIENCE_SECONDS,
+    address,
+    always,
+    is_loopback,
+    retries,
+    sentence,
+    skip_the_program_of_httpx,
+)
 from api.cli.service.folder_tools import allow_folder
 from api.cli.service.tool_lookup import path_of
 from foldex_client import AsyncFoldex, FoldexError
@@ -118,7 +126,8 @@ class _Stack:
         if self._foldex is not None:
             await self._foldex.aclose()
         try:
-            self._foldex = AsyncFoldex(url, self._invocation.key, retries=retries(home), trust_env=not is_loopback(url))
+            limits: dict[str, Any] = {"retries": retries(home), "deadline": PATIENCE_SECONDS}
+            self._foldex = AsyncFoldex(url, self._invocation.key, trust_env=not is_loopback(url), **limits)
         except ValueError as error:
             raise Failed(str(error).replace("base_url", "--server").replace("api_key", "--key")) from None
         self._url, self._home = url, home

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 RETRIES = 3
 #: The same for the embedded stack, whose supervisor runs: within 12 to 24 s it has started a killed API again.
 RETRIES_OF_STACK = 7
+#: Seconds after which a service that says nothing is given up.
+PATIENCE_SECONDS = 60.0
 
 
 @dataclass
@@ -33,7 +35,7 @@ class Connection:
     url: str
     home: Path | None
     invocation: Invocation
-    #: Seconds after which a call is given up, and not repeated; None for the usual patience.
+    #: Seconds after which a call is given up, and not repeated; None for the usual `PATIENCE_SECONDS` and retries.
     patience: float | None = None
 
     @cached_property
@@ -42,7 +44,7 @@ class Connection:
         skip_the_program_of_httpx()
         from foldex_client import Foldex
 
-        limits: dict[str, Any] = {"retries": retries(self.home)}
+        limits: dict[str, Any] = {"retries": retries(self.home), "deadline": PATIENCE_SECONDS}
         if self.patience is not None:
             limits = {"retries": 0, "timeout": self.patience, "deadline": self.patience}
         try:
@@ -52,14 +54,20 @@ class Connection:
 
     @cached_property
     def _local(self) -> LocalCalls | None:
-        from api.cli.service.local_calls import TIMEOUT, LocalCalls
+        from api.cli.service.local_calls import LocalCalls
 
-        timeout = TIMEOUT if self.patience is None else self.patience
+        timeout = PATIENCE_SECONDS if self.patience is None else self.patience
         return LocalCalls(self.url, self.invocation.key, timeout) if self.is_here else None
 
     def call_locally(self, method: str, path: str, body: dict[str, Any] | None = None) -> Record | None:
-        """The answer to one attempt; None if the service is elsewhere, or did not answer with success."""
-        return None if self._local is None else self._local.call(method, path, body)
+        """The answer to one attempt; None if the service is elsewhere, or did not answer with success.
+
+        Raises `Failed` if it was silent until the patience was over.
+        """
+        try:
+            return None if self._local is None else self._local.call(method, path, body)
+        except TimeoutError:
+            raise Failed(_late(self.url, self.home)) from None
 
     def close(self) -> None:
         """Close all connections."""
@@ -148,7 +156,7 @@ def sentence(error: FoldexError, url: str, home: Path | None) -> str:
     from worker.machine.error_texts import knows_no_field
 
     if isinstance(error, TimedOut):
-        return f"Foldex at {url} did not answer in time; try again, or see its logs."
+        return _late(url, home)
     if isinstance(error, ConnectionFailed):
         return _silent(url, home)
     if isinstance(error, UnexpectedAnswer):
@@ -159,6 +167,11 @@ def sentence(error: FoldexError, url: str, home: Path | None) -> str:
         restart = "update it" if home is None else "run `foldex down`; the next command starts the new one"
         return f"Foldex at {url} is older than this command ({error.detail.partition(':')[0]} is new to it); {restart}."
     return error.detail
+
+
+def _late(url: str, home: Path | None) -> str:
+    logs = "its logs" if home is None else f"the logs in {home / 'log'}"
+    return f"Foldex at {url} did not answer in time; try again, or see {logs}."
 
 
 def _silent(url: str, home: Path | None) -> str:

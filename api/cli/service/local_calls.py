@@ -12,8 +12,6 @@ from http.client import HTTPConnection, HTTPException
 from typing import Any
 from urllib.parse import urlsplit
 
-#: Seconds without a byte after which the attempt is given up.
-TIMEOUT = 60.0
 #: The first status that is no success.
 _REDIRECT = 300
 
@@ -26,7 +24,7 @@ class Record(dict[str, Any]):
 
 
 class LocalCalls:
-    """Calls to the service at `url`, with a connection that stays open."""
+    """Calls to the service at `url`, with a connection that stays open. `timeout` is in seconds."""
 
     def __init__(self, url: str, key: str | None, timeout: float) -> None:
         self._key = key
@@ -37,7 +35,10 @@ class LocalCalls:
                 self._connection = HTTPConnection(parts.hostname or "", parts.port, timeout=timeout)
 
     def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> Record | None:
-        """The answer; None if there is none, or no success. The call may have been carried out."""
+        """The answer; None if there is none, or no success. The call may have been carried out.
+
+        Raises `TimeoutError` after `timeout` seconds without a byte.
+        """
         if self._connection is None or self._key == "":
             return None
         headers = {"Content-Type": "application/json"}
@@ -48,6 +49,9 @@ class LocalCalls:
             response = self._connection.getresponse()
             data = response.read()
             answer = json.loads(data, object_hook=Record) if response.status < _REDIRECT else None
+        except TimeoutError:
+            self._connection.close()
+            raise
         except (OSError, HTTPException, ValueError):
             self._connection.close()
             return None

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Event, Thread
 
 import pytest
 
-from api.cli.invocation import Invocation
+from api.cli.invocation import Failed, Invocation
+from api.cli.service import connection
 from api.cli.service.connection import Connection, sentence
 from api.stack.processes import server_port
 from foldex_client import FoldexError
@@ -65,6 +67,24 @@ def test_a_service_elsewhere_is_given_up_sooner() -> None:
         with pytest.raises(ConnectionFailed):
             list(service.foldex.tools.list())
         service.close()
+
+
+def test_a_service_that_says_nothing_is_given_up_after_one_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "PATIENCE_SECONDS", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        service = Connection(f"http://127.0.0.1:{silent.getsockname()[1]}", None, ANYONE)
+        with pytest.raises(Failed, match="did not answer in time"):
+            service.call_locally("GET", "/healthz")
+        with pytest.raises(TimedOut):
+            service.foldex.health()
+        service.close()
+        silent.setblocking(False)
+        asked = 0
+        with suppress(BlockingIOError):
+            while True:
+                silent.accept()[0].close()
+                asked += 1
+        assert asked == 2
 
 
 def test_the_remedy_fits_the_service(tmp_path: Path) -> None:
