@@ -82,12 +82,16 @@ def serve() -> None:
         server.serve(serving, settings.api_processes)
 
 
-@main.command()
-def watch() -> None:
+@main.command(context_settings={"allow_extra_args": True})
+@click.pass_context
+def watch(context: click.Context) -> None:
     """Watch the folders of tools with `config.watch`.
 
-    If several such processes run, only one watches.
+    If several such processes run, only one watches. To make a tool that follows its folder, run
+    `foldex index FOLDER --watch`.
     """
+    if context.args:
+        raise click.UsageError("`foldex watch` takes no folder; to follow one, run `foldex index FOLDER --watch`.")
     import signal
     from threading import Event
 

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import click
 
 from api.cli.invocation import Failed, Invocation
-from api.stack.record import environment, installation_home, url_of
+from api.stack.record import environment, installation_home, owner, url_of
 
 if TYPE_CHECKING:
     from api.cli.service.local_calls import LocalCalls, Record
@@ -177,4 +177,6 @@ def _late(url: str, home: Path | None) -> str:
 def _silent(url: str, home: Path | None) -> str:
     if home is None:
         return f"Foldex does not answer at {url}; check --server or FOLDEX_URL, and that it runs there."
+    if owner(home) is None:
+        return f"Foldex at {url} has stopped; start it with `foldex up`, and try again. Its logs are in {home / 'log'}."
     return f"Foldex at {url} runs, but its API does not answer; try again, or see the logs in {home / 'log'}."

@@ -40,7 +40,7 @@ def tree() -> None:
 @click.option("--full", is_flag=True, help="Cluster every layer anew.")
 @click.option("--no-wait", is_flag=True, help="Return at once; the build goes on.")
 def build(invocation: Invocation, tool: str, full: bool, no_wait: bool) -> int:
-    """Build the tree of TOOL, keep it up to date from then on, and wait for it."""
+    """Build the tree of TOOL, and wait for it. From then on it is kept up to date."""
     with connect(invocation) as service:
         tool_id = named(service, tool).tool_id
         state = service.foldex.trees.build(tool_id, full=full or None)

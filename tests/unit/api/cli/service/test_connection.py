@@ -15,6 +15,7 @@ from api.cli.invocation import Failed, Invocation
 from api.cli.service import connection
 from api.cli.service.connection import Connection, sentence
 from api.stack.processes import server_port
+from api.stack.record import lock_file, try_lock
 from foldex_client import FoldexError
 from foldex_client.errors import ConnectionFailed, Invalid, NotFound, TimedOut, Unauthorized, UnexpectedAnswer
 
@@ -90,8 +91,16 @@ def test_a_service_that_says_nothing_is_given_up_after_one_patience(monkeypatch:
 def test_the_remedy_fits_the_service(tmp_path: Path) -> None:
     error = ConnectionFailed("refused")
     assert "--server" in sentence(error, "http://x", None)
-    assert str(tmp_path / "log") in sentence(error, "http://x", tmp_path)
-    assert "--server" not in sentence(error, "http://x", tmp_path)
+    assert "has stopped; start it with `foldex up`" in sentence(error, "http://x", tmp_path)
+    lock = lock_file(tmp_path)
+    lock.parent.mkdir()
+    with lock.open("w") as held:
+        assert try_lock(held.fileno())
+        held.write("1")
+        held.flush()
+        told = sentence(error, "http://x", tmp_path)
+    assert "runs, but its API does not answer" in told
+    assert str(tmp_path / "log") in told
 
 
 @pytest.mark.parametrize(
