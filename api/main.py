@@ -33,6 +33,12 @@ log = structlog.get_logger()
 DESCRIPTION = """Foldex makes folders searchable.
 
 Create a *search tool* over a folder, poll its status, and query it; searching works from the first indexed file on.
+
+- A *project* owns tools and nodes. A *node* is a folder or file that Foldex itself keeps.
+- A *task* is one run that indexes a folder. A tool's status is that of its newest task.
+- A *chunk* is a part of a file, such as a section or a function. A model *embeds* it, which makes a vector.
+- A *tree of summaries* (RAPTOR) is made over the chunks, for questions about the whole folder.
+
 Errors are `application/problem+json` with a stable `code` and a `detail` that names the remedy.
 
 Every answer has an `X-Request-Id`, which the logs of the API and the workers hold too. Send your own to follow a

@@ -126,7 +126,8 @@ class OpenAIClient(Endpoint):
             if "error" in answer and "data" not in answer:
                 said = str(answer["error"])[: answers.MAX_LOGGED_CHARACTERS]
                 answers.log.warning("a provider answered with an error", model=self.model, said=said)
-                raise EmbeddingUnavailable(f"The response of {self.model} holds an error instead of vectors.")
+                message = f"The response of {self.model} holds an error instead of vectors; the log quotes it."
+                raise EmbeddingUnavailable(f"{message} {answers.ADDRESS_REMEDY}")
             return list(answer["data"] or [])
         except (LookupError, TypeError) as error:
             raise answers.unreadable(self.model, error) from error

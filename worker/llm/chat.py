@@ -87,7 +87,8 @@ def _completion(provider: Provider, prompt: str, max_tokens: int, check: Check) 
         wait_in_time(future, provider.seconds, check)
         return _read(prompt, future.result(0))
     except TimeoutError as error:
-        raise LlmUnavailable(f"{provider.model} did not answer within {provider.seconds:g} s.") from error
+        remedy = "choose a faster model, or raise LLM_SECONDS, or RERANK_SECONDS for queries"
+        raise LlmUnavailable(f"{provider.model} did not answer within {provider.seconds:g} s; {remedy}.") from error
     except openai.OpenAIError as error:
         raise _error(provider, error) from error
     except (LookupError, TypeError, ValueError, AttributeError) as error:

@@ -104,9 +104,10 @@ class Written:
             self._give_back(reserved - used)
         model = self.chat.provider.model
         if answer.is_cut:
-            raise LlmRefused(f"The answer of {model} is longer than {SUMMARY_TOKENS} tokens.", reason="too_long")
+            said = f"The answer of {model} is longer than {SUMMARY_TOKENS} tokens; choose another llm_model."
+            raise LlmRefused(said, reason="too_long")
         if not answer.text:
-            raise LlmRefused(f"The answer of {model} is empty.", reason="empty")
+            raise LlmRefused(f"The answer of {model} is empty; choose another llm_model.", reason="empty")
         return answer.text
 
     def _reserve(self, tokens: int) -> None:
