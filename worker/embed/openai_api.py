@@ -17,7 +17,7 @@ from urllib.request import getproxies
 
 import orjson
 
-from schemas.errors import EmbeddingUnauthorized, EmbeddingUnavailable
+from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, EmbeddingUnavailable
 from worker.embed import answers
 from worker.embed.endpoint import Endpoint
 from worker.embed.kept_open import Answer, KeptOpen, Origin
@@ -46,8 +46,11 @@ class OpenAIClient(Endpoint):
             said = (str(error) or repr(error))[: answers.MAX_LOGGED_CHARACTERS]
             raise answers.no_answer(self.model, said) from error
         except (TypeError, ValueError) as error:
-            # a text or key that cannot be encoded
-            raise answers.unreadable(self.model, error) from error
+            # its text may quote the key
+            answers.log.warning("cannot write a request to a provider", model=self.model, error=type(error).__name__)
+            raise EmbeddingRefused(
+                f"A text or the key has characters that cannot be sent to {self.model}; check EMBEDDING_API_KEY."
+            ) from error
         if not HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES:
             seconds = answers.seconds_to_wait(answer.retry_after)
             raise answers.status_error(self.model, answer.status, _said(answer), seconds)

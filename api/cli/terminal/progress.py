@@ -112,7 +112,7 @@ def wait(service: Connection, tool: Tool) -> Status:
         return _switched(service, tool, now, bar)
     except IndexingFailed as error:
         if error.task.indexed_files:
-            raise Failed(f"{tool.name} is not up to date, and its earlier state answers: {error.detail}") from error
+            raise Failed(f"{tool.name} is not up to date, but what is indexed answers: {error.detail}") from error
         raise Failed(f"{tool.name} is not indexed: {error.detail}") from error
     finally:
         bar.clear()

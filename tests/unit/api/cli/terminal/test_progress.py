@@ -88,7 +88,7 @@ def test_a_wait_for_what_fails_ends_as_an_error() -> None:
     for word in ("error", "cancelled"):
         with pytest.raises(Failed, match="docs is not indexed: It broke"):
             waited(told(word, error="It broke.", indexed_files=0))
-        with pytest.raises(Failed, match="docs is not up to date, and its earlier state answers: It broke"):
+        with pytest.raises(Failed, match="docs is not up to date, but what is indexed answers: It broke"):
             waited(told(word, error="It broke.", indexed_files=1))
 
 
