@@ -19,7 +19,7 @@ from schemas.content.source import S3Source
 from schemas.errors import FileError, FolderGone, SourceRefused, SourceUnavailable
 from schemas.status import Reason
 from tests.contract.folders import Bucket, Folder, Tree
-from worker.ignore import Rules
+from worker.ignore import NOT_OBEYED, Rules
 from worker.objects.object_store import DirectoryObjects
 from worker.sources import Source
 from worker.sources.kind import ContentAccess, SourceOptions
@@ -434,6 +434,31 @@ def test_a_node_whose_id_begins_with_that_of_another_is_listed_besides(pool: Poo
     source = tree.source()
     assert sorted(source.narrow([b"ab", b"a", b"a-b"]) or []) == [b"a", b"a-b", b"ab"]
     assert sorted(entry.path for entry in listed(source)) == ["a-b.json", "a.json", "ab.json"]
+
+
+def test_no_rule_leaves_out_a_node_of_a_folder_whose_id_begins_alike(pool: Pool, tmp_path: Path) -> None:
+    tree = Tree(pool, tmp_path)
+    tree.add("yes", tree.root, "no.md", "markdown")
+    source = tree.source(rules=Rules(exclude=["no.md"]))
+    # the folder `root-2` has the other one
+    assert (source.leaves_out(b"yes"), source.leaves_out(b"no")) == (True, False)
+
+
+def test_ignore_nodes_of_a_folder_apply_in_the_order_of_their_names(pool: Pool, tmp_path: Path) -> None:
+    tree = Tree(pool, tmp_path)
+    for node_id, name, text in (("1", ".foldexignore", b"!kept.tmp"), ("2", ".gitignore", b"*.tmp")):
+        tree.ids[name] = tree.add(node_id, tree.root, name, "text")
+        tree.write(name, text)
+    for name in ("kept.tmp", "left.tmp"):
+        tree.add(name, tree.root, name, "text")
+    paths = {entry.path for entry in listed(tree.source(rules=Rules()))}
+    assert paths == {".foldexignore", ".gitignore", "kept.tmp"}
+
+
+def test_an_ignore_node_without_content_is_obeyed(pool: Pool, tmp_path: Path) -> None:
+    tree = Tree(pool, tmp_path)
+    tree.add("empty", tree.root, ".gitignore", "text")
+    assert NOT_OBEYED not in tree.source(rules=Rules()).list(None).ignored
 
 
 def test_equal_ids_of_two_projects_are_kept_apart(pool: Pool, tmp_path: Path) -> None:
