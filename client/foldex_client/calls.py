@@ -6,7 +6,6 @@ import math
 import os
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from itertools import count
 from typing import Any
 from uuid import UUID
 
@@ -418,8 +417,11 @@ def _status(tool: AnyTool) -> Request[Status]:
 async def _ended(session: Session, tool: AnyTool, on_progress: OnProgress | None, timeout: float | None) -> Status:
     """The status of a tool's newest task once that is ready."""
     ends, pause = time.monotonic() + (math.inf if timeout is None else timeout), FIRST_POLL_SECONDS
-    for polls in count():
-        status = await session.send(_status(tool), max(MIN_POLL_SECONDS, ends - time.monotonic()), again=polls > 0)
+    was_answered = False
+    while True:
+        within = max(MIN_POLL_SECONDS, ends - time.monotonic())
+        status = await session.send(_status(tool), within, again=was_answered)
+        was_answered = True
         if on_progress is not None:
             on_progress(status)
         if status.status == "ready":
@@ -431,4 +433,3 @@ async def _ended(session: Session, tool: AnyTool, on_progress: OnProgress | None
             raise WaitTimedOut(said, retryable=True)
         await session.link.sleep(pause)
         pause = min(MAX_POLL_SECONDS, pause * POLL_GROWTH)
-    raise AssertionError("unreachable")
