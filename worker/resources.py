@@ -12,8 +12,7 @@ from threading import Lock
 from schemas.content.source import AnySource, ChunkSettings, EmbedderProfile, Granularity
 from schemas.tool import IndexSettings
 from worker.embed import Embedder, litellm, provider
-from worker.embed.circuit import SharedRate
-from worker.embed.fleet_view import FleetView
+from worker.embed.fleet import FleetView
 from worker.embed.models import (
     Access,
     check_allowed,
@@ -24,6 +23,7 @@ from worker.embed.models import (
     tokenizer_for,
 )
 from worker.embed.rate_limit import Budget
+from worker.embed.rates import SharedRate
 from worker.ignore import EVERYTHING, Rules, rules_of
 from worker.machine.disk_space import DiskSpace
 from worker.machine.gc_pause import collect_rarely

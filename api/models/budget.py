@@ -12,9 +12,9 @@ from redis import RedisError
 
 from api.models.offered import OfferedOptions, named
 from schemas.model import Kind, ModelBudget, ModelInfo
-from worker.embed.circuit import SharedRate
-from worker.embed.fleet_view import BudgetState
+from worker.embed.fleet import BudgetState
 from worker.embed.models import is_local
+from worker.embed.rates import SharedRate
 from worker.resources import Resources
 
 log = structlog.get_logger()

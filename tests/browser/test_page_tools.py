@@ -16,7 +16,8 @@ from api.stack.processes import start, stop
 from tests.browser.checks import dark_violations, overflow, violations
 from tests.browser.conftest import NewPage
 from tests.service import TOOLS, Service, another_api, eventually
-from worker.embed.circuit import FleetLimiter, SharedRate
+from worker.embed.fleet import FleetLimiter
+from worker.embed.rates import SharedRate
 from worker.embed.retry import Failure
 from worker.settings import LOCAL_MODEL
 

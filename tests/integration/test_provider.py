@@ -19,8 +19,8 @@ from schemas.errors import EmbeddingUnavailable
 from tests.fakes.embeddings import EmbeddingsFake, Request
 from tests.service import NewService, Service, eventually, with_one_worker
 from worker.embed import Vectors
-from worker.embed.circuit import Rate
 from worker.embed.rate_limit import Budget
+from worker.embed.rates import Rate
 
 #: Seconds between a request's permission and its record at the provider, at most, on a machine with other load.
 LATE = 0.5

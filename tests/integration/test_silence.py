@@ -23,7 +23,8 @@ from schemas.tool import IndexSettings, ToolConfig
 from tests.fakes.silence import Silence
 from tests.service import eventually
 from worker import app as queue
-from worker.embed.circuit import FleetLimiter, Rate
+from worker.embed.fleet import FleetLimiter
+from worker.embed.rates import Rate
 from worker.index.lease import leased
 from worker.resources import Resources
 from worker.settings import Settings

@@ -17,7 +17,7 @@ from tests.fakes.hold import Hold
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from tests.integration.test_tree_models import Library
 from tests.service import NewService, another_node, eventually, service
-from worker.embed.circuit import Rate
+from worker.embed.rates import Rate
 
 RPM, TPM = 180, 180_000
 RATE = Rate.per_minute(RPM, TPM)

@@ -1,6 +1,6 @@
 """Decide when a provider may be asked: one budget for all workers, and back-off from a busy or failing provider.
 
-One limiter (`worker.embed.circuit`) counts requests and tokens per minute. While several projects ask, none gets more
+One limiter (`worker.embed.limiter`) counts requests and tokens per minute. While several projects ask, none gets more
 than its share. While Redis is away, each process keeps to an equal part of the rate. `worker.embed.retry` says what
 follows a failure.
 """
@@ -16,7 +16,9 @@ from redis import RedisError
 
 from schemas.errors import EmbeddingError, EmbeddingUnavailable, LlmError
 from worker.embed import retry
-from worker.embed.circuit import FleetLimiter, Limiter, LocalLimiter, Permit, Rate
+from worker.embed.fleet import FleetLimiter
+from worker.embed.limiter import Limiter, LocalLimiter, Permit
+from worker.embed.rates import Rate
 
 T = TypeVar("T")
 

@@ -10,8 +10,7 @@
 - A refused request is split until the refused texts are alone. So is one whose answer cannot be read. If many are
   unreadable before the first that can be read, the provider is at fault, and the task ends.
 
-This module only decides. `circuit` shares the failures with the fleet, `rate_limit` asks before each request, and
-`batching` sends.
+This module only decides. `fleet` shares the failures, `rate_limit` asks before each request, and `batching` sends.
 """
 
 from __future__ import annotations

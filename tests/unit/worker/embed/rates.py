@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from worker.embed.circuit import Rate
+from worker.embed.rates import Rate
 from worker.embed.retry import Clock, Failure
 
 UNLIMITED = Rate(None, None, 60)

@@ -26,8 +26,8 @@ from schemas.errors import (
 )
 from worker.embed import Vectors
 from worker.embed.batching import Outcome, Terms, embed_all, pack
-from worker.embed.circuit import Rate
 from worker.embed.rate_limit import Budget
+from worker.embed.rates import Rate
 from worker.embed.retry import MAX_REFUSALS, MAX_UNREADABLE, SLICE_RETRY_SECONDS, Clock
 
 

@@ -22,8 +22,10 @@ from schemas.errors import (
 )
 from tests.unit.worker.embed.rates import DOWN, UNLIMITED, Hours
 from worker.embed import Vectors
-from worker.embed.circuit import SHARING_SECONDS, FleetLimiter, Permit, Rate
+from worker.embed.fleet import SHARING_SECONDS, FleetLimiter
+from worker.embed.limiter import Permit
 from worker.embed.rate_limit import CALM_SECONDS, LEASE_CHECK_SECONDS, REDIS_PAUSE_SECONDS, Budget
+from worker.embed.rates import Rate
 from worker.embed.retry import (
     FAILURES_TO_BLOCK,
     FIRST_PAUSE_SECONDS,

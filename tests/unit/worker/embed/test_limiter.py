@@ -12,7 +12,9 @@ import pytest
 from redis import Redis
 
 from tests.unit.worker.embed.rates import DOWN, UNLIMITED, Hours
-from worker.embed.circuit import FleetLimiter, Limiter, LocalLimiter, Rate, SpentRate
+from worker.embed.fleet import FleetLimiter
+from worker.embed.limiter import Limiter, LocalLimiter
+from worker.embed.rates import Rate, SpentRate
 from worker.embed.retry import BLOCK_SECONDS, FAILURES_TO_BLOCK, PROBE_SECONDS, Failure
 
 

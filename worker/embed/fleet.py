@@ -1,0 +1,143 @@
+"""What all processes know of a provider, in Redis: which projects ask, what is spent, and whether it is blocked.
+
+Redis' clock counts. A process that loses Redis takes an equal part of the rate: it divides by the number of processes
+that shared the rate at its last contact.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib import resources
+from typing import Any
+from uuid import uuid4
+
+from limits.storage import RedisStorage
+from redis import Redis
+from redis.backoff import NoBackoff
+from redis.exceptions import ConnectionError as LostConnection
+from redis.retry import Retry
+
+from worker.embed import retry
+from worker.embed.limiter import ACTIVE_SECONDS, Permit, permit_of
+from worker.embed.rates import Rate, SharedRate, SpentRate
+
+#: Seconds for which a process counts as sharing the rate after it asked.
+SHARING_SECONDS = 60
+
+#: The scripts of `fleet.lua`, by the name in the `-- name:` line above each.
+_SCRIPTS = dict(
+    re.findall(
+        r"^-- name: (\w+)\n(.*?)(?=^-- name: |\Z)",
+        resources.files("worker.embed").joinpath("fleet.lua").read_text(),
+        re.MULTILINE | re.DOTALL,
+    )
+)
+
+
+def _open_redis(url: str) -> Redis:
+    """Connections to Redis that give up soon."""
+    # One retry for a connection that a restart of the server broke, and none for a server that does not answer.
+    reconnect = Retry(NoBackoff(), 1, supported_errors=(LostConnection,))
+    return Redis.from_url(url, socket_timeout=2, socket_connect_timeout=1, retry=reconnect)
+
+
+def _storage_in(redis: Redis) -> RedisStorage:
+    """Where the fleet counts what is spent."""
+    return RedisStorage("redis://", redis.connection_pool, key_prefix="foldex:rate")
+
+
+def _keys_of(name: str) -> list[str]:
+    """The keys of a budget in Redis."""
+    return [f"foldex:{{{name}}}:{part}" for part in ("asking", "blocked", "failures", "probe", "sharing")]
+
+
+class FleetLimiter:
+    """The limiter of the whole fleet. Every method raises `RedisError` if Redis does not answer."""
+
+    def __init__(self, url: str, name: str, rate: Rate) -> None:
+        redis = _open_redis(url)
+        self._spent = SpentRate(_storage_in(redis), name, rate)
+        self._keys = _keys_of(name)
+        self._process_id = uuid4().hex
+        self._ask, self._record_failure, self._record_end = (
+            redis.register_script(_SCRIPTS[name]) for name in ("ask", "record_failure", "record_end")
+        )
+
+    def request_permit(self, project: str, request_id: str) -> Permit:
+        """See `Limiter`."""
+        breaker = retry.FAILURES_TO_BLOCK, _ms(retry.PROBE_SECONDS)
+        values = project, request_id, ACTIVE_SECONDS, *breaker, self._process_id, SHARING_SECONDS
+        remaining_ms, active, reason, failures, processes = self._run(self._ask, *values)
+        permit = permit_of(
+            remaining_ms / 1000 if remaining_ms > 0 else remaining_ms,
+            int(active),
+            bytes(reason).decode(),
+            int(failures),
+        )
+        return replace(permit, processes=int(processes))
+
+    def spend(self, project: str, tokens: int, active_projects: int, *, force: bool = False) -> bool:
+        """See `Limiter`."""
+        return self._spent.spend(project, tokens, active_projects, force=force)
+
+    def record_failure(self, request_id: str, failure: retry.Failure) -> None:
+        """See `Limiter`."""
+        wait, blocks = _ms(failure.retry_after), retry.BLOCK_SECONDS
+        values = wait, failure.failures_to_block, failure.reason, retry.FAILURE_MEMORY_SECONDS, *blocks
+        self._run(self._record_failure, request_id, *values)
+
+    def record_end(self, request_id: str, *, answered: bool) -> None:
+        """See `Limiter`."""
+        self._run(self._record_end, request_id, int(answered))
+
+    def _run(self, script: Any, *values: str | float) -> Any:
+        return script(keys=self._keys, args=values)
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetState:
+    """A budget now. Requests and tokens that are left are None if unlimited; `reason` is empty unless blocked."""
+
+    requests_left: int | None
+    tokens_left: int | None
+    blocked_seconds: float
+    reason: str
+    failures: int
+    active_projects: int
+
+
+class FleetView:
+    """What all processes have spent, and what they wait for. It opens one pool of connections, on first use."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    @cached_property
+    def _redis(self) -> Redis:
+        return _open_redis(self._url)
+
+    def states(self, rates: Sequence[SharedRate]) -> list[BudgetState]:
+        """The state of each budget. Raises `RedisError` if Redis does not answer."""
+        look = self._redis.register_script(_SCRIPTS["look"])
+        with self._redis.pipeline(transaction=False) as pipeline:
+            for each in rates:
+                look(keys=_keys_of(each.name), args=[ACTIVE_SECONDS], client=pipeline)
+            looked = pipeline.execute()
+        storage = _storage_in(self._redis)
+        return [
+            BudgetState(
+                *SpentRate(storage, each.name, each.rate).left(),
+                max(0.0, remaining_ms / 1000),
+                bytes(reason).decode(),
+                int(failures),
+                int(active),
+            )
+            for each, (remaining_ms, reason, failures, active) in zip(rates, looked, strict=True)
+        ]
+
+
+def _ms(seconds: float) -> int:
+    return round(seconds * 1000)

@@ -1,0 +1,155 @@
+"""The limiter of a provider, which says whether it may be asked: its circuit breaker and its rate limit.
+
+`FleetLimiter` in `worker.embed.fleet` does this for all processes. `LocalLimiter` does it for one of them, while Redis
+is away. When the breaker opens, and for how long, `worker.embed.retry` decides.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from worker.embed import retry
+from worker.embed.rates import Rate
+
+#: Seconds for which a project counts as active after it asked.
+ACTIVE_SECONDS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Permit:
+    """The answer to `Limiter.request_permit`: seconds to wait (0 if the request may go out) and the reason.
+
+    It names no reason while another request finds out whether the provider is back.
+    `active_projects` are asking at the moment. `failures` counts consecutive failures over all workers. `processes` is
+    the number of processes that recently used the rate, if known.
+    """
+
+    wait: float
+    active_projects: int = 1
+    reason: str = ""
+    failures: int = 0
+    processes: int | None = None
+
+
+class Limiter(Protocol):
+    """See `FleetLimiter`. `request_id` identifies the request that probes, if only one may."""
+
+    def request_permit(self, project: str, request_id: str) -> Permit:
+        """Whether the provider may be asked now."""
+        ...
+
+    def spend(self, project: str, tokens: int, active_projects: int, *, force: bool = False) -> bool:
+        """Charge one request of `tokens` to the rate if it and the project's share allow that, or with `force`."""
+        ...
+
+    def record_failure(self, request_id: str, failure: retry.Failure) -> None:
+        """Block the provider as long as it asks for, or as `retry.BLOCK_SECONDS` says after enough failures."""
+        ...
+
+    def record_end(self, request_id: str, *, answered: bool) -> None:
+        """Let the next request probe; reset the failures if the provider answered."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Cost:
+    """An amount that counts against a limit until a given time."""
+
+    kind: str
+    project: str
+    amount: int
+    until: float
+
+
+@dataclass
+class LocalLimiter:
+    """The limiter of one process, for its part of a rate that `processes` share. Thread-safe."""
+
+    rate: Rate
+    now: Callable[[], float] = time.monotonic
+    processes: int = 1
+    _asked_at: dict[str, float] = field(default_factory=dict)
+    _failures: int = 0
+    _blocked_until: float = 0.0
+    _reason: str = ""
+    _probe: tuple[str, float] | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _costs: list[_Cost] = field(default_factory=list)
+
+    def request_permit(self, project: str, request_id: str) -> Permit:
+        """See `Limiter`."""
+        with self._lock:
+            now = self.now()
+            self._asked_at = {name: time_ for name, time_ in self._asked_at.items() if time_ > now - ACTIVE_SECONDS}
+            if project:
+                self._asked_at[project] = now
+            active = len(self._asked_at)
+            if self._blocked_until > now:
+                return permit_of(self._blocked_until - now, active, self._reason, self._failures)
+            if self._failures >= retry.FAILURES_TO_BLOCK:
+                if self._probe and self._probe[0] != request_id and self._probe[1] > now:
+                    return permit_of(-1, active, "", self._failures)
+                self._probe = request_id, now + retry.PROBE_SECONDS
+            return Permit(0, active, failures=self._failures)
+
+    def spend(self, project: str, tokens: int, active_projects: int, *, force: bool = False) -> bool:
+        """See `Limiter`."""
+        with self._lock:
+            now = self.now()
+            self._costs = [cost for cost in self._costs if cost.until > now]
+            limits = [("requests", self.rate.requests, 1), ("tokens", self.rate.tokens, tokens)]
+            parts = [(kind, limit / self.processes, amount) for kind, limit, amount in limits if limit is not None]
+            if not force and not all(self._fits(*part, project, active_projects) for part in parts):
+                return False
+            for kind, part, amount in parts:
+                # A cost above this process's part blocks it for correspondingly many windows.
+                windows = max(1.0, amount / part)
+                self._costs.append(_Cost(kind, project, amount, now + self.rate.window * windows))
+            return True
+
+    def _fits(self, kind: str, part: float, amount: int, project: str, active_projects: int) -> bool:
+        """Whether an amount fits into this process's part of a limit, and into the project's share of that part.
+
+        An amount larger than the part waits until nothing else is spent.
+        """
+        costs = [cost for cost in self._costs if cost.kind == kind]
+        total = sum(cost.amount for cost in costs)
+        of_project = sum(cost.amount for cost in costs if cost.project == project)
+        if total and total + amount > part:
+            return False
+        return active_projects <= 1 or not of_project or of_project + amount <= part / active_projects
+
+    def record_failure(self, request_id: str, failure: retry.Failure) -> None:
+        """See `Limiter`."""
+        with self._lock:
+            now, wait = self.now(), failure.retry_after
+            self._end_probe(request_id)
+            if self._blocked_until <= now:
+                self._failures += 1
+                further = self._failures - failure.failures_to_block
+                if not wait and further >= 0:
+                    wait = retry.BLOCK_SECONDS[min(further, len(retry.BLOCK_SECONDS) - 1)]
+            if wait and now + wait > self._blocked_until:
+                self._blocked_until, self._reason = now + wait, failure.reason
+
+    def record_end(self, request_id: str, *, answered: bool) -> None:
+        """See `Limiter`."""
+        with self._lock:
+            self._end_probe(request_id)
+            if answered:
+                self._failures = 0
+
+    def _end_probe(self, request_id: str) -> None:
+        if self._probe and self._probe[0] == request_id:
+            self._probe = None
+
+
+def permit_of(wait: float, active_projects: int, reason: str, failures: int) -> Permit:
+    """A permit; `wait` is negative while another request probes the provider."""
+    if wait < 0:
+        return Permit(retry.probe_poll_seconds(), active_projects, failures=failures)
+    return Permit(wait and retry.spread(wait), active_projects, reason, failures)
