@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import BoundedSemaphore
 
 from schemas.errors import SearchBusy
+from worker.machine.slots import Slots
 
 #: Hits above which an answer is large.
 LARGE_HITS = 1000
@@ -20,7 +20,7 @@ class Room:
     """The slots for large answers in one process. Thread-safe."""
 
     def __init__(self, slots: int = MAX_CONCURRENT, seconds: float = SLOT_SECONDS) -> None:
-        self._free = BoundedSemaphore(slots)
+        self._slots = Slots(slots)
         self._seconds = seconds
 
     @contextmanager
@@ -29,14 +29,9 @@ class Room:
         if top_k <= LARGE_HITS:
             yield
             return
-        if not self._free.acquire(timeout=self._seconds):
-            raise SearchBusy(
-                f"Too many answers of over {LARGE_HITS:,} hits are in progress; try again, or lower top_k."
-            )
-        try:
+        busy = f"Too many answers of over {LARGE_HITS:,} hits are in progress; try again, or lower top_k."
+        with self._slots.within(self._seconds, SearchBusy(busy)):
             yield
-        finally:
-            self._free.release()
 
 
 _room = Room()

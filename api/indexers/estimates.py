@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from threading import BoundedSemaphore
+from collections.abc import Sequence
 
 from schemas.content.document import Entry
 from schemas.errors import EstimateBusy
@@ -12,6 +10,7 @@ from schemas.estimate import Estimate
 from worker.embed.known_models import known
 from worker.embed.models import is_local, limits
 from worker.estimate import Model, estimate
+from worker.machine.slots import Slots
 from worker.resources import Resources
 from worker.state.index import files, tools
 from worker.state.index.tools import NewIndex
@@ -24,7 +23,7 @@ SLOT_SECONDS = 10.0
 #: Digits of a number of chunks that an estimate leaves open where the number matters.
 ROUNDED_DIGITS = 4
 
-_free = BoundedSemaphore(MAX_CONCURRENT)
+_slots = Slots(MAX_CONCURRENT)
 
 
 def estimate_of(new_index: NewIndex, resources: Resources) -> Estimate:
@@ -42,7 +41,7 @@ def estimate_of(new_index: NewIndex, resources: Resources) -> Estimate:
         max_request_tokens=model_limits.max_request_tokens,
         price=0.0 if is_local(name) else known(name).input_price,
     )
-    with _slot():
+    with _slots.within(SLOT_SECONDS, EstimateBusy("Too many estimates are in progress; try again shortly.")):
         found = estimate(
             resources.source_with(new_index.project_id, new_index.source, settings),
             settings,
@@ -54,13 +53,3 @@ def estimate_of(new_index: NewIndex, resources: Resources) -> Estimate:
     expected = found.by_granularity[settings.chunks.granularity].chunks.expected
     size = too_large(new_index.vector_store, round(int(expected), -ROUNDED_DIGITS))
     return found.model_copy(update={"notes": [*filter(None, [size]), *found.notes]})
-
-
-@contextmanager
-def _slot() -> Iterator[None]:
-    if not _free.acquire(timeout=SLOT_SECONDS):
-        raise EstimateBusy("Too many estimates are in progress; try again shortly.")
-    try:
-        yield
-    finally:
-        _free.release()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -13,6 +12,7 @@ from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, EmbeddingUna
 from worker.embed import Embedder, known_models, provider
 from worker.embed.local import minilm
 from worker.embed.local.wordpieces import WordPieces
+from worker.machine.slots import Slots
 from worker.tokens.tokenizers import Tokenizer, cl100k
 
 
@@ -99,7 +99,7 @@ _profiles: dict[Hashable, EmbedderProfile] = {}
 _MAX_PROBES = 4
 #: Seconds that a further caller waits for a probe to end.
 _PROBE_SLOT_SECONDS = 5.0
-_probing = threading.BoundedSemaphore(_MAX_PROBES)
+_probes = Slots(_MAX_PROBES)
 
 
 def resolve(
@@ -117,15 +117,10 @@ def resolve(
     access = access or Access()
     key = (model, dimensions, access, local_model_dir)
     if key not in _profiles:
-        if not _probing.acquire(timeout=_PROBE_SLOT_SECONDS):
-            raise EmbeddingUnavailable(
-                f"{_MAX_PROBES} models are already being asked for their dimensions; try again shortly."
-            )
-        try:
+        busy = f"{_MAX_PROBES} models are already being asked for their dimensions; try again shortly."
+        with _probes.within(_PROBE_SLOT_SECONDS, EmbeddingUnavailable(busy)):
             if key not in _profiles:
                 _profiles[key] = _probe(model, dimensions, access, local_model_dir)
-        finally:
-            _probing.release()
     return _profiles[key]
 
 

@@ -9,7 +9,8 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from threading import BoundedSemaphore
+
+from worker.machine.slots import Slots
 
 #: Seconds between two calls of `check`.
 _POLL_SECONDS = 0.1
@@ -21,7 +22,7 @@ _MIN_MAJOR_VERSION = 14
 #: Seconds in which rg tells its version.
 _VERSION_SECONDS = 5
 
-_slots = BoundedSemaphore(_MAX_PROCESSES)
+_slots = Slots(_MAX_PROCESSES)
 
 #: No configuration, no ignore rules but ours, NUL after names, and no mmap: a truncated file would crash rg.
 _OPTIONS = (
@@ -92,15 +93,12 @@ def _accepts(program_: str, pattern: Sequence[str], check: Callable[[], None]) -
 
 def _run(command: Sequence[str | bytes], folder: bytes, check: Callable[[], None]) -> tuple[int | None, bytes]:
     """Run rg. Returns its exit code and output; no code if it cannot be started."""
-    while not _slots.acquire(timeout=_POLL_SECONDS):
-        check()
     try:
-        return _exit_and_output(command, folder or b"/", check)
+        with _slots.waiting(check):
+            return _exit_and_output(command, folder or b"/", check)
     except OSError:
         # the folder or rg was deleted, or the system cannot start another process
         return None, b""
-    finally:
-        _slots.release()
 
 
 def _exit_and_output(command: Sequence[str | bytes], folder: bytes, check: Callable[[], None]) -> tuple[int, bytes]:

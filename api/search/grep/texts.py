@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from threading import BoundedSemaphore
 from typing import Any
 
 from api.search.grep import ripgrep
@@ -19,6 +17,7 @@ from schemas.queries.search import Note
 from schemas.status import FileStatus
 from worker.formats.by_name import has_type
 from worker.formats.registry import AS_WRITTEN
+from worker.machine.slots import Slots
 from worker.sources import Source, pages
 from worker.sources.local import LocalFolder
 from worker.sources.local_keys import printable
@@ -27,12 +26,10 @@ from worker.state.index.files import file_id
 from worker.state.search import file_texts
 from worker.state.search.file_texts import ListedFile, Stored
 
-#: Seconds between two calls of `check`.
-_POLL_SECONDS = 0.1
 #: Greps of one process that read stored texts at a time. Each holds a connection; most of the pool is left to others.
 _MAX_READERS = 8
 
-_slots = BoundedSemaphore(_MAX_READERS)
+_slots = Slots(_MAX_READERS)
 
 
 def all_texts(search: TextSearch) -> Iterator[Reading]:
@@ -72,24 +69,13 @@ def _stored(
     pool, below = search.resources.pool, search.files.path
     # for other sources, the stored type may come from the content instead of the name
     is_typed_by_name = search.index.source.states_types
-    with _slot(search.check):
+    with _slots.waiting(search.check):
         for file, chunk_rows in file_texts.stored(
             pool, search.index.id, excluded_types=excluded_types, below=below, is_wanted=is_wanted
         ):
             search.check()
             data, part = _stored_text(search, chunk_rows)
             yield Text(file.id, file.node_id or str(file.id), file.path, file.id_path, data, part)
-
-
-@contextmanager
-def _slot(check: Callable[[], None]) -> Iterator[None]:
-    """Wait for a slot and hold it. `check` may raise to end the wait."""
-    while not _slots.acquire(timeout=_POLL_SECONDS):
-        check()
-    try:
-        yield
-    finally:
-        _slots.release()
 
 
 def _stored_text(search: TextSearch, chunk_rows: Sequence[dict[str, Any]]) -> tuple[bytes, range | None]:

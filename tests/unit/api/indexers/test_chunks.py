@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from threading import BoundedSemaphore
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +12,9 @@ from api.indexers import chunks, estimates
 from schemas.content.source import LocalSource, NodesSource, S3Source
 from schemas.errors import EstimateBusy, Invalid
 from schemas.tool import ToolConfig
+from worker.machine.slots import Slots
+from worker.settings import LOCAL_MODEL
+from worker.state.index import tools
 
 #: Long, so that the duration of a test does not matter.
 ELAPSED = timedelta(days=10)
@@ -57,11 +60,11 @@ def test_a_source_is_followed_only_in_a_way_that_it_has(config: ToolConfig, reme
 
 
 def test_only_so_many_estimates_are_made_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(estimates, "_free", BoundedSemaphore(1))
+    slots = Slots(1)
+    monkeypatch.setattr(estimates, "_slots", slots)
     monkeypatch.setattr(estimates, "SLOT_SECONDS", 0.01)
-    with estimates._slot(), pytest.raises(EstimateBusy), estimates._slot():
-        pass
-    with pytest.raises(ValueError, match="failed"), estimates._slot():
-        raise ValueError("failed")
-    with estimates._slot():
-        pass
+    monkeypatch.setattr(tools, "find", lambda *_: None)
+    wanted: Any = SimpleNamespace(settings=SimpleNamespace(embedder=SimpleNamespace(model=LOCAL_MODEL)))
+    resources: Any = SimpleNamespace(pool=None, settings=SimpleNamespace(embedding_batch_size=1))
+    with slots.within(0, EstimateBusy("")), pytest.raises(EstimateBusy, match="try again shortly"):
+        estimates.estimate_of(wanted, resources)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -61,15 +60,6 @@ def test_the_time_is_over_after_the_limit(monkeypatch: pytest.MonkeyPatch) -> No
     now = 10.1
     with pytest.raises(TimeOver):
         search.check()
-
-
-def test_a_grep_that_ends_early_makes_room_for_the_next() -> None:
-    def wait() -> None:
-        raise AssertionError("all slots are taken")
-
-    for _ in range(texts._MAX_READERS + 1):
-        with suppress(TimeOver), texts._slot(wait):
-            raise TimeOver
 
 
 @pytest.mark.parametrize(("length", "is_whole"), [(MAX_SHOWN_CHARACTERS, True), (MAX_SHOWN_CHARACTERS + 1, False)])
