@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 #: Bytes of a header from which a request is refused.
 MAX_LINE = 65_537
+#: Seconds for the rest of a request that was refused.
+DRAIN_SECONDS = 0.2
 
 
 class Server(ThreadingHTTPServer):
@@ -42,18 +45,26 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         self.requestline, self.request_version, self.command = "", self.protocol_version, ""
         if len(parts) != len(("method", "path", "version")) or parts[2] != self.protocol_version:
-            self.send_error(HTTPStatus.BAD_REQUEST)
-            return False
+            return self._refuse_head()
         self.command, self.path, _ = parts
         self.lines = {}
         while (line := self.rfile.readline(MAX_LINE)).strip():
             name, colon, value = line.decode("latin-1").partition(":")
             if not colon or len(line) == MAX_LINE:
-                self.send_error(HTTPStatus.BAD_REQUEST)
-                return False
+                return self._refuse_head()
             self.lines[name.lower()] = value.strip()
         self.close_connection = self.lines.get("connection", "").lower() == "close"
         return bool(line)
+
+    def _refuse_head(self) -> bool:
+        """Refuse a request, and read the rest of it: closing a connection with unread bytes would lose the answer."""
+        self.send_error(HTTPStatus.BAD_REQUEST)
+        self.wfile.flush()
+        self.connection.settimeout(DRAIN_SECONDS)
+        with suppress(OSError):
+            while self.rfile.readline(MAX_LINE):
+                pass
+        return False
 
     def send(self, status: int, body: bytes, headers: Mapping[str, str]) -> None:
         """Send a whole answer."""
