@@ -239,7 +239,7 @@ def _step(structure: Structure, value: _Value, part: str) -> _Value | None:
     assert value.container is not None  # noqa: S101 - the caller has checked
     members = structure.members(value.container)
     if not structure.is_object(value.container):
-        exists = part.isdecimal() and part.isascii() and str(int(part[:20])) == part and int(part) < len(members.starts)
+        exists = part.isdecimal() and str(int(part[:20])) == part and int(part) < len(members.starts)
         return _member(structure, value, members, int(part)) if exists else None
     matching = (i for i in reversed(range(len(members.starts))) if structure.key(members, i) == part)
     index = next(matching, None)
