@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from api.agents import server
 from api.agents.access import Access, Refused
@@ -126,8 +126,13 @@ class _Stack:
         if self._foldex is not None:
             await self._foldex.aclose()
         try:
-            limits: dict[str, Any] = {"retries": retries(home), "deadline": PATIENCE_SECONDS}
-            self._foldex = AsyncFoldex(url, self._invocation.key, trust_env=not is_loopback(url), **limits)
+            self._foldex = AsyncFoldex(
+                url,
+                self._invocation.key,
+                retries=retries(home),
+                deadline=PATIENCE_SECONDS,
+                trust_env=not is_loopback(url),
+            )
         except ValueError as error:
             raise Failed(str(error).replace("base_url", "--server").replace("api_key", "--key")) from None
         self._url, self._home = url, home

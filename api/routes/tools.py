@@ -12,6 +12,7 @@ from fastapi import APIRouter, Path, Query, Response
 from fastapi.responses import JSONResponse
 
 from api.http.dependencies import (
+    Caller,
     CallerDep,
     IndexDep,
     LookupCachesDep,
@@ -131,10 +132,7 @@ def list_tools(
     limit: Limit = 100,
 ) -> Listing[Tool]:
     """List the tools of a project, oldest first."""
-    if project_id is not None:
-        caller.check(project_id)
-    after = from_cursor(cursor, datetime.fromisoformat, UUID)
-    read = partial(tools.page, resources.pool, project_id or caller.project_id, after)
+    read = partial(tools.page, resources.pool, *_listed(caller, project_id, cursor))
     return page(read, limit, shown_tool, itemgetter("created_at", "tool_id"))
 
 
@@ -147,12 +145,16 @@ def list_statuses(
     limit: Limit = 100,
 ) -> Listing[Status]:
     """List the progress of the newest task of each tool of a project, oldest tool first."""
-    if project_id is not None:
-        caller.check(project_id)
-    after = from_cursor(cursor, datetime.fromisoformat, UUID)
-    read = partial(tasks.newest_of_tools, resources.pool, project_id or caller.project_id, after)
+    read = partial(tasks.newest_of_tools, resources.pool, *_listed(caller, project_id, cursor))
     place = itemgetter("asked_of_created_at", "asked_of")
     return page(read, limit, lambda row: shown_status(row["asked_of"], row), place)
+
+
+def _listed(caller: Caller, project_id: str | None, cursor: str | None) -> tuple[str | None, tuple[Any, ...] | None]:
+    """The project whose tools are listed, None for all, and the place of the tool after which the page begins."""
+    if project_id is not None:
+        caller.check(project_id)
+    return project_id or caller.project_id, from_cursor(cursor, datetime.fromisoformat, UUID)
 
 
 @router.get("/{tool_id}")

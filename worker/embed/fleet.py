@@ -6,11 +6,9 @@ that shared the rate at its last contact.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from importlib import resources
 from typing import Any
 from uuid import uuid4
 
@@ -23,18 +21,12 @@ from redis.retry import Retry
 from worker.embed import retry
 from worker.embed.limiter import ACTIVE_SECONDS, Permit, permit_of
 from worker.embed.rates import Rate, SharedRate, SpentRate
+from worker.machine.named_texts import named_texts
 
 #: Seconds for which a process counts as sharing the rate after it asked.
 SHARING_SECONDS = 60
 
-#: The scripts of `fleet.lua`, by the name in the `-- name:` line above each.
-_SCRIPTS = dict(
-    re.findall(
-        r"^-- name: (\w+)\n(.*?)(?=^-- name: |\Z)",
-        resources.files("worker.embed").joinpath("fleet.lua").read_text(),
-        re.MULTILINE | re.DOTALL,
-    )
-)
+_SCRIPTS = named_texts("worker.embed", "fleet.lua")
 
 
 def _open_redis(url: str) -> Redis:

@@ -23,7 +23,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from importlib import resources
 from threading import Lock, Thread
 from typing import Any, Self, TypeVar
 
@@ -34,6 +33,7 @@ from psycopg.rows import TupleRow
 from psycopg.sql import SQL
 from psycopg_pool import ConnectionPool, PoolTimeout
 
+from worker.machine.named_texts import named_texts
 from worker.state.address import Address, Shared
 
 Pool = ConnectionPool[Connection[TupleRow]]
@@ -56,7 +56,6 @@ _RECONNECT_SECONDS, _RECONNECT_PAUSE_SECONDS = 60.0, 0.2
 #: The first Postgres release with a time limit for whole transactions.
 _TRANSACTION_TIMEOUT_VERSION = 170_000
 
-_NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _COMMENT = re.compile(r"^ *--.*\n", re.MULTILINE)
 #: A fragment's name in a query; two colons are a cast.
 _INCLUDED = re.compile(r"(?<!:):([a-z_]+)")
@@ -106,10 +105,8 @@ def load(name: str) -> dict[str, SQL]:
     return {key: SQL(_with_fragments(text)) for key, text in _texts(name).items()}
 
 
-@functools.cache
 def _texts(name: str) -> dict[str, str]:
-    _, *parts = _NAME.split(resources.files("worker.state").joinpath(f"{name}.sql").read_text())
-    return {key: text.strip() for key, text in zip(parts[::2], parts[1::2], strict=True)}
+    return named_texts("worker.state", f"{name}.sql")
 
 
 def _with_fragments(text: str) -> str:
