@@ -248,12 +248,19 @@ class EmbeddingRefused(EmbeddingError):
 
 
 class EmbeddingUnreadable(EmbeddingRefused):
-    """The provider's answer does not fit the request, such as too few vectors. A smaller batch may pass."""
+    """The provider's answer does not fit the request, such as too few vectors. A smaller batch may pass.
+
+    `vectors` is the number of vectors in the answer, 0 if that is unknown.
+    """
 
     code = "embedding_unreadable"
     example = (
         "The provider returned 1 vector for 64 texts; check EMBEDDING_API_BASE, or set a smaller EMBEDDING_BATCH_SIZE."
     )
+
+    def __init__(self, message: str, *, vectors: int = 0) -> None:
+        super().__init__(message)
+        self.vectors = vectors
 
 
 class EmbeddingUnauthorized(EmbeddingError):

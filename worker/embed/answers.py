@@ -85,7 +85,9 @@ def decode(data: Sequence[Any], count: int) -> Vectors:
     if len(data) != count:
         amounts = f"{len(data)} vector{'s' * (len(data) != 1)} for {count} text{'s' * (count != 1)}"
         smaller = ", or set a smaller EMBEDDING_BATCH_SIZE" * (count > 1)
-        raise EmbeddingUnreadable(f"The provider returned {amounts}; check EMBEDDING_API_BASE{smaller}.")
+        raise EmbeddingUnreadable(
+            f"The provider returned {amounts}; check EMBEDDING_API_BASE{smaller}.", vectors=len(data)
+        )
     try:
         rows = sorted(data, key=lambda row: row["index"])
         cells = [_cell(row["embedding"]) for row in rows]

@@ -7,8 +7,9 @@
   until one succeeds.
 - A request is repeated in place for `SLICE_RETRY_SECONDS`. Beyond that the files go back, and the task waits instead
   of the worker.
-- A refused request is split until the refused texts are alone. So is one whose answer cannot be read. If many are
-  unreadable before the first that can be read, the provider is at fault, and the task ends.
+- A refused request is split until the refused texts are alone. So is one whose answer cannot be read, at once to the
+  number of vectors in the answer. If many are unreadable before the first that can be read, the provider is at fault,
+  and the task ends.
 
 This module only decides. `fleet` shares the failures, `rate_limit` asks before each request, and `batching` sends.
 """
@@ -22,7 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from schemas.errors import EmbeddingRefused, EmbeddingUnavailable
+from schemas.errors import EmbeddingRefused, EmbeddingUnavailable, EmbeddingUnreadable
 
 #: Consecutive failures, over all workers, after which the provider is blocked. One 429 is enough.
 FAILURES_TO_BLOCK = 5
@@ -191,11 +192,18 @@ class Patience:
 def split(batch: Sequence[int], refusal: EmbeddingRefused, refusals: int) -> tuple[list[int], list[list[int]]]:
     """The refused texts of a refused request, and the requests to send instead.
 
-    A text counts as refused if the provider names it, if it was alone, or after `MAX_REFUSALS` refused requests.
+    A text counts as refused if the provider names it, if it was alone, or after `MAX_REFUSALS` refused requests. A
+    provider that answered with too few vectors gets as many texts as it answered: each answer may have been paid for.
     """
     named = {batch[index] for index in refusal.indices}
     if not named and (len(batch) == 1 or refusals >= MAX_REFUSALS):
         return sorted(batch), []
     rest = [index for index in batch if index not in named]
-    half = len(rest) if named else (len(rest) + 1) // 2
-    return sorted(named), [part for part in (rest[:half], rest[half:]) if part]
+    size = len(rest) if named else _smaller(len(rest), refusal)
+    return sorted(named), [rest[start : start + size] for start in range(0, len(rest), size)] if rest else []
+
+
+def _smaller(size: int, refusal: EmbeddingRefused) -> int:
+    """How many texts to send at a time after a refused request of `size` texts."""
+    vectors = refusal.vectors if isinstance(refusal, EmbeddingUnreadable) else 0
+    return vectors if 0 < vectors < size else (size + 1) // 2

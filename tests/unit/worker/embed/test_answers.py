@@ -10,7 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.errors import EmbeddingError, EmbeddingRefused, EmbeddingUnauthorized, EmbeddingUnavailable
+from schemas.errors import (
+    EmbeddingError,
+    EmbeddingRefused,
+    EmbeddingUnauthorized,
+    EmbeddingUnavailable,
+    EmbeddingUnreadable,
+)
 from worker.embed.answers import decode, seconds_to_wait, status_error, unit
 
 
@@ -101,6 +107,13 @@ def test_rows_that_may_belong_to_other_texts_are_refused(rows: list[Any]) -> Non
     with pytest.raises(EmbeddingRefused) as caught:
         decode(rows, 2)
     assert not caught.value.indices
+
+
+@pytest.mark.parametrize("vectors", [0, 1, 3])
+def test_another_number_of_vectors_than_texts_is_told(vectors: int) -> None:
+    with pytest.raises(EmbeddingUnreadable) as caught:
+        decode([row(index, 1) for index in range(vectors)], 2)
+    assert caught.value.vectors == vectors
 
 
 def test_vectors_get_the_length_one_and_those_without_a_direction_are_named() -> None:

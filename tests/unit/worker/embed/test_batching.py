@@ -351,7 +351,7 @@ class Short(Lengths):
     def embed(self, texts: Sequence[str]) -> Vectors:
         if len(texts) > self.readable:
             self.requests.append(list(texts))
-            raise EmbeddingUnreadable("too few vectors")
+            raise EmbeddingUnreadable("too few vectors", vectors=self.readable)
         return super().embed(texts)
 
 
@@ -363,10 +363,13 @@ def test_a_provider_none_of_whose_answers_can_be_read_ends_the_task(concurrency:
     assert MAX_UNREADABLE < len(embedder.requests) <= MAX_UNREADABLE + concurrency
 
 
-def test_a_provider_that_can_only_be_asked_for_few_texts_embeds_them() -> None:
-    found = run(Short(readable=1, max_inputs=64), [f"text {n}" for n in range(200)], 4)
-    assert len(found) == 200
+@pytest.mark.parametrize("readable", [1, 3, 63])
+def test_a_provider_that_reads_few_texts_a_request_is_paid_for_each_batch_once_more(readable: int) -> None:
+    embedder = Short(readable, max_inputs=64)
+    found = run(embedder, [f"text {n}" for n in range(640)], 4)
+    assert len(found) == 640
     assert None not in found.values()
+    assert sum(min(len(texts), readable) for texts in embedder.requests) == 640 + 10 * readable
 
 
 def test_without_a_budget_no_request_is_repeated() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.errors import EmbeddingRefused, EmbeddingUnavailable
+from schemas.errors import EmbeddingRefused, EmbeddingUnavailable, EmbeddingUnreadable
 from worker.embed.retry import (
     FAILURES_TO_BLOCK,
     FIRST_PAUSE_SECONDS,
@@ -58,6 +58,12 @@ def test_a_failure_says_how_long_the_fleet_waits(
         ([4, 7, 9], EmbeddingRefused("no", indices=[1]), 1, [7], [[4, 9]]),
         ([4, 7, 9], EmbeddingRefused("no", indices=[2, 0]), MAX_REFUSALS, [4, 9], [[7]]),
         ([4, 7], EmbeddingRefused("no", indices=[0, 1]), 1, [4, 7], []),
+        ([4, 7, 9], EmbeddingUnreadable("few", vectors=0), 1, [], [[4, 7], [9]]),
+        ([4, 7, 9], EmbeddingUnreadable("few", vectors=1), 1, [], [[4], [7], [9]]),
+        ([4, 7, 9, 11, 12], EmbeddingUnreadable("few", vectors=2), 1, [], [[4, 7], [9, 11], [12]]),
+        ([4, 7, 9, 11, 12], EmbeddingUnreadable("few", vectors=4), 1, [], [[4, 7, 9, 11], [12]]),
+        ([4, 7, 9, 11, 12], EmbeddingUnreadable("many", vectors=5), 1, [], [[4, 7, 9], [11, 12]]),
+        ([4], EmbeddingUnreadable("many", vectors=2), 1, [4], []),
     ],
 )
 def test_a_refused_request_is_split_until_the_refused_texts_are_alone(
