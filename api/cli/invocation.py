@@ -30,23 +30,26 @@ class Failed(click.ClickException):
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """The options that every verb has."""
+    """The options that every verb has, and whether to print JSON."""
 
     server: str | None
     key: str | None
     project: str | None
-    as_json: bool
+    as_json: bool = False
 
 
 Verb = Callable[Concatenate[Invocation, P], int]
 
 
-def verb(*examples: str) -> Callable[[Verb[P]], click.Command]:
-    """Make a command of a function that returns its exit status. Adds the options that every verb has."""
+def verb(*examples: str, prints: bool = True) -> Callable[[Verb[P]], click.Command]:
+    """Make a command of a function that returns its exit status. Adds the options that every verb has.
+
+    A verb that prints an answer has `--json` too.
+    """
 
     def made(function: Verb[P]) -> click.Command:
         @wraps(function)
-        def run(server: str | None, key: str | None, project: str | None, as_json: bool, **given: Any) -> None:
+        def run(server: str | None, key: str | None, project: str | None, as_json: bool = False, **given: Any) -> None:
             try:
                 sys.exit(cast("Any", function)(Invocation(server, key, project, as_json), **given))
             except UnicodeEncodeError as error:
@@ -55,7 +58,7 @@ def verb(*examples: str) -> Callable[[Verb[P]], click.Command]:
 
         command: Any = run
         own = len(getattr(run, "__click_params__", []))
-        for option in reversed(OPTIONS):
+        for option in reversed((*OPTIONS, AS_JSON) if prints else OPTIONS):
             command = option(command)
         # decorators are applied from the last one up: the verb's own options come first in its help
         parameters = command.__click_params__
@@ -66,6 +69,9 @@ def verb(*examples: str) -> Callable[[Verb[P]], click.Command]:
     return made
 
 
+AS_JSON = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON document, with the fields of the HTTP API."
+)
 OPTIONS = (
     click.option(
         "--server",
@@ -82,7 +88,6 @@ OPTIONS = (
         metavar="ID",
         help="Project; default: all that are visible.",
     ),
-    click.option("--json", "as_json", is_flag=True, help="Print one JSON document, with the fields of the HTTP API."),
 )
 
 #: The names of these options, as verbs receive them.

@@ -228,8 +228,12 @@ def test_the_table_has_every_verb() -> None:
         **{f"{name} {sub}": each for name, subs in groups.items() for sub, each in subs.items()},
     }
     verbs = {name for name, command in commands.items() if {"server", "as_json"} <= {p.name for p in command.params}}
-    # `mcp` speaks its own protocol: tests/integration/test_agents.py
-    assert {" ".join(verb[: 2 if verb[0] in groups else 1]) for verb in VERBS} == verbs - {"mcp"}
+    assert {" ".join(verb[: 2 if verb[0] in groups else 1]) for verb in VERBS} == verbs
+
+
+def test_a_verb_that_speaks_its_own_protocol_prints_no_json() -> None:
+    assert {parameter.name for parameter in main.commands["mcp"].params} >= {"server", "key", "project"}
+    assert "as_json" not in {parameter.name for parameter in main.commands["mcp"].params}
 
 
 @pytest.mark.parametrize("verb", DOCUMENTS, ids=" ".join)

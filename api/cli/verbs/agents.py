@@ -12,6 +12,7 @@ from api.cli.invocation import FOUND, Invocation, verb
     "foldex mcp ~/notes ~/work/project",
     "claude mcp add foldex -- foldex mcp",
     "foldex mcp --server https://foldex.example.org --key $KEY",
+    prints=False,
 )
 @click.argument("folders", nargs=-1, metavar="[FOLDER]...")
 @click.option("--allow-delete", is_flag=True, help="Offer the tool delete_folder, which deletes indexes.")
