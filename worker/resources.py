@@ -254,7 +254,7 @@ def preload(settings: Settings) -> None:
         _warm_clients(settings)
         cl100k()
     preload_store(settings)
-    STORES[store_name(settings)].import_before_fork()
+    import_store_dependencies(settings)
     # a collection in a child would write to each object, and so copy the pages that all share
     gc.collect()
     gc.freeze()
@@ -274,3 +274,8 @@ def _warm_clients(settings: Settings) -> None:
 def preload_store(settings: Settings) -> None:
     """Import the store's client."""
     STORES[store_name(settings)].import_client()
+
+
+def import_store_dependencies(settings: Settings) -> None:
+    """Import what the store's client imports, as far as that survives a fork."""
+    STORES[store_name(settings)].import_before_fork()

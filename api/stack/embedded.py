@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from api.stack import flower, postgres, programs, redis
+from api.stack.forks import ForkServer
 from api.stack.processes import (
     NEEDED_BYTES,
     Program,
@@ -38,7 +39,7 @@ START_SECONDS = 120.0
 PROBE_SECONDS = 1.0
 
 #: All processes, in start order.
-PROGRAM_NAMES = ("postgres", "redis", "api", "worker-fast", "worker-bulk", "beat", "watch", "flower")
+PROGRAM_NAMES = ("postgres", "redis", "fork-server", "api", "worker-fast", "worker-bulk", "beat", "watch", "flower")
 
 Say = Callable[[str], None]
 
@@ -112,7 +113,10 @@ def stack(settings: Settings, say: Say = print) -> Iterator[Running]:
         login = flower.login(home, env)
         write_private(record_file(home), json.dumps(env))
         supervisor = Supervisor(
-            [[server.program for server in servers], *_own_programs(settings, env, login)], home, say
+            [[server.program for server in servers], *_own_programs(settings, env, login)],
+            home,
+            say,
+            ForkServer(programs.fork_server(env), home),
         )
         try:
             supervisor.start(START_SECONDS)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from signal import SIGKILL, SIGTERM, Signals
 
+from api.stack.children import Child
 from api.stack.record import try_lock
 from worker.machine.privacy import OTHERS
 
@@ -74,6 +75,14 @@ class Program:
     rank: int = 0
 
 
+#: Starts a program with its log and its lock, given as descriptors. Returns None if the program must start by itself.
+Fork = Callable[[Program, int, int], Child | None]
+
+
+def no_fork(_program: Program, _log: int, _lock: int) -> None:
+    """Let each program start by itself."""
+
+
 @dataclass(frozen=True, slots=True)
 class Server:
     """A program with its address, and a note for the user."""
@@ -89,7 +98,7 @@ class Process:
 
     program: Program
     home: Path
-    child: subprocess.Popen[bytes]
+    child: Child
     started: float = field(default_factory=time.monotonic)
 
     def ended(self) -> bool:
@@ -124,9 +133,9 @@ def last_lines(home: Path, name: str, count: int = 8) -> str:
     return "\n".join(f"    | {_error_of(line)}" for line in _last_lines(home, name)[-count:])
 
 
-def cause(home: Path, name: str, code: int) -> str:
+def cause(home: Path, name: str, code: int | None) -> str:
     """Why a program ended with this code, in one line: the signal, or else the last line of its log."""
-    if code < 0:
+    if code and code < 0:
         return f"{Signals(-code).name} ended it"
     errors = (_error_of(line).strip() for line in reversed(_last_lines(home, name)))
     return next(filter(None, errors), f"it ended with {code}").removesuffix(".")
@@ -161,26 +170,17 @@ def _pid_file(home: Path, name: str) -> Path:
     return home / "run" / f"{name}.pid"
 
 
-def start(program: Program, home: Path) -> Process:
-    """Start a program. The calling thread must outlive it: Linux ends the program with that thread.
+def start(program: Program, home: Path, fork: Fork = no_fork, stdin: int = subprocess.DEVNULL) -> Process:
+    """Start a program, by `fork` if it can.
+
+    The calling thread must outlive the program: Linux ends it with that thread.
 
     Raises `StackError` if a process of that name still runs in `home`.
     """
     for directory in ("run", "log"):
         (home / directory).mkdir(mode=0o700, parents=True, exist_ok=True)
     with _log(log_file(home, program.name)) as log, _lock(home, program.name) as lock:
-        # a separate session shields it from the terminal's Ctrl-C: only we decide the stop order
-        child = subprocess.Popen(
-            _ending_with_parent(program.command, program.account, program.orphaned),
-            cwd=program.cwd,
-            env=program.env,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            pass_fds=(lock,),
-            umask=OTHERS,
-        )
+        child = fork(program, log, lock) or _execute(program, stdin, log, lock)
     process = Process(program, home, child)
     try:
         # atomic: on a full disk a plain write could leave an empty file
@@ -191,6 +191,21 @@ def start(program: Program, home: Path) -> Process:
         child.wait()
         raise
     return process
+
+
+def _execute(program: Program, stdin: int, log: int, lock: int) -> Child:
+    return subprocess.Popen(
+        _ending_with_parent(program.command, program.account, program.orphaned),
+        cwd=program.cwd,
+        env=program.env,
+        stdin=stdin,
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        # shields it from the terminal's Ctrl-C: only we decide the stop order
+        start_new_session=True,
+        pass_fds=(lock,),
+        umask=OTHERS,
+    )
 
 
 def _ending_with_parent(command: tuple[str, ...], account: Account | None, orphaned: Signals) -> list[str]:

@@ -71,6 +71,11 @@ def flower(port: int, env: Mapping[str, str]) -> Program:
     )
 
 
+def fork_server(env: Mapping[str, str]) -> Program:
+    """Imports what the programs share, and forks them."""
+    return _python("fork-server", ("-m", "api.stack.fork_server"), {**env, **ONE_THREAD}, lambda: True)
+
+
 def _celery(command: str) -> tuple[str, ...]:
     return ("-m", "celery", "-A", "worker.app", command)
 

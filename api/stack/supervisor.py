@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from threading import Thread
 
 from api.stack import processes
-from api.stack.processes import Process, Program, StackError
+from api.stack.forks import ForkServer, reap_adopted
+from api.stack.processes import Process, Program, StackError, no_fork
 from worker.machine.disk_space import free_bytes, full_message, means_full
 
 #: Seconds before a dead program is restarted for the first time. The wait doubles with each death.
@@ -50,14 +52,21 @@ class Supervisor:
     """Runs the programs of `stages`, one stage after the other, in a separate thread.
 
     That thread does everything: Linux ends a process with the thread that started it, and this thread ends last.
-    `say` gets one line of text at a time.
+    `say` gets one line of text at a time. `forks` starts the programs that it can.
     """
 
-    def __init__(self, stages: Sequence[Sequence[Program]], home: Path, say: Callable[[str], None] = print) -> None:
+    def __init__(
+        self,
+        stages: Sequence[Sequence[Program]],
+        home: Path,
+        say: Callable[[str], None] = print,
+        forks: ForkServer | None = None,
+    ) -> None:
         self._stages = [[_Slot(program) for program in stage] for stage in stages]
         self._slots: list[_Slot] = []
         self._home = home
         self._say = say
+        self._forks = forks
         self._stopping = self._is_forced = self._is_up = False
         self._error: StackError | None = None
         self._patience = 0.0
@@ -87,6 +96,7 @@ class Supervisor:
 
     def _run(self) -> None:
         try:
+            self._prepare_forks()
             for stage in self._stages:
                 self._slots += stage
                 self._bring_up(stage)
@@ -97,6 +107,13 @@ class Supervisor:
             self._error = error
         finally:
             self._stop_all()
+
+    def _prepare_forks(self) -> None:
+        """Let the fork server import everything while the servers start."""
+        if self._forks:
+            # without it, each program starts by itself
+            with suppress(StackError, OSError):
+                self._forks.start()
 
     def _bring_up(self, stage: Sequence[_Slot]) -> None:
         began = time.monotonic()
@@ -119,11 +136,13 @@ class Supervisor:
                 self._handle_death(slot, slot.process)
             if slot.process is None and time.monotonic() >= slot.due:
                 self._start_program(slot)
+        if self._forks:
+            reap_adopted({process.child.pid for process in self._processes()})
         time.sleep(ROUND_SECONDS)
 
     def _start_program(self, slot: _Slot) -> None:
         try:
-            slot.process = processes.start(slot.program, self._home)
+            slot.process = processes.start(slot.program, self._home, self._forks.fork if self._forks else no_fork)
             slot.obstacle = ""
         except (StackError, OSError) as error:  # for example a full disk, which may have room again later
             self._report(slot, DISK_FULL if means_full(error) else str(error))
@@ -155,8 +174,14 @@ class Supervisor:
         slot.due = time.monotonic() + min(FIRST_RESTART_SECONDS * 2**slot.deaths, MAX_RESTART_SECONDS)
         slot.deaths += 1
 
+    def _processes(self) -> list[Process]:
+        own = [slot.process for slot in self._slots] + ([self._forks.process] if self._forks else [])
+        return [process for process in own if process]
+
     def _stop_all(self) -> None:
-        running = [slot.process for slot in self._slots if slot.process]
+        if self._forks:
+            self._forks.stop()
+        running = self._processes()
         running.sort(key=lambda process: process.program.rank)
         for _, together in groupby(running, key=lambda process: process.program.rank):
             processes.stop(list(together), is_forced=lambda: self._is_forced)

@@ -361,4 +361,4 @@ def test_nodes_are_watched_by_their_rows_whoever_writes_them(running: Service, w
 def test_the_embedded_stack_runs_all_it_names(tmp_path: Path) -> None:
     env: dict[str, Any] = environment(tmp_path, "postgresql://nowhere.invalid/none", "redis://nowhere.invalid")
     names = [program.name for stage in embedded._own_programs(Settings(), env) for program in stage]
-    assert sorted(names) == sorted(set(embedded.PROGRAM_NAMES) - {"postgres", "redis"})
+    assert sorted(names) == sorted(set(embedded.PROGRAM_NAMES) - {"postgres", "redis", "fork-server"})
