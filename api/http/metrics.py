@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import structlog
 from fastapi import FastAPI, Response
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Histogram, generate_latest, values
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
@@ -67,6 +67,8 @@ def install(app: FastAPI, *collectors: Collector) -> None:
         registry.register(each)
     is_shared = "PROMETHEUS_MULTIPROC_DIR" in os.environ
     if is_shared:
+        # the library has read the variable on import, which may have been before it was set
+        values.ValueClass = values.get_value_class()  # type: ignore[no-untyped-call] # the library has no type there
         MultiProcessCollector(registry)  # type: ignore[no-untyped-call] # the library has no type there
     counted = None if is_shared else registry
     requests = Counter("foldex_requests", "Requests", ["method", "route", "status"], registry=counted)

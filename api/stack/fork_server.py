@@ -127,6 +127,7 @@ def _become(request: Request, log: int) -> None:
     os.nice(request.nice)
     os.environ.clear()
     os.environ.update(request.env)
+    time.tzset()
     libc = ctypes.CDLL(None)
     # malloc reads its variables before main
     if "MALLOC_ARENA_MAX" in request.env and hasattr(libc, "mallopt"):

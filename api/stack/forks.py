@@ -11,7 +11,6 @@ from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from signal import SIGKILL
 
 from api.stack import processes
 from api.stack.children import Forked
@@ -109,9 +108,7 @@ class ForkServer:
         if self._requests is not None:
             self._requests.close()
         if self._process is not None:
-            self._process.signal(SIGKILL)
-            self._process.child.wait()
-            self._process.ended()
+            processes.stop([self._process])
         self._process = self._requests = None
         self._is_ready = False
 

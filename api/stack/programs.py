@@ -6,6 +6,7 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from signal import SIGTERM
@@ -73,7 +74,9 @@ def flower(port: int, env: Mapping[str, str]) -> Program:
 
 def fork_server(env: Mapping[str, str]) -> Program:
     """Imports what the programs share, and forks them."""
-    return _python("fork-server", ("-m", "api.stack.fork_server"), {**env, **ONE_THREAD}, lambda: True)
+    program = _python("fork-server", ("-m", "api.stack.fork_server"), {**env, **ONE_THREAD}, lambda: True)
+    # it has nothing to finish, and may be frozen
+    return replace(program, stop=())
 
 
 def _celery(command: str) -> tuple[str, ...]:

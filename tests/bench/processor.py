@@ -12,6 +12,7 @@ import psutil
 NAMES = {
     "worker.parse.sandbox": "parser's helper",
     "tests.fakes": "provider's fake",
+    "api.stack.fork_server": "fork server",
     "fast@": "worker-fast",
     "bulk@": "worker-bulk",
     "worker.clock": "beat",
@@ -38,5 +39,7 @@ def processor_seconds() -> Mapping[str, float]:
 
 def name_of(process: psutil.Process) -> str:
     """What a process is for, as the table shows it."""
+    if "api.stack.fork_server" in process.cmdline() and process.name() in NAMES.values():
+        return process.name()
     command = f"{' '.join(process.cmdline())} "
     return next((name for part, name in NAMES.items() if part in command), process.name())

@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import pytest
 
-from api.stack import forks
+from api.stack import forks, programs
 from api.stack.children import Forked
 from api.stack.forks import GO, MAX_REQUEST_BYTES, ForkServer, reap_adopted
 from api.stack.processes import Account, Process, Program, StackError, log_file, no_fork, start, stop, wait_until
@@ -59,7 +59,7 @@ def program(home: Path, name: str = "one", code: str = SLEEP, **env: str) -> Pro
 
 def server(home: Path) -> ForkServer:
     env = {"PYTHONPATH": str(ROOT), "FOLDEX_HOME": str(home), "GIVEN": "of the server", "HOME": "/"}
-    return ForkServer(Program("fork-server", (sys.executable, "-u", "-c", LIGHT), lambda: True, ROOT, env), home)
+    return ForkServer(replace(programs.fork_server(env), command=(sys.executable, "-u", "-c", LIGHT), env=env), home)
 
 
 @contextmanager
@@ -128,12 +128,11 @@ def test_a_forked_program_finds_what_an_executed_one_finds(
     if kind == "module":
         assert Path(forked["arguments"].pop(0)) == Path(executed["arguments"].pop(0)) == tmp_path / "told.py"
     assert forked == executed
-    assert (forked["variable"], forked["nice"], forked["parent"]) == ("yes", nice, os.getpid())
+    assert (forked["variable"], forked["nice"], forked["parent"]) == ("yes", os.nice(0) + nice, os.getpid())
 
 
 def test_programs_share_what_the_server_imported(tmp_path: Path) -> None:
-    whole = Program("fork-server", (sys.executable, "-u", "-m", "api.stack.fork_server"), lambda: True, ROOT, {})
-    forks = ForkServer(replace(whole, env={"FOLDEX_HOME": str(tmp_path)}), tmp_path)
+    forks = ForkServer(programs.fork_server({"FOLDEX_HOME": str(tmp_path)}), tmp_path)
     try:
         process = start(program(tmp_path, code=TELL), tmp_path, forks.fork)
         assert process.child.wait(60) == 3
@@ -212,6 +211,16 @@ def test_a_program_starts_by_itself_while_the_server_is_frozen(
         started.append(start(program(tmp_path, "three"), tmp_path, frozen.fork))
         assert isinstance(started[-1].child, Forked)
         assert all(begun(tmp_path, name) for name in ("one", "two", "three"))
+
+
+def test_a_program_starts_by_itself_if_the_server_cannot_start(tmp_path: Path, started: list[Process]) -> None:
+    broken = replace(programs.fork_server({}), command=(sys.executable, "-u", "-c", "raise SystemExit(1)"))
+    forks = ForkServer(broken, tmp_path)
+    for name in ("one", "two"):
+        started.append(start(program(tmp_path, name), tmp_path, forks.fork))
+        assert isinstance(started[-1].child, subprocess.Popen)
+        assert begun(tmp_path, name)
+    forks.stop()
 
 
 def test_a_program_begins_only_once_its_caller_knows_it(served: ForkServer, tmp_path: Path) -> None:
