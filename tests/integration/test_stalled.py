@@ -90,6 +90,24 @@ def test_a_task_whose_files_somebody_holds_is_at_work(pool: Pool, task: UUID) ->
     assert _found(pool) == [task]
 
 
+@pytest.mark.parametrize(("seconds_ago", "is_noted"), [(9, False), (11, True)])
+def test_work_is_noted_every_ten_seconds(pool: Pool, task: UUID, seconds_ago: float, is_noted: bool) -> None:
+    _claim(pool, task)
+    ago = timedelta(seconds=seconds_ago)
+    _execute(pool, "UPDATE search_index_task SET moved_at = now() - %s WHERE id = %s", ago, task)
+    assert _found(pool) == []
+    query = "SELECT moved_at > now() - interval '5 s' FROM search_index_task WHERE id = %s"
+    with pool.connection() as connection:
+        assert connection.execute(query, [task]).fetchone() == (is_noted,)
+
+
+def test_a_worker_whose_lease_is_over_does_no_work(pool: Pool, task: UUID) -> None:
+    owner = _claim(pool, task)
+    assert tasks.any_work(pool)
+    _execute(pool, "UPDATE file_lease SET until = now() - interval '1 s' WHERE owner = %s", owner)
+    assert not tasks.any_work(pool)
+
+
 def test_a_task_whose_folder_is_being_listed_is_at_work(pool: Pool, task: UUID) -> None:
     listing = "UPDATE search_index_task SET listing = true, plan_until = now() + %s WHERE id = %s"
     _execute(pool, listing, MINUTE, task)

@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 
 from api.indexers.chunks import shown_status
-from tests.integration.steps.site import Site, new_site, write
+from tests.integration.steps.site import Site, listed_site, new_site, write
 from worker.index.pipeline import index_files, index_slice
 from worker.resources import Resources
 from worker.state.index import counting, drift, files, leftovers, tasks, tool_actions
@@ -408,3 +408,27 @@ def test_a_slice_claims_past_what_it_saw_and_then_what_came_back(site: Site, mon
     assert Place(first.size_bytes, first.id) < starts[1] < starts[2] < starts[3]
     # nothing was left behind the last, so the beginning is looked at
     assert starts[4:] == [BEGINNING, Place(first.size_bytes, first.id), BEGINNING]
+
+
+@pytest.mark.parametrize(("listing", "most"), [(True, 0.99), (False, 0.999)])
+def test_a_task_is_never_done_before_it_is_closed(resources: Resources, listing: bool, most: float) -> None:
+    site = listed_site(resources)
+    done = "UPDATE search_index_file SET status = 'skipped', size_bytes = 1000000000 WHERE index_id = %s"
+    site.do(done, site.index.id)
+    site.do("UPDATE search_index_task SET listing = %s WHERE id = %s", listing, site.task)
+    assert counted(site)[-1] == most
+
+
+def test_work_begins_with_the_last_change_before_it(resources: Resources) -> None:
+    site = listed_site(resources)
+    moved = "UPDATE search_index_task SET moved_at = started_at + interval '{} s' WHERE id = %s"
+    since = "SELECT extract(epoch FROM worked_from - started_at)::int FROM search_index_task WHERE id = %s"
+    site.do(moved.format(5), site.task)
+    counted(site)
+    assert site.do(since, site.task) == [(None,)]
+    site.do("UPDATE search_index_file SET status = 'skipped' WHERE index_id = %s AND path = '0.md'", site.index.id)
+    site.do(moved.format(7), site.task)
+    counted(site)
+    site.do(moved.format(9), site.task)
+    counted(site)
+    assert site.do(since, site.task) == [(7,)]

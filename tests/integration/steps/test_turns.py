@@ -62,6 +62,17 @@ def test_the_preferred_task_is_served_unless_another_waits_more(resources: Resou
     assert files.fairest(resources.pool, preferred=one.task) == other.task
 
 
+def test_a_worker_that_holds_no_file_counts_for_no_task(resources: Resources) -> None:
+    site = listed_site(resources)
+    released, done = site.worker(), site.worker()
+    assert site.claim(released, 1)
+    files.release(resources.pool, released.lease.owner)
+    assert site.claim(done, 1)
+    site.do("UPDATE search_index_file SET status = 'skipped' WHERE lease_owner = %s", done.lease.owner)
+    assert site.claim(site.worker(), 1)
+    assert messages.slices(resources.pool) == 1
+
+
 def test_a_task_without_waiting_files_has_no_turn(resources: Resources) -> None:
     site = listed_site(resources)
     site.claim(site.worker())

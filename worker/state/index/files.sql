@@ -35,7 +35,7 @@ WITH known AS MATERIALIZED (
         type = coalesce(excluded.type, f.type), size_bytes = excluded.size_bytes, mtime_ms = excluded.mtime_ms,
         work = CASE WHEN (SELECT "full" FROM search_index_task WHERE id = excluded.task_id) THEN 'full'
                     WHEN f.status = 'indexed' AND f.stamp = excluded.stamp AND f.code_version = excluded.code_version
-                         AND excluded.listed_reason IS NULL THEN 'path' ELSE 'read' END,
+                    THEN 'path' ELSE 'read' END,
         task_id = excluded.task_id, stamp = excluded.stamp, code_version = excluded.code_version,
         listed_reason = excluded.listed_reason, :set_pending, attempts = 0, suspect = false, crashes = 0, parsing = 0
     -- a worker may have claimed the file meanwhile

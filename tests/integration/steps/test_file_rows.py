@@ -1,0 +1,201 @@
+"""What the row of a file keeps and forgets from one listing, claim and task to the next; directly on the rows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from schemas.content.document import Entry
+from schemas.errors import FolderGone
+from tests.integration.steps.site import FILES, Site, embedded, write
+from worker.index.pipeline import index_files
+from worker.index.write import write as write_rows
+from worker.state.index import drift, files, tasks, tool_actions
+from worker.state.index.files import MAX_CRASHES, MAX_DEATHS, Claim, Listed
+
+#: A trusted time of a file: it differs from the time of the listing.
+LONG_AGO = 1_000_000_000
+
+
+@pytest.fixture
+def indexed(site: Site) -> Site:
+    """An indexed folder whose files are old, so that unchanged files are not read again."""
+    for path in site.folder.iterdir():
+        os.utime(path, (LONG_AGO, LONG_AGO))
+    site.do("UPDATE search_index_file SET stamp = 'old' WHERE index_id = %s", site.index.id)
+    site.finish_all()
+    return site
+
+
+def row(site: Site, columns: str) -> tuple[Any, ...]:
+    """Columns of the first file."""
+    return tuple(site.do(f"SELECT {columns} FROM search_index_file WHERE id = %s", first(site))[0])
+
+
+def first(site: Site) -> UUID:
+    return files.file_id(site.index.id, b"0.md")
+
+
+def set_first(site: Site, values: str) -> None:
+    site.do(f"UPDATE search_index_file SET {values} WHERE id = %s", first(site))
+
+
+def list_first(site: Site, *, before: Callable[[], object] = lambda: None, **changed: Any) -> None:
+    """List the first file for a new task, as it is but for what is changed; before that, do something."""
+    owner = uuid4()
+    plan = tasks.begin_plan(site.pool, site.start(), owner)
+    assert plan is not None
+    before()
+    path, id_path, size, stamp, version = row(site, "path, id_path, size_bytes, stamp, code_version")
+    entry = replace(Entry(b"0.md", path, id_path, None, size, stamp), **changed)
+    page: dict[str, Any] = {"task_id": site.task, "index_id": site.index.id, "owner": owner}
+    page |= {"listed": [Listed(first(site), entry, version, None)], "cursor": "1", "first": True}
+    files.record_page(site.pool, **page, unlisted=(), ignored={}, matched=())
+
+
+# --- from one listing to the next
+
+
+def test_a_file_that_failed_is_read_again_although_it_did_not_change(indexed: Site) -> None:
+    set_first(indexed, "status = 'failed'")
+    list_first(indexed)
+    assert row(indexed, "status, work") == ("pending", "read")
+
+
+def test_a_file_that_only_moved_keeps_what_is_known_of_its_content(indexed: Site) -> None:
+    set_first(indexed, "language = 'python'")
+    known = row(indexed, "type, mime, is_binary, language")
+    assert None not in known
+    list_first(indexed, path="moved.md")
+    run = indexed.worker()
+    (claim,) = indexed.claim(run)
+    assert claim.work == "path"
+    index_files(run, [claim])
+    assert row(indexed, "status, live_path") == ("indexed", "moved.md")
+    assert row(indexed, "type, mime, is_binary, language") == known
+
+
+@pytest.mark.parametrize(("changed", "is_pending"), [({"id_path": "/b/0.md"}, True), ({"stamp": "another"}, False)])
+def test_a_claim_of_a_moved_file_may_have_moved_its_vectors(
+    indexed: Site, changed: dict[str, Any], is_pending: bool
+) -> None:
+    list_first(indexed, **changed)
+    for expected in (False, is_pending):
+        run = indexed.worker()
+        (claim,) = indexed.claim(run)
+        assert claim.patch_pending is expected
+        files.release(indexed.pool, run.lease.owner)
+
+
+def test_a_file_that_came_back_before_it_was_removed_stays(site: Site) -> None:
+    site.do("UPDATE search_index_file SET status = 'skipped' WHERE index_id = %s", site.index.id)
+    set_first(site, "status = 'pending', work = 'remove'")
+    tasks.fail(site.pool, site.task, site.index.id, FolderGone("it is gone"))
+    claims: list[Claim] = []
+    # a worker claims what is left before the folder is listed anew
+    list_first(site, before=lambda: claims.extend(site.claim(site.worker())))
+    assert [claim.work for claim in claims] == ["remove"]
+    assert row(site, "status, work") == ("pending", "read")
+
+
+def test_a_removal_that_was_cancelled_leaves_the_file_in_the_counts(indexed: Site) -> None:
+    (indexed.folder / "0.md").unlink()
+    indexed.again()
+    assert row(indexed, "status, work") == ("pending", "remove")
+    indexed.cancel()
+    assert set(indexed.outcomes().values()) == {"indexed"}
+    counts = "SELECT total_files, indexed_files FROM search_index_task WHERE id = %s"
+    assert indexed.do(counts, indexed.task) == [(FILES, FILES)]
+
+
+def test_the_costs_of_a_file_are_those_of_its_last_run(indexed: Site) -> None:
+    chunks, tokens = row(indexed, "embedded_chunks, tokens")
+    assert (chunks, tokens > 0) == (1, True)
+    write(indexed.folder, 0, "Before anything else, file 0 tells of pears!")
+    indexed.again()
+    indexed.finish_all()
+    later_chunks, later_tokens = row(indexed, "embedded_chunks, tokens")
+    assert (later_chunks, later_tokens < 2 * tokens) == (1, True)
+
+
+# --- deaths
+
+
+@pytest.mark.parametrize(
+    ("earlier", "is_suspect", "after"),
+    [
+        (MAX_DEATHS - 2, False, (False, 0)),
+        (MAX_DEATHS - 1, False, (True, 0)),
+        (MAX_DEATHS - 1, True, (True, 0)),
+        (MAX_DEATHS, True, (True, 1)),
+    ],
+)
+def test_deaths_after_parsing_count_once_they_are_many(
+    site: Site, earlier: int, is_suspect: bool, after: tuple[bool, int]
+) -> None:
+    set_first(site, f"attempts = {earlier}, suspect = {is_suspect}, size_bytes = 0")
+    site.do(
+        "UPDATE search_index_file SET status = 'skipped' WHERE index_id = %s AND id <> %s", site.index.id, first(site)
+    )
+    dies(site)
+    assert row(site, "suspect, crashes") == after
+
+
+def dies(site: Site) -> None:
+    """Let a process die that holds the first file and has parsed it."""
+    run = site.worker()
+    (claim,) = site.claim(run)
+    assert claim.id == first(site)
+    files.parsed(site.pool, run.lease.owner)
+    assert site.expire(run)
+
+
+@pytest.mark.parametrize("by", ["listing", "retry"])
+def test_a_file_that_was_given_up_gets_all_its_tries_again(site: Site, by: str) -> None:
+    site.do("UPDATE search_index_file SET status = 'skipped' WHERE index_id = %s", site.index.id)
+    set_first(site, f"status = 'failed', crashes = {MAX_CRASHES}, attempts = {MAX_DEATHS + 1}, suspect = true")
+    assert site.refresh()
+    if by == "listing":
+        list_first(site)
+    else:
+        retry = tool_actions.retry(site.pool, site.tool)
+        assert retry is not None
+        site.task = retry.id
+    assert row(site, "status, attempts, crashes") == ("pending", 0, 0)
+    dies(site)
+    assert row(site, "status, crashes") == ("pending", 0)
+
+
+def test_a_file_that_is_given_up_keeps_its_live_text(indexed: Site) -> None:
+    live = indexed.chunks(live=True)
+    write(indexed.folder, 0, "Afterwards this file tells of pears.")
+    indexed.again()
+    set_first(indexed, f"crashes = {MAX_CRASHES - 1}, attempts = {MAX_DEATHS}, suspect = true")
+    run = indexed.worker()
+    (made,) = embedded(indexed, run)
+    write_rows(run, [made])
+    indexed.expire(run)
+    assert row(indexed, "status, reason") == ("failed", "crashed")
+    assert indexed.chunks(live=True) == live
+    assert indexed.tombstones() == {chunk.id for chunk in made.state.new}
+
+
+# --- lost vectors
+
+
+def test_a_file_without_its_vectors_counts_as_indexed_once(indexed: Site) -> None:
+    def counts() -> list[tuple[int, int]]:
+        return [tasks.counts(indexed.pool, indexed.index.id, include_lost=given) for given in (False, True)]
+
+    query = "SELECT id FROM chunk WHERE file_id = %s AND live"
+    drift.mark_lost(indexed.pool, indexed.index.id, [id_ for (id_,) in indexed.do(query, first(indexed))], None)
+    assert counts() == [(FILES, FILES), (FILES, FILES)]
+    indexed.again()
+    drift.take_up(indexed.pool, indexed.index.id, indexed.task, indexed.index.epoch)
+    assert not indexed.refresh()
+    assert counts() == [(FILES - 1, FILES), (FILES, FILES)]
