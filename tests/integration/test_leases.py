@@ -211,7 +211,7 @@ def test_a_clock_that_is_set_back_keeps_no_dead_owner_s_files_and_no_task(pool: 
     # a valid lease may seem to end a little too late
     do(pool, "UPDATE file_lease SET until = now() + 2 * %s - interval '1 s'", tasks.LEASE)
     assert returned(pool) == set()
-    do(pool, "UPDATE file_lease SET until = now() + 2 * %s + interval '1 s'", tasks.LEASE)
+    do(pool, "UPDATE file_lease SET until = now() + 2 * %s + interval '1 min'", tasks.LEASE)
     assert returned(pool) == lost
     for column in ("plan_until", "refreshed_at", "sent_at", "moved_at"):
         do(pool, f"UPDATE search_index_task SET {column} = now() + interval '1 h' WHERE id = %s", task)
