@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import atexit
 import os
-import shutil
 import socket
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -23,7 +19,6 @@ from psycopg.sql import SQL, Identifier
 from redis import Redis
 
 from api.stack import programs
-from api.stack.forks import ForkServer
 from api.stack.processes import Process, Program, server_port, start, stop
 from worker.settings import Settings
 
@@ -205,20 +200,12 @@ def _running(env: Mapping[str, str], programs_: list[Program]) -> Iterator[Servi
         running = Service(home, env, client)
         try:
             for program in programs_:
-                running.processes[program.name] = start(program, home, _forks().fork)
+                running.processes[program.name] = start(program, home)
             for process in running.processes.values():
                 eventually(process.program.ready, 60, running.logs)
             yield running
         finally:
             stop(running.processes.values())
-
-
-@cache
-def _forks() -> ForkServer:
-    """Forks the programs of all services of this process, which start in a third of the time."""
-    home = Path(tempfile.mkdtemp(prefix="foldex-forks-"))
-    atexit.register(shutil.rmtree, home, ignore_errors=True)
-    return ForkServer(programs.fork_server({}), home)
 
 
 def worker_of_all_queues(env: Mapping[str, str]) -> Program:

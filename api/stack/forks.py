@@ -67,7 +67,6 @@ class ForkServer:
         """Let the server import everything, so that the first program need not wait."""
         if sys.platform != "linux":
             return
-        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._requests.settimeout(FORK_SECONDS)
         with theirs:
@@ -91,6 +90,7 @@ class ForkServer:
             self.start()
         if self._requests is None:
             raise OSError("the fork server was stopped")
+        _adopt(1)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with ours:
             with theirs:
@@ -109,8 +109,14 @@ class ForkServer:
             self._requests.close()
         if self._process is not None:
             processes.stop([self._process])
+            _adopt(0)
         self._process = self._requests = None
         self._is_ready = False
+
+
+def _adopt(on: int) -> None:
+    """Become the parent of descendants whose parent ends, or, with 0, leave them to the system again."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, on, 0, 0, 0)
 
 
 def reap_adopted(own: Collection[int]) -> None:

@@ -228,6 +228,7 @@ def test_a_program_begins_only_once_its_caller_knows_it(served: ForkServer, tmp_
     assert request is not None
     assert served.process is not None
     assert served._requests is not None
+    forks._adopt(1)
     for answer, begins in ((b"", False), (GO, True)):
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with (tmp_path / "log").open("w+") as told, (tmp_path / "lock").open("w") as lock:
