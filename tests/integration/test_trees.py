@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from contextlib import suppress
 from pathlib import Path
+from signal import SIGKILL
 from typing import Any
 
-import psutil
 import pytest
 
 from tests.integration.command_documents import TREE_DOCUMENTS, items_of
 from tests.integration.commanding import foldex
 from tests.service import TOOLS, Service, another_api, checked, eventually
+from worker.app import make_app
 from worker.settings import LOCAL_LLM
 
 TOPICS = ["apples and pears of the orchard", "engines with pistons and gears", "judges, lawyers and the court"]
@@ -295,17 +297,28 @@ def test_an_edit_reaches_the_tree(running: Service, root: Path) -> None:
     eventually(lambda: "zebra" in str(running.get(f"{TOOLS}/{tool}/raptor/nodes")), 60, running.logs)
 
 
+def _pool(running: Service) -> list[int]:
+    """The processes of the worker that run tasks. Another child is Celery's beat, which nobody starts again."""
+    found: list[int] = []
+
+    def answered() -> bool:
+        for stats in (app.control.inspect(timeout=5, limit=1).stats() or {}).values():
+            found.extend(stats["pool"]["processes"])
+        return bool(found)
+
+    with make_app(running.env["CELERY_BROKER_URL"]) as app:
+        eventually(answered, 60, running.logs)
+    return found
+
+
 def test_killed_workers_end_in_a_complete_tree(running: Service, root: Path) -> None:
     tool = running.local_tool(folder(root, "killed", 60), config={"raptor": RAPTOR})
     running.wait(tool)
     for _ in range(2):
         eventually(lambda: tree_status(running, tool)["indexing_status"] in {"indexing", "indexed"}, 30)
-        # the first child is Celery's beat, which nobody starts again
-        _, *working = psutil.Process(running.processes["worker-all"].child.pid).children()
-        assert working
-        for child in working:
-            with suppress(psutil.NoSuchProcess):
-                child.kill()
+        for pid in _pool(running):
+            with suppress(ProcessLookupError):
+                os.kill(pid, SIGKILL)
     status = built(running, tool, 90)
     assert status["leaf_nodes"] == 60
     assert running.rows("SELECT count(*) FROM tree_node WHERE live AND text IS NULL AND skip_reason IS NULL") == [(0,)]
