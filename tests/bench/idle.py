@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 from collections import defaultdict
-from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import cast
 
+import httpx
 import psutil
 from redis import Redis
 
-from api.stack import processes, programs
+from api.stack import record
 from api.stack.processes import server_port
 from tests.bench.processor import name_of
-from tests.bench.running import running
-from tests.service import Service
+from tests.bench.running import provider
+from tests.service import Service, clean_environment
 
 #: Seconds that are measured, and seconds for what the start left to do.
 SECONDS, SETTLING = 60, 20
@@ -26,23 +30,47 @@ def run(place: Path) -> None:
     folder = place / "folders" / "one"
     folder.mkdir(parents=True)
     (folder / "a.md").write_text("# One\n\ntext")
-    with running(place, place / "folders") as service, ExitStack() as others:
-        others.enter_context(processes.running(programs.flower(server_port(), service.env), service.home))
-        others.enter_context(processes.running(programs.watch(service.env), service.home))
-        _measure(service, "no tool")
+    with provider() as base, _stack(place / "home", place / "folders", base) as (service, stack):
+        _measure(service, stack, "no tool")
         service.wait(service.local_tool(folder))
-        _measure(service, "one tool")
+        _measure(service, stack, "one tool")
         service.wait(service.local_tool(folder, config={"watch": True}))
-        _measure(service, "and one that watches")
+        _measure(service, stack, "and one that watches")
 
 
-def _measure(service: Service, title: str) -> None:
+@contextmanager
+def _stack(home: Path, roots: Path, base: str) -> Iterator[tuple[Service, psutil.Process]]:
+    """Run `foldex up` as a user does. Yields the service and the process of the command."""
+    clean_environment()
+    ports = {"API_PORT": str(server_port()), "FLOWER_PORT": str(server_port())}
+    given = {
+        "FOLDEX_HOME": str(home),
+        "EMBEDDING_API_BASE": base,
+        "EMBEDDING_API_KEY": "bench",
+        "DEFAULT_EMBEDDING_MODEL": "openai/bench-384",
+        "LOCAL_SOURCE_ROOTS": str(roots),
+        **ports,
+    }
+    command = [sys.executable, "-m", "foldex", "up"]
+    with subprocess.Popen(command, env={**os.environ, **given}, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            lines = iter(process.stdout or ())
+            if not any(line.startswith("Foldex ") for line in lines):
+                raise SystemExit("the stack does not start")
+            env = record.environment(home)
+            with httpx.Client(base_url=record.url_of(env), timeout=30, trust_env=False) as client:
+                yield Service(home, env, client), psutil.Process(process.pid)
+        finally:
+            process.terminate()
+
+
+def _measure(service: Service, stack: psutil.Process, title: str) -> None:
     time.sleep(SETTLING)
     with Redis.from_url(service.env["CELERY_BROKER_URL"]) as broker:
-        before, calls = _processor_seconds(), _pushed(broker)
+        before, calls = _processor_seconds(stack), _pushed(broker)
         time.sleep(SECONDS)
-        after, calls = _processor_seconds(), _pushed(broker) - calls
-    memory = _megabytes()
+        after, calls = _processor_seconds(stack), _pushed(broker) - calls
+    memory = _megabytes(stack)
     print(f"-- {title}, {SECONDS} s: {calls / SECONDS:.2f} messages a second")
     for name in sorted(after):
         print(
@@ -58,25 +86,24 @@ def _pushed(broker: Redis) -> int:
     return sum(told.get(f"cmdstat_{command}", {}).get("calls", 0) for command in ("lpush", "rpush", "publish"))
 
 
-def _processor_seconds() -> Mapping[str, float]:
+def _processor_seconds(stack: psutil.Process) -> Mapping[str, float]:
     seconds: dict[str, float] = defaultdict(float)
-    for name, process in _programs():
+    for name, process in _programs(stack):
         with suppress(psutil.NoSuchProcess):
             times = process.cpu_times()
             seconds[name] += times.user + times.system
     return seconds
 
 
-def _megabytes() -> Mapping[str, float]:
+def _megabytes(stack: psutil.Process) -> Mapping[str, float]:
     megabytes: dict[str, float] = defaultdict(float)
-    for name, process in _programs():
+    for name, process in _programs(stack):
         with suppress(psutil.NoSuchProcess):
             megabytes[name] += process.memory_full_info().pss / 1e6
     return megabytes
 
 
-def _programs() -> list[tuple[str, psutil.Process]]:
+def _programs(stack: psutil.Process) -> list[tuple[str, psutil.Process]]:
     """Each process of the stack, and the program that it belongs to."""
-    programs_ = psutil.Process().children()
-    found = [(name_of(one), each) for one in programs_ for each in (one, *one.children(recursive=True))]
-    return [(name, process) for name, process in found if name != "provider's fake"]
+    of_programs = [(name_of(one), each) for one in stack.children() for each in (one, *one.children(recursive=True))]
+    return [("foldex up", stack), *of_programs]

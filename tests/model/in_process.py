@@ -7,6 +7,7 @@ times into the past. So hundreds of tasks run in seconds, with thresholds of a f
 from __future__ import annotations
 
 import random
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -37,6 +38,8 @@ PAUSE = 4.0
 IDLE = 10
 #: Maximum number of messages that the work on one change may take; far more than it should.
 MOST_MESSAGES = 5_000
+#: How a task ends whose files were all deleted between its listing and their turn. A later listing finds them gone.
+DELETED_BEFORE_READ = re.compile("no_file_indexed: .*(?:still|no longer) exists", re.DOTALL)
 #: Tables whose times decide nothing, or are stamps of content.
 TIMELESS = {"content_node", "search_index_file", "api_key", "embedding_cache"}
 
@@ -162,7 +165,8 @@ class InProcess:
         except Killed:
             return
         except failures.RunFailed as error:
-            self.failures.append(f"{message}: {error!r}")
+            if not DELETED_BEFORE_READ.match(str(error)):
+                self.failures.append(f"{message}: {error!r}")
             return
         finally:
             self._killable.left = None
