@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import threading
 import time
 from dataclasses import replace
+from operator import le
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,6 +20,7 @@ import pytest
 from schemas.errors import StoreUnavailable
 from tests.contract.stores import ALWAYS
 from tests.coroutines import run
+from tests.service import eventually
 from worker.tokens.keywords import Keywords
 from worker.vectors import Condition, Leg, Patch, Ranked, Row, Vector
 from worker.vectors.lance import open_tables, search, vector_cache, word_search
@@ -301,3 +305,17 @@ def test_a_namespace_that_is_dropped_during_a_search_is_away_and_the_query_not_a
     monkeypatch.setattr(store._searcher(), "search", dropped)
     with pytest.raises(StoreUnavailable, match="dropped"):
         store.search(SPACE, [Leg(10, keywords="row_1")])
+
+
+def test_a_store_that_is_dropped_keeps_no_thread_and_no_descriptor(store: LanceStore, tmp_path: Path) -> None:
+    store.write(SPACE, DIMENSIONS, [_row(1)])
+    store.search(SPACE, _legs())
+
+    def used() -> tuple[int, int]:
+        gc.collect()
+        return threading.active_count(), len(list(Path("/proc/self/fd").iterdir()))
+
+    before = used()
+    for _ in range(5):
+        LanceStore(tmp_path, has_keywords=True).search(SPACE, _legs())
+    eventually(lambda: all(map(le, used(), before)), 20, lambda: f"{used()}, {before} before")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+import weakref
 from collections.abc import Coroutine, Iterable, Sequence
 from concurrent.futures import Future
 from functools import partial
@@ -59,7 +60,9 @@ class Searcher:
         self._rankings = Rankings()
         self._filtered = Filtered()
         self._loop = _new_loop()
-        threading.Thread(target=self._loop.run_forever, name="lancedb", daemon=True).start()
+        threading.Thread(target=_run_until_stopped, args=(self._loop,), name="lancedb", daemon=True).start()
+        # the thread and the descriptors of its loop end with this object
+        weakref.finalize(self, self._loop.call_soon_threadsafe, self._loop.stop).atexit = False
 
     def search(self, namespace: str, legs: Sequence[Leg]) -> list[Ranked]:
         """One ranking per leg, ties ordered by id. Raises what LanceDB raises."""
@@ -196,6 +199,11 @@ def _new_loop() -> asyncio.AbstractEventLoop:
     except ImportError:
         return asyncio.new_event_loop()
     return uvloop.new_event_loop()
+
+
+def _run_until_stopped(loop: asyncio.AbstractEventLoop) -> None:
+    loop.run_forever()
+    loop.close()
 
 
 async def _read(table: Any) -> Rows | None:
