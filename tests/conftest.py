@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -25,6 +26,9 @@ from worker.state.migrate import migrate
 # The caller may provide a server: tests create their own databases there and drop them.
 GIVEN_DATABASE = os.environ.get("DATABASE_URL")
 clean_environment()
+
+# LiteLLM would ask for the loop of this thread and so make one that nobody closes. A later test would fail for it.
+asyncio.set_event_loop(None)
 
 # On a busy machine an example may take any time.
 hypothesis.settings.register_profile(
