@@ -14,7 +14,7 @@ from schemas.tool import IndexSettings
 from worker.embed import Embedder, litellm, provider
 from worker.embed.fleet import FleetView
 from worker.embed.models import (
-    Access,
+    ProviderAccess,
     check_allowed,
     is_local,
     open_embedder,
@@ -120,7 +120,7 @@ class Resources:
         profile = resolve(name, explicit, self.access_to(name), local_model_dir=s.local_model_dir)
         return profile, explicit is not None
 
-    def access_to(self, model: str) -> Access:
+    def access_to(self, model: str) -> ProviderAccess:
         """Return the configured address and key to models of their provider, and to no others.
 
         That provider is the default model's. If the default model is local, it is that of the first other allowed
@@ -129,8 +129,8 @@ class Resources:
         s = self.settings
         remote = (name for name in (s.default_embedding_model, *(s.allowed_models or ())) if not is_local(name))
         if same_provider(model, next(remote, s.default_embedding_model)):
-            return Access(s.embedding_api_base, s.embedding_api_key)
-        return Access()
+            return ProviderAccess(s.embedding_api_base, s.embedding_api_key)
+        return ProviderAccess()
 
     def embedder(self, profile: EmbedderProfile, *, explicit_dimensions: bool) -> Embedder:
         """Return the embedder of a profile, opened once per process."""

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from api.agents.folders import BUCKET, DEFAULT_PROJECT, Place, at, called, is_id, nearest, root_of
+from api.agents.folders import BUCKET, DEFAULT_PROJECT, FolderPart, at, called, is_id, nearest, root_of
 from foldex_client import AsyncFoldex, FoldexError, NotFound, Tool
 
 #: Tools of one page of their list, the most that the service gives.
@@ -15,12 +15,12 @@ PAGE = 1000
 NAMED = 20
 
 
-class Refused(Exception):
+class CallRefused(Exception):
     """A call cannot be carried out. The message is a sentence that names the remedy."""
 
 
 @dataclass(frozen=True)
-class Access:
+class ServiceAccess:
     """The service, as the caller of one tool may use it."""
 
     foldex: AsyncFoldex
@@ -40,29 +40,29 @@ class Access:
         """Every tool that the caller may see, oldest first."""
         return [tool async for tool in self.foldex.tools.list(self.project, page_size=PAGE)]
 
-    async def place(self, word: str | None) -> Place:
+    async def place(self, word: str | None) -> FolderPart:
         """The folder, or the part of one, that a word means. Without one: where the agent works, or the only folder.
 
-        Raises `Refused`.
+        Raises `CallRefused`.
         """
         if word is not None and is_id(word):
-            return Place(await self._of_id(word))
+            return FolderPart(await self._of_id(word))
         tools = await self.tools()
         if not word:
             return self._default(tools)
         found = called(tools, word)
         if len(found) == 1:
-            return Place(found[0])
+            return FolderPart(found[0])
         place = None if found else nearest(tools, self.path_of(word), self.resolved)
         if place is None:
             raise self._which(found, tools, word)
         return place
 
-    async def places(self, words: str | Sequence[str] | None) -> list[Place]:
+    async def places(self, words: str | Sequence[str] | None) -> list[FolderPart]:
         """The folders, or parts of folders, that words mean.
 
         None is where the agent works, or else every folder of the project; an empty list is every folder. Raises
-        `Refused`.
+        `CallRefused`.
         """
         if isinstance(words, str) and words:
             return [await self.place(words)]
@@ -71,10 +71,10 @@ class Access:
             return list({(place.tool.tool_id, place.below): place for place in found}.values())
         tools = await self.tools()
         around = nearest(tools, self.here, self.resolved) if words is None and self.here else None
-        return [around] if around else [Place(tool) for tool in self._every(tools)]
+        return [around] if around else [FolderPart(tool) for tool in self._every(tools)]
 
     async def exactly(self, word: str) -> Tool:
-        """The one tool that a word names by its id, its name or the path of its folder. Raises `Refused`."""
+        """The one tool that a word names by its id, its name or the path of its folder. Raises `CallRefused`."""
         if is_id(word):
             return await self._of_id(word)
         tools = await self.tools()
@@ -84,28 +84,28 @@ class Access:
         return found[0]
 
     async def project_of_new(self) -> str:
-        """The project of new tools. Raises `Refused` if the project of the key cannot be known."""
+        """The project of new tools. Raises `CallRefused` if the project of the key cannot be known."""
         if self.project is not None:
             return self.project
         if not self.has_key:
             return DEFAULT_PROJECT
         tools = await self.tools()
         if not tools:
-            raise Refused("The project of the key is not known yet; start `foldex mcp` with --project.")
+            raise CallRefused("The project of the key is not known yet; start `foldex mcp` with --project.")
         return tools[0].project_id
 
     async def _of_id(self, tool_id: str) -> Tool:
         try:
             return await self.foldex.tools.get(tool_id)
         except NotFound:
-            raise Refused(f"No folder has the id {tool_id!r}; list_folders shows those that there are.") from None
+            raise CallRefused(f"No folder has the id {tool_id!r}; list_folders shows those that there are.") from None
 
-    def _default(self, tools: list[Tool]) -> Place:
+    def _default(self, tools: list[Tool]) -> FolderPart:
         around = self.here and nearest(tools, self.here, self.resolved)
         if around:
             return around
         if len(tools) == 1:
-            return Place(tools[0])
+            return FolderPart(tools[0])
         raise self._which([], tools, None)
 
     def _every(self, tools: list[Tool]) -> list[Tool]:
@@ -116,16 +116,16 @@ class Access:
             raise self._which([], tools, None)
         return list({tool.index.index_id: tool for tool in tools if tool.project_id == project}.values())
 
-    def _which(self, found: list[Tool], tools: list[Tool], word: str | None) -> Refused:
+    def _which(self, found: list[Tool], tools: list[Tool], word: str | None) -> CallRefused:
         listed = "; ".join(name_of(tool) for tool in (found or tools)[:NAMED])
         if not tools:
-            return Refused("No folder is indexed yet; index one with index_folder.")
+            return CallRefused("No folder is indexed yet; index one with index_folder.")
         if word is None:
-            return Refused(f"Several folders are indexed; say which one with `folder`: {listed}.")
+            return CallRefused(f"Several folders are indexed; say which one with `folder`: {listed}.")
         if found:
             ids = "; ".join(f"{tool.tool_id} ({root_of(tool, self.resolved) or tool.name})" for tool in found[:NAMED])
-            return Refused(f"{len(found)} folders are called {word!r}; name one by its id: {ids}.")
-        return Refused(
+            return CallRefused(f"{len(found)} folders are called {word!r}; name one by its id: {ids}.")
+        return CallRefused(
             f"No indexed folder is called {word!r} or holds that path; choose one of these, or use index_folder: "
             f"{listed}."
         )

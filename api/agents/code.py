@@ -8,9 +8,9 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, Field
 
-from api.agents.access import Access, Refused
+from api.agents.access import CallRefused, ServiceAccess
 from api.agents.fitting import Entry, Fitted
-from api.agents.folders import Place
+from api.agents.folders import FolderPart
 from api.agents.tool import AgentTool, Bounded, Listed, Progress, Reply, common_data, footer, status_of, told
 from foldex_client.models import Call, Placed, Symbol, Use
 
@@ -45,10 +45,10 @@ class Definitions(Listed):
     definitions: list[Definition]
 
 
-async def find_symbol(access: Access, asked: FindSymbol, _: Progress) -> Reply:
+async def find_symbol(access: ServiceAccess, asked: FindSymbol, _: Progress) -> Reply:
     """Find definitions by name."""
     if asked.name is None and asked.prefix is None:
-        raise Refused("Give a name, or a prefix of names.")
+        raise CallRefused("Give a name, or a prefix of names.")
     place = await access.place(asked.folder)
     listed = access.foldex.tools.symbols(
         place.tool, name=asked.name, prefix=asked.prefix, kind=asked.kind, page_size=1000
@@ -89,7 +89,7 @@ class References(Listed):
     files: list[Uses]
 
 
-async def find_references(access: Access, asked: FindReferences, _: Progress) -> Reply:
+async def find_references(access: ServiceAccess, asked: FindReferences, _: Progress) -> Reply:
     """Find where a name is used."""
     place = await access.place(asked.folder)
     listed = access.foldex.tools.references(place.tool, name=asked.name, kind=asked.kind, page_size=1000)
@@ -131,7 +131,7 @@ class CallGraphAnswer(Listed):
     calls: list[CallingDefinition]
 
 
-async def callers(access: Access, asked: Callers, _: Progress) -> Reply:
+async def callers(access: ServiceAccess, asked: Callers, _: Progress) -> Reply:
     """Follow calls."""
     place = await access.place(asked.folder)
     ask = access.foldex.tools.callers if asked.direction == "callers" else access.foldex.tools.callees
@@ -155,7 +155,7 @@ def _call(call: Call) -> Entry:
     return Entry(place, f"{place}  {name}  (call at line {call.line}){via}", data)
 
 
-async def _first(items: AsyncIterator[Item], place: Place) -> tuple[list[Item], bool]:
+async def _first(items: AsyncIterator[Item], place: FolderPart) -> tuple[list[Item], bool]:
     """The first results below a place, and whether there are more."""
     found: list[Item] = []
     async for item in items:
@@ -168,8 +168,8 @@ async def _first(items: AsyncIterator[Item], place: Place) -> tuple[list[Item], 
 
 
 async def _told(
-    access: Access,
-    place: Place,
+    access: ServiceAccess,
+    place: FolderPart,
     asked: Bounded,
     entries: list[Entry],
     nothing: str,

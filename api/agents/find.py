@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from api.agents.access import Access, Refused, name_of
+from api.agents.access import CallRefused, ServiceAccess, name_of
 from api.agents.fitting import Entry, counted, shortened
-from api.agents.folders import Place, is_id
+from api.agents.folders import FolderPart, is_id
 from api.agents.tool import (
     AgentTool,
     Bounded,
@@ -57,7 +57,7 @@ class GrepResult(Listed):
     files: list[Matches]
 
 
-async def grep(access: Access, asked: Grep, _: Progress) -> Reply:
+async def grep(access: ServiceAccess, asked: Grep, _: Progress) -> Reply:
     """Find lines in one folder."""
     place = await access.place(asked.folder)
     answer = await access.foldex.tools.grep(
@@ -76,7 +76,7 @@ async def grep(access: Access, asked: Grep, _: Progress) -> Reply:
     return _matched(place, asked, answer)
 
 
-def _matched(place: Place, asked: Grep, answer: GrepAnswer) -> Reply:
+def _matched(place: FolderPart, asked: Grep, answer: GrepAnswer) -> Reply:
     notes = details(answer.notes)
     text, fit = told(
         [_lines(path, list(hits)) for path, hits in groupby(answer.hits, key=lambda hit: hit.file_path)],
@@ -135,7 +135,7 @@ class FileAnswer(Told):
     next_line: int | None = None
 
 
-async def read_file(access: Access, asked: ReadFile, _: Progress) -> Reply:
+async def read_file(access: ServiceAccess, asked: ReadFile, _: Progress) -> Reply:
     """Read the indexed text of a file."""
     is_absolute = asked.folder is None and asked.file.startswith(("/", "~", "s3://"))
     place = await access.place(asked.file if is_absolute else asked.folder)
@@ -170,8 +170,8 @@ async def read_file(access: Access, asked: ReadFile, _: Progress) -> Reply:
     return Reply("\n".join(said).rstrip(), data)
 
 
-async def _same_path(access: Access, place: Place, path: str) -> list[File]:
-    """The files of a path, or the only one whose path ends so. Nodes may share a path. Raises `Refused`."""
+async def _same_path(access: ServiceAccess, place: FolderPart, path: str) -> list[File]:
+    """The files of a path, or the only one whose path ends so. Nodes may share a path. Raises `CallRefused`."""
     same, ends = list[File](), list[File]()
     async for file in _files(access, place, path, None):
         if file.file_path == path:
@@ -185,11 +185,11 @@ async def _same_path(access: Access, place: Place, path: str) -> list[File]:
         return same or ends
     if ends:
         similar = ", ".join(file.file_path for file in ends[:SIMILAR_FILES])
-        raise Refused(f"{len(ends)} files end with {path!r}; give a whole path, such as {similar}.")
-    raise Refused(f"{name_of(place.tool)} has no file {path!r}; find its path with list_files or search.")
+        raise CallRefused(f"{len(ends)} files end with {path!r}; give a whole path, such as {similar}.")
+    raise CallRefused(f"{name_of(place.tool)} has no file {path!r}; find its path with list_files or search.")
 
 
-def _files(access: Access, place: Place, text: str | None, status: str | None) -> AsyncIterator[File]:
+def _files(access: ServiceAccess, place: FolderPart, text: str | None, status: str | None) -> AsyncIterator[File]:
     return access.foldex.tools.files(place.tool, q=text or None, status=status, page_size=1000)
 
 
@@ -216,7 +216,7 @@ class FilesAnswer(Listed):
     files: list[ListedFile]
 
 
-async def list_files(access: Access, asked: ListFiles, _: Progress) -> Reply:
+async def list_files(access: ServiceAccess, asked: ListFiles, _: Progress) -> Reply:
     """List files of one folder with their outcome."""
     place = await access.place(asked.folder)
     now, notes = await status_of(access, place)
@@ -245,7 +245,7 @@ async def list_files(access: Access, asked: ListFiles, _: Progress) -> Reply:
     return Reply(text, data)
 
 
-def _is_meant(file: File, place: Place, text: str | None) -> bool:
+def _is_meant(file: File, place: FolderPart, text: str | None) -> bool:
     return place.holds(file.file_path) and (not text or text.casefold() in file.file_path.casefold())
 
 

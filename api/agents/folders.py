@@ -22,7 +22,7 @@ _SPECIAL = re.compile(r"([*?\[\]{}!\\])")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FolderPart:
     """A tool, and the part of its folder that is meant: a path below it, or "" for all of it."""
 
     tool: Tool
@@ -63,13 +63,13 @@ def target(place: str) -> dict[str, Any]:
     return {"bucket": bucket, "prefix": prefix}
 
 
-def nearest(tools: Iterable[Tool], path: str, resolved: Callable[[str], str] = real) -> Place | None:
+def nearest(tools: Iterable[Tool], path: str, resolved: Callable[[str], str] = real) -> FolderPart | None:
     """The tool with the nearest folder at or above a path. Of several over one folder, a ready and new one."""
     around = [(root, tool) for tool in tools if is_above(root := root_of(tool, resolved), path)]
     if not around:
         return None
     root, tool = max(around, key=lambda each: (len(each[0]), each[1].task == "ready", each[1].created_at))
-    return Place(tool, path[len(root) :].strip("/"))
+    return FolderPart(tool, path[len(root) :].strip("/"))
 
 
 def called(tools: Iterable[Tool], word: str) -> list[Tool]:

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.agents import server
-from api.agents.access import Access, as_it_is, path_for_others
+from api.agents.access import ServiceAccess, as_it_is, path_for_others
 from api.agents.in_process import InProcess
 from foldex_client import AsyncFoldex, FoldexError
 
@@ -50,13 +50,13 @@ def _server(allow_delete: bool) -> Server[Any]:
 
 
 @asynccontextmanager
-async def _access(context: server.Context) -> AsyncIterator[Access]:
+async def _access(context: server.Context) -> AsyncIterator[ServiceAccess]:
     request: Request = cast("Any", context).request
     caller: Caller = request.scope[_CALLER]
     key = request.headers.get("authorization", "").partition(" ")[2].strip() or None
     transport = InProcess(caller.app, caller.headers)
     async with AsyncFoldex(_SELF, key, retries=0, trust_env=False, transport=transport) as foldex:
-        yield Access(
+        yield ServiceAccess(
             foldex=foldex,
             project=caller.project,
             path_of=path_for_others,

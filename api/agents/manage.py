@@ -7,7 +7,7 @@ from typing import Any
 from anyio import create_task_group
 from pydantic import BaseModel, Field
 
-from api.agents.access import Access, name_of
+from api.agents.access import ServiceAccess, name_of
 from api.agents.fitting import Entry
 from api.agents.folders import root_of, target
 from api.agents.tool import AgentTool, Asked, InFolder, Progress, Reply, Told, told, warnings
@@ -58,7 +58,7 @@ class Folders(BaseModel):
     cut: bool
 
 
-async def list_folders(access: Access, _: ListFolders, __: Progress) -> Reply:
+async def list_folders(access: ServiceAccess, _: ListFolders, __: Progress) -> Reply:
     """List every folder that the caller may see."""
     tools = await access.tools()
     are_several = len({tool.project_id for tool in tools}) > 1
@@ -88,7 +88,7 @@ class IndexFolder(Asked):
     wait_seconds: float = Wait
 
 
-async def index_folder(access: Access, asked: IndexFolder, progress: Progress) -> Reply:
+async def index_folder(access: ServiceAccess, asked: IndexFolder, progress: Progress) -> Reply:
     """Index a folder, or bring the index that it has up to date."""
     place = access.path_of(asked.path) or asked.path
     existing = [tool for tool in await access.tools() if root_of(tool, access.resolved) == place]
@@ -104,7 +104,7 @@ class IndexStatus(InFolder):
     """Arguments of `index_status`."""
 
 
-async def index_status(access: Access, asked: IndexStatus, _: Progress) -> Reply:
+async def index_status(access: ServiceAccess, asked: IndexStatus, _: Progress) -> Reply:
     """Tell how far the index of a folder is."""
     tool = (await access.place(asked.folder)).tool
     return await _state(access, tool, await access.foldex.tools.status(tool))
@@ -116,7 +116,7 @@ class Refresh(InFolder):
     wait_seconds: float = Wait
 
 
-async def refresh(access: Access, asked: Refresh, progress: Progress) -> Reply:
+async def refresh(access: ServiceAccess, asked: Refresh, progress: Progress) -> Reply:
     """Index what changed in a folder."""
     place = await access.place(asked.folder)
     return await _refreshed(access, place.tool, progress, asked.wait_seconds)
@@ -135,7 +135,7 @@ class Deleted(BaseModel):
     id: str
 
 
-async def delete_folder(access: Access, asked: DeleteFolder, _: Progress) -> Reply:
+async def delete_folder(access: ServiceAccess, asked: DeleteFolder, _: Progress) -> Reply:
     """Delete the index of a folder."""
     tool = await access.exactly(asked.folder)
     await access.foldex.tools.delete(tool)
@@ -143,12 +143,12 @@ async def delete_folder(access: Access, asked: DeleteFolder, _: Progress) -> Rep
     return Reply(said, Deleted(deleted=name_of(tool), id=tool.tool_id))
 
 
-async def _refreshed(access: Access, tool: Tool, progress: Progress, seconds: float) -> Reply:
+async def _refreshed(access: ServiceAccess, tool: Tool, progress: Progress, seconds: float) -> Reply:
     await access.foldex.tools.reindex(tool)
     return await _waited(access, tool, progress, seconds)
 
 
-async def _waited(access: Access, tool: Tool, progress: Progress, seconds: float) -> Reply:
+async def _waited(access: ServiceAccess, tool: Tool, progress: Progress, seconds: float) -> Reply:
     """The state of a folder once it is indexed, or after so many seconds."""
     ended: Status | FoldexError | None = None
     async with create_task_group() as group:
@@ -165,7 +165,7 @@ async def _waited(access: Access, tool: Tool, progress: Progress, seconds: float
     return await _state(access, tool, now)
 
 
-async def _state(access: Access, tool: Tool, now: Status) -> Reply:
+async def _state(access: ServiceAccess, tool: Tool, now: Status) -> Reply:
     has_tree = tool.config.raptor is not None and tool.config.raptor.enabled
     notes = warnings(now)
     if has_tree:

@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from api.agents.access import Access, Refused
+from api.agents.access import CallRefused, ServiceAccess
 from api.agents.fitting import Entry
-from api.agents.folders import Place
+from api.agents.folders import FolderPart
 from api.agents.several import MAX_FOLDERS, SearchedFolder, grouped, labels, search_several, several_footer
 from api.agents.tool import AgentTool, Asked, Listed, Progress, Reply, common_data, details, footer, status_of, told
 from foldex_client.errors import FilterMatchesNothing
@@ -64,7 +64,7 @@ class FoundText(BaseModel):
     title: str | None = None
 
 
-class Summary(BaseModel):
+class FoundSummary(BaseModel):
     """A summary over several files."""
 
     text: str
@@ -75,17 +75,17 @@ class SearchAnswer(Listed):
     """What `search` gives. `folders`: each of several."""
 
     hits: list[FoundText]
-    summaries: list[Summary] | None = None
+    summaries: list[FoundSummary] | None = None
     folders: list[SearchedFolder] | None = None
 
 
-async def search(access: Access, asked: Search, _: Progress) -> Reply:
+async def search(access: ServiceAccess, asked: Search, _: Progress) -> Reply:
     """Ask one folder, or several."""
     places = await access.places(asked.folder)
     return await (_search_one(access, asked, places[0]) if len(places) == 1 else _search_all(access, asked, places))
 
 
-async def _search_one(access: Access, asked: Search, place: Place) -> Reply:
+async def _search_one(access: ServiceAccess, asked: Search, place: FolderPart) -> Reply:
     try:
         answer = await access.foldex.tools.search(
             place.tool,
@@ -112,9 +112,9 @@ def _filters(asked: Search, path: str | None) -> Filters:
     return filters
 
 
-async def _search_all(access: Access, asked: Search, places: Sequence[Place]) -> Reply:
+async def _search_all(access: ServiceAccess, asked: Search, places: Sequence[FolderPart]) -> Reply:
     if asked.fresh or asked.tree != "off":
-        raise Refused("`fresh` and `tree` need one folder; name it with `folder`.")
+        raise CallRefused("`fresh` and `tree` need one folder; name it with `folder`.")
     newest = sorted(places, key=lambda place: place.tool.created_at)[-MAX_FOLDERS:]
     left_out = len(places) - len(newest)
     notes = [f"{left_out} older folders were left out; name them with `folder`."] if left_out else []
@@ -144,7 +144,7 @@ async def _search_all(access: Access, asked: Search, places: Sequence[Place]) ->
     return _found_in(asked, searched, notes, [_hit(hit, called.get(hit.tool_id or "")) for hit in answer.results])
 
 
-async def _nothing_in(access: Access, asked: Search, places: Sequence[Place], notes: list[str]) -> Reply:
+async def _nothing_in(access: ServiceAccess, asked: Search, places: Sequence[FolderPart], notes: list[str]) -> Reply:
     """The answer if the filters select no file of several folders."""
     called = labels((place.tool.tool_id, place.tool.name) for place in places)
     searched = []
@@ -176,9 +176,9 @@ def _found_in(asked: Search, searched: Sequence[SearchedFolder], notes: list[str
     return Reply(text, data)
 
 
-def _searched(place: Place, asked: Search, answer: Answer) -> Reply:
+def _searched(place: FolderPart, asked: Search, answer: Answer) -> Reply:
     notes = details(answer.notes)
-    summaries = [Summary(text=each.text, files=each.file_paths) for each in answer.summaries]
+    summaries = [FoundSummary(text=each.text, files=each.file_paths) for each in answer.summaries]
     entries = [
         *(Entry("a summary", f"Summary of {', '.join(each.files)}:", {}, each.text) for each in summaries),
         *map(_hit, answer.results),
@@ -218,7 +218,7 @@ def _hit(hit: Hit, folder: str | None = None) -> Entry:
     return Entry(place, head, {**data, "title": title}, hit.chunk_text.strip("\n"))
 
 
-async def _no_files(access: Access, place: Place, detail: str) -> Reply:
+async def _no_files(access: ServiceAccess, place: FolderPart, detail: str) -> Reply:
     """The answer if the filters select no file: nothing was found, and why."""
     now, warned = await status_of(access, place)
     notes = [detail, *warned]

@@ -22,7 +22,7 @@ from mcp_types import Tool as Described
 from pydantic import ValidationError
 
 from api.agents import code, find, manage, search
-from api.agents.access import Access, Refused
+from api.agents.access import CallRefused, ServiceAccess
 from api.agents.tool import AgentTool, Asked, Progress
 from foldex_client import FoldexError, NotFound, Status
 from foldex_client.version import __version__
@@ -40,7 +40,7 @@ _COMMON = ("folder", "max_tokens")
 
 Context = ServerRequestContext[Any, Any]
 #: Opens the service for one call.
-Open = Callable[[Context], AbstractAsyncContextManager[Access]]
+Open = Callable[[Context], AbstractAsyncContextManager[ServiceAccess]]
 
 log = structlog.get_logger()
 
@@ -81,14 +81,14 @@ async def _called(tool: AgentTool[Any], given: dict[str, Any], context: Context,
     try:
         async with access(context) as opened:
             return await _answered(tool, asked, opened, _progress(context))
-    except Refused as error:
+    except CallRefused as error:
         return _failed(str(error))
     except Exception:
         log.exception("a tool of an agent failed", tool=tool.name)
         return _failed("Something failed in Foldex; its log has the details.")
 
 
-async def _answered(tool: AgentTool[Any], asked: Asked, opened: Access, progress: Progress) -> CallToolResult:
+async def _answered(tool: AgentTool[Any], asked: Asked, opened: ServiceAccess, progress: Progress) -> CallToolResult:
     try:
         reply = await tool.run(opened, asked, progress)
     except NotFound as error:
@@ -101,12 +101,12 @@ async def _answered(tool: AgentTool[Any], asked: Asked, opened: Access, progress
     )
 
 
-async def _missing(opened: Access, asked: Asked, error: NotFound) -> str:
+async def _missing(opened: ServiceAccess, asked: Asked, error: NotFound) -> str:
     """What to tell of a thing that is not there: the folder itself may have been deleted during the call."""
     word = asked.path if isinstance(asked, manage.IndexFolder) else getattr(asked, "folder", None)
     try:
         await (opened.places(word) if isinstance(word, list) else opened.place(word))
-    except (Refused, FoldexError):
+    except (CallRefused, FoldexError):
         return "The folder was deleted meanwhile; list_folders shows those that there are."
     return error.detail
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from api.agents.access import Access, Refused, as_it_is
-from api.agents.folders import Place, root_of
+from api.agents.access import CallRefused, ServiceAccess, as_it_is
+from api.agents.folders import FolderPart, root_of
 from foldex_client.models import AcrossAnswer
 
 #: Folders that the service searches with one request.
@@ -23,21 +23,23 @@ class SearchedFolder(BaseModel):
     total_files: int
 
 
-async def search_several(access: Access, places: Sequence[Place], query: str, **options: Any) -> AcrossAnswer:
-    """The best hits of all places. Raises `Refused`."""
+async def search_several(
+    access: ServiceAccess, places: Sequence[FolderPart], query: str, **options: Any
+) -> AcrossAnswer:
+    """The best hits of all places. Raises `CallRefused`."""
     projects = {place.tool.project_id for place in places}
     if len(projects) > 1:
-        raise Refused("These folders belong to different projects; ask for those of one project at a time.")
+        raise CallRefused("These folders belong to different projects; ask for those of one project at a time.")
     return await access.foldex.search(projects.pop(), query, **_where(places), **options)
 
 
-def _where(places: Sequence[Place]) -> dict[str, Any]:
+def _where(places: Sequence[FolderPart]) -> dict[str, Any]:
     """What the service is asked for: folders as they are, or paths if a part of one is meant."""
     if not any(place.below for place in places):
         return {"tools": [place.tool for place in places]}
     roots = [root_of(place.tool, as_it_is) for place in places]
     if not all(roots):
-        raise Refused("A part of a folder cannot be searched together with nodes; ask for them one at a time.")
+        raise CallRefused("A part of a folder cannot be searched together with nodes; ask for them one at a time.")
     return {"paths": [f"{root}/{place.below}".rstrip("/") for root, place in zip(roots, places, strict=True)]}
 
 

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from api.agents.access import Access, name_of
+from api.agents.access import ServiceAccess, name_of
 from api.agents.fitting import CUT_LINE_TOKENS, Entry, Fitted, counted, fitted, places
-from api.agents.folders import Place
+from api.agents.folders import FolderPart
 from foldex_client import Status
 from foldex_client.models import Coverage, Note
 
@@ -78,18 +78,18 @@ class AgentTool(Generic[Arguments]):
     description: str
     arguments: type[Arguments]
     answer: type[BaseModel]
-    run: Callable[[Access, Arguments, Progress], Awaitable[Reply]]
+    run: Callable[[ServiceAccess, Arguments, Progress], Awaitable[Reply]]
     effect: Literal["reads", "adds", "deletes"] = "reads"
 
 
-def footer(place: Place, coverage: Coverage | Status, notes: Iterable[str]) -> str:
+def footer(place: FolderPart, coverage: Coverage | Status, notes: Iterable[str]) -> str:
     """What was searched, how much of it, and what the answer lacks."""
     below = f" below {place.below}" if place.below else ""
     files = f"{coverage.indexed_files} of {coverage.total_files} files indexed"
     return "\n".join([f"Searched {name_of(place.tool)}{below}: {files}.", *(f"Note: {note}" for note in notes)])
 
 
-def common_data(place: Place, coverage: Coverage | Status, notes: list[str], *, cut: bool) -> dict[str, Any]:
+def common_data(place: FolderPart, coverage: Coverage | Status, notes: list[str], *, cut: bool) -> dict[str, Any]:
     """The fields of `Listed`."""
     files = {"indexed_files": coverage.indexed_files, "total_files": coverage.total_files}
     return {"folder": name_of(place.tool), "notes": notes, "cut": cut, **files}
@@ -121,7 +121,7 @@ def told(
     return "\n".join([fit.text if entries else nothing, *said, end]).strip(), fit
 
 
-async def status_of(access: Access, place: Place) -> tuple[Status, list[str]]:
+async def status_of(access: ServiceAccess, place: FolderPart) -> tuple[Status, list[str]]:
     """The status of a folder's newest task, and what an agent must know of it."""
     now = await access.foldex.tools.status(place.tool.tool_id)
     return now, warnings(now)

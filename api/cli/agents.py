@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from api.agents import server
-from api.agents.access import Access, Refused
+from api.agents.access import CallRefused, ServiceAccess
 from api.agents.fitting import counted
 from api.agents.folders import is_name, real
 from api.cli.invocation import Failed, Invocation
@@ -138,14 +138,14 @@ class _Stack:
         self._url, self._home = url, home
 
     @asynccontextmanager
-    async def access(self, _: server.Context) -> AsyncIterator[Access]:
+    async def access(self, _: server.Context) -> AsyncIterator[ServiceAccess]:
         """See `server.Open`."""
         try:
             foldex = await self.reach()
         except Failed as error:
-            raise Refused(error.message) from error
+            raise CallRefused(error.message) from error
         is_here = is_loopback(self._url)
-        yield Access(
+        yield ServiceAccess(
             foldex=foldex,
             project=self._invocation.project,
             path_of=_path_of if is_here else str,

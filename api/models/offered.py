@@ -10,7 +10,7 @@ from schemas.model import Kind, ModelInfo
 from worker.embed import known_models, models
 from worker.embed.known_models import KnownModel
 from worker.embed.local import minilm
-from worker.embed.models import Access
+from worker.embed.models import ProviderAccess
 
 #: Characters that make an entry of ALLOWED_MODELS a pattern.
 _WILDCARDS = frozenset("*?[")
@@ -41,7 +41,7 @@ def named(options: OfferedOptions) -> list[tuple[Kind, str]]:
     return list(dict.fromkeys(names))
 
 
-def offered(options: OfferedOptions, access_to: Callable[[str], Access]) -> list[ModelInfo]:
+def offered(options: OfferedOptions, access_to: Callable[[str], ProviderAccess]) -> list[ModelInfo]:
     """All models, by provider, then kind; defaults come first.
 
     `access_to` gives the address and key of an embedding model.
@@ -71,7 +71,7 @@ def _matching(pattern: str) -> Iterator[str]:
         yield from (name for name in known_models.embedding_models() if fnmatchcase(name, pattern))
 
 
-def _embedding(options: OfferedOptions, name: str, access_to: Callable[[str], Access]) -> ModelInfo:
+def _embedding(options: OfferedOptions, name: str, access_to: Callable[[str], ProviderAccess]) -> ModelInfo:
     is_default = name == options.default_embedding_model
     limits = models.limits(name)
     info = ModelInfo(

@@ -30,7 +30,15 @@ from worker.embed import Embedder, models
 from worker.embed.batching import embed_all
 from worker.embed.local import minilm
 from worker.embed.local.minilm import INT8, LocalEmbedder
-from worker.embed.models import Access, check_allowed, limits, open_embedder, resolve, same_provider, tokenizer_for
+from worker.embed.models import (
+    ProviderAccess,
+    check_allowed,
+    limits,
+    open_embedder,
+    resolve,
+    same_provider,
+    tokenizer_for,
+)
 from worker.resources import Resources
 from worker.settings import Settings
 
@@ -61,7 +69,7 @@ def remote(fake: EmbeddingsFake) -> MakeRemote:
         model: str = "openai/m", *, api_key: str | None = "k", dimensions: int = SMALL, explicit: bool = False
     ) -> Embedder:
         profile = EmbedderProfile(model=model, dimensions=dimensions)
-        return open_embedder(profile, Access(fake.url, api_key), explicit_dimensions=explicit)
+        return open_embedder(profile, ProviderAccess(fake.url, api_key), explicit_dimensions=explicit)
 
     return make
 
@@ -111,7 +119,7 @@ def test_a_key_belongs_to_the_provider_it_was_set_for(model: str, other: str, sa
     assert same_provider(model, other) is same
     settings = Settings(default_embedding_model=other, embedding_api_base="http://127.0.0.1:9", embedding_api_key="k")
     access = Resources(settings).access_to(model)
-    assert access == (Access("http://127.0.0.1:9", "k") if same else Access())
+    assert access == (ProviderAccess("http://127.0.0.1:9", "k") if same else ProviderAccess())
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -217,8 +225,8 @@ def test_the_fake_runs_in_a_process_of_its_own() -> None:
             with urllib.request.urlopen(url.replace("/v1", "/_fail"), failure):
                 pass
             with pytest.raises(EmbeddingUnavailable):
-                resolve("openai/m", None, Access(url, "k"))
-            assert resolve("openai/m", None, Access(url, "k")).dimensions == 32
+                resolve("openai/m", None, ProviderAccess(url, "k"))
+            assert resolve("openai/m", None, ProviderAccess(url, "k")).dimensions == 32
             with urllib.request.urlopen(url.replace("/v1", "/_audit")) as answer:
                 audit = json.load(answer)
         finally:
@@ -297,7 +305,7 @@ def test_retry_after_is_told(fake: EmbeddingsFake, remote: MakeRemote, provider:
 def test_no_server_is_unavailable(remote: MakeRemote, provider: str) -> None:
     profile = EmbedderProfile(model=f"{provider}/m", dimensions=SMALL)
     with pytest.raises(EmbeddingUnavailable, match=r"does not answer\. Check that its server runs") as caught:
-        open_embedder(profile, Access("http://127.0.0.1:9/v1", "k")).embed(["a"])
+        open_embedder(profile, ProviderAccess("http://127.0.0.1:9/v1", "k")).embed(["a"])
     assert caught.value.provider_status is None
 
 
@@ -311,14 +319,16 @@ def test_slow_models_take_up_few_threads(fake: EmbeddingsFake, monkeypatch: pyte
     monkeypatch.setattr(models, "_PROBE_SLOT_SECONDS", 0.2)
     hold = fake.holds.add("embeddings", "word")
     with ThreadPoolExecutor(12) as pool:
-        asked = [pool.submit(resolve, f"openai/slow-{number}", None, Access(fake.url, "k")) for number in range(12)]
+        asked = [
+            pool.submit(resolve, f"openai/slow-{number}", None, ProviderAccess(fake.url, "k")) for number in range(12)
+        ]
         eventually(lambda: sum(each.done() for each in asked) == 12 - models._MAX_PROBES, 30)
         eventually(lambda: len(hold.arrived) == models._MAX_PROBES, 30)
         fake.holds.release()
     errors = [each.exception() for each in asked]
     assert errors.count(None) == models._MAX_PROBES
     assert all(isinstance(error, EmbeddingUnavailable) for error in errors if error is not None)
-    assert resolve("openai/slow-11", None, Access(fake.url, "k")).dimensions == SMALL
+    assert resolve("openai/slow-11", None, ProviderAccess(fake.url, "k")).dimensions == SMALL
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -386,10 +396,10 @@ def test_dimensions_are_sent_only_if_asked_for(remote: MakeRemote, provider: str
 def test_probing_finds_the_dimensions_for_one_word(fake: EmbeddingsFake, provider: str) -> None:
     model = f"{provider}/probe"
     for _ in range(2):
-        profile = resolve(model, None, Access(fake.url, "k"))
+        profile = resolve(model, None, ProviderAccess(fake.url, "k"))
     assert (profile.model, profile.dimensions, profile.precision) == (model, SMALL, "float32")
     assert [(request.inputs, request.tokens) for request in fake.audit.requests] == [(1, 2)]
-    assert resolve(model, 16, Access(fake.url, "k")).dimensions == 16
+    assert resolve(model, 16, ProviderAccess(fake.url, "k")).dimensions == 16
 
 
 @pytest.mark.parametrize(
@@ -412,7 +422,7 @@ def test_a_model_that_cannot_work_is_refused_with_a_remedy(
     fake: EmbeddingsFake, model: str, dimensions: int | None, api_key: str | None, remedy: str
 ) -> None:
     with pytest.raises(ModelRefused, match=remedy):
-        resolve(model, dimensions, Access(fake.url, api_key))
+        resolve(model, dimensions, ProviderAccess(fake.url, api_key))
 
 
 @pytest.mark.parametrize("provider", ["openai", "openrouter"])
@@ -424,8 +434,8 @@ def test_a_missing_key_is_told_before_anything_is_sent(provider: str) -> None:
 def test_a_busy_provider_refuses_no_model(fake: EmbeddingsFake) -> None:
     fake.fail_next(429, retry_after=1)
     with pytest.raises(EmbeddingUnavailable):
-        resolve("openai/busy", None, Access(fake.url, "k"))
-    assert resolve("openai/busy", None, Access(fake.url, "k")).dimensions == SMALL
+        resolve("openai/busy", None, ProviderAccess(fake.url, "k"))
+    assert resolve("openai/busy", None, ProviderAccess(fake.url, "k")).dimensions == SMALL
 
 
 def test_the_local_model_needs_no_account() -> None:
@@ -449,7 +459,7 @@ def test_limits_follow_the_provider() -> None:
 
 def test_input_tokens_keep_a_margin_where_tokens_are_counted_by_another_tokenizer(fake: EmbeddingsFake) -> None:
     def tokens(model: str) -> int:
-        return resolve(model, None, Access(fake.url, "k")).max_input_tokens
+        return resolve(model, None, ProviderAccess(fake.url, "k")).max_input_tokens
 
     assert tokens("openai/text-embedding-3-small") == 8191
     assert tokens("openrouter/qwen/qwen3-embedding-8b") == 8000

@@ -18,7 +18,7 @@ from worker.objects.object_store import DirectoryObjects
 from worker.sources.nodes import SLASH_IN_NAME, NodeTree
 from worker.state.access import grants, keys
 from worker.state.content import nodes, uploads
-from worker.state.content.nodes import Link, Place
+from worker.state.content.nodes import Link, NodeMove
 from worker.state.content.uploads import Received
 from worker.state.index import embedding_cache, tools
 from worker.state.index.embedding_cache import Owner
@@ -163,14 +163,14 @@ def test_what_a_project_changes_is_its_own(twins: tuple[Twin, Twin]) -> None:
 
     twins[0].add("only", "g", "mine.md", "markdown")
     assert is_as_before()
-    nodes.change(pool, name, "c", Place("d.json", "g", to_parent=True), None, Link("https://e.org"))
+    nodes.change(pool, name, "c", NodeMove("d.json", "g", to_parent=True), None, Link("https://e.org"))
     assert is_as_before()
     assert nodes.get(pool, name, "c")["id_path"] == "/g/c"
     content = {"json": None, "object_key": None, "size": 7}
     nodes.change(pool, name, "a", None, content)
     assert is_as_before()
     # the other's deep folder does not count
-    nodes.change(pool, name, "f", Place(None, "g", to_parent=True), None)
+    nodes.change(pool, name, "f", NodeMove(None, "g", to_parent=True), None)
     assert is_as_before()
     # names that only the other has are new, and one that both have is not
     for parent, path in (("f", (f"Sub of {name}", "a.md")), ("f", ("only.md",)), (None, ("top.md",))):

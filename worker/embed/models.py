@@ -55,7 +55,7 @@ def limits(model: str) -> ModelLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class ProviderAccess:
     """The address and key of a provider. Its client fills in None from the provider's own environment variables."""
 
     api_base: str | None = None
@@ -105,7 +105,7 @@ _probes = Slots(_MAX_PROBES)
 def resolve(
     model: str,
     dimensions: int | None,
-    access: Access | None = None,
+    access: ProviderAccess | None = None,
     *,
     local_model_dir: Path | None = None,
 ) -> EmbedderProfile:
@@ -114,7 +114,7 @@ def resolve(
     Raises `ModelRefused` if the model does not exist, refuses the key, or has other dimensions than requested. Raises
     `EmbeddingUnavailable` if the provider does not answer at the moment, or if too many models are being probed.
     """
-    access = access or Access()
+    access = access or ProviderAccess()
     key = (model, dimensions, access, local_model_dir)
     if key not in _profiles:
         busy = f"{_MAX_PROBES} models are already being asked for their dimensions; try again shortly."
@@ -124,7 +124,7 @@ def resolve(
     return _profiles[key]
 
 
-def _probe(model: str, dimensions: int | None, access: Access, local_model_dir: Path | None) -> EmbedderProfile:
+def _probe(model: str, dimensions: int | None, access: ProviderAccess, local_model_dir: Path | None) -> EmbedderProfile:
     if is_local(model):
         return _probe_local(model, dimensions, local_model_dir)
     try:
@@ -158,7 +158,7 @@ def _input_tokens(model: str) -> int:
 
 def open_embedder(
     profile: EmbedderProfile,
-    access: Access | None = None,
+    access: ProviderAccess | None = None,
     *,
     batch_size: int | None = None,
     explicit_dimensions: bool = False,
@@ -167,7 +167,7 @@ def open_embedder(
     """Create a profile's embedder without any request. `batch_size` overrides the model's limit on texts a request."""
     if is_local(profile.model):
         return minilm.LocalEmbedder(local_model_dir, profile.precision)
-    model_limits, access = limits(profile.model), access or Access()
+    model_limits, access = limits(profile.model), access or ProviderAccess()
     return provider.ProviderEmbedder(
         profile,
         api_base=access.api_base,

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from worker.index.run import Run
 from worker.state.index import files
-from worker.state.index.files import BEGINNING, NO_LIMIT, SMALL_BYTES, Claim, Place
+from worker.state.index.files import BEGINNING, NO_LIMIT, SMALL_BYTES, Claim, ClaimPosition
 
 
 @dataclass(slots=True)
@@ -23,7 +23,7 @@ class ClaimTurns:
     task_id: UUID
     max_files: int
     max_bytes: int
-    _after: Place = BEGINNING
+    _after: ClaimPosition = BEGINNING
     _max_size: int = NO_LIMIT
 
     def claim(self) -> Sequence[Claim]:
@@ -34,7 +34,7 @@ class ClaimTurns:
             claims = self._claim()
             largest = max((claim.size_bytes for claim in claims), default=0)
             self._max_size = max(2 * largest, SMALL_BYTES)
-        self._after = max((Place(claim.size_bytes, claim.id) for claim in claims), default=BEGINNING)
+        self._after = max((ClaimPosition(claim.size_bytes, claim.id) for claim in claims), default=BEGINNING)
         return claims
 
     def _claim(self) -> Sequence[Claim]:

@@ -25,7 +25,7 @@ from worker.tree import clusters, vectors
 from worker.tree.clusters import Clusters, Item, Kept
 from worker.tree.estimate import cost_above
 from worker.tree.run import TreeRun
-from worker.tree.summaries import Summary, key_of
+from worker.tree.summaries import SummaryResult, key_of
 
 #: Clusters whose summaries are looked up at a time.
 PAGE = 200
@@ -266,12 +266,12 @@ def _one(run: TreeRun, level: int, cluster: Cluster) -> None:
     """Summarise one cluster, unless the project has paid for that already."""
     run.lease.check()
     text = nodes.cached(run.pool, run.build, cluster.key)
-    summary = Summary(text)
+    summary = SummaryResult(text)
     if text is None:
         texts = nodes.texts(run.pool, run.build, level, cluster.children)
         found = [texts[child] for child in cluster.children if child in texts]
         # the texts of an edit during the build are gone; the next build makes this summary again
-        summary = run.summariser.summarise(found, run.lease.check) if found else Summary(None, "vanished")
+        summary = run.summariser.summarise(found, run.lease.check) if found else SummaryResult(None, "vanished")
         if summary.text is not None and len(found) == len(cluster.children):
             nodes.cache(run.pool, run.build, cluster.key, summary.text)
     hash_ = text_hash(summary.text) if summary.text is not None else None

@@ -11,7 +11,7 @@ from worker.tree import extractive
 Check = Callable[[], None]
 
 
-class Summary(NamedTuple):
+class SummaryResult(NamedTuple):
     """A summary, or the reason why there is none."""
 
     text: str | None
@@ -35,7 +35,7 @@ class Summariser(Protocol):
         """Raise `TooManyTokens` if the build may not send and receive so many tokens."""
         ...
 
-    def summarise(self, texts: Sequence[str], check: Check) -> Summary:
+    def summarise(self, texts: Sequence[str], check: Check) -> SummaryResult:
         """Summarise the texts of a cluster. `check` raises once the summary is not wanted any more."""
         ...
 
@@ -49,11 +49,11 @@ class Extractive:
     def afford(self, tokens: int) -> None:
         """See `Summariser`."""
 
-    def summarise(self, texts: Sequence[str], check: Check) -> Summary:
+    def summarise(self, texts: Sequence[str], check: Check) -> SummaryResult:
         """See `Summariser`."""
         check()
         text = extractive.summary(texts)
-        return Summary(text) if text else Summary(None, "no_words")
+        return SummaryResult(text) if text else SummaryResult(None, "no_words")
 
 
 def key_of(summariser: Summariser, children: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ from worker.embed.known_models import known_input_tokens
 from worker.llm.chat import Chat
 from worker.llm.text_windows import windows
 from worker.tokens.tokenizers import cl100k
-from worker.tree.summaries import Check, Summary
+from worker.tree.summaries import Check, SummaryResult
 
 #: The prompt of tools that set none.
 PROMPT = """Summarise the texts below in at most 120 words, in their language. Keep names, figures, dates and terms.
@@ -58,14 +58,14 @@ class Written:
                 f"The build needs about {tokens:,} tokens, and max_tokens allows {self.room:,}; raise max_tokens."
             )
 
-    def summarise(self, texts: Sequence[str], check: Check) -> Summary:
+    def summarise(self, texts: Sequence[str], check: Check) -> SummaryResult:
         """See `Summariser`. Raises `LlmUnauthorized`, `LlmUnavailable` and `TooManyTokens`."""
         try:
             text = self._summary(texts, check, MAX_SPLITS)
         except LlmRefused as error:
             log.warning("a cluster has no summary", reason=error.reason, cause=error.message)
-            return Summary(None, error.reason)
-        return Summary(text)
+            return SummaryResult(None, error.reason)
+        return SummaryResult(text)
 
     def _summary(self, texts: Sequence[str], check: Check, splits: int) -> str:
         """One summary of all texts: of parts first, if together they are too long. Raises `LlmRefused`."""

@@ -30,7 +30,7 @@ from worker.state.index import changes
 from worker.state.index.changes import Watched
 from worker.state.postgres import exclusive_connection
 from worker.upkeep.isolation import failing_alone
-from worker.upkeep.watched_folder import ANYTHING, NOTHING, Folder, Place, Seen
+from worker.upkeep.watched_folder import ANYTHING, NOTHING, DirectoryIdentity, Folder, Seen
 
 #: Name of the lock that only one process in the installation holds at a time.
 WATCH = "watch"
@@ -209,7 +209,7 @@ class LocalWatch:
                 folder.close()
         self._folder, self._next, self._was_ready, self._due = None, None, False, 0.0
 
-    def _new_folder(self, place: Place) -> Folder:
+    def _new_folder(self, place: DirectoryIdentity) -> Folder:
         return Folder(place, self._rules, real_path(self._resources.home), self._wake)
 
     def _hear(self, folder: Folder) -> Noticed | None:
@@ -248,7 +248,7 @@ class LocalWatch:
             self._next = self._new_folder(folder.place)
         return NOTHING
 
-    def _place(self) -> Place | None:
+    def _place(self) -> DirectoryIdentity | None:
         try:
             self._resources.source(self._project_id, self._source).check()
             path = real_path(self._directory)
@@ -261,4 +261,4 @@ class LocalWatch:
             return None
         except OSError:
             return None
-        return Place(path, info.st_dev, info.st_ino)
+        return DirectoryIdentity(path, info.st_dev, info.st_ino)

@@ -27,7 +27,7 @@ log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DirectoryIdentity:
     """A directory, distinguished from another that takes its name."""
 
     path: str
@@ -62,7 +62,7 @@ class Folder:
     directory vanished or watching `failed`.
     """
 
-    def __init__(self, place: Place, rules: Rules, closed: str, wake: Callable[[], None]) -> None:
+    def __init__(self, place: DirectoryIdentity, rules: Rules, closed: str, wake: Callable[[], None]) -> None:
         self.place = place
         self.ready, self.stale, self.ended = Event(), Event(), Event()
         self.failed = False

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 from urllib.parse import urlencode
 
-from api.agents.folders import BUCKET, Place, at, called, is_id, is_name, nearest
+from api.agents.folders import BUCKET, FolderPart, at, called, is_id, is_name, nearest
 from api.cli.invocation import Failed
 from api.cli.service.connection import Connection
 from api.stack.record import has_run
@@ -51,17 +51,17 @@ def named(service: Connection, word: str) -> Tool:
     return _only(found, word)
 
 
-def covering(service: Connection, word: str) -> Place | None:
+def covering(service: Connection, word: str) -> FolderPart | None:
     """The tool that a word names, or else the one with the nearest folder above the path; None if there is none."""
     if is_id(word):
-        return Place(_by_id(service, word))
+        return FolderPart(_by_id(service, word))
     tools = tools_of(service)
     path = path_of(word)
     found = nearest(tools, path)
     if found is not None and (os.path.exists(path) or not is_name(word)):  # noqa: PTH110 - strings as they are
-        return Place(found.tool, _as_kept(found.below))
+        return FolderPart(found.tool, _as_kept(found.below))
     names = called(tools, word)
-    return Place(_only(names, word)) if names else None
+    return FolderPart(_only(names, word)) if names else None
 
 
 def path_of(word: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from api.agents.folders import BUCKET, Place
+from api.agents.folders import BUCKET, FolderPart
 from api.cli.invocation import FOUND, NOTHING, Failed, Invocation, agreed, verb, yes
 from api.cli.service.connection import Check, Connection, connect
 from api.cli.service.folder_tools import config_of, estimated, start_indexing
@@ -130,7 +130,7 @@ def search(
         return FOUND if answer.results else NOTHING
 
 
-def _filters(found: Place, types: str | None, glob: str | None) -> dict[str, Any]:
+def _filters(found: FolderPart, types: str | None, glob: str | None) -> dict[str, Any]:
     pattern = found.pattern(glob)
     return {**({"path": pattern} if pattern else {}), **({"types": types.split(",")} if types else {})}
 
@@ -278,7 +278,7 @@ class Consent:
         self._is_sure = True
 
 
-def _place(service: Connection, path: str, consent: Consent) -> Place:
+def _place(service: Connection, path: str, consent: Consent) -> FolderPart:
     """The tool that a search is about. A folder without one is indexed, if the user agrees. Raises `Failed`."""
     found = covering(service, path)
     if found is not None:
@@ -294,4 +294,4 @@ def _place(service: Connection, path: str, consent: Consent) -> Place:
     with going_on(path):
         tool = start_indexing(service, path, None, {})
         wait(service, tool)
-    return Place(tool)
+    return FolderPart(tool)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from api.agents.folders import Place, root_of
+from api.agents.folders import FolderPart, root_of
 from api.cli.invocation import FOUND, NOTHING, Invocation, agreed, verb, yes
 from api.cli.service.connection import Connection, connect
 from api.cli.service.tool_lookup import covering, named, states_of, tools_of
@@ -84,7 +84,7 @@ def files(invocation: Invocation, tool: str, status: str | None, text: str | Non
     TOOL is an id, a name or a path.
     """
     with connect(invocation) as service:
-        place = covering(service, tool) or Place(named(service, tool))
+        place = covering(service, tool) or FolderPart(named(service, tool))
         every = service.foldex.tools.files(place.tool.tool_id, status=status, q=text, page_size=1000)
         below = f"{place.below}/" if place.below else ""
         found = [each for each in every if each.file_path.startswith(below) or each.file_path == place.below]

@@ -98,7 +98,7 @@ def patch_node(
     if "content" in sent_fields and row["type"] == "folder":
         raise Invalid("A folder cannot have content; omit it.")
     is_moved = bool(sent_fields & {"name", "parent_id"})
-    place = nodes.Place(body.name, body.parent_id, "parent_id" in sent_fields) if is_moved else None
+    place = nodes.NodeMove(body.name, body.parent_id, "parent_id" in sent_fields) if is_moved else None
     type_ = nodes.type_as(row, body.name)
     link = nodes.Link(body.url) if "url" in sent_fields else None
     stored = _store(resources, project_id, type_, body.content) if "content" in sent_fields else None

@@ -14,7 +14,7 @@ from worker.state.index.tools import TREE, Index
 from worker.state.postgres import Pool
 from worker.state.tree import views
 from worker.state.tree.trees import Tree
-from worker.state.tree.views import Summary
+from worker.state.tree.views import StoredSummary
 from worker.vectors import Condition, Leg, Vector, VectorStore
 
 #: Leaves whose vectors one search reads at most.
@@ -25,7 +25,7 @@ MAX_READ = 2000
 class NearSummary:
     """A summary with its cosine distance from the query."""
 
-    node: Summary
+    node: StoredSummary
     distance: float
 
 
@@ -67,7 +67,7 @@ class Forest:
         distances = self._distances(self.index.namespace + TREE, [node.id for node in found])
         return _sorted(NearSummary(node, distances[node.id]) for node in found if node.id in distances)
 
-    def leaves_below(self, nodes: Sequence[Summary]) -> dict[str, dict[str, UUID]]:
+    def leaves_below(self, nodes: Sequence[StoredSummary]) -> dict[str, dict[str, UUID]]:
         """For each summary's key, its leaves: the hash of each with a chunk that passes the filters."""
         hashes = views.leaves_below(self.pool, self.tree, [node.key for node in nodes])
         distinct = list({hash_ for below in hashes.values() for hash_ in below})

@@ -16,7 +16,7 @@ from worker.state.tree.trees import Build, Tree
 from worker.tree.build import build_slice
 from worker.tree.lease import TreeLease
 from worker.tree.run import TreeRun
-from worker.tree.summaries import Check, Extractive, Summariser, Summary
+from worker.tree.summaries import Check, Extractive, Summariser, SummaryResult
 
 LONG_AGO = 1_000_000_000
 TOPICS = {
@@ -38,7 +38,7 @@ class Counting:
     def afford(self, tokens: int) -> None:
         pass
 
-    def summarise(self, texts: Sequence[str], check: Check) -> Summary:
+    def summarise(self, texts: Sequence[str], check: Check) -> SummaryResult:
         self.before()
         self.asked.append(list(texts))
         return Extractive().summarise(texts, check)

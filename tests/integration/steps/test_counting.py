@@ -16,7 +16,7 @@ from tests.integration.steps.site import Site, listed_site, new_site, write
 from worker.index.pipeline import index_files, index_slice
 from worker.resources import Resources
 from worker.state.index import counting, drift, files, leftovers, tasks, tool_actions
-from worker.state.index.files import BEGINNING, Place
+from worker.state.index.files import BEGINNING, ClaimPosition
 
 COUNTS = (
     "total_files, indexed_files, skipped_files, failed_files, removed_files, total_chunks, embedded_chunks,"
@@ -392,9 +392,9 @@ def test_a_slice_claims_past_what_it_saw_and_then_what_came_back(site: Site, mon
     site.list_folder()
     run, other, claim = site.worker(), site.worker(), files.claim
     (first,) = site.claim(other, 1)
-    starts: list[Place] = []
+    starts: list[ClaimPosition] = []
 
-    def claiming(*given: Any, after: Place = BEGINNING, **values: Any) -> list[files.Claim]:
+    def claiming(*given: Any, after: ClaimPosition = BEGINNING, **values: Any) -> list[files.Claim]:
         starts.append(after)
         return claim(*given, **{**values, "max_files": 2}, after=after)
 
@@ -405,9 +405,9 @@ def test_a_slice_claims_past_what_it_saw_and_then_what_came_back(site: Site, mon
     list(batches)
     assert set(site.outcomes().values()) == {"indexed"}
     assert starts[0] == BEGINNING
-    assert Place(first.size_bytes, first.id) < starts[1] < starts[2] < starts[3]
+    assert ClaimPosition(first.size_bytes, first.id) < starts[1] < starts[2] < starts[3]
     # nothing was left behind the last, so the beginning is looked at
-    assert starts[4:] == [BEGINNING, Place(first.size_bytes, first.id), BEGINNING]
+    assert starts[4:] == [BEGINNING, ClaimPosition(first.size_bytes, first.id), BEGINNING]
 
 
 @pytest.mark.parametrize(("listing", "most"), [(True, 0.99), (False, 0.999)])

@@ -15,7 +15,7 @@ from worker.embed import Vectors, WrappedEmbedder
 from worker.resources import Resources
 from worker.state.tree import trees
 from worker.tree.build import MAX_FAILURES, build_slice
-from worker.tree.summaries import Check, Summary
+from worker.tree.summaries import Check, SummaryResult
 
 SOMETHING_ELSE = "Something else entirely is written here now."
 
@@ -25,9 +25,9 @@ class Without(Counting):
 
     reason = "no_words"
 
-    def summarise(self, texts: Sequence[str], check: Check) -> Summary:
+    def summarise(self, texts: Sequence[str], check: Check) -> SummaryResult:
         super().summarise(texts, check)
-        return Summary(None, self.reason)
+        return SummaryResult(None, self.reason)
 
 
 class Refusing(WrappedEmbedder):

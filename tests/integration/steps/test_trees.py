@@ -28,7 +28,7 @@ from worker.state.tree import trees
 from worker.tree.build import build_slice
 from worker.tree.clusters import Vectors
 from worker.tree.fit import clusters
-from worker.tree.summaries import Check, Summary
+from worker.tree.summaries import Check, SummaryResult
 from worker.upkeep import fsck as plain_fsck
 from worker.upkeep import tree_fsck
 from worker.upkeep.trees import delete_vectors
@@ -459,10 +459,10 @@ def whole(forest: Forest, leaves: int) -> None:
 class Failing(Counting):
     """Fails for the reasons of `reasons` one after another; None is a summary."""
 
-    def summarise(self, texts: Sequence[str], check: Check) -> Summary:
+    def summarise(self, texts: Sequence[str], check: Check) -> SummaryResult:
         found = super().summarise(texts, check)
         reason = REASONS[(len(self.asked) - 1) % len(REASONS)]
-        return Summary(None, reason) if reason else found
+        return SummaryResult(None, reason) if reason else found
 
 
 REASONS: list[str | None] = ["empty", "empty", "refused", "empty", "empty", None]

@@ -13,7 +13,16 @@ from worker.tokens.keywords import Written
 from worker.vectors import Condition, Leg, Ranked
 from worker.vectors.lance import ties, vector_cache
 from worker.vectors.lance.ties import GROWTH, MAX_TIES, TIES, first_limit, next_limit
-from worker.vectors.lance.vector_cache import EQUAL, GrowingRows, Latest, Rankings, RowIds, Rows, ranking_key, rows
+from worker.vectors.lance.vector_cache import (
+    EQUAL,
+    GrowingRows,
+    Latest,
+    NamespaceRows,
+    Rankings,
+    RowIds,
+    ranking_key,
+    rows,
+)
 
 DIMENSIONS = 4
 
@@ -39,7 +48,7 @@ class Table:
         """The ids of all rows, in any order."""
         return np.array(self.chance.sample([*self.vectors], len(self.vectors)), dtype=np.uint64)
 
-    def read(self, row_ids: RowIds) -> Rows:
+    def read(self, row_ids: RowIds) -> NamespaceRows:
         vectors = [self.vectors[int(row_id)] for row_id in row_ids]
         filled = [np.eye(DIMENSIONS, dtype=np.float32)[0] if vector is None else vector for vector in vectors]
         stacked = np.array(filled, dtype=np.float32).reshape(len(vectors), DIMENSIONS)

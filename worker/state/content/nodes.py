@@ -69,7 +69,7 @@ def insert(pool: Pool, project_id: str, node: Row) -> Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NodeMove:
     """A node's new place: a new name, if any, and with `to_parent` a new parent (None: the root)."""
 
     name: str | None
@@ -85,7 +85,7 @@ class Link:
 
 
 def change(
-    pool: Pool, project_id: str, node_id: str, place: Place | None, content: Row | None, link: Link | None = None
+    pool: Pool, project_id: str, node_id: str, place: NodeMove | None, content: Row | None, link: Link | None = None
 ) -> str | None:
     """Change a node's place, its content and its link, all at once. Returns the key of the object no longer needed.
 
@@ -118,7 +118,7 @@ def type_as(node: Row, name: str | None) -> str:
     return stated_type(name) if name is not None and follows else type_
 
 
-def _move(connection: Connection[Any], node: Row, place: Place) -> None:
+def _move(connection: Connection[Any], node: Row, place: NodeMove) -> None:
     project_id, node_id = node["project_id"], node["id"]
     parent = place.parent_id if place.to_parent else node["parent_id"]
     path = f"{folder_path(connection, project_id, parent)}/{node_id}"

@@ -37,7 +37,7 @@ _SQL = load("index/drift")
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class ChunkCounts:
     """Counts of an index: live chunks, chunks that never became live, and tombstones that the sweep missed."""
 
     live: int
@@ -65,12 +65,12 @@ def unknown(pool: Pool, index_id: UUID, ids: Sequence[UUID]) -> list[UUID]:
     return _ids(pool, "unknown", {"index_id": index_id, "ids": list(ids)})
 
 
-def rows(pool: Pool, index_id: UUID) -> Rows:
+def rows(pool: Pool, index_id: UUID) -> ChunkCounts:
     """Count the rows of an index."""
     with pool.connection() as connection:
-        cursor = connection.cursor(row_factory=class_row(Rows))
+        cursor = connection.cursor(row_factory=class_row(ChunkCounts))
         counts = cursor.execute(_SQL["count_rows"], {"index_id": index_id, "overdue": OVERDUE}).fetchone()
-        return counts or Rows(0, 0, 0)
+        return counts or ChunkCounts(0, 0, 0)
 
 
 def wrong_files(pool: Pool, index_id: UUID) -> tuple[int, int]:

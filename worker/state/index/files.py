@@ -42,7 +42,7 @@ _SQL = load("index/files")
 _TASKS = load("index/tasks")
 
 
-class Place(NamedTuple):
+class ClaimPosition(NamedTuple):
     """The place of a file in the order of claims."""
 
     size_bytes: int
@@ -50,7 +50,7 @@ class Place(NamedTuple):
 
 
 #: The place before all files.
-BEGINNING = Place(-1, NO_ID)
+BEGINNING = ClaimPosition(-1, NO_ID)
 
 
 class Listed(NamedTuple):
@@ -299,7 +299,7 @@ def claim(
     owner: UUID,
     max_files: int,
     max_bytes: int,
-    after: Place = BEGINNING,
+    after: ClaimPosition = BEGINNING,
     max_size: int = NO_LIMIT,
 ) -> list[Claim]:
     """Lease pending files of a task, small ones first, skipping files that other workers hold.

@@ -28,7 +28,7 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class FileCounts:
     """Files of an index that are not removed; `going` are those listed as vanished whose removal is open."""
 
     known: int
@@ -51,8 +51,10 @@ def compare(pool: Pool, index_id: UUID, entries: Sequence[Entry], wanted: Sequen
     return row or Compared(0, 0, 0)
 
 
-def rows(pool: Pool, index_id: UUID, unlisted: Sequence[bytes]) -> Rows:
+def rows(pool: Pool, index_id: UUID, unlisted: Sequence[bytes]) -> FileCounts:
     """Count the files that a complete listing should show; `unlisted` are prefixes that could not be listed."""
     values = {"index_id": index_id, "unlisted": list(unlisted)}
     with autocommit(pool) as connection:
-        return connection.cursor(row_factory=class_row(Rows)).execute(_SQL["known"], values).fetchone() or Rows(0, 0)
+        return connection.cursor(row_factory=class_row(FileCounts)).execute(
+            _SQL["known"], values
+        ).fetchone() or FileCounts(0, 0)

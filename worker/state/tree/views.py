@@ -40,7 +40,7 @@ class ShownNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class StoredSummary:
     """A summary as a search needs it."""
 
     id: UUID
@@ -52,7 +52,7 @@ class Summary:
 
 def summaries(
     pool: Pool, tree: Tree, *, ids: Sequence[UUID] | None = None, keys: Sequence[str] | None = None
-) -> list[Summary]:
+) -> list[StoredSummary]:
     """Return the live summaries with these ids, or with these keys."""
     values = {
         "tree_id": tree.id,
@@ -60,7 +60,7 @@ def summaries(
         "keys": None if keys is None else list(keys),
     }
     with autocommit(pool) as connection:
-        return [Summary(*row) for row in connection.execute(_SQL["summaries"], values).fetchall()]
+        return [StoredSummary(*row) for row in connection.execute(_SQL["summaries"], values).fetchall()]
 
 
 def top_level(pool: Pool, tree: Tree) -> int:

@@ -27,10 +27,10 @@ from worker.vectors.lance.vector_cache import (
     Filtered,
     GrowingRows,
     Latest,
+    NamespaceRows,
     Positions,
     Rankings,
     RowIds,
-    Rows,
     Searches,
     State,
     ranking_key,
@@ -124,7 +124,9 @@ class Searcher:
             for leg, answer in zip(legs, answers, strict=True)
         ]
 
-    def _passing(self, number: int, opened: Opened, condition: str, cached_rows: Rows | None) -> Positions | None:
+    def _passing(
+        self, number: int, opened: Opened, condition: str, cached_rows: NamespaceRows | None
+    ) -> Positions | None:
         """Where the rows in memory are that pass a filter; None without rows or filter."""
         if cached_rows is None or not condition:
             return None
@@ -134,7 +136,7 @@ class Searcher:
 
     def _in_memory(
         self, namespace: str, number: int, opened: Opened, *, may_read: bool
-    ) -> tuple[Rows | None, WordMemory | None]:
+    ) -> tuple[NamespaceRows | None, WordMemory | None]:
         """All rows of a table that is not too large, and their words, as far as they are in memory."""
         growing = self._rows(namespace, number, opened, may_read=may_read)
         if growing is None:
@@ -206,7 +208,7 @@ def _run_until_stopped(loop: asyncio.AbstractEventLoop) -> None:
     loop.close()
 
 
-async def _read(table: Any) -> Rows | None:
+async def _read(table: Any) -> NamespaceRows | None:
     """All rows of a table; None if their vectors exceed `MAX_BYTES`."""
     dimensions = (await table.schema()).field("vector").type.list_size
     if 4 * dimensions * await table.count_rows() > MAX_BYTES:
@@ -214,7 +216,7 @@ async def _read(table: Any) -> Rows | None:
     return await _prepared_rows(table.query())
 
 
-async def _read_new(table: Any, before: Rows) -> tuple[RowIds, Rows | None]:
+async def _read_new(table: Any, before: NamespaceRows) -> tuple[RowIds, NamespaceRows | None]:
     """The ids of all rows, and the rows that are not known."""
     listed = await table.query().select([]).with_row_id().to_arrow()
     row_ids = listed["_rowid"].to_numpy()
@@ -222,7 +224,7 @@ async def _read_new(table: Any, before: Rows) -> tuple[RowIds, Rows | None]:
     return row_ids, await _prepared_rows(table.take_row_ids(new.tolist())) if len(new) else None
 
 
-async def _prepared_rows(query: Any) -> Rows:
+async def _prepared_rows(query: Any) -> NamespaceRows:
     table_rows = await query.select(["id", "vector", "embedded"]).with_row_id().to_arrow()
     return await asyncio.to_thread(_prepared, table_rows)
 
@@ -233,7 +235,7 @@ async def _texts(table: Any, columns: Sequence[str], row_ids: RowIds) -> Iterabl
     return batches
 
 
-def _prepared(table_rows: Any) -> Rows:
+def _prepared(table_rows: Any) -> NamespaceRows:
     embedded = table_rows["embedded"].to_numpy()
     return rows(
         table_rows["id"].to_pylist(),
@@ -246,7 +248,7 @@ def _prepared(table_rows: Any) -> Rows:
 def _by_words(
     opened: Opened,
     leg: Leg,
-    cached_rows: Rows | None,
+    cached_rows: NamespaceRows | None,
     cached_words: WordMemory | None,
     passing: Positions | None,
 ) -> Ranked:
@@ -262,7 +264,7 @@ def _by_words(
     return ranked(ids, answer["_score"].to_pylist(), descending=True, limit=leg.limit)
 
 
-def _by_vector(leg: Leg, cached_rows: Rows | None, passing: Positions | None) -> Ranked | None:
+def _by_vector(leg: Leg, cached_rows: NamespaceRows | None, passing: Positions | None) -> Ranked | None:
     """The answer of a vector leg from memory; None if LanceDB must search."""
     if cached_rows is None or leg.vector is None:
         return None

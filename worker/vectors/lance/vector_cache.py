@@ -54,7 +54,7 @@ _has_threads = Lock()
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class NamespaceRows:
     """The n live rows of a namespace in one of its states. Rows of later states share its memory.
 
     `row_ids` (n) are the store's row ids, ascending, and `positions` (n) say where each row is in `ids` and `unit`, the
@@ -81,7 +81,7 @@ class Rows:
             [self.ids[number] for number in nearest.tolist()], distances.tolist(), descending=False, limit=limit
         )
 
-    def within(self, passing: Positions) -> Rows:
+    def within(self, passing: Positions) -> NamespaceRows:
         """Return these rows such that a vector finds only those at these positions."""
         is_absent = np.ones(len(self.unit), np.bool_)
         is_absent[passing] = False
@@ -104,7 +104,7 @@ class Rows:
 class GrowingRows:
     """The rows of a namespace in its newest version, made from those of the version before. Thread-safe."""
 
-    def __init__(self, version: int, rows: Rows) -> None:
+    def __init__(self, version: int, rows: NamespaceRows) -> None:
         self._lock = Lock()
         self._latest = version, rows
         #: The vectors of `rows` are a part of this, so that rows are added without copying all others.
@@ -116,11 +116,11 @@ class GrowingRows:
         return self._memory.nbytes
 
     @property
-    def latest(self) -> tuple[int, Rows]:
+    def latest(self) -> tuple[int, NamespaceRows]:
         """The newest version, and its rows."""
         return self._latest
 
-    def advance(self, before: Rows, version: int, row_ids: RowIds, added: Rows | None) -> bool:
+    def advance(self, before: NamespaceRows, version: int, row_ids: RowIds, added: NamespaceRows | None) -> bool:
         """Make the rows of a version the latest: those with these ids, of which `before` lacks `added`.
 
         Returns False if another thread was faster, or if deleted rows would fill half of the memory.
@@ -143,7 +143,7 @@ class GrowingRows:
             return True
 
 
-def _advanced(before: Rows, row_ids: RowIds, added: Rows | None, unit: Vector) -> Rows:
+def _advanced(before: NamespaceRows, row_ids: RowIds, added: NamespaceRows | None, unit: Vector) -> NamespaceRows:
     kept = np.isin(before.row_ids, row_ids, assume_unique=True)
     ids, positions, absent = before.row_ids[kept], before.positions[kept], [before.absent, before.positions[~kept]]
     if added is not None:
@@ -151,7 +151,7 @@ def _advanced(before: Rows, row_ids: RowIds, added: Rows | None, unit: Vector) -
         positions = np.concatenate([positions, added.positions + len(before.unit)])
         absent.append(added.absent + len(before.unit))
     order = np.argsort(ids)
-    return Rows(before.ids, unit, ids[order], positions[order], np.unique(np.concatenate(absent)))
+    return NamespaceRows(before.ids, unit, ids[order], positions[order], np.unique(np.concatenate(absent)))
 
 
 def unpack_vectors(column: Any) -> Vector:
@@ -160,13 +160,13 @@ def unpack_vectors(column: Any) -> Vector:
     return unpacked
 
 
-def rows(ids: list[str], row_ids: RowIds, vectors: Vector, *, embedded: NDArray[np.bool_]) -> Rows:
+def rows(ids: list[str], row_ids: RowIds, vectors: Vector, *, embedded: NDArray[np.bool_]) -> NamespaceRows:
     """Prepare rows, given in any order, for searching. Vectors may have any length but 0."""
     order = np.argsort(row_ids)
     # A copy, divided in place, because the vectors may take hundreds of megabytes.
     unit = np.array(vectors)
     unit /= _lengths(unit)
-    return Rows(ids, unit, row_ids[order], order, absent=np.flatnonzero(~embedded))
+    return NamespaceRows(ids, unit, row_ids[order], order, absent=np.flatnonzero(~embedded))
 
 
 class Latest(Generic[T]):

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from worker.vectors import Leg, Ranked
 from worker.vectors.lance import bm25
 from worker.vectors.lance.indexes import COLUMNS, FIELDS
-from worker.vectors.lance.vector_cache import GrowingRows, Latest, Positions, RowIds, Rows, Searches
+from worker.vectors.lance.vector_cache import GrowingRows, Latest, NamespaceRows, Positions, RowIds, Searches
 from worker.vectors.rows import words
 
 #: New rows up to which a search adds them itself; more are added in the background.
@@ -86,11 +86,11 @@ class WordMemory:
         """Whether the words take more than their limit."""
         return self._state is None
 
-    def lacks(self, rows: Rows) -> int:
+    def lacks(self, rows: NamespaceRows) -> int:
         """The number of positions whose words are not known."""
         return len(rows.unit) - _covered(self._state) if self._state is not None else len(rows.unit)
 
-    def found(self, leg: Leg, rows: Rows, passing: Positions | None) -> Ranked | None:
+    def found(self, leg: Leg, rows: NamespaceRows, passing: Positions | None) -> Ranked | None:
         """The answer of a leg over these rows, of which those at `passing` pass its filter.
 
         None if that needs Lance: for words of an earlier release.
@@ -103,7 +103,7 @@ class WordMemory:
         found = bm25.scores(state[name].blocks, numbers, now, every=leg.phrase)
         return bm25.best(found if passing is None else bm25.within(found, passing), rows.ids, leg.limit)
 
-    def add(self, rows: Rows, read: Read, max_bytes: int) -> None:
+    def add(self, rows: NamespaceRows, read: Read, max_bytes: int) -> None:
         """Read the words of rows that are not known yet. If another thread does so already, returns at once."""
         if not self._lock.acquire(blocking=False):
             return
@@ -120,7 +120,7 @@ class WordMemory:
         finally:
             self._lock.release()
 
-    def _added(self, before: _State, rows: Rows, batches: Iterable[Any], max_bytes: int) -> _State | None:
+    def _added(self, before: _State, rows: NamespaceRows, batches: Iterable[Any], max_bytes: int) -> _State | None:
         """The postings with those of new rows; None as soon as they take too much."""
         lengths = {name: np.zeros(len(rows.unit), np.uint32) for name in before}
         added: dict[str, list[bm25.Occurrences]] = {name: [] for name in before}
@@ -141,7 +141,7 @@ class WordMemory:
             after[name] = Postings(bm25.merged([*postings.blocks, *new]), lengths[name])
         return after
 
-    def _standing_of(self, rows: Rows, state: _State) -> Mapping[str, bm25.Standing]:
+    def _standing_of(self, rows: NamespaceRows, state: _State) -> Mapping[str, bm25.Standing]:
         """What scores depend on in this state of the rows, by column."""
         kept = self._standing
         if kept is not None and kept[0] is rows.row_ids and kept[1] is state:
@@ -167,7 +167,9 @@ class WordMemories:
         self._reading: set[str] = set()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="words")
 
-    def of(self, namespace: str, number: int, growing: GrowingRows, rows: Rows, read: Read) -> WordMemory | None:
+    def of(
+        self, namespace: str, number: int, growing: GrowingRows, rows: NamespaceRows, read: Read
+    ) -> WordMemory | None:
         """The words of rows; None if they are not in memory. Then begins to read them if that is due.
 
         `rows` are the latest of `growing`, and `read` reads the same version of their table.
@@ -194,14 +196,14 @@ class WordMemories:
         """Wait until all words are read that were begun."""
         self._thread.submit(int).result()
 
-    def _begin(self, namespace: str, number: int, growing: GrowingRows, rows: Rows, read: Read) -> None:
+    def _begin(self, namespace: str, number: int, growing: GrowingRows, rows: NamespaceRows, read: Read) -> None:
         with self._lock:
             if namespace in self._reading:
                 return
             self._reading.add(namespace)
         self._thread.submit(self._read, namespace, number, growing, rows, read)
 
-    def _read(self, namespace: str, number: int, growing: GrowingRows, rows: Rows, read: Read) -> None:
+    def _read(self, namespace: str, number: int, growing: GrowingRows, rows: NamespaceRows, read: Read) -> None:
         try:
             self.forget_released()
             memory = self._kept.get(namespace, (number,))
@@ -212,7 +214,7 @@ class WordMemories:
             with self._lock:
                 self._reading.discard(namespace)
 
-    def _add(self, namespace: str, number: int, memory: WordMemory, rows: Rows, read: Read) -> None:
+    def _add(self, namespace: str, number: int, memory: WordMemory, rows: NamespaceRows, read: Read) -> None:
         try:
             memory.add(rows, read, self._max_bytes)
         except Exception:  # such as a file that a compaction deleted: Lance searches this version, too

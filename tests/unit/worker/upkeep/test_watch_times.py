@@ -29,7 +29,7 @@ from worker.upkeep.watch import (
     Noticed,
     Watcher,
 )
-from worker.upkeep.watched_folder import ANYTHING, NOTHING, Place, Seen
+from worker.upkeep.watched_folder import ANYTHING, NOTHING, DirectoryIdentity, Seen
 
 ID, OTHER = UUID(int=1), UUID(int=2)
 PROFILE = EmbedderProfile(model="m", dimensions=8)
@@ -82,7 +82,7 @@ class Heard:
     """A watched directory that reports what a test says."""
 
     took: float = 0.0
-    place: Place = field(default_factory=lambda: Place("/f", 1, 1))
+    place: DirectoryIdentity = field(default_factory=lambda: DirectoryIdentity("/f", 1, 1))
     unheard: Seen = NOTHING
     failed: bool = False
     closed: bool = False
@@ -104,12 +104,12 @@ def folders(monkeypatch: pytest.MonkeyPatch) -> list[Heard]:
     """Those that a watch opens, one after another."""
     opened: list[Heard] = []
 
-    def open_one(_self: object, _place: Place) -> Any:
+    def open_one(_self: object, _place: DirectoryIdentity) -> Any:
         opened.append(Heard(took=len(opened) + 1.0))
         return opened[-1]
 
     monkeypatch.setattr(LocalWatch, "_new_folder", open_one)
-    monkeypatch.setattr(LocalWatch, "_place", lambda _: Place("/f", 1, 1))
+    monkeypatch.setattr(LocalWatch, "_place", lambda _: DirectoryIdentity("/f", 1, 1))
     return opened
 
 
@@ -165,13 +165,13 @@ def test_a_folder_that_vanished_is_told_once_and_watched_when_it_is_back(
         monkeypatch.setattr(LocalWatch, "_place", lambda _: None)
         assert followed.look() == Noticed(ANYTHING, timedelta(0))
         assert followed.look() is None
-        monkeypatch.setattr(LocalWatch, "_place", lambda _: Place("/f", 1, 1))
+        monkeypatch.setattr(LocalWatch, "_place", lambda _: DirectoryIdentity("/f", 1, 1))
         followed.look()
         folders[-1].ready.set()
         assert followed.look() == Noticed(ANYTHING, timedelta(0))
         now.seconds += 1
     # another directory takes the name
-    monkeypatch.setattr(LocalWatch, "_place", lambda _: Place("/f", 1, 2))
+    monkeypatch.setattr(LocalWatch, "_place", lambda _: DirectoryIdentity("/f", 1, 2))
     followed.look()
     assert [folder.closed for folder in folders] == [True, True, False]
 

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from api.search.tree.forest import Forest, NearSummary
 from api.search.tree.ways import LeafHit, collapsed
-from worker.state.tree.views import Summary
+from worker.state.tree.views import StoredSummary
 
 
 def leaf(number: int) -> UUID:
@@ -28,12 +28,12 @@ class Grove:
 
     def near_summaries(self, limit: int) -> list[NearSummary]:
         nodes = [
-            NearSummary(Summary(UUID(int=1000 + n), str(n), 1, "said", []), distance)
+            NearSummary(StoredSummary(UUID(int=1000 + n), str(n), 1, "said", []), distance)
             for n, distance in enumerate(self.summaries)
         ]
         return nodes[:limit]
 
-    def leaves_below(self, nodes: Sequence[Summary]) -> dict[str, dict[str, UUID]]:
+    def leaves_below(self, nodes: Sequence[StoredSummary]) -> dict[str, dict[str, UUID]]:
         below = list(self.summaries.values())
         return {node.key: {str(number): leaf(number) for number in below[int(node.key)]} for node in nodes}
 
