@@ -64,7 +64,7 @@ def _pool() -> Pool:
     return open_pool(settings.session_url, max_size=1, limits=SWEEP)
 
 
-class Clock(Scheduler):  # type: ignore[misc] # Celery has no types
+class SweepScheduler(Scheduler):  # type: ignore[misc] # Celery has no types
     """Sends sweeps that are due. Flower gets no events of them, since it would list little else."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -88,7 +88,7 @@ class Clock(Scheduler):  # type: ignore[misc] # Celery has no types
         return self.send_task(entry.task, producer=producer, event_dispatcher=NO_EVENTS, **entry.options)
 
 
-class KeptClock(Clock, PersistentScheduler):  # type: ignore[misc] # see above
+class StatefulSweepScheduler(SweepScheduler, PersistentScheduler):  # type: ignore[misc] # see above
     """A clock with a state file, whose age tells whether it runs."""
 
 
@@ -96,7 +96,7 @@ def main() -> None:
     """Run the clock without a state file: one that a power cut corrupted would stop it for good."""
     signals.setup_logging.connect(_configure_logs)
     app.conf.include = ()
-    app.Beat(scheduler=Clock, quiet=True).run()
+    app.Beat(scheduler=SweepScheduler, quiet=True).run()
 
 
 def _configure_logs(**_: Any) -> None:

@@ -124,7 +124,7 @@ class Reference(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Properties:
+class DocumentProperties:
     """What a document says of itself, each on one line; empty if it does not. Dates are in ISO 8601."""
 
     title: str = ""
@@ -143,7 +143,7 @@ class Properties:
 
 
 #: Those of a document that states nothing.
-NO_PROPERTIES = Properties()
+NO_PROPERTIES = DocumentProperties()
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ class Document:
     pages: tuple[int, ...] = ()
     definitions: tuple[Definition, ...] = ()
     references: tuple[Reference, ...] = ()
-    properties: Properties = NO_PROPERTIES
+    properties: DocumentProperties = NO_PROPERTIES
     note: str = ""
 
 

@@ -18,8 +18,8 @@ from worker.objects.object_store import DirectoryObjects
 from worker.sources.nodes import SLASH_IN_NAME, NodeTree
 from worker.state.access import grants, keys
 from worker.state.content import nodes, uploads
-from worker.state.content.nodes import Link, NodeMove
-from worker.state.content.uploads import Received
+from worker.state.content.nodes import NodeLink, NodeMove
+from worker.state.content.uploads import ReceivedFile
 from worker.state.index import embedding_cache, tools
 from worker.state.index.embedding_cache import Owner
 from worker.state.index.tools import NewIndex
@@ -163,7 +163,7 @@ def test_what_a_project_changes_is_its_own(twins: tuple[Twin, Twin]) -> None:
 
     twins[0].add("only", "g", "mine.md", "markdown")
     assert is_as_before()
-    nodes.change(pool, name, "c", NodeMove("d.json", "g", to_parent=True), None, Link("https://e.org"))
+    nodes.change(pool, name, "c", NodeMove("d.json", "g", to_parent=True), None, NodeLink("https://e.org"))
     assert is_as_before()
     assert nodes.get(pool, name, "c")["id_path"] == "/g/c"
     content = {"json": None, "object_key": None, "size": 7}
@@ -176,7 +176,7 @@ def test_what_a_project_changes_is_its_own(twins: tuple[Twin, Twin]) -> None:
     for parent, path in (("f", (f"Sub of {name}", "a.md")), ("f", ("only.md",)), (None, ("top.md",))):
         key = f"{name}/{path[-1]}"
         twins[0].announce(key)
-        [saved], _ = uploads.save(pool, name, parent, [Received(path, "markdown", key, 1)])
+        [saved], _ = uploads.save(pool, name, parent, [ReceivedFile(path, "markdown", key, 1)])
         assert saved.is_new == (path[-1] != "a.md")
         assert is_as_before()
     assert sorted(nodes.delete(pool, name, "g")) == [f"{name}/a.md", f"{name}/only.md"]

@@ -15,7 +15,7 @@ from schemas.errors import FileError, NotFound
 from schemas.status import Reason
 from worker.chunk import code, json, lines, markdown, table, yaml_toml
 from worker.chunk.context import contexts
-from worker.chunk.measure import Measure, Piece, measure, trim, trimmed
+from worker.chunk.measure import ChunkSpan, Measure, measure, trim, trimmed
 from worker.chunk.packed import pack
 from worker.machine.gc_pause import without_garbage_collection
 from worker.tokens.tokenizers import Offsets, Tokenizer, char_offsets
@@ -57,21 +57,21 @@ def chunk(
 
 def _pieces(
     document: Document, limits: Measure, pointer: str, stays_whole: Callable[[int, int], bool]
-) -> Iterable[Piece]:
+) -> Iterable[ChunkSpan]:
     if document.markup == "json":
         return json.cut(limits, pointer, stays_whole)
     if stays_whole(*trim(document.text, 0, len(document.text))):
-        return [Piece(0, len(document.text), title=document.title)]
+        return [ChunkSpan(0, len(document.text), title=document.title)]
     return _CUTTERS[document.markup](limits, document)
 
 
-def _lines(limits: Measure, document: Document) -> Iterator[Piece]:
+def _lines(limits: Measure, document: Document) -> Iterator[ChunkSpan]:
     for start, end in lines.cut(limits, 0, len(document.text)):
-        yield Piece(start, end, title=document.title)
+        yield ChunkSpan(start, end, title=document.title)
 
 
 #: The cutter for each markup. JSON is handled separately because of its pointers.
-_CUTTERS: dict[str, Callable[[Measure, Document], Iterator[Piece]]] = {
+_CUTTERS: dict[str, Callable[[Measure, Document], Iterator[ChunkSpan]]] = {
     "lines": _lines,
     "markdown": markdown.cut,
     "keys": yaml_toml.cut,
@@ -89,7 +89,7 @@ def _stays_whole(limits: Measure, settings: ChunkSettings, start: int, end: int)
     return length < settings.threshold and tokens <= limits.room - limits.slack
 
 
-def _chunks(document: Document, limits: Measure, pieces: Iterable[Piece]) -> list[Chunk]:
+def _chunks(document: Document, limits: Measure, pieces: Iterable[ChunkSpan]) -> list[Chunk]:
     text = limits.text
     placed = []
     for piece in pieces:

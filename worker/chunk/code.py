@@ -12,7 +12,7 @@ import numpy as np
 
 from schemas.content.document import Definition, Document
 from worker.chunk.lines import cut_all
-from worker.chunk.measure import MINOR_KINDS, Measure, Piece
+from worker.chunk.measure import MINOR_KINDS, ChunkSpan, Measure
 
 #: A definition of at least this many tokens gets its own chunk; smaller ones share a chunk with their neighbours. An
 #: eighth of the limit applies if that is less.
@@ -69,7 +69,7 @@ class _Stretch(NamedTuple):
     whole: int = _NONE
 
 
-def cut(measure: Measure, document: Document) -> Iterator[Piece]:
+def cut(measure: Measure, document: Document) -> Iterator[ChunkSpan]:
     """Yield a piece for each definition that fits and is not small, and pieces for the rest.
 
     The rest is the text between those definitions and the parts of long ones. The pieces cover the text once, except
@@ -87,7 +87,7 @@ def cut(measure: Measure, document: Document) -> Iterator[Piece]:
         yield from _parts(measure if overlaps else replace(measure, overlap_tokens=0, overlap_chars=0), outline, group)
 
 
-def _parts(measure: Measure, outline: _Outline, long: list[_Stretch]) -> Iterator[Piece]:
+def _parts(measure: Measure, outline: _Outline, long: list[_Stretch]) -> Iterator[ChunkSpan]:
     """Pieces of stretches that do not fit. Small definitions are not cut if that can be avoided."""
     if not long:
         return
@@ -184,17 +184,17 @@ def _within(outline: _Outline, owner: int, start: int, end: int) -> list[int]:
     return [index for index in children[first:last] if outline.ends[index] <= end]
 
 
-def _piece(outline: _Outline, stretch: _Stretch) -> Piece:
+def _piece(outline: _Outline, stretch: _Stretch) -> ChunkSpan:
     """The piece of a stretch, named after the only definition in it, or else after the innermost one around it."""
     above = tuple(
         _header(outline, index) for index in outline.around(stretch.owner) if outline.starts[index] < stretch.start
     )
     named = _name(outline, stretch)
     if named == _NONE:
-        return Piece(stretch.start, stretch.end, above)
+        return ChunkSpan(stretch.start, stretch.end, above)
     symbol = outline.definitions[named]
     scope = "/".join(symbol.scope) or None
-    return Piece(stretch.start, stretch.end, above, symbol=symbol.name, node_type=symbol.kind, scope=scope)
+    return ChunkSpan(stretch.start, stretch.end, above, symbol=symbol.name, node_type=symbol.kind, scope=scope)
 
 
 def _name(outline: _Outline, stretch: _Stretch) -> int:

@@ -13,7 +13,7 @@ from schemas.jsonc import comments, is_by_hand, plain
 from worker.chunk import lines
 from worker.chunk.content_defined import NEVER, Places, divide
 from worker.chunk.json_containers import Members, Structure, scan
-from worker.chunk.measure import Measure, Piece, Span
+from worker.chunk.measure import ChunkSpan, Measure, Span
 from worker.tokens.tokenizers import Offsets
 
 #: A container of at least this many tokens stands alone; smaller ones share a chunk with their neighbours.
@@ -46,7 +46,7 @@ class _Value:
         return self.above if self.key is None else (*self.above, self.key)
 
 
-def cut(measure: Measure, pointer: str, stays_whole: Callable[[int, int], bool]) -> Iterator[Piece]:
+def cut(measure: Measure, pointer: str, stays_whole: Callable[[int, int], bool]) -> Iterator[ChunkSpan]:
     """Pieces of the value at `pointer`, or one piece if it stays whole. Raises `NotFound` if there is no value."""
     if is_by_hand(measure.text):
         yield from _with_comments(measure, _pieces(measure, scan(plain(measure.text)), pointer, stays_whole), pointer)
@@ -56,7 +56,7 @@ def cut(measure: Measure, pointer: str, stays_whole: Callable[[int, int], bool])
 
 def _pieces(
     measure: Measure, structure: Structure, pointer: str, stays_whole: Callable[[int, int], bool]
-) -> Iterator[Piece]:
+) -> Iterator[ChunkSpan]:
     value = replace(_value_at(structure, pointer), depth=0, in_array=False)
     if value.end - value.start and stays_whole(value.start, value.end):
         yield _piece(structure, value)
@@ -81,7 +81,7 @@ def _pieces(
             yield _piece(structure, value)
 
 
-def _with_comments(measure: Measure, pieces: Iterator[Piece], pointer: str) -> Iterator[Piece]:
+def _with_comments(measure: Measure, pieces: Iterator[ChunkSpan], pointer: str) -> Iterator[ChunkSpan]:
     """The pieces in order, with comments attached. With a pointer, comments outside the value are left out."""
     ordered = sorted(pieces)
     low, high = (ordered[0].start, max(piece.end for piece in ordered)) if pointer else (0, len(measure.text))
@@ -96,7 +96,7 @@ def _with_comments(measure: Measure, pieces: Iterator[Piece], pointer: str) -> I
     yield from _comment_pieces(measure, ordered[-1], trailing)
 
 
-def _joined(measure: Measure, piece: Piece, above: list[Span]) -> Iterator[Piece]:
+def _joined(measure: Measure, piece: ChunkSpan, above: list[Span]) -> Iterator[ChunkSpan]:
     """A piece joined with the comments above it, or preceded by them as separate pieces if they do not fit."""
     if above and measure.fits(above[0][0], piece.end):
         yield piece._replace(start=above[0][0])
@@ -105,7 +105,7 @@ def _joined(measure: Measure, piece: Piece, above: list[Span]) -> Iterator[Piece
     yield piece
 
 
-def _comment_pieces(measure: Measure, neighbour: Piece, spans: list[Span]) -> Iterator[Piece]:
+def _comment_pieces(measure: Measure, neighbour: ChunkSpan, spans: list[Span]) -> Iterator[ChunkSpan]:
     if spans:
         for start, end in lines.cut(measure, spans[0][0], spans[-1][1]):
             yield neighbour._replace(start=start, end=end)
@@ -164,7 +164,7 @@ def _member(structure: Structure, value: _Value, members: Members, index: int) -
     )
 
 
-def _runs(measure: Measure, structure: Structure, value: _Value, members: Members) -> Iterator[Piece]:
+def _runs(measure: Measure, structure: Structure, value: _Value, members: Members) -> Iterator[ChunkSpan]:
     """Pieces of the members that share chunks: the runs between members that stand alone."""
     small = np.flatnonzero(~_stands_alone(measure, members))
     for run in np.split(small, np.flatnonzero(np.diff(small) != 1) + 1):
@@ -178,7 +178,7 @@ def _slice(members: Members, run: Offsets) -> Members:
     return Members(members.starts[run], members.ends[run], members.values[run], members.containers[run])
 
 
-def _shared(measure: Measure, structure: Structure, value: _Value, members: Members) -> Iterator[Piece]:
+def _shared(measure: Measure, structure: Structure, value: _Value, members: Members) -> Iterator[ChunkSpan]:
     """Pieces of neighbouring members, cut by their hashes; their pointer is the container's."""
     text, starts, ends = structure.text, members.starts, members.ends
     stop = int(ends[-1])
@@ -195,7 +195,7 @@ def _shared(measure: Measure, structure: Structure, value: _Value, members: Memb
         yield _part(structure, value, _strip(text, start, end_of_member), value.inside)
 
 
-def _as_text(measure: Measure, structure: Structure, value: _Value) -> Iterator[Piece]:
+def _as_text(measure: Measure, structure: Structure, value: _Value) -> Iterator[ChunkSpan]:
     """Cut a value that is not a container, or is treated as none. If divided, its own key is part of the context."""
     spans = lines.cut(measure, value.start, value.end)
     if len(spans) == 1:
@@ -205,13 +205,13 @@ def _as_text(measure: Measure, structure: Structure, value: _Value) -> Iterator[
         yield _part(structure, value, part, value.inside)
 
 
-def _piece(structure: Structure, value: _Value) -> Piece:
+def _piece(structure: Structure, value: _Value) -> ChunkSpan:
     return _part(structure, value, (value.start, value.end), value.above)
 
 
-def _part(structure: Structure, value: _Value, span: Span, above: tuple[str, ...]) -> Piece:
+def _part(structure: Structure, value: _Value, span: Span, above: tuple[str, ...]) -> ChunkSpan:
     kind = _node_type(structure, value)
-    return Piece(*span, above, value.pointer, node_type=kind, scope="/".join(above) or None)
+    return ChunkSpan(*span, above, value.pointer, node_type=kind, scope="/".join(above) or None)
 
 
 def _node_type(structure: Structure, value: _Value) -> str:

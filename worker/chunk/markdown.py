@@ -12,7 +12,7 @@ import numpy as np
 
 from schemas.content.document import Document
 from worker.chunk import lines
-from worker.chunk.measure import Measure, Piece, Span, made_piece
+from worker.chunk.measure import ChunkSpan, Measure, Span, made_piece
 from worker.formats.registry import BY_TYPE, imported
 from worker.parse.text.markdown import Heading, blocks, columns
 from worker.tokens.tokenizers import Offsets
@@ -24,12 +24,12 @@ _MAX_SECTIONS = 100_000
 _Section = tuple[int, int, tuple[Heading, ...]]
 
 
-def cut(measure: Measure, document: Document) -> Iterator[Piece]:
+def cut(measure: Measure, document: Document) -> Iterator[ChunkSpan]:
     """Yield one piece per section with a body, or several if it is too long, titled by the nearest heading."""
     headings = imported(BY_TYPE[document.type].headings)(measure.text)
     sections = list(islice(_sections(measure.text, headings), _MAX_SECTIONS + 1))
     if len(sections) > _MAX_SECTIONS:
-        yield from (Piece(*span, title=document.title) for span in lines.cut(measure, 0, len(measure.text)))
+        yield from (ChunkSpan(*span, title=document.title) for span in lines.cut(measure, 0, len(measure.text)))
         return
     untitled = document.title if len(sections) == 1 else document.properties.title or None
     starts, ends, _ = zip(*sections, strict=True)
@@ -45,14 +45,14 @@ def cut(measure: Measure, document: Document) -> Iterator[Piece]:
         yield from _parts(measure, long, untitled)
 
 
-def _piece(start: int, end: int, path: tuple[Heading, ...], untitled: str | None, header: str = "") -> Piece:
+def _piece(start: int, end: int, path: tuple[Heading, ...], untitled: str | None, header: str = "") -> ChunkSpan:
     is_below = path and path[0].start < start
     above = tuple([heading.title for heading in path if heading.start < start]) if is_below else ()
     title = path[-1].title if path else untitled
     return made_piece((start, end, (*above, header) if header else above, None, title, None, None, None))
 
 
-def _parts(measure: Measure, long: list[_Section], untitled: str | None) -> Iterator[Piece]:
+def _parts(measure: Measure, long: list[_Section], untitled: str | None) -> Iterator[ChunkSpan]:
     """Pieces of sections that are too long, with the columns of the table they start in. Overlaps stay in a section."""
     spans = [(start, end) for start, end, _ in long]
     spans_of_blocks = _blocks(measure.text, spans)

@@ -20,7 +20,7 @@ MINOR_KINDS = frozenset({"constant", "variable"})
 Span = tuple[int, int]
 
 
-class Piece(NamedTuple):
+class ChunkSpan(NamedTuple):
     """A span of the text that becomes a chunk.
 
     `above` is its context: the headings, keys or headers around it, outermost first. `scope` names the definitions or
@@ -37,8 +37,8 @@ class Piece(NamedTuple):
     scope: str | None = None
 
 
-#: Builds a `Piece` from a tuple of all its fields, in half the time of its own constructor.
-made_piece = partial(tuple.__new__, Piece)
+#: Builds a `ChunkSpan` from a tuple of all its fields, in half the time of its own constructor.
+made_piece = partial(tuple.__new__, ChunkSpan)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import numpy as np
 
 from worker.chunk.content_defined import NEVER, Places, divide
 from worker.chunk.lines import keys_of, mix
-from worker.chunk.measure import MINOR_KINDS, Measure, Piece
+from worker.chunk.measure import MINOR_KINDS, ChunkSpan, Measure
 
 #: Characters at the start of a piece that decide how its border ranks among borders of the same depth.
 _HASHED_CHARS = 64
@@ -23,21 +23,21 @@ _HASHED_CHARS = 64
 _MAX_DEPTH = 3
 
 
-def pack(measure: Measure, pieces: Iterable[Piece]) -> Iterator[Piece]:
+def pack(measure: Measure, pieces: Iterable[ChunkSpan]) -> Iterator[ChunkSpan]:
     """Join pieces in their order. Pieces that overlap stay apart; no result is longer than the limit."""
     ordered = sorted(pieces, key=itemgetter(0, 1))
     for section in _sections(ordered):
         yield from _packed(measure, section)
 
 
-def _sections(ordered: Sequence[Piece]) -> Iterator[Sequence[Piece]]:
+def _sections(ordered: Sequence[ChunkSpan]) -> Iterator[Sequence[ChunkSpan]]:
     """Runs of pieces without overlaps."""
     borders = [n for n, (one, other) in enumerate(pairwise(ordered), start=1) if other.start < one.end]
     for first, last in pairwise([0, *borders, len(ordered)]):
         yield ordered[first:last]
 
 
-def _packed(measure: Measure, section: Sequence[Piece]) -> Iterator[Piece]:
+def _packed(measure: Measure, section: Sequence[ChunkSpan]) -> Iterator[ChunkSpan]:
     if measure.fits(section[0].start, section[-1].end):
         yield _joined(section)
         return
@@ -50,7 +50,7 @@ def _packed(measure: Measure, section: Sequence[Piece]) -> Iterator[Piece]:
         yield _joined([piece for _, piece in numbered])
 
 
-def _keys(text: str, section: Sequence[Piece]) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+def _keys(text: str, section: Sequence[ChunkSpan]) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
     """Keys of the borders before the pieces: outer ones are the better places to cut."""
     depths = np.array([min(len(piece.above), _MAX_DEPTH) for piece in section], dtype=np.uint8)
     heads = (text[piece.start : min(piece.end, piece.start + _HASHED_CHARS)] for piece in section)
@@ -58,7 +58,7 @@ def _keys(text: str, section: Sequence[Piece]) -> np.ndarray[tuple[int], np.dtyp
     return keys_of(depths, mix(hashes))
 
 
-def _joined(pieces: Sequence[Piece]) -> Piece:
+def _joined(pieces: Sequence[ChunkSpan]) -> ChunkSpan:
     """One piece for neighbours: what is around all of them is its context, and its name if they have one in common."""
     first = pieces[0]
     if len(pieces) == 1:
@@ -79,7 +79,7 @@ def _joined(pieces: Sequence[Piece]) -> Piece:
     )
 
 
-def _path(piece: Piece) -> tuple[str, ...]:
+def _path(piece: ChunkSpan) -> tuple[str, ...]:
     """The names of the definitions around a piece, and its own."""
     return tuple(name for name in (*(piece.scope or "").split("/"), piece.symbol) if name)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from schemas.content.document import Document
 from worker.chunk import lines
-from worker.chunk.measure import Measure, Piece
+from worker.chunk.measure import ChunkSpan, Measure
 from worker.parse.text.runs import end_of_run
 from worker.tokens.tokenizers import Offsets
 
@@ -23,11 +23,11 @@ _FIRST_LINE_RUN = re.compile(r'(?:""[^"\n]*){1,1000}')
 _OTHER_LINES_RUN = re.compile(r'(?:\n[^"]*|""[^"]*){1,1000}')
 
 
-def cut(measure: Measure, document: Document) -> Iterator[Piece]:
+def cut(measure: Measure, document: Document) -> Iterator[ChunkSpan]:
     """Yield pieces of whole records, wherever records fit."""
     above = (document.header,) if document.header else ()
     for start, end in lines.cut(measure, 0, len(document.text), _records(document.text)):
-        yield Piece(start, end, above if start else (), title=document.title)
+        yield ChunkSpan(start, end, above if start else (), title=document.title)
 
 
 def _records(text: str) -> Offsets:

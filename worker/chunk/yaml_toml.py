@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from schemas.content.document import Document
 from worker.chunk import lines
-from worker.chunk.measure import Measure, Piece
+from worker.chunk.measure import ChunkSpan, Measure
 
 #: A key without a value on its own line. The lines indented below belong to it.
 _KEY = re.compile(
@@ -29,7 +29,7 @@ _MAX_INDENT_CHARS = 1000
 _MAX_NAMES = 16
 
 
-def cut(measure: Measure, document: Document) -> Iterator[Piece]:
+def cut(measure: Measure, document: Document) -> Iterator[ChunkSpan]:
     """Yield pieces with the names of the keys or of the section that they start in."""
     text = measure.text
     seen, keys, previous_start, keyed_line, comment_line, searched = 0, _EnclosingKeys(), 0, -1, -1, 0
@@ -43,7 +43,7 @@ def cut(measure: Measure, document: Document) -> Iterator[Piece]:
             keys = [] if first and _is_section(text, first) else _enclosing_keys(text[seen:line], column, keys)
             keyed_line, comment_line = (line, -1) if first else (-1, line)
         seen, previous_start, searched = line, start, end
-        yield Piece(start, end, tuple(name for _, name in keys[-_MAX_NAMES:]), title=document.title)
+        yield ChunkSpan(start, end, tuple(name for _, name in keys[-_MAX_NAMES:]), title=document.title)
 
 
 def _last_line(text: str, line: int, searched: int) -> int:

@@ -48,7 +48,7 @@ class Budget:
         redis_url: str,
         concurrency: int,
         processes: int = 1,
-        clock: retry.Clock | None = None,
+        clock: retry.TimeSource | None = None,
         variables: str = "EMBEDDING_RPM or EMBEDDING_TPM",
     ) -> None:
         """`processes` is the number that share the rate, used until Redis reports the real one.
@@ -57,7 +57,7 @@ class Budget:
         """
         self._model = model
         self._variables = variables
-        self._clock = clock or retry.Clock()
+        self._clock = clock or retry.TimeSource()
         self._fleet = FleetLimiter(redis_url, name, rate)
         self._local = LocalLimiter(rate, self._clock.now, processes)
         self._without_redis_until: float | None = None

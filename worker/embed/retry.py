@@ -112,7 +112,7 @@ def probe_poll_seconds() -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Clock:
+class TimeSource:
     """The source of time; tests replace it to avoid waiting."""
 
     now: Callable[[], float] = time.monotonic

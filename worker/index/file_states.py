@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 from uuid import UUID
 
-from schemas.content.document import NO_PROPERTIES, Definition, Properties, Reference
+from schemas.content.document import NO_PROPERTIES, Definition, DocumentProperties, Reference
 from schemas.errors import FileError
 from schemas.status import FileStatus
 from worker.state.index.chunks import Placed
@@ -28,7 +28,7 @@ class Facts:
     is_binary: bool | None = None
     language: str | None = None
     words_language: str = DEFAULT
-    properties: Properties = NO_PROPERTIES
+    properties: DocumentProperties = NO_PROPERTIES
     note: str | None = None
 
 

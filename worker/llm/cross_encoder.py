@@ -20,7 +20,7 @@ import numpy as np
 import structlog
 
 from schemas.errors import RerankUnavailable
-from worker.embed.local.bert import EPSILON, Dense, Shape, Weights, apply, dense, groups, hidden, load_weights
+from worker.embed.local.bert import EPSILON, Dense, ModelShape, Weights, apply, dense, groups, hidden, load_weights
 from worker.embed.local.wordpieces import load_tokenizer
 from worker.embed.rate_limit import no_check
 from worker.llm.litellm import CHECK_SECONDS, Check, Provider
@@ -114,7 +114,10 @@ def _load(directory: Path) -> CrossEncoder:
     try:
         config = json.loads((directory / "config.json").read_bytes())
         _refuse_others(directory, config)
-        file, shape = directory / "model.safetensors", Shape(config["num_hidden_layers"], config["num_attention_heads"])
+        file, shape = (
+            directory / "model.safetensors",
+            ModelShape(config["num_hidden_layers"], config["num_attention_heads"]),
+        )
         weights = load_weights(file, shape, "bert.")
         tokenizer = load_tokenizer(directory / "tokenizer.json")
         tokenizer.enable_truncation(len(weights.positions))

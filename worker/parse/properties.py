@@ -9,7 +9,7 @@ from datetime import date
 from email.utils import parsedate_to_datetime
 from xml.etree.ElementTree import Element
 
-from schemas.content.document import Properties
+from schemas.content.document import DocumentProperties
 
 #: Maximum characters of a title, and of the other texts. Longer ones are cut.
 MAX_TITLE_CHARS = 200
@@ -47,17 +47,17 @@ _ELEMENTS = {
 
 def properties_of(
     title: str = "", author: str = "", description: str = "", keywords: str = "", created: str = "", modified: str = ""
-) -> Properties:
+) -> DocumentProperties:
     """The properties on one line each, cut to their maximum, with days in ISO 8601. What is no title is left out."""
     title = _NO_TITLE.sub("", _line(title))
-    return Properties(
+    return DocumentProperties(
         "" if _FILE_NAME.fullmatch(title) else title[:MAX_TITLE_CHARS].rstrip(),
         *(_line(text)[:_MAX_CHARS].rstrip() for text in (author, description, keywords)),
         *map(_day, (created, modified)),
     )
 
 
-def dublin_core(metadata: Element | None, undated: str) -> Properties:
+def dublin_core(metadata: Element | None, undated: str) -> DocumentProperties:
     """The properties that the children of an element state by the names of Dublin Core and of office programs.
 
     `undated` is the property that a date without a meaning of its own is.
@@ -74,7 +74,7 @@ def dublin_core(metadata: Element | None, undated: str) -> Properties:
     return properties_of(**{name: texts[0] if name in one else ", ".join(texts) for name, texts in stated.items()})
 
 
-def of_pdf(metadata: dict[str, str]) -> Properties:
+def of_pdf(metadata: dict[str, str]) -> DocumentProperties:
     """The properties in a PDF's information dictionary."""
     names = ("Title", "Author", "Subject", "Keywords", "CreationDate", "ModDate")
     return properties_of(*(metadata.get(name, "") for name in names))

@@ -41,7 +41,7 @@ Database = Connection[TupleRow]
 
 
 @dataclass(frozen=True, slots=True)
-class _Node:
+class _ListedNode:
     id: str
     id_path: str
     name: str
@@ -53,7 +53,7 @@ class _Node:
 
 
 @dataclass(frozen=True, slots=True)
-class _Named:
+class _NodeName:
     id: str
     name: str
 
@@ -66,7 +66,7 @@ class _IgnoreFile:
 
 
 @dataclass(frozen=True, slots=True)
-class _Stored:
+class _StoredContent:
     type: str
     object_key: str | None
     json_bytes: int | None
@@ -180,7 +180,7 @@ class NodeTree:
         """See `Source`. False for a node that no longer exists."""
         with _connection(self._pool) as database:
             root = self._root(database)
-            rows = _rows(_Node, database, "find_node", project_id=self._project_id, node_id=key.decode())
+            rows = _rows(_ListedNode, database, "find_node", project_id=self._project_id, node_id=key.decode())
             if not rows or not rows[0].id_path.startswith(root.id_path + "/"):
                 return False
             folders = _folders(root, rows[0])
@@ -199,25 +199,25 @@ class NodeTree:
                 raise
             return self._content(latest, limit)
 
-    def _root(self, database: Database) -> _Node:
-        for node in _rows(_Node, database, "find_node", project_id=self._project_id, node_id=self._node_id):
+    def _root(self, database: Database) -> _ListedNode:
+        for node in _rows(_ListedNode, database, "find_node", project_id=self._project_id, node_id=self._node_id):
             return node
         raise FolderGone(f"The node {self._node_id!r} does not exist; choose an existing node.")
 
-    def _descendants(self, database: Database, root: _Node, cursor: str | None) -> Sequence[_Node]:
+    def _descendants(self, database: Database, root: _ListedNode, cursor: str | None) -> Sequence[_ListedNode]:
         page = {"project_id": self._project_id, "page_size": self._page_size, "after": root.id_path + (cursor or "/")}
         if self._tops is None:
-            return _rows(_Node, database, "list_nodes", before=root.id_path + _AFTER_SLASH, **page)
-        return _rows(_Node, database, "list_below", tops=self._tops, **page)
+            return _rows(_ListedNode, database, "list_nodes", before=root.id_path + _AFTER_SLASH, **page)
+        return _rows(_ListedNode, database, "list_below", tops=self._tops, **page)
 
-    def _next(self, root: _Node, last: _Node) -> str:
+    def _next(self, root: _ListedNode, last: _ListedNode) -> str:
         pruned = self._trail.pruned(_folders(root, last))
         return "/".join(("", *pruned[0], LAST)) if pruned else last.id_path.removeprefix(root.id_path)
 
     def _load_folders(self, database: Database, folders: set[str]) -> None:
         """Load the names and ignore files of these folders and of the root."""
         ids = [*folders, self._node_id]
-        named = _rows(_Named, database, "name_nodes", project_id=self._project_id, ids=ids)
+        named = _rows(_NodeName, database, "name_nodes", project_id=self._project_id, ids=ids)
         self._folder_names = {folder.id: _shown(folder.name, folder.id) for folder in named}
         names = list(IGNORE_FILES)
         files = _rows(_IgnoreFile, database, "find_ignore_files", project_id=self._project_id, ids=ids, names=names)
@@ -235,14 +235,14 @@ class NodeTree:
             except FileError as failure:
                 yield name, b"" if failure.reason is Reason.EMPTY else None
 
-    def _stored(self, key: bytes, limit: int) -> _Stored:
+    def _stored(self, key: bytes, limit: int) -> _StoredContent:
         with _connection(self._pool) as database:
             node = {"project_id": self._project_id, "node_id": key.decode()}
-            for stored in _rows(_Stored, database, "read_node", limit=limit, **node):
+            for stored in _rows(_StoredContent, database, "read_node", limit=limit, **node):
                 return stored
         raise FileError(Reason.UNREADABLE, "The node no longer exists; index again.")
 
-    def _content(self, stored: _Stored, limit: int) -> Content:
+    def _content(self, stored: _StoredContent, limit: int) -> Content:
         if stored.type == "folder":
             raise FileError(Reason.NOT_A_FILE, "The node has become a folder; index again.")
         if stored.json_bytes is not None:
@@ -285,18 +285,18 @@ def _joined(pieces: Iterator[str], limit: int) -> str:
     return "".join(parts)
 
 
-def _json(stored: _Stored, limit: int) -> bytes:
+def _json(stored: _StoredContent, limit: int) -> bytes:
     if stored.json_text is None:
         raise FileError(Reason.TOO_LARGE)
     return render_json(stored.json_text, limit)
 
 
-def _stamp(node: _Node | _Stored) -> str:
+def _stamp(node: _ListedNode | _StoredContent) -> str:
     # Versions restart at 1 when a node is deleted and recreated under the same id; the creation time changes.
     return f"v{node.version}-{node.created}"
 
 
-def _entry(node: _Node, path: str) -> Entry:
+def _entry(node: _ListedNode, path: str) -> Entry:
     return Entry(
         key=node.id.encode(),
         path=path,
@@ -309,12 +309,12 @@ def _entry(node: _Node, path: str) -> Entry:
     )
 
 
-def _type(node: _Node | _Stored) -> str | None:
+def _type(node: _ListedNode | _StoredContent) -> str | None:
     # The type of an uploaded file is derived from its name.
     return None if node.type == "file" else node.type
 
 
-def _folders(root: _Node, node: _Node) -> tuple[str, ...]:
+def _folders(root: _ListedNode, node: _ListedNode) -> tuple[str, ...]:
     return _ids(node.id_path.removeprefix(root.id_path))[:-1]
 
 
@@ -322,7 +322,7 @@ def _ids(id_path: str) -> tuple[str, ...]:
     return tuple(id_path.removeprefix("/").split("/"))
 
 
-def _path(root: _Node, node: _Node, names: dict[str, str]) -> str:
+def _path(root: _ListedNode, node: _ListedNode, names: dict[str, str]) -> str:
     folders = [names.get(folder, folder) for folder in _folders(root, node)]
     return "/".join([*folders, _shown(node.name, node.id)])
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Literal
 
-from schemas.content.document import Properties
+from schemas.content.document import DocumentProperties
 from worker.tokens.languages import DEFAULT
 from worker.tokens.remembered import Remembered
 from worker.tokens.words import (
@@ -70,7 +70,7 @@ class Written:
 IN_ENGLISH = Written()
 
 
-def with_properties(path: str, properties: Properties) -> str:
+def with_properties(path: str, properties: DocumentProperties) -> str:
     """What all chunks of a file are found by: its path, and what its document says of itself."""
     return f"{path}\n{properties.words}" if properties.words else path
 

@@ -20,7 +20,7 @@ from psycopg import Connection
 from schemas.content.document import text_hash
 from schemas.errors import LlmFailed, SliceOver, TooManyLeaves
 from worker.state.tree import nodes, trees
-from worker.state.tree.nodes import Cluster, Planned
+from worker.state.tree.nodes import OpenCluster, PlannedCluster
 from worker.tree import clusters, vectors
 from worker.tree.clusters import Clusters, Item, Kept
 from worker.tree.estimate import cost_above
@@ -45,7 +45,7 @@ log = structlog.get_logger()
 Next = tuple[str, int] | None
 
 
-class Clock:
+class SliceTime:
     """When a slice is over: after its time, or after a moment if other work waits."""
 
     def __init__(self, run: TreeRun, seconds: float) -> None:
@@ -61,9 +61,9 @@ class Clock:
 
 def build_slice(run: TreeRun, seconds: float) -> bool:
     """Build until the time is up or other work waits. Returns whether the tree is complete."""
-    clock = Clock(run, seconds)
+    clock = SliceTime(run, seconds)
     stage, level = run.build.stage, run.build.level
-    steps: dict[str, Callable[[TreeRun, int, Clock], Next]] = {
+    steps: dict[str, Callable[[TreeRun, int, SliceTime], Next]] = {
         "leaves": _leaves,
         "cluster": _cluster,
         "summarise": _summarise,
@@ -83,7 +83,7 @@ def build_slice(run: TreeRun, seconds: float) -> bool:
             return False
 
 
-def _leaves(run: TreeRun, _level: int, _clock: Clock) -> Next:
+def _leaves(run: TreeRun, _level: int, _clock: SliceTime) -> Next:
     """Fix the leaves. If none changed, the tree that answers is complete already."""
     build = run.build
     with run.pool.connection() as connection:
@@ -109,7 +109,7 @@ def _check_leaves(run: TreeRun, count: int) -> None:
         )
 
 
-def _cluster(run: TreeRun, level: int, _clock: Clock) -> Next:
+def _cluster(run: TreeRun, level: int, _clock: SliceTime) -> Next:
     """Decide the clusters of a layer, or that the tree ends below it."""
     build = run.build
     found, items, reason = _clusters(run, level)
@@ -132,13 +132,13 @@ def _cluster(run: TreeRun, level: int, _clock: Clock) -> Next:
         return _advance(run, connection, "summarise", level, expected)
 
 
-def _planned(run: TreeRun, items: Sequence[Item], found: Clusters) -> list[Planned]:
+def _planned(run: TreeRun, items: Sequence[Item], found: Clusters) -> list[PlannedCluster]:
     """One row per cluster; equal clusters are one."""
-    by_key: dict[str, Planned] = {}
+    by_key: dict[str, PlannedCluster] = {}
     for slot, indices in found.members:
         children = [items[index].key for index in indices]
         key = key_of(run.summariser, children)
-        by_key.setdefault(key, Planned(uuid4(), slot, key, children))
+        by_key.setdefault(key, PlannedCluster(uuid4(), slot, key, children))
     return list(by_key.values())
 
 
@@ -235,18 +235,18 @@ def _whole(batches: Batches) -> tuple[list[Item], clusters.Vectors]:
     return items, np.concatenate(matrices) if matrices else np.zeros((0, 1), dtype=np.float32)
 
 
-def _summarise(run: TreeRun, level: int, clock: Clock) -> Next:
+def _summarise(run: TreeRun, level: int, clock: SliceTime) -> Next:
     """Summarise the clusters of a layer, and write down each summary as it arrives."""
     while waiting := nodes.unsummarised(run.pool, run.build, level, PAGE):
         _summarise_some(run, level, waiting, clock)
     return _advanced(run, "embed", level)
 
 
-def _summarise_some(run: TreeRun, level: int, waiting: Sequence[Cluster], clock: Clock) -> None:
+def _summarise_some(run: TreeRun, level: int, waiting: Sequence[OpenCluster], clock: SliceTime) -> None:
     """Keep as many summaries in the making as the model may; start none after the deadline. Raises `SliceOver`."""
     queue = iter(waiting)
     with ThreadPoolExecutor(run.summariser.concurrency, thread_name_prefix="summarise") as pool:
-        making: dict[Future[None], Cluster] = {}
+        making: dict[Future[None], OpenCluster] = {}
         is_over = False
         while True:
             while not is_over and len(making) < run.summariser.concurrency and (cluster := next(queue, None)):
@@ -262,7 +262,7 @@ def _summarise_some(run: TreeRun, level: int, waiting: Sequence[Cluster], clock:
         raise SliceOver("The slice's time is up; the next slice continues where this one stopped.")
 
 
-def _one(run: TreeRun, level: int, cluster: Cluster) -> None:
+def _one(run: TreeRun, level: int, cluster: OpenCluster) -> None:
     """Summarise one cluster, unless the project has paid for that already."""
     run.lease.check()
     text = nodes.cached(run.pool, run.build, cluster.key)
@@ -283,7 +283,7 @@ def _one(run: TreeRun, level: int, cluster: Cluster) -> None:
         )
 
 
-def _embed(run: TreeRun, level: int, clock: Clock) -> Next:
+def _embed(run: TreeRun, level: int, clock: SliceTime) -> Next:
     """Embed the summaries of a layer and write them to the store."""
     while texts := nodes.unstored(run.pool, run.build, level, vectors.BATCH):
         vectors.write(run, level, texts)
@@ -292,7 +292,7 @@ def _embed(run: TreeRun, level: int, clock: Clock) -> Next:
     return _advanced(run, "cluster", level + 1)
 
 
-def _publish(run: TreeRun, _level: int, _clock: Clock) -> Next:
+def _publish(run: TreeRun, _level: int, _clock: SliceTime) -> Next:
     """Make the tree the one that answers."""
     run.lease.check()
     nodes.publish(run.pool, run.build)

@@ -14,7 +14,7 @@ from worker.embed.batching import Terms, embed_all
 from worker.state.index import embedding_cache
 from worker.state.index.embedding_cache import Owner
 from worker.state.tree import nodes
-from worker.state.tree.nodes import Leaf, Node, Text
+from worker.state.tree.nodes import Leaf, SummaryNode, UnembeddedSummary
 from worker.tokens.tokenizers import truncated
 from worker.tree.run import TreeRun
 from worker.vectors import Row, Vector
@@ -45,7 +45,7 @@ def _leaf_vectors(run: TreeRun, batch: Sequence[Leaf]) -> dict[str, Vector]:
     return found | _embedded(run, lost) if lost else found
 
 
-def of_nodes(run: TreeRun, found: Sequence[Node]) -> tuple[list[Node], NDArray[np.float32]]:
+def of_nodes(run: TreeRun, found: Sequence[SummaryNode]) -> tuple[list[SummaryNode], NDArray[np.float32]]:
     """Return the summaries that have a vector, with it."""
     vectors: dict[UUID, Vector] = {}
     for start in range(0, len(found), BATCH):
@@ -63,7 +63,7 @@ def _joined(run: TreeRun, pairs: Sequence[tuple[T, Vector | None]]) -> tuple[lis
     return [item for item, _ in kept], matrix
 
 
-def write(run: TreeRun, level: int, texts: Sequence[Text]) -> None:
+def write(run: TreeRun, level: int, texts: Sequence[UnembeddedSummary]) -> None:
     """Embed summaries and write them to the store; those that the provider refuses are left out. Raises `LeaseLost`."""
     hashes = {text.text_hash: text.text for text in texts}
     vectors = embedding_cache.lookup(run.pool, _owner(run), hashes)
@@ -79,7 +79,7 @@ def write(run: TreeRun, level: int, texts: Sequence[Text]) -> None:
     nodes.stored(run.pool, run.build, [row.id for row in rows], refused)
 
 
-def _attributes(run: TreeRun, level: int, text: Text) -> dict[str, str | int | bool | None]:
+def _attributes(run: TreeRun, level: int, text: UnembeddedSummary) -> dict[str, str | int | bool | None]:
     """What a search filters summaries by. The tree's id is in `scope`: trees of one index share a namespace."""
     return {"chunk_id": str(text.id), "content_hash": text.text_hash, "scope": str(run.build.id), "level": level}
 

@@ -100,7 +100,7 @@ def patch_node(
     is_moved = bool(sent_fields & {"name", "parent_id"})
     place = nodes.NodeMove(body.name, body.parent_id, "parent_id" in sent_fields) if is_moved else None
     type_ = nodes.type_as(row, body.name)
-    link = nodes.Link(body.url) if "url" in sent_fields else None
+    link = nodes.NodeLink(body.url) if "url" in sent_fields else None
     stored = _store(resources, project_id, type_, body.content) if "content" in sent_fields else None
     with _dropped_on_error(resources, stored):
         unused_key = nodes.change(resources.pool, project_id, node_id, place, stored, link)

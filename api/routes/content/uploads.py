@@ -29,7 +29,7 @@ from worker.formats.magic import HEAD, kind_of
 from worker.objects.object_store import Writer
 from worker.resources import Resources
 from worker.state.content import nodes, uploads
-from worker.state.content.uploads import Received, Saved
+from worker.state.content.uploads import ReceivedFile, SavedFile
 from worker.upkeep.orphans import drop
 
 router = APIRouter(prefix="/api/projects/{project_id}/uploads", tags=["nodes"])
@@ -239,11 +239,11 @@ class Incoming:
         if not self._files:
             raise Invalid("The upload contains no file; send each file as a field named `files`, with a file name.")
         received = [
-            Received(file.path, stated_type(file.path[-1]), file.key, file.size) for file in self._files if file.key
+            ReceivedFile(file.path, stated_type(file.path[-1]), file.key, file.size) for file in self._files if file.key
         ]
         saved, unused = uploads.save(self._resources.pool, self._project_id, self.parent_id, received, self._keys)
         saved_by_key = {file.key: outcome for file, outcome in zip(received, saved, strict=True)}
-        items = [_uploaded(file, saved_by_key[file.key] if file.key else Saved(None)) for file in self._files]
+        items = [_uploaded(file, saved_by_key[file.key] if file.key else SavedFile(None)) for file in self._files]
         self._files, self._keys = [], []
         drop(self._resources, unused)
         return Upload(items=items)
@@ -311,7 +311,7 @@ class Incoming:
             raise Invalid(f"The node {parent_id!r} is not a folder; choose a folder as parent_id.")
 
 
-def _uploaded(file: _File, saved: Saved) -> Uploaded:
+def _uploaded(file: _File, saved: SavedFile) -> Uploaded:
     refused = file.refused or saved.refused
     name = file.path[-1] if file.path else file.sent_name
     return Uploaded(

@@ -12,7 +12,7 @@ from api.http.disconnect import Disconnect
 from api.search.across.paths import Location
 from api.search.grep.fallback import BestLines, any_of, best_lines, hit_of, until_source_fails, words_of
 from api.search.grep.pattern import compiled_pattern
-from api.search.grep.scope import Reading, Text, TimeOver, UnreadFile
+from api.search.grep.scope import Reading, SearchableText, TimeOver, UnreadFile
 from api.search.grep.texts import decoded
 from api.search.query.file_filter import path_matcher
 from schemas.content.document import Entry
@@ -126,7 +126,7 @@ def _whole_files(search: UnindexedSearch, locations: Sequence[Location], words: 
     return _WholeFiles(hits, longer, notes, unread)
 
 
-def _whole_hit(text: Text, words: Sequence[str], max_characters: int) -> Hit | None:
+def _whole_hit(text: SearchableText, words: Sequence[str], max_characters: int) -> Hit | None:
     """A hit with the whole text; None if that is too long."""
     if len(text.data) > MAX_CHARACTER_BYTES * max_characters:
         return None
@@ -189,7 +189,7 @@ def _entries(search: UnindexedSearch, folder: Location) -> Iterator[tuple[Source
             yield source, entry, address
 
 
-def _read(source: Source, key: bytes, address: str, path: str, max_bytes: int) -> Text | UnreadFile:
+def _read(source: Source, key: bytes, address: str, path: str, max_bytes: int) -> SearchableText | UnreadFile:
     try:
         data = decoded(source.read(key, max_bytes).data)
     except FileError:
@@ -199,7 +199,7 @@ def _read(source: Source, key: bytes, address: str, path: str, max_bytes: int) -
     id_ = file_id(address)
     id_path = address.removeprefix(NODES)
     node_id = id_path.rsplit("/", 1)[-1] if address.startswith(NODES) else str(id_)
-    return Text(id_, node_id, path, id_path, data)
+    return SearchableText(id_, node_id, path, id_path, data)
 
 
 def _described(location: Location) -> str:

@@ -39,7 +39,7 @@ from schemas.errors import EmbeddingError, RerankUnavailable, StoreUnavailable
 from schemas.queries.search import Answer, Hit, Query, SearchRequest, Step
 from worker.resources import Resources
 from worker.state.index.tools import Index
-from worker.state.search.live_rows import Found, live_rows
+from worker.state.search.live_rows import FoundRows, live_rows
 from worker.vectors import Vector
 
 _repeated = Repeated()
@@ -107,7 +107,7 @@ def _ranked(search: Search, made: Made, files: Files) -> tuple[Sequence[Candidat
     return boosted, report
 
 
-def _rows(search: Search, ids: Sequence[str]) -> tuple[Found, Report]:
+def _rows(search: Search, ids: Sequence[str]) -> tuple[FoundRows, Report]:
     started = time.perf_counter()
     found = live_rows(search.resources.pool, search.index.id, ids)
     return found, search.step("rows", started, len(found.rows))

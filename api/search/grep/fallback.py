@@ -13,7 +13,7 @@ import re2
 
 from api.search.grep.lines import Line
 from api.search.grep.pattern import Pattern
-from api.search.grep.scope import Reading, Text, TimeOver, UnreadFile, text_search
+from api.search.grep.scope import Reading, SearchableText, TimeOver, UnreadFile, text_search
 from api.search.grep.texts import all_texts
 from schemas.content.document import text_hash
 from schemas.errors import SourceError
@@ -114,7 +114,9 @@ def _first(hits: Sequence[_ScoredHit], count: int) -> list[_ScoredHit]:
     return sorted(hits, key=order)[:count]
 
 
-def _best_line(text: Text, words: Sequence[str], pattern: Pattern, check: Callable[[], None]) -> list[_ScoredHit]:
+def _best_line(
+    text: SearchableText, words: Sequence[str], pattern: Pattern, check: Callable[[], None]
+) -> list[_ScoredHit]:
     """The line of a text with the most words, as a list of at most one."""
     best: tuple[int, Line] | None = None
     words_in_file: set[str] = set()
@@ -130,7 +132,7 @@ def _best_line(text: Text, words: Sequence[str], pattern: Pattern, check: Callab
     return [(count, len(words_in_file), hit_of(text, *_with_context(text, line), line.number, count / len(words)))]
 
 
-def hit_of(text: Text, start: int, end: int, number: int, score: float) -> Hit:
+def hit_of(text: SearchableText, start: int, end: int, number: int, score: float) -> Hit:
     """A hit for the bytes `start` to `end` of a text. `number` distinguishes it from other hits of the text."""
     shown = text.data[start:end].decode(errors="ignore")
     first_char = len(text.data[:start].decode(errors="ignore"))
@@ -165,7 +167,7 @@ def hit_of(text: Text, start: int, end: int, number: int, score: float) -> Hit:
     )
 
 
-def _with_context(text: Text, line: Line) -> tuple[int, int]:
+def _with_context(text: SearchableText, line: Line) -> tuple[int, int]:
     """The byte range of a line with its context; cut near the match if very long, and to the tool's narrowed part."""
     data, part = text.data, text.narrowed or range(len(text.data))
     start, end = line.start, line.end

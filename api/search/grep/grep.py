@@ -9,7 +9,7 @@ from threading import Event
 from api.search.grep.fallback import fallback
 from api.search.grep.lines import Line, lines_after, lines_before, shown
 from api.search.grep.pattern import Pattern
-from api.search.grep.scope import Text, TextSearch, TimeOver, UnreadFile, text_search
+from api.search.grep.scope import SearchableText, TextSearch, TimeOver, UnreadFile, text_search
 from api.search.grep.texts import all_texts
 from schemas.errors import FilterMatchesNothing, SourceError
 from schemas.queries.grep import Grep, GrepAnswer, GrepHit
@@ -76,7 +76,7 @@ def _collect(matches: _Matches, search: TextSearch, request: Grep) -> None:
             return
 
 
-def _add_lines(matches: _Matches, text: Text, search: TextSearch, request: Grep) -> bool:
+def _add_lines(matches: _Matches, text: SearchableText, search: TextSearch, request: Grep) -> bool:
     """Add the matching lines of a text. Returns whether `head_limit` allows more."""
     for count, line in enumerate(text.lines(search.pattern, search.check)):
         if len(matches.hits) == request.head_limit:
@@ -97,7 +97,7 @@ def _check_path(search: TextSearch) -> None:
         raise FilterMatchesNothing(f"There is no file at path={search.files.path!r}; list the tool's files.")
 
 
-def _hit(text: Text, line: Line, request: Grep) -> GrepHit:
+def _hit(text: SearchableText, line: Line, request: Grep) -> GrepHit:
     preview, column = shown(text.data[line.start : line.end], line.match_start)
     floor = 0 if text.narrowed is None else text.narrowed.start
     return GrepHit(

@@ -85,7 +85,7 @@ def text_search(resources: Resources, index: Index, request: Grep, disconnected:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class SearchableText:
     """A file's text in UTF-8. If the tool is narrowed to a part, only the bytes in `narrowed` are shown."""
 
     file_id: UUID
@@ -110,7 +110,7 @@ class UnreadFile:
 
 
 #: What reading files yields: their texts, those without one, and notes for the caller.
-Reading = Text | UnreadFile | Note
+Reading = SearchableText | UnreadFile | Note
 
 
 def narrowed(text: str, start: int, end: int) -> tuple[bytes, range]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from api.search.grep import ripgrep
 from api.search.grep.local_files import matching_keys
-from api.search.grep.scope import Reading, Text, TextSearch, UnreadFile, narrowed
+from api.search.grep.scope import Reading, SearchableText, TextSearch, UnreadFile, narrowed
 from api.search.text.file_text import joined
 from api.search.text.json_pointer import span
 from schemas.content.document import Entry
@@ -58,7 +58,7 @@ def _stored(
     search: TextSearch,
     excluded_types: Sequence[str] | None = None,
     is_ignored: Callable[[bytes], bool] | None = None,
-) -> Iterator[Text]:
+) -> Iterator[SearchableText]:
     """Indexed texts, except of files of `excluded_types` and of files that newer rules ignore."""
 
     def is_wanted(file: Stored) -> bool:
@@ -75,7 +75,7 @@ def _stored(
         ):
             search.check()
             data, part = _stored_text(search, chunk_rows)
-            yield Text(file.id, file.node_id or str(file.id), file.path, file.id_path, data, part)
+            yield SearchableText(file.id, file.node_id or str(file.id), file.path, file.id_path, data, part)
 
 
 def _stored_text(search: TextSearch, chunk_rows: Sequence[dict[str, Any]]) -> tuple[bytes, range | None]:
@@ -145,7 +145,9 @@ def _listed(search: TextSearch, source: Source) -> Iterator[tuple[Entry, ListedF
         yield from ((entry, rows.get(file_id(index.id, entry.key))) for entry in entries)
 
 
-def _read(search: TextSearch, source: Source, entry: Entry, row: ListedFile | None) -> Iterable[Text | UnreadFile]:
+def _read(
+    search: TextSearch, source: Source, entry: Entry, row: ListedFile | None
+) -> Iterable[SearchableText | UnreadFile]:
     """One file's text; nothing if it cannot be read, or if its present content was skipped."""
     search.check()
     id_ = file_id(search.index.id, entry.key)
@@ -163,7 +165,7 @@ def _read(search: TextSearch, source: Source, entry: Entry, row: ListedFile | No
     part = _at_pointer(data, pointer) if data is not None and pointer else (data, None)
     if part is None or part[0] is None:
         return (UnreadFile(entry.path),)
-    return (Text(id_, entry.node_id or str(id_), entry.path, entry.id_path, *part),)
+    return (SearchableText(id_, entry.node_id or str(id_), entry.path, entry.id_path, *part),)
 
 
 def _at_pointer(data: bytes, pointer: str) -> tuple[bytes, range] | None:

@@ -15,7 +15,7 @@ from api.search.query.no_hits import stand_in
 from api.search.query.search import Finder, Findings, Search
 from api.search.tree.built import built_tree
 from api.search.tree.forest import Forest, NearSummary
-from api.search.tree.ways import Found, LeafHit, collapsed, traversal
+from api.search.tree.ways import FoundInTree, LeafHit, collapsed, traversal
 from schemas.errors import Invalid
 from schemas.queries.search import Query
 from schemas.queries.tree_search import PREVIEW_CHARACTERS, SummaryHit, TreeAnswer, TreeHit
@@ -60,7 +60,7 @@ def _findings(query: Query, tree: Tree, search: Search) -> Findings:
     return replace(findings, hits=[TreeHit(**dict(hit)) for hit in findings.hits])
 
 
-def _found(search: Search, query: Query, tree: Tree, vectors: Sequence[Vector]) -> Found:
+def _found(search: Search, query: Query, tree: Tree, vectors: Sequence[Vector]) -> FoundInTree:
     pool = search.resources.pool
     forest = Forest(pool, search.store, search.index, tree, vectors, search.filters)
     if query.tree == "collapsed":
@@ -69,7 +69,7 @@ def _found(search: Search, query: Query, tree: Tree, vectors: Sequence[Vector]) 
     return traversal(forest, query.top_k, beam=query.beam, top_level=top, expand=query.expand_to_leaves)
 
 
-def _hits(search: Search, found: Found) -> list[TreeHit]:
+def _hits(search: Search, found: FoundInTree) -> list[TreeHit]:
     """The best leaves with a live row. Equal texts stand once, where they were first reached."""
     leaves = found.leaves[: 2 * search.request.top_k + len(found.summaries)]
     rows = chunks.hits(search.resources.pool, search.index.id, dict.fromkeys(str(leaf.id) for leaf in leaves))

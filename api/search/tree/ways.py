@@ -21,14 +21,14 @@ class LeafHit:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundInTree:
     """Chunks and summaries, best first."""
 
     leaves: Sequence[LeafHit]
     summaries: Sequence[NearSummary]
 
 
-def collapsed(forest: Forest, top_k: int, *, expand: bool) -> Found:
+def collapsed(forest: Forest, top_k: int, *, expand: bool) -> FoundInTree:
     """One flat top-k over leaves and summaries of all levels.
 
     With `expand`, each summary is replaced by its leaves, and all leaves are ranked by their own nearness.
@@ -43,11 +43,11 @@ def collapsed(forest: Forest, top_k: int, *, expand: bool) -> Found:
     if not expand:
         room = top_k - len(chosen)
         leaves = [_direct(entry, near[entry]) for entry in entries if isinstance(entry, UUID)]
-        return Found(leaves[: 2 * room], chosen)
+        return FoundInTree(leaves[: 2 * room], chosen)
     below = forest.leaves_below([each.node for each in chosen])
     ids = [id_ for leaves_of in below.values() for id_ in leaves_of.values()]
     distances = forest.leaf_distances(ids, near, enough=len(ids))
-    return Found(list(_expanded(entries, top_k, near, below, distances)), [])
+    return FoundInTree(list(_expanded(entries, top_k, near, below, distances)), [])
 
 
 def _expanded(
@@ -80,11 +80,13 @@ def _expanded(
             yield LeafHit(entry, min(lowest, _score(near[entry])), near[entry], None)
 
 
-def traversal(forest: Forest, top_k: int, *, beam: int, top_level: int, expand: bool) -> Found:
+def traversal(forest: Forest, top_k: int, *, beam: int, top_level: int, expand: bool) -> FoundInTree:
     """From the top level down: of each level the `beam` nearest summaries, and below them only their children."""
     if top_level == 0:
         near = forest.near_leaves(max(MIN_DEPTH, 2 * top_k))
-        return Found([_direct(id_, d) for id_, d in sorted(near.items(), key=lambda item: (item[1], str(item[0])))], [])
+        return FoundInTree(
+            [_direct(id_, d) for id_, d in sorted(near.items(), key=lambda item: (item[1], str(item[0])))], []
+        )
     chosen = forest.near_summaries(beam, top_level)
     visited = list(chosen)
     for _ in range(top_level - 1):
@@ -99,7 +101,7 @@ def traversal(forest: Forest, top_k: int, *, beam: int, top_level: int, expand: 
             first.setdefault(id_, each)
     ranked = sorted(distances.items(), key=lambda item: (item[1], str(item[0])))
     leaves = [LeafHit(id_, _score(d), d, first[id_] if expand else None) for id_, d in ranked]
-    return Found(leaves, [] if expand else visited)
+    return FoundInTree(leaves, [] if expand else visited)
 
 
 def _direct(id_: UUID, distance: float) -> LeafHit:

@@ -16,7 +16,7 @@ from celery.schedules import schedule
 from tests.integration.steps.site import Site, new_site, passes
 from worker import clock
 from worker.app import BULK, FAST, IDLE_LOOK_SECONDS, IDLE_SWEEP_SECONDS, app
-from worker.clock import Clock
+from worker.clock import SweepScheduler
 from worker.resources import Resources
 from worker.state import open_work
 from worker.state.index import changes
@@ -112,13 +112,13 @@ def sweeps_in_a_minute(monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], int]
     """The queues that get a sweep within a minute, in this order, and how often the clock woke for it."""
     sent: list[str] = []
     monkeypatch.setattr(clock, "crowded", lambda _: False)
-    monkeypatch.setattr(Clock, "send_task", lambda *_, **options: sent.append(options["queue"]))
-    monkeypatch.setattr(Clock, "producer", None)
+    monkeypatch.setattr(SweepScheduler, "send_task", lambda *_, **options: sent.append(options["queue"]))
+    monkeypatch.setattr(SweepScheduler, "producer", None)
     start = datetime.now(UTC)
     now, times = start, Times()
     monkeypatch.setattr(clock, "time", times)
     monkeypatch.setattr(schedule, "now", lambda _: now)
-    beat = Clock(app)
+    beat = SweepScheduler(app)
     turns = 0
     while now < start + timedelta(seconds=60.5):
         pause = beat.tick()

@@ -51,7 +51,7 @@ class Weights(NamedTuple):
     heads: int
 
 
-class Shape(NamedTuple):
+class ModelShape(NamedTuple):
     """How many layers a model has, and how many heads each of them."""
 
     layers: int
@@ -59,10 +59,10 @@ class Shape(NamedTuple):
 
 
 #: The shape of all-MiniLM-L6-v2.
-MINILM = Shape(layers=6, heads=12)
+MINILM = ModelShape(layers=6, heads=12)
 
 
-def load_weights(path: Path, shape: Shape = MINILM, prefix: str = "") -> Weights:
+def load_weights(path: Path, shape: ModelShape = MINILM, prefix: str = "") -> Weights:
     """Read the file into the layout that `hidden` multiplies fastest. Takes 0.2 s and 90 MB for all-MiniLM-L6-v2.
 
     The word embeddings, half of it, stay in the file's pages, which all processes share. Replace the file, never

@@ -11,7 +11,7 @@ import olefile
 from defusedxml.common import DefusedXmlException
 from defusedxml.ElementTree import fromstring
 
-from schemas.content.document import Properties
+from schemas.content.document import DocumentProperties
 from worker.parse.office.zip_container import related
 from worker.parse.properties import dublin_core, properties_of
 
@@ -19,22 +19,22 @@ from worker.parse.properties import dublin_core, properties_of
 _CODECS = {65001: "utf-8", 1200: "utf-16-le", 10000: "mac-roman"}
 
 
-def core(data: bytes) -> Properties:
+def core(data: bytes) -> DocumentProperties:
     """The core properties of an Office Open XML container. Libraries would invent some of those that are missing."""
     with ZipFile(BytesIO(data)) as archive, suppress(ParseError, DefusedXmlException):
         for _, kind, name in related(archive, ""):
             if kind == "core-properties":
                 return dublin_core(fromstring(archive.read(name)), undated="created")
-    return Properties()
+    return DocumentProperties()
 
 
-def summary(data: bytes) -> Properties:
+def summary(data: bytes) -> DocumentProperties:
     """The summary information of a compound file. A damaged one states nothing."""
     try:
         with olefile.OleFileIO(BytesIO(data)) as file:
             stated = file.get_metadata()
     except (OSError, ValueError, LookupError, TypeError):
-        return Properties()
+        return DocumentProperties()
     page = (stated.codepage or 0) & 0xFFFF
     codec = _CODECS.get(page, f"cp{page}")
     texts = (_text(value, codec) for value in (stated.title, stated.author, stated.comments, stated.keywords))

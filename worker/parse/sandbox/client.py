@@ -25,7 +25,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import orjson
 
-from schemas.content.document import Document, Properties
+from schemas.content.document import Document, DocumentProperties
 from schemas.errors import FileError
 from schemas.status import Reason
 from worker.formats.registry import Format
@@ -189,7 +189,7 @@ def _document(answer: dict[str, Any]) -> Document:
         raise FileError(Reason(answer["reason"]), answer["message"])
     fields = answer["document"]
     lists = {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
-    return Document(**{**fields, **lists, "properties": Properties(**fields["properties"])})
+    return Document(**{**fields, **lists, "properties": DocumentProperties(**fields["properties"])})
 
 
 def _attempt_seconds(limits: Limits) -> float:

@@ -6,7 +6,7 @@ import codecs
 import re
 from dataclasses import asdict, replace
 
-from schemas.content.document import Document, Properties
+from schemas.content.document import Document, DocumentProperties
 from schemas.errors import FileError
 from schemas.status import Reason
 from worker.formats.registry import Format, imported
@@ -62,7 +62,7 @@ def _cleaned(document: Document) -> Document:
         header=_clean(document.header),
         title=None if document.title is None else _clean(document.title),
         note=_clean(document.note),
-        properties=Properties(**{name: _clean(value) for name, value in asdict(document.properties).items()}),
+        properties=DocumentProperties(**{name: _clean(value) for name, value in asdict(document.properties).items()}),
     )
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from schemas.content.document import Document, Properties
+from schemas.content.document import Document, DocumentProperties
 from worker.parse.data.csv import is_data
 from worker.parse.encodings import decode
 from worker.parse.limits import Limits
@@ -86,7 +86,7 @@ def title_of(text: str) -> str | None:
     return _properties(text).title or first_title(headings(text))
 
 
-def _properties(text: str) -> Properties:
+def _properties(text: str) -> DocumentProperties:
     """The one-line properties in the front matter."""
     front = _FRONT_MATTER.match(text, 0, _MAX_FRONT_MATTER_CHARS)
     stated: dict[str, str] = {}

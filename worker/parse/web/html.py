@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from schemas.content.document import Document, Properties
+from schemas.content.document import Document, DocumentProperties
 from schemas.errors import FileError
 from schemas.status import Reason
 from worker.parse.encodings import decode
@@ -103,7 +103,7 @@ def _tree(markup: str) -> Any:
     return LexborHTMLParser(markup.encode("utf-8", "replace"))
 
 
-def _properties(tree: Any) -> Properties:
+def _properties(tree: Any) -> DocumentProperties:
     # an inline SVG may have a title as well
     stated = {"title": next((node.text() for node in tree.css("head > title")), "")}
     for node in tree.css("head > meta[content]"):

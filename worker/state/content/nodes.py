@@ -78,14 +78,14 @@ class NodeMove:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class NodeLink:
     """A node's new address on the web; None removes it."""
 
     url: str | None
 
 
 def change(
-    pool: Pool, project_id: str, node_id: str, place: NodeMove | None, content: Row | None, link: Link | None = None
+    pool: Pool, project_id: str, node_id: str, place: NodeMove | None, content: Row | None, link: NodeLink | None = None
 ) -> str | None:
     """Change a node's place, its content and its link, all at once. Returns the key of the object no longer needed.
 

@@ -21,7 +21,7 @@ Path = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
+class ReceivedFile:
     """A file whose bytes are stored under `key`; `path` holds its folders and its name, below the upload's folder."""
 
     path: Path
@@ -31,7 +31,7 @@ class Received:
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
+class SavedFile:
     """The node that a file became, or why it was refused."""
 
     node_id: str | None
@@ -40,7 +40,7 @@ class Saved:
 
 
 @dataclass(frozen=True, slots=True)
-class _Node:
+class _UploadNode:
     id: str | None
     id_path: str
     type: str
@@ -48,21 +48,21 @@ class _Node:
 
 
 @dataclass(slots=True)
-class _Tree:
+class _UploadTree:
     """What an upload finds and creates below its folder; `missing` says why a folder is unavailable."""
 
     connection: Connection[Any]
     project_id: str
-    folders: dict[Path, _Node]
+    folders: dict[Path, _UploadNode]
     missing: dict[Path, Refused] = field(default_factory=dict)
     touched: list[str] = field(default_factory=list)
 
-    def find(self, paths: Sequence[Path], *, folder: bool) -> dict[Path, _Node]:
+    def find(self, paths: Sequence[Path], *, folder: bool) -> dict[Path, _UploadNode]:
         """Return the nodes that already exist at these paths; their parent folders must be known."""
         places = {"parents": [self.folders[path[:-1]].id for path in paths], "names": [path[-1] for path in paths]}
         values = {**places, "project_id": self.project_id, "folder": folder}
         rows = self.connection.execute(_SQL["children"], values).fetchall() if paths else ()
-        return {paths[place - 1]: _Node(*rest) for place, *rest in rows}
+        return {paths[place - 1]: _UploadNode(*rest) for place, *rest in rows}
 
     def new_node(self, path: Path, type_: str, **columns: Any) -> dict[str, Any]:
         """Build the row of a new node."""
@@ -78,8 +78,12 @@ class _Tree:
 
 
 def save(
-    pool: Pool, project_id: str, parent_id: str | None, received: Sequence[Received], unused_keys: Sequence[str] = ()
-) -> tuple[list[Saved], list[str]]:
+    pool: Pool,
+    project_id: str,
+    parent_id: str | None,
+    received: Sequence[ReceivedFile],
+    unused_keys: Sequence[str] = (),
+) -> tuple[list[SavedFile], list[str]]:
     """Save an upload. Returns what each file became, and the keys of objects that no node refers to.
 
     `unused_keys` were announced for files that did not arrive. Folders are created from names. A name that already
@@ -88,8 +92,8 @@ def save(
     """
     with pool.connection() as connection:
         index_switch.lock_project(connection, project_id)
-        root = _Node(parent_id, nodes.folder_path(connection, project_id, parent_id), "folder")
-        tree = _Tree(connection, project_id, {(): root})
+        root = _UploadNode(parent_id, nodes.folder_path(connection, project_id, parent_id), "folder")
+        tree = _UploadTree(connection, project_id, {(): root})
         _make_folders(tree, [file.path[:-1] for file in received])
         saved, unused = _save_files(tree, received)
         changes.nodes_changed(connection, project_id, tree.touched)
@@ -97,7 +101,7 @@ def save(
         return saved, unused
 
 
-def _make_folders(tree: _Tree, folders: Iterable[Path]) -> None:
+def _make_folders(tree: _UploadTree, folders: Iterable[Path]) -> None:
     """Create folders level by level, so that there are only as many queries as levels."""
     paths = {path[:depth] for path in folders for depth in range(1, len(path) + 1)}
     for depth in range(1, max(map(len, paths), default=0) + 1):
@@ -114,17 +118,17 @@ def _make_folders(tree: _Tree, folders: Iterable[Path]) -> None:
             elif row and _too_deep(row):
                 tree.missing[path] = Refused.TOO_DEEP
             else:
-                tree.folders[path] = node or _Node(row["id"], row["id_path"], "folder")  # type: ignore[index] # one of both
+                tree.folders[path] = node or _UploadNode(row["id"], row["id_path"], "folder")  # type: ignore[index] # one of both
                 created += [row] if row else []
         tree.write("insert", created)
 
 
-def _save_files(tree: _Tree, received: Sequence[Received]) -> tuple[list[Saved], list[str]]:
+def _save_files(tree: _UploadTree, received: Sequence[ReceivedFile]) -> tuple[list[SavedFile], list[str]]:
     versions: dict[Path, list[int]] = defaultdict(list)
     for number, file in enumerate(received):
         versions[file.path].append(number)
     existing = tree.find([path for path in versions if path[:-1] in tree.folders], folder=False)
-    saved: dict[int, Saved] = {}
+    saved: dict[int, SavedFile] = {}
     new, changed, replaced = [], [], []
     for path, numbers in versions.items():
         file, node = received[numbers[-1]], existing.get(path)
@@ -141,7 +145,7 @@ def _save_files(tree: _Tree, received: Sequence[Received]) -> tuple[list[Saved],
             new += [] if refused else [row]
         for number in numbers:
             is_new = node is None and number == numbers[0]
-            saved[number] = Saved(None, refused=refused) if refused else Saved(row["id"], is_new)
+            saved[number] = SavedFile(None, refused=refused) if refused else SavedFile(row["id"], is_new)
     used = [row["object_key"] for row in (*new, *changed)]
     orphans.claim(tree.connection, used)
     tree.write("insert", new)

@@ -11,7 +11,7 @@ from uuid import UUID
 from psycopg import Connection
 from psycopg.rows import class_row, dict_row
 
-from schemas.content.document import Properties
+from schemas.content.document import DocumentProperties
 from schemas.errors import LeaseLost
 from worker.state.index import counting, index_switch, tasks
 from worker.state.index.chunks import LATE_WRITE
@@ -177,7 +177,7 @@ def rewrite(
         (generation,) = connection.execute(_SQL["next_generation"]).fetchone() or (0,)
         texts = connection.execute(_SQL["words"], {"ids": list(ids), "default": DEFAULT}).fetchall()
         words = {
-            id_: keywords_of(with_properties(path, Properties(**stated or {})), *rest)
+            id_: keywords_of(with_properties(path, DocumentProperties(**stated or {})), *rest)
             for id_, path, stated, *rest in texts
         }
         return generation, _expected(connection, index_id, ids), words

@@ -13,7 +13,7 @@ from psycopg import Connection
 from psycopg.rows import class_row, dict_row
 from psycopg.types.json import Jsonb
 
-from schemas.content.document import NO_PROPERTIES, Entry, Properties
+from schemas.content.document import NO_PROPERTIES, DocumentProperties, Entry
 from schemas.errors import LeaseLost
 from schemas.status import FileStatus, Reason
 from worker.state import silent_backends
@@ -106,9 +106,9 @@ class Claim:
     note: str | None = None
 
     @property
-    def live_properties(self) -> Properties:
+    def live_properties(self) -> DocumentProperties:
         """What the document of the live chunks says of itself."""
-        return Properties(**self.properties or {})
+        return DocumentProperties(**self.properties or {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class Outcome:
     is_binary: bool | None = None
     language: str | None = None
     words_language: str | None = None
-    properties: Properties = NO_PROPERTIES
+    properties: DocumentProperties = NO_PROPERTIES
     note: str | None = None
 
 
@@ -362,7 +362,7 @@ def finish(connection: Connection[Any], owner: UUID, outcomes: Iterable[Outcome]
     return {row[0] for row in connection.execute(_SQL["finish"], {"owner": owner}).fetchall()}
 
 
-def _stated(properties: Properties) -> str | None:
+def _stated(properties: DocumentProperties) -> str | None:
     """The properties that are not empty, as JSON."""
     stated = {name: value for name, value in asdict(properties).items() if value}
     return orjson.dumps(stated).decode() if stated else None

@@ -21,7 +21,7 @@ ROW_BYTES = 2_000
 Row = dict[str, Any]
 
 
-class Found(NamedTuple):
+class FoundRows(NamedTuple):
     """The live rows among some ids, and the version of each. Callers must not change a row."""
 
     rows: Mapping[str, Row]
@@ -37,20 +37,20 @@ class LiveRows:
         self._rows: OrderedDict[str, Row] = OrderedDict()
         self._bytes = 0
 
-    def get(self, pool: Pool, index_id: UUID, ids: Sequence[str]) -> Found:
+    def get(self, pool: Pool, index_id: UUID, ids: Sequence[str]) -> FoundRows:
         """The rows as they are now. Reads all of them at once if too few are known."""
         known = {id_: row for id_ in ids if (row := self._rows.get(id_)) is not None}
         if len(known) < KNOWN_SHARE * len(ids):
             rows = self._keep(chunks.hits(pool, index_id, ids))
-            return Found(rows, {id_: row["version"] for id_, row in rows.items()})
+            return FoundRows(rows, {id_: row["version"] for id_, row in rows.items()})
         if len(known) == len(ids):
             versions = chunks.versions(pool, index_id, ids)
             if all(known[id_]["version"] == version for id_, version in versions.items()):
-                return Found({id_: known[id_] for id_ in versions}, versions)
+                return FoundRows({id_: known[id_] for id_ in versions}, versions)
         kept = [known[id_]["version"] if id_ in known else "" for id_ in ids]
         versions, newer = chunks.newer_hits(pool, index_id, ids, kept)
         self._keep(newer)
-        return Found({id_: newer.get(id_) or known[id_] for id_ in versions}, versions)
+        return FoundRows({id_: newer.get(id_) or known[id_] for id_ in versions}, versions)
 
     def _keep(self, rows: dict[str, Row]) -> dict[str, Row]:
         with self._lock:

@@ -24,7 +24,7 @@ class Leaf(NamedTuple):
     path: str
 
 
-class Node(NamedTuple):
+class SummaryNode(NamedTuple):
     """A summary with a vector."""
 
     id: UUID
@@ -34,7 +34,7 @@ class Node(NamedTuple):
     text_hash: str
 
 
-class Planned(NamedTuple):
+class PlannedCluster(NamedTuple):
     """A cluster whose summary is wanted."""
 
     id: UUID
@@ -43,7 +43,7 @@ class Planned(NamedTuple):
     children: Sequence[str]
 
 
-class Cluster(NamedTuple):
+class OpenCluster(NamedTuple):
     """A cluster without a summary."""
 
     id: UUID
@@ -51,7 +51,7 @@ class Cluster(NamedTuple):
     children: list[str]
 
 
-class Text(NamedTuple):
+class UnembeddedSummary(NamedTuple):
     """A summary without a vector."""
 
     id: UUID
@@ -78,11 +78,11 @@ def leaves(pool: Pool, build: Build) -> list[Leaf]:
     return [Leaf(*row) for row in rows]
 
 
-def nodes(pool: Pool, build: Build, level: int) -> list[Node]:
+def nodes(pool: Pool, build: Build, level: int) -> list[SummaryNode]:
     """Return the summaries of a level that the build has."""
     with pool.connection() as connection:
         rows = connection.execute(_SQL["nodes"], {"tree_id": build.id, "level": level}).fetchall()
-    return [Node(*row) for row in rows]
+    return [SummaryNode(*row) for row in rows]
 
 
 def kept_clusters(pool: Pool, build: Build, level: int) -> list[tuple[int, list[str]]]:
@@ -97,7 +97,7 @@ def slots(pool: Pool, build: Build, level: int) -> dict[str, int]:
         return dict(connection.execute(_SQL["slots"], {"tree_id": build.id, "level": level}).fetchall())
 
 
-def plan(connection: Connection[Any], build: Build, level: int, clusters: Sequence[Planned]) -> None:
+def plan(connection: Connection[Any], build: Build, level: int, clusters: Sequence[PlannedCluster]) -> None:
     """Write the clusters of a level. A cluster that a tree already has keeps its row with its summary."""
     values = {
         "tree_id": build.id,
@@ -129,11 +129,11 @@ def first_leaves(pool: Pool, build: Build, level: int) -> dict[str, list[str]]:
         return dict(connection.execute(_SQL["first_leaves"], {"tree_id": build.id, "level": level}).fetchall())
 
 
-def unsummarised(pool: Pool, build: Build, level: int, limit: int) -> list[Cluster]:
+def unsummarised(pool: Pool, build: Build, level: int, limit: int) -> list[OpenCluster]:
     """Return clusters of a level that have neither a summary nor a reason to have none."""
     values = {"tree_id": build.id, "level": level, "limit": limit}
     with pool.connection() as connection:
-        return [Cluster(*row) for row in connection.execute(_SQL["unsummarised"], values).fetchall()]
+        return [OpenCluster(*row) for row in connection.execute(_SQL["unsummarised"], values).fetchall()]
 
 
 def texts(pool: Pool, build: Build, level: int, children: Sequence[str]) -> dict[str, str]:
@@ -170,11 +170,11 @@ def keep(pool: Pool, build: Build, id_: UUID, text: str | None, text_hash: str |
         return int(row[0]) if row else 0
 
 
-def unstored(pool: Pool, build: Build, level: int, limit: int) -> list[Text]:
+def unstored(pool: Pool, build: Build, level: int, limit: int) -> list[UnembeddedSummary]:
     """Return summaries of a level whose vectors the store does not have."""
     values = {"tree_id": build.id, "level": level, "limit": limit}
     with pool.connection() as connection:
-        return [Text(*row) for row in connection.execute(_SQL["unstored"], values).fetchall()]
+        return [UnembeddedSummary(*row) for row in connection.execute(_SQL["unstored"], values).fetchall()]
 
 
 def stored(pool: Pool, build: Build, ids: Sequence[UUID], refused: Sequence[UUID] = ()) -> None:

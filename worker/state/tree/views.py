@@ -20,7 +20,7 @@ _SQL = load("tree/views")
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class TreeShape:
     """Leaves and summaries of a tree: (level, count), from level 0 on. `stale`: texts that changed since."""
 
     levels: list[tuple[int, int]]
@@ -79,14 +79,14 @@ def passing_chunks(pool: Pool, tree: Tree, hashes: Sequence[str], filters: dict[
         return dict(connection.execute(_SQL["passing_chunks"], values).fetchall())
 
 
-def shape(pool: Pool, tree: Tree) -> Shape:
+def shape(pool: Pool, tree: Tree) -> TreeShape:
     """Count the nodes of the tree that answers."""
     values = {"tree_id": tree.id, "index_id": tree.index_id}
     with autocommit(pool) as connection:
         (leaves,) = connection.execute(_SQL["leaf_count"], values).fetchone() or (0,)
         levels = connection.execute(_SQL["levels"], values).fetchall()
         (stale,) = connection.execute(_SQL["stale"], values).fetchone() or (0,)
-    return Shape([(0, leaves), *levels] if leaves else levels, stale if tree.built_at else 0)
+    return TreeShape([(0, leaves), *levels] if leaves else levels, stale if tree.built_at else 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import pytest
 from schemas.content.document import Chunk
 from schemas.content.source import ChunkSettings
 from tests.unit.worker.chunk.chunking import Characters, cut
-from worker.chunk.measure import Piece, measure
+from worker.chunk.measure import ChunkSpan, measure
 from worker.chunk.packed import pack
 from worker.tokens.tokenizers import cl100k
 
@@ -79,10 +79,10 @@ def test_text_and_tables_are_cut_alike(name: str) -> None:
     assert packed(text, name) == whole(text, name)
 
 
-def pieces_of(lengths: list[int]) -> tuple[str, list[Piece]]:
+def pieces_of(lengths: list[int]) -> tuple[str, list[ChunkSpan]]:
     words, pieces = "", []
     for length in lengths:
-        pieces.append(Piece(len(words), len(words) + 2 * length))
+        pieces.append(ChunkSpan(len(words), len(words) + 2 * length))
         words += " x" * length
     return words, pieces
 
@@ -104,16 +104,16 @@ def test_pieces_that_overlap_stay_apart() -> None:
     assert len(list(pack(limits, [one, other]))) == 1
 
 
-def joined(*pieces: Piece, size: int = 64) -> list[Piece]:
+def joined(*pieces: ChunkSpan, size: int = 64) -> list[ChunkSpan]:
     """Pieces of a text of which each character is a token."""
     text = "".join(chr(ord("a") + number % 26) * 10 for number in range(pieces[-1].end // 10))
     settings = ChunkSettings(size=size, overlap=0)
     return list(pack(measure(text, Characters().starts(text), settings, Characters(), 8192, context_tokens=0), pieces))
 
 
-def row(*fields: dict[str, Any]) -> list[Piece]:
+def row(*fields: dict[str, Any]) -> list[ChunkSpan]:
     """Neighbours of ten characters each."""
-    return [Piece(10 * number, 10 * number + 10, **each) for number, each in enumerate(fields)]
+    return [ChunkSpan(10 * number, 10 * number + 10, **each) for number, each in enumerate(fields)]
 
 
 def test_pieces_are_parted_where_the_outer_ones_begin() -> None:
@@ -148,6 +148,6 @@ def test_joined_members_of_json_have_the_place_that_holds_them_all() -> None:
 
 
 def test_pieces_that_touch_are_joined_and_those_that_overlap_are_not() -> None:
-    assert joined(Piece(0, 10), Piece(10, 20)) == [Piece(0, 20)]
-    assert joined(Piece(0, 10), Piece(9, 20)) == [Piece(0, 10), Piece(9, 20)]
-    assert joined(Piece(10, 20), Piece(0, 10)) == [Piece(0, 20)]
+    assert joined(ChunkSpan(0, 10), ChunkSpan(10, 20)) == [ChunkSpan(0, 20)]
+    assert joined(ChunkSpan(0, 10), ChunkSpan(9, 20)) == [ChunkSpan(0, 10), ChunkSpan(9, 20)]
+    assert joined(ChunkSpan(10, 20), ChunkSpan(0, 10)) == [ChunkSpan(0, 20)]

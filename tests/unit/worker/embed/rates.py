@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from worker.embed.rates import Rate
-from worker.embed.retry import Clock, Failure
+from worker.embed.retry import Failure, TimeSource
 
 UNLIMITED = Rate(None, None, 60)
 DOWN = Failure(0, is_rate_limit=False, reason="down")
@@ -21,5 +21,5 @@ class Hours:
         self.time += seconds
 
     @property
-    def clock(self) -> Clock:
-        return Clock(lambda: self.time, self.pause)
+    def clock(self) -> TimeSource:
+        return TimeSource(lambda: self.time, self.pause)

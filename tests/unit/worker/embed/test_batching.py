@@ -28,7 +28,7 @@ from worker.embed import Vectors
 from worker.embed.batching import Outcome, Terms, embed_all, pack
 from worker.embed.rate_limit import Budget
 from worker.embed.rates import Rate
-from worker.embed.retry import MAX_REFUSALS, MAX_UNREADABLE, SLICE_RETRY_SECONDS, Clock
+from worker.embed.retry import MAX_REFUSALS, MAX_UNREADABLE, SLICE_RETRY_SECONDS, TimeSource
 
 
 class Lengths:
@@ -263,7 +263,7 @@ def test_a_provider_that_stays_away_is_given_up() -> None:
 def test_a_request_fits_into_the_budget() -> None:
     embedder = Lengths(max_inputs=100)
     moments = count(step=0.1)
-    clock = Clock(lambda: next(moments), lambda _: None)
+    clock = TimeSource(lambda: next(moments), lambda _: None)
     budget = Budget("m", "n", Rate(None, 30, 10), redis_url="redis://127.0.0.1:1/0", concurrency=1, clock=clock)
     collect(embed_all(embedder, [f"{n}" for n in range(10)], [3] * 10, 1, Terms(budget, "p")))
     assert [len(batch) for batch in embedder.requests] == [10]
@@ -286,7 +286,7 @@ def test_a_request_is_charged_for_its_own_texts_to_its_project() -> None:
 def test_no_request_has_more_tokens_than_the_budget_of_a_minute() -> None:
     embedder = Lengths(max_inputs=100)
     moments = count(step=0.1)
-    clock = Clock(lambda: next(moments), lambda _: None)
+    clock = TimeSource(lambda: next(moments), lambda _: None)
     budget = Budget("m", "n", Rate(None, 30, 10), redis_url="redis://127.0.0.1:1/0", concurrency=1, clock=clock)
     found: dict[int, float | None] = {}
     with pytest.raises(EmbeddingUnavailable, match="EMBEDDING_TPM"):

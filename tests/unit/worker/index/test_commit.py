@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from schemas.content.document import Chunk, Properties
+from schemas.content.document import Chunk, DocumentProperties
 from schemas.errors import FileError
 from schemas.status import FileStatus, Reason
 from worker.index.commit import forget, outcome, record_paid
@@ -21,7 +21,7 @@ CLAIM = Claim(
     *(uuid4(), b"a.md", "a.md", "/a.md", None, "markdown", 9, "s", "markdown-2", None, "content"),
     *("old", "a.md", "/a.md", 5, 50, True, False, "en", 7),
 )
-FACTS = Facts("code", "stamp", "new", "text/x-python", False, "python", "de", Properties(title="Tides"), "half")
+FACTS = Facts("code", "stamp", "new", "text/x-python", False, "python", "de", DocumentProperties(title="Tides"), "half")
 
 
 def placed(number: int) -> Placed:

@@ -25,7 +25,7 @@ from schemas.errors import FileError
 from schemas.status import Reason
 from schemas.tool import IndexSettings
 from worker import chunk, parse
-from worker.chunk.measure import Measure, Piece
+from worker.chunk.measure import ChunkSpan, Measure
 from worker.index import lease, memory_guard, prepare, processor_limit
 from worker.index.file_states import Failed, File, Prepared
 from worker.index.lease import Lease
@@ -223,7 +223,7 @@ def backtracking(text: str) -> None:
 def test_cutting_ends_with_its_processor_time_and_costs_no_other_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut: Callable[[str], None]
 ) -> None:
-    def slow(limits: Measure, document: Document) -> Iterator[Piece]:
+    def slow(limits: Measure, document: Document) -> Iterator[ChunkSpan]:
         if "slow" in document.text:
             cut(document.text)
         yield from chunk._lines(limits, document)

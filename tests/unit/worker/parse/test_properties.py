@@ -7,7 +7,7 @@ from io import BytesIO
 import docx
 import pytest
 
-from schemas.content.document import Properties
+from schemas.content.document import DocumentProperties
 from tests.contract.samples import of
 from tests.parsing import parse
 from worker.parse import Limits
@@ -55,7 +55,7 @@ def test_dates_are_days(written: str, day: str) -> None:
 
 
 def test_front_matter_and_the_head_of_a_page_state_properties() -> None:
-    stated = Properties("Tides", "Ada", "When it ebbs", "sea, moon", "2026-03-01", "2026-04-01")
+    stated = DocumentProperties("Tides", "Ada", "When it ebbs", "sea, moon", "2026-03-01", "2026-04-01")
     front = (
         "---\ntitle: 'Tides'\nauthor: Ada\ndescription: When it ebbs\ntags: [sea, moon]\ndate: 2026-03-01\n"
         "lastmod: 2026-04-01\n---\n# Heading\n"
@@ -72,7 +72,7 @@ def test_front_matter_and_the_head_of_a_page_state_properties() -> None:
 def test_a_heading_is_no_property() -> None:
     for name, text in (("a.md", "# Heading\nx"), ("a.html", "<h1>Heading</h1>x")):
         document = parse(name, text.encode(), LIMITS)
-        assert (document.title, document.properties) == ("Heading", Properties())
+        assert (document.title, document.properties) == ("Heading", DocumentProperties())
 
 
 def test_an_office_document_states_what_its_author_wrote() -> None:
@@ -83,7 +83,7 @@ def test_an_office_document_states_what_its_author_wrote() -> None:
     file = BytesIO()
     document.save(file)
     read = parse("a.docx", file.getvalue(), LIMITS).properties
-    assert read == Properties("Tides", "Ada", "When", "sea, nature", "2013-12-23", "2013-12-23")
+    assert read == DocumentProperties("Tides", "Ada", "When", "sea, nature", "2013-12-23", "2013-12-23")
 
 
 def test_books_and_open_documents_state_properties() -> None:
@@ -93,21 +93,23 @@ def test_books_and_open_documents_state_properties() -> None:
 
 def test_a_pdf_states_properties() -> None:
     metadata = {"Title": "Tides", "Author": "Ada", "Subject": "When", "Keywords": "sea", "CreationDate": "D:20260301"}
-    assert of_pdf(metadata) == Properties("Tides", "Ada", "When", "sea", "2026-03-01")
+    assert of_pdf(metadata) == DocumentProperties("Tides", "Ada", "When", "sea", "2026-03-01")
 
 
 def test_mail_states_its_sender_and_day() -> None:
     mail = b"Subject: Pier\nFrom: Ada <ada@example.org>\nDate: Sun, 1 Mar 2026 12:30:00 +0100\n\nebb"
-    expected = Properties("Pier", "Ada <ada@example.org>", created="2026-03-01")
+    expected = DocumentProperties("Pier", "Ada <ada@example.org>", created="2026-03-01")
     assert parse("a.eml", mail, LIMITS).properties == expected
 
 
 def test_all_that_is_stated_is_found_and_the_title_comes_first() -> None:
-    stated = Properties("Tides", "Ada", "When it ebbs", "sea, moon", "2026-03-01", "2026-04-01")
+    stated = DocumentProperties("Tides", "Ada", "When it ebbs", "sea, moon", "2026-03-01", "2026-04-01")
     assert stated.words.split("\n") == ["Tides", "sea, moon", "Ada", "2026-03-01", "2026-04-01", "When it ebbs"]
-    assert Properties().words == ""
+    assert DocumentProperties().words == ""
 
 
 @pytest.mark.parametrize(("length", "kept"), [(500, 500), (501, 499)])
 def test_words_of_long_properties_are_cut_between_words(length: int, kept: int) -> None:
-    assert len(Properties(description=("w" * 9 + " ") * 49 + "w" * 9 + " " + "x" * (length - 500)).words) == kept
+    assert (
+        len(DocumentProperties(description=("w" * 9 + " ") * 49 + "w" * 9 + " " + "x" * (length - 500)).words) == kept
+    )

@@ -7,7 +7,7 @@ from unittest.mock import Mock
 import pytest
 
 from worker.tree import build
-from worker.tree.build import Clock
+from worker.tree.build import SliceTime
 
 
 @pytest.mark.parametrize(
@@ -18,4 +18,4 @@ def test_a_slice_ends_after_its_time_or_after_a_moment_if_other_work_waits(
     monkeypatch: pytest.MonkeyPatch, waits: bool, least: float, most: float, is_over: bool
 ) -> None:
     monkeypatch.setattr(build, "LEAST_SECONDS", least)
-    assert Clock(Mock(yields=lambda: waits), most).is_over() == is_over
+    assert SliceTime(Mock(yields=lambda: waits), most).is_over() == is_over

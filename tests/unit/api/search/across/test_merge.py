@@ -11,7 +11,7 @@ import pytest
 
 from api.search.across.merge import Part, merged
 from api.search.grep.fallback import hit_of
-from api.search.grep.scope import Text
+from api.search.grep.scope import SearchableText
 from schemas.content.source import EmbedderProfile
 
 FIRST, SECOND = uuid4(), uuid4()
@@ -22,7 +22,7 @@ MODEL = EmbedderProfile(model="one", dimensions=2)
 def part(tool_id: UUID, *found: tuple[str, int, float]) -> Part:
     """Hits of (file, first byte, score), each ten bytes long."""
     files = [uuid5(FILES, name) for name, _, _ in found]
-    texts = [Text(uuid4(), name, name, f"/{name}", b"x" * 100) for name, _, _ in found]
+    texts = [SearchableText(uuid4(), name, name, f"/{name}", b"x" * 100) for name, _, _ in found]
     hits = [hit_of(text, start, start + 10, start, score) for text, (_, start, score) in zip(texts, found, strict=True)]
     return Part(tool_id, hits, files)
 

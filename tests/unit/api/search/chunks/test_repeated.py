@@ -18,7 +18,7 @@ from api.search.chunks.legs import Kind, Ranking
 from api.search.chunks.repeated import Made, Repeated
 from schemas.queries.search import Context, Query
 from worker.settings import LEG_WEIGHTS, RANKING_WEIGHTS
-from worker.state.search.live_rows import Found
+from worker.state.search.live_rows import FoundRows
 from worker.vectors import Ranked
 
 FIRST, SECOND = "token store", "refresh"
@@ -74,9 +74,9 @@ class Index:
             weights = {**RANKING_WEIGHTS, "path": self.chance.random()}
             self.options = RankOptions("measured", weights, LEG_WEIGHTS)
 
-    def live(self, _pool: object, _index_id: UUID, ids: Sequence[str]) -> Found:
+    def live(self, _pool: object, _index_id: UUID, ids: Sequence[str]) -> FoundRows:
         rows = {id_: dict(self.rows[id_]) for id_ in ids if id_ in self.rows}
-        return Found(rows, {id_: row["version"] for id_, row in rows.items()})
+        return FoundRows(rows, {id_: row["version"] for id_, row in rows.items()})
 
     def plain(self, request: Query) -> list[Candidate]:
         fusion = fuse(request, self.options, self.rankings, self.defining)

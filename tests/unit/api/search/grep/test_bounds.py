@@ -16,7 +16,7 @@ from api.search.grep import local_files, scope, texts
 from api.search.grep.fallback import MAX_WORD_CHARACTERS, MAX_WORDS, any_of, best_lines, words_of
 from api.search.grep.lines import MAX_SHOWN_CHARACTERS, shown
 from api.search.grep.pattern import compiled_pattern
-from api.search.grep.scope import Text, TimeOver
+from api.search.grep.scope import SearchableText, TimeOver
 from schemas.queries.grep import Grep
 from schemas.status import FileStatus
 from worker.sources.local import LocalFolder
@@ -32,8 +32,8 @@ def nothing() -> None:
     """A check that never ends a search."""
 
 
-def text(data: str, path: str = "a.txt", id_path: str = "/a") -> Text:
-    return Text(UUID(int=1), id_path, path, id_path, data.encode())
+def text(data: str, path: str = "a.txt", id_path: str = "/a") -> SearchableText:
+    return SearchableText(UUID(int=1), id_path, path, id_path, data.encode())
 
 
 def prepared(request: Grep, **settings: float) -> scope.TextSearch:

@@ -26,7 +26,7 @@ from api.search.grep.fallback import any_of, best_lines
 from api.search.grep.file_types import Types, _kinds
 from api.search.grep.lines import lines_after, lines_before, matching_lines, shown
 from api.search.grep.pattern import compiled_pattern
-from api.search.grep.scope import Text, TimeOver, narrowed
+from api.search.grep.scope import SearchableText, TimeOver, narrowed
 from schemas.content.document import Content, Entry, Page
 from schemas.content.source import LocalSource
 from schemas.errors import Invalid, SourceError
@@ -384,7 +384,7 @@ def test_a_narrowed_document_keeps_its_places_and_nothing_else() -> None:
     start, end = SECRETS.index('"public'), SECRETS.index(', "b"')
     data, span = narrowed(SECRETS, start, end)
     assert data.decode() == f"{' ' * 14}\n{SECRETS[start:end]}"
-    text = Text(UUID(int=1), "1", "a.json", "/a.json", data, span)
+    text = SearchableText(UUID(int=1), "1", "a.json", "/a.json", data, span)
     found = best_lines([text], ["token"], compiled_pattern(any_of(["token"])), nothing, 5)
     assert [(hit.chunk_text, hit.start_line, hit.start_char) for hit in found.hits] == [(SECRETS[start:end], 2, start)]
     assert lines_before(data, span.start, 5, span.start) == []
@@ -399,10 +399,10 @@ def test_a_narrowed_part_of_one_line_is_shown_alone() -> None:
 
 
 def test_single_files_that_do_not_fit_are_no_hits_and_the_time_ends_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    def single(_search: object, place: str) -> Iterator[Text]:
+    def single(_search: object, place: str) -> Iterator[SearchableText]:
         if place == "over":
             raise TimeOver
-        yield Text(UUID(int=1), "1", place, place, place.encode())
+        yield SearchableText(UUID(int=1), "1", place, place, place.encode())
 
     monkeypatch.setattr(unindexed, "_single", single)
     search = cast(Any, SimpleNamespace(resources=SimpleNamespace(settings=SimpleNamespace(unembedded_max_chars=5))))
@@ -413,9 +413,11 @@ def test_single_files_that_do_not_fit_are_no_hits_and_the_time_ends_them(monkeyp
 
 
 def test_files_that_are_weighed_are_not_kept() -> None:
-    def texts() -> Iterator[Text]:
+    def texts() -> Iterator[SearchableText]:
         for number in range(100):
-            yield Text(UUID(int=number), "1", f"{number}.txt", f"/{number}.txt", b"a token\n" + b"words\n" * 20_000)
+            yield SearchableText(
+                UUID(int=number), "1", f"{number}.txt", f"/{number}.txt", b"a token\n" + b"words\n" * 20_000
+            )
 
     tracemalloc.start()
     found = best_lines(texts(), ["token"], compiled_pattern(any_of(["token"])), nothing, 100)
