@@ -18,7 +18,7 @@ import pytest
 from kombu import Connection
 from kombu.exceptions import OperationalError
 
-from api.stack.processes import Process, Program, Server, server_port, start, stop, which, write_private
+from api.stack.processes import Process, Program, ServerProgram, server_port, start, stop, which, write_private
 from tests.service import eventually
 
 #: Debian's program on PATH rejects all users but root and rabbitmq; the script behind it accepts anybody.
@@ -38,7 +38,7 @@ COMMAND = 'epmd -address 127.0.0.1 & exec "$0"'
 class Node:
     """A running node, and ways to break it."""
 
-    server: Server
+    server: ServerProgram
     home: Path
     process: Process
     _vhosts: Iterator[int] = field(default_factory=count)
@@ -78,7 +78,7 @@ def node(home: Path) -> Iterator[Node]:
         stop([running.process])
 
 
-def prepare(home: Path) -> Server:
+def prepare(home: Path) -> ServerProgram:
     """How to run RabbitMQ. Its URL names the first virtual host."""
     place = home / "rabbitmq"
     place.mkdir(parents=True, exist_ok=True)
@@ -98,7 +98,7 @@ def prepare(home: Path) -> Server:
         stop=((SIGTERM, 20.0),),
         rank=2,
     )
-    return Server(program, url)
+    return ServerProgram(program, url)
 
 
 def script() -> str:

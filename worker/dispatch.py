@@ -10,7 +10,7 @@ import structlog
 
 from worker.app import BULK, FAST, MAX_SLICES, SMALL_TASK, post_plan, send, send_plan
 from worker.state.index import files, messages, tasks, tool_actions
-from worker.state.index.tasks import Closed, Running
+from worker.state.index.tasks import Closed, RunningTask
 from worker.state.postgres import Pool
 from worker.state.tree import trees
 
@@ -52,7 +52,7 @@ def wake(
     return sent
 
 
-def send_index(task: Running | None, queue: str, countdown: float | None = None) -> None:
+def send_index(task: RunningTask | None, queue: str, countdown: float | None = None) -> None:
     """Send a message to index a task's files, unless the task has ended."""
     if task is not None:
         shown = f"{task.done_files} of {task.total_files} files done, tool {task.tool_id}, task {task.id}"

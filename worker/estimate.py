@@ -55,7 +55,7 @@ Unchanged = Callable[[Sequence[Entry]], set[bytes]]
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class PricedModel:
     """The model's limits, and its price in US dollars per million tokens."""
 
     name: str
@@ -96,7 +96,7 @@ def estimate(
     unchanged: Unchanged,
     *,
     tokenizer: Tokenizer,
-    model: Model,
+    model: PricedModel,
 ) -> Estimate:
     """Estimate a run over a source. Raises `SourceError`."""
     # the same folder gives the same answer
@@ -245,7 +245,7 @@ def _total(values: Sequence[float], read: Sequence[int], listed: _Listed) -> Ran
 
 
 def _cut(
-    granularity: Granularity, tokens: Range, chunk_tokens: float, files: int, model: Model, dimensions: int
+    granularity: Granularity, tokens: Range, chunk_tokens: float, files: int, model: PricedModel, dimensions: int
 ) -> CutEstimate:
     """What a run stores and pays. A file has a chunk at least."""
     usual = _USUAL_CHUNK[granularity](chunk_tokens)
@@ -272,7 +272,7 @@ def _chunks(tokens: float, chunk_tokens: float, files: int) -> int:
     return math.ceil(max(tokens / chunk_tokens, files)) if tokens else 0
 
 
-def _requests(tokens: float, chunks: float, model: Model) -> int:
+def _requests(tokens: float, chunks: float, model: PricedModel) -> int:
     """Full requests, by whichever limit is reached first."""
     return math.ceil(max(tokens / model.max_request_tokens, chunks / model.max_inputs))
 

@@ -34,7 +34,7 @@ from worker.sources.containers.opening import OpeningSource
 from worker.sources.kind import ContentAccess, SourceOptions
 from worker.sources.registry import open_source
 from worker.state.index.tools import Index
-from worker.state.postgres import SWEEP, WORK, Limits, Pool, open_pool
+from worker.state.postgres import SWEEP, WORK, ConnectionLimits, Pool, open_pool
 from worker.stores import STORES, StoreOptions, default_store
 from worker.tokens.tokenizers import Tokenizer, cl100k
 from worker.vectors import VectorStore
@@ -46,7 +46,7 @@ MAX_SUMMARIES = 32
 class Resources:
     """The one place that knows settings and implementations; it only constructs."""
 
-    def __init__(self, settings: Settings, *, pool_size: int = 4, limits: Limits = WORK) -> None:
+    def __init__(self, settings: Settings, *, pool_size: int = 4, limits: ConnectionLimits = WORK) -> None:
         self.settings = settings
         self._pool_size, self._limits = pool_size, limits
         self._lock = Lock()

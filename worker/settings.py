@@ -14,7 +14,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from schemas.content.source import Granularity
 from schemas.errors import Invalid
 from worker.machine.error_texts import own_message
-from worker.state.address import Address, Shared
+from worker.state.address import Address, PooledAddress
 from worker.stores import STORES
 
 Group = TypeVar("Group")
@@ -317,7 +317,7 @@ class Settings(BaseSettings):
     @property
     def database(self) -> Address:
         """The database, for what needs no session."""
-        return Shared(self.database_url) if self.database_session_url else self.database_url
+        return PooledAddress(self.database_url) if self.database_session_url else self.database_url
 
     @property
     def session_url(self) -> str:

@@ -31,7 +31,7 @@ from foldex_client.models import File, GrepAnswer, GrepHit
 SIMILAR_FILES = 5
 
 
-class Grep(Bounded):
+class GrepArguments(Bounded):
     """Arguments of `grep`."""
 
     pattern: str = Field(min_length=1, max_length=10_000, description="A regular expression (RE2).")
@@ -57,7 +57,7 @@ class GrepResult(Listed):
     files: list[Matches]
 
 
-async def grep(access: ServiceAccess, asked: Grep, _: Progress) -> Reply:
+async def grep(access: ServiceAccess, asked: GrepArguments, _: Progress) -> Reply:
     """Find lines in one folder."""
     place = await access.place(asked.folder)
     answer = await access.foldex.tools.grep(
@@ -76,7 +76,7 @@ async def grep(access: ServiceAccess, asked: Grep, _: Progress) -> Reply:
     return _matched(place, asked, answer)
 
 
-def _matched(place: FolderPart, asked: Grep, answer: GrepAnswer) -> Reply:
+def _matched(place: FolderPart, asked: GrepArguments, answer: GrepAnswer) -> Reply:
     notes = details(answer.notes)
     text, fit = told(
         [_lines(path, list(hits)) for path, hits in groupby(answer.hits, key=lambda hit: hit.file_path)],
@@ -111,7 +111,7 @@ def _lines(path: str, hits: list[GrepHit]) -> Entry:
     )
 
 
-class ReadFile(Bounded):
+class ReadFileArguments(Bounded):
     """Arguments of `read_file`."""
 
     file: str = Field(
@@ -135,7 +135,7 @@ class FileAnswer(Told):
     next_line: int | None = None
 
 
-async def read_file(access: ServiceAccess, asked: ReadFile, _: Progress) -> Reply:
+async def read_file(access: ServiceAccess, asked: ReadFileArguments, _: Progress) -> Reply:
     """Read the indexed text of a file."""
     is_absolute = asked.folder is None and asked.file.startswith(("/", "~", "s3://"))
     place = await access.place(asked.file if is_absolute else asked.folder)
@@ -193,7 +193,7 @@ def _files(access: ServiceAccess, place: FolderPart, text: str | None, status: s
     return access.foldex.tools.files(place.tool, q=text or None, status=status, page_size=1000)
 
 
-class ListFiles(Bounded):
+class ListFilesArguments(Bounded):
     """Arguments of `list_files`."""
 
     text: str | None = Field(default=None, max_length=1024, description="Only paths that contain this text.")
@@ -216,7 +216,7 @@ class FilesAnswer(Listed):
     files: list[ListedFile]
 
 
-async def list_files(access: ServiceAccess, asked: ListFiles, _: Progress) -> Reply:
+async def list_files(access: ServiceAccess, asked: ListFilesArguments, _: Progress) -> Reply:
     """List files of one folder with their outcome."""
     place = await access.place(asked.folder)
     now, notes = await status_of(access, place)
@@ -269,21 +269,21 @@ TOOLS: tuple[AgentTool[Any], ...] = (
     AgentTool(
         "grep",
         "Find every line that matches a pattern, as ripgrep does. A local folder is read as it is now.",
-        Grep,
+        GrepArguments,
         GrepResult,
         grep,
     ),
     AgentTool(
         "read_file",
         "Read the text of an indexed file, or some of its lines. Works for PDF and office documents too.",
-        ReadFile,
+        ReadFileArguments,
         FileAnswer,
         read_file,
     ),
     AgentTool(
         "list_files",
         "List the files of a folder by path, and why a file is not searchable.",
-        ListFiles,
+        ListFilesArguments,
         FilesAnswer,
         list_files,
     ),

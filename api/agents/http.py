@@ -24,12 +24,12 @@ from foldex_client import AsyncFoldex, FoldexError
 
 #: The address under which the application calls itself.
 _SELF = "http://127.0.0.1"
-#: Where a request carries its `Caller`.
+#: Where a request carries its `ConnectedCaller`.
 _CALLER = "foldex.caller"
 
 
 @dataclass(frozen=True)
-class Caller:
+class ConnectedCaller:
     """The application that all calls go to, the project of the caller's key, and headers that go with each call."""
 
     app: ASGIApp
@@ -37,7 +37,7 @@ class Caller:
     headers: Mapping[str, str]
 
 
-async def answer(scope: Scope, receive: Receive, send: Send, *, caller: Caller, allow_delete: bool) -> None:
+async def answer(scope: Scope, receive: Receive, send: Send, *, caller: ConnectedCaller, allow_delete: bool) -> None:
     """Answer one request. The key that it brings is what all its calls use."""
     manager = StreamableHTTPSessionManager(_server(allow_delete), stateless=True)
     async with manager.run():
@@ -52,7 +52,7 @@ def _server(allow_delete: bool) -> Server[Any]:
 @asynccontextmanager
 async def _access(context: server.Context) -> AsyncIterator[ServiceAccess]:
     request: Request = cast("Any", context).request
-    caller: Caller = request.scope[_CALLER]
+    caller: ConnectedCaller = request.scope[_CALLER]
     key = request.headers.get("authorization", "").partition(" ")[2].strip() or None
     transport = InProcess(caller.app, caller.headers)
     async with AsyncFoldex(_SELF, key, retries=0, trust_env=False, transport=transport) as foldex:

@@ -23,7 +23,7 @@ SHOWN_FIELDS = (
 )
 
 
-class Search(Asked):
+class SearchArguments(Asked):
     """Arguments of `search`."""
 
     query: str = Field(
@@ -79,13 +79,13 @@ class SearchAnswer(Listed):
     folders: list[SearchedFolder] | None = None
 
 
-async def search(access: ServiceAccess, asked: Search, _: Progress) -> Reply:
+async def search(access: ServiceAccess, asked: SearchArguments, _: Progress) -> Reply:
     """Ask one folder, or several."""
     places = await access.places(asked.folder)
     return await (_search_one(access, asked, places[0]) if len(places) == 1 else _search_all(access, asked, places))
 
 
-async def _search_one(access: ServiceAccess, asked: Search, place: FolderPart) -> Reply:
+async def _search_one(access: ServiceAccess, asked: SearchArguments, place: FolderPart) -> Reply:
     try:
         answer = await access.foldex.tools.search(
             place.tool,
@@ -103,7 +103,7 @@ async def _search_one(access: ServiceAccess, asked: Search, place: FolderPart) -
     return _searched(place, asked, answer)
 
 
-def _filters(asked: Search, path: str | None) -> Filters:
+def _filters(asked: SearchArguments, path: str | None) -> Filters:
     filters: Filters = {}
     if path:
         filters["path"] = path
@@ -112,7 +112,7 @@ def _filters(asked: Search, path: str | None) -> Filters:
     return filters
 
 
-async def _search_all(access: ServiceAccess, asked: Search, places: Sequence[FolderPart]) -> Reply:
+async def _search_all(access: ServiceAccess, asked: SearchArguments, places: Sequence[FolderPart]) -> Reply:
     if asked.fresh or asked.tree != "off":
         raise CallRefused("`fresh` and `tree` need one folder; name it with `folder`.")
     newest = sorted(places, key=lambda place: place.tool.created_at)[-MAX_FOLDERS:]
@@ -144,7 +144,9 @@ async def _search_all(access: ServiceAccess, asked: Search, places: Sequence[Fol
     return _found_in(asked, searched, notes, [_hit(hit, called.get(hit.tool_id or "")) for hit in answer.results])
 
 
-async def _nothing_in(access: ServiceAccess, asked: Search, places: Sequence[FolderPart], notes: list[str]) -> Reply:
+async def _nothing_in(
+    access: ServiceAccess, asked: SearchArguments, places: Sequence[FolderPart], notes: list[str]
+) -> Reply:
     """The answer if the filters select no file of several folders."""
     called = labels((place.tool.tool_id, place.tool.name) for place in places)
     searched = []
@@ -156,7 +158,9 @@ async def _nothing_in(access: ServiceAccess, asked: Search, places: Sequence[Fol
     return _found_in(asked, searched, notes, [])
 
 
-def _found_in(asked: Search, searched: Sequence[SearchedFolder], notes: list[str], entries: Sequence[Entry]) -> Reply:
+def _found_in(
+    asked: SearchArguments, searched: Sequence[SearchedFolder], notes: list[str], entries: Sequence[Entry]
+) -> Reply:
     text, fit = told(
         entries,
         several_footer(searched, notes),
@@ -176,7 +180,7 @@ def _found_in(asked: Search, searched: Sequence[SearchedFolder], notes: list[str
     return Reply(text, data)
 
 
-def _searched(place: FolderPart, asked: Search, answer: Answer) -> Reply:
+def _searched(place: FolderPart, asked: SearchArguments, answer: Answer) -> Reply:
     notes = details(answer.notes)
     summaries = [FoundSummary(text=each.text, files=each.file_paths) for each in answer.summaries]
     entries = [
@@ -230,7 +234,7 @@ TOOL = AgentTool(
     "search",
     "Find passages of indexed folders that answer a question, by meaning and words, best first, with path, lines "
     "and text. Use it first; use grep for exact text and find_symbol for a definition by name.",
-    Search,
+    SearchArguments,
     SearchAnswer,
     search,
 )

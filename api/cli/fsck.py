@@ -11,7 +11,7 @@ from worker.resources import Resources
 from worker.state.index import drift, tools
 from worker.state.index.tools import TREE, Index
 from worker.upkeep import fsck, tree_fsck
-from worker.upkeep.fsck import Mended, Report
+from worker.upkeep.fsck import IndexReport, Mended
 
 #: A phrase for each kind of drift.
 PHRASES = {
@@ -83,7 +83,7 @@ def _check_tree(resources: Resources, index: Index, *, repair: bool, say: Callab
     return True
 
 
-def _summary(report: Report) -> str:
+def _summary(report: IndexReport) -> str:
     differences = [f"{number:,} {PHRASES[name]}" for name, number in report.drift.items()]
     open_task = ["a task is open"] if report.busy else []
     return "; ".join([f"{report.live:,} chunks", *(differences or ["no drift"]), *open_task])

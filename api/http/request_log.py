@@ -30,7 +30,7 @@ _MAX_PROJECT = 100
 log = structlog.get_logger()
 
 
-class _Line:
+class _LogFacts:
     """What is known about the request at hand. Threads that work for it share it."""
 
     __slots__ = ("project",)
@@ -39,7 +39,7 @@ class _Line:
         self.project: str | None = None
 
 
-_line: ContextVar[_Line] = ContextVar("request_line")
+_line: ContextVar[_LogFacts] = ContextVar("request_line")
 
 
 def note_project(project_id: str) -> None:
@@ -73,7 +73,7 @@ class RequestLog:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request = _Request(scope, receive, send)
+        request = _LoggedRequest(scope, receive, send)
         # each request runs in a task of its own, whose context ends with it
         structlog.contextvars.bind_contextvars(request_id=request.id)
         _line.set(request.line)
@@ -84,7 +84,7 @@ class RequestLog:
             request.end(complete=False)
 
 
-class _Request:
+class _LoggedRequest:
     """One request, from its headers to the end of its answer."""
 
     __slots__ = ("_ended", "_left", "_receive", "_scope", "_send", "_started", "_status", "id", "line")
@@ -95,7 +95,7 @@ class _Request:
         self._status = 0
         self._left = self._ended = False
         self.id = _request_id(scope)
-        self.line = _Line()
+        self.line = _LogFacts()
 
     async def receive(self) -> Message:
         """See ASGI."""

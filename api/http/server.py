@@ -44,7 +44,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 log = structlog.get_logger()
 
 
-class Server(uvicorn.Server):
+class SignalledServer(uvicorn.Server):
     """A server that a signal wakes, and else a clock once a second; uvicorn by itself wakes ten times."""
 
     _signalled: asyncio.Event | None = None
@@ -201,7 +201,7 @@ def serve(serving: Serving, processes: int) -> NoReturn:
 
 
 def _serve(serving: Serving, listening: socket | None = None) -> None:
-    server = Server(serving.config(serving.make_app()))
+    server = SignalledServer(serving.config(serving.make_app()))
     with suppress(KeyboardInterrupt):
         server.run(None if listening is None else [listening])
     if not server.started:

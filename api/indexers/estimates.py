@@ -9,7 +9,7 @@ from schemas.errors import EstimateBusy
 from schemas.estimate import Estimate
 from worker.embed.known_models import known
 from worker.embed.models import is_local, limits
-from worker.estimate import Model, estimate
+from worker.estimate import PricedModel, estimate
 from worker.machine.slots import Slots
 from worker.resources import Resources
 from worker.state.index import files, tools
@@ -35,7 +35,7 @@ def estimate_of(new_index: NewIndex, resources: Resources) -> Estimate:
 
     name = settings.embedder.model
     model_limits = limits(name)
-    model = Model(
+    model = PricedModel(
         name,
         max_inputs=resources.settings.embedding_batch_size or model_limits.max_inputs,
         max_request_tokens=model_limits.max_request_tokens,

@@ -24,7 +24,7 @@ def accepted(_: Resources, __: Any) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RegisteredIndexer:
     """An indexer with what is known of it.
 
     `tree` are the values of a query's `tree` that it answers. `check` refuses a config that cannot work here, with one
@@ -46,7 +46,7 @@ class Row:
         return getattr(config, self.name)
 
 
-CHUNKS = Row(
+CHUNKS = RegisteredIndexer(
     "chunks",
     "Chunks of the files, found by meaning and by keywords. Every tool has this index.",
     ChunksConfig,
@@ -54,7 +54,7 @@ CHUNKS = Row(
     tree=("off",),
     topic="search tools",
 )
-RAPTOR = Row(
+RAPTOR = RegisteredIndexer(
     "raptor",
     "A tree of summaries over the chunks, for questions about a whole folder. Its cluster methods gmm and kmeans need "
     "scikit-learn and umap-learn; adjacent works without them, also while the status is missing_dependency.",
@@ -77,7 +77,7 @@ def answering(tree: TreeSearch) -> Indexer:
     return next(row.indexer for row in INDEXERS if tree in row.tree)
 
 
-def info(row: Row, resources: Resources) -> IndexerInfo:
+def info(row: RegisteredIndexer, resources: Resources) -> IndexerInfo:
     """A row as the API shows it."""
     return IndexerInfo(
         name=row.name,
@@ -87,7 +87,7 @@ def info(row: Row, resources: Resources) -> IndexerInfo:
     )
 
 
-def _status(row: Row, resources: Resources) -> IndexerStatus:
+def _status(row: RegisteredIndexer, resources: Resources) -> IndexerStatus:
     try:
         row.check(resources, row.config())
     except FoldexError:
@@ -117,5 +117,5 @@ def drop_derived(resources: Resources, subject: Subject) -> None:
         row.indexer.drop(resources, subject)
 
 
-def _enabled(config: ToolConfig) -> list[Row]:
+def _enabled(config: ToolConfig) -> list[RegisteredIndexer]:
     return [row for row in DERIVED if row.of(config).enabled]

@@ -15,7 +15,7 @@ from api.http.dependencies import CachedCallerDep, ResourcesDep
 router = APIRouter()
 
 
-class _Answer(Response):
+class _ProtocolResponse(Response):
     """Hands the connection over to the SDK of the protocol."""
 
     def __init__(self, http: Any, caller: Any, *, allow_delete: bool) -> None:
@@ -32,5 +32,5 @@ async def mcp(request: Request, caller: CachedCallerDep, resources: ResourcesDep
     """Answer one message of the Model Context Protocol."""
     # the SDK takes a second to load, which only those pay who have agents
     http = await run_in_threadpool(import_module, "api.agents.http")
-    known = http.Caller(request.app, caller.project_id, request_log.headers())
-    return _Answer(http, known, allow_delete=resources.settings.mcp_allow_delete)
+    known = http.ConnectedCaller(request.app, caller.project_id, request_log.headers())
+    return _ProtocolResponse(http, known, allow_delete=resources.settings.mcp_allow_delete)

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from api.http.dependencies import ResourcesDep, ToolDep, known_caller, needs_space
 from api.http.described_errors import raises
 from api.indexers import Subject, subject_of
-from api.indexers.registry import DERIVED, INDEXERS, Row, info
+from api.indexers.registry import DERIVED, INDEXERS, RegisteredIndexer, info
 from schemas.indexer import IndexerInfo
 from schemas.raptor import BuildRequest
 from schemas.tool import ToolConfig
@@ -26,10 +26,10 @@ def list_indexers(resources: ResourcesDep) -> list[IndexerInfo]:
     return [info(row, resources) for row in INDEXERS]
 
 
-class Calls:
+class IndexerCalls:
     """The calls of one derived index."""
 
-    def __init__(self, row: Row) -> None:
+    def __init__(self, row: RegisteredIndexer) -> None:
         self.row = row
         self.estimate_model = get_type_hints(row.indexer.estimate)["return"]
         self.status_model = get_type_hints(row.indexer.status)["return"]
@@ -69,7 +69,7 @@ class Calls:
         return subject_of(tool, config.model_copy(update={self.row.name: part}))
 
 
-def add_calls(to: APIRouter, calls: Calls) -> None:
+def add_calls(to: APIRouter, calls: IndexerCalls) -> None:
     """Add the calls of a derived index."""
     row, refused = calls.row, raises(*calls.row.errors)
     place, status = f"/api/tools/search/{{tool_id}}/{row.name}", calls.status_model
@@ -86,4 +86,4 @@ def add_calls(to: APIRouter, calls: Calls) -> None:
 
 
 for each in DERIVED:
-    add_calls(router, Calls(each))
+    add_calls(router, IndexerCalls(each))

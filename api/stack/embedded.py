@@ -16,7 +16,7 @@ from api.stack.forks import ForkServer
 from api.stack.processes import (
     NEEDED_BYTES,
     Program,
-    Server,
+    ServerProgram,
     StackError,
     end_orphan,
     free_port,
@@ -73,7 +73,7 @@ def services(settings: Settings, say: Say = print) -> Iterator[Urls]:
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunningStack:
     """A running stack. `env` is what its processes get on top of the caller's environment."""
 
     env: dict[str, str]
@@ -98,7 +98,7 @@ class Running:
 
 
 @contextmanager
-def stack(settings: Settings, say: Say = print) -> Iterator[Running]:
+def stack(settings: Settings, say: Say = print) -> Iterator[RunningStack]:
     """Run everything: ready inside the block, stopped after it. Raises `StackError` if it cannot start or already runs.
 
     SIGTERM and SIGHUP raise KeyboardInterrupt, so they end the block as Ctrl-C does. Main thread only.
@@ -120,7 +120,7 @@ def stack(settings: Settings, say: Say = print) -> Iterator[Running]:
         )
         try:
             supervisor.start(START_SECONDS)
-            yield Running(env, supervisor, login)
+            yield RunningStack(env, supervisor, login)
         finally:
             say("Stopping (press Ctrl-C again to force) …")
             supervisor.stop()
@@ -189,7 +189,7 @@ def _as_interrupt(*numbers: signal.Signals) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _servers(settings: Settings, home: Path, say: Say) -> tuple[list[Server], Urls]:
+def _servers(settings: Settings, home: Path, say: Say) -> tuple[list[ServerProgram], Urls]:
     """The servers that must be started, and the addresses of all servers."""
     configured = settings.model_fields_set
     database, broker, budgets = settings.database_url, settings.celery_broker_url, settings.redis_url

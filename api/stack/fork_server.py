@@ -1,7 +1,7 @@
 """Forks Python programs from one process that has imported what they share: `python -m api.stack.fork_server`.
 
 The programs then share the memory of these imports, and start without them. Standard input is the socket for requests:
-a JSON object with the fields of `Request`, and the descriptors of the log, of the program's lock and of a socket.
+a JSON object with the fields of `ForkRequest`, and the descriptors of the log, of the program's lock and of a socket.
 
 Each program becomes a child of the caller, which must be a subreaper. It sends its process id on its socket, and begins
 once it gets a byte back. A program whose caller closed the socket ends, so none runs that the caller does not know of.
@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 from signal import Signals
 
-from api.stack.forks import GO, MAX_REQUEST_BYTES, Request
+from api.stack.forks import GO, MAX_REQUEST_BYTES, ForkRequest
 from worker.machine.parent import end_with
 from worker.machine.privacy import keep_private
 from worker.resources import import_store_dependencies
@@ -79,7 +79,7 @@ def _import_shared() -> None:
     gc.freeze()
 
 
-def _next_program(requests: socket.socket) -> tuple[Request, list[int]] | None:
+def _next_program(requests: socket.socket) -> tuple[ForkRequest, list[int]] | None:
     """Fork programs until the end of requests. Returns in each program with its request and descriptors."""
     while True:
         data, handles, _, _ = socket.recv_fds(requests, MAX_REQUEST_BYTES, 3)
@@ -89,14 +89,14 @@ def _next_program(requests: socket.socket) -> tuple[Request, list[int]] | None:
         between = os.fork()
         if between == 0:
             if os.fork() == 0:
-                return Request(**json.loads(data)), handles
+                return ForkRequest(**json.loads(data)), handles
             os._exit(0)
         os.waitpid(between, 0)
         for handle in handles:
             os.close(handle)
 
 
-def _run(request: Request, handles: list[int]) -> None:
+def _run(request: ForkRequest, handles: list[int]) -> None:
     """Become the program and run it to its end."""
     log, lock, caller = handles
     _become(request, log)
@@ -115,7 +115,7 @@ def _run(request: Request, handles: list[int]) -> None:
         exec(compile(what, "<string>", "exec"), {"__name__": "__main__"})  # noqa: S102 - as `python -c`
 
 
-def _become(request: Request, log: int) -> None:
+def _become(request: ForkRequest, log: int) -> None:
     # a session of its own shields it from the terminal's Ctrl-C
     os.setsid()
     nowhere = os.open(os.devnull, os.O_RDONLY)

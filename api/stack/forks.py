@@ -28,7 +28,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ForkRequest:
     """A program to fork. `arguments` are those of Python: `-m MODULE …` or `-c CODE …`."""
 
     name: str
@@ -84,7 +84,7 @@ class ForkServer:
             self.stop()
             return None
 
-    def _send(self, request: Request, log: int, lock: int) -> Forked:
+    def _send(self, request: ForkRequest, log: int, lock: int) -> Forked:
         if self._process is None or self._process.ended():
             self.stop()
             self.start()
@@ -131,13 +131,13 @@ def reap_adopted(own: Collection[int]) -> None:
             os.waitpid(found.si_pid, os.WNOHANG)
 
 
-def _request(program: Program) -> Request | None:
+def _request(program: Program) -> ForkRequest | None:
     """The request for a program that is plain Python of this user, or None."""
     command, nice = list(program.command), 0
     if Path(command[0]).name == "nice":
         nice, command = int(command[2]), command[3:]
     if program.account or command[:2] != [sys.executable, "-u"] or command[2] not in {"-m", "-c"}:
         return None
-    return Request(
+    return ForkRequest(
         program.name, command[2:], str(program.cwd), dict(program.env), nice, os.getpid(), int(program.orphaned)
     )

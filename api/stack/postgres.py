@@ -16,7 +16,16 @@ from signal import SIGINT, SIGQUIT
 import psycopg
 from psycopg import sql
 
-from api.stack.processes import Account, Program, Server, StackError, run_once, running, server_port, write_private
+from api.stack.processes import (
+    Account,
+    Program,
+    ServerProgram,
+    StackError,
+    run_once,
+    running,
+    server_port,
+    write_private,
+)
 from worker.machine.privacy import passable
 
 #: Name of both the owner and the database.
@@ -47,7 +56,7 @@ def postgres(home: Path) -> Iterator[str]:
         yield server.url
 
 
-def prepare(home: Path) -> Server:
+def prepare(home: Path) -> ServerProgram:
     """Create the database directory if it is missing, and return how to run it. Raises `StackError`."""
     directory = home / "postgres"
     binaries, data = _binaries(), directory / "data"
@@ -64,7 +73,7 @@ def prepare(home: Path) -> Server:
         ) from error
     port = server_port()
     url = f"postgresql://{NAME}:{password}@127.0.0.1:{port}/"
-    return Server(_program(binaries / "postgres", data, port, f"{url}postgres", account), f"{url}{NAME}")
+    return ServerProgram(_program(binaries / "postgres", data, port, f"{url}postgres", account), f"{url}{NAME}")
 
 
 def _program(binary: Path, data: Path, port: int, url: str, account: Account | None) -> Program:

@@ -84,7 +84,7 @@ def no_fork(_program: Program, _log: int, _lock: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class ServerProgram:
     """A program with its address, and a note for the user."""
 
     program: Program

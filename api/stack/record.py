@@ -21,7 +21,7 @@ def installation_home() -> Path:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """The `Running.env` of the stack that runs in `home`, in any process; empty if none runs."""
+    """The `RunningStack.env` of the stack that runs in `home`, in any process; empty if none runs."""
     try:
         return dict(json.loads(record_file(home.resolve()).read_text())) if owner(home) else {}
     except FileNotFoundError:

@@ -14,7 +14,7 @@ from signal import SIGTERM
 
 import redis as client
 
-from api.stack.processes import Program, Server, running, server_port, which, write_private
+from api.stack.processes import Program, ServerProgram, running, server_port, which, write_private
 
 FAKE = "import sys; from fakeredis import TcpFakeServer; TcpFakeServer(('127.0.0.1', int(sys.argv[1]))).serve_forever()"
 
@@ -45,7 +45,7 @@ def redis(home: Path) -> Iterator[str]:
         yield server.url
 
 
-def prepare(home: Path, binary: str | None = None) -> Server:
+def prepare(home: Path, binary: str | None = None) -> ServerProgram:
     """Return how to run Redis. `binary` overrides the first one found."""
     directory_path = home / "redis"
     directory_path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -54,19 +54,19 @@ def prepare(home: Path, binary: str | None = None) -> Server:
     return _real(server, directory_path, port) if server else _fake(directory_path, port)
 
 
-def _real(binary: str, directory_path: Path, port: int) -> Server:
+def _real(binary: str, directory_path: Path, port: int) -> ServerProgram:
     password = secrets.token_hex(16)
     configuration = directory_path / "redis.conf"
     # Redis reads JSON's quoting and escapes
     directory = json.dumps(str(directory_path), ensure_ascii=False)
     write_private(configuration, CONFIGURATION.format(port=port, password=password, directory=directory))
     url = f"redis://:{password}@127.0.0.1:{port}/0"
-    return Server(_program((binary, str(configuration)), directory_path, url), url)
+    return ServerProgram(_program((binary, str(configuration)), directory_path, url), url)
 
 
-def _fake(directory_path: Path, port: int) -> Server:
+def _fake(directory_path: Path, port: int) -> ServerProgram:
     url = f"redis://127.0.0.1:{port}/0"
-    return Server(_program((sys.executable, "-c", FAKE, str(port)), directory_path, url), url, FAKE_NOTE)
+    return ServerProgram(_program((sys.executable, "-c", FAKE, str(port)), directory_path, url), url, FAKE_NOTE)
 
 
 def _program(command: tuple[str, ...], directory_path: Path, url: str) -> Program:

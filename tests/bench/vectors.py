@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from worker.index.write import ROWS as ROWS_OF_WRITE
 from worker.tokens.keywords import keywords_of
-from worker.vectors import Condition, Leg, Ranked, Row, Value, Vector
+from worker.vectors import Condition, Leg, Ranked, Value, Vector, VectorRow
 from worker.vectors.lance.compaction import Thresholds
 from worker.vectors.lance.store import LanceStore
 
@@ -96,10 +96,10 @@ class Made:
             made[chosen] += noise[chosen] @ of_topics
         return _unit(made)
 
-    def rows(self, numbers: Sequence[int], vectors: Vector) -> list[Row]:
+    def rows(self, numbers: Sequence[int], vectors: Vector) -> list[VectorRow]:
         return [self._row(number, vector) for number, vector in zip(numbers, vectors, strict=True)]
 
-    def _row(self, number: int, vector: Vector) -> Row:
+    def _row(self, number: int, vector: Vector) -> VectorRow:
         file = number // ROWS_OF_FILE
         path = f"/{file % 2}/{file % 20}/{file % 1000}/{file}"
         attributes: dict[str, Value] = {
@@ -112,7 +112,7 @@ class Made:
             "language": "en",
             "level": 0,
         }
-        return Row(id_of(number), vector, attributes, keywords_of(path, "", self._stretch(WORDS), "en"))
+        return VectorRow(id_of(number), vector, attributes, keywords_of(path, "", self._stretch(WORDS), "en"))
 
     def _stretch(self, words: int) -> str:
         start = int(self._random.integers(len(self._words) - words))

@@ -22,7 +22,7 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from api.stack import postgres, programs, redis
-from api.stack.processes import Program, Server, server_port
+from api.stack.processes import Program, ServerProgram, server_port
 from api.stack.supervisor import Supervisor
 from tests.chaos.gates import Gates
 from tests.chaos.server_clock import ServerClock, build
@@ -245,7 +245,7 @@ def client_of(port: int, server: str) -> int:
 
 @contextmanager
 def cluster(
-    home: Path, root: Path, broker: Server | None = None, *, fast: int = FAST, bulk: int = BULK, **more: str
+    home: Path, root: Path, broker: ServerProgram | None = None, *, fast: int = FAST, bulk: int = BULK, **more: str
 ) -> Iterator[Cluster]:
     """Run everything inside the block. Folders to index are in `root`; `more` are settings.
 

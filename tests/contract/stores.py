@@ -14,7 +14,7 @@ import pytest
 from schemas.errors import StoreError
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from worker.tokens.keywords import Keywords, keywords_of
-from worker.vectors import Condition, Leg, Ranked, Row, Value, Vector, VectorStore
+from worker.vectors import Condition, Leg, Ranked, Value, Vector, VectorRow, VectorStore
 from worker.vectors.lance.compaction import Thresholds
 from worker.vectors.lance.store import LanceStore
 from worker.vectors.turbopuffer import TurbopufferStore
@@ -85,9 +85,9 @@ def words(text: str, language: str = "en") -> Keywords:
     return keywords_of("", "", text, language)
 
 
-def row(number: int, vector: Vector | None = None, keywords: str | None = None, **attributes: Value) -> Row:
+def row(number: int, vector: Vector | None = None, keywords: str | None = None, **attributes: Value) -> VectorRow:
     given = None if keywords is None else words(keywords)
-    return Row(UUID(int=number), vector, {"file_name": f"{number}.md", "level": 0, **attributes}, given)
+    return VectorRow(UUID(int=number), vector, {"file_name": f"{number}.md", "level": 0, **attributes}, given)
 
 
 def numbers(found: Ranked) -> list[int]:

@@ -13,7 +13,7 @@ from worker.state.index import chunks
 from worker.state.index.chunks import Placed
 from worker.state.postgres import Pool
 from worker.state.search import keywords
-from worker.tokens.keywords import IN_ENGLISH, Written, phrase_tokens
+from worker.tokens.keywords import IN_ENGLISH, KeywordForms, phrase_tokens
 
 FILTERS = (
     *("file_node_ids", "id_paths", "below", "folders", "endings", "types", "languages"),
@@ -54,7 +54,7 @@ class Index:
         query: str,
         field: keywords.Field = "text",
         limit: int = 10,
-        written: Written = IN_ENGLISH,
+        written: KeywordForms = IN_ENGLISH,
         *,
         phrase: bool = False,
         **filters: Any,
@@ -138,7 +138,7 @@ def test_stop_words_count_only_if_nothing_else_is_left(pool: Pool) -> None:
 )
 def test_words_are_found_in_the_forms_of_their_language(pool: Pool, language: str, text: str, query: str) -> None:
     index = Index(pool, [text, "the C compiler of a net"], language=language)
-    assert index.search(query, written=Written(frozenset({"en", language}))) == [0]
+    assert index.search(query, written=KeywordForms(frozenset({"en", language}))) == [0]
 
 
 def test_a_phrase_is_found_whatever_its_white_space(pool: Pool) -> None:
@@ -163,14 +163,14 @@ def test_a_phrase_is_found_whatever_its_white_space(pool: Pool) -> None:
 def test_words_of_an_earlier_release_are_found_until_they_are_written_again(pool: Pool) -> None:
     index = Index(pool, ["dry-run the Häuser of users", "fish"], language="de")
     index.run("UPDATE chunk SET keywords = to_tsvector('english', chunk_text) WHERE index_id = %s")
-    older = Written(older=True)
+    older = KeywordForms(older=True)
     for query in ("user", "Häuser", "dry-run"):
         assert index.search(query, written=older) == [0], query
     assert index.search("Haus", written=older) == []
     kept = [(p, keywords.vectors("notes.txt", "", p.chunk.text, "de")) for p in index.placed]
     with pool.connection() as connection:
         chunks.replace(connection, files=[index.file_id], failed=[], current=[p.id for p in index.placed], kept=kept)
-    assert index.search("Haus", written=Written(frozenset({"de"}), older=True)) == [0]
+    assert index.search("Haus", written=KeywordForms(frozenset({"de"}), older=True)) == [0]
 
 
 def test_common_words_are_bounded_and_those_together_come_first(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:

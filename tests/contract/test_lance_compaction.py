@@ -18,7 +18,7 @@ import lance
 import pytest
 
 from tests.contract.stores import ALWAYS, D, about, axis, near, row
-from worker.vectors import Leg, Patch, Row
+from worker.vectors import Leg, Patch, VectorRow
 from worker.vectors.lance import cleaning
 from worker.vectors.lance import store as lance_store
 from worker.vectors.lance.cleaning import COARSE_S, committing, has_versions_to_delete
@@ -37,7 +37,7 @@ def _text(number: int) -> str:
     return " ".join(f"w{number * 31 % 997 + step}" for step in range(100))
 
 
-def _row(number: int) -> Row:
+def _row(number: int) -> VectorRow:
     return row(number, axis(number % D), _text(number))
 
 
@@ -227,7 +227,7 @@ def test_segments_of_a_run_are_found_whatever_followed_them() -> None:
 def test_random_edits_answer_like_a_fresh_table(tmp_path: Path) -> None:
     rng = random.Random(20261123)
     store = LanceStore(tmp_path / "edited", has_keywords=True, thresholds=Thresholds(fragments=3, min_deleted=5))
-    kept: dict[int, Row] = {}
+    kept: dict[int, VectorRow] = {}
     for turn in range(40):
         gone = rng.sample(sorted(kept), min(len(kept), rng.choice([0, 1, 4])))
         numbers = set(rng.sample(range(200), rng.choice([1, 3, 20]))) - set(gone)

@@ -22,7 +22,7 @@ from tests.contract.stores import ALWAYS
 from tests.coroutines import run
 from tests.service import eventually
 from worker.tokens.keywords import Keywords
-from worker.vectors import Condition, Leg, Patch, Ranked, Row, Vector
+from worker.vectors import Condition, Leg, Patch, Ranked, Vector, VectorRow
 from worker.vectors.lance import open_tables, search, vector_cache, word_search
 from worker.vectors.lance.open_tables import GONE_SEGMENTS, Spaces
 from worker.vectors.lance.search import FIRST_READ
@@ -38,11 +38,11 @@ def store(tmp_path: Path) -> LanceStore:
     return LanceStore(tmp_path, has_keywords=True)
 
 
-def _row(number: int) -> Row:
+def _row(number: int) -> VectorRow:
     vector = np.random.default_rng(number // 2).standard_normal(DIMENSIONS).astype(np.float32)  # each twice
     words = f"{WORDS[number % 5]} {WORDS[number % 3]} row_{number}"
     attributes = {"chunk_id": str(number), "file_name": "even" if number % 2 == 0 else "odd"}
-    return Row(UUID(int=number), vector if number % 7 else None, dict(attributes), Keywords(words, words))
+    return VectorRow(UUID(int=number), vector if number % 7 else None, dict(attributes), Keywords(words, words))
 
 
 def _rest(place: Path, seconds: float = 60) -> None:
@@ -51,7 +51,7 @@ def _rest(place: Path, seconds: float = 60) -> None:
     os.utime(place / f"{SPACE}.lance" / "_versions", (then, then))
 
 
-def _vector(row: Row) -> Vector:
+def _vector(row: VectorRow) -> Vector:
     assert row.vector is not None
     return row.vector
 

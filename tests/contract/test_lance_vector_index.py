@@ -19,7 +19,7 @@ import pytest
 
 from schemas.errors import StoreUnavailable
 from tests.contract.stores import ALWAYS, near
-from worker.vectors import Condition, Leg, Patch, Row, Value, Vector
+from worker.vectors import Condition, Leg, Patch, Value, Vector, VectorRow
 from worker.vectors.lance import vector_index
 from worker.vectors.lance.indexes import FILTERED
 from worker.vectors.lance.store import LanceStore
@@ -37,8 +37,8 @@ def _vectors(rows: int) -> Vector:
 VECTORS = _vectors(GROWTH * ROWS + GROWTH * PER_PARTITION)
 
 
-def _row(number: int) -> Row:
-    return Row(
+def _row(number: int) -> VectorRow:
+    return VectorRow(
         UUID(int=number),
         VECTORS[number],
         {"file_name": f"{number}.md", "file_id_path": str(number), "level": number % 1000},
@@ -146,7 +146,7 @@ def test_filters_find_the_same_with_indexes_and_without(tmp_path: Path, seed: in
         return {"file_node_id": str(UUID(int=number % 7)), "file_id_path": path, "symbol": symbol}
 
     for _ in range(12):
-        new = [Row(UUID(int=n), VECTORS[n], values(n)) for n in rng.sample(range(200), rng.randint(0, 30))]
+        new = [VectorRow(UUID(int=n), VECTORS[n], values(n)) for n in rng.sample(range(200), rng.randint(0, 30))]
         present |= {row.id.int for row in new}
         patches = [Patch(UUID(int=n), values(n)) for n in rng.sample(sorted(present), len(present) // 10)]
         gone = {n for n in present if rng.random() < 0.05} - {p.id.int for p in patches} - {row.id.int for row in new}

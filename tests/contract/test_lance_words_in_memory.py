@@ -20,7 +20,7 @@ from lance.query import MatchQuery
 
 from tests.contract.stores import ALWAYS, D, axis, numbers, warmed
 from worker.tokens.keywords import Keywords, keywords_of
-from worker.vectors import Condition, Leg, Patch, Ranked, Row, Value
+from worker.vectors import Condition, Leg, Patch, Ranked, Value, VectorRow
 from worker.vectors.lance import indexes, word_memory, word_search
 from worker.vectors.lance.bm25 import folded
 from worker.vectors.lance.compaction import Thresholds
@@ -67,7 +67,7 @@ class Model:
             SPACE,
             D,
             [
-                Row(UUID(int=number), axis(number % D, number / 7), attributes(number), words)
+                VectorRow(UUID(int=number), axis(number % D, number / 7), attributes(number), words)
                 for number, words in written.items()
             ],
             [Patch(UUID(int=number), {}, words) for number, words in patches.items()],
@@ -77,7 +77,9 @@ class Model:
 
     def written_anew(self, directory: Path) -> LanceStore:
         store = LanceStore(directory, has_keywords=True, word_bytes=0)
-        store.write(SPACE, D, [Row(UUID(int=n), axis(n % D), attributes(n), words) for n, words in self.rows.items()])
+        store.write(
+            SPACE, D, [VectorRow(UUID(int=n), axis(n % D), attributes(n), words) for n, words in self.rows.items()]
+        )
         return store
 
 
@@ -123,7 +125,9 @@ def test_random_edits_leave_hits_and_scores_as_of_a_new_table(
     plain = LanceStore(tmp_path / "edited", has_keywords=True, word_bytes=0)
     model.rows = {number: model.keywords() for number in range(chance.choice([5, 150]))}
     model.next = len(model.rows)
-    store.write(SPACE, D, [Row(UUID(int=n), axis(n % D), attributes(n), words) for n, words in model.rows.items()])
+    store.write(
+        SPACE, D, [VectorRow(UUID(int=n), axis(n % D), attributes(n), words) for n, words in model.rows.items()]
+    )
     for step in range(6):
         warmed(store, SPACE)
         anew = model.written_anew(tmp_path / f"anew-{step}")
@@ -148,7 +152,7 @@ def test_rows_that_are_deleted_count_no_more(tmp_path: Path, monkeypatch: pytest
     model = Model(Random(0))
     model.rows = {number: keywords_of("", "", " ".join(WORDS[: number + 1]), "en") for number in range(9)}
     store = LanceStore(tmp_path / "edited", has_keywords=True)
-    store.write(SPACE, D, [Row(UUID(int=n), axis(n % D), {}, words) for n, words in model.rows.items()])
+    store.write(SPACE, D, [VectorRow(UUID(int=n), axis(n % D), {}, words) for n, words in model.rows.items()])
     for step in range(3):
         warmed(store, SPACE)
         found = searched_in_memory(store, legs(9), monkeypatch)
@@ -164,10 +168,10 @@ def test_equal_texts_have_equal_scores_whenever_they_were_written(
     """Lance itself scores rows that are not indexed yet apart."""
     texts = ["apples and pears", "apples", "pears", "plums"]
     store = LanceStore(tmp_path, has_keywords=True, thresholds=ALWAYS)
-    written = [Row(UUID(int=n), axis(n), {}, keywords_of("", "", text, "en")) for n, text in enumerate(texts)]
+    written = [VectorRow(UUID(int=n), axis(n), {}, keywords_of("", "", text, "en")) for n, text in enumerate(texts)]
     store.write(SPACE, D, written)
     store.optimize(SPACE)
-    store.write(SPACE, D, [Row(UUID(int=n + 4), axis(n), {}, written[1].keywords) for n in range(3)])
+    store.write(SPACE, D, [VectorRow(UUID(int=n + 4), axis(n), {}, written[1].keywords) for n in range(3)])
     leg = Leg(10, keywords="apples")
     by_lance = dict(LanceStore(tmp_path, has_keywords=True, word_bytes=0).search(SPACE, [leg])[0])
     warmed(store, SPACE)
@@ -215,7 +219,7 @@ def test_words_take_at_most_their_limit(
     store = LanceStore(tmp_path, has_keywords=True, word_bytes=word_bytes)
     texts = [" ".join(f"word{n * 7 + m}" for m in range(10)) for n in range(60)]
     words = [keywords_of("", "", text, "en") for text in texts]
-    store.write(SPACE, D, [Row(UUID(int=n), axis(n % D), {}, of_row) for n, of_row in enumerate(words)])
+    store.write(SPACE, D, [VectorRow(UUID(int=n), axis(n % D), {}, of_row) for n, of_row in enumerate(words)])
     warmed(store, SPACE)
     leg = Leg(10, keywords="word14")
     if is_kept:
@@ -253,7 +257,7 @@ def test_reading_ends_once_postings_take_too_much(max_bytes: int, batches: int, 
 def test_words_leave_the_memory_with_their_rows(tmp_path: Path) -> None:
     store = LanceStore(tmp_path, has_keywords=True)
     for space in ("one", "two"):
-        store.write(space, D, [Row(UUID(int=1), axis(1), {}, keywords_of("", "", "word", "en"))])
+        store.write(space, D, [VectorRow(UUID(int=1), axis(1), {}, keywords_of("", "", "word", "en"))])
     warmed(store, "one")
     searcher = store._searcher()
     assert [*searcher._word_memories._kept._cached] == ["one"]
@@ -270,7 +274,7 @@ def test_searches_during_edits_see_whole_states(tmp_path: Path) -> None:
 
     def write(edit: int) -> None:
         words = keywords_of("", "", "common " + "other " * edit, "en")
-        store.write(SPACE, D, [Row(UUID(int=n), axis(n % D), {}, words, edit) for n in range(count)])
+        store.write(SPACE, D, [VectorRow(UUID(int=n), axis(n % D), {}, words, edit) for n in range(count)])
 
     write(0)
     warmed(store, SPACE)

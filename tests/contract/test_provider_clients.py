@@ -24,7 +24,7 @@ from tests.fakes.server import Server
 from worker.embed import Vectors, answers, known_models, openai_api
 from worker.embed.litellm import LiteLLMClient, warm
 from worker.embed.openai_api import OpenAIClient
-from worker.embed.provider import Call, needs_litellm
+from worker.embed.provider import ModelCall, needs_litellm
 
 # LiteLLM drops the connections of failed requests without closing them.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -118,7 +118,7 @@ _bad = st.builds(
 )
 
 
-def _outcome(call: Call, texts: list[str] = TEXTS) -> Vectors | tuple[type[EmbeddingError], Any, Any]:
+def _outcome(call: ModelCall, texts: list[str] = TEXTS) -> Vectors | tuple[type[EmbeddingError], Any, Any]:
     try:
         return answers.unit(call.vectors(texts))
     except EmbeddingError as error:
@@ -130,7 +130,7 @@ def _outcome(call: Call, texts: list[str] = TEXTS) -> Vectors | tuple[type[Embed
 def test_both_clients_read_an_answer_alike(told: Told, answer: Answer) -> None:
     told.answer = answer
     address = f"http://127.0.0.1:{told.server_address[1]}/v1"
-    lean, other = (_outcome(Call(client("openai/m", address, "k", None, 10.0))) for client in CLIENTS)
+    lean, other = (_outcome(ModelCall(client("openai/m", address, "k", None, 10.0))) for client in CLIENTS)
     if isinstance(lean, tuple) or isinstance(other, tuple):
         assert lean == other
     else:
@@ -139,20 +139,22 @@ def test_both_clients_read_an_answer_alike(told: Told, answer: Answer) -> None:
 
 def test_the_words_of_a_message_do_not_decide(told: Told) -> None:
     told.answer = Answer(400, None, b'{"error": {"message": "Rate limit reached"}}')
-    kind, *_ = _outcome(Call(OpenAIClient("openai/m", f"http://127.0.0.1:{told.server_address[1]}", "k", None, 10.0)))
+    kind, *_ = _outcome(
+        ModelCall(OpenAIClient("openai/m", f"http://127.0.0.1:{told.server_address[1]}", "k", None, 10.0))
+    )
     assert kind is EmbeddingRefused
 
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_provider_that_is_late_is_unavailable(client: type[OpenAIClient | LiteLLMClient]) -> None:
     with EmbeddingsFake(delay=2.0) as fake:
-        kind, *_ = _outcome(Call(client("openai/m", fake.url, "k", None, 0.2)))
+        kind, *_ = _outcome(ModelCall(client("openai/m", fake.url, "k", None, 0.2)))
     assert kind is EmbeddingUnavailable
 
 
 def test_a_text_that_cannot_be_encoded_is_refused() -> None:
     with EmbeddingsFake() as fake:
-        kind, *_ = _outcome(Call(OpenAIClient("openai/m", fake.url, "k", None, 10.0)), ["\ud800"])
+        kind, *_ = _outcome(ModelCall(OpenAIClient("openai/m", fake.url, "k", None, 10.0)), ["\ud800"])
     assert kind is EmbeddingRefused
 
 

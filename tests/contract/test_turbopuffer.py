@@ -15,7 +15,7 @@ from schemas.errors import StoreError, StoreRefused, StoreUnauthorized, StoreUna
 from tests.contract.stores import D, axis, near, row
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from worker.tokens.keywords import Keywords
-from worker.vectors import FILTERED, STRING_ATTRIBUTES, Condition, Leg, Patch, Row, Value, turbopuffer
+from worker.vectors import FILTERED, STRING_ATTRIBUTES, Condition, Leg, Patch, Value, VectorRow, turbopuffer
 from worker.vectors.turbopuffer import TurbopufferStore
 
 
@@ -136,7 +136,7 @@ def test_no_request_is_larger_than_the_service_accepts(
     fake.max_body = 100_000
     store = TurbopufferStore(fake.api_key, region="", base_url=fake.url, has_keywords=True)
     words, vector = Keywords(text, text), np.ones(dimensions, dtype=np.float32)
-    store.write("a", dimensions, [Row(UUID(int=n), vector, attributes, words) for n in range(200)])
+    store.write("a", dimensions, [VectorRow(UUID(int=n), vector, attributes, words) for n in range(200)])
     store.write("a", dimensions, patches=[Patch(UUID(int=n), attributes, words) for n in range(200)])
     # nor much smaller than that
     assert len(fake.audit) <= 20
@@ -148,7 +148,7 @@ def impatient(fake: FakeTurbopuffer) -> TurbopufferStore:
     return TurbopufferStore(fake.api_key, region="", base_url=fake.url, has_keywords=False, timeout=1.0)
 
 
-def attempts(store: TurbopufferStore, rows: list[Row]) -> int:
+def attempts(store: TurbopufferStore, rows: list[VectorRow]) -> int:
     """Repeat a write until it succeeds, as a task does. Returns the number of tries."""
     for number in range(1, 20):
         try:

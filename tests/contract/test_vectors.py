@@ -15,7 +15,17 @@ import pytest
 from schemas.errors import StoreRefused
 from tests.contract.stores import WITHOUT_KEYWORDS, D, about, axis, near, numbers, row, words
 from tests.fakes.turbopuffer import FakeTurbopuffer
-from worker.vectors import CHECKED_ATTRIBUTES, Condition, Leg, Patch, Row, Value, Vector, VectorStore, cut_filterable
+from worker.vectors import (
+    CHECKED_ATTRIBUTES,
+    Condition,
+    Leg,
+    Patch,
+    Value,
+    Vector,
+    VectorRow,
+    VectorStore,
+    cut_filterable,
+)
 from worker.vectors.lance.store import LanceStore
 
 
@@ -159,7 +169,7 @@ def test_deleted_rows_are_gone(store: VectorStore, space: str) -> None:
 
 def test_ids_come_in_pages(store: VectorStore, space: str) -> None:
     wanted = sorted(uuid4() for _ in range(25))
-    store.write(space, D, [Row(id_, axis(0), {}) for id_ in reversed(wanted)])
+    store.write(space, D, [VectorRow(id_, axis(0), {}) for id_ in reversed(wanted)])
     found: list[UUID] = []
     while page := store.ids(space, found[-1] if found else None, 10):
         found += page

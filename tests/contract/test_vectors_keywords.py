@@ -14,7 +14,7 @@ import pytest
 from tests.contract.stores import WITH_KEYWORDS, D, about, axis, coded, near, numbers, row, words
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from tests.fakes.turbopuffer_namespace import words as fake_words
-from worker.tokens.keywords import Written
+from worker.tokens.keywords import KeywordForms
 from worker.vectors import Condition, Field, Leg, Patch, VectorStore
 from worker.vectors.lance import indexes
 from worker.vectors.lance.store import LanceStore
@@ -136,7 +136,7 @@ def test_words_are_found_in_the_forms_of_their_language(
     other = row(2, axis(1), "the C compiler of a net")
     store.write(space, D, [replace(row(1, axis(0)), keywords=words(text, language)), other])
     for query in queries:
-        asked = Leg(5, keywords=query, written=Written(frozenset({"en", language})))
+        asked = Leg(5, keywords=query, written=KeywordForms(frozenset({"en", language})))
         assert numbers(store.search(space, [asked])[0]) == [1], query
     assert about(store, space, "C compilers") == [2, 1] if "C++" in text else [2]
 
@@ -157,7 +157,7 @@ def test_of_a_phrase_every_word_is_there(
 ) -> None:
     texts = ["the connection-pool is exhausted", "a pool for the connection", "getUser() of C++ 在东京的地方"]
     store.write(space, D, [row(number, axis(number), text) for number, text in enumerate(texts, 1)])
-    written = Written(frozenset({"en", "de"}))
+    written = KeywordForms(frozenset({"en", "de"}))
     leg = Leg(5, keywords=phrase, field=field, phrase=True, written=written)
     for _ in range(2):
         assert sorted(numbers(store.search(space, [leg])[0])) == expected
@@ -187,7 +187,7 @@ def test_words_of_an_earlier_release_are_found_until_they_are_written_again(
             document.values["chunk_text"], document.terms["chunk_text"] = text, Counter(fake_words(text))
 
     def found(query: str) -> list[list[int]]:
-        asked = Leg(5, keywords=query, written=Written(older=True))
+        asked = Leg(5, keywords=query, written=KeywordForms(older=True))
         legs = [replace(asked, field="text"), replace(asked, field="code"), replace(asked, field="older")]
         *fields, near = store.search(space, [*legs, Leg(5, vector=axis(0))])
         assert numbers(near)[:2] == [1, 2]

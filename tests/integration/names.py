@@ -10,13 +10,13 @@ from pydantic import BaseModel, Field
 from api.indexers import Build, Subject
 from api.search.chunks.answer import embed
 from api.search.query.frame import first_hits
-from api.search.query.search import Finder, Findings, Search
+from api.search.query.search import Finder, Findings, IndexSearch
 from schemas.errors import Invalid
 from schemas.queries.search import Hit, Query
 from worker.resources import Resources
 from worker.state.index import chunks, namespaces, tools
 from worker.state.index.tools import Index
-from worker.vectors import Leg, Row, VectorStore
+from worker.vectors import Leg, VectorRow, VectorStore
 
 #: Of its namespace, after the name of the index's namespace.
 SUFFIX = ".names"
@@ -52,7 +52,7 @@ def build(resources: Resources, subject: Subject, _: Build) -> None:
         namespaces.register(connection, [index.id], SUFFIX)
     profile = index.settings.embedder
     vectors = resources.embedder(profile, explicit_dimensions=False).embed([path for _, path in files])
-    rows = [Row(id_, vector, {}) for (id_, _), vector in zip(files, vectors, strict=True)]
+    rows = [VectorRow(id_, vector, {}) for (id_, _), vector in zip(files, vectors, strict=True)]
     store.write(index.namespace + SUFFIX, profile.dimensions, upserts=rows)
 
 
@@ -76,7 +76,7 @@ def drop(resources: Resources, subject: Subject) -> None:
         resources.store(index.vector_store, index.keyword_index).drop(index.namespace + SUFFIX)
 
 
-def _found(search: Search) -> Findings:
+def _found(search: IndexSearch) -> Findings:
     vectors, report = embed(search)
     (ranking,) = search.store.search(search.index.namespace + SUFFIX, [Leg(search.depth, vector=vectors[0])])
     rows = chunks.hits(search.resources.pool, search.index.id, [row.id for row in ranking])

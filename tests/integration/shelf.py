@@ -33,7 +33,7 @@ from worker.state.index.files import Claim
 from worker.state.index.tools import Index
 from worker.state.postgres import Pool
 from worker.tokens.tokenizers import cl100k
-from worker.vectors import Condition, Leg, Patch, Row, VectorStore
+from worker.vectors import Condition, Leg, Patch, VectorRow, VectorStore
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Write(NamedTuple):
 
     namespace: str
     dimensions: int
-    upserts: Sequence[Row]
+    upserts: Sequence[VectorRow]
     patches: Sequence[Patch]
     deletes: Sequence[UUID]
 
@@ -90,7 +90,7 @@ class AroundStore:
         self,
         namespace: str,
         dimensions: int,
-        upserts: Sequence[Row] = (),
+        upserts: Sequence[VectorRow] = (),
         patches: Sequence[Patch] = (),
         deletes: Sequence[UUID] = (),
     ) -> None:

@@ -17,7 +17,7 @@ from tests.service import TOOLS, NewService, Service, checked, eventually
 from worker.settings import LOCAL_MODEL
 
 ROW = """
-NAMES = Row(
+NAMES = RegisteredIndexer(
     "names", "Names of files.", NamesConfig, names, tree=("names",), topic="names", check=names.check, modules=("none",)
 )
 INDEXERS = (CHUNKS, RAPTOR, NAMES)

@@ -14,7 +14,7 @@ from worker.index.write import write
 from worker.resources import Resources
 from worker.tokens.keywords import Keywords
 from worker.upkeep import fsck
-from worker.vectors import Leg, Patch, Row
+from worker.vectors import Leg, Patch, VectorRow
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,7 @@ def test_checks_go_through_all_ids_in_turn(shelf: Shelf, monkeypatch: pytest.Mon
     monkeypatch.setattr(fsck, "SAMPLE", 2)
     live = sorted(shelf.live())
     strays = {UUID(int=0), UUID(int=2**128 - 1), uuid4()}
-    rows = [Row(id_, np.ones(8, dtype=np.float32), {}, Keywords("stray", "stray")) for id_ in strays]
+    rows = [VectorRow(id_, np.ones(8, dtype=np.float32), {}, Keywords("stray", "stray")) for id_ in strays]
     shelf.store.write(shelf.index.namespace, 8, upserts=rows)
     spoil(shelf, {live[0], live[-1]}, latest(shelf))
     assert differs(shelf) == {"stray": 3, "misplaced": 2}

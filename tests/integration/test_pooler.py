@@ -11,8 +11,8 @@ from psycopg.conninfo import conninfo_to_dict
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.pgbouncer import pgbouncer
 from tests.service import environment, next_broker, service
-from worker.state.address import Shared
-from worker.state.postgres import BRIEF, Bounded, open_pool
+from worker.state.address import PooledAddress
+from worker.state.postgres import BRIEF, BoundedConnection, open_pool
 
 #: The limits that connections have as options where there is no pooler.
 LIMITS = {"statement_timeout": "120s", "lock_timeout": "20s", "idle_in_transaction_session_timeout": "8s"}
@@ -33,8 +33,8 @@ def limited_url(database_url: str) -> str:
 def test_a_pool_behind_a_pooler_keeps_no_session(tmp_path: Path, limited_url: str) -> None:
     with (
         pgbouncer(tmp_path, limited_url, "transaction", size=1) as url,
-        open_pool(Shared(url)) as pool,
-        open_pool(Shared(url)) as other,
+        open_pool(PooledAddress(url)) as pool,
+        open_pool(PooledAddress(url)) as other,
     ):
         for turn in range(12):  # often enough that psycopg would prepare the statement
             for each in (pool, other):
@@ -53,7 +53,7 @@ def test_a_plain_url_of_a_pooler_is_rejected_with_its_reason(tmp_path: Path, lim
         pgbouncer(tmp_path, limited_url, "transaction", size=1) as url,
         pytest.raises(psycopg.OperationalError, match="options"),
     ):
-        Bounded.open(url, BRIEF)
+        BoundedConnection.open(url, BRIEF)
 
 
 def test_an_index_is_built_behind_a_pooler_in_transaction_mode(

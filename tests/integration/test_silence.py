@@ -34,7 +34,7 @@ from worker.state.postgres import (
     APPLICATION,
     BRIEF,
     REQUEST,
-    Bounded,
+    BoundedConnection,
     Pool,
     be_patient,
     exclusive_connection,
@@ -140,13 +140,13 @@ def test_a_server_that_computes_is_not_silent_for_the_patient(database_url: str)
 
 
 def test_an_answer_that_takes_long_to_come_is_no_silence(database_url: str) -> None:
-    with Bounded.open(database_url, SHORT) as connection:
+    with BoundedConnection.open(database_url, SHORT) as connection:
         rows = connection.execute("SELECT n, pg_sleep(0.1), repeat('x', 9000) FROM generate_series(1, 15) AS n")
         assert len(rows.fetchall()) == 15
 
 
 def test_a_copy_to_a_silent_server_ends(behind: str, proxy: Silence) -> None:
-    with Bounded.open(behind, SHORT) as connection:
+    with BoundedConnection.open(behind, SHORT) as connection:
         connection.execute("CREATE TEMP TABLE staged (text text)")
 
         def fill() -> None:
@@ -199,7 +199,7 @@ def test_every_connection_has_the_limits(database_url: str) -> None:
 
 
 def test_what_the_url_says_of_itself_holds(database_url: str) -> None:
-    with Bounded.open(f"{database_url}?options=-c%20lock_timeout%3D77", REQUEST) as connection:
+    with BoundedConnection.open(f"{database_url}?options=-c%20lock_timeout%3D77", REQUEST) as connection:
         assert connection.execute("SHOW lock_timeout").fetchone() == ("77ms",)
         assert connection.execute("SHOW statement_timeout").fetchone() == ("2min",)
 
@@ -225,7 +225,7 @@ def test_a_copy_whose_client_stops_is_ended_and_one_that_goes_on_is_not(pool: Po
     do(pool, "CREATE TABLE held AS SELECT 0 AS number")
 
     def copy_slowly() -> None:
-        with Bounded.open(database_url, REQUEST) as connection:
+        with BoundedConnection.open(database_url, REQUEST) as connection:
             connection.execute("CREATE TEMP TABLE staged (text text)")
             with connection.cursor().copy("COPY staged FROM STDIN") as copy:
                 while not is_over.wait(0.05):
@@ -380,7 +380,7 @@ def test_verbs_come_through_once_a_silent_process_lost_its_locks(
 def test_a_transaction_that_does_nothing_is_ended_unless_it_only_reads(database_url: str, pool: Pool) -> None:
     with pool.connection() as reader:
         silent_backends.take_time(reader)
-        with Bounded.open(database_url, REQUEST, "idle_in_transaction_session_timeout=300") as stopped:
+        with BoundedConnection.open(database_url, REQUEST, "idle_in_transaction_session_timeout=300") as stopped:
             stopped.execute("BEGIN")
             time.sleep(1)
             with pytest.raises(psycopg.errors.IdleInTransactionSessionTimeout):

@@ -23,7 +23,7 @@ from worker.state.index import changes, delete_queue, drift, namespaces, tools
 from worker.state.postgres import Pool
 from worker.tokens.keywords import Keywords
 from worker.upkeep import deletions, open_tasks
-from worker.vectors import Row, VectorStore
+from worker.vectors import VectorRow, VectorStore
 
 SETTINGS = IndexSettings(embedder=EmbedderProfile(model="m", dimensions=4), chunks=ChunkSettings(), max_file_bytes=1000)
 
@@ -53,7 +53,7 @@ def index(resources: Resources, store: str = "lancedb") -> tools.Index:
     made = tools.index_of_tool(resources.pool, tool)
     assert made is not None
     if store == "lancedb":
-        rows = [Row(uuid4(), np.ones(4, dtype=np.float32), {}, Keywords("word", "word")) for _ in range(3)]
+        rows = [VectorRow(uuid4(), np.ones(4, dtype=np.float32), {}, Keywords("word", "word")) for _ in range(3)]
         lance(resources).write(made.namespace, 4, upserts=rows)
     return made
 
@@ -248,7 +248,7 @@ def test_vectors_are_deleted_twice_and_only_then_forgotten(resources: Resources)
     assert deletions.delete_vectors(resources) == 0
     # a late write
     ids = [id_ for (id_,) in do(resources.pool, "SELECT id FROM chunk_tombstone")]
-    rows = [Row(id_, np.ones(4, dtype=np.float32), {}, Keywords("word", "word")) for id_ in ids]
+    rows = [VectorRow(id_, np.ones(4, dtype=np.float32), {}, Keywords("word", "word")) for id_ in ids]
     lance(resources).write(made.namespace, 4, upserts=rows)
     do(resources.pool, "UPDATE chunk_tombstone SET created_at = now() - interval '6 min'")
     assert deletions.delete_vectors(resources) == 1
@@ -269,7 +269,7 @@ def test_a_deleted_index_keeps_its_row_until_no_late_write_can_follow(resources:
         assert stored(resources, made) == []
         assert do(resources.pool, "SELECT id FROM search_index_file WHERE index_id = %s", made.id) == []
         assert len(do(resources.pool, "SELECT id FROM search_index WHERE id = %s", made.id)) == rows
-        late = [Row(uuid4(), np.ones(4, dtype=np.float32), {}, Keywords("word", "word"))]
+        late = [VectorRow(uuid4(), np.ones(4, dtype=np.float32), {}, Keywords("word", "word"))]
         lance(resources).write(made.namespace, 4, upserts=late)
 
 
@@ -278,7 +278,7 @@ def test_a_deleted_index_takes_the_namespaces_derived_from_it_along(resources: R
     with resources.pool.connection() as connection:
         namespaces.register(connection, [made.id, other.id], ".tree")
     for owner in (made, other):
-        row = Row(uuid4(), np.ones(4, dtype=np.float32), {}, Keywords("word", "word"))
+        row = VectorRow(uuid4(), np.ones(4, dtype=np.float32), {}, Keywords("word", "word"))
         lance(resources).write(f"{owner.namespace}.tree", 4, upserts=[row])
     bury(resources, made)
     assert deletions.purge_indexes(resources) == 1

@@ -25,7 +25,7 @@ class Origin(NamedTuple):
     port: int | None
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """The answer to a request."""
 
     status: int
@@ -41,7 +41,7 @@ class KeptOpen:
         self._lock = Lock()
         self._idle: defaultdict[Origin, deque[tuple[HTTPConnection, float]]] = defaultdict(deque)
 
-    def post(self, origin: Origin, path: str, headers: Mapping[str, str], body: bytes, seconds: float) -> Answer:
+    def post(self, origin: Origin, path: str, headers: Mapping[str, str], body: bytes, seconds: float) -> HttpAnswer:
         """Send a request, and read its answer. Waits `seconds` for each part of it.
 
         Raises `TimeoutError`, other kinds of `OSError`, and `HTTPException`.
@@ -53,7 +53,7 @@ class KeptOpen:
                 connection.sock.settimeout(seconds)
             _send(connection, path, headers, body)
             response = connection.getresponse()
-            answer = Answer(response.status, response.getheader("Retry-After"), response.read())
+            answer = HttpAnswer(response.status, response.getheader("Retry-After"), response.read())
         except BaseException:
             connection.close()
             raise

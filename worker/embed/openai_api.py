@@ -20,7 +20,7 @@ import orjson
 from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, EmbeddingUnavailable
 from worker.embed import answers
 from worker.embed.endpoint import Endpoint
-from worker.embed.kept_open import Answer, KeptOpen, Origin
+from worker.embed.kept_open import HttpAnswer, KeptOpen, Origin
 
 if TYPE_CHECKING:
     from httpx import URL, Client, Headers
@@ -56,7 +56,7 @@ class OpenAIClient(Endpoint):
             raise answers.status_error(self.model, answer.status, _said(answer), seconds)
         return self._read(answer.content)
 
-    def _answer(self, body: bytes) -> Answer:
+    def _answer(self, body: bytes) -> HttpAnswer:
         if self._is_plain:
             url, kept_open = self._url, _kept_open(os.getpid())
             origin = Origin(url.scheme == "https", url.raw_host.decode(), url.port)
@@ -65,7 +65,7 @@ class OpenAIClient(Endpoint):
                 return answer
         # it follows redirects
         answered = _connections(os.getpid()).post(self._url, headers=self._headers, content=body, timeout=self.seconds)
-        return Answer(answered.status_code, answered.headers.get("retry-after"), answered.content)
+        return HttpAnswer(answered.status_code, answered.headers.get("retry-after"), answered.content)
 
     @cached_property
     def _is_plain(self) -> bool:
@@ -185,7 +185,7 @@ def _custom_headers(lines: str) -> Mapping[str, str]:
     return {name.strip(): value.strip() for name, colon, value in pairs if colon and name.strip()}
 
 
-def _said(answer: Answer) -> str:
+def _said(answer: HttpAnswer) -> str:
     """The provider's message. It is foreign text, so only log it."""
     try:
         said = orjson.loads(answer.content)["error"]["message"]

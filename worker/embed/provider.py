@@ -40,7 +40,7 @@ class ProviderEmbedder:
         self.max_inputs = max_inputs
         self.max_request_tokens = max_request_tokens
         dimensions = profile.dimensions if explicit_dimensions else None
-        self._call = Call(_client(profile.model, api_base, api_key, dimensions, TIMEOUT_SECONDS))
+        self._call = ModelCall(_client(profile.model, api_base, api_key, dimensions, TIMEOUT_SECONDS))
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """See `Embedder`. A refusal names the refused texts if they are known."""
@@ -53,7 +53,7 @@ class ProviderEmbedder:
         return answers.unit(vectors)
 
 
-class Call:
+class ModelCall:
     """A client, and what is learned about how its model answers."""
 
     def __init__(self, client: Client) -> None:
@@ -96,7 +96,7 @@ def native_dimensions(
     seconds: float = TIMEOUT_SECONDS,
 ) -> int:
     """Dimensions of the model's answer to one word, if `dimensions` are requested. Raises any `EmbeddingError`."""
-    call = Call(_client(model, api_base, api_key, dimensions, seconds))
+    call = ModelCall(_client(model, api_base, api_key, dimensions, seconds))
     width: int = answers.unit(call.vectors(["word"])).shape[1]
     return width
 

@@ -18,7 +18,7 @@ from psycopg import Connection
 from schemas.errors import LeaseLost
 from worker.state.address import Address
 from worker.state.index import tasks
-from worker.state.postgres import BRIEF, Bounded
+from worker.state.postgres import BRIEF, BoundedConnection
 
 #: Seconds between renewals. A worker notices a cancellation within 2 s, however busy Postgres is.
 RENEW_SECONDS = tasks.LEASE.total_seconds() / 8
@@ -77,14 +77,14 @@ class Lease:
 
     def keep(self, database: Address, task_id: UUID) -> None:
         """Renew until `end`. Runs in a thread, because the work may be busy for longer than a lease lasts."""
-        connection: Bounded | None = None
+        connection: BoundedConnection | None = None
         while not self._done.wait(RENEW_SECONDS):
             self._end_endless_parsing()
             if self._expired():
                 # other workers may have the files by now, even if the task is still wanted: renewing is useless
                 continue
             try:
-                connection = connection or Bounded.open(database, BRIEF)
+                connection = connection or BoundedConnection.open(database, BRIEF)
                 sent_at = time.monotonic()
                 if self.beat(connection, task_id):
                     self._renewed = sent_at

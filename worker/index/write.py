@@ -21,7 +21,7 @@ from worker.state.index import chunks
 from worker.state.index.chunks import Placed
 from worker.state.search import keywords
 from worker.tokens.keywords import Keywords, keywords_of, with_properties
-from worker.vectors import Patch, Row, Value
+from worker.vectors import Patch, Value, VectorRow
 
 #: Rows built for the store at a time; with their words and vectors they take many times the memory of their text.
 ROWS = 8_000
@@ -89,7 +89,7 @@ def upsert(run: Run, files: Sequence[Embedded], *, rows: int = ROWS) -> dict[UUI
     return refusals
 
 
-def _upsert(run: Run, rows: Sequence[tuple[UUID, Row]], refusals: dict[UUID, FileError]) -> None:
+def _upsert(run: Run, rows: Sequence[tuple[UUID, VectorRow]], refusals: dict[UUID, FileError]) -> None:
     """Halve a rejected write until the rejected row is found; its file goes to `refusals` and the others continue."""
     if refusals:
         rows = [(file_id, row) for file_id, row in rows if file_id not in refusals]
@@ -107,7 +107,7 @@ def _upsert(run: Run, rows: Sequence[tuple[UUID, Row]], refusals: dict[UUID, Fil
         _upsert(run, rows[half:], refusals)
 
 
-def _rows(run: Run, file: Embedded) -> Iterator[Row]:
+def _rows(run: Run, file: Embedded) -> Iterator[VectorRow]:
     of_file, found, language = _file_attributes(file.state), found_by(file.state), file.state.facts.words_language
     for placed in file.state.new:
         c = placed.chunk
@@ -123,7 +123,7 @@ def _rows(run: Run, file: Embedded) -> Iterator[Row]:
             "level": c.level,
         }
         words = keywords_of(found, c.context, c.text, language) if run.store.has_keywords else None
-        yield Row(placed.id, file.vectors.get(placed.id), attributes, words, file.claim.generation)
+        yield VectorRow(placed.id, file.vectors.get(placed.id), attributes, words, file.claim.generation)
 
 
 def _file_attributes(file: File) -> dict[str, Value]:

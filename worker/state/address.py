@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class PooledAddress:
     """A database behind a pooler in transaction mode: each transaction may reach it over another connection.
 
     So no session is kept. The server's limits are those of the role, and no statement is prepared.
@@ -16,4 +16,4 @@ class Shared:
 
 
 #: A database's URL, or what is behind a pooler.
-Address = str | Shared
+Address = str | PooledAddress

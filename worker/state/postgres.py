@@ -1,10 +1,11 @@
 """Postgres, the source of truth: connections and named queries.
 
 A silent process does not make others wait, and no process waits for a silent server. This module opens all connections
-and gives each of them these limits (`Limits`):
+and gives each of them these limits (`ConnectionLimits`):
 
-- The client gives up on a server that sends nothing for `answer` seconds, and closes the connection (`Bounded`). A
-  stopped process keeps its sockets open, so TCP does not notice. TCP's own limits end connections to lost hosts.
+- The client gives up on a server that sends nothing for `answer` seconds, and closes the connection
+  (`BoundedConnection`). A stopped process keeps its sockets open, so TCP does not notice. TCP's own limits end
+  connections to lost hosts.
 - The server ends long statements, long waits for locks, and transactions whose client is idle. It stops computing
   for a client that is gone.
 - The server never ends a COPY whose client sends nothing, nor a result that is not read: only `pg_terminate_backend`
@@ -34,7 +35,7 @@ from psycopg.sql import SQL
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from worker.machine.named_texts import named_texts
-from worker.state.address import Address, Shared
+from worker.state.address import Address, PooledAddress
 
 Pool = ConnectionPool[Connection[TupleRow]]
 T = TypeVar("T")
@@ -62,7 +63,7 @@ _INCLUDED = re.compile(r"(?<!:):([a-z_]+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ConnectionLimits:
     """Time limits of a connection's client and server, in seconds.
 
     `answer`: silence after which the client gives up on the server. `patient`: the same after `be_patient`. `lock`,
@@ -83,16 +84,16 @@ class Limits:
 
 #: Statements over a million files take a minute. The server's limit is shorter than the client's. A worker at rest
 #: keeps no connection. A plan for the empty tables of a new installation would read all rows of each later batch.
-WORK = Limits(answer=130.0, patient=130.0, lock=20.0, statement=120.0, pool=20.0, rest=30.0, plans_anew=True)
+WORK = ConnectionLimits(answer=130.0, patient=130.0, lock=20.0, statement=120.0, pool=20.0, rest=30.0, plans_anew=True)
 #: A caller gets an answer within 5 s. Write requests wait longer: for a lock until a silent process loses it, and for
 #: statements over all files of an index.
-REQUEST = Limits(answer=3.5, patient=130.0, lock=15.0, statement=120.0, pool=4.0)
+REQUEST = ConnectionLimits(answer=3.5, patient=130.0, lock=15.0, statement=120.0, pool=4.0)
 #: A locked row delays only its own task.
-SWEEP = Limits(answer=65.0, patient=65.0, lock=1.0, statement=60.0, pool=4.0)
+SWEEP = ConnectionLimits(answer=65.0, patient=65.0, lock=1.0, statement=60.0, pool=4.0)
 #: For probing whether the server answers at all; with the time to connect, it ends before the first caller gives up.
-PROBE = Limits(answer=1.0, patient=1.0, lock=1.0, statement=1.0, pool=1.0)
+PROBE = ConnectionLimits(answer=1.0, patient=1.0, lock=1.0, statement=1.0, pool=1.0)
 #: For statements that finish at once.
-BRIEF = Limits(answer=5.0, patient=5.0, lock=4.0, statement=4.0, pool=4.0)
+BRIEF = ConnectionLimits(answer=5.0, patient=5.0, lock=4.0, statement=4.0, pool=4.0)
 
 
 @functools.cache
@@ -113,7 +114,7 @@ def _with_fragments(text: str) -> str:
     return _INCLUDED.sub(lambda match: _with_fragments(_COMMENT.sub("", _texts("fragments")[match[1]])), text)
 
 
-class Guard:
+class SilenceGuard:
     """What a pool knows about its server: while the server is silent, users fail at once.
 
     Otherwise each user would block a thread, and later users would wait for a thread as well. The guard probes the
@@ -128,9 +129,9 @@ class Guard:
         self.is_over = False
 
     def check(self) -> None:
-        """Raise `Silent` while the server is known to be silent."""
+        """Raise `ServerSilent` while the server is known to be silent."""
         if self.is_silent:
-            raise Silent("Postgres is silent")
+            raise ServerSilent("Postgres is silent")
 
     def suspect(self) -> None:
         """Probe the server in a separate thread until it answers."""
@@ -148,28 +149,28 @@ class Guard:
 
     def _answers(self) -> bool:
         try:
-            with Bounded.open(self._database, PROBE) as connection:
+            with BoundedConnection.open(self._database, PROBE) as connection:
                 connection.execute("SELECT 1")
         except OperationalError:
             return False
         return True
 
 
-class Bounded(Connection[TupleRow]):
+class BoundedConnection(Connection[TupleRow]):
     """A connection that waits for a silent server no longer than its limits allow."""
 
-    limits: Limits = BRIEF
+    limits: ConnectionLimits = BRIEF
     answer: float = BRIEF.answer
-    guard: Guard | None = None
+    guard: SilenceGuard | None = None
 
     @classmethod
-    def open(cls, database: Address, limits: Limits, *options: str) -> Self:
+    def open(cls, database: Address, limits: ConnectionLimits, *options: str) -> Self:
         """Open a connection in autocommit mode; `options` are further server options."""
         connection = cls.connect(autocommit=True, **parameters(database, limits, *options))
         connection.restrict(limits)
         return connection
 
-    def restrict(self, limits: Limits) -> None:
+    def restrict(self, limits: ConnectionLimits) -> None:
         """Apply the limits that a new connection's parameters could not set; leaves no transaction open."""
         self.limits, self.answer = limits, limits.answer
         has_session = "options" in self.info.get_parameters()
@@ -184,16 +185,16 @@ class Bounded(Connection[TupleRow]):
         """
         try:
             return super().wait(_heard(gen, self.answer, self.guard), *args, **kwargs)
-        except Silent:
+        except ServerSilent:
             self.close()
             raise
 
 
-class Pooled(Bounded):
+class PooledConnection(BoundedConnection):
     """A connection of a pool, which keeps trying to open it: the server may be restarting."""
 
     @classmethod
-    def connect(cls, conninfo: str = "", *, guard: Guard, **options: Any) -> Self:  # type: ignore[override] # only a pool opens it
+    def connect(cls, conninfo: str = "", *, guard: SilenceGuard, **options: Any) -> Self:  # type: ignore[override] # only a pool opens it
         """See psycopg. Retries at a steady pace: a pause that grows would outlast the patience of the pool's users."""
         deadline = time.monotonic() + _RECONNECT_SECONDS
         while True:
@@ -205,11 +206,11 @@ class Pooled(Bounded):
             time.sleep(_RECONNECT_PAUSE_SECONDS)
 
 
-class Silent(OperationalError):
+class ServerSilent(OperationalError):
     """The server sent nothing for as long as its client waits."""
 
 
-def _heard(gen: PQGen[T], seconds: float, guard: Guard | None) -> PQGen[T]:
+def _heard(gen: PQGen[T], seconds: float, guard: SilenceGuard | None) -> PQGen[T]:
     """Run `gen` until nothing arrives for `seconds`: psycopg resumes it ten times a second even without data."""
     since = time.monotonic()
     try:
@@ -219,7 +220,7 @@ def _heard(gen: PQGen[T], seconds: float, guard: Guard | None) -> PQGen[T]:
             if ready:
                 since = time.monotonic()
             elif (silence := time.monotonic() - since) > seconds:
-                raise Silent(f"Postgres sent nothing for {seconds:g} s")
+                raise ServerSilent(f"Postgres sent nothing for {seconds:g} s")
             elif guard is not None and silence > seconds * _SUSPECT_SHARE:
                 guard.suspect()
                 guard = None
@@ -231,13 +232,13 @@ def _heard(gen: PQGen[T], seconds: float, guard: Guard | None) -> PQGen[T]:
 
 def be_patient(connection: Connection[Any]) -> None:
     """Wait longer for each answer until the connection returns to its pool: locks or very many rows are ahead."""
-    if isinstance(connection, Bounded):
+    if isinstance(connection, BoundedConnection):
         connection.answer = connection.limits.patient
 
 
-def parameters(database: Address, limits: Limits, *options: str) -> dict[str, Any]:
+def parameters(database: Address, limits: ConnectionLimits, *options: str) -> dict[str, Any]:
     """Return connection parameters; the URL's own values take precedence, except for `application_name`."""
-    url_parameters = conninfo_to_dict(database.url if isinstance(database, Shared) else database)
+    url_parameters = conninfo_to_dict(database.url if isinstance(database, PooledAddress) else database)
     milliseconds = {
         "statement_timeout": limits.statement,
         "lock_timeout": limits.lock,
@@ -247,7 +248,7 @@ def parameters(database: Address, limits: Limits, *options: str) -> dict[str, An
     }
     server_options = [f"{name}={_milliseconds(seconds)}" for name, seconds in milliseconds.items()]
     server_options += ["tcp_keepalives_idle=10", "tcp_keepalives_interval=5", "tcp_keepalives_count=2", *options]
-    is_shared = isinstance(database, Shared)
+    is_shared = isinstance(database, PooledAddress)
     return {
         "connect_timeout": _CONNECT_SECONDS,
         "keepalives_idle": 10,
@@ -273,10 +274,10 @@ def _milliseconds(seconds: float) -> int:
 class GuardedPool(ConnectionPool[Connection[TupleRow]]):
     """A pool whose users do not wait for a server that is known to be silent."""
 
-    def __init__(self, database: Address, limits: Limits, *, max_size: int, **options: Any) -> None:
-        self._limits, self._guard = limits, Guard(database)
+    def __init__(self, database: Address, limits: ConnectionLimits, *, max_size: int, **options: Any) -> None:
+        self._limits, self._guard = limits, SilenceGuard(database)
         super().__init__(
-            connection_class=Pooled,
+            connection_class=PooledConnection,
             kwargs={**parameters(database, limits), "guard": self._guard},
             configure=self._restrict,
             timeout=limits.pool,
@@ -292,7 +293,7 @@ class GuardedPool(ConnectionPool[Connection[TupleRow]]):
 
     @contextmanager
     def connection(self, timeout: float | None = None) -> Iterator[Connection[TupleRow]]:
-        """See psycopg. Also raises `Silent`."""
+        """See psycopg. Also raises `ServerSilent`."""
         self._guard.check()
         with ExitStack() as stack:
             try:
@@ -311,18 +312,18 @@ class GuardedPool(ConnectionPool[Connection[TupleRow]]):
         super().close(timeout)
 
     def _restrict(self, connection: Connection[Any]) -> None:
-        if isinstance(connection, Bounded):
+        if isinstance(connection, BoundedConnection):
             connection.guard = self._guard
             connection.restrict(self._limits)
 
 
-def open_pool(database: Address, *, max_size: int = 4, limits: Limits = WORK, **options: Any) -> Pool:
+def open_pool(database: Address, *, max_size: int = 4, limits: ConnectionLimits = WORK, **options: Any) -> Pool:
     """Open a pool that checks connections before lending them, so that a restart of Postgres goes unnoticed."""
     return GuardedPool(database, limits, max_size=max_size, min_size=0, open=True, **options)
 
 
 def _be_brief(connection: Connection[Any]) -> None:
-    if isinstance(connection, Bounded):
+    if isinstance(connection, BoundedConnection):
         connection.answer = connection.limits.answer
 
 
@@ -380,6 +381,6 @@ def exclusive_connection(database_url: str, work: str, *, seconds: int = 0) -> I
 
     The lock lasts as long as the connection. The server ends it after `seconds` without a statement, unless that is 0.
     """
-    with Bounded.open(database_url, BRIEF, f"idle_session_timeout={seconds}s") as connection:
+    with BoundedConnection.open(database_url, BRIEF, f"idle_session_timeout={seconds}s") as connection:
         row = connection.execute("SELECT pg_try_advisory_lock(%s, hashtext(%s))", (_LOCK_CLASS, work)).fetchone()
         yield connection if row is not None and row[0] else None

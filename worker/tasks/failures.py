@@ -15,7 +15,7 @@ from psycopg.errors import ProgramLimitExceeded
 from schemas.errors import FoldexError, LeaseLost, SliceOver
 from worker import dispatch
 from worker.state.index import messages, tasks
-from worker.state.index.tasks import Plan, Running
+from worker.state.index.tasks import Plan, RunningTask
 from worker.state.postgres import Pool
 from worker.tasks import process
 
@@ -63,7 +63,7 @@ class Ended(NamedTuple):
     retry_seconds: float | None
 
 
-def settle(pool: Pool, task: Plan | Running, error: FoldexError) -> Ended:
+def settle(pool: Pool, task: Plan | RunningTask, error: FoldexError) -> Ended:
     """Retry after transient errors; end the task with the reason of permanent ones. Raises `LeaseLost` again."""
     if isinstance(error, LeaseLost):
         raise error

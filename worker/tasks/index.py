@@ -23,7 +23,7 @@ from worker.logs import bind_run
 from worker.parse import Limits
 from worker.resources import Resources
 from worker.state.index import counting, files, tasks, tools
-from worker.state.index.tasks import Running
+from worker.state.index.tasks import RunningTask
 from worker.state.index.tools import Index
 from worker.state.postgres import Pool, try_exclusive
 from worker.tasks import failures, process
@@ -94,7 +94,7 @@ def _index(task_id: UUID, queue: str) -> dict[str, Any]:
     return {"claimed": finished, "more": more, **failure}
 
 
-def _record(pool: Pool, task: Running, batches: Iterable[Batch]) -> tuple[int, bool]:
+def _record(pool: Pool, task: RunningTask, batches: Iterable[Batch]) -> tuple[int, bool]:
     """Count each batch into the task. Returns the number of files done and whether there may be more."""
     finished, more = 0, False
     for batch in batches:
@@ -108,7 +108,7 @@ def _record(pool: Pool, task: Running, batches: Iterable[Batch]) -> tuple[int, b
     return finished, more
 
 
-def _run(r: Resources, task: Running, index: Index, lease: Lease, queue: str) -> Run:
+def _run(r: Resources, task: RunningTask, index: Index, lease: Lease, queue: str) -> Run:
     settings = index.settings
     return Run(
         index=index,
@@ -134,7 +134,7 @@ def _run(r: Resources, task: Running, index: Index, lease: Lease, queue: str) ->
     )
 
 
-def _record_fault(pool: Pool, task: Running, lease: Lease, error: Exception) -> None:
+def _record_fault(pool: Pool, task: RunningTask, lease: Lease, error: Exception) -> None:
     """Release the files after an outage; count any other unexpected exception.
 
     After too many the task ends, because a bug that hits every file would loop forever.

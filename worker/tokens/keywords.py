@@ -56,7 +56,7 @@ class Keywords:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class KeywordForms:
     """How the words of an index were written: the `languages` of its documents, and whether some words are `older`.
 
     Those were written by an earlier release, with English stems only.
@@ -67,7 +67,7 @@ class Written:
 
 
 #: How everything is written before an index says otherwise.
-IN_ENGLISH = Written()
+IN_ENGLISH = KeywordForms()
 
 
 def with_properties(path: str, properties: DocumentProperties) -> str:
@@ -105,7 +105,7 @@ def _groups(text: str) -> list[str]:
     return text.translate(_TO_SPACES).split() if text.isascii() else _GROUP.findall(unicodedata.normalize("NFKC", text))
 
 
-def query_tokens(query: str, field: Literal["text", "code"], written: Written) -> list[str]:
+def query_tokens(query: str, field: Literal["text", "code"], written: KeywordForms) -> list[str]:
     """The distinct tokens to search for in a field. Stop words are left out, unless nothing else is left.
 
     In "code" digits stay with the letters around them: a search for `kiwi17` finds that, and not every `kiwi` and

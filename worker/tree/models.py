@@ -12,7 +12,7 @@ from worker.llm.chat import Chat
 from worker.llm.litellm import Provider
 from worker.tree import extractive
 from worker.tree.summaries import Extractive, Summariser
-from worker.tree.written import PROMPT, Written
+from worker.tree.written import PROMPT, ProviderSummariser
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,4 +55,4 @@ def summariser_of(config: RaptorConfig, chat: Chat | None, room: int | None) -> 
     """The model that summarises, with its prompt. Without `chat`, it is `local/extractive`."""
     if chat is None:
         return Extractive()
-    return Written(chat, config.summary_prompt or PROMPT, config.summary_num_workers, room)
+    return ProviderSummariser(chat, config.summary_prompt or PROMPT, config.summary_num_workers, room)

@@ -17,7 +17,7 @@ from worker.state.tree import nodes
 from worker.state.tree.nodes import Leaf, SummaryNode, UnembeddedSummary
 from worker.tokens.tokenizers import truncated
 from worker.tree.run import TreeRun
-from worker.vectors import Row, Vector
+from worker.vectors import Vector, VectorRow
 
 T = TypeVar("T")
 
@@ -70,7 +70,7 @@ def write(run: TreeRun, level: int, texts: Sequence[UnembeddedSummary]) -> None:
     vectors |= _embedded(run, {hash_: text for hash_, text in hashes.items() if hash_ not in vectors})
     run.lease.check()
     rows = [
-        Row(text.id, vectors[text.text_hash], _attributes(run, level, text), generation=run.build.epoch)
+        VectorRow(text.id, vectors[text.text_hash], _attributes(run, level, text), generation=run.build.epoch)
         for text in texts
         if text.text_hash in vectors
     ]

@@ -37,7 +37,7 @@ log = structlog.get_logger()
 
 
 @dataclass
-class Written:
+class ProviderSummariser:
     """A model of a provider. `room` is how many tokens one build may still send and receive; None: any number."""
 
     chat: Chat

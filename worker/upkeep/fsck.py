@@ -39,7 +39,7 @@ log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class IndexReport:
     """How an index differs from its namespace and from itself. Every number but `live` should be 0.
 
     `missing`: live chunks without a vector. `stray`: vectors without a row or tombstone. `miscounted`: files whose row
@@ -78,7 +78,7 @@ class Mended:
     patched: int = 0
 
 
-def inspect(pool: Pool, store: VectorStore, index: Index) -> Report:
+def inspect(pool: Pool, store: VectorStore, index: Index) -> IndexReport:
     """Compare an index with its namespace in constant memory. Raises `StoreError`."""
     was_busy = drift.is_busy(pool, index.id)
     rows, (miscounted, bare) = drift.rows(pool, index.id), drift.wrong_files(pool, index.id)
@@ -88,7 +88,7 @@ def inspect(pool: Pool, store: VectorStore, index: Index) -> Report:
     wrong = sum(len(ids) for ids in misplaced(pool, store, index))
     busy = was_busy or drift.is_busy(pool, index.id)
     unfinished = 0 if busy else rows.unfinished
-    return Report(rows.live, missing, stray, miscounted, bare, unfinished, rows.overdue, busy, wrong)
+    return IndexReport(rows.live, missing, stray, miscounted, bare, unfinished, rows.overdue, busy, wrong)
 
 
 def repair(pool: Pool, store: VectorStore, index: Index) -> Mended:

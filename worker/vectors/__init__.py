@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.tokens import MAX_CHARACTER_BYTES
-from worker.tokens.keywords import IN_ENGLISH, Keywords, Written
+from worker.tokens.keywords import IN_ENGLISH, KeywordForms, Keywords
 
 #: Keyword fields: natural language, identifiers, and natural language as an earlier release wrote it.
 Field = Literal["text", "code", "older"]
@@ -47,7 +47,7 @@ MAX_FILTERABLE_BYTES = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class VectorRow:
     """One chunk in the store. `vector` is None for a row that only keywords can find (`embedded: false`).
 
     An existing row with a greater `generation` is not overwritten.
@@ -102,7 +102,7 @@ class Leg:
     keywords: str | None = None
     field: Field = "text"
     phrase: bool = False
-    written: Written = IN_ENGLISH
+    written: KeywordForms = IN_ENGLISH
     conditions: Sequence[Condition] = ()
 
 
@@ -179,7 +179,7 @@ class VectorStore(Protocol):
         self,
         namespace: str,
         dimensions: int,
-        upserts: Sequence[Row] = (),
+        upserts: Sequence[VectorRow] = (),
         patches: Sequence[Patch] = (),
         deletes: Sequence[UUID] = (),
     ) -> None:

@@ -10,15 +10,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.errors import StoreRefused
-from worker.tokens.keywords import Written, phrase_tokens, query_tokens
-from worker.vectors import CHECKED_ATTRIBUTES, STRING_ATTRIBUTES, Field, Leg, Patch, Ranked, Row, Value, cut_filterable
+from worker.tokens.keywords import KeywordForms, phrase_tokens, query_tokens
+from worker.vectors import (
+    CHECKED_ATTRIBUTES,
+    STRING_ATTRIBUTES,
+    Field,
+    Leg,
+    Patch,
+    Ranked,
+    Value,
+    VectorRow,
+    cut_filterable,
+)
 
 #: Maximum UTF-8 bytes of a full-text query, the same in all stores. Turbopuffer documents 8,192 without a unit; bytes
 #: are the strictest reading.
 MAX_KEYWORD_BYTES = 8_192
 
 
-def check(upserts: Sequence[Row], patches: Sequence[Patch], deletes: Sequence[UUID]) -> None:
+def check(upserts: Sequence[VectorRow], patches: Sequence[Patch], deletes: Sequence[UUID]) -> None:
     """Enforce the interface: no id twice in one call, no attribute outside the schema. Raises `ValueError`."""
     # the numbers, because hashing a `UUID` takes ten times as long
     ids = [row.id.int for row in upserts] + [patch.id.int for patch in patches] + [id_.int for id_ in deletes]
@@ -31,7 +41,7 @@ def check(upserts: Sequence[Row], patches: Sequence[Patch], deletes: Sequence[UU
         raise ValueError(f"the store does not have the attributes {sorted(unknown)}")
 
 
-def matrix(rows: Sequence[Row], dimensions: int) -> NDArray[np.float32]:
+def matrix(rows: Sequence[VectorRow], dimensions: int) -> NDArray[np.float32]:
     """Stack all vectors into shape (rows, dimensions); a row without a vector gets the first unit vector.
 
     Raises `StoreRefused` for vectors of another length, and for those without a cosine: NaN, infinite, all zeros.
@@ -52,14 +62,14 @@ def matrix(rows: Sequence[Row], dimensions: int) -> NDArray[np.float32]:
     return vectors
 
 
-def attributes(row: Row) -> dict[str, Value]:
+def attributes(row: VectorRow) -> dict[str, Value]:
     """Return every attribute of the schema in its order, strings truncated; None if the row has no value."""
     values: dict[str, Value] = {name: storable(row.attributes.get(name)) for name in STRING_ATTRIBUTES}
     values |= {"level": row.attributes.get("level"), "embedded": row.vector is not None}
     return values | {"generation": row.generation}
 
 
-def column(rows: Sequence[Row], name: str) -> list[Value]:
+def column(rows: Sequence[VectorRow], name: str) -> list[Value]:
     """Return a string attribute of all rows, truncated; None where a row has no value."""
     return [storable(row.attributes.get(name)) for row in rows]
 
@@ -95,7 +105,7 @@ def words(leg: Leg) -> str:
 
 
 @lru_cache(1024)  # called again when the leg is sent, and by legs that differ only in their filters
-def _words(keywords: str, field: Field, written: Written, *, phrase: bool) -> str:
+def _words(keywords: str, field: Field, written: KeywordForms, *, phrase: bool) -> str:
     if phrase:
         return " ".join(phrase_tokens(keywords)[1])
     cleaned = clean(keywords) if field == "older" else " ".join(query_tokens(keywords, field, written))

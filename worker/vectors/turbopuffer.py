@@ -29,9 +29,9 @@ from worker.vectors import (
     Leg,
     Patch,
     Ranked,
-    Row,
     Value,
     Vector,
+    VectorRow,
     cut_filterable,
 )
 from worker.vectors.rows import attributes, can_match, check, clean, matrix, ranked, storable, words
@@ -116,7 +116,7 @@ class TurbopufferStore:
         self,
         namespace: str,
         dimensions: int,
-        upserts: Sequence[Row] = (),
+        upserts: Sequence[VectorRow] = (),
         patches: Sequence[Patch] = (),
         deletes: Sequence[UUID] = (),
     ) -> None:
@@ -336,7 +336,7 @@ def _batches(items: Sequence[T], size: Callable[[T], int], max_bytes: int) -> It
         yield items[start:]
 
 
-def _bytes(row: Row | Patch) -> int:
+def _bytes(row: VectorRow | Patch) -> int:
     """Estimate the bytes of a row without its vector."""
     strings = [value for value in row.attributes.values() if isinstance(value, str)]
     if row.keywords is not None:
@@ -353,7 +353,7 @@ def _schema(dimensions: int, *, has_keywords: bool) -> dict[str, Any]:
     return schema | KEYWORDS_SCHEMA if has_keywords else schema
 
 
-def _upsert_body(rows: Sequence[Row], dimensions: int, *, has_keywords: bool) -> dict[str, Any]:
+def _upsert_body(rows: Sequence[VectorRow], dimensions: int, *, has_keywords: bool) -> dict[str, Any]:
     columns: dict[str, list[Any]] = {"id": [str(row.id) for row in rows]}
     # The client takes twice as long to encode lists of floats, and rejects numpy arrays.
     columns["vector"] = [base64.b64encode(vector.tobytes()).decode() for vector in matrix(rows, dimensions)]

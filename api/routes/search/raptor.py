@@ -13,7 +13,7 @@ from api.http.described_errors import raises
 from api.http.paging import Cursor, Limit, from_cursor, page
 from api.indexers import raptor, subject_of
 from api.indexers.registry import RAPTOR
-from api.routes.indexers import Calls
+from api.routes.indexers import IndexerCalls
 from api.search.tree.built import built_tree
 from schemas.errors import NoTree
 from schemas.raptor import RaptorStatus, TreeNode
@@ -64,7 +64,7 @@ def _shown_node(node: views.ShownNode) -> TreeNode:
 
 
 #: The same calls at other paths, where the id of a knowledge base is that of a tool.
-calls = Calls(RAPTOR)
+calls = IndexerCalls(RAPTOR)
 aliases = APIRouter(prefix="/v1/knowledge-bases/{tool_id}/raptor", include_in_schema=False)
 for path in ("", "/status"):
     aliases.get(path, response_model=RaptorStatus)(calls.get)

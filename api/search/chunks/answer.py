@@ -31,8 +31,8 @@ from api.search.chunks.unembedded import whole_files
 from api.search.query.frame import answered, first_hits
 from api.search.query.no_hits import stand_in, without_store
 from api.search.query.query_vectors import begun_queries
-from api.search.query.report import Report, note
-from api.search.query.search import Finder, Findings, Search, unheard
+from api.search.query.report import SearchReport, note
+from api.search.query.search import Finder, Findings, IndexSearch, unheard
 from api.search.rank.confidence import FITS
 from api.search.rank.rerank import RerankOptions, provider_of, reranked
 from schemas.errors import EmbeddingError, RerankUnavailable, StoreUnavailable
@@ -71,7 +71,7 @@ def prepared(resources: Resources, _: UUID, query: Query) -> Finder:
     return Finder(query, _ranked_hits)
 
 
-def _ranked_hits(search: Search) -> Findings:
+def _ranked_hits(search: IndexSearch) -> Findings:
     """The hits, or lines of the folder if the index cannot answer yet or now. Raises `FilterMatchesNothing`."""
     request, options = search.request, search.resources.settings.values(RankOptions)
     try:
@@ -90,7 +90,7 @@ def _ranked_hits(search: Search) -> Findings:
     return findings if hits else stand_in(search, findings)
 
 
-def _ranked(search: Search, made: Made, files: Files) -> tuple[Sequence[Candidate], Report]:
+def _ranked(search: IndexSearch, made: Made, files: Files) -> tuple[Sequence[Candidate], SearchReport]:
     """The candidates, best first. If the same query was ranked by the same before, they are those of then."""
     request, index_id = search.request, search.index.id
     kept = _repeated.get(index_id, request, made)
@@ -107,22 +107,22 @@ def _ranked(search: Search, made: Made, files: Files) -> tuple[Sequence[Candidat
     return boosted, report
 
 
-def _rows(search: Search, ids: Sequence[str]) -> tuple[FoundRows, Report]:
+def _rows(search: IndexSearch, ids: Sequence[str]) -> tuple[FoundRows, SearchReport]:
     started = time.perf_counter()
     found = live_rows(search.resources.pool, search.index.id, ids)
     return found, search.step("rows", started, len(found.rows))
 
 
-def _fit(request: SearchRequest, boosted: Sequence[Candidate]) -> Report:
+def _fit(request: SearchRequest, boosted: Sequence[Candidate]) -> SearchReport:
     """A note if the search probably has no answer."""
     sure = None if request.ranking == "none" else confidence_of(boosted, request)
     if sure is None or sure >= FITS:
-        return Report()
+        return SearchReport()
     detail = "Probably no hit answers this query: the best ones share few of its words and little of its meaning."
     return note("nothing_fits_well", detail)
 
 
-def run_legs(search: Search) -> LegResults:
+def run_legs(search: IndexSearch) -> LegResults:
     """Embed the queries, and run the legs that the mode needs. Keywords run beside the embedding where they can.
 
     If one kind of leg fails and another answers, a note says so. Raises `EmbeddingError`, `StoreError`,
@@ -140,7 +140,7 @@ def run_legs(search: Search) -> LegResults:
     return LegResults([], embed_report) + in_store + in_postgres
 
 
-def embed(search: Search) -> tuple[list[Vector], Report]:
+def embed(search: IndexSearch) -> tuple[list[Vector], SearchReport]:
     """The vectors of the queries; none if the mode is `keyword`, or they cannot be embedded and it also uses keywords.
 
     Raises `EmbeddingError`.
@@ -150,17 +150,19 @@ def embed(search: Search) -> tuple[list[Vector], Report]:
 
 
 @contextmanager
-def _begun_vectors(search: Search) -> Iterator[Callable[[], tuple[list[Vector], Report]]]:
+def _begun_vectors(search: IndexSearch) -> Iterator[Callable[[], tuple[list[Vector], SearchReport]]]:
     """Begin what `embed` does. Yields what waits for its result."""
     if not search.uses_vectors:
-        yield lambda: ([], Report())
+        yield lambda: ([], SearchReport())
         return
     started = time.perf_counter()
     with begun_queries(search.resources, search.index, search.request.texts) as result:
         yield lambda: _embedded(search, result, started)
 
 
-def _embedded(search: Search, result: Callable[[], list[Vector]], started: float) -> tuple[list[Vector], Report]:
+def _embedded(
+    search: IndexSearch, result: Callable[[], list[Vector]], started: float
+) -> tuple[list[Vector], SearchReport]:
     try:
         vectors = result()
     except EmbeddingError as error:
@@ -171,11 +173,11 @@ def _embedded(search: Search, result: Callable[[], list[Vector]], started: float
     return vectors, search.step("embed", started, len(vectors))
 
 
-def _rerank(search: Search, candidates: Sequence[Candidate]) -> tuple[Sequence[Candidate], Report]:
+def _rerank(search: IndexSearch, candidates: Sequence[Candidate]) -> tuple[Sequence[Candidate], SearchReport]:
     """Rerank by the model or LLM that the request names. If it fails, keeps the order and adds a note."""
     request, query = search.request, "\n".join(search.request.texts)
     if request.ranking not in {"model", "llm"} or not candidates:
-        return candidates, Report()
+        return candidates, SearchReport()
     by_id = {candidate.id: candidate for candidate in candidates}
     texts = [(candidate.id, _with_place(candidate)) for candidate in candidates]
     started = time.perf_counter()
@@ -201,7 +203,7 @@ def _blended(candidate: Candidate, score: float) -> Candidate:
     return scaled(candidate, 1 - MODEL_SHARE, {"rerank": MODEL_SHARE * score})
 
 
-def _chunk_hits(search: Search, ranked: Sequence[Candidate], whole_file_ids: Collection[UUID]) -> list[Hit]:
+def _chunk_hits(search: IndexSearch, ranked: Sequence[Candidate], whole_file_ids: Collection[UUID]) -> list[Hit]:
     """The first `top_k` chunks or files, with their neighbours, without those of files that are shown whole."""
     shown = (candidate for candidate in ranked if candidate.row["file_id"] not in whole_file_ids)
     return first_hits(search, (_hit(candidate, search.request) for candidate in shown))

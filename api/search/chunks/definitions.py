@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from api.search.query.search import Search
+from api.search.query.search import IndexSearch
 from api.search.rank.definition_query import names_in_query
 from schemas.queries.search import Filters
 from worker.state.index import chunks
 from worker.state.search import symbols
 
 
-def defining_chunks(search: Search) -> Collection[str]:
+def defining_chunks(search: IndexSearch) -> Collection[str]:
     """Chunks that pass the filters and hold the first line of a definition that a query names."""
     names = list(dict.fromkeys(name for text in search.request.texts for name in names_in_query(text)))
     if not names:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from uuid import UUID
 
 from api.search.chunks.legs import LegResults, Ranking
-from api.search.query.search import MAX_DEPTH, Search
+from api.search.query.search import MAX_DEPTH, IndexSearch
 from worker.state.index import chunks, tasks
 
 #: Factor by which legs grow if their rows are of too few files.
@@ -17,7 +17,7 @@ GROWTH = 4
 Files = Mapping[str, UUID]
 
 
-def legs_over_files(search: Search, run_legs: Callable[[Search], LegResults]) -> tuple[LegResults, Files]:
+def legs_over_files(search: IndexSearch, run_legs: Callable[[IndexSearch], LegResults]) -> tuple[LegResults, Files]:
     """Run the legs, and again with more rows while they name fewer than `top_k` of the files that they may reach."""
     legs = run_legs(search)
     files = _files(search, legs.rankings)
@@ -44,7 +44,7 @@ def best_of_each_file(ids: Iterable[str], files: Files, count: int) -> list[str]
     return list(best.values())
 
 
-def _files(search: Search, rankings: Sequence[Ranking]) -> Files:
+def _files(search: IndexSearch, rankings: Sequence[Ranking]) -> Files:
     ids = {id_ for ranking in rankings for id_ in ranking.ids}
     return chunks.file_ids(search.resources.pool, search.index.id, ids)
 
@@ -54,7 +54,7 @@ def _is_full(rankings: Sequence[Ranking], depth: int) -> bool:
     return any(len(ranking.results) >= depth for ranking in rankings)
 
 
-def _reachable_files(search: Search) -> int:
+def _reachable_files(search: IndexSearch) -> int:
     """How many files the filters may let through, at most."""
     selection = search.filters.files
     if selection is not None and selection.ids is not None:

@@ -12,8 +12,8 @@ from typing import Literal
 import structlog
 from psycopg import OperationalError
 
-from api.search.query.report import Report, note
-from api.search.query.search import Search
+from api.search.query.report import SearchReport, note
+from api.search.query.search import IndexSearch
 from api.search.rank.boosts import phrases
 from api.search.rank.sureness import COMPARED_RANK
 from schemas.errors import FoldexError, StoreError, StoreUnavailable
@@ -89,7 +89,7 @@ class LegResults:
     """A ranking for each query and leg that answered. `vectors_missing`: the namespace lost all its vectors."""
 
     rankings: Sequence[Ranking]
-    report: Report = field(default_factory=Report)
+    report: SearchReport = field(default_factory=SearchReport)
     vectors_missing: bool = False
 
     def __add__(self, later: LegResults) -> LegResults:
@@ -102,7 +102,7 @@ class LegResults:
 
 
 @contextmanager
-def started_keywords(search: Search) -> Iterator[Sequence[KeywordLeg]]:
+def started_keywords(search: IndexSearch) -> Iterator[Sequence[KeywordLeg]]:
     """Start the keyword legs in Postgres; none if the store has the keywords. At the end, cancels those not begun."""
     in_postgres = search.uses_keywords and not search.store.has_keywords
     texts = search.request.texts if in_postgres else []
@@ -123,7 +123,7 @@ def started_keywords(search: Search) -> Iterator[Sequence[KeywordLeg]]:
             future.cancel()
 
 
-def _search_postgres(search: Search, text: str, field: keywords.Field) -> Ranked:
+def _search_postgres(search: IndexSearch, text: str, field: keywords.Field) -> Ranked:
     search.disconnect.check()
     values = {**search.filters.values, "index_id": search.index.id, "limit": search.depth, "query": text}
     pool = search.resources.pool
@@ -131,7 +131,7 @@ def _search_postgres(search: Search, text: str, field: keywords.Field) -> Ranked
     return Ranked([id_ for id_, _ in found], [value for _, value in found])
 
 
-def _search_phrase(search: Search, phrase: str) -> Ranked:
+def _search_phrase(search: IndexSearch, phrase: str) -> Ranked:
     search.disconnect.check()
     field, tokens = phrase_tokens(phrase)
     values = {**search.filters.values, "index_id": search.index.id, "limit": PHRASE_DEPTH, "query": phrase}
@@ -139,7 +139,7 @@ def _search_phrase(search: Search, phrase: str) -> Ranked:
     return _with_phrase(search, phrase, Ranked([id_ for id_, _ in found], [value for _, value in found]))
 
 
-def _with_phrase(search: Search, phrase: str, found: Ranked) -> Ranked:
+def _with_phrase(search: IndexSearch, phrase: str, found: Ranked) -> Ranked:
     """The chunks, of those that have every word of a phrase, in which the words follow each other."""
     holding = chunks.with_phrase(search.resources.pool, search.index.id, found.ids, phrase)
     return Ranked.of([row for row in found if row.id in holding])
@@ -154,7 +154,7 @@ class StoreWords:
     seconds: float
 
 
-def words_meanwhile(search: Search) -> StoreWords | None:
+def words_meanwhile(search: IndexSearch) -> StoreWords | None:
     """Search words while the queries are embedded, in a store where a call of its own costs nothing.
 
     Raises `StoreError`: such a store must answer.
@@ -167,7 +167,7 @@ def words_meanwhile(search: Search) -> StoreWords | None:
 
 
 def search_store(
-    search: Search, vectors: Sequence[Vector], words: StoreWords | None = None, *, must_answer: bool
+    search: IndexSearch, vectors: Sequence[Vector], words: StoreWords | None = None, *, must_answer: bool
 ) -> LegResults:
     """Run the legs in the store: a vector leg for each of `vectors`, and keyword legs if it has the keywords.
 
@@ -187,7 +187,7 @@ def search_store(
     return results + missing_vectors(search)
 
 
-def _vector_legs(search: Search, vectors: Sequence[Vector]) -> list[_StoreLeg]:
+def _vector_legs(search: IndexSearch, vectors: Sequence[Vector]) -> list[_StoreLeg]:
     if not vectors:
         return []
     conditions = search.filters.conditions
@@ -197,7 +197,7 @@ def _vector_legs(search: Search, vectors: Sequence[Vector]) -> list[_StoreLeg]:
     ]
 
 
-def _keyword_legs(search: Search) -> list[_StoreLeg]:
+def _keyword_legs(search: IndexSearch) -> list[_StoreLeg]:
     written = languages.written(search.resources.pool, search.index.id)
     leg = Leg(search.depth, conditions=search.filters.conditions, written=written)
     legs: list[_StoreLeg] = []
@@ -212,7 +212,7 @@ def _keyword_legs(search: Search) -> list[_StoreLeg]:
 
 
 def _run_in_store(
-    search: Search, legs: Sequence[_StoreLeg], words: StoreWords | None, *, must_answer: bool
+    search: IndexSearch, legs: Sequence[_StoreLeg], words: StoreWords | None, *, must_answer: bool
 ) -> LegResults:
     started = time.perf_counter()
     try:
@@ -241,7 +241,7 @@ def _run_in_store(
     return LegResults(rankings, search.step("store", started, sum(map(len, results)), f"{len(legs)} legs"))
 
 
-def _best(search: Search, kind: Kind, results: Sequence[Ranked]) -> Ranked:
+def _best(search: IndexSearch, kind: Kind, results: Sequence[Ranked]) -> Ranked:
     """The rows of one or several legs of a kind, best first. Those of one leg are in this order, with ties by id."""
     if len(results) == 1:
         return results[0]
@@ -250,7 +250,7 @@ def _best(search: Search, kind: Kind, results: Sequence[Ranked]) -> Ranked:
     return ranked(ids, values, descending=kind != "vector", limit=search.depth)
 
 
-def keyword_rankings(search: Search, legs: Sequence[KeywordLeg], *, must_answer: bool) -> LegResults:
+def keyword_rankings(search: IndexSearch, legs: Sequence[KeywordLeg], *, must_answer: bool) -> LegResults:
     """Wait for the keyword legs in Postgres.
 
     If they fail or are slow, raises `StoreError` or `OperationalError` if they `must_answer`, else a note says so.
@@ -280,7 +280,7 @@ def _finished_in_time(legs: Sequence[KeywordLeg]) -> list[Ranking]:
         ) from error
 
 
-def missing_vectors(search: Search) -> LegResults:
+def missing_vectors(search: IndexSearch) -> LegResults:
     """If the namespace has lost all its vectors, request a comparison and add a note."""
     pool, index = search.resources.pool, search.index
     if not drift.any_embedded(pool, index.id) or _has_any_vector(search.store, index):

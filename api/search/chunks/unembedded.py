@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from api.search.chunks.legs import Ranking
-from api.search.query.search import Search
+from api.search.query.search import IndexSearch
 from api.search.text.file_text import joined
 from schemas.content.document import text_hash
 from schemas.queries.search import Hit
@@ -23,7 +23,7 @@ class _Budget(NamedTuple):
     characters: int
 
 
-def whole_files(search: Search, rankings: Sequence[Ranking]) -> list[Hit]:
+def whole_files(search: IndexSearch, rankings: Sequence[Ranking]) -> list[Hit]:
     """At most `top_k` whole files that pass the filters, with at most UNEMBEDDED_MAX_CHARS in total.
 
     Files that a keyword leg found come first, best first, then the rest by path. Files that do not fit are skipped.
@@ -38,7 +38,7 @@ def whole_files(search: Search, rankings: Sequence[Ranking]) -> list[Hit]:
     return sorted(hits, key=lambda hit: order[hit.file_id])
 
 
-def _file_scores(search: Search, rankings: Sequence[Ranking]) -> dict[UUID, float]:
+def _file_scores(search: IndexSearch, rankings: Sequence[Ranking]) -> dict[UUID, float]:
     by_language = [ranking.results for ranking in rankings if ranking.kind == "text"]
     ids = [result.id for results in by_language for result in results]
     return best_scores(chunks.hits(search.resources.pool, search.index.id, ids), by_language)
@@ -60,7 +60,7 @@ def best_scores(rows: Mapping[str, dict[str, Any]], rankings: Sequence[Sequence[
     return scores
 
 
-def _chosen_files(search: Search, scores: Mapping[UUID, float]) -> list[UUID]:
+def _chosen_files(search: IndexSearch, scores: Mapping[UUID, float]) -> list[UUID]:
     pool, scored_ids = search.resources.pool, list(scores)
     budget = _Budget(search.request.top_k, search.resources.settings.unembedded_max_chars)
     values = {**search.filters.values, "index_id": search.index.id, "characters": budget.characters}

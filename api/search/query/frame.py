@@ -19,7 +19,7 @@ from api.search.query.long_query import split, with_whole_queries
 from api.search.query.no_hits import not_indexed_yet
 from api.search.query.refresh import refresh
 from api.search.query.report import note
-from api.search.query.search import MAX_DEPTH, MIN_DEPTH, Finder, Findings, Search, unheard
+from api.search.query.search import MAX_DEPTH, MIN_DEPTH, Finder, Findings, IndexSearch, unheard
 from api.search.text.snippets import AnyHit, grouped, with_neighbours
 from api.search.text.urls import with_urls
 from schemas.errors import FilterMatchesNothing
@@ -78,7 +78,7 @@ def _findings(
     whole = query.include_unembedded and index.settings.bounded
     parts, report = split(query.texts)
     request = query.model_copy(update={"query": None, "queries": list(parts)}) if report.notes else query
-    search = Search(resources, index, store, request, filters, depth, whole, disconnect, on_step)
+    search = IndexSearch(resources, index, store, request, filters, depth, whole, disconnect, on_step)
     findings = finder.find(search)
     if report.notes:
         hits = [with_whole_queries(hit, parts) for hit in findings.hits]
@@ -98,7 +98,7 @@ def _with_min_score(min_score: float | None, findings: Findings) -> Findings:
     return replace(findings, hits=kept, report=findings.report + note("below_min_score", detail))
 
 
-def first_hits(search: Search, hits: Iterable[AnyHit]) -> list[AnyHit]:
+def first_hits(search: IndexSearch, hits: Iterable[AnyHit]) -> list[AnyHit]:
     """The first `top_k` chunks or files, with their neighbours."""
     request = search.request
     first = grouped(list(hits))[: request.top_k] if request.group_by_file else list(islice(hits, request.top_k))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import ceil
 
-from api.search.query.report import Report, note
+from api.search.query.report import SearchReport, note
 from schemas.queries.search import Hit
 
 #: Characters from which a query is split. Some models read 256 pieces of about four characters.
@@ -16,13 +16,13 @@ PART_CHARACTERS = 700
 MAX_PARTS = 16
 
 
-def split(texts: Sequence[str]) -> tuple[dict[str, str], Report]:
+def split(texts: Sequence[str]) -> tuple[dict[str, str], SearchReport]:
     """The texts to search for, with the query that each is a part of, and a note if some query is in parts."""
     most = max(1, MAX_PARTS // len(texts))
     by_query = {text: _parts(text) if len(text) > LONG_CHARACTERS else [text] for text in texts}
     queries = {part: text for text, parts in by_query.items() for part in _ends(parts, most)}
     if list(queries) == list(texts):
-        return queries, Report()
+        return queries, SearchReport()
     detail = f"Queries of more than {LONG_CHARACTERS:,} characters were searched in parts."
     if any(len(parts) > most for parts in by_query.values()):
         detail += " Text between the beginning and the end of a query was left out; send a shorter one."

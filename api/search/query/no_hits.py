@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from api.search.grep.fallback import fallback
 from api.search.query.filters import check_any_passes
-from api.search.query.report import Report, note
-from api.search.query.search import Findings, Search
+from api.search.query.report import SearchReport, note
+from api.search.query.search import Findings, IndexSearch
 from schemas.errors import FilterMatchesNothing, StoreUnavailable
 from schemas.queries.search import Filters
 from worker.resources import Resources
@@ -16,7 +16,7 @@ from worker.state.index import chunks, tasks
 from worker.state.index.tools import Index
 
 
-def stand_in(search: Search, findings: Findings) -> Findings:
+def stand_in(search: IndexSearch, findings: Findings) -> Findings:
     """Add lines with words of the queries, if the index cannot answer yet or now, and no filter is set.
 
     Raises `FilterMatchesNothing` if no chunk passes the filters, unless files are still being indexed.
@@ -32,16 +32,16 @@ def stand_in(search: Search, findings: Findings) -> Findings:
     return _with_report(_grepped(search, findings), note("not_indexed_yet", detail))
 
 
-def without_store(search: Search, error: StoreUnavailable) -> Findings:
+def without_store(search: IndexSearch, error: StoreUnavailable) -> Findings:
     """Lines with words of the queries, as the store does not answer. Raises `error` if such lines are no answer."""
     request = search.request
     if search.store.is_here or request.mode == "vector" or request.filters != Filters():
         raise error
     detail = "The vector store does not answer; these lines contain words of the query. Try again later for all hits."
-    return _with_report(_grepped(search, Findings([], Report())), note("keywords_only", detail))
+    return _with_report(_grepped(search, Findings([], SearchReport())), note("keywords_only", detail))
 
 
-def not_indexed_yet(resources: Resources, index: Index, error: FilterMatchesNothing) -> Report:
+def not_indexed_yet(resources: Resources, index: Index, error: FilterMatchesNothing) -> SearchReport:
     """The note in place of `error` while files are still being indexed. Otherwise raises `error`."""
     if not _is_indexing(resources, index):
         raise error
@@ -53,24 +53,24 @@ def not_indexed_yet(resources: Resources, index: Index, error: FilterMatchesNoth
     )
 
 
-def _no_match_report(search: Search) -> Report:
+def _no_match_report(search: IndexSearch) -> SearchReport:
     try:
         check_any_passes(search.resources.pool, search.index, search.filters)
     except FilterMatchesNothing as error:
         return not_indexed_yet(search.resources, search.index, error)
-    return Report()
+    return SearchReport()
 
 
-def _grepped(search: Search, findings: Findings) -> Findings:
+def _grepped(search: IndexSearch, findings: Findings) -> Findings:
     started, request = time.perf_counter(), search.request
     hits, notes = fallback(
         search.resources, search.index, " ".join(request.texts), request.top_k, disconnected=search.disconnect.event
     )
-    report = Report(notes=tuple(notes)) + search.step("grep", started, len(hits))
+    report = SearchReport(notes=tuple(notes)) + search.step("grep", started, len(hits))
     return _with_report(replace(findings, hits=hits), report)
 
 
-def _with_report(findings: Findings, report: Report) -> Findings:
+def _with_report(findings: Findings, report: SearchReport) -> Findings:
     return replace(findings, report=findings.report + report)
 
 

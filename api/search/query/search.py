@@ -8,7 +8,7 @@ from typing import Any
 
 from api.http.disconnect import Disconnect
 from api.search.query.filters import ResolvedFilters
-from api.search.query.report import Report, step
+from api.search.query.report import SearchReport, step
 from schemas.queries.search import Answer, Hit, Query, SearchRequest, Step
 from worker.resources import Resources
 from worker.state.index.tools import Index
@@ -25,7 +25,7 @@ def unheard(_: Step) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class IndexSearch:
     """A request over one index, as every step needs it. Each leg returns up to `depth` rows.
 
     With `whole_files`, files that are not embedded follow the hits. Keyword legs find them, so these run in every mode.
@@ -42,7 +42,7 @@ class Search:
     disconnect: Disconnect
     on_step: Callable[[Step], None] = unheard
 
-    def step(self, name: str, started: float, found: int | None = None, detail: str | None = None) -> Report:
+    def step(self, name: str, started: float, found: int | None = None, detail: str | None = None) -> SearchReport:
         """Report one step that ends now, as `report.step` does."""
         report = step(name, started, found, detail)
         for each in report.steps:
@@ -68,7 +68,7 @@ class Findings:
     """
 
     hits: Sequence[Hit]
-    report: Report = field(default_factory=Report)
+    report: SearchReport = field(default_factory=SearchReport)
     vectors_missing: bool = False
     more: Mapping[str, Any] = field(default_factory=dict)
 
@@ -78,5 +78,5 @@ class Finder:
     """How the hits of a checked query are found, and the model of the answer. `query` may differ from what was sent."""
 
     query: Query
-    find: Callable[[Search], Findings]
+    find: Callable[[IndexSearch], Findings]
     answer: type[Answer] = Answer

@@ -12,7 +12,7 @@ from api.search.chunks.answer import embed
 from api.search.chunks.legs import missing_vectors
 from api.search.query.frame import first_hits
 from api.search.query.no_hits import stand_in
-from api.search.query.search import Finder, Findings, Search
+from api.search.query.search import Finder, Findings, IndexSearch
 from api.search.tree.built import built_tree
 from api.search.tree.forest import Forest, NearSummary
 from api.search.tree.ways import FoundInTree, LeafHit, collapsed, traversal
@@ -40,7 +40,7 @@ def prepared(resources: Resources, tool_id: UUID, query: Query) -> Finder:
     return Finder(by_meaning, partial(_findings, by_meaning, tree), TreeAnswer)
 
 
-def _findings(query: Query, tree: Tree, search: Search) -> Findings:
+def _findings(query: Query, tree: Tree, search: IndexSearch) -> Findings:
     """Chunks and summaries, or lines of the folder if the index cannot answer yet."""
     vectors, report = embed(search)
     search.disconnect.check()
@@ -60,7 +60,7 @@ def _findings(query: Query, tree: Tree, search: Search) -> Findings:
     return replace(findings, hits=[TreeHit(**dict(hit)) for hit in findings.hits])
 
 
-def _found(search: Search, query: Query, tree: Tree, vectors: Sequence[Vector]) -> FoundInTree:
+def _found(search: IndexSearch, query: Query, tree: Tree, vectors: Sequence[Vector]) -> FoundInTree:
     pool = search.resources.pool
     forest = Forest(pool, search.store, search.index, tree, vectors, search.filters)
     if query.tree == "collapsed":
@@ -69,7 +69,7 @@ def _found(search: Search, query: Query, tree: Tree, vectors: Sequence[Vector]) 
     return traversal(forest, query.top_k, beam=query.beam, top_level=top, expand=query.expand_to_leaves)
 
 
-def _hits(search: Search, found: FoundInTree) -> list[TreeHit]:
+def _hits(search: IndexSearch, found: FoundInTree) -> list[TreeHit]:
     """The best leaves with a live row. Equal texts stand once, where they were first reached."""
     leaves = found.leaves[: 2 * search.request.top_k + len(found.summaries)]
     rows = chunks.hits(search.resources.pool, search.index.id, dict.fromkeys(str(leaf.id) for leaf in leaves))
@@ -96,7 +96,7 @@ def _hit(row: dict[str, object], leaf: LeafHit) -> TreeHit:
     )
 
 
-def _summaries(search: Search, tree: Tree, found: Sequence[NearSummary]) -> list[SummaryHit]:
+def _summaries(search: IndexSearch, tree: Tree, found: Sequence[NearSummary]) -> list[SummaryHit]:
     paths = views.paths(search.resources.pool, tree, [each.node.key for each in found])
     return [
         SummaryHit(

@@ -22,7 +22,7 @@ from api.search.chunks.candidates import Candidate, RankOptions, boost, fuse, jo
 from api.search.chunks.definitions import defining_chunks
 from api.search.chunks.legs import Ranking
 from api.search.query.filters import resolve_filters
-from api.search.query.search import MIN_DEPTH, Search
+from api.search.query.search import MIN_DEPTH, IndexSearch
 from schemas.queries.search import Query
 from tests.bench.search.questions import Passage, Question
 from tests.service import PROJECT, Service
@@ -122,6 +122,8 @@ def _legs(resources: Resources, index: Index, question: Question) -> Recorded:
     request = Query(query=question.query)
     store = resources.store(index.vector_store, index.keyword_index)
     filters = resolve_filters(resources.pool, index, request.filters)
-    search = Search(resources, index, store, request, filters, MIN_DEPTH, whole_files=False, disconnect=Disconnect())
+    search = IndexSearch(
+        resources, index, store, request, filters, MIN_DEPTH, whole_files=False, disconnect=Disconnect()
+    )
     vectors, _ = embed(search)
     return Recorded(question, vectors[0], run_legs(search).rankings, defining_chunks(search))

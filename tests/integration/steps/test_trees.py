@@ -32,7 +32,7 @@ from worker.tree.summaries import Check, SummaryResult
 from worker.upkeep import fsck as plain_fsck
 from worker.upkeep import tree_fsck
 from worker.upkeep.trees import delete_vectors
-from worker.vectors import Row
+from worker.vectors import VectorRow
 
 
 @pytest.fixture(autouse=True)
@@ -205,7 +205,7 @@ def test_summaries_of_an_open_build_hide_none_that_answer(forest: Forest, tree: 
     live = forest.stored()
     vector = store.vectors(namespace, [min(live)])[min(live)]
     scope, top = str(forest.tree.id), max(level for level, _ in forest.levels())
-    rows = [Row(uuid4(), vector, {"scope": scope, "level": top}) for _ in range(200)]
+    rows = [VectorRow(uuid4(), vector, {"scope": scope, "level": top}) for _ in range(200)]
     store.write(namespace, dimensions, upserts=rows)
     # the other rows lie exactly where the query does
     [(text,)] = forest.site.do("SELECT text FROM tree_node WHERE id = %s", min(live))
@@ -369,7 +369,7 @@ def test_fsck_compares_summaries_too(forest: Forest, resources: Resources) -> No
     lost, stray = min(forest.stored()), uuid4()
     vector = store.vectors(index.namespace + tools.TREE, [lost])[lost]
     dimensions = index.settings.embedder.dimensions
-    store.write(index.namespace + tools.TREE, dimensions, upserts=[Row(stray, vector, {})], deletes=[lost])
+    store.write(index.namespace + tools.TREE, dimensions, upserts=[VectorRow(stray, vector, {})], deletes=[lost])
     found = tree_fsck.inspect(resources.pool, store, index)
     assert found is not None
     assert (found.missing, found.stray) == ([lost], [stray])

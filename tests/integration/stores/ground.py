@@ -19,7 +19,7 @@ from worker.resources import Resources
 from worker.state.index import drift, tools
 from worker.state.index.tools import Index
 from worker.state.postgres import try_exclusive
-from worker.upkeep.fsck import Report, inspect
+from worker.upkeep.fsck import IndexReport, inspect
 from worker.upkeep.sweep import SWEEP
 from worker.vectors import VectorStore
 
@@ -87,7 +87,7 @@ class Ground:
     def forget(self, index: Index, ids: list[UUID]) -> None:
         self.store(index).write(index.namespace, index.settings.embedder.dimensions, deletes=ids)
 
-    def report(self, index: Index) -> Report:
+    def report(self, index: Index) -> IndexReport:
         return inspect(self.resources.pool, self.store(index), index)
 
     def differs(self, index: Index) -> dict[str, int]:

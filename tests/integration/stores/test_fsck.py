@@ -14,13 +14,13 @@ from tests.integration.stores.ground import WELL, Ground
 from tests.service import TOOLS, eventually
 from worker.state.index.tools import Index
 from worker.tokens.keywords import Keywords
-from worker.upkeep.fsck import Report, differences
-from worker.vectors import Row
+from worker.upkeep.fsck import IndexReport, differences
+from worker.vectors import VectorRow
 
 
 def test_nothing_differs_after_an_ordinary_run(ground: Ground) -> None:
     tool, index = ground.indexed("ordinary")
-    assert ground.report(index) == Report(live=18, **WELL, busy=False)
+    assert ground.report(index) == IndexReport(live=18, **WELL, busy=False)
     assert ground.command(tool) == (0, f"{index.namespace}: 18 chunks; no drift\n")
 
 
@@ -34,7 +34,7 @@ def test_a_task_that_the_sweep_closes_is_followed_up_as_any_other(ground: Ground
 def test_every_kind_of_drift_is_told_exactly_and_mended_for_nothing(ground: Ground) -> None:
     tool, index = ground.indexed("drifted")
     texts, ids = ground.texts(tool), {number: ground.ids(index, f"{number}.md") for number in range(6)}
-    strays = [Row(uuid4(), np.ones(384, dtype=np.float32), {}, Keywords("stray", "stray")) for _ in range(3)]
+    strays = [VectorRow(uuid4(), np.ones(384, dtype=np.float32), {}, Keywords("stray", "stray")) for _ in range(3)]
     with ground.without_sweep():
         ground.forget(index, ids[0])
         ground.store(index).write(index.namespace, 384, upserts=strays)
@@ -66,7 +66,7 @@ def test_ranges_of_any_size_show_the_same(ground: Ground) -> None:
     lost = [*ids[:2], *ids[7:11], ids[-1]]
     strays = sorted([UUID(int=0), UUID(int=2**128 - 1), *(uuid4() for _ in range(40))])
     ground.forget(index, lost)
-    rows = [Row(id_, np.ones(384, dtype=np.float32), {}, Keywords("stray", "stray")) for id_ in strays]
+    rows = [VectorRow(id_, np.ones(384, dtype=np.float32), {}, Keywords("stray", "stray")) for id_ in strays]
     ground.store(index).write(index.namespace, 384, upserts=rows)
     for page in (1, 2, 5, 18, 100):
         found = list(differences(ground.resources.pool, ground.store(index), index, page))

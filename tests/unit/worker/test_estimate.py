@@ -12,7 +12,7 @@ from schemas.content.document import Content, Entry, Page
 from schemas.content.source import ChunkSettings, EmbedderProfile
 from schemas.tool import IndexSettings
 from worker import estimate as estimates
-from worker.estimate import Model, estimate
+from worker.estimate import PricedModel, estimate
 from worker.tokens.tokenizers import cl100k
 
 SETTINGS = IndexSettings(
@@ -47,7 +47,7 @@ class Texts:
 
 
 def of(texts: dict[str, str], settings: IndexSettings = SETTINGS, *, price: float | None = 2.0, **limits: int) -> Any:
-    model = Model("m", **({"max_inputs": 96, "max_request_tokens": 1000} | limits), price=price)
+    model = PricedModel("m", **({"max_inputs": 96, "max_request_tokens": 1000} | limits), price=price)
     return estimate(Texts(texts), settings, frozenset(), lambda _: set(), tokenizer=cl100k(), model=model)
 
 

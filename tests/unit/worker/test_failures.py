@@ -18,7 +18,7 @@ from schemas.errors import FoldexError, SliceOver, StoreUnauthorized, StoreUnava
 from worker import dispatch
 from worker.app import NO_EVENTS, app, send
 from worker.state.index import messages, tasks
-from worker.state.index.tasks import Running
+from worker.state.index.tasks import RunningTask
 from worker.state.postgres import Pool
 from worker.state.tree import trees
 from worker.tasks import failures, process, upkeep
@@ -192,7 +192,7 @@ def test_a_slice_is_repeated_after_what_may_pass(
     monkeypatch.setattr(tasks, "fail", lambda *given: calls.append(("fail", given[-1])))
     monkeypatch.setattr(dispatch, "send_next", lambda _: None)
     task = SimpleNamespace(id=uuid4(), index_id=uuid4())
-    assert failures.settle(cast("Pool", None), cast("Running", task), error).retry_seconds == seconds
+    assert failures.settle(cast("Pool", None), cast("RunningTask", task), error).retry_seconds == seconds
     assert [name for name, _ in calls] == done
     # the sweep leaves the task alone for as long
     assert [given for name, given in calls if name == "sent"] == [seconds for name in done if name == "sent"]

@@ -20,7 +20,7 @@ from schemas.errors import Invalid
 from worker import logs
 from worker.settings import RANKING_WEIGHTS, SIMPLE_WEIGHTS, Settings
 from worker.sources.kind import SourceOptions
-from worker.state.address import Shared
+from worker.state.address import PooledAddress
 from worker.stores import StoreOptions
 
 NOBODY = "postgresql://somebody:secret@127.0.0.1:1/none"
@@ -98,7 +98,10 @@ def test_what_needs_a_session_goes_past_a_pooler() -> None:
     alone = Settings(database_url="postgresql://db/foldex")
     assert (alone.database, alone.session_url) == ("postgresql://db/foldex", "postgresql://db/foldex")
     pooled = Settings(database_url="postgresql://pooler/foldex", database_session_url="postgresql://db/foldex")
-    assert (pooled.database, pooled.session_url) == (Shared("postgresql://pooler/foldex"), "postgresql://db/foldex")
+    assert (pooled.database, pooled.session_url) == (
+        PooledAddress("postgresql://pooler/foldex"),
+        "postgresql://db/foldex",
+    )
 
 
 def test_help_cuts_no_sentence(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

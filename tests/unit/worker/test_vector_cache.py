@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from worker.tokens.keywords import Written
+from worker.tokens.keywords import KeywordForms
 from worker.vectors import Condition, Leg, Ranked
 from worker.vectors.lance import ties, vector_cache
 from worker.vectors.lance.ties import GROWTH, MAX_TIES, TIES, first_limit, next_limit
@@ -132,7 +132,7 @@ LEG = Leg(5, keywords="words")
         ("a", (1,), Leg(5, keywords="word")),
         ("a", (1,), Leg(5, keywords="words", field="code")),
         ("a", (1,), Leg(5, keywords="words", phrase=True)),
-        ("a", (1,), Leg(5, keywords="words", written=Written(frozenset({"de"})))),
+        ("a", (1,), Leg(5, keywords="words", written=KeywordForms(frozenset({"de"})))),
         ("a", (1,), Leg(5, keywords="words", conditions=[Condition("level", "in", [0])])),
         ("a", (1,), Leg(5, vector=np.ones(2, dtype=np.float32))),
     ],

@@ -64,7 +64,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunningTask:
     """A task whose writes are still wanted."""
 
     id: UUID
@@ -306,10 +306,10 @@ def count_fault(pool: Pool, task_id: UUID, fault: str, rest: timedelta = LEASE) 
         return row[0] if row else 0
 
 
-def running(pool: Pool, task_id: UUID) -> Running | None:
+def running(pool: Pool, task_id: UUID) -> RunningTask | None:
     """Return the task if its writes are still wanted: not closed, cancelled, superseded or deleted."""
     with pool.connection() as connection:
-        cursor = connection.cursor(row_factory=class_row(Running))
+        cursor = connection.cursor(row_factory=class_row(RunningTask))
         return cursor.execute(_SQL["running"], {"task_id": task_id}).fetchone()
 
 

@@ -19,7 +19,7 @@ from psycopg.sql import Identifier
 
 from schemas.errors import StoreUnavailable
 from worker.state.postgres import Pool, load, storable
-from worker.tokens.keywords import BM25_B, BM25_K1, Keywords, Written, code_words, phrase_tokens, query_tokens
+from worker.tokens.keywords import BM25_B, BM25_K1, KeywordForms, Keywords, code_words, phrase_tokens, query_tokens
 from worker.tokens.words import text_words
 
 Field = Literal["text", "code"]
@@ -79,7 +79,7 @@ def _vector(path: str, text: str = "") -> str:
 
 
 def search(
-    pool: Pool, values: Mapping[str, Any], field: Field, written: Written, *, phrase: bool = False
+    pool: Pool, values: Mapping[str, Any], field: Field, written: KeywordForms, *, phrase: bool = False
 ) -> list[tuple[str, float]]:
     """Find chunks with any word of the query and their BM25 scores, best first, equal scores by id.
 
@@ -95,7 +95,7 @@ def search(
             raise StoreUnavailable("Postgres takes too long for these keywords; use fewer or rarer words.") from error
 
 
-def _lexemes(connection: Connection[Any], query: str, field: Field, written: Written) -> list[str]:
+def _lexemes(connection: Connection[Any], query: str, field: Field, written: KeywordForms) -> list[str]:
     """The longest tokens of the query, because they are likely to be rare."""
     tokens = set(query_tokens(query, field, written))
     if written.older and field == "text":

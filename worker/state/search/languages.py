@@ -8,7 +8,7 @@ from uuid import UUID
 from cachetools import TTLCache
 
 from worker.state.postgres import Pool, autocommit, load
-from worker.tokens.keywords import IN_ENGLISH, Written
+from worker.tokens.keywords import IN_ENGLISH, KeywordForms
 
 #: Seconds for which a process remembers the languages of an index.
 REMEMBERED_SECONDS = 0.25
@@ -18,17 +18,17 @@ MAX_REMEMBERED = 10_000
 _SQL = load("search/languages")
 
 _lock = Lock()
-_written: TTLCache[UUID, Written] = TTLCache(MAX_REMEMBERED, REMEMBERED_SECONDS)
+_written: TTLCache[UUID, KeywordForms] = TTLCache(MAX_REMEMBERED, REMEMBERED_SECONDS)
 
 
-def written(pool: Pool, index_id: UUID) -> Written:
+def written(pool: Pool, index_id: UUID) -> KeywordForms:
     """The languages of an index's searchable files, and whether some words are of an earlier release."""
     with _lock:
         known = _written.get(index_id)
     if known is None:
         with autocommit(pool) as connection:
             row = connection.execute(_SQL["written"], {"index_id": index_id}).fetchone()
-        known = Written(frozenset(row[0]), row[1]) if row else IN_ENGLISH
+        known = KeywordForms(frozenset(row[0]), row[1]) if row else IN_ENGLISH
         with _lock:
             _written[index_id] = known
     return known

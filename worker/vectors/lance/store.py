@@ -37,7 +37,7 @@ from schemas.errors import StoreError, StoreRefused, StoreUnavailable
 from worker.machine.disk_space import means_full
 from worker.machine.error_texts import lacks_file
 from worker.tokens.keywords import Keywords
-from worker.vectors import CHECKED_ATTRIBUTES, STRING_ATTRIBUTES, Leg, Patch, Ranked, Row, Value, Vector
+from worker.vectors import CHECKED_ATTRIBUTES, STRING_ATTRIBUTES, Leg, Patch, Ranked, Value, Vector, VectorRow
 from worker.vectors.lance import indexes, vector_index
 from worker.vectors.lance.cleaning import clean, committing, has_versions_to_delete
 from worker.vectors.lance.compaction import Thresholds, compact, is_due
@@ -106,7 +106,7 @@ class LanceStore:
         self,
         namespace: str,
         dimensions: int,
-        upserts: Sequence[Row] = (),
+        upserts: Sequence[VectorRow] = (),
         patches: Sequence[Patch] = (),
         deletes: Sequence[UUID] = (),
     ) -> None:
@@ -340,7 +340,7 @@ def _schema(dimensions: int, *, has_keywords: bool) -> Any:
     return pa.schema([*fields, *(pa.field(name, pa.string()) for name in FIELDS)] if has_keywords else fields)
 
 
-def _upsert_table(rows: Sequence[Row], dimensions: int, *, has_keywords: bool) -> Any:
+def _upsert_table(rows: Sequence[VectorRow], dimensions: int, *, has_keywords: bool) -> Any:
     import pyarrow as pa
 
     schema = _schema(dimensions, has_keywords=has_keywords)

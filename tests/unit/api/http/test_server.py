@@ -13,17 +13,17 @@ import pytest
 import uvicorn
 
 from api.http import server
-from api.http.server import Server
+from api.http.server import SignalledServer
 
 
 async def nothing(scope: Any, receive: Any, send: Any) -> None:
     raise AssertionError
 
 
-def new_server() -> Server:
+def new_server() -> SignalledServer:
     config = uvicorn.Config(nothing, port=0, lifespan="off", log_config=None)
     config.load()
-    return Server(config)
+    return SignalledServer(config)
 
 
 async def ended(loop: asyncio.Task[None]) -> None:
@@ -77,7 +77,7 @@ def test_the_date_is_renewed_in_each_round(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_server_that_does_not_start_exits_as_uvicorn_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Server, "run", lambda *_: None)
+    monkeypatch.setattr(SignalledServer, "run", lambda *_: None)
     with pytest.raises(SystemExit) as ended_with:
         server._serve(server.Serving(lambda: nothing, "127.0.0.1", 0))
     assert ended_with.value.code == 3

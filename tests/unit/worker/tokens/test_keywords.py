@@ -12,8 +12,8 @@ from worker.tokens.keywords import (
     IN_ENGLISH,
     MAX_PARTS,
     MAX_TOKEN,
+    KeywordForms,
     Keywords,
-    Written,
     code_words,
     keywords_of,
     query_tokens,
@@ -82,7 +82,7 @@ def test_a_query_keeps_digits_with_their_letters(query: str, tokens: str) -> Non
 
 
 def test_of_an_earlier_release_a_signed_name_is_found_by_its_letters() -> None:
-    assert query_tokens("C++ strings", "code", Written(older=True)) == ["c++", "c", "strings"]
+    assert query_tokens("C++ strings", "code", KeywordForms(older=True)) == ["c++", "c", "strings"]
 
 
 def test_the_path_is_part_of_both_fields() -> None:

@@ -6,11 +6,11 @@ from unittest.mock import Mock
 
 from worker.llm.chat import Chat
 from worker.tree.summaries import Extractive, Summariser, key_of
-from worker.tree.written import PROMPT, Written
+from worker.tree.written import PROMPT, ProviderSummariser
 
 
-def written(model: str = "openai/m", prompt: str = PROMPT) -> Written:
-    return Written(Mock(spec=Chat, provider=Mock(model=model)), prompt, 1, None)
+def written(model: str = "openai/m", prompt: str = PROMPT) -> ProviderSummariser:
+    return ProviderSummariser(Mock(spec=Chat, provider=Mock(model=model)), prompt, 1, None)
 
 
 def test_a_summary_is_known_by_its_texts_in_any_order() -> None:

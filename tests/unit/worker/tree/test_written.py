@@ -14,7 +14,7 @@ from worker.embed.rate_limit import no_check
 from worker.llm.chat import Chat, Completion
 from worker.llm.litellm import Provider
 from worker.tokens.tokenizers import cl100k
-from worker.tree.written import PROMPT, SUMMARY_TOKENS, Written
+from worker.tree.written import PROMPT, SUMMARY_TOKENS, ProviderSummariser
 
 
 @pytest.fixture(scope="module")
@@ -29,12 +29,14 @@ def fake(server: ChatFake) -> ChatFake:
     return server
 
 
-def writer(fake: ChatFake, key: str = "k", prompt: str = PROMPT, **given: Any) -> tuple[Written, list[tuple[int, int]]]:
+def writer(
+    fake: ChatFake, key: str = "k", prompt: str = PROMPT, **given: Any
+) -> tuple[ProviderSummariser, list[tuple[int, int]]]:
     paid: list[tuple[int, int]] = []
     env = fake.env
     provider = Provider(env["DEFAULT_LLM_MODEL"], env["LLM_API_BASE"], key, 60, "LLM_API_KEY")
     chat = Chat(provider, None, "p", lambda sent, received: paid.append((sent, received)))
-    return Written(chat, prompt, 2, given.get("room")), paid
+    return ProviderSummariser(chat, prompt, 2, given.get("room")), paid
 
 
 def test_one_request_for_a_cluster(fake: ChatFake) -> None:

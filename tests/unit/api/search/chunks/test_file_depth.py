@@ -16,7 +16,7 @@ from api.search.chunks.legs import LegResults, Ranking
 from api.search.query.file_filter import FileSelection
 from api.search.query.filters import ResolvedFilters
 from api.search.query.report import step
-from api.search.query.search import Search
+from api.search.query.search import IndexSearch
 from schemas.queries.search import Filters, Query
 from worker.state.index import chunks, tasks
 from worker.vectors import Ranked
@@ -36,7 +36,7 @@ class Folder:
     def files(self, _pool: object, _index_id: object, ids: Collection[str]) -> dict[str, UUID]:
         return {id_: UUID(int=max(0, int(id_) - OF_FIRST + 1)) for id_ in ids}
 
-    def legs(self, search: Search) -> LegResults:
+    def legs(self, search: IndexSearch) -> LegResults:
         self.depths.append(search.depth)
         ids = self.ids[: search.depth]
         return LegResults([Ranking("q", "text", Ranked(ids, [1.0] * len(ids)))])
@@ -44,7 +44,7 @@ class Folder:
     def found(self, top_k: int, selection: FileSelection | None = None) -> int:
         request = Query(query="q", top_k=top_k, group_by_file=True)
         filters = ResolvedFilters(Filters(), selection)
-        search: Any = Search(Mock(), Mock(), Mock(), request, filters, DEPTH, False, Disconnect())
+        search: Any = IndexSearch(Mock(), Mock(), Mock(), request, filters, DEPTH, False, Disconnect())
         return len(set(legs_over_files(search, self.legs)[1].values()))
 
 
@@ -104,14 +104,14 @@ def test_one_full_leg_is_enough_to_look_deeper_and_each_depth_is_reported(monkey
 
     monkeypatch.setattr(tasks, "counts", counts)
 
-    def legs(search: Search) -> LegResults:
+    def legs(search: IndexSearch) -> LegResults:
         found = folder.legs(search)
         short = Ranking("q", "text", Ranked(folder.ids[:1], [1.0]))
         return LegResults([short, *found.rankings], report=step("leg", 0.0, search.depth))
 
     request = Query(query="q", top_k=5, group_by_file=True)
     filters = ResolvedFilters(Filters(), None)
-    search: Any = Search(Mock(), Mock(), Mock(), request, filters, DEPTH, False, Disconnect())
+    search: Any = IndexSearch(Mock(), Mock(), Mock(), request, filters, DEPTH, False, Disconnect())
     found, _ = legs_over_files(search, legs)
     assert folder.depths == [each.found for each in found.report.steps] == [DEPTH, DEPTH * GROWTH, DEPTH * GROWTH**2]
     # files that lost their vectors may still be found by their words

@@ -20,12 +20,12 @@ from api.search.chunks import answer, legs
 from api.search.chunks.answer import run_legs
 from api.search.chunks.legs import MIN_SPAN, NEAREST, PHRASE_DEPTH, Kind, LegResults, Ranking
 from api.search.query.filters import ResolvedFilters
-from api.search.query.search import Search
+from api.search.query.search import IndexSearch
 from schemas.errors import EmbeddingUnavailable, FoldexError, StoreUnauthorized, StoreUnavailable
 from schemas.queries.search import Filters, Query
 from worker.state.index import chunks
 from worker.state.search import keywords, languages
-from worker.tokens.keywords import IN_ENGLISH, Written
+from worker.tokens.keywords import IN_ENGLISH, KeywordForms
 from worker.vectors import Leg, Ranked, RankedRow
 
 FOUND = (str(UUID(int=1)), 1.0)
@@ -40,7 +40,9 @@ class Keywords:
         self.go = Event()
         self.go.set()
 
-    def search(self, _pool: Any, values: dict[str, Any], _field: str, _written: Written) -> list[tuple[str, float]]:
+    def search(
+        self, _pool: Any, values: dict[str, Any], _field: str, _written: KeywordForms
+    ) -> list[tuple[str, float]]:
         self.asked.append(values["query"])
         assert self.go.wait(30)
         if self.fails is not None:
@@ -59,12 +61,12 @@ def postgres(monkeypatch: pytest.MonkeyPatch) -> Iterator[Keywords]:
     fake.go.set()
 
 
-def search(mode: str = "hybrid", *, store_fails: Exception | None = None, queries: int = 1) -> Search:
+def search(mode: str = "hybrid", *, store_fails: Exception | None = None, queries: int = 1) -> IndexSearch:
     store = Mock(has_keywords=False)
     store.search.side_effect = store_fails or (lambda _, asked: [[RankedRow(*FOUND)] for _ in asked])
     request = Query.model_validate({"queries": [f"q{number}" for number in range(queries)], "mode": mode})
     filters = ResolvedFilters(Filters(), None)
-    return Search(Mock(), Mock(), store, request, filters, depth=10, whole_files=False, disconnect=Disconnect())
+    return IndexSearch(Mock(), Mock(), store, request, filters, depth=10, whole_files=False, disconnect=Disconnect())
 
 
 def kinds_and_notes(results: LegResults) -> tuple[list[str], list[str]]:
@@ -168,7 +170,7 @@ class Store:
         return [Ranked([str(UUID(int=len(kind))), "b"], [2.0, 1.0]) for kind in kinds]
 
 
-def search_with(store: Any, mode: str = "hybrid") -> Search:
+def search_with(store: Any, mode: str = "hybrid") -> IndexSearch:
     return replace(search(mode), store=store)
 
 

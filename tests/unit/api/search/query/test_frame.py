@@ -14,7 +14,7 @@ from api.search.query import frame
 from api.search.query.filters import ResolvedFilters
 from api.search.query.refresh import Freshness
 from api.search.query.report import note, step
-from api.search.query.search import MAX_DEPTH, MIN_DEPTH, Finder, Findings, Search
+from api.search.query.search import MAX_DEPTH, MIN_DEPTH, Finder, Findings, IndexSearch
 from schemas.queries.search import Answer, Coverage, Hit, Note, Query
 from tests.unit.api.search.text.test_snippets import hit
 
@@ -24,7 +24,7 @@ class Finding:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, scores: Sequence[float] = ()) -> None:
         self.hits = [hit(f"text {number}", 10 * number, number, score) for number, score in enumerate(scores)]
-        self.search: Search | None = None
+        self.search: IndexSearch | None = None
         fresh = Freshness(3, [Note(code="index_stale", detail="Some files changed.")])
         monkeypatch.setattr(frame, "refresh", lambda *_, **__: fresh)
         monkeypatch.setattr(frame, "resolve_filters", lambda _pool, _index, given: ResolvedFilters(given, None))
@@ -34,7 +34,7 @@ class Finding:
     def coverage(*given: Any, vectors_missing: bool) -> Coverage:
         return Coverage(indexed_files=0 if vectors_missing else 5, total_files=9, stale_files=given[3])
 
-    def find(self, search: Search) -> Findings:
+    def find(self, search: IndexSearch) -> Findings:
         self.search = search
         return Findings(self.hits, note("here", "Found.") + step("find", 0.0, len(self.hits)), vectors_missing=True)
 
@@ -49,7 +49,7 @@ class Finding:
         return frame.answered(Mock(), uuid4(), index, query, prepare=prepare, disconnect=Disconnect())
 
     @property
-    def asked(self) -> Search:
+    def asked(self) -> IndexSearch:
         assert self.search is not None
         return self.search
 
@@ -120,7 +120,9 @@ def first(
 
     monkeypatch.setattr(frame, "with_neighbours", with_neighbours)
     request = Query.model_validate({"query": "q", **asked})
-    search = Search(Mock(), Mock(), Mock(), request, ResolvedFilters(request.filters, None), 10, False, Disconnect())
+    search = IndexSearch(
+        Mock(), Mock(), Mock(), request, ResolvedFilters(request.filters, None), 10, False, Disconnect()
+    )
     found = frame.first_hits(search, iter(hits))
     return [(each.start_char, neighbours[0] if neighbours else None) for each in found]
 

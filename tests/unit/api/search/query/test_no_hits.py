@@ -11,7 +11,7 @@ from api.http.disconnect import Disconnect
 from api.search.query import no_hits
 from api.search.query.filters import ResolvedFilters
 from api.search.query.no_hits import stand_in, without_store
-from api.search.query.search import Findings, Search
+from api.search.query.search import Findings, IndexSearch
 from schemas.errors import FilterMatchesNothing, StoreUnavailable
 from schemas.queries.search import Filters, Query
 from worker.state.index import chunks, files, tasks
@@ -38,7 +38,7 @@ def answered(
     monkeypatch.setattr(no_hits, "fallback", lambda *_, **__: (["a line"], []))
     request = Query(query="q", filters=Filters(**filters))
     resolved = ResolvedFilters(request.filters, None)
-    search: Any = Search(Mock(), Mock(), Mock(), request, resolved, 10, False, Disconnect())
+    search: Any = IndexSearch(Mock(), Mock(), Mock(), request, resolved, 10, False, Disconnect())
     found = stand_in(search, Findings([], vectors_missing=vectors_missing))
     return list(map(str, found.hits)), [note.code for note in found.report.notes]
 
@@ -88,7 +88,7 @@ def test_lines_stand_in_for_a_store_that_does_not_answer(
     monkeypatch.setattr(no_hits, "fallback", lambda _r, _i, words, most, **_: ([f"{words} {most}"], []))
     request = Query.model_validate({"queries": ["one", "other"], "top_k": 7, **asked})
     resolved, away = ResolvedFilters(request.filters, None), StoreUnavailable("away")
-    search: Any = Search(Mock(), Mock(), Mock(is_here=is_here), request, resolved, 10, False, Disconnect())
+    search: Any = IndexSearch(Mock(), Mock(), Mock(is_here=is_here), request, resolved, 10, False, Disconnect())
     if stands_in:
         found = without_store(search, away)
         assert list(map(str, found.hits)) == ["one other 7"]
