@@ -9,9 +9,19 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, Field
 
 from api.agents.access import CallRefused, ServiceAccess
-from api.agents.fitting import Entry, Fitted
+from api.agents.fitting import FittedEntries, ResultEntry
 from api.agents.folders import FolderPart
-from api.agents.tool import AgentTool, Bounded, Listed, Progress, Reply, common_data, footer, status_of, told
+from api.agents.tool import (
+    AgentTool,
+    BoundedArguments,
+    ListAnswer,
+    Progress,
+    ToolReply,
+    common_data,
+    footer,
+    status_of,
+    told,
+)
 from foldex_client.models import Call, Placed, Symbol, Use
 
 Item = TypeVar("Item", bound=Placed)
@@ -20,7 +30,7 @@ Item = TypeVar("Item", bound=Placed)
 MAX_RESULTS = 2000
 
 
-class FindSymbol(Bounded):
+class FindSymbolArguments(BoundedArguments):
     """Arguments of `find_symbol`."""
 
     name: str | None = Field(default=None, min_length=1, max_length=1024, description="Exact name, such as `Client`.")
@@ -28,7 +38,7 @@ class FindSymbol(Bounded):
     kind: str | None = Field(default=None, max_length=100, description="Only this kind, such as function or class.")
 
 
-class Definition(BaseModel):
+class FoundDefinition(BaseModel):
     """A definition."""
 
     name: str
@@ -39,13 +49,13 @@ class Definition(BaseModel):
     signature: str
 
 
-class Definitions(Listed):
+class DefinitionsAnswer(ListAnswer):
     """What `find_symbol` gives."""
 
-    definitions: list[Definition]
+    definitions: list[FoundDefinition]
 
 
-async def find_symbol(access: ServiceAccess, asked: FindSymbol, _: Progress) -> Reply:
+async def find_symbol(access: ServiceAccess, asked: FindSymbolArguments, _: Progress) -> ToolReply:
     """Find definitions by name."""
     if asked.name is None and asked.prefix is None:
         raise CallRefused("Give a name, or a prefix of names.")
@@ -57,18 +67,18 @@ async def find_symbol(access: ServiceAccess, asked: FindSymbol, _: Progress) -> 
     entries = list(map(_definition, found))
     nothing = "No definition has that name; try `prefix`, or search."
     text, fit, told_data = await _told(access, place, asked, entries, nothing, there_are_more=there_are_more)
-    return Reply(text, Definitions(**told_data, definitions=[Definition(**item) for item in fit.items]))
+    return ToolReply(text, DefinitionsAnswer(**told_data, definitions=[FoundDefinition(**item) for item in fit.items]))
 
 
-def _definition(symbol: Symbol) -> Entry:
+def _definition(symbol: Symbol) -> ResultEntry:
     place = f"{symbol.file_path}:{symbol.start_line}-{symbol.end_line}"
     scope = f"  in {symbol.scope}" if symbol.scope else ""
     data = {"name": symbol.name, "kind": symbol.kind, "file": symbol.file_path, "signature": symbol.signature}
     lines = {"first_line": symbol.start_line, "last_line": symbol.end_line}
-    return Entry(place, f"{place}  {symbol.kind}  {symbol.signature}{scope}", {**data, **lines})
+    return ResultEntry(place, f"{place}  {symbol.kind}  {symbol.signature}{scope}", {**data, **lines})
 
 
-class FindReferences(Bounded):
+class FindReferencesArguments(BoundedArguments):
     """Arguments of `find_references`."""
 
     name: str = Field(min_length=1, max_length=1024, description="The name that is used.")
@@ -76,20 +86,20 @@ class FindReferences(Bounded):
     kind: Literal["import", "base", "call", "type"] | None = Field(default=None, description="Only such uses.")
 
 
-class Uses(BaseModel):
+class FileUses(BaseModel):
     """The uses in one file, each as `line kind in scope`."""
 
     file: str
     text: str
 
 
-class References(Listed):
+class ReferencesAnswer(ListAnswer):
     """What `find_references` gives."""
 
-    files: list[Uses]
+    files: list[FileUses]
 
 
-async def find_references(access: ServiceAccess, asked: FindReferences, _: Progress) -> Reply:
+async def find_references(access: ServiceAccess, asked: FindReferencesArguments, _: Progress) -> ToolReply:
     """Find where a name is used."""
     place = await access.place(asked.folder)
     listed = access.foldex.tools.references(place.tool, name=asked.name, kind=asked.kind, page_size=1000)
@@ -98,16 +108,16 @@ async def find_references(access: ServiceAccess, asked: FindReferences, _: Progr
     entries = [_uses(path, uses) for path, uses in by_file]
     nothing = "No use of that name in code; grep finds other mentions."
     text, fit, told_data = await _told(access, place, asked, entries, nothing, there_are_more=there_are_more)
-    return Reply(text, References(**told_data, files=[Uses(**item) for item in fit.items]))
+    return ToolReply(text, ReferencesAnswer(**told_data, files=[FileUses(**item) for item in fit.items]))
 
 
-def _uses(path: str, uses: Iterable[Use]) -> Entry:
+def _uses(path: str, uses: Iterable[Use]) -> ResultEntry:
     lines = [f"{use.start_line} {use.kind}{f' in {use.scope}' if use.scope else ''}" for use in uses]
     first, last = lines[0].split()[0], lines[-1].split()[0]
-    return Entry(path, f"{path}:{first}-{last}", {"file": path}, "\n".join(lines))
+    return ResultEntry(path, f"{path}:{first}-{last}", {"file": path}, "\n".join(lines))
 
 
-class Callers(Bounded):
+class CallersArguments(BoundedArguments):
     """Arguments of `callers`."""
 
     name: str = Field(min_length=1, max_length=1024, description="The function, such as `refresh` or `Client.refresh`.")
@@ -125,13 +135,13 @@ class CallingDefinition(BaseModel):
     via: str
 
 
-class CallGraphAnswer(Listed):
+class CallGraphAnswer(ListAnswer):
     """What `callers` gives."""
 
     calls: list[CallingDefinition]
 
 
-async def callers(access: ServiceAccess, asked: Callers, _: Progress) -> Reply:
+async def callers(access: ServiceAccess, asked: CallersArguments, _: Progress) -> ToolReply:
     """Follow calls."""
     place = await access.place(asked.folder)
     ask = access.foldex.tools.callers if asked.direction == "callers" else access.foldex.tools.callees
@@ -144,15 +154,15 @@ async def callers(access: ServiceAccess, asked: Callers, _: Progress) -> Reply:
     text, fit, told_data = await _told(
         access, place, asked, list(map(_call, found)), nothing, there_are_more=graph.truncated, more_notes=said
     )
-    return Reply(text, CallGraphAnswer(**told_data, calls=[CallingDefinition(**item) for item in fit.items]))
+    return ToolReply(text, CallGraphAnswer(**told_data, calls=[CallingDefinition(**item) for item in fit.items]))
 
 
-def _call(call: Call) -> Entry:
+def _call(call: Call) -> ResultEntry:
     name = "/".join(filter(None, (call.scope, call.name))) or "top level"
     place = f"{call.file_path}:{call.start_line}-{call.end_line}" if call.file_path else "elsewhere"
     via = f"  depth {call.depth} via {call.via}" if call.depth > 1 else ""
     data = {"name": call.name, "file": call.file_path, "line": call.line, "depth": call.depth, "via": call.via}
-    return Entry(place, f"{place}  {name}  (call at line {call.line}){via}", data)
+    return ResultEntry(place, f"{place}  {name}  (call at line {call.line}){via}", data)
 
 
 async def _first(items: AsyncIterator[Item], place: FolderPart) -> tuple[list[Item], bool]:
@@ -170,13 +180,13 @@ async def _first(items: AsyncIterator[Item], place: FolderPart) -> tuple[list[It
 async def _told(
     access: ServiceAccess,
     place: FolderPart,
-    asked: Bounded,
-    entries: list[Entry],
+    asked: BoundedArguments,
+    entries: list[ResultEntry],
     nothing: str,
     *,
     there_are_more: bool,
     more_notes: Iterable[str] = (),
-) -> tuple[str, Fitted, dict[str, Any]]:
+) -> tuple[str, FittedEntries, dict[str, Any]]:
     now, warned = await status_of(access, place)
     notes = [*more_notes, *warned]
     text, fit = told(
@@ -194,21 +204,21 @@ TOOLS: tuple[AgentTool[Any], ...] = (
     AgentTool(
         "find_symbol",
         "Find where code defines a function, class or other name: path, lines and signature.",
-        FindSymbol,
-        Definitions,
+        FindSymbolArguments,
+        DefinitionsAnswer,
         find_symbol,
     ),
     AgentTool(
         "find_references",
         "Find where code calls, imports, inherits from or annotates with a name.",
-        FindReferences,
-        References,
+        FindReferencesArguments,
+        ReferencesAnswer,
         find_references,
     ),
     AgentTool(
         "callers",
         "Follow calls: which definitions call a function, or which it calls, several steps if asked.",
-        Callers,
+        CallersArguments,
         CallGraphAnswer,
         callers,
     ),

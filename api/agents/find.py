@@ -10,15 +10,15 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from api.agents.access import CallRefused, ServiceAccess, name_of
-from api.agents.fitting import Entry, counted, shortened
+from api.agents.fitting import ResultEntry, counted, shortened
 from api.agents.folders import FolderPart, is_id
 from api.agents.tool import (
     AgentTool,
-    Bounded,
-    Listed,
+    BoundedArguments,
+    FolderAnswer,
+    ListAnswer,
     Progress,
-    Reply,
-    Told,
+    ToolReply,
     common_data,
     details,
     footer,
@@ -31,7 +31,7 @@ from foldex_client.models import File, GrepAnswer, GrepHit
 SIMILAR_FILES = 5
 
 
-class GrepArguments(Bounded):
+class GrepArguments(BoundedArguments):
     """Arguments of `grep`."""
 
     pattern: str = Field(min_length=1, max_length=10_000, description="A regular expression (RE2).")
@@ -44,20 +44,20 @@ class GrepArguments(Bounded):
     limit: int = Field(default=200, ge=1, le=10_000, description="Most matches.")
 
 
-class Matches(BaseModel):
+class FileMatches(BaseModel):
     """The lines of one file, each as `number:text`; lines of context as `number-text`."""
 
     file: str
     text: str
 
 
-class GrepResult(Listed):
+class MatchesAnswer(ListAnswer):
     """What `grep` gives."""
 
-    files: list[Matches]
+    files: list[FileMatches]
 
 
-async def grep(access: ServiceAccess, asked: GrepArguments, _: Progress) -> Reply:
+async def grep(access: ServiceAccess, asked: GrepArguments, _: Progress) -> ToolReply:
     """Find lines in one folder."""
     place = await access.place(asked.folder)
     answer = await access.foldex.tools.grep(
@@ -76,7 +76,7 @@ async def grep(access: ServiceAccess, asked: GrepArguments, _: Progress) -> Repl
     return _matched(place, asked, answer)
 
 
-def _matched(place: FolderPart, asked: GrepArguments, answer: GrepAnswer) -> Reply:
+def _matched(place: FolderPart, asked: GrepArguments, answer: GrepAnswer) -> ToolReply:
     notes = details(answer.notes)
     text, fit = told(
         [_lines(path, list(hits)) for path, hits in groupby(answer.hits, key=lambda hit: hit.file_path)],
@@ -86,16 +86,16 @@ def _matched(place: FolderPart, asked: GrepArguments, answer: GrepAnswer) -> Rep
         nothing="No line matches.",
         there_are_more=answer.truncated,
     )
-    return Reply(
+    return ToolReply(
         text,
-        GrepResult(
+        MatchesAnswer(
             **common_data(place, answer.coverage, notes, cut=fit.is_cut or answer.truncated),
-            files=[Matches(**item) for item in fit.items],
+            files=[FileMatches(**item) for item in fit.items],
         ),
     )
 
 
-def _lines(path: str, hits: list[GrepHit]) -> Entry:
+def _lines(path: str, hits: list[GrepHit]) -> ResultEntry:
     """The matches of one file with their context, each line once."""
     lines: dict[int, str] = {}
     for hit in hits:
@@ -106,12 +106,12 @@ def _lines(path: str, hits: list[GrepHit]) -> Entry:
         for number, line in around:
             lines.setdefault(number, f"{number}-{line}")
         lines[hit.line] = f"{hit.line}:{hit.preview}"
-    return Entry(
+    return ResultEntry(
         path, f"{path}:{min(lines)}-{max(lines)}", {"file": path}, "\n".join(line for _, line in sorted(lines.items()))
     )
 
 
-class ReadFileArguments(Bounded):
+class ReadFileArguments(BoundedArguments):
     """Arguments of `read_file`."""
 
     file: str = Field(
@@ -125,7 +125,7 @@ class ReadFileArguments(Bounded):
     max_tokens: int = Field(default=4000, ge=300, le=50_000, description="Most tokens of the answer.")
 
 
-class FileAnswer(Told):
+class FileAnswer(FolderAnswer):
     """What `read_file` gives. `next_line`: where to go on if the text is cut."""
 
     file: str
@@ -135,7 +135,7 @@ class FileAnswer(Told):
     next_line: int | None = None
 
 
-async def read_file(access: ServiceAccess, asked: ReadFileArguments, _: Progress) -> Reply:
+async def read_file(access: ServiceAccess, asked: ReadFileArguments, _: Progress) -> ToolReply:
     """Read the indexed text of a file."""
     is_absolute = asked.folder is None and asked.file.startswith(("/", "~", "s3://"))
     place = await access.place(asked.file if is_absolute else asked.folder)
@@ -167,7 +167,7 @@ async def read_file(access: ServiceAccess, asked: ReadFileArguments, _: Progress
         text=text,
         next_line=last + 1 if is_cut else None,
     )
-    return Reply("\n".join(said).rstrip(), data)
+    return ToolReply("\n".join(said).rstrip(), data)
 
 
 async def _same_path(access: ServiceAccess, place: FolderPart, path: str) -> list[File]:
@@ -193,7 +193,7 @@ def _files(access: ServiceAccess, place: FolderPart, text: str | None, status: s
     return access.foldex.tools.files(place.tool, q=text or None, status=status, page_size=1000)
 
 
-class ListFilesArguments(Bounded):
+class ListFilesArguments(BoundedArguments):
     """Arguments of `list_files`."""
 
     text: str | None = Field(default=None, max_length=1024, description="Only paths that contain this text.")
@@ -202,7 +202,7 @@ class ListFilesArguments(Bounded):
     )
 
 
-class ListedFile(BaseModel):
+class FileState(BaseModel):
     """A file. `why`: why it is not searchable."""
 
     file: str
@@ -210,17 +210,17 @@ class ListedFile(BaseModel):
     why: str | None = None
 
 
-class FilesAnswer(Listed):
+class FilesAnswer(ListAnswer):
     """What `list_files` gives."""
 
-    files: list[ListedFile]
+    files: list[FileState]
 
 
-async def list_files(access: ServiceAccess, asked: ListFilesArguments, _: Progress) -> Reply:
+async def list_files(access: ServiceAccess, asked: ListFilesArguments, _: Progress) -> ToolReply:
     """List files of one folder with their outcome."""
     place = await access.place(asked.folder)
     now, notes = await status_of(access, place)
-    entries: list[Entry] = []
+    entries: list[ResultEntry] = []
     there_are_more = False
     # a token holds at least one character, and a path of one is a line
     async for file in _files(access, place, asked.text or place.below, asked.status):
@@ -240,20 +240,20 @@ async def list_files(access: ServiceAccess, asked: ListFilesArguments, _: Progre
     )
     data = FilesAnswer(
         **common_data(place, now, notes, cut=fit.is_cut or there_are_more),
-        files=[ListedFile(**item) for item in fit.items],
+        files=[FileState(**item) for item in fit.items],
     )
-    return Reply(text, data)
+    return ToolReply(text, data)
 
 
 def _is_meant(file: File, place: FolderPart, text: str | None) -> bool:
     return place.holds(file.file_path) and (not text or text.casefold() in file.file_path.casefold())
 
 
-def _listed(file: File) -> Entry:
+def _listed(file: File) -> ResultEntry:
     why = " ".join(_why(file)) or None
     said = f": {file.status}{f': {why}' if why else ''}" if why or file.status != "indexed" else ""
     head = f"{file.file_path}{said}"
-    return Entry(file.file_path, head, {"file": file.file_path, "status": file.status, "why": why})
+    return ResultEntry(file.file_path, head, {"file": file.file_path, "status": file.status, "why": why})
 
 
 def _why(file: File) -> Iterator[str]:
@@ -270,7 +270,7 @@ TOOLS: tuple[AgentTool[Any], ...] = (
         "grep",
         "Find every line that matches a pattern, as ripgrep does. A local folder is read as it is now.",
         GrepArguments,
-        GrepResult,
+        MatchesAnswer,
         grep,
     ),
     AgentTool(

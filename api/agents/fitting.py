@@ -17,7 +17,7 @@ NAMED_PLACES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ResultEntry:
     """One result: a line that says where it is, its text, and the same as data. The text goes to `data["text"]`."""
 
     place: str
@@ -27,12 +27,12 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class FittedEntries:
     """What fits, as text and as data, and the entries that do not."""
 
     text: str
     items: list[dict[str, Any]]
-    left_out: Sequence[Entry]
+    left_out: Sequence[ResultEntry]
     is_shortened: bool
 
     @property
@@ -46,7 +46,7 @@ def counted(text: str) -> int:
     return len(cl100k().starts(text)) if text else 0
 
 
-def fitted(entries: Sequence[Entry], max_tokens: int) -> Fitted:
+def fitted(entries: Sequence[ResultEntry], max_tokens: int) -> FittedEntries:
     """As many entries as fit into so many tokens. The last one's text may be shortened at the end of a line."""
     left, blocks, items = max_tokens, [], list[dict[str, Any]]()
     for number, entry in enumerate(entries):
@@ -59,12 +59,12 @@ def fitted(entries: Sequence[Entry], max_tokens: int) -> Fitted:
             continue
         room = left - counted(entry.head) - 4
         if entry.text is None or (room < LEAST_TOKENS and items):
-            return Fitted("\n".join(blocks), items, entries[number:], is_shortened=False)
+            return FittedEntries("\n".join(blocks), items, entries[number:], is_shortened=False)
         text = shortened(entry.text, max(room, 1))
         blocks.append(f"{entry.head}\n{text} …\n")
         items.append({**entry.data, "text": text})
-        return Fitted("\n".join(blocks), items, entries[number + 1 :], is_shortened=True)
-    return Fitted("\n".join(blocks), items, (), is_shortened=False)
+        return FittedEntries("\n".join(blocks), items, entries[number + 1 :], is_shortened=True)
+    return FittedEntries("\n".join(blocks), items, (), is_shortened=False)
 
 
 def shortened(text: str, max_tokens: int) -> str:
@@ -77,7 +77,7 @@ def shortened(text: str, max_tokens: int) -> str:
     return lines if newline and lines.strip() else cut
 
 
-def places(entries: Sequence[Entry]) -> str:
+def places(entries: Sequence[ResultEntry]) -> str:
     """The places of entries that were left out."""
     named = ", ".join(entry.place for entry in entries[:NAMED_PLACES])
     return named + (f" and {len(entries) - NAMED_PLACES} more" if len(entries) > NAMED_PLACES else "")

@@ -8,9 +8,9 @@ from anyio import create_task_group
 from pydantic import BaseModel, Field
 
 from api.agents.access import ServiceAccess, name_of
-from api.agents.fitting import Entry
+from api.agents.fitting import ResultEntry
 from api.agents.folders import root_of, target
-from api.agents.tool import AgentTool, Asked, InFolder, Progress, Reply, Told, told, warnings
+from api.agents.tool import AgentTool, FolderAnswer, FolderArguments, Progress, ToolArguments, ToolReply, told, warnings
 from foldex_client import FoldexError, IndexingFailed, Status, Tool, WaitTimedOut
 
 #: Tokens of a list of folders.
@@ -21,7 +21,7 @@ MAX_WAIT_SECONDS = 600
 Wait = Field(default=60, ge=0, le=MAX_WAIT_SECONDS, description="Seconds to wait; indexing goes on after them.")
 
 
-class FolderState(Told):
+class FolderState(FolderAnswer):
     """A folder and its index. `tree`: whether it has summaries to search."""
 
     id: str
@@ -37,7 +37,7 @@ class FolderState(Told):
     tree: bool
 
 
-class ListFolders(Asked):
+class ListFoldersArguments(ToolArguments):
     """Arguments of `list_folders`."""
 
 
@@ -51,14 +51,14 @@ class ListedFolder(BaseModel):
     state: str
 
 
-class Folders(BaseModel):
+class FoldersAnswer(BaseModel):
     """What `list_folders` gives."""
 
     folders: list[ListedFolder]
     cut: bool
 
 
-async def list_folders(access: ServiceAccess, _: ListFolders, __: Progress) -> Reply:
+async def list_folders(access: ServiceAccess, _: ListFoldersArguments, __: Progress) -> ToolReply:
     """List every folder that the caller may see."""
     tools = await access.tools()
     are_several = len({tool.project_id for tool in tools}) > 1
@@ -69,18 +69,18 @@ async def list_folders(access: ServiceAccess, _: ListFolders, __: Progress) -> R
         remedy="Name a folder by its path.",
         nothing="No folder is indexed yet; index one with index_folder.",
     )
-    return Reply(text, Folders(folders=[ListedFolder(**item) for item in fit.items], cut=fit.is_cut))
+    return ToolReply(text, FoldersAnswer(folders=[ListedFolder(**item) for item in fit.items], cut=fit.is_cut))
 
 
-def _folder(tool: Tool, *, with_project: bool) -> Entry:
+def _folder(tool: Tool, *, with_project: bool) -> ResultEntry:
     # an index that another name of the folder shares has the same task
     path = root_of(tool, str) or None
     said = [tool.name, path or f"node {tool.node_id}", tool.task, *([f"project {tool.project_id}"] * with_project)]
     data = {"id": tool.tool_id, "name": tool.name, "path": path, "project": tool.project_id, "state": tool.task}
-    return Entry(tool.name, "  ".join([*said, tool.tool_id]), data)
+    return ResultEntry(tool.name, "  ".join([*said, tool.tool_id]), data)
 
 
-class IndexFolder(Asked):
+class IndexFolderArguments(ToolArguments):
     """Arguments of `index_folder`."""
 
     path: str = Field(min_length=1, max_length=4096, description="Absolute path of a folder, or s3://bucket/prefix.")
@@ -88,7 +88,7 @@ class IndexFolder(Asked):
     wait_seconds: float = Wait
 
 
-async def index_folder(access: ServiceAccess, asked: IndexFolder, progress: Progress) -> Reply:
+async def index_folder(access: ServiceAccess, asked: IndexFolderArguments, progress: Progress) -> ToolReply:
     """Index a folder, or bring the index that it has up to date."""
     place = access.path_of(asked.path) or asked.path
     existing = [tool for tool in await access.tools() if root_of(tool, access.resolved) == place]
@@ -100,55 +100,55 @@ async def index_folder(access: ServiceAccess, asked: IndexFolder, progress: Prog
     return await _waited(access, tool, progress, asked.wait_seconds)
 
 
-class IndexStatus(InFolder):
+class IndexStatusArguments(FolderArguments):
     """Arguments of `index_status`."""
 
 
-async def index_status(access: ServiceAccess, asked: IndexStatus, _: Progress) -> Reply:
+async def index_status(access: ServiceAccess, asked: IndexStatusArguments, _: Progress) -> ToolReply:
     """Tell how far the index of a folder is."""
     tool = (await access.place(asked.folder)).tool
     return await _state(access, tool, await access.foldex.tools.status(tool))
 
 
-class Refresh(InFolder):
+class RefreshArguments(FolderArguments):
     """Arguments of `refresh`."""
 
     wait_seconds: float = Wait
 
 
-async def refresh(access: ServiceAccess, asked: Refresh, progress: Progress) -> Reply:
+async def refresh(access: ServiceAccess, asked: RefreshArguments, progress: Progress) -> ToolReply:
     """Index what changed in a folder."""
     place = await access.place(asked.folder)
     return await _refreshed(access, place.tool, progress, asked.wait_seconds)
 
 
-class DeleteFolder(Asked):
+class DeleteFolderArguments(ToolArguments):
     """Arguments of `delete_folder`."""
 
     folder: str = Field(min_length=1, max_length=4096, description="Exact name, path or id of the indexed folder.")
 
 
-class Deleted(BaseModel):
+class DeletedAnswer(BaseModel):
     """What `delete_folder` gives."""
 
     deleted: str
     id: str
 
 
-async def delete_folder(access: ServiceAccess, asked: DeleteFolder, _: Progress) -> Reply:
+async def delete_folder(access: ServiceAccess, asked: DeleteFolderArguments, _: Progress) -> ToolReply:
     """Delete the index of a folder."""
     tool = await access.exactly(asked.folder)
     await access.foldex.tools.delete(tool)
     said = f"Deleted the index of {name_of(tool)}. The files themselves are untouched."
-    return Reply(said, Deleted(deleted=name_of(tool), id=tool.tool_id))
+    return ToolReply(said, DeletedAnswer(deleted=name_of(tool), id=tool.tool_id))
 
 
-async def _refreshed(access: ServiceAccess, tool: Tool, progress: Progress, seconds: float) -> Reply:
+async def _refreshed(access: ServiceAccess, tool: Tool, progress: Progress, seconds: float) -> ToolReply:
     await access.foldex.tools.reindex(tool)
     return await _waited(access, tool, progress, seconds)
 
 
-async def _waited(access: ServiceAccess, tool: Tool, progress: Progress, seconds: float) -> Reply:
+async def _waited(access: ServiceAccess, tool: Tool, progress: Progress, seconds: float) -> ToolReply:
     """The state of a folder once it is indexed, or after so many seconds."""
     ended: Status | FoldexError | None = None
     async with create_task_group() as group:
@@ -165,7 +165,7 @@ async def _waited(access: ServiceAccess, tool: Tool, progress: Progress, seconds
     return await _state(access, tool, now)
 
 
-async def _state(access: ServiceAccess, tool: Tool, now: Status) -> Reply:
+async def _state(access: ServiceAccess, tool: Tool, now: Status) -> ToolReply:
     has_tree = tool.config.raptor is not None and tool.config.raptor.enabled
     notes = warnings(now)
     if has_tree:
@@ -201,21 +201,21 @@ async def _state(access: ServiceAccess, tool: Tool, now: Status) -> Reply:
         model=tool.index.model,
         tree=has_tree,
     )
-    return Reply(text, data)
+    return ToolReply(text, data)
 
 
 TOOLS: tuple[AgentTool[Any], ...] = (
     AgentTool(
         "list_folders",
         "List the indexed folders: name, path, state and id.",
-        ListFolders,
-        Folders,
+        ListFoldersArguments,
+        FoldersAnswer,
         list_folders,
     ),
     AgentTool(
         "index_folder",
         "Index a folder that may be read, or bring its index up to date. It can be searched from the first file on.",
-        IndexFolder,
+        IndexFolderArguments,
         FolderState,
         index_folder,
         "adds",
@@ -223,14 +223,14 @@ TOOLS: tuple[AgentTool[Any], ...] = (
     AgentTool(
         "index_status",
         "Tell how far indexing a folder is, and what is skipped or failed.",
-        IndexStatus,
+        IndexStatusArguments,
         FolderState,
         index_status,
     ),
     AgentTool(
         "refresh",
         "Index what changed in a folder, such as after edits. Unchanged files cost nothing.",
-        Refresh,
+        RefreshArguments,
         FolderState,
         refresh,
         "adds",
@@ -240,8 +240,8 @@ TOOLS: tuple[AgentTool[Any], ...] = (
 DELETE: AgentTool[Any] = AgentTool(
     "delete_folder",
     "Delete the index of a folder for everybody. Its files stay. It cannot be undone.",
-    DeleteFolder,
-    Deleted,
+    DeleteFolderArguments,
+    DeletedAnswer,
     delete_folder,
     "deletes",
 )

@@ -8,10 +8,21 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field
 
 from api.agents.access import CallRefused, ServiceAccess
-from api.agents.fitting import Entry
+from api.agents.fitting import ResultEntry
 from api.agents.folders import FolderPart
 from api.agents.several import MAX_FOLDERS, SearchedFolder, grouped, labels, search_several, several_footer
-from api.agents.tool import AgentTool, Asked, Listed, Progress, Reply, common_data, details, footer, status_of, told
+from api.agents.tool import (
+    AgentTool,
+    ListAnswer,
+    Progress,
+    ToolArguments,
+    ToolReply,
+    common_data,
+    details,
+    footer,
+    status_of,
+    told,
+)
 from foldex_client.errors import FilterMatchesNothing
 from foldex_client.models import Answer, Filters, Hit
 
@@ -23,7 +34,7 @@ SHOWN_FIELDS = (
 )
 
 
-class SearchArguments(Asked):
+class SearchArguments(ToolArguments):
     """Arguments of `search`."""
 
     query: str = Field(
@@ -71,7 +82,7 @@ class FoundSummary(BaseModel):
     files: list[str]
 
 
-class SearchAnswer(Listed):
+class SearchAnswer(ListAnswer):
     """What `search` gives. `folders`: each of several."""
 
     hits: list[FoundText]
@@ -79,13 +90,13 @@ class SearchAnswer(Listed):
     folders: list[SearchedFolder] | None = None
 
 
-async def search(access: ServiceAccess, asked: SearchArguments, _: Progress) -> Reply:
+async def search(access: ServiceAccess, asked: SearchArguments, _: Progress) -> ToolReply:
     """Ask one folder, or several."""
     places = await access.places(asked.folder)
     return await (_search_one(access, asked, places[0]) if len(places) == 1 else _search_all(access, asked, places))
 
 
-async def _search_one(access: ServiceAccess, asked: SearchArguments, place: FolderPart) -> Reply:
+async def _search_one(access: ServiceAccess, asked: SearchArguments, place: FolderPart) -> ToolReply:
     try:
         answer = await access.foldex.tools.search(
             place.tool,
@@ -112,7 +123,7 @@ def _filters(asked: SearchArguments, path: str | None) -> Filters:
     return filters
 
 
-async def _search_all(access: ServiceAccess, asked: SearchArguments, places: Sequence[FolderPart]) -> Reply:
+async def _search_all(access: ServiceAccess, asked: SearchArguments, places: Sequence[FolderPart]) -> ToolReply:
     if asked.fresh or asked.tree != "off":
         raise CallRefused("`fresh` and `tree` need one folder; name it with `folder`.")
     newest = sorted(places, key=lambda place: place.tool.created_at)[-MAX_FOLDERS:]
@@ -146,7 +157,7 @@ async def _search_all(access: ServiceAccess, asked: SearchArguments, places: Seq
 
 async def _nothing_in(
     access: ServiceAccess, asked: SearchArguments, places: Sequence[FolderPart], notes: list[str]
-) -> Reply:
+) -> ToolReply:
     """The answer if the filters select no file of several folders."""
     called = labels((place.tool.tool_id, place.tool.name) for place in places)
     searched = []
@@ -159,8 +170,8 @@ async def _nothing_in(
 
 
 def _found_in(
-    asked: SearchArguments, searched: Sequence[SearchedFolder], notes: list[str], entries: Sequence[Entry]
-) -> Reply:
+    asked: SearchArguments, searched: Sequence[SearchedFolder], notes: list[str], entries: Sequence[ResultEntry]
+) -> ToolReply:
     text, fit = told(
         entries,
         several_footer(searched, notes),
@@ -177,14 +188,14 @@ def _found_in(
         hits=[FoundText(**item) for item in fit.items],
         folders=list(searched),
     )
-    return Reply(text, data)
+    return ToolReply(text, data)
 
 
-def _searched(place: FolderPart, asked: SearchArguments, answer: Answer) -> Reply:
+def _searched(place: FolderPart, asked: SearchArguments, answer: Answer) -> ToolReply:
     notes = details(answer.notes)
     summaries = [FoundSummary(text=each.text, files=each.file_paths) for each in answer.summaries]
     entries = [
-        *(Entry("a summary", f"Summary of {', '.join(each.files)}:", {}, each.text) for each in summaries),
+        *(ResultEntry("a summary", f"Summary of {', '.join(each.files)}:", {}, each.text) for each in summaries),
         *map(_hit, answer.results),
     ]
     text, fit = told(
@@ -195,7 +206,7 @@ def _searched(place: FolderPart, asked: SearchArguments, answer: Answer) -> Repl
         nothing=NOTHING_FOUND,
     )
     shown_summaries = summaries[: len(fit.items)]
-    return Reply(
+    return ToolReply(
         text,
         SearchAnswer(
             **common_data(place, answer.coverage, notes, cut=fit.is_cut),
@@ -205,7 +216,7 @@ def _searched(place: FolderPart, asked: SearchArguments, answer: Answer) -> Repl
     )
 
 
-def _hit(hit: Hit, folder: str | None = None) -> Entry:
+def _hit(hit: Hit, folder: str | None = None) -> ResultEntry:
     place = f"{hit.file_path}:{hit.start_line}-{hit.end_line}"
     if folder is not None:
         place = f"[{folder}] {place}"
@@ -219,15 +230,15 @@ def _hit(hit: Hit, folder: str | None = None) -> Entry:
         "last_line": hit.end_line,
         "score": round(hit.score, 2),
     }
-    return Entry(place, head, {**data, "title": title}, hit.chunk_text.strip("\n"))
+    return ResultEntry(place, head, {**data, "title": title}, hit.chunk_text.strip("\n"))
 
 
-async def _no_files(access: ServiceAccess, place: FolderPart, detail: str) -> Reply:
+async def _no_files(access: ServiceAccess, place: FolderPart, detail: str) -> ToolReply:
     """The answer if the filters select no file: nothing was found, and why."""
     now, warned = await status_of(access, place)
     notes = [detail, *warned]
     data = SearchAnswer(**common_data(place, now, notes, cut=False), hits=[])
-    return Reply("\n".join(["Nothing found.", footer(place, now, notes)]), data)
+    return ToolReply("\n".join(["Nothing found.", footer(place, now, notes)]), data)
 
 
 TOOL = AgentTool(

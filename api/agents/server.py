@@ -23,7 +23,7 @@ from pydantic import ValidationError
 
 from api.agents import code, find, manage, search
 from api.agents.access import CallRefused, ServiceAccess
-from api.agents.tool import AgentTool, Asked, Progress
+from api.agents.tool import AgentTool, Progress, ToolArguments
 from foldex_client import FoldexError, NotFound, Status
 from foldex_client.version import __version__
 
@@ -88,7 +88,9 @@ async def _called(tool: AgentTool[Any], given: dict[str, Any], context: Context,
         return _failed("Something failed in Foldex; its log has the details.")
 
 
-async def _answered(tool: AgentTool[Any], asked: Asked, opened: ServiceAccess, progress: Progress) -> CallToolResult:
+async def _answered(
+    tool: AgentTool[Any], asked: ToolArguments, opened: ServiceAccess, progress: Progress
+) -> CallToolResult:
     try:
         reply = await tool.run(opened, asked, progress)
     except NotFound as error:
@@ -101,9 +103,9 @@ async def _answered(tool: AgentTool[Any], asked: Asked, opened: ServiceAccess, p
     )
 
 
-async def _missing(opened: ServiceAccess, asked: Asked, error: NotFound) -> str:
+async def _missing(opened: ServiceAccess, asked: ToolArguments, error: NotFound) -> str:
     """What to tell of a thing that is not there: the folder itself may have been deleted during the call."""
-    word = asked.path if isinstance(asked, manage.IndexFolder) else getattr(asked, "folder", None)
+    word = asked.path if isinstance(asked, manage.IndexFolderArguments) else getattr(asked, "folder", None)
     try:
         await (opened.places(word) if isinstance(word, list) else opened.place(word))
     except (CallRefused, FoldexError):

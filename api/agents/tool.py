@@ -9,18 +9,18 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from api.agents.access import ServiceAccess, name_of
-from api.agents.fitting import CUT_LINE_TOKENS, Entry, Fitted, counted, fitted, places
+from api.agents.fitting import CUT_LINE_TOKENS, FittedEntries, ResultEntry, counted, fitted, places
 from api.agents.folders import FolderPart
 from foldex_client import Status
 from foldex_client.models import Coverage, Note
 
-Arguments = TypeVar("Arguments", bound="Asked")
+Arguments = TypeVar("Arguments", bound="ToolArguments")
 
 #: Told while a call waits for indexing.
 Progress = Callable[[Status], Coroutine[Any, Any, None]]
 
 
-class Asked(BaseModel):
+class ToolArguments(BaseModel):
     """Arguments of a tool."""
 
     model_config = ConfigDict(extra="forbid")
@@ -35,26 +35,26 @@ Folder = Annotated[
 ]
 
 
-class InFolder(Asked):
+class FolderArguments(ToolArguments):
     """Arguments of a tool that asks one folder."""
 
     folder: Folder = None
 
 
-class Bounded(InFolder):
+class BoundedArguments(FolderArguments):
     """Arguments of a tool whose answer is cut at a number of tokens."""
 
     max_tokens: int = Field(default=2000, ge=300, le=50_000, description="Most tokens of the answer.")
 
 
-class Told(BaseModel):
+class FolderAnswer(BaseModel):
     """What every answer of a folder has as data."""
 
     folder: str
     notes: list[str] = Field(default_factory=list)
 
 
-class Listed(Told):
+class ListAnswer(FolderAnswer):
     """An answer of several results. `cut`: there are more than are shown."""
 
     cut: bool
@@ -63,7 +63,7 @@ class Listed(Told):
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ToolReply:
     """An answer, as text and as data."""
 
     text: str
@@ -78,7 +78,7 @@ class AgentTool(Generic[Arguments]):
     description: str
     arguments: type[Arguments]
     answer: type[BaseModel]
-    run: Callable[[ServiceAccess, Arguments, Progress], Awaitable[Reply]]
+    run: Callable[[ServiceAccess, Arguments, Progress], Awaitable[ToolReply]]
     effect: Literal["reads", "adds", "deletes"] = "reads"
 
 
@@ -90,7 +90,7 @@ def footer(place: FolderPart, coverage: Coverage | Status, notes: Iterable[str])
 
 
 def common_data(place: FolderPart, coverage: Coverage | Status, notes: list[str], *, cut: bool) -> dict[str, Any]:
-    """The fields of `Listed`."""
+    """The fields of `ListAnswer`."""
     files = {"indexed_files": coverage.indexed_files, "total_files": coverage.total_files}
     return {"folder": name_of(place.tool), "notes": notes, "cut": cut, **files}
 
@@ -101,14 +101,14 @@ def details(notes: Sequence[Note]) -> list[str]:
 
 
 def told(
-    entries: Sequence[Entry],
+    entries: Sequence[ResultEntry],
     end: str,
     max_tokens: int,
     *,
     remedy: str,
     nothing: str = "Nothing found.",
     there_are_more: bool = False,
-) -> tuple[str, Fitted]:
+) -> tuple[str, FittedEntries]:
     """The text of an answer of several results, within the tokens, and what fitted."""
     fit = fitted(entries, max_tokens - counted(end) - CUT_LINE_TOKENS)
     said = []

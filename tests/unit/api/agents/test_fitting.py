@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from api.agents.fitting import LEAST_TOKENS, Entry, counted, fitted, places, shortened
+from api.agents.fitting import LEAST_TOKENS, ResultEntry, counted, fitted, places, shortened
 from api.agents.several import grouped, labels
 
 
-def entry(number: int, lines: int) -> Entry:
+def entry(number: int, lines: int) -> ResultEntry:
     text = "\n".join(f"line {line} of number {number}" for line in range(lines))
-    return Entry(f"file-{number}:1-{lines}", f"file-{number}:1-{lines}", {"file": f"file-{number}"}, text)
+    return ResultEntry(f"file-{number}:1-{lines}", f"file-{number}:1-{lines}", {"file": f"file-{number}"}, text)
 
 
 @pytest.mark.parametrize("most", [60, 100, 200, 400, 5000])
@@ -34,7 +34,7 @@ def test_the_first_entry_is_shown_in_part_however_long_it_is() -> None:
 
 
 def test_entries_without_a_text_are_shown_whole_or_not_at_all() -> None:
-    lines = [Entry(f"a-{number}", f"a-{number}: a definition", {"n": number}) for number in range(100)]
+    lines = [ResultEntry(f"a-{number}", f"a-{number}: a definition", {"n": number}) for number in range(100)]
     fit = fitted(lines, 50)
     assert fit.text.splitlines() == [line.head for line in lines[: len(fit.items)]]
     assert not fit.is_shortened
