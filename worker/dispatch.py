@@ -10,7 +10,7 @@ import structlog
 
 from worker.app import BULK, FAST, MAX_SLICES, SMALL_TASK, post_plan, send, send_plan
 from worker.state.index import files, messages, tasks, tool_actions
-from worker.state.index.tasks import Closed, RunningTask
+from worker.state.index.tasks import ClosedTask, RunningTask
 from worker.state.postgres import Pool
 from worker.state.tree import trees
 
@@ -59,7 +59,7 @@ def send_index(task: RunningTask | None, queue: str, countdown: float | None = N
         send("foldex.index", task.id, queue=queue, shown=shown, countdown=countdown)
 
 
-def close_if_done(pool: Pool, task_id: UUID, index_id: UUID, *, wait: bool = True) -> Closed | None:
+def close_if_done(pool: Pool, task_id: UUID, index_id: UUID, *, wait: bool = True) -> ClosedTask | None:
     """Count a task's files, and close the task if nothing is left. Returns None while it continues.
 
     Without `wait`, a task whose project or index is locked is left alone.
@@ -87,7 +87,7 @@ def reindex(
         post_plan(task_id, tool_id)
 
 
-def send_next(closed: Closed | None) -> None:
+def send_next(closed: ClosedTask | None) -> None:
     """Send the message that lists the folder for the task that follows a closed one, if any does."""
     if closed and closed.next_task_id:
         send_plan(closed.next_task_id, closed.tool_id)

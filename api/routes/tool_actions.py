@@ -109,7 +109,7 @@ def retry_tool(tool: ToolDep, resources: ResourcesDep) -> Status:
     return chunks.status(resources, subject_of(tool))
 
 
-def _send_retry(started: tasks.Retry, tool_id: UUID) -> None:
+def _send_retry(started: tasks.RetryTask, tool_id: UUID) -> None:
     if started.listing:
         queue.send_plan(started.id, tool_id)
     else:

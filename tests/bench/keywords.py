@@ -33,7 +33,7 @@ from tests.parsing import parse
 from worker.chunk import chunk
 from worker.parse import Limits
 from worker.state.index import chunks
-from worker.state.index.chunks import Placed
+from worker.state.index.chunks import PlacedChunk
 from worker.state.migrate import migrate
 from worker.state.postgres import Pool, open_pool
 from worker.state.search import keywords
@@ -86,7 +86,7 @@ def run(place: Path) -> None:
                 compare(pool, index_id, field, asked)
 
 
-def fill(pool: Pool, placed: Sequence[tuple[str, Placed]]) -> UUID:
+def fill(pool: Pool, placed: Sequence[tuple[str, PlacedChunk]]) -> UUID:
     """Write the chunks as a worker does."""
     index_id, owner = uuid4(), uuid4()
     files = {p.file_id: path for path, p in placed}
@@ -110,7 +110,7 @@ def fill(pool: Pool, placed: Sequence[tuple[str, Placed]]) -> UUID:
     return index_id
 
 
-def _chunks() -> Iterator[tuple[str, Placed]]:
+def _chunks() -> Iterator[tuple[str, PlacedChunk]]:
     """Chunks of this repository, then of installed packages, file by file in a fixed order, with their paths."""
     packages = Path(sysconfig.get_paths()["purelib"])
     ours = [path for name in ("api", "worker", "schemas", "tests") for path in sorted((ROOT / name).rglob("*.py"))]
@@ -128,10 +128,10 @@ def _chunks() -> Iterator[tuple[str, Placed]]:
         file_id = uuid4()
         for number, piece in enumerate(chunk(document, CHUNKS, cl100k(), MAX_TOKENS)):
             # ids are hashes, as in a worker
-            yield place, Placed(uuid5(file_id, str(number)), file_id, number, piece, "", document.language)
+            yield place, PlacedChunk(uuid5(file_id, str(number)), file_id, number, piece, "", document.language)
 
 
-def known_items(placed: Sequence[tuple[str, Placed]]) -> dict[str, list[Item]]:
+def known_items(placed: Sequence[tuple[str, PlacedChunk]]) -> dict[str, list[Item]]:
     """Queries of each kind, with the chunks that answer them."""
     defined, said = defaultdict[str, set[UUID]](set), defaultdict[str, set[UUID]](set)
     for _, p in placed:

@@ -21,7 +21,7 @@ from tests.bench.processor import name_of
 from worker import parse
 from worker.chunk import chunk
 from worker.formats.detect import detect
-from worker.index.file_states import Embedded, Facts, Prepared
+from worker.index.file_states import EmbeddedFile, FileFacts, PreparedFile
 from worker.index.prepare import place
 from worker.index.write import _rows
 from worker.machine.gc_pause import collect_rarely
@@ -59,7 +59,7 @@ def run(directory: Path) -> None:
 
 
 def _round(files: list[Path], folder: Path, spent: dict[str, float]) -> int:
-    chunks, waiting = 0, list[Embedded]()
+    chunks, waiting = 0, list[EmbeddedFile]()
     for number, path in enumerate(files, start=1):
         made = _prepared(path, str(path.relative_to(folder)), spent)
         if made is not None:
@@ -71,7 +71,7 @@ def _round(files: list[Path], folder: Path, spent: dict[str, float]) -> int:
     return chunks
 
 
-def _prepared(path: Path, name: str, spent: dict[str, float]) -> Embedded | None:
+def _prepared(path: Path, name: str, spent: dict[str, float]) -> EmbeddedFile | None:
     """A file cut into chunks, with vectors; None if it has no text."""
     data = path.read_bytes()
     claim: Any = SimpleNamespace(id=uuid4(), path=name, id_path=f"/{name}", node_id=None, generation=1)
@@ -81,11 +81,11 @@ def _prepared(path: Path, name: str, spent: dict[str, float]) -> Embedded | None
         return None
     _, tokenizer = _timed(spent, "tokens", lambda: counted(document.text, cl100k()))
     cut = _timed(spent, "cut", lambda: chunk(document, ChunkSettings(size=512, overlap=64), tokenizer, MAX_TOKENS))
-    facts = Facts(document.type, language=document.language)
+    facts = FileFacts(document.type, language=document.language)
     placed = _timed(spent, "ids", lambda: place(claim, facts, document, cut, epoch=1, embedded=True))
     _timed(spent, "rows of symbols", lambda: _symbol_rows(claim.id, document))
-    state = Prepared(claim, facts, placed, True, document.definitions, document.references)
-    return Embedded(state, {one.id: VECTOR for one in placed})
+    state = PreparedFile(claim, facts, placed, True, document.definitions, document.references)
+    return EmbeddedFile(state, {one.id: VECTOR for one in placed})
 
 
 def _symbol_rows(file_id: UUID, document: Document) -> None:
@@ -93,7 +93,7 @@ def _symbol_rows(file_id: UUID, document: Document) -> None:
     symbols._reference_lines(file_id, file_id, document.references)
 
 
-def _write(files: list[Embedded], spent: dict[str, float]) -> None:
+def _write(files: list[EmbeddedFile], spent: dict[str, float]) -> None:
     """What is made of a claim's files for the vector store."""
     named = [(file.claim.path, one.chunk) for file in files for one in file.state.new]
     _timed(spent, "words", lambda: [keywords_of(path, c.context, c.text, "en") for path, c in named])

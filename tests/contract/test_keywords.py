@@ -10,7 +10,7 @@ import pytest
 
 from schemas.content.document import Chunk
 from worker.state.index import chunks
-from worker.state.index.chunks import Placed
+from worker.state.index.chunks import PlacedChunk
 from worker.state.postgres import Pool
 from worker.state.search import keywords
 from worker.tokens.keywords import IN_ENGLISH, KeywordForms, phrase_tokens
@@ -45,9 +45,9 @@ class Index:
         with pool.connection() as connection:
             connection.execute("UPDATE chunk SET live = true WHERE index_id = %s", (self.id,))
 
-    def _placed(self, number: int, text: str) -> Placed:
+    def _placed(self, number: int, text: str) -> PlacedChunk:
         language = ("a", "b")[number % 2]
-        return Placed(UUID(int=self.id.int ^ number), self.file_id, number, _chunk(text), str(number), language)
+        return PlacedChunk(UUID(int=self.id.int ^ number), self.file_id, number, _chunk(text), str(number), language)
 
     def search(
         self,

@@ -12,7 +12,7 @@ from schemas.content.source import ChunkSettings, EmbedderProfile, NodesSource
 from schemas.tool import IndexSettings
 from tests.contract.folders import Bucket, Disk, Folder, Tree
 from worker.ignore import EVERYTHING, Rules
-from worker.index.unmatched import Matched, NotingRules
+from worker.index.unmatched import MatchedPatterns, NotingRules
 from worker.sources import Source
 from worker.state.index.tools import Index
 
@@ -214,13 +214,13 @@ def test_unmatched_patterns_are_known_however_the_listing_is_cut(filled: Folder,
     cursor, is_more = None, True
     while is_more:
         # as in another process for each page
-        matched = Matched(index, noted)
+        matched = MatchedPatterns(index, noted)
         page = folder_page(filled, NotingRules(settings, matched), page_size, cursor)
         matched.note_types(page.entries)
         noted += matched.take_new()
         cursor, is_more = page.cursor, page.cursor is not None
     assert len(noted) == len(set(noted))
-    assert Matched(index, noted).warning() == (
+    assert MatchedPatterns(index, noted).warning() == (
         "No listed file or folder matches config.types 'tmp', 'markdwn' (did you mean 'markdown'?) "
         "or config.include 'src/web/node_modules/', 'sorce/' or config.exclude '!x.md', 'key.md', 'nothing' "
         "or config.keep 'caches'; correct or remove that."

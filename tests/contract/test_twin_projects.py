@@ -21,7 +21,7 @@ from worker.state.content import nodes, uploads
 from worker.state.content.nodes import NodeLink, NodeMove
 from worker.state.content.uploads import ReceivedFile
 from worker.state.index import embedding_cache, tools
-from worker.state.index.embedding_cache import Owner
+from worker.state.index.embedding_cache import VectorOwner
 from worker.state.index.tools import NewIndex
 from worker.state.postgres import Pool
 
@@ -63,7 +63,7 @@ class Twin(NamedTuple):
             connection.execute("UPDATE search_index_task SET status = 'indexing'")
         keys.create(self.pool, self.name, "key")
         grants.add(self.pool, self.name, "s3://bucket/place")
-        embedding_cache.insert(self.pool, Owner(self.name, PROFILE), {HASH: np.ones(4, dtype=np.float32)})
+        embedding_cache.insert(self.pool, VectorOwner(self.name, PROFILE), {HASH: np.ones(4, dtype=np.float32)})
 
     def add(
         self, id_: str, parent: str | None, name: str, type_: str, *, key: str | None = None, json: Any = None
@@ -183,7 +183,7 @@ def test_what_a_project_changes_is_its_own(twins: tuple[Twin, Twin]) -> None:
     assert is_as_before()
     grants.remove(pool, name, "s3://bucket/place")
     assert is_as_before()
-    assert embedding_cache.lookup(pool, Owner(name, PROFILE), [HASH]).keys() == {HASH}
+    assert embedding_cache.lookup(pool, VectorOwner(name, PROFILE), [HASH]).keys() == {HASH}
     tools.delete(pool, tools.searchable(pool, name)[0].tool_id)
     assert is_as_before()
 

@@ -20,16 +20,16 @@ from tests.fakes.turbopuffer import FakeTurbopuffer
 from worker.embed import Vectors
 from worker.index import catalog
 from worker.index.embed import embed
-from worker.index.file_states import Embedded
+from worker.index.file_states import EmbeddedFile
 from worker.index.lease import Lease
 from worker.index.pipeline import index_files
 from worker.index.prepare import prepare
-from worker.index.run import Run
+from worker.index.run import IndexRun
 from worker.parse import Limits
 from worker.resources import Resources
 from worker.settings import Settings
 from worker.state.index import files, tasks, tool_actions, tools
-from worker.state.index.files import Claim
+from worker.state.index.files import FileClaim
 from worker.state.index.tools import Index
 from worker.state.postgres import Pool
 from worker.tokens.tokenizers import cl100k
@@ -241,7 +241,7 @@ class Shelf(OfTool):
 
     # ---- workers
 
-    def run(self, owner: UUID | None = None, store: VectorStore | None = None) -> Run:
+    def run(self, owner: UUID | None = None, store: VectorStore | None = None) -> IndexRun:
         """A worker on the open task, whose lease lasts until a test ends it."""
         task = tasks.running(self.pool, self.task)
         assert task is not None
@@ -251,19 +251,19 @@ class Shelf(OfTool):
         index = self.index
         embedder = Numbers(index.settings.embedder)
         given = (index, task.epoch, self, cl100k(), embedder, store or self.store, self.pool, lease)
-        return Run(*given, concurrency=1, limits=Limits())
+        return IndexRun(*given, concurrency=1, limits=Limits())
 
-    def claim(self, run: Run, most: int = 1000) -> Sequence[Claim]:
+    def claim(self, run: IndexRun, most: int = 1000) -> Sequence[FileClaim]:
         values: dict[str, Any] = {"task_id": self.task, "index_id": run.index.id, "owner": run.lease.owner}
         return files.claim(self.pool, **values, max_files=most, max_bytes=1 << 40)
 
-    def embedded(self, run: Run) -> Sequence[Embedded]:
+    def embedded(self, run: IndexRun) -> Sequence[EmbeddedFile]:
         """Claimed files with their vectors, not written yet."""
         files_, stopped = embed(run, prepare(run, self.claim(run)), more=False)
         assert stopped is None
         return files_
 
-    def expire(self, run: Run) -> None:
+    def expire(self, run: IndexRun) -> None:
         """Let a worker's lease run out. The worker notices only when it checks."""
         self.do("DELETE FROM file_lease WHERE owner = %s", run.lease.owner)
         self.do(

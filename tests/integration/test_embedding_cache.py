@@ -29,13 +29,13 @@ from tests.service import (
     with_one_worker,
 )
 from worker.state.index import embedding_cache
-from worker.state.index.embedding_cache import Owner
+from worker.state.index.embedding_cache import VectorOwner
 from worker.state.postgres import Pool, open_pool
 
 #: Older than the age at which stamps are trusted.
 LONG_AGO = 1_600_000_000
 WORDS = ("apples", "birds", "cars")
-OWNER = Owner(PROJECT, EmbedderProfile(model="openai/m", dimensions=4))
+OWNER = VectorOwner(PROJECT, EmbedderProfile(model="openai/m", dimensions=4))
 
 
 def text(word: str) -> str:
@@ -213,7 +213,7 @@ def vectors(*numbers: int) -> dict[str, embedding_cache.Vector]:
     return {f"sha256:{number:064x}": np.full(4, number, dtype=np.float32) for number in numbers}
 
 
-def held(pool: Pool, owner: Owner = OWNER) -> list[int]:
+def held(pool: Pool, owner: VectorOwner = OWNER) -> list[int]:
     return sorted(int(vector[0]) for vector in embedding_cache.lookup(pool, owner, vectors(*range(20))).values())
 
 
@@ -262,13 +262,13 @@ def test_vectors_come_back_as_they_were_put(pool: Pool) -> None:
 def test_vectors_belong_to_a_project_and_an_embedder(pool: Pool) -> None:
     embedding_cache.insert(pool, OWNER, vectors(1))
     assert held(pool) == [1]
-    assert held(pool, Owner("another", OWNER.profile)) == []
+    assert held(pool, VectorOwner("another", OWNER.profile)) == []
     for change in ({"model": "openai/n"}, {"dimensions": 5}, {"precision": "int8"}):
-        assert held(pool, Owner(PROJECT, OWNER.profile.model_copy(update=change))) == []
+        assert held(pool, VectorOwner(PROJECT, OWNER.profile.model_copy(update=change))) == []
 
 
 def test_nothing_is_kept_for_a_project_that_is_gone(pool: Pool) -> None:
-    gone = Owner("gone", OWNER.profile)
+    gone = VectorOwner("gone", OWNER.profile)
     embedding_cache.insert(pool, gone, vectors(1))
     assert held(pool, gone) == []
 
@@ -441,7 +441,7 @@ def test_most_look_ups_write_nothing(pool: Pool, hours: int, is_marked: bool) ->
 
 
 def test_equal_texts_of_two_projects_are_used_and_evicted_apart(pool: Pool) -> None:
-    another = Owner("another", OWNER.profile)
+    another = VectorOwner("another", OWNER.profile)
     with pool.connection() as connection:
         connection.execute(
             "INSERT INTO search_tool (id, project_id, name, index_id, source, config)"

@@ -20,7 +20,7 @@ from schemas.tool import IndexSettings, ToolConfig
 from tests.service import eventually
 from worker.index.lease import leased
 from worker.state.index import chunks, files, messages, tasks, tool_actions, tools
-from worker.state.index.chunks import Placed
+from worker.state.index.chunks import PlacedChunk
 from worker.state.index.files import BEGINNING
 from worker.state.migrate import migrate
 from worker.state.postgres import Pool, load, open_pool
@@ -57,9 +57,9 @@ def new_task(pool: Pool) -> UUID:
     return made
 
 
-def _listed(index_id: UUID, number: int) -> files.Listed:
+def _listed(index_id: UUID, number: int) -> files.ListedEntry:
     entry = Entry(f"{number}".encode(), f"{number}.txt", f"/{number}.txt", None, 1, "stamp", mtime_ms=number)
-    return files.Listed(files.file_id(index_id, entry.key), entry, "1", None)
+    return files.ListedEntry(files.file_id(index_id, entry.key), entry, "1", None)
 
 
 def do(pool: Pool, statement: str, *values: object) -> list[tuple[Any, ...]]:
@@ -165,7 +165,7 @@ def crash(pool: Pool, task: UUID) -> UUID:
     owner, chunk = uuid4(), uuid4()
     assert claimed(pool, task, owner) == {bad}
     ((epoch,),) = do(pool, "SELECT epoch FROM search_index_task WHERE id = %s", task)
-    text = Placed(chunk, bad, 0, Chunk("text", 0, 4, 1, 1, 1), "sha256:00", None)
+    text = PlacedChunk(chunk, bad, 0, Chunk("text", 0, 4, 1, 1, 1), "sha256:00", None)
     chunks.insert(pool, owner, epoch, [(text, None)])
     do(pool, "DELETE FROM file_lease WHERE owner = %s", owner)
     return chunk

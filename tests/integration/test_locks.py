@@ -69,7 +69,7 @@ def test_a_deleted_project_leaves_no_vectors_of_an_insert_that_runs_beside(pool:
     """The insert found a tool of the project, and is not finished when the project's rows are deleted."""
     project = f"p-{uuid4().hex}"
     tool_over_nodes(pool, project, ToolConfig())
-    owner = embedding_cache.Owner(project, SETTINGS.embedder)
+    owner = embedding_cache.VectorOwner(project, SETTINGS.embedder)
     vectors = {f"sha256:{1:064x}": np.ones(4, dtype=np.float32)}
     same = "INSERT INTO embedding_cache VALUES (%(project_id)s, %(embedder)s, decode(lpad('1', 64, '0'), 'hex'), '')"
     with ThreadPoolExecutor(2) as threads, pool.connection() as other:
@@ -89,7 +89,7 @@ def test_a_deleted_project_leaves_no_vectors_of_an_insert_that_runs_beside(pool:
 def test_inserts_of_one_project_do_not_wait_for_each_other(pool: Pool) -> None:
     project = f"p-{uuid4().hex}"
     tool_over_nodes(pool, project, ToolConfig())
-    owner = embedding_cache.Owner(project, SETTINGS.embedder)
+    owner = embedding_cache.VectorOwner(project, SETTINGS.embedder)
     with ThreadPoolExecutor(1) as thread, pool.connection() as other:
         other.execute(load("index/embedding_cache")["hold_project"], owner.values)
         inserting = thread.submit(

@@ -16,7 +16,7 @@ from schemas.tool import IndexSettings, ToolConfig
 from tests.service import new_database
 from worker.state.content import nodes
 from worker.state.index import embedding_cache, files, tasks, tools
-from worker.state.index.embedding_cache import Owner
+from worker.state.index.embedding_cache import VectorOwner
 from worker.state.index.leftovers import NO_ID
 from worker.state.postgres import Pool, load, open_pool
 
@@ -86,7 +86,7 @@ def explained(connection: Connection[Any], module: str, name: str, values: dict[
 
 
 def test_texts_that_are_live_are_looked_up_by_their_index(pool: Pool, index_id: UUID) -> None:
-    owner = Owner("p", PROFILE)
+    owner = VectorOwner("p", PROFILE)
     hashes = [f"sha256:{number}" for number in range(FILES - TEXTS // 2 + 1, FILES + TEXTS // 2 + 1)]
     found = embedding_cache.live_elsewhere(pool, owner, "lancedb", hashes)
     assert {hash_ for hash_, *_ in found} == set(hashes[: TEXTS // 2])
@@ -104,7 +104,7 @@ def test_a_plan_for_a_few_chunks_is_not_kept_while_they_become_many(postgres_url
         with pool.connection() as connection:
             connection.execute(FILL_FILES, {"files": FILES // 10, "every": FILES})
             connection.execute(f"{FILL_CHUNKS} LIMIT 50".encode())
-        owner, absent = Owner("p", PROFILE), [f"sha256:absent {number}" for number in range(10)]
+        owner, absent = VectorOwner("p", PROFILE), [f"sha256:absent {number}" for number in range(10)]
         for _ in range(12):  # often enough that Postgres would keep the plan
             assert not embedding_cache.live_elsewhere(pool, owner, "lancedb", absent)
         with pool.connection() as connection:

@@ -326,7 +326,7 @@ def test_runs_that_cannot_be_started_starve_no_others(
     healthy = changed(resources, 1)
     due, start, started = changes.due, changes.start, []
 
-    def fail_some(pool: Pool, index_id: UUID, rest: timedelta) -> changes.Started | None:
+    def fail_some(pool: Pool, index_id: UUID, rest: timedelta) -> changes.StartedTask | None:
         if index_id in broken:
             raise psycopg.DataError("a mistake")
         started.append(index_id)

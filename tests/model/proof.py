@@ -18,14 +18,14 @@ from tests.fakes.turbopuffer import FakeTurbopuffer
 from tests.model.content import kept
 from tests.model.folders import Folder, Known
 from tests.service import TOOLS, checked
-from worker.index.file_states import Failed, Prepared
+from worker.index.file_states import FailedFile, PreparedFile
 from worker.index.lease import Lease
 from worker.index.prepare import read_file
-from worker.index.run import Run
+from worker.index.run import IndexRun
 from worker.parse import Limits
 from worker.resources import Resources
 from worker.state.index import tools
-from worker.state.index.files import Claim
+from worker.state.index.files import FileClaim
 from worker.state.index.tools import Index
 from worker.upkeep import fsck
 from worker.vectors import STRING_ATTRIBUTES
@@ -135,16 +135,16 @@ class Proof:
     def _work_out(self, index: Index, path: str, data: bytes, known: Known) -> Expected:
         source: Any = OneFile(data, known.type)
         tokenizer = self._running.resources.tokenizer(index.settings.embedder)
-        run = Run(
+        run = IndexRun(
             *(index, 0, source, tokenizer, NOT_ASKED, NOT_ASKED, NOT_ASKED, Lease()), concurrency=1, limits=Limits()
         )
-        claim = Claim(
+        claim = FileClaim(
             *(uuid4(), known.key, path, known.id_path, known.node_id, known.type, len(data), "stamp", "version", None),
             *("read", None, None, None, 0, 0, True, False),
         )
         file = read_file(run, claim)
-        prepared = file.chunks if isinstance(file, Prepared) else ()
-        definitions = file.definitions if isinstance(file, Prepared) else ()
+        prepared = file.chunks if isinstance(file, PreparedFile) else ()
+        definitions = file.definitions if isinstance(file, PreparedFile) else ()
         chunks = tuple(
             (
                 *(number, p.chunk.context + p.chunk.text, p.content_hash, p.chunk.json_pointer, p.chunk.start_line),
@@ -153,7 +153,7 @@ class Proof:
             for number, p in enumerate(prepared)
         )
         symbols = tuple(sorted(definition.name for definition in definitions))
-        reason = file.failure.reason if isinstance(file, Failed) else None
+        reason = file.failure.reason if isinstance(file, FailedFile) else None
         return Expected(file.status, reason, file.facts.type, chunks, symbols)
 
     def _prove_files(self, index: Index, expected: Mapping[str, Expected], known: Mapping[str, Known]) -> None:

@@ -15,7 +15,7 @@ from worker.formats.by_name import has_type, with_stated_type
 from worker.formats.listed import reason_of
 from worker.ignore import Rules
 from worker.index.lease import Lease
-from worker.index.unmatched import Matched, NotingRules
+from worker.index.unmatched import MatchedPatterns, NotingRules
 from worker.sources import Source
 from worker.state.index import files, tasks
 from worker.state.index.tools import Index
@@ -32,21 +32,21 @@ REMOVALS_HELD = (
 class ListingRun:
     """Everything one slice of planning works with."""
 
-    plan: tasks.Plan
+    plan: tasks.ListingLease
     index: Index
     source: Source
     pool: Pool
     lease: Lease
-    matched: Matched
+    matched: MatchedPatterns
     #: The only keys that are listed, with all below them; None for the whole folder.
     keys: Sequence[bytes] | None
 
 
 def open_listing(
-    plan: tasks.Plan, index: Index, opened: Callable[[Rules], Source], pool: Pool, lease: Lease
+    plan: tasks.ListingLease, index: Index, opened: Callable[[Rules], Source], pool: Pool, lease: Lease
 ) -> ListingRun:
     """A slice of planning over the source that is `opened` with rules."""
-    matched = Matched(index, () if plan.list_cursor is None else plan.matched)
+    matched = MatchedPatterns(index, () if plan.list_cursor is None else plan.matched)
     source = opened(NotingRules(index.settings, matched))
     keys = None if plan.paths is None else source.narrow([path.encode() for path in plan.paths])
     return ListingRun(plan, index, source, pool, lease, matched, keys)
@@ -56,18 +56,18 @@ class _Read(NamedTuple):
     """A page of the source, its entries of a wanted type as rows, and what has matched since the page before."""
 
     page: Page
-    kept: Sequence[files.Listed]
+    kept: Sequence[files.ListedEntry]
     matched: Sequence[str]
 
 
-class Recorded(NamedTuple):
+class RecordedPage(NamedTuple):
     """A page whose entries are rows now, and whether it is the first or the last of its folder."""
 
     first: bool
     last: bool
 
 
-def list_pages(listing: ListingRun) -> Iterator[Recorded]:
+def list_pages(listing: ListingRun) -> Iterator[RecordedPage]:
     """Record one page of the folder after the other, from the plan's cursor on, and yield after each.
 
     Raises `SourceError`, or `LeaseLost` if another worker took over.
@@ -80,7 +80,7 @@ def list_pages(listing: ListingRun) -> Iterator[Recorded]:
         is_last = read.page.cursor is None
         if is_last:
             _end(listing)
-        yield Recorded(first=is_first, last=is_last)
+        yield RecordedPage(first=is_first, last=is_last)
         is_first = False
 
 
@@ -123,10 +123,10 @@ def _record(listing: ListingRun, read: _Read, *, first: bool) -> None:
     )
 
 
-def _listed(index: Index, entry: Entry) -> files.Listed:
+def _listed(index: Index, entry: Entry) -> files.ListedEntry:
     name = with_stated_type(entry.path, entry.type)
     code_version = f"{parse.version(name)} {keywords.VERSION}"
-    return files.Listed(files.file_id(index.id, entry.key), entry, code_version, reason_of(entry, index.settings))
+    return files.ListedEntry(files.file_id(index.id, entry.key), entry, code_version, reason_of(entry, index.settings))
 
 
 def _end(listing: ListingRun) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from worker.index.run import Run
+from worker.index.run import IndexRun
 from worker.state.index import files
-from worker.state.index.files import BEGINNING, NO_LIMIT, SMALL_BYTES, Claim, ClaimPosition
+from worker.state.index.files import BEGINNING, NO_LIMIT, SMALL_BYTES, ClaimPosition, FileClaim
 
 
 @dataclass(slots=True)
@@ -19,14 +19,14 @@ class ClaimTurns:
     begins anew before it takes files of twice the size, because smaller ones may have been listed or released since.
     """
 
-    run: Run
+    run: IndexRun
     task_id: UUID
     max_files: int
     max_bytes: int
     _after: ClaimPosition = BEGINNING
     _max_size: int = NO_LIMIT
 
-    def claim(self) -> Sequence[Claim]:
+    def claim(self) -> Sequence[FileClaim]:
         """Claim the next files; none if none is left."""
         claims = [] if self._after == BEGINNING else self._claim()
         if not claims:
@@ -37,7 +37,7 @@ class ClaimTurns:
         self._after = max((ClaimPosition(claim.size_bytes, claim.id) for claim in claims), default=BEGINNING)
         return claims
 
-    def _claim(self) -> Sequence[Claim]:
+    def _claim(self) -> Sequence[FileClaim]:
         return files.claim(
             self.run.pool,
             task_id=self.task_id,

@@ -14,18 +14,18 @@ import structlog
 from psycopg import Connection
 
 from schemas.errors import FoldexError
-from worker.index.file_states import Embedded, Failed, Prepared, Removed, Unchanged
-from worker.index.run import Run
+from worker.index.file_states import EmbeddedFile, FailedFile, PreparedFile, RemovedFile, UnchangedFile
+from worker.index.run import IndexRun
 from worker.index.write import found_by, keyword_vectors, taken_back, write
 from worker.state.index import chunks
 from worker.state.index import files as file_rows
-from worker.state.index.files import Outcome
+from worker.state.index.files import FileOutcome
 from worker.state.search import keywords, symbols
 
 log = structlog.get_logger()
 
 
-def commit(run: Run, complete: Sequence[Embedded]) -> None:
+def commit(run: IndexRun, complete: Sequence[EmbeddedFile]) -> None:
     """Write the files, make them live, and delete what they replace. Files whose claims were lost are left out.
 
     Raises `StoreError` or `LeaseLost`; everything paid for is recorded even then.
@@ -44,14 +44,14 @@ def commit(run: Run, complete: Sequence[Embedded]) -> None:
     forget(run, buried)
 
 
-def still_claimed(run: Run, waiting: Sequence[Embedded]) -> list[Embedded]:
+def still_claimed(run: IndexRun, waiting: Sequence[EmbeddedFile]) -> list[EmbeddedFile]:
     """Return the files whose claims still hold. A later claim prepares the other files again."""
     claimed = file_rows.still_claimed(run.pool, run.lease.owner, [file.claim for file in waiting]) if waiting else set()
     record_paid(run, [file for file in waiting if file.claim.id not in claimed])
     return [file for file in waiting if file.claim.id in claimed]
 
 
-def finish(run: Run, written: Sequence[Embedded]) -> tuple[Collection[UUID], list[UUID]]:
+def finish(run: IndexRun, written: Sequence[EmbeddedFile]) -> tuple[Collection[UUID], list[UUID]]:
     """Make the new chunks live and record the outcomes in one transaction.
 
     Returns the ids of the files that ended so, and of the vectors to delete. Raises `LeaseLost` if the epoch moved on.
@@ -63,16 +63,16 @@ def finish(run: Run, written: Sequence[Embedded]) -> tuple[Collection[UUID], lis
         finished = file_rows.finish(connection, run.lease.owner, [outcome(file) for file in written])
         buried = _replace(run, connection, [file for file in written if file.claim.id in finished])
     for file in written:
-        reason = file.state.failure.reason if isinstance(file.state, Failed) else None
+        reason = file.state.failure.reason if isinstance(file.state, FailedFile) else None
         path, status = file.claim.path, file.state.status
         log.debug("file", file_id=str(file.claim.id), path=path, status=status, reason=reason)
     return finished, buried
 
 
-def _replace(run: Run, connection: Connection[Any], finished: Sequence[Embedded]) -> list[UUID]:
+def _replace(run: IndexRun, connection: Connection[Any], finished: Sequence[EmbeddedFile]) -> list[UUID]:
     """Replace what was live of finished files. Returns the ids of vectors that nothing refers to any more."""
     ended = [file.state for file in finished]
-    prepared = [file for file in ended if isinstance(file, Prepared)]
+    prepared = [file for file in ended if isinstance(file, PreparedFile)]
     buried = chunks.replace(
         connection,
         files=[file.claim.id for file in ended],
@@ -94,7 +94,7 @@ def _replace(run: Run, connection: Connection[Any], finished: Sequence[Embedded]
     )
     with_lost = [file for file in ended if file.claim.lost]
     if with_lost:
-        written = [chunk.id for file in with_lost if isinstance(file, Unchanged) for chunk in file.lost]
+        written = [chunk.id for file in with_lost if isinstance(file, UnchangedFile) for chunk in file.lost]
         chunks.restored(connection, [file.claim.id for file in with_lost], written)
     moved = {
         file.claim.id: keywords.path_vectors(found_by(file), file.facts.words_language) for file in ended if file.moved
@@ -104,10 +104,10 @@ def _replace(run: Run, connection: Connection[Any], finished: Sequence[Embedded]
     return buried
 
 
-def outcome(embedded: Embedded) -> Outcome:
+def outcome(embedded: EmbeddedFile) -> FileOutcome:
     """What the file's row records."""
     file, claim, paid = embedded.state, embedded.claim, embedded.paid
-    recorded = Outcome(
+    recorded = FileOutcome(
         claim.id,
         claim.generation,
         file.status,
@@ -123,12 +123,12 @@ def outcome(embedded: Embedded) -> Outcome:
         properties=file.facts.properties,
         note=file.facts.note,
     )
-    if isinstance(file, Removed):
+    if isinstance(file, RemovedFile):
         return recorded
-    if isinstance(file, Failed):
+    if isinstance(file, FailedFile):
         return replace(recorded, reason=file.failure.reason, message=file.failure.message)
-    number = claim.live_chunks if isinstance(file, Unchanged) else len(file.chunks)
-    tokens = claim.live_tokens if isinstance(file, Unchanged) else sum(chunk.chunk.tokens for chunk in file.chunks)
+    number = claim.live_chunks if isinstance(file, UnchangedFile) else len(file.chunks)
+    tokens = claim.live_tokens if isinstance(file, UnchangedFile) else sum(chunk.chunk.tokens for chunk in file.chunks)
     return replace(
         recorded,
         fingerprint=file.facts.fingerprint,
@@ -139,14 +139,14 @@ def outcome(embedded: Embedded) -> Outcome:
     )
 
 
-def record_paid(run: Run, files: Sequence[Embedded]) -> None:
+def record_paid(run: IndexRun, files: Sequence[EmbeddedFile]) -> None:
     """Record what was paid for files that get no outcome here; the next worker finds the vectors in the cache."""
     paid = [(file.claim.id, *file.paid) for file in files if file.paid.chunks]
     if paid:
         file_rows.add_paid(run.pool, run.epoch, paid)
 
 
-def forget(run: Run, buried: Sequence[UUID]) -> None:
+def forget(run: IndexRun, buried: Sequence[UUID]) -> None:
     """Delete vectors that no row refers to any more; the sweep repeats it."""
     if buried:
         run.store.write(run.index.namespace, run.dimensions, deletes=buried)

@@ -16,30 +16,30 @@ from schemas.errors import EmbeddingRefused, FileError, FoldexError
 from schemas.status import Reason
 from worker.embed import Embedder
 from worker.embed.batching import Terms, embed_all
-from worker.index.file_states import Embedded, File, Paid, failed
-from worker.index.run import Run
+from worker.index.file_states import EmbeddedFile, File, ProviderUsage, failed
+from worker.index.run import IndexRun
 from worker.index.skip_cached import CacheFirstEmbedder
 from worker.index.spending import LimitedEmbedder
 from worker.state.index import embedding_cache
-from worker.state.index.chunks import Placed
+from worker.state.index.chunks import PlacedChunk
 from worker.vectors import Vector
 
 
 class Embedding(NamedTuple):
     """Files with their vectors, and the error that ended the embedding early, if any."""
 
-    files: Sequence[Embedded]
+    files: Sequence[EmbeddedFile]
     stopped: FoldexError | None
 
 
-def embed(run: Run, prepared: Sequence[File], waiting: Sequence[Embedded] = (), *, more: bool) -> Embedding:
+def embed(run: IndexRun, prepared: Sequence[File], waiting: Sequence[EmbeddedFile] = (), *, more: bool) -> Embedding:
     """Embed the new chunks of `prepared` files, and of those `waiting` from the previous call.
 
     If `more` files are to come, texts that do not fill a request wait for them. If an error ends it early, the cache
     holds everything paid for. A refused text fails only its own files.
     """
     started = time.monotonic()
-    batch = _Batch([*waiting, *map(Embedded, prepared)])
+    batch = _EmbeddedBatch([*waiting, *map(EmbeddedFile, prepared)])
     # texts that wait since the previous call were looked up then
     fresh = {chunk.content_hash for file in prepared for chunk in file.new}
     missing = batch.missing_vectors()
@@ -49,9 +49,9 @@ def embed(run: Run, prepared: Sequence[File], waiting: Sequence[Embedded] = (), 
     return Embedding(batch.files(time.monotonic() - started), stopped)
 
 
-def recall(run: Run, hashes: Collection[str], fresh: Collection[str]) -> dict[str, Vector]:
+def recall(run: IndexRun, hashes: Collection[str], fresh: Collection[str]) -> dict[str, Vector]:
     """Look up vectors that the project already paid for: in the cache, then, for `fresh` hashes, in live chunks."""
-    owner = embedding_cache.Owner(run.index.project_id, run.index.settings.embedder)
+    owner = embedding_cache.VectorOwner(run.index.project_id, run.index.settings.embedder)
     vectors = embedding_cache.lookup(run.pool, owner, hashes)
     by_namespace: dict[str, dict[UUID, str]] = defaultdict(dict)
     missing = [hash_ for hash_ in fresh if hash_ not in vectors]
@@ -62,55 +62,55 @@ def recall(run: Run, hashes: Collection[str], fresh: Collection[str]) -> dict[st
     return vectors
 
 
-class _Batch:
+class _EmbeddedBatch:
     """The files of one call, with the answers as they arrive."""
 
-    def __init__(self, files: Sequence[Embedded]) -> None:
+    def __init__(self, files: Sequence[EmbeddedFile]) -> None:
         self._files = files
         self._vectors = {file.claim.id: dict(file.vectors) for file in files}
         self._paid = {file.claim.id: file.paid for file in files}
         self._refusals: dict[UUID, FileError] = {}
 
-    def missing_vectors(self) -> dict[str, list[Placed]]:
+    def missing_vectors(self) -> dict[str, list[PlacedChunk]]:
         """The chunks without a vector, by the hash of their text."""
-        missing: dict[str, list[Placed]] = defaultdict(list)
+        missing: dict[str, list[PlacedChunk]] = defaultdict(list)
         for file in self._files:
             for chunk in file.state.new if file.state.embedded else ():
                 if chunk.id not in file.vectors:
                     missing[chunk.content_hash].append(chunk)
         return missing
 
-    def answer(self, chunks: Iterable[Placed], vector: Vector) -> None:
+    def answer(self, chunks: Iterable[PlacedChunk], vector: Vector) -> None:
         """Give all chunks of one text its vector."""
         for chunk in chunks:
             self._vectors[chunk.file_id][chunk.id] = vector
 
-    def pay(self, chunk: Placed) -> None:
+    def pay(self, chunk: PlacedChunk) -> None:
         """Note that the text of a chunk was sent to the provider."""
         chunks, tokens = self._paid[chunk.file_id]
-        self._paid[chunk.file_id] = Paid(chunks + 1, tokens + chunk.chunk.tokens)
+        self._paid[chunk.file_id] = ProviderUsage(chunks + 1, tokens + chunk.chunk.tokens)
 
-    def refuse(self, chunks: Iterable[Placed], refusal: EmbeddingRefused) -> None:
+    def refuse(self, chunks: Iterable[PlacedChunk], refusal: EmbeddingRefused) -> None:
         """Fail the files of a text that the provider refused."""
         for chunk in chunks:
             is_text = refusal.reason is Reason.EMBEDDING_REFUSED
             message = _with_lines(chunk.chunk, refusal.message) if is_text else refusal.message
             self._refusals[chunk.file_id] = FileError(refusal.reason, message)
 
-    def files(self, seconds: float) -> list[Embedded]:
+    def files(self, seconds: float) -> list[EmbeddedFile]:
         """The files with their answers, after so many seconds of work on all of them."""
         chunks = {file.claim.id: len(file.state.new) for file in self._files if file.state.embedded}
         shares = share(seconds, chunks)
         return [self._answered(file, shares.get(file.claim.id)) for file in self._files]
 
-    def _answered(self, file: Embedded, seconds: float | None) -> Embedded:
+    def _answered(self, file: EmbeddedFile, seconds: float | None) -> EmbeddedFile:
         id_ = file.claim.id
         timings = file.timings
         if seconds is not None:
             timings = {**timings, "embed": round(timings.get("embed", 0) + seconds, 4)}
         if id_ in self._refusals:
-            return Embedded(failed(file.state, self._refusals[id_]), {}, self._paid[id_], timings)
-        return Embedded(file.state, self._vectors[id_], self._paid[id_], timings)
+            return EmbeddedFile(failed(file.state, self._refusals[id_]), {}, self._paid[id_], timings)
+        return EmbeddedFile(file.state, self._vectors[id_], self._paid[id_], timings)
 
 
 def share(seconds: float, chunks: Mapping[UUID, int]) -> dict[UUID, float]:
@@ -119,9 +119,11 @@ def share(seconds: float, chunks: Mapping[UUID, int]) -> dict[UUID, float]:
     return {file_id: seconds * number / total for file_id, number in chunks.items() if number}
 
 
-def _pay(run: Run, batch: _Batch, chunk_groups: Sequence[Sequence[Placed]], *, more: bool) -> FoldexError | None:
+def _pay(
+    run: IndexRun, batch: _EmbeddedBatch, chunk_groups: Sequence[Sequence[PlacedChunk]], *, more: bool
+) -> FoldexError | None:
     """Embed each distinct text once, whatever chunks contain it; every answer goes to the cache at once."""
-    owner = embedding_cache.Owner(run.index.project_id, run.index.settings.embedder)
+    owner = embedding_cache.VectorOwner(run.index.project_id, run.index.settings.embedder)
     texts = [same[0].chunk.embedded_text for same in chunk_groups]
     tokens = [same[0].chunk.tokens for same in chunk_groups]
     # a free model's requests are not worth filling
@@ -148,7 +150,7 @@ def _pay(run: Run, batch: _Batch, chunk_groups: Sequence[Sequence[Placed]], *, m
     return None
 
 
-def _keep(run: Run, owner: embedding_cache.Owner, vectors: Mapping[str, Vector]) -> None:
+def _keep(run: IndexRun, owner: embedding_cache.VectorOwner, vectors: Mapping[str, Vector]) -> None:
     """Cache paid vectors, with one retry in case Postgres is restarting."""
     try:
         embedding_cache.insert(run.pool, owner, vectors)

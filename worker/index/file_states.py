@@ -10,15 +10,15 @@ from uuid import UUID
 from schemas.content.document import NO_PROPERTIES, Definition, DocumentProperties, Reference
 from schemas.errors import FileError
 from schemas.status import FileStatus
-from worker.state.index.chunks import Placed
-from worker.state.index.files import Claim
+from worker.state.index.chunks import PlacedChunk
+from worker.state.index.files import FileClaim
 from worker.tokens import keywords
 from worker.tokens.languages import DEFAULT
 from worker.vectors import Vector
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class FileFacts:
     """What is known of a file's content, as far as it was read."""
 
     type: str | None
@@ -33,15 +33,15 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedFile:
     """A file cut into chunks. `live` has the ids of those that are live already, and so are not written again.
 
     A file that is not `embedded` is found by its words only.
     """
 
-    claim: Claim
-    facts: Facts
-    chunks: Sequence[Placed]
+    claim: FileClaim
+    facts: FileFacts
+    chunks: Sequence[PlacedChunk]
     embedded: bool
     definitions: Sequence[Definition] = ()
     references: Sequence[Reference] = ()
@@ -51,7 +51,7 @@ class Prepared:
     keeps_live: ClassVar = False
 
     @property
-    def new(self) -> Sequence[Placed]:
+    def new(self) -> Sequence[PlacedChunk]:
         """The chunks to write."""
         return [chunk for chunk in self.chunks if chunk.id not in self.live] if self.live else self.chunks
 
@@ -62,13 +62,13 @@ class Prepared:
 
 
 @dataclass(frozen=True, slots=True)
-class Unchanged:
+class UnchangedFile:
     """A file whose live chunks stay. `lost` are those whose vectors the store lost, so they are written again."""
 
-    claim: Claim
-    facts: Facts
+    claim: FileClaim
+    facts: FileFacts
     timings: Mapping[str, float] = field(default_factory=dict)
-    lost: Sequence[Placed] = ()
+    lost: Sequence[PlacedChunk] = ()
     status: ClassVar = FileStatus.INDEXED
     keeps_live: ClassVar = True
 
@@ -78,7 +78,7 @@ class Unchanged:
         return self.claim.live_embedded
 
     @property
-    def new(self) -> Sequence[Placed]:
+    def new(self) -> Sequence[PlacedChunk]:
         """The chunks to write."""
         return self.lost
 
@@ -89,34 +89,34 @@ class Unchanged:
 
 
 @dataclass(frozen=True, slots=True)
-class Removed:
+class RemovedFile:
     """A file that vanished from its source; its live chunks go."""
 
-    claim: Claim
+    claim: FileClaim
     status: ClassVar = FileStatus.REMOVED
     keeps_live: ClassVar = False
     embedded: ClassVar = False
     moved: ClassVar = False
-    new: ClassVar[Sequence[Placed]] = ()
+    new: ClassVar[Sequence[PlacedChunk]] = ()
     timings: ClassVar[Mapping[str, float]] = {}
 
     @property
-    def facts(self) -> Facts:
+    def facts(self) -> FileFacts:
         """Nothing is read of it."""
-        return Facts(self.claim.type)
+        return FileFacts(self.claim.type)
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class FailedFile:
     """A file with a reason instead of chunks."""
 
-    claim: Claim
-    facts: Facts
+    claim: FileClaim
+    facts: FileFacts
     failure: FileError
     timings: Mapping[str, float] = field(default_factory=dict)
     embedded: ClassVar = False
     moved: ClassVar = False
-    new: ClassVar[Sequence[Placed]] = ()
+    new: ClassVar[Sequence[PlacedChunk]] = ()
 
     @property
     def status(self) -> FileStatus:
@@ -129,21 +129,21 @@ class Failed:
         return self.status is FileStatus.FAILED
 
 
-File = Prepared | Unchanged | Removed | Failed
+File = PreparedFile | UnchangedFile | RemovedFile | FailedFile
 
 
-class Paid(NamedTuple):
+class ProviderUsage(NamedTuple):
     """What was sent to the provider for a file, and is in no row yet. It counts even if the file then fails."""
 
     chunks: int
     tokens: int
 
 
-UNPAID = Paid(chunks=0, tokens=0)
+UNPAID = ProviderUsage(chunks=0, tokens=0)
 
 
 @dataclass(frozen=True, slots=True)
-class Embedded:
+class EmbeddedFile:
     """A file on its way to its outcome, with the vectors of its new chunks known so far.
 
     `timings` has the seconds of the steps after the preparation.
@@ -151,11 +151,11 @@ class Embedded:
 
     state: File
     vectors: Mapping[UUID, Vector] = field(default_factory=dict)
-    paid: Paid = UNPAID
+    paid: ProviderUsage = UNPAID
     timings: Mapping[str, float] = field(default_factory=dict)
 
     @property
-    def claim(self) -> Claim:
+    def claim(self) -> FileClaim:
         """The file's claim."""
         return self.state.claim
 
@@ -165,12 +165,12 @@ class Embedded:
         return all(chunk.id in self.vectors for chunk in self.state.new if chunk.embedded)
 
 
-def failed(file: File, failure: FileError) -> Failed:
+def failed(file: File, failure: FileError) -> FailedFile:
     """Return the file with a reason instead of chunks."""
-    return Failed(file.claim, file.facts, failure, file.timings)
+    return FailedFile(file.claim, file.facts, failure, file.timings)
 
 
-def _moved(claim: Claim, facts: Facts) -> bool:
+def _moved(claim: FileClaim, facts: FileFacts) -> bool:
     """Whether the stored rows of a file's chunks are outdated.
 
     The file moved, changed its type, language or properties, is read anew as a whole, or its words are of an earlier

@@ -11,10 +11,10 @@ from schemas.errors import FoldexError, SliceOver
 from worker.index.claim_turns import ClaimTurns
 from worker.index.commit import commit, record_paid, still_claimed
 from worker.index.embed import embed
-from worker.index.file_states import Embedded
+from worker.index.file_states import EmbeddedFile
 from worker.index.prepare import prepare
-from worker.index.run import Run
-from worker.state.index.files import Claim
+from worker.index.run import IndexRun
+from worker.state.index.files import FileClaim
 
 #: Maximum number of files per claim.
 MAX_CLAIM_FILES = 192
@@ -25,18 +25,18 @@ MIN_CLAIM_FILES = 32
 BYTES_PER_TOKEN = 3
 
 
-class Batch(NamedTuple):
+class TurnResult(NamedTuple):
     """The number of files that got their outcomes in one turn, and whether it claimed any, so that more may wait."""
 
     finished: int
     more: bool
 
 
-def index_slice(run: Run, task_id: UUID, seconds: float) -> Iterator[Batch]:
+def index_slice(run: IndexRun, task_id: UUID, seconds: float) -> Iterator[TurnResult]:
     """Claim and index files until the time is up or none is left. Yields after each turn. Raises as `index_files`."""
     deadline = time.monotonic() + seconds
     turns = ClaimTurns(run, task_id, max_files=claim_files(run), max_bytes=claim_bytes(run))
-    waiting: Sequence[Embedded] = []
+    waiting: Sequence[EmbeddedFile] = []
     more = True
     while more:
         claims = turns.claim()
@@ -44,12 +44,12 @@ def index_slice(run: Run, task_id: UUID, seconds: float) -> Iterator[Batch]:
         started = len(claims) + len(waiting)
         if started:
             waiting = index_files(run, claims, waiting, more=more)
-        yield Batch(started - len(waiting), more=bool(claims))
+        yield TurnResult(started - len(waiting), more=bool(claims))
 
 
 def index_files(
-    run: Run, claims: Sequence[Claim], waiting: Sequence[Embedded] = (), *, more: bool = False
-) -> Sequence[Embedded]:
+    run: IndexRun, claims: Sequence[FileClaim], waiting: Sequence[EmbeddedFile] = (), *, more: bool = False
+) -> Sequence[EmbeddedFile]:
     """Take claimed files, and those `waiting` from the previous call, to their outcomes.
 
     If `more` files are to come, texts that do not fill a request wait for them; pass the returned files to the next
@@ -74,12 +74,12 @@ def index_files(
     return waiting
 
 
-def claim_files(run: Run) -> int:
+def claim_files(run: IndexRun) -> int:
     """Return the number of files of one claim."""
     return max(MIN_CLAIM_FILES, min(MAX_CLAIM_FILES, run.embedder.max_inputs * run.concurrency))
 
 
-def claim_bytes(run: Run) -> int:
+def claim_bytes(run: IndexRun) -> int:
     """Return the bytes of one claim: they fill the requests in flight once, since more would delay first results."""
     limit = run.embedder.max_request_tokens
     budget_limit = run.budget and run.budget.max_request_tokens

@@ -22,14 +22,14 @@ from worker.chunk import chunk
 from worker.formats import by_name
 from worker.formats.detect import Detected, detect
 from worker.index import processor_limit
-from worker.index.file_states import Facts, Failed, File, Prepared, Removed, Unchanged
+from worker.index.file_states import FailedFile, File, FileFacts, PreparedFile, RemovedFile, UnchangedFile
 from worker.index.memory_guard import GuardedTokenizer
 from worker.index.reuse_chunks import match_live, restore
-from worker.index.run import Run
+from worker.index.run import IndexRun
 from worker.sources import containers
 from worker.state.index import files
-from worker.state.index.chunks import Placed
-from worker.state.index.files import Claim
+from worker.state.index.chunks import PlacedChunk
+from worker.state.index.files import FileClaim
 from worker.tokens.languages import DEFAULT, language_of
 from worker.tokens.tokenizers import cl100k, counted
 
@@ -43,7 +43,7 @@ MAX_ERROR = 500
 log = structlog.get_logger()
 
 
-def prepare(run: Run, claims: Sequence[Claim]) -> list[File]:
+def prepare(run: IndexRun, claims: Sequence[FileClaim]) -> list[File]:
     """Read and cut the claimed files, and find which of their chunks are live or lost.
 
     Returns fewer files than claims if time runs out or the files have too many chunks.
@@ -51,7 +51,7 @@ def prepare(run: Run, claims: Sequence[Claim]) -> list[File]:
     return restore(run, match_live(run, read_files(run, claims)))
 
 
-def read_files(run: Run, claims: Sequence[Claim]) -> list[File]:
+def read_files(run: IndexRun, claims: Sequence[FileClaim]) -> list[File]:
     """Read and cut all claimed files, unless time runs out or they have too many chunks.
 
     If the process dies meanwhile, its files become suspects; a lone file is guilty.
@@ -72,17 +72,17 @@ def read_files(run: Run, claims: Sequence[Claim]) -> list[File]:
     return prepared
 
 
-def read_file(run: Run, claim: Claim) -> File:
+def read_file(run: IndexRun, claim: FileClaim) -> File:
     """Read, parse and cut one file; any error in it becomes its outcome."""
     if claim.work == "remove":
-        return Removed(claim)
+        return RemovedFile(claim)
     reading = _Reading(run, claim)
     try:
         if claim.listed_reason:
             return reading.failed(_listed_failure(run, claim, Reason(claim.listed_reason)))
         if claim.work == "path" and not _changes_format(claim):
-            facts = _with_live(claim, Facts(claim.type, claim.stamp, claim.live_fingerprint))
-            return Unchanged(claim, facts)
+            facts = _with_live(claim, FileFacts(claim.type, claim.stamp, claim.live_fingerprint))
+            return UnchangedFile(claim, facts)
         return reading.read()
     except FileError as error:
         return reading.failed(error)
@@ -97,7 +97,7 @@ def read_file(run: Run, claim: Claim) -> File:
         return reading.failed(FileError(Reason.PARSE_FAILED, message[:MAX_ERROR]))
 
 
-def _listed_failure(run: Run, claim: Claim, reason: Reason) -> FileError:
+def _listed_failure(run: IndexRun, claim: FileClaim, reason: Reason) -> FileError:
     """The outcome that the listing already decided."""
     limit = run.index.settings.max_file_bytes
     if reason is Reason.TOO_LARGE and claim.size_bytes > limit:
@@ -109,13 +109,13 @@ def _listed_failure(run: Run, claim: Claim, reason: Reason) -> FileError:
     return refusal if refusal and refusal.reason is reason else FileError(reason)
 
 
-def _with_live(claim: Claim, facts: Facts) -> Facts:
+def _with_live(claim: FileClaim, facts: FileFacts) -> FileFacts:
     """The facts with what is known of the chunks that are live."""
     words_language = claim.words_language or DEFAULT
     return replace(facts, words_language=words_language, properties=claim.live_properties, note=claim.note)
 
 
-def _changes_format(claim: Claim) -> bool:
+def _changes_format(claim: FileClaim) -> bool:
     """Whether the file's new name implies a different format or language from the name it was indexed under."""
     return claim.live_path is not None and by_name.of(claim.live_path) != by_name.of(claim.path)
 
@@ -123,9 +123,9 @@ def _changes_format(claim: Claim) -> bool:
 class _Reading:
     """Reads one file. What is known of it so far survives wherever an error or the time limit stops the reading."""
 
-    def __init__(self, run: Run, claim: Claim) -> None:
+    def __init__(self, run: IndexRun, claim: FileClaim) -> None:
         self._run, self._claim = run, claim
-        self._facts = Facts(claim.type)
+        self._facts = FileFacts(claim.type)
         self._timings: dict[str, float] = {}
 
     def read(self) -> File:
@@ -138,10 +138,10 @@ class _Reading:
             content = self._run.source.read(self._claim.key, self._run.index.settings.max_file_bytes)
         return processor_limit.limited(self._run.limits.seconds, partial(self._cut, content))
 
-    def failed(self, failure: FileError) -> Failed:
+    def failed(self, failure: FileError) -> FailedFile:
         """Return the file with the reason why it has no chunks."""
         facts = replace(self._facts, stamp=self._facts.stamp or self._claim.stamp)
-        return Failed(self._claim, facts, failure, self._timings)
+        return FailedFile(self._claim, facts, failure, self._timings)
 
     def _cut(self, content: Content) -> File:
         """Parse and cut the content, unless it is what is live."""
@@ -149,10 +149,10 @@ class _Reading:
         # from the content's type: the row has the type of the last read
         detected = detect(by_name.with_stated_type(claim.path, content.type), content.data)
         fingerprint = f"sha256:{hashlib.sha256(content.data).hexdigest()} {claim.code_version}"
-        known = Facts(claim.type, content.stamp or "", fingerprint, detected.mime, detected.is_binary)
+        known = FileFacts(claim.type, content.stamp or "", fingerprint, detected.mime, detected.is_binary)
         self._facts = _with_live(claim, known)
         if fingerprint == claim.live_fingerprint and claim.work != "full" and not _changes_format(claim):
-            return Unchanged(claim, self._facts, self._timings)
+            return UnchangedFile(claim, self._facts, self._timings)
         with self._timed("parse"):
             document = self._parse(detected, content.data)
         with self._timed("chunk"):
@@ -161,7 +161,7 @@ class _Reading:
             raise FileError(Reason.NO_TEXT)
         placed = place(claim, self._facts, document, chunks, epoch=self._run.epoch, embedded=embedded)
         symbols = document.definitions, document.references
-        return Prepared(claim, self._facts, placed, embedded, *symbols, self._timings)
+        return PreparedFile(claim, self._facts, placed, embedded, *symbols, self._timings)
 
     def _parse(self, file: Detected, data: bytes) -> Document:
         run, keep = self._run, self._run.index.settings.keep
@@ -207,8 +207,8 @@ class _Reading:
 
 
 def place(
-    claim: Claim, facts: Facts, document: Document, chunks: Sequence[Chunk], *, epoch: int, embedded: bool
-) -> list[Placed]:
+    claim: FileClaim, facts: FileFacts, document: Document, chunks: Sequence[Chunk], *, epoch: int, embedded: bool
+) -> list[PlacedChunk]:
     """Give chunks ids, and the text between them that no chunk holds."""
     text, language = document.text, document.language
     stored = [claim.path, claim.id_path, facts.type, language, embedded]
@@ -220,7 +220,7 @@ def place(
         occurrences[content_hash] += 1
         lead, end = text[end : piece.start_char], max(end, piece.end_char)
         trail = text[end:] if number == len(chunks) - 1 else ""
-        placed.append(Placed(id_, claim.id, number, piece, content_hash, language, lead, trail, embedded))
+        placed.append(PlacedChunk(id_, claim.id, number, piece, content_hash, language, lead, trail, embedded))
     return placed
 
 

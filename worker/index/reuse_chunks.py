@@ -7,37 +7,37 @@ from collections.abc import Sequence
 from dataclasses import replace
 from uuid import UUID
 
-from worker.index.file_states import File, Prepared, Unchanged
-from worker.index.run import Run
+from worker.index.file_states import File, PreparedFile, UnchangedFile
+from worker.index.run import IndexRun
 from worker.state.index import chunks
-from worker.state.index.chunks import Live, Placed
+from worker.state.index.chunks import LiveChunk, PlacedChunk
 
 
-def match_live(run: Run, files: Sequence[File]) -> list[File]:
+def match_live(run: IndexRun, files: Sequence[File]) -> list[File]:
     """Give chunks that are already live their ids."""
-    with_live = [file.claim.id for file in files if isinstance(file, Prepared) and file.claim.live_chunks]
+    with_live = [file.claim.id for file in files if isinstance(file, PreparedFile) and file.claim.live_chunks]
     if not with_live:
         return list(files)
     live = chunks.live(run.pool, with_live)
     return [
-        _matched(file, live[file.claim.id]) if isinstance(file, Prepared) and file.claim.live_chunks else file
+        _matched(file, live[file.claim.id]) if isinstance(file, PreparedFile) and file.claim.live_chunks else file
         for file in files
     ]
 
 
-def restore(run: Run, files: Sequence[File]) -> list[File]:
+def restore(run: IndexRun, files: Sequence[File]) -> list[File]:
     """Add the live chunks whose vectors the namespace lost to files whose text is unchanged."""
-    with_lost = [file.claim.id for file in files if isinstance(file, Unchanged) and file.claim.lost]
+    with_lost = [file.claim.id for file in files if isinstance(file, UnchangedFile) and file.claim.lost]
     if not with_lost:
         return list(files)
     lost = chunks.lost(run.pool, with_lost)
     return [
-        replace(file, lost=lost.get(file.claim.id, [])) if isinstance(file, Unchanged) and file.claim.lost else file
+        replace(file, lost=lost.get(file.claim.id, [])) if isinstance(file, UnchangedFile) and file.claim.lost else file
         for file in files
     ]
 
 
-def _matched(file: Prepared, live: Sequence[Live]) -> Prepared:
+def _matched(file: PreparedFile, live: Sequence[LiveChunk]) -> PreparedFile:
     """Return the file with the ids of equal live chunks, each used once, in order."""
     unused: dict[tuple[object, ...], list[UUID]] = defaultdict(list)
     for row in reversed(live):
@@ -53,12 +53,12 @@ def _matched(file: Prepared, live: Sequence[Live]) -> Prepared:
     return replace(file, chunks=placed, live=frozenset(kept))
 
 
-def _key_of_live(row: Live) -> tuple[object, ...]:
+def _key_of_live(row: LiveChunk) -> tuple[object, ...]:
     location = (row.json_pointer, row.symbol, row.node_type, row.scope, row.language, row.level)
     return (row.content_hash, row.embedded, *location)
 
 
-def _key_of_placed(placed: Placed) -> tuple[object, ...]:
+def _key_of_placed(placed: PlacedChunk) -> tuple[object, ...]:
     c = placed.chunk
     location = (c.json_pointer, c.symbol, c.node_type, c.scope, placed.language, c.level)
     return (placed.content_hash, placed.embedded, *location)

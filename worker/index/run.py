@@ -18,7 +18,7 @@ from worker.vectors import VectorStore
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class IndexRun:
     """Everything one slice of indexing works with; after `embed_seconds` it starts no further request."""
 
     index: Index

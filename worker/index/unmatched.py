@@ -39,7 +39,7 @@ _KNOWN_TYPES = sorted({*BY_TYPE, *BY_EXTENSION, *(one for several in _EXTENSIONS
 Value = TypeVar("Value")
 
 
-class Matched:
+class MatchedPatterns:
     """The entries of an index's config that have matched something so far.
 
     `earlier` are those of the listing's earlier slices; None if they were not noted: then there is no warning.
@@ -99,7 +99,7 @@ class Matched:
 class NotingRules(Rules):
     """The rules of an index, which note the patterns that match a path."""
 
-    def __init__(self, settings: IndexSettings, matched: Matched) -> None:
+    def __init__(self, settings: IndexSettings, matched: MatchedPatterns) -> None:
         s = settings
         super().__init__(s.include, s.exclude, keep=s.keep, use_ignore_files=s.use_ignore_files)
         self._matched = matched
@@ -123,7 +123,7 @@ class NotingRules(Rules):
 class _OpenPatterns:
     """The patterns of one list that have matched nothing so far."""
 
-    def __init__(self, matched: Matched, name: str) -> None:
+    def __init__(self, matched: MatchedPatterns, name: str) -> None:
         self._matched, self._name = matched, name
         self._patterns = self._compiled()
 

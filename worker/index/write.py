@@ -15,10 +15,10 @@ import structlog
 from schemas.errors import FileError, FoldexError, StoreRefused
 from schemas.status import Reason
 from worker.index.embed import share
-from worker.index.file_states import Embedded, File, failed
-from worker.index.run import Run
+from worker.index.file_states import EmbeddedFile, File, failed
+from worker.index.run import IndexRun
 from worker.state.index import chunks
-from worker.state.index.chunks import Placed
+from worker.state.index.chunks import PlacedChunk
 from worker.state.search import keywords
 from worker.tokens.keywords import Keywords, keywords_of, with_properties
 from worker.vectors import Patch, Value, VectorRow
@@ -29,7 +29,7 @@ ROWS = 8_000
 log = structlog.get_logger()
 
 
-def write(run: Run, files: Sequence[Embedded]) -> list[Embedded]:
+def write(run: IndexRun, files: Sequence[EmbeddedFile]) -> list[EmbeddedFile]:
     """Write new chunks as not yet live, then the store's rows for them. A file whose row is rejected fails."""
     started = time.monotonic()
     rows = ((chunk, keyword_vectors(run, file.state, chunk)) for file in files for chunk in file.state.new)
@@ -40,13 +40,13 @@ def write(run: Run, files: Sequence[Embedded]) -> list[Embedded]:
     return [_written(file, refusals.get(file.claim.id), shares.get(file.claim.id)) for file in files]
 
 
-def _written(file: Embedded, refusal: FileError | None, seconds: float | None) -> Embedded:
+def _written(file: EmbeddedFile, refusal: FileError | None, seconds: float | None) -> EmbeddedFile:
     timings = file.timings if seconds is None else {**file.timings, "write": round(seconds, 4)}
     return replace(file, state=failed(file.state, refusal) if refusal else file.state, timings=timings)
 
 
 @contextmanager
-def taken_back(run: Run, files: Sequence[Embedded]) -> Iterator[None]:
+def taken_back(run: IndexRun, files: Sequence[EmbeddedFile]) -> Iterator[None]:
     """Undo the write of `files` if the work ends here: it may have happened minutes after the last check.
 
     By then the chunks' rows, and even their tombstones, may be gone. So may the index with its namespace, which the
@@ -67,7 +67,7 @@ def taken_back(run: Run, files: Sequence[Embedded]) -> Iterator[None]:
         raise
 
 
-def upsert(run: Run, files: Sequence[Embedded], *, rows: int = ROWS) -> dict[UUID, FileError]:
+def upsert(run: IndexRun, files: Sequence[EmbeddedFile], *, rows: int = ROWS) -> dict[UUID, FileError]:
     """Write new rows and the new locations of moved files. Returns the files of rows that the store rejects.
 
     A chunk that is not embedded needs a row only if the store keeps the keywords.
@@ -89,7 +89,7 @@ def upsert(run: Run, files: Sequence[Embedded], *, rows: int = ROWS) -> dict[UUI
     return refusals
 
 
-def _upsert(run: Run, rows: Sequence[tuple[UUID, VectorRow]], refusals: dict[UUID, FileError]) -> None:
+def _upsert(run: IndexRun, rows: Sequence[tuple[UUID, VectorRow]], refusals: dict[UUID, FileError]) -> None:
     """Halve a rejected write until the rejected row is found; its file goes to `refusals` and the others continue."""
     if refusals:
         rows = [(file_id, row) for file_id, row in rows if file_id not in refusals]
@@ -107,7 +107,7 @@ def _upsert(run: Run, rows: Sequence[tuple[UUID, VectorRow]], refusals: dict[UUI
         _upsert(run, rows[half:], refusals)
 
 
-def _rows(run: Run, file: Embedded) -> Iterator[VectorRow]:
+def _rows(run: IndexRun, file: EmbeddedFile) -> Iterator[VectorRow]:
     of_file, found, language = _file_attributes(file.state), found_by(file.state), file.state.facts.words_language
     for placed in file.state.new:
         c = placed.chunk
@@ -136,7 +136,7 @@ def _file_attributes(file: File) -> dict[str, Value]:
     }
 
 
-def keyword_vectors(run: Run, file: File, placed: Placed) -> Keywords | None:
+def keyword_vectors(run: IndexRun, file: File, placed: PlacedChunk) -> Keywords | None:
     """Return the keyword fields of a chunk's row, or None if the store keeps the keywords."""
     if run.index.keyword_index != "postgres":
         return None
@@ -148,7 +148,7 @@ def found_by(file: File) -> str:
     return with_properties(file.claim.path, file.facts.properties)
 
 
-def _patches(run: Run, file: File) -> Iterator[Patch]:
+def _patches(run: IndexRun, file: File) -> Iterator[Patch]:
     found, language = found_by(file), file.facts.words_language
     for id_, context, text in chunks.of_file(run.pool, file.claim.id, unembedded=run.store.has_keywords):
         words = keywords_of(found, context, text, language) if run.store.has_keywords else None

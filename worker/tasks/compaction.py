@@ -49,7 +49,7 @@ def compact_in_turn(resources: Resources, index: Index) -> bool:
     return True
 
 
-class Turns:
+class CompactionTurns:
     """When a process looks again whether a run that it works on should be compacted."""
 
     def __init__(self) -> None:

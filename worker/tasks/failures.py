@@ -15,7 +15,7 @@ from psycopg.errors import ProgramLimitExceeded
 from schemas.errors import FoldexError, LeaseLost, SliceOver
 from worker import dispatch
 from worker.state.index import messages, tasks
-from worker.state.index.tasks import Plan, RunningTask
+from worker.state.index.tasks import ListingLease, RunningTask
 from worker.state.postgres import Pool
 from worker.tasks import process
 
@@ -56,29 +56,29 @@ class ShownTask(Task):  # type: ignore[misc] # Celery has no types
             einfo.traceback = exc.trace
 
 
-class Ended(NamedTuple):
+class SliceEnd(NamedTuple):
     """How a slice ended: its result, and in how many seconds to send its message again (None: not at all)."""
 
     result: dict[str, Any]
     retry_seconds: float | None
 
 
-def settle(pool: Pool, task: Plan | RunningTask, error: FoldexError) -> Ended:
+def settle(pool: Pool, task: ListingLease | RunningTask, error: FoldexError) -> SliceEnd:
     """Retry after transient errors; end the task with the reason of permanent ones. Raises `LeaseLost` again."""
     if isinstance(error, LeaseLost):
         raise error
     if isinstance(error, SliceOver):
-        return Ended({"ended": error.code, "more": True}, 0)
+        return SliceEnd({"ended": error.code, "more": True}, 0)
     if error.retryable:
         log.warning("waiting", code=error.code, reason=error.message)
         tasks.warn(pool, task.id, f"Waiting: {error.message}")
         seconds = max(RETRY_SECONDS, min(error.retry_after or 0, tasks.LONGEST_WAIT.total_seconds()))
         # the sweep also leaves the task alone until then
         messages.sent(pool, task.id, seconds)
-        return Ended({"waiting": error.code}, seconds)
+        return SliceEnd({"waiting": error.code}, seconds)
     log.error("task failed", code=error.code, reason=error.message)
     dispatch.send_next(tasks.fail(pool, task.id, task.index_id, error))
-    return Ended(_failed(error.code, error.message), None)
+    return SliceEnd(_failed(error.code, error.message), None)
 
 
 def outcome(pool: Pool, task_id: UUID) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from schemas.errors import FoldexError, SliceCrashed
 from worker import dispatch
 from worker.app import BULK, FAST, SMALL_TASK, app
 from worker.index.lease import Lease, leased
-from worker.index.pipeline import Batch, index_slice
-from worker.index.run import Run
+from worker.index.pipeline import TurnResult, index_slice
+from worker.index.run import IndexRun
 from worker.index.spending import Spending
 from worker.logs import bind_run
 from worker.parse import Limits
@@ -27,11 +27,11 @@ from worker.state.index.tasks import RunningTask
 from worker.state.index.tools import Index
 from worker.state.postgres import Pool, try_exclusive
 from worker.tasks import failures, process
-from worker.tasks.compaction import Turns
+from worker.tasks.compaction import CompactionTurns
 from worker.tasks.limits import EMBED_SECONDS, SLICE_SECONDS
 
 log = structlog.get_logger()
-_turns = Turns()
+_turns = CompactionTurns()
 
 
 @app.task(name="foldex.index", base=failures.ShownTask, bind=True)
@@ -94,7 +94,7 @@ def _index(task_id: UUID, queue: str) -> dict[str, Any]:
     return {"claimed": finished, "more": more, **failure}
 
 
-def _record(pool: Pool, task: RunningTask, batches: Iterable[Batch]) -> tuple[int, bool]:
+def _record(pool: Pool, task: RunningTask, batches: Iterable[TurnResult]) -> tuple[int, bool]:
     """Count each batch into the task. Returns the number of files done and whether there may be more."""
     finished, more = 0, False
     for batch in batches:
@@ -108,9 +108,9 @@ def _record(pool: Pool, task: RunningTask, batches: Iterable[Batch]) -> tuple[in
     return finished, more
 
 
-def _run(r: Resources, task: RunningTask, index: Index, lease: Lease, queue: str) -> Run:
+def _run(r: Resources, task: RunningTask, index: Index, lease: Lease, queue: str) -> IndexRun:
     settings = index.settings
-    return Run(
+    return IndexRun(
         index=index,
         epoch=task.epoch,
         source=r.source_of(index),

@@ -19,7 +19,7 @@ from worker.index.lease import Lease, leased
 from worker.logs import bind_run
 from worker.resources import Resources
 from worker.state.index import tasks, tools
-from worker.state.index.tasks import Plan
+from worker.state.index.tasks import ListingLease
 from worker.state.index.tools import Index
 from worker.state.postgres import Pool
 from worker.tasks import failures, process
@@ -62,7 +62,7 @@ def _plan(task_id: UUID) -> dict[str, Any]:
     return {"listed": is_complete, **(failures.outcome(r.pool, task_id) if closed else {})}
 
 
-def _list(r: Resources, plan: Plan, index: Index, lease: Lease) -> bool:
+def _list(r: Resources, plan: ListingLease, index: Index, lease: Lease) -> bool:
     """List until the time is up. Returns True once everything is listed."""
     _check_deaths(plan)
     if plan.list_cursor is None:
@@ -79,7 +79,7 @@ def _list(r: Resources, plan: Plan, index: Index, lease: Lease) -> bool:
     return False
 
 
-def _check_deaths(plan: Plan) -> None:
+def _check_deaths(plan: ListingLease) -> None:
     """Raise `PlanCrashed` if too many workers in a row died of this listing."""
     if plan.deaths >= tasks.MAX_PLAN_DEATHS:
         cause = f"the last error was {plan.fault}" if plan.fault else "they were killed, or ran out of memory"
@@ -88,7 +88,7 @@ def _check_deaths(plan: Plan) -> None:
         )
 
 
-def _record_fault(pool: Pool, plan: Plan, lease: Lease, error: Exception) -> None:
+def _record_fault(pool: Pool, plan: ListingLease, lease: Lease, error: Exception) -> None:
     """Release the listing after an outage.
 
     After any other error it stays leased until expiry, which counts as a death.

@@ -19,7 +19,7 @@ from worker.resources import Resources
 from worker.state.index import tasks, tools
 from worker.state.postgres import Pool, exclusive_connection
 from worker.state.tree import trees
-from worker.state.tree.trees import Build
+from worker.state.tree.trees import TreeBuild
 from worker.tasks import failures, process
 from worker.tasks.failures import RETRY_SECONDS
 from worker.tasks.limits import SLICE_SECONDS
@@ -69,7 +69,7 @@ def _build(r: Resources, tree_id: UUID, lock: Connection[Any]) -> dict[str, Any]
     return {"complete": complete}
 
 
-def _settle(pool: Pool, build: Build, lease: TreeLease, error: FoldexError) -> dict[str, Any]:
+def _settle(pool: Pool, build: TreeBuild, lease: TreeLease, error: FoldexError) -> dict[str, Any]:
     """Wait after a transient error; end the build with the reason of a permanent one."""
     if isinstance(error, LeaseLost):
         raise error
@@ -83,7 +83,7 @@ def _settle(pool: Pool, build: Build, lease: TreeLease, error: FoldexError) -> d
     return {"error": error.code, "reason": error.message}
 
 
-def _check_deaths(build: Build) -> None:
+def _check_deaths(build: TreeBuild) -> None:
     """Raise `TreeCrashed` if too many workers in a row died of this build."""
     if build.deaths >= trees.MAX_DEATHS:
         raise TreeCrashed(
@@ -92,7 +92,7 @@ def _check_deaths(build: Build) -> None:
         )
 
 
-def _record_fault(pool: Pool, build: Build, lease: TreeLease, error: Exception) -> None:
+def _record_fault(pool: Pool, build: TreeBuild, lease: TreeLease, error: Exception) -> None:
     """Release the build after an outage; count any other unexpected exception.
 
     After too many without progress the build ends.
@@ -110,7 +110,7 @@ def _record_fault(pool: Pool, build: Build, lease: TreeLease, error: Exception) 
         trees.release(pool, build.id, lease.owner, RETRY_SECONDS)
 
 
-def _run(r: Resources, build: Build, lease: TreeLease) -> TreeRun:
+def _run(r: Resources, build: TreeBuild, lease: TreeLease) -> TreeRun:
     index = tools.index(r.pool, build.index_id)
     if index is None:
         raise LeaseLost("the index was deleted")
@@ -131,7 +131,7 @@ def _run(r: Resources, build: Build, lease: TreeLease) -> TreeRun:
     )
 
 
-def _summariser(r: Resources, build: Build) -> Summariser:
+def _summariser(r: Resources, build: TreeBuild) -> Summariser:
     options = r.settings.values(LlmOptions)
     model = model_of(build.config, options)
     chat = None

@@ -10,7 +10,7 @@ from worker.embed.rate_limit import Budget
 from worker.index.lease import Lease
 from worker.state.index.tools import TREE, Index
 from worker.state.postgres import Pool
-from worker.state.tree.trees import Build
+from worker.state.tree.trees import TreeBuild
 from worker.tokens.tokenizers import Tokenizer
 from worker.tree.summaries import Summariser
 from worker.vectors import VectorStore
@@ -20,7 +20,7 @@ from worker.vectors import VectorStore
 class TreeRun:
     """A build with the resources that it uses. `yields` says whether to let other work go first."""
 
-    build: Build
+    build: TreeBuild
     index: Index
     pool: Pool
     lease: Lease

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from schemas.errors import EmbeddingRefused
 from worker.embed.batching import Terms, embed_all
 from worker.state.index import embedding_cache
-from worker.state.index.embedding_cache import Owner
+from worker.state.index.embedding_cache import VectorOwner
 from worker.state.tree import nodes
-from worker.state.tree.nodes import Leaf, SummaryNode, UnembeddedSummary
+from worker.state.tree.nodes import SummaryNode, TreeLeaf, UnembeddedSummary
 from worker.tokens.tokenizers import truncated
 from worker.tree.run import TreeRun
 from worker.vectors import Vector, VectorRow
@@ -25,7 +25,7 @@ T = TypeVar("T")
 BATCH = 1000
 
 
-def of_leaves(run: TreeRun, leaves: Sequence[Leaf]) -> Iterator[tuple[list[Leaf], NDArray[np.float32]]]:
+def of_leaves(run: TreeRun, leaves: Sequence[TreeLeaf]) -> Iterator[tuple[list[TreeLeaf], NDArray[np.float32]]]:
     """Yield the leaves in their order, with their vectors. A leaf that cannot have one is left out."""
     for start in range(0, len(leaves), BATCH):
         run.lease.check()
@@ -34,7 +34,7 @@ def of_leaves(run: TreeRun, leaves: Sequence[Leaf]) -> Iterator[tuple[list[Leaf]
         yield _joined(run, [(leaf, found.get(leaf.hash)) for leaf in batch])
 
 
-def _leaf_vectors(run: TreeRun, batch: Sequence[Leaf]) -> dict[str, Vector]:
+def _leaf_vectors(run: TreeRun, batch: Sequence[TreeLeaf]) -> dict[str, Vector]:
     stored = run.store.vectors(run.index.namespace, [leaf.chunk_id for leaf in batch])
     found = {leaf.hash: stored[leaf.chunk_id] for leaf in batch if leaf.chunk_id in stored}
     missing = [leaf for leaf in batch if leaf.hash not in found]
@@ -100,5 +100,5 @@ def _embedded(run: TreeRun, texts: Mapping[str, str]) -> dict[str, Vector]:
     return vectors
 
 
-def _owner(run: TreeRun) -> Owner:
-    return Owner(run.index.project_id, run.index.settings.embedder)
+def _owner(run: TreeRun) -> VectorOwner:
+    return VectorOwner(run.index.project_id, run.index.settings.embedder)

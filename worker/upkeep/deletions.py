@@ -13,8 +13,8 @@ import structlog
 from schemas.errors import FoldexError
 from worker.resources import Resources
 from worker.state.index import chunks, delete_queue, namespaces, tools
-from worker.state.index.chunks import Tombstones
-from worker.state.index.tools import Buried
+from worker.state.index.chunks import ChunkTombstones
+from worker.state.index.tools import BuriedIndex
 from worker.stores import STORES
 from worker.upkeep.isolation import failing_alone
 
@@ -33,7 +33,7 @@ log = structlog.get_logger()
 def delete_vectors(resources: Resources, *, indexes: int = MAX_INDEXES, each: int = MAX_TOMBSTONES) -> int:
     """Repeat unconfirmed deletes, and repeat every delete once no late write can follow."""
 
-    def delete(store: str, index: Tombstones) -> bool:
+    def delete(store: str, index: ChunkTombstones) -> bool:
         resources.store(store, "store").write(index.namespace, index.dimensions, deletes=index.ids)
         chunks.confirm_deleted(resources.pool, index.ids)
         chunks.purge_tombstones(resources.pool, index.final)
@@ -52,7 +52,7 @@ def purge_indexes(resources: Resources, *, limit: int = MAX_INDEXES) -> int:
     The index's own row keeps its namespace name until late writes are impossible.
     """
 
-    def purge(store: str, index: Buried) -> bool:
+    def purge(store: str, index: BuriedIndex) -> bool:
         opened = resources.store(store, index.keyword_index)
         for namespace in [*index.derived, index.namespace]:
             opened.drop(namespace)

@@ -19,7 +19,7 @@ import structlog
 
 from schemas.errors import StoreError
 from worker.state.index import chunks, drift
-from worker.state.index.embedding_cache import Owner
+from worker.state.index.embedding_cache import VectorOwner
 from worker.state.index.tools import Index
 from worker.state.postgres import Pool
 from worker.vectors import Patch, Value, VectorStore
@@ -106,7 +106,7 @@ def repair(pool: Pool, store: VectorStore, index: Index) -> Mended:
     buried = drift.bury_unfinished(pool, index.id)
     deleted += _delete_overdue(pool, store, index)
     task_id = drift.start(pool, index.id) if lost or recounted else None
-    texts = drift.count_unpaid(pool, index.id, Owner(index.project_id, index.settings.embedder)) if lost else 0
+    texts = drift.count_unpaid(pool, index.id, VectorOwner(index.project_id, index.settings.embedder)) if lost else 0
     return Mended(deleted, recounted, buried, lost, texts, task_id, patched)
 
 

@@ -27,7 +27,7 @@ from worker.ignore import rules_of
 from worker.machine.paths import real_path
 from worker.resources import Resources
 from worker.state.index import changes
-from worker.state.index.changes import Watched
+from worker.state.index.changes import WatchedIndex
 from worker.state.postgres import exclusive_connection
 from worker.upkeep.isolation import failing_alone
 from worker.upkeep.watched_folder import ANYTHING, NOTHING, DirectoryIdentity, Folder, Seen
@@ -143,7 +143,7 @@ class Watcher:
                     post_plan(started.task_id, started.tool_id)
 
 
-def watch_of(resources: Resources, index: Watched, wake: Callable[[], None]) -> LocalWatch | NodesWatch:
+def watch_of(resources: Resources, index: WatchedIndex, wake: Callable[[], None]) -> LocalWatch | NodesWatch:
     """Start to watch an index's folder in the way that its source allows. `wake` is called after a change."""
     directory = index.source.directory
     return NodesWatch(resources, index) if directory is None else LocalWatch(resources, index, directory, wake)
@@ -152,7 +152,7 @@ def watch_of(resources: Resources, index: Watched, wake: Callable[[], None]) -> 
 class NodesWatch:
     """A part of the content tree; one query tells whether its rows changed, whichever process wrote them."""
 
-    def __init__(self, resources: Resources, index: Watched) -> None:
+    def __init__(self, resources: Resources, index: WatchedIndex) -> None:
         self._resources, self._index = resources, index
         self._due = 0.0
 
@@ -171,7 +171,7 @@ class NodesWatch:
 class LocalWatch:
     """A directory, which may vanish and return."""
 
-    def __init__(self, resources: Resources, index: Watched, directory: str, wake: Callable[[], None]) -> None:
+    def __init__(self, resources: Resources, index: WatchedIndex, directory: str, wake: Callable[[], None]) -> None:
         self._resources, self._project_id = resources, index.project_id
         self._source, self._directory = index.source, directory
         self._rules, self._wake = rules_of(index.settings), wake

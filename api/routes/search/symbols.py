@@ -124,14 +124,16 @@ def list_callees(
     return _calls(name, start, rows, truncated=is_cut, ambiguous=False)
 
 
-def _start(resources: Resources, index: Index, name: str, scope: str | None, file_id: UUID | None) -> call_graph.Start:
+def _start(
+    resources: Resources, index: Index, name: str, scope: str | None, file_id: UUID | None
+) -> call_graph.CallGraphStart:
     enclosing, last = symbols.qualified(name)
     path = "/".join(filter(None, (scope, enclosing)))
     return call_graph.start(resources.pool, index.id, last, scope=path, file=file_id)
 
 
 def _calls(
-    name: str, start: call_graph.Start, rows: Sequence[dict[str, Any]], *, truncated: bool, ambiguous: bool
+    name: str, start: call_graph.CallGraphStart, rows: Sequence[dict[str, Any]], *, truncated: bool, ambiguous: bool
 ) -> Calls:
     count = len(start.definitions)
     items = [Call(**row) for row in rows]

@@ -24,7 +24,7 @@ from worker.sources.local_keys import printable
 from worker.state.index import chunks
 from worker.state.index.files import file_id
 from worker.state.search import file_texts
-from worker.state.search.file_texts import ListedFile, Stored
+from worker.state.search.file_texts import ListedFile, TextFile
 
 #: Greps of one process that read stored texts at a time. Each holds a connection; most of the pool is left to others.
 _MAX_READERS = 8
@@ -61,7 +61,7 @@ def _stored(
 ) -> Iterator[SearchableText]:
     """Indexed texts, except of files of `excluded_types` and of files that newer rules ignore."""
 
-    def is_wanted(file: Stored) -> bool:
+    def is_wanted(file: TextFile) -> bool:
         type_ = file.type if is_typed_by_name else None
         in_scope = search.files.takes(file.path, type_, file.mtime_ms)
         return in_scope and not (is_ignored and is_ignored(file.key))

@@ -12,7 +12,7 @@ from api.stack.postgres import postgres
 from schemas.content.source import EmbedderProfile
 from tests.bench.size.rows import INDEXES, fill, rows, spending
 from worker.state.index import embedding_cache
-from worker.state.index.embedding_cache import Owner
+from worker.state.index.embedding_cache import VectorOwner
 from worker.state.migrate import migrate
 from worker.state.postgres import Pool, open_pool
 from worker.state.search import keywords
@@ -76,7 +76,7 @@ def _look_up(pool: Pool) -> None:
     found = rows(
         pool, "SELECT i.project_id, c.content_hash FROM chunk c JOIN search_index i ON i.id = c.index_id LIMIT 1000"
     )
-    owner = Owner(found[0][0], EmbedderProfile(model="m", dimensions=4))
+    owner = VectorOwner(found[0][0], EmbedderProfile(model="m", dimensions=4))
     with spending(pool) as spent:
         embedding_cache.live_elsewhere(pool, owner, "lancedb", [hash_ for _, hash_ in found])
     print(f"    1,000 texts looked for in the project's other indexes: {spent}", flush=True)

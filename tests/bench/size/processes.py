@@ -17,7 +17,7 @@ from schemas.status import FileStatus
 from tests.bench.size.rows import TASKS, Spent, fill, rows, spending
 from worker.index.pipeline import MAX_CLAIM_FILES
 from worker.state.index import files
-from worker.state.index.files import Outcome
+from worker.state.index.files import FileOutcome
 from worker.state.migrate import migrate
 from worker.state.postgres import Pool, open_pool
 
@@ -87,7 +87,7 @@ def _work(url: str, together: Barrier, task_id: UUID, index_id: UUID) -> None:
         together.wait()
         together.wait()
         while claims := claim():
-            done = [Outcome(claimed.id, claimed.generation, FileStatus.INDEXED) for claimed in claims]
+            done = [FileOutcome(claimed.id, claimed.generation, FileStatus.INDEXED) for claimed in claims]
             with pool.connection() as connection:
                 files.hold_epoch(connection, index_id, EPOCH)
                 finished = files.finish(connection, owner, done)

@@ -12,7 +12,7 @@ from schemas.raptor import RaptorConfig
 from tests.integration.steps.site import Site, write
 from worker.state.index import tool_actions, tools
 from worker.state.tree import trees, views
-from worker.state.tree.trees import Build, Tree
+from worker.state.tree.trees import Tree, TreeBuild
 from worker.tree.build import build_slice
 from worker.tree.lease import TreeLease
 from worker.tree.run import TreeRun
@@ -82,12 +82,12 @@ class Forest:
         assert found is not None
         return found
 
-    def begin(self) -> Build:
+    def begin(self) -> TreeBuild:
         build = trees.begin(self.site.pool, self.tree.id, uuid4())
         assert build is not None
         return build
 
-    def run(self, build: Build, summariser: Summariser | None = None) -> TreeRun:
+    def run(self, build: TreeBuild, summariser: Summariser | None = None) -> TreeRun:
         r = self.site.resources
         index = tools.index(r.pool, build.index_id)
         assert index is not None

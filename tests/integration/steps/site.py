@@ -20,17 +20,17 @@ from schemas.tool import IndexSettings, ToolConfig
 from tests.integration.shelf import OfTool
 from worker.index.catalog import list_pages, open_listing
 from worker.index.embed import embed
-from worker.index.file_states import Embedded
+from worker.index.file_states import EmbeddedFile
 from worker.index.lease import Lease
 from worker.index.pipeline import index_files
 from worker.index.prepare import prepare
-from worker.index.run import Run
+from worker.index.run import IndexRun
 from worker.parse import Limits
 from worker.resources import Resources
 from worker.settings import LOCAL_MODEL, Settings
 from worker.state.index import files, tasks, tool_actions, tools
-from worker.state.index.chunks import Placed
-from worker.state.index.files import Claim
+from worker.state.index.chunks import PlacedChunk
+from worker.state.index.files import FileClaim
 from worker.state.index.tools import NewIndex
 from worker.tokens.keywords import Keywords
 
@@ -120,13 +120,13 @@ class Site(OfTool):
 
     # ---- workers
 
-    def worker(self, owner: UUID | None = None) -> Run:
+    def worker(self, owner: UUID | None = None) -> IndexRun:
         """A worker on the open task, whose lease lasts until a test ends it."""
         task = tasks.running(self.pool, self.task)
         assert task is not None
         r, index = self.resources, self.index
         settings = index.settings
-        return Run(
+        return IndexRun(
             index=index,
             epoch=task.epoch,
             source=r.source_of(index),
@@ -139,11 +139,11 @@ class Site(OfTool):
             limits=Limits(),
         )
 
-    def claim(self, run: Run, most: int = 1000, *, task: UUID | None = None) -> list[Claim]:
+    def claim(self, run: IndexRun, most: int = 1000, *, task: UUID | None = None) -> list[FileClaim]:
         values: dict[str, Any] = {"task_id": task or self.task, "index_id": run.index.id, "owner": run.lease.owner}
         return files.claim(self.pool, **values, max_files=most, max_bytes=1 << 40)
 
-    def expire(self, run: Run) -> list[tuple[UUID, str, int]]:
+    def expire(self, run: IndexRun) -> list[tuple[UUID, str, int]]:
         """Let the leases of a worker run out without its knowledge. Returns what the sweep releases."""
         self.do("DELETE FROM file_lease WHERE owner = %s", run.lease.owner)
         return files.return_expired(self.pool)
@@ -199,14 +199,14 @@ def write(folder: Path, number: int, text: str) -> None:
     (folder / f"{number}.md").write_text(f"# File {number}\n\n{text}\n")
 
 
-def embedded(site: Site, run: Run) -> Sequence[Embedded]:
+def embedded(site: Site, run: IndexRun) -> Sequence[EmbeddedFile]:
     """Claimed files with their vectors, not written yet."""
     files_, stopped = embed(run, prepare(run, site.claim(run)), more=False)
     assert stopped is None
     return files_
 
 
-def rows_of(made: Sequence[Embedded]) -> list[tuple[Placed, Keywords | None]]:
+def rows_of(made: Sequence[EmbeddedFile]) -> list[tuple[PlacedChunk, Keywords | None]]:
     return [(chunk, None) for file in made for chunk in file.state.new]
 
 

@@ -22,7 +22,7 @@ from schemas.tool import ToolConfig
 from tests.integration.steps.site import FILES, Site, embedded, write
 from tests.service import eventually
 from worker.index.commit import finish
-from worker.index.file_states import Embedded, Prepared
+from worker.index.file_states import EmbeddedFile, PreparedFile
 from worker.index.pipeline import index_files
 from worker.index.prepare import read_files
 from worker.index.write import write as write_rows
@@ -70,7 +70,7 @@ def many(resources: Resources) -> Site:
     for file in read_files(run, site.claim(run)):
         rows = chance.normal(size=(len(file.new), run.dimensions)).astype(np.float32)
         vectors = {chunk.id: row / np.linalg.norm(row) for chunk, row in zip(file.new, rows, strict=True)}
-        made.append(Embedded(file, vectors))
+        made.append(EmbeddedFile(file, vectors))
     finish(run, write_rows(run, made))
     assert site.refresh()
     return site
@@ -102,7 +102,7 @@ def test_a_store_takes_the_deepest_search(many: Site, top_k: int) -> None:
 def test_a_level_is_filtered_by(site: Site) -> None:
     run = site.worker()
     first, *others = embedded(site, run)
-    assert isinstance(first.state, Prepared)
+    assert isinstance(first.state, PreparedFile)
     chunks_ = [replace(chunk, chunk=chunk.chunk._replace(level=1)) for chunk in first.state.chunks]
     raised = replace(first, state=replace(first.state, chunks=chunks_))
     finish(run, write_rows(run, [raised, *others]))

@@ -15,7 +15,7 @@ from tests.integration.steps.site import FILES, Site
 from worker.index.pipeline import index_files
 from worker.state.postgres import try_exclusive
 from worker.tasks import compaction, process, upkeep
-from worker.tasks.compaction import LOOK_SECONDS, REST, Turns
+from worker.tasks.compaction import LOOK_SECONDS, REST, CompactionTurns
 from worker.vectors.lance.compaction import Thresholds
 from worker.vectors.lance.store import LanceStore
 
@@ -46,7 +46,7 @@ def _unindexed(site: Site) -> int:
 def test_a_run_indexes_what_it_wrote(site: Site, store: LanceStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compaction, "LOOK_SECONDS", 0.0)
     monkeypatch.setattr(compaction, "REST", 0)
-    seen = [_unindexed(site) for _ in Turns().compacting(site.resources, site.index, _batches(site))]
+    seen = [_unindexed(site) for _ in CompactionTurns().compacting(site.resources, site.index, _batches(site))]
     # each is seen before the look that follows it
     assert seen == [1, 2, 1, 2]
     assert _unindexed(site) == 0
@@ -56,7 +56,7 @@ def test_a_run_indexes_what_it_wrote(site: Site, store: LanceStore, monkeypatch:
 
 def test_a_run_goes_on_beside_another_compaction(site: Site, store: LanceStore) -> None:
     with try_exclusive(site.resources.settings.session_url, f"compaction of {site.index.id}"):
-        assert len(list(Turns().compacting(site.resources, site.index, _batches(site)))) == FILES
+        assert len(list(CompactionTurns().compacting(site.resources, site.index, _batches(site)))) == FILES
     assert _unindexed(site) == FILES
     assert site.refresh()
 
@@ -68,7 +68,7 @@ def test_a_run_goes_on_if_it_cannot_be_compacted(
         raise StoreUnavailable("LanceDB failed.")
 
     monkeypatch.setattr(store, "optimize", fail)
-    assert len(list(Turns().compacting(site.resources, site.index, _batches(site)))) == FILES
+    assert len(list(CompactionTurns().compacting(site.resources, site.index, _batches(site)))) == FILES
     assert site.refresh()
 
 
@@ -87,7 +87,7 @@ def test_a_process_compacts_a_tenth_of_its_time_at_most(
     monkeypatch.setattr(compaction, "time", SimpleNamespace(monotonic=lambda: now))
     monkeypatch.setattr(compaction, "compact", compact)
     nothing: Any = None
-    batches = Turns().compacting(nothing, nothing, range(3))
+    batches = CompactionTurns().compacting(nothing, nothing, range(3))
     next(batches)
     next(batches)
     assert begun == [1000.0]

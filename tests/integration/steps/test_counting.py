@@ -394,7 +394,7 @@ def test_a_slice_claims_past_what_it_saw_and_then_what_came_back(site: Site, mon
     (first,) = site.claim(other, 1)
     starts: list[ClaimPosition] = []
 
-    def claiming(*given: Any, after: ClaimPosition = BEGINNING, **values: Any) -> list[files.Claim]:
+    def claiming(*given: Any, after: ClaimPosition = BEGINNING, **values: Any) -> list[files.FileClaim]:
         starts.append(after)
         return claim(*given, **{**values, "max_files": 2}, after=after)
 

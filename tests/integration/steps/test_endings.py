@@ -15,7 +15,7 @@ from tests.integration.steps.site import FILES, Site, listed_site, new_site
 from worker.index.pipeline import index_files
 from worker.resources import Resources
 from worker.state.index import changes, index_switch, tasks, tool_actions, tools
-from worker.state.index.tasks import Closed
+from worker.state.index.tasks import ClosedTask
 
 
 def task(site: Site, columns: str) -> tuple[Any, ...]:
@@ -40,13 +40,13 @@ def give_up_all(site: Site, message: str = "It is broken.") -> None:
     )
 
 
-def close(site: Site) -> Closed:
+def close(site: Site) -> ClosedTask:
     closed = tasks.refresh(site.pool, site.task, site.index.id)
     assert closed is not None
     return closed
 
 
-def stop(site: Site) -> Closed:
+def stop(site: Site) -> ClosedTask:
     closed = tasks.fail(site.pool, site.task, site.index.id, FolderGone("it is gone"))
     assert closed is not None
     return closed

@@ -17,7 +17,7 @@ from worker.index import lease
 from worker.index.commit import finish
 from worker.index.lease import Lease
 from worker.index.pipeline import index_files
-from worker.index.run import Run
+from worker.index.run import IndexRun
 from worker.index.write import write as write_rows
 from worker.resources import Resources
 from worker.state.index import chunks, files, index_switch, tasks, tools
@@ -176,31 +176,31 @@ def test_what_an_earlier_task_paid_is_not_this_ones(site: Site) -> None:
 # --- A holds files, others come, A continues
 
 
-def lose_lease(site: Site, run: Run) -> None:
+def lose_lease(site: Site, run: IndexRun) -> None:
     site.expire(run)
 
 
-def lose_lease_to_another(site: Site, run: Run) -> None:
+def lose_lease_to_another(site: Site, run: IndexRun) -> None:
     site.expire(run)
     other = site.worker()
     while site.claim(other):
         pass  # files that may have killed a process are claimed one by one
 
 
-def cancel(site: Site, run: Run) -> None:
+def cancel(site: Site, run: IndexRun) -> None:
     site.cancel()
 
 
-def cancel_and_start(site: Site, run: Run) -> None:
+def cancel_and_start(site: Site, run: IndexRun) -> None:
     site.cancel()
     site.again()
 
 
-def fail(site: Site, run: Run) -> None:
+def fail(site: Site, run: IndexRun) -> None:
     tasks.fail(site.pool, site.task, run.index.id, FolderGone("it is gone"))
 
 
-def delete(site: Site, run: Run) -> None:
+def delete(site: Site, run: IndexRun) -> None:
     tools.delete(site.pool, site.tool)
 
 
@@ -210,7 +210,7 @@ TAKEOVERS = [lose_lease, lose_lease_to_another, cancel, cancel_and_start, fail, 
 @pytest.mark.parametrize("takeover", TAKEOVERS)
 @pytest.mark.parametrize("step", ["insert", "finish"])
 def test_who_sleeps_through_a_takeover_changes_no_row(
-    site: Site, takeover: Callable[[Site, Run], None], step: str
+    site: Site, takeover: Callable[[Site, IndexRun], None], step: str
 ) -> None:
     run = site.worker()
     made = embedded(site, run)
@@ -237,7 +237,7 @@ def test_who_sleeps_through_a_takeover_changes_no_row(
 
 
 @pytest.mark.parametrize("end", [cancel, fail])
-def test_the_end_of_a_task_shuts_its_workers_out(site: Site, end: Callable[[Site, Run], None]) -> None:
+def test_the_end_of_a_task_shuts_its_workers_out(site: Site, end: Callable[[Site, IndexRun], None]) -> None:
     run = site.worker()
     made = embedded(site, run)
     write_rows(run, made)

@@ -16,7 +16,7 @@ from tests.integration.steps.site import FILES, Site, embedded, write
 from worker.index.pipeline import index_files
 from worker.index.write import write as write_rows
 from worker.state.index import drift, files, tasks, tool_actions
-from worker.state.index.files import MAX_CRASHES, MAX_DEATHS, Claim, Listed
+from worker.state.index.files import MAX_CRASHES, MAX_DEATHS, FileClaim, ListedEntry
 
 #: A trusted time of a file: it differs from the time of the listing.
 LONG_AGO = 1_000_000_000
@@ -54,7 +54,7 @@ def list_first(site: Site, *, before: Callable[[], object] = lambda: None, **cha
     path, id_path, size, stamp, version = row(site, "path, id_path, size_bytes, stamp, code_version")
     entry = replace(Entry(b"0.md", path, id_path, None, size, stamp), **changed)
     page: dict[str, Any] = {"task_id": site.task, "index_id": site.index.id, "owner": owner}
-    page |= {"listed": [Listed(first(site), entry, version, None)], "cursor": "1", "first": True}
+    page |= {"listed": [ListedEntry(first(site), entry, version, None)], "cursor": "1", "first": True}
     files.record_page(site.pool, **page, unlisted=(), ignored={}, matched=())
 
 
@@ -96,7 +96,7 @@ def test_a_file_that_came_back_before_it_was_removed_stays(site: Site) -> None:
     site.do("UPDATE search_index_file SET status = 'skipped' WHERE index_id = %s", site.index.id)
     set_first(site, "status = 'pending', work = 'remove'")
     tasks.fail(site.pool, site.task, site.index.id, FolderGone("it is gone"))
-    claims: list[Claim] = []
+    claims: list[FileClaim] = []
     # a worker claims what is left before the folder is listed anew
     list_first(site, before=lambda: claims.extend(site.claim(site.worker())))
     assert [claim.work for claim in claims] == ["remove"]

@@ -15,7 +15,7 @@ from tests.integration.steps.following import Changes, change_files, change_node
 from tests.integration.steps.site import Site, listed_site, new_site, passes
 from worker.resources import Resources
 from worker.state.index import changes, drift, embedding_cache, tools
-from worker.state.index.embedding_cache import Owner
+from worker.state.index.embedding_cache import VectorOwner
 
 pytestmark = pytest.mark.usefixtures("nobody_else")
 
@@ -348,7 +348,7 @@ def test_a_text_is_found_in_the_newest_indexes_only(resources: Resources) -> Non
     site = listed_site(resources, 1)
     site.finish_all()
     ((text_hash,),) = site.do("SELECT content_hash FROM chunk WHERE index_id = %s", site.index.id)
-    owner = Owner(site.project, site.index.settings.embedder)
+    owner = VectorOwner(site.project, site.index.settings.embedder)
 
     def found() -> list[tuple[str, str, UUID]]:
         return embedding_cache.live_elsewhere(resources.pool, owner, "lancedb", [text_hash])

@@ -18,14 +18,14 @@ from schemas.status import FileStatus, Reason
 from tests.integration.steps.site import FILES, Site, embedded, write
 from worker.index.commit import finish
 from worker.index.embed import embed
-from worker.index.file_states import Embedded, Facts, Failed, Removed, failed
+from worker.index.file_states import EmbeddedFile, FailedFile, FileFacts, RemovedFile, failed
 from worker.index.pipeline import index_files
 from worker.index.prepare import prepare
-from worker.index.run import Run
+from worker.index.run import IndexRun
 from worker.index.write import write as write_rows
 from worker.sources import Source
 from worker.state.index import drift, files, tasks, tool_actions
-from worker.state.index.files import Outcome
+from worker.state.index.files import FileOutcome
 
 #: A trusted time of a file: it differs from the time of the listing.
 LONG_AGO = 1_000_000_000
@@ -53,7 +53,7 @@ def edit(site: Site, text: str) -> None:
     os.utime(site.folder / "0.md", (LONG_AGO + 1, LONG_AGO + 1))
 
 
-def work_on(site: Site) -> tuple[Run, Embedded]:
+def work_on(site: Site) -> tuple[IndexRun, EmbeddedFile]:
     """A worker with the only open file, embedded and half written."""
     run = site.worker()
     (made,) = embedded(site, run)
@@ -61,7 +61,7 @@ def work_on(site: Site) -> tuple[Run, Embedded]:
     return run, made
 
 
-def fail(made: Embedded) -> Embedded:
+def fail(made: EmbeddedFile) -> EmbeddedFile:
     return replace(made, state=failed(made.state, FileError(Reason.STORE_REFUSED, "The store refused a row of it.")))
 
 
@@ -112,7 +112,7 @@ def test_an_outcome_without_a_stamp_has_the_file_read_again(settled: Site) -> No
     run = settled.worker()
     (claim,) = settled.claim(run)
     with settled.pool.connection() as connection:
-        files.finish(connection, run.lease.owner, [Outcome(claim.id, claim.generation, FileStatus.SKIPPED)])
+        files.finish(connection, run.lease.owner, [FileOutcome(claim.id, claim.generation, FileStatus.SKIPPED)])
     assert settled.refresh()
     settled.again()
     assert settled.outcomes()["0.md"] == "pending"
@@ -122,7 +122,7 @@ def test_what_an_attempt_paid_is_added_to_what_the_one_before_paid(site: Site) -
     run = site.worker()
     (first, *_) = site.claim(run)
     files.add_paid(site.pool, run.epoch, [(first.id, 2, 20)])
-    outcome = Outcome(
+    outcome = FileOutcome(
         first.id, first.generation, FileStatus.INDEXED, chunks=5, reused_chunks=4, embedded_chunks=1, tokens=10
     )
     with site.pool.connection() as connection:
@@ -168,7 +168,7 @@ def test_a_file_that_was_finished_is_suspect_no_more(site: Site) -> None:
     for _ in range(FILES):
         (claim,) = site.claim(run)
         # a retry claims failed files again
-        finish(run, [fail(Embedded(Removed(claim)))])
+        finish(run, [fail(EmbeddedFile(RemovedFile(claim)))])
     assert site.refresh()
     assert column(site, "suspect, crashes, parsing") == [(False, 0, 0)] * FILES
     assert retry(site) == FILES
@@ -338,7 +338,7 @@ def test_a_note_stays_with_the_live_text_until_the_file_is_mended(settled: Site)
     settled.again()
     run = settled.worker()
     (claim,) = settled.claim(run)
-    finish(run, [Embedded(Failed(claim, Facts(claim.type, claim.stamp), FileError(Reason.UNREADABLE)))])
+    finish(run, [EmbeddedFile(FailedFile(claim, FileFacts(claim.type, claim.stamp), FileError(Reason.UNREADABLE)))])
     assert settled.refresh()
     assert message_of(settled, "half") == ("failed", Reason.UNREADABLE.remedy)
     settled.again()

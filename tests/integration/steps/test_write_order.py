@@ -12,7 +12,7 @@ from schemas.errors import LeaseLost, StoreUnavailable
 from tests.integration.shelf import AroundStore, Write
 from tests.integration.steps.site import FILES, Killed, Site, embedded, rows_of, write
 from worker.index.pipeline import index_files
-from worker.index.run import Run
+from worker.index.run import IndexRun
 from worker.index.write import upsert
 from worker.state.index import chunks, drift
 
@@ -36,7 +36,7 @@ class Store(AroundStore):
             self.then()
 
 
-def with_store(run: Run, kind: str, then: Callable[[], None], *, after: bool) -> tuple[Run, Store]:
+def with_store(run: IndexRun, kind: str, then: Callable[[], None], *, after: bool) -> tuple[IndexRun, Store]:
     store = Store(run.store, kind, then, after)
     return replace(run, store=store), store
 

@@ -17,7 +17,7 @@ from worker.state.tree import trees
 def test_a_task_that_the_sweep_closes_is_logged_with_its_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     task, tool, index = uuid4(), uuid4(), uuid4()
     pool: Any = object()
-    monkeypatch.setattr(tasks, "refresh", lambda *_, **__: tasks.Closed(tool, None, "request-1", None))
+    monkeypatch.setattr(tasks, "refresh", lambda *_, **__: tasks.ClosedTask(tool, None, "request-1", None))
     followed: list[object] = []
     monkeypatch.setattr(trees, "start_after_run", lambda _, index_id: followed.append(index_id))
     sent: list[dict[str, Any]] = []

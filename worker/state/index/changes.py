@@ -41,7 +41,7 @@ _DELAYS = {"quiet": QUIET, "patience": LONGEST_DELAY, "most_paths": tasks.MOST_P
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class WatchedIndex:
     """An index whose folder a tool watches."""
 
     id: UUID
@@ -55,7 +55,7 @@ class Watched:
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class StartedTask:
     """A task that was started automatically, and the tool it runs for."""
 
     task_id: UUID
@@ -77,10 +77,10 @@ def follow_from_now(connection: Connection[Any], tool_id: UUID) -> None:
     connection.execute(_SQL["following_now"], {"tool_id": tool_id})
 
 
-def watched(pool: Pool) -> list[Watched]:
+def watched(pool: Pool) -> list[WatchedIndex]:
     """Return every index that a tool asks to watch."""
     with autocommit(pool) as connection:
-        return connection.cursor(row_factory=class_row(Watched)).execute(_SQL["watched"]).fetchall()
+        return connection.cursor(row_factory=class_row(WatchedIndex)).execute(_SQL["watched"]).fetchall()
 
 
 def changed(
@@ -129,7 +129,7 @@ def postpone(pool: Pool, index_id: UUID, pause: timedelta) -> None:
         connection.execute(_SQL["postpone"], {"index_id": index_id, "pause": pause})
 
 
-def start(pool: Pool, index_id: UUID, rest: timedelta) -> Started | None:
+def start(pool: Pool, index_id: UUID, rest: timedelta) -> StartedTask | None:
     """Take up an index's changes: start a task, or request a follow-up of the open one and return None.
 
     It lists the paths that changed, if these are known. For `rest` no watch starts the next run over everything. An
@@ -151,7 +151,7 @@ def start(pool: Pool, index_id: UUID, rest: timedelta) -> Started | None:
         row = {"tool_id": tool_id, "index_id": index_id, "folder_node_id": folder_node_id}
         task_id = tasks.create(connection, kind=TaskKind.REINDEX, paths=values["paths"], **row)
         connection.execute(_SQL["forget_runs"], {"index_id": index_id, "kept": KEPT_RUNS})
-        return Started(task_id, tool_id) if task_id else None
+        return StartedTask(task_id, tool_id) if task_id else None
 
 
 def forget(connection: Connection[Any], index_id: UUID) -> None:

@@ -27,7 +27,7 @@ _SQL = load("index/chunks")
 
 
 @dataclass(frozen=True, slots=True)
-class Live:
+class LiveChunk:
     """A chunk that search shows, with everything that the vector store knows about it."""
 
     file_id: UUID
@@ -44,7 +44,7 @@ class Live:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedChunk:
     """A chunk with its id and its location in the file; `lead` and `trail` are the file's text around it.
 
     A chunk that is not `embedded` has no vector and is found by its words only.
@@ -62,7 +62,7 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True)
-class Tombstones:
+class ChunkTombstones:
     """Vectors of one index to delete; no late write can bring back those in `final`."""
 
     index_id: UUID
@@ -72,24 +72,24 @@ class Tombstones:
     final: list[UUID]
 
 
-def live(pool: Pool, files: Sequence[UUID]) -> dict[UUID, list[Live]]:
+def live(pool: Pool, files: Sequence[UUID]) -> dict[UUID, list[LiveChunk]]:
     """Return the live chunks of files that have their vectors, in order."""
-    by_file: dict[UUID, list[Live]] = defaultdict(list)
+    by_file: dict[UUID, list[LiveChunk]] = defaultdict(list)
     with pool.connection() as connection:
-        cursor = connection.cursor(row_factory=class_row(Live))
+        cursor = connection.cursor(row_factory=class_row(LiveChunk))
         for row in cursor.execute(_SQL["live"], {"files": list(files)}):
             by_file[row.file_id].append(row)
     return by_file
 
 
-def lost(pool: Pool, files: Sequence[UUID]) -> dict[UUID, list[Placed]]:
+def lost(pool: Pool, files: Sequence[UUID]) -> dict[UUID, list[PlacedChunk]]:
     """Return the live chunks of files whose vectors the store lost, in order."""
-    by_file: dict[UUID, list[Placed]] = defaultdict(list)
+    by_file: dict[UUID, list[PlacedChunk]] = defaultdict(list)
     with pool.connection() as connection:
         for file_id, id_, index, content_hash, language, lead, trail, embedded, *chunk in connection.execute(
             _SQL["lost"], {"files": list(files)}
         ):
-            placed = Placed(id_, file_id, index, Chunk(*chunk), content_hash, language, lead, trail, embedded)
+            placed = PlacedChunk(id_, file_id, index, Chunk(*chunk), content_hash, language, lead, trail, embedded)
             by_file[file_id].append(placed)
     return by_file
 
@@ -99,7 +99,7 @@ def restored(connection: Connection[Any], files: Sequence[UUID], ids: Sequence[U
     connection.execute(_SQL["restored"], {"files": list(files), "ids": list(ids)})
 
 
-def insert(pool: Pool, owner: UUID, epoch: int, placed: Iterable[tuple[Placed, Keywords | None]]) -> None:
+def insert(pool: Pool, owner: UUID, epoch: int, placed: Iterable[tuple[PlacedChunk, Keywords | None]]) -> None:
     """Write chunks, not yet live, of the files that `owner` holds; existing chunks are left as they are.
 
     Each comes with its keywords as `keywords.vectors` returns them, or None if the store keeps the keywords.
@@ -118,7 +118,7 @@ def replace(
     files: Sequence[UUID],
     failed: Sequence[UUID],
     current: Sequence[UUID],
-    kept: Sequence[tuple[Placed, Keywords | None]],
+    kept: Sequence[tuple[PlacedChunk, Keywords | None]],
 ) -> list[UUID]:
     """Make `current` the live chunks of finished files. Returns the ids that moved to the tombstones.
 
@@ -164,7 +164,7 @@ def confirm_deleted(pool: Pool, ids: Sequence[UUID]) -> None:
         connection.execute(_SQL["confirm_deleted"], {"ids": list(ids)})
 
 
-def due_tombstones(pool: Pool, vector_store: str, *, indexes: int, each: int) -> list[Tombstones]:
+def due_tombstones(pool: Pool, vector_store: str, *, indexes: int, each: int) -> list[ChunkTombstones]:
     """Return vectors whose first delete was not confirmed, or whose second is due, from the longest-waiting index on.
 
     At most `indexes` indexes of one store, and `each` vectors per index.
@@ -172,7 +172,9 @@ def due_tombstones(pool: Pool, vector_store: str, *, indexes: int, each: int) ->
     values = {"vector_store": vector_store, "indexes": indexes, "each": each, "longest": LONGEST_PAUSE}
     values |= {"late": LATE_WRITE, "patience": FIRST_DELETE}
     with autocommit(pool) as connection:
-        return connection.cursor(row_factory=class_row(Tombstones)).execute(_SQL["due_tombstones"], values).fetchall()
+        return (
+            connection.cursor(row_factory=class_row(ChunkTombstones)).execute(_SQL["due_tombstones"], values).fetchall()
+        )
 
 
 def purge_tombstones(pool: Pool, ids: Sequence[UUID]) -> None:
@@ -276,7 +278,7 @@ def any_passes(pool: Pool, values: dict[str, Any]) -> bool:
         return is_true(connection, _SQL["any_passes"], values)
 
 
-def _stage(connection: Connection[Any], placed: Iterable[tuple[Placed, Keywords | None]]) -> None:
+def _stage(connection: Connection[Any], placed: Iterable[tuple[PlacedChunk, Keywords | None]]) -> None:
     connection.execute(_SQL["stage"])
     with connection.cursor().copy(_SQL["copy"]) as copy:
         for p, keywords in placed:

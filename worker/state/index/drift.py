@@ -15,7 +15,7 @@ from schemas.content.document import DocumentProperties
 from schemas.errors import LeaseLost
 from worker.state.index import counting, index_switch, tasks
 from worker.state.index.chunks import LATE_WRITE
-from worker.state.index.embedding_cache import Owner
+from worker.state.index.embedding_cache import VectorOwner
 from worker.state.postgres import Pool, autocommit, is_true, load
 from worker.tokens.keywords import Keywords, keywords_of, with_properties
 from worker.tokens.languages import DEFAULT
@@ -129,7 +129,7 @@ def overdue(pool: Pool, index_id: UUID, limit: int) -> list[UUID]:
     return _ids(pool, "overdue", {"index_id": index_id, "overdue": OVERDUE, "limit": limit})
 
 
-def count_unpaid(pool: Pool, index_id: UUID, owner: Owner) -> int:
+def count_unpaid(pool: Pool, index_id: UUID, owner: VectorOwner) -> int:
     """Count the texts of chunks marked as lost that the embedding cache does not hold."""
     with pool.connection() as connection:
         row = connection.execute(_SQL["count_unpaid"], {**owner.values, "index_id": index_id}).fetchone()

@@ -31,7 +31,7 @@ _HASH = "sha256:"
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class VectorOwner:
     """The owner of vectors: they are never shared between projects or embedders."""
 
     project_id: str
@@ -57,7 +57,7 @@ class _Pass:
     excess: int
 
 
-def lookup(pool: Pool, owner: Owner, hashes: Iterable[str]) -> dict[str, Vector]:
+def lookup(pool: Pool, owner: VectorOwner, hashes: Iterable[str]) -> dict[str, Vector]:
     """Look up cached vectors by content hash (`sha256:…`), in one query."""
     values = {**owner.values, "hashes": _joined(hashes), "rest": TOUCH_INTERVAL}
     if not values["hashes"]:
@@ -70,7 +70,7 @@ def lookup(pool: Pool, owner: Owner, hashes: Iterable[str]) -> dict[str, Vector]
     return {_HASH + text_hash.hex(): np.frombuffer(vector, dtype="<f4") for text_hash, vector, _ in rows}
 
 
-def insert(pool: Pool, owner: Owner, vectors: Mapping[str, Vector]) -> None:
+def insert(pool: Pool, owner: VectorOwner, vectors: Mapping[str, Vector]) -> None:
     """Cache vectors by content hash, even after a lost lease: they are paid for.
 
     Vectors of a project that is being deleted are not kept: its deletion waits for this insert, or this finds no tool.
@@ -84,7 +84,9 @@ def insert(pool: Pool, owner: Owner, vectors: Mapping[str, Vector]) -> None:
         connection.execute(_SQL["insert"], {**owner.values, **values})
 
 
-def live_elsewhere(pool: Pool, owner: Owner, vector_store: str, hashes: Iterable[str]) -> list[tuple[str, str, UUID]]:
+def live_elsewhere(
+    pool: Pool, owner: VectorOwner, vector_store: str, hashes: Iterable[str]
+) -> list[tuple[str, str, UUID]]:
     """Return (content hash, namespace, chunk id) of texts whose vector the store already holds, one per text."""
     values = {**owner.values, "vector_store": vector_store, "hashes": list(hashes)}
     if not values["hashes"]:

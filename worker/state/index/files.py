@@ -53,7 +53,7 @@ class ClaimPosition(NamedTuple):
 BEGINNING = ClaimPosition(-1, NO_ID)
 
 
-class Listed(NamedTuple):
+class ListedEntry(NamedTuple):
     """An entry as the plan records it."""
 
     id: UUID
@@ -74,7 +74,7 @@ class IndexedFile(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class FileClaim:
     """A file row that this worker holds a lease on.
 
     `generation` is the claim's own number, greater than those of all earlier claims of any file. `patch_pending`: an
@@ -112,7 +112,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class FileOutcome:
     """How the work on one claimed file ended. `stamp` is None if it was too young to be trusted.
 
     `generation` is the claim's. `embedded` is false for a file that is found by its words only. `note` is what its
@@ -162,7 +162,7 @@ def record_page(
     task_id: UUID,
     index_id: UUID,
     owner: UUID,
-    listed: Iterable[Listed],
+    listed: Iterable[ListedEntry],
     cursor: str | None,
     unlisted: Sequence[bytes],
     ignored: Mapping[str, int],
@@ -301,7 +301,7 @@ def claim(
     max_bytes: int,
     after: ClaimPosition = BEGINNING,
     max_size: int = NO_LIMIT,
-) -> list[Claim]:
+) -> list[FileClaim]:
     """Lease pending files of a task, small ones first, skipping files that other workers hold.
 
     Only those behind a place in this order, and of at most `max_size` bytes.
@@ -311,7 +311,7 @@ def claim(
     with pool.connection() as connection:
         # a task that is ending takes its files back, and would miss those that are claimed meanwhile
         connection.execute(_SQL["hold_epoch"], values)
-        cursor = connection.cursor(row_factory=class_row(Claim))
+        cursor = connection.cursor(row_factory=class_row(FileClaim))
         return cursor.execute(_SQL["claim"], {**values, "files": max_files, "bytes": max_bytes}).fetchall()
 
 
@@ -339,14 +339,14 @@ def release(pool: Pool, owner: UUID) -> None:
         connection.execute(_SQL["release"], {"owner": owner})
 
 
-def still_claimed(pool: Pool, owner: UUID, claims: Sequence[Claim]) -> set[UUID]:
+def still_claimed(pool: Pool, owner: UUID, claims: Sequence[FileClaim]) -> set[UUID]:
     """Return the ids of files whose claims still hold: not listed, released or claimed again since."""
     values = {"ids": [claim.id for claim in claims], "generations": [claim.generation for claim in claims]}
     with autocommit(pool) as connection:
         return {row[0] for row in connection.execute(_SQL["still_claimed"], {**values, "owner": owner}).fetchall()}
 
 
-def finish(connection: Connection[Any], owner: UUID, outcomes: Iterable[Outcome]) -> set[UUID]:
+def finish(connection: Connection[Any], owner: UUID, outcomes: Iterable[FileOutcome]) -> set[UUID]:
     """Record outcomes. Returns the ids of files whose claims still hold; the other files are left alone."""
     connection.execute(_SQL["stage_outcomes"])
     with connection.cursor().copy(_SQL["copy_outcomes"]) as copy:

@@ -22,7 +22,7 @@ _SQL = load("index/messages")
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitingTask:
     """A running task with files that wait, how many slices work on it, how many may, and whether it has few files."""
 
     id: UUID
@@ -52,7 +52,7 @@ def unplanned(pool: Pool, limit: int) -> Sequence[tuple[UUID, UUID]]:
         return connection.execute(_SQL["unplanned"], {"patience": RESEND_AFTER, "limit": limit}).fetchall()
 
 
-def waiting(pool: Pool, *, most_slices: int, most_files: int, limit: int) -> list[Waiting]:
+def waiting(pool: Pool, *, most_slices: int, most_files: int, limit: int) -> list[WaitingTask]:
     """Return running tasks that wait for a worker, and whose message may be lost, in the order of their turns.
 
     At most `most_slices` work on each, or more if it has many files left. One with at most `most_files` left is small.
@@ -60,7 +60,7 @@ def waiting(pool: Pool, *, most_slices: int, most_files: int, limit: int) -> lis
     values: dict[str, Any] = {"patience": RESEND_AFTER, "files_per_slice": FILES_PER_FURTHER_SLICE}
     values |= {"most_slices": most_slices, "most_files": most_files, "most_bytes": MOST_SMALL_BYTES}
     with autocommit(pool) as connection:
-        cursor = connection.cursor(row_factory=class_row(Waiting))
+        cursor = connection.cursor(row_factory=class_row(WaitingTask))
         return cursor.execute(_SQL["waiting"], {**values, "limit": limit}).fetchall()
 
 

@@ -30,7 +30,7 @@ _SQL = load("index/namespaces")
 
 
 @dataclass(frozen=True, slots=True)
-class Retired:
+class RetiredNamespace:
     """The name of a deleted index's namespace."""
 
     name: str
@@ -43,10 +43,10 @@ def register(connection: Connection[Any], index_ids: Sequence[UUID], suffix: str
     connection.execute(_SQL["register"], {"index_ids": list(index_ids), "suffix": suffix})
 
 
-def take_due(pool: Pool, limit: int = MAX_NAMES) -> list[Retired]:
+def take_due(pool: Pool, limit: int = MAX_NAMES) -> list[RetiredNamespace]:
     """Return the names to check now; each is due again after the first pause, unless `checked` follows."""
     with autocommit(pool) as connection:
-        cursor = connection.cursor(row_factory=class_row(Retired))
+        cursor = connection.cursor(row_factory=class_row(RetiredNamespace))
         return cursor.execute(_SQL["take_due"], {"pause": FIRST_PAUSE, "limit": limit}).fetchall()
 
 

@@ -43,7 +43,7 @@ _SQL = load("index/tasks")
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ListingLease:
     """A lease on the listing of one task."""
 
     id: UUID
@@ -88,7 +88,7 @@ class RunningTask:
 
 
 @dataclass(frozen=True, slots=True)
-class Stalled:
+class StalledTask:
     """An open task without a worker, with what is known about the reason."""
 
     id: UUID
@@ -102,7 +102,7 @@ class Stalled:
 
 
 @dataclass(frozen=True, slots=True)
-class Closed:
+class ClosedTask:
     """A task that ended just now, and the follow-up task, if one was requested."""
 
     tool_id: UUID
@@ -114,7 +114,7 @@ class Closed:
 
 
 @dataclass(frozen=True, slots=True)
-class Retry:
+class RetryTask:
     """A task started for what failed; `listing`: it lists the folder first, since the last task did not."""
 
     id: UUID
@@ -182,7 +182,9 @@ def request_rerun_over_nodes(connection: Connection[Any], project_id: str, id_pa
     connection.execute(_SQL["request_rerun_over_nodes"], {**values, "most_paths": MOST_PATHS})
 
 
-def retry(connection: Connection[Any], *, tool_id: UUID, index_id: UUID, folder_node_id: str | None) -> Retry | None:
+def retry(
+    connection: Connection[Any], *, tool_id: UUID, index_id: UUID, folder_node_id: str | None
+) -> RetryTask | None:
     """Start a task over what failed or was left open, if anything. Requires the index locked and no open task.
 
     The folder is not listed again, unless the last task ended before it had listed all of it.
@@ -191,7 +193,7 @@ def retry(connection: Connection[Any], *, tool_id: UUID, index_id: UUID, folder_
     last_listing = connection.execute(_SQL["listing_ended"], row).fetchone()
     if last_listing is None or not last_listing[0]:
         planned = create(connection, kind=TaskKind.RETRY, **row)
-        return Retry(planned, listing=True, files=0) if planned else None
+        return RetryTask(planned, listing=True, files=0) if planned else None
     values = {**row, "id": uuid4(), "kind": TaskKind.RETRY, "full": False, "allow_removals": False, "paths": None}
     values["request_id"] = request_at_hand()
     file_count = connection.execute(_SQL["retry_files"], values).rowcount
@@ -201,7 +203,7 @@ def retry(connection: Connection[Any], *, tool_id: UUID, index_id: UUID, folder_
     for query in ("create", "begin_retry", "raise_epoch"):
         connection.execute(_SQL[query], values)
     counting.count(connection, [values["id"]])
-    return Retry(values["id"], listing=False, files=file_count)
+    return RetryTask(values["id"], listing=False, files=file_count)
 
 
 def widen(connection: Connection[Any], index_id: UUID) -> None:
@@ -249,13 +251,13 @@ def history(pool: Pool, tool_id: UUID, before: tuple[datetime, UUID] | None, lim
         return connection.cursor(row_factory=dict_row).execute(_SQL["history"], values).fetchall()
 
 
-def begin_plan(pool: Pool, task_id: UUID, owner: UUID) -> Plan | None:
+def begin_plan(pool: Pool, task_id: UUID, owner: UUID) -> ListingLease | None:
     """Lease the listing of a task. Returns None if there is nothing to list or another worker lists it.
 
     The first lease of a task raises the index's epoch: from then on no earlier task can write.
     """
     with pool.connection() as connection:
-        cursor = connection.cursor(row_factory=class_row(Plan))
+        cursor = connection.cursor(row_factory=class_row(ListingLease))
         values = {"task_id": task_id, "owner": owner, "lease": LEASE}
         connection.execute(_SQL["hurry"])
         connection.execute(_SQL["lock_index"], values)
@@ -325,7 +327,7 @@ def beat(connection: Connection[Any], task_id: UUID, owner: UUID, *, parsing: bo
     return connection.execute(_SQL["beat"], values).fetchone() is not None
 
 
-def refresh(pool: Pool, task_id: UUID, index_id: UUID, *, wait: bool = True) -> Closed | None:
+def refresh(pool: Pool, task_id: UUID, index_id: UUID, *, wait: bool = True) -> ClosedTask | None:
     """Bring a task's counts up to date, and close it if nothing is left. Returns None while it continues.
 
     Without `wait`, a task whose project or index is locked is left alone.
@@ -359,7 +361,7 @@ def done(pool: Pool, limit: int) -> Sequence[tuple[UUID, UUID]]:
         return connection.execute(_SQL["done"], {"limit": limit}).fetchall()
 
 
-def fail(pool: Pool, task_id: UUID, index_id: UUID, error: FoldexError) -> Closed | None:
+def fail(pool: Pool, task_id: UUID, index_id: UUID, error: FoldexError) -> ClosedTask | None:
     """End a task that cannot continue; live content stays searchable, and open files wait for the next task."""
     with pool.connection() as connection:
         index_switch.lock_index(connection, index_id)
@@ -375,7 +377,7 @@ def cancel(connection: Connection[Any], index_id: UUID) -> None:
 
 def _stop(
     connection: Connection[Any], task_id: UUID, index_id: UUID, status: TaskStatus, error: FoldexError | None
-) -> Closed | None:
+) -> ClosedTask | None:
     """End an open task early: its workers are shut out, and its open files return to their live content."""
     values = {"task_id": task_id, "index_id": index_id, "status": status}
     values |= {"error": error and error.message, "error_code": error and error.code}
@@ -389,7 +391,7 @@ def _stop(
     return _closed(connection, _SQL["stop"], values)
 
 
-def _closed(connection: Connection[Any], query: SQL, values: dict[str, Any]) -> Closed | None:
+def _closed(connection: Connection[Any], query: SQL, values: dict[str, Any]) -> ClosedTask | None:
     """Run the query that ends a task, and everything that follows from it in the same transaction."""
     task = connection.cursor(row_factory=dict_row).execute(query, values).fetchone()
     if task is None:
@@ -397,7 +399,7 @@ def _closed(connection: Connection[Any], query: SQL, values: dict[str, Any]) -> 
     leftovers.leave(connection, task["id"], values.get("returned"))
     status, error = TaskStatus(task["status"]), task["error"]
     failure = (task["error_code"], error) if status is TaskStatus.ERROR else None
-    closed = Closed(task["tool_id"], None, task["request_id"], failure)
+    closed = ClosedTask(task["tool_id"], None, task["request_id"], failure)
     if task["over_cost"]:
         # nothing switches to an index that the limit left incomplete
         status, error = TaskStatus.ERROR, OVER_COST
@@ -437,14 +439,14 @@ def bring_back(pool: Pool) -> int:
         return connection.execute(_SQL["bring_back"], {"longest": LONGEST_WAIT}).rowcount
 
 
-def stalled(pool: Pool, patience: timedelta = STALLED_AFTER, limit: int = counting.MAX_COUNTED) -> list[Stalled]:
+def stalled(pool: Pool, patience: timedelta = STALLED_AFTER, limit: int = counting.MAX_COUNTED) -> list[StalledTask]:
     """Return open tasks without progress for `patience` and without a warning that says why.
 
     Returns a task again after another `patience`.
     """
     with pool.connection() as connection:
         connection.execute(_SQL["note_work"])
-        cursor = connection.cursor(row_factory=class_row(Stalled))
+        cursor = connection.cursor(row_factory=class_row(StalledTask))
         return cursor.execute(_SQL["stalled"], {"patience": patience, "busy": BUSY, "limit": limit}).fetchall()
 
 

@@ -14,7 +14,7 @@ from schemas.status import TaskKind
 from schemas.tool import ToolConfig
 from worker.state.index import changes, index_switch, tasks, tools
 from worker.state.index.index_switch import LockedTool
-from worker.state.index.tasks import Retry
+from worker.state.index.tasks import RetryTask
 from worker.state.index.tools import NewIndex
 from worker.state.postgres import Pool, load
 
@@ -58,7 +58,7 @@ def cancel(pool: Pool, tool_id: UUID) -> None:
         changes.forget(connection, tool.index_id)
 
 
-def retry(pool: Pool, tool_id: UUID) -> Retry | None:
+def retry(pool: Pool, tool_id: UUID) -> RetryTask | None:
     """Start a task over what failed or was left open. Returns None if there is nothing, or a task is already open.
 
     An open task gets a follow-up, which takes up what failed in it. Raises `NotFound`.

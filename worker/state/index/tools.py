@@ -115,7 +115,7 @@ class NewIndex:
 
 
 @dataclass(frozen=True, slots=True)
-class Buried:
+class BuriedIndex:
     """A deleted index whose rows and vectors are being deleted; `final` once no late write is possible."""
 
     id: UUID
@@ -355,7 +355,7 @@ def project_exists(pool: Pool, project_id: str) -> bool:
         return is_true(connection, _SQL["project_exists"], {"project_id": project_id})
 
 
-def buried(pool: Pool, vector_store: str, limit: int) -> list[Buried]:
+def buried(pool: Pool, vector_store: str, limit: int) -> list[BuriedIndex]:
     """Return deleted indexes of one vector store, the longest-waiting first."""
     values = {
         "vector_store": vector_store,
@@ -364,7 +364,7 @@ def buried(pool: Pool, vector_store: str, limit: int) -> list[Buried]:
         "longest": LONGEST_PAUSE,
     }
     with autocommit(pool) as connection:
-        return connection.cursor(row_factory=class_row(Buried)).execute(_SQL["buried"], values).fetchall()
+        return connection.cursor(row_factory=class_row(BuriedIndex)).execute(_SQL["buried"], values).fetchall()
 
 
 def purge(pool: Pool, index_id: UUID, *, final: bool) -> bool:

@@ -30,7 +30,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class CallGraphStart:
     """A name, and those of its definitions whose callers or callees are requested.
 
     `others` are files whose calls of the name mean a definition that is not requested. `is_shared`: there are such
@@ -44,7 +44,7 @@ class Start:
     is_shared: bool
 
 
-def start(pool: Pool, index_id: UUID, name: str, *, scope: str = "", file: UUID | None = None) -> Start:
+def start(pool: Pool, index_id: UUID, name: str, *, scope: str = "", file: UUID | None = None) -> CallGraphStart:
     """Find definitions of a name: all, or those in a scope (its end suffices: "inner" of "outer/inner") or a file.
 
     At most 100. If scope and file leave none, the result has an empty name, so that nothing is found.
@@ -58,7 +58,7 @@ def start(pool: Pool, index_id: UUID, name: str, *, scope: str = "", file: UUID 
     own = {row["file_id"] for row in definitions}
     others = {row["file_id"] for row in same_name if row["kind"] != "method"} - own
     sure = frozenset(row["file_id"] for row in definitions if row["kind"] != "method")
-    return Start(
+    return CallGraphStart(
         "" if is_narrowed and not definitions else name,
         definitions,
         sorted(others),
@@ -67,7 +67,7 @@ def start(pool: Pool, index_id: UUID, name: str, *, scope: str = "", file: UUID 
     )
 
 
-def callers(pool: Pool, index_id: UUID, of: Start, depth: int) -> tuple[list[Row], bool]:
+def callers(pool: Pool, index_id: UUID, of: CallGraphStart, depth: int) -> tuple[list[Row], bool]:
     """Return the definitions that call a name, their callers, and so on, and whether there are more.
 
     A row's `name` is None for calls outside all definitions. If other definitions share a caller's name, only calls in
@@ -87,7 +87,7 @@ def callers(pool: Pool, index_id: UUID, of: Start, depth: int) -> tuple[list[Row
     return _walk(first, step, followed, depth, {_key(row) for row in of.definitions})
 
 
-def callees(pool: Pool, index_id: UUID, of: Start, depth: int) -> tuple[list[Row], bool]:
+def callees(pool: Pool, index_id: UUID, of: CallGraphStart, depth: int) -> tuple[list[Row], bool]:
     """Return what the definitions of a name call, what those call, and so on, and whether there are more.
 
     A name that the folder does not define, or that may be one of several `definitions`, has no location and is not

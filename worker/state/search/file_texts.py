@@ -25,7 +25,7 @@ _SQL = load("search/file_texts")
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class TextFile:
     """A file with live text."""
 
     id: UUID
@@ -59,8 +59,8 @@ def stored(
     *,
     excluded_types: Sequence[str] | None,
     below: str | None,
-    is_wanted: Callable[[Stored], bool],
-) -> Iterator[tuple[Stored, list[dict[str, Any]]]]:
+    is_wanted: Callable[[TextFile], bool],
+) -> Iterator[tuple[TextFile, list[dict[str, Any]]]]:
     """Yield files with live text, folder by folder, each with its pieces in order; not `excluded_types`, only `below`.
 
     It holds one batch in memory, and a single connection until the last file is taken: users that waited for a second
@@ -71,7 +71,7 @@ def stored(
         "excluded_types": None if excluded_types is None else list(excluded_types),
         "below": below,
     }
-    with pool.connection() as connection, connection.cursor(name="stored", row_factory=class_row(Stored)) as cursor:
+    with pool.connection() as connection, connection.cursor(name="stored", row_factory=class_row(TextFile)) as cursor:
         silent_backends.take_time(connection)
         for batch in _batches(filter(is_wanted, cursor.execute(_SQL["stored"], values))):
             pieces: dict[UUID, list[dict[str, Any]]] = {file.id: [] for file in batch}
@@ -81,9 +81,9 @@ def stored(
             yield from ((file, pieces[file.id]) for file in batch if pieces[file.id])
 
 
-def _batches(files: Iterable[Stored]) -> Iterator[list[Stored]]:
+def _batches(files: Iterable[TextFile]) -> Iterator[list[TextFile]]:
     """Yield batches limited by number and by bytes; a large file comes alone."""
-    batch: list[Stored] = []
+    batch: list[TextFile] = []
     total = 0
     for file in files:
         if batch and (len(batch) >= _BATCH_FILES or total + file.size_bytes > _BATCH_BYTES):

@@ -16,7 +16,7 @@ _SQL = load("search/freshness")
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ListingComparison:
     """Numbers of a page's files.
 
     `unseen` changed or appeared since the last listing, `open` are being worked on, `known` have a row.
@@ -35,7 +35,7 @@ class FileCounts:
     going: int
 
 
-def compare(pool: Pool, index_id: UUID, entries: Sequence[Entry], wanted: Sequence[bool]) -> Compared:
+def compare(pool: Pool, index_id: UUID, entries: Sequence[Entry], wanted: Sequence[bool]) -> ListingComparison:
     """Compare a page of the folder's listing with the rows; `wanted` says which entries the index would take."""
     values = {
         "ids": [file_id(index_id, entry.key) for entry in entries],
@@ -47,8 +47,8 @@ def compare(pool: Pool, index_id: UUID, entries: Sequence[Entry], wanted: Sequen
         "mtimes": [entry.mtime_ms for entry in entries],
     }
     with autocommit(pool) as connection:
-        row = connection.cursor(row_factory=class_row(Compared)).execute(_SQL["compare"], values).fetchone()
-    return row or Compared(0, 0, 0)
+        row = connection.cursor(row_factory=class_row(ListingComparison)).execute(_SQL["compare"], values).fetchone()
+    return row or ListingComparison(0, 0, 0)
 
 
 def rows(pool: Pool, index_id: UUID, unlisted: Sequence[bytes]) -> FileCounts:

@@ -10,13 +10,13 @@ from psycopg import Connection
 
 from worker.state.postgres import Pool, load
 from worker.state.tree import trees
-from worker.state.tree.trees import Build
+from worker.state.tree.trees import TreeBuild
 
 _SQL = load("tree/nodes")
 _TREES = load("tree/trees")
 
 
-class Leaf(NamedTuple):
+class TreeLeaf(NamedTuple):
     """A text at the bottom of a tree, with one chunk that has it and the path of that chunk's file."""
 
     hash: str
@@ -59,45 +59,45 @@ class UnembeddedSummary(NamedTuple):
     text_hash: str
 
 
-def capture_leaves(connection: Connection[Any], build: Build) -> tuple[int, int]:
+def capture_leaves(connection: Connection[Any], build: TreeBuild) -> tuple[int, int]:
     """Fix the leaves of a build. Returns how many there are, and how many differ from the tree that answers."""
     connection.execute(_SQL["capture_leaves"], {"tree_id": build.id, "index_id": build.index_id})
     row = connection.execute(_SQL["count_leaves"], {"tree_id": build.id}).fetchone()
     return (row[0], row[1]) if row else (0, 0)
 
 
-def start_nodes(connection: Connection[Any], build: Build) -> None:
+def start_nodes(connection: Connection[Any], build: TreeBuild) -> None:
     """Forget which nodes an earlier build wanted."""
     connection.execute(_SQL["start_nodes"], {"tree_id": build.id})
 
 
-def leaves(pool: Pool, build: Build) -> list[Leaf]:
+def leaves(pool: Pool, build: TreeBuild) -> list[TreeLeaf]:
     """Return the leaves of the build that are still in the folder, in the order of folders, files and texts."""
     with pool.connection() as connection:
         rows = connection.execute(_SQL["leaves"], {"tree_id": build.id, "index_id": build.index_id}).fetchall()
-    return [Leaf(*row) for row in rows]
+    return [TreeLeaf(*row) for row in rows]
 
 
-def nodes(pool: Pool, build: Build, level: int) -> list[SummaryNode]:
+def nodes(pool: Pool, build: TreeBuild, level: int) -> list[SummaryNode]:
     """Return the summaries of a level that the build has."""
     with pool.connection() as connection:
         rows = connection.execute(_SQL["nodes"], {"tree_id": build.id, "level": level}).fetchall()
     return [SummaryNode(*row) for row in rows]
 
 
-def kept_clusters(pool: Pool, build: Build, level: int) -> list[tuple[int, list[str]]]:
+def kept_clusters(pool: Pool, build: TreeBuild, level: int) -> list[tuple[int, list[str]]]:
     """Return slot and members of a level's clusters in the tree that answers."""
     with pool.connection() as connection:
         return connection.execute(_SQL["kept_clusters"], {"tree_id": build.id, "level": level}).fetchall()
 
 
-def slots(pool: Pool, build: Build, level: int) -> dict[str, int]:
+def slots(pool: Pool, build: TreeBuild, level: int) -> dict[str, int]:
     """Return the slots of a level's nodes by key, in the tree that answers and the one being built."""
     with pool.connection() as connection:
         return dict(connection.execute(_SQL["slots"], {"tree_id": build.id, "level": level}).fetchall())
 
 
-def plan(connection: Connection[Any], build: Build, level: int, clusters: Sequence[PlannedCluster]) -> None:
+def plan(connection: Connection[Any], build: TreeBuild, level: int, clusters: Sequence[PlannedCluster]) -> None:
     """Write the clusters of a level. A cluster that a tree already has keeps its row with its summary."""
     values = {
         "tree_id": build.id,
@@ -110,54 +110,54 @@ def plan(connection: Connection[Any], build: Build, level: int, clusters: Sequen
     connection.execute(_SQL["plan"], values)
 
 
-def count_unsummarised(connection: Connection[Any], build: Build, level: int) -> int:
+def count_unsummarised(connection: Connection[Any], build: TreeBuild, level: int) -> int:
     """Count the clusters of a level that have neither a summary nor a reason to have none."""
     row = connection.execute(_SQL["count_unsummarised"], {"tree_id": build.id, "level": level}).fetchone()
     return int(row[0]) if row else 0
 
 
-def unpaid(connection: Connection[Any], build: Build) -> tuple[int, int]:
+def unpaid(connection: Connection[Any], build: TreeBuild) -> tuple[int, int]:
     """Count the clusters of the first level that must be paid for, and the tokens of their texts."""
     values = {"tree_id": build.id, "index_id": build.index_id, "project_id": build.project_id}
     row = connection.execute(_SQL["unpaid"], values).fetchone()
     return (row[0], row[1]) if row else (0, 0)
 
 
-def first_leaves(pool: Pool, build: Build, level: int) -> dict[str, list[str]]:
+def first_leaves(pool: Pool, build: TreeBuild, level: int) -> dict[str, list[str]]:
     """Return the leaves below each summary of a level, by its key."""
     with pool.connection() as connection:
         return dict(connection.execute(_SQL["first_leaves"], {"tree_id": build.id, "level": level}).fetchall())
 
 
-def unsummarised(pool: Pool, build: Build, level: int, limit: int) -> list[OpenCluster]:
+def unsummarised(pool: Pool, build: TreeBuild, level: int, limit: int) -> list[OpenCluster]:
     """Return clusters of a level that have neither a summary nor a reason to have none."""
     values = {"tree_id": build.id, "level": level, "limit": limit}
     with pool.connection() as connection:
         return [OpenCluster(*row) for row in connection.execute(_SQL["unsummarised"], values).fetchall()]
 
 
-def texts(pool: Pool, build: Build, level: int, children: Sequence[str]) -> dict[str, str]:
+def texts(pool: Pool, build: TreeBuild, level: int, children: Sequence[str]) -> dict[str, str]:
     """Return the texts of a cluster's children by hash or key, as far as they still exist."""
     values = {"tree_id": build.id, "index_id": build.index_id, "hashes": list(children), "keys": list(children)}
     with pool.connection() as connection:
         return dict(connection.execute(_SQL["leaf_texts" if level == 1 else "node_texts"], values).fetchall())
 
 
-def cached(pool: Pool, build: Build, key: str) -> str | None:
+def cached(pool: Pool, build: TreeBuild, key: str) -> str | None:
     """Return a summary that the project already paid for."""
     with pool.connection() as connection:
         row = connection.execute(_SQL["cached"], {"project_id": build.project_id, "key": key}).fetchone()
         return row[0] if row else None
 
 
-def cache(pool: Pool, build: Build, key: str, text: str) -> None:
+def cache(pool: Pool, build: TreeBuild, key: str, text: str) -> None:
     """Keep a summary as soon as it arrives, even after a lost lease: it is paid for. A deleted tree keeps nothing."""
     values = {"project_id": build.project_id, "tree_id": build.id, "key": key, "text": text}
     with pool.connection() as connection:
         connection.execute(_SQL["cache"], values)
 
 
-def keep(pool: Pool, build: Build, id_: UUID, text: str | None, text_hash: str | None, reason: str | None) -> int:
+def keep(pool: Pool, build: TreeBuild, id_: UUID, text: str | None, text_hash: str | None, reason: str | None) -> int:
     """Write the summary of a cluster, or why it has none. Returns how many failed in a row for this reason.
 
     Raises `LeaseLost`.
@@ -170,14 +170,14 @@ def keep(pool: Pool, build: Build, id_: UUID, text: str | None, text_hash: str |
         return int(row[0]) if row else 0
 
 
-def unstored(pool: Pool, build: Build, level: int, limit: int) -> list[UnembeddedSummary]:
+def unstored(pool: Pool, build: TreeBuild, level: int, limit: int) -> list[UnembeddedSummary]:
     """Return summaries of a level whose vectors the store does not have."""
     values = {"tree_id": build.id, "level": level, "limit": limit}
     with pool.connection() as connection:
         return [UnembeddedSummary(*row) for row in connection.execute(_SQL["unstored"], values).fetchall()]
 
 
-def stored(pool: Pool, build: Build, ids: Sequence[UUID], refused: Sequence[UUID] = ()) -> None:
+def stored(pool: Pool, build: TreeBuild, ids: Sequence[UUID], refused: Sequence[UUID] = ()) -> None:
     """Note that the store has these vectors, and that the provider embeds the `refused` texts never."""
     with pool.connection() as connection:
         trees.hold(connection, build)
@@ -191,7 +191,7 @@ def leaf_inputs(pool: Pool, chunk_ids: Sequence[UUID]) -> dict[str, str]:
         return dict(connection.execute(_SQL["lost_leaves"], {"ids": list(chunk_ids)}).fetchall())
 
 
-def publish(pool: Pool, build: Build) -> None:
+def publish(pool: Pool, build: TreeBuild) -> None:
     """Make the built tree the one that answers. What only the previous one had waits to be deleted."""
     values = {"tree_id": build.id, "index_id": build.index_id}
     with pool.connection() as connection:

@@ -31,7 +31,7 @@ _NODES = load("tree/nodes")
 
 
 @dataclass(frozen=True, slots=True)
-class Build:
+class TreeBuild:
     """A leased build of a tree."""
 
     id: UUID
@@ -53,7 +53,7 @@ class Build:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class DueBuild:
     """A build that needs a message."""
 
     id: UUID
@@ -120,18 +120,18 @@ def any_open(pool: Pool) -> bool:
         return is_true(connection, _SQL["any_open"])
 
 
-def messages(pool: Pool) -> list[Message]:
+def messages(pool: Pool) -> list[DueBuild]:
     """Return the open builds that no worker holds and whose message may be lost; notes that one is sent."""
     values = {"patience": RESEND_AFTER, "longest": LONGEST_WAIT, "lease": LEASE}
     with pool.connection() as connection:
         rows = connection.execute(_SQL["due_messages"], values).fetchall()
-    return [Message(*row) for row in rows]
+    return [DueBuild(*row) for row in rows]
 
 
-def begin(pool: Pool, tree_id: UUID, owner: UUID) -> Build | None:
+def begin(pool: Pool, tree_id: UUID, owner: UUID) -> TreeBuild | None:
     """Lease a build. Returns None if it ended, another worker has it, or a task works on its index."""
     with pool.connection() as connection:
-        cursor = connection.cursor(row_factory=class_row(Build))
+        cursor = connection.cursor(row_factory=class_row(TreeBuild))
         return cursor.execute(_SQL["begin"], {"tree_id": tree_id, "owner": owner, "lease": LEASE}).fetchone()
 
 
@@ -148,30 +148,30 @@ def release(pool: Pool, tree_id: UUID, owner: UUID, seconds: float = 0) -> None:
         connection.execute(_SQL["release"], values)
 
 
-def hold(connection: Connection[Any], build: Build) -> None:
+def hold(connection: Connection[Any], build: TreeBuild) -> None:
     """Lock a build's row for a write. Raises `LeaseLost` once its writes are no longer wanted."""
     values = {"tree_id": build.id, "epoch": build.epoch}
     if connection.execute(_SQL["hold"], values).fetchone() is None:
         raise LeaseLost("the build was cancelled, deleted or taken over")
 
 
-def advance(connection: Connection[Any], build: Build, stage: str, level: int, expected: int = 0) -> None:
+def advance(connection: Connection[Any], build: TreeBuild, stage: str, level: int, expected: int = 0) -> None:
     """Note what the build does next. `expected` is the number of summaries that it will have, as known so far."""
     values = {"tree_id": build.id, "stage": stage, "level": level, "expected": expected}
     connection.execute(_SQL["advance"], values)
 
 
-def note_fits(connection: Connection[Any], build: Build, level: int, fit: Sequence[int]) -> None:
+def note_fits(connection: Connection[Any], build: TreeBuild, level: int, fit: Sequence[int]) -> None:
     """Note how many items of a layer were clustered anew, and how many changed since."""
     connection.execute(_SQL["note_fits"], {"tree_id": build.id, "fits": Jsonb({str(level): list(fit)})})
 
 
-def note_index_task(connection: Connection[Any], build: Build) -> None:
+def note_index_task(connection: Connection[Any], build: TreeBuild) -> None:
     """Note that the build takes into account all that the newest task over the index did."""
     connection.execute(_SQL["note_index_task"], {"tree_id": build.id})
 
 
-def paid(pool: Pool, build: Build, tokens_in: int, tokens_out: int) -> None:
+def paid(pool: Pool, build: TreeBuild, tokens_in: int, tokens_out: int) -> None:
     """Count one request to a language model."""
     values = {"tree_id": build.id, "requests": 1, "tokens_in": tokens_in, "tokens_out": tokens_out}
     with pool.connection() as connection:
@@ -222,7 +222,7 @@ def _stop(connection: Connection[Any], tree_id: UUID, status: str, error: Foldex
     return True
 
 
-def complete(connection: Connection[Any], build: Build, *, changed: bool) -> None:
+def complete(connection: Connection[Any], build: TreeBuild, *, changed: bool) -> None:
     """End a build whose tree is complete, and start the next one if it was requested."""
     connection.execute(_SQL["complete"], {"tree_id": build.id, "changed": changed})
     connection.execute(_SQL["start_again"], {"tree_id": build.id})
@@ -239,7 +239,7 @@ def of_tool(pool: Pool, tool_id: UUID) -> Tree | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Tombstones:
+class TreeTombstones:
     """Vectors of an index's trees to delete; no late write can bring back those in `final`."""
 
     index_id: UUID
@@ -251,14 +251,14 @@ class Tombstones:
     final: list[UUID]
 
 
-def due_tombstones(pool: Pool, limit: int) -> list[Tombstones]:
+def due_tombstones(pool: Pool, limit: int) -> list[TreeTombstones]:
     """Return vectors of summaries to delete, up to `limit` for each of a few indexes."""
     with autocommit(pool) as connection:
-        cursor = connection.cursor(row_factory=class_row(Tombstones))
+        cursor = connection.cursor(row_factory=class_row(TreeTombstones))
         return cursor.execute(_SQL["due_tombstones"], {"late": LATE_WRITE, "limit": limit}).fetchall()
 
 
-def deleted(pool: Pool, tombstones: Tombstones) -> None:
+def deleted(pool: Pool, tombstones: TreeTombstones) -> None:
     """Note that the store deleted these vectors; forget those that no late write can bring back."""
     with pool.connection() as connection:
         connection.execute(_SQL["confirm_deleted"], {"ids": tombstones.ids})

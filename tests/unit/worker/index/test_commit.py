@@ -12,32 +12,43 @@ from schemas.content.document import Chunk, DocumentProperties
 from schemas.errors import FileError
 from schemas.status import FileStatus, Reason
 from worker.index.commit import forget, outcome, record_paid
-from worker.index.file_states import Embedded, Facts, Failed, File, Paid, Prepared, Removed, Unchanged
+from worker.index.file_states import (
+    EmbeddedFile,
+    FailedFile,
+    File,
+    FileFacts,
+    PreparedFile,
+    ProviderUsage,
+    RemovedFile,
+    UnchangedFile,
+)
 from worker.state.index import chunks, files
-from worker.state.index.chunks import Placed
-from worker.state.index.files import Claim
+from worker.state.index.chunks import PlacedChunk
+from worker.state.index.files import FileClaim
 
-CLAIM = Claim(
+CLAIM = FileClaim(
     *(uuid4(), b"a.md", "a.md", "/a.md", None, "markdown", 9, "s", "markdown-2", None, "content"),
     *("old", "a.md", "/a.md", 5, 50, True, False, "en", 7),
 )
-FACTS = Facts("code", "stamp", "new", "text/x-python", False, "python", "de", DocumentProperties(title="Tides"), "half")
+FACTS = FileFacts(
+    "code", "stamp", "new", "text/x-python", False, "python", "de", DocumentProperties(title="Tides"), "half"
+)
 
 
-def placed(number: int) -> Placed:
-    return Placed(uuid4(), CLAIM.id, number, Chunk("text", 0, 4, 1, 1, 10 + number), "hash", None)
+def placed(number: int) -> PlacedChunk:
+    return PlacedChunk(uuid4(), CLAIM.id, number, Chunk("text", 0, 4, 1, 1, 10 + number), "hash", None)
 
 
-def prepared(*, embedded: bool = True) -> Prepared:
-    return Prepared(CLAIM, FACTS, [placed(0), placed(1), placed(2)], embedded, timings={"read": 1, "parse": 2})
+def prepared(*, embedded: bool = True) -> PreparedFile:
+    return PreparedFile(CLAIM, FACTS, [placed(0), placed(1), placed(2)], embedded, timings={"read": 1, "parse": 2})
 
 
-def ended(file: File, chunks: int = 0, tokens: int = 0) -> Embedded:
-    return Embedded(file, {}, Paid(chunks, tokens), {"embed": 3.0})
+def ended(file: File, chunks: int = 0, tokens: int = 0) -> EmbeddedFile:
+    return EmbeddedFile(file, {}, ProviderUsage(chunks, tokens), {"embed": 3.0})
 
 
 @pytest.mark.parametrize(
-    "file", [prepared(), Unchanged(CLAIM, FACTS), Failed(CLAIM, FACTS, FileError(Reason.STORE_REFUSED, "No."))]
+    "file", [prepared(), UnchangedFile(CLAIM, FACTS), FailedFile(CLAIM, FACTS, FileError(Reason.STORE_REFUSED, "No."))]
 )
 def test_an_outcome_has_what_was_found_out_and_what_it_cost(file: File) -> None:
     made = outcome(ended(file, 2, 20))
@@ -56,7 +67,7 @@ def test_the_chunks_and_tokens_of_a_new_text_replace_those_of_the_live_one() -> 
 
 
 def test_an_unchanged_text_keeps_its_chunks_and_tokens() -> None:
-    made = outcome(ended(Unchanged(CLAIM, FACTS), 2, 20))
+    made = outcome(ended(UnchangedFile(CLAIM, FACTS), 2, 20))
     assert (made.fingerprint, made.chunks, made.live_tokens, made.reused_chunks) == ("new", 5, 50, 3)
 
 
@@ -66,12 +77,12 @@ def test_chunks_without_vectors_are_not_reused() -> None:
 
 
 def test_a_failed_file_has_its_reason_and_no_fingerprint_so_that_it_is_read_again() -> None:
-    made = outcome(ended(Failed(CLAIM, FACTS, FileError(Reason.STORE_REFUSED, "No."))))
+    made = outcome(ended(FailedFile(CLAIM, FACTS, FileError(Reason.STORE_REFUSED, "No."))))
     assert (made.reason, made.message, made.fingerprint, made.chunks) == (Reason.STORE_REFUSED, "No.", None, 0)
 
 
 def test_a_removed_file_has_no_chunks() -> None:
-    made = outcome(ended(Removed(CLAIM)))
+    made = outcome(ended(RemovedFile(CLAIM)))
     assert (made.status, made.type, made.chunks, made.fingerprint) == (FileStatus.REMOVED, "markdown", 0, None)
 
 

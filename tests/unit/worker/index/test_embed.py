@@ -18,11 +18,11 @@ from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized
 from schemas.status import Reason
 from worker.embed import Vectors
 from worker.index.embed import Embedding, embed, share
-from worker.index.file_states import Embedded, Facts, Failed, Paid, Prepared
+from worker.index.file_states import EmbeddedFile, FailedFile, FileFacts, PreparedFile, ProviderUsage
 from worker.index.lease import Lease
-from worker.index.run import Run
+from worker.index.run import IndexRun
 from worker.state.index import embedding_cache
-from worker.state.index.chunks import Placed
+from worker.state.index.chunks import PlacedChunk
 from worker.vectors import Vector
 
 PROFILE = EmbedderProfile(model="m", dimensions=1)
@@ -88,31 +88,33 @@ def cache(monkeypatch: pytest.MonkeyPatch) -> Cache:
     return Cache(monkeypatch)
 
 
-def run_with(provider: Provider, **given: Any) -> Run:
+def run_with(provider: Provider, **given: Any) -> IndexRun:
     index = Mock(project_id="p", vector_store="store")
     index.settings.embedder = PROFILE
     nothing: Any = None
-    return Run(index, 1, nothing, nothing, provider, nothing, nothing, Lease(), concurrency=1, limits=nothing, **given)
+    return IndexRun(
+        index, 1, nothing, nothing, provider, nothing, nothing, Lease(), concurrency=1, limits=nothing, **given
+    )
 
 
-def file_of(*texts: str, embedded: bool = True) -> Prepared:
+def file_of(*texts: str, embedded: bool = True) -> PreparedFile:
     claim = Mock(id=uuid4())
     chunks = [
-        Placed(uuid4(), claim.id, number, Chunk(text, 0, 9, number + 1, number + 2, TOKENS), text_hash(text), None)
+        PlacedChunk(uuid4(), claim.id, number, Chunk(text, 0, 9, number + 1, number + 2, TOKENS), text_hash(text), None)
         for number, text in enumerate(texts)
     ]
     if not embedded:
         chunks = [replace(chunk, embedded=False) for chunk in chunks]
-    return Prepared(claim, Facts("text"), chunks, embedded)
+    return PreparedFile(claim, FileFacts("text"), chunks, embedded)
 
 
-def values(file: Embedded) -> list[float | None]:
+def values(file: EmbeddedFile) -> list[float | None]:
     """The vectors of a file's chunks in order."""
     found = [file.vectors.get(chunk.id) for chunk in file.state.new]
     return [None if vector is None else float(vector[0]) for vector in found]
 
 
-def embedded(provider: Provider, *files: Prepared, **given: Any) -> list[Embedded]:
+def embedded(provider: Provider, *files: PreparedFile, **given: Any) -> list[EmbeddedFile]:
     made = embed(run_with(provider, **given), files, more=False)
     assert made.stopped is None
     return list(made.files)
@@ -123,7 +125,11 @@ def test_a_text_that_several_files_hold_is_sent_once_and_paid_for_by_one(cache: 
     one, other, third = embedded(provider, file_of("a", "bb", "a"), file_of("a"), file_of("bb", "ccc"))
     assert sorted(provider.sent) == ["a", "bb", "ccc"]
     assert [values(one), values(other), values(third)] == [[1, 2, 1], [1], [2, 3]]
-    assert [one.paid, other.paid, third.paid] == [Paid(2, 2 * TOKENS), Paid(0, 0), Paid(1, TOKENS)]
+    assert [one.paid, other.paid, third.paid] == [
+        ProviderUsage(2, 2 * TOKENS),
+        ProviderUsage(0, 0),
+        ProviderUsage(1, TOKENS),
+    ]
     assert set(cache.vectors) == set(map(text_hash, ("a", "bb", "ccc")))
 
 
@@ -131,14 +137,14 @@ def test_what_the_project_paid_for_is_neither_sent_nor_paid(cache: Cache) -> Non
     provider = Provider()
     cache.put("a", 10)
     (made,) = embedded(provider, file_of("a", "bb"))
-    assert (values(made), made.paid, provider.sent) == ([10, 2], Paid(1, TOKENS), ["bb"])
+    assert (values(made), made.paid, provider.sent) == ([10, 2], ProviderUsage(1, TOKENS), ["bb"])
 
 
 def test_what_was_paid_for_while_a_request_waited_is_not_paid_again(cache: Cache) -> None:
     provider = Provider(max_inputs=1)
     provider.meanwhile = lambda: cache.put("bb", 20)
     (made,) = embedded(provider, file_of("a", "bb"))
-    assert (values(made), made.paid, provider.sent) == ([1, 20], Paid(1, TOKENS), ["a"])
+    assert (values(made), made.paid, provider.sent) == ([1, 20], ProviderUsage(1, TOKENS), ["a"])
 
 
 def test_vectors_that_are_live_elsewhere_are_read_from_there(cache: Cache) -> None:
@@ -151,12 +157,12 @@ def test_vectors_that_are_live_elsewhere_are_read_from_there(cache: Cache) -> No
     cache.put("e", 50)
     run = replace(run_with(provider), store=store)
     (made,) = embed(run, [file_of("a", "bb", "ccc", "dddd", "e")], more=False).files
-    assert (values(made), made.paid, provider.sent) == ([10, 20, 30, 4, 50], Paid(1, TOKENS), ["dddd"])
+    assert (values(made), made.paid, provider.sent) == ([10, 20, 30, 4, 50], ProviderUsage(1, TOKENS), ["dddd"])
     # what the cache holds is not looked for
     assert text_hash("e") not in cache.asked_elsewhere
 
 
-def waiting_after(provider: Provider, file: Prepared, **given: Any) -> tuple[Run, Embedding]:
+def waiting_after(provider: Provider, file: PreparedFile, **given: Any) -> tuple[IndexRun, Embedding]:
     """A run in which a file's text does not fill a request, and waits for more."""
     budget: Any = Mock(max_request_tokens=None, concurrency=1, call=lambda request, **_: request())
     run = run_with(provider, budget=budget, **given)
@@ -168,7 +174,7 @@ def test_texts_that_fill_no_request_wait_for_more(cache: Cache) -> None:
     first, second = file_of("a", "bb", "ccc"), file_of("dddd")
     run, made = waiting_after(provider, first)
     (half,) = made.files
-    assert (values(half), half.complete, half.paid) == ([1, 2, None], False, Paid(2, 2 * TOKENS))
+    assert (values(half), half.complete, half.paid) == ([1, 2, None], False, ProviderUsage(2, 2 * TOKENS))
     # of what waits, only the text without a vector is looked up
     cache.vectors.clear()
     cache.asked_elsewhere.clear()
@@ -176,7 +182,7 @@ def test_texts_that_fill_no_request_wait_for_more(cache: Cache) -> None:
     whole, other = ended.files
     assert (values(whole), values(other)) == ([1, 2, 3], [4])
     # what was paid before still counts, and nothing is sent or looked for twice
-    assert (whole.paid, other.paid) == (Paid(3, 3 * TOKENS), Paid(1, TOKENS))
+    assert (whole.paid, other.paid) == (ProviderUsage(3, 3 * TOKENS), ProviderUsage(1, TOKENS))
     assert provider.sent == ["a", "bb", "ccc", "dddd"]
     assert cache.asked_elsewhere == {text_hash("dddd")}
     assert whole.timings["embed"] >= half.timings["embed"]
@@ -194,20 +200,20 @@ def test_a_refused_text_fails_its_files_alone(cache: Cache) -> None:
     shared, alone, good = file_of("a", "bad"), file_of("bad"), file_of("bb")
     failed, other, made = embedded(Provider(), shared, alone, good)
     for file, line in ((failed, 2), (other, 1)):
-        assert isinstance(file.state, Failed)
+        assert isinstance(file.state, FailedFile)
         assert file.state.failure.reason is Reason.EMBEDDING_REFUSED
         assert file.state.failure.message == f"Lines {line} to {line + 1}: No."
         assert file.vectors == {}
     # its other text was sent
-    assert (failed.paid, other.paid) == (Paid(1, TOKENS), Paid(0, 0))
-    assert (values(made), made.paid) == ([2], Paid(1, TOKENS))
+    assert (failed.paid, other.paid) == (ProviderUsage(1, TOKENS), ProviderUsage(0, 0))
+    assert (values(made), made.paid) == ([2], ProviderUsage(1, TOKENS))
     assert text_hash("bad") not in cache.vectors
 
 
 @pytest.mark.usefixtures("cache")
 def test_a_text_beyond_the_limit_fails_its_file_without_a_place() -> None:
     (file,) = embedded(Provider(), file_of("bad, dear"))
-    assert isinstance(file.state, Failed)
+    assert isinstance(file.state, FailedFile)
     assert (file.state.failure.reason, file.state.failure.message) == (Reason.COST_LIMIT, "No.")
 
 
@@ -215,7 +221,7 @@ def test_a_text_beyond_the_limit_fails_its_file_without_a_place() -> None:
 def test_a_file_that_is_found_by_its_words_has_no_vectors() -> None:
     provider = Provider()
     made, other = embedded(provider, file_of("a", embedded=False), file_of("bb"))
-    assert (values(made), made.complete, made.paid, provider.sent) == ([None], True, Paid(0, 0), ["bb"])
+    assert (values(made), made.complete, made.paid, provider.sent) == ([None], True, ProviderUsage(0, 0), ["bb"])
     assert ("embed" in made.timings, "embed" in other.timings) == (False, True)
 
 
@@ -223,7 +229,7 @@ def test_what_was_answered_before_an_error_is_kept(cache: Cache) -> None:
     made = embed(run_with(Provider(max_inputs=1)), [file_of("a"), file_of("stop")], more=False)
     assert isinstance(made.stopped, EmbeddingUnauthorized)
     assert [file.complete for file in made.files] == [True, False]
-    assert [file.paid for file in made.files] == [Paid(1, TOKENS), Paid(0, 0)]
+    assert [file.paid for file in made.files] == [ProviderUsage(1, TOKENS), ProviderUsage(0, 0)]
     assert list(cache.vectors) == [text_hash("a")]
 
 

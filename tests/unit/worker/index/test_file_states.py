@@ -10,11 +10,11 @@ import pytest
 
 from schemas.errors import FileError
 from schemas.status import FileStatus, Reason
-from worker.index.file_states import Facts, Removed, Unchanged, failed
-from worker.state.index.files import Claim
+from worker.index.file_states import FileFacts, RemovedFile, UnchangedFile, failed
+from worker.state.index.files import FileClaim
 from worker.tokens.keywords import VERSION
 
-CLAIM = Claim(
+CLAIM = FileClaim(
     *(uuid4(), b"a.md", "a.md", "/a.md", None, "markdown", 9, "s", "markdown-2", None, "content"),
     *(f"sha256:0 markdown-2 {VERSION}", "a.md", "/a.md", 1, 10, True, False, "en"),
 )
@@ -22,7 +22,7 @@ CLAIM = Claim(
 
 def moved(**changed: Any) -> bool:
     claim = replace(CLAIM, **changed)
-    return Unchanged(claim, Facts(claim.type)).moved
+    return UnchangedFile(claim, FileFacts(claim.type)).moved
 
 
 def test_a_file_that_is_where_it_was_is_not_moved() -> None:
@@ -48,7 +48,7 @@ def test_live_chunks_of_a_moved_file_are_written_anew(changed: dict[str, object]
 
 
 def test_live_chunks_of_a_file_of_another_type_are_written_anew() -> None:
-    assert Unchanged(CLAIM, Facts("text")).moved
+    assert UnchangedFile(CLAIM, FileFacts("text")).moved
 
 
 @pytest.mark.parametrize(
@@ -58,5 +58,5 @@ def test_live_chunks_of_a_file_of_another_type_are_written_anew() -> None:
 def test_a_failed_file_keeps_its_live_chunks_and_a_skipped_one_does_not(
     reason: Reason, status: FileStatus, keeps_live: bool
 ) -> None:
-    file = failed(Removed(CLAIM), FileError(reason))
+    file = failed(RemovedFile(CLAIM), FileError(reason))
     assert (file.status, file.keeps_live, file.new) == (status, keeps_live, ())

@@ -13,10 +13,10 @@ from schemas.content.document import Chunk, Document
 from schemas.content.source import ChunkSettings
 from tests.parsing import parse
 from worker.chunk import chunk
-from worker.index.file_states import Facts
+from worker.index.file_states import FileFacts
 from worker.index.prepare import place
 from worker.parse import Limits
-from worker.state.index.chunks import Placed
+from worker.state.index.chunks import PlacedChunk
 from worker.tokens.tokenizers import cl100k
 
 #: Paragraphs, of which two are equal, with white space around them that no chunk holds.
@@ -32,10 +32,12 @@ The storm closed the harbour.
 
 
 Ships wait outside."""
-FACTS = Facts("text")
+FACTS = FileFacts("text")
 
 
-def placed(text: str, *, overlap: int = 0, epoch: int = 1, embedded: bool = True, facts: Facts = FACTS) -> list[Placed]:
+def placed(
+    text: str, *, overlap: int = 0, epoch: int = 1, embedded: bool = True, facts: FileFacts = FACTS
+) -> list[PlacedChunk]:
     document = parse("a.txt", text.encode(), Limits())
     settings = ChunkSettings(unit="characters", size=40, overlap=overlap)
     chunks = chunk(document, settings, cl100k(), 8192)

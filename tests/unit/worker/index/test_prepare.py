@@ -27,39 +27,39 @@ from schemas.tool import IndexSettings
 from worker import chunk, parse
 from worker.chunk.measure import ChunkSpan, Measure
 from worker.index import lease, memory_guard, prepare, processor_limit
-from worker.index.file_states import Failed, File, Prepared
+from worker.index.file_states import FailedFile, File, PreparedFile
 from worker.index.lease import Lease
 from worker.index.prepare import read_file, read_files
-from worker.index.run import Run
+from worker.index.run import IndexRun
 from worker.parse import Limits
 from worker.sources.local import LocalFolder
-from worker.state.index.files import Claim
+from worker.state.index.files import FileClaim
 from worker.state.index.tools import Index
 from worker.tokens.tokenizers import cl100k
 
 NOT_ASKED: Any = None
 
 
-def run_over(folder: Path, limits: Limits | None = None) -> Run:
+def run_over(folder: Path, limits: Limits | None = None) -> IndexRun:
     settings = IndexSettings(
         embedder=EmbedderProfile(model="m", dimensions=8), chunks=ChunkSettings(), max_file_bytes=2_000_000
     )
     index = Index(uuid4(), "p", NodesSource(node_id="n"), None, settings, "lancedb", "store", "n", 1)
     source = LocalFolder(str(folder), [folder])
-    return Run(
+    return IndexRun(
         index, 1, source, cl100k(), NOT_ASKED, NOT_ASKED, NOT_ASKED, Lease(), concurrency=1, limits=limits or Limits()
     )
 
 
-def claim(path: str, size: int = 9, reason: Reason | None = None) -> Claim:
-    return Claim(
+def claim(path: str, size: int = 9, reason: Reason | None = None) -> FileClaim:
+    return FileClaim(
         *(uuid4(), path.encode(), path, f"/{path}", None, None, size, "s", "markdown-2", reason, "content"),
         *(None, None, None, 0, 0, True, False),
     )
 
 
 def failure_of(file: File) -> FileError:
-    assert isinstance(file, Failed)
+    assert isinstance(file, FailedFile)
     return file.failure
 
 
@@ -132,7 +132,7 @@ def test_a_file_that_is_too_large_says_how_large_it_is_and_is_not_read(tmp_path:
 def test_a_text_whose_cutting_would_take_too_much_is_too_large(tmp_path: Path, text: str, fits: bool) -> None:
     (tmp_path / "a.txt").write_text(text)
     file = read_file(run_over(tmp_path, Limits(memory_bytes=30 << 20)), claim("a.txt"))
-    assert isinstance(file, Prepared) is fits
+    assert isinstance(file, PreparedFile) is fits
     if not fits:
         failure = failure_of(file)
         assert (failure.reason, "PARSE_MEMORY_MB" in failure.message) == (Reason.TOO_LARGE, True)
@@ -235,8 +235,8 @@ def test_cutting_ends_with_its_processor_time_and_costs_no_other_file(
         (tmp_path / name).write_text("slow\n" if name == "b.txt" else "text\n")
     before = signal.getsignal(signal.SIGPROF)
     first, late, last = read_files(run_over(tmp_path, Limits(seconds=0.5)), [claim(name) for name in names])
-    assert isinstance(first, Prepared)
-    assert isinstance(last, Prepared)
+    assert isinstance(first, PreparedFile)
+    assert isinstance(last, PreparedFile)
     failure = failure_of(late)
     assert failure.reason is Reason.TOO_LARGE
     assert "PARSE_SECONDS (0.5 s); split it or raise that setting." in failure.message

@@ -14,26 +14,26 @@ from schemas.errors import StoreError
 from schemas.status import Reason
 from tests.unit.worker.index.test_prepare import claim, failure_of, run_over
 from worker import parse
-from worker.index.file_states import Failed, File, Prepared, Removed, Unchanged
+from worker.index.file_states import FailedFile, File, PreparedFile, RemovedFile, UnchangedFile
 from worker.index.prepare import MAX_ERROR, read_file, read_files
-from worker.index.run import Run
+from worker.index.run import IndexRun
 from worker.index.spending import Spending
 from worker.sources import containers
-from worker.state.index.files import Claim
+from worker.state.index.files import FileClaim
 
 #: A trusted time of a file.
 LONG_AGO = 1_000_000_000
 TEXT = "# Tides\n\nThe water rises twice a day.\n"
 
 
-def written(folder: Path, name: str, content: str = TEXT) -> Claim:
+def written(folder: Path, name: str, content: str = TEXT) -> FileClaim:
     """A file that is old enough for its stamp to be trusted."""
     (folder / name).write_text(content)
     os.utime(folder / name, (LONG_AGO, LONG_AGO))
     return replace(claim(name), stamp="listed")
 
 
-def indexed(run: Run, first: Claim) -> Claim:
+def indexed(run: IndexRun, first: FileClaim) -> FileClaim:
     """The claim of a file that was indexed before."""
     facts = prepared(read_file(run, first)).facts
     known: dict[str, Any] = {
@@ -44,12 +44,12 @@ def indexed(run: Run, first: Claim) -> Claim:
     return replace(first, **known, live_chunks=1, type=facts.type)
 
 
-def prepared(file: File) -> Prepared:
-    assert isinstance(file, Prepared), file
+def prepared(file: File) -> PreparedFile:
+    assert isinstance(file, PreparedFile), file
     return file
 
 
-def keeping(run: Run, *kinds: str) -> Run:
+def keeping(run: IndexRun, *kinds: str) -> IndexRun:
     settings = run.index.settings.model_copy(update={"keep": kinds})
     return replace(run, index=replace(run.index, settings=settings))
 
@@ -58,7 +58,7 @@ def keeping(run: Run, *kinds: str) -> Run:
 
 
 def test_a_removed_file_is_not_read(tmp_path: Path) -> None:
-    assert isinstance(read_file(run_over(tmp_path), replace(claim("a.md"), work="remove")), Removed)
+    assert isinstance(read_file(run_over(tmp_path), replace(claim("a.md"), work="remove")), RemovedFile)
 
 
 def test_a_moved_file_is_not_read_and_keeps_what_is_known_of_it(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_a_moved_file_is_not_read_and_keeps_what_is_known_of_it(tmp_path: Path) 
         note="half",
     )
     file = read_file(run_over(tmp_path), moved)
-    assert isinstance(file, Unchanged)
+    assert isinstance(file, UnchangedFile)
     facts = file.facts
     assert (facts.type, facts.stamp, facts.fingerprint) == ("markdown", moved.stamp, "f")
     assert (facts.words_language, facts.properties.title, facts.note) == ("de", "Gezeiten", "half")
@@ -86,7 +86,7 @@ def test_a_file_whose_new_name_means_another_format_is_read(tmp_path: Path, live
 
 
 def test_a_moved_file_that_was_never_indexed_under_a_name_is_not_read(tmp_path: Path) -> None:
-    assert isinstance(read_file(run_over(tmp_path), replace(claim("new.md"), work="path")), Unchanged)
+    assert isinstance(read_file(run_over(tmp_path), replace(claim("new.md"), work="path")), UnchangedFile)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_once_the_limit_is_reached_only_files_that_may_be_unchanged_are_read(
     first = replace(written(tmp_path, "a.md"), live_fingerprint=live)
     run = replace(run_over(tmp_path), spending=Spending(no_pool, first.id, is_over))
     file = read_file(run, first)
-    assert (file.failure.reason if isinstance(file, Failed) else None) is reason
+    assert (file.failure.reason if isinstance(file, FailedFile) else None) is reason
 
 
 # --- content
@@ -126,7 +126,7 @@ def test_content_that_is_live_is_not_cut_again_unless_all_is_or_its_format_is_an
     run = run_over(tmp_path)
     again = replace(indexed(run, written(tmp_path, "a.md")), note="half", words_language="de")
     file = read_file(run, again)
-    assert isinstance(file, Unchanged)
+    assert isinstance(file, UnchangedFile)
     assert (file.facts.words_language, file.facts.note, file.facts.fingerprint) == (
         "de",
         "half",
@@ -149,12 +149,12 @@ def test_a_file_that_was_just_changed_has_no_stamp_to_trust(tmp_path: Path) -> N
 def test_a_failed_file_has_the_stamp_under_which_it_was_read(tmp_path: Path) -> None:
     run = run_over(tmp_path)
     blank = read_file(run, written(tmp_path, "blank.md", " \n \n"))
-    assert isinstance(blank, Failed)
+    assert isinstance(blank, FailedFile)
     assert blank.failure.reason is Reason.NO_TEXT
     assert blank.facts.stamp not in {"", "listed", None}
     # nothing was read of it
     gone = read_file(run, replace(claim("gone.md"), stamp="listed"))
-    assert isinstance(gone, Failed)
+    assert isinstance(gone, FailedFile)
     assert (gone.failure.reason, gone.facts.stamp) == (Reason.UNREADABLE, "listed")
 
 
@@ -200,7 +200,7 @@ def test_what_a_file_is_by_its_content_is_recorded_even_if_it_fails(tmp_path: Pa
     half = read_file(run_over(tmp_path), written(tmp_path, "half.json", '{"pears": "cut o'))
     assert "line 1, column 11" in (prepared(half).facts.note or "")
     generated = read_file(run_over(tmp_path), written(tmp_path, "a.py", "# Code generated by x. DO NOT EDIT.\nx = 1\n"))
-    assert isinstance(generated, Failed)
+    assert isinstance(generated, FailedFile)
     assert (generated.failure.reason, generated.facts.language) == (Reason.GENERATED, "python")
 
 

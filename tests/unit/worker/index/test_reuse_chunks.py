@@ -10,30 +10,32 @@ from uuid import UUID
 import pytest
 
 from schemas.content.document import Chunk
-from worker.index.file_states import Facts, File, Prepared, Unchanged
+from worker.index.file_states import File, FileFacts, PreparedFile, UnchangedFile
 from worker.index.reuse_chunks import match_live, restore
 from worker.state.index import chunks
-from worker.state.index.chunks import Live, Placed
+from worker.state.index.chunks import LiveChunk, PlacedChunk
 
 FILE, OTHER = UUID(int=1), UUID(int=2)
-LIVE = Live(FILE, UUID(int=100), "hash", 0, "/a", "name", "function", "outer", "python", 0, embedded=True)
+LIVE = LiveChunk(FILE, UUID(int=100), "hash", 0, "/a", "name", "function", "outer", "python", 0, embedded=True)
 
 
-def live(*numbers: int, **changed: Any) -> list[Live]:
+def live(*numbers: int, **changed: Any) -> list[LiveChunk]:
     return [replace(LIVE, id=UUID(int=number), chunk_index=at, **changed) for at, number in enumerate(numbers)]
 
 
-def placed(number: int, *, file: UUID = FILE) -> Placed:
+def placed(number: int, *, file: UUID = FILE) -> PlacedChunk:
     piece = Chunk("text", 0, 4, 1, 1, 1, "", "/a", None, "name", "function", "outer")
-    return Placed(UUID(int=number), file, 0, piece, "hash", "python")
+    return PlacedChunk(UUID(int=number), file, 0, piece, "hash", "python")
 
 
-def prepared(*numbers: int, file: UUID = FILE, live_chunks: int = 1) -> Prepared:
+def prepared(*numbers: int, file: UUID = FILE, live_chunks: int = 1) -> PreparedFile:
     claim = Mock(id=file, live_chunks=live_chunks)
-    return Prepared(claim, Facts("code"), [placed(number, file=file) for number in numbers], embedded=True)
+    return PreparedFile(claim, FileFacts("code"), [placed(number, file=file) for number in numbers], embedded=True)
 
 
-def matched(monkeypatch: pytest.MonkeyPatch, rows: dict[UUID, list[Live]], *files: Prepared) -> list[list[int]]:
+def matched(
+    monkeypatch: pytest.MonkeyPatch, rows: dict[UUID, list[LiveChunk]], *files: PreparedFile
+) -> list[list[int]]:
     """The ids of the files' chunks. Those that are live are negative."""
     monkeypatch.setattr(chunks, "live", lambda _, ids: {id_: rows[id_] for id_ in ids})
     found: Any = match_live(Mock(), files)
@@ -78,10 +80,10 @@ def test_only_unchanged_files_that_lost_vectors_get_them_back(monkeypatch: pytes
     rows = {FILE: [placed(100)]}
     monkeypatch.setattr(chunks, "lost", lambda _, ids: {id_: rows[id_] for id_ in ids if id_ in rows})
     files: list[File] = [
-        Unchanged(Mock(id=FILE, lost=True), Facts("code")),
+        UnchangedFile(Mock(id=FILE, lost=True), FileFacts("code")),
         # another process wrote its chunks meanwhile
-        Unchanged(Mock(id=OTHER, lost=True), Facts("code")),
-        Unchanged(Mock(id=FILE, lost=False), Facts("code")),
+        UnchangedFile(Mock(id=OTHER, lost=True), FileFacts("code")),
+        UnchangedFile(Mock(id=FILE, lost=False), FileFacts("code")),
         prepared(1),
     ]
     assert [[chunk.id.int for chunk in file.new] for file in restore(Mock(), files)] == [[100], [], [], [1]]

@@ -10,7 +10,7 @@ import pytest
 from schemas.content.document import Entry
 from schemas.content.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.tool import IndexSettings
-from worker.index.unmatched import Matched, NotingRules
+from worker.index.unmatched import MatchedPatterns, NotingRules
 from worker.state.index.tools import Index
 
 
@@ -27,7 +27,7 @@ def file(path: str) -> Entry:
 
 def warning_of(paths: list[str], **config: Any) -> str | None:
     index = index_of(**config)
-    matched = Matched(index, ())
+    matched = MatchedPatterns(index, ())
     rules = NotingRules(index.settings, matched)
     for path in paths:
         names = path.rstrip("/").split("/")
@@ -87,7 +87,7 @@ def test_long_and_many_patterns_are_cut_and_strange_ones_quoted() -> None:
 @pytest.mark.parametrize(("folder", "paths"), [("h.1", []), (None, ["a.txt"])])
 def test_nothing_is_said_where_nothing_could_match(folder: str | None, paths: list[str]) -> None:
     index = index_of(folder, types=["md"], include=["*.md"], exclude=["*.log"], keep=["vcs"])
-    matched = Matched(index, ())
+    matched = MatchedPatterns(index, ())
     NotingRules(index.settings, matched)
     matched.note_types(map(file, paths))
     assert matched.warning() is None
@@ -99,4 +99,4 @@ def test_an_unknown_type_is_named_even_of_an_empty_folder() -> None:
 
 
 def test_what_was_not_noted_from_the_start_gives_no_warning() -> None:
-    assert Matched(index_of(exclude=["*.log"], types=["markdwn"]), None).warning() is None
+    assert MatchedPatterns(index_of(exclude=["*.log"], types=["markdwn"]), None).warning() is None

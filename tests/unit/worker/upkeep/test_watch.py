@@ -15,7 +15,7 @@ from schemas.content.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.tool import IndexSettings
 from worker.resources import Resources
 from worker.settings import Settings
-from worker.state.index.changes import QUIET, QUIET_OF_PATHS, Watched
+from worker.state.index.changes import QUIET, QUIET_OF_PATHS, WatchedIndex
 from worker.upkeep import watch, watched_folder
 from worker.upkeep.watch import LocalWatch, Noticed
 from worker.upkeep.watched_folder import ANYTHING, NOTHING, Seen
@@ -26,7 +26,7 @@ def watched(folder: Path, home: Path) -> Iterator[LocalWatch]:
     """A folder that was scanned and is watched from now on."""
     profile = EmbedderProfile(model="m", dimensions=8)
     settings = IndexSettings(embedder=profile, chunks=ChunkSettings(), max_file_bytes=1000)
-    index = Watched(uuid4(), "p", LocalSource(kind="local", path=str(folder)), settings)
+    index = WatchedIndex(uuid4(), "p", LocalSource(kind="local", path=str(folder)), settings)
     settings_ = Settings(auth="off", local_source_roots=[folder], foldex_home=home)
     made = LocalWatch(Resources(settings_), index, str(folder), lambda: None)
     assert told(made) == Noticed(ANYTHING, timedelta(0))

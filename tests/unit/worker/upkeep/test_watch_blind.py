@@ -26,7 +26,7 @@ from schemas.tool import IndexSettings
 from worker.upkeep import watch
 from worker.resources import Resources
 from worker.settings import Settings
-from worker.state.index.changes import QUIET_OF_PATHS, Watched
+from worker.state.index.changes import QUIET_OF_PATHS, WatchedIndex
 
 folder = Path(sys.argv[1])
 os.setgid(int(sys.argv[2])), os.setuid(int(sys.argv[2]))
@@ -36,7 +36,7 @@ while (handle := ctypes.CDLL(None).inotify_init()) >= 0:
 watch.UNWATCHED_SECONDS = 0.2
 profile = EmbedderProfile.model_validate_json(sys.argv[3])
 settings = IndexSettings(embedder=profile, chunks=ChunkSettings(), max_file_bytes=1000)
-index = Watched(uuid4(), "p", LocalSource(kind="local", path=str(folder)), settings)
+index = WatchedIndex(uuid4(), "p", LocalSource(kind="local", path=str(folder)), settings)
 resources = Resources(Settings(auth="off", local_source_roots=[folder]))
 watched = watch.LocalWatch(resources, index, str(folder), lambda: None)
 

@@ -16,7 +16,7 @@ from schemas.content.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.tool import IndexSettings
 from worker.resources import Resources
 from worker.state.index import changes
-from worker.state.index.changes import QUIET, Started, Watched
+from worker.state.index.changes import QUIET, StartedTask, WatchedIndex
 from worker.upkeep import watch
 from worker.upkeep.watch import (
     CHECK_SECONDS,
@@ -34,7 +34,7 @@ from worker.upkeep.watched_folder import ANYTHING, NOTHING, DirectoryIdentity, S
 ID, OTHER = UUID(int=1), UUID(int=2)
 PROFILE = EmbedderProfile(model="m", dimensions=8)
 SETTINGS = IndexSettings(embedder=PROFILE, chunks=ChunkSettings(), max_file_bytes=1000)
-INDEX = Watched(ID, "p", LocalSource(kind="local", path="/f"), SETTINGS)
+INDEX = WatchedIndex(ID, "p", LocalSource(kind="local", path="/f"), SETTINGS)
 RESOURCES = cast("Resources", SimpleNamespace(pool=None, settings=SimpleNamespace(watch_rest_seconds=60)))
 #: Less than any time that a test waits for, and more than what floats round.
 MOMENT = 1e-6
@@ -180,10 +180,10 @@ def test_a_run_starts_slightly_after_it_is_due_and_once(monkeypatch: pytest.Monk
     started: list[UUID] = []
     sent: list[object] = []
 
-    def start(_pool: object, index_id: UUID, rest: timedelta) -> Started | None:
+    def start(_pool: object, index_id: UUID, rest: timedelta) -> StartedTask | None:
         started.append(index_id)
         assert rest == timedelta(seconds=60)
-        return Started(index_id, index_id) if index_id == ID else None
+        return StartedTask(index_id, index_id) if index_id == ID else None
 
     waits = {ID: 0.1, OTHER: 0.2}
     monkeypatch.setattr(changes, "changed", lambda _pool, index_id, **_: waits[index_id])
