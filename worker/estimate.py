@@ -73,7 +73,7 @@ class _Size(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Listed:
+class _ListingTally:
     """What the listing told. `sample` holds files that are counted, each with the same probability."""
 
     complete: bool = False
@@ -141,8 +141,8 @@ def estimate(
 
 def _list(
     source: Source, settings: IndexSettings, types: frozenset[str], unchanged: Unchanged, random: Random
-) -> _Listed:
-    listed, deadline = _Listed(), time.monotonic() + LIST_SECONDS
+) -> _ListingTally:
+    listed, deadline = _ListingTally(), time.monotonic() + LIST_SECONDS
     source.check()
     cursor = None
     while not listed.complete and time.monotonic() < deadline:
@@ -153,7 +153,7 @@ def _list(
 
 
 def _add(
-    listed: _Listed,
+    listed: _ListingTally,
     page: Page,
     settings: IndexSettings,
     types: frozenset[str],
@@ -180,7 +180,7 @@ def _add(
             _offer(listed, entry, random)
 
 
-def _offer(listed: _Listed, entry: Entry, random: Random) -> None:
+def _offer(listed: _ListingTally, entry: Entry, random: Random) -> None:
     """Take a file into the sample, in the place of another one if that is full."""
     if len(listed.sample) < SAMPLE_FILES:
         listed.sample.append(entry)
@@ -228,7 +228,7 @@ def _size(source: Source, settings: IndexSettings, tokenizer: Tokenizer, entry: 
     return _Size(tokens, most, min(chunks.size * in_tokens, settings.embedder.max_input_tokens))
 
 
-def _total(values: Sequence[float], read: Sequence[int], listed: _Listed) -> Range:
+def _total(values: Sequence[float], read: Sequence[int], listed: _ListingTally) -> Range:
     """The sum over all counted files, by the ratio of the sample's values to its bytes."""
     if not sum(read):
         return Range(expected=0, low=0, high=_MAX_PER_BYTE * listed.counted_bytes)
@@ -281,7 +281,7 @@ def _each(numbers: Range, change: Callable[[float], float]) -> Range:
     return Range(expected=change(numbers.expected), low=change(numbers.low), high=change(numbers.high))
 
 
-def _notes(listed: _Listed) -> list[str]:
+def _notes(listed: _ListingTally) -> list[str]:
     notes = [
         "How files are cut is not tried out: the ranges allow for it.",
         "Texts with cached vectors cost nothing, but are not subtracted here.",

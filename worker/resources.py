@@ -22,12 +22,12 @@ from worker.embed.models import (
     same_provider,
     tokenizer_for,
 )
-from worker.embed.rate_limit import Budget
+from worker.embed.rate_limit import RateBudget
 from worker.embed.rates import SharedRate
 from worker.ignore import EVERYTHING, Rules, rules_of
 from worker.machine.disk_space import DiskSpace
 from worker.machine.gc_pause import collect_rarely
-from worker.objects.object_store import Objects, open_objects
+from worker.objects.object_store import ObjectStore, open_objects
 from worker.settings import LOCAL_MODEL, Settings
 from worker.sources import Source
 from worker.sources.containers.opening import OpeningSource
@@ -51,7 +51,7 @@ class Resources:
         self._pool_size, self._limits = pool_size, limits
         self._lock = Lock()
         self._embedders: dict[EmbedderProfile, Embedder] = {}
-        self._budgets: dict[str, Budget] = {}
+        self._budgets: dict[str, RateBudget] = {}
         self._stores: dict[tuple[str, bool], VectorStore] = {}
 
     @cached_property
@@ -67,7 +67,7 @@ class Resources:
         return own
 
     @cached_property
-    def objects(self) -> Objects:
+    def objects(self) -> ObjectStore:
         """The object store of node contents."""
         s = self.settings
         return open_objects(s.s3_bucket, s.s3_endpoint_url, self.home / "objects")
@@ -146,7 +146,7 @@ class Resources:
                 )
             return self._embedders[profile]
 
-    def budget(self, profile: EmbedderProfile) -> Budget | None:
+    def budget(self, profile: EmbedderProfile) -> RateBudget | None:
         """Return the budget that all workers share for a model, opened once per process; None for a local model."""
         s = self.settings
         if is_local(profile.model):
@@ -160,7 +160,7 @@ class Resources:
             variables="EMBEDDING_RPM or EMBEDDING_TPM",
         )
 
-    def llm_budget(self, model: str) -> Budget | None:
+    def llm_budget(self, model: str) -> RateBudget | None:
         """Return the budget that all workers share for summaries by a model, opened once per process."""
         if is_local(model):
             return None
@@ -187,10 +187,12 @@ class Resources:
         """What the whole fleet has spent."""
         return FleetView(self.settings.redis_url)
 
-    def _budget(self, model: str, shared: SharedRate, *, concurrency: int, processes: int, variables: str) -> Budget:
+    def _budget(
+        self, model: str, shared: SharedRate, *, concurrency: int, processes: int, variables: str
+    ) -> RateBudget:
         with self._lock:
             if shared.name not in self._budgets:
-                self._budgets[shared.name] = Budget(
+                self._budgets[shared.name] = RateBudget(
                     model,
                     shared.name,
                     shared.rate,

@@ -16,7 +16,7 @@ from api.agents import server
 from api.agents.access import CallRefused, ServiceAccess
 from api.agents.fitting import counted
 from api.agents.folders import is_name, real
-from api.cli.invocation import Failed, Invocation
+from api.cli.invocation import Invocation, VerbFailed
 from api.cli.service.connection import (
     PATIENCE_SECONDS,
     address,
@@ -111,7 +111,7 @@ class _Stack:
         self._home: Path | None = None
 
     async def reach(self) -> AsyncFoldex:
-        """A client of the service, which is started if it does not run. Raises `Failed`."""
+        """A client of the service, which is started if it does not run. Raises `VerbFailed`."""
         async with self._lock:
             url, home = await asyncio.to_thread(address, self._invocation, always)
             if self._foldex is None or url != self._url:
@@ -134,7 +134,7 @@ class _Stack:
                 trust_env=not is_loopback(url),
             )
         except ValueError as error:
-            raise Failed(str(error).replace("base_url", "--server").replace("api_key", "--key")) from None
+            raise VerbFailed(str(error).replace("base_url", "--server").replace("api_key", "--key")) from None
         self._url, self._home = url, home
 
     @asynccontextmanager
@@ -142,7 +142,7 @@ class _Stack:
         """See `server.Open`."""
         try:
             foldex = await self.reach()
-        except Failed as error:
+        except VerbFailed as error:
             raise CallRefused(error.message) from error
         is_here = is_loopback(self._url)
         yield ServiceAccess(

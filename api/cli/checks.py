@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from api.agents.folders import BUCKET, root_of
-from api.cli.invocation import Failed, Invocation
+from api.cli.invocation import Invocation, VerbFailed
 from api.cli.service.connection import Connection, connect, sentence
 from api.cli.service.tool_lookup import states_of, tools_of
 from api.cli.terminal.output import counts
@@ -46,7 +46,7 @@ def examine(invocation: Invocation) -> Iterator[Check]:
             yield Check("key", True, "accepted" if invocation.key else "none is needed")
             yield from _models(service, tools)
             yield from _folders(service, tools)
-    except Failed as error:
+    except VerbFailed as error:
         yield Check("service", False, error.message)
 
 

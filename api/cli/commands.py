@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from api.cli.invocation import Failed
+from api.cli.invocation import VerbFailed
 from api.cli.terminal.ending import ended, prepare_streams
 from api.cli.terminal.help_sections import Sections
 from api.cli.verbs import VERBS
@@ -66,7 +66,7 @@ def serve() -> None:
 
     settings = Settings()
     if settings.auth == "off" and settings.api_host not in {"127.0.0.1", "localhost", "::1"}:
-        raise Failed("AUTH=off serves this machine only; set AUTH=on, or API_HOST=127.0.0.1.")
+        raise VerbFailed("AUTH=off serves this machine only; set AUTH=on, or API_HOST=127.0.0.1.")
     keep_private(settings.debuggers)
     close_home(settings.foldex_home, store_directories())
     logs.configure(settings.log_level)
@@ -124,7 +124,7 @@ def up() -> None:
     try:
         run(Settings(), click.echo)
     except StackError as error:
-        raise Failed(str(error)) from error
+        raise VerbFailed(str(error)) from error
 
 
 @main.command()
@@ -144,7 +144,7 @@ def demo(folder: Path | None, queries: tuple[str, ...]) -> None:
     try:
         sys.exit(run(Settings(), folder, queries))
     except StackError as error:
-        raise Failed(str(error)) from error
+        raise VerbFailed(str(error)) from error
 
 
 @main.command()
@@ -217,7 +217,7 @@ def revoke_key(key_id: UUID) -> None:
 
     with _database() as pool:
         if not rows.revoke(pool, key_id):
-            raise Failed(f"No valid key has the id {key_id}; `foldex keys list` shows them.")
+            raise VerbFailed(f"No valid key has the id {key_id}; `foldex keys list` shows them.")
     click.echo(f"Key {key_id} is revoked.")
 
 
@@ -267,7 +267,7 @@ def remove_grant(project_id: str, place: str) -> None:
 
     with _database() as pool, _place():
         if not rows.remove(pool, project_id, place):
-            raise Failed(f"Project {project_id} has no grant of {place}; `foldex grants list` shows them.")
+            raise VerbFailed(f"Project {project_id} has no grant of {place}; `foldex grants list` shows them.")
     click.echo(f"Project {project_id} may no longer read {place}.")
 
 

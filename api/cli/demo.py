@@ -130,7 +130,7 @@ def _report(console: Console, client: httpx.Client, tool_id: str, status: dict[s
 
 
 @dataclass
-class _Group:
+class _FileGroup:
     """Files that are reported together. Only the first `SHOWN_NAMES` are named; the rest are counted."""
 
     files: int = 0
@@ -153,9 +153,9 @@ class _Group:
         return escape(", ".join(self.names)) + (f" and {more} more" if more else "")
 
 
-def _groups(client: httpx.Client, tool_id: str, status: str, *fields: str) -> list[tuple[tuple[str, ...], _Group]]:
+def _groups(client: httpx.Client, tool_id: str, status: str, *fields: str) -> list[tuple[tuple[str, ...], _FileGroup]]:
     """Group the files of a status by these fields, largest group first."""
-    groups: dict[tuple[str, ...], _Group] = defaultdict(_Group)
+    groups: dict[tuple[str, ...], _FileGroup] = defaultdict(_FileGroup)
     for row in _files(client, tool_id, status):
         groups[tuple(row[field_] for field_ in fields)].add(row)
     return sorted(groups.items(), key=lambda item: (-item[1].files, item[0]))

@@ -11,7 +11,7 @@ from worker.resources import Resources
 from worker.state.index import drift, tools
 from worker.state.index.tools import TREE, Index
 from worker.upkeep import fsck, tree_fsck
-from worker.upkeep.fsck import IndexReport, Mended
+from worker.upkeep.fsck import IndexReport, RepairResult
 
 #: A phrase for each kind of drift.
 PHRASES = {
@@ -89,7 +89,7 @@ def _summary(report: IndexReport) -> str:
     return "; ".join([f"{report.live:,} chunks", *(differences or ["no drift"]), *open_task])
 
 
-def _repairs(mended: Mended) -> Iterator[str]:
+def _repairs(mended: RepairResult) -> Iterator[str]:
     if mended.deleted:
         yield f"deleted {mended.deleted:,} vectors"
     if mended.patched:

@@ -22,7 +22,7 @@ INTERRUPTED = 130
 NOT_UTF_8 = "An argument holds bytes that are no UTF-8; rename what it names, or set a locale such as LC_ALL=C.UTF-8."
 
 
-class Failed(click.ClickException):
+class VerbFailed(click.ClickException):
     """A verb cannot do its work. The message is one sentence that names the remedy."""
 
     exit_code = ERROR
@@ -54,7 +54,7 @@ def verb(*examples: str, prints: bool = True) -> Callable[[Verb[P]], click.Comma
                 sys.exit(cast("Any", function)(Invocation(server, key, project, as_json), **given))
             except UnicodeEncodeError as error:
                 # what is printed raises none: an argument could not be sent
-                raise Failed(NOT_UTF_8) from error
+                raise VerbFailed(NOT_UTF_8) from error
 
         command: Any = run
         own = len(getattr(run, "__click_params__", []))
@@ -104,11 +104,11 @@ def has_terminal() -> bool:
 def agreed(question: str, refusal: str, *, is_sure: bool, default: bool) -> None:
     """Ask the user, unless `is_sure`; Enter alone means `default`.
 
-    Raises `Failed` with `refusal` if nobody can answer, or the answer is no.
+    Raises `VerbFailed` with `refusal` if nobody can answer, or the answer is no.
     """
     if is_sure:
         return
     if not has_terminal():
-        raise Failed(refusal)
+        raise VerbFailed(refusal)
     if not click.confirm(question, default=default, err=True):
-        raise Failed("Nothing was done; answer with yes, or give --yes.")
+        raise VerbFailed("Nothing was done; answer with yes, or give --yes.")

@@ -10,10 +10,18 @@ from uuid import uuid4
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
-from api.routes.content.uploads import Incoming
+from api.routes.content.uploads import IncomingUpload
 from schemas.errors import FileError, SourceRefused, SourceUnavailable
 from schemas.status import Reason
-from worker.objects.object_store import PART, DirectoryObjects, Objects, S3Objects, _FileWriter, open_objects, s3_client
+from worker.objects.object_store import (
+    PART,
+    DirectoryObjects,
+    ObjectStore,
+    S3Objects,
+    _FileWriter,
+    open_objects,
+    s3_client,
+)
 from worker.resources import Resources
 from worker.settings import Settings
 from worker.upkeep.orphans import delete_strays
@@ -22,7 +30,7 @@ KEYS = ["plain", "project/node/1", "project/node", "../../escape", "/etc/passwd"
 
 
 @pytest.fixture(params=["s3", "directory"])
-def objects(request: pytest.FixtureRequest, tmp_path: Path) -> Objects:
+def objects(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
     if request.param == "directory":
         return open_objects(None, None, tmp_path / "made" / "on-demand")
     endpoint_url: str = request.getfixturevalue("endpoint_url")
@@ -31,13 +39,13 @@ def objects(request: pytest.FixtureRequest, tmp_path: Path) -> Objects:
     return open_objects(bucket, endpoint_url, tmp_path)
 
 
-def test_contents_come_back_whatever_the_key(objects: Objects) -> None:
+def test_contents_come_back_whatever_the_key(objects: ObjectStore) -> None:
     for key in KEYS:
         objects.put(key, key.encode())
     assert [objects.get(key, 10_000) for key in KEYS] == [key.encode() for key in KEYS]
 
 
-def test_a_put_replaces_and_a_delete_may_be_repeated(objects: Objects) -> None:
+def test_a_put_replaces_and_a_delete_may_be_repeated(objects: ObjectStore) -> None:
     objects.put("key", b"first")
     objects.put("key", b"")
     assert objects.get("key", 10) == b""
@@ -49,7 +57,7 @@ def test_a_put_replaces_and_a_delete_may_be_repeated(objects: Objects) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 5, PART, 2 * PART + 17])
-def test_a_content_may_come_in_pieces_and_is_not_there_before_its_end(objects: Objects, size: int) -> None:
+def test_a_content_may_come_in_pieces_and_is_not_there_before_its_end(objects: ObjectStore, size: int) -> None:
     content = bytes(range(256)) * (size // 256) + b"e" * (size % 256)
     writer = objects.open("key")
     for start in range(0, size, 3_000_000):
@@ -62,7 +70,7 @@ def test_a_content_may_come_in_pieces_and_is_not_there_before_its_end(objects: O
 
 
 @pytest.mark.parametrize("size", [0, 5, 3_000_000])
-def test_a_content_is_read_in_pieces(objects: Objects, size: int) -> None:
+def test_a_content_is_read_in_pieces(objects: ObjectStore, size: int) -> None:
     content = bytes(range(256)) * (size // 256) + b"e" * (size % 256)
     objects.put("key", content)
     reader = objects.reader("key")
@@ -77,7 +85,7 @@ def test_a_content_is_read_in_pieces(objects: Objects, size: int) -> None:
 
 
 @pytest.mark.parametrize("size", [5, PART + 17])
-def test_what_is_aborted_or_left_by_the_dead_leaves_nothing(objects: Objects, size: int) -> None:
+def test_what_is_aborted_or_left_by_the_dead_leaves_nothing(objects: ObjectStore, size: int) -> None:
     for _ in range(2):
         writer = objects.open("key")
         writer.write(b"x" * size)
@@ -102,7 +110,7 @@ def test_half_an_object_that_cannot_be_aborted_is_left_to_the_sweep(
     client.create_bucket(Bucket="unsteady")
     store: dict[str, Any] = {"s3_bucket": "unsteady", "s3_endpoint_url": endpoint_url}
     resources = Resources(Settings(database_url=database_url, max_file_bytes=2 * PART, **store))
-    upload = Incoming(resources, "p", None)
+    upload = IncomingUpload(resources, "p", None)
 
     def away(**_: Any) -> None:
         raise EndpointConnectionError(endpoint_url=endpoint_url)
@@ -122,7 +130,7 @@ def test_half_an_object_that_cannot_be_aborted_is_left_to_the_sweep(
     resources.pool.close()
 
 
-def unfinished(objects: Objects) -> list[object]:
+def unfinished(objects: ObjectStore) -> list[object]:
     """Stored data of contents that were never completed."""
     if isinstance(objects, DirectoryObjects):
         return [*objects.directory.rglob(".new-*")]
@@ -131,7 +139,7 @@ def unfinished(objects: Objects) -> list[object]:
     return [*client.list_multipart_uploads(Bucket=objects.bucket).get("Uploads", [])]
 
 
-def test_the_limit_is_the_largest_size_read(objects: Objects) -> None:
+def test_the_limit_is_the_largest_size_read(objects: ObjectStore) -> None:
     objects.put("key", b"12345")
     assert objects.get("key", 5) == b"12345"
     with pytest.raises(FileError) as refused:

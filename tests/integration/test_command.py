@@ -17,7 +17,7 @@ import click
 import pytest
 
 from api.cli.commands import main
-from api.cli.invocation import Failed
+from api.cli.invocation import VerbFailed
 from api.cli.service import connection
 from api.cli.service.connection import Connection
 from api.cli.service.tool_lookup import check_folder
@@ -340,7 +340,7 @@ def test_a_folder_that_may_not_be_listed(tmp_path: Path) -> None:
     if user == 0:
         os.seteuid(65534)
     try:
-        with pytest.raises(Failed, match=r"cannot be read .*name a folder that you may list"):
+        with pytest.raises(VerbFailed, match=r"cannot be read .*name a folder that you may list"):
             check_folder(str(tmp_path))
     finally:
         os.seteuid(user)

@@ -19,7 +19,7 @@ from schemas.errors import EmbeddingUnavailable
 from tests.fakes.embeddings import EmbeddingsFake, Request
 from tests.service import NewService, Service, eventually, with_one_worker
 from worker.embed import Vectors
-from worker.embed.rate_limit import Budget
+from worker.embed.rate_limit import RateBudget
 from worker.embed.rates import Rate
 
 #: Seconds between a request's permission and its record at the provider, at most, on a machine with other load.
@@ -53,7 +53,7 @@ def post(client: httpx.Client, url: str) -> Vectors:
 
 def work(redis_url: str, name: str, rate: Rate, url: str, requests: int, project: str) -> None:
     """One process of the fleet. It gets this many answers, with unlimited patience."""
-    budget = Budget("m", name, rate, redis_url=redis_url, concurrency=1)
+    budget = RateBudget("m", name, rate, redis_url=redis_url, concurrency=1)
     send = partial(post, httpx.Client(trust_env=False), url)
     answered = 0
     while answered < requests:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from schemas.errors import EmbeddingRefused, EmbeddingUnavailable, EmbeddingUnreadable, FoldexError, SliceOver
 from worker.embed import Embedder, Vectors, retry
-from worker.embed.rate_limit import Budget, no_check
+from worker.embed.rate_limit import RateBudget, no_check
 
 #: Share of a request's limits from which it counts as full.
 FULL_SHARE = 0.95
@@ -25,25 +25,25 @@ Outcome = tuple[list[int], Vectors | EmbeddingRefused]
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class RequestTerms:
     """When requests may start: `check` raises once no more are wanted; the slice ends after `seconds`.
 
     `budget` is None for a model that costs nothing. `project` is the project whose share of the budget is used.
     `only_full` leaves out texts that do not fill a request, for a caller that will add more texts.
     """
 
-    budget: Budget | None = None
+    budget: RateBudget | None = None
     project: str = ""
     check: Callable[[], None] = no_check
     seconds: float = math.inf
     only_full: bool = False
 
 
-FREE = Terms()
+FREE = RequestTerms()
 
 
 @dataclass(eq=False)
-class _Group:
+class _RequestGroup:
     room: int
     indices: list[int] = field(default_factory=list)
 
@@ -55,12 +55,12 @@ def pack(tokens: Sequence[int], max_inputs: int, max_tokens: int) -> list[list[i
     groups that were open at the same time would fit in one. A text above `max_tokens` gets its own group; the provider
     decides whether to accept it.
     """
-    groups: list[_Group] = []
-    filling: deque[_Group] = deque(maxlen=_OPEN_GROUPS)
+    groups: list[_RequestGroup] = []
+    filling: deque[_RequestGroup] = deque(maxlen=_OPEN_GROUPS)
     for index, size in enumerate(tokens):
         group = next((group for group in filling if group.room >= size), None)
         if group is None:
-            group = _Group(max_tokens)
+            group = _RequestGroup(max_tokens)
             groups.append(group)
             filling.append(group)
         group.room -= size
@@ -71,7 +71,7 @@ def pack(tokens: Sequence[int], max_inputs: int, max_tokens: int) -> list[list[i
 
 
 def embed_all(
-    embedder: Embedder, texts: Sequence[str], tokens: Sequence[int], concurrency: int, terms: Terms = FREE
+    embedder: Embedder, texts: Sequence[str], tokens: Sequence[int], concurrency: int, terms: RequestTerms = FREE
 ) -> Generator[Outcome, None, None]:
     """Embed the texts with at most `concurrency` requests at a time, and yield each answer as it arrives.
 
@@ -96,12 +96,12 @@ def embed_all(
     if terms.only_full:
         batches = [b for b in batches if _is_full(len(b), sum(tokens[i] for i in b), embedder.max_inputs, max_tokens)]
     with ThreadPoolExecutor(concurrency, thread_name_prefix="embed") as pool:
-        run = _Run(embedder, texts, tokens, pool, deque(batches), terms)
+        run = _EmbeddingRun(embedder, texts, tokens, pool, deque(batches), terms)
         for indices, result in run.outcomes(concurrency):
             yield _with_duplicates(indices, result, [positions[texts[index]] for index in indices])
 
 
-class _Run:
+class _EmbeddingRun:
     """The requests of one `embed_all`: those still to send and those in flight."""
 
     def __init__(
@@ -111,7 +111,7 @@ class _Run:
         tokens: Sequence[int],
         pool: ThreadPoolExecutor,
         waiting: deque[list[int]],
-        terms: Terms,
+        terms: RequestTerms,
     ) -> None:
         self._embedder = embedder
         self._texts = texts

@@ -56,7 +56,7 @@ class Limiter(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Cost:
+class _SpentAmount:
     """An amount that counts against a limit until a given time."""
 
     kind: str
@@ -78,7 +78,7 @@ class LocalLimiter:
     _reason: str = ""
     _probe: tuple[str, float] | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _costs: list[_Cost] = field(default_factory=list)
+    _costs: list[_SpentAmount] = field(default_factory=list)
 
     def request_permit(self, project: str, request_id: str) -> Permit:
         """See `Limiter`."""
@@ -108,7 +108,7 @@ class LocalLimiter:
             for kind, part, amount in parts:
                 # A cost above this process's part blocks it for correspondingly many windows.
                 windows = max(1.0, amount / part)
-                self._costs.append(_Cost(kind, project, amount, now + self.rate.window * windows))
+                self._costs.append(_SpentAmount(kind, project, amount, now + self.rate.window * windows))
             return True
 
     def _fits(self, kind: str, part: float, amount: int, project: str, active_projects: int) -> bool:

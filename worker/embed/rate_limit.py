@@ -36,7 +36,7 @@ def no_check() -> None:
     """A check that never raises."""
 
 
-class Budget:
+class RateBudget:
     """The budget of one model at one address, as a process sees it. Thread-safe; open it only after any fork."""
 
     def __init__(

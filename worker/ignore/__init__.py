@@ -103,7 +103,7 @@ EVERYTHING = Rules(keep=DEFAULTS, use_ignore_files=False)
 
 
 @dataclass(frozen=True, slots=True)
-class _Level:
+class _DirectoryLevel:
     """A directory on the path: whether `include` covers it, and how many pattern sets apply inside."""
 
     included: bool
@@ -128,7 +128,7 @@ class Trail(Generic[Part]):
         """Start a new listing: load everything again."""
         self._way: tuple[Part, ...] = ()
         self._names: list[str] = []
-        self._levels: list[_Level] = []
+        self._levels: list[_DirectoryLevel] = []
         self._active: list[tuple[int, Patterns]] = []
         self._reason: str | None = None
         self._refused: list[tuple[Part, ...]] = []
@@ -185,7 +185,7 @@ class Trail(Generic[Part]):
         if self._reason is None:
             self._open(way, included=self._rules.includes(self._names, self._levels[-1].included, is_dir=True))
         else:
-            self._levels.append(_Level(included=False, active=len(self._active)))
+            self._levels.append(_DirectoryLevel(included=False, active=len(self._active)))
 
     def _open(self, way: tuple[Part, ...], *, included: bool) -> None:
         if self._rules.use_ignore_files:
@@ -197,7 +197,7 @@ class Trail(Generic[Part]):
                     self._refused.append(way)
                 elif patterns.cost:
                     self._active.append((len(way), patterns))
-        self._levels.append(_Level(included, len(self._active)))
+        self._levels.append(_DirectoryLevel(included, len(self._active)))
 
 
 def _patterns(path: str, data: bytes | None, max_cost: int) -> Patterns | None:

@@ -15,7 +15,7 @@ from schemas.content.document import Chunk
 from schemas.errors import EmbeddingRefused, FileError, FoldexError
 from schemas.status import Reason
 from worker.embed import Embedder
-from worker.embed.batching import Terms, embed_all
+from worker.embed.batching import RequestTerms, embed_all
 from worker.index.file_states import EmbeddedFile, File, ProviderUsage, failed
 from worker.index.run import IndexRun
 from worker.index.skip_cached import CacheFirstEmbedder
@@ -128,7 +128,7 @@ def _pay(
     tokens = [same[0].chunk.tokens for same in chunk_groups]
     # a free model's requests are not worth filling
     only_full = more and run.budget is not None
-    terms = Terms(run.budget, run.index.project_id, run.lease.check, run.embed_seconds, only_full)
+    terms = RequestTerms(run.budget, run.index.project_id, run.lease.check, run.embed_seconds, only_full)
     paid: Embedder = run.embedder
     if run.spending:
         paid = LimitedEmbedder(paid, run.spending, dict(zip(texts, tokens, strict=True)))

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from worker.embed import Embedder
-from worker.embed.rate_limit import Budget
+from worker.embed.rate_limit import RateBudget
 from worker.index.lease import Lease
 from worker.index.spending import Spending
 from worker.parse import Limits
@@ -31,7 +31,7 @@ class IndexRun:
     lease: Lease
     concurrency: int
     limits: Limits
-    budget: Budget | None = None
+    budget: RateBudget | None = None
     #: None if the tool sets no limit.
     spending: Spending | None = None
     embed_seconds: float = math.inf

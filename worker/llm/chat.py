@@ -12,7 +12,7 @@ import structlog
 
 from schemas.errors import EmbeddingUnavailable, LlmError, LlmRefused, LlmUnauthorized, LlmUnavailable
 from worker.embed.litellm import is_caused_by, is_unanswered, provider_text, retry_after, silence_warnings, warm
-from worker.embed.rate_limit import Budget, no_check
+from worker.embed.rate_limit import RateBudget, no_check
 from worker.embed.retry import REFUSED_STATUSES, is_unavailable, trouble
 from worker.llm.litellm import Check, Provider, arguments, event_loop, wait_in_time
 from worker.tokens.tokenizers import cl100k
@@ -36,7 +36,7 @@ class Chat:
     """A model with the budget that all workers share; `project` is whose share of it is used."""
 
     provider: Provider
-    budget: Budget | None
+    budget: RateBudget | None
     project: str
     #: Called with the tokens of each answer.
     paid: Callable[[int, int], None]

@@ -58,8 +58,8 @@ _UNAVAILABLE = (
 _TRANSIENT = {"RequestTimeout", "SlowDown", "Throttling", "ThrottlingException", "TooManyRequestsException", "429"}
 
 
-class Writer(Protocol):
-    """A content written in pieces, invisible to readers before `close`. Raises as `Objects` does."""
+class ObjectWriter(Protocol):
+    """A content written in pieces, invisible to readers before `close`. Raises as `ObjectStore` does."""
 
     def write(self, data: bytes) -> None:
         """Add a piece."""
@@ -74,8 +74,8 @@ class Writer(Protocol):
         ...
 
 
-class Reader(Protocol):
-    """A content, or a part of it, read in pieces. Raises as `Objects` does."""
+class ObjectReader(Protocol):
+    """A content, or a part of it, read in pieces. Raises as `ObjectStore` does."""
 
     @property
     def size(self) -> int:
@@ -91,10 +91,10 @@ class Reader(Protocol):
         ...
 
 
-class Objects(Protocol):
+class ObjectStore(Protocol):
     """Contents by key. Raises `SourceRefused` for wrong settings or credentials, `SourceUnavailable` for outages."""
 
-    def open(self, key: str) -> Writer:
+    def open(self, key: str) -> ObjectWriter:
         """Write a content in pieces with bounded memory. End it with `close` or `abort`."""
         ...
 
@@ -106,7 +106,7 @@ class Objects(Protocol):
         """The content. Raises `FileError`: `unreadable` if it does not exist, `too_large` above `limit` bytes."""
         ...
 
-    def reader(self, key: str, part: range | None = None) -> Reader:
+    def reader(self, key: str, part: range | None = None) -> ObjectReader:
         """Read a content, or these bytes of it, in pieces with bounded memory.
 
         Raises `FileError` with `unreadable` if it does not exist.
@@ -122,7 +122,7 @@ class Objects(Protocol):
         ...
 
 
-def open_objects(bucket: str | None, endpoint_url: str | None, directory: Path) -> Objects:
+def open_objects(bucket: str | None, endpoint_url: str | None, directory: Path) -> ObjectStore:
     """The store in `bucket` if one is set, else in `directory`, which is created at the first `put`."""
     return S3Objects(bucket, endpoint_url) if bucket else DirectoryObjects(directory)
 
@@ -134,7 +134,7 @@ class DirectoryObjects:
     directory: Path
 
     def put(self, key: str, data: bytes) -> None:
-        """See `Objects`."""
+        """See `ObjectStore`."""
         writer = self.open(key)
         try:
             writer.write(data)
@@ -143,8 +143,8 @@ class DirectoryObjects:
             # A full disk or a cancelled request must not leave half a file behind.
             writer.abort()
 
-    def open(self, key: str) -> Writer:
-        """See `Objects`."""
+    def open(self, key: str) -> ObjectWriter:
+        """See `ObjectStore`."""
         path = self._path(key)
         with _disk_errors(self.directory):
             _make_directory(path.parent)
@@ -152,14 +152,14 @@ class DirectoryObjects:
         return _FileWriter(self.directory, path, Path(temporary), os.fdopen(handle, "wb"))
 
     def get(self, key: str, limit: int) -> bytes:
-        """See `Objects`."""
+        """See `ObjectStore`."""
         with _disk_errors(self.directory), self._path(key).open("rb") as file:
             if os.fstat(file.fileno()).st_size > limit:
                 raise FileError(Reason.TOO_LARGE)
             return file.read()
 
-    def reader(self, key: str, part: range | None = None) -> Reader:
-        """See `Objects`."""
+    def reader(self, key: str, part: range | None = None) -> ObjectReader:
+        """See `ObjectStore`."""
         with _disk_errors(self.directory):
             file = self._path(key).open("rb")
             if part is None:
@@ -168,12 +168,12 @@ class DirectoryObjects:
             return _FileReader(self.directory, file, part)
 
     def delete(self, key: str) -> None:
-        """See `Objects`."""
+        """See `ObjectStore`."""
         with _disk_errors(self.directory):
             self._path(key).unlink(missing_ok=True)
 
     def discard(self, key: str) -> None:
-        """See `Objects`."""
+        """See `ObjectStore`."""
         self.delete(key)
         path = self._path(key)
         with _disk_errors(self.directory), suppress(FileNotFoundError), os.scandir(path.parent) as files:
@@ -196,16 +196,16 @@ class _FileReader:
 
     @property
     def size(self) -> int:
-        """See `Reader`."""
+        """See `ObjectReader`."""
         return len(self.part)
 
     def read(self, size: int) -> bytes:
-        """See `Reader`."""
+        """See `ObjectReader`."""
         with _disk_errors(self.directory):
             return self.file.read(min(size, self.part.stop - self.file.tell()))
 
     def close(self) -> None:
-        """See `Reader`."""
+        """See `ObjectReader`."""
         self.file.close()
 
 
@@ -219,12 +219,12 @@ class _FileWriter:
     file: BinaryIO
 
     def write(self, data: bytes) -> None:
-        """See `Writer`."""
+        """See `ObjectWriter`."""
         with _disk_errors(self.directory):
             self.file.write(data)
 
     def close(self) -> None:
-        """See `Writer`."""
+        """See `ObjectWriter`."""
         with _disk_errors(self.directory):
             self.file.flush()
             os.fsync(self.file.fileno())
@@ -233,7 +233,7 @@ class _FileWriter:
             _sync(self.path.parent)
 
     def abort(self) -> None:
-        """See `Writer`."""
+        """See `ObjectWriter`."""
         with suppress(OSError):  # closing flushes, and fails again for what could not be written
             self.file.close()
         with _disk_errors(self.directory):
@@ -248,21 +248,21 @@ class S3Objects:
     endpoint_url: str | None
 
     def put(self, key: str, data: bytes) -> None:
-        """See `Objects`."""
+        """See `ObjectStore`."""
         with self.errors():
             s3_client(self.endpoint_url).put_object(Bucket=self.bucket, Key=key, Body=data)
 
-    def open(self, key: str) -> Writer:
-        """See `Objects`."""
+    def open(self, key: str) -> ObjectWriter:
+        """See `ObjectStore`."""
         return _S3Writer(self, key)
 
     def get(self, key: str, limit: int) -> bytes:
-        """See `Objects`."""
+        """See `ObjectStore`."""
         with self.errors():
             return s3_fetch(self.endpoint_url, self.bucket, key, limit)[0]
 
-    def reader(self, key: str, part: range | None = None) -> Reader:
-        """See `Objects`."""
+    def reader(self, key: str, part: range | None = None) -> ObjectReader:
+        """See `ObjectStore`."""
         asked = "" if part is None else f"bytes={part.start}-{part.stop - 1}"
         with self.errors():
             answer = _s3_object(self.endpoint_url, self.bucket, key, asked)
@@ -272,12 +272,12 @@ class S3Objects:
         return _S3Reader(self, answer["Body"], answer["ContentLength"])
 
     def delete(self, key: str) -> None:
-        """See `Objects`."""
+        """See `ObjectStore`."""
         with self.errors():
             s3_client(self.endpoint_url).delete_object(Bucket=self.bucket, Key=key)
 
     def discard(self, key: str) -> None:
-        """See `Objects`."""
+        """See `ObjectStore`."""
         client = s3_client(self.endpoint_url)
         with self.errors():
             for upload in client.list_multipart_uploads(Bucket=self.bucket, Prefix=key).get("Uploads", []):
@@ -307,12 +307,12 @@ class _S3Reader:
     size: int
 
     def read(self, size: int) -> bytes:
-        """See `Reader`."""
+        """See `ObjectReader`."""
         with self.store.errors():
             return self.body.read(size)
 
     def close(self) -> None:
-        """See `Reader`."""
+        """See `ObjectReader`."""
         self.body.close()
 
 
@@ -327,14 +327,14 @@ class _S3Writer:
     parts: list[CompletedPartTypeDef] = field(default_factory=list)
 
     def write(self, data: bytes) -> None:
-        """See `Writer`."""
+        """See `ObjectWriter`."""
         self.buffer += data
         while len(self.buffer) >= PART:
             self._send(bytes(self.buffer[:PART]))
             del self.buffer[:PART]
 
     def close(self) -> None:
-        """See `Writer`."""
+        """See `ObjectWriter`."""
         if self.upload_id is None:
             self.store.put(self.key, bytes(self.buffer))
             return
@@ -350,7 +350,7 @@ class _S3Writer:
         self.upload_id = None
 
     def abort(self) -> None:
-        """See `Writer`."""
+        """See `ObjectWriter`."""
         self.buffer.clear()
         if self.upload_id is not None:
             with self.store.errors():

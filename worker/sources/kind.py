@@ -11,7 +11,7 @@ from schemas.content.source import AnySource
 from schemas.errors import FolderGone, SourceError
 from worker.ignore import Rules
 from worker.machine.named_folders import named_folders
-from worker.objects.object_store import Objects
+from worker.objects.object_store import ObjectStore
 from worker.sources import Source
 from worker.state.index.tools import hashed
 from worker.state.postgres import Pool
@@ -48,7 +48,7 @@ class ContentAccess:
     project_id: str
     options: SourceOptions
     pool: Callable[[], Pool]
-    objects: Callable[[], Objects]
+    objects: Callable[[], ObjectStore]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Location:
+class SourceLocation:
     """A file or folder at a path. `key` is a single file's key in `source`, None for a folder.
 
     The address of a file is unique in the project, whichever source lists the file. "/" separates its parts. `resolve`
@@ -71,7 +71,7 @@ class Location:
     address: str
     source: AnySource
     key: bytes | None
-    resolve: Callable[[], Location | None] | None = None
+    resolve: Callable[[], SourceLocation | None] | None = None
 
 
 class SourceKind(Protocol[Model_contra]):
@@ -97,7 +97,7 @@ class SourceKind(Protocol[Model_contra]):
         """The address of each source; None if it is gone or only a part of a file."""
         ...
 
-    def locate(self, access: ContentAccess, path: str) -> list[Location] | None:
+    def locate(self, access: ContentAccess, path: str) -> list[SourceLocation] | None:
         """What may be at a path that a caller names; None if another kind may know it.
 
         Raises `SourceError` if that is unknown for now.

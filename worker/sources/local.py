@@ -26,7 +26,7 @@ from schemas.status import Reason
 from worker.ignore import EVERYTHING, IGNORE_FILES, MAX_IGNORE_FILE, IgnoreFile, Rules, Trail
 from worker.machine.paths import real_path
 from worker.sources.flat_listing import DIRECTORIES, topmost
-from worker.sources.kind import ContentAccess, Location, Target, not_granted, outside_target, raise_if_temporary
+from worker.sources.kind import ContentAccess, SourceLocation, Target, not_granted, outside_target, raise_if_temporary
 from worker.sources.local_keys import Parts, cursor_of, key_of, parts_of, parts_of_cursor, printable
 from worker.state.access import grants
 
@@ -59,7 +59,7 @@ _OUT_OF_HANDLES = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 _NameInfo = tuple[bytes, os.stat_result | None]
 
 
-class _Item(NamedTuple):
+class _WalkedName(NamedTuple):
     """A found name. Without `info`: a directory that could not be listed completely. `ignored`: the excluding rule."""
 
     parts: Parts
@@ -101,7 +101,7 @@ class LocalKind:
         """See `SourceKind`."""
         return [self.address_prefix(source) for source in sources]
 
-    def locate(self, access: ContentAccess, path: str) -> list[Location] | None:
+    def locate(self, access: ContentAccess, path: str) -> list[SourceLocation] | None:
         """See `SourceKind`."""
         if not path.startswith("/"):
             return None
@@ -117,7 +117,7 @@ class LocalKind:
         except SourceError as error:
             raise_if_temporary(error)
             return None
-        return [Location(real.rstrip("/"), source, os.fsencode(name) or None)]
+        return [SourceLocation(real.rstrip("/"), source, os.fsencode(name) or None)]
 
 
 def _is_file(path: str) -> bool:
@@ -150,7 +150,7 @@ class LocalFolder:
         #: The only paths to list, ascending, none below another one; None for the whole folder.
         self._tops: list[Parts] | None = None
         self._resolved: tuple[str, Parts] | None = None
-        self._paused_walk: tuple[str | None, Iterator[_Item]] | None = None
+        self._paused_walk: tuple[str | None, Iterator[_WalkedName]] | None = None
         self._open_directory: tuple[Parts, int] | None = None
 
     def check(self) -> None:
@@ -244,14 +244,14 @@ class LocalFolder:
                 ) from error
             raise _unavailable(error) from error
 
-    def _walk_from(self, cursor: str | None) -> Iterator[_Item]:
+    def _walk_from(self, cursor: str | None) -> Iterator[_WalkedName]:
         # Clear it first: a walk that has raised is exhausted, and continuing it would look like the end of the folder.
         walk, self._paused_walk = self._paused_walk, None
         if cursor is not None and walk and walk[0] == cursor:
             return walk[1]
         return self._walk(parts_of_cursor(cursor))
 
-    def _walk(self, after: Parts) -> Iterator[_Item]:
+    def _walk(self, after: Parts) -> Iterator[_WalkedName]:
         stack = [self._children((), after) if self._tops is None else self._found_tops(self._tops, after)]
         while stack:
             item = next(stack[-1], None)
@@ -266,13 +266,13 @@ class LocalFolder:
                 if not exclusion:
                     stack.append(self._children(item.parts, after))
                 elif item.parts > after[: len(item.parts)]:
-                    yield _Item(item.parts, item.info, exclusion[1] + DIRECTORIES)
+                    yield _WalkedName(item.parts, item.info, exclusion[1] + DIRECTORIES)
             elif item.parts > after:
                 self._trail.pruned(item.parts[:-1])
                 ignored = self._trail.ignored(os.fsdecode(item.parts[-1]))
                 yield item if ignored is None else item._replace(ignored=ignored)
 
-    def _found_tops(self, tops: Sequence[Parts], after: Parts) -> Iterator[_Item]:
+    def _found_tops(self, tops: Sequence[Parts], after: Parts) -> Iterator[_WalkedName]:
         """Those of the paths that exist and that no excluded directory contains, from the one that leads to `after`."""
         unlisted: Parts | None = None
         for top in tops:
@@ -285,10 +285,10 @@ class LocalFolder:
                     raise _unavailable(error) from error
                 if error.errno not in _VANISHED and top[:-1] != unlisted:
                     unlisted = top[:-1]
-                    yield _Item(unlisted, None)
+                    yield _WalkedName(unlisted, None)
                 continue
             if info is not None:
-                yield _Item(top, info)
+                yield _WalkedName(top, info)
 
     def _ignore_files(self, parts: Parts) -> Iterator[IgnoreFile]:
         for name in self._names_in(parts):
@@ -308,7 +308,7 @@ class LocalFolder:
         except FileError:
             return ()
 
-    def _children(self, parent: Parts, after: Parts) -> Iterator[_Item]:
+    def _children(self, parent: Parts, after: Parts) -> Iterator[_WalkedName]:
         """The contents of one directory, starting at the name that leads to `after`."""
         start: bytes | None = after[len(parent)] if len(after) > len(parent) and after[: len(parent)] == parent else b""
         while start is not None:
@@ -319,7 +319,7 @@ class LocalFolder:
                     raise _unavailable(error) from error
                 names, start = [] if error.errno in _VANISHED else [(b"", None)], None
             for name, info in names:
-                yield _Item((*parent, name) if info else parent, info)
+                yield _WalkedName((*parent, name) if info else parent, info)
 
     def _window(self, parent: Parts, start: bytes) -> tuple[Sequence[_NameInfo], bytes | None]:
         """Some names of a directory in order, from `start`, and the start of the next ones."""
@@ -465,7 +465,7 @@ def _closing(handle: int) -> Iterator[int]:
         os.close(handle)
 
 
-def _entry(item: _Item) -> Entry:
+def _entry(item: _WalkedName) -> Entry:
     key, info = key_of(item.parts), item.info
     path = printable(key)
     return Entry(

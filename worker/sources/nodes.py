@@ -18,9 +18,9 @@ from schemas.content.source import NodesSource
 from schemas.errors import FileError, FolderGone, Invalid, SourceUnavailable
 from schemas.status import Reason
 from worker.ignore import EVERYTHING, IGNORE_FILES, MAX_IGNORE_FILE, IgnoreFile, Rules, Trail
-from worker.objects.object_store import Objects
+from worker.objects.object_store import ObjectStore
 from worker.sources.flat_listing import LAST, filter_files
-from worker.sources.kind import ContentAccess, Location, Target
+from worker.sources.kind import ContentAccess, SourceLocation, Target
 from worker.state.content import nodes
 from worker.state.postgres import Pool, load
 
@@ -99,15 +99,15 @@ class NodesKind:
         id_paths = [None if source.json_pointer else paths_by_id.get(source.node_id) for source in sources]
         return [None if id_path is None else NODES + id_path for id_path in id_paths]
 
-    def locate(self, access: ContentAccess, path: str) -> list[Location]:
+    def locate(self, access: ContentAccess, path: str) -> list[SourceLocation]:
         """See `SourceKind`. Several nodes may have one path."""
         rows = nodes.find(access.pool(), access.project_id, path.rstrip("/"), SLASH_IN_NAME)
         return [_location(row) for row in rows]
 
 
-def _location(row: nodes.Row) -> Location:
+def _location(row: nodes.Row) -> SourceLocation:
     key = None if row["type"] == "folder" else row["id"].encode()
-    return Location(NODES + row["id_path"], NodesSource(node_id=row["id"]), key)
+    return SourceLocation(NODES + row["id_path"], NodesSource(node_id=row["id"]), key)
 
 
 class NodeTree:
@@ -116,7 +116,7 @@ class NodeTree:
     def __init__(
         self,
         pool: Pool,
-        objects: Objects,
+        objects: ObjectStore,
         project_id: str,
         node_id: str,
         rules: Rules = EVERYTHING,

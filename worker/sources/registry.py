@@ -8,7 +8,7 @@ from typing import Any
 from schemas.content.source import AnySource, LocalSource, NodesSource, S3Source
 from worker.ignore import EVERYTHING, Rules
 from worker.sources import Source
-from worker.sources.kind import ContentAccess, Location, SourceKind, Target
+from worker.sources.kind import ContentAccess, SourceKind, SourceLocation, Target
 from worker.sources.local import LocalKind
 from worker.sources.nodes import NodesKind
 from worker.sources.s3 import S3Kind
@@ -46,7 +46,7 @@ def addresses(access: ContentAccess, sources: Sequence[AnySource]) -> list[str |
     return [by_number[number] for number in range(len(sources))]
 
 
-def locate(access: ContentAccess, path: str) -> list[Location]:
+def locate(access: ContentAccess, path: str) -> list[SourceLocation]:
     """See `SourceKind.locate`."""
     for kind in KINDS.values():
         locations = kind.locate(access, path)

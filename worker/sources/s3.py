@@ -17,7 +17,7 @@ from schemas.status import Reason
 from worker.ignore import EVERYTHING, IGNORE_FILES, MAX_IGNORE_FILE, IgnoreFile, Rules, Trail
 from worker.objects.object_store import s3_client, s3_errors, s3_fetch
 from worker.sources.flat_listing import LAST, filter_files, topmost
-from worker.sources.kind import ContentAccess, Location, Target, not_granted, outside_target, raise_if_temporary
+from worker.sources.kind import ContentAccess, SourceLocation, Target, not_granted, outside_target, raise_if_temporary
 from worker.state.access import grants
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class S3Kind:
         """See `SourceKind`."""
         return [self.address_prefix(source) for source in sources]
 
-    def locate(self, access: ContentAccess, path: str) -> list[Location] | None:
+    def locate(self, access: ContentAccess, path: str) -> list[SourceLocation] | None:
         """See `SourceKind`."""
         if not path.startswith(S3):
             return None
@@ -75,10 +75,10 @@ class S3Kind:
             source = S3Source(kind="s3", bucket=bucket, prefix=prefix)
         except ValidationError:
             return []
-        folder = Location(path.rstrip("/"), source, None)
+        folder = SourceLocation(path.rstrip("/"), source, None)
         return [replace(folder, resolve=partial(self._resolve, access, source, folder))]
 
-    def _resolve(self, access: ContentAccess, source: S3Source, folder: Location) -> Location | None:
+    def _resolve(self, access: ContentAccess, source: S3Source, folder: SourceLocation) -> SourceLocation | None:
         """Find out whether a path is a folder or an object."""
         above, _, name = source.prefix.rstrip("/").rpartition("/")
         parent = S3Source(kind="s3", bucket=source.bucket, prefix=above)

@@ -54,7 +54,7 @@ class Tokenizer(Protocol):
 def cl100k() -> Tokenizer:
     """The tokenizer of OpenAI's embedding models, and an estimate for models whose own is missing. Uses no network."""
     with _encodings_of_litellm():
-        return _Cl100k(tiktoken.get_encoding("cl100k_base"))
+        return _Cl100kTokenizer(tiktoken.get_encoding("cl100k_base"))
 
 
 def counted(text: str, tokenizer: Tokenizer) -> tuple[int, Tokenizer]:
@@ -74,7 +74,7 @@ def truncated(text: str, max_tokens: int, tokenizer: Callable[[], Tokenizer]) ->
 
 def characters() -> Tokenizer:
     """Counts every character as a token: an upper bound for any model without unknown characters."""
-    return _Characters()
+    return _CharacterTokenizer()
 
 
 def char_offsets(raw: Bytes, offsets: Offsets) -> Offsets:
@@ -100,12 +100,12 @@ class _Remembering:
         return self._starts if text is self._text else self._tokenizer.starts(text)
 
 
-class _Characters:
+class _CharacterTokenizer:
     def starts(self, text: str) -> Offsets:
         return np.arange(len(text), dtype=np.int64)
 
 
-class _Cl100k:
+class _Cl100kTokenizer:
     def __init__(self, encoding: tiktoken.Encoding) -> None:
         self._encoding = encoding
         ordinary = len(encoding.token_byte_values())

@@ -22,7 +22,7 @@ from schemas.errors import LlmFailed, SliceOver, TooManyLeaves
 from worker.state.tree import nodes, trees
 from worker.state.tree.nodes import OpenCluster, PlannedCluster
 from worker.tree import clusters, vectors
-from worker.tree.clusters import Clusters, Item, Kept
+from worker.tree.clusters import ClusterItem, Clusters, KeptCluster
 from worker.tree.estimate import cost_above
 from worker.tree.run import TreeRun
 from worker.tree.summaries import SummaryResult, key_of
@@ -132,7 +132,7 @@ def _cluster(run: TreeRun, level: int, _clock: SliceTime) -> Next:
         return _advance(run, connection, "summarise", level, expected)
 
 
-def _planned(run: TreeRun, items: Sequence[Item], found: Clusters) -> list[PlannedCluster]:
+def _planned(run: TreeRun, items: Sequence[ClusterItem], found: Clusters) -> list[PlannedCluster]:
     """One row per cluster; equal clusters are one."""
     by_key: dict[str, PlannedCluster] = {}
     for slot, indices in found.members:
@@ -142,7 +142,7 @@ def _planned(run: TreeRun, items: Sequence[Item], found: Clusters) -> list[Plann
     return list(by_key.values())
 
 
-def _clusters(run: TreeRun, level: int) -> tuple[Clusters | None, Sequence[Item], str]:
+def _clusters(run: TreeRun, level: int) -> tuple[Clusters | None, Sequence[ClusterItem], str]:
     """The clusters of a layer with their items, or None and why the tree ends."""
     config, least = run.build.config, run.build.config.min_cluster_size
     items, batches = _items(run, level)
@@ -163,7 +163,7 @@ def _clusters(run: TreeRun, level: int) -> tuple[Clusters | None, Sequence[Item]
     return found, kept, ""
 
 
-def _fitted(run: TreeRun, level: int, items: Sequence[Item], matrix: clusters.Vectors) -> Clusters | None:
+def _fitted(run: TreeRun, level: int, items: Sequence[ClusterItem], matrix: clusters.Vectors) -> Clusters | None:
     build, config = run.build, run.build.config
     slots = nodes.slots(run.pool, build, level)
     fit = build.fits.get(str(level))
@@ -181,21 +181,21 @@ def _fitted(run: TreeRun, level: int, items: Sequence[Item], matrix: clusters.Ve
     )
 
 
-def _kept(run: TreeRun, level: int) -> list[Kept]:
+def _kept(run: TreeRun, level: int) -> list[KeptCluster]:
     """The clusters of the tree that answers."""
     below = nodes.slots(run.pool, run.build, level - 1)
     rows = nodes.kept_clusters(run.pool, run.build, level)
-    return [Kept(slot, frozenset(str(below.get(child, child)) for child in children)) for slot, children in rows]
+    return [KeptCluster(slot, frozenset(str(below.get(child, child)) for child in children)) for slot, children in rows]
 
 
-Batches = Iterator[tuple[list[Item], clusters.Vectors]]
+Batches = Iterator[tuple[list[ClusterItem], clusters.Vectors]]
 
 
-def _items(run: TreeRun, level: int) -> tuple[list[Item], Batches]:
+def _items(run: TreeRun, level: int) -> tuple[list[ClusterItem], Batches]:
     """What a layer summarises, in the folder's order, and the same in batches with vectors."""
     leaves = nodes.leaves(run.pool, run.build)
     if level == 1:
-        items = [Item(leaf.hash, leaf.hash, leaf.path) for leaf in leaves]
+        items = [ClusterItem(leaf.hash, leaf.hash, leaf.path) for leaf in leaves]
         by_key = {item.key: item for item in items}
         with_vectors = vectors.of_leaves(run, leaves)
         return items, (([by_key[leaf.hash] for leaf in batch], matrix) for batch, matrix in with_vectors)
@@ -205,7 +205,7 @@ def _items(run: TreeRun, level: int) -> tuple[list[Item], Batches]:
     found = {node.key: [order[hash_] for hash_ in first.get(node.key, ()) if hash_ in order] for node in below}
     places = {key: min(leaf_places, default=(0, "")) for key, leaf_places in found.items()}
     below.sort(key=lambda node: (places[node.key], node.key))
-    items = [Item(node.key, str(node.slot), places[node.key][1]) for node in below]
+    items = [ClusterItem(node.key, str(node.slot), places[node.key][1]) for node in below]
 
     def batches() -> Batches:
         kept, matrix = vectors.of_nodes(run, below)
@@ -215,9 +215,9 @@ def _items(run: TreeRun, level: int) -> tuple[list[Item], Batches]:
     return items, batches()
 
 
-def _neighbours(batches: Batches) -> tuple[list[Item], list[float]]:
+def _neighbours(batches: Batches) -> tuple[list[ClusterItem], list[float]]:
     """All items, and the cosine of each with the next one. Holds the vectors of one batch."""
-    items: list[Item] = []
+    items: list[ClusterItem] = []
     similarities: list[float] = []
     last: clusters.Vectors | None = None
     for batch, matrix in batches:
@@ -228,7 +228,7 @@ def _neighbours(batches: Batches) -> tuple[list[Item], list[float]]:
     return items, similarities
 
 
-def _whole(batches: Batches) -> tuple[list[Item], clusters.Vectors]:
+def _whole(batches: Batches) -> tuple[list[ClusterItem], clusters.Vectors]:
     found = list(batches)
     items = [item for batch, _ in found for item in batch]
     matrices = [matrix for _, matrix in found]

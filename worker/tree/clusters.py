@@ -31,7 +31,7 @@ LIBRARIES = ("sklearn", "umap")
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class ClusterItem:
     """A text or a summary. `member` stays when a summary's text changes; `key` does not."""
 
     key: str
@@ -40,7 +40,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptCluster:
     """A cluster of the tree that answers, by the `member` of its items."""
 
     slot: int
@@ -65,7 +65,7 @@ def has_libraries() -> bool:
     return all(importlib.util.find_spec(name) is not None for name in LIBRARIES)
 
 
-def by_neighbours(items: Sequence[Item], similarities: Sequence[float], min_size: int) -> Clusters:
+def by_neighbours(items: Sequence[ClusterItem], similarities: Sequence[float], min_size: int) -> Clusters:
     """Clusters of items that follow each other."""
     gap = adjacent.gaps([item.path for item in items], similarities)
     runs = adjacent.neighbours(gap, min_size)
@@ -73,7 +73,7 @@ def by_neighbours(items: Sequence[Item], similarities: Sequence[float], min_size
 
 
 def by_fit(
-    items: Sequence[Item],
+    items: Sequence[ClusterItem],
     vectors: Vectors,
     *,
     method: ClusterMethod,
@@ -88,7 +88,9 @@ def by_fit(
     return Clusters([(first_slot + n, members) for n, members in enumerate(found)], [len(items), 0])
 
 
-def by_kept(items: Sequence[Item], vectors: Vectors, kept: Sequence[Kept], fit: Sequence[int]) -> Clusters | None:
+def by_kept(
+    items: Sequence[ClusterItem], vectors: Vectors, kept: Sequence[KeptCluster], fit: Sequence[int]
+) -> Clusters | None:
     """The clusters of the tree that answers, with new items in the nearest. None once too many items changed."""
     places = {item.member: index for index, item in enumerate(items)}
     known = {member for cluster in kept for member in cluster.members}

@@ -19,7 +19,7 @@ TOKENS_PER_PRICE = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class BuildCost:
     """Estimated summaries and tokens of a whole build, in one request per summary."""
 
     summaries: int
@@ -38,14 +38,14 @@ class Cost:
         return (self.tokens_in * input_price + self.tokens_out * output_price) / TOKENS_PER_PRICE
 
 
-def cost(config: RaptorConfig, leaves: int, tokens: int) -> Cost:
+def cost(config: RaptorConfig, leaves: int, tokens: int) -> BuildCost:
     """Estimate a build of a tree over so many leaves, with so many tokens together."""
     clusters = _clusters(config, leaves)
     parents = GMM_PARENTS if config.cluster_method == "gmm" else 1.0
     return cost_above(config, clusters=clusters, unpaid=clusters, tokens=round(tokens * parents))
 
 
-def cost_above(config: RaptorConfig, *, clusters: int, unpaid: int, tokens: int) -> Cost:
+def cost_above(config: RaptorConfig, *, clusters: int, unpaid: int, tokens: int) -> BuildCost:
     """Estimate a build whose first layer has so many clusters.
 
     `unpaid` of them have no summary yet, and their texts have so many tokens together.
@@ -60,7 +60,7 @@ def cost_above(config: RaptorConfig, *, clusters: int, unpaid: int, tokens: int)
         unpaid = min(unpaid, clusters)
         summaries += unpaid
         tokens_in += unpaid * (prompt + below / clusters * MEAN_SUMMARY_TOKENS)
-    return Cost(summaries, round(tokens_in), summaries * MEAN_SUMMARY_TOKENS)
+    return BuildCost(summaries, round(tokens_in), summaries * MEAN_SUMMARY_TOKENS)
 
 
 def _clusters(config: RaptorConfig, items: int) -> int:

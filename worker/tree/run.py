@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from worker.embed import Embedder
-from worker.embed.rate_limit import Budget
+from worker.embed.rate_limit import RateBudget
 from worker.index.lease import Lease
 from worker.state.index.tools import TREE, Index
 from worker.state.postgres import Pool
@@ -27,7 +27,7 @@ class TreeRun:
     store: VectorStore
     embedder: Embedder
     tokenizer: Tokenizer
-    budget: Budget | None
+    budget: RateBudget | None
     concurrency: int
     summariser: Summariser
     yields: Callable[[], bool]

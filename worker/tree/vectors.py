@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.errors import EmbeddingRefused
-from worker.embed.batching import Terms, embed_all
+from worker.embed.batching import RequestTerms, embed_all
 from worker.state.index import embedding_cache
 from worker.state.index.embedding_cache import VectorOwner
 from worker.state.tree import nodes
@@ -90,7 +90,7 @@ def _embedded(run: TreeRun, texts: Mapping[str, str]) -> dict[str, Vector]:
     limit = run.index.settings.embedder.max_input_tokens
     inputs = [truncated(text, limit, lambda: run.tokenizer) for text in texts.values()]
     tokens = [len(run.tokenizer.starts(text)) for text in inputs]
-    terms = Terms(run.budget, run.index.project_id, run.lease.check)
+    terms = RequestTerms(run.budget, run.index.project_id, run.lease.check)
     vectors: dict[str, Vector] = {}
     for indices, result in embed_all(run.embedder, inputs, tokens, run.concurrency, terms):
         if not isinstance(result, EmbeddingRefused):

@@ -66,7 +66,7 @@ class IndexReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Mended:
+class RepairResult:
     """What a repair did at once, and the task that does the rest; `texts` of the `lost` vectors are not cached."""
 
     deleted: int
@@ -91,7 +91,7 @@ def inspect(pool: Pool, store: VectorStore, index: Index) -> IndexReport:
     return IndexReport(rows.live, missing, stray, miscounted, bare, unfinished, rows.overdue, busy, wrong)
 
 
-def repair(pool: Pool, store: VectorStore, index: Index) -> Mended:
+def repair(pool: Pool, store: VectorStore, index: Index) -> RepairResult:
     """Repair an idle index, and start a task for what must be written or read again.
 
     Raises `StoreError`, or `LeaseLost` once a task works on the index; everything done by then is correct.
@@ -107,7 +107,7 @@ def repair(pool: Pool, store: VectorStore, index: Index) -> Mended:
     deleted += _delete_overdue(pool, store, index)
     task_id = drift.start(pool, index.id) if lost or recounted else None
     texts = drift.count_unpaid(pool, index.id, VectorOwner(index.project_id, index.settings.embedder)) if lost else 0
-    return Mended(deleted, recounted, buried, lost, texts, task_id, patched)
+    return RepairResult(deleted, recounted, buried, lost, texts, task_id, patched)
 
 
 def before_listing(pool: Pool, store: VectorStore, index: Index, task_id: UUID) -> None:

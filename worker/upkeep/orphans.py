@@ -11,7 +11,7 @@ import psycopg
 import structlog
 
 from schemas.errors import SourceError
-from worker.objects.object_store import Objects
+from worker.objects.object_store import ObjectStore
 from worker.resources import Resources
 from worker.state.content import orphans
 from worker.state.postgres import try_exclusive
@@ -56,13 +56,13 @@ def delete_strays(resources: Resources, seconds: float) -> tuple[int, bool]:
     return done, False
 
 
-def _discard(objects: Objects, keys: Iterable[str]) -> list[str]:
+def _discard(objects: ObjectStore, keys: Iterable[str]) -> list[str]:
     """Delete objects and return the keys of those that are gone."""
     with ThreadPoolExecutor(PARALLEL) as pool:
         return [key for key in pool.map(lambda key: _discard_one(objects, key), keys) if key is not None]
 
 
-def _discard_one(objects: Objects, key: str) -> str | None:
+def _discard_one(objects: ObjectStore, key: str) -> str | None:
     try:
         objects.discard(key)
     except SourceError as error:

@@ -30,7 +30,7 @@ from worker.state.index import changes
 from worker.state.index.changes import WatchedIndex
 from worker.state.postgres import exclusive_connection
 from worker.upkeep.isolation import failing_alone
-from worker.upkeep.watched_folder import ANYTHING, NOTHING, DirectoryIdentity, Folder, Seen
+from worker.upkeep.watched_folder import ANYTHING, NOTHING, DirectoryIdentity, SeenChanges, WatchedFolder
 
 #: Name of the lock that only one process in the installation holds at a time.
 WATCH = "watch"
@@ -78,10 +78,10 @@ def run(resources: Resources, stop: Event, silence: int = SILENT_SECONDS) -> Non
 
 
 @dataclass(frozen=True, slots=True)
-class Noticed:
+class NoticedChanges:
     """What changed in a folder, and the quiet period to wait for."""
 
-    seen: Seen
+    seen: SeenChanges
     quiet: timedelta
 
 
@@ -176,12 +176,12 @@ class LocalWatch:
         self._source, self._directory = index.source, directory
         self._rules, self._wake = rules_of(index.settings), wake
         #: What is heard, and what hears the same with more directories, as soon as it is ready.
-        self._folder: Folder | None = None
-        self._next: Folder | None = None
+        self._folder: WatchedFolder | None = None
+        self._next: WatchedFolder | None = None
         self._was_ready = self._is_missing = False
         self._due = self._fresh_until = self._listed = 0.0
 
-    def look(self) -> Noticed | None:
+    def look(self) -> NoticedChanges | None:
         """Return what changed since the last call, if anything."""
         try:
             place = self._place()
@@ -209,10 +209,10 @@ class LocalWatch:
                 folder.close()
         self._folder, self._next, self._was_ready, self._due = None, None, False, 0.0
 
-    def _new_folder(self, place: DirectoryIdentity) -> Folder:
-        return Folder(place, self._rules, real_path(self._resources.home), self._wake)
+    def _new_folder(self, place: DirectoryIdentity) -> WatchedFolder:
+        return WatchedFolder(place, self._rules, real_path(self._resources.home), self._wake)
 
-    def _hear(self, folder: Folder) -> Noticed | None:
+    def _hear(self, folder: WatchedFolder) -> NoticedChanges | None:
         if folder.ended.is_set() or (self._next is not None and self._next.ended.is_set()):
             failed = folder.failed or (self._next is not None and self._next.failed)
             self.close()
@@ -231,13 +231,13 @@ class LocalWatch:
             seen = ANYTHING
         if seen.paths is None:
             return self._everything(changes.QUIET)
-        return Noticed(seen, changes.QUIET_OF_PATHS) if seen else None
+        return NoticedChanges(seen, changes.QUIET_OF_PATHS) if seen else None
 
-    def _everything(self, quiet: timedelta) -> Noticed:
+    def _everything(self, quiet: timedelta) -> NoticedChanges:
         self._listed = time.monotonic()
-        return Noticed(ANYTHING, quiet)
+        return NoticedChanges(ANYTHING, quiet)
 
-    def _renew(self, folder: Folder) -> Seen:
+    def _renew(self, folder: WatchedFolder) -> SeenChanges:
         """Watch a stale folder anew, while the old watch goes on. Returns what neither of them heard."""
         if self._next is not None and self._next.ready.is_set():
             folder.close()

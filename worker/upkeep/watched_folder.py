@@ -36,24 +36,24 @@ class DirectoryIdentity:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenChanges:
     """What changed in a folder: paths relative to it, or None if it may be anything."""
 
     paths: frozenset[str] | None
 
-    def __or__(self, other: Seen) -> Seen:
+    def __or__(self, other: SeenChanges) -> SeenChanges:
         if self.paths is None or other.paths is None or len(self.paths | other.paths) > MANY_CHANGES:
             return ANYTHING
-        return Seen(self.paths | other.paths)
+        return SeenChanges(self.paths | other.paths)
 
     def __bool__(self) -> bool:
         return self.paths is None or bool(self.paths)
 
 
-NOTHING, ANYTHING = Seen(frozenset()), Seen(None)
+NOTHING, ANYTHING = SeenChanges(frozenset()), SeenChanges(None)
 
 
-class Folder:
+class WatchedFolder:
     """A directory whose changes a thread receives: all of them once `ready`. `wake` is called for each.
 
     Each directory that a listing enters is watched by itself. So ignored directories and links' targets take no handle,
@@ -82,13 +82,13 @@ class Folder:
         """Stop receiving changes."""
         self._stop.set()
 
-    def take(self) -> Seen:
+    def take(self) -> SeenChanges:
         """Return what changed since the last call."""
         with self._lock:
             seen, self._seen = self._seen, NOTHING
         return seen
 
-    def _note(self, seen: Seen) -> None:
+    def _note(self, seen: SeenChanges) -> None:
         with self._lock:
             self._seen |= seen
 
@@ -153,7 +153,7 @@ class Folder:
 
     def _renew(self, added: Collection[str]) -> None:
         if added:
-            self.unheard |= Seen(frozenset(map(self._relative, added)))
+            self.unheard |= SeenChanges(frozenset(map(self._relative, added)))
             self.stale.set()
 
     def _relative(self, path: str) -> str:
@@ -180,7 +180,7 @@ class Folder:
             # the folder itself has no name in it
             seen_paths = None if "" in seen else seen
         self._renew({path for path in paths if self._adds_directories(path, came=path in came)})
-        self._note(Seen(seen_paths))
+        self._note(SeenChanges(seen_paths))
 
     def _concerns(self, path: str, *, came: bool) -> bool:
         """Whether a listing could see the change of something that was just added (`came`) or was there before."""

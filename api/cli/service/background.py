@@ -15,7 +15,7 @@ from signal import SIGINT, SIGTERM
 from threading import current_thread, main_thread
 from urllib.parse import urlsplit
 
-from api.cli.invocation import Failed
+from api.cli.invocation import VerbFailed
 from api.stack.record import ROOT, environment, owner, url_of
 
 #: Seconds until a started stack must answer.
@@ -36,7 +36,7 @@ def log_file(home: Path) -> Path:
 
 
 def start(home: Path, say: Say) -> str:
-    """Start the stack and return its address once it answers. It goes on after this process. Raises `Failed`."""
+    """Start the stack and return its address once it answers. It goes on after this process. Raises `VerbFailed`."""
     say(f"Starting Foldex in the background; `foldex down` stops it. Its data and logs are in {home}")
     child = None
     try:
@@ -78,9 +78,9 @@ def _address(child: subprocess.Popen[bytes], home: Path) -> str:
                 return url_of(stack)
         # it also ends if another process has just started the stack
         if child.poll() is not None and owner(home) is None:
-            raise Failed(f"Foldex could not start: {_reason(home)} Its log is {log_file(home)}.")
+            raise VerbFailed(f"Foldex could not start: {_reason(home)} Its log is {log_file(home)}.")
         time.sleep(LOOK_SECONDS)
-    raise Failed(f"Foldex did not answer within {START_SECONDS:.0f} s; see the logs in {home / 'log'}.")
+    raise VerbFailed(f"Foldex did not answer within {START_SECONDS:.0f} s; see the logs in {home / 'log'}.")
 
 
 def _started(home: Path) -> subprocess.Popen[bytes]:
@@ -89,7 +89,9 @@ def _started(home: Path) -> subprocess.Popen[bytes]:
         log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     except OSError as error:
-        raise Failed(f"{home} cannot be written ({error.strerror}): run as its owner, or set FOLDEX_HOME.") from error
+        raise VerbFailed(
+            f"{home} cannot be written ({error.strerror}): run as its owner, or set FOLDEX_HOME."
+        ) from error
     try:
         return subprocess.Popen(
             [sys.executable, "-u", "-m", "api", "up"],
@@ -106,7 +108,7 @@ def _started(home: Path) -> subprocess.Popen[bytes]:
 
 
 def stop(home: Path) -> bool:
-    """Stop the stack in `home` and return once it has ended. Returns False if none runs. Raises `Failed`."""
+    """Stop the stack in `home` and return once it has ended. Returns False if none runs. Raises `VerbFailed`."""
     pid = owner(home)
     if pid is None:
         return False
@@ -115,11 +117,11 @@ def stop(home: Path) -> bool:
     except ProcessLookupError:
         pass
     except PermissionError as error:
-        raise Failed(f"Foldex belongs to another user (pid {pid}); stop it as that user.") from error
+        raise VerbFailed(f"Foldex belongs to another user (pid {pid}); stop it as that user.") from error
     deadline = time.monotonic() + STOP_SECONDS
     while owner(home) is not None:
         if time.monotonic() > deadline:
-            raise Failed(
+            raise VerbFailed(
                 f"Foldex (pid {pid}) has not stopped within {STOP_SECONDS:.0f} s; see the logs in {home / 'log'}."
             )
         time.sleep(LOOK_SECONDS)

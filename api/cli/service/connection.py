@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from api.cli.invocation import Failed, Invocation
+from api.cli.invocation import Invocation, VerbFailed
 from api.stack.record import environment, installation_home, owner, url_of
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Connection:
 
     @cached_property
     def foldex(self) -> Foldex:
-        """The client library, which is loaded when it is first needed. Raises `Failed`."""
+        """The client library, which is loaded when it is first needed. Raises `VerbFailed`."""
         skip_the_program_of_httpx()
         from foldex_client import Foldex
 
@@ -50,7 +50,7 @@ class Connection:
         try:
             return Foldex(self.url, self.invocation.key, trust_env=not is_loopback(self.url), **limits)
         except ValueError as error:
-            raise Failed(str(error).replace("base_url", "--server").replace("api_key", "--key")) from None
+            raise VerbFailed(str(error).replace("base_url", "--server").replace("api_key", "--key")) from None
 
     @cached_property
     def _local(self) -> LocalCalls | None:
@@ -62,12 +62,12 @@ class Connection:
     def call_locally(self, method: str, path: str, body: dict[str, Any] | None = None) -> Record | None:
         """The answer to one attempt; None if the service is elsewhere, or did not answer with success.
 
-        Raises `Failed` if it was silent until the patience was over.
+        Raises `VerbFailed` if it was silent until the patience was over.
         """
         try:
             return None if self._local is None else self._local.call(method, path, body)
         except TimeoutError:
-            raise Failed(_late(self.url, self.home)) from None
+            raise VerbFailed(_late(self.url, self.home)) from None
 
     def close(self) -> None:
         """Close all connections."""
@@ -81,7 +81,7 @@ class Connection:
         return self.home is not None or is_loopback(self.url)
 
 
-#: Called with the directory of a stack before it is started. Raises `Failed` if nothing needs it.
+#: Called with the directory of a stack before it is started. Raises `VerbFailed` if nothing needs it.
 Check = Callable[[Path], object]
 
 
@@ -93,7 +93,7 @@ def always(_: Path) -> None:
 def connect(
     invocation: Invocation, *, start_if: Check | None = None, patience: float | None = None
 ) -> Iterator[Connection]:
-    """A client of the service. With `start_if`, a stack that does not run is started. Raises `Failed`."""
+    """A client of the service. With `start_if`, a stack that does not run is started. Raises `VerbFailed`."""
     url, home = address(invocation, start_if)
     service = Connection(url, home, invocation, patience)
     try:
@@ -103,25 +103,25 @@ def connect(
         errors = sys.modules.get("foldex_client.errors")
         if errors is None or not isinstance(error, errors.FoldexError):
             raise
-        raise Failed(sentence(error, url, home)) from error
+        raise VerbFailed(sentence(error, url, home)) from error
     finally:
         service.close()
 
 
 def address(invocation: Invocation, start_if: Check | None) -> tuple[str, Path | None]:
-    """The address of the service, and the home of the embedded stack if it is that one. Raises `Failed`."""
+    """The address of the service, and the home of the embedded stack if it is that one. Raises `VerbFailed`."""
     home = installation_home()
     try:
         stack = environment(home)
     except OSError as error:
-        raise Failed(f"{home} cannot be read ({error.strerror}): run as its owner, or set FOLDEX_HOME.") from error
+        raise VerbFailed(f"{home} cannot be read ({error.strerror}): run as its owner, or set FOLDEX_HOME.") from error
     if invocation.server is not None:
         url = invocation.server.rstrip("/")
         return invocation.server, home if stack and url == url_of(stack) else None
     if stack:
         return url_of(stack), home
     if start_if is None:
-        raise Failed(
+        raise VerbFailed(
             f"No Foldex runs in {home}; start it with `foldex up`, or name another service with --server or FOLDEX_URL."
         )
     start_if(home)

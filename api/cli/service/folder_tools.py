@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from api.agents.folders import BUCKET, DEFAULT_PROJECT, root_of, target
-from api.cli.invocation import Failed
+from api.cli.invocation import VerbFailed
 from api.cli.service.connection import Connection
 from api.cli.service.tool_lookup import check_folder, path_of, tools_of
 
@@ -21,12 +21,12 @@ LISTS = frozenset({"include", "exclude", "types", "keep", "containers"})
 
 
 def config_of(settings: Iterable[str]) -> dict[str, Any]:
-    """The config that `k=v` settings describe. Raises `Failed` for one without `=`."""
+    """The config that `k=v` settings describe. Raises `VerbFailed` for one without `=`."""
     config: dict[str, Any] = {}
     for setting in settings:
         name, equals, value = setting.partition("=")
         if not equals or not name:
-            raise Failed(f"--config {setting!r} has no name and value; write it as name=value, such as watch=true.")
+            raise VerbFailed(f"--config {setting!r} has no name and value; write it as name=value, such as watch=true.")
         if name in LISTS:
             config[name] = [*config.get(name, []), *filter(None, value.split(","))]
         else:
@@ -42,7 +42,7 @@ def _value(text: str) -> Any:
 
 
 def start_indexing(service: Connection, path: str, name: str | None, config: dict[str, Any]) -> Tool:
-    """The tool over a folder or bucket, which is being indexed from now on. Raises `Failed`."""
+    """The tool over a folder or bucket, which is being indexed from now on. Raises `VerbFailed`."""
     place = _permitted(service, path)
     tools = tools_of(service)
     mine = [tool for tool in tools if root_of(tool) == place]
@@ -68,14 +68,14 @@ def _changed(service: Connection, tool: Tool, name: str | None, config: dict[str
 
 
 def estimated(service: Connection, path: str, config: dict[str, Any]) -> Estimate:
-    """What a tool over a folder or bucket would read, skip and pay. Raises `Failed`."""
+    """What a tool over a folder or bucket would read, skip and pay. Raises `VerbFailed`."""
     place = _permitted(service, path)
     project = project_of(service, tools_of(service))
     return service.foldex.tools.estimate(project, **target(place), config=config)
 
 
 def _permitted(service: Connection, path: str) -> str:
-    """The real path of a folder, which the embedded stack may read from now on. Raises `Failed`."""
+    """The real path of a folder, which the embedded stack may read from now on. Raises `VerbFailed`."""
     if path.startswith(BUCKET):
         return path_of(path)
     place = check_folder(path) if service.is_here else path_of(path)
@@ -92,15 +92,17 @@ def project_of(service: Connection, tools: list[Tool]) -> str:
     if service.invocation.key is None:
         return DEFAULT_PROJECT
     if not tools:
-        raise Failed("The project of the key is not known yet; name it with --project or FOLDEX_PROJECT.")
+        raise VerbFailed("The project of the key is not known yet; name it with --project or FOLDEX_PROJECT.")
     return tools[0].project_id
 
 
 def allow_folder(home: Path, place: str) -> None:
-    """Let the embedded stack in `home` read a folder. Raises `Failed`."""
+    """Let the embedded stack in `home` read a folder. Raises `VerbFailed`."""
     from worker.machine.named_folders import name_folder, named_folders_file
 
     try:
         name_folder(named_folders_file(home), place)
     except OSError as error:
-        raise Failed(f"{home} cannot be written ({error.strerror}): run as its owner, or set FOLDEX_HOME.") from error
+        raise VerbFailed(
+            f"{home} cannot be written ({error.strerror}): run as its owner, or set FOLDEX_HOME."
+        ) from error

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 from urllib.parse import urlencode
 
 from api.agents.folders import BUCKET, FolderPart, at, called, is_id, is_name, nearest
-from api.cli.invocation import Failed
+from api.cli.invocation import VerbFailed
 from api.cli.service.connection import Connection
 from api.stack.record import has_run
 
@@ -42,12 +42,12 @@ def states_of(service: Connection, tools: Sequence[Tool]) -> Iterator[tuple[Tool
 
 
 def named(service: Connection, word: str) -> Tool:
-    """The tool that a word names: its id, its name, or the path of its folder. Raises `Failed`."""
+    """The tool that a word names: its id, its name, or the path of its folder. Raises `VerbFailed`."""
     if is_id(word):
         return _by_id(service, word)
     found = at(tools_of(service), word, path_of(word))
     if not found:
-        raise Failed(f"No tool has the id, name or path {word!r}; `foldex tools` lists them.")
+        raise VerbFailed(f"No tool has the id, name or path {word!r}; `foldex tools` lists them.")
     return _only(found, word)
 
 
@@ -65,34 +65,34 @@ def covering(service: Connection, word: str) -> FolderPart | None:
 
 
 def path_of(word: str) -> str:
-    """The real path of a word; the address of a bucket stays as it is. Raises `Failed`."""
+    """The real path of a word; the address of a bucket stays as it is. Raises `VerbFailed`."""
     if not word:
         # an unset variable of a script must not mean the present directory
-        raise Failed("The name of the folder is empty; name one, such as . for the present directory.")
+        raise VerbFailed("The name of the folder is empty; name one, such as . for the present directory.")
     if word.startswith(BUCKET):
         return word.rstrip("/")
     try:
         return os.path.realpath(os.path.expanduser(word))  # noqa: PTH111 - strings as they are
     except FileNotFoundError as error:
-        raise Failed("The present directory no longer exists; change to one that does.") from error
+        raise VerbFailed("The present directory no longer exists; change to one that does.") from error
 
 
 def check_folder(word: str) -> str:
-    """The real path of a folder that can be listed. Raises `Failed` for anything else."""
+    """The real path of a folder that can be listed. Raises `VerbFailed` for anything else."""
     place = path_of(word)
     try:
         os.scandir(place).close()
     except FileNotFoundError as error:
-        raise Failed(f"{word} does not exist; name an existing folder.") from error
+        raise VerbFailed(f"{word} does not exist; name an existing folder.") from error
     except NotADirectoryError as error:
-        raise Failed(f"{word} is a file; name its folder, and choose files with --config include=NAME.") from error
+        raise VerbFailed(f"{word} is a file; name its folder, and choose files with --config include=NAME.") from error
     except OSError as error:
-        raise Failed(f"{word} cannot be read ({error.strerror}); name a folder that you may list.") from error
+        raise VerbFailed(f"{word} cannot be read ({error.strerror}); name a folder that you may list.") from error
     return place
 
 
 def check_before_start(word: str, home: Path) -> None:
-    """Raise `Failed` if no tool of the stack in `home` can be meant by a word, and it names no folder either."""
+    """Raise `VerbFailed` if no tool of the stack in `home` can be meant by a word, and it names no folder either."""
     may_be_tool = has_run(home) and (is_name(word) or os.path.lexists(path_of(word)))
     if not may_be_tool and not word.startswith(BUCKET):
         check_folder(word)
@@ -108,7 +108,7 @@ def _by_id(service: Connection, tool_id: str) -> Tool:
     try:
         return client.tools.get(tool_id)
     except NotFound as error:
-        raise Failed(f"No tool has the id {tool_id}; `foldex tools` lists them.") from error
+        raise VerbFailed(f"No tool has the id {tool_id}; `foldex tools` lists them.") from error
 
 
 def _as_kept(path: str) -> str:
@@ -119,5 +119,5 @@ def _as_kept(path: str) -> str:
 def _only(found: list[Tool], word: str) -> Tool:
     if len(found) > 1:
         ids = ", ".join(tool.tool_id for tool in found)
-        raise Failed(f"{len(found)} tools are called {word!r}; name one by its id: {ids}.")
+        raise VerbFailed(f"{len(found)} tools are called {word!r}; name one by its id: {ids}.")
     return found[0]

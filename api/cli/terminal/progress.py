@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from api.cli.invocation import Failed
+from api.cli.invocation import VerbFailed
 from api.cli.service.connection import Connection
 from api.cli.terminal.output import clean, note
 
@@ -80,14 +80,14 @@ def duration(seconds: float) -> str:
 
 
 def _switched(service: Connection, tool: Tool, now: Status, bar: Bar) -> Status:
-    """The status once no index is being built for a changed config any more. Raises `Failed` if that failed."""
+    """The status once no index is being built for a changed config any more. Raises `VerbFailed` if that failed."""
     is_updating = False
     while (current := service.foldex.tools.get(tool.tool_id)).updating is not None:
         is_updating = True
         time.sleep(LOOK_SECONDS)
         bar(now.model_copy(update={"progress": current.updating.progress, "eta_seconds": None}))
     if current.update_error is not None:
-        raise Failed(f"{tool.name} keeps its old config: {current.update_error}")
+        raise VerbFailed(f"{tool.name} keeps its old config: {current.update_error}")
     return service.foldex.tools.status(tool.tool_id) if is_updating else now
 
 
@@ -103,7 +103,7 @@ def going_on(path: str) -> Iterator[None]:
 
 
 def wait(service: Connection, tool: Tool) -> Status:
-    """Wait until a tool is indexed. Raises `Failed` if it ends otherwise."""
+    """Wait until a tool is indexed. Raises `VerbFailed` if it ends otherwise."""
     from foldex_client import IndexingFailed
 
     bar = Bar(tool.name)
@@ -112,7 +112,7 @@ def wait(service: Connection, tool: Tool) -> Status:
         return _switched(service, tool, now, bar)
     except IndexingFailed as error:
         if error.task.indexed_files:
-            raise Failed(f"{tool.name} is not up to date, but what is indexed answers: {error.detail}") from error
-        raise Failed(f"{tool.name} is not indexed: {error.detail}") from error
+            raise VerbFailed(f"{tool.name} is not up to date, but what is indexed answers: {error.detail}") from error
+        raise VerbFailed(f"{tool.name} is not indexed: {error.detail}") from error
     finally:
         bar.clear()

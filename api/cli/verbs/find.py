@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from api.agents.folders import BUCKET, FolderPart
-from api.cli.invocation import FOUND, NOTHING, Failed, Invocation, agreed, verb, yes
+from api.cli.invocation import FOUND, NOTHING, Invocation, VerbFailed, agreed, verb, yes
 from api.cli.service.connection import Check, Connection, connect
 from api.cli.service.folder_tools import config_of, estimated, start_indexing
 from api.cli.service.tool_lookup import TOOLS, check_before_start, check_folder, covering, path_of
@@ -261,13 +261,13 @@ class Consent:
         self._path, self._is_sure = path, is_sure
 
     def before_start(self, home: Path) -> None:
-        """Raise `Failed` if a stack in `home` would start in vain."""
+        """Raise `VerbFailed` if a stack in `home` would start in vain."""
         check_before_start(self._path, home)
         if not has_run(home):
             self.ask()
 
     def ask(self) -> None:
-        """Raise `Failed` unless the user agrees."""
+        """Raise `VerbFailed` unless the user agrees."""
         place = path_of(self._path)
         agreed(
             f"{place} is not indexed yet. Index it now?",
@@ -279,17 +279,17 @@ class Consent:
 
 
 def _place(service: Connection, path: str, consent: Consent) -> FolderPart:
-    """The tool that a search is about. A folder without one is indexed, if the user agrees. Raises `Failed`."""
+    """The tool that a search is about. A folder without one is indexed, if the user agrees. Raises `VerbFailed`."""
     found = covering(service, path)
     if found is not None:
         if found.tool.task in {"pending", "indexing"}:
             output.note(f"{found.tool.name} is still being indexed; results are those of the files so far.")
         if found.below and service.is_here and not os.path.lexists(path_of(path)):
-            raise Failed(f"{path} does not exist; name an existing file or folder, or a tool (`foldex tools`).")
+            raise VerbFailed(f"{path} does not exist; name an existing file or folder, or a tool (`foldex tools`).")
         return found
     place = path_of(path)
     if service.is_here and not place.startswith(BUCKET) and not Path(place).is_dir():
-        raise Failed(f"{path!r} is neither a folder nor a tool; `foldex tools` lists the tools.")
+        raise VerbFailed(f"{path!r} is neither a folder nor a tool; `foldex tools` lists the tools.")
     consent.ask()
     with going_on(path):
         tool = start_indexing(service, path, None, {})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from api.cli.invocation import FOUND, NOTHING, Failed, Invocation, verb
+from api.cli.invocation import FOUND, NOTHING, Invocation, VerbFailed, verb
 from api.cli.service.connection import Connection, connect
 from api.cli.service.tool_lookup import named
 from api.cli.terminal import output
@@ -48,7 +48,7 @@ def build(invocation: Invocation, tool: str, full: bool, no_wait: bool) -> int:
             state = _ended(service, tool_id, tool)
         _print(invocation, state)
     if state.error is not None:
-        raise Failed(f"The tree is not complete: {state.error}")
+        raise VerbFailed(f"The tree is not complete: {state.error}")
     return FOUND
 
 

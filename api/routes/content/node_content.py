@@ -19,7 +19,7 @@ from api.http.described_errors import raises
 from api.routes.content.nodes import OBJECT_ERRORS, NodeId, ProjectId, missing_content
 from schemas.errors import FileError, NotFound, RangeNotSatisfiable, SourceError, SourceUnavailable
 from worker.formats import by_name
-from worker.objects.object_store import Objects, Reader
+from worker.objects.object_store import ObjectReader, ObjectStore
 from worker.resources import Resources
 from worker.sources.nodes import render_json
 from worker.state.content import nodes
@@ -57,15 +57,15 @@ class _InMemory:
 
     @property
     def size(self) -> int:
-        """See `Reader`."""
+        """See `ObjectReader`."""
         return len(self.file.getbuffer())
 
     def read(self, size: int) -> bytes:
-        """See `Reader`."""
+        """See `ObjectReader`."""
         return self.file.read(size)
 
     def close(self) -> None:
-        """See `Reader`."""
+        """See `ObjectReader`."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class _InRow:
     def size(self) -> int:
         return len(self.data)
 
-    def reader(self, part: range | None) -> Reader:
+    def reader(self, part: range | None) -> ObjectReader:
         return _InMemory(BytesIO(self.data if part is None else self.data[part.start : part.stop]))
 
 
@@ -86,11 +86,11 @@ class _InRow:
 class _InStore:
     """A content of the object store."""
 
-    objects: Objects
+    objects: ObjectStore
     key: str
     size: int
 
-    def reader(self, part: range | None) -> Reader:
+    def reader(self, part: range | None) -> ObjectReader:
         """Raises `FileError` if the object is missing, and `SourceError`."""
         return self.objects.reader(self.key, part)
 
@@ -187,7 +187,7 @@ def _sent(resources: Resources, row: nodes.Row, request: Request) -> Response:
     return StreamingResponse(_pieces(reader, row["id"]), 200 if part is None else 206, headers=headers)
 
 
-async def _pieces(reader: Reader, node_id: str) -> AsyncIterator[bytes]:
+async def _pieces(reader: ObjectReader, node_id: str) -> AsyncIterator[bytes]:
     """The content piece by piece. If the store fails, the connection is closed before `Content-Length` is reached."""
     unsent = reader.size
     try:

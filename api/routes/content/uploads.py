@@ -26,7 +26,7 @@ from schemas.queries.search import Note
 from schemas.tool import ToolConfig
 from worker.formats.by_name import stated_type
 from worker.formats.magic import HEAD, kind_of
-from worker.objects.object_store import Writer
+from worker.objects.object_store import ObjectWriter
 from worker.resources import Resources
 from worker.state.content import nodes, uploads
 from worker.state.content.uploads import ReceivedFile, SavedFile
@@ -95,7 +95,7 @@ async def upload_files(
     Names such as `guide/setup.md` create folders. All nodes appear together at the end; an aborted upload leaves none.
     """
     caller.check(project_id)
-    receiver = Incoming(resources, project_id, parent_id, index=index)
+    receiver = IncomingUpload(resources, project_id, parent_id, index=index)
     body = Multipart(request.headers.get("content-type"), receiver)
     try:
         async for batch in _batches(request):
@@ -139,7 +139,7 @@ async def _batches(request: Request) -> AsyncIterator[bytes]:
 
 
 @dataclass(slots=True)
-class _File:
+class _IncomingFile:
     """An incoming file. `key` names its object, None if not stored; `kind` is the type detected from `head`."""
 
     sent_name: str
@@ -151,7 +151,7 @@ class _File:
     kind: str | None = None
 
 
-class Incoming:
+class IncomingUpload:
     """The `Receiver` of an upload: writes data to the object store as it arrives, and creates nodes in `save`.
 
     Raises `SourceError` if the store fails, and `Invalid` for a body that is not an upload.
@@ -164,10 +164,10 @@ class Incoming:
         self.parent_id = parent_id
         self.index = index
         self._refused_types = frozenset(resources.settings.upload_refused_types.split())
-        self._files: list[_File] = []
+        self._files: list[_IncomingFile] = []
         # announced but not used yet
         self._keys: list[str] = []
-        self._writer: Writer | None = None
+        self._writer: ObjectWriter | None = None
         self._field: tuple[str, bytearray] | None = None
         self._stored_bytes = self._read_bytes = 0
 
@@ -191,7 +191,7 @@ class Incoming:
         if not self._files and self.parent_id is not None:
             # fail before anything is stored; `save` checks again
             self._check_parent(self.parent_id)
-        file = _File(filename, clean_path(filename))
+        file = _IncomingFile(filename, clean_path(filename))
         self._files.append(file)
         file.refused = self._reason_to_refuse(file)
         if file.refused is None:
@@ -283,7 +283,7 @@ class Incoming:
             return
         drop(self._resources, [key] if key else [])
 
-    def _reason_to_refuse(self, file: _File) -> Refused | None:
+    def _reason_to_refuse(self, file: _IncomingFile) -> Refused | None:
         settings = self._resources.settings
         if len(self._files) > settings.max_upload_files * 2 * MAX_OVERRUN:
             raise TooLarge("The upload has far more than MAX_UPLOAD_FILES files; send fewer at a time.")
@@ -295,13 +295,13 @@ class Incoming:
             return Refused.TOO_DEEP
         return Refused.UNSUPPORTED_TYPE if extension(file.path[-1]) in self._refused_types else None
 
-    def _check_content(self, file: _File) -> None:
+    def _check_content(self, file: _IncomingFile) -> None:
         """Refuse a file whose first bytes show a refused type, whatever its name says."""
         file.kind = kind_of(bytes(file.head))
         if file.kind in self._refused_types:
             self._refuse(file, Refused.UNSUPPORTED_TYPE)
 
-    def _refuse(self, file: _File, reason: Refused) -> None:
+    def _refuse(self, file: _IncomingFile, reason: Refused) -> None:
         """Refuse a file and discard its data. The rest of it is still read, as other files may follow."""
         self._discard_current()
         file.refused = reason
@@ -311,7 +311,7 @@ class Incoming:
             raise Invalid(f"The node {parent_id!r} is not a folder; choose a folder as parent_id.")
 
 
-def _uploaded(file: _File, saved: SavedFile) -> Uploaded:
+def _uploaded(file: _IncomingFile, saved: SavedFile) -> Uploaded:
     refused = file.refused or saved.refused
     name = file.path[-1] if file.path else file.sent_name
     return Uploaded(
@@ -326,6 +326,6 @@ def _uploaded(file: _File, saved: SavedFile) -> Uploaded:
     )
 
 
-def _message(file: _File, refused: Refused) -> str:
+def _message(file: _IncomingFile, refused: Refused) -> str:
     by_content = refused is Refused.UNSUPPORTED_TYPE and file.kind
     return f"The content is that of a .{file.kind} file. {refused.remedy}" if by_content else refused.remedy

@@ -28,13 +28,13 @@ _PATH = re.compile(r"/api/tools/search/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{
 
 
 @dataclass(frozen=True, slots=True)
-class _Route:
+class _RouteLabel:
     """What metrics and the log read of a route."""
 
     path: str
 
 
-_ROUTE = _Route(f"{router.prefix}/{{tool_id}}/query")
+_ROUTE = _RouteLabel(f"{router.prefix}/{{tool_id}}/query")
 
 
 class DirectQueries:

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from api.http.disconnect import Disconnect
-from api.search.across.merge import Part, merged
+from api.search.across.merge import ToolHits, merged
 from api.search.across.missing import IndexFolder, index_missing
 from api.search.across.one_tool import EmbedTurn, OnStep, search_tool
-from api.search.across.paths import Route, Targets, route_paths
+from api.search.across.paths import SearchTargets, ToolRoute, route_paths
 from api.search.across.side_by_side import Job, JobResult, check_answered, notes_of, run_side_by_side
 from api.search.across.unindexed import uncovered_hits
 from api.search.query.search import unheard
@@ -66,7 +66,7 @@ def search_across(
     )
 
 
-def _targets(resources: Resources, request: Across, disconnect: Disconnect) -> Targets:
+def _targets(resources: Resources, request: Across, disconnect: Disconnect) -> SearchTargets:
     """The tools to search, and the paths that no tool covers. Raises `NotFound` and `FilterMatchesNothing`."""
     if request.paths is not None:
         searchable = tools.searchable(resources.pool, request.project_id)
@@ -78,7 +78,7 @@ def _targets(resources: Resources, request: Across, disconnect: Disconnect) -> T
     if missing:
         listed = ", ".join(sorted(map(str, missing)))
         raise NotFound(f"This project has no search tool {listed}; list its tools with GET /api/tools/search.")
-    return Targets([Route(tool, None) for tool in searchable])
+    return SearchTargets([ToolRoute(tool, None) for tool in searchable])
 
 
 def _while_connected(paths: Iterable[str], disconnect: Disconnect) -> Iterator[str]:
@@ -88,7 +88,7 @@ def _while_connected(paths: Iterable[str], disconnect: Disconnect) -> Iterator[s
         yield path
 
 
-def _jobs(resources: Resources, request: Across, targets: Targets, started: float, on_step: OnStep) -> list[Job]:
+def _jobs(resources: Resources, request: Across, targets: SearchTargets, started: float, on_step: OnStep) -> list[Job]:
     """One job for each tool, and one for all paths that no tool covers."""
     turns: dict[EmbedderProfile, EmbedTurn] = {}
     jobs = []
@@ -104,14 +104,14 @@ def _jobs(resources: Resources, request: Across, targets: Targets, started: floa
 
 
 def _search_uncovered(
-    resources: Resources, request: Across, targets: Targets, deadline: float, disconnect: Disconnect
+    resources: Resources, request: Across, targets: SearchTargets, deadline: float, disconnect: Disconnect
 ) -> JobResult:
     hits, notes = uncovered_hits(
         resources, request.project_id, targets.uncovered, request, deadline=deadline, disconnect=disconnect
     )
     if request.min_score is not None:
         hits = [hit for hit in hits if hit.score >= request.min_score]
-    return JobResult(Part(None, hits, [hit.file_id for hit in hits]), None, notes)
+    return JobResult(ToolHits(None, hits, [hit.file_id for hit in hits]), None, notes)
 
 
 def _total(coverages: Sequence[Coverage]) -> Coverage:

@@ -18,7 +18,7 @@ from schemas.queries.search import Hit
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ToolHits:
     """The hits of one tool, best first. `tool_id` is None for unindexed files.
 
     `files` are the hits' files, by ids that are the same in all tools. Distances compare between parts of one `model`;
@@ -44,7 +44,7 @@ class _RankedHit(NamedTuple):
         return self.rank, -self.hit.score
 
 
-def merged(parts: Sequence[Part], top_k: int, *, by_file: bool) -> list[PlacedHit]:
+def merged(parts: Sequence[ToolHits], top_k: int, *, by_file: bool) -> list[PlacedHit]:
     """Rank hits of tools with one model by distance. Of several models, fuse these rankings by reciprocal ranks.
 
     Ties go by the score in their own tool. Hits at the same place of a file are merged into the better one. With
@@ -63,9 +63,9 @@ def merged(parts: Sequence[Part], top_k: int, *, by_file: bool) -> list[PlacedHi
     return [_placed(best[key], scores[key]) for key in ordered[:top_k]]
 
 
-def _by_model(parts: Sequence[Part]) -> list[list[tuple[_RankedHit, UUID]]]:
+def _by_model(parts: Sequence[ToolHits]) -> list[list[tuple[_RankedHit, UUID]]]:
     """One ranking of hits with their files for each model, and for each part without one."""
-    groups: dict[object, list[Part]] = {}
+    groups: dict[object, list[ToolHits]] = {}
     for number, part in enumerate(parts):
         groups.setdefault(part.model or number, []).append(part)
     return [
@@ -73,7 +73,7 @@ def _by_model(parts: Sequence[Part]) -> list[list[tuple[_RankedHit, UUID]]]:
     ]
 
 
-def _nearest(part: Part) -> list[tuple[float, _RankedHit, UUID]]:
+def _nearest(part: ToolHits) -> list[tuple[float, _RankedHit, UUID]]:
     """The hits in the order of their tool, each with the distance of the nearest that is not before it.
 
     So a hit that only words found stands with the hits behind it, and no tool's order changes.

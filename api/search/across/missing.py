@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from api.http.disconnect import Disconnect
-from api.search.across.paths import Location
+from api.search.across.paths import RequestedLocation
 from schemas.content.source import AnySource
 from schemas.errors import FoldexError
 from schemas.queries.search import Note
@@ -18,7 +18,7 @@ IndexFolder = Callable[[AnySource], ToolOver]
 
 
 def index_missing(
-    resources: Resources, locations: Sequence[Location], index_folder: IndexFolder, disconnect: Disconnect
+    resources: Resources, locations: Sequence[RequestedLocation], index_folder: IndexFolder, disconnect: Disconnect
 ) -> list[Note]:
     """Have the folders among uncovered locations indexed. Returns notes that name new tools, and what failed.
 
@@ -32,12 +32,12 @@ def index_missing(
     return notes
 
 
-def _is_left(resources: Resources, location: Location) -> bool:
+def _is_left(resources: Resources, location: RequestedLocation) -> bool:
     """Whether a tool above may still come to it."""
     return bool(location.tools_above) and tools.any_busy(resources.pool, location.tools_above)
 
 
-def _notes(location: Location, index_folder: IndexFolder) -> list[Note]:
+def _notes(location: RequestedLocation, index_folder: IndexFolder) -> list[Note]:
     try:
         tool = index_folder(location.source)
     except FoldexError as error:

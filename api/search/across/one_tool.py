@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from threading import Event
 
 from api.http.disconnect import Disconnect
-from api.search.across.merge import Part
-from api.search.across.paths import Route, id_path_prefix
+from api.search.across.merge import ToolHits
+from api.search.across.paths import ToolRoute, id_path_prefix
 from api.search.across.side_by_side import JobResult
 from api.search.across.unindexed import file_id
 from api.search.chunks.answer import search
@@ -40,7 +40,7 @@ class EmbedTurn:
 
 
 def search_tool(
-    resources: Resources, request: Across, route: Route, turn: EmbedTurn, on_step: OnStep, disconnect: Disconnect
+    resources: Resources, request: Across, route: ToolRoute, turn: EmbedTurn, on_step: OnStep, disconnect: Disconnect
 ) -> JobResult:
     """Search one tool, restricted to the route's files. `on_step` is called after each step, with the tool's id."""
     tool = route.tool
@@ -56,7 +56,7 @@ def search_tool(
     files = [file_id(prefix + hit.file_id_path) for hit in answer.results]
     shown = {name: getattr(answer, name) for name in ("took_ms", "total_results", "coverage", "notes", "trace")}
     searched = Searched(tool_id=tool.tool_id, name=tool.name, **shown)
-    part = Part(tool.tool_id, answer.results, files, tool.index.settings.embedder)
+    part = ToolHits(tool.tool_id, answer.results, files, tool.index.settings.embedder)
     return JobResult(part, searched)
 
 
@@ -77,7 +77,7 @@ def embed_in_turn(
         turn.done.set()
 
 
-def _query(request: Across, route: Route) -> Query:
+def _query(request: Across, route: ToolRoute) -> Query:
     fields = {name: getattr(request, name) for name in SearchRequest.model_fields}
     if route.id_paths is not None:
         fields["filters"] = PathFilters(**dict(request.filters), id_paths=sorted(route.id_paths))

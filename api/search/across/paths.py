@@ -17,7 +17,7 @@ from worker.state.index.tools import Index, SearchableTool
 
 
 @dataclass(frozen=True, slots=True)
-class Location:
+class RequestedLocation:
     """A file or folder at the requested `path`. `key` is a single file's key in `source`, None for a folder.
 
     `covered` lists the addresses below it that tools search. `tools_above` have it in their folder, but no text of it.
@@ -36,7 +36,7 @@ class Location:
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class ToolRoute:
     """A tool to search, restricted to files and folders by `file_id_path`; None: all of its files."""
 
     tool: SearchableTool
@@ -44,11 +44,11 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True)
-class Targets:
+class SearchTargets:
     """What a request searches: the tools, and the locations that no tool covers whole."""
 
-    routes: Sequence[Route]
-    uncovered: Sequence[Location] = ()
+    routes: Sequence[ToolRoute]
+    uncovered: Sequence[RequestedLocation] = ()
 
 
 #: A tool with the address of its folder.
@@ -57,7 +57,7 @@ _Rooted = tuple[str, SearchableTool]
 
 def route_paths(
     resources: Resources, project_id: str, paths: Iterable[str], tools: Sequence[SearchableTool]
-) -> Targets:
+) -> SearchTargets:
     """For each path, find the most specific tool that has text there. Paths that no tool covers whole are uncovered.
 
     In an uncovered folder, tools over folders below it search those. `tools` come newest first; among tools over the
@@ -76,7 +76,9 @@ def route_paths(
     return _joined([targets for targets in by_path.values() if targets is not None])
 
 
-def _targets_at(resources: Resources, access: ContentAccess, path: str, rooted: Sequence[_Rooted]) -> Targets | None:
+def _targets_at(
+    resources: Resources, access: ContentAccess, path: str, rooted: Sequence[_Rooted]
+) -> SearchTargets | None:
     """The targets at one path; None if something there is missing or cannot be read."""
     locations = _locations(access, path)
     routed = [(location, _route(resources, location, rooted)) for location in locations]
@@ -84,29 +86,29 @@ def _targets_at(resources: Resources, access: ContentAccess, path: str, rooted: 
     readable = [_readable(location) for location, route in routed if route is None]
     uncovered = []
     for located in (located for located in readable if located is not None):
-        location = Location(path, located.address, located.source, located.key)
+        location = RequestedLocation(path, located.address, located.source, located.key)
         tools_below = _tools_below(resources, location, rooted)
-        routes += [Route(tool, None) for tool in tools_below.values()]
+        routes += [ToolRoute(tool, None) for tool in tools_below.values()]
         tools_above = tuple(tool.tool_id for root, tool in rooted if _is_within(location.address, root))
         uncovered.append(replace(location, covered=tuple(tools_below), tools_above=tools_above))
-    return None if not locations or None in readable else Targets(routes, uncovered)
+    return None if not locations or None in readable else SearchTargets(routes, uncovered)
 
 
-def _joined(all_targets: Sequence[Targets]) -> Targets:
+def _joined(all_targets: Sequence[SearchTargets]) -> SearchTargets:
     """The targets of all paths, each tool and each location once."""
-    routes: dict[UUID, Route] = {}
+    routes: dict[UUID, ToolRoute] = {}
     for route in (route for targets in all_targets for route in targets.routes):
         tool_id = route.tool.tool_id
         routes[tool_id] = _joined_route(routes[tool_id], route) if tool_id in routes else route
     uncovered = {location.address: location for targets in all_targets for location in targets.uncovered}
-    return Targets(list(routes.values()), list(uncovered.values()))
+    return SearchTargets(list(routes.values()), list(uncovered.values()))
 
 
-def _joined_route(first: Route, second: Route) -> Route:
+def _joined_route(first: ToolRoute, second: ToolRoute) -> ToolRoute:
     """The files of both routes to the same tool."""
     if first.id_paths is None or second.id_paths is None:
-        return Route(first.tool, None)
-    return Route(first.tool, first.id_paths | second.id_paths)
+        return ToolRoute(first.tool, None)
+    return ToolRoute(first.tool, first.id_paths | second.id_paths)
 
 
 def _by_address(access: ContentAccess, tools: Sequence[SearchableTool]) -> list[_Rooted]:
@@ -121,18 +123,20 @@ def id_path_prefix(index: Index) -> str:
     return address_prefix(index.source)
 
 
-def _route(resources: Resources, location: kind.Location, rooted: Sequence[_Rooted]) -> Route | None:
+def _route(resources: Resources, location: kind.SourceLocation, rooted: Sequence[_Rooted]) -> ToolRoute | None:
     """The most specific tool that has text at the location."""
     for root, tool in rooted:
         if _is_within(location.address, root):
             id_path = location.address.removeprefix(id_path_prefix(tool.index))
             of_nodes = tool.index.source.content_node is not None
             if files.below(resources.pool, tool.index.id, id_path, limit=1, of_nodes=of_nodes):
-                return Route(tool, None if location.address == root else frozenset([id_path]))
+                return ToolRoute(tool, None if location.address == root else frozenset([id_path]))
     return None
 
 
-def _tools_below(resources: Resources, location: Location, rooted: Sequence[_Rooted]) -> dict[str, SearchableTool]:
+def _tools_below(
+    resources: Resources, location: RequestedLocation, rooted: Sequence[_Rooted]
+) -> dict[str, SearchableTool]:
     """The outermost tools with text of folders below a location, by the address of their folder."""
     tools_below: dict[str, SearchableTool] = {}
     for root, tool in sorted(rooted, key=lambda root_and_tool: len(root_and_tool[0])):
@@ -146,11 +150,11 @@ def _is_within(address: str, folder: str) -> bool:
     return address == folder or address.startswith(folder + "/")
 
 
-def _locations(access: ContentAccess, path: str) -> list[kind.Location]:
+def _locations(access: ContentAccess, path: str) -> list[kind.SourceLocation]:
     """What may be at a path."""
     return [] if "\0" in path or ".." in path.split("/") else locate(access, path)
 
 
-def _readable(location: kind.Location) -> kind.Location | None:
+def _readable(location: kind.SourceLocation) -> kind.SourceLocation | None:
     """The location if it can be read, else None."""
     return location if location.resolve is None else location.resolve()

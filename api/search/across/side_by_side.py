@@ -11,7 +11,7 @@ import structlog
 from psycopg import DataError
 
 from api.http.disconnect import CallerLeft, Disconnect
-from api.search.across.merge import Part
+from api.search.across.merge import ToolHits
 from api.search.query.filters import shortened
 from schemas.errors import FilterMatchesNothing, FoldexError, SearchSlow
 from schemas.queries.across import Searched
@@ -29,7 +29,7 @@ log = structlog.get_logger()
 class JobResult:
     """What one job found. `searched` is None for unindexed files."""
 
-    part: Part
+    part: ToolHits
     searched: Searched | None
     notes: Sequence[Note] = ()
 
@@ -43,7 +43,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class JobOutcome:
     """How the job of that name ended: with a result or an error; with neither if it took too long."""
 
     name: str
@@ -51,7 +51,7 @@ class Outcome:
     error: Exception | None = None
 
 
-def run_side_by_side(jobs: Sequence[Job], deadline: float, disconnect: Disconnect) -> list[Outcome]:
+def run_side_by_side(jobs: Sequence[Job], deadline: float, disconnect: Disconnect) -> list[JobOutcome]:
     """Run jobs in parallel until `deadline`, a time of `time.monotonic`, and return their outcomes in order.
 
     Unfinished jobs are told to stop. Raises `CallerLeft`.
@@ -65,7 +65,7 @@ def run_side_by_side(jobs: Sequence[Job], deadline: float, disconnect: Disconnec
             pending = wait(pending, min(POLL_SECONDS, remaining)).not_done
             disconnect.check()
         return [
-            Outcome(job.name) if future in pending else _outcome(job.name, future)
+            JobOutcome(job.name) if future in pending else _outcome(job.name, future)
             for job, future in zip(jobs, futures, strict=True)
         ]
     finally:
@@ -74,20 +74,20 @@ def run_side_by_side(jobs: Sequence[Job], deadline: float, disconnect: Disconnec
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _outcome(name: str, future: Future[JobResult]) -> Outcome:
+def _outcome(name: str, future: Future[JobResult]) -> JobOutcome:
     try:
-        return Outcome(name, result=future.result())
+        return JobOutcome(name, result=future.result())
     except (CallerLeft, DataError):
         # a value that Postgres rejects is the request's fault, not a tool's
         raise
     except FoldexError as error:
-        return Outcome(name, error=error)
+        return JobOutcome(name, error=error)
     except Exception as error:  # one failed job must not cost the others' answers
         log.warning("a search among several failed", name=name, exc_info=error)
-        return Outcome(name, error=error)
+        return JobOutcome(name, error=error)
 
 
-def check_answered(outcomes: Sequence[Outcome], request: SearchRequest) -> None:
+def check_answered(outcomes: Sequence[JobOutcome], request: SearchRequest) -> None:
     """Raise an error that names all failed and slow jobs, if none has answered.
 
     Prefers a retryable error, else takes the first. Raises `FilterMatchesNothing` if the filters matched nothing in
@@ -107,13 +107,13 @@ def check_answered(outcomes: Sequence[Outcome], request: SearchRequest) -> None:
     raise error.with_message(f"No tool answered. {details}")
 
 
-def _no_match(outcomes: Sequence[Outcome], request: SearchRequest) -> FilterMatchesNothing:
+def _no_match(outcomes: Sequence[JobOutcome], request: SearchRequest) -> FilterMatchesNothing:
     filters = shortened(request.filters.model_dump(mode="json", exclude_none=True))
     hints = "".join(dict.fromkeys(_hint(outcome.error) for outcome in outcomes))
     return FilterMatchesNothing(f"No indexed file of any tool matches the filters {filters}; widen them.{hints}")
 
 
-def notes_of(outcome: Outcome) -> Sequence[Note]:
+def notes_of(outcome: JobOutcome) -> Sequence[Note]:
     """The notes of a job's result, or one that says why it has none."""
     name, error = outcome.name, outcome.error
     if outcome.result is not None:

@@ -9,7 +9,7 @@ from itertools import chain
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from api.http.disconnect import Disconnect
-from api.search.across.paths import Location
+from api.search.across.paths import RequestedLocation
 from api.search.grep.fallback import BestLines, any_of, best_lines, hit_of, until_source_fails, words_of
 from api.search.grep.pattern import compiled_pattern
 from api.search.grep.scope import Reading, SearchableText, TimeOver, UnreadFile
@@ -49,7 +49,7 @@ class _WholeFiles:
     """Hits that are whole files, the files that are too long for that, notes, and the paths of files without text."""
 
     hits: Sequence[Hit]
-    longer: Sequence[Location]
+    longer: Sequence[RequestedLocation]
     notes: Sequence[Note]
     unread: Sequence[str]
 
@@ -61,7 +61,7 @@ class _TooManyError(Exception):
 def uncovered_hits(
     resources: Resources,
     project_id: str,
-    locations: Sequence[Location],
+    locations: Sequence[RequestedLocation],
     request: SearchRequest,
     *,
     deadline: float,
@@ -101,10 +101,10 @@ def file_id(address: str) -> UUID:
     return uuid5(NAMESPACE_URL, address)
 
 
-def _whole_files(search: UnindexedSearch, locations: Sequence[Location], words: Sequence[str]) -> _WholeFiles:
+def _whole_files(search: UnindexedSearch, locations: Sequence[RequestedLocation], words: Sequence[str]) -> _WholeFiles:
     """Single files that fit into the answer together, and those that do not; partial if the time runs out."""
     hits: list[Hit] = []
-    longer: list[Location] = []
+    longer: list[RequestedLocation] = []
     notes: list[Note] = []
     unread: list[str] = []
     room = search.resources.settings.unembedded_max_chars
@@ -137,7 +137,10 @@ def _whole_hit(text: SearchableText, words: Sequence[str], max_characters: int) 
 
 
 def _lines(
-    search: UnindexedSearch, longer: Sequence[Location], folders: Sequence[Location], words: Sequence[str]
+    search: UnindexedSearch,
+    longer: Sequence[RequestedLocation],
+    folders: Sequence[RequestedLocation],
+    words: Sequence[str],
 ) -> BestLines:
     """The best lines of longer files, which are read again because they may exceed memory together, and of folders."""
     if not words:
@@ -147,19 +150,19 @@ def _lines(
     return best_lines(readings, words, compiled_pattern(any_of(words)), search.check, search.request.top_k)
 
 
-def _single(search: UnindexedSearch, location: Location) -> Iterator[Reading]:
+def _single(search: UnindexedSearch, location: RequestedLocation) -> Iterator[Reading]:
     """The text of a single file; nothing for a folder or a file that the filter excludes. Raises `TimeOver`."""
     search.check()
     if location.key is not None and search.matches(location.path.rsplit("/", 1)[-1]):
         yield from until_source_fails(_file(search, location, location.key))
 
 
-def _file(search: UnindexedSearch, location: Location, key: bytes) -> Iterator[Reading]:
+def _file(search: UnindexedSearch, location: RequestedLocation, key: bytes) -> Iterator[Reading]:
     source = search.resources.source(search.project_id, location.source)
     yield _read(source, key, location.address, location.path, search.resources.settings.max_file_bytes)
 
 
-def _below(search: UnindexedSearch, folders: Sequence[Location]) -> Iterator[Reading]:
+def _below(search: UnindexedSearch, folders: Sequence[RequestedLocation]) -> Iterator[Reading]:
     """The texts in folders, up to `MAX_FILES`. Skips files that a new tool would ignore."""
     numbers = iter(range(MAX_FILES))
     try:
@@ -170,7 +173,7 @@ def _below(search: UnindexedSearch, folders: Sequence[Location]) -> Iterator[Rea
         yield Note(code="too_many_files", detail=detail)
 
 
-def _folder(search: UnindexedSearch, folder: Location, numbers: Iterator[int]) -> Iterator[Reading]:
+def _folder(search: UnindexedSearch, folder: RequestedLocation, numbers: Iterator[int]) -> Iterator[Reading]:
     """The texts in one folder. Raises `SourceError`, and `_TooManyError` once `numbers` is exhausted."""
     for source, entry, address in _entries(search, folder):
         search.check()
@@ -179,7 +182,7 @@ def _folder(search: UnindexedSearch, folder: Location, numbers: Iterator[int]) -
         yield _read(source, entry.key, address, f"{folder.path.rstrip('/')}/{entry.path}", MAX_BYTES)
 
 
-def _entries(search: UnindexedSearch, folder: Location) -> Iterator[tuple[Source, Entry, str]]:
+def _entries(search: UnindexedSearch, folder: RequestedLocation) -> Iterator[tuple[Source, Entry, str]]:
     """The source, entry and address of each file to read in a folder."""
     source = search.resources.source(search.project_id, folder.source, Rules())
     prefix = address_prefix(folder.source)
@@ -202,7 +205,7 @@ def _read(source: Source, key: bytes, address: str, path: str, max_bytes: int) -
     return SearchableText(id_, node_id, path, id_path, data)
 
 
-def _described(location: Location) -> str:
+def _described(location: RequestedLocation) -> str:
     """The path, and the folders below it that tools search."""
     roots = [root.removeprefix(NODES) for root in location.covered]
     return f"{location.path} (but for {_listed(roots)})" if roots else location.path

@@ -26,7 +26,7 @@ from api.search.chunks.candidates import (
 from api.search.chunks.definitions import defining_chunks
 from api.search.chunks.file_depth import Files, legs_over_files
 from api.search.chunks.legs import LegResults, keyword_rankings, search_store, started_keywords, words_meanwhile
-from api.search.chunks.repeated import Made, Repeated
+from api.search.chunks.repeated import RankingInputs, Repeated
 from api.search.chunks.unembedded import whole_files
 from api.search.query.frame import answered, first_hits
 from api.search.query.no_hits import stand_in, without_store
@@ -80,7 +80,7 @@ def _ranked_hits(search: IndexSearch) -> Findings:
         return without_store(search, error)
     search.disconnect.check()
     defining = () if request.ranking == "none" or is_simple(request, options) else defining_chunks(search)
-    boosted, row_report = _ranked(search, Made(options, legs.rankings, defining), files)
+    boosted, row_report = _ranked(search, RankingInputs(options, legs.rankings, defining), files)
     search.disconnect.check()
     ranked, rerank_report = _rerank(search, boosted)
     whole = whole_files(search, legs.rankings) if search.whole_files else []
@@ -90,7 +90,7 @@ def _ranked_hits(search: IndexSearch) -> Findings:
     return findings if hits else stand_in(search, findings)
 
 
-def _ranked(search: IndexSearch, made: Made, files: Files) -> tuple[Sequence[Candidate], SearchReport]:
+def _ranked(search: IndexSearch, made: RankingInputs, files: Files) -> tuple[Sequence[Candidate], SearchReport]:
     """The candidates, best first. If the same query was ranked by the same before, they are those of then."""
     request, index_id = search.request, search.index.id
     kept = _repeated.get(index_id, request, made)

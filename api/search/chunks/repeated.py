@@ -19,7 +19,7 @@ MAX_QUERIES = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class RankingInputs:
     """What a ranking is made of before the rows are read: the legs' rankings, and the chunks that define a name."""
 
     options: RankOptions
@@ -28,10 +28,10 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptRanking:
     """The ranking of a query: ids, best first, with their scores and distances. `versions` are those of its rows."""
 
-    made: Made
+    made: RankingInputs
     wanted: Sequence[str]
     versions: Mapping[str, str]
     ids: Sequence[str]
@@ -52,9 +52,9 @@ class Repeated:
 
     def __init__(self, size: int = MAX_QUERIES) -> None:
         self._lock = Lock()
-        self._kept: LRUCache[Hashable, Kept] = LRUCache(size)
+        self._kept: LRUCache[Hashable, KeptRanking] = LRUCache(size)
 
-    def get(self, index_id: UUID, request: SearchRequest, made: Made) -> Kept | None:
+    def get(self, index_id: UUID, request: SearchRequest, made: RankingInputs) -> KeptRanking | None:
         """The ranking that was made of the same, if the rows are still those of its versions."""
         if not _is_kept(request):
             return None
@@ -66,7 +66,7 @@ class Repeated:
         self,
         index_id: UUID,
         request: SearchRequest,
-        made: Made,
+        made: RankingInputs,
         wanted: Sequence[str],
         versions: Mapping[str, str],
         ranked: Sequence[Candidate],
@@ -80,7 +80,7 @@ class Repeated:
             scores.append(each.score)
             distances.append(each.distance)
         with self._lock:
-            self._kept[_key(index_id, request)] = Kept(made, wanted, versions, ids, scores, distances)
+            self._kept[_key(index_id, request)] = KeptRanking(made, wanted, versions, ids, scores, distances)
 
 
 def _is_kept(request: SearchRequest) -> bool:
@@ -89,6 +89,6 @@ def _is_kept(request: SearchRequest) -> bool:
 
 
 def _key(index_id: UUID, request: SearchRequest) -> Hashable:
-    """What a ranking depends on beside what `Made` holds."""
+    """What a ranking depends on beside what `RankingInputs` holds."""
     context = request.context
     return index_id, request.texts[0], request.mode, request.ranking, request.top_k, context.path, context.symbol

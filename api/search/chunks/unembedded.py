@@ -16,7 +16,7 @@ from worker.state.index import chunks
 from worker.vectors import RankedRow
 
 
-class _Budget(NamedTuple):
+class _AnswerRoom(NamedTuple):
     """How much the answer still takes."""
 
     files: int
@@ -62,7 +62,7 @@ def best_scores(rows: Mapping[str, dict[str, Any]], rankings: Sequence[Sequence[
 
 def _chosen_files(search: IndexSearch, scores: Mapping[UUID, float]) -> list[UUID]:
     pool, scored_ids = search.resources.pool, list(scores)
-    budget = _Budget(search.request.top_k, search.resources.settings.unembedded_max_chars)
+    budget = _AnswerRoom(search.request.top_k, search.resources.settings.unembedded_max_chars)
     values = {**search.filters.values, "index_id": search.index.id, "characters": budget.characters}
     scored = chunks.unembedded(pool, {**values, "only": scored_ids, "without": [], "limit": len(scores)})
     scored.sort(key=lambda file: -scores[file[0]])
@@ -72,13 +72,13 @@ def _chosen_files(search: IndexSearch, scores: Mapping[UUID, float]) -> list[UUI
     return [*chosen, *others]
 
 
-def _fitting(files: Sequence[tuple[UUID, int]], budget: _Budget) -> tuple[list[UUID], _Budget]:
+def _fitting(files: Sequence[tuple[UUID, int]], budget: _AnswerRoom) -> tuple[list[UUID], _AnswerRoom]:
     """The first files, given with their characters, that fit into the budget, and what remains of it."""
     chosen: list[UUID] = []
     for file_id, characters in files:
         if budget.files > 0 and characters <= budget.characters:
             chosen.append(file_id)
-            budget = _Budget(budget.files - 1, budget.characters - characters)
+            budget = _AnswerRoom(budget.files - 1, budget.characters - characters)
     return chosen, budget
 
 

@@ -11,7 +11,7 @@ from uuid import uuid5
 
 import re2
 
-from api.search.grep.lines import Line
+from api.search.grep.lines import MatchedLine
 from api.search.grep.pattern import Pattern
 from api.search.grep.scope import Reading, SearchableText, TimeOver, UnreadFile, text_search
 from api.search.grep.texts import all_texts
@@ -118,7 +118,7 @@ def _best_line(
     text: SearchableText, words: Sequence[str], pattern: Pattern, check: Callable[[], None]
 ) -> list[_ScoredHit]:
     """The line of a text with the most words, as a list of at most one."""
-    best: tuple[int, Line] | None = None
+    best: tuple[int, MatchedLine] | None = None
     words_in_file: set[str] = set()
     for line in islice(text.lines(pattern, check), MAX_LINES):
         lowered = text.data[line.start : line.end].decode(errors="replace").lower()
@@ -167,7 +167,7 @@ def hit_of(text: SearchableText, start: int, end: int, number: int, score: float
     )
 
 
-def _with_context(text: SearchableText, line: Line) -> tuple[int, int]:
+def _with_context(text: SearchableText, line: MatchedLine) -> tuple[int, int]:
     """The byte range of a line with its context; cut near the match if very long, and to the tool's narrowed part."""
     data, part = text.data, text.narrowed or range(len(text.data))
     start, end = line.start, line.end

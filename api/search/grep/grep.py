@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from threading import Event
 
 from api.search.grep.fallback import fallback
-from api.search.grep.lines import Line, lines_after, lines_before, shown
+from api.search.grep.lines import MatchedLine, lines_after, lines_before, shown
 from api.search.grep.pattern import Pattern
 from api.search.grep.scope import SearchableText, TextSearch, TimeOver, UnreadFile, text_search
 from api.search.grep.texts import all_texts
@@ -22,7 +22,7 @@ __all__ = ["fallback", "grep"]
 
 
 @dataclass(slots=True)
-class _Matches:
+class _FoundMatches:
     """What is found so far. `unread` counts files without text, `cut` those that were searched in part."""
 
     hits: list[GrepHit] = field(default_factory=list)
@@ -49,9 +49,9 @@ def grep(resources: Resources, index: Index, request: Grep, *, disconnected: Eve
     )
 
 
-def _all_matches(search: TextSearch, request: Grep) -> _Matches:
+def _all_matches(search: TextSearch, request: Grep) -> _FoundMatches:
     """The matches up to the limits. If the time is over or the source fails, those until then, with a note."""
-    matches = _Matches()
+    matches = _FoundMatches()
     try:
         _collect(matches, search, request)
         _check_path(search)
@@ -66,7 +66,7 @@ def _all_matches(search: TextSearch, request: Grep) -> _Matches:
     return matches
 
 
-def _collect(matches: _Matches, search: TextSearch, request: Grep) -> None:
+def _collect(matches: _FoundMatches, search: TextSearch, request: Grep) -> None:
     for reading in all_texts(search):
         if isinstance(reading, Note):
             matches.notes.append(reading)
@@ -76,7 +76,7 @@ def _collect(matches: _Matches, search: TextSearch, request: Grep) -> None:
             return
 
 
-def _add_lines(matches: _Matches, text: SearchableText, search: TextSearch, request: Grep) -> bool:
+def _add_lines(matches: _FoundMatches, text: SearchableText, search: TextSearch, request: Grep) -> bool:
     """Add the matching lines of a text. Returns whether `head_limit` allows more."""
     for count, line in enumerate(text.lines(search.pattern, search.check)):
         if len(matches.hits) == request.head_limit:
@@ -97,7 +97,7 @@ def _check_path(search: TextSearch) -> None:
         raise FilterMatchesNothing(f"There is no file at path={search.files.path!r}; list the tool's files.")
 
 
-def _hit(text: SearchableText, line: Line, request: Grep) -> GrepHit:
+def _hit(text: SearchableText, line: MatchedLine, request: Grep) -> GrepHit:
     preview, column = shown(text.data[line.start : line.end], line.match_start)
     floor = 0 if text.narrowed is None else text.narrowed.start
     return GrepHit(

@@ -14,7 +14,7 @@ _CHARACTERS_BEFORE_MATCH = 120
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class MatchedLine:
     """A line with a match. `number` counts from 1; `start` and `end` delimit it in the text, in bytes.
 
     `match_start` is the byte in the line where the match begins. `last_number` is the line in which the match ends, and
@@ -29,7 +29,7 @@ class Line:
     stop: int
 
 
-def matching_lines(text: bytes, pattern: Pattern, check: Callable[[], None]) -> Iterator[Line]:
+def matching_lines(text: bytes, pattern: Pattern, check: Callable[[], None]) -> Iterator[MatchedLine]:
     """Yield the matching lines of a UTF-8 text in order. `check` is called often, and may raise to end the search.
 
     Only the beginning of a line longer than the pattern's reach is searched. Only a line feed ends a line; a carriage
@@ -38,7 +38,7 @@ def matching_lines(text: bytes, pattern: Pattern, check: Callable[[], None]) -> 
     return _across_lines(text, pattern, check) if pattern.is_multiline else _line_by_line(text, pattern, check)
 
 
-def _line_by_line(text: bytes, pattern: Pattern, check: Callable[[], None]) -> Iterator[Line]:
+def _line_by_line(text: bytes, pattern: Pattern, check: Callable[[], None]) -> Iterator[MatchedLine]:
     number, counted, position = 1, 0, 0
     while position < len(text):
         check()
@@ -54,11 +54,11 @@ def _line_by_line(text: bytes, pattern: Pattern, check: Callable[[], None]) -> I
         if exact is not None:
             number += text.count(b"\n", counted, start)
             counted = start
-            yield Line(number, start, stop, exact[0], number, stop)
+            yield MatchedLine(number, start, stop, exact[0], number, stop)
         position = _next_line(text, stop)
 
 
-def _across_lines(text: bytes, pattern: Pattern, check: Callable[[], None]) -> Iterator[Line]:
+def _across_lines(text: bytes, pattern: Pattern, check: Callable[[], None]) -> Iterator[MatchedLine]:
     number, start = 1, -1
     for first, last in _matches(text, pattern, check):
         begins, ends = _line(text, 0, first)
@@ -66,7 +66,7 @@ def _across_lines(text: bytes, pattern: Pattern, check: Callable[[], None]) -> I
             number += text.count(b"\n", max(0, start), begins)
             start = begins
             stop = _line(text, 0, max(first, last - 1))[1]
-            yield Line(number, begins, ends, first - begins, number + text.count(b"\n", begins, stop), stop)
+            yield MatchedLine(number, begins, ends, first - begins, number + text.count(b"\n", begins, stop), stop)
 
 
 def _matches(text: bytes, pattern: Pattern, check: Callable[[], None]) -> Iterator[tuple[int, int]]:

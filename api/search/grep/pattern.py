@@ -44,7 +44,7 @@ _CONTINUATION_MASK = 0xC0
 
 
 @dataclass(frozen=True, slots=True)
-class Finder:
+class ExactMatcher:
     """The exact matcher. For words, `at_start` matches at the start of the text, `after_other` after a non-word.
 
     With `has_end`, a match includes the non-word character that follows, unless the text ends there.
@@ -88,7 +88,7 @@ class Pattern:
     bytes in nearly every encoding, or rg accepts any bytes for them. At most `reach` bytes are searched at a time.
     """
 
-    exact: Finder
+    exact: ExactMatcher
     text: Any
     ripgrep: list[str] | None
     is_ascii: bool
@@ -148,15 +148,15 @@ def _without_last(text: bytes, end: int) -> int:
     return end if end == len(text) else _character(text, end - 1)
 
 
-def _finder(source: str, request: Grep, borders: Borders) -> Finder:
+def _finder(source: str, request: Grep, borders: Borders) -> ExactMatcher:
     has_end = request.word or borders.back
     if has_end:
         source = rf"(?:{source})(?:\z|{NO_WORD})"
     if not (request.word or borders.front):
-        return Finder(_expression(source, request), has_end=has_end)
+        return ExactMatcher(_expression(source, request), has_end=has_end)
     at_start = _expression(rf"\A(?:{source})", request)
     after_other = _expression(f"{NO_WORD}(?:{source})", request)
-    return Finder(None, at_start, after_other, has_end)
+    return ExactMatcher(None, at_start, after_other, has_end)
 
 
 def _arguments(request: Grep, borders: Borders) -> list[str] | None:

@@ -9,7 +9,7 @@ from threading import Event
 from uuid import UUID
 
 from api.search.grep.file_types import Types
-from api.search.grep.lines import Line, matching_lines
+from api.search.grep.lines import MatchedLine, matching_lines
 from api.search.grep.pattern import Pattern, compiled_pattern
 from api.search.text.times import time_matcher
 from schemas.errors import Invalid
@@ -95,7 +95,7 @@ class SearchableText:
     data: bytes
     narrowed: range | None = None
 
-    def lines(self, pattern: Pattern, check: Callable[[], None]) -> Iterator[Line]:
+    def lines(self, pattern: Pattern, check: Callable[[], None]) -> Iterator[MatchedLine]:
         """The matching lines, in order. `check` may raise to end the search."""
         lines = matching_lines(self.data, pattern, check)
         part = self.narrowed

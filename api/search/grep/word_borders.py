@@ -44,7 +44,7 @@ class Borders(NamedTuple):
     back: bool
 
 
-class _Part(NamedTuple):
+class _PatternPart(NamedTuple):
     """A part of a pattern from `start` to `end`, and whether it surely begins and ends with a word character."""
 
     start: int
@@ -61,7 +61,7 @@ def split_borders(pattern: str) -> Borders:
     r"""Remove `\b` from the ends of a pattern if all alternatives have it; `Borders` says where it was."""
     plain = unquoted(pattern)
     try:
-        branches = _Reader(plain).branches()
+        branches = _PatternReader(plain).branches()
     except _NotAnalyzedError:
         return Borders(pattern, front=False, back=False)
     front, back = (all(_has_border(plain, branch, side) for branch in branches) for side in (0, -1))
@@ -72,13 +72,13 @@ def split_borders(pattern: str) -> Borders:
     return Borders((flags[0] if flags else "") + "|".join(without_borders), front, back)
 
 
-def _has_border(plain: str, branch: Sequence[_Part], side: int) -> bool:
+def _has_border(plain: str, branch: Sequence[_PatternPart], side: int) -> bool:
     if len(branch) < 2 or plain[branch[side].start : branch[side].end] != _BORDER:  # noqa: PLR2004 - a border and a word
         return False
     return branch[1].begins if side == 0 else branch[-2].ends
 
 
-class _Reader:
+class _PatternReader:
     """Parses a pattern as far as its ends require."""
 
     def __init__(self, plain: str) -> None:
@@ -88,9 +88,9 @@ class _Reader:
         self._depth = 0
         self._tokens = {token.start(): token[0] for token in tokens(plain)}
 
-    def branches(self) -> list[list[_Part]]:
+    def branches(self) -> list[list[_PatternPart]]:
         """The alternatives up to the end or the closing parenthesis. Raises `_NotAnalyzedError`."""
-        branches: list[list[_Part]] = [[]]
+        branches: list[list[_PatternPart]] = [[]]
         while (lexeme := self._next_lexeme()) not in {"", ")"}:
             if lexeme == "|":
                 self._position += 1
@@ -104,14 +104,14 @@ class _Reader:
             raise _NotAnalyzedError
         return self._tokens.get(self._position, "")
 
-    def _part(self, lexeme: str) -> _Part:
+    def _part(self, lexeme: str) -> _PatternPart:
         start = self._position
         begins, ends = self._group() if lexeme == "(" else self._single(lexeme)
         repeated = _REPEATED.match(self._plain, self._position)
         if repeated:
             self._position = repeated.end()
         is_sure = repeated is None or repeated["optional"] is None
-        return _Part(start, self._position, begins and is_sure, ends and is_sure)
+        return _PatternPart(start, self._position, begins and is_sure, ends and is_sure)
 
     def _group(self) -> tuple[bool, bool]:
         opening = _OPENING.match(self._plain, self._position)

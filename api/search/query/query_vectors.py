@@ -46,7 +46,7 @@ CHARACTERS_PER_TOKEN = 4
 _Key = tuple[str, EmbedderProfile, str | None, bytes]
 
 
-class _Model(NamedTuple):
+class _QueryModel(NamedTuple):
     profile: EmbedderProfile
     explicit_dimensions: bool
 
@@ -106,7 +106,7 @@ def begun_queries(
     if not missing:
         yield lambda: [vectors[text] for text in texts]
         return
-    model = _Model(index.settings.embedder, index.settings.explicit_dimensions)
+    model = _QueryModel(index.settings.embedder, index.settings.explicit_dimensions)
     is_local = resources.budget(model.profile) is None
     if not is_local:
         provider.warm(model.profile.model)  # a process's first import takes longer than a provider is given
@@ -123,7 +123,9 @@ def begun_queries(
         future.cancel()
 
 
-def _in_time(wait: Callable[[float], Mapping[str, Vector]], model: _Model, *, is_local: bool) -> Mapping[str, Vector]:
+def _in_time(
+    wait: Callable[[float], Mapping[str, Vector]], model: _QueryModel, *, is_local: bool
+) -> Mapping[str, Vector]:
     """What `wait` returns within the time limit. A late request goes on, and the cache gets its vectors."""
     seconds = LOCAL_SECONDS if is_local else QUERY_SECONDS
     try:
@@ -136,7 +138,9 @@ def _in_time(wait: Callable[[float], Mapping[str, Vector]], model: _Model, *, is
 
 
 @lru_cache(maxsize=MAX_COALESCERS)
-def _coalescer(resources: Resources, cache: VectorCache, model: _Model, *, is_local: bool) -> Coalescer[_Key, Vector]:
+def _coalescer(
+    resources: Resources, cache: VectorCache, model: _QueryModel, *, is_local: bool
+) -> Coalescer[_Key, Vector]:
     send = partial(_embed_and_cache, resources, cache, model)
     if is_local:
         return Coalescer(send, _local_threads, LOCAL_QUEUED_SECONDS)
@@ -144,7 +148,7 @@ def _coalescer(resources: Resources, cache: VectorCache, model: _Model, *, is_lo
 
 
 def _embed_and_cache(
-    resources: Resources, cache: VectorCache, model: _Model, missing: Mapping[str, _Key]
+    resources: Resources, cache: VectorCache, model: _QueryModel, missing: Mapping[str, _Key]
 ) -> dict[str, Vector]:
     rows = _embed(resources, model, list(missing))
     return {text: cache.add(key, row) for (text, key), row in zip(missing.items(), rows, strict=True)}
@@ -155,7 +159,7 @@ def _key(resources: Resources, index: Index, text: str) -> _Key:
     return index.project_id, index.settings.embedder, resources.settings.embedding_api_base, digest
 
 
-def _embed(resources: Resources, model: _Model, texts: Sequence[str]) -> list[Vector]:
+def _embed(resources: Resources, model: _QueryModel, texts: Sequence[str]) -> list[Vector]:
     limit, tokenizer = model.profile.max_input_tokens, partial(resources.tokenizer, model.profile)
     inputs = [truncated(text, limit, tokenizer) for text in texts]
     tokens = [len(text) // CHARACTERS_PER_TOKEN + 1 for text in inputs]

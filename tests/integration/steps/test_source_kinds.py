@@ -24,7 +24,7 @@ from schemas.tool import ToolConfig
 from tests.integration.steps.site import Site
 from worker.ignore import Rules
 from worker.resources import Resources
-from worker.sources.kind import ContentAccess, Location, Target, not_granted, outside_target
+from worker.sources.kind import ContentAccess, SourceLocation, Target, not_granted, outside_target
 from worker.sources.registry import KINDS
 from worker.state.access import grants
 from worker.state.index import changes, tasks, tool_actions, tools
@@ -96,11 +96,11 @@ class ShelfKind:
     def addresses(self, _access: ContentAccess, sources: Sequence[ShelfSource]) -> list[str | None]:
         return [self.address_prefix(source) for source in sources]
 
-    def locate(self, _access: ContentAccess, path: str) -> list[Location] | None:
+    def locate(self, _access: ContentAccess, path: str) -> list[SourceLocation] | None:
         if not path.startswith(SHELF):
             return None
         name, _, file = path.removeprefix(SHELF).partition("/")
-        return [Location(path, cast(AnySource, ShelfSource(name=name)), file.encode() or None)]
+        return [SourceLocation(path, cast(AnySource, ShelfSource(name=name)), file.encode() or None)]
 
 
 @pytest.fixture

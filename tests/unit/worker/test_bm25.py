@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from worker.vectors.lance.bm25 import MAX_COUNT, MERGE_RATIO, Block, Occurrences, block, merged
+from worker.vectors.lance.bm25 import MAX_COUNT, MERGE_RATIO, Occurrences, PostingsBlock, block, merged
 
 
-def of(rows: range, count: int = 1) -> Block:
+def of(rows: range, count: int = 1) -> PostingsBlock:
     """Postings of one word in these rows."""
     positions = np.array(rows)
     ones = np.ones_like(positions)

@@ -12,7 +12,7 @@ from schemas.content.source import LocalSource
 from schemas.errors import SourceRefused
 from worker.ignore import EVERYTHING
 from worker.machine.named_folders import forget_folder, name_folder, named_folders, named_folders_file
-from worker.objects.object_store import Objects
+from worker.objects.object_store import ObjectStore
 from worker.sources.kind import ContentAccess, SourceOptions
 from worker.sources.registry import open_source
 from worker.state.postgres import Pool
@@ -83,7 +83,7 @@ def test_a_source_is_opened_as_soon_as_it_is_named(file: Path, folder: Path, tmp
     def pool() -> Pool:
         raise NotImplementedError
 
-    def objects() -> Objects:
+    def objects() -> ObjectStore:
         raise NotImplementedError
 
     options = SourceOptions("off", tmp_path / "home", [], file, None, None)

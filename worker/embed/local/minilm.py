@@ -118,7 +118,7 @@ def _refuse_long(ids: Sequence[Sequence[int]]) -> None:
         )
 
 
-class _Model(NamedTuple):
+class _LoadedModel(NamedTuple):
     pieces: WordPieces
     encode: Callable[[Sequence[Sequence[int]]], Matrix]
 
@@ -126,13 +126,13 @@ class _Model(NamedTuple):
 _loading = threading.Lock()
 
 
-def _model(directory: Path | None, precision: str) -> _Model:
+def _model(directory: Path | None, precision: str) -> _LoadedModel:
     with _loading:
         return _load(directory, precision)
 
 
 @cache
-def _load(directory: Path | None, precision: str) -> _Model:
+def _load(directory: Path | None, precision: str) -> _LoadedModel:
     """Read the files. Raises `EmbeddingUnauthorized`, which is not cached: what is missing may be added later."""
     try:
         check_files(directory)
@@ -146,7 +146,7 @@ def _load(directory: Path | None, precision: str) -> _Model:
     folder = model_directory(directory)
     weights = load_weights(folder / "model.safetensors")
     encoder = runtime.Int8Encoder(weights).encode if precision == INT8 else partial(_encode, weights)
-    model = _Model(WordPieces(folder), encoder)
+    model = _LoadedModel(WordPieces(folder), encoder)
     # the session has weights of its own, so 45 MB are free now
     del weights
     give_back()

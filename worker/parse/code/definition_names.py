@@ -30,7 +30,7 @@ _MAX_STEPS = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Fields:
+class NameFields:
     """The fields above, by their numbers in a language: lookup by number is several times faster than by name.
 
     `others` maps the number of a node kind to its own name fields, for kinds that do not use `names`. No fields means
@@ -45,21 +45,21 @@ class Fields:
     scope: int | None
 
 
-def fields_of(language: Language) -> Fields:
+def fields_of(language: Language) -> NameFields:
     """The numbers of the fields in a language."""
     kinds = {number: language.node_kind_for_id(number) for number in range(language.node_kind_count)}
     first = {number: () for number, kind in kinds.items() if kind in _NAME_IS_FIRST_CHILD}
     others = {number: _numbers(language, _FIELD_OF[kind]) for number, kind in kinds.items() if kind in _FIELD_OF}
     names, bodies, values = (_numbers(language, *fields) for fields in (_FIELDS, _BODIES, _VALUES))
     receiver, scope = (language.field_id_for_name(name) for name in ("receiver", "scope"))
-    return Fields(names, first | others, bodies, values, receiver, scope)
+    return NameFields(names, first | others, bodies, values, receiver, scope)
 
 
 def _numbers(language: Language, *names: str) -> tuple[int, ...]:
     return tuple(number for name in names if (number := language.field_id_for_name(name)) is not None)
 
 
-def name_of(node: Node, fields: Fields) -> tuple[Node | None, tuple[str, ...]]:
+def name_of(node: Node, fields: NameFields) -> tuple[Node | None, tuple[str, ...]]:
     """The name node of a definition, and the names of the types it is said to belong to (`Foo::bar`)."""
     step = _step(node, fields)
     # most names are a single word
@@ -75,7 +75,7 @@ def name_of(node: Node, fields: Fields) -> tuple[Node | None, tuple[str, ...]]:
     return step, tuple(scope)
 
 
-def body_of(node: Node, fields: Fields) -> int | None:
+def body_of(node: Node, fields: NameFields) -> int | None:
     """The byte offset at which a definition's body begins; None if it has no body."""
     for field in fields.bodies:
         body = node.child_by_field_id(field)
@@ -89,7 +89,7 @@ def body_of(node: Node, fields: Fields) -> int | None:
     return None
 
 
-def _step(node: Node, fields: Fields) -> Node | None:
+def _step(node: Node, fields: NameFields) -> Node | None:
     """The part of a definition or declarator that contains its name."""
     numbers = fields.others.get(node.kind_id, fields.names)
     if not numbers:
@@ -101,13 +101,13 @@ def _step(node: Node, fields: Fields) -> Node | None:
     return None
 
 
-def _receiver(node: Node, fields: Fields) -> list[str]:
+def _receiver(node: Node, fields: NameFields) -> list[str]:
     receiver = None if fields.receiver is None else node.child_by_field_id(fields.receiver)
     match = None if receiver is None else _RECEIVER.search(_text(receiver))
     return [match[1]] if match else []
 
 
-def _scope(node: Node, fields: Fields) -> list[str]:
+def _scope(node: Node, fields: NameFields) -> list[str]:
     scope = None if fields.scope is None else node.child_by_field_id(fields.scope)
     return [] if scope is None else re.findall(r"\w+", _text(scope).split("<")[0])
 

@@ -89,7 +89,7 @@ Part = tuple[int, int, Wrapper]
 
 
 @dataclass(frozen=True, slots=True)
-class _Source:
+class _ParsedSource:
     """A text, the `_runs` of its tree, and a cache of which parts have errors."""
 
     data: bytes
@@ -109,7 +109,7 @@ def broken(data: bytes, language: str, parser: Parser, tree: Tree) -> list[tuple
         return []
     parts: list[Part] = []
     size = 0
-    for part in _broken_parts(_Source(data, language, parser, *_runs(data, tree))):
+    for part in _broken_parts(_ParsedSource(data, language, parser, *_runs(data, tree))):
         parts.append(part)
         size += part[1] - part[0]
         if len(parts) > _MAX_BROKEN_PARTS or size > _MAX_BROKEN_SHARE * len(data):
@@ -148,13 +148,13 @@ def _runs(data: bytes, tree: Tree) -> tuple[dict[int, int], dict[int, int]]:
     return starts, ends
 
 
-def _broken_parts(source: _Source) -> Iterator[Part]:
+def _broken_parts(source: _ParsedSource) -> Iterator[Part]:
     border = _border_pattern(source.language, b"")
     parts = _parts(source.data, border, 0, len(source.data), _EXCLUDED.get(source.language))
     return _innermost_parts(source, list(parts), _plain_wrapper(source.language), _MAX_DEPTH)
 
 
-def _innermost_parts(source: _Source, parts: list[Span], wrapper: Wrapper, depth: int) -> Iterator[Part]:
+def _innermost_parts(source: _ParsedSource, parts: list[Span], wrapper: Wrapper, depth: int) -> Iterator[Part]:
     """The broken parts among `parts`. A long one is replaced by the broken parts inside it, if they are few."""
     outer = list(islice(_parts_with_errors(source, parts, wrapper), _MAX_BROKEN_PARTS + 1))
     for start, end in outer:
@@ -167,7 +167,7 @@ def _innermost_parts(source: _Source, parts: list[Span], wrapper: Wrapper, depth
             yield start, end, wrapper
 
 
-def _inner_parts(source: _Source, start: int, end: int, depth: int) -> Iterator[Part]:
+def _inner_parts(source: _ParsedSource, start: int, end: int, depth: int) -> Iterator[Part]:
     """The broken parts one level inside a part: methods of a class, statements of a function."""
     data, language = source.data, source.language
     outer_indent = data[start : end - len(data[start:end].lstrip(b" \t"))]
@@ -234,7 +234,7 @@ def _is_excluded(match: re.Match[bytes]) -> bool:
     return line is not None and line[0] != b"}"
 
 
-def _parts_with_errors(source: _Source, parts: list[Span], wrapper: Wrapper) -> Iterator[Span]:
+def _parts_with_errors(source: _ParsedSource, parts: list[Span], wrapper: Wrapper) -> Iterator[Span]:
     """The parts with errors, in order unless there are too many.
 
     Neighbours that are sound when joined do not count: a comment with blank lines may span them.
@@ -253,7 +253,7 @@ def _parts_with_errors(source: _Source, parts: list[Span], wrapper: Wrapper) -> 
         index += count or 1
 
 
-def _single_candidates(source: _Source, parts: list[Span]) -> Iterator[Span]:
+def _single_candidates(source: _ParsedSource, parts: list[Span]) -> Iterator[Span]:
     """The parts that may be broken and are not joined with others."""
     next_index = 0
     for index, (start, end) in enumerate(parts):
@@ -265,7 +265,7 @@ def _single_candidates(source: _Source, parts: list[Span]) -> Iterator[Span]:
             yield start, end
 
 
-def _joined_count(source: _Source, parts: list[Span], wrapper: Wrapper) -> int:
+def _joined_count(source: _ParsedSource, parts: list[Span], wrapper: Wrapper) -> int:
     """How many of the parts, from the first on, are sound together; 0 for none."""
     start, end = parts[0]
     if _is_run(source, start, end) or not _has_error(source, start, end, wrapper):
@@ -278,7 +278,7 @@ def _joined_count(source: _Source, parts: list[Span], wrapper: Wrapper) -> int:
     return 0
 
 
-def _is_run(source: _Source, start: int, end: int) -> bool:
+def _is_run(source: _ParsedSource, start: int, end: int) -> bool:
     """Whether a part is a run of whole nodes without errors."""
     part = source.data[start:end]
     run = source.starts.get(end - len(part.lstrip()))
@@ -293,7 +293,7 @@ def _is_open(part: bytes) -> bool:
     return part.count(b"\n#if") + part.startswith(b"#if") > part.count(b"\n#endif")
 
 
-def _has_error(source: _Source, start: int, end: int, wrapper: Wrapper) -> bool:
+def _has_error(source: _ParsedSource, start: int, end: int, wrapper: Wrapper) -> bool:
     has_error = source.broken.get((start, end, wrapper))
     if has_error is None:
         part = source.data[start:end]

@@ -8,7 +8,7 @@ from importlib import import_module, resources
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from worker.parse.code.definition_names import Fields, fields_of
+from worker.parse.code.definition_names import NameFields, fields_of
 
 if TYPE_CHECKING:
     from tree_sitter import Parser, Query
@@ -42,7 +42,7 @@ class Grammar:
     parser: Parser
     query: Query
     top: Query | None
-    fields: Fields
+    fields: NameFields
 
 
 @cache

@@ -18,7 +18,7 @@ import numpy as np
 from schemas.content.document import Kind, UseKind
 from worker.machine.gc_pause import without_garbage_collection
 from worker.parse.code import error_recovery
-from worker.parse.code.definition_names import Fields, body_of, name_of
+from worker.parse.code.definition_names import NameFields, body_of, name_of
 from worker.parse.code.grammar import Grammar, grammar
 from worker.tokens.tokenizers import Offsets, char_offsets
 
@@ -277,7 +277,7 @@ def _errors(tree: Tree) -> list[Span] | None:
     return errors
 
 
-def _definitions(text: str, captures: Captures, fields: Fields, names: set[int]) -> list[_FoundDefinition]:
+def _definitions(text: str, captures: Captures, fields: NameFields, names: set[int]) -> list[_FoundDefinition]:
     """Definitions ordered by start, outer ones first. Adds the starts of their names to `names`."""
     outer = {_range(inner): node for node in captures.get("outer", ()) if (inner := _last(node)) is not None}
     by_span: dict[Span, _FoundDefinition] = {}

@@ -34,7 +34,7 @@ _NOT_COUNTED = {qn("w:del"), "{http://schemas.openxmlformats.org/markup-compatib
 
 
 @dataclass(frozen=True, slots=True)
-class _Level:
+class _ListLevel:
     start: int
     form: str
     text: str
@@ -45,7 +45,7 @@ class _Level:
 class _List:
     """The levels of a list, and the latest number of each."""
 
-    levels: dict[int, _Level]
+    levels: dict[int, _ListLevel]
     numbers: list[int | None] = field(default_factory=lambda: [None] * _MAX_LEVELS)
 
 
@@ -126,11 +126,11 @@ class Numbers:
         return {_number(e.get(_LEVEL)) or 0: _number(start) or 0 for e, start in starts if start is not None}
 
 
-def _levels(element: Any) -> dict[int, _Level]:
+def _levels(element: Any) -> dict[int, _ListLevel]:
     found = {}
     for level in element.iterchildren(qn("w:lvl")):
         start = _number(_value(level, qn("w:start")))
-        found[_number(level.get(_LEVEL)) or 0] = _Level(
+        found[_number(level.get(_LEVEL)) or 0] = _ListLevel(
             0 if start is None else start,
             _value(level, qn("w:numFmt")) or "decimal",
             _value(level, qn("w:lvlText")) or "",

@@ -32,7 +32,7 @@ _char_box, _matrix = bound(raw.FPDFText_GetCharBox), bound(raw.FPDFText_GetMatri
 _font_size, _font_info = bound(raw.FPDFText_GetFontSize), bound(raw.FPDFText_GetFontInfo)
 
 
-class Characters:
+class PageCharacters:
     """The characters of a page by their index in its text. All pages have the same buffers."""
 
     def __init__(self) -> None:

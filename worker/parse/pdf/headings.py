@@ -49,7 +49,7 @@ _END_OF_TEXT = re.compile("[.:,;\u3002\uff1a\uff0c\uff1b]$")
 Headings = dict[tuple[int, int], tuple[int, int]]
 
 
-class _Text(NamedTuple):
+class _BodyLook(NamedTuple):
     """How most of a document's characters look, and the usual distance of its lines."""
 
     size: float
@@ -57,7 +57,7 @@ class _Text(NamedTuple):
     pitch: float
 
 
-class _Block(NamedTuple):
+class _LineBlock(NamedTuple):
     """Lines of a page that look the same and follow each other, from `first` up to `end`.
 
     `look` is that of the first line, `last` that of the last.
@@ -79,7 +79,7 @@ def levels(pages: Sequence[Lines]) -> Headings:
     found = [block for number, lines in enumerate(pages) for block in _candidates(number, lines, usual)]
     total = sum(count for lines in pages for count in lines.sizes.values())
     ranks = _ranks(block.look.size for block in found)
-    of_rank: dict[int, list[_Block]] = defaultdict(list)
+    of_rank: dict[int, list[_LineBlock]] = defaultdict(list)
     for block in _without_running(found):
         of_rank[ranks[block.look.size]].append(block)
     headings = [same for _, same in sorted(of_rank.items()) if sum(len(b.text) for b in same) <= _MAX_SHARE * total]
@@ -105,7 +105,7 @@ def marked(lines: Lines, page: int, found: Headings) -> str:
     return _GAP.sub("\n\n", "\n".join(blocks)).strip()
 
 
-def _usual(pages: Iterable[Lines]) -> _Text | None:
+def _usual(pages: Iterable[Lines]) -> _BodyLook | None:
     sizes: Counter[tuple[float, bool]] = Counter()
     pitches: Counter[float] = Counter()
     for lines in pages:
@@ -114,10 +114,10 @@ def _usual(pages: Iterable[Lines]) -> _Text | None:
     if not sizes:
         return None
     size, is_bold = most(sizes)
-    return _Text(size, is_bold, pitches.most_common(1)[0][0] if pitches else _USUAL_PITCH * size)
+    return _BodyLook(size, is_bold, pitches.most_common(1)[0][0] if pitches else _USUAL_PITCH * size)
 
 
-def _candidates(page: int, lines: Lines, usual: _Text) -> Iterator[_Block]:
+def _candidates(page: int, lines: Lines, usual: _BodyLook) -> Iterator[_LineBlock]:
     for block in _blocks(page, lines):
         if block.end - block.first > _MAX_LINES or not _is_title(block.text) or _has_row(block, lines):
             continue
@@ -127,7 +127,7 @@ def _candidates(page: int, lines: Lines, usual: _Text) -> Iterator[_Block]:
             yield block
 
 
-def _blocks(page: int, lines: Lines) -> Iterator[_Block]:
+def _blocks(page: int, lines: Lines) -> Iterator[_LineBlock]:
     end = 0
     for first, look in lines.looks.items():
         if first < end:
@@ -136,7 +136,7 @@ def _blocks(page: int, lines: Lines) -> Iterator[_Block]:
         while (below := lines.looks.get(end)) and _follows(last, below):
             end, last = end + 1, below
         text = " ".join(text.strip() for text in lines.texts[first : min(end, first + _MAX_LINES)])
-        yield _Block(page, first, end, text, look, last)
+        yield _LineBlock(page, first, end, text, look, last)
 
 
 def _follows(upper: Look, lower: Look) -> bool:
@@ -157,12 +157,12 @@ def _is_title(text: str) -> bool:
     )
 
 
-def _has_row(block: _Block, lines: Lines) -> bool:
+def _has_row(block: _LineBlock, lines: Lines) -> bool:
     """Whether one of the lines is wider than its letters, as a row of cells is."""
     return any(_is_row(lines.texts[at], lines.looks[at]) for at in range(block.first, block.end))
 
 
-def _is_apart(block: _Block, usual: _Text) -> bool:
+def _is_apart(block: _LineBlock, usual: _BodyLook) -> bool:
     """Whether a bold line stands above text, apart from what is above it, and is no label or sentence."""
     above, below = block.look.above, block.last.below
     if below is None or below < 0 or _END_OF_TEXT.search(block.text) or len(block.text) > MAX_SHORT_CHARS:
@@ -176,7 +176,7 @@ def _is_row(text: str, look: Look) -> bool:
     return look.width > (_MAX_WIDTH * (len(text) - wide) + _MAX_WIDE_WIDTH * wide) * look.size
 
 
-def _without_running(blocks: list[_Block]) -> list[_Block]:
+def _without_running(blocks: list[_LineBlock]) -> list[_LineBlock]:
     """The blocks but those that stand at the same place of several pages in a row, whatever their numbers."""
     pages: dict[tuple[str, int], list[int]] = defaultdict(list)
     keys = list(map(_running_key, blocks))
@@ -186,7 +186,7 @@ def _without_running(blocks: list[_Block]) -> list[_Block]:
     return [block for key, block in zip(keys, blocks, strict=True) if key not in running]
 
 
-def _running_key(block: _Block) -> tuple[str, int]:
+def _running_key(block: _LineBlock) -> tuple[str, int]:
     return _NUMBER.sub("", block.text), round(block.look.baseline / 2)
 
 

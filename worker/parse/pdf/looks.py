@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from worker.parse.pdf.characters import Characters, Drawn
+from worker.parse.pdf.characters import Drawn, PageCharacters
 from worker.parse.pdf.text_lines import Lines, Look
 
 #: Maximum characters of a line that may be a heading.
@@ -22,7 +22,7 @@ _LETTER = re.compile(r"[^\W_]")
 _SAME_SIZE = 0.03
 
 
-def add_looks(characters: Characters, lines: Lines) -> None:
+def add_looks(characters: PageCharacters, lines: Lines) -> None:
     """Add how the lines are drawn, as far as they are upright. Rows of tables have no look."""
     drawn = [
         _first(characters, text, start) if start >= 0 else None
@@ -83,7 +83,7 @@ def _nearest(drawn: Sequence[Drawn | None], numbers: range) -> float | None:
     return next((line[1] for number in numbers if (line := drawn[number])), None)
 
 
-def _first(characters: Characters, text: str, start: int) -> Drawn | None:
+def _first(characters: PageCharacters, text: str, start: int) -> Drawn | None:
     """How the first letter of a line is drawn; None if it has none, or is not upright."""
     # most lines begin with a letter, and the pattern takes longer
     if text[:1].isalnum():
@@ -92,7 +92,7 @@ def _first(characters: Characters, text: str, start: int) -> Drawn | None:
     return characters.drawn(start + letter.start()) if letter else None
 
 
-def _width(characters: Characters, text: str, start: int, first: Drawn) -> float:
+def _width(characters: PageCharacters, text: str, start: int, first: Drawn) -> float:
     """The width of a line; 0 if its last letter does not look like the first."""
     last = next(at for at in range(len(text) - 1, -1, -1) if text[at].isalnum())
     end = characters.end(start + last)

@@ -21,7 +21,7 @@ from worker.parse.limits import Limits
 from worker.parse.ocr import scans
 from worker.parse.ocr.image import NOTHING, child_cpu_seconds, recognise
 from worker.parse.pdf import headings, outline, page_annotations
-from worker.parse.pdf.characters import Characters
+from worker.parse.pdf.characters import PageCharacters
 from worker.parse.pdf.looks import add_looks
 from worker.parse.pdf.paths import Paths
 from worker.parse.pdf.ruled_tables import add_tables
@@ -34,7 +34,7 @@ _RENDER_DPI = 200
 _MAX_PIXELS = 25_000_000
 
 
-class _Page(NamedTuple):
+class _PageText(NamedTuple):
     """The lines of a page's text layer, and what follows them: the text of its pictures, and comments."""
 
     lines: Lines
@@ -62,7 +62,7 @@ def read(data: bytes, limits: Limits) -> Document:
 
 
 def _text(
-    page: _Page, number: int, begin: dict[int, outline.Entries], found: headings.Headings, *, is_marked: bool
+    page: _PageText, number: int, begin: dict[int, outline.Entries], found: headings.Headings, *, is_marked: bool
 ) -> str:
     """The text of a page, as Markdown if the document has headings or tables."""
     if not is_marked:
@@ -83,13 +83,13 @@ def _opened(data: bytes) -> pypdfium2.PdfDocument:
         raise
 
 
-def _pages(pdf: pypdfium2.PdfDocument, limits: Limits, *, looks: bool) -> Iterator[_Page]:
+def _pages(pdf: pypdfium2.PdfDocument, limits: Limits, *, looks: bool) -> Iterator[_PageText]:
     """Yield each page, an empty one if it is damaged. On scans, OCR text follows any printed text.
 
     If no page has text, raises after the last page: `needs_ocr` or `no_text` if a page has a picture, else the damage.
     """
     cpu_deadline = child_cpu_seconds() + limits.seconds
-    paths, characters = Paths(), Characters()
+    paths, characters = Paths(), PageCharacters()
     has_text, has_printed_text, scanned, damage, hindrance, size = False, False, [], None, None, 0
     for number in range(len(pdf)):
         try:
@@ -102,7 +102,7 @@ def _pages(pdf: pypdfium2.PdfDocument, limits: Limits, *, looks: bool) -> Iterat
                 lines, text = Lines(), ""
         except pypdfium2.PdfiumError as error:
             damage = error
-            yield _Page(Lines())
+            yield _PageText(Lines())
             continue
         shown = ""
         if is_scan:
@@ -114,7 +114,7 @@ def _pages(pdf: pypdfium2.PdfDocument, limits: Limits, *, looks: bool) -> Iterat
         has_text = has_text or bool(text or more)
         size += len(text) + len(more)
         limits.check_characters(size)
-        yield _Page(lines, more)
+        yield _PageText(lines, more)
         page.close()
     if hindrance and (not has_text or (scans.are_stamps(scanned) and not has_printed_text)):
         raise hindrance
@@ -137,7 +137,7 @@ def _shown(page: pypdfium2.PdfPage, text: str, cpu_deadline: float, limits: Limi
         return "", error
 
 
-def _lines(page: pypdfium2.PdfPage, paths: Paths, characters: Characters, limits: Limits, *, looks: bool) -> Lines:
+def _lines(page: pypdfium2.PdfPage, paths: Paths, characters: PageCharacters, limits: Limits, *, looks: bool) -> Lines:
     layer = page.get_textpage()
     lines = lines_of(layer)
     characters.open(layer)

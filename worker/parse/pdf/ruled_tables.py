@@ -19,7 +19,7 @@ from pypdfium2 import raw
 
 from worker.parse.limits import Limits
 from worker.parse.pdf.bound import Box
-from worker.parse.pdf.characters import Characters
+from worker.parse.pdf.characters import PageCharacters
 from worker.parse.pdf.paths import Paths, Point
 from worker.parse.pdf.text_lines import ROW, Lines, without_hyphens
 from worker.parse.text.markdown_blocks import table
@@ -60,7 +60,7 @@ class _Grid(NamedTuple):
     whole: dict[_Cell, _Cell]
 
 
-def add_tables(page: pypdfium2.PdfPage, paths: Paths, characters: Characters, lines: Lines, limits: Limits) -> None:
+def add_tables(page: pypdfium2.PdfPage, paths: Paths, characters: PageCharacters, lines: Lines, limits: Limits) -> None:
     """Replace the lines of ruled tables by their rows."""
     across, down = _rules(page, paths)
     for grid in _grids(across, down):
@@ -202,7 +202,7 @@ def _is_ruled(rules: Iterable[_Rule], start: float, end: float) -> bool:
     return any(rule.start <= start and rule.end >= end for rule in rules)
 
 
-def _add_table(characters: Characters, lines: Lines, grid: _Grid, limits: Limits) -> None:
+def _add_table(characters: PageCharacters, lines: Lines, grid: _Grid, limits: Limits) -> None:
     inside = _inside(characters, lines, grid)
     cells = _cells(characters, lines, grid, inside)
     if not _is_certain(cells):
@@ -219,7 +219,7 @@ def _add_table(characters: Characters, lines: Lines, grid: _Grid, limits: Limits
     lines.starts[inside[0] : inside[0] + 1] = [ROW] * len(shown)
 
 
-def _inside(characters: Characters, lines: Lines, grid: _Grid) -> list[int]:
+def _inside(characters: PageCharacters, lines: Lines, grid: _Grid) -> list[int]:
     """Numbers of the lines within the grid; none if a line crosses its frame."""
     written = [
         (number, start, text)
@@ -233,7 +233,7 @@ def _inside(characters: Characters, lines: Lines, grid: _Grid) -> list[int]:
     return [number for (number, _, _), cell in zip(written, firsts, strict=True) if cell]
 
 
-def _cells(characters: Characters, lines: Lines, grid: _Grid, inside: Iterable[int]) -> _Cells:
+def _cells(characters: PageCharacters, lines: Lines, grid: _Grid, inside: Iterable[int]) -> _Cells:
     """Lines of text by cell; none if a word is not within one."""
     words = [(number, word) for number in inside for word in _WORD.finditer(lines.texts[number])]
     firsts = _cells_at(characters, grid, [lines.starts[number] + word.start() for number, word in words])
@@ -251,7 +251,7 @@ def _cells(characters: Characters, lines: Lines, grid: _Grid, inside: Iterable[i
     return cells
 
 
-def _cells_at(characters: Characters, grid: _Grid, indexes: Sequence[int]) -> list[_Cell | None]:
+def _cells_at(characters: PageCharacters, grid: _Grid, indexes: Sequence[int]) -> list[_Cell | None]:
     """The cells in which the middles of characters are."""
     xs, ys, cell = grid.xs, grid.ys, grid.whole.get
     height = len(ys) - 1

@@ -190,7 +190,7 @@ def _table_around(table: Any) -> int | None:
 
 def _markdown(root: Any, ids: _NodeIds) -> str:
     """Walk the tree without recursion, as pages may be nested to any depth."""
-    page = _Page()
+    page = _MarkdownDraft()
     pending: list[Any] = [root]
     while pending:
         node = pending.pop()
@@ -237,7 +237,7 @@ def _is_layout(node: Any, layout: set[int]) -> bool:
     return table in layout
 
 
-class _Page:
+class _MarkdownDraft:
     """Markdown in progress. `lines` hold running text until its block ends."""
 
     def __init__(self) -> None:

@@ -47,7 +47,7 @@ _KINDS = {
 }
 
 
-class _Listed(NamedTuple):
+class _PageDraft(NamedTuple):
     """A page that is being made."""
 
     entries: list[Entry]
@@ -79,7 +79,7 @@ class OpeningSource:
         """See `Source`. The cursor also names the last entry that was listed of a page that became too long."""
         inner, done = json.loads(cursor) if cursor else (None, None)
         page = self._source.list(inner)
-        listed = _Listed([], [*page.unlisted], Counter(page.ignored if done is None else {}))
+        listed = _PageDraft([], [*page.unlisted], Counter(page.ignored if done is None else {}))
         rest = _after(page.entries, done)
         for number, entry in enumerate(rest, 1):
             self._list(entry, listed)
@@ -111,7 +111,7 @@ class OpeningSource:
         way = (*container.decode("utf-8", "backslashreplace").split("/"), *folders)
         return bool(self._trail.pruned(way) or self._trail.ignored(name))
 
-    def _list(self, entry: Entry, listed: _Listed) -> None:
+    def _list(self, entry: Entry, listed: _PageDraft) -> None:
         """Add an entry, or what stands in its place."""
         ending = _ending(entry.name, self._wanted) if entry.reason is None else None
         if ending is None:

@@ -59,7 +59,7 @@ def replace(
 
 def _definition_lines(file_id: UUID, index_id: UUID, definitions: Iterable[Definition]) -> str:
     """The rows of one file's definitions, as COPY reads them: psycopg takes twice as long to make them."""
-    fields = _Fields()
+    fields = _CopyFields()
     lines: list[str] = []
     for d in definitions:
         name, scope = fields[d.name], fields["/".join(d.scope)]
@@ -71,7 +71,7 @@ def _definition_lines(file_id: UUID, index_id: UUID, definitions: Iterable[Defin
 
 def _reference_lines(file_id: UUID, index_id: UUID, references: Iterable[Reference]) -> str:
     """The rows of one file's references, as COPY reads them."""
-    fields = _Fields()
+    fields = _CopyFields()
     file, index = str(file_id), str(index_id)
     lines: list[str] = []
     for used, kind, scope_names, line in references:
@@ -81,7 +81,7 @@ def _reference_lines(file_id: UUID, index_id: UUID, references: Iterable[Referen
     return "".join(lines)
 
 
-class _Fields(dict[str, str | None]):
+class _CopyFields(dict[str, str | None]):
     """Names and scopes as COPY reads them, each made once for a file; None if one is too long for an index."""
 
     def __missing__(self, text: str) -> str | None:

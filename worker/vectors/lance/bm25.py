@@ -75,7 +75,7 @@ class Vocabulary:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class PostingsBlock:
     """The postings of some rows: where each of `words`, ascending, occurs, and how often.
 
     Those of `words[i]` are at `starts[i]` to `starts[i + 1]`.
@@ -131,14 +131,14 @@ def occurrences(column: Any, positions: Positions, vocabulary: Vocabulary) -> Oc
     return Occurrences(both[first] >> ROW_BITS, both[first] & ((1 << ROW_BITS) - 1), counts, lengths)
 
 
-def block(found: Sequence[Occurrences]) -> Block:
+def block(found: Sequence[Occurrences]) -> PostingsBlock:
     """The postings of all these occurrences."""
     words = np.concatenate([each.words for each in found])
     order = np.argsort(words, kind="stable")
     words = words[order]
     starts = np.flatnonzero(np.diff(words, prepend=-1))
     rows, counts = np.concatenate([each.rows for each in found]), np.concatenate([each.counts for each in found])
-    return Block(
+    return PostingsBlock(
         words[starts].astype(np.int32),
         np.append(starts, len(words)),
         rows[order].astype(np.uint32),
@@ -146,7 +146,7 @@ def block(found: Sequence[Occurrences]) -> Block:
     )
 
 
-def merged(blocks: Sequence[Block]) -> tuple[Block, ...]:
+def merged(blocks: Sequence[PostingsBlock]) -> tuple[PostingsBlock, ...]:
     """Blocks, oldest first, of which the newest are merged, so that their number grows with the logarithm of all."""
     kept, newest = [*blocks[:-1]], [*blocks[-1:]]
     size = sum(len(each.rows) for each in newest)
@@ -158,7 +158,7 @@ def merged(blocks: Sequence[Block]) -> tuple[Block, ...]:
     return (*kept, block([_occurrences_of(each) for each in newest]))
 
 
-def _occurrences_of(postings: Block) -> Occurrences:
+def _occurrences_of(postings: PostingsBlock) -> Occurrences:
     words = np.repeat(postings.words.astype(np.int64), np.diff(postings.starts))
     rows, counts = postings.rows.astype(np.int64), postings.counts.astype(np.int64)
     return Occurrences(words, rows, counts, np.empty(0, np.int64))
@@ -188,7 +188,7 @@ def standing(lengths: NDArray[np.uint32], live: Positions) -> Standing:
     return Standing(rows, BM25_K1 * (1 - BM25_B + BM25_B / mean * lengths.astype(np.float64)), gone)
 
 
-def scores(blocks: Sequence[Block], numbers: Sequence[int], now: Standing, *, every: bool) -> Scores:
+def scores(blocks: Sequence[PostingsBlock], numbers: Sequence[int], now: Standing, *, every: bool) -> Scores:
     """The scores of rows, by position: 0 without any of the words, or without `every` one.
 
     A word that occurs twice counts twice. Rows after the last one with a word are left out.

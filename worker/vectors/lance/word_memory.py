@@ -40,7 +40,7 @@ log = structlog.get_logger()
 class Postings:
     """The postings of one column, and the number of words of each row, by position."""
 
-    blocks: tuple[bm25.Block, ...]
+    blocks: tuple[bm25.PostingsBlock, ...]
     lengths: NDArray[np.uint32]
 
     @property

@@ -15,7 +15,7 @@ from api.main import create_app
 from schemas.content.source import EmbedderProfile
 from schemas.errors import EmbeddingUnavailable
 from tests.service import next_broker
-from worker.embed.rate_limit import Budget
+from worker.embed.rate_limit import RateBudget
 from worker.resources import Resources
 from worker.settings import LOCAL_MODEL, Settings
 
@@ -35,13 +35,13 @@ class Installation:
         self.api = TestClient(create_app(self.settings), base_url="http://127.0.0.1", client=("127.0.0.1", 1))
 
     @property
-    def embedding(self) -> Budget:
+    def embedding(self) -> RateBudget:
         found = self.workers.budget(EmbedderProfile(model=EMBEDDER, dimensions=3))
         assert found is not None
         return found
 
     @property
-    def writing(self) -> Budget:
+    def writing(self) -> RateBudget:
         found = self.workers.llm_budget(WRITER)
         assert found is not None
         return found

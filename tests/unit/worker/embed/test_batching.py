@@ -25,8 +25,8 @@ from schemas.errors import (
     SliceOver,
 )
 from worker.embed import Vectors
-from worker.embed.batching import Outcome, Terms, embed_all, pack
-from worker.embed.rate_limit import Budget
+from worker.embed.batching import Outcome, RequestTerms, embed_all, pack
+from worker.embed.rate_limit import RateBudget
 from worker.embed.rates import Rate
 from worker.embed.retry import MAX_REFUSALS, MAX_UNREADABLE, SLICE_RETRY_SECONDS, TimeSource
 
@@ -181,7 +181,7 @@ def test_a_cancel_stops_new_requests_and_keeps_what_came() -> None:
             raise LeaseLost("cancelled")
 
     found: dict[int, float | None] = {}
-    outcomes = embed_all(embedder, ["a", "bb", "ccc", "dddd"], [1] * 4, 1, Terms(check=check))
+    outcomes = embed_all(embedder, ["a", "bb", "ccc", "dddd"], [1] * 4, 1, RequestTerms(check=check))
     with pytest.raises(LeaseLost):
         collect(outcomes, found)
     assert found == {0: 1, 1: 2}
@@ -194,7 +194,7 @@ def test_a_slice_ends_when_its_time_is_spent_but_never_without_an_answer() -> No
         left = [index for index in range(4) if index not in known]
         found: dict[int, float | None] = {}
         try:
-            collect(embed_all(embedder, [texts[at] for at in left], [1] * len(left), 1, Terms(seconds=0)), found)
+            collect(embed_all(embedder, [texts[at] for at in left], [1] * len(left), 1, RequestTerms(seconds=0)), found)
         except SliceOver:
             assert any(value is not None for value in found.values())
         known |= {left[index]: value for index, value in found.items()}
@@ -209,8 +209,8 @@ def test_a_request_that_found_the_provider_busy_is_repeated() -> None:
                 raise EmbeddingUnavailable("busy", provider_status=429, retry_after=0.01)
             return np.array([[len(text)] for text in texts], dtype=np.float32)
 
-    budget = Budget("m", "n", Rate(None, None, 10), redis_url="redis://127.0.0.1:1/0", concurrency=2)
-    terms = Terms(budget, "p")
+    budget = RateBudget("m", "n", Rate(None, None, 10), redis_url="redis://127.0.0.1:1/0", concurrency=2)
+    terms = RequestTerms(budget, "p")
     assert collect(embed_all(Busy(max_inputs=1), ["a", "bb", "ccc"], [1] * 3, 2, terms)) == {0: 1, 1: 2, 2: 3}
 
 
@@ -224,7 +224,7 @@ def test_a_repeated_request_comes_before_all_others() -> None:
 
     embedder = BusyAtFirst(max_inputs=1)
     budget = Mock(call=lambda send, **_: send(), max_request_tokens=None, concurrency=1)
-    collect(embed_all(embedder, ["a", "b", "c"], [1] * 3, 1, Terms(budget, "p")))
+    collect(embed_all(embedder, ["a", "b", "c"], [1] * 3, 1, RequestTerms(budget, "p")))
     assert embedder.requests == [["a"], ["a"], ["b"], ["c"]]
 
 
@@ -241,7 +241,7 @@ def test_the_budget_bounds_the_requests_in_flight() -> None:
 
     embedder = Slow(max_inputs=1)
     budget = Mock(call=lambda send, **_: send(), max_request_tokens=None, concurrency=1)
-    collect(embed_all(embedder, ["a", "b", "c"], [1] * 3, 3, Terms(budget, "p")))
+    collect(embed_all(embedder, ["a", "b", "c"], [1] * 3, 3, RequestTerms(budget, "p")))
     assert embedder.most == 1
 
 
@@ -252,9 +252,9 @@ def test_a_provider_that_stays_away_is_given_up() -> None:
             raise EmbeddingUnavailable("away", provider_status=503, retry_after=60)
 
     embedder = Away(max_inputs=1)
-    budget = Budget("m", "n", Rate(None, None, 10), redis_url="redis://127.0.0.1:1/0", concurrency=2)
+    budget = RateBudget("m", "n", Rate(None, None, 10), redis_url="redis://127.0.0.1:1/0", concurrency=2)
     with pytest.raises(EmbeddingUnavailable) as caught:
-        collect(embed_all(embedder, ["a", "bb", "ccc"], [1] * 3, 2, Terms(budget, "p")))
+        collect(embed_all(embedder, ["a", "bb", "ccc"], [1] * 3, 2, RequestTerms(budget, "p")))
     # a thread that asked for permission only then waits slightly longer, which spreads the waiting ones
     assert caught.value.retry_after == pytest.approx(60, abs=1)
     assert len(embedder.requests) <= 2
@@ -264,11 +264,11 @@ def test_a_request_fits_into_the_budget() -> None:
     embedder = Lengths(max_inputs=100)
     moments = count(step=0.1)
     clock = TimeSource(lambda: next(moments), lambda _: None)
-    budget = Budget("m", "n", Rate(None, 30, 10), redis_url="redis://127.0.0.1:1/0", concurrency=1, clock=clock)
-    collect(embed_all(embedder, [f"{n}" for n in range(10)], [3] * 10, 1, Terms(budget, "p")))
+    budget = RateBudget("m", "n", Rate(None, 30, 10), redis_url="redis://127.0.0.1:1/0", concurrency=1, clock=clock)
+    collect(embed_all(embedder, [f"{n}" for n in range(10)], [3] * 10, 1, RequestTerms(budget, "p")))
     assert [len(batch) for batch in embedder.requests] == [10]
     with pytest.raises(EmbeddingUnavailable, match="EMBEDDING_TPM"):
-        collect(embed_all(embedder, [f"x{n}" for n in range(20)], [3] * 20, 1, Terms(budget, "p")))
+        collect(embed_all(embedder, [f"x{n}" for n in range(20)], [3] * 20, 1, RequestTerms(budget, "p")))
 
 
 def test_a_request_is_charged_for_its_own_texts_to_its_project() -> None:
@@ -279,7 +279,7 @@ def test_a_request_is_charged_for_its_own_texts_to_its_project() -> None:
         return send()
 
     budget = Mock(call=call, max_request_tokens=None, concurrency=1)
-    collect(embed_all(Lengths(max_inputs=2), ["a", "b", "c"], [1, 2, 4], 1, Terms(budget, "p")))
+    collect(embed_all(Lengths(max_inputs=2), ["a", "b", "c"], [1, 2, 4], 1, RequestTerms(budget, "p")))
     assert charged == [("p", 3), ("p", 4)]
 
 
@@ -287,10 +287,10 @@ def test_no_request_has_more_tokens_than_the_budget_of_a_minute() -> None:
     embedder = Lengths(max_inputs=100)
     moments = count(step=0.1)
     clock = TimeSource(lambda: next(moments), lambda _: None)
-    budget = Budget("m", "n", Rate(None, 30, 10), redis_url="redis://127.0.0.1:1/0", concurrency=1, clock=clock)
+    budget = RateBudget("m", "n", Rate(None, 30, 10), redis_url="redis://127.0.0.1:1/0", concurrency=1, clock=clock)
     found: dict[int, float | None] = {}
     with pytest.raises(EmbeddingUnavailable, match="EMBEDDING_TPM"):
-        collect(embed_all(embedder, [f"{n}" for n in range(20)], [3] * 20, 1, Terms(budget, "p")), found)
+        collect(embed_all(embedder, [f"{n}" for n in range(20)], [3] * 20, 1, RequestTerms(budget, "p")), found)
     assert [len(batch) for batch in embedder.requests] == [10]
     assert sorted(found) == list(range(10))
 
@@ -305,9 +305,13 @@ def test_a_slice_is_patient_anew_after_each_answer(monkeypatch: pytest.MonkeyPat
 
     moments = count(step=SLICE_RETRY_SECONDS)
     monkeypatch.setattr("worker.embed.batching.time", Mock(monotonic=lambda: next(moments)))
-    budget = Budget("m", "n", Rate(None, None, 10), redis_url="redis://127.0.0.1:1/0", concurrency=1)
+    budget = RateBudget("m", "n", Rate(None, None, 10), redis_url="redis://127.0.0.1:1/0", concurrency=1)
     texts = ["a", "bb", "ccc"]
-    assert collect(embed_all(Unsteady(max_inputs=1), texts, [1] * 3, 1, Terms(budget, "p"))) == {0: 1, 1: 2, 2: 3}
+    assert collect(embed_all(Unsteady(max_inputs=1), texts, [1] * 3, 1, RequestTerms(budget, "p"))) == {
+        0: 1,
+        1: 2,
+        2: 3,
+    }
 
 
 def test_parts_of_a_refused_request_come_in_its_order_before_all_others() -> None:
@@ -319,17 +323,17 @@ def test_parts_of_a_refused_request_come_in_its_order_before_all_others() -> Non
 def test_texts_that_fill_no_request_wait_for_more() -> None:
     embedder = Lengths(max_inputs=20)
     texts = [f"text {n}" for n in range(50)]
-    found = collect(embed_all(embedder, texts, [1] * 50, 1, Terms(only_full=True)))
+    found = collect(embed_all(embedder, texts, [1] * 50, 1, RequestTerms(only_full=True)))
     assert sorted(found) == list(range(40))
     assert collect(embed_all(embedder, texts[40:], [1] * 10, 1)) == {n: len("text 40") for n in range(10)}
     assert [len(batch) for batch in embedder.requests] == [20, 20, 10]
-    assert len(collect(embed_all(embedder, texts[:19], [1] * 19, 1, Terms(only_full=True)))) == 19
+    assert len(collect(embed_all(embedder, texts[:19], [1] * 19, 1, RequestTerms(only_full=True)))) == 19
 
 
 @pytest.mark.parametrize(("size", "is_sent"), [(94, False), (95, True), (100, True)])
 def test_texts_with_almost_all_tokens_of_a_request_fill_it(size: int, is_sent: bool) -> None:
     embedder = Lengths(max_inputs=20)
-    found = collect(embed_all(embedder, ["a", "bb"], [size * 5] * 2, 1, Terms(only_full=True)))
+    found = collect(embed_all(embedder, ["a", "bb"], [size * 5] * 2, 1, RequestTerms(only_full=True)))
     assert sorted(found) == ([0, 1] if is_sent else [])
 
 

@@ -24,7 +24,7 @@ from tests.unit.worker.embed.rates import DOWN, UNLIMITED, Hours
 from worker.embed import Vectors
 from worker.embed.fleet import SHARING_SECONDS, FleetLimiter
 from worker.embed.limiter import Permit
-from worker.embed.rate_limit import CALM_SECONDS, LEASE_CHECK_SECONDS, REDIS_PAUSE_SECONDS, Budget
+from worker.embed.rate_limit import CALM_SECONDS, LEASE_CHECK_SECONDS, REDIS_PAUSE_SECONDS, RateBudget
 from worker.embed.rates import Rate
 from worker.embed.retry import (
     FAILURES_TO_BLOCK,
@@ -38,16 +38,16 @@ ANSWER: Vectors = np.ones((1, 1), dtype=np.float32)
 
 
 @pytest.fixture
-def budget(hours: Hours) -> Budget:
+def budget(hours: Hours) -> RateBudget:
     """A budget of a process without Redis, for three requests a minute."""
-    return Budget("m", uuid4().hex, Rate(3, None, 60), redis_url=NOWHERE, concurrency=4, clock=hours.clock)
+    return RateBudget("m", uuid4().hex, Rate(3, None, 60), redis_url=NOWHERE, concurrency=4, clock=hours.clock)
 
 
-def give(budget: Budget, **more: object) -> Vectors:
+def give(budget: RateBudget, **more: object) -> Vectors:
     return budget.call(lambda: ANSWER, project="p", tokens=1, **more)  # type: ignore[arg-type] # of this file's choice
 
 
-def fail(budget: Budget, error: FoldexError) -> FoldexError:
+def fail(budget: RateBudget, error: FoldexError) -> FoldexError:
     """What a caller gets of a request that fails with `error`."""
 
     def send() -> Vectors:
@@ -58,11 +58,11 @@ def fail(budget: Budget, error: FoldexError) -> FoldexError:
     return caught.value
 
 
-def test_redis_that_is_away_is_no_error(budget: Budget) -> None:
+def test_redis_that_is_away_is_no_error(budget: RateBudget) -> None:
     assert give(budget) is ANSWER
 
 
-def test_redis_that_is_away_is_not_asked_again_for_a_while(budget: Budget, hours: Hours) -> None:
+def test_redis_that_is_away_is_not_asked_again_for_a_while(budget: RateBudget, hours: Hours) -> None:
     asked = Mock(side_effect=RedisError)
     budget._fleet = Mock(request_permit=asked, spend=asked, record_end=asked)
     for pause, times in ((REDIS_PAUSE_SECONDS - 0.1, 1), (0.1, 1), (0, 2)):
@@ -71,7 +71,7 @@ def test_redis_that_is_away_is_not_asked_again_for_a_while(budget: Budget, hours
         hours.pause(pause)
 
 
-def test_who_must_wait_long_gives_up_and_sends_nothing(budget: Budget, hours: Hours) -> None:
+def test_who_must_wait_long_gives_up_and_sends_nothing(budget: RateBudget, hours: Hours) -> None:
     for _ in range(3):
         give(budget)
     began = hours.time
@@ -81,7 +81,7 @@ def test_who_must_wait_long_gives_up_and_sends_nothing(budget: Budget, hours: Ho
     assert hours.time - began <= SLICE_RETRY_SECONDS
 
 
-def test_waiting_ends_with_the_lease(budget: Budget) -> None:
+def test_waiting_ends_with_the_lease(budget: RateBudget) -> None:
     for _ in range(3):
         give(budget)
     looks = iter([None, None])
@@ -94,7 +94,7 @@ def test_waiting_ends_with_the_lease(budget: Budget) -> None:
         give(budget, check=check)
 
 
-def test_a_wait_that_ends_with_the_patience_is_waited_out(budget: Budget, hours: Hours) -> None:
+def test_a_wait_that_ends_with_the_patience_is_waited_out(budget: RateBudget, hours: Hours) -> None:
     budget._local = Mock(request_permit=lambda *_: Permit(wait=max(0.0, 1010 - hours.time)), spend=lambda *_: True)
     with pytest.raises(EmbeddingUnavailable):
         give(budget, patience=9.5)
@@ -102,14 +102,14 @@ def test_a_wait_that_ends_with_the_patience_is_waited_out(budget: Budget, hours:
     assert hours.time == 1010
 
 
-def test_the_lease_is_checked_often_during_a_long_wait(budget: Budget, hours: Hours) -> None:
+def test_the_lease_is_checked_often_during_a_long_wait(budget: RateBudget, hours: Hours) -> None:
     budget._local = Mock(request_permit=lambda *_: Permit(wait=max(0.0, 1003 - hours.time)), spend=lambda *_: True)
     looks: list[float] = []
     give(budget, check=lambda: looks.append(hours.time))
     assert max(later - earlier for earlier, later in pairwise(looks)) <= LEASE_CHECK_SECONDS
 
 
-def test_each_absence_of_redis_is_told_once(budget: Budget, hours: Hours) -> None:
+def test_each_absence_of_redis_is_told_once(budget: RateBudget, hours: Hours) -> None:
     here = Mock(request_permit=lambda *_: Permit(0), spend=lambda *_: True)
     asked = Mock(side_effect=RedisError)
     away = Mock(request_permit=asked, spend=asked, record_end=asked)
@@ -121,7 +121,7 @@ def test_each_absence_of_redis_is_told_once(budget: Budget, hours: Hours) -> Non
     assert len([entry for entry in logs if entry["log_level"] == "warning"]) == 2
 
 
-def test_retry_after_is_waited_out_and_told(budget: Budget, hours: Hours) -> None:
+def test_retry_after_is_waited_out_and_told(budget: RateBudget, hours: Hours) -> None:
     told = fail(budget, EmbeddingUnavailable("busy", provider_status=429, retry_after=3))
     assert isinstance(told, EmbeddingUnavailable)
     assert (told.provider_status, told.retry_after) == (429, 3)
@@ -134,7 +134,7 @@ def test_retry_after_is_waited_out_and_told(budget: Budget, hours: Hours) -> Non
     assert caught.value.retry_after == pytest.approx(120, abs=1)
 
 
-def test_a_user_is_not_held_back_by_the_rate_but_by_a_block(budget: Budget, hours: Hours) -> None:
+def test_a_user_is_not_held_back_by_the_rate_but_by_a_block(budget: RateBudget, hours: Hours) -> None:
     for _ in range(5):
         assert budget.query(lambda: ANSWER, tokens=1) is ANSWER
     with pytest.raises(EmbeddingUnavailable):
@@ -152,7 +152,7 @@ def test_a_user_is_not_held_back_by_the_rate_but_by_a_block(budget: Budget, hour
 
 
 def test_what_users_spend_beyond_the_rate_is_charged(hours: Hours) -> None:
-    budget = Budget("m", uuid4().hex, Rate(None, 10, 60), redis_url=NOWHERE, concurrency=4, clock=hours.clock)
+    budget = RateBudget("m", uuid4().hex, Rate(None, 10, 60), redis_url=NOWHERE, concurrency=4, clock=hours.clock)
     give(budget)
     assert budget.query(lambda: ANSWER, tokens=10) is ANSWER
     with pytest.raises(EmbeddingUnavailable, match="EMBEDDING_TPM"):
@@ -161,7 +161,9 @@ def test_what_users_spend_beyond_the_rate_is_charged(hours: Hours) -> None:
 
 def test_a_user_hears_of_a_block_by_another_process_within_a_moment(redis_url: str, hours: Hours) -> None:
     name = uuid4().hex
-    one, other = (Budget("m", name, UNLIMITED, redis_url=redis_url, concurrency=1, clock=hours.clock) for _ in range(2))
+    one, other = (
+        RateBudget("m", name, UNLIMITED, redis_url=redis_url, concurrency=1, clock=hours.clock) for _ in range(2)
+    )
     assert one.query(lambda: ANSWER, tokens=1) is ANSWER
     fail(other, EmbeddingUnavailable("busy", provider_status=429, retry_after=30))
     hours.pause(CALM_SECONDS)
@@ -172,7 +174,9 @@ def test_a_user_hears_of_a_block_by_another_process_within_a_moment(redis_url: s
 
 def test_while_all_seems_calm_a_user_asks_nobody(redis_url: str, hours: Hours) -> None:
     name = uuid4().hex
-    one, other = (Budget("m", name, UNLIMITED, redis_url=redis_url, concurrency=1, clock=hours.clock) for _ in range(2))
+    one, other = (
+        RateBudget("m", name, UNLIMITED, redis_url=redis_url, concurrency=1, clock=hours.clock) for _ in range(2)
+    )
     one.query(lambda: ANSWER, tokens=1)
     fail(other, EmbeddingUnavailable("busy", provider_status=429, retry_after=30))
     hours.pause(CALM_SECONDS / 2)
@@ -182,7 +186,7 @@ def test_while_all_seems_calm_a_user_asks_nobody(redis_url: str, hours: Hours) -
 def test_a_success_forgets_failures_that_came_while_all_seemed_calm(redis_url: str, hours: Hours) -> None:
     name = uuid4().hex
     one, other = (FleetLimiter(redis_url, name, UNLIMITED), FleetLimiter(redis_url, name, UNLIMITED))
-    budget = Budget("m", name, UNLIMITED, redis_url=redis_url, concurrency=1, clock=hours.clock)
+    budget = RateBudget("m", name, UNLIMITED, redis_url=redis_url, concurrency=1, clock=hours.clock)
 
     def send() -> Vectors:
         for _ in range(FAILURES_TO_BLOCK - 1):
@@ -197,7 +201,7 @@ def test_a_success_forgets_failures_that_came_while_all_seemed_calm(redis_url: s
 def test_an_answer_to_a_user_forgets_the_failures_before_it(redis_url: str, hours: Hours) -> None:
     name = uuid4().hex
     fleet = FleetLimiter(redis_url, name, UNLIMITED)
-    budget = Budget("m", name, UNLIMITED, redis_url=redis_url, concurrency=1, clock=hours.clock)
+    budget = RateBudget("m", name, UNLIMITED, redis_url=redis_url, concurrency=1, clock=hours.clock)
     for _ in range(FAILURES_TO_BLOCK - 1):
         fleet.record_failure("a", DOWN)
     budget.query(lambda: ANSWER, tokens=1)
@@ -205,7 +209,7 @@ def test_an_answer_to_a_user_forgets_the_failures_before_it(redis_url: str, hour
 
 
 def test_each_429_halves_what_is_in_flight_and_successes_bring_it_back(hours: Hours) -> None:
-    budget = Budget("m", uuid4().hex, UNLIMITED, redis_url=NOWHERE, concurrency=4, clock=hours.clock)
+    budget = RateBudget("m", uuid4().hex, UNLIMITED, redis_url=NOWHERE, concurrency=4, clock=hours.clock)
     fail(budget, EmbeddingUnavailable("busy", provider_status=429, retry_after=1))
     assert budget.concurrency == 2
     fail(budget, EmbeddingUnavailable("busy", provider_status=429, retry_after=1))
@@ -221,7 +225,7 @@ def test_each_429_halves_what_is_in_flight_and_successes_bring_it_back(hours: Ho
 
 def test_who_gives_up_before_sending_lets_others_try_whether_the_provider_is_back(hours: Hours) -> None:
     rate = Rate(FAILURES_TO_BLOCK, None, 600)
-    budget = Budget("m", uuid4().hex, rate, redis_url=NOWHERE, concurrency=4, clock=hours.clock)
+    budget = RateBudget("m", uuid4().hex, rate, redis_url=NOWHERE, concurrency=4, clock=hours.clock)
     for _ in range(FAILURES_TO_BLOCK):
         hours.pause(FIRST_PAUSE_SECONDS * 2**FAILURES_TO_BLOCK)
         fail(budget, EmbeddingUnavailable("down", provider_status=500))
@@ -233,7 +237,7 @@ def test_who_gives_up_before_sending_lets_others_try_whether_the_provider_is_bac
 
 
 def test_who_waits_for_the_one_that_tries_is_told_of_which_model(hours: Hours) -> None:
-    budget = Budget("m", uuid4().hex, UNLIMITED, redis_url=NOWHERE, concurrency=4, clock=hours.clock)
+    budget = RateBudget("m", uuid4().hex, UNLIMITED, redis_url=NOWHERE, concurrency=4, clock=hours.clock)
     for _ in range(FAILURES_TO_BLOCK):
         hours.pause(FIRST_PAUSE_SECONDS * 2**FAILURES_TO_BLOCK)
         fail(budget, EmbeddingUnavailable("down", provider_status=500))
@@ -244,7 +248,7 @@ def test_who_waits_for_the_one_that_tries_is_told_of_which_model(hours: Hours) -
 
 
 def test_after_a_429_successes_are_counted_anew(hours: Hours) -> None:
-    budget = Budget("m", uuid4().hex, UNLIMITED, redis_url=NOWHERE, concurrency=4, clock=hours.clock)
+    budget = RateBudget("m", uuid4().hex, UNLIMITED, redis_url=NOWHERE, concurrency=4, clock=hours.clock)
     for _ in range(SUCCESSES_TO_GROW - 1):
         give(budget)
     fail(budget, EmbeddingUnavailable("busy", provider_status=429, retry_after=1))
@@ -253,7 +257,7 @@ def test_after_a_429_successes_are_counted_anew(hours: Hours) -> None:
 
 
 def test_429s_to_requests_in_flight_together_count_once(hours: Hours) -> None:
-    budget = Budget("m", uuid4().hex, UNLIMITED, redis_url=NOWHERE, concurrency=4, clock=hours.clock)
+    budget = RateBudget("m", uuid4().hex, UNLIMITED, redis_url=NOWHERE, concurrency=4, clock=hours.clock)
     together = threading.Barrier(4)
 
     def busy() -> Vectors:
@@ -273,7 +277,7 @@ def test_429s_to_requests_in_flight_together_count_once(hours: Hours) -> None:
 
 
 def test_a_process_backs_off_longer_each_time(hours: Hours) -> None:
-    budget = Budget("m", uuid4().hex, UNLIMITED, redis_url=NOWHERE, concurrency=4, clock=hours.clock)
+    budget = RateBudget("m", uuid4().hex, UNLIMITED, redis_url=NOWHERE, concurrency=4, clock=hours.clock)
     pauses = []
     for _ in range(4):
         told = fail(budget, EmbeddingUnavailable("no", provider_status=500)).retry_after or 0.0
@@ -287,7 +291,7 @@ def test_a_process_backs_off_longer_each_time(hours: Hours) -> None:
     "answer", [EmbeddingRefused("bad text"), EmbeddingUnauthorized("wrong key"), LlmRefused("bad text")]
 )
 def test_a_refusal_shows_that_the_provider_is_there(hours: Hours, answer: FoldexError) -> None:
-    budget = Budget("m", uuid4().hex, UNLIMITED, redis_url=NOWHERE, concurrency=4, clock=hours.clock)
+    budget = RateBudget("m", uuid4().hex, UNLIMITED, redis_url=NOWHERE, concurrency=4, clock=hours.clock)
     for _ in range(FAILURES_TO_BLOCK - 1):
         fail(budget, EmbeddingUnavailable("down", provider_status=500))
     fail(budget, answer)
@@ -296,10 +300,10 @@ def test_a_refusal_shows_that_the_provider_is_there(hours: Hours, answer: Foldex
     assert budget._local.request_permit("p", "t") == Permit(0, failures=1)
 
 
-def fleet(redis_url: str, rate: Rate, hours: Hours, number: int) -> list[Budget]:
+def fleet(redis_url: str, rate: Rate, hours: Hours, number: int) -> list[RateBudget]:
     """Processes that have each used the budget, and then lost Redis."""
     name = uuid4().hex
-    made = [Budget("m", name, rate, redis_url=redis_url, concurrency=1, clock=hours.clock) for _ in range(number)]
+    made = [RateBudget("m", name, rate, redis_url=redis_url, concurrency=1, clock=hours.clock) for _ in range(number)]
     for _ in range(2):
         for budget in made:
             budget._request_permit("p", uuid4().hex)
@@ -308,7 +312,7 @@ def fleet(redis_url: str, rate: Rate, hours: Hours, number: int) -> list[Budget]
     return made
 
 
-def spend(budget: Budget, tokens: int = 1) -> bool:
+def spend(budget: RateBudget, tokens: int = 1) -> bool:
     return budget._with_limiter(lambda limiter: limiter.spend("p", tokens, 1))
 
 
@@ -343,7 +347,7 @@ def test_without_redis_requests_above_a_part_are_spent_in_full(redis_url: str, h
 
 def test_a_process_that_never_saw_redis_takes_the_number_it_is_given(hours: Hours) -> None:
     rate = Rate(10, None, 60)
-    budget = Budget("m", "n", rate, redis_url=NOWHERE, concurrency=1, processes=5, clock=hours.clock)
+    budget = RateBudget("m", "n", rate, redis_url=NOWHERE, concurrency=1, processes=5, clock=hours.clock)
     assert sum(spend(budget) for _ in range(12)) == 2
 
 

@@ -7,17 +7,17 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from worker.tree.clusters import REFIT_DIVISOR, Clusters, Item, Kept, by_kept
+from worker.tree.clusters import REFIT_DIVISOR, ClusterItem, Clusters, KeptCluster, by_kept
 
 FITTED = 2 * REFIT_DIVISOR
 #: Texts of two clusters, and where each lies.
 LEFT, RIGHT = "abcde", "vwxyz"
-KEPT = [Kept(7, frozenset(LEFT)), Kept(9, frozenset(RIGHT))]
+KEPT = [KeptCluster(7, frozenset(LEFT)), KeptCluster(9, frozenset(RIGHT))]
 
 
-def kept(members: str, changed: int = 0, clusters: Sequence[Kept] = KEPT) -> Clusters | None:
+def kept(members: str, changed: int = 0, clusters: Sequence[KeptCluster] = KEPT) -> Clusters | None:
     """The clusters of these texts, of which those in capitals are new and lie with the others of their half."""
-    items = [Item(member, member, "") for member in members]
+    items = [ClusterItem(member, member, "") for member in members]
     lies = [[1.0, 0.1] if member.lower() in LEFT else [0.1, 1.0] for member in members]
     return by_kept(items, np.array(lies, dtype=np.float32), clusters, [FITTED, changed])
 
@@ -63,6 +63,6 @@ def test_a_layer_is_clustered_anew_once_too_many_texts_changed(members: str, cha
 
 
 def test_a_cluster_whose_texts_are_gone_ends() -> None:
-    few = [*KEPT, Kept(11, frozenset("q"))]
+    few = [*KEPT, KeptCluster(11, frozenset("q"))]
     assert set(named(kept("abcdevwxyz", clusters=few), "abcdevwxyz")) == {7, 9}
-    assert kept("AZ", clusters=[Kept(11, frozenset("q"))]) is None
+    assert kept("AZ", clusters=[KeptCluster(11, frozenset("q"))]) is None

@@ -8,7 +8,7 @@ import pytest
 
 from schemas.raptor import RaptorConfig
 from worker.tokens.tokenizers import cl100k
-from worker.tree.estimate import GMM_PARENTS, MEAN_SUMMARY_TOKENS, Cost, cost, cost_above
+from worker.tree.estimate import GMM_PARENTS, MEAN_SUMMARY_TOKENS, BuildCost, cost, cost_above
 
 PROMPT = "Summarise this in one line: {text}"
 PROMPT_TOKENS = len(cl100k().starts(PROMPT))
@@ -21,14 +21,14 @@ def config(**given: Any) -> RaptorConfig:
 
 def test_one_layer_sends_each_text_once_with_a_prompt_for_each_summary() -> None:
     found = cost_above(config(max_layers=1), clusters=20, unpaid=4, tokens=1000)
-    assert found == Cost(4, 1000 + 4 * PROMPT_TOKENS, 4 * MEAN_SUMMARY_TOKENS)
+    assert found == BuildCost(4, 1000 + 4 * PROMPT_TOKENS, 4 * MEAN_SUMMARY_TOKENS)
 
 
 def test_a_second_layer_sends_the_summaries_of_the_first() -> None:
     # five summaries come to each of the four above
     found = cost_above(config(max_layers=2), clusters=20, unpaid=20, tokens=1000)
     tokens_in = 1000 + 24 * PROMPT_TOKENS + 20 * MEAN_SUMMARY_TOKENS
-    assert found == Cost(24, tokens_in, 24 * MEAN_SUMMARY_TOKENS)
+    assert found == BuildCost(24, tokens_in, 24 * MEAN_SUMMARY_TOKENS)
 
 
 def test_a_new_summary_changes_at_most_one_of_each_layer_above() -> None:
@@ -49,7 +49,7 @@ def test_texts_with_several_parents_are_sent_for_each() -> None:
 
 
 def test_money_needs_both_prices() -> None:
-    made = Cost(1, 3_000_000, 500_000)
+    made = BuildCost(1, 3_000_000, 500_000)
     assert made.money(0.5, 2.0) == 2.5
     assert made.money(None, 2.0) is None
     assert made.money(0.5, None) is None

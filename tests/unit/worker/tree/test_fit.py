@@ -17,7 +17,7 @@ import pytest
 from schemas.errors import LeaseLost
 from tests.service import eventually
 from worker.tree import fit
-from worker.tree.clusters import Item, by_fit, has_libraries
+from worker.tree.clusters import ClusterItem, by_fit, has_libraries
 from worker.tree.fit import UMAP_FROM, Points, clusters, neighbours, reduced
 
 # found, not imported: every process of a test run collects all modules
@@ -139,7 +139,7 @@ def test_clusters_that_nobody_wants_any_more_are_not_computed(tmp_path: Path, mo
             raise LeaseLost("cancelled")
 
     vectors = points(5_000, 5.0)
-    items = [Item(str(number), str(number), "") for number in range(len(vectors))]
+    items = [ClusterItem(str(number), str(number), "") for number in range(len(vectors))]
     with pytest.raises(LeaseLost):
         by_fit(items, vectors, method="gmm", min_size=3, first_slot=0, check=check)
     assert started

@@ -17,8 +17,8 @@ from worker.resources import Resources
 from worker.settings import Settings
 from worker.state.index.changes import QUIET, QUIET_OF_PATHS, WatchedIndex
 from worker.upkeep import watch, watched_folder
-from worker.upkeep.watch import LocalWatch, Noticed
-from worker.upkeep.watched_folder import ANYTHING, NOTHING, Seen
+from worker.upkeep.watch import LocalWatch, NoticedChanges
+from worker.upkeep.watched_folder import ANYTHING, NOTHING, SeenChanges
 
 
 @contextmanager
@@ -29,12 +29,12 @@ def watched(folder: Path, home: Path) -> Iterator[LocalWatch]:
     index = WatchedIndex(uuid4(), "p", LocalSource(kind="local", path=str(folder)), settings)
     settings_ = Settings(auth="off", local_source_roots=[folder], foldex_home=home)
     made = LocalWatch(Resources(settings_), index, str(folder), lambda: None)
-    assert told(made) == Noticed(ANYTHING, timedelta(0))
+    assert told(made) == NoticedChanges(ANYTHING, timedelta(0))
     yield made
     made.close()
 
 
-def told(watched: LocalWatch) -> Noticed:
+def told(watched: LocalWatch) -> NoticedChanges:
     until = time.monotonic() + 30
     while (noticed := watched.look()) is None:
         assert time.monotonic() < until
@@ -42,11 +42,11 @@ def told(watched: LocalWatch) -> Noticed:
     return noticed
 
 
-def paths(*names: str) -> Noticed:
-    return Noticed(Seen(frozenset(names)), QUIET_OF_PATHS)
+def paths(*names: str) -> NoticedChanges:
+    return NoticedChanges(SeenChanges(frozenset(names)), QUIET_OF_PATHS)
 
 
-def renewed(folder: LocalWatch, before: object) -> Seen:
+def renewed(folder: LocalWatch, before: object) -> SeenChanges:
     """Wait until a folder is watched anew. Returns what was told until then."""
     seen = NOTHING
     while folder._folder in {None, before} or not folder._was_ready:
@@ -89,15 +89,15 @@ def test_a_new_directory_and_one_that_is_taken_back_are_watched(tmp_path: Path) 
 def test_a_directory_that_is_made_while_the_others_are_found_is_watched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    find = watched_folder.Folder._directories
+    find = watched_folder.WatchedFolder._directories
 
-    def find_and_make(folder: watched_folder.Folder) -> Iterator[str]:
+    def find_and_make(folder: watched_folder.WatchedFolder) -> Iterator[str]:
         yield from find(folder)
         (tmp_path / "late").mkdir(exist_ok=True)
 
-    monkeypatch.setattr(watched_folder.Folder, "_directories", find_and_make)
+    monkeypatch.setattr(watched_folder.WatchedFolder, "_directories", find_and_make)
     with watched(tmp_path, tmp_path / "home") as folder:
-        assert renewed(folder, folder._folder) == Seen(frozenset({"late"}))
+        assert renewed(folder, folder._folder) == SeenChanges(frozenset({"late"}))
         (tmp_path / "late" / "a.md").touch()
         assert told(folder) == paths("late/a.md")
 
@@ -122,18 +122,18 @@ def test_a_folder_with_changes_is_listed_as_a_whole_now_and_then(
         assert told(folder) == paths("a.md")
         monkeypatch.setattr(watch, "EVERYTHING_SECONDS", 0.0)
         (tmp_path / "a.md").write_text("edited")
-        assert told(folder) == Noticed(ANYTHING, QUIET)
+        assert told(folder) == NoticedChanges(ANYTHING, QUIET)
 
 
 @pytest.mark.parametrize(("more", "kept"), [(1, True), (2, False)])
 def test_beyond_so_many_paths_anything_may_have_changed(monkeypatch: pytest.MonkeyPatch, more: int, kept: bool) -> None:
     monkeypatch.setattr(watched_folder, "MANY_CHANGES", 3)
-    seen = Seen(frozenset({"a", "b"})) | Seen(frozenset(map(str, range(more))))
+    seen = SeenChanges(frozenset({"a", "b"})) | SeenChanges(frozenset(map(str, range(more))))
     assert (seen.paths is not None) == kept
     assert seen | ANYTHING == ANYTHING
 
 
 def test_what_may_be_anything_is_something() -> None:
     assert ANYTHING
-    assert Seen(frozenset({"a"}))
+    assert SeenChanges(frozenset({"a"}))
     assert not NOTHING

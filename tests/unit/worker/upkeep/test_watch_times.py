@@ -26,10 +26,10 @@ from worker.upkeep.watch import (
     WALK_SHARE,
     LocalWatch,
     NodesWatch,
-    Noticed,
+    NoticedChanges,
     Watcher,
 )
-from worker.upkeep.watched_folder import ANYTHING, NOTHING, DirectoryIdentity, Seen
+from worker.upkeep.watched_folder import ANYTHING, NOTHING, DirectoryIdentity, SeenChanges
 
 ID, OTHER = UUID(int=1), UUID(int=2)
 PROFILE = EmbedderProfile(model="m", dimensions=8)
@@ -83,7 +83,7 @@ class Heard:
 
     took: float = 0.0
     place: DirectoryIdentity = field(default_factory=lambda: DirectoryIdentity("/f", 1, 1))
-    unheard: Seen = NOTHING
+    unheard: SeenChanges = NOTHING
     failed: bool = False
     closed: bool = False
 
@@ -91,7 +91,7 @@ class Heard:
         self.ready, self.stale, self.ended = Event(), Event(), Event()
         self.seen = NOTHING
 
-    def take(self) -> Seen:
+    def take(self) -> SeenChanges:
         seen, self.seen = self.seen, NOTHING
         return seen
 
@@ -117,20 +117,20 @@ def test_a_folder_is_walked_anew_in_a_share_of_the_time(now: Now, folders: list[
     followed = LocalWatch(RESOURCES, INDEX, "/f", lambda: None)
     assert followed.look() is None
     folders[0].ready.set()
-    assert followed.look() == Noticed(ANYTHING, timedelta(0))
+    assert followed.look() == NoticedChanges(ANYTHING, timedelta(0))
     for last in range(2):
         folders[last].stale.set()
-        folders[last].unheard = Seen(frozenset({"new"}))
+        folders[last].unheard = SeenChanges(frozenset({"new"}))
         due = now.seconds + folders[last].took / WALK_SHARE
         for seconds, opened in ((due - MOMENT, last + 1), (due + MOMENT, last + 2)):
             now.seconds = seconds
             assert followed.look() is None
             assert len(folders) == opened
         folders[last + 1].ready.set()
-        folders[last + 1].seen = Seen(frozenset({"heard by the new one"}))
+        folders[last + 1].seen = SeenChanges(frozenset({"heard by the new one"}))
         noticed = followed.look()
         assert noticed is not None
-        assert noticed.seen == Seen(frozenset({"new", "heard by the new one"}))
+        assert noticed.seen == SeenChanges(frozenset({"new", "heard by the new one"}))
         assert [folder.closed for folder in folders] == [True] * (last + 1) + [False]
 
 
@@ -148,7 +148,7 @@ def test_a_folder_that_cannot_be_watched_is_listed_and_tried_again_later(
         followed.look()
     folders[-1].failed = True
     folders[-1].ended.set()
-    assert followed.look() == Noticed(ANYTHING, timedelta(0))
+    assert followed.look() == NoticedChanges(ANYTHING, timedelta(0))
     assert all(folder.closed for folder in folders)
     before, due = len(folders), now.seconds + UNWATCHED_SECONDS
     for seconds, more in ((due - MOMENT, 0), (due + MOMENT, 1)):
@@ -163,12 +163,12 @@ def test_a_folder_that_vanished_is_told_once_and_watched_when_it_is_back(
     followed = LocalWatch(RESOURCES, INDEX, "/f", lambda: None)
     for _ in range(2):
         monkeypatch.setattr(LocalWatch, "_place", lambda _: None)
-        assert followed.look() == Noticed(ANYTHING, timedelta(0))
+        assert followed.look() == NoticedChanges(ANYTHING, timedelta(0))
         assert followed.look() is None
         monkeypatch.setattr(LocalWatch, "_place", lambda _: DirectoryIdentity("/f", 1, 1))
         followed.look()
         folders[-1].ready.set()
-        assert followed.look() == Noticed(ANYTHING, timedelta(0))
+        assert followed.look() == NoticedChanges(ANYTHING, timedelta(0))
         now.seconds += 1
     # another directory takes the name
     monkeypatch.setattr(LocalWatch, "_place", lambda _: DirectoryIdentity("/f", 1, 2))
@@ -190,7 +190,7 @@ def test_a_run_starts_slightly_after_it_is_due_and_once(monkeypatch: pytest.Monk
     monkeypatch.setattr(changes, "start", start)
     monkeypatch.setattr(watch, "post_plan", lambda *ids: sent.append(ids))
     watcher = Watcher(RESOURCES)
-    noticed = Noticed(Seen(frozenset({"a"})), QUIET)
+    noticed = NoticedChanges(SeenChanges(frozenset({"a"})), QUIET)
     watcher._followed = {id_: cast("LocalWatch", SimpleNamespace(look=lambda: noticed)) for id_ in (ID, OTHER)}
     watcher._note_changes()
     began, begun = now.seconds, list[UUID]()

@@ -11,7 +11,7 @@ from threading import Event, Thread
 
 import pytest
 
-from api.cli.invocation import Failed, Invocation
+from api.cli.invocation import Invocation, VerbFailed
 from api.cli.service import connection
 from api.cli.service.connection import Connection, sentence
 from api.stack.processes import server_port
@@ -74,7 +74,7 @@ def test_a_service_that_says_nothing_is_given_up_after_one_patience(monkeypatch:
     monkeypatch.setattr(connection, "PATIENCE_SECONDS", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         service = Connection(f"http://127.0.0.1:{silent.getsockname()[1]}", None, ANYONE)
-        with pytest.raises(Failed, match="did not answer in time"):
+        with pytest.raises(VerbFailed, match="did not answer in time"):
             service.call_locally("GET", "/healthz")
         with pytest.raises(TimedOut):
             service.foldex.health()

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from api.cli.invocation import Failed, Invocation
+from api.cli.invocation import Invocation, VerbFailed
 from api.cli.service.connection import Connection
 from api.cli.terminal import progress
 from api.cli.terminal.progress import Bar, duration, wait
@@ -62,7 +62,7 @@ def test_without_a_terminal_each_warning_is_told_once_and_nothing_drawn(capsys: 
 
 
 def waited(*replies: httpx.Response) -> Status:
-    """What a wait returns for a service with these answers. Raises `Failed`."""
+    """What a wait returns for a service with these answers. Raises `VerbFailed`."""
     service = Connection(URL, None, Invocation(server=None, key=None, project=None, as_json=False))
     service.__dict__["foldex"] = Foldex(URL, transport=httpx.MockTransport(Script(*replies)))
     try:
@@ -83,12 +83,12 @@ def test_a_wait_lasts_until_a_changed_config_is_in_use(monkeypatch: pytest.Monke
 
 
 def test_a_wait_for_what_fails_ends_as_an_error() -> None:
-    with pytest.raises(Failed, match="docs keeps its old config: It was cancelled"):
+    with pytest.raises(VerbFailed, match="docs keeps its old config: It was cancelled"):
         waited(told("ready"), tool(update_error="It was cancelled."))
     for word in ("error", "cancelled"):
-        with pytest.raises(Failed, match="docs is not indexed: It broke"):
+        with pytest.raises(VerbFailed, match="docs is not indexed: It broke"):
             waited(told(word, error="It broke.", indexed_files=0))
-        with pytest.raises(Failed, match="docs is not up to date, but what is indexed answers: It broke"):
+        with pytest.raises(VerbFailed, match="docs is not up to date, but what is indexed answers: It broke"):
             waited(told(word, error="It broke.", indexed_files=1))
 
 

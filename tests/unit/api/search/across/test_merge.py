@@ -9,7 +9,7 @@ from uuid import UUID, uuid4, uuid5
 
 import pytest
 
-from api.search.across.merge import Part, merged
+from api.search.across.merge import ToolHits, merged
 from api.search.grep.fallback import hit_of
 from api.search.grep.scope import SearchableText
 from schemas.content.source import EmbedderProfile
@@ -19,15 +19,15 @@ FILES = uuid4()
 MODEL = EmbedderProfile(model="one", dimensions=2)
 
 
-def part(tool_id: UUID, *found: tuple[str, int, float]) -> Part:
+def part(tool_id: UUID, *found: tuple[str, int, float]) -> ToolHits:
     """Hits of (file, first byte, score), each ten bytes long."""
     files = [uuid5(FILES, name) for name, _, _ in found]
     texts = [SearchableText(uuid4(), name, name, f"/{name}", b"x" * 100) for name, _, _ in found]
     hits = [hit_of(text, start, start + 10, start, score) for text, (_, start, score) in zip(texts, found, strict=True)]
-    return Part(tool_id, hits, files)
+    return ToolHits(tool_id, hits, files)
 
 
-def shown(parts: Sequence[Part], top_k: int = 10, *, by_file: bool = False) -> list[tuple[str, int, UUID | None]]:
+def shown(parts: Sequence[ToolHits], top_k: int = 10, *, by_file: bool = False) -> list[tuple[str, int, UUID | None]]:
     hits = merged(parts, top_k, by_file=by_file)
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
     assert all(0 < hit.score <= 1 for hit in hits)
@@ -53,7 +53,7 @@ def test_other_places_of_a_file_are_one_hit_by_file_only() -> None:
     assert shown(parts, by_file=True) == [("a", 20, SECOND)]
 
 
-def changed(of: Part, **fields: object) -> Part:
+def changed(of: ToolHits, **fields: object) -> ToolHits:
     """A part whose hits have other values."""
     return replace(of, hits=[hit.model_copy(update=fields) for hit in of.hits])
 
@@ -83,11 +83,11 @@ def test_nothing_found_is_no_hits() -> None:
     assert merged([], 5, by_file=False) == merged([part(FIRST)], 5, by_file=False) == []
 
 
-def near(tool_id: UUID, model: EmbedderProfile, *found: tuple[str, float | None]) -> Part:
+def near(tool_id: UUID, model: EmbedderProfile, *found: tuple[str, float | None]) -> ToolHits:
     """Hits of (file, distance) that a tool of that model ranks in this order."""
     plain = part(tool_id, *((name, 0, 0.9 - rank / 10) for rank, (name, _) in enumerate(found)))
     hits = [hit.model_copy(update={"distance": d}) for hit, (_, d) in zip(plain.hits, found, strict=True)]
-    return Part(tool_id, hits, plain.files, model)
+    return ToolHits(tool_id, hits, plain.files, model)
 
 
 def test_tools_with_one_model_merge_by_distance_and_keep_their_order() -> None:

@@ -14,9 +14,9 @@ from psycopg_pool import PoolTimeout
 
 from api.http.disconnect import CallerLeft, Disconnect
 from api.search.across import one_tool, side_by_side
-from api.search.across.merge import Part
+from api.search.across.merge import ToolHits
 from api.search.across.one_tool import EmbedTurn, embed_in_turn
-from api.search.across.side_by_side import Job, JobResult, Outcome, check_answered, notes_of, run_side_by_side
+from api.search.across.side_by_side import Job, JobOutcome, JobResult, check_answered, notes_of, run_side_by_side
 from schemas.errors import (
     EmbeddingUnauthorized,
     EmbeddingUnavailable,
@@ -27,7 +27,7 @@ from schemas.errors import (
 )
 from schemas.queries.search import Query
 
-NOTHING = JobResult(Part(None, [], []), None)
+NOTHING = JobResult(ToolHits(None, [], []), None)
 
 
 class Waiting:
@@ -60,7 +60,7 @@ def test_the_slow_one_is_left_out_and_told_to_stop() -> None:
     slow = Waiting()
     jobs = [Job("slow", slow), Job("failing", failing), Job("good", lambda _: NOTHING)]
     first, second, third = run_side_by_side(jobs, time.monotonic() + 0.3, Disconnect())
-    assert (first, third) == (Outcome("slow"), Outcome("good", NOTHING))
+    assert (first, third) == (JobOutcome("slow"), JobOutcome("good", NOTHING))
     assert isinstance(second.error, StoreUnavailable)
     assert slow.ended.wait(10)
 
@@ -107,7 +107,7 @@ def test_one_that_breaks_does_not_take_the_others_along() -> None:
 )
 def test_the_error_of_none_that_answers_is_what_helps_most(errors: list[Exception | None], code: str) -> None:
     names = ("the first", "the second")
-    outcomes = [Outcome(name, error=error) for name, error in zip(names, errors, strict=True)]
+    outcomes = [JobOutcome(name, error=error) for name, error in zip(names, errors, strict=True)]
     with pytest.raises(FoldexError) as raised:
         check_answered(outcomes, Query(query="q"))
     assert raised.value.code == code
@@ -118,7 +118,7 @@ def test_the_error_of_none_that_answers_is_what_helps_most(errors: list[Exceptio
 
 def test_the_error_of_none_that_answers_says_when_to_try_again() -> None:
     errors = {"the first": EmbeddingUnauthorized("no"), "the second": StoreUnavailable("away", retry_after=7)}
-    outcomes = [Outcome(name, error=error) for name, error in errors.items()]
+    outcomes = [JobOutcome(name, error=error) for name, error in errors.items()]
     with pytest.raises(StoreUnavailable) as raised:
         check_answered(outcomes, Query(query="q"))
     assert raised.value.retry_after == 7
@@ -127,7 +127,7 @@ def test_the_error_of_none_that_answers_says_when_to_try_again() -> None:
 
 def test_the_only_tool_says_itself_why_it_does_not_answer() -> None:
     with pytest.raises(StoreUnavailable) as raised:
-        check_answered([Outcome("one", error=StoreUnavailable("away"))], Query(query="q"))
+        check_answered([JobOutcome("one", error=StoreUnavailable("away"))], Query(query="q"))
     assert raised.value.message == "away"
 
 
@@ -141,7 +141,7 @@ def test_a_value_that_postgres_rejects_is_not_the_tools_fault() -> None:
 
 def test_what_the_tools_have_instead_is_told_once() -> None:
     errors = [FilterMatchesNothing("none", hint=hint) for hint in (" It has pdf.", " It has md.", " It has pdf.")]
-    outcomes = [Outcome(f"tool {number}", error=error) for number, error in enumerate(errors)]
+    outcomes = [JobOutcome(f"tool {number}", error=error) for number, error in enumerate(errors)]
     with pytest.raises(FilterMatchesNothing, match=r"widen them\. It has pdf\. It has md\.$"):
         check_answered(outcomes, Query(query="q"))
     assert notes_of(outcomes[1])[0].detail.endswith(" It has md.")
@@ -151,7 +151,7 @@ def test_what_has_not_begun_in_time_never_begins(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(side_by_side, "MAX_THREADS", 1)
     first, second = Waiting(), Waiting()
     jobs = [Job("first", first), Job("second", second)]
-    assert run_side_by_side(jobs, time.monotonic() + 0.2, Disconnect()) == [Outcome("first"), Outcome("second")]
+    assert run_side_by_side(jobs, time.monotonic() + 0.2, Disconnect()) == [JobOutcome("first"), JobOutcome("second")]
     for thread in threading.enumerate():
         if thread.name.startswith("across"):
             thread.join(10)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from api.search.chunks import answer
 from api.search.chunks.candidates import Candidate, RankOptions, boost, fuse, joined, wanted_ids
 from api.search.chunks.legs import Kind, Ranking
-from api.search.chunks.repeated import Made, Repeated
+from api.search.chunks.repeated import RankingInputs, Repeated
 from schemas.queries.search import Context, Query
 from worker.settings import LEG_WEIGHTS, RANKING_WEIGHTS
 from worker.state.search.live_rows import FoundRows
@@ -109,7 +109,7 @@ def test_any_query_is_ranked_by_what_is_there_now(seed: int, steps: list[tuple[s
         for change, request in steps:
             index.change(change)
             search = Mock(request=request, index=Mock(id=UUID(int=7)))
-            made = Made(index.options, index.rankings, index.defining)
+            made = RankingInputs(index.options, index.rankings, index.defining)
             assert [*answer._ranked(search, made, {})[0]] == index.plain(request)
 
 
@@ -136,7 +136,7 @@ def test_another_request_over_the_same_index_is_ranked_by_itself(
     monkeypatch.setattr(answer, "_repeated", Repeated())
     for fields in ((plain | change, plain) if is_first else (plain, plain | change)) * 2:
         request = Query(**fields)
-        made = Made(index.options, index.rankings, index.defining)
+        made = RankingInputs(index.options, index.rankings, index.defining)
         found = answer._ranked(Mock(request=request, index=Mock(id=UUID(int=7))), made, {})[0]
         assert [*found] == index.plain(request)
 
@@ -149,7 +149,7 @@ def test_a_query_that_is_asked_again_is_not_ranked_again(monkeypatch: pytest.Mon
     for asked, change in enumerate(("", "row", "gone", "rankings", "weights")):
         index.change(change)
         for _ in range(3):
-            made = Made(index.options, [*index.rankings], index.defining)
+            made = RankingInputs(index.options, [*index.rankings], index.defining)
             answer._ranked(Mock(request=Query(query="token store"), index=Mock(id=UUID(int=7))), made, {})
         assert ranked.call_count == asked + 1
 
@@ -162,6 +162,6 @@ def test_a_query_over_several_indexes_is_kept_for_each(monkeypatch: pytest.Monke
     for number in (0, 1, 0, 1):
         index = indexes[number]
         monkeypatch.setattr(answer, "live_rows", index.live)
-        made = Made(index.options, index.rankings, index.defining)
+        made = RankingInputs(index.options, index.rankings, index.defining)
         answer._ranked(Mock(request=Query(query=FIRST), index=Mock(id=UUID(int=number))), made, {})
     assert ranked.call_count == 2

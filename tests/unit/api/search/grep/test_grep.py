@@ -20,7 +20,7 @@ from uuid import UUID
 import pytest
 
 from api.search.across import unindexed
-from api.search.across.paths import Location
+from api.search.across.paths import RequestedLocation
 from api.search.grep import ripgrep
 from api.search.grep.fallback import any_of, best_lines
 from api.search.grep.file_types import Types, _kinds
@@ -452,8 +452,8 @@ def found_in(sources: dict[str, Away], *files: str) -> tuple[list[str], list[tup
     asked = SimpleNamespace(filters=Filters(), texts=["token"], top_k=9)
     left = SimpleNamespace(event=Event(), check=nothing)
     models = [LocalSource(kind="local", path=f"/{n}") for n in sources]
-    places = [Location(model.path, model.path, model, None) for model in models]
-    places += [Location(f"/{n}", f"/{n}", models[0], n.encode()) for n in files]
+    places = [RequestedLocation(model.path, model.path, model, None) for model in models]
+    places += [RequestedLocation(f"/{n}", f"/{n}", models[0], n.encode()) for n in files]
     hits, notes = unindexed.uncovered_hits(
         *cast(Any, (resources, "p", places, asked)), deadline=math.inf, disconnect=cast(Any, left)
     )

@@ -100,7 +100,7 @@ def test_texts_that_wait_for_the_local_model_go_together(redis_url: str, monkeyp
         assert wait_until(lambda: requests == [1], 60)
         others = [callers.submit(embed_queries, local, of_local, [f"text {n}"], cache) for n in range(5)]
         coalescer = query_vectors._coalescer(
-            local, cache, query_vectors._Model(minilm.PROFILE, explicit_dimensions=False), is_local=True
+            local, cache, query_vectors._QueryModel(minilm.PROFILE, explicit_dimensions=False), is_local=True
         )
         assert wait_until(lambda: len(coalescer._waiting) == 5, 60)
         go.set()
@@ -136,7 +136,7 @@ def test_a_provider_is_given_less_time_than_the_local_model(monkeypatch: pytest.
     def late(seconds: float) -> NoReturn:
         raise TimeoutError(seconds)
 
-    model = query_vectors._Model(minilm.PROFILE, explicit_dimensions=False)
+    model = query_vectors._QueryModel(minilm.PROFILE, explicit_dimensions=False)
     with pytest.raises(EmbeddingUnavailable, match=r"within 4 s; try again\. If this persists"):
         query_vectors._in_time(late, model, is_local=False)
     with pytest.raises(EmbeddingUnavailable, match=rf"within {LOCAL_SECONDS:g} s; try again\.$"):

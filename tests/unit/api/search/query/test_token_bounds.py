@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from api.search.chunks.unembedded import _Budget, _fitting, best_scores
+from api.search.chunks.unembedded import _AnswerRoom, _fitting, best_scores
 from schemas.content.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.tool import IndexSettings
 from worker.state.index.tools import NewIndex
@@ -103,5 +103,5 @@ def test_whole_files_are_taken_as_long_as_they_fit(
     files: int, characters: int, sizes: list[int], chosen: list[int], left: tuple[int, int]
 ) -> None:
     ids = [UUID(int=number) for number in range(len(sizes))]
-    found, rest = _fitting(list(zip(ids, sizes, strict=True)), _Budget(files, characters))
+    found, rest = _fitting(list(zip(ids, sizes, strict=True)), _AnswerRoom(files, characters))
     assert ([id_.int for id_ in found], rest) == (chosen, left)
