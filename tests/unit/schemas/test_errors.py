@@ -28,7 +28,7 @@ STATUSES = {
 
 
 def tree(error: type[FoldexError] = FoldexError) -> Iterator[type[FoldexError]]:
-    if error.__module__ == FoldexError.__module__:
+    if error.__module__.startswith("schemas.errors."):
         yield error
     for child in error.__subclasses__():
         yield from tree(child)

@@ -1,0 +1,139 @@
+"""The tree of all errors. Every error has a `code`, an HTTP status and a flag that says whether a retry can help.
+
+FoldexError
+├── Unauthorized · NotLoopback · CrossSite · NotFound · Conflict
+├── Invalid
+│   ├── FilterMatchesNothing · ModelNotAllowed · ModelRefused · NoTree
+│   └── TooLarge · BodyTooSlow · RangeNotSatisfiable
+├── SearchSlow            (a search of several tools, and none answered in time)
+├── SearchBusy            (too many large answers are in progress)
+├── EstimateBusy          (too many estimates are in progress)
+├── EmbeddingError
+│   ├── EmbeddingRefused      (these inputs)
+│   │   └── EmbeddingUnreadable (an answer that does not fit; many of them fail the whole task)
+│   ├── EmbeddingUnauthorized (this key or model; fails the whole task)
+│   └── EmbeddingUnavailable  (temporary)
+├── RerankError
+│   ├── RerankNotConfigured
+│   └── RerankUnavailable     (the hits keep their order)
+├── LlmError
+│   ├── LlmNotConfigured
+│   ├── LlmRefused            (these texts)
+│   ├── LlmUnauthorized       (this key or model; ends the build)
+│   ├── LlmUnavailable        (temporary)
+│   └── LlmFailed             (several clusters in a row; ends the build)
+├── SourceError
+│   └── FolderGone · SourceRefused · SourceUnavailable
+├── FileError             (the outcome of one file; never fails the task)
+├── StoreError
+│   ├── StoreRefused          (these rows)
+│   ├── StoreUnauthorized
+│   └── StoreUnavailable
+├── DiskFull              (the disk of FOLDEX_HOME, or of Postgres)
+├── TreeError             (ends the build of a summary tree; the last complete one stays)
+│   └── TooManyLeaves · TooManyTokens · MissingDependency
+├── TaskCrashed           (workers crash or meet unexpected errors, again and again)
+│   └── PlanCrashed · SliceCrashed · TreeCrashed
+├── LeaseLost             (another worker, a cancel or a delete took over)
+└── SliceOver             (the slice's time is up; the next slice continues)
+
+Each module of this package holds one branch or a few that belong together. Import all of them from here.
+Foreign exceptions are mapped to these errors in `worker.sources`, `worker.embed`, `worker.llm` and `worker.vectors`,
+where they enter.
+"""
+
+from __future__ import annotations
+
+from schemas.errors.base import FoldexError
+from schemas.errors.calls import (
+    BodyTooSlow,
+    Conflict,
+    CrossSite,
+    EstimateBusy,
+    FilterMatchesNothing,
+    Invalid,
+    ModelNotAllowed,
+    ModelRefused,
+    NotFound,
+    NotLoopback,
+    NoTree,
+    RangeNotSatisfiable,
+    SearchBusy,
+    SearchSlow,
+    TooLarge,
+    Unauthorized,
+)
+from schemas.errors.models import (
+    EmbeddingError,
+    EmbeddingRefused,
+    EmbeddingUnauthorized,
+    EmbeddingUnavailable,
+    EmbeddingUnreadable,
+    LlmError,
+    LlmFailed,
+    LlmNotConfigured,
+    LlmRefused,
+    LlmUnauthorized,
+    LlmUnavailable,
+    RerankError,
+    RerankNotConfigured,
+    RerankUnavailable,
+)
+from schemas.errors.sources import FileError, FolderGone, SourceError, SourceRefused, SourceUnavailable
+from schemas.errors.stores import DiskFull, StoreError, StoreRefused, StoreUnauthorized, StoreUnavailable
+from schemas.errors.trees import MissingDependency, TooManyLeaves, TooManyTokens, TreeError
+from schemas.errors.work import LeaseLost, PlanCrashed, SliceCrashed, SliceOver, TaskCrashed, TreeCrashed
+
+__all__ = [
+    "BodyTooSlow",
+    "Conflict",
+    "CrossSite",
+    "DiskFull",
+    "EmbeddingError",
+    "EmbeddingRefused",
+    "EmbeddingUnauthorized",
+    "EmbeddingUnavailable",
+    "EmbeddingUnreadable",
+    "EstimateBusy",
+    "FileError",
+    "FilterMatchesNothing",
+    "FolderGone",
+    "FoldexError",
+    "Invalid",
+    "LeaseLost",
+    "LlmError",
+    "LlmFailed",
+    "LlmNotConfigured",
+    "LlmRefused",
+    "LlmUnauthorized",
+    "LlmUnavailable",
+    "MissingDependency",
+    "ModelNotAllowed",
+    "ModelRefused",
+    "NoTree",
+    "NotFound",
+    "NotLoopback",
+    "PlanCrashed",
+    "RangeNotSatisfiable",
+    "RerankError",
+    "RerankNotConfigured",
+    "RerankUnavailable",
+    "SearchBusy",
+    "SearchSlow",
+    "SliceCrashed",
+    "SliceOver",
+    "SourceError",
+    "SourceRefused",
+    "SourceUnavailable",
+    "StoreError",
+    "StoreRefused",
+    "StoreUnauthorized",
+    "StoreUnavailable",
+    "TaskCrashed",
+    "TooLarge",
+    "TooManyLeaves",
+    "TooManyTokens",
+    "TreeCrashed",
+    "TreeError",
+    "Unauthorized",
+]

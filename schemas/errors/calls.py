@@ -1,0 +1,143 @@
+"""Errors of calls: who may call, what a request may ask, and when the service is too busy for it."""
+
+from __future__ import annotations
+
+from schemas.errors.base import FoldexError
+
+
+class Unauthorized(FoldexError):
+    """The key is missing, unknown or revoked."""
+
+    code = "unauthorized"
+    status = 401
+    example = "The key is missing or invalid; send `Authorization: Bearer <key>` with a key from `foldex keys create`."
+
+
+class NotLoopback(FoldexError):
+    """A request from another machine while `AUTH=off`."""
+
+    code = "auth_required"
+    status = 403
+    example = "AUTH=off serves this machine only; set AUTH=on and create a key with `foldex keys create`."
+
+
+class CrossSite(FoldexError):
+    """A request from another site's page while `AUTH=off`."""
+
+    code = "cross_site"
+    status = 403
+    example = "A page of another site sent this request; send it from a program, or from a page of this server."
+
+
+class NotFound(FoldexError):
+    """The thing does not exist, or belongs to a project that the key may not access."""
+
+    code = "not_found"
+    status = 404
+    example = "There is no project 'project-2'; check the id, or use a key of that project."
+
+
+class Invalid(FoldexError):
+    """The request is understood but cannot be carried out as it is."""
+
+    code = "invalid_request"
+    status = 422
+    example = "top_k: Input should be greater than or equal to 1. See /docs for what this call accepts."
+
+
+class FilterMatchesNothing(Invalid):
+    """The filters of a query select no file of the index. `hint` says what the index has instead, or is empty."""
+
+    code = "no_such_files"
+    example = "No indexed file matches the filters types=['pdf']; widen them, or list the tool's files."
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class ModelRefused(Invalid):
+    """The embedding model is missing or unknown, or its dimensions differ from those requested."""
+
+    code = "embedding_model_refused"
+    example = "openai/text-embedding-3-small returns 1536 dimensions, not 4096; set `dimensions` to 1536, or omit it."
+
+
+class ModelNotAllowed(Invalid):
+    """The operator does not allow this embedding model."""
+
+    code = "model_not_allowed"
+    example = (
+        "The embedding model 'openai/text-embedding-3-large' is not allowed; choose one of local/*, or ask "
+        "the operator to add it to ALLOWED_MODELS."
+    )
+
+
+class NoTree(Invalid):
+    """The tool has no complete summary tree yet."""
+
+    code = "no_tree"
+    example = "This tool has no complete summary tree yet; build one, and wait until it is indexed."
+
+
+class TooLarge(Invalid):
+    """The request is larger than this installation accepts."""
+
+    code = "too_large"
+    status = 413
+    example = "The body has more than MAX_BODY_BYTES (33,554,432) bytes; send less, or upload it as a file."
+
+
+class BodyTooSlow(Invalid):
+    """The request body did not arrive in time."""
+
+    code = "body_too_slow"
+    status = 408
+    example = "The body did not arrive within 60 s; send it again."
+
+
+class RangeNotSatisfiable(Invalid):
+    """The `Range` begins after the content, which has `size` bytes."""
+
+    code = "range_not_satisfiable"
+    status = 416
+    example = "The content has 214 bytes; ask for a range that begins before its end."
+
+    def __init__(self, size: int) -> None:
+        super().__init__(f"The content has {size} bytes; ask for a range that begins before its end.")
+        self.size = size
+
+
+class Conflict(FoldexError):
+    """The thing already exists, or its state forbids the request."""
+
+    code = "conflict"
+    status = 409
+    example = "A node 'folder-001' already exists in this project; choose another id, or PATCH it."
+
+
+class SearchSlow(FoldexError):
+    """A search of several tools, none of which answered in time. The cause may be temporary."""
+
+    code = "tool_slow"
+    status = 503
+    retryable = True
+    example = "No tool answered within SEARCH_SECONDS; try again, or raise that setting."
+
+
+class SearchBusy(FoldexError):
+    """Too many large answers are in progress; this request must wait."""
+
+    code = "search_busy"
+    status = 503
+    retryable = True
+    example = "Too many answers of over 1,000 hits are in progress; try again, or lower top_k."
+
+
+class EstimateBusy(FoldexError):
+    """Too many estimates are in progress; this request must wait."""
+
+    code = "estimate_busy"
+    status = 503
+    retryable = True
+    example = "Too many estimates are in progress; try again shortly."

@@ -1,0 +1,159 @@
+"""Errors of the models that embed, rerank and summarise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from schemas.errors.base import FoldexError
+from schemas.status import Reason
+
+
+class EmbeddingError(FoldexError):
+    """The embedding provider did not return usable vectors."""
+
+    code = "embedding_error"
+    status = 502
+
+
+class EmbeddingRefused(EmbeddingError):
+    """The provider refuses some of these inputs; a smaller batch may pass.
+
+    `indices` are the positions of the refused texts in the request, if the provider names them. `reason` is that of
+    their files.
+    """
+
+    code = "embedding_refused"
+    example = "The provider's vectors are not readable; check EMBEDDING_API_BASE."
+
+    def __init__(self, message: str, *, indices: Sequence[int] = (), reason: Reason = Reason.EMBEDDING_REFUSED) -> None:
+        super().__init__(message)
+        self.indices = indices
+        self.reason = reason
+
+
+class EmbeddingUnreadable(EmbeddingRefused):
+    """The provider's answer does not fit the request, such as too few vectors. A smaller batch may pass.
+
+    `vectors` is the number of vectors in the answer, 0 if that is unknown.
+    """
+
+    code = "embedding_unreadable"
+    example = (
+        "The provider returned 1 vector for 64 texts; check EMBEDDING_API_BASE, or set a smaller EMBEDDING_BATCH_SIZE."
+    )
+
+    def __init__(self, message: str, *, vectors: int = 0) -> None:
+        super().__init__(message)
+        self.vectors = vectors
+
+
+class EmbeddingUnauthorized(EmbeddingError):
+    """The provider refuses the key or does not know the model: no request can succeed."""
+
+    code = "embedding_unauthorized"
+    example = "openai/text-embedding-3-small failed with 401. Set EMBEDDING_API_KEY to a valid key of the provider."
+
+
+class EmbeddingUnavailable(EmbeddingError):
+    """Rate limit, time-out, connection error or server error.
+
+    `provider_status` is the HTTP status of the provider's answer, if there was one. `was_sent` is False for a request
+    that was held back because the provider may not be asked at the moment.
+    """
+
+    code = "embedding_unavailable"
+    status = 503
+    retryable = True
+    example = "openai/text-embedding-3-small is busy (HTTP 429) and asks to wait 20 s."
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        retry_after: float | None = None,
+        provider_status: int | None = None,
+        was_sent: bool = True,
+    ) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+        self.provider_status = provider_status
+        self.was_sent = was_sent
+
+
+class RerankError(FoldexError):
+    """A model cannot rank the candidates of a query."""
+
+    code = "rerank_error"
+    status = 502
+
+
+class RerankNotConfigured(RerankError):
+    """This installation has no model configured for the requested kind of reranking."""
+
+    code = "rerank_not_configured"
+    status = 422
+    example = 'rerank: "model" needs a model; set RERANK_MODEL, or send rerank: "boost".'
+
+
+class RerankUnavailable(RerankError):
+    """The model gave no usable answer in time. The query does not fail; its hits keep their order."""
+
+    code = "rerank_unavailable"
+    status = 503
+    retryable = True
+
+
+class LlmError(FoldexError):
+    """A language model did not do what was asked of it."""
+
+    code = "llm_error"
+    status = 502
+
+
+class LlmNotConfigured(LlmError):
+    """This installation has no language model for summaries."""
+
+    code = "llm_not_configured"
+    status = 422
+    example = (
+        "Summary trees need a language model; set DEFAULT_LLM_MODEL with LLM_API_BASE and LLM_API_KEY, or set "
+        "config.raptor.llm_model to local/extractive, which needs no key."
+    )
+
+
+class LlmRefused(LlmError):
+    """The model does not summarise these texts: it refuses them, or its answer is empty, too long or unreadable.
+
+    `reason` is the word that counts this in a tree's status.
+    """
+
+    code = "llm_refused"
+
+    def __init__(self, message: str, *, reason: str = "refused") -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class LlmUnauthorized(LlmError):
+    """The provider refuses the key or does not know the language model: no request can succeed."""
+
+    code = "llm_unauthorized"
+
+
+class LlmUnavailable(LlmError):
+    """Rate limit, time-out, connection error or server error of a language model."""
+
+    code = "llm_unavailable"
+    status = 503
+    retryable = True
+
+    def __init__(self, message: str, *, retry_after: float | None = None, provider_status: int | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+        self.provider_status = provider_status
+
+
+class LlmFailed(LlmError):
+    """Several clusters in a row could not be summarised, for the same reason."""
+
+    code = "llm_failed"

@@ -1,0 +1,56 @@
+"""Errors of vector stores and disks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from schemas.errors.base import FoldexError
+
+
+class StoreError(FoldexError):
+    """The vector store did not carry out an operation."""
+
+    code = "store_error"
+    status = 502
+
+
+class StoreRefused(StoreError):
+    """The store refuses some of these rows; a smaller batch may pass. `ids` are those of the rows, if known."""
+
+    code = "store_refused"
+    example = "This store has no keyword index; set KEYWORD_INDEX=store and index the folder again."
+
+    def __init__(self, message: str, *, ids: Sequence[UUID] = ()) -> None:
+        super().__init__(message)
+        self.ids = ids
+
+
+class StoreUnauthorized(StoreError):
+    """The store refuses the key."""
+
+    code = "store_unauthorized"
+    example = "Turbopuffer rejected the key; check TURBOPUFFER_API_KEY."
+
+
+class StoreUnavailable(StoreError):
+    """Back-pressure, time-out, connection error or server error. `timed_out` means that no answer came in time."""
+
+    code = "store_unavailable"
+    status = 503
+    retryable = True
+    example = "Turbopuffer did not answer in time; try again later."
+
+    def __init__(self, message: str, *, retry_after: float | None = None, timed_out: bool = False) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+        self.timed_out = timed_out
+
+
+class DiskFull(FoldexError):
+    """A required disk has no space left. Space may become free later."""
+
+    code = "disk_full"
+    status = 503
+    retryable = True
+    example = "The disk of FOLDEX_HOME has 12 MB left, but 512 MB are needed; free some space, or delete tools."
