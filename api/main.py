@@ -26,7 +26,7 @@ from api.search.rank import rerank
 from schemas.errors import FoldexError
 from worker.resources import Resources, preload_store
 from worker.settings import Settings
-from worker.state.postgres import REQUEST
+from worker.state.connections import REQUEST
 
 log = structlog.get_logger()
 

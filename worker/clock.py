@@ -17,7 +17,8 @@ from celery.beat import PersistentScheduler, ScheduleEntry, Scheduler
 from worker import logs
 from worker.app import IDLE_LOOK_SECONDS, IDLE_SWEEP_SECONDS, NO_EVENTS, SWEEP_INTERVAL_SECONDS, app, crowded, settings
 from worker.state import open_work
-from worker.state.postgres import SWEEP, Pool, open_pool
+from worker.state.connections import SWEEP
+from worker.state.pool import Pool, open_pool
 
 
 class _Sweeps:

@@ -11,7 +11,7 @@ import structlog
 from worker.app import BULK, FAST, MAX_SLICES, SMALL_TASK, post_plan, send, send_plan
 from worker.state.index import files, messages, tasks, tool_actions
 from worker.state.index.tasks import ClosedTask, RunningTask
-from worker.state.postgres import Pool
+from worker.state.pool import Pool
 from worker.state.tree import trees
 
 #: Pending files for each further worker that is woken.

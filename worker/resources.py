@@ -33,8 +33,9 @@ from worker.sources import Source
 from worker.sources.containers.opening import OpeningSource
 from worker.sources.kind import ContentAccess, SourceOptions
 from worker.sources.registry import open_source
+from worker.state.connections import SWEEP, WORK, ConnectionLimits
 from worker.state.index.tools import Index
-from worker.state.postgres import SWEEP, WORK, ConnectionLimits, Pool, open_pool
+from worker.state.pool import Pool, open_pool
 from worker.stores import STORES, StoreOptions, default_store
 from worker.tokens.tokenizers import Tokenizer, cl100k
 from worker.vectors import VectorStore

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from worker.settings import Settings
-    from worker.state.postgres import Pool
+    from worker.state.pool import Pool
 
 EXAMPLES = """\b
 Examples:
@@ -283,7 +283,7 @@ def _place() -> Iterator[None]:
 def _database() -> Iterator[Pool]:
     """The migrated database: a key may be created before anything else has run."""
     from worker.state.migrate import migrate
-    from worker.state.postgres import open_pool
+    from worker.state.pool import open_pool
 
     settings = _settings()
     migrate(settings.session_url)

@@ -17,7 +17,7 @@ from schemas.errors import NotFound
 from worker.resources import Resources
 from worker.state.index import tools
 from worker.state.index.tools import Index
-from worker.state.postgres import Pool
+from worker.state.pool import Pool
 
 
 @dataclass(frozen=True, slots=True)

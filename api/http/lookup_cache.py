@@ -12,7 +12,7 @@ from cachetools import TTLCache
 from worker.state.access import keys
 from worker.state.index import tools
 from worker.state.index.tools import Index
-from worker.state.postgres import Pool
+from worker.state.pool import Pool
 
 #: Seconds until a process sees changes by others: a key revoked, a tool deleted or moved to its new index.
 CACHE_SECONDS = 0.25

@@ -15,7 +15,8 @@ from prometheus_client.registry import Collector
 from psycopg import OperationalError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from worker.state.postgres import Pool, load
+from worker.state.pool import Pool
+from worker.state.queries import load
 
 #: What a scrape looks like.
 _TEXT = {

@@ -25,7 +25,7 @@ from worker import app as queue
 from worker import dispatch
 from worker.resources import Resources
 from worker.state.index import tasks, tool_actions, tools
-from worker.state.postgres import Pool
+from worker.state.pool import Pool
 
 router = APIRouter(prefix="/api/tools/search", tags=["search tools"])
 

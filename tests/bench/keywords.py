@@ -35,7 +35,7 @@ from worker.parse import Limits
 from worker.state.index import chunks
 from worker.state.index.chunks import PlacedChunk
 from worker.state.migrate import migrate
-from worker.state.postgres import Pool, open_pool
+from worker.state.pool import Pool, open_pool
 from worker.state.search import keywords
 from worker.tokens.keywords import BM25_B, BM25_K1, IN_ENGLISH, query_tokens
 from worker.tokens.tokenizers import cl100k

@@ -18,8 +18,8 @@ from tests.chaos.proof import Case, Result, case, prove
 from tests.chaos.test_boundaries import GATES, Border, meet, prepare
 from tests.chaos.test_messages import in_hand
 from tests.service import eventually
+from worker.state.connections import APPLICATION, REQUEST
 from worker.state.index.tasks import LEASE
-from worker.state.postgres import APPLICATION, REQUEST
 
 NewCase = Callable[..., Case]
 

@@ -11,7 +11,7 @@ import pytest
 from tests.contract.folders import Bucket, Disk, Folder, Tree
 from tests.contract.stores import WITH_KEYWORDS, WITHOUT_KEYWORDS, make
 from tests.fakes.turbopuffer import FakeTurbopuffer
-from worker.state.postgres import Pool, open_pool
+from worker.state.pool import Pool, open_pool
 from worker.vectors import VectorStore
 
 

@@ -15,7 +15,7 @@ from worker.sources import Source
 from worker.sources.local import LocalFolder
 from worker.sources.nodes import NodeTree
 from worker.sources.s3 import S3Prefix
-from worker.state.postgres import Pool
+from worker.state.pool import Pool
 
 
 class Folder(Protocol):

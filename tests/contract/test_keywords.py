@@ -11,7 +11,7 @@ import pytest
 from schemas.content.document import Chunk
 from worker.state.index import chunks
 from worker.state.index.chunks import PlacedChunk
-from worker.state.postgres import Pool
+from worker.state.pool import Pool
 from worker.state.search import keywords
 from worker.tokens.keywords import IN_ENGLISH, KeywordForms, phrase_tokens
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.contract.test_keywords import Index
 from worker.state.index import chunks
-from worker.state.postgres import Pool
+from worker.state.pool import Pool
 from worker.state.search import live_rows
 from worker.state.search.live_rows import ROW_BYTES, LiveRows
 

@@ -25,7 +25,7 @@ from worker.sources import Source
 from worker.sources.kind import ContentAccess, SourceOptions
 from worker.sources.nodes import SLASH_IN_NAME, NodeTree
 from worker.sources.s3 import S3Kind, S3Prefix
-from worker.state.postgres import Pool, open_pool
+from worker.state.pool import Pool, open_pool
 
 LIMIT = 1_000_000
 TREE = {

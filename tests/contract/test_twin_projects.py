@@ -23,7 +23,7 @@ from worker.state.content.uploads import ReceivedFile
 from worker.state.index import embedding_cache, tools
 from worker.state.index.embedding_cache import VectorOwner
 from worker.state.index.tools import NewIndex
-from worker.state.postgres import Pool
+from worker.state.pool import Pool
 
 PROFILE = EmbedderProfile(model="openai/m", dimensions=4)
 HASH = "sha256:" + "1" * 64

@@ -31,7 +31,7 @@ from worker.settings import Settings
 from worker.state.index import files, tasks, tool_actions, tools
 from worker.state.index.files import FileClaim
 from worker.state.index.tools import Index
-from worker.state.postgres import Pool
+from worker.state.pool import Pool
 from worker.tokens.tokenizers import cl100k
 from worker.vectors import Condition, Leg, Patch, VectorRow, VectorStore
 

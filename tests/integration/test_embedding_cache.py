@@ -30,7 +30,7 @@ from tests.service import (
 )
 from worker.state.index import embedding_cache
 from worker.state.index.embedding_cache import VectorOwner
-from worker.state.postgres import Pool, open_pool
+from worker.state.pool import Pool, open_pool
 
 #: Older than the age at which stamps are trusted.
 LONG_AGO = 1_600_000_000

@@ -25,7 +25,7 @@ from worker.resources import Resources
 from worker.settings import LOCAL_MODEL, Settings
 from worker.sources.local import LocalFolder
 from worker.state.index import files, tasks, tools
-from worker.state.postgres import Pool
+from worker.state.pool import Pool
 from worker.tasks import failures, process
 from worker.tasks import index as index_task
 from worker.tasks.plan import plan

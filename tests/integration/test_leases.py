@@ -23,7 +23,8 @@ from worker.state.index import chunks, files, messages, tasks, tool_actions, too
 from worker.state.index.chunks import PlacedChunk
 from worker.state.index.files import BEGINNING
 from worker.state.migrate import migrate
-from worker.state.postgres import Pool, load, open_pool
+from worker.state.pool import Pool, open_pool
+from worker.state.queries import load
 
 PROFILE = EmbedderProfile(model="m", dimensions=4)
 SETTINGS = IndexSettings(embedder=PROFILE, chunks=ChunkSettings(), max_file_bytes=1000)

@@ -24,7 +24,7 @@ from worker.index.lease import Lease
 from worker.sources import Source
 from worker.sources.local import LocalFolder
 from worker.state.index import files, tasks, tools
-from worker.state.postgres import Pool, open_pool
+from worker.state.pool import Pool, open_pool
 
 SETTINGS = IndexSettings(
     embedder=EmbedderProfile(model="m", dimensions=4),

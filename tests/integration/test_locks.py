@@ -16,7 +16,8 @@ from schemas.content.source import ChunkSettings, EmbedderProfile, NodesSource
 from schemas.tool import IndexSettings, ToolConfig
 from tests.service import eventually
 from worker.state.index import changes, embedding_cache, tool_actions, tools
-from worker.state.postgres import Pool, load, open_pool
+from worker.state.pool import Pool, open_pool
+from worker.state.queries import load
 
 SETTINGS = IndexSettings(embedder=EmbedderProfile(model="m", dimensions=4), chunks=ChunkSettings(), max_file_bytes=1000)
 

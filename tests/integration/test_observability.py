@@ -27,7 +27,7 @@ from tests.service import TOOLS, NewService, Service, eventually, service
 from worker.app import make_app
 from worker.settings import LOCAL_MODEL, Settings
 from worker.state.index import tool_actions
-from worker.state.postgres import open_pool
+from worker.state.pool import open_pool
 
 FILES = 60
 

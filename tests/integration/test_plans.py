@@ -18,7 +18,8 @@ from worker.state.content import nodes
 from worker.state.index import embedding_cache, files, tasks, tools
 from worker.state.index.embedding_cache import VectorOwner
 from worker.state.index.leftovers import NO_ID
-from worker.state.postgres import Pool, load, open_pool
+from worker.state.pool import Pool, open_pool
+from worker.state.queries import load
 
 PROFILE = EmbedderProfile(model="m", dimensions=4)
 SETTINGS = IndexSettings(embedder=PROFILE, chunks=ChunkSettings(), max_file_bytes=1000)

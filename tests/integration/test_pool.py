@@ -6,7 +6,7 @@ import psycopg
 import pytest
 from psycopg.pq import TransactionStatus
 
-from worker.state.postgres import autocommit, open_pool
+from worker.state.pool import autocommit, open_pool
 
 PID = b"SELECT pg_backend_pid()"
 

@@ -12,7 +12,8 @@ from tests.fakes.embeddings import EmbeddingsFake
 from tests.pgbouncer import pgbouncer
 from tests.service import environment, next_broker, service
 from worker.state.address import PooledAddress
-from worker.state.postgres import BRIEF, BoundedConnection, open_pool
+from worker.state.connections import BRIEF, BoundedConnection
+from worker.state.pool import open_pool
 
 #: The limits that connections have as options where there is no pooler.
 LIMITS = {"statement_timeout": "120s", "lock_timeout": "20s", "idle_in_transaction_session_timeout": "8s"}

@@ -18,7 +18,8 @@ from tests.fakes.embeddings import EmbeddingsFake
 from tests.integration.test_index_life import write
 from tests.service import NewService, Service, environment, eventually, next_broker, with_one_worker
 from worker.app import MAX_SLICES, MOST_WAITING, make_app
-from worker.state.postgres import load, try_exclusive
+from worker.state.exclusive import try_exclusive
+from worker.state.queries import load
 
 #: Messages that occupy the worker for longer than a sweep may be late.
 MANY_MESSAGES = 4000

@@ -29,17 +29,10 @@ from worker.index.lease import leased
 from worker.resources import Resources
 from worker.settings import Settings
 from worker.state import silent_backends
+from worker.state.connections import APPLICATION, BRIEF, REQUEST, BoundedConnection, be_patient
+from worker.state.exclusive import exclusive_connection
 from worker.state.index import files, tasks, tool_actions, tools
-from worker.state.postgres import (
-    APPLICATION,
-    BRIEF,
-    REQUEST,
-    BoundedConnection,
-    Pool,
-    be_patient,
-    exclusive_connection,
-    open_pool,
-)
+from worker.state.pool import Pool, open_pool
 from worker.upkeep import open_tasks
 from worker.upkeep.sweep import sweep
 

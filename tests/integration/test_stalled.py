@@ -16,7 +16,7 @@ from tests.integration.test_leases import FILES, new_task
 from worker.app import BULK, FAST, MAX_SLICES, app
 from worker.resources import Resources
 from worker.state.index import files, tasks
-from worker.state.postgres import Pool, open_pool
+from worker.state.pool import Pool, open_pool
 from worker.upkeep import open_tasks
 
 MINUTE = timedelta(minutes=1)

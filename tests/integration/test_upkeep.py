@@ -18,9 +18,9 @@ from schemas.errors import StoreUnavailable
 from schemas.tool import IndexSettings, ToolConfig
 from worker.resources import Resources
 from worker.settings import Settings
-from worker.state import postgres
 from worker.state.index import changes, delete_queue, drift, namespaces, tools
-from worker.state.postgres import Pool
+from worker.state.pool import Pool
+from worker.state.queries import load
 from worker.tokens.keywords import Keywords
 from worker.upkeep import deletions, open_tasks
 from worker.vectors import VectorRow, VectorStore
@@ -371,4 +371,4 @@ def test_a_batch_keeps_its_limit_under_any_plan(resources: Resources, database_u
     values = {"every": timedelta(hours=1), "longest": timedelta(days=1), "limit": 2, "pause": timedelta(hours=1)}
     with psycopg.connect(database_url, options=NESTED_LOOPS) as connection:
         for file, name in (("index/drift", "due"), ("index/namespaces", "take_due")):
-            assert connection.execute(postgres.load(file)[name], values).rowcount == 2
+            assert connection.execute(load(file)[name], values).rowcount == 2

@@ -20,7 +20,7 @@ from tests.integration.provider.test_auto_reindex import appears, runs, settled
 from tests.integration.test_index_life import found, write
 from tests.service import PROJECT, TOOLS, NewService, Service, checked, environment, eventually
 from worker.settings import LOCAL_MODEL, Settings
-from worker.state.postgres import exclusive_connection
+from worker.state.exclusive import exclusive_connection
 from worker.upkeep.watch import WATCH
 
 #: Minimum seconds between two runs that a watch starts.

@@ -18,7 +18,7 @@ from schemas.content.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.tool import IndexSettings, ToolConfig
 from tests.service import environment, eventually
 from worker.state.index import tools
-from worker.state.postgres import open_pool
+from worker.state.pool import open_pool
 
 #: Seconds without a heartbeat after which a process loses its turn.
 SILENCE = 2

@@ -19,7 +19,7 @@ from worker.index.unmatched import MatchedPatterns, NotingRules
 from worker.sources import Source
 from worker.state.index import files, tasks
 from worker.state.index.tools import Index
-from worker.state.postgres import Pool
+from worker.state.pool import Pool
 from worker.tokens import keywords
 
 REMOVALS_HELD = (

@@ -17,8 +17,8 @@ from psycopg import Connection
 
 from schemas.errors import LeaseLost
 from worker.state.address import Address
+from worker.state.connections import BRIEF, BoundedConnection
 from worker.state.index import tasks
-from worker.state.postgres import BRIEF, BoundedConnection
 
 #: Seconds between renewals. A worker notices a cancellation within 2 s, however busy Postgres is.
 RENEW_SECONDS = tasks.LEASE.total_seconds() / 8

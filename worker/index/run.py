@@ -12,7 +12,7 @@ from worker.index.spending import Spending
 from worker.parse import Limits
 from worker.sources import Source
 from worker.state.index.tools import Index
-from worker.state.postgres import Pool
+from worker.state.pool import Pool
 from worker.tokens.tokenizers import Tokenizer
 from worker.vectors import VectorStore
 

@@ -10,7 +10,7 @@ from schemas.errors import EmbeddingRefused, FoldexError
 from schemas.status import Reason
 from worker.embed import Embedder, Vectors, WrappedEmbedder
 from worker.state.index import tasks
-from worker.state.postgres import Pool
+from worker.state.pool import Pool
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from worker.machine.named_folders import named_folders
 from worker.objects.object_store import ObjectStore
 from worker.sources import Source
 from worker.state.index.tools import hashed
-from worker.state.postgres import Pool
+from worker.state.pool import Pool
 
 Model_contra = TypeVar("Model_contra", contravariant=True)
 

@@ -22,7 +22,8 @@ from worker.objects.object_store import ObjectStore
 from worker.sources.flat_listing import LAST, filter_files
 from worker.sources.kind import ContentAccess, SourceLocation, Target
 from worker.state.content import nodes
-from worker.state.postgres import Pool, load
+from worker.state.pool import Pool
+from worker.state.queries import load
 
 #: Nodes of one page.
 PAGE_SIZE = 1000

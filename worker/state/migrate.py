@@ -8,7 +8,7 @@ import psycopg
 import structlog
 import yoyo
 
-from worker.state.postgres import load
+from worker.state.queries import load
 
 #: An advisory lock number that no other user of the database uses.
 MIGRATION_LOCK = 0x466F6C64

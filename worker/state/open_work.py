@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from worker.state.postgres import Pool, autocommit, is_true, load
+from worker.state.pool import Pool, autocommit
+from worker.state.queries import is_true, load
 
 _SQL = load("open_work")
 

@@ -7,7 +7,9 @@ from typing import Any
 
 from psycopg import Connection
 
-from worker.state.postgres import APPLICATION, IDLE_SECONDS, Pool, autocommit, load
+from worker.state.connections import APPLICATION, IDLE_SECONDS
+from worker.state.pool import Pool, autocommit
+from worker.state.queries import load
 
 _SQL = load("silent_backends")
 

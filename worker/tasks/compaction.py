@@ -12,8 +12,8 @@ import structlog
 
 from schemas.errors import StoreError
 from worker.resources import Resources
+from worker.state.exclusive import try_exclusive
 from worker.state.index.tools import Index
-from worker.state.postgres import try_exclusive
 
 #: Seconds between two looks of a process at what a run should index.
 LOOK_SECONDS = 20.0

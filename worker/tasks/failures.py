@@ -16,7 +16,7 @@ from schemas.errors import FoldexError, LeaseLost, SliceOver
 from worker import dispatch
 from worker.state.index import messages, tasks
 from worker.state.index.tasks import ListingLease, RunningTask
-from worker.state.postgres import Pool
+from worker.state.pool import Pool
 from worker.tasks import process
 
 #: Seconds before work is retried after a transient error.

@@ -22,10 +22,11 @@ from worker.index.spending import Spending
 from worker.logs import bind_run
 from worker.parse import Limits
 from worker.resources import Resources
+from worker.state.exclusive import try_exclusive
 from worker.state.index import counting, files, tasks, tools
 from worker.state.index.tasks import RunningTask
 from worker.state.index.tools import Index
-from worker.state.postgres import Pool, try_exclusive
+from worker.state.pool import Pool
 from worker.tasks import failures, process
 from worker.tasks.compaction import CompactionTurns
 from worker.tasks.limits import EMBED_SECONDS, SLICE_SECONDS

@@ -21,7 +21,7 @@ from worker.resources import Resources
 from worker.state.index import tasks, tools
 from worker.state.index.tasks import ListingLease
 from worker.state.index.tools import Index
-from worker.state.postgres import Pool
+from worker.state.pool import Pool
 from worker.tasks import failures, process
 from worker.tasks.limits import SLICE_SECONDS
 from worker.upkeep import fsck

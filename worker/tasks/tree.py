@@ -16,8 +16,9 @@ from worker.app import BULK, app, queued
 from worker.embed.models import is_local
 from worker.llm.chat import Chat
 from worker.resources import Resources
+from worker.state.exclusive import exclusive_connection
 from worker.state.index import tasks, tools
-from worker.state.postgres import Pool, exclusive_connection
+from worker.state.pool import Pool
 from worker.state.tree import trees
 from worker.state.tree.trees import TreeBuild
 from worker.tasks import failures, process

@@ -9,7 +9,7 @@ from worker.embed import Embedder
 from worker.embed.rate_limit import RateBudget
 from worker.index.lease import Lease
 from worker.state.index.tools import TREE, Index
-from worker.state.postgres import Pool
+from worker.state.pool import Pool
 from worker.state.tree.trees import TreeBuild
 from worker.tokens.tokenizers import Tokenizer
 from worker.tree.summaries import Summariser

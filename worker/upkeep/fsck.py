@@ -21,7 +21,7 @@ from schemas.errors import StoreError
 from worker.state.index import chunks, drift
 from worker.state.index.embedding_cache import VectorOwner
 from worker.state.index.tools import Index
-from worker.state.postgres import Pool
+from worker.state.pool import Pool
 from worker.vectors import Patch, Value, VectorStore
 from worker.vectors.rows import storable
 

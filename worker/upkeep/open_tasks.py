@@ -12,7 +12,7 @@ from worker import dispatch
 from worker.app import BULK, FAST, MAX_SLICES, MOST_WAITING, SMALL_TASK, crowded, queued, send_plan
 from worker.resources import Resources
 from worker.state.index import changes, counting, leftovers, messages, tasks
-from worker.state.postgres import Pool
+from worker.state.pool import Pool
 from worker.upkeep.flower import show_failed_run
 from worker.upkeep.isolation import failing_alone, unless_locked
 

@@ -14,7 +14,7 @@ from schemas.errors import SourceError
 from worker.objects.object_store import ObjectStore
 from worker.resources import Resources
 from worker.state.content import orphans
-from worker.state.postgres import try_exclusive
+from worker.state.exclusive import try_exclusive
 
 #: Name of the lock that only one process in the installation holds at a time.
 STRAYS = "strays"

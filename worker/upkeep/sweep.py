@@ -15,8 +15,8 @@ from worker.app import BULK, send
 from worker.resources import Resources
 from worker.state import open_work, silent_backends
 from worker.state.content import orphans
+from worker.state.exclusive import exclusive_connection
 from worker.state.index import drift, embedding_cache, files
-from worker.state.postgres import exclusive_connection
 from worker.upkeep import deletions, open_tasks, trees
 
 #: Name of the lock that only one process in the installation holds at a time.
@@ -34,7 +34,7 @@ log = structlog.get_logger()
 def sweep(resources: Resources) -> dict[str, Any]:
     """Run one round, unless another process is sweeping.
 
-    No step waits long for a lock: see `worker.state.postgres`. `resources` come from `Resources.sweeping`.
+    No step waits long for a lock: see `worker.state.connections`. `resources` come from `Resources.sweeping`.
     """
     steps: dict[str, Step] = {
         "noted": _note,

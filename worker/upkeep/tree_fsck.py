@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from worker.state.index.tools import TREE, Index
-from worker.state.postgres import Pool
+from worker.state.pool import Pool
 from worker.state.tree import views
 from worker.vectors import VectorStore
 

@@ -8,7 +8,7 @@ from schemas.errors import FoldexError
 from worker.app import TREES, crowded, send
 from worker.resources import Resources
 from worker.state.index.tools import TREE
-from worker.state.postgres import Pool
+from worker.state.pool import Pool
 from worker.state.tree import trees
 from worker.upkeep.isolation import failing_alone
 

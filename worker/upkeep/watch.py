@@ -26,9 +26,9 @@ from worker.app import post_plan
 from worker.ignore import rules_of
 from worker.machine.paths import real_path
 from worker.resources import Resources
+from worker.state.exclusive import exclusive_connection
 from worker.state.index import changes
 from worker.state.index.changes import WatchedIndex
-from worker.state.postgres import exclusive_connection
 from worker.upkeep.isolation import failing_alone
 from worker.upkeep.watched_folder import ANYTHING, NOTHING, DirectoryIdentity, SeenChanges, WatchedFolder
 

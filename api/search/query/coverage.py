@@ -10,7 +10,7 @@ from schemas.queries.search import Coverage, Query
 from worker.resources import Resources
 from worker.state.index import tasks
 from worker.state.index.tools import Index
-from worker.state.postgres import Pool
+from worker.state.pool import Pool
 
 
 def coverage(

@@ -15,7 +15,7 @@ from worker.ignore import compiled_glob
 from worker.state.index import files
 from worker.state.index.files import IndexedFile
 from worker.state.index.tools import Index
-from worker.state.postgres import Pool
+from worker.state.pool import Pool
 from worker.vectors import MAX_FILTERABLE_BYTES
 
 #: Maximum files listed one by one; each costs LanceDB about 30 µs. More are expressed by folders and endings.

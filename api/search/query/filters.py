@@ -12,7 +12,7 @@ from schemas.errors import FilterMatchesNothing
 from schemas.queries.search import Filters
 from worker.state.index import chunks, files
 from worker.state.index.tools import Index
-from worker.state.postgres import Pool
+from worker.state.pool import Pool
 from worker.state.search import symbols
 from worker.vectors import MAX_FILTERABLE_BYTES, Condition
 

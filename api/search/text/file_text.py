@@ -10,7 +10,7 @@ from schemas.errors import Invalid, NotFound
 from schemas.jsonc import is_by_hand, plain
 from schemas.tool import FileText
 from worker.state.index import chunks
-from worker.state.postgres import Pool
+from worker.state.pool import Pool
 from worker.state.search import snippets
 
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 from uuid import UUID
 
 from schemas.queries.search import Hit, Piece, ScoredPiece
-from worker.state.postgres import Pool
+from worker.state.pool import Pool
 from worker.state.search import snippets
 
 #: The line that replaces omitted text of a file.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from schemas.errors import NoTree
-from worker.state.postgres import Pool
+from worker.state.pool import Pool
 from worker.state.tree import trees
 from worker.state.tree.trees import Tree
 

@@ -11,7 +11,7 @@ import numpy as np
 from api.search.query.filters import ResolvedFilters
 from api.search.query.search import MAX_DEPTH
 from worker.state.index.tools import TREE, Index
-from worker.state.postgres import Pool
+from worker.state.pool import Pool
 from worker.state.tree import views
 from worker.state.tree.trees import Tree
 from worker.state.tree.views import StoredSummary

@@ -14,7 +14,7 @@ from tests.bench.size.rows import INDEXES, fill, rows, spending
 from worker.state.index import embedding_cache
 from worker.state.index.embedding_cache import VectorOwner
 from worker.state.migrate import migrate
-from worker.state.postgres import Pool, open_pool
+from worker.state.pool import Pool, open_pool
 from worker.state.search import keywords
 from worker.tokens.keywords import IN_ENGLISH
 

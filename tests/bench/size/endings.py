@@ -13,7 +13,7 @@ from tests.bench.size.rows import TASKS, fill, rows, spending
 from worker.state.index import counting, leftovers, tasks
 from worker.state.index.index_switch import lock_index
 from worker.state.migrate import migrate
-from worker.state.postgres import Pool, open_pool
+from worker.state.pool import Pool, open_pool
 
 NUMBERS = (10_000, 150_000)
 #: Every file has live content, and waits to be read again.

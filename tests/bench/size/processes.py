@@ -19,7 +19,7 @@ from worker.index.pipeline import MAX_CLAIM_FILES
 from worker.state.index import files
 from worker.state.index.files import FileOutcome
 from worker.state.migrate import migrate
-from worker.state.postgres import Pool, open_pool
+from worker.state.pool import Pool, open_pool
 
 NUMBERS = (1, 4, 16, 64)
 FILES = 30_000

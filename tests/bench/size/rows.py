@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 from psycopg.sql import SQL
 
-from worker.state.postgres import Pool
+from worker.state.pool import Pool
 
 #: One open task each, with files of which one waits.
 TASKS = """

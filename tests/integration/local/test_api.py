@@ -16,7 +16,7 @@ from api.search.text.snippets import grouped, with_neighbours
 from schemas.queries.search import Hit
 from tests.service import PROJECT, TOOLS, Service, checked, eventually
 from worker.settings import LOCAL_MODEL
-from worker.state.postgres import open_pool
+from worker.state.pool import open_pool
 
 NODES = f"/api/projects/{PROJECT}/nodes"
 GUIDE = "# Cooking\n\nBoil the pasta in salted water.\n\n# Cleaning\n\nWash the dishes with hot water and soap.\n"

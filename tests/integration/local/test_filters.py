@@ -17,7 +17,7 @@ from tests.service import Service
 from worker.resources import Resources
 from worker.state.index import tools
 from worker.state.index.tools import Index
-from worker.state.postgres import load
+from worker.state.queries import load
 from worker.vectors import Leg
 
 FILES = ("a.py", "b.PY", "c.md", "d", "sub/e.py", "sub/deep/f.py", "sub/deep/g.md", "subs/h.py", "x.py/i.md")

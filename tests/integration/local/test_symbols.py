@@ -11,7 +11,7 @@ import pytest
 
 from schemas.content.document import Definition
 from tests.service import TOOLS, Service, checked
-from worker.state.postgres import open_pool
+from worker.state.pool import open_pool
 from worker.state.search import symbols as symbols_of
 
 #: Older than the age at which stamps are trusted.

@@ -13,7 +13,7 @@ import pytest
 from schemas.errors import StoreUnavailable
 from tests.integration.steps.site import FILES, Site
 from worker.index.pipeline import index_files
-from worker.state.postgres import try_exclusive
+from worker.state.exclusive import try_exclusive
 from worker.tasks import compaction, process, upkeep
 from worker.tasks.compaction import LOOK_SECONDS, REST, CompactionTurns
 from worker.vectors.lance.compaction import Thresholds

@@ -16,9 +16,9 @@ from api.cli.fsck import run
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.service import Service, eventually
 from worker.resources import Resources
+from worker.state.exclusive import try_exclusive
 from worker.state.index import drift, tools
 from worker.state.index.tools import Index
-from worker.state.postgres import try_exclusive
 from worker.upkeep.fsck import IndexReport, inspect
 from worker.upkeep.sweep import SWEEP
 from worker.vectors import VectorStore

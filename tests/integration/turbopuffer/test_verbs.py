@@ -26,7 +26,7 @@ from tests.fakes.turbopuffer_namespace import Document
 from tests.integration.test_index_life import chunks, found, write
 from tests.service import PROJECT, TOOLS, Service, eventually
 from worker.state.index import tasks, tool_actions, tools
-from worker.state.postgres import open_pool
+from worker.state.pool import open_pool
 from worker.tokens.keywords import VERSION
 
 NODES = f"/api/projects/{PROJECT}/nodes"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from worker.state.postgres import Pool, open_pool
+from worker.state.pool import Pool, open_pool
 
 
 @pytest.fixture(scope="module", autouse=True)

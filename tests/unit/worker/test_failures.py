@@ -19,7 +19,7 @@ from worker import dispatch
 from worker.app import NO_EVENTS, app, send
 from worker.state.index import messages, tasks
 from worker.state.index.tasks import RunningTask
-from worker.state.postgres import Pool
+from worker.state.pool import Pool
 from worker.state.tree import trees
 from worker.tasks import failures, process, upkeep
 from worker.tasks import plan as plan_task

@@ -15,7 +15,7 @@ from worker.machine.named_folders import forget_folder, name_folder, named_folde
 from worker.objects.object_store import ObjectStore
 from worker.sources.kind import ContentAccess, SourceOptions
 from worker.sources.registry import open_source
-from worker.state.postgres import Pool
+from worker.state.pool import Pool
 
 
 @pytest.fixture

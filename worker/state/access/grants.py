@@ -11,7 +11,8 @@ from psycopg.rows import dict_row
 from schemas.content.source import source_at
 from schemas.errors import FolderGone
 from worker.machine.paths import real_path
-from worker.state.postgres import Pool, autocommit, load
+from worker.state.pool import Pool, autocommit
+from worker.state.queries import load
 
 _SQL = load("access/grants")
 

@@ -9,7 +9,8 @@ from uuid import UUID, uuid4
 
 from psycopg.rows import dict_row
 
-from worker.state.postgres import Pool, autocommit, load
+from worker.state.pool import Pool, autocommit
+from worker.state.queries import load
 
 _SQL = load("access/keys")
 

@@ -13,7 +13,8 @@ from schemas.errors import Conflict, Invalid, NotFound
 from worker.formats.by_name import stated_type
 from worker.state.content import orphans
 from worker.state.index import changes, index_switch
-from worker.state.postgres import Pool, load
+from worker.state.pool import Pool
+from worker.state.queries import load
 
 #: Maximum bytes of the ids from the root to a node: an index row of Postgres holds at most about 2,700.
 MAX_ID_PATH = 2_000

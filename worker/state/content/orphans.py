@@ -9,7 +9,8 @@ from typing import Any
 from psycopg import Connection
 
 from schemas.errors import Conflict
-from worker.state.postgres import Pool, autocommit, load
+from worker.state.pool import Pool, autocommit
+from worker.state.queries import load
 
 #: Time between two runs that delete strays.
 RUN_INTERVAL = timedelta(minutes=5)

@@ -13,7 +13,8 @@ from psycopg import Connection
 from schemas.content.node import Refused
 from worker.state.content import nodes, orphans
 from worker.state.index import changes, index_switch
-from worker.state.postgres import Pool, load
+from worker.state.pool import Pool
+from worker.state.queries import load
 
 _SQL = load("content/uploads")
 

@@ -19,7 +19,8 @@ from schemas.content.source import AnySource, parsed_source
 from schemas.status import TaskKind
 from schemas.tool import IndexSettings
 from worker.state.index import index_switch, tasks
-from worker.state.postgres import Pool, autocommit, load
+from worker.state.pool import Pool, autocommit
+from worker.state.queries import load
 
 #: A run waits until its folder has been without changes for this long.
 QUIET = timedelta(seconds=2)

@@ -15,7 +15,8 @@ from psycopg.rows import class_row, dict_row
 from schemas.content.document import Chunk
 from schemas.errors import LeaseLost
 from worker.state.index.delete_queue import LONGEST_PAUSE
-from worker.state.postgres import Pool, autocommit, is_true, load, storable
+from worker.state.pool import Pool, autocommit
+from worker.state.queries import is_true, load, storable
 from worker.tokens.keywords import Keywords
 
 #: The longest time that a write may arrive after its sender gave up: the store's 15 s timeout with a wide margin.

@@ -8,7 +8,8 @@ from uuid import UUID
 
 from psycopg import Connection
 
-from worker.state.postgres import Pool, load
+from worker.state.pool import Pool
+from worker.state.queries import load
 
 #: Tasks that one sweep counts, and the seconds that it may begin to count in, so that it ends within its time.
 MAX_COUNTED = 1000

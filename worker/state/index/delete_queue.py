@@ -12,7 +12,8 @@ from uuid import UUID
 
 import psycopg
 
-from worker.state.postgres import Pool, load
+from worker.state.pool import Pool
+from worker.state.queries import load
 
 #: The pause of an index after its first failed delete; each further failure doubles it.
 FIRST_PAUSE = timedelta(seconds=2)

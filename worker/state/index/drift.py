@@ -16,7 +16,8 @@ from schemas.errors import LeaseLost
 from worker.state.index import counting, index_switch, tasks
 from worker.state.index.chunks import LATE_WRITE
 from worker.state.index.embedding_cache import VectorOwner
-from worker.state.postgres import Pool, autocommit, is_true, load
+from worker.state.pool import Pool, autocommit
+from worker.state.queries import is_true, load
 from worker.tokens.keywords import Keywords, keywords_of, with_properties
 from worker.tokens.languages import DEFAULT
 

@@ -15,7 +15,8 @@ from psycopg import Connection
 from psycopg.rows import class_row
 
 from schemas.content.source import EmbedderProfile
-from worker.state.postgres import Pool, autocommit, load
+from worker.state.pool import Pool, autocommit
+from worker.state.queries import load
 
 Vector = NDArray[np.float32]
 

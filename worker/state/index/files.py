@@ -20,7 +20,8 @@ from worker.state import silent_backends
 from worker.state.index import counting
 from worker.state.index.leftovers import NO_ID
 from worker.state.index.tasks import LEASE, MOST_SMALL_BYTES
-from worker.state.postgres import Pool, autocommit, load
+from worker.state.pool import Pool, autocommit
+from worker.state.queries import load
 
 #: Processes that a file may crash before it is given up.
 MAX_CRASHES = 3

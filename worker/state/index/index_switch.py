@@ -11,7 +11,8 @@ from psycopg import Connection
 from psycopg.rows import class_row
 
 from schemas.status import TaskStatus
-from worker.state.postgres import be_patient, load
+from worker.state.connections import be_patient
+from worker.state.queries import load
 
 #: Time for which queries that began before the switch can read the old index: more than the longest answer takes.
 LINGER = timedelta(seconds=30)

@@ -9,7 +9,8 @@ from uuid import UUID
 from psycopg import Connection
 
 from worker.state.index import counting, index_switch
-from worker.state.postgres import Pool, autocommit, load
+from worker.state.pool import Pool, autocommit
+from worker.state.queries import load
 
 #: Open files that one transaction returns, and listed files that it forgets.
 ROWS = 5000

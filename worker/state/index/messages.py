@@ -11,7 +11,8 @@ from uuid import UUID
 from psycopg.rows import class_row
 
 from worker.state.index.tasks import MOST_SMALL_BYTES
-from worker.state.postgres import Pool, autocommit, load
+from worker.state.pool import Pool, autocommit
+from worker.state.queries import load
 
 #: A task without a worker for this long gets another message.
 RESEND_AFTER = timedelta(seconds=3)

@@ -15,7 +15,8 @@ from uuid import UUID
 from psycopg import Connection
 from psycopg.rows import class_row
 
-from worker.state.postgres import Pool, autocommit, load
+from worker.state.pool import Pool, autocommit
+from worker.state.queries import load
 
 #: The first interval between checks of a name; it grows with the time since its index was deleted.
 FIRST_PAUSE = timedelta(minutes=10)

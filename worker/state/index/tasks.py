@@ -16,7 +16,8 @@ from schemas.errors import FoldexError, LeaseLost
 from schemas.status import TaskKind, TaskStatus
 from worker.logs import request_at_hand
 from worker.state.index import counting, index_switch, leftovers
-from worker.state.postgres import Pool, autocommit, is_true, load
+from worker.state.pool import Pool, autocommit
+from worker.state.queries import is_true, load
 
 #: A worker that does not renew its leases for this long is considered dead.
 LEASE = timedelta(seconds=8)

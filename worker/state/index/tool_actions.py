@@ -16,7 +16,8 @@ from worker.state.index import changes, index_switch, tasks, tools
 from worker.state.index.index_switch import LockedTool
 from worker.state.index.tasks import RetryTask
 from worker.state.index.tools import NewIndex
-from worker.state.postgres import Pool, load
+from worker.state.pool import Pool
+from worker.state.queries import load
 
 CANCELLED = "The change was cancelled."
 

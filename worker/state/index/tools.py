@@ -25,10 +25,12 @@ from schemas.content.source import AnySource, parsed_source
 from schemas.status import TaskKind
 from schemas.tool import IndexSettings, ToolConfig
 from worker.formats.by_name import plain_type
+from worker.state.connections import be_patient
 from worker.state.index import index_switch, namespaces, tasks
 from worker.state.index.chunks import LATE_WRITE
 from worker.state.index.delete_queue import LONGEST_PAUSE
-from worker.state.postgres import Pool, autocommit, be_patient, is_true, load
+from worker.state.pool import Pool, autocommit
+from worker.state.queries import is_true, load
 
 #: Turbopuffer's limit for the length of a namespace's name.
 MAX_NAMESPACE = 128

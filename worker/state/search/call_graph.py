@@ -13,7 +13,8 @@ from uuid import UUID
 
 from psycopg.rows import dict_row
 
-from worker.state.postgres import Pool, load
+from worker.state.pool import Pool
+from worker.state.queries import load
 
 #: Maximum number of items in an answer, and of calls per level.
 MAX_CALLS = 500

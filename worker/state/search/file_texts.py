@@ -12,7 +12,8 @@ from psycopg.rows import class_row, dict_row
 from schemas.content.document import Entry
 from schemas.status import FileStatus
 from worker.state import silent_backends
-from worker.state.postgres import Pool, autocommit, is_true, load
+from worker.state.pool import Pool, autocommit
+from worker.state.queries import is_true, load
 
 #: Bytes of files whose text is held in memory at a time.
 _BATCH_BYTES = 4_000_000

@@ -10,7 +10,8 @@ from psycopg.rows import class_row
 
 from schemas.content.document import Entry
 from worker.state.index.files import file_id, fitting
-from worker.state.postgres import Pool, autocommit, load
+from worker.state.pool import Pool, autocommit
+from worker.state.queries import load
 
 _SQL = load("search/freshness")
 

@@ -18,7 +18,8 @@ from psycopg.errors import QueryCanceled
 from psycopg.sql import Identifier
 
 from schemas.errors import StoreUnavailable
-from worker.state.postgres import Pool, load, storable
+from worker.state.pool import Pool
+from worker.state.queries import load, storable
 from worker.tokens.keywords import BM25_B, BM25_K1, KeywordForms, Keywords, code_words, phrase_tokens, query_tokens
 from worker.tokens.words import text_words
 

@@ -7,7 +7,8 @@ from uuid import UUID
 
 from cachetools import TTLCache
 
-from worker.state.postgres import Pool, autocommit, load
+from worker.state.pool import Pool, autocommit
+from worker.state.queries import load
 from worker.tokens.keywords import IN_ENGLISH, KeywordForms
 
 #: Seconds for which a process remembers the languages of an index.

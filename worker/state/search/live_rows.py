@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from worker.state.index import chunks
-from worker.state.postgres import Pool
+from worker.state.pool import Pool
 
 #: Maximum bytes of the texts and other values that a process keeps.
 MAX_BYTES = 24 * 2**20

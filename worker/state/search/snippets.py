@@ -8,7 +8,8 @@ from uuid import UUID
 
 from psycopg.rows import dict_row
 
-from worker.state.postgres import Pool, load
+from worker.state.pool import Pool
+from worker.state.queries import load
 
 _SQL = load("search/snippets")
 

@@ -11,7 +11,8 @@ from psycopg import Connection
 from psycopg.rows import dict_row
 
 from schemas.content.document import Definition, Reference
-from worker.state.postgres import Pool, autocommit, load
+from worker.state.pool import Pool, autocommit
+from worker.state.queries import load
 
 _SQL = load("search/symbols")
 

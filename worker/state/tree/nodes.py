@@ -8,7 +8,8 @@ from uuid import UUID
 
 from psycopg import Connection
 
-from worker.state.postgres import Pool, load
+from worker.state.pool import Pool
+from worker.state.queries import load
 from worker.state.tree import trees
 from worker.state.tree.trees import TreeBuild
 

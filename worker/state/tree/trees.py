@@ -19,7 +19,8 @@ from worker.state.index.chunks import LATE_WRITE
 from worker.state.index.messages import RESEND_AFTER
 from worker.state.index.tasks import LEASE, LONGEST_WAIT
 from worker.state.index.tools import TREE
-from worker.state.postgres import Pool, autocommit, is_true, load
+from worker.state.pool import Pool, autocommit
+from worker.state.queries import is_true, load
 
 #: Workers in a row that may die of a build without progress before it ends.
 MAX_DEATHS = 3

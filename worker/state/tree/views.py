@@ -10,7 +10,8 @@ from uuid import UUID
 
 from psycopg.rows import dict_row
 
-from worker.state.postgres import Pool, autocommit, is_true, load
+from worker.state.pool import Pool, autocommit
+from worker.state.queries import is_true, load
 from worker.state.tree.trees import Tree
 
 #: Paths that are listed of the files below one node.

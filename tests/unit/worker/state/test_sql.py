@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from worker.state.postgres import load
+from worker.state.queries import load
 
 ROOT = Path(__file__).parents[4] / "worker/state"
 FILES = sorted(ROOT.rglob("*.sql"))

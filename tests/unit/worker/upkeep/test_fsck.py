@@ -12,7 +12,7 @@ import pytest
 
 from worker.state.index import drift
 from worker.state.index.tools import Index
-from worker.state.postgres import Pool
+from worker.state.pool import Pool
 from worker.upkeep import fsck
 from worker.vectors import VectorStore
 

@@ -29,7 +29,7 @@ from worker.ignore import compiled_glob
 from worker.state.index import chunks, files
 from worker.state.index.files import IndexedFile
 from worker.state.index.tools import Index
-from worker.state.postgres import Pool
+from worker.state.pool import Pool
 from worker.state.search import symbols
 from worker.vectors import FILTERED, MAX_FILTERABLE_BYTES
 

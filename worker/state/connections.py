@@ -1,7 +1,7 @@
-"""Postgres, the source of truth: connections and named queries.
+"""Connections to Postgres, and their time limits.
 
-A silent process does not make others wait, and no process waits for a silent server. This module opens all connections
-and gives each of them these limits (`ConnectionLimits`):
+A silent process does not make others wait, and no process waits for a silent server. All connections have these limits
+(`ConnectionLimits`):
 
 - The client gives up on a server that sends nothing for `answer` seconds, and closes the connection
   (`BoundedConnection`). A stopped process keeps its sockets open, so TCP does not notice. TCP's own limits end
@@ -17,12 +17,8 @@ statement. Steps of the sweep skip locked rows (SKIP LOCKED) or take what they c
 
 from __future__ import annotations
 
-import functools
-import re
-import select
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock, Thread
 from typing import Any, Self, TypeVar
@@ -32,12 +28,9 @@ from psycopg.abc import PQGen
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import TupleRow
 from psycopg.sql import SQL
-from psycopg_pool import ConnectionPool, PoolTimeout
 
-from worker.machine.named_texts import named_texts
 from worker.state.address import Address, PooledAddress
 
-Pool = ConnectionPool[Connection[TupleRow]]
 T = TypeVar("T")
 
 #: Name of our connections in `pg_stat_activity`.
@@ -52,14 +45,8 @@ _CONNECT_SECONDS = 2
 _SUSPECT_SHARE = 0.3
 #: Seconds between two probes of a silent server.
 _PROBE_PAUSE_SECONDS = 0.5
-#: How long a pool keeps trying to open one connection, and its pause between two attempts, in seconds.
-_RECONNECT_SECONDS, _RECONNECT_PAUSE_SECONDS = 60.0, 0.2
 #: The first Postgres release with a time limit for whole transactions.
 _TRANSACTION_TIMEOUT_VERSION = 170_000
-
-_COMMENT = re.compile(r"^ *--.*\n", re.MULTILINE)
-#: A fragment's name in a query; two colons are a cast.
-_INCLUDED = re.compile(r"(?<!:):([a-z_]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,24 +81,6 @@ SWEEP = ConnectionLimits(answer=65.0, patient=65.0, lock=1.0, statement=60.0, po
 PROBE = ConnectionLimits(answer=1.0, patient=1.0, lock=1.0, statement=1.0, pool=1.0)
 #: For statements that finish at once.
 BRIEF = ConnectionLimits(answer=5.0, patient=5.0, lock=4.0, statement=4.0, pool=4.0)
-
-
-@functools.cache
-def load(name: str) -> dict[str, SQL]:
-    """Load the queries of `worker/state/{name}.sql`, by the name in the `-- name:` line above each.
-
-    A query includes a fragment of `fragments.sql` as `:name`.
-    """
-    # psycopg requires literal strings to keep user input out of SQL; a file of this package is as safe
-    return {key: SQL(_with_fragments(text)) for key, text in _texts(name).items()}
-
-
-def _texts(name: str) -> dict[str, str]:
-    return named_texts("worker.state", f"{name}.sql")
-
-
-def _with_fragments(text: str) -> str:
-    return _INCLUDED.sub(lambda match: _with_fragments(_COMMENT.sub("", _texts("fragments")[match[1]])), text)
 
 
 class SilenceGuard:
@@ -190,22 +159,6 @@ class BoundedConnection(Connection[TupleRow]):
             raise
 
 
-class PooledConnection(BoundedConnection):
-    """A connection of a pool, which keeps trying to open it: the server may be restarting."""
-
-    @classmethod
-    def connect(cls, conninfo: str = "", *, guard: SilenceGuard, **options: Any) -> Self:  # type: ignore[override] # only a pool opens it
-        """See psycopg. Retries at a steady pace: a pause that grows would outlast the patience of the pool's users."""
-        deadline = time.monotonic() + _RECONNECT_SECONDS
-        while True:
-            try:
-                return super().connect(conninfo, **options)
-            except OperationalError:
-                if guard.is_over or time.monotonic() > deadline:
-                    raise
-            time.sleep(_RECONNECT_PAUSE_SECONDS)
-
-
 class ServerSilent(OperationalError):
     """The server sent nothing for as long as its client waits."""
 
@@ -269,118 +222,3 @@ def _options(ours: Sequence[str], url_parameters: Mapping[str, Any]) -> str:
 
 def _milliseconds(seconds: float) -> int:
     return round(seconds * 1000)
-
-
-class GuardedPool(ConnectionPool[Connection[TupleRow]]):
-    """A pool whose users do not wait for a server that is known to be silent."""
-
-    def __init__(self, database: Address, limits: ConnectionLimits, *, max_size: int, **options: Any) -> None:
-        self._limits, self._guard = limits, SilenceGuard(database)
-        super().__init__(
-            connection_class=PooledConnection,
-            kwargs={**parameters(database, limits), "guard": self._guard},
-            configure=self._restrict,
-            timeout=limits.pool,
-            max_idle=limits.rest,
-            # the connection itself tries again, and the next user after that
-            reconnect_timeout=0.0,
-            check=_check,
-            max_size=max_size,
-            # one thread keeps up the pool while the others open connections
-            num_workers=max_size + 1,
-            **options,
-        )
-
-    @contextmanager
-    def connection(self, timeout: float | None = None) -> Iterator[Connection[TupleRow]]:
-        """See psycopg. Also raises `ServerSilent`."""
-        self._guard.check()
-        with ExitStack() as stack:
-            try:
-                connection = stack.enter_context(super().connection(timeout))
-            except PoolTimeout:
-                # all connections are in use, or none can be opened
-                self._guard.suspect()
-                raise
-            # not as the pool's `reset`, for which each connection passes to another thread and back
-            _be_brief(connection)
-            yield connection
-
-    def close(self, timeout: float = 5.0) -> None:
-        """See psycopg."""
-        self._guard.is_over = True
-        super().close(timeout)
-
-    def _restrict(self, connection: Connection[Any]) -> None:
-        if isinstance(connection, BoundedConnection):
-            connection.guard = self._guard
-            connection.restrict(self._limits)
-
-
-def open_pool(database: Address, *, max_size: int = 4, limits: ConnectionLimits = WORK, **options: Any) -> Pool:
-    """Open a pool that checks connections before lending them, so that a restart of Postgres goes unnoticed."""
-    return GuardedPool(database, limits, max_size=max_size, min_size=0, open=True, **options)
-
-
-def _be_brief(connection: Connection[Any]) -> None:
-    if isinstance(connection, BoundedConnection):
-        connection.answer = connection.limits.answer
-
-
-def _check(connection: Connection[Any]) -> None:
-    """Probe the server only if data waits to be read: a server that shuts down sends a message, an idle one none.
-
-    Raises `OperationalError`, so that the pool takes another connection.
-    """
-    heard = select.poll()
-    heard.register(connection.fileno(), select.POLLIN)
-    if heard.poll(0):
-        ConnectionPool.check_connection(connection)
-
-
-@contextmanager
-def autocommit(pool: Pool) -> Iterator[Connection[TupleRow]]:
-    """A connection for single statements: each takes one round trip, in a transaction it would take three."""
-    with pool.connection() as connection:
-        connection.autocommit = True
-        try:
-            yield connection
-        finally:
-            if not connection.closed:
-                connection.autocommit = False
-
-
-def storable(text: str) -> str:
-    """A text as Postgres accepts it: with neither NUL nor lone surrogates."""
-    return text.replace("\0", " ").encode(errors="replace").decode()
-
-
-def is_true(connection: Connection[Any], query: SQL, values: Mapping[str, Any] | None = None) -> bool:
-    """The answer to a query that asks whether something is so."""
-    row = connection.execute(query, values).fetchone()
-    return row is not None and bool(row[0])
-
-
-#: A first half of advisory locks that no other user of the database uses.
-_LOCK_CLASS = 0x466F6C64
-
-
-@contextmanager
-def try_exclusive(database_url: str, work: str, *, seconds: int = 0) -> Iterator[bool]:
-    """Yield whether this process is the only one that does `work`, until the block ends or the process dies.
-
-    If `seconds` is given, another process may begin after that time: a stopped process does not block others forever.
-    """
-    with exclusive_connection(database_url, work, seconds=seconds) as connection:
-        yield connection is not None
-
-
-@contextmanager
-def exclusive_connection(database_url: str, work: str, *, seconds: int = 0) -> Iterator[Connection[TupleRow] | None]:
-    """Yield the connection whose lock makes this process the only one that does `work`; None if another does it.
-
-    The lock lasts as long as the connection. The server ends it after `seconds` without a statement, unless that is 0.
-    """
-    with BoundedConnection.open(database_url, BRIEF, f"idle_session_timeout={seconds}s") as connection:
-        row = connection.execute("SELECT pg_try_advisory_lock(%s, hashtext(%s))", (_LOCK_CLASS, work)).fetchone()
-        yield connection if row is not None and row[0] else None

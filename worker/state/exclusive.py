@@ -1,0 +1,35 @@
+"""Work that one process at a time may do: an advisory lock of Postgres keeps the others away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from psycopg import Connection
+from psycopg.rows import TupleRow
+
+from worker.state.connections import BRIEF, BoundedConnection
+
+#: A first half of advisory locks that no other user of the database uses.
+_LOCK_CLASS = 0x466F6C64
+
+
+@contextmanager
+def try_exclusive(database_url: str, work: str, *, seconds: int = 0) -> Iterator[bool]:
+    """Yield whether this process is the only one that does `work`, until the block ends or the process dies.
+
+    If `seconds` is given, another process may begin after that time: a stopped process does not block others forever.
+    """
+    with exclusive_connection(database_url, work, seconds=seconds) as connection:
+        yield connection is not None
+
+
+@contextmanager
+def exclusive_connection(database_url: str, work: str, *, seconds: int = 0) -> Iterator[Connection[TupleRow] | None]:
+    """Yield the connection whose lock makes this process the only one that does `work`; None if another does it.
+
+    The lock lasts as long as the connection. The server ends it after `seconds` without a statement, unless that is 0.
+    """
+    with BoundedConnection.open(database_url, BRIEF, f"idle_session_timeout={seconds}s") as connection:
+        row = connection.execute("SELECT pg_try_advisory_lock(%s, hashtext(%s))", (_LOCK_CLASS, work)).fetchone()
+        yield connection if row is not None and row[0] else None

@@ -1,0 +1,116 @@
+"""Pools of connections to Postgres."""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, Self
+
+from psycopg import Connection, OperationalError
+from psycopg.rows import TupleRow
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from worker.state.address import Address
+from worker.state.connections import WORK, BoundedConnection, ConnectionLimits, SilenceGuard, parameters
+
+Pool = ConnectionPool[Connection[TupleRow]]
+
+#: How long a pool keeps trying to open one connection, and its pause between two attempts, in seconds.
+_RECONNECT_SECONDS, _RECONNECT_PAUSE_SECONDS = 60.0, 0.2
+
+
+class PooledConnection(BoundedConnection):
+    """A connection of a pool, which keeps trying to open it: the server may be restarting."""
+
+    @classmethod
+    def connect(cls, conninfo: str = "", *, guard: SilenceGuard, **options: Any) -> Self:  # type: ignore[override] # only a pool opens it
+        """See psycopg. Retries at a steady pace: a pause that grows would outlast the patience of the pool's users."""
+        deadline = time.monotonic() + _RECONNECT_SECONDS
+        while True:
+            try:
+                return super().connect(conninfo, **options)
+            except OperationalError:
+                if guard.is_over or time.monotonic() > deadline:
+                    raise
+            time.sleep(_RECONNECT_PAUSE_SECONDS)
+
+
+class GuardedPool(ConnectionPool[Connection[TupleRow]]):
+    """A pool whose users do not wait for a server that is known to be silent."""
+
+    def __init__(self, database: Address, limits: ConnectionLimits, *, max_size: int, **options: Any) -> None:
+        self._limits, self._guard = limits, SilenceGuard(database)
+        super().__init__(
+            connection_class=PooledConnection,
+            kwargs={**parameters(database, limits), "guard": self._guard},
+            configure=self._restrict,
+            timeout=limits.pool,
+            max_idle=limits.rest,
+            # the connection itself tries again, and the next user after that
+            reconnect_timeout=0.0,
+            check=_check,
+            max_size=max_size,
+            # one thread keeps up the pool while the others open connections
+            num_workers=max_size + 1,
+            **options,
+        )
+
+    @contextmanager
+    def connection(self, timeout: float | None = None) -> Iterator[Connection[TupleRow]]:
+        """See psycopg. Also raises `ServerSilent`."""
+        self._guard.check()
+        with ExitStack() as stack:
+            try:
+                connection = stack.enter_context(super().connection(timeout))
+            except PoolTimeout:
+                # all connections are in use, or none can be opened
+                self._guard.suspect()
+                raise
+            # not as the pool's `reset`, for which each connection passes to another thread and back
+            _be_brief(connection)
+            yield connection
+
+    def close(self, timeout: float = 5.0) -> None:
+        """See psycopg."""
+        self._guard.is_over = True
+        super().close(timeout)
+
+    def _restrict(self, connection: Connection[Any]) -> None:
+        if isinstance(connection, BoundedConnection):
+            connection.guard = self._guard
+            connection.restrict(self._limits)
+
+
+def open_pool(database: Address, *, max_size: int = 4, limits: ConnectionLimits = WORK, **options: Any) -> Pool:
+    """Open a pool that checks connections before lending them, so that a restart of Postgres goes unnoticed."""
+    return GuardedPool(database, limits, max_size=max_size, min_size=0, open=True, **options)
+
+
+def _be_brief(connection: Connection[Any]) -> None:
+    if isinstance(connection, BoundedConnection):
+        connection.answer = connection.limits.answer
+
+
+def _check(connection: Connection[Any]) -> None:
+    """Probe the server only if data waits to be read: a server that shuts down sends a message, an idle one none.
+
+    Raises `OperationalError`, so that the pool takes another connection.
+    """
+    heard = select.poll()
+    heard.register(connection.fileno(), select.POLLIN)
+    if heard.poll(0):
+        ConnectionPool.check_connection(connection)
+
+
+@contextmanager
+def autocommit(pool: Pool) -> Iterator[Connection[TupleRow]]:
+    """A connection for single statements: each takes one round trip, in a transaction it would take three."""
+    with pool.connection() as connection:
+        connection.autocommit = True
+        try:
+            yield connection
+        finally:
+            if not connection.closed:
+                connection.autocommit = False
