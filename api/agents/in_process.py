@@ -55,7 +55,7 @@ class _Exchange:
         """Call the application. Its outermost layer raises again what it has answered as a 500."""
         try:
             await app(scope, self._receive, self._send)
-        except Exception:
+        except Exception:  # the application may raise anything, and its answer says what the caller may know
             if not self.status:
                 raise
 

@@ -83,7 +83,7 @@ async def _called(tool: AgentTool[Any], given: dict[str, Any], context: Context,
             return await _answered(tool, asked, opened, _progress(context))
     except CallRefused as error:
         return _failed(str(error))
-    except Exception:
+    except Exception:  # a bug of ours is no text for an agent, and must not end its connection
         log.exception("a tool of an agent failed", tool=tool.name)
         return _failed("Something failed in Foldex; its log has the details.")
 

@@ -54,7 +54,7 @@ class KeptOpen:
             _send(connection, path, headers, body)
             response = connection.getresponse()
             answer = HttpAnswer(response.status, response.getheader("Retry-After"), response.read())
-        except BaseException:
+        except BaseException:  # whatever broke off the request, its answer must not be taken for that to another
             connection.close()
             raise
         # it closes itself if the server wants that

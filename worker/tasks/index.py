@@ -83,7 +83,7 @@ def _index(task_id: UUID, queue: str) -> dict[str, Any]:
             if ended.retry_seconds is not None:
                 dispatch.send_index(task, queue, ended.retry_seconds)
             return ended.result
-        except Exception as error:
+        except Exception as error:  # a bug of ours must be counted, or the task would be tried forever
             _record_fault(r.pool, task, lease, error)
             raise
     closed = dispatch.close_if_done(r.pool, task_id, task.index_id)

@@ -60,7 +60,7 @@ def _build(r: Resources, tree_id: UUID, lock: Connection[Any]) -> dict[str, Any]
             complete = build_slice(run, SLICE_SECONDS[BULK])
         except FoldexError as error:
             return _settle(r.pool, build, lease, error)
-        except Exception as error:
+        except Exception as error:  # a bug of ours must be counted, or the build would be tried forever
             _record_fault(r.pool, build, lease, error)
             raise
         if not complete:

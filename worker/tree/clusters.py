@@ -141,7 +141,7 @@ def _wait(process: subprocess.Popen[bytes], check: Callable[[], None]) -> None:
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(CHECK_SECONDS)
                     break
-        except BaseException:
+        except BaseException:  # whatever ends the wait, leaving the block would wait for the process
             process.kill()
             raise
         said = process.stderr.read().decode(errors="replace") if process.stderr else ""

@@ -99,7 +99,7 @@ def connect(
     try:
         yield service
     except Exception as error:
-        # without the client library there are no errors of it
+        # its class can be named only once the client library is loaded, and without it there are no errors of it
         errors = sys.modules.get("foldex_client.errors")
         if errors is None or not isinstance(error, errors.FoldexError):
             raise

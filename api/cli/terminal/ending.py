@@ -53,7 +53,7 @@ def _status(command: click.Command) -> int:
     except (KeyboardInterrupt, click.Abort):
         _tell("Interrupted.", mark="")
         return INTERRUPTED
-    except Exception as problem:
+    except Exception as problem:  # whatever it is, a user gets a sentence instead of a traceback
         if isinstance(problem, OSError) and problem.errno in _UNWRITABLE and problem.filename is None:
             raise
         _explain(problem)

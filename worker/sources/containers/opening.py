@@ -184,5 +184,5 @@ def _guarded(act: Callable[[], Value]) -> Value:
         return act()
     except (FileError, MemoryError):
         raise
-    except Exception as error:
+    except Exception as error:  # libraries raise all kinds of exceptions on damaged containers
         raise damaged(type(error).__name__) from error

@@ -48,7 +48,7 @@ def _unpacked(data: bytes) -> IO[bytes]:
     try:
         with opened(io.BytesIO(data)) as packed:
             _copy(packed, unpacked)
-    except BaseException:
+    except BaseException:  # whatever ends the copy, nobody else holds the file
         unpacked.close()
         raise
     unpacked.seek(0)
