@@ -13,10 +13,10 @@ from fastapi_offline import FastAPIOffline
 
 from api.http import metrics, openapi, problems
 from api.http.lookup_cache import LookupCaches
-from api.http.middleware import Gate
+from api.http.middleware import RequestGate
 from api.http.request_log import RequestLog
-from api.models.budget import Budgets
-from api.models.check import Checks
+from api.models.budget import ModelBudgets
+from api.models.check import ModelChecks
 from api.page import routes as page
 from api.routes import access, agents, health, indexers, models, projects, tool_actions, tools
 from api.routes.content import node_content, nodes, uploads
@@ -89,7 +89,7 @@ def create_app(settings: Settings) -> FastAPI:
         generate_unique_id_function=openapi.short_id,
     )
     app.state.resources = resources
-    app.state.model_checks = Checks(resources)
+    app.state.model_checks = ModelChecks(resources)
     app.state.lookup_caches = LookupCaches(lambda: resources.pool)
     problems.install(app)
     for module in ROUTES:
@@ -98,9 +98,12 @@ def create_app(settings: Settings) -> FastAPI:
     # innermost, so that a query has passed all checks
     app.add_middleware(DirectQueries)
     app.add_middleware(
-        Gate, is_open=settings.auth == "off", max_body_bytes=settings.max_body_bytes, caches=app.state.lookup_caches
+        RequestGate,
+        is_open=settings.auth == "off",
+        max_body_bytes=settings.max_body_bytes,
+        caches=app.state.lookup_caches,
     )
-    metrics.install(app, metrics.Backlog(resources.pool), Budgets(resources))
+    metrics.install(app, metrics.BacklogCollector(resources.pool), ModelBudgets(resources))
     openapi.install(app, is_open=settings.auth == "off")
     app.add_middleware(RequestLog)
     return app

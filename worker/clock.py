@@ -21,7 +21,7 @@ from worker.state.connections import SWEEP
 from worker.state.pool import Pool, open_pool
 
 
-class _Sweeps:
+class _SweepSchedule:
     """When a queue is to get a sweep."""
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class SweepScheduler(Scheduler):  # type: ignore[misc] # Celery has no types
     """Sends sweeps that are due. Flower gets no events of them, since it would list little else."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        self._sweeps = _Sweeps()
+        self._sweeps = _SweepSchedule()
         super().__init__(*args, **options)
 
     def adjust(self, seconds: float, drift: float = 0) -> float:

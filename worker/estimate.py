@@ -64,7 +64,7 @@ class PricedModel:
     price: float | None
 
 
-class _Size(NamedTuple):
+class _TokenCounts(NamedTuple):
     """The tokens of a file's text, how many they may become when it is cut, and the maximum tokens of a chunk."""
 
     tokens: float = 0
@@ -190,10 +190,10 @@ def _offer(listed: _ListingTally, entry: Entry, random: Random) -> None:
 
 def _count(
     source: Source, settings: IndexSettings, tokenizer: Tokenizer, sample: Sequence[Entry]
-) -> tuple[list[int], list[_Size], Counter[str]]:
+) -> tuple[list[int], list[_TokenCounts], Counter[str]]:
     """Read the sample. Returns the bytes of the files that were read, their sizes, and why some have none."""
     read: list[int] = []
-    sizes: list[_Size] = []
+    sizes: list[_TokenCounts] = []
     skipped: Counter[str] = Counter()
     deadline = time.monotonic() + SAMPLE_SECONDS
     for entry in sample:
@@ -203,13 +203,13 @@ def _count(
             size = _size(source, settings, tokenizer, entry)
         except FileError as error:
             skipped[error.reason] += 1
-            size = _Size()
+            size = _TokenCounts()
         read.append(entry.size)
         sizes.append(size)
     return read, sizes, skipped
 
 
-def _size(source: Source, settings: IndexSettings, tokenizer: Tokenizer, entry: Entry) -> _Size:
+def _size(source: Source, settings: IndexSettings, tokenizer: Tokenizer, entry: Entry) -> _TokenCounts:
     """What embedding one file takes. Raises `FileError` if it would not be indexed."""
     content = source.read(entry.key, settings.max_file_bytes)
     file = detect(by_name.with_stated_type(entry.path, content.type), content.data)
@@ -221,11 +221,11 @@ def _size(source: Source, settings: IndexSettings, tokenizer: Tokenizer, entry: 
     if not text.strip():
         raise FileError(Reason.NO_TEXT)
     if settings.bounded and not settings.embeds(len(cl100k().starts(text))):
-        return _Size()
+        return _TokenCounts()
     tokens, chunks = len(tokenizer.starts(text)), settings.chunks
     in_tokens = 1.0 if chunks.unit == "tokens" else tokens / len(text)
     most = tokens * _MOST_CUT.get(file.format.type, _MOST_CUT_OTHERWISE)
-    return _Size(tokens, most, min(chunks.size * in_tokens, settings.embedder.max_input_tokens))
+    return _TokenCounts(tokens, most, min(chunks.size * in_tokens, settings.embedder.max_input_tokens))
 
 
 def _total(values: Sequence[float], read: Sequence[int], listed: _ListingTally) -> Range:

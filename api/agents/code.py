@@ -38,7 +38,7 @@ class FindSymbolArguments(BoundedArguments):
     kind: str | None = Field(default=None, max_length=100, description="Only this kind, such as function or class.")
 
 
-class FoundDefinition(BaseModel):
+class DefinitionResult(BaseModel):
     """A definition."""
 
     name: str
@@ -52,7 +52,7 @@ class FoundDefinition(BaseModel):
 class DefinitionsAnswer(ListAnswer):
     """What `find_symbol` gives."""
 
-    definitions: list[FoundDefinition]
+    definitions: list[DefinitionResult]
 
 
 async def find_symbol(access: ServiceAccess, asked: FindSymbolArguments, _: Progress) -> ToolReply:
@@ -67,7 +67,7 @@ async def find_symbol(access: ServiceAccess, asked: FindSymbolArguments, _: Prog
     entries = list(map(_definition, found))
     nothing = "No definition has that name; try `prefix`, or search."
     text, fit, told_data = await _told(access, place, asked, entries, nothing, there_are_more=there_are_more)
-    return ToolReply(text, DefinitionsAnswer(**told_data, definitions=[FoundDefinition(**item) for item in fit.items]))
+    return ToolReply(text, DefinitionsAnswer(**told_data, definitions=[DefinitionResult(**item) for item in fit.items]))
 
 
 def _definition(symbol: Symbol) -> ResultEntry:

@@ -24,7 +24,7 @@ HEALTH_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class CheckOutcome:
     """The outcome of a check. `detail` names the remedy if it is not well."""
 
     what: str
@@ -32,35 +32,35 @@ class Check:
     detail: str
 
 
-def examine(invocation: Invocation) -> Iterator[Check]:
+def examine(invocation: Invocation) -> Iterator[CheckOutcome]:
     """Check one thing after the other. What depends on something broken is not checked."""
     try:
         with connect(invocation, patience=HEALTH_SECONDS) as service:
             service.foldex.health()
         with connect(invocation) as service:
-            yield Check("service", True, f"answers at {service.url}")
+            yield CheckOutcome("service", True, f"answers at {service.url}")
             yield _database(service)
             if service.home is not None:
                 yield _broker(service.home)
             tools = tools_of(service)
-            yield Check("key", True, "accepted" if invocation.key else "none is needed")
+            yield CheckOutcome("key", True, "accepted" if invocation.key else "none is needed")
             yield from _models(service, tools)
             yield from _folders(service, tools)
     except VerbFailed as error:
-        yield Check("service", False, error.message)
+        yield CheckOutcome("service", False, error.message)
 
 
-def _database(service: Connection) -> Check:
+def _database(service: Connection) -> CheckOutcome:
     from foldex_client import FoldexError
 
     try:
         service.foldex.ready()
     except FoldexError as error:
-        return Check("database", False, sentence(error, service.url, service.home))
-    return Check("database", True, "answers")
+        return CheckOutcome("database", False, sentence(error, service.url, service.home))
+    return CheckOutcome("database", True, "answers")
 
 
-def _broker(home: Path) -> Check:
+def _broker(home: Path) -> CheckOutcome:
     import redis
 
     url = environment(home).get("REDIS_URL", "")
@@ -68,11 +68,11 @@ def _broker(home: Path) -> Check:
         with redis.Redis.from_url(url, socket_timeout=2) as connection:
             connection.ping()
     except (redis.RedisError, ValueError):
-        return Check("redis", False, f"does not answer; see {home / 'log' / 'redis.log'}, or run `foldex down`.")
-    return Check("redis", True, "answers")
+        return CheckOutcome("redis", False, f"does not answer; see {home / 'log' / 'redis.log'}, or run `foldex down`.")
+    return CheckOutcome("redis", True, "answers")
 
 
-def _models(service: Connection, tools: list[Tool]) -> Iterator[Check]:
+def _models(service: Connection, tools: list[Tool]) -> Iterator[CheckOutcome]:
     """Ask one tool of each model a question, for which the model must embed it."""
     from foldex_client import FoldexError
 
@@ -81,9 +81,9 @@ def _models(service: Connection, tools: list[Tool]) -> Iterator[Check]:
         try:
             service.foldex.tools.search(tool.tool_id, "foldex doctor", top_k=1, mode="vector")
         except FoldexError as error:
-            yield Check(f"model {model}", False, sentence(error, service.url, service.home))
+            yield CheckOutcome(f"model {model}", False, sentence(error, service.url, service.home))
         else:
-            yield Check(f"model {model}", True, "answers")
+            yield CheckOutcome(f"model {model}", True, "answers")
 
 
 def _name(tool: Tool) -> str:
@@ -91,14 +91,14 @@ def _name(tool: Tool) -> str:
     return index.model if index.precision == FLOAT32 else f"{index.model} ({index.precision})"
 
 
-def _folders(service: Connection, tools: list[Tool]) -> Iterator[Check]:
+def _folders(service: Connection, tools: list[Tool]) -> Iterator[CheckOutcome]:
     for tool, now in states_of(service, tools):
         root = root_of(tool)
         what = f"folder {root or tool.name}"
         if service.is_here and root and not root.startswith(BUCKET) and not Path(root).is_dir():
-            yield Check(what, False, f"it is gone; put it back, or run `foldex delete {tool.tool_id}`.")
+            yield CheckOutcome(what, False, f"it is gone; put it back, or run `foldex delete {tool.tool_id}`.")
         elif now.status == "error":
-            yield Check(what, False, now.error or "indexing failed; run `foldex retry` with it.")
+            yield CheckOutcome(what, False, now.error or "indexing failed; run `foldex retry` with it.")
         else:
             failed = f"; see `foldex files {tool.tool_id} --failed`" if now.failed_files else ""
-            yield Check(what, True, now.warning or f"{now.status}, {counts(now)}{failed}")
+            yield CheckOutcome(what, True, now.warning or f"{now.status}, {counts(now)}{failed}")

@@ -17,7 +17,7 @@ import click
 
 from api.cli.invocation import VerbFailed
 from api.cli.terminal.ending import ended, prepare_streams
-from api.cli.terminal.help_sections import Sections
+from api.cli.terminal.help_sections import HelpSections
 from api.cli.verbs import VERBS
 from api.stack.record import environment, installation_home
 
@@ -37,7 +37,7 @@ Examples:
 
 
 @click.group(
-    cls=Sections,
+    cls=HelpSections,
     first=("Folders and searches", VERBS),
     rest="Operation",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},

@@ -11,7 +11,7 @@ from fastapi import Depends, Path, Request
 from fastapi.concurrency import run_in_threadpool
 
 from api.http.lookup_cache import LookupCaches
-from api.http.middleware import Admission, looked_up, unauthorized
+from api.http.middleware import AdmittedKey, looked_up, unauthorized
 from api.http.request_log import note_project
 from schemas.errors import NotFound
 from worker.resources import Resources
@@ -78,11 +78,11 @@ async def cached_caller(request: Request, resources: ResourcesDep, caches: Looku
     return _owner(project_id)
 
 
-def _admission(request: Request, resources: Resources) -> Admission | None:
+def _admission(request: Request, resources: Resources) -> AdmittedKey | None:
     """What the middleware found out about the key; None with `AUTH=off`, where it admits callers without one."""
     if resources.settings.auth == "off":
         return None
-    admission: Admission = request.state.admission
+    admission: AdmittedKey = request.state.admission
     return admission
 
 

@@ -32,7 +32,7 @@ _CHALLENGE = {
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class DescribedError:
     """An error as a caller sees it. `meaning` is one sentence about all of its kind, `detail` is of one instance."""
 
     code: str
@@ -42,19 +42,19 @@ class Fault:
     retryable: bool = False
 
 
-INVALID_JSON = Fault(
+INVALID_JSON = DescribedError(
     "invalid_json",
     HTTPStatus.BAD_REQUEST,
     "The body is not valid JSON.",
     "The body is not valid JSON; check its quotes and commas.",
 )
-INTERNAL = Fault(
+INTERNAL = DescribedError(
     "internal",
     HTTPStatus.INTERNAL_SERVER_ERROR,
     "An unexpected error.",
     "An internal error occurred; see the log of the API for details.",
 )
-DATABASE_UNAVAILABLE = Fault(
+DATABASE_UNAVAILABLE = DescribedError(
     "database_unavailable",
     HTTPStatus.SERVICE_UNAVAILABLE,
     "The database does not answer.",
@@ -79,7 +79,7 @@ def add_errors(method: str, path: str, operation: Operation) -> None:
         operation["responses"][str(status)] = _response([each for each in faults.values() if each.status == status])
 
 
-def _usual(method: str, path: str, operation: Operation) -> Iterator[Fault]:
+def _usual(method: str, path: str, operation: Operation) -> Iterator[DescribedError]:
     """The errors that follow from what an operation accepts."""
     yield INTERNAL
     if path in {"/healthz", "/metrics"}:  # they answer without Postgres
@@ -103,13 +103,13 @@ def _usual(method: str, path: str, operation: Operation) -> Iterator[Fault]:
         yield INVALID_JSON
 
 
-def _fault(kind: type[FoldexError]) -> Fault:
+def _fault(kind: type[FoldexError]) -> DescribedError:
     meaning = (inspect.getdoc(kind) or "").split(". ")[0].split("\n\n")[0].replace("\n", " ").rstrip(".") + "."
     detail = vars(kind).get("example") or meaning
-    return Fault(kind.code, kind.status, meaning, detail, kind.retryable)
+    return DescribedError(kind.code, kind.status, meaning, detail, kind.retryable)
 
 
-def _response(faults: Iterable[Fault]) -> dict[str, Any]:
+def _response(faults: Iterable[DescribedError]) -> dict[str, Any]:
     faults = list(faults)
     meanings = [f"- `{fault.code}`: {fault.meaning}" for fault in faults]
     examples = {fault.code: {"summary": fault.meaning, "value": _example(fault)} for fault in faults}
@@ -124,6 +124,6 @@ def _response(faults: Iterable[Fault]) -> dict[str, Any]:
     return response
 
 
-def _example(fault: Fault) -> dict[str, Any]:
+def _example(fault: DescribedError) -> dict[str, Any]:
     title = HTTPStatus(fault.status).phrase
     return {"type": "about:blank", "title": title, "status": fault.status, "code": fault.code, "detail": fault.detail}

@@ -16,7 +16,7 @@ MAX_CONCURRENT = 2
 SLOT_SECONDS = 10.0
 
 
-class Room:
+class LargeAnswerSlots:
     """The slots for large answers in one process. Thread-safe."""
 
     def __init__(self, slots: int = MAX_CONCURRENT, seconds: float = SLOT_SECONDS) -> None:
@@ -34,7 +34,7 @@ class Room:
             yield
 
 
-_room = Room()
+_room = LargeAnswerSlots()
 
 #: The context manager in which this process makes its answers.
 answer = _room.answer

@@ -31,7 +31,7 @@ _SQL = load("metrics")
 log = structlog.get_logger()
 
 
-class Backlog(Collector):
+class BacklogCollector(Collector):
     """Pending work, read from the rows so that it cannot drift from them."""
 
     def __init__(self, pool: Pool) -> None:
@@ -75,7 +75,7 @@ def install(app: FastAPI, *collectors: Collector) -> None:
     requests = Counter("foldex_requests", "Requests", ["method", "route", "status"], registry=counted)
     seconds = Histogram("foldex_request_seconds", "Seconds a request took", ["method", "route"], registry=counted)
 
-    app.add_middleware(Measured, requests=requests, seconds=seconds)
+    app.add_middleware(RequestMeasuring, requests=requests, seconds=seconds)
 
     @app.get("/metrics", tags=["health"], response_class=Response, responses={200: {"content": {"text/plain": _TEXT}}})
     def metrics() -> Response:
@@ -83,7 +83,7 @@ def install(app: FastAPI, *collectors: Collector) -> None:
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
 
-class Measured:
+class RequestMeasuring:
     """Measures requests. Plain ASGI: Starlette's `@middleware` costs each request a task and two streams."""
 
     def __init__(self, app: ASGIApp, requests: Counter, seconds: Histogram) -> None:

@@ -37,7 +37,7 @@ _UPLOAD_PATH = re.compile(r"/api/projects/[^/]+/uploads")
 
 
 @dataclass(frozen=True, slots=True)
-class Admission:
+class AdmittedKey:
     """The key of an admitted request, and its project if it was not cached."""
 
     key_hash: bytes
@@ -50,7 +50,7 @@ class Admission:
         return self._project_id if time.monotonic() - self._since < lookup_cache.CACHE_SECONDS else None
 
 
-class Gate:
+class RequestGate:
     """Authorizes requests below `/api` unless it `is_open`, and limits the body size of all requests."""
 
     def __init__(self, app: ASGIApp, *, is_open: bool, max_body_bytes: int, caches: LookupCaches) -> None:
@@ -92,17 +92,17 @@ class Gate:
             raise unauthorized()
         request.state.admission = await self._admission_of(keys.hashed(key))
 
-    async def _admission_of(self, key_hash: bytes) -> Admission:
+    async def _admission_of(self, key_hash: bytes) -> AdmittedKey:
         projects = self._caches.projects
         cached = projects.cached(key_hash)
         if cached is not None:
             request_log.note_project(cached)
-            return Admission(key_hash)
+            return AdmittedKey(key_hash)
         project_id = await run_in_threadpool(projects.get, key_hash)
         if project_id is None:
             raise unauthorized()
         request_log.note_project(project_id)
-        return Admission(key_hash, project_id)
+        return AdmittedKey(key_hash, project_id)
 
     async def _read(self, request: Request, receive: Receive) -> Receive:
         """A `receive` that returns the whole body at once. Raises `TooLarge` and `BodyTooSlow`."""

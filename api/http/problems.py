@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from api.http import request_log
-from api.http.described_errors import DATABASE_UNAVAILABLE, INTERNAL, INVALID_JSON, Fault
+from api.http.described_errors import DATABASE_UNAVAILABLE, INTERNAL, INVALID_JSON, DescribedError
 from api.http.disconnect import CALLER_LEFT, CallerLeft
 from schemas.errors import DiskFull, FoldexError, RangeNotSatisfiable
 from worker.machine.disk_space import means_full
@@ -46,7 +46,7 @@ def _problem(status: int, code: str, detail: str, headers: dict[str, str] | None
     return JSONResponse({**body, **more}, status, headers, media_type="application/problem+json")
 
 
-def _fault(fault: Fault, **more: Any) -> JSONResponse:
+def _fault(fault: DescribedError, **more: Any) -> JSONResponse:
     headers = {"Retry-After": str(RETRY_AFTER_SECONDS)} if fault.retryable else {}
     return _problem(fault.status, fault.code, fault.detail, headers, **more)
 

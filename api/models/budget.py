@@ -43,7 +43,7 @@ def with_budgets(resources: Resources, listed: Sequence[ModelInfo]) -> list[Mode
     ]
 
 
-class Budgets(Collector):
+class ModelBudgets(Collector):
     """The budgets of the models that settings name, as gauges."""
 
     def __init__(self, resources: Resources) -> None:

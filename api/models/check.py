@@ -28,7 +28,7 @@ MAX_CHECKS = 32
 log = structlog.get_logger()
 
 
-class Checks:
+class ModelChecks:
     """The outcomes of one process. Thread-safe. Callers who ask at the same time share one request."""
 
     def __init__(self, resources: Resources) -> None:

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request
 
 from api.http.dependencies import ResourcesDep, known_caller
 from api.models.budget import with_budgets
-from api.models.check import Checks
+from api.models.check import ModelChecks
 from api.models.offered import OfferedOptions, offered
 from schemas.model import Models
 
@@ -29,5 +29,5 @@ def list_models(
     Patterns of `ALLOWED_MODELS` are shown as the models that match them. At most 32 models are checked.
     """
     listed = with_budgets(resources, offered(resources.settings.values(OfferedOptions), resources.access_to))
-    checks: Checks = request.app.state.model_checks
+    checks: ModelChecks = request.app.state.model_checks
     return Models(items=checks.checked(listed) if check else listed)

@@ -10,7 +10,7 @@ import time
 _LOOK_SECONDS = 0.02
 
 
-class Forked:
+class ForkedChild:
     """A child that a fork server made, with the methods of `subprocess.Popen` that are used here."""
 
     def __init__(self, pid: int) -> None:
@@ -42,4 +42,4 @@ class Forked:
             os.kill(self.pid, sig)
 
 
-Child = subprocess.Popen[bytes] | Forked
+Child = subprocess.Popen[bytes] | ForkedChild

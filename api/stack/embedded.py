@@ -45,7 +45,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Urls:
+class ServerUrls:
     """The addresses of the servers."""
 
     database_url: str
@@ -62,7 +62,7 @@ class Urls:
 
 
 @contextmanager
-def services(settings: Settings, say: Say = print) -> Iterator[Urls]:
+def services(settings: Settings, say: Say = print) -> Iterator[ServerUrls]:
     """Run the servers without Foldex's own processes; skips those that the settings give. Raises `StackError`."""
     home = settings.foldex_home.resolve()
     servers, urls = _servers(settings, home, say)
@@ -189,7 +189,7 @@ def _as_interrupt(*numbers: signal.Signals) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _servers(settings: Settings, home: Path, say: Say) -> tuple[list[ServerProgram], Urls]:
+def _servers(settings: Settings, home: Path, say: Say) -> tuple[list[ServerProgram], ServerUrls]:
     """The servers that must be started, and the addresses of all servers."""
     configured = settings.model_fields_set
     database, broker, budgets = settings.database_url, settings.celery_broker_url, settings.redis_url
@@ -206,10 +206,10 @@ def _servers(settings: Settings, home: Path, say: Say) -> tuple[list[ServerProgr
     for server in servers:
         if server.note:
             say(f"Note: {server.note}")
-    return servers, Urls(database, broker, budgets)
+    return servers, ServerUrls(database, broker, budgets)
 
 
-def _environment(settings: Settings, home: Path, urls: Urls) -> dict[str, str]:
+def _environment(settings: Settings, home: Path, urls: ServerUrls) -> dict[str, str]:
     """What the processes get on top of the caller's environment: addresses, and defaults that need no account."""
     configured = settings.model_fields_set
     api_port = free_port(settings.api_port, settings.api_host)

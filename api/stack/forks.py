@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from api.stack import processes
-from api.stack.children import Forked
+from api.stack.children import ForkedChild
 from api.stack.processes import Process, Program, StackError
 
 #: Seconds until the first program reports: the server imports everything before.
@@ -72,7 +72,7 @@ class ForkServer:
         with theirs:
             self._process = processes.start(self._program, self._home, stdin=theirs.fileno())
 
-    def fork(self, program: Program, log: int, lock: int) -> Forked | None:
+    def fork(self, program: Program, log: int, lock: int) -> ForkedChild | None:
         """Start a program that writes to `log` and holds `lock`. Returns None if it must start by itself."""
         request = _request(program)
         if sys.platform != "linux" or request is None or len(request.encode()) > MAX_REQUEST_BYTES:
@@ -84,7 +84,7 @@ class ForkServer:
             self.stop()
             return None
 
-    def _send(self, request: ForkRequest, log: int, lock: int) -> Forked:
+    def _send(self, request: ForkRequest, log: int, lock: int) -> ForkedChild:
         if self._process is None or self._process.ended():
             self.stop()
             self.start()
@@ -101,7 +101,7 @@ class ForkServer:
                 raise OSError("the fork server ended before its program began")
             ours.send(GO)
         self._is_ready = True
-        return Forked(int(pid))
+        return ForkedChild(int(pid))
 
     def stop(self) -> None:
         """End the server. Programs that it forked go on."""

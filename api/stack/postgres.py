@@ -17,10 +17,10 @@ import psycopg
 from psycopg import sql
 
 from api.stack.processes import (
-    Account,
     Program,
     ServerProgram,
     StackError,
+    SystemAccount,
     run_once,
     running,
     server_port,
@@ -76,7 +76,7 @@ def prepare(home: Path) -> ServerProgram:
     return ServerProgram(_program(binaries / "postgres", data, port, f"{url}postgres", account), f"{url}{NAME}")
 
 
-def _program(binary: Path, data: Path, port: int, url: str, account: Account | None) -> Program:
+def _program(binary: Path, data: Path, port: int, url: str, account: SystemAccount | None) -> Program:
     settings = SETTINGS | {"port": str(port)}
     return Program(
         name="postgres",
@@ -112,7 +112,7 @@ def _ready(url: str) -> bool:
     return True
 
 
-def _create(initdb: Path, data: Path, account: Account | None) -> None:
+def _create(initdb: Path, data: Path, account: SystemAccount | None) -> None:
     """Create the data directory under another name and rename it, so that it is never incomplete."""
     unfinished = data.with_name("data.new")
     shutil.rmtree(unfinished, ignore_errors=True)
@@ -129,7 +129,7 @@ def _create(initdb: Path, data: Path, account: Account | None) -> None:
     unfinished.rename(data)
 
 
-def _password(directory: Path, account: Account | None) -> str:
+def _password(directory: Path, account: SystemAccount | None) -> str:
     path = directory / "password"
     if not path.exists():
         if (directory / "data").exists():
@@ -139,18 +139,18 @@ def _password(directory: Path, account: Account | None) -> str:
     return path.read_text()
 
 
-def _set_owner(path: Path, account: Account | None) -> None:
+def _set_owner(path: Path, account: SystemAccount | None) -> None:
     if account:
         os.chown(path, account.uid, account.gid)
 
 
-def _account(binary: Path, directory: Path) -> Account | None:
+def _account(binary: Path, directory: Path) -> SystemAccount | None:
     """The account to run as: None (our own), or an unprivileged one, as Postgres rejects root. Raises `StackError`."""
     if os.geteuid() != 0:
         return None
     uid, gid = _owner(directory / "data") or _unprivileged()
     for reach in (False, True):
-        account = Account(uid, gid, reach)
+        account = SystemAccount(uid, gid, reach)
         if _reaches(account, binary, directory):
             return account
     raise StackError(
@@ -176,7 +176,7 @@ def _unprivileged() -> tuple[int, int]:
     raise StackError("Postgres does not run as root, and there is no user `nobody`: start as a normal user.")
 
 
-def _reaches(account: Account, binary: Path, directory: Path) -> bool:
+def _reaches(account: SystemAccount, binary: Path, directory: Path) -> bool:
     """Test the access by trying it: besides permission bits, ACLs, mounts and containers matter."""
     probe = 'test -x "$0" && test -r "$0" && test -x "$1"'
     return run_once(("/bin/sh", "-c", probe, str(binary), str(directory)), account, cwd=Path("/")).returncode == 0

@@ -49,7 +49,7 @@ class StackError(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class SystemAccount:
     """The user a program runs as. With `reach` it may traverse directories closed to that user."""
 
     uid: int
@@ -66,7 +66,7 @@ class Program:
     ready: Callable[[], bool]
     cwd: Path
     env: Mapping[str, str]
-    account: Account | None = None
+    account: SystemAccount | None = None
     #: Stop signals, each with the seconds until the next one. SIGKILL always follows.
     stop: tuple[tuple[Signals, float], ...] = ((SIGTERM, 10.0),)
     #: The signal it gets when its parent dies.
@@ -208,12 +208,12 @@ def _execute(program: Program, stdin: int, log: int, lock: int) -> Child:
     )
 
 
-def _ending_with_parent(command: tuple[str, ...], account: Account | None, orphaned: Signals) -> list[str]:
+def _ending_with_parent(command: tuple[str, ...], account: SystemAccount | None, orphaned: Signals) -> list[str]:
     user = [str(account.uid), str(account.gid), str(int(account.reach))] if account else ["-", "-", "0"]
     return [sys.executable, "-I", "-S", str(END_WITH_PARENT), str(os.getpid()), str(int(orphaned)), *user, *command]
 
 
-def run_once(command: tuple[str, ...], account: Account | None, cwd: Path) -> subprocess.CompletedProcess[str]:
+def run_once(command: tuple[str, ...], account: SystemAccount | None, cwd: Path) -> subprocess.CompletedProcess[str]:
     """Run a short command to its end as `account`. Its environment is only a default PATH."""
     return subprocess.run(
         _ending_with_parent(command, account, SIGKILL),

@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter,
 S3 = "s3://"
 
 
-class _Source(BaseModel):
+class _SourceTraits(BaseModel):
     """What Foldex knows of a source without opening it. `worker.sources.registry` has what each kind does.
 
     A *place* is what `foldex grants` names: a source of its kind may be read at it and below.
@@ -60,7 +60,7 @@ class _Source(BaseModel):
         return None
 
 
-class NodesSource(_Source):
+class NodesSource(_SourceTraits):
     """A node of the project's content tree (`content_node`) and everything below it."""
 
     title = "A node"
@@ -77,16 +77,16 @@ class NodesSource(_Source):
 
     @property
     def content_node(self) -> str:
-        """See `_Source`."""
+        """See `_SourceTraits`."""
         return self.node_id
 
     @property
     def narrowed_to(self) -> str | None:
-        """See `_Source`."""
+        """See `_SourceTraits`."""
         return self.json_pointer
 
 
-class LocalSource(_Source):
+class LocalSource(_SourceTraits):
     """A directory below one of `LOCAL_SOURCE_ROOTS`."""
 
     title = "A local folder"
@@ -106,21 +106,21 @@ class LocalSource(_Source):
 
     @classmethod
     def at_place(cls, place: str) -> Self | None:
-        """See `_Source`."""
+        """See `_SourceTraits`."""
         return cls(kind="local", path=os.path.normpath(place)) if Path(place).is_absolute() else None
 
     @property
     def place(self) -> str:
-        """See `_Source`."""
+        """See `_SourceTraits`."""
         return self.path
 
     @property
     def directory(self) -> str:
-        """See `_Source`."""
+        """See `_SourceTraits`."""
         return self.path
 
 
-class S3Source(_Source):
+class S3Source(_SourceTraits):
     """The objects of a bucket below a prefix, treated as a folder: `docs` and `docs/` mean the same."""
 
     title = "S3"
@@ -142,7 +142,7 @@ class S3Source(_Source):
 
     @classmethod
     def at_place(cls, place: str) -> Self | None:
-        """See `_Source`."""
+        """See `_SourceTraits`."""
         if not place.startswith(S3):
             return None
         bucket, _, prefix = place.removeprefix(S3).partition("/")
@@ -150,7 +150,7 @@ class S3Source(_Source):
 
     @property
     def place(self) -> str:
-        """See `_Source`."""
+        """See `_SourceTraits`."""
         return f"{S3}{self.bucket}/{self.prefix}"
 
 

@@ -15,7 +15,7 @@ from signal import SIGKILL
 import psutil
 import pytest
 
-from api.stack.processes import END_WITH_PARENT, Account, run_once
+from api.stack.processes import END_WITH_PARENT, SystemAccount, run_once
 from tests.contract.samples import DATA, LIMITS, ROOT, helper, of
 from tests.parsing import parse
 from worker.parse.sandbox import client as sandbox
@@ -144,7 +144,7 @@ def attacked(place: Path, port: int, user: int | None, before: str = "") -> dict
 def needs_reach(user: int | None) -> bool:
     """Whether the interpreter or this code is inaccessible to the user."""
     start = (sys.executable, "-c", "import worker.parse")
-    return user is not None and run_once(start, Account(user, user), ROOT).returncode != 0
+    return user is not None and run_once(start, SystemAccount(user, user), ROOT).returncode != 0
 
 
 def refused_here() -> str:

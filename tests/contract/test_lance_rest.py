@@ -24,7 +24,7 @@ from tests.service import eventually
 from worker.tokens.keywords import Keywords
 from worker.vectors import Condition, Leg, Patch, Ranked, Vector, VectorRow
 from worker.vectors.lance import open_tables, search, vector_cache, word_search
-from worker.vectors.lance.open_tables import GONE_SEGMENTS, Spaces
+from worker.vectors.lance.open_tables import GONE_SEGMENTS, OpenTables
 from worker.vectors.lance.search import FIRST_READ
 from worker.vectors.lance.store import LanceStore
 
@@ -266,7 +266,7 @@ def test_a_table_is_opened_anew_once_so_many_of_its_indexes_are_gone(
     indexes = [tmp_path / f"{SPACE}.lance" / "_indices" / str(number) for number in range(gone + 1)]
     for index in indexes:
         index.mkdir(parents=True)
-    spaces = Spaces(tmp_path)
+    spaces = OpenTables(tmp_path)
     spaces.put(SPACE, run(spaces.connect(SPACE)))
     for index in indexes[:gone]:
         index.rmdir()

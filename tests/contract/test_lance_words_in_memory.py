@@ -25,7 +25,7 @@ from worker.vectors.lance import indexes, word_memory, word_search
 from worker.vectors.lance.bm25 import folded
 from worker.vectors.lance.compaction import Thresholds
 from worker.vectors.lance.store import LanceStore
-from worker.vectors.lance.vector_cache import GrowingRows, RowIds, rows
+from worker.vectors.lance.vector_cache import GrowingNamespaceRows, RowIds, rows
 from worker.vectors.lance.word_memory import WordMemory
 
 SPACE = "words"
@@ -237,7 +237,9 @@ def test_words_take_at_most_their_limit(
 )
 def test_reading_ends_once_postings_take_too_much(max_bytes: int, batches: int, *, is_kept: bool) -> None:
     row_ids = np.arange(1_000, dtype=np.uint64)
-    growing = GrowingRows(1, rows([""] * 1_000, row_ids, np.ones((1_000, 1), np.float32), embedded=row_ids > 0))
+    growing = GrowingNamespaceRows(
+        1, rows([""] * 1_000, row_ids, np.ones((1_000, 1), np.float32), embedded=row_ids > 0)
+    )
     read = []
 
     def texts(columns: Sequence[str], _: RowIds | None) -> Iterator[pa.RecordBatch]:

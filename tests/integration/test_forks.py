@@ -18,9 +18,9 @@ import psutil
 import pytest
 
 from api.stack import forks, programs
-from api.stack.children import Forked
+from api.stack.children import ForkedChild
 from api.stack.forks import GO, MAX_REQUEST_BYTES, ForkServer, reap_adopted
-from api.stack.processes import Account, Process, Program, StackError, log_file, no_fork, start, stop, wait_until
+from api.stack.processes import Process, Program, StackError, SystemAccount, log_file, no_fork, start, stop, wait_until
 from api.stack.supervisor import Supervisor
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="run on Linux: other systems start each program anew")
@@ -118,7 +118,7 @@ def test_a_forked_program_finds_what_an_executed_one_finds(
     seen: list[dict[str, Any]] = []
     for fork in (no_fork, served.fork):
         process = start(told, tmp_path, fork)
-        assert isinstance(process.child, Forked) == (fork is not no_fork)
+        assert isinstance(process.child, ForkedChild) == (fork is not no_fork)
         assert process.child.wait(30) == 3
         assert process.ended()
         seen.append(json.loads(log(tmp_path).splitlines()[-1]))
@@ -143,7 +143,7 @@ def test_programs_share_what_the_server_imported(tmp_path: Path) -> None:
 
 def test_a_program_that_fails_says_why_in_its_own_log(served: ForkServer, tmp_path: Path) -> None:
     process = start(program(tmp_path, code="raise ValueError('no such thing')"), tmp_path, served.fork)
-    assert isinstance(process.child, Forked)
+    assert isinstance(process.child, ForkedChild)
     assert process.child.wait(30) == 1
     assert log(tmp_path).splitlines()[-1] == "ValueError: no such thing"
 
@@ -167,7 +167,7 @@ def test_other_programs_start_by_themselves(
     other = {
         "other program": replace(ordinary, command=("/bin/sh", "-c", "echo begun; exec sleep 600")),
         "python of its own": replace(ordinary, command=(sys.executable, "-I", "-c", SLEEP)),
-        "other user": replace(ordinary, account=Account(os.getuid(), os.getgid())),
+        "other user": replace(ordinary, account=SystemAccount(os.getuid(), os.getgid())),
         "long environment": replace(
             ordinary, env={"LONG": "x" * (MAX_REQUEST_BYTES // 2), "TOO": "x" * (MAX_REQUEST_BYTES // 2)}
         ),
@@ -190,7 +190,7 @@ def test_a_killed_server_ends_no_program_and_the_next_program_gets_a_new_one(
         assert gone(first)
         started.append(start(program(tmp_path, "two"), tmp_path, forks.fork))
         assert forks.process.child.pid != first
-        assert [type(process.child) for process in started] == [Forked, Forked]
+        assert [type(process.child) for process in started] == [ForkedChild, ForkedChild]
         assert begun(tmp_path, "one")
         assert begun(tmp_path, "two")
     assert not any(process.ended() for process in started)
@@ -206,10 +206,10 @@ def test_a_program_starts_by_itself_while_the_server_is_frozen(
         first = frozen.process.child.pid
         os.kill(first, SIGSTOP)
         started.append(start(program(tmp_path, "two"), tmp_path, frozen.fork))
-        assert [type(process.child) for process in started] == [Forked, subprocess.Popen]
+        assert [type(process.child) for process in started] == [ForkedChild, subprocess.Popen]
         assert gone(first)
         started.append(start(program(tmp_path, "three"), tmp_path, frozen.fork))
-        assert isinstance(started[-1].child, Forked)
+        assert isinstance(started[-1].child, ForkedChild)
         assert all(begun(tmp_path, name) for name in ("one", "two", "three"))
 
 
@@ -236,7 +236,7 @@ def test_a_program_begins_only_once_its_caller_knows_it(served: ForkServer, tmp_
                 handles = [told.fileno(), lock.fileno(), theirs.fileno()]
                 socket.send_fds(served._requests, [request.encode()], handles)
             with ours:
-                child = Forked(int(ours.recv(32)))
+                child = ForkedChild(int(ours.recv(32)))
                 if answer:
                     ours.send(answer)
             if begins:
@@ -270,7 +270,7 @@ def test_a_program_holds_its_own_lock_and_not_that_of_the_server(
             start(program(tmp_path), tmp_path, forks.fork)
         forks.stop()
         started.append(start(program(tmp_path, "two"), tmp_path, forks.fork))
-        assert [type(process.child) for process in started] == [Forked, Forked]
+        assert [type(process.child) for process in started] == [ForkedChild, ForkedChild]
 
 
 def test_a_supervisor_starts_a_killed_program_again_and_reaps_what_it_leaves(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from api.stack import programs
-from api.stack.processes import Account, log_file, run_once, running
+from api.stack.processes import SystemAccount, log_file, run_once, running
 from tests.contract.test_confined import NOBODY, WITHOUT, needs_reach
 from tests.service import environment, next_broker
 from worker.machine.privacy import close_home, passable
@@ -33,7 +33,7 @@ def test_a_program_of_the_same_user_cannot_read_the_environment(
 ) -> None:
     if os.geteuid() != 0:
         pytest.skip("run as root: it takes another user")
-    account = Account(NOBODY, NOBODY, needs_reach(NOBODY))
+    account = SystemAccount(NOBODY, NOBODY, needs_reach(NOBODY))
     env = {**_env(tmp_path, redis_url), "DATABASE_URL": database_url}
     program = programs.api(env) if kind == "api" else programs.worker("bulk", 1, env)
     with running(replace(program, account=account, stop=()), tmp_path) as up:

@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 import pytest
 import structlog
 
-from api.http.metrics import Backlog
+from api.http.metrics import BacklogCollector
 from tests.integration.test_leases import FILES, new_task
 from worker.app import BULK, FAST, MAX_SLICES, app
 from worker.resources import Resources
@@ -201,5 +201,5 @@ def test_removals_are_files_that_wait(pool: Pool, task: UUID) -> None:
 
 
 def _waiting(pool: Pool) -> float:
-    found = {metric.name: metric.samples for metric in Backlog(pool).collect()}
+    found = {metric.name: metric.samples for metric in BacklogCollector(pool).collect()}
     return found["foldex_files_pending"][0].value

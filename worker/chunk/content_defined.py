@@ -35,14 +35,14 @@ _BLOCK = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class CutPlaces:
     """Offsets where a text may be cut, ascending from its start to its end, and their keys."""
 
     offsets: Offsets
     keys: Keys
 
 
-def divide(measure: Measure, places: Places, firsts: Offsets, lasts: Offsets) -> list[Span]:
+def divide(measure: Measure, places: CutPlaces, firsts: Offsets, lasts: Offsets) -> list[Span]:
     """Spans that fit and together cover the sections: non-empty, ascending pairs of place indexes."""
     units = measure.units(places.offsets)
     cuts = _cuts(places.keys, units, firsts, lasts, int(measure.limit * RADIUS))
@@ -108,7 +108,7 @@ def _thin(lowest: Offsets, units: Offsets, radius: int) -> Offsets:
     return lowest[selected]
 
 
-def _halve(measure: Measure, places: Places, units: Offsets, stretch: Span) -> list[Span]:
+def _halve(measure: Measure, places: CutPlaces, units: Offsets, stretch: Span) -> list[Span]:
     """Split a stretch between two places (indexes) at the best place of its middle half, until every part fits."""
     spans: list[Span] = []
     stretches = [stretch]

@@ -11,8 +11,8 @@ import numpy as np
 from schemas.errors import NotFound
 from schemas.jsonc import comments, is_by_hand, plain
 from worker.chunk import lines
-from worker.chunk.content_defined import NEVER, Places, divide
-from worker.chunk.json_containers import Members, Structure, scan
+from worker.chunk.content_defined import NEVER, CutPlaces, divide
+from worker.chunk.json_containers import JsonMembers, JsonStructure, scan
 from worker.chunk.measure import ChunkSpan, Measure, Span
 from worker.tokens.tokenizers import Offsets
 
@@ -55,7 +55,7 @@ def cut(measure: Measure, pointer: str, stays_whole: Callable[[int, int], bool])
 
 
 def _pieces(
-    measure: Measure, structure: Structure, pointer: str, stays_whole: Callable[[int, int], bool]
+    measure: Measure, structure: JsonStructure, pointer: str, stays_whole: Callable[[int, int], bool]
 ) -> Iterator[ChunkSpan]:
     value = replace(_value_at(structure, pointer), depth=0, in_array=False)
     if value.end - value.start and stays_whole(value.start, value.end):
@@ -111,7 +111,7 @@ def _comment_pieces(measure: Measure, neighbour: ChunkSpan, spans: list[Span]) -
             yield neighbour._replace(start=start, end=end)
 
 
-def _members(structure: Structure, value: _Value) -> Members | None:
+def _members(structure: JsonStructure, value: _Value) -> JsonMembers | None:
     """The members of a container; None for a value that can only be cut as text."""
     if value.container is None or len(value.pointer) > _MAX_POINTER_CHARS:
         return None
@@ -119,25 +119,25 @@ def _members(structure: Structure, value: _Value) -> Members | None:
     return members if members.starts.size else None
 
 
-def _is_divided(measure: Measure, value: _Value, members: Members) -> bool:
+def _is_divided(measure: Measure, value: _Value, members: JsonMembers) -> bool:
     has_separate = bool((_tokens(measure, members)[members.containers >= 0] >= _SEPARATE_TOKENS).any())
     if has_separate and value.depth < _DIVIDED_DEPTH and not value.in_array:
         return True
     return not measure.fits(value.start, value.end)
 
 
-def _tokens(measure: Measure, members: Members) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _tokens(measure: Measure, members: JsonMembers) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     return measure.tokens(members.ends) - measure.tokens(members.starts)
 
 
-def _stands_alone(measure: Measure, members: Members) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _stands_alone(measure: Measure, members: JsonMembers) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Which members are cut separately: containers of `_SEPARATE_TOKENS` or more, and any that may not fit a chunk."""
     separate = (members.containers >= 0) & (_tokens(measure, members) >= _SEPARATE_TOKENS)
     return separate | ~measure.surely_fit(members.starts, members.ends)
 
 
 def _surely_undivided(
-    measure: Measure, structure: Structure, value: _Value, members: Members
+    measure: Measure, structure: JsonStructure, value: _Value, members: JsonMembers
 ) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Which members certainly become one piece; decided for all of them at once."""
     fit = measure.surely_fit(members.starts, members.ends)
@@ -147,7 +147,7 @@ def _surely_undivided(
     return fit
 
 
-def _member(structure: Structure, value: _Value, members: Members, index: int) -> _Value:
+def _member(structure: JsonStructure, value: _Value, members: JsonMembers, index: int) -> _Value:
     assert value.container is not None  # noqa: S101 - only containers have members
     key = structure.key(members, index) if structure.is_object(value.container) else None
     container = int(members.containers[index])
@@ -164,7 +164,7 @@ def _member(structure: Structure, value: _Value, members: Members, index: int) -
     )
 
 
-def _runs(measure: Measure, structure: Structure, value: _Value, members: Members) -> Iterator[ChunkSpan]:
+def _runs(measure: Measure, structure: JsonStructure, value: _Value, members: JsonMembers) -> Iterator[ChunkSpan]:
     """Pieces of the members that share chunks: the runs between members that stand alone."""
     small = np.flatnonzero(~_stands_alone(measure, members))
     for run in np.split(small, np.flatnonzero(np.diff(small) != 1) + 1):
@@ -174,11 +174,11 @@ def _runs(measure: Measure, structure: Structure, value: _Value, members: Member
             yield from _shared(measure, structure, value, _slice(members, run))
 
 
-def _slice(members: Members, run: Offsets) -> Members:
-    return Members(members.starts[run], members.ends[run], members.values[run], members.containers[run])
+def _slice(members: JsonMembers, run: Offsets) -> JsonMembers:
+    return JsonMembers(members.starts[run], members.ends[run], members.values[run], members.containers[run])
 
 
-def _shared(measure: Measure, structure: Structure, value: _Value, members: Members) -> Iterator[ChunkSpan]:
+def _shared(measure: Measure, structure: JsonStructure, value: _Value, members: JsonMembers) -> Iterator[ChunkSpan]:
     """Pieces of neighbouring members, cut by their hashes; their pointer is the container's."""
     text, starts, ends = structure.text, members.starts, members.ends
     stop = int(ends[-1])
@@ -187,7 +187,7 @@ def _shared(measure: Measure, structure: Structure, value: _Value, members: Memb
         edges = zip(starts.tolist(), ends.tolist(), strict=True)
         hashes = np.fromiter((crc32(text[a:b].encode()) for a, b in edges), dtype=np.uint64, count=len(starts))
         keys = lines.keys_of(np.zeros(len(starts), dtype=np.uint8), lines.mix(hashes))
-        places = Places(np.append(starts, stop), np.append(keys, NEVER))
+        places = CutPlaces(np.append(starts, stop), np.append(keys, NEVER))
         spans = divide(measure, places, np.array([0]), np.array([len(starts)]))
     for start, end in spans:
         # ends after the last member that begins before `end`, so before the comma
@@ -195,7 +195,7 @@ def _shared(measure: Measure, structure: Structure, value: _Value, members: Memb
         yield _part(structure, value, _strip(text, start, end_of_member), value.inside)
 
 
-def _as_text(measure: Measure, structure: Structure, value: _Value) -> Iterator[ChunkSpan]:
+def _as_text(measure: Measure, structure: JsonStructure, value: _Value) -> Iterator[ChunkSpan]:
     """Cut a value that is not a container, or is treated as none. If divided, its own key is part of the context."""
     spans = lines.cut(measure, value.start, value.end)
     if len(spans) == 1:
@@ -205,16 +205,16 @@ def _as_text(measure: Measure, structure: Structure, value: _Value) -> Iterator[
         yield _part(structure, value, part, value.inside)
 
 
-def _piece(structure: Structure, value: _Value) -> ChunkSpan:
+def _piece(structure: JsonStructure, value: _Value) -> ChunkSpan:
     return _part(structure, value, (value.start, value.end), value.above)
 
 
-def _part(structure: Structure, value: _Value, span: Span, above: tuple[str, ...]) -> ChunkSpan:
+def _part(structure: JsonStructure, value: _Value, span: Span, above: tuple[str, ...]) -> ChunkSpan:
     kind = _node_type(structure, value)
     return ChunkSpan(*span, above, value.pointer, node_type=kind, scope="/".join(above) or None)
 
 
-def _node_type(structure: Structure, value: _Value) -> str:
+def _node_type(structure: JsonStructure, value: _Value) -> str:
     if value.container is not None:
         return "object" if structure.is_object(value.container) else "array"
     if structure.text[value.end - 1] == '"':
@@ -222,7 +222,7 @@ def _node_type(structure: Structure, value: _Value) -> str:
     return {"e": "boolean", "l": "null"}.get(structure.text[value.end - 1], "number")
 
 
-def _value_at(structure: Structure, pointer: str) -> _Value:
+def _value_at(structure: JsonStructure, pointer: str) -> _Value:
     """The value at an RFC 6901 pointer. Of members with equal keys the last one counts, as in JSON parsers."""
     value = _Value(*_strip(structure.text, 0, len(structure.text)), structure.root)
     if pointer and not pointer.startswith("/"):
@@ -235,7 +235,7 @@ def _value_at(structure: Structure, pointer: str) -> _Value:
     return value
 
 
-def _step(structure: Structure, value: _Value, part: str) -> _Value | None:
+def _step(structure: JsonStructure, value: _Value, part: str) -> _Value | None:
     assert value.container is not None  # noqa: S101 - the caller has checked
     members = structure.members(value.container)
     if not structure.is_object(value.container):

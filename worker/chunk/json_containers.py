@@ -31,11 +31,11 @@ _IS_CLOSER = _table(b"}]")
 
 
 @dataclass(frozen=True, slots=True)
-class Members:
+class JsonMembers:
     """The members of one container, one array entry each.
 
     `starts` and `ends` are character offsets that include white space and keys. `values` are the offsets after the
-    colon. `containers` holds the numbers (see `Structure`) of values that are containers, else -1.
+    colon. `containers` holds the numbers (see `JsonStructure`) of values that are containers, else -1.
     """
 
     starts: Offsets
@@ -45,7 +45,7 @@ class Members:
 
 
 @dataclass(frozen=True, slots=True)
-class Structure:
+class JsonStructure:
     """All marks of a text, sorted by level, then by position.
 
     A container's number is the index of its opening bracket. `openers` are the offsets of all opening brackets.
@@ -72,7 +72,7 @@ class Structure:
         """Whether the container is an object rather than an array."""
         return bool(self.kinds[container] == ord("{"))
 
-    def members(self, container: int) -> Members:
+    def members(self, container: int) -> JsonMembers:
         """The container's members in order."""
         closer = self._closer(container)
         kinds = self.kinds[container : closer + 1]
@@ -81,19 +81,19 @@ class Structure:
         if closer == container + 1 and not self.text[self.positions[container] + 1 : self.positions[closer]].strip():
             borders = values = borders[:0]
         following = self.rank[self.order[values] + 1]
-        return Members(
+        return JsonMembers(
             starts=self.positions[borders[:-1]] + 1,
             ends=self.positions[borders[1:]],
             values=self.positions[values] + 1,
             containers=np.where(_IS_OPENER[self.kinds[following]], following, -1),
         )
 
-    def have_containers(self, members: Members) -> NDArray[np.bool_]:
+    def have_containers(self, members: JsonMembers) -> NDArray[np.bool_]:
         """Which members have a container inside their value."""
         nested_counts = self.openers.searchsorted(members.ends) - self.openers.searchsorted(members.values)
         return nested_counts > np.where(members.containers >= 0, 1, 0)
 
-    def key(self, members: Members, index: int) -> str:
+    def key(self, members: JsonMembers, index: int) -> str:
         """An object member's key. Escapes stay undecoded if the key has characters that databases reject."""
         raw = self.text[members.starts[index] : members.values[index] - 1].strip()
         key = raw[1:-1] if "\\" not in raw else str(json.loads(raw))
@@ -103,7 +103,7 @@ class Structure:
         return int(self.closers[self.closers.searchsorted(container)])
 
 
-def scan(text: str) -> Structure:
+def scan(text: str) -> JsonStructure:
     """The structure of a text that is known to be well-formed JSON."""
     raw = np.frombuffer(text.encode(), dtype=np.uint8)
     marks = np.flatnonzero(_IS_MARK[raw])
@@ -116,7 +116,7 @@ def scan(text: str) -> Structure:
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
     positions = marks if len(raw) == len(text) else char_offsets(raw, marks)
-    return Structure(
+    return JsonStructure(
         text, positions[order], kinds[order], np.flatnonzero(is_closer[order]), order, rank, positions[is_opener]
     )
 

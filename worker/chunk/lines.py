@@ -8,7 +8,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.chunk.content_defined import CLASS_SHIFT, NEVER, Keys, Places, divide
+from worker.chunk.content_defined import CLASS_SHIFT, NEVER, CutPlaces, Keys, divide
 from worker.chunk.measure import Measure, Span
 from worker.tokens.tokenizers import Bytes, Offsets, char_offsets
 
@@ -57,13 +57,13 @@ def cut_all(measure: Measure, sections: Sequence[Span], blocks: Sequence[Span] |
     return _overlapped(measure, places, divide(measure, places, firsts, lasts), starts)
 
 
-def _bordered(places: Places, starts: Offsets, ends: Offsets) -> Places:
+def _bordered(places: CutPlaces, starts: Offsets, ends: Offsets) -> CutPlaces:
     """The places, with the starts and ends of sections added."""
     borders = np.concatenate([starts, ends[~_among(ends, starts)]])
     new = borders[~_among(borders, places.offsets)]
     offsets, keys = np.concatenate([places.offsets, new]), np.concatenate([places.keys, np.full(len(new), NEVER)])
     order = offsets.argsort(kind="stable")
-    return Places(offsets[order], keys[order])
+    return CutPlaces(offsets[order], keys[order])
 
 
 def _among(values: Offsets, ascending: Offsets) -> NDArray[np.bool_]:
@@ -92,7 +92,7 @@ def keys_of(classes: NDArray[np.uint8], hashes: Keys) -> Keys:
     return (classes.astype(np.uint64) << np.uint64(CLASS_SHIFT)) | (hashes >> np.uint64(64 - CLASS_SHIFT))
 
 
-def _places(measure: Measure, start: int, end: int) -> Places:
+def _places(measure: Measure, start: int, end: int) -> CutPlaces:
     data = measure.text[start:end].encode()
     raw = np.frombuffer(data, dtype=np.uint8)
     # no flatnonzero, append, clip or unique: each makes several calls, which is slow for short texts
@@ -106,10 +106,13 @@ def _places(measure: Measure, start: int, end: int) -> Places:
     offsets, ends, keys = offsets[is_kept], ends[is_kept], keys[is_kept]
     parts, done = [], 0
     for i in (~measure.surely_fit(offsets, ends)).nonzero()[0].tolist():
-        parts += [Places(offsets[done : i + 1], keys[done : i + 1]), *_within(measure, int(offsets[i]), int(ends[i]))]
+        parts += [
+            CutPlaces(offsets[done : i + 1], keys[done : i + 1]),
+            *_within(measure, int(offsets[i]), int(ends[i])),
+        ]
         done = i + 1
-    parts.append(Places(offsets[done:], keys[done:]))
-    return Places(np.concatenate([part.offsets for part in parts]), np.concatenate([part.keys for part in parts]))
+    parts.append(CutPlaces(offsets[done:], keys[done:]))
+    return CutPlaces(np.concatenate([part.offsets for part in parts]), np.concatenate([part.keys for part in parts]))
 
 
 def _keys(data: bytes, firsts: Offsets) -> Keys:
@@ -150,7 +153,7 @@ def _line_classes(lines: list[bytes], firsts: Offsets, raw: Bytes) -> tuple[NDAr
     return classes, blank
 
 
-def _within(measure: Measure, start: int, end: int) -> Iterator[Places]:
+def _within(measure: Measure, start: int, end: int) -> Iterator[CutPlaces]:
     """Yield the token starts within a long line, keyed by the characters around them, block by block."""
     low, high = (int(side) for side in measure.starts.searchsorted((start + 1, end)))
     previous = start
@@ -163,7 +166,7 @@ def _within(measure: Measure, start: int, end: int) -> Iterator[Places]:
             previous = int(offsets[-1])
 
 
-def _within_block(measure: Measure, start: int, end: int, offsets: Offsets) -> Places:
+def _within_block(measure: Measure, start: int, end: int, offsets: Offsets) -> CutPlaces:
     """The places `offsets` of a line, with keys that depend only on the characters near them."""
     start, end = max(start, int(offsets[0]) - _HASH_RADIUS), min(end, int(offsets[-1]) + _HASH_RADIUS)
     codes = np.frombuffer(measure.text[start:end].encode("utf-32-le"), dtype=np.uint32)
@@ -172,7 +175,7 @@ def _within_block(measure: Measure, start: int, end: int, offsets: Offsets) -> P
     classes = np.full(len(offsets), _WITHIN, dtype=np.uint8)
     classes[_IS_BLANK.take(previous, mode="clip") | _IS_BLANK.take(current, mode="clip")] = _WORD
     classes[_IS_STOP.take(previous, mode="clip")] = _SENTENCE
-    return Places(offsets, keys_of(classes, mix(_hashes_around(codes, index))))
+    return CutPlaces(offsets, keys_of(classes, mix(_hashes_around(codes, index))))
 
 
 def _hashes_around(codes: NDArray[np.uint32], index: Offsets) -> Keys:
@@ -183,7 +186,7 @@ def _hashes_around(codes: NDArray[np.uint32], index: Offsets) -> Keys:
     return hashes
 
 
-def _overlapped(measure: Measure, places: Places, spans: list[Span], firsts: Offsets) -> list[Span]:
+def _overlapped(measure: Measure, places: CutPlaces, spans: list[Span], firsts: Offsets) -> list[Span]:
     """Move the spans' starts back by whole lines or words, as far as overlap and limits allow.
 
     No start leaves its section; sections begin at `firsts`.

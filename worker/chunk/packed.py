@@ -13,7 +13,7 @@ from zlib import crc32
 
 import numpy as np
 
-from worker.chunk.content_defined import NEVER, Places, divide
+from worker.chunk.content_defined import NEVER, CutPlaces, divide
 from worker.chunk.lines import keys_of, mix
 from worker.chunk.measure import MINOR_KINDS, ChunkSpan, Measure
 
@@ -42,7 +42,7 @@ def _packed(measure: Measure, section: Sequence[ChunkSpan]) -> Iterator[ChunkSpa
         yield _joined(section)
         return
     starts = np.array([piece.start for piece in section])
-    places = Places(np.append(starts, section[-1].end), np.append(_keys(measure.text, section), NEVER))
+    places = CutPlaces(np.append(starts, section[-1].end), np.append(_keys(measure.text, section), NEVER))
     spans = divide(measure, places, np.array([0]), np.array([len(section)]))
     # parts of a piece that had to be divided count as its first part
     span_of_piece = np.array([start for start, _ in spans]).searchsorted(starts, side="right").tolist()

@@ -20,7 +20,7 @@ import numpy as np
 import structlog
 
 from schemas.errors import RerankUnavailable
-from worker.embed.local.bert import EPSILON, Dense, ModelShape, Weights, apply, dense, groups, hidden, load_weights
+from worker.embed.local.bert import EPSILON, Dense, ModelShape, ModelWeights, apply, dense, groups, hidden, load_weights
 from worker.embed.local.wordpieces import load_tokenizer
 from worker.embed.rate_limit import no_check
 from worker.llm.litellm import CHECK_SECONDS, Check, Provider
@@ -40,7 +40,7 @@ log = structlog.get_logger()
 class CrossEncoder(NamedTuple):
     """A loaded model. Only one request computes at a time, because numpy already uses several threads."""
 
-    weights: Weights
+    weights: ModelWeights
     pooler: Dense
     classifier: Dense
     tokenizer: Any

@@ -52,7 +52,7 @@ class ContentAccess:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class IndexedTarget:
     """What a tool indexes: `folder_node_id` identifies a folder, and is None for a single file. `name` is shown."""
 
     folder_node_id: str | None
@@ -85,7 +85,7 @@ class SourceKind(Protocol[Model_contra]):
         """
         ...
 
-    def target(self, access: ContentAccess, source: Model_contra) -> Target:
+    def target(self, access: ContentAccess, source: Model_contra) -> IndexedTarget:
         """Check a new tool's source. Raises `NotFound`, `Invalid` or `SourceError` if it cannot be indexed."""
         ...
 
@@ -105,7 +105,7 @@ class SourceKind(Protocol[Model_contra]):
         ...
 
 
-def outside_target(source: AnySource, place: str, opened: Callable[[], Source]) -> Target:
+def outside_target(source: AnySource, place: str, opened: Callable[[], Source]) -> IndexedTarget:
     """The target of a tool over content outside of Foldex, which may be unavailable just now. Raises `SourceError`."""
     try:
         opened().check()
@@ -115,7 +115,7 @@ def outside_target(source: AnySource, place: str, opened: Callable[[], Source]) 
             raise
         # the source may be available again by the time a worker lists it
         name = place
-    return Target(hashed(f"{source.kind}:{place}"), name)
+    return IndexedTarget(hashed(f"{source.kind}:{place}"), name)
 
 
 def not_granted(access: ContentAccess, place: str) -> FolderGone:

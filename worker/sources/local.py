@@ -26,7 +26,14 @@ from schemas.status import Reason
 from worker.ignore import EVERYTHING, IGNORE_FILES, MAX_IGNORE_FILE, IgnoreFile, Rules, Trail
 from worker.machine.paths import real_path
 from worker.sources.flat_listing import DIRECTORIES, topmost
-from worker.sources.kind import ContentAccess, SourceLocation, Target, not_granted, outside_target, raise_if_temporary
+from worker.sources.kind import (
+    ContentAccess,
+    IndexedTarget,
+    SourceLocation,
+    not_granted,
+    outside_target,
+    raise_if_temporary,
+)
 from worker.sources.local_keys import Parts, cursor_of, key_of, parts_of, parts_of_cursor, printable
 from worker.state.access import grants
 
@@ -89,7 +96,7 @@ class LocalKind:
             )
         return LocalFolder(source.path, roots, rules, closed=options.home)
 
-    def target(self, access: ContentAccess, source: LocalSource) -> Target:
+    def target(self, access: ContentAccess, source: LocalSource) -> IndexedTarget:
         """See `SourceKind`."""
         return outside_target(source, source.path, lambda: self.open(access, source, EVERYTHING))
 

@@ -24,7 +24,7 @@ _Children = list[os.DirEntry[bytes]]
 
 
 @dataclass(slots=True)
-class Names:
+class WalkedFolder:
     """Keys and sizes of the files below a folder, with stamps that show whether its directories and rules changed."""
 
     folder: bytes
@@ -47,7 +47,7 @@ class Names:
         return all(_stamp(path) == stamp for path, stamp in self.stamps.items())
 
 
-def walk(source: LocalFolder, rules: Rules, names: Names, top: Parts = ()) -> Iterator[tuple[bytes, int]]:
+def walk(source: LocalFolder, rules: Rules, names: WalkedFolder, top: Parts = ()) -> Iterator[tuple[bytes, int]]:
     """Record in `names`, and yield, the regular files at or below `top`, in the order of `LocalFolder.list`."""
     scanned: dict[Parts, _Children] = {}
 
@@ -82,12 +82,12 @@ def walk(source: LocalFolder, rules: Rules, names: Names, top: Parts = ()) -> It
             yield names.files[-1]
 
 
-def _children(names: Names, parts: Parts, scanned: dict[Parts, _Children]) -> _Children:
+def _children(names: WalkedFolder, parts: Parts, scanned: dict[Parts, _Children]) -> _Children:
     """The entries of a directory, reused if already scanned."""
     return scanned[parts] if parts in scanned else _scan(names, parts)
 
 
-def _scan(names: Names, parts: Parts) -> _Children:
+def _scan(names: WalkedFolder, parts: Parts) -> _Children:
     """The entries of a directory, sorted by name; empty if it cannot be listed."""
     path = names.path(parts)
     names.stamps[path] = _stamp(path)
@@ -98,7 +98,7 @@ def _scan(names: Names, parts: Parts) -> _Children:
         return []
 
 
-def _is_real(names: Names, parts: Parts) -> bool:
+def _is_real(names: WalkedFolder, parts: Parts) -> bool:
     """Whether `parts` leads to a directory without following a link."""
     try:
         return all(stat.S_ISDIR(os.lstat(names.path(parts[:end])).st_mode) for end in range(1, len(parts) + 1))

@@ -20,7 +20,7 @@ from schemas.status import Reason
 from worker.ignore import EVERYTHING, IGNORE_FILES, MAX_IGNORE_FILE, IgnoreFile, Rules, Trail
 from worker.objects.object_store import ObjectStore
 from worker.sources.flat_listing import LAST, filter_files
-from worker.sources.kind import ContentAccess, SourceLocation, Target
+from worker.sources.kind import ContentAccess, IndexedTarget, SourceLocation
 from worker.state.content import nodes
 from worker.state.pool import Pool
 from worker.state.queries import load
@@ -83,12 +83,12 @@ class NodesKind:
         """See `SourceKind`."""
         return NodeTree(access.pool(), access.objects(), access.project_id, source.node_id, rules)
 
-    def target(self, access: ContentAccess, source: NodesSource) -> Target:
+    def target(self, access: ContentAccess, source: NodesSource) -> IndexedTarget:
         """See `SourceKind`."""
         node = nodes.get(access.pool(), access.project_id, source.node_id)
         if source.json_pointer is not None and node["type"] != "json":
             raise Invalid("json_pointer needs a json node, and this is not one; omit it, or choose a json node.")
-        return Target(source.node_id if node["type"] == "folder" else None, node["name"])
+        return IndexedTarget(source.node_id if node["type"] == "folder" else None, node["name"])
 
     def address_prefix(self, _source: NodesSource) -> str:
         """See `SourceKind`."""

@@ -8,7 +8,7 @@ from typing import Any
 from schemas.content.source import AnySource, LocalSource, NodesSource, S3Source
 from worker.ignore import EVERYTHING, Rules
 from worker.sources import Source
-from worker.sources.kind import ContentAccess, SourceKind, SourceLocation, Target
+from worker.sources.kind import ContentAccess, IndexedTarget, SourceKind, SourceLocation
 from worker.sources.local import LocalKind
 from worker.sources.nodes import NodesKind
 from worker.sources.s3 import S3Kind
@@ -26,7 +26,7 @@ def open_source(access: ContentAccess, source: AnySource, rules: Rules = EVERYTH
     return KINDS[type(source)].open(access, source, rules)
 
 
-def target_of(access: ContentAccess, source: AnySource) -> Target:
+def target_of(access: ContentAccess, source: AnySource) -> IndexedTarget:
     """See `SourceKind.target`."""
     return KINDS[type(source)].target(access, source)
 

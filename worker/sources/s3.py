@@ -17,7 +17,14 @@ from schemas.status import Reason
 from worker.ignore import EVERYTHING, IGNORE_FILES, MAX_IGNORE_FILE, IgnoreFile, Rules, Trail
 from worker.objects.object_store import s3_client, s3_errors, s3_fetch
 from worker.sources.flat_listing import LAST, filter_files, topmost
-from worker.sources.kind import ContentAccess, SourceLocation, Target, not_granted, outside_target, raise_if_temporary
+from worker.sources.kind import (
+    ContentAccess,
+    IndexedTarget,
+    SourceLocation,
+    not_granted,
+    outside_target,
+    raise_if_temporary,
+)
 from worker.state.access import grants
 
 if TYPE_CHECKING:
@@ -53,7 +60,7 @@ class S3Kind:
             raise SourceRefused("Use the bucket's own name; an access point could be an alias of S3_BUCKET.")
         return S3Prefix(source.bucket, source.prefix, options.s3_endpoint_url, rules)
 
-    def target(self, access: ContentAccess, source: S3Source) -> Target:
+    def target(self, access: ContentAccess, source: S3Source) -> IndexedTarget:
         """See `SourceKind`."""
         place = f"{source.bucket}/{source.prefix}"
         return outside_target(source, place, lambda: self.open(access, source, EVERYTHING))

@@ -52,7 +52,7 @@ def _plan(task_id: UUID) -> dict[str, Any]:
             if ended.retry_seconds is not None:
                 send_plan(task_id, plan.tool_id, ended.retry_seconds)
             return ended.result
-        except Exception as error:  # a bug of ours must be counted, or the task would be tried forever
+        except Exception as error:  # an outage gives the listing back at once, and anything else counts as a death
             _record_fault(r.pool, plan, lease, error)
             raise
         if not is_complete:

@@ -38,7 +38,7 @@ def sweep() -> dict[str, Any]:
     return failures.contain_upkeep("sweep skipped", lambda: run_sweep(process.resources().sweeping))
 
 
-class _Looks:
+class _SweepLooks:
     """When this process last looked whether a sweep is late."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class _Looks:
         return is_due
 
 
-_looks = _Looks()
+_looks = _SweepLooks()
 
 
 @signals.task_postrun.connect

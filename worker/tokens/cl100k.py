@@ -110,7 +110,7 @@ _FIRST_MASKS = np.array(
 _SECOND_MASKS = np.concatenate([np.zeros(_NUMBER_BYTES, dtype=np.uint64), _FIRST_MASKS[: _NUMBER_BYTES + 1]])
 
 
-class Words:
+class WordTokens:
     """Finds tokens in texts, given the list of all tokens."""
 
     def __init__(self, tokens: list[bytes]) -> None:

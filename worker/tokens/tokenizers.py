@@ -16,7 +16,7 @@ import numpy as np
 import tiktoken
 from numpy.typing import NDArray
 
-from worker.tokens.cl100k import Words
+from worker.tokens.cl100k import WordTokens
 
 Offsets = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
@@ -111,7 +111,7 @@ class _Cl100kTokenizer:
         ordinary = len(encoding.token_byte_values())
         tokens = [encoding.decode_single_token_bytes(i) for i in range(ordinary)]
         self._lengths = np.array(list(map(len, tokens)), dtype=np.uint8)
-        self._words = Words(tokens)
+        self._words = WordTokens(tokens)
 
     def starts(self, text: str) -> Offsets:
         data = text.encode()

@@ -58,11 +58,11 @@ def sweep(resources: Resources) -> dict[str, Any]:
     with exclusive_connection(resources.settings.session_url, SWEEP, seconds=MAX_SWEEP_SECONDS) as lock:
         if lock is None:
             return {"skipped": "another worker sweeps"}
-        turn = _Turn(lock)
+        turn = _SweepLock(lock)
         return {name: _attempt(turn, name, step, resources) for name, step in steps.items()}
 
 
-class _Turn:
+class _SweepLock:
     """The lock of a sweep, which the server takes away from a process that was stopped."""
 
     def __init__(self, lock: Connection[Any]) -> None:
@@ -75,7 +75,7 @@ class _Turn:
             self._held_at = time.monotonic()
 
 
-def _attempt(turn: _Turn, name: str, step: Step, resources: Resources) -> int | str:
+def _attempt(turn: _SweepLock, name: str, step: Step, resources: Resources) -> int | str:
     turn.check()
     try:
         return step(resources)

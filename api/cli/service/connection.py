@@ -17,7 +17,7 @@ from api.cli.invocation import Invocation, VerbFailed
 from api.stack.record import environment, installation_home, owner, url_of
 
 if TYPE_CHECKING:
-    from api.cli.service.local_calls import LocalCalls, Record
+    from api.cli.service.local_calls import JsonRecord, LocalCalls
     from foldex_client import Foldex, FoldexError
 
 #: Further attempts of a call: few enough for a service that is not there.
@@ -59,7 +59,7 @@ class Connection:
         timeout = PATIENCE_SECONDS if self.patience is None else self.patience
         return LocalCalls(self.url, self.invocation.key, timeout) if self.is_here else None
 
-    def call_locally(self, method: str, path: str, body: dict[str, Any] | None = None) -> Record | None:
+    def call_locally(self, method: str, path: str, body: dict[str, Any] | None = None) -> JsonRecord | None:
         """The answer to one attempt; None if the service is elsewhere, or did not answer with success.
 
         Raises `VerbFailed` if it was silent until the patience was over.

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 _REDIRECT = 300
 
 
-class Record(dict[str, Any]):
+class JsonRecord(dict[str, Any]):
     """A JSON object whose fields are attributes; None for those that it does not have."""
 
     def __getattr__(self, name: str) -> Any:
@@ -34,7 +34,7 @@ class LocalCalls:
             if parts.scheme == "http" and parts.path in {"", "/"} and parts.netloc.count("@") == 0:
                 self._connection = HTTPConnection(parts.hostname or "", parts.port, timeout=timeout)
 
-    def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> Record | None:
+    def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> JsonRecord | None:
         """The answer; None if there is none, or no success. The call may have been carried out.
 
         Raises `TimeoutError` after `timeout` seconds without a byte.
@@ -48,14 +48,14 @@ class LocalCalls:
             self._connection.request(method, path, None if body is None else json.dumps(body), headers)
             response = self._connection.getresponse()
             data = response.read()
-            answer = json.loads(data, object_hook=Record) if response.status < _REDIRECT else None
+            answer = json.loads(data, object_hook=JsonRecord) if response.status < _REDIRECT else None
         except TimeoutError:
             self._connection.close()
             raise
         except (OSError, HTTPException, ValueError):
             self._connection.close()
             return None
-        return answer if isinstance(answer, Record) else None
+        return answer if isinstance(answer, JsonRecord) else None
 
     def close(self) -> None:
         """Close the connection."""

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 
-class Sections(click.Group):
+class HelpSections(click.Group):
     """Lists the commands `first` below their title, in their order, and all others below `rest`."""
 
     def __init__(self, *args: Any, first: tuple[str, Sequence[click.Command]], rest: str, **kwargs: Any) -> None:

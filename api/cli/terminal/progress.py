@@ -24,7 +24,7 @@ LOOK_SECONDS = 0.3
 WIDTH = 20
 
 
-class Bar:
+class ProgressLine:
     """One line that is drawn again with each status."""
 
     def __init__(self, name: str) -> None:
@@ -79,7 +79,7 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
-def _switched(service: Connection, tool: Tool, now: Status, bar: Bar) -> Status:
+def _switched(service: Connection, tool: Tool, now: Status, bar: ProgressLine) -> Status:
     """The status once no index is being built for a changed config any more. Raises `VerbFailed` if that failed."""
     is_updating = False
     while (current := service.foldex.tools.get(tool.tool_id)).updating is not None:
@@ -106,7 +106,7 @@ def wait(service: Connection, tool: Tool) -> Status:
     """Wait until a tool is indexed. Raises `VerbFailed` if it ends otherwise."""
     from foldex_client import IndexingFailed
 
-    bar = Bar(tool.name)
+    bar = ProgressLine(tool.name)
     try:
         now = service.foldex.tools.wait(tool.tool_id, on_progress=bar)
         return _switched(service, tool, now, bar)

@@ -113,7 +113,7 @@ def search(
 
     PATH is a folder, a file, or a tool's id or name. A folder that was never indexed is indexed first, if you agree.
     """
-    consent = Consent(path, is_sure=yes)
+    consent = IndexingConsent(path, is_sure=yes)
     with connect(invocation, start_if=consent.before_start) as service:
         found = _place(service, path, consent)
         body: dict[str, Any] = {"query": query, "top_k": top_k, "filters": _filters(found, types, glob)}
@@ -183,7 +183,7 @@ def grep(
 
     PATH is a folder, a file, or a tool's id or name. It finds what is in the index.
     """
-    consent = Consent(path, is_sure=yes)
+    consent = IndexingConsent(path, is_sure=yes)
     with connect(invocation, start_if=consent.before_start) as service:
         found = _place(service, path, consent)
         options: dict[str, Any] = {
@@ -231,7 +231,7 @@ def symbols(
     """
     if name is not None and prefix is not None:
         path, name = name, None
-    consent = Consent(path, is_sure=yes)
+    consent = IndexingConsent(path, is_sure=yes)
     with connect(invocation, start_if=consent.before_start) as service:
         place = _place(service, path, consent)
         every = service.foldex.tools.symbols(place.tool.tool_id, name=name, prefix=prefix, kind=kind, page_size=1000)
@@ -254,7 +254,7 @@ def _check(path: str) -> Check:
     return lambda _: None if path.startswith(BUCKET) else check_folder(path)
 
 
-class Consent:
+class IndexingConsent:
     """Whether the user agrees that the folder of a search is indexed. The question is put once."""
 
     def __init__(self, path: str, *, is_sure: bool) -> None:
@@ -278,7 +278,7 @@ class Consent:
         self._is_sure = True
 
 
-def _place(service: Connection, path: str, consent: Consent) -> FolderPart:
+def _place(service: Connection, path: str, consent: IndexingConsent) -> FolderPart:
     """The tool that a search is about. A folder without one is indexed, if the user agrees. Raises `VerbFailed`."""
     found = covering(service, path)
     if found is not None:

@@ -19,7 +19,7 @@ from api.search.rank.boosts import (
 from api.search.rank.confidence import READ_HITS, confidence
 from api.search.rank.files import FoundChunk, file_parts
 from api.search.rank.fusion import by_score, ranks_and_values, reciprocal_ranks
-from api.search.rank.sureness import CODE, PROSE, Trust, sureness_factors
+from api.search.rank.sureness import CODE, PROSE, VectorTrust, sureness_factors
 from schemas.queries.search import SearchRequest
 from worker.vectors import Ranked
 
@@ -104,7 +104,11 @@ def _fused(rankings: Sequence[Ranking], weights: Mapping[str, float]) -> tuple[d
 
 
 def _leg_weights(
-    rankings: Sequence[Ranking], shares: Mapping[str, float], weights: Mapping[str, float], kind: str, trust: Trust
+    rankings: Sequence[Ranking],
+    shares: Mapping[str, float],
+    weights: Mapping[str, float],
+    kind: str,
+    trust: VectorTrust,
 ) -> Iterator[float]:
     """The weight of each leg in a kind of text.
 
@@ -118,7 +122,7 @@ def _leg_weights(
         yield share * weights[f"name_{each.kind}"] + (1 - share) * language
 
 
-def _factors(rankings: Sequence[Ranking], trust: Trust) -> dict[int, float]:
+def _factors(rankings: Sequence[Ranking], trust: VectorTrust) -> dict[int, float]:
     """How much each ranking counts beside the others of its query, by its number."""
     of_query: dict[str, list[int]] = {}
     for number, each in enumerate(rankings):

@@ -129,7 +129,7 @@ _ALIASES = {
 }
 
 
-class Types:
+class FileTypeFilter:
     """A filter for files of some types. Raises `Invalid` for an unknown name."""
 
     def __init__(self, names: Sequence[str]) -> None:

@@ -19,7 +19,7 @@ from api.search.grep.scope import TextSearch
 from worker.ignore import rules_of
 from worker.sources.local import LocalFolder
 from worker.sources.local_keys import printable
-from worker.sources.local_walk import Names, walk
+from worker.sources.local_walk import WalkedFolder, walk
 
 #: Maximum names in rg's first command line, few for a quick answer.
 _FIRST_NAMES = 2_000
@@ -32,7 +32,7 @@ _BATCH_FILES = 20
 #: Maximum cached names of all folders together. A folder with more is walked each time.
 _MAX_CACHED_NAMES = 300_000
 
-_cache: LRUCache[UUID, Names] = LRUCache(
+_cache: LRUCache[UUID, WalkedFolder] = LRUCache(
     _MAX_CACHED_NAMES, getsizeof=lambda names: len(names.files) + len(names.stamps)
 )
 _cache_lock = Lock()
@@ -99,7 +99,7 @@ def _names(search: TextSearch, source: LocalFolder, root: bytes) -> Iterator[tup
     if cached is not None and cached.folder == root and cached.is_current():
         yield from cached.files
         return
-    names, path = Names(root), search.files.path
+    names, path = WalkedFolder(root), search.files.path
     # a backslash may stand for an undecodable byte, so the path cannot be turned into a key
     top = tuple(path.encode().split(b"/")) if path and "\\" not in path else ()
     for file in walk(source, rules_of(search.index.settings), names, top):

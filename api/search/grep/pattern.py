@@ -21,7 +21,7 @@ from api.search.grep.translate import (
     matches_more,
     refuse_operations,
 )
-from api.search.grep.word_borders import Borders, split_borders
+from api.search.grep.word_borders import WordBorders, split_borders
 from schemas.errors import Invalid
 from schemas.queries.grep import MAX_SPAN, Grep
 
@@ -108,7 +108,7 @@ def compiled_pattern(request: Grep) -> Pattern:
             "`pattern` contains a line break or NUL, which no line contains; search for the text of one line, "
             "or send `multiline`."
         )
-    borders = Borders(request.pattern if request.regex else re2.escape(request.pattern), front=False, back=False)
+    borders = WordBorders(request.pattern if request.regex else re2.escape(request.pattern), front=False, back=False)
     source = borders.pattern
     if request.regex:
         # compile the pattern as sent first, so that errors refer to it
@@ -148,7 +148,7 @@ def _without_last(text: bytes, end: int) -> int:
     return end if end == len(text) else _character(text, end - 1)
 
 
-def _finder(source: str, request: Grep, borders: Borders) -> ExactMatcher:
+def _finder(source: str, request: Grep, borders: WordBorders) -> ExactMatcher:
     has_end = request.word or borders.back
     if has_end:
         source = rf"(?:{source})(?:\z|{NO_WORD})"
@@ -159,7 +159,7 @@ def _finder(source: str, request: Grep, borders: Borders) -> ExactMatcher:
     return ExactMatcher(None, at_start, after_other, has_end)
 
 
-def _arguments(request: Grep, borders: Borders) -> list[str] | None:
+def _arguments(request: Grep, borders: WordBorders) -> list[str] | None:
     """The arguments of rg; None if rg cannot express the pattern."""
     case = [] if request.case_sensitive else ["--ignore-case"]
     options = [*case, *(["--multiline"] if request.multiline else [])]

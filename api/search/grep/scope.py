@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from threading import Event
 from uuid import UUID
 
-from api.search.grep.file_types import Types
+from api.search.grep.file_types import FileTypeFilter
 from api.search.grep.lines import MatchedLine, matching_lines
 from api.search.grep.pattern import Pattern, compiled_pattern
 from api.search.text.times import time_matcher
@@ -37,7 +37,7 @@ class FileScope:
         self.files_at_path = 0
         self._excludes = glob is not None and glob.startswith("!")
         self._spec = compiled_glob("glob", glob.removeprefix("!")) if glob is not None else None
-        self._types = Types(types) if types is not None else None
+        self._types = FileTypeFilter(types) if types is not None else None
         self._is_in_time = time_matcher(request)
 
     @property

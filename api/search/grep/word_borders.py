@@ -36,7 +36,7 @@ _WORDS = {r"\w", r"\d", "[:alpha:]", "[:alnum:]", "[:digit:]", "[:lower:]", "[:u
 _BORDER = r"\b"
 
 
-class Borders(NamedTuple):
+class WordBorders(NamedTuple):
     """A pattern, and at which of its ends no word character may be adjacent."""
 
     pattern: str
@@ -57,19 +57,19 @@ class _NotAnalyzedError(Exception):
     """The pattern has something that is not analyzed."""
 
 
-def split_borders(pattern: str) -> Borders:
-    r"""Remove `\b` from the ends of a pattern if all alternatives have it; `Borders` says where it was."""
+def split_borders(pattern: str) -> WordBorders:
+    r"""Remove `\b` from the ends of a pattern if all alternatives have it; `WordBorders` says where it was."""
     plain = unquoted(pattern)
     try:
         branches = _PatternReader(plain).branches()
     except _NotAnalyzedError:
-        return Borders(pattern, front=False, back=False)
+        return WordBorders(pattern, front=False, back=False)
     front, back = (all(_has_border(plain, branch, side) for branch in branches) for side in (0, -1))
     if not (front or back):
-        return Borders(pattern, front, back)
+        return WordBorders(pattern, front, back)
     flags = _FLAGS.match(plain)
     without_borders = (plain[branch[front].start : branch[-1 - back].end] for branch in branches)
-    return Borders((flags[0] if flags else "") + "|".join(without_borders), front, back)
+    return WordBorders((flags[0] if flags else "") + "|".join(without_borders), front, back)
 
 
 def _has_border(plain: str, branch: Sequence[_PatternPart], side: int) -> bool:

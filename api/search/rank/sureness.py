@@ -18,7 +18,7 @@ VECTOR = "vector"
 
 
 @dataclass(frozen=True, slots=True)
-class Trust:
+class VectorTrust:
     """How the weight of vectors follows from the legs' sureness, in one kind of text.
 
     At a lead of `equal` in cosines, vectors are as sure as keywords whose first score is all lead. The weight of
@@ -34,12 +34,12 @@ class Trust:
 
 
 #: In prose, the words of a question often stand in its answer. Either leg may be the one that knows.
-PROSE = Trust(equal=0.3, exponent=1.5, least=0.05, most=3.0, share_exponent=2.0)
+PROSE = VectorTrust(equal=0.3, exponent=1.5, least=0.05, most=3.0, share_exponent=2.0)
 #: Chunks of code resemble each other, so that their vectors seem less sure than they are.
-CODE = Trust(equal=0.15, exponent=1.0, least=1.0, most=2.0, share_exponent=1.0)
+CODE = VectorTrust(equal=0.15, exponent=1.0, least=1.0, most=2.0, share_exponent=1.0)
 
 
-def sureness_factors(legs: Sequence[tuple[str, Sequence[float]]], trust: Trust) -> list[float]:
+def sureness_factors(legs: Sequence[tuple[str, Sequence[float]]], trust: VectorTrust) -> list[float]:
     """The factor of the weight of each leg of a query, which has a kind and the scores of its results, best first.
 
     The scores of vectors are cosines. A keyword leg whose scores are far below those of another knows few of the
@@ -65,6 +65,6 @@ def sureness_factors(legs: Sequence[tuple[str, Sequence[float]]], trust: Trust) 
     ]
 
 
-def _of_vectors(lead: float, words: float, trust: Trust) -> float:
+def _of_vectors(lead: float, words: float, trust: VectorTrust) -> float:
     ratio = max(lead / trust.equal, LEAST_SURENESS) / max(words, LEAST_SURENESS)
     return min(trust.most, max(trust.least, float(ratio**trust.exponent)))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from api.http.disconnect import Disconnect
-from api.http.metrics import Backlog
+from api.http.metrics import BacklogCollector
 from api.search.chunks.answer import search
 from api.search.query.file_filter import MAX_IDS, select_files
 from api.search.query.filters import resolve_filters
@@ -144,7 +144,9 @@ def test_callers_are_told_up_to_a_bound(resources: Resources, number: int, is_cu
 
 
 def gauges(resources: Resources) -> dict[str, float]:
-    return {sample.name: sample.value for metric in Backlog(resources.pool).collect() for sample in metric.samples}
+    return {
+        sample.name: sample.value for metric in BacklogCollector(resources.pool).collect() for sample in metric.samples
+    }
 
 
 def test_files_that_wait_are_counted(resources: Resources) -> None:

@@ -144,7 +144,7 @@ def test_the_clock_sends_few_messages_while_nothing_is_open(idle: Site, monkeypa
 
 def test_the_clock_sends_nothing_to_a_crowded_queue(idle: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     idle.start()
-    sweeps = clock._Sweeps()
+    sweeps = clock._SweepSchedule()
     monkeypatch.setattr(clock, "_pool", lambda: idle.pool)
     monkeypatch.setattr(clock, "crowded", lambda queue: queue == BULK)
     assert (sweeps.are_due(FAST), sweeps.are_due(BULK)) == (True, False)

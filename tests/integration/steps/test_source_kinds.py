@@ -24,7 +24,7 @@ from schemas.tool import ToolConfig
 from tests.integration.steps.site import Site
 from worker.ignore import Rules
 from worker.resources import Resources
-from worker.sources.kind import ContentAccess, SourceLocation, Target, not_granted, outside_target
+from worker.sources.kind import ContentAccess, IndexedTarget, SourceLocation, not_granted, outside_target
 from worker.sources.registry import KINDS
 from worker.state.access import grants
 from worker.state.index import changes, tasks, tool_actions, tools
@@ -37,7 +37,7 @@ MANY = 30
 TEXTS: dict[str, dict[str, str]] = {}
 
 
-class ShelfSource(schemas.content.source._Source):
+class ShelfSource(schemas.content.source._SourceTraits):
     """A shelf of texts in memory."""
 
     title = "A shelf"
@@ -87,7 +87,7 @@ class ShelfKind:
             raise not_granted(access, source.place)
         return Shelf(source.name)
 
-    def target(self, access: ContentAccess, source: ShelfSource) -> Target:
+    def target(self, access: ContentAccess, source: ShelfSource) -> IndexedTarget:
         return outside_target(cast(AnySource, source), source.name, lambda: self.open(access, source, Rules()))
 
     def address_prefix(self, source: ShelfSource) -> str:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from worker.vectors import Leg, Ranked, RankedRow
-from worker.vectors.lance.vector_cache import Rankings, ranking_key
+from worker.vectors.lance.vector_cache import RankingCache, ranking_key
 from worker.vectors.rows import ranked
 
 VALUES = st.lists(st.tuples(st.text("abc", min_size=1, max_size=3), st.sampled_from([0.0, 0.5, 1.0, 2.0])), max_size=20)
@@ -34,7 +34,7 @@ def test_answers_of_other_ids_or_values_differ() -> None:
 
 
 def test_cached_answers_are_few_objects_to_the_garbage_collector() -> None:
-    rankings, before = Rankings(), len(gc.get_objects())
+    rankings, before = RankingCache(), len(gc.get_objects())
     for number in range(10):
         leg = Leg(1000, keywords=f"words {number}")
         found = ranked([str(uuid4()) for _ in range(1000)], [0.5] * 1000, descending=True, limit=1000)

@@ -15,10 +15,10 @@ from worker.vectors.lance import ties, vector_cache
 from worker.vectors.lance.ties import GROWTH, MAX_TIES, TIES, first_limit, next_limit
 from worker.vectors.lance.vector_cache import (
     EQUAL,
-    GrowingRows,
-    Latest,
+    GrowingNamespaceRows,
+    LatestPerNamespace,
     NamespaceRows,
-    Rankings,
+    RankingCache,
     RowIds,
     ranking_key,
     rows,
@@ -62,7 +62,7 @@ def test_rows_that_grow_answer_as_rows_that_are_read_anew(monkeypatch: pytest.Mo
     monkeypatch.setattr(vector_cache, "SPARE_ROWS", table.chance.choice([0, 5, 50]))
     monkeypatch.setattr(vector_cache, "MAX_BYTES", table.chance.choice([60, 10_000]) * 4 * DIMENSIONS)
     table.change()
-    growing, advanced = GrowingRows(0, table.read(table.row_ids())), 0
+    growing, advanced = GrowingNamespaceRows(0, table.read(table.row_ids())), 0
     for version in range(1, 40):
         _, before = growing.latest
         table.change()
@@ -76,7 +76,7 @@ def test_rows_that_grow_answer_as_rows_that_are_read_anew(monkeypatch: pytest.Mo
             assert len(growing.latest[1].unit) <= 2 * len(row_ids) + vector_cache.SPARE_ROWS
             assert growing.nbytes <= max(vector_cache.MAX_BYTES, before.unit.nbytes)
         else:
-            growing = GrowingRows(version, table.read(row_ids))
+            growing = GrowingNamespaceRows(version, table.read(row_ids))
         now, held = growing.latest
         assert now == version
         assert held.ids_at(row_ids) == [str(UUID(int=int(row_id))) for row_id in row_ids]
@@ -138,7 +138,7 @@ LEG = Leg(5, keywords="words")
     ],
 )
 def test_a_ranking_is_that_of_its_leg_and_state(namespace: str, state: tuple[int], leg: Leg) -> None:
-    rankings = Rankings()
+    rankings = RankingCache()
     key, other_key = ranking_key("a", (1,), LEG), ranking_key(namespace, state, leg)
     rankings.put(key, RANKING)
     assert rankings.get(ranking_key("a", (1,), LEG)) == RANKING
@@ -148,7 +148,7 @@ def test_a_ranking_is_that_of_its_leg_and_state(namespace: str, state: tuple[int
 
 
 def test_only_the_latest_state_of_a_namespace_is_kept() -> None:
-    latest: Latest[str] = Latest(2)
+    latest: LatestPerNamespace[str] = LatestPerNamespace(2)
     latest.put("a", (1,), "one")
     assert (latest.get("a", (1,)), latest.get("a", (2,)), latest.get("b", (1,))) == ("one", None, None)
     latest.put("a", (2,), "two")

@@ -40,7 +40,7 @@ class Layer(NamedTuple):
     norm: Dense
 
 
-class Weights(NamedTuple):
+class ModelWeights(NamedTuple):
     """The whole model. The position table includes the embedding of the first token type, `second_type` the rest."""
 
     words: Matrix
@@ -62,7 +62,7 @@ class ModelShape(NamedTuple):
 MINILM = ModelShape(layers=6, heads=12)
 
 
-def load_weights(path: Path, shape: ModelShape = MINILM, prefix: str = "") -> Weights:
+def load_weights(path: Path, shape: ModelShape = MINILM, prefix: str = "") -> ModelWeights:
     """Read the file into the layout that `hidden` multiplies fastest. Takes 0.2 s and 90 MB for all-MiniLM-L6-v2.
 
     The word embeddings, half of it, stay in the file's pages, which all processes share. Replace the file, never
@@ -82,7 +82,7 @@ def load_weights(path: Path, shape: ModelShape = MINILM, prefix: str = "") -> We
         is_float32 = file.get_slice(prefix + words).get_dtype() == "F32"
         first, *others = get("embeddings.token_type_embeddings.weight")
         layers = [_layer(get, shape.heads, f"encoder.layer.{number}.") for number in range(shape.layers)]
-        return Weights(
+        return ModelWeights(
             _mapped(path, prefix + words) if is_float32 else get(words),
             get("embeddings.position_embeddings.weight") + first,
             others[0] - first if others else np.zeros_like(first),
@@ -138,7 +138,7 @@ def _norm(get: Callable[[str], Matrix], name: str) -> Dense:
     return Dense(get(f"{name}.weight"), get(f"{name}.bias"))
 
 
-def encode(weights: Weights, ids: Sequence[Sequence[int]]) -> Matrix:
+def encode(weights: ModelWeights, ids: Sequence[Sequence[int]]) -> Matrix:
     """Run BERT's encoder, average over the pieces, scale to length 1: float32 of shape (len(ids), 384)."""
     rows, spans = hidden(weights, ids)
     return at_length_1(np.stack([rows[begin:end].mean(axis=0) for begin, end in spans]))
@@ -165,7 +165,7 @@ def groups(lengths: Sequence[int]) -> Iterator[list[int]]:
 
 
 def hidden(
-    weights: Weights, ids: Sequence[Sequence[int]], types: Sequence[Sequence[int]] | None = None
+    weights: ModelWeights, ids: Sequence[Sequence[int]], types: Sequence[Sequence[int]] | None = None
 ) -> tuple[Matrix, Sequence[Span]]:
     """Run BERT's encoder. Returns a row per piece, one text below the other, and the rows' span of each text.
 

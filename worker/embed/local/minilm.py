@@ -23,7 +23,7 @@ from schemas.content.source import FLOAT32, EmbedderProfile
 from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, ModelRefused
 from worker.embed import Vectors
 from worker.embed.local import runtime
-from worker.embed.local.bert import Matrix, Weights, encode, groups, load_weights
+from worker.embed.local.bert import Matrix, ModelWeights, encode, groups, load_weights
 from worker.embed.local.wordpieces import WordPieces
 from worker.machine.freed_memory import give_back
 
@@ -153,7 +153,7 @@ def _load(directory: Path | None, precision: str) -> _LoadedModel:
     return model
 
 
-def _encode(weights: Weights, ids: Sequence[Sequence[int]]) -> Matrix:
+def _encode(weights: ModelWeights, ids: Sequence[Sequence[int]]) -> Matrix:
     vectors = np.empty((len(ids), DIMENSIONS), dtype=np.float32)
     for group in groups([len(text) for text in ids]):
         vectors[group] = encode(weights, [ids[index] for index in group])

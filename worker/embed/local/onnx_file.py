@@ -24,7 +24,7 @@ Port = tuple[str, int, Sequence[int | str]]
 Attribute = int | float | Sequence[int]
 
 
-class Graph:
+class OnnxGraph:
     """A graph in the making. Each value has a name, which the methods return."""
 
     def __init__(self) -> None:

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.embed.local.bert import EPSILON, Dense, Layer, Matrix, Weights, at_length_1
-from worker.embed.local.onnx_file import FLOAT, INT32, RUNTIME, Graph
+from worker.embed.local.bert import EPSILON, Dense, Layer, Matrix, ModelWeights, at_length_1
+from worker.embed.local.onnx_file import FLOAT, INT32, RUNTIME, OnnxGraph
 
 #: Whole numbers on each side of zero.
 _LEVELS = np.float32(127)
@@ -38,7 +38,7 @@ def is_installed() -> bool:
 class Int8Encoder:
     """The model as a session of ONNX Runtime, for any number of threads. Make it after the fork. Takes 0.2 s."""
 
-    def __init__(self, weights: Weights) -> None:
+    def __init__(self, weights: ModelWeights) -> None:
         self._words, self._positions = weights.words, weights.positions
         self._session = open_session(_graph(weights))
 
@@ -99,7 +99,7 @@ def rounded(weight: Matrix) -> tuple[NDArray[np.int8], Matrix]:
     return np.rint(weight / scale).astype(np.int8), scale
 
 
-def _graph(weights: Weights) -> bytes:
+def _graph(weights: ModelWeights) -> bytes:
     """The encoder from the embedded pieces on, of shape (text, piece, width)."""
     encoder = _Encoder(weights.words.shape[1], weights.heads)
     graph, shape = encoder.graph, [*_PLACES, weights.words.shape[1]]
@@ -115,7 +115,7 @@ class _Encoder:
 
     def __init__(self, width: int, heads: int) -> None:
         self._width, self._heads = width, heads
-        self.graph = graph = Graph()
+        self.graph = graph = OnnxGraph()
         self.shape = graph.node("Shape", "rows")
         self.flat = graph.constant(np.array([-1, width]))
         first = [graph.constant(np.array([at])) for at in (0, 2)]

@@ -18,7 +18,7 @@ from docx.oxml.ns import qn
 from schemas.content.document import Document
 from worker.parse.limits import Limits
 from worker.parse.office import drawing
-from worker.parse.office.numbering import Numbers
+from worker.parse.office.numbering import ParagraphNumbers
 from worker.parse.office.stated import core
 from worker.parse.office.transitional import transitional
 from worker.parse.text.markdown import title_of
@@ -99,7 +99,7 @@ def _number_paragraphs(document: Any, styles: _Styles) -> None:
         root = None if relation.is_external else getattr(relation.target_part, "element", None)
         if root is None or not relation.reltype.endswith("/numbering"):
             continue
-        numbers = Numbers(root, styles.definitions)
+        numbers = ParagraphNumbers(root, styles.definitions)
         for properties in document.element.body.iter(_PROPERTIES):
             element = properties.getparent()
             place = numbers.of(properties) if element.tag == _P else None

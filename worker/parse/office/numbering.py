@@ -49,7 +49,7 @@ class _List:
     numbers: list[int | None] = field(default_factory=lambda: [None] * _MAX_LEVELS)
 
 
-class Numbers:
+class ParagraphNumbers:
     """The numbers of a document's paragraphs, in their order.
 
     `styles` are the definitions of styles by their id. `root` is that of `numbering.xml`.

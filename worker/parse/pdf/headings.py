@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from worker.parse.pdf.looks import MAX_PITCH, MAX_SHORT_CHARS, most
-from worker.parse.pdf.text_lines import ROW, Lines, Look
+from worker.parse.pdf.text_lines import ROW, LineLook, PageLines
 from worker.parse.text.markdown_blocks import heading, paragraph
 
 #: Minimum size of a heading, as a multiple of the text's size: by its size alone, and if it is bold.
@@ -67,11 +67,11 @@ class _LineBlock(NamedTuple):
     first: int
     end: int
     text: str
-    look: Look
-    last: Look
+    look: LineLook
+    last: LineLook
 
 
-def levels(pages: Sequence[Lines]) -> Headings:
+def levels(pages: Sequence[PageLines]) -> Headings:
     """The headings of all pages."""
     usual = _usual(pages)
     if usual is None:
@@ -86,7 +86,7 @@ def levels(pages: Sequence[Lines]) -> Headings:
     return {(b.page, b.first): (level, b.end) for level, same in enumerate(headings, 1) for b in same}
 
 
-def marked(lines: Lines, page: int, found: Headings) -> str:
+def marked(lines: PageLines, page: int, found: Headings) -> str:
     """The page's text as Markdown."""
     blocks: list[str] = []
     plain: list[str] = []
@@ -105,7 +105,7 @@ def marked(lines: Lines, page: int, found: Headings) -> str:
     return _GAP.sub("\n\n", "\n".join(blocks)).strip()
 
 
-def _usual(pages: Iterable[Lines]) -> _BodyLook | None:
+def _usual(pages: Iterable[PageLines]) -> _BodyLook | None:
     sizes: Counter[tuple[float, bool]] = Counter()
     pitches: Counter[float] = Counter()
     for lines in pages:
@@ -117,7 +117,7 @@ def _usual(pages: Iterable[Lines]) -> _BodyLook | None:
     return _BodyLook(size, is_bold, pitches.most_common(1)[0][0] if pitches else _USUAL_PITCH * size)
 
 
-def _candidates(page: int, lines: Lines, usual: _BodyLook) -> Iterator[_LineBlock]:
+def _candidates(page: int, lines: PageLines, usual: _BodyLook) -> Iterator[_LineBlock]:
     for block in _blocks(page, lines):
         if block.end - block.first > _MAX_LINES or not _is_title(block.text) or _has_row(block, lines):
             continue
@@ -127,7 +127,7 @@ def _candidates(page: int, lines: Lines, usual: _BodyLook) -> Iterator[_LineBloc
             yield block
 
 
-def _blocks(page: int, lines: Lines) -> Iterator[_LineBlock]:
+def _blocks(page: int, lines: PageLines) -> Iterator[_LineBlock]:
     end = 0
     for first, look in lines.looks.items():
         if first < end:
@@ -139,7 +139,7 @@ def _blocks(page: int, lines: Lines) -> Iterator[_LineBlock]:
         yield _LineBlock(page, first, end, text, look, last)
 
 
-def _follows(upper: Look, lower: Look) -> bool:
+def _follows(upper: LineLook, lower: LineLook) -> bool:
     return (
         upper.is_bold == lower.is_bold
         and abs(upper.size - lower.size) <= _SAME_SIZE * upper.size
@@ -157,7 +157,7 @@ def _is_title(text: str) -> bool:
     )
 
 
-def _has_row(block: _LineBlock, lines: Lines) -> bool:
+def _has_row(block: _LineBlock, lines: PageLines) -> bool:
     """Whether one of the lines is wider than its letters, as a row of cells is."""
     return any(_is_row(lines.texts[at], lines.looks[at]) for at in range(block.first, block.end))
 
@@ -171,7 +171,7 @@ def _is_apart(block: _LineBlock, usual: _BodyLook) -> bool:
     return above is None or above < 0 or above >= _MIN_GAP * usual.pitch
 
 
-def _is_row(text: str, look: Look) -> bool:
+def _is_row(text: str, look: LineLook) -> bool:
     wide = 0 if text.isascii() else sum(sign >= _FIRST_WIDE for sign in text)
     return look.width > (_MAX_WIDTH * (len(text) - wide) + _MAX_WIDE_WIDTH * wide) * look.size
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 
 from worker.parse.pdf.characters import Drawn, PageCharacters
-from worker.parse.pdf.text_lines import Lines, Look
+from worker.parse.pdf.text_lines import LineLook, PageLines
 
 #: Maximum characters of a line that may be a heading.
 MAX_SHORT_CHARS = 120
@@ -22,7 +22,7 @@ _LETTER = re.compile(r"[^\W_]")
 _SAME_SIZE = 0.03
 
 
-def add_looks(characters: PageCharacters, lines: Lines) -> None:
+def add_looks(characters: PageCharacters, lines: PageLines) -> None:
     """Add how the lines are drawn, as far as they are upright. Rows of tables have no look."""
     drawn = [
         _first(characters, text, start) if start >= 0 else None
@@ -39,7 +39,7 @@ def add_looks(characters: PageCharacters, lines: Lines) -> None:
             if width:
                 above = _nearest(drawn, range(number - 1, -1, -1))
                 below = _nearest(drawn, range(number + 1, len(drawn)))
-                lines.looks[number] = Look(
+                lines.looks[number] = LineLook(
                     size,
                     is_bold,
                     baseline,
@@ -49,7 +49,7 @@ def add_looks(characters: PageCharacters, lines: Lines) -> None:
                 )
 
 
-def _count(drawn: Sequence[Drawn | None], lines: Lines) -> None:
+def _count(drawn: Sequence[Drawn | None], lines: PageLines) -> None:
     """Add the sizes of the lines, and their distances from the line above."""
     sizes, upper = lines.sizes, 0.0
     distances: dict[float, int] = {}

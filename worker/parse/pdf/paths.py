@@ -26,7 +26,7 @@ _closes = bound(raw.FPDFPathSegment_GetClose)
 Point = tuple[float, float]
 
 
-class Paths:
+class PagePaths:
     """Asks PDFium about paths, with the same buffers for all pages."""
 
     def __init__(self) -> None:

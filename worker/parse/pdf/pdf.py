@@ -23,9 +23,9 @@ from worker.parse.ocr.image import NOTHING, child_cpu_seconds, recognise
 from worker.parse.pdf import headings, outline, page_annotations
 from worker.parse.pdf.characters import PageCharacters
 from worker.parse.pdf.looks import add_looks
-from worker.parse.pdf.paths import Paths
+from worker.parse.pdf.paths import PagePaths
 from worker.parse.pdf.ruled_tables import add_tables
-from worker.parse.pdf.text_lines import ROW, Lines, join_words, lines_of
+from worker.parse.pdf.text_lines import ROW, PageLines, join_words, lines_of
 from worker.parse.properties import of_pdf
 from worker.parse.text.markdown_blocks import laid_out, paragraph
 
@@ -37,7 +37,7 @@ _MAX_PIXELS = 25_000_000
 class _PageText(NamedTuple):
     """The lines of a page's text layer, and what follows them: the text of its pictures, and comments."""
 
-    lines: Lines
+    lines: PageLines
     more: str = ""
 
 
@@ -89,7 +89,7 @@ def _pages(pdf: pypdfium2.PdfDocument, limits: Limits, *, looks: bool) -> Iterat
     If no page has text, raises after the last page: `needs_ocr` or `no_text` if a page has a picture, else the damage.
     """
     cpu_deadline = child_cpu_seconds() + limits.seconds
-    paths, characters = Paths(), PageCharacters()
+    paths, characters = PagePaths(), PageCharacters()
     has_text, has_printed_text, scanned, damage, hindrance, size = False, False, [], None, None, 0
     for number in range(len(pdf)):
         try:
@@ -99,10 +99,10 @@ def _pages(pdf: pypdfium2.PdfDocument, limits: Limits, *, looks: bool) -> Iterat
             text = lines.text
             is_scan = scans.is_scan(page, text)
             if is_scan and scans.is_illegible(text):
-                lines, text = Lines(), ""
+                lines, text = PageLines(), ""
         except pypdfium2.PdfiumError as error:
             damage = error
-            yield _PageText(Lines())
+            yield _PageText(PageLines())
             continue
         shown = ""
         if is_scan:
@@ -137,7 +137,9 @@ def _shown(page: pypdfium2.PdfPage, text: str, cpu_deadline: float, limits: Limi
         return "", error
 
 
-def _lines(page: pypdfium2.PdfPage, paths: Paths, characters: PageCharacters, limits: Limits, *, looks: bool) -> Lines:
+def _lines(
+    page: pypdfium2.PdfPage, paths: PagePaths, characters: PageCharacters, limits: Limits, *, looks: bool
+) -> PageLines:
     layer = page.get_textpage()
     lines = lines_of(layer)
     characters.open(layer)

@@ -20,8 +20,8 @@ from pypdfium2 import raw
 from worker.parse.limits import Limits
 from worker.parse.pdf.bound import Box
 from worker.parse.pdf.characters import PageCharacters
-from worker.parse.pdf.paths import Paths, Point
-from worker.parse.pdf.text_lines import ROW, Lines, without_hyphens
+from worker.parse.pdf.paths import PagePaths, Point
+from worker.parse.pdf.text_lines import ROW, PageLines, without_hyphens
 from worker.parse.text.markdown_blocks import table
 
 #: Maximum objects, rules and cells. More are a drawing.
@@ -60,14 +60,16 @@ class _Grid(NamedTuple):
     whole: dict[_Cell, _Cell]
 
 
-def add_tables(page: pypdfium2.PdfPage, paths: Paths, characters: PageCharacters, lines: Lines, limits: Limits) -> None:
+def add_tables(
+    page: pypdfium2.PdfPage, paths: PagePaths, characters: PageCharacters, lines: PageLines, limits: Limits
+) -> None:
     """Replace the lines of ruled tables by their rows."""
     across, down = _rules(page, paths)
     for grid in _grids(across, down):
         _add_table(characters, lines, grid, limits)
 
 
-def _rules(page: pypdfium2.PdfPage, paths: Paths) -> tuple[list[_Rule], list[_Rule]]:
+def _rules(page: pypdfium2.PdfPage, paths: PagePaths) -> tuple[list[_Rule], list[_Rule]]:
     """Horizontal and vertical rules; none if there are too many, or if the page is turned."""
     across: list[_Rule] = []
     down: list[_Rule] = []
@@ -88,7 +90,7 @@ def _rules(page: pypdfium2.PdfPage, paths: Paths) -> tuple[list[_Rule], list[_Ru
     return (_merged(across), _merged(down)) if min(len(across), len(down)) > 1 else ([], [])
 
 
-def _sides(paths: Paths, path: raw.FPDF_PAGEOBJECT) -> Iterable[Box]:
+def _sides(paths: PagePaths, path: raw.FPDF_PAGEOBJECT) -> Iterable[Box]:
     """Bounds of what may be a rule in a thick path: its thin figures, and each side of one that is drawn."""
     is_stroked = paths.is_stroked(path)
     # most are backgrounds, of a cell or a line
@@ -202,7 +204,7 @@ def _is_ruled(rules: Iterable[_Rule], start: float, end: float) -> bool:
     return any(rule.start <= start and rule.end >= end for rule in rules)
 
 
-def _add_table(characters: PageCharacters, lines: Lines, grid: _Grid, limits: Limits) -> None:
+def _add_table(characters: PageCharacters, lines: PageLines, grid: _Grid, limits: Limits) -> None:
     inside = _inside(characters, lines, grid)
     cells = _cells(characters, lines, grid, inside)
     if not _is_certain(cells):
@@ -219,7 +221,7 @@ def _add_table(characters: PageCharacters, lines: Lines, grid: _Grid, limits: Li
     lines.starts[inside[0] : inside[0] + 1] = [ROW] * len(shown)
 
 
-def _inside(characters: PageCharacters, lines: Lines, grid: _Grid) -> list[int]:
+def _inside(characters: PageCharacters, lines: PageLines, grid: _Grid) -> list[int]:
     """Numbers of the lines within the grid; none if a line crosses its frame."""
     written = [
         (number, start, text)
@@ -233,7 +235,7 @@ def _inside(characters: PageCharacters, lines: Lines, grid: _Grid) -> list[int]:
     return [number for (number, _, _), cell in zip(written, firsts, strict=True) if cell]
 
 
-def _cells(characters: PageCharacters, lines: Lines, grid: _Grid, inside: Iterable[int]) -> _Cells:
+def _cells(characters: PageCharacters, lines: PageLines, grid: _Grid, inside: Iterable[int]) -> _Cells:
     """Lines of text by cell; none if a word is not within one."""
     words = [(number, word) for number in inside for word in _WORD.finditer(lines.texts[number])]
     firsts = _cells_at(characters, grid, [lines.starts[number] + word.start() for number, word in words])

@@ -27,7 +27,7 @@ _DIGIT, _CAPITAL = re.compile(r"\d"), re.compile("[A-Z]")
 _SMALL = re.compile(r"[^\W\d_A-Z]")
 
 
-class Look(NamedTuple):
+class LineLook(NamedTuple):
     """How a short, upright line is drawn: the size of its letters, its baseline, its width, in points.
 
     `above` and `below` are the distances of the baselines of the lines before and after, negative if those are at the
@@ -43,7 +43,7 @@ class Look(NamedTuple):
 
 
 @dataclass(slots=True)
-class Lines:
+class PageLines:
     """The lines of a page: their texts, and the index of each in the page's text, or `ROW`.
 
     `looks` has the lines that may be headings, by number. `sizes` counts characters by size and weight, `pitches` lines
@@ -52,7 +52,7 @@ class Lines:
 
     texts: list[str] = field(default_factory=list)
     starts: list[int] = field(default_factory=list)
-    looks: dict[int, Look] = field(default_factory=dict)
+    looks: dict[int, LineLook] = field(default_factory=dict)
     sizes: dict[tuple[float, bool], int] = field(default_factory=dict)
     pitches: dict[float, int] = field(default_factory=dict)
 
@@ -62,13 +62,13 @@ class Lines:
         return "\n".join(self.texts).strip()
 
 
-def lines_of(layer: pypdfium2.PdfTextpage) -> Lines:
+def lines_of(layer: pypdfium2.PdfTextpage) -> PageLines:
     """The lines of a page in the order of its text."""
     text = layer.get_text_range()
     texts, starts = split(text)
     repaired = right_to_left.repaired(layer, text)
     # repairs are made within lines
-    return Lines(texts if repaired is text else split(repaired)[0], starts)
+    return PageLines(texts if repaired is text else split(repaired)[0], starts)
 
 
 def split(text: str) -> tuple[list[str], list[int]]:
@@ -85,7 +85,7 @@ def split(text: str) -> tuple[list[str], list[int]]:
     return texts, starts
 
 
-def join_words(lines: Lines) -> None:
+def join_words(lines: PageLines) -> None:
     """Remove the hyphens that break words. What is joined keeps the look of its first line."""
     texts = lines.texts
     text = "\n".join(texts)

@@ -30,7 +30,7 @@ PAGE_ENTRIES = 2_000
 Value = TypeVar("Value")
 
 
-class _Kind(NamedTuple):
+class _OpenableKind(NamedTuple):
     """How files of an extension are opened, and whether such a file is also read itself."""
 
     name: ContainerKind
@@ -40,10 +40,12 @@ class _Kind(NamedTuple):
 
 #: Kinds by the end of a file's name.
 _KINDS = {
-    ".zip": _Kind("archives", open_zip),
-    **dict.fromkeys((".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz"), _Kind("archives", open_tar)),
-    ".eml": _Kind("attachments", open_mail, is_file=True),
-    ".msg": _Kind("attachments", open_outlook, is_file=True),
+    ".zip": _OpenableKind("archives", open_zip),
+    **dict.fromkeys(
+        (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz"), _OpenableKind("archives", open_tar)
+    ),
+    ".eml": _OpenableKind("attachments", open_mail, is_file=True),
+    ".msg": _OpenableKind("attachments", open_outlook, is_file=True),
 }
 
 

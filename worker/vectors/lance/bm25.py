@@ -165,7 +165,7 @@ def _occurrences_of(postings: PostingsBlock) -> Occurrences:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class CorpusStatistics:
     """What the scores of words depend on beside these: the number of live rows with words, and their lengths.
 
     `norms` holds for each position how much its length counts. `gone` says which rows are not live; None if all are.
@@ -176,7 +176,7 @@ class Standing:
     gone: NDArray[np.bool_] | None
 
 
-def standing(lengths: NDArray[np.uint32], live: Positions) -> Standing:
+def standing(lengths: NDArray[np.uint32], live: Positions) -> CorpusStatistics:
     """The standing of rows, which have these numbers of words, if those at `live` are all that count."""
     of_live = lengths[live]
     rows = int(np.count_nonzero(of_live))
@@ -185,10 +185,10 @@ def standing(lengths: NDArray[np.uint32], live: Positions) -> Standing:
     if len(live) < len(lengths):
         gone = np.ones(len(lengths), np.bool_)
         gone[live] = False
-    return Standing(rows, BM25_K1 * (1 - BM25_B + BM25_B / mean * lengths.astype(np.float64)), gone)
+    return CorpusStatistics(rows, BM25_K1 * (1 - BM25_B + BM25_B / mean * lengths.astype(np.float64)), gone)
 
 
-def scores(blocks: Sequence[PostingsBlock], numbers: Sequence[int], now: Standing, *, every: bool) -> Scores:
+def scores(blocks: Sequence[PostingsBlock], numbers: Sequence[int], now: CorpusStatistics, *, every: bool) -> Scores:
     """The scores of rows, by position: 0 without any of the words, or without `every` one.
 
     A word that occurs twice counts twice. Rows after the last one with a word are left out.

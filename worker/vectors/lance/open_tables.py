@@ -28,7 +28,7 @@ METADATA_BYTES = 128 * 1024**2
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class TableSnapshot:
     """A table as it was when it was opened, whatever is written since: for LanceDB, and as a dataset of Lance."""
 
     table: Any
@@ -38,7 +38,7 @@ class Opened:
 
 
 @dataclass(slots=True)
-class Space:
+class OpenTable:
     """A table with its LanceDB caches: the data that was read, and the open files of its indexes.
 
     LanceDB also keeps files of deleted indexes open until its caches are full. So the whole session is closed once many
@@ -53,19 +53,19 @@ class Space:
     session: Any
     word_session: Any
     connection: Any
-    rested: tuple[State, Opened] | None = None
+    rested: tuple[State, TableSnapshot] | None = None
 
 
-class Spaces:
+class OpenTables:
     """The most recently used tables. Threads may share it."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._lock = Lock()
-        self._open: OrderedDict[str, Space] = OrderedDict()
+        self._open: OrderedDict[str, OpenTable] = OrderedDict()
         self._numbers = count()
 
-    def get(self, namespace: str) -> Space | None:
+    def get(self, namespace: str) -> OpenTable | None:
         """Return the open session of a table, unless many of its index files were deleted since."""
         segments = _segments(self._path(namespace))
         with self._lock:
@@ -78,7 +78,7 @@ class Spaces:
             self._open.move_to_end(namespace)
             return space
 
-    async def connect(self, namespace: str) -> Space:
+    async def connect(self, namespace: str) -> OpenTable:
         """Open a session for a table, which need not exist."""
         path = self._path(namespace)
         segments = _segments(path)
@@ -88,11 +88,11 @@ class Spaces:
             number = before.number if before is not None and is_same else next(self._numbers)
         session = lancedb.Session(INDEX_BYTES, METADATA_BYTES)
         word_session = word_search.new_session(INDEX_BYTES, METADATA_BYTES)
-        return Space(
+        return OpenTable(
             path, number, segments, session, word_session, await lancedb.connect_async(self._directory, session=session)
         )
 
-    def put(self, namespace: str, space: Space) -> Space:
+    def put(self, namespace: str, space: OpenTable) -> OpenTable:
         """Keep an open table; close tables that were deleted or that exceed the limits."""
         with self._lock:
             self._open[namespace] = space

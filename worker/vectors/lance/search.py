@@ -21,17 +21,17 @@ from worker.vectors import Leg, Ranked
 from worker.vectors.lance import ties, vector_index, word_search
 from worker.vectors.lance.filter_sql import where
 from worker.vectors.lance.indexes import COLUMNS, FIELDS
-from worker.vectors.lance.open_tables import Opened, Space, Spaces
+from worker.vectors.lance.open_tables import OpenTable, OpenTables, TableSnapshot
 from worker.vectors.lance.vector_cache import (
     MAX_BYTES,
-    Filtered,
-    GrowingRows,
-    Latest,
+    FilterCache,
+    GrowingNamespaceRows,
+    LatestPerNamespace,
     NamespaceRows,
     Positions,
-    Rankings,
+    RankingCache,
     RowIds,
-    Searches,
+    SearchCounter,
     State,
     ranking_key,
     rows,
@@ -53,12 +53,14 @@ class Searcher:
 
     def __init__(self, directory: Path, word_bytes: int) -> None:
         self._directory = directory
-        self._spaces = Spaces(directory)
-        self._searches = Searches(FIRST_READ)
-        self._rows_in_memory: Latest[GrowingRows] = Latest(MAX_BYTES, lambda growing: growing.nbytes)
+        self._spaces = OpenTables(directory)
+        self._searches = SearchCounter(FIRST_READ)
+        self._rows_in_memory: LatestPerNamespace[GrowingNamespaceRows] = LatestPerNamespace(
+            MAX_BYTES, lambda growing: growing.nbytes
+        )
         self._word_memories = WordMemories(word_bytes)
-        self._rankings = Rankings()
-        self._filtered = Filtered()
+        self._rankings = RankingCache()
+        self._filtered = FilterCache()
         self._loop = _new_loop()
         threading.Thread(target=_run_until_stopped, args=(self._loop,), name="lancedb", daemon=True).start()
         # the thread and the descriptors of its loop end with this object
@@ -83,7 +85,7 @@ class Searcher:
     def _begin(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
-    def _opened(self, namespace: str) -> tuple[int, Opened]:
+    def _opened(self, namespace: str) -> tuple[int, TableSnapshot]:
         """Open the table in its present state. Returns its number, too, which differs if it is made again."""
         space = self._spaces.get(namespace)
         if space is None:
@@ -101,7 +103,7 @@ class Searcher:
         self._rows_in_memory.drop_if(lambda namespace, _: not (self._directory / f"{namespace}.lance").exists())
         self._word_memories.forget_released()
 
-    def _searched(self, namespace: str, number: int, opened: Opened, legs: Sequence[Leg]) -> list[Ranked]:
+    def _searched(self, namespace: str, number: int, opened: TableSnapshot, legs: Sequence[Leg]) -> list[Ranked]:
         # words alone are not worth reading all vectors; they come in a call of their own before those of their query
         may_read = any(leg.vector is not None for leg in legs)
         cached_rows, cached_words = self._in_memory(namespace, number, opened, may_read=may_read)
@@ -125,7 +127,7 @@ class Searcher:
         ]
 
     def _passing(
-        self, number: int, opened: Opened, condition: str, cached_rows: NamespaceRows | None
+        self, number: int, opened: TableSnapshot, condition: str, cached_rows: NamespaceRows | None
     ) -> Positions | None:
         """Where the rows in memory are that pass a filter; None without rows or filter."""
         if cached_rows is None or not condition:
@@ -135,7 +137,7 @@ class Searcher:
         return cached_rows.positions_of(self._filtered.row_ids((number, opened.version), condition, read))
 
     def _in_memory(
-        self, namespace: str, number: int, opened: Opened, *, may_read: bool
+        self, namespace: str, number: int, opened: TableSnapshot, *, may_read: bool
     ) -> tuple[NamespaceRows | None, WordMemory | None]:
         """All rows of a table that is not too large, and their words, as far as they are in memory."""
         growing = self._rows(namespace, number, opened, may_read=may_read)
@@ -149,12 +151,14 @@ class Searcher:
         memory = self._word_memories.of(namespace, number, growing, cached_rows, read) if has_words else None
         return cached_rows, memory
 
-    def _read_words(self, opened: Opened, columns: Sequence[str], row_ids: RowIds | None) -> Iterable[Any]:
+    def _read_words(self, opened: TableSnapshot, columns: Sequence[str], row_ids: RowIds | None) -> Iterable[Any]:
         if row_ids is None:
             return word_search.texts(opened.dataset, columns)
         return self._run(_texts(opened.table, columns, row_ids))
 
-    def _rows(self, namespace: str, number: int, opened: Opened, *, may_read: bool) -> GrowingRows | None:
+    def _rows(
+        self, namespace: str, number: int, opened: TableSnapshot, *, may_read: bool
+    ) -> GrowingNamespaceRows | None:
         """The rows of a table that is not too large, if they are in memory, or are read into it now."""
         growing = self._rows_in_memory.get(namespace, (number,))
         if growing is not None:
@@ -162,11 +166,11 @@ class Searcher:
         elif may_read and self._searches.is_read_due(namespace, number):
             first = self._run(_read(opened.table))
             if first is not None:
-                growing = GrowingRows(opened.version, first)
+                growing = GrowingNamespaceRows(opened.version, first)
                 self._rows_in_memory.put(namespace, (number,), growing)
         return growing
 
-    def _advance(self, namespace: str, number: int, opened: Opened, growing: GrowingRows) -> None:
+    def _advance(self, namespace: str, number: int, opened: TableSnapshot, growing: GrowingNamespaceRows) -> None:
         """Bring the rows in memory to the version of a table, by reading only what is new in it."""
         version, before = growing.latest
         if version >= opened.version:
@@ -178,11 +182,11 @@ class Searcher:
             self._rows_in_memory.drop(namespace)
 
 
-async def _open(space: Space, namespace: str) -> Opened:
+async def _open(space: OpenTable, namespace: str) -> TableSnapshot:
     table = await space.connection.open_table(namespace)
     version = await table.version()
     dataset = word_search.dataset(space.path, version, space.word_session)
-    return Opened(table, dataset, frozenset(dataset.schema.names), version)
+    return TableSnapshot(table, dataset, frozenset(dataset.schema.names), version)
 
 
 def _at_rest(path: Path) -> State | None:
@@ -246,7 +250,7 @@ def _prepared(table_rows: Any) -> NamespaceRows:
 
 
 def _by_words(
-    opened: Opened,
+    opened: TableSnapshot,
     leg: Leg,
     cached_rows: NamespaceRows | None,
     cached_words: WordMemory | None,
@@ -271,7 +275,7 @@ def _by_vector(leg: Leg, cached_rows: NamespaceRows | None, passing: Positions |
     return (cached_rows if passing is None else cached_rows.within(passing)).nearest(leg.vector, leg.limit)
 
 
-async def _nearest_rows(opened: Opened, legs: Sequence[Leg]) -> list[Any]:
+async def _nearest_rows(opened: TableSnapshot, legs: Sequence[Leg]) -> list[Any]:
     return await asyncio.gather(*(_nearest(opened.table, leg) for leg in legs))
 
 

@@ -101,7 +101,7 @@ class NamespaceRows:
         return np.setdiff1d(row_ids, self.row_ids, assume_unique=True)
 
 
-class GrowingRows:
+class GrowingNamespaceRows:
     """The rows of a namespace in its newest version, made from those of the version before. Thread-safe."""
 
     def __init__(self, version: int, rows: NamespaceRows) -> None:
@@ -169,7 +169,7 @@ def rows(ids: list[str], row_ids: RowIds, vectors: Vector, *, embedded: NDArray[
     return NamespaceRows(ids, unit, row_ids[order], order, absent=np.flatnonzero(~embedded))
 
 
-class Latest(Generic[T]):
+class LatestPerNamespace(Generic[T]):
     """A cache with one value per namespace, for its latest state. Evicts the least recently used. Thread-safe."""
 
     def __init__(self, maxsize: float, size: Callable[[T], float] = lambda _: 1) -> None:
@@ -199,12 +199,12 @@ class Latest(Generic[T]):
                 del self._cached[namespace]
 
 
-class Searches:
+class SearchCounter:
     """Counts the searches of each table, and tells which of them read it into memory. Thread-safe."""
 
     def __init__(self, first: int) -> None:
         self._first = first
-        self._counts: Latest[Iterator[int]] = Latest(MAX_COUNTED_TABLES)
+        self._counts: LatestPerNamespace[Iterator[int]] = LatestPerNamespace(MAX_COUNTED_TABLES)
 
     def is_read_due(self, namespace: str, number: int) -> bool:
         """Count a search and tell whether it should read. Of concurrent searches only one does."""
@@ -213,7 +213,7 @@ class Searches:
         return next(counts) % SEARCHES_PER_READ == self._first
 
 
-class Rankings:
+class RankingCache:
     """A cache of search results, because agents repeat the same queries. Thread-safe."""
 
     def __init__(self) -> None:
@@ -232,7 +232,7 @@ class Rankings:
                 self._cached[key] = ranking
 
 
-class Filtered:
+class FilterCache:
     """A cache of the rows that pass filters, because agents search the same folders again and again. Thread-safe."""
 
     def __init__(self) -> None:

@@ -20,7 +20,14 @@ from numpy.typing import NDArray
 from worker.vectors import Leg, Ranked
 from worker.vectors.lance import bm25
 from worker.vectors.lance.indexes import COLUMNS, FIELDS
-from worker.vectors.lance.vector_cache import GrowingRows, Latest, NamespaceRows, Positions, RowIds, Searches
+from worker.vectors.lance.vector_cache import (
+    GrowingNamespaceRows,
+    LatestPerNamespace,
+    NamespaceRows,
+    Positions,
+    RowIds,
+    SearchCounter,
+)
 from worker.vectors.rows import words
 
 #: New rows up to which a search adds them itself; more are added in the background.
@@ -56,14 +63,14 @@ _State = Mapping[str, Postings]
 class WordMemory:
     """The words of a namespace's rows in memory. Thread-safe."""
 
-    def __init__(self, growing: GrowingRows, columns: Sequence[str]) -> None:
+    def __init__(self, growing: GrowingNamespaceRows, columns: Sequence[str]) -> None:
         self._growing = ref(growing)
         self._lock = Lock()
         self._vocabularies = {name: bm25.Vocabulary() for name in columns}
         nothing = Postings((), np.empty(0, np.uint32))
         #: None if the words take more than their limit.
         self._state: _State | None = dict.fromkeys(columns, nothing)
-        self._standing: tuple[RowIds, _State, dict[str, bm25.Standing]] | None = None
+        self._standing: tuple[RowIds, _State, dict[str, bm25.CorpusStatistics]] | None = None
 
     @property
     def nbytes(self) -> int:
@@ -74,7 +81,7 @@ class WordMemory:
         vocabularies = bm25.WORD_BYTES * sum(map(len, self._vocabularies.values()))
         return FIXED_BYTES + vocabularies + sum(postings.nbytes for postings in state.values())
 
-    def is_of(self, growing: GrowingRows) -> bool:
+    def is_of(self, growing: GrowingNamespaceRows) -> bool:
         """Whether positions are those of these rows."""
         return self._growing() is growing
 
@@ -141,7 +148,7 @@ class WordMemory:
             after[name] = Postings(bm25.merged([*postings.blocks, *new]), lengths[name])
         return after
 
-    def _standing_of(self, rows: NamespaceRows, state: _State) -> Mapping[str, bm25.Standing]:
+    def _standing_of(self, rows: NamespaceRows, state: _State) -> Mapping[str, bm25.CorpusStatistics]:
         """What scores depend on in this state of the rows, by column."""
         kept = self._standing
         if kept is not None and kept[0] is rows.row_ids and kept[1] is state:
@@ -161,14 +168,14 @@ class WordMemories:
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._kept: Latest[WordMemory] = Latest(max(1, max_bytes), lambda memory: memory.nbytes)
-        self._searches = Searches(FIRST_READ)
+        self._kept: LatestPerNamespace[WordMemory] = LatestPerNamespace(max(1, max_bytes), lambda memory: memory.nbytes)
+        self._searches = SearchCounter(FIRST_READ)
         self._lock = Lock()
         self._reading: set[str] = set()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="words")
 
     def of(
-        self, namespace: str, number: int, growing: GrowingRows, rows: NamespaceRows, read: Read
+        self, namespace: str, number: int, growing: GrowingNamespaceRows, rows: NamespaceRows, read: Read
     ) -> WordMemory | None:
         """The words of rows; None if they are not in memory. Then begins to read them if that is due.
 
@@ -196,14 +203,18 @@ class WordMemories:
         """Wait until all words are read that were begun."""
         self._thread.submit(int).result()
 
-    def _begin(self, namespace: str, number: int, growing: GrowingRows, rows: NamespaceRows, read: Read) -> None:
+    def _begin(
+        self, namespace: str, number: int, growing: GrowingNamespaceRows, rows: NamespaceRows, read: Read
+    ) -> None:
         with self._lock:
             if namespace in self._reading:
                 return
             self._reading.add(namespace)
         self._thread.submit(self._read, namespace, number, growing, rows, read)
 
-    def _read(self, namespace: str, number: int, growing: GrowingRows, rows: NamespaceRows, read: Read) -> None:
+    def _read(
+        self, namespace: str, number: int, growing: GrowingNamespaceRows, rows: NamespaceRows, read: Read
+    ) -> None:
         try:
             self.forget_released()
             memory = self._kept.get(namespace, (number,))

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from api.cli import checks
-from api.cli.checks import Check, examine
+from api.cli.checks import CheckOutcome, examine
 from api.cli.invocation import Invocation
 
 
@@ -16,4 +16,6 @@ def test_a_service_that_hangs_is_not_waited_for_long(monkeypatch: pytest.MonkeyP
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         found = list(examine(Invocation(server=url, key=None, project=None, as_json=False)))
-    assert found == [Check("service", False, f"Foldex at {url} did not answer in time; try again, or see its logs.")]
+    assert found == [
+        CheckOutcome("service", False, f"Foldex at {url} did not answer in time; try again, or see its logs.")
+    ]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from api.http.lookup_cache import LookupCaches
-from api.http.middleware import Gate
+from api.http.middleware import RequestGate
 from tests.bare_server import Place, serving
 
 MAX_BODY_BYTES = 1000
@@ -34,7 +34,7 @@ def no_pool() -> Any:
 
 @pytest.fixture(scope="module")
 def place() -> Iterator[Place]:
-    app = Gate(accepts, is_open=True, max_body_bytes=MAX_BODY_BYTES, caches=LookupCaches(no_pool))
+    app = RequestGate(accepts, is_open=True, max_body_bytes=MAX_BODY_BYTES, caches=LookupCaches(no_pool))
     with serving(app) as served:
         yield served
 

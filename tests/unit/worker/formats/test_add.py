@@ -34,7 +34,7 @@ MORE = (
 )
 WALK = """
 import json
-from api.search.grep.file_types import Types
+from api.search.grep.file_types import FileTypeFilter
 from schemas.content.source import ChunkSettings
 from worker.chunk import chunk
 from worker.formats.detect import detect
@@ -47,7 +47,7 @@ for name in ("soup.recipe", "soup.docx"):
     document = parse(file, text, Limits())
     titles = [chunk.title for chunk in chunk(document, ChunkSettings(threshold=0), cl100k(), 512)]
     print(json.dumps([document.type, file.mime, titles]))
-print(json.dumps([version("a.recipe"), Types(["recipe"]).has("a.recipe", None), "recipe" in AS_WRITTEN]))
+print(json.dumps([version("a.recipe"), FileTypeFilter(["recipe"]).has("a.recipe", None), "recipe" in AS_WRITTEN]))
 """
 
 

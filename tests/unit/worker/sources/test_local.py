@@ -21,7 +21,7 @@ from schemas.status import Reason
 from worker.ignore import Rules
 from worker.sources import local
 from worker.sources.local import LocalFolder
-from worker.sources.local_walk import Names, walk
+from worker.sources.local_walk import WalkedFolder, walk
 
 LIMIT = 1_000_000
 NOBODY = 65534
@@ -67,7 +67,7 @@ def test_a_closed_directory_is_never_entered_whatever_the_rules_say(tmp_path: Pa
         assert not folder.leaves_out(b"data/home-made.md")
         for top in ((), (b"data",), (b"data", b"home"), (b"data", b"home", b"objects")):
             assert not any(
-                key.startswith(b"data/home/") for key, _ in walk(folder, rules, Names(folder.real_path), top)
+                key.startswith(b"data/home/") for key, _ in walk(folder, rules, WalkedFolder(folder.real_path), top)
             )
     assert LocalFolder(str(tmp_path), [tmp_path], closed=home).list(None).ignored == {"foldex_home_directories": 1}
 

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from worker.ignore import Rules
 from worker.sources.local import TRUSTED_AGE_NS, LocalFolder
-from worker.sources.local_walk import Names, walk
+from worker.sources.local_walk import WalkedFolder, walk
 
 #: Older than the age at which stamps are trusted.
 LONG_AGO = 1_600_000_000
@@ -33,9 +33,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def named(folder: Path, rules: Rules, *top: bytes) -> tuple[Names, list[bytes]]:
+def named(folder: Path, rules: Rules, *top: bytes) -> tuple[WalkedFolder, list[bytes]]:
     source = LocalFolder(str(folder), [folder])
-    names = Names(source.real_path)
+    names = WalkedFolder(source.real_path)
     return names, [key for key, _ in walk(source, rules, names, top)]
 
 
@@ -73,14 +73,14 @@ def test_any_change_shows(folder: Path) -> None:
 @pytest.mark.parametrize(("age", "is_settled"), [(TRUSTED_AGE_NS, False), (TRUSTED_AGE_NS + 1, True)])
 def test_what_changed_just_before_a_walk_may_change_unseen(age: int, is_settled: bool) -> None:
     began = time.time_ns()
-    names = Names(b"/x", stamps={b"/x": (began - age, 0, 0, 0), b"/x/gone": None}, began=began)
+    names = WalkedFolder(b"/x", stamps={b"/x": (began - age, 0, 0, 0), b"/x/gone": None}, began=began)
     assert names.is_settled is is_settled
 
 
 @pytest.mark.parametrize("changed", ["st_mtime_ns", "st_ctime_ns", "st_ino", "st_dev"])
 def test_each_part_of_a_stamp_tells_a_change_by_itself(monkeypatch: pytest.MonkeyPatch, changed: str) -> None:
     parts = {"st_mtime_ns": 1, "st_ctime_ns": 2, "st_ino": 3, "st_dev": 4}
-    names = Names(b"/x", stamps={b"/x": (1, 2, 3, 4)})
+    names = WalkedFolder(b"/x", stamps={b"/x": (1, 2, 3, 4)})
     monkeypatch.setattr(os, "lstat", lambda _: SimpleNamespace(**parts))
     assert names.is_current()
     parts[changed] = 5

@@ -12,7 +12,7 @@ import pytest
 from api.cli.invocation import Invocation, VerbFailed
 from api.cli.service.connection import Connection
 from api.cli.terminal import progress
-from api.cli.terminal.progress import Bar, duration, wait
+from api.cli.terminal.progress import ProgressLine, duration, wait
 from foldex_client import Foldex, Status, Tool
 from tests.unit.client.conftest import Script
 from tests.unit.client.test_contract import sample
@@ -49,13 +49,13 @@ def test_a_terminal_is_told_files_megabytes_speed_and_time(
         "total_bytes": 48_260_000,
         "done_bytes": 900_000,
     }
-    Bar("docs")(status(**counts, eta_seconds=61, listing=listing))
+    ProgressLine("docs")(status(**counts, eta_seconds=61, listing=listing))
     drawn = capsys.readouterr().err.strip()
     assert drawn == f"docs [##########..........]  50%  5/9{more} files  0.9/48.3{more} MB  0 chunks/s  1 min 1 s left"
 
 
 def test_without_a_terminal_each_warning_is_told_once_and_nothing_drawn(capsys: pytest.CaptureFixture[str]) -> None:
-    bar = Bar("docs")
+    bar = ProgressLine("docs")
     for warning in (None, "Waiting: the provider is down.", "Waiting: the provider is down."):
         bar(status(warning=warning))
     assert capsys.readouterr().err == "Waiting: the provider is down.\n"

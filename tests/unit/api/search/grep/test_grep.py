@@ -23,7 +23,7 @@ from api.search.across import unindexed
 from api.search.across.paths import RequestedLocation
 from api.search.grep import ripgrep
 from api.search.grep.fallback import any_of, best_lines
-from api.search.grep.file_types import Types, _kinds
+from api.search.grep.file_types import FileTypeFilter, _kinds
 from api.search.grep.lines import lines_after, lines_before, matching_lines, shown
 from api.search.grep.pattern import compiled_pattern
 from api.search.grep.scope import SearchableText, TimeOver, narrowed
@@ -39,7 +39,7 @@ from worker.ignore import Rules
 from worker.parse import Limits
 from worker.parse.encodings import decode
 from worker.sources.local import LocalFolder
-from worker.sources.local_walk import Names, walk
+from worker.sources.local_walk import WalkedFolder, walk
 
 DATA = Path(__file__).parents[4] / "data"
 TEXT = "Éa b-1\r\n\n[x]&&~y\tz_9\r\nend é-\nª٣ \rfin <w> (m) a{,5}"
@@ -253,7 +253,7 @@ def test_types_are_those_of_rg_and_of_the_index() -> None:
 
 
 def test_types_choose_by_name_and_by_the_word_of_the_source() -> None:
-    types = Types(["PY", ".tsx", "markdown", "make"])
+    types = FileTypeFilter(["PY", ".tsx", "markdown", "make"])
     for path in ("a/b.py", "x.pyi", "X.TSX", "README.md", "Makefile", "a/GNUmakefile"):
         assert types.has(path, None), path
     for path in ("py", "a.ts", "x.py.txt", "makefile/x", "pyi", "a.mak.d"):
@@ -261,7 +261,7 @@ def test_types_choose_by_name_and_by_the_word_of_the_source() -> None:
     assert types.has("Notes", "markdown")
     assert not types.has("Notes", "json")
     with pytest.raises(Invalid, match=r"unknown types: 'nope', 'x\.y'\..*asciidoc.*\bpython\b.*zig"):
-        Types(["py", "nope", "x.y"])
+        FileTypeFilter(["py", "nope", "x.y"])
 
 
 def test_names_are_never_options(tmp_path: Path) -> None:
@@ -339,7 +339,7 @@ def test_no_names_lead_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "inside" / "link").symlink_to(tmp_path / "outside")
     source = LocalFolder(str(tmp_path / "inside"), [tmp_path])
     for top in ((b"link",), (b"link", b"deep"), (b"link", b"deep", b"a.txt")):
-        names = Names(source.real_path)
+        names = WalkedFolder(source.real_path)
         assert list(walk(source, Rules(), names, top)) == []
         assert not [path for path in names.stamps if b"link" in path]
 
@@ -354,7 +354,7 @@ def test_a_folder_is_looked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(os, "scandir", counted)
     source = LocalFolder(str(tmp_path), [tmp_path])
-    list(walk(source, Rules(), Names(source.real_path)))
+    list(walk(source, Rules(), WalkedFolder(source.real_path)))
     assert scanned == [bytes(tmp_path), bytes(tmp_path / "a"), bytes(tmp_path / "a" / "empty")]
 
 

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from api.search.rank.sureness import CODE, COMPARED_RANK, PROSE, Trust, sureness_factors
+from api.search.rank.sureness import CODE, COMPARED_RANK, PROSE, VectorTrust, sureness_factors
 
 #: A keyword leg that found one chunk: its score is all lead.
 SURE_WORDS = ("text", [9.0])
@@ -29,12 +29,12 @@ def vectors(lead: float) -> tuple[str, list[float]]:
         (CODE, CODE.equal * 3, CODE.most),
     ],
 )
-def test_vectors_count_by_their_lead_against_that_of_words(trust: Trust, lead: float, factor: float) -> None:
+def test_vectors_count_by_their_lead_against_that_of_words(trust: VectorTrust, lead: float, factor: float) -> None:
     assert sureness_factors([vectors(lead), SURE_WORDS], trust) == pytest.approx([factor, 1.0])
 
 
 @pytest.mark.parametrize("trust", [PROSE, CODE])
-def test_words_that_cannot_tell_their_results_apart_yield_to_vectors(trust: Trust) -> None:
+def test_words_that_cannot_tell_their_results_apart_yield_to_vectors(trust: VectorTrust) -> None:
     assert sureness_factors([vectors(0.2), FLAT_WORDS], trust) == [trust.most, 1.0]
     # a fifth result decides: with four, nothing was found there
     few = "text", FLAT_WORDS[1][:-1]
@@ -42,13 +42,13 @@ def test_words_that_cannot_tell_their_results_apart_yield_to_vectors(trust: Trus
 
 
 @pytest.mark.parametrize("trust", [PROSE, CODE])
-def test_keywords_with_low_scores_know_few_words_of_the_query(trust: Trust) -> None:
+def test_keywords_with_low_scores_know_few_words_of_the_query(trust: VectorTrust) -> None:
     _, text, code = sureness_factors([vectors(0.2), ("text", [10.0]), ("code", [5.0])], trust)
     assert (text, code) == pytest.approx((1.0, 0.5**trust.share_exponent))
 
 
 @pytest.mark.parametrize("trust", [PROSE, CODE])
-def test_keywords_with_low_scores_say_little_about_how_sure_words_are(trust: Trust) -> None:
+def test_keywords_with_low_scores_say_little_about_how_sure_words_are(trust: VectorTrust) -> None:
     share = 0.5**trust.share_exponent
     words = share / (1 + share)
     legs = [vectors(1.5 * words * trust.equal), ("text", [10.0] * COMPARED_RANK), ("code", [5.0])]
@@ -61,7 +61,7 @@ def test_a_leg_without_others_keeps_its_weight(legs: list[tuple[str, list[float]
 
 
 @pytest.mark.parametrize("trust", [PROSE, CODE])
-def test_any_scores_give_factors_within_bounds_and_only_the_first_scores_count(trust: Trust) -> None:
+def test_any_scores_give_factors_within_bounds_and_only_the_first_scores_count(trust: VectorTrust) -> None:
     random = Random(3)
     for _ in range(300):
         legs = [
@@ -76,5 +76,5 @@ def test_any_scores_give_factors_within_bounds_and_only_the_first_scores_count(t
 
 
 @pytest.mark.parametrize("trust", [PROSE, CODE])
-def test_words_that_score_nothing_do_not_change_the_legs(trust: Trust) -> None:
+def test_words_that_score_nothing_do_not_change_the_legs(trust: VectorTrust) -> None:
     assert sureness_factors([vectors(0.2), ("text", [0.0] * COMPARED_RANK)], trust) == [1.0, 1.0]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from worker.embed.local import runtime
-from worker.embed.local.onnx_file import FLOAT, RUNTIME, Graph
+from worker.embed.local.onnx_file import FLOAT, RUNTIME, OnnxGraph
 
 RNG = np.random.default_rng(3)
 
@@ -24,7 +24,7 @@ def test_products_of_the_largest_numbers_are_exact(
     overflows = overflows or runtime._overflows()
     monkeypatch.setattr(runtime, "_overflows", lambda: overflows)
     weight = RNG.choice(np.array([-127, 126, 127], dtype=np.int8), (depth, 16))
-    graph = Graph()
+    graph = OnnxGraph()
     middle, one = graph.constant(np.array(128, dtype=np.uint8)), graph.constant(np.float32(1))
     whole = graph.node("QuantizeLinear", "rows", one, middle)
     scale = graph.constant(np.ones(16, dtype=np.float32))
