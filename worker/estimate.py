@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple
 
-from schemas.content.document import Entry, Page
+from schemas.content.document import ListingPage, SourceEntry
 from schemas.content.source import Granularity
 from schemas.errors import FileError
 from schemas.estimate import CutEstimate, Estimate, Range
@@ -51,7 +51,7 @@ _LEAST_CHUNK = 1 / 3
 _DIMENSION_BYTES = 4
 
 #: Tells how many of a page's files the index holds already, unchanged.
-Unchanged = Callable[[Sequence[Entry]], set[bytes]]
+Unchanged = Callable[[Sequence[SourceEntry]], set[bytes]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class _ListingTally:
     uncounted_bytes: int = 0
     counted: int = 0
     counted_bytes: int = 0
-    sample: list[Entry] = field(default_factory=list)
+    sample: list[SourceEntry] = field(default_factory=list)
 
 
 def estimate(
@@ -154,7 +154,7 @@ def _list(
 
 def _add(
     listed: _ListingTally,
-    page: Page,
+    page: ListingPage,
     settings: IndexSettings,
     types: frozenset[str],
     unchanged: Unchanged,
@@ -180,7 +180,7 @@ def _add(
             _offer(listed, entry, random)
 
 
-def _offer(listed: _ListingTally, entry: Entry, random: Random) -> None:
+def _offer(listed: _ListingTally, entry: SourceEntry, random: Random) -> None:
     """Take a file into the sample, in the place of another one if that is full."""
     if len(listed.sample) < SAMPLE_FILES:
         listed.sample.append(entry)
@@ -189,7 +189,7 @@ def _offer(listed: _ListingTally, entry: Entry, random: Random) -> None:
 
 
 def _count(
-    source: Source, settings: IndexSettings, tokenizer: Tokenizer, sample: Sequence[Entry]
+    source: Source, settings: IndexSettings, tokenizer: Tokenizer, sample: Sequence[SourceEntry]
 ) -> tuple[list[int], list[_TokenCounts], Counter[str]]:
     """Read the sample. Returns the bytes of the files that were read, their sizes, and why some have none."""
     read: list[int] = []
@@ -209,7 +209,7 @@ def _count(
     return read, sizes, skipped
 
 
-def _size(source: Source, settings: IndexSettings, tokenizer: Tokenizer, entry: Entry) -> _TokenCounts:
+def _size(source: Source, settings: IndexSettings, tokenizer: Tokenizer, entry: SourceEntry) -> _TokenCounts:
     """What embedding one file takes. Raises `FileError` if it would not be indexed."""
     content = source.read(entry.key, settings.max_file_bytes)
     file = detect(by_name.with_stated_type(entry.path, content.type), content.data)

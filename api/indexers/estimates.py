@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schemas.content.document import Entry
+from schemas.content.document import SourceEntry
 from schemas.errors import EstimateBusy
 from schemas.estimate import Estimate
 from worker.embed.known_models import known
@@ -30,7 +30,7 @@ def estimate_of(new_index: NewIndex, resources: Resources) -> Estimate:
     """Estimate the first run over an index, or the next one if it exists. Raises `EstimateBusy` or `SourceError`."""
     settings, index_id = new_index.settings, tools.find(resources.pool, new_index)
 
-    def unchanged(listed: Sequence[Entry]) -> set[bytes]:
+    def unchanged(listed: Sequence[SourceEntry]) -> set[bytes]:
         return set() if index_id is None else files.unchanged(resources.pool, index_id, listed)
 
     name = settings.embedder.model

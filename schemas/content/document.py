@@ -25,7 +25,7 @@ def text_hash(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class SourceEntry:
     """One descendant of a folder, as its source lists it.
 
     `key` is the node id, or the bytes of the relative path. `path` is relative to the folder and printable. `stamp`
@@ -51,21 +51,21 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ListingPage:
     """Some entries, and the cursor for the next ones. The cursor is None after the last page.
 
     `unlisted` are key prefixes below which the listing failed: known files there have not vanished. `ignored` counts
     what rules exclude, by rule name. An excluded directory counts as one, under the rule's name plus `_directories`.
     """
 
-    entries: list[Entry]
+    entries: list[SourceEntry]
     cursor: str | None
     unlisted: tuple[bytes, ...] = ()
     ignored: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class FileContent:
     """The bytes of one file and the stamp they were read under; None if the stamp is too recent to be trusted.
 
     `type` is the type that the source states, if any.
@@ -97,7 +97,7 @@ UseKind = Literal["import", "base", "call", "type"]
 
 
 # A file has thousands of these two, and creating a frozen dataclass takes several times as long.
-class Definition(NamedTuple):
+class CodeDefinition(NamedTuple):
     """A class, function or other named thing in code. `scope` names the enclosing definitions, outermost first.
 
     The text from `start_char` to `body_char` is its header (decorators, signature); its whole text ends at `end_char`.
@@ -114,7 +114,7 @@ class Definition(NamedTuple):
     signature: str
 
 
-class Reference(NamedTuple):
+class CodeReference(NamedTuple):
     """A use of a name in code. `scope` names the definitions that enclose the use, outermost first."""
 
     name: str
@@ -163,8 +163,8 @@ class Document:
     markup: str = "lines"
     header: str = ""
     pages: tuple[int, ...] = ()
-    definitions: tuple[Definition, ...] = ()
-    references: tuple[Reference, ...] = ()
+    definitions: tuple[CodeDefinition, ...] = ()
+    references: tuple[CodeReference, ...] = ()
     properties: DocumentProperties = NO_PROPERTIES
     note: str = ""
 

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from schemas.content.document import Content, Page
+from schemas.content.document import FileContent, ListingPage
 from schemas.content.source import ChunkSettings, EmbedderProfile, NodesSource
 from schemas.tool import IndexSettings
 from tests.contract.folders import Bucket, Disk, Folder, Tree
@@ -147,7 +147,7 @@ def counted(source: Source, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """The keys that are read from now on."""
     read, keys = source.read, list[bytes]()
 
-    def count(key: bytes, limit: int) -> Content:
+    def count(key: bytes, limit: int) -> FileContent:
         keys.append(key)
         return read(key, limit)
 
@@ -166,7 +166,7 @@ def test_a_listing_reads_each_ignore_file_once_and_nothing_else(
     assert sorted(keys[key] for key in read) == sorted(obeyed)
 
 
-def pages_of(source: Source) -> list[Page]:
+def pages_of(source: Source) -> list[ListingPage]:
     pages = [source.list(None)]
     while pages[-1].cursor is not None:
         pages.append(source.list(pages[-1].cursor))
@@ -227,5 +227,5 @@ def test_unmatched_patterns_are_known_however_the_listing_is_cut(filled: Folder,
     )
 
 
-def folder_page(folder: Folder, rules: Rules, page_size: int, cursor: str | None) -> Page:
+def folder_page(folder: Folder, rules: Rules, page_size: int, cursor: str | None) -> ListingPage:
     return folder.source(page_size, rules=rules).list(cursor)

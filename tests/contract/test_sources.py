@@ -14,7 +14,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from schemas.content.document import Entry
+from schemas.content.document import SourceEntry
 from schemas.content.source import S3Source
 from schemas.errors import FileError, FolderGone, SourceRefused, SourceUnavailable
 from schemas.status import Reason
@@ -47,7 +47,7 @@ def full(folder: Folder) -> Folder:
     return folder
 
 
-def listed(source: Source, cursor: str | None = None) -> list[Entry]:
+def listed(source: Source, cursor: str | None = None) -> list[SourceEntry]:
     """Everything from `cursor` on, page by page."""
     page = source.list(cursor)
     entries = page.entries

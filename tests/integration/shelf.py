@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 
 import numpy as np
 
-from schemas.content.document import Content, Entry, Page
+from schemas.content.document import FileContent, ListingPage, SourceEntry
 from schemas.content.source import ChunkSettings, EmbedderProfile, NodesSource
 from schemas.tool import IndexSettings, ToolConfig
 from tests.fakes.turbopuffer import FakeTurbopuffer
@@ -157,7 +157,7 @@ class Shelf(OfTool):
     def check(self) -> None:
         """Accept the check: the folder exists."""
 
-    def list(self, cursor: str | None) -> Page:
+    def list(self, cursor: str | None) -> ListingPage:
         raise NotImplementedError
 
     def narrow(self, _keys: Sequence[bytes]) -> None:
@@ -166,10 +166,10 @@ class Shelf(OfTool):
     def leaves_out(self, key: bytes) -> bool:
         raise NotImplementedError
 
-    def read(self, key: bytes, limit: int) -> Content:
+    def read(self, key: bytes, limit: int) -> FileContent:
         data = self.files[key.decode()][1].encode()
         assert len(data) <= limit
-        return Content(data, self.stamp(key.decode()))
+        return FileContent(data, self.stamp(key.decode()))
 
     def stamp(self, key: str) -> str:
         return hashlib.sha256(self.files[key][1].encode()).hexdigest()
@@ -227,9 +227,9 @@ class Shelf(OfTool):
                 self.pool, **values, hold=False, left_out=0, warning=None, listing_warning=None, keys=None
             )
 
-    def _entry(self, key: str) -> Entry:
+    def _entry(self, key: str) -> SourceEntry:
         path, text = self.files[key]
-        return Entry(key.encode(), path, f"/folder/{path}", key, len(text), self.stamp(key))
+        return SourceEntry(key.encode(), path, f"/folder/{path}", key, len(text), self.stamp(key))
 
     def index_all(self) -> None:
         """List everything, and index it like one worker without faults."""

@@ -14,7 +14,7 @@ import pytest
 from psycopg.errors import ProgramLimitExceeded
 from structlog.testing import capture_logs
 
-from schemas.content.document import Page
+from schemas.content.document import ListingPage
 from schemas.content.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.errors import FoldexError, LeaseLost, SourceUnavailable, StoreUnavailable
 from schemas.tool import IndexSettings, ToolConfig
@@ -78,7 +78,7 @@ def let_leases_end(resources: Resources, task: UUID) -> None:
 
 
 def fail_listing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
-    def fail(*_: object) -> Page:
+    def fail(*_: object) -> ListingPage:
         raise error
 
     monkeypatch.setattr(LocalFolder, "list", fail)

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from api.stack.postgres import postgres
-from schemas.content.document import Chunk, Entry
+from schemas.content.document import Chunk, SourceEntry
 from schemas.content.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.tool import IndexSettings, ToolConfig
 from tests.service import eventually
@@ -59,7 +59,7 @@ def new_task(pool: Pool) -> UUID:
 
 
 def _listed(index_id: UUID, number: int) -> files.ListedEntry:
-    entry = Entry(f"{number}".encode(), f"{number}.txt", f"/{number}.txt", None, 1, "stamp", mtime_ms=number)
+    entry = SourceEntry(f"{number}".encode(), f"{number}.txt", f"/{number}.txt", None, 1, "stamp", mtime_ms=number)
     return files.ListedEntry(files.file_id(index_id, entry.key), entry, "1", None)
 
 

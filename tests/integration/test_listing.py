@@ -12,7 +12,7 @@ from uuid import UUID, uuid4
 import pytest
 from psycopg.rows import dict_row
 
-from schemas.content.document import Page
+from schemas.content.document import ListingPage
 from schemas.content.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.errors import LeaseLost, SourceUnavailable
 from schemas.status import TaskKind
@@ -61,7 +61,7 @@ class Breaking:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._folder, name)
 
-    def list(self, cursor: str | None) -> Page:
+    def list(self, cursor: str | None) -> ListingPage:
         self._pages += 1
         if self._pages in self._breaks:
             raise SourceUnavailable("not now")

@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 
 import httpx
 
-from schemas.content.document import Content
+from schemas.content.document import FileContent
 from schemas.errors import FileError
 from schemas.status import FileStatus, Reason
 from tests.fakes.turbopuffer import FakeTurbopuffer
@@ -68,10 +68,10 @@ class OneFile:
     def __init__(self, data: bytes, type_: str | None) -> None:
         self._data, self._type = data, type_
 
-    def read(self, key: bytes, limit: int) -> Content:
+    def read(self, key: bytes, limit: int) -> FileContent:
         if len(self._data) > limit:
             raise FileError(Reason.TOO_LARGE)
-        return Content(self._data, "stamp", self._type)
+        return FileContent(self._data, "stamp", self._type)
 
 
 class Proof:

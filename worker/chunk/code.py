@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from schemas.content.document import Definition, Document
+from schemas.content.document import CodeDefinition, Document
 from worker.chunk.lines import cut_all
 from worker.chunk.measure import MINOR_KINDS, ChunkSpan, Measure
 
@@ -42,7 +42,7 @@ class _Outline:
     """
 
     text: str
-    definitions: tuple[Definition, ...]
+    definitions: tuple[CodeDefinition, ...]
     parents: list[int] = field(default_factory=list)
     children: dict[int, list[int]] = field(default_factory=dict)
     starts: list[int] = field(default_factory=list)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from schemas.content.document import Entry
+from schemas.content.document import SourceEntry
 from schemas.status import Reason
 from schemas.tool import IndexSettings
 from worker.formats.by_name import with_stated_type
 from worker.formats.detect import refusal
 
 
-def reason_of(entry: Entry, settings: IndexSettings) -> Reason | None:
+def reason_of(entry: SourceEntry, settings: IndexSettings) -> Reason | None:
     """Why a listed file is not read: by its source, its name or its size; None if it is read."""
     refused = None if "binaries" in settings.keep else refusal(with_stated_type(entry.path, entry.type))
     reason = entry.reason or (refused.reason if refused else None)

@@ -9,7 +9,7 @@ from contextvars import copy_context
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from schemas.content.document import Entry, Page
+from schemas.content.document import ListingPage, SourceEntry
 from worker import parse
 from worker.formats.by_name import has_type, with_stated_type
 from worker.formats.listed import reason_of
@@ -55,7 +55,7 @@ def open_listing(
 class _Read(NamedTuple):
     """A page of the source, its entries of a wanted type as rows, and what has matched since the page before."""
 
-    page: Page
+    page: ListingPage
     kept: Sequence[files.ListedEntry]
     matched: Sequence[str]
 
@@ -123,7 +123,7 @@ def _record(listing: ListingRun, read: _Read, *, first: bool) -> None:
     )
 
 
-def _listed(index: Index, entry: Entry) -> files.ListedEntry:
+def _listed(index: Index, entry: SourceEntry) -> files.ListedEntry:
     name = with_stated_type(entry.path, entry.type)
     code_version = f"{parse.version(name)} {keywords.VERSION}"
     return files.ListedEntry(files.file_id(index.id, entry.key), entry, code_version, reason_of(entry, index.settings))

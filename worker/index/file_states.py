@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 from uuid import UUID
 
-from schemas.content.document import NO_PROPERTIES, Definition, DocumentProperties, Reference
+from schemas.content.document import NO_PROPERTIES, CodeDefinition, CodeReference, DocumentProperties
 from schemas.errors import FileError
 from schemas.status import FileStatus
 from worker.state.index.chunks import PlacedChunk
@@ -43,8 +43,8 @@ class PreparedFile:
     facts: FileFacts
     chunks: Sequence[PlacedChunk]
     embedded: bool
-    definitions: Sequence[Definition] = ()
-    references: Sequence[Reference] = ()
+    definitions: Sequence[CodeDefinition] = ()
+    references: Sequence[CodeReference] = ()
     timings: Mapping[str, float] = field(default_factory=dict)
     live: frozenset[UUID] = frozenset()
     status: ClassVar = FileStatus.INDEXED

@@ -14,7 +14,7 @@ from uuid import UUID, uuid5
 import orjson
 import structlog
 
-from schemas.content.document import Chunk, Content, Document, text_hash
+from schemas.content.document import Chunk, Document, FileContent, text_hash
 from schemas.errors import FileError
 from schemas.status import Reason
 from worker import parse
@@ -143,7 +143,7 @@ class _Reading:
         facts = replace(self._facts, stamp=self._facts.stamp or self._claim.stamp)
         return FailedFile(self._claim, facts, failure, self._timings)
 
-    def _cut(self, content: Content) -> File:
+    def _cut(self, content: FileContent) -> File:
         """Parse and cut the content, unless it is what is live."""
         claim = self._claim
         # from the content's type: the row has the type of the last read

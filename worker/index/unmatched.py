@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import TypeVar
 
-from schemas.content.document import Entry
+from schemas.content.document import SourceEntry
 from schemas.status import Reason
 from schemas.tool import IndexSettings
 from worker.formats.by_name import LANGUAGES, plain_type, type_names
@@ -66,7 +66,7 @@ class MatchedPatterns:
         """The patterns of one list of the config that have matched nothing so far, by entry."""
         return _unless(self._entries, _entries_of_patterns(self._settings, name)) if self._is_noted else {}
 
-    def note_types(self, passed: Iterable[Entry]) -> None:
+    def note_types(self, passed: Iterable[SourceEntry]) -> None:
         """Note the types of files that passed the rules."""
         for file in passed:
             self.add(_PASSED)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
-from schemas.content.document import Definition, Document, Reference
+from schemas.content.document import CodeDefinition, CodeReference, Document
 from worker.machine.gc_pause import without_garbage_collection
 from worker.parse.code.grammar import is_known
 from worker.parse.code.syntax import Syntax
@@ -54,11 +54,11 @@ def read(text: str, language: str | None, limits: Limits) -> Document:
 def _structured(plain: Document, syntax_columns: Syntax) -> Document:
     names, kinds, scopes, *positions = syntax_columns["definitions"]
     scopes = list(map(tuple, scopes))
-    definitions = _named_tuples(Definition, names, kinds, scopes, *positions)
+    definitions = _named_tuples(CodeDefinition, names, kinds, scopes, *positions)
     paths = [*((*scope, name) for scope, name in zip(scopes, names, strict=True)), ()]
     used, use_kinds, within, lines = syntax_columns["references"]
     # index -1 selects the last, empty path
-    references = _named_tuples(Reference, used, use_kinds, map(paths.__getitem__, within), lines)
+    references = _named_tuples(CodeReference, used, use_kinds, map(paths.__getitem__, within), lines)
     return replace(plain, markup="code", definitions=definitions, references=references)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
-from schemas.content.document import Content, Page
+from schemas.content.document import FileContent, ListingPage
 
 
 class Source(Protocol):
@@ -15,7 +15,7 @@ class Source(Protocol):
         """Raise `FolderGone`, `SourceRefused` or `SourceUnavailable` unless the root can be listed."""
         ...
 
-    def list(self, cursor: str | None) -> Page:
+    def list(self, cursor: str | None) -> ListingPage:
         """The page after `cursor` (None: the first page), in an order that is stable between calls.
 
         A cursor stays valid after the process that made it ends. Entries that the tool's rules exclude are counted but
@@ -34,12 +34,12 @@ class Source(Protocol):
         """Whether the rules are the reason why a previously listed file is no longer listed."""
         ...
 
-    def read(self, key: bytes, limit: int) -> Content:
+    def read(self, key: bytes, limit: int) -> FileContent:
         """The bytes of one file. Raises `FileError` (`too_large` above `limit` bytes, `unreadable`, …)."""
         ...
 
 
-def pages(source: Source, check: Callable[[], None]) -> Iterator[Page]:
+def pages(source: Source, check: Callable[[], None]) -> Iterator[ListingPage]:
     """All pages of a source. `check` runs before each page and may raise to stop the listing. Raises as `list` does."""
     cursor, is_more = None, True
     while is_more:

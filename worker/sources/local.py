@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from schemas.content.document import Content, Entry, Page
+from schemas.content.document import FileContent, ListingPage, SourceEntry
 from schemas.content.source import LocalSource
 from schemas.errors import FileError, FolderGone, SourceError, SourceRefused, SourceUnavailable
 from schemas.status import Reason
@@ -166,7 +166,7 @@ class LocalFolder:
         with self._folder() as handle, self._folder_errors(), os.scandir(handle):
             pass
 
-    def list(self, cursor: str | None) -> Page:
+    def list(self, cursor: str | None) -> ListingPage:
         """See `Source`. Names are in byte order, with a directory's contents in its place.
 
         A directory that cannot be listed becomes an `unreadable` entry, and is one of the page's `unlisted`. Memory is
@@ -185,7 +185,7 @@ class LocalFolder:
         entries = [_entry(item) for item in items if item.ignored is None]
         ignored = Counter(item.ignored for item in items if item.ignored)
         ignored += self._trail.refused(None if cursor is None else parts_of_cursor(cursor)[:-1])
-        return Page(entries, after, unlisted, ignored)
+        return ListingPage(entries, after, unlisted, ignored)
 
     def narrow(self, keys: Sequence[bytes]) -> Sequence[bytes] | None:
         """See `Source`."""
@@ -214,7 +214,7 @@ class LocalFolder:
         path = b"/".join((self.real_path, *parts))
         return self._closed is not None and (path == self._closed or path.startswith(self._closed + b"/"))
 
-    def read(self, key: bytes, limit: int) -> Content:
+    def read(self, key: bytes, limit: int) -> FileContent:
         """See `Source`. Never blocks on a pipe or a device."""
         *folders, name = parts_of(key)
         if self.is_closed((*folders, name)):
@@ -422,7 +422,7 @@ def _refuse_special(info: os.stat_result) -> None:
         raise FileError(reason)
 
 
-def _read_steadily(handle: int, limit: int) -> Content:
+def _read_steadily(handle: int, limit: int) -> FileContent:
     """The bytes between two equal stamps, tried twice. A file that keeps changing is returned without a stamp."""
     for _ in range(2):
         before = os.fstat(handle)
@@ -431,8 +431,8 @@ def _read_steadily(handle: int, limit: int) -> Content:
         data = _bytes(handle, limit)
         if _stamp(os.fstat(handle)) == _stamp(before):
             is_recent = time.time_ns() - before.st_mtime_ns < TRUSTED_AGE_NS
-            return Content(data, None if is_recent else _stamp(before))
-    return Content(data, None)
+            return FileContent(data, None if is_recent else _stamp(before))
+    return FileContent(data, None)
 
 
 def _bytes(handle: int, limit: int) -> bytes:
@@ -472,10 +472,10 @@ def _closing(handle: int) -> Iterator[int]:
         os.close(handle)
 
 
-def _entry(item: _WalkedName) -> Entry:
+def _entry(item: _WalkedName) -> SourceEntry:
     key, info = key_of(item.parts), item.info
     path = printable(key)
-    return Entry(
+    return SourceEntry(
         key=key,
         path=path,
         id_path=f"/{path}",

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from psycopg import Connection, OperationalError
 from psycopg.rows import TupleRow, class_row
 
-from schemas.content.document import Content, Entry, Page
+from schemas.content.document import FileContent, ListingPage, SourceEntry
 from schemas.content.source import NodesSource
 from schemas.errors import FileError, FolderGone, Invalid, SourceUnavailable
 from schemas.status import Reason
@@ -141,7 +141,7 @@ class NodeTree:
         with _connection(self._pool) as database:
             self._root(database)
 
-    def list(self, cursor: str | None) -> Page:
+    def list(self, cursor: str | None) -> ListingPage:
         """See `Source`. A cursor is an id path below the root, so the root itself may be moved between pages.
 
         It is the last path listed, or one past an excluded folder. No rule applies to a single node.
@@ -151,7 +151,7 @@ class NodeTree:
         with _connection(self._pool) as database:
             root = self._root(database)
             if root.type != "folder":
-                return Page([_entry(root, _shown(root.name, root.id))], None)
+                return ListingPage([_entry(root, _shown(root.name, root.id))], None)
             nodes = self._descendants(database, root, cursor)
             above = _ids(cursor or "/")[:-1]
             self._load_folders(database, {*above, *(folder for node in nodes for folder in _folders(root, node))})
@@ -159,7 +159,7 @@ class NodeTree:
         kept, ignored = filter_files(self._trail, files, above if cursor else None)
         entries = [_entry(node, _path(root, node, self._folder_names)) for node in kept]
         more = len(nodes) == self._page_size
-        return Page(entries, self._next(root, nodes[-1]) if more else None, ignored=ignored)
+        return ListingPage(entries, self._next(root, nodes[-1]) if more else None, ignored=ignored)
 
     def narrow(self, keys: Sequence[bytes]) -> Sequence[bytes] | None:
         """See `Source`. The ids of nodes, which a move does not change; an ignore file affects its whole folder."""
@@ -188,7 +188,7 @@ class NodeTree:
             self._load_folders(database, set(folders))
         return bool(self._trail.pruned(folders) or self._trail.ignored(_shown(rows[0].name, rows[0].id)))
 
-    def read(self, key: bytes, limit: int) -> Content:
+    def read(self, key: bytes, limit: int) -> FileContent:
         """See `Source`. Inline JSON is returned as `render_json` writes it."""
         stored = self._stored(key, limit)
         try:
@@ -243,14 +243,14 @@ class NodeTree:
                 return stored
         raise FileError(Reason.UNREADABLE, "The node no longer exists; index again.")
 
-    def _content(self, stored: _StoredContent, limit: int) -> Content:
+    def _content(self, stored: _StoredContent, limit: int) -> FileContent:
         if stored.type == "folder":
             raise FileError(Reason.NOT_A_FILE, "The node has become a folder; index again.")
         if stored.json_bytes is not None:
-            return Content(_json(stored, limit), _stamp(stored), _type(stored))
+            return FileContent(_json(stored, limit), _stamp(stored), _type(stored))
         if stored.object_key is None:
             raise FileError(Reason.EMPTY)
-        return Content(self._objects.get(stored.object_key, limit), _stamp(stored), _type(stored))
+        return FileContent(self._objects.get(stored.object_key, limit), _stamp(stored), _type(stored))
 
 
 #: The character after "/" in sort order: every path below a folder sorts before the folder's path plus this character.
@@ -297,8 +297,8 @@ def _stamp(node: _ListedNode | _StoredContent) -> str:
     return f"v{node.version}-{node.created}"
 
 
-def _entry(node: _ListedNode, path: str) -> Entry:
-    return Entry(
+def _entry(node: _ListedNode, path: str) -> SourceEntry:
+    return SourceEntry(
         key=node.id.encode(),
         path=path,
         id_path=node.id_path,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import ValidationError
 
-from schemas.content.document import Content, Entry, Page
+from schemas.content.document import FileContent, ListingPage, SourceEntry
 from schemas.content.source import S3, S3Source
 from schemas.errors import FileError, SourceError, SourceRefused
 from schemas.status import Reason
@@ -127,7 +127,7 @@ class S3Prefix:
         """See `Source`. A prefix without objects is an empty folder."""
         self._list_objects("", 1)
 
-    def list(self, cursor: str | None) -> Page:
+    def list(self, cursor: str | None) -> ListingPage:
         """See `Source`. A cursor is a key below the prefix: the last one listed, or one past an excluded directory.
 
         The number of the part comes before it, if only parts are listed. No page shows more than one of them.
@@ -150,9 +150,9 @@ class S3Prefix:
         kept, ignored = filter_files(self._trail, files, _split(after)[0] if after else None)
         entries = [self._entry(item) for item in kept]
         if is_more:
-            return Page(entries, _cursor_of(number, self._next(keys[-1])), ignored=ignored)
+            return ListingPage(entries, _cursor_of(number, self._next(keys[-1])), ignored=ignored)
         is_last = number == len(self._parts) - 1
-        return Page(entries, None if is_last else _cursor_of(number + 1, ""), ignored=ignored)
+        return ListingPage(entries, None if is_last else _cursor_of(number + 1, ""), ignored=ignored)
 
     def narrow(self, keys: Sequence[bytes]) -> Sequence[bytes] | None:
         """See `Source`. A path may be a key, and a folder too."""
@@ -168,11 +168,11 @@ class S3Prefix:
         folders, name = _split(key.decode())
         return bool(self._trail.pruned(folders) or self._trail.ignored(name))
 
-    def read(self, key: bytes, limit: int) -> Content:
+    def read(self, key: bytes, limit: int) -> FileContent:
         """See `Source`."""
         with s3_errors(self._bucket):
             data, etag = s3_fetch(self._endpoint_url, self._bucket, self._prefix + key.decode(), limit)
-        return Content(data, _stamp(etag, len(data)))
+        return FileContent(data, _stamp(etag, len(data)))
 
     def _list_objects(self, after: str, count: int, part: str = "") -> ListObjectsV2OutputTypeDef:
         client = s3_client(self._endpoint_url)
@@ -200,10 +200,10 @@ class S3Prefix:
                     if key in self._listed_keys.keys or failure.reason is Reason.TOO_LARGE:
                         yield name, None
 
-    def _entry(self, item: ObjectTypeDef) -> Entry:
+    def _entry(self, item: ObjectTypeDef) -> SourceEntry:
         key = item["Key"].removeprefix(self._prefix)
         path = key.replace(_NUL, _NUL_SHOWN)
-        return Entry(
+        return SourceEntry(
             key.encode(),
             path,
             f"/{path}",

@@ -15,7 +15,7 @@ from api.search.grep.pattern import compiled_pattern
 from api.search.grep.scope import Reading, SearchableText, TimeOver, UnreadFile
 from api.search.grep.texts import decoded
 from api.search.query.file_filter import path_matcher
-from schemas.content.document import Entry
+from schemas.content.document import SourceEntry
 from schemas.errors import FileError
 from schemas.queries.search import Filters, Hit, Note, SearchRequest
 from worker.ignore import Rules
@@ -182,7 +182,7 @@ def _folder(search: UnindexedSearch, folder: RequestedLocation, numbers: Iterato
         yield _read(source, entry.key, address, f"{folder.path.rstrip('/')}/{entry.path}", MAX_BYTES)
 
 
-def _entries(search: UnindexedSearch, folder: RequestedLocation) -> Iterator[tuple[Source, Entry, str]]:
+def _entries(search: UnindexedSearch, folder: RequestedLocation) -> Iterator[tuple[Source, SourceEntry, str]]:
     """The source, entry and address of each file to read in a folder."""
     source = search.resources.source(search.project_id, folder.source, Rules())
     prefix = address_prefix(folder.source)

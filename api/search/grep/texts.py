@@ -11,7 +11,7 @@ from api.search.grep.local_files import matching_keys
 from api.search.grep.scope import Reading, SearchableText, TextSearch, UnreadFile, narrowed
 from api.search.text.file_text import joined
 from api.search.text.json_pointer import span
-from schemas.content.document import Entry
+from schemas.content.document import SourceEntry
 from schemas.errors import FileError, NotFound, SourceError
 from schemas.queries.search import Note
 from schemas.status import FileStatus
@@ -96,7 +96,7 @@ def _on_disk(search: TextSearch, source: LocalFolder, program: str) -> Iterator[
             row = rows.get(file_id(search.index.id, key))
             has_stored_text = row is not None and row.has_text and row.type not in AS_WRITTEN
             if not has_stored_text and (row is not None or has_type(search.index.types, path, None)):
-                yield from _read(search, source, Entry(key, path, f"/{path}", None, 0, ""), row)
+                yield from _read(search, source, SourceEntry(key, path, f"/{path}", None, 0, ""), row)
 
 
 def _unindexed(search: TextSearch, source: Source) -> Iterator[Reading]:
@@ -121,18 +121,18 @@ def _unindexed(search: TextSearch, source: Source) -> Iterator[Reading]:
         yield Note(code="outdated", detail=detail)
 
 
-def _is_outdated(entry: Entry, row: ListedFile) -> bool:
+def _is_outdated(entry: SourceEntry, row: ListedFile) -> bool:
     """Whether the stored text is older than the file. False if its stamp was too recent to tell."""
     return row.is_behind or row.stamp not in {"", entry.stamp}
 
 
-def _unfinished(search: TextSearch) -> Iterator[tuple[Entry, ListedFile]]:
+def _unfinished(search: TextSearch) -> Iterator[tuple[SourceEntry, ListedFile]]:
     """The files in scope that the last listing found, and that are not indexed yet."""
     unfinished = file_texts.unfinished(search.resources.pool, search.index.id, below=search.files.path)
     return (file for file in unfinished if search.files.takes(file[0].path, mtime_ms=file[0].mtime_ms))
 
 
-def _listed(search: TextSearch, source: Source) -> Iterator[tuple[Entry, ListedFile | None]]:
+def _listed(search: TextSearch, source: Source) -> Iterator[tuple[SourceEntry, ListedFile | None]]:
     """The files in scope that the source lists now, with their rows."""
     pool, index = search.resources.pool, search.index
     for page in pages(source, search.check):
@@ -146,7 +146,7 @@ def _listed(search: TextSearch, source: Source) -> Iterator[tuple[Entry, ListedF
 
 
 def _read(
-    search: TextSearch, source: Source, entry: Entry, row: ListedFile | None
+    search: TextSearch, source: Source, entry: SourceEntry, row: ListedFile | None
 ) -> Iterable[SearchableText | UnreadFile]:
     """One file's text; nothing if it cannot be read, or if its present content was skipped."""
     search.check()

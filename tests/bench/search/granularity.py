@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, get_args
 
-from schemas.content.document import Definition
+from schemas.content.document import CodeDefinition
 from schemas.content.source import Granularity
 from schemas.errors import FileError
 from tests.bench.search import sources
@@ -122,7 +122,7 @@ def ask_names(folder: Path) -> list[Question]:
     ]
 
 
-def _definitions(path: Path) -> Sequence[Definition]:
+def _definitions(path: Path) -> Sequence[CodeDefinition]:
     try:
         return parse(path.name, path.read_bytes(), Limits()).definitions
     except FileError:

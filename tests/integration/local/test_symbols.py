@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from schemas.content.document import Definition
+from schemas.content.document import CodeDefinition
 from tests.service import TOOLS, Service, checked
 from worker.state.pool import open_pool
 from worker.state.search import symbols as symbols_of
@@ -308,10 +308,10 @@ def test_a_qualified_name_is_found_among_any_number_of_its_name(running: Service
         "SELECT f.index_id, f.id FROM search_index_file f JOIN search_tool t USING (index_id) WHERE t.id = %s", tool
     )
     defined = [
-        Definition("renew", "method", (f"Other{number}",), 0, 0, 1, number + 1, number + 1, "")
+        CodeDefinition("renew", "method", (f"Other{number}",), 0, 0, 1, number + 1, number + 1, "")
         for number in range(others)
     ]
-    wanted = Definition("renew", "method", ("stores", "TokenStore"), 0, 0, 1, 9_000, 9_001, "")
+    wanted = CodeDefinition("renew", "method", ("stores", "TokenStore"), 0, 0, 1, 9_000, 9_001, "")
     with closing(open_pool(running.database_url)) as pool:
         with pool.connection() as connection:
             symbols_of.replace(connection, index, files=[file], file_symbols=[(file, [*defined, wanted], [])])

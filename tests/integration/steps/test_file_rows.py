@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from schemas.content.document import Entry
+from schemas.content.document import SourceEntry
 from schemas.errors import FolderGone
 from tests.integration.steps.site import FILES, Site, embedded, write
 from worker.index.pipeline import index_files
@@ -52,7 +52,7 @@ def list_first(site: Site, *, before: Callable[[], object] = lambda: None, **cha
     assert plan is not None
     before()
     path, id_path, size, stamp, version = row(site, "path, id_path, size_bytes, stamp, code_version")
-    entry = replace(Entry(b"0.md", path, id_path, None, size, stamp), **changed)
+    entry = replace(SourceEntry(b"0.md", path, id_path, None, size, stamp), **changed)
     page: dict[str, Any] = {"task_id": site.task, "index_id": site.index.id, "owner": owner}
     page |= {"listed": [ListedEntry(first(site), entry, version, None)], "cursor": "1", "first": True}
     files.record_page(site.pool, **page, unlisted=(), ignored={}, matched=())

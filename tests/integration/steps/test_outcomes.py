@@ -11,7 +11,7 @@ import pytest
 
 from api.http.disconnect import Disconnect
 from api.search.chunks.answer import search
-from schemas.content.document import Content
+from schemas.content.document import FileContent
 from schemas.errors import FileError, FolderGone, SourceUnavailable
 from schemas.queries.search import Query
 from schemas.status import FileStatus, Reason
@@ -148,7 +148,7 @@ def test_what_was_paid_is_recorded_even_if_the_next_files_cannot_be_read(site: S
     class Away:
         """A source that does not answer."""
 
-        def read(self, key: bytes, limit: int) -> Content:
+        def read(self, key: bytes, limit: int) -> FileContent:
             raise SourceUnavailable("away")
 
     run = site.worker()

@@ -15,7 +15,7 @@ import schemas.content.source
 from api.routes.tools import wanted_index
 from api.search.across.paths import route_paths
 from api.search.across.unindexed import uncovered_hits
-from schemas.content.document import Content, Entry, Page
+from schemas.content.document import FileContent, ListingPage, SourceEntry
 from schemas.content.source import AnySource, LocalSource, NodesSource, S3Source, parsed_source, source_at
 from schemas.errors import FileError, FilterMatchesNothing, FolderGone, Invalid
 from schemas.queries.search import Filters
@@ -62,10 +62,10 @@ class Shelf:
         if self.name not in TEXTS:
             raise FolderGone(f"There is no shelf {self.name!r}.")
 
-    def list(self, _cursor: str | None) -> Page:
+    def list(self, _cursor: str | None) -> ListingPage:
         self.check()
         texts = TEXTS[self.name].items()
-        return Page([Entry(n.encode(), n, f"/{n}", None, len(text), text[-9:]) for n, text in texts], None)
+        return ListingPage([SourceEntry(n.encode(), n, f"/{n}", None, len(text), text[-9:]) for n, text in texts], None)
 
     def narrow(self, _keys: Sequence[bytes]) -> None:
         """List everything."""
@@ -73,11 +73,11 @@ class Shelf:
     def leaves_out(self, _key: bytes) -> bool:
         return False
 
-    def read(self, key: bytes, _limit: int) -> Content:
+    def read(self, key: bytes, _limit: int) -> FileContent:
         text = TEXTS[self.name].get(key.decode())
         if text is None:
             raise FileError(Reason.UNREADABLE)
-        return Content(text.encode(), text[-9:])
+        return FileContent(text.encode(), text[-9:])
 
 
 class ShelfKind:

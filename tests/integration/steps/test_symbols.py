@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from schemas.content.document import Definition, Reference
+from schemas.content.document import CodeDefinition, CodeReference
 from tests.integration.steps.site import Site
 from worker.state.search import symbols
 
@@ -27,8 +27,8 @@ def test_names_of_any_characters_arrive_unchanged(site: Site) -> None:
     ((file,), *_) = site.do("SELECT id FROM search_index_file WHERE index_id = %s", site.index.id)
     names = [*(texts(chance) for _ in range(40)), TOO_LONG, LONGEST]
     scopes: list[tuple[str, ...]] = [(), (LONGEST,), (TOO_LONG,), *((texts(chance), texts(chance)) for _ in range(9))]
-    defined = [Definition(name, "class", chance.choice(scopes), 0, 0, 1, 3, 4, texts(chance)) for name in names]
-    used = [Reference(name, "call", chance.choice(scopes), 5) for name in names]
+    defined = [CodeDefinition(name, "class", chance.choice(scopes), 0, 0, 1, 3, 4, texts(chance)) for name in names]
+    used = [CodeReference(name, "call", chance.choice(scopes), 5) for name in names]
 
     with site.pool.connection() as connection:
         symbols.replace(connection, site.index.id, files=[file], file_symbols=[(file, defined, used)])
@@ -44,7 +44,7 @@ def test_names_of_any_characters_arrive_unchanged(site: Site) -> None:
 
 def test_a_deleted_file_takes_its_symbols_along(site: Site) -> None:
     (gone,), (stays,), *_ = site.do("SELECT id FROM search_index_file WHERE index_id = %s", site.index.id)
-    rows = [Definition("f", "function", (), 0, 0, 1, 1, 1, "")], [Reference("g", "call", (), 1)]
+    rows = [CodeDefinition("f", "function", (), 0, 0, 1, 1, 1, "")], [CodeReference("g", "call", (), 1)]
     with site.pool.connection() as connection:
         both = [(file, *rows) for file in (gone, stays)]
         symbols.replace(connection, site.index.id, files=[gone, stays], file_symbols=both)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from schemas.content.document import Content, Entry, Page
+from schemas.content.document import FileContent, ListingPage, SourceEntry
 from schemas.content.source import ChunkSettings, EmbedderProfile
 from schemas.tool import IndexSettings
 from worker import estimate as estimates
@@ -29,12 +29,12 @@ class Texts:
     def check(self) -> None:
         pass
 
-    def list(self, cursor: str | None) -> Page:
+    def list(self, cursor: str | None) -> ListingPage:
         start = int(cursor or 0)
         names = list(self._texts)[start : start + 10]
         sizes = {name: len(self._texts[name].encode()) for name in names}
-        entries = [Entry(name.encode(), name, f"/{name}", None, sizes[name], "1") for name in names]
-        return Page(entries, str(start + 10) if start + 10 < len(self._texts) else None)
+        entries = [SourceEntry(name.encode(), name, f"/{name}", None, sizes[name], "1") for name in names]
+        return ListingPage(entries, str(start + 10) if start + 10 < len(self._texts) else None)
 
     def narrow(self, _keys: Sequence[bytes]) -> None:
         """List everything."""
@@ -42,8 +42,8 @@ class Texts:
     def leaves_out(self, key: bytes) -> bool:
         return False
 
-    def read(self, key: bytes, limit: int) -> Content:
-        return Content(self._texts[key.decode()].encode(), "1")
+    def read(self, key: bytes, limit: int) -> FileContent:
+        return FileContent(self._texts[key.decode()].encode(), "1")
 
 
 def of(texts: dict[str, str], settings: IndexSettings = SETTINGS, *, price: float | None = 2.0, **limits: int) -> Any:

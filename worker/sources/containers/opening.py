@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
-from schemas.content.document import Content, Entry, Page
+from schemas.content.document import FileContent, ListingPage, SourceEntry
 from schemas.errors import FileError
 from schemas.status import Reason
 from schemas.tool import ContainerKind
@@ -52,12 +52,12 @@ _KINDS = {
 class _PageDraft(NamedTuple):
     """A page that is being made."""
 
-    entries: list[Entry]
+    entries: list[SourceEntry]
     unlisted: list[bytes]
     ignored: Counter[str]
 
-    def page(self, cursor: str | None) -> Page:
-        return Page(self.entries, cursor, tuple(self.unlisted), self.ignored)
+    def page(self, cursor: str | None) -> ListingPage:
+        return ListingPage(self.entries, cursor, tuple(self.unlisted), self.ignored)
 
 
 class OpeningSource:
@@ -77,7 +77,7 @@ class OpeningSource:
         """See `Source`."""
         self._source.check()
 
-    def list(self, cursor: str | None) -> Page:
+    def list(self, cursor: str | None) -> ListingPage:
         """See `Source`. The cursor also names the last entry that was listed of a page that became too long."""
         inner, done = json.loads(cursor) if cursor else (None, None)
         page = self._source.list(inner)
@@ -98,7 +98,7 @@ class OpeningSource:
         container, _, within = key.partition(_WITHIN)
         return self._source.leaves_out(container) or bool(within and self._ignores(container, within))
 
-    def read(self, key: bytes, limit: int) -> Content:
+    def read(self, key: bytes, limit: int) -> FileContent:
         """See `Source`."""
         container, _, within = key.partition(_WITHIN)
         if not within:
@@ -106,14 +106,14 @@ class OpeningSource:
         ending, _, path = within.decode().partition("/")
         content = self._source.read(container, self._limit)
         opened = self._opened(container, ending, content)
-        return Content(_guarded(lambda: opened.read(path, limit)), content.stamp)
+        return FileContent(_guarded(lambda: opened.read(path, limit)), content.stamp)
 
     def _ignores(self, container: bytes, within: bytes) -> bool:
         *folders, name = within.decode().split("/")[1:]
         way = (*container.decode("utf-8", "backslashreplace").split("/"), *folders)
         return bool(self._trail.pruned(way) or self._trail.ignored(name))
 
-    def _list(self, entry: Entry, listed: _PageDraft) -> None:
+    def _list(self, entry: SourceEntry, listed: _PageDraft) -> None:
         """Add an entry, or what stands in its place."""
         ending = _ending(entry.name, self._wanted) if entry.reason is None else None
         if ending is None:
@@ -134,7 +134,7 @@ class OpeningSource:
         listed.entries.extend([*([entry] if is_file else []), *(_entry(entry, ending, member) for member in kept)])
         listed.ignored.update(ignored)
 
-    def _opened(self, key: bytes, ending: str, content: Content) -> Container:
+    def _opened(self, key: bytes, ending: str, content: FileContent) -> Container:
         """The container, which stays open until another one is: members are mostly read one after the other."""
         if not self._last or not content.stamp or self._last[:2] != (key, content.stamp):
             self._last = key, content.stamp, _guarded(lambda: _KINDS[ending].open(content.data))
@@ -152,7 +152,7 @@ def _folders(container: str, member: Member) -> tuple[str, ...]:
     return (*container.split("/"), *member.path.split("/")[:-1])
 
 
-def _entry(container: Entry, ending: str, member: Member) -> Entry:
+def _entry(container: SourceEntry, ending: str, member: Member) -> SourceEntry:
     return replace(
         container,
         key=container.key + _WITHIN + f"{ending}/{member.path}".encode(),
@@ -165,7 +165,7 @@ def _entry(container: Entry, ending: str, member: Member) -> Entry:
     )
 
 
-def _after(entries: Sequence[Entry], done: str | None) -> Sequence[Entry]:
+def _after(entries: Sequence[SourceEntry], done: str | None) -> Sequence[SourceEntry]:
     """The entries after the one with this key, or all if it is gone: an entry may be listed twice."""
     keys = [entry.key.hex() for entry in entries]
     return entries[keys.index(done) + 1 :] if done in keys else entries

@@ -13,7 +13,7 @@ from psycopg import Connection
 from psycopg.rows import class_row, dict_row
 from psycopg.types.json import Jsonb
 
-from schemas.content.document import NO_PROPERTIES, DocumentProperties, Entry
+from schemas.content.document import NO_PROPERTIES, DocumentProperties, SourceEntry
 from schemas.errors import LeaseLost
 from schemas.status import FileStatus, Reason
 from worker.state import silent_backends
@@ -58,7 +58,7 @@ class ListedEntry(NamedTuple):
     """An entry as the plan records it."""
 
     id: UUID
-    entry: Entry
+    entry: SourceEntry
     code_version: str
     reason: Reason | None
 
@@ -193,7 +193,7 @@ def record_page(
         connection.execute(_SQL["merge_page"], values)
 
 
-def unchanged(pool: Pool, index_id: UUID, listed: Sequence[Entry]) -> set[bytes]:
+def unchanged(pool: Pool, index_id: UUID, listed: Sequence[SourceEntry]) -> set[bytes]:
     """Return the keys of listed files that the index holds as they are."""
     values = {"ids": [file_id(index_id, entry.key) for entry in listed], "stamps": [entry.stamp for entry in listed]}
     with autocommit(pool) as connection:

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from psycopg.rows import class_row, dict_row
 
-from schemas.content.document import Entry
+from schemas.content.document import SourceEntry
 from schemas.status import FileStatus
 from worker.state import silent_backends
 from worker.state.pool import Pool, autocommit
@@ -103,7 +103,7 @@ def listed_files(pool: Pool, ids: Sequence[UUID]) -> dict[UUID, ListedFile]:
         return {row.id: row for row in rows}
 
 
-def unfinished(pool: Pool, index_id: UUID, *, below: str | None) -> Iterator[tuple[Entry, ListedFile]]:
+def unfinished(pool: Pool, index_id: UUID, *, below: str | None) -> Iterator[tuple[SourceEntry, ListedFile]]:
     """Yield listed files that have since been neither indexed nor skipped, by path."""
     values: dict[str, Any] = {"index_id": index_id, "below": below, "limit": _PAGE_ROWS}
     values |= {"after_path": "", "after_id": UUID(int=0)}
@@ -112,7 +112,7 @@ def unfinished(pool: Pool, index_id: UUID, *, below: str | None) -> Iterator[tup
             rows = connection.execute(_SQL["unfinished"], values).fetchall()
         for key, path, id_path, node_id, size, mtime_ms, *of_row in rows:
             file = ListedFile(*of_row)
-            yield Entry(key, path, id_path, node_id, size, file.stamp, type=file.type, mtime_ms=mtime_ms), file
+            yield SourceEntry(key, path, id_path, node_id, size, file.stamp, type=file.type, mtime_ms=mtime_ms), file
         if len(rows) < _PAGE_ROWS:
             return
         values |= {"after_path": path, "after_id": file.id}

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from psycopg.rows import class_row
 
-from schemas.content.document import Entry
+from schemas.content.document import SourceEntry
 from worker.state.index.files import file_id, fitting
 from worker.state.pool import Pool, autocommit
 from worker.state.queries import load
@@ -36,7 +36,7 @@ class FileCounts:
     going: int
 
 
-def compare(pool: Pool, index_id: UUID, entries: Sequence[Entry], wanted: Sequence[bool]) -> ListingComparison:
+def compare(pool: Pool, index_id: UUID, entries: Sequence[SourceEntry], wanted: Sequence[bool]) -> ListingComparison:
     """Compare a page of the folder's listing with the rows; `wanted` says which entries the index would take."""
     values = {
         "ids": [file_id(index_id, entry.key) for entry in entries],

@@ -10,7 +10,7 @@ from uuid import UUID
 from psycopg import Connection
 from psycopg.rows import dict_row
 
-from schemas.content.document import Definition, Reference
+from schemas.content.document import CodeDefinition, CodeReference
 from worker.state.pool import Pool, autocommit
 from worker.state.queries import load
 
@@ -43,7 +43,7 @@ def replace(
     index_id: UUID,
     *,
     files: Sequence[UUID],
-    file_symbols: Iterable[tuple[UUID, Sequence[Definition], Sequence[Reference]]],
+    file_symbols: Iterable[tuple[UUID, Sequence[CodeDefinition], Sequence[CodeReference]]],
 ) -> None:
     """Replace the definitions and references of `files`; a file that is not in `file_symbols` has none any more."""
     if not files:
@@ -58,7 +58,7 @@ def replace(
             copy.write(_reference_lines(file_id, index_id, references))
 
 
-def _definition_lines(file_id: UUID, index_id: UUID, definitions: Iterable[Definition]) -> str:
+def _definition_lines(file_id: UUID, index_id: UUID, definitions: Iterable[CodeDefinition]) -> str:
     """The rows of one file's definitions, as COPY reads them: psycopg takes twice as long to make them."""
     fields = _CopyFields()
     lines: list[str] = []
@@ -70,7 +70,7 @@ def _definition_lines(file_id: UUID, index_id: UUID, definitions: Iterable[Defin
     return "".join(lines)
 
 
-def _reference_lines(file_id: UUID, index_id: UUID, references: Iterable[Reference]) -> str:
+def _reference_lines(file_id: UUID, index_id: UUID, references: Iterable[CodeReference]) -> str:
     """The rows of one file's references, as COPY reads them."""
     fields = _CopyFields()
     file, index = str(file_id), str(index_id)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.content.document import Chunk, Definition, Document
+from schemas.content.document import Chunk, CodeDefinition, Document
 from schemas.content.source import ChunkSettings
 from schemas.errors import FileError, NotFound
 from tests.unit.worker.chunk.chunking import Characters
@@ -55,12 +55,12 @@ def test_the_context_of_code_has_a_line_for_each_definition_around_it() -> None:
     assert "class Harbour:\ndef close(self):" in {c.context for c in found}
 
 
-def _definitions(text: str) -> tuple[Definition, ...]:
+def _definitions(text: str) -> tuple[CodeDefinition, ...]:
     body = text.index("    def")
     inner = text.index("        stop")
     return (
-        Definition("Harbour", "class", (), 0, body, len(text), 1, 32, "class Harbour:"),
-        Definition("close", "method", ("Harbour",), body + 4, inner, len(text), 2, 32, "def close(self):"),
+        CodeDefinition("Harbour", "class", (), 0, body, len(text), 1, 32, "class Harbour:"),
+        CodeDefinition("close", "method", ("Harbour",), body + 4, inner, len(text), 2, 32, "def close(self):"),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from schemas.content.document import Content
+from schemas.content.document import FileContent
 from schemas.errors import StoreError
 from schemas.status import Reason
 from tests.unit.worker.index.test_prepare import claim, failure_of, run_over
@@ -160,9 +160,9 @@ def test_a_failed_file_has_the_stamp_under_which_it_was_read(tmp_path: Path) -> 
 
 def test_a_process_that_dies_while_it_reads_has_its_file_to_blame(tmp_path: Path) -> None:
     class Watching:
-        def read(self, key: bytes, limit: int) -> Content:
+        def read(self, key: bytes, limit: int) -> FileContent:
             assert run.lease._parsing_since is not None
-            return Content(b"text", "s")
+            return FileContent(b"text", "s")
 
     source: Any = Watching()
     run = replace(run_over(tmp_path), source=source)
@@ -179,8 +179,8 @@ def test_a_later_epoch_never_writes_the_ids_of_an_earlier_one(tmp_path: Path) ->
 
 def test_the_type_that_a_source_states_decides_how_a_file_is_read(tmp_path: Path) -> None:
     class Stating:
-        def read(self, key: bytes, limit: int) -> Content:
-            return Content(b'{"a": 1}', "s", type="json")
+        def read(self, key: bytes, limit: int) -> FileContent:
+            return FileContent(b'{"a": 1}', "s", type="json")
 
     source: Any = Stating()
     assert prepared(read_file(replace(run_over(tmp_path), source=source), claim("notes"))).facts.type == "json"

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from schemas.content.document import Entry
+from schemas.content.document import SourceEntry
 from schemas.content.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.tool import IndexSettings
 from worker.index.unmatched import MatchedPatterns, NotingRules
@@ -21,8 +21,8 @@ def index_of(folder: str | None = "h.1", **config: Any) -> Index:
     return Index(uuid4(), "p", source, folder, settings, "lancedb", "store", "n", 1)
 
 
-def file(path: str) -> Entry:
-    return Entry(path.encode(), path, f"/{path}", None, 1, "1")
+def file(path: str) -> SourceEntry:
+    return SourceEntry(path.encode(), path, f"/{path}", None, 1, "1")
 
 
 def warning_of(paths: list[str], **config: Any) -> str | None:

@@ -16,7 +16,7 @@ from random import Random
 
 import pytest
 
-from schemas.content.document import Content, Entry, Page
+from schemas.content.document import FileContent, ListingPage, SourceEntry
 from schemas.errors import FileError
 from schemas.status import Reason
 from schemas.tool import ContainerKind
@@ -86,7 +86,7 @@ def _source(folder: Path, rules: Rules = EVERYTHING, page_size: int = 3) -> Open
     return OpeningSource(LocalFolder(str(folder), [folder], rules, page_size=page_size), rules, BOTH, LIMIT)
 
 
-def _pages(open_: Callable[[], OpeningSource]) -> list[Page]:
+def _pages(open_: Callable[[], OpeningSource]) -> list[ListingPage]:
     pages = [open_().list(None)]
     while pages[-1].cursor is not None:
         # a new source stands for another process
@@ -94,7 +94,7 @@ def _pages(open_: Callable[[], OpeningSource]) -> list[Page]:
     return pages
 
 
-def _listed(open_: Callable[[], OpeningSource]) -> dict[str, Entry]:
+def _listed(open_: Callable[[], OpeningSource]) -> dict[str, SourceEntry]:
     entries = [entry for page in _pages(open_) for entry in page.entries]
     by_path = {entry.path: entry for entry in entries}
     assert len(by_path) == len({entry.key for entry in entries}) == len(entries)
@@ -198,7 +198,7 @@ def test_what_cannot_be_read_for_now_has_not_vanished(tmp_path: Path) -> None:
     known = _listed(lambda: _source(tmp_path))["a.zip/1.md"]
 
     class Unreadable(LocalFolder):
-        def read(self, key: bytes, limit: int) -> Content:
+        def read(self, key: bytes, limit: int) -> FileContent:
             raise FileError(Reason.UNREADABLE)
 
     page = OpeningSource(Unreadable(str(tmp_path), [tmp_path]), EVERYTHING, BOTH, LIMIT).list(None)
@@ -211,7 +211,7 @@ def test_what_a_page_says_beside_its_entries_is_told_once(tmp_path: Path, monkey
     monkeypatch.setattr(opening, "PAGE_ENTRIES", 1)
 
     class Closed(LocalFolder):
-        def list(self, cursor: str | None) -> Page:
+        def list(self, cursor: str | None) -> ListingPage:
             return replace(super().list(cursor), unlisted=(b"closed/",), ignored=Counter(exclude=3))
 
     for name in ("1.md", "2.md", "3.md"):
@@ -225,10 +225,10 @@ def test_what_a_page_says_beside_its_entries_is_told_once(tmp_path: Path, monkey
 
 @pytest.mark.parametrize("stamps", [("v1", "v2"), (None, None)])
 def test_a_container_that_may_have_changed_is_opened_again(tmp_path: Path, stamps: tuple[str | None, ...]) -> None:
-    versions = [Content(_zip({"1.md": stamp}), stamps[n]) for n, stamp in enumerate((b"one", b"two"))]
+    versions = [FileContent(_zip({"1.md": stamp}), stamps[n]) for n, stamp in enumerate((b"one", b"two"))]
 
     class Changing(LocalFolder):
-        def read(self, key: bytes, limit: int) -> Content:
+        def read(self, key: bytes, limit: int) -> FileContent:
             return versions.pop(0)
 
     source = OpeningSource(Changing(str(tmp_path), [tmp_path]), EVERYTHING, BOTH, LIMIT)
@@ -243,7 +243,7 @@ def test_a_small_member_of_a_larger_container_is_read(tmp_path: Path) -> None:
 
 def test_members_have_neither_the_node_nor_the_type_of_their_container(tmp_path: Path) -> None:
     class Nodes(LocalFolder):
-        def list(self, cursor: str | None) -> Page:
+        def list(self, cursor: str | None) -> ListingPage:
             page = super().list(cursor)
             return replace(page, entries=[replace(entry, node_id="n", type="report") for entry in page.entries])
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from schemas.content.document import Entry
+from schemas.content.document import SourceEntry
 from schemas.errors import FileError, FolderGone, SourceRefused, SourceUnavailable
 from schemas.status import Reason
 from worker.ignore import Rules
@@ -31,7 +31,7 @@ def source(root: Path, page_size: int = 1000) -> LocalFolder:
     return LocalFolder(str(root), [root], page_size=page_size)
 
 
-def listed(folder: LocalFolder) -> list[Entry]:
+def listed(folder: LocalFolder) -> list[SourceEntry]:
     page = folder.list(None)
     entries = page.entries
     while page.cursor is not None:
@@ -342,7 +342,7 @@ def public() -> Iterator[Path]:
 def test_a_closed_directory_is_told_and_not_taken_for_empty(public: Path, page_size: int, mode: int) -> None:
     fill(public, "a.md", "closed/b.md", "closed/in/c.md", "d.md")
     (public / "closed").chmod(mode)
-    entries: list[Entry] = []
+    entries: list[SourceEntry] = []
     unlisted: set[bytes] = set()
     cursor = None
     with without_privileges():

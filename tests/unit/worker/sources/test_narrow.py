@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from schemas.content.document import Page
+from schemas.content.document import ListingPage
 from tests.unit.worker.sources.test_local import without_privileges
 from worker.ignore import EVERYTHING, Rules
 from worker.sources.local import LocalFolder
@@ -30,7 +30,7 @@ def _grow(folder: Path, rng: Random, depth: int = 0) -> None:
         (folder / "link").symlink_to(rng.choice(["a", "nowhere", ".."]))
 
 
-def _pages(source: LocalFolder) -> list[Page]:
+def _pages(source: LocalFolder) -> list[ListingPage]:
     pages = [source.list(None)]
     while pages[-1].cursor is not None:
         pages.append(source.list(pages[-1].cursor))

@@ -27,7 +27,7 @@ from api.search.grep.file_types import FileTypeFilter, _kinds
 from api.search.grep.lines import lines_after, lines_before, matching_lines, shown
 from api.search.grep.pattern import compiled_pattern
 from api.search.grep.scope import SearchableText, TimeOver, narrowed
-from schemas.content.document import Content, Entry, Page
+from schemas.content.document import FileContent, ListingPage, SourceEntry
 from schemas.content.source import LocalSource
 from schemas.errors import Invalid, SourceError
 from schemas.queries.grep import MAX_SPAN, Grep
@@ -435,15 +435,15 @@ class Away:
 
     def check(self) -> None: ...
 
-    def list(self, cursor: str | None) -> Page:
+    def list(self, cursor: str | None) -> ListingPage:
         if cursor is not None or not self.names:
             raise SourceError("The folder is not there.")
-        return Page([Entry(n.encode(), n, f"/{n}", None, 9, "s") for n in self.names], "more")
+        return ListingPage([SourceEntry(n.encode(), n, f"/{n}", None, 9, "s") for n in self.names], "more")
 
-    def read(self, key: bytes, _limit: int) -> Content:
+    def read(self, key: bytes, _limit: int) -> FileContent:
         if key == b"gone":
             raise SourceError("The file is not there.")
-        return Content(b"a token of " + key, "s")
+        return FileContent(b"a token of " + key, "s")
 
 
 def found_in(sources: dict[str, Away], *files: str) -> tuple[list[str], list[tuple[str, str]]]:
