@@ -202,8 +202,8 @@ def test_logits_are_scores_too(rank: Rank, provider: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_provider_that_says_nothing_is_left_in_time(fake: RankerFake, rank: Rank, kind: Kind) -> None:
     hold = fake.holds.add({"model": "rerank", "llm": "chat"}[kind])
-    with pytest.raises(RerankUnavailable, match=r"0\.3 s"):
-        rank(kind, rerank_seconds=0.3)
+    with pytest.raises(RerankUnavailable, match=r"1\.5 s"):
+        rank(kind, rerank_seconds=1.5)
     assert len(hold.arrived) == 1
 
 

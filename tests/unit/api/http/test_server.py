@@ -14,6 +14,7 @@ import uvicorn
 
 from api.http import server
 from api.http.server import SignalledServer
+from tests import coroutines
 
 
 async def nothing(scope: Any, receive: Any, send: Any) -> None:
@@ -42,7 +43,7 @@ def test_a_signal_ends_the_server_at_once(monkeypatch: pytest.MonkeyPatch) -> No
         started.handle_exit(signal.SIGTERM, None)
         await ended(loop)
 
-    asyncio.run(run())
+    coroutines.run(run())
 
 
 def test_a_signal_before_the_loop_ends_it_too() -> None:
@@ -51,7 +52,7 @@ def test_a_signal_before_the_loop_ends_it_too() -> None:
         started.handle_exit(signal.SIGTERM, None)
         await ended(asyncio.create_task(started.main_loop()))
 
-    asyncio.run(run())
+    coroutines.run(run())
 
 
 def test_the_date_is_renewed_in_each_round(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +74,7 @@ def test_the_date_is_renewed_in_each_round(monkeypatch: pytest.MonkeyPatch) -> N
         started.handle_exit(signal.SIGINT, None)
         await ended(loop)
 
-    asyncio.run(run())
+    coroutines.run(run())
 
 
 def test_a_server_that_does_not_start_exits_as_uvicorn_does(monkeypatch: pytest.MonkeyPatch) -> None:
