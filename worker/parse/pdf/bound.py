@@ -7,17 +7,49 @@ lock is kept. So a pointer must be one of ctypes, and an `int` is C's int.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from struct import Struct
 from typing import Any
 
 #: Left, bottom, right and top of what a page shows, in points.
 Box = tuple[float, float, float, float]
 
 
-def bound(function: Any) -> Callable[..., Any]:
-    """A function of `pypdfium2.raw` without its checks."""
+class Handles:
+    """Places for pointers that PDFium gives. To make an object for each pointer takes three times as long."""
+
+    def __init__(self, size: int) -> None:
+        self._addresses = (ctypes.c_void_p * size)()
+        step = ctypes.sizeof(ctypes.c_void_p)
+        self._places = [ctypes.c_void_p.from_buffer(self._addresses, at * step) for at in range(size)]
+
+    def hold(self, addresses: Iterable[int]) -> Sequence[Any]:
+        """Arguments for at most `size` pointers, in place of those before."""
+        held: list[ctypes.c_void_p | int | None] = list(addresses)
+        self._addresses[: len(held)] = held
+        return self._places[: len(held)]
+
+
+class Answers:
+    """A buffer into which a function of PDFium writes numbers, for many calls."""
+
+    def __init__(self, number: Any, count: int, size: int) -> None:
+        """Make room for `count` numbers of each of `size` calls."""
+        self._numbers = (number * (count * size))()
+        to_numbers = pointers(self._numbers)
+        #: Arguments: pointers to the first number of each call, to the second one, and so on.
+        self.places = [to_numbers[at::count] for at in range(count)]
+        self._format = Struct(f"{count}{self._numbers._type_._type_}")
+
+    def first(self, calls: int) -> Iterator[tuple[Any, ...]]:
+        """What the first calls wrote."""
+        return self._format.iter_unpack(memoryview(self._numbers).cast("B")[: self._format.size * calls])
+
+
+def bound(function: Any, result: Any = None) -> Callable[..., Any]:
+    """A function of `pypdfium2.raw` without its checks; `result` is another type of what it returns."""
     address = ctypes.cast(function, ctypes.c_void_p).value or 0
-    return ctypes.PYFUNCTYPE(function.restype)(address)
+    return ctypes.PYFUNCTYPE(result or function.restype)(address)
 
 
 def pointers(numbers: Any) -> tuple[Any, ...]:

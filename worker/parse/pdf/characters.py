@@ -8,12 +8,11 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import repeat
 from math import hypot
-from struct import Struct
 
 import pypdfium2
 from pypdfium2 import raw
 
-from worker.parse.pdf.bound import Box, bound, pointers
+from worker.parse.pdf.bound import Answers, bound
 
 #: Names of bold fonts, also those of TeX.
 _BOLD = re.compile(rb"bold|black|heavy|demi|-medi(?!um)|(?:^|\+)(?:cm|sf|ec)(?:ss)?b", re.IGNORECASE)
@@ -21,9 +20,9 @@ _MAX_NAME_BYTES = 128
 #: Maximum slope of an upright line.
 _MAX_SLOPE = 0.01
 #: Characters whose boxes are asked for at once.
-_BLOCK = 16
-_EDGES, _NUMBERS = Struct("4d"), Struct("6f")
+_BLOCK = 128
 
+Point = tuple[float, float]
 #: Size of an upright character and whether it is bold, its baseline and its left end.
 Drawn = tuple[tuple[float, bool], float, float]
 
@@ -36,12 +35,11 @@ class PageCharacters:
     """The characters of a page by their index in its text. All pages have the same buffers."""
 
     def __init__(self) -> None:
-        self._edges = (ctypes.c_double * (4 * _BLOCK))()
-        to_edges = pointers(self._edges)
-        self._to_edges = [to_edges[edge::4] for edge in range(4)]
-        self._matrix = raw.FS_MATRIX()
-        self._to_matrix = ctypes.byref(self._matrix)
-        self._name, self._name_size = ctypes.create_string_buffer(_MAX_NAME_BYTES), ctypes.c_ulong(_MAX_NAME_BYTES)
+        self._edges = Answers(ctypes.c_double, 4, _BLOCK)
+        self._to_first_edges = [places[0] for places in self._edges.places]
+        self._matrices = Answers(ctypes.c_float, 6, _BLOCK)
+        self._names = [ctypes.create_string_buffer(_MAX_NAME_BYTES) for _ in range(_BLOCK)]
+        self._name_size = ctypes.c_ulong(_MAX_NAME_BYTES)
         self._flags = ctypes.byref(ctypes.c_int())
 
     def open(self, layer: pypdfium2.PdfTextpage) -> None:
@@ -51,43 +49,55 @@ class PageCharacters:
         # the text leaves out characters of some pages only
         self._are_all_text = raw.FPDFText_GetTextIndexFromCharIndex(layer, last) == last
 
-    def boxes(self, indexes: Sequence[int]) -> Iterator[Box | None]:
-        """The places of characters."""
+    def middles(self, indexes: Sequence[int]) -> list[Point | None]:
+        """The middles of characters."""
+        middles: list[Point | None] = []
         layer = repeat(self._layer)
-        at = indexes if self._are_all_text else list(map(_char_index, layer, indexes))
+        at = self._numbers(indexes)
         for start in range(0, len(at), _BLOCK):
             # a loop takes twice as long as `map`
-            found = list(map(_char_box, layer, at[start : start + _BLOCK], *self._to_edges))
-            for is_found, (left, right, bottom, top) in zip(found, _EDGES.iter_unpack(self._edges), strict=False):
-                yield (left, bottom, right, top) if is_found else None
+            found = list(map(_char_box, layer, at[start : start + _BLOCK], *self._edges.places))
+            block = [
+                ((left + right) / 2, (bottom + top) / 2) for left, right, bottom, top in self._edges.first(len(found))
+            ]
+            middles += (
+                block if all(found) else [middle if ok else None for middle, ok in zip(block, found, strict=True)]
+            )
+        return middles
 
-    def drawn(self, index: int) -> Drawn | None:
-        """How a character is drawn; None if it is not upright."""
-        layer = self._layer
-        at = index if self._are_all_text else _char_index(layer, index)
-        if at < 0 or not _matrix(layer, at, self._to_matrix):
-            return None
-        across, slope, sideways, up, left, baseline = _NUMBERS.unpack(self._matrix)
-        if across <= 0 or abs(slope) > _MAX_SLOPE * across:
-            return None
-        return _look(_font_size(layer, at), sideways, up, self._font(at)), baseline, left
+    def drawn(self, indexes: Sequence[int]) -> Iterator[Drawn | None]:
+        """How characters are drawn; None for one that is not upright."""
+        layer, name_size, flags = repeat(self._layer), repeat(self._name_size), repeat(self._flags)
+        at = self._numbers(indexes)
+        for start in range(0, len(at), _BLOCK):
+            block = at[start : start + _BLOCK]
+            found = map(_matrix, layer, block, *self._matrices.places[:1])
+            name_sizes = map(_font_info, layer, block, self._names, name_size, flags)
+            fonts = list(zip(found, map(_font_size, layer, block), name_sizes, self._names, strict=False))
+            for (is_found, font_size, size, name), matrix in zip(fonts, self._matrices.first(len(block)), strict=True):
+                across, slope, sideways, up, left, baseline = matrix
+                if not is_found or across <= 0 or abs(slope) > _MAX_SLOPE * across:
+                    yield None
+                else:
+                    # of a long name, the place still has the one before
+                    font = name.value if 0 < size <= _MAX_NAME_BYTES else b""
+                    yield _look(font_size, sideways, up, font), baseline, left
 
     def end(self, index: int) -> tuple[float, bool, float] | None:
         """Size of a character, whether it is bold, and its right end."""
-        box = next(self.boxes((index,)))
-        if box is None:
+        layer, (at,) = self._layer, self._numbers((index,))
+        if not _char_box(layer, at, *self._to_first_edges):
             return None
-        layer = self._layer
-        at = index if self._are_all_text else _char_index(layer, index)
-        _matrix(layer, at, self._to_matrix)
-        size = _font_size(layer, at) * hypot(self._matrix.c, self._matrix.d)
-        return size, _is_bold(self._font(at)), box[2]
+        _, right, _, _ = next(self._edges.first(1))
+        _matrix(layer, at, self._matrices.places[0][0])
+        _, _, sideways, up, _, _ = next(self._matrices.first(1))
+        size = _font_info(layer, at, self._names[0], self._name_size, self._flags)
+        font = self._names[0].value if 0 < size <= _MAX_NAME_BYTES else b""
+        return _font_size(layer, at) * hypot(sideways, up), _is_bold(font), right
 
-    def _font(self, at: int) -> bytes:
-        """The name of a character's font; empty if it is long."""
-        size = _font_info(self._layer, at, self._name, self._name_size, self._flags)
-        # otherwise the buffer still has the name that was read before
-        return self._name.value if 0 < size <= _MAX_NAME_BYTES else b""
+    def _numbers(self, indexes: Sequence[int]) -> Sequence[int]:
+        """The numbers of characters that PDFium asks for."""
+        return indexes if self._are_all_text else list(map(_char_index, repeat(self._layer), indexes))
 
 
 @lru_cache(maxsize=1000)

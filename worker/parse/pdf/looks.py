@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 
 from worker.parse.pdf.characters import Drawn, PageCharacters
-from worker.parse.pdf.text_lines import LineLook, PageLines
+from worker.parse.pdf.text_lines import ROW, LineLook, PageLines
 
 #: Maximum characters of a line that may be a heading.
 MAX_SHORT_CHARS = 120
@@ -24,10 +24,7 @@ _SAME_SIZE = 0.03
 
 def add_looks(characters: PageCharacters, lines: PageLines) -> None:
     """Add how the lines are drawn, as far as they are upright. Rows of tables have no look."""
-    drawn = [
-        _first(characters, text, start) if start >= 0 else None
-        for text, start in zip(lines.texts, lines.starts, strict=True)
-    ]
+    drawn = _drawn(characters, lines)
     _count(drawn, lines)
     usual = most(lines.sizes)[0] if sum(lines.sizes.values()) >= _MIN_USUAL_CHARS else 0.0
     for number, line in enumerate(drawn):
@@ -83,13 +80,24 @@ def _nearest(drawn: Sequence[Drawn | None], numbers: range) -> float | None:
     return next((line[1] for number in numbers if (line := drawn[number])), None)
 
 
-def _first(characters: PageCharacters, text: str, start: int) -> Drawn | None:
-    """How the first letter of a line is drawn; None if it has none, or is not upright."""
-    # most lines begin with a letter, and the pattern takes longer
-    if text[:1].isalnum():
-        return characters.drawn(start)
-    letter = _LETTER.search(text)
-    return characters.drawn(start + letter.start()) if letter else None
+def _drawn(characters: PageCharacters, lines: PageLines) -> list[Drawn | None]:
+    """How the first letter of each line is drawn; None if it has none, or is not upright."""
+    numbers: list[int] = []
+    indexes: list[int] = []
+    for number, (text, start) in enumerate(zip(lines.texts, lines.starts, strict=True)):
+        if start == ROW:
+            continue
+        # most lines begin with a letter, and the pattern takes longer
+        if text[:1].isalnum():
+            numbers.append(number)
+            indexes.append(start)
+        elif letter := _LETTER.search(text):
+            numbers.append(number)
+            indexes.append(start + letter.start())
+    drawn: list[Drawn | None] = [None] * len(lines.texts)
+    for number, look in zip(numbers, characters.drawn(indexes), strict=True):
+        drawn[number] = look
+    return drawn
 
 
 def _width(characters: PageCharacters, text: str, start: int, first: Drawn) -> float:

@@ -32,6 +32,8 @@ from worker.parse.text.markdown_blocks import laid_out, paragraph
 #: Dots per inch at which pages are rendered for Tesseract, and maximum pixels of a page.
 _RENDER_DPI = 200
 _MAX_PIXELS = 25_000_000
+#: Their buffers are made once for a process, as PDFium is not for several threads.
+_PATHS, _CHARACTERS = PagePaths(), PageCharacters()
 
 
 class _PageText(NamedTuple):
@@ -89,13 +91,12 @@ def _pages(pdf: pypdfium2.PdfDocument, limits: Limits, *, looks: bool) -> Iterat
     If no page has text, raises after the last page: `needs_ocr` or `no_text` if a page has a picture, else the damage.
     """
     cpu_deadline = child_cpu_seconds() + limits.seconds
-    paths, characters = PagePaths(), PageCharacters()
     has_text, has_printed_text, scanned, damage, hindrance, size = False, False, [], None, None, 0
     for number in range(len(pdf)):
         try:
             page = pdf[number]
             page, comments = page_annotations.flattened(pdf, number, page)
-            lines = _lines(page, paths, characters, limits, looks=looks)
+            lines = _lines(page, limits, looks=looks)
             text = lines.text
             is_scan = scans.is_scan(page, text)
             if is_scan and scans.is_illegible(text):
@@ -137,15 +138,13 @@ def _shown(page: pypdfium2.PdfPage, text: str, cpu_deadline: float, limits: Limi
         return "", error
 
 
-def _lines(
-    page: pypdfium2.PdfPage, paths: PagePaths, characters: PageCharacters, limits: Limits, *, looks: bool
-) -> PageLines:
+def _lines(page: pypdfium2.PdfPage, limits: Limits, *, looks: bool) -> PageLines:
     layer = page.get_textpage()
     lines = lines_of(layer)
-    characters.open(layer)
-    add_tables(page, paths, characters, lines, limits)
+    _CHARACTERS.open(layer)
+    add_tables(page, _PATHS, _CHARACTERS, lines, limits)
     if looks:
-        add_looks(characters, lines)
+        add_looks(_CHARACTERS, lines)
     layer.close()
     join_words(lines)
     return lines

@@ -9,274 +9,173 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
-from operator import attrgetter
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Sequence
+from itertools import accumulate
+from math import inf
 
 import pypdfium2
-from pypdfium2 import raw
 
 from worker.parse.limits import Limits
-from worker.parse.pdf.bound import Box
 from worker.parse.pdf.characters import PageCharacters
-from worker.parse.pdf.paths import PagePaths, Point
+from worker.parse.pdf.grids import Cell, Grid, grids
+from worker.parse.pdf.paths import PagePaths
+from worker.parse.pdf.rules import rules
 from worker.parse.pdf.text_lines import ROW, PageLines, without_hyphens
 from worker.parse.text.markdown_blocks import table
 
-#: Maximum objects, rules and cells. More are a drawing.
-_MAX_OBJECTS, _MAX_RULES, _MAX_CELLS = 10_000, 2_000, 2_000
-#: Maximum thickness of a rule and minimum length, in points.
-_MAX_THICKNESS, _MIN_LENGTH = 3.0, 6.0
-#: Places closer than this are one, in points.
-_NEAR = 2.5
 #: Maximum characters of a cell: more are text in a frame.
 _MAX_CELL_CHARS = 1_000
 #: Cells of a row that all have the same number of lines, at least this one, are rows without rules.
 _MIN_ROWS_WITHOUT_RULES = 3
 _WORD = re.compile(r"\S+")
 
-#: Row and column of a cell, and the lines of text by cell.
-_Cell = tuple[int, int]
-_Cells = dict[_Cell, list[str]]
-
-
-class _Rule(NamedTuple):
-    """A line at a place across its direction, from `start` to `end` along it."""
-
-    place: float
-    start: float
-    end: float
-
-
-class _Grid(NamedTuple):
-    """Places of the rules from left to right, and from bottom to top, and the cell that each cell is part of.
-
-    Rows are counted from the top.
-    """
-
-    xs: Sequence[float]
-    ys: Sequence[float]
-    whole: dict[_Cell, _Cell]
+#: The lines of text by cell.
+_Cells = dict[Cell, list[str]]
+#: The lines of a table's text as rows, by the number of its first line.
+_Tables = dict[int, list[str]]
 
 
 def add_tables(
     page: pypdfium2.PdfPage, paths: PagePaths, characters: PageCharacters, lines: PageLines, limits: Limits
 ) -> None:
     """Replace the lines of ruled tables by their rows."""
-    across, down = _rules(page, paths)
-    for grid in _grids(across, down):
-        _add_table(characters, lines, grid, limits)
+    found = list(grids(*rules(page, paths)))
+    # most pages have none
+    if not found:
+        return
+    ends, tables, taken = _Ends(characters, lines), _Tables(), set[int]()
+    for grid in found:
+        inside = ends.inside(grid, taken)
+        rows = _rows(characters, lines, grid, inside, limits)
+        if rows:
+            tables[inside[0]] = rows
+            taken.update(inside)
+    if tables:
+        _replace(lines, tables, taken)
 
 
-def _rules(page: pypdfium2.PdfPage, paths: PagePaths) -> tuple[list[_Rule], list[_Rule]]:
-    """Horizontal and vertical rules; none if there are too many, or if the page is turned."""
-    across: list[_Rule] = []
-    down: list[_Rule] = []
-    count = raw.FPDFPage_CountObjects(page)
-    if count > _MAX_OBJECTS or raw.FPDFPage_GetRotation(page):
-        return [], []
-    for path, bounds in paths.of(page, count):
-        left, bottom, right, top = bounds
-        is_thin = right - left <= _MAX_THICKNESS or top - bottom <= _MAX_THICKNESS
-        for left, bottom, right, top in (bounds,) if is_thin else _sides(paths, path):
-            if top - bottom <= _MAX_THICKNESS and right - left >= _MIN_LENGTH:
-                across.append(_Rule((top + bottom) / 2, left, right))
-            elif right - left <= _MAX_THICKNESS and top - bottom >= _MIN_LENGTH:
-                down.append(_Rule((left + right) / 2, bottom, top))
-        if len(across) + len(down) > _MAX_RULES:
-            return [], []
-    # a table has two of each
-    return (_merged(across), _merged(down)) if min(len(across), len(down)) > 1 else ([], [])
+def _replace(lines: PageLines, tables: _Tables, taken: Collection[int]) -> None:
+    """Put tables in place of the first of their lines, and remove the others."""
+    texts, starts = [], []
+    for number, (text, start) in enumerate(zip(lines.texts, lines.starts, strict=True)):
+        if number in tables:
+            texts += tables[number]
+            starts += [ROW] * len(tables[number])
+        elif number not in taken:
+            texts.append(text)
+            starts.append(start)
+    lines.texts, lines.starts = texts, starts
 
 
-def _sides(paths: PagePaths, path: raw.FPDF_PAGEOBJECT) -> Iterable[Box]:
-    """Bounds of what may be a rule in a thick path: its thin figures, and each side of one that is drawn."""
-    is_stroked = paths.is_stroked(path)
-    # most are backgrounds, of a cell or a line
-    if not is_stroked and paths.is_one_figure(path):
-        return ()
-    return _edges_of_figures(paths.figures(path), is_stroked=is_stroked)
+class _Ends:
+    """The places where the lines of a page start and end, by their height and by their distance from the left.
 
+    The end of a line has the complement of its number.
+    """
 
-def _edges_of_figures(figures: Iterable[list[Point]], *, is_stroked: bool) -> Iterator[Box]:
-    for points in figures:
-        across, down = [x for x, _ in points], [y for _, y in points]
-        whole = min(across), min(down), max(across), max(down)
-        if min(whole[2] - whole[0], whole[3] - whole[1]) <= _MAX_THICKNESS:
-            yield whole
-        elif is_stroked:
-            for (x, y), (next_x, next_y) in pairwise(points):
-                yield min(x, next_x), min(y, next_y), max(x, next_x), max(y, next_y)
+    def __init__(self, characters: PageCharacters, lines: PageLines) -> None:
+        numbers: list[int] = []
+        indexes: list[int] = []
+        for number, (text, start) in enumerate(zip(lines.texts, lines.starts, strict=True)):
+            written = text.rstrip()
+            if written:
+                numbers += [number, ~number]
+                indexes += [start + len(text) - len(text.lstrip()), start + len(written) - 1]
+        places = [
+            (middle, number) for middle, number in zip(characters.middles(indexes), numbers, strict=True) if middle
+        ]
+        self._upwards = sorted((y, x, number) for (x, y), number in places)
+        self._rightwards = sorted((x, y, number) for (x, y), number in places)
 
-
-def _merged(rules: Iterable[_Rule]) -> list[_Rule]:
-    """Rules at one place that touch, as one. Programs draw a rule for each side of each cell."""
-    merged: list[_Rule] = []
-    at_place: list[_Rule] = []
-    for rule in sorted(rules):
-        if at_place and rule.place - at_place[0].place > _NEAR:
-            merged += _touching(at_place)
-            at_place = []
-        at_place.append(rule)
-    return merged + _touching(at_place)
-
-
-def _touching(rules: list[_Rule]) -> list[_Rule]:
-    if len(rules) == 1:
-        return rules
-    joined: list[_Rule] = []
-    for _, start, end in sorted(rules, key=attrgetter("start")):
-        if joined and start <= joined[-1].end + _NEAR:
-            place, first_start, last_end = joined.pop()
-            joined.append(_Rule(place, first_start, max(end, last_end)))
+    def inside(self, grid: Grid, taken: set[int]) -> list[int]:
+        """Numbers of the lines within the grid but those that are taken; none if a line crosses its frame."""
+        left, right, bottom, top = grid.xs[0], grid.xs[-1], grid.ys[0], grid.ys[-1]
+        beside = slice(bisect_right(self._upwards, (bottom, inf)), bisect_right(self._upwards, (top, inf)))
+        above = slice(bisect_left(self._rightwards, (left, -inf)), bisect_left(self._rightwards, (right, -inf)))
+        if beside.stop - beside.start <= above.stop - above.start:
+            found = [number for _, x, number in self._upwards[beside] if left <= x < right]
         else:
-            joined.append(_Rule(rules[0].place, start, end))
-    return joined
+            found = [number for _, y, number in self._rightwards[above] if bottom < y <= top]
+        starting = {number for number in found if number >= 0} - taken
+        ending = {~number for number in found if number < 0} - taken
+        return sorted(starting) if starting == ending else []
 
 
-def _grids(across: list[_Rule], down: list[_Rule]) -> Iterator[_Grid]:
-    """Grids of rules that touch each other."""
-    left, left_rows = set(range(len(down))), set(range(len(across)))
-    while left:
-        columns, rows, new = set[int](), set[int](), {left.pop()}
-        while new:
-            columns |= new
-            new_rows = _touching_any(across, left_rows, [down[column] for column in new])
-            left_rows -= new_rows
-            rows |= new_rows
-            new = _touching_any(down, left, [across[row] for row in new_rows])
-            left -= new
-        grid = _grid([across[row] for row in rows], [down[column] for column in columns])
-        if grid:
-            yield grid
-
-
-def _touching_any(rules: Sequence[_Rule], numbers: Iterable[int], others: Iterable[_Rule]) -> set[int]:
-    """Which of the rules touch one of `others`, which have the other direction."""
-    touching = set()
-    for number in numbers:
-        place, start, end = rules[number]
-        for other_place, other_start, other_end in others:
-            if start - _NEAR <= other_place <= end + _NEAR and other_start - _NEAR <= place <= other_end + _NEAR:
-                touching.add(number)
-                break
-    return touching
-
-
-def _grid(across: list[_Rule], down: list[_Rule]) -> _Grid | None:
-    rows, columns = _by_place(across), _by_place(down)
-    xs, ys = sorted(columns), sorted(rows)
-    height, width = len(ys) - 1, len(xs) - 1
-    if height < 1 or width < 1 or height * width > _MAX_CELLS:
-        return None
-    tops = [_ruled(rows[y], xs) for y in reversed(ys)]
-    sides = [_ruled(columns[x], ys)[::-1] for x in xs]
-    if not all(tops[0] + tops[-1] + sides[0] + sides[-1]):
-        return None
-    whole: dict[_Cell, _Cell] = {}
-    for row in range(height):
-        for at in range(width):
-            above = whole[row - 1, at] if not tops[row][at] else None
-            beside = whole[row, at - 1] if not sides[at][row] else None
-            if above and beside and above != beside:
-                return None
-            whole[row, at] = above or beside or (row, at)
-    return _Grid(xs, ys, whole)
-
-
-def _by_place(rules: Iterable[_Rule]) -> dict[float, list[_Rule]]:
-    places: dict[float, list[_Rule]] = defaultdict(list)
-    for rule in rules:
-        places[rule.place].append(rule)
-    return places
-
-
-def _ruled(rules: Iterable[_Rule], places: Sequence[float]) -> list[bool]:
-    """Whether there is a rule between each place and the next."""
-    if _is_ruled(rules, places[0], places[-1]):
-        return [True] * (len(places) - 1)
-    return [_is_ruled(rules, start, end) for start, end in pairwise(places)]
-
-
-def _is_ruled(rules: Iterable[_Rule], start: float, end: float) -> bool:
-    start, end = start + _NEAR, end - _NEAR
-    return any(rule.start <= start and rule.end >= end for rule in rules)
-
-
-def _add_table(characters: PageCharacters, lines: PageLines, grid: _Grid, limits: Limits) -> None:
-    inside = _inside(characters, lines, grid)
+def _rows(characters: PageCharacters, lines: PageLines, grid: Grid, inside: Sequence[int], limits: Limits) -> list[str]:
+    """The rows of a table in Markdown, between blank lines; none if it is not certain that it is one."""
+    if _is_running_text([lines.texts[number] for number in inside], grid):
+        return []
     cells = _cells(characters, lines, grid, inside)
     if not _is_certain(cells):
-        return
-    rows = [
-        [_text(cells.get((row, column), ())) for column in range(len(grid.xs) - 1)] for row in range(len(grid.ys) - 1)
-    ]
-    if any(len(text) > _MAX_CELL_CHARS for row in rows for text in row):
-        return
-    shown = ["", *table(rows, limits).split("\n"), ""]
-    for number in reversed(inside[1:]):
-        del lines.texts[number], lines.starts[number]
-    lines.texts[inside[0] : inside[0] + 1] = shown
-    lines.starts[inside[0] : inside[0] + 1] = [ROW] * len(shown)
-
-
-def _inside(characters: PageCharacters, lines: PageLines, grid: _Grid) -> list[int]:
-    """Numbers of the lines within the grid; none if a line crosses its frame."""
-    written = [
-        (number, start, text)
-        for number, (text, start) in enumerate(zip(lines.texts, lines.starts, strict=True))
-        if start != ROW and text.strip()
-    ]
-    firsts = _cells_at(characters, grid, [start + len(text) - len(text.lstrip()) for _, start, text in written])
-    lasts = _cells_at(characters, grid, [start + len(text.rstrip()) - 1 for _, start, text in written])
-    if any(bool(first) != bool(last) for first, last in zip(firsts, lasts, strict=True)):
         return []
-    return [number for (number, _, _), cell in zip(written, firsts, strict=True) if cell]
+    texts = {cell: without_hyphens("\n".join(parts)) for cell, parts in cells.items()}
+    if any(len(text) > _MAX_CELL_CHARS for text in texts.values()):
+        return []
+    columns = range(len(grid.xs) - 1)
+    rows = [[texts.get((row, column), "") for column in columns] for row in range(len(grid.ys) - 1)]
+    return ["", *table(rows, limits).split("\n"), ""]
 
 
-def _cells(characters: PageCharacters, lines: PageLines, grid: _Grid, inside: Iterable[int]) -> _Cells:
+def _is_running_text(texts: Sequence[str], grid: Grid) -> bool:
+    """Whether the cells cannot hold the texts. To locate each word takes hundreds of times as long.
+
+    Half of the characters may be hyphens that are removed.
+    """
+    most = 2 * _MAX_CELL_CHARS * len(grid.whole)
+    return sum(map(len, texts)) > most and sum(len(word) for text in texts for word in text.split()) > most
+
+
+def _cells(characters: PageCharacters, lines: PageLines, grid: Grid, inside: Iterable[int]) -> _Cells:
     """Lines of text by cell; none if a word is not within one."""
-    words = [(number, word) for number in inside for word in _WORD.finditer(lines.texts[number])]
-    firsts = _cells_at(characters, grid, [lines.starts[number] + word.start() for number, word in words])
-    lasts = _cells_at(characters, grid, [lines.starts[number] + word.end() - 1 for number, word in words])
-    if firsts != lasts:
-        return {}
-    parts: dict[tuple[int, _Cell], list[str]] = defaultdict(list)
-    for (number, word), cell in zip(words, firsts, strict=True):
-        if cell is None:
-            return {}
-        parts[number, cell].append(word[0])
     cells: _Cells = defaultdict(list)
+    words, owners, firsts, lasts = list[str](), list[int](), list[int](), list[int]()
+    for number in inside:
+        found, starts = _words(lines.texts[number], lines.starts[number])
+        words += found
+        owners += [number] * len(found)
+        firsts += starts
+        lasts += [start + len(word) - 1 for start, word in zip(starts, found, strict=True)]
+    found_cells = _cells_at(characters, grid, firsts + lasts)
+    at = [cell for cell in found_cells[: len(words)] if cell]
+    if at != found_cells[len(words) :]:
+        return {}
+    parts: dict[tuple[int, Cell], list[str]] = defaultdict(list)
+    for key, word in zip(zip(owners, at, strict=True), words, strict=True):
+        parts[key].append(word)
     for (_, cell), texts in parts.items():
         cells[cell].append(" ".join(texts))
     return cells
 
 
-def _cells_at(characters: PageCharacters, grid: _Grid, indexes: Sequence[int]) -> list[_Cell | None]:
+def _words(text: str, start: int) -> tuple[list[str], Iterable[int]]:
+    """Words of a line that starts at an index, and where they start."""
+    words = text.split()
+    if len(text) != sum(map(len, words)) + len(words) - 1:
+        return words, [start + word.start() for word in _WORD.finditer(text)]
+    # a pattern takes several times as long
+    return words, list(accumulate((len(word) + 1 for word in words[:-1]), initial=start))
+
+
+def _cells_at(characters: PageCharacters, grid: Grid, indexes: Sequence[int]) -> list[Cell | None]:
     """The cells in which the middles of characters are."""
     xs, ys, cell = grid.xs, grid.ys, grid.whole.get
     height = len(ys) - 1
     return [
-        cell((height - bisect_left(ys, (box[1] + box[3]) / 2), bisect_right(xs, (box[0] + box[2]) / 2) - 1))
-        if box
-        else None
-        for box in characters.boxes(indexes)
+        cell((height - bisect_left(ys, middle[1]), bisect_right(xs, middle[0]) - 1)) if middle else None
+        for middle in characters.middles(indexes)
     ]
 
 
 def _is_certain(cells: _Cells) -> bool:
     """Whether two rows and two columns have text, and each row is one."""
+    if len({row for row, _ in cells}) < 2 or len({column for _, column in cells}) < 2:  # noqa: PLR2004 - two of each
+        return False
+    if not any(len(texts) >= _MIN_ROWS_WITHOUT_RULES for texts in cells.values()):
+        return True
     counts: dict[int, list[int]] = defaultdict(list)
     for (row, _), texts in cells.items():
         counts[row].append(len(texts))
-    if len(counts) < 2 or len({column for _, column in cells}) < 2:  # noqa: PLR2004 - rows and columns
-        return False
     return not any(
         len(numbers) > 1 and len(set(numbers)) == 1 and numbers[0] >= _MIN_ROWS_WITHOUT_RULES
         for numbers in counts.values()
     )
-
-
-def _text(lines: Iterable[str]) -> str:
-    return without_hyphens("\n".join(lines))

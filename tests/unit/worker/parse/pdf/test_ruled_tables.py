@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
@@ -204,3 +205,36 @@ def test_random_tables_are_read_as_they_were_drawn(seed: int) -> None:
     chance.shuffle(content)
     lines = [f"| {' | '.join(row)} |" for row in rows]
     assert read(*rules, *content) == "\n".join([lines[0], "|" + " --- |" * width, *lines[1:]])
+
+
+def many_tables(number: int) -> bytes:
+    """A page of small tables."""
+    operators = []
+    for at in range(number):
+        x, y = 10 + 38 * (at % 15), 790 - 38 * (at // 15)
+        xs, ys = [x, x + 16, x + 32], [y, y - 16, y - 32]
+        operators += [*grid(xs, ys), *cells(xs, ys, [["a", "b"], ["c", "d"]])]
+    return drawn([operators])
+
+
+def seconds(data: bytes) -> float:
+    """The least processor time in which a file is read."""
+    times = []
+    for _ in range(3):
+        start = time.process_time()
+        pdf.read(data, Limits())
+        times.append(time.process_time() - start)
+    return min(times)
+
+
+def test_four_times_the_tables_take_no_sixteen_times() -> None:
+    assert pdf.read(many_tables(300), Limits()).text.count("---") == 600
+    assert seconds(many_tables(300)) < 8 * seconds(many_tables(75))
+
+
+def test_text_within_many_tables_is_not_located_in_each() -> None:
+    words = [text(2300, 2300 + at, "the boats moor at the quay", 1) for at in range(500)]
+    frames = [(10 + 10 * at, 5000 - 10 * at) for at in range(200)]
+    rules = [each for x, end in frames for each in grid([x, x + 5, end], [end, x + 5, x])]
+    assert "|" not in pdf.read(drawn([words + rules]), Limits()).text
+    assert seconds(drawn([words + rules])) < 50 * seconds(drawn([words]))
