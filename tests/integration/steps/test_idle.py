@@ -77,8 +77,8 @@ def test_a_tree_is_open_work_until_it_is_built(idle: Site) -> None:
     assert not is_open(idle)
 
 
-@pytest.mark.parametrize(("seconds", "due"), [(30, False), (0, True)])
-def test_a_schedule_is_open_work_once_it_is_due(idle: Site, seconds: int, due: bool) -> None:
+@pytest.mark.parametrize(("seconds", "due"), [(30, False), (1, True), (0, True)])
+def test_a_schedule_is_open_work_just_before_it_is_due(idle: Site, seconds: int, due: bool) -> None:
     scheduled = "UPDATE search_tool SET next_run_at = now() + make_interval(secs => %s) WHERE id = %s RETURNING 1"
     idle.do(scheduled, seconds, idle.tool)
     assert is_open(idle) == due
@@ -106,6 +106,11 @@ def test_a_sweep_is_late_only_while_a_task_is_open_for_as_long(idle: Site) -> No
     assert not is_late()
     idle.start()
     assert not is_late()
+    pass_(4)
+    assert is_late()
+    # no sweep at all is late, too
+    idle.do("DELETE FROM upkeep WHERE name = 'sweep' RETURNING 1")
+    assert is_late()
 
 
 def sweeps_in_a_minute(monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from typing import Any
 
 import pytest
@@ -32,6 +33,25 @@ def compact(value: Any) -> str:
 
 
 # --- lines
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("overlap", [48, 60])
+def test_no_chunk_begins_where_another_does_however_much_they_overlap(seed: int, overlap: int) -> None:
+    numbers = random.Random(seed)
+    text = "\n".join("x" * numbers.randint(1, 30) + "\n" * (numbers.random() < 0.3) for _ in range(40))
+    chunks = cut_named(text, settings=ChunkSettings(size=64, overlap=overlap), tokenizer=Characters())
+    starts = [c.start_char for c in chunks]
+    assert len(starts) > 10
+    assert starts == sorted(set(starts))
+
+
+def test_a_text_is_rather_cut_where_an_indented_part_ends() -> None:
+    # the shorter lines before and after it rank lower
+    part = "above\n  indented\nbelow\nbetween\n"
+    chunks = cut_named(part * 40, settings=ChunkSettings(size=64, overlap=0), tokenizer=Characters())
+    assert len(chunks) > 10
+    assert {c.text.splitlines()[0] for c in chunks[1:]} == {"below"}
 
 
 @pytest.mark.parametrize("block", [1, 2, 7, 64])
@@ -106,6 +126,14 @@ def test_a_context_loses_its_outer_parts_first_and_then_the_end_of_the_last(path
     ((context, tokens),) = contexts(measured("", context=20), [path])
     assert context == kept
     assert len(context) + SEPARATOR_TOKENS <= tokens <= 20 + SEPARATOR_TOKENS
+
+
+def test_a_context_that_counts_shorter_beside_others_is_cut_all_the_same() -> None:
+    # three characters are a token: of 25 characters on their own the last one begins a ninth token
+    limits = measured("text", context=8, tokenizer=Characters(3))
+    (_, (context, tokens)) = contexts(limits, [("abc",), ("d" * 25,)])
+    assert 0 < limits.alone(context) <= 8
+    assert tokens <= 8 + SEPARATOR_TOKENS
 
 
 @pytest.mark.parametrize(("outer", "is_kept"), [(8, True), (9, False)])
