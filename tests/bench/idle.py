@@ -19,7 +19,7 @@ from redis import Redis
 from api.stack import record
 from api.stack.processes import server_port
 from tests.bench.processor import name_of
-from tests.bench.running import provider
+from tests.bench.running import provider, settings
 from tests.service import Service, clean_environment
 
 #: Seconds that are measured, and seconds for what the start left to do.
@@ -43,14 +43,7 @@ def _stack(home: Path, roots: Path, base: str) -> Iterator[tuple[Service, psutil
     """Run `foldex up` as a user does. Yields the service and the process of the command."""
     clean_environment()
     ports = {"API_PORT": str(server_port()), "FLOWER_PORT": str(server_port())}
-    given = {
-        "FOLDEX_HOME": str(home),
-        "EMBEDDING_API_BASE": base,
-        "EMBEDDING_API_KEY": "bench",
-        "DEFAULT_EMBEDDING_MODEL": "openai/bench-384",
-        "LOCAL_SOURCE_ROOTS": str(roots),
-        **ports,
-    }
+    given = {"FOLDEX_HOME": str(home), **settings(base, roots), **ports}
     command = [sys.executable, "-m", "foldex", "up"]
     with subprocess.Popen(command, env={**os.environ, **given}, stdout=subprocess.PIPE, text=True) as process:
         try:

@@ -32,18 +32,21 @@ def provider(delay_ms: int = 0) -> Iterator[str]:
             process.terminate()
 
 
+def settings(base: str, roots: Path) -> dict[str, str]:
+    """Settings for the provider at an address, and for folders under `roots`."""
+    return {
+        "EMBEDDING_API_BASE": base,
+        "EMBEDDING_API_KEY": "bench",
+        "DEFAULT_EMBEDDING_MODEL": "openai/bench-384",
+        "LOCAL_SOURCE_ROOTS": str(roots),
+    }
+
+
 @contextmanager
 def running(place: Path, roots: Path, bulk: int = 2, delay_ms: int = 0, **env: str) -> Iterator[Service]:
     """Run everything on this machine, with LanceDB and the 384 dimensions of the fake provider."""
     clean_environment()
     with postgres(place) as database, redis(place) as broker, provider(delay_ms) as base:
-        given = {
-            "EMBEDDING_API_BASE": base,
-            "EMBEDDING_API_KEY": "bench",
-            "DEFAULT_EMBEDDING_MODEL": "openai/bench-384",
-            "LOCAL_SOURCE_ROOTS": str(roots),
-            "VECTOR_STORE": "lancedb",
-            **env,
-        }
+        given = {**settings(base, roots), "VECTOR_STORE": "lancedb", **env}
         with service(environment(place / "home", database, broker, **given), bulk=bulk) as started:
             yield started
