@@ -26,6 +26,7 @@ from api.stack.processes import (
     server_port,
     write_private,
 )
+from worker.machine.memory import memory_bytes
 from worker.machine.privacy import passable
 
 #: Name of both the owner and the database.
@@ -34,11 +35,14 @@ NAME = "foldex"
 #: Seconds that recovery after a kill may take.
 RECOVERY_SECONDS = 300.0
 
+#: Postgres' own cache takes this share of the memory, within limits in MB. It fills only as far as it is used.
+CACHE_SHARE = 1 / 16
+CACHE_LIMITS_MB = (128, 1024)
+
 SETTINGS = {
     "listen_addresses": "127.0.0.1",
     "unix_socket_directories": "",  # socket paths are limited to 107 bytes, and a home's path may be longer
     "max_connections": "100",
-    "shared_buffers": "128MB",
     "timezone": "UTC",
     "log_timezone": "UTC",
     "log_line_prefix": "%m [%p] ",
@@ -77,7 +81,7 @@ def prepare(home: Path) -> ServerProgram:
 
 
 def _program(binary: Path, data: Path, port: int, url: str, account: SystemAccount | None) -> Program:
-    settings = SETTINGS | {"port": str(port)}
+    settings = SETTINGS | {"port": str(port), "shared_buffers": f"{cache_megabytes(memory_bytes())}MB"}
     return Program(
         name="postgres",
         command=(str(binary), "-D", str(data), *(f"--{name}={value}" for name, value in settings.items())),
@@ -89,6 +93,12 @@ def _program(binary: Path, data: Path, port: int, url: str, account: SystemAccou
         orphaned=SIGINT,
         rank=3,
     )
+
+
+def cache_megabytes(memory: int) -> int:
+    """Return the size of Postgres' cache, in MB, for a machine with this many bytes of memory."""
+    least, most = CACHE_LIMITS_MB
+    return max(least, min(most, int(memory * CACHE_SHARE / 2**20)))
 
 
 def _binaries() -> Path:

@@ -150,6 +150,26 @@ def test_a_claim_reads_the_smallest_files_by_their_index(pool: Pool, index_id: U
     assert "Seq Scan on search_index_file" not in steps
 
 
+@pytest.mark.parametrize("name", ["files.still_claimed", "files.finish", "chunks.insert_staged"])
+def test_a_worker_finds_the_files_it_finishes_by_their_ids(pool: Pool, index_id: UUID, name: str) -> None:
+    """By what it holds, it would read all that wait for a request, and those that it finished since the last vacuum."""
+    module, query = name.split(".")
+    ids = [UUID(int=number) for number in range(64)]
+    values = {"ids": ids, "generations": list(range(64)), "owner": index_id, "epoch": 0}
+    with pool.connection() as connection, connection.transaction(force_rollback=True):
+        connection.execute(load("index/files")["stage_outcomes"])
+        connection.execute(load("index/chunks")["stage"])
+        connection.execute(
+            "UPDATE search_index_file SET status = 'indexing', lease_owner = %s WHERE id IN "
+            "(SELECT id FROM search_index_file ORDER BY id LIMIT 2000)",
+            (index_id,),
+        )
+        steps = explained(connection, f"index/{module}", query, values)
+    assert "search_index_file_pkey" in steps
+    assert "search_index_file_held" not in steps
+    assert "Seq Scan on search_index_file" not in steps
+
+
 @pytest.mark.parametrize(
     ("module", "name"),
     [

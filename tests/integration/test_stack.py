@@ -23,6 +23,7 @@ from api.stack.embedded import services, stack
 from api.stack.processes import Program, StackError, free_port, log_file, running, server_port, start, stop, wait_until
 from api.stack.record import environment
 from api.stack.supervisor import Supervisor
+from worker.machine.memory import memory_bytes
 from worker.machine.privacy import passable
 from worker.settings import Settings
 
@@ -94,6 +95,19 @@ def test_postgres_keeps_its_data_over_a_stop_and_a_kill(tmp_path: Path) -> None:
 
     with postgres.postgres(tmp_path) as url, psycopg.connect(url) as connection:
         assert connection.execute("SELECT n FROM kept ORDER BY n").fetchall() == [(1,), (2,)]
+
+
+@pytest.mark.parametrize(
+    ("gigabytes", "megabytes"), [(1, 128), (2, 128), (2.0625, 132), (8, 512), (15.99, 1023), (16, 1024), (64, 1024)]
+)
+def test_postgres_cache_is_a_share_of_the_memory_within_limits(gigabytes: float, megabytes: int) -> None:
+    assert postgres.cache_megabytes(int(gigabytes * 2**30)) == megabytes
+
+
+def test_postgres_runs_with_that_cache(tmp_path: Path) -> None:
+    with postgres.postgres(tmp_path) as url, psycopg.connect(url) as connection:
+        ((size,),) = connection.execute("SELECT pg_size_bytes(current_setting('shared_buffers'))").fetchall()
+    assert size == postgres.cache_megabytes(memory_bytes()) * 2**20
 
 
 def test_postgres_asks_for_its_password(tmp_path: Path) -> None:

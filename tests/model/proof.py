@@ -166,6 +166,9 @@ class Proof:
             path: (known[path].id_path, known[path].node_id, one.status, one.reason) for path, one in expected.items()
         }
         _equal(found, wanted, "files")
+        # queries that end a file look for its owner, and not for its status
+        held = "SELECT path FROM search_index_file WHERE index_id = %s AND lease_owner IS NOT NULL"
+        _equal(self._running.rows(held, index.id), [], "files that a worker holds")
 
     def _prove_chunks(self, index: Index, expected: Mapping[str, Expected]) -> dict[str, tuple[str, tuple[Any, ...]]]:
         """Returns the path and the row of each live chunk, by its id."""

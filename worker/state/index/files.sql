@@ -192,10 +192,11 @@ WHERE id IN (
 SELECT epoch FROM search_index WHERE id = %(index_id)s AND deleted_at IS NULL FOR SHARE
 
 -- name: still_claimed
--- files whose claim of this generation still holds
+-- Files whose claim of this generation still holds. A file has an owner only while it is worked on. If the status was
+-- compared, the plan would read all rows that this worker holds or held of late, and not these files by their ids.
 SELECT f.id FROM unnest(%(ids)s::uuid[], %(generations)s::bigint[]) AS c (id, generation)
 JOIN search_index_file f ON f.id = c.id AND f.generation = c.generation
-WHERE f.lease_owner = %(owner)s AND f.status = 'indexing'
+WHERE f.lease_owner = %(owner)s
 
 -- name: stage_outcomes
 CREATE TEMP TABLE IF NOT EXISTS staged_outcome (
@@ -236,7 +237,8 @@ WITH before AS (
         mime = coalesce(o.mime, f.mime), is_binary = coalesce(o.is_binary, f.is_binary),
         language = coalesce(o.language, f.language), updated_at = now()
     FROM staged_outcome o
-    WHERE f.id = o.id AND f.generation = o.generation AND f.lease_owner = %(owner)s AND f.status = 'indexing'
+    -- without the status, as in still_claimed
+    WHERE f.id = o.id AND f.generation = o.generation AND f.lease_owner = %(owner)s
     RETURNING :counted
 ), noted AS (
     :note_counts
@@ -254,7 +256,7 @@ WHERE f.id = p.id AND f.id IN (
     WHERE f.id = ANY (%(ids)s) FOR NO KEY UPDATE OF f SKIP LOCKED)
 
 -- name: parsed
-UPDATE search_index_file SET parsing = 0 WHERE lease_owner = %(owner)s AND status = 'indexing'
+UPDATE search_index_file SET parsing = 0 WHERE lease_owner = %(owner)s AND status = 'indexing' AND parsing > 0
 
 -- name: return_expired
 -- A death counts against a file only if the file was being parsed alone. Parsed among others it becomes suspect; after
