@@ -28,7 +28,7 @@ from worker.state.index import chunks, files, index_switch, tasks, tools
 OWNER, GIVEN_BACK, EPOCH, DELETED, CLOSED = "owner", "given back", "epoch", "deleted", "closed"
 EVENTS = {
     OWNER: "UPDATE search_index_file SET lease_owner = gen_random_uuid() WHERE index_id = %s",
-    GIVEN_BACK: "UPDATE search_index_file SET status = 'pending' WHERE index_id = %s",
+    GIVEN_BACK: "UPDATE search_index_file SET status = 'pending', lease_owner = NULL WHERE index_id = %s",
     EPOCH: "UPDATE search_index SET epoch = epoch + 1 WHERE id = %s",
     DELETED: "UPDATE search_index SET deleted_at = now() WHERE id = %s",
     CLOSED: "UPDATE search_index_task SET status = 'cancelled' WHERE index_id = %s",
