@@ -159,7 +159,8 @@ def test_what_a_task_waits_for_is_said_until_it_goes_on(here: Service, provider:
     tool = here.local_tool(folder)
     eventually(lambda: here.status(tool)["warning"] is not None, 30, here.logs)
     assert "429" in here.status(tool)["warning"]
-    assert len(here.query(tool, "text", mode="keyword")) < 6, "words need no provider"
+    # what is indexed by now, or else what a grep of the files finds
+    assert here.query(tool, "text", mode="keyword"), "words need no provider"
     refused = here.client.post(f"/api/tools/search/{tool}/query", json={"query": "text", "mode": "vector"})
     assert (refused.status_code, refused.json()["code"]) == (503, "embedding_unavailable")
     status = here.wait(tool)
