@@ -1,7 +1,7 @@
-"""Runs every test and prints one summary: `python -m tests`. The parts differ in how many processes they use.
+"""Runs every test and prints a summary: `python -m tests`.
 
-If few tests of a part fail, they run once more, one at a time. The summary names those that pass then as flaky: other
-tests or a busy machine made them fail, and they need a repair. A fault in the code fails twice.
+If few tests fail, they run once more, one at a time. The summary names those that pass then as flaky: other tests or a
+busy machine made them fail, and they need a repair. A fault in the code fails twice.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-_ALIKE = ("--dist", "loadfile", "--no-loadscope-reorder")
-#: Arguments of pytest. Modules that mostly wait come first; compute-bound modules then fill the gaps.
-PARTS = (
-    ("-n", "4", *_ALIKE, "tests/integration", "tests/acceptance", "tests/browser", "tests/contract", "tests/unit"),
-    ("-n", "3", *_ALIKE, "tests/chaos"),
+#: Arguments of pytest. Modules that mostly wait come first; compute-bound modules then fill the gaps. Five processes
+#: keep two cores busy, because those of `tests/chaos` wait half of their time.
+ALL = (
+    *("-n", "5", "--dist", "loadfile", "--no-loadscope-reorder"),
+    *("tests/chaos", "tests/integration", "tests/acceptance", "tests/browser", "tests/contract", "tests/unit"),
 )
-#: The most failed tests of a part that run once more.
+#: The most failed tests that run once more.
 RERUN_AT_MOST = 3
 #: The exit status of pytest when tests failed.
 _FAILED = 1
@@ -52,38 +52,24 @@ class Counts:
             self.failed += failed
             self.passed += int(suite.get("tests", 0)) - len(failed) - len(reasons)
 
-    def merge(self, other: Counts) -> None:
-        self.passed += other.passed
-        self.failed += other.failed
-        self.flaky += other.flaky
-        self.skipped.update(other.skipped)
+
+def main(arguments: Sequence[str] = ALL) -> int:
+    """Run pytest, and the failed tests once more if they are few. Prints the summary, and returns the exit status."""
+    with tempfile.TemporaryDirectory() as scratch:
+        ended, counts = _run_all([*arguments, "-o", f"cache_dir={scratch}"], Path(scratch))
+    _print(counts)
+    return ended or int(bool(counts.failed))
 
 
-def main(parts: Sequence[Sequence[str]] = PARTS) -> int:
-    """Run all parts, whatever the outcome of each, and print the summary. Returns the first failed part's status."""
-    total, status = Counts(), 0
-    for part in parts:
-        with tempfile.TemporaryDirectory() as scratch:
-            ended, counts = _run_part(part, Path(scratch))
-        total.merge(counts)
-        status = status or ended
-        if ended == _INTERRUPTED:
-            break
-    _print(total)
-    return status or int(bool(total.failed))
-
-
-def _run_part(part: Sequence[str], scratch: Path) -> tuple[int, Counts]:
-    """Run one part, and its failed tests once more if they are few. Returns pytest's exit status and the outcome."""
-    part = [*part, "-o", f"cache_dir={scratch}"]
-    ended, counts = _run_pytest(part, scratch / "first.xml")
+def _run_all(arguments: Sequence[str], scratch: Path) -> tuple[int, Counts]:
+    ended, counts = _run_pytest(arguments, scratch / "first.xml")
     # Failures of the collection have no module. pytest would run all tests instead of them.
     are_tests = not any(name.startswith(".") for name in counts.failed)
     if ended == _FAILED and are_tests and len(counts.failed) <= RERUN_AT_MOST:
         print("\nRunning the failed tests once more, one at a time.", flush=True)
-        alone = ["-n", "0"] if "-n" in part else []
+        alone = ["-n", "0"] if "-n" in arguments else []
         failed_only = ["--last-failed", "--last-failed-no-failures=none"]
-        again_ended, again = _run_pytest([*part, *alone, *failed_only], scratch / "again.xml")
+        again_ended, again = _run_pytest([*arguments, *alone, *failed_only], scratch / "again.xml")
         if again.passed + len(again.failed) == len(counts.failed):
             ended, counts.flaky = again_ended, [name for name in counts.failed if name not in again.failed]
             counts.failed = again.failed

@@ -18,8 +18,16 @@ How = Callable[[Mapping[str, str]], AbstractContextManager[Service]]
 API_ONLY: How = partial(service, workers=False)
 #: Maximum bytes of a body where keys are asked for.
 MAX_BODY_BYTES = 100_000
-#: Modules and packages whose tests share a service, by group: one process runs all of a group.
+#: Modules and packages whose tests share a service, by group: one process runs all of a group. Those of `tests/chaos`
+#: share a cluster, and take two processes equally long.
 GROUPS = {
+    "chaos of processes": (
+        "tests/chaos/test_boundaries.py",
+        "tests/chaos/test_monkey.py",
+        "tests/chaos/test_processes.py",
+        "tests/chaos/test_trees.py",
+    ),
+    "chaos of servers": ("tests/chaos/",),
     "local": (
         "tests/integration/local/",
         "tests/integration/test_api_processes.py",

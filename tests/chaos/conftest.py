@@ -1,4 +1,4 @@
-"""One cluster for all chaos tests. Each test's faults are repaired before the next test."""
+"""One cluster for all chaos tests of a process. Each test's faults are repaired before the next test."""
 
 from __future__ import annotations
 
@@ -11,22 +11,12 @@ from tests.chaos import corpus
 from tests.chaos.cluster import Cluster, cluster
 from tests.chaos.proof import Case, Result, case
 
-#: Modules that take minutes. The others fill the gaps after them.
-LONG = ["test_boundaries", "test_processes", "test_monkey", "test_paused", "test_stopped", "test_frozen"]
-
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Start with the long modules, because the last one would run alone; and allow time to start the cluster."""
-
-    def place(item: pytest.Item) -> int:
-        if item.path.parent != Path(__file__).parent:
-            return -1
-        return LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG)
-
-    items.sort(key=place)
+    """Allow time to start the cluster, which the first test of a process does."""
     for item in items:
-        # The first test of a process starts the cluster; the supervisor alone may take two minutes.
-        if place(item) >= 0 and item.get_closest_marker("timeout") is None:
+        # the supervisor alone may take two minutes
+        if item.path.parent == Path(__file__).parent and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(300))
 
 
@@ -36,7 +26,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("folders")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def whole(tmp_path_factory: pytest.TempPathFactory, root: Path) -> Iterator[Cluster]:
     """The cluster as it was started. Tests use `here`."""
     with cluster(tmp_path_factory.mktemp("chaos"), root) as running:
@@ -56,7 +46,7 @@ def new_case(here: Cluster, root: Path) -> Callable[..., Case]:
     return lambda name, **options: case(here, root, name, **options)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def calm(whole: Cluster, root: Path) -> Result:
     """The result of a run without faults on a folder."""
     made = case(whole, root, "calm")
@@ -64,7 +54,7 @@ def calm(whole: Cluster, root: Path) -> Result:
     return made.result()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def calm_edited(whole: Cluster, root: Path) -> Result:
     """The result of a run without faults on an edited folder."""
     made = case(whole, root, "calm-edited")

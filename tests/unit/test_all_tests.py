@@ -1,4 +1,4 @@
-"""`make test` runs every part, whatever the outcome of the previous one, and ends with one summary."""
+"""`make test` runs every test, the few that fail once more, and ends with a summary."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.__main__ import PARTS, RERUN_AT_MOST, main
+from tests.__main__ import ALL, RERUN_AT_MOST, main
 from tests.shared_service import GROUPS, group_of
 
 ROOT = Path(__file__).parents[2]
 PLAIN = ("-q", "-c", os.devnull, "-p", "no:xdist")
-#: As the real parts run: with the settings of this project, on several processes.
+#: As all tests run: with the settings of this project, on several processes.
 REAL = ("-p", "xdist", "-p", "pytest_timeout", "-c", str(ROOT / "pyproject.toml"), "-n", "2", "--dist", "loadfile")
 FIRST = """
 import pytest
@@ -47,16 +47,14 @@ def only_needed_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
 
 
-def part(directory: Path, name: str, text: str, settings: tuple[str, ...] = PLAIN) -> tuple[str, ...]:
+def arguments(directory: Path, name: str, text: str, settings: tuple[str, ...] = PLAIN) -> tuple[str, ...]:
     path = directory / f"test_{name}.py"
     path.write_text(text)
     return (*settings, "--rootdir", str(directory), str(path))
 
 
-def test_a_failure_stops_no_later_part_and_all_are_counted_together(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([part(tmp_path, "first", FIRST), part(tmp_path, "second", SECOND)]) == 1
+def test_all_outcomes_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*arguments(tmp_path, "first", FIRST), *arguments(tmp_path, "second", SECOND)]) == 1
     said = capsys.readouterr().out.splitlines()
     assert said[-3:] == ["Skipped:", "     2  install this to run", "3 passed, 2 failed, 2 skipped"]
 
@@ -75,7 +73,7 @@ def test_it():
         os.mkdir({mark!r})
         assert False
 """
-    assert main([part(tmp_path, "healing", healing, settings)]) == 0
+    assert main(arguments(tmp_path, "healing", healing, settings)) == 0
     said = capfd.readouterr().out.splitlines()
     assert said[-2:] == [
         "Flaky: test_healing.test_it failed, and passed when it ran alone.",
@@ -96,7 +94,7 @@ def test_it(number):
         assert False
 """
     reran = number == RERUN_AT_MOST
-    assert main([part(tmp_path, "healing", healing)]) == (0 if reran else 1)
+    assert main(arguments(tmp_path, "healing", healing)) == (0 if reran else 1)
     told = f"{number} passed ({number} flaky), 0 failed" if reran else f"0 passed, {number} failed"
     assert capfd.readouterr().out.splitlines()[-1] == f"{told}, 0 skipped"
 
@@ -110,31 +108,29 @@ import os, pathlib, pytest
 @pytest.mark.parametrize("process", [os.getpid()])
 def test_it(process): pathlib.Path({str(ran)!r}).touch()
 """
-    assert main([part(tmp_path, "differing", differing, REAL)]) == 1
+    assert main(arguments(tmp_path, "differing", differing, REAL)) == 1
     assert not ran.exists()
     assert capfd.readouterr().out.splitlines()[-1] == "0 passed, 1 failed, 0 skipped"
 
 
 def test_success_is_told_as_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([part(tmp_path, "second", "def test_good(): pass")]) == 0
+    assert main(arguments(tmp_path, "second", "def test_good(): pass")) == 0
     assert capsys.readouterr().out.splitlines()[-2:] == ["Nothing was skipped.", "1 passed, 0 failed, 0 skipped"]
 
 
-def test_a_part_that_cannot_begin_is_a_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    last = part(tmp_path, "second", SECOND)
-    assert main([(*PLAIN, "--no-such-option"), last]) == pytest.ExitCode.USAGE_ERROR
-    assert capsys.readouterr().out.splitlines()[-1] == "2 passed, 1 failed, 1 skipped"
+def test_a_run_that_cannot_begin_is_a_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*PLAIN, "--no-such-option"]) == pytest.ExitCode.USAGE_ERROR
+    assert capsys.readouterr().out.splitlines()[-1] == "0 passed, 1 failed, 0 skipped"
 
 
-def test_an_interrupt_ends_it_and_begins_no_later_part(tmp_path: Path) -> None:
+def test_an_interrupt_ends_it_with_a_summary(tmp_path: Path) -> None:
     begun = tmp_path / "begun"
-    waits = part(
+    waits = arguments(
         tmp_path, "waits", f"import time\ndef test_it():\n    open({str(begun)!r}, 'w')\n    time.sleep(600)\n"
     )
-    parts = [waits, part(tmp_path, "second", SECOND)]
     # shells start background jobs with SIGINT ignored, and children inherit that
     heed = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)"
-    code = f"{heed}\nimport sys\nfrom tests.__main__ import main\nsys.exit(main({parts!r}))"
+    code = f"{heed}\nimport sys\nfrom tests.__main__ import main\nsys.exit(main({waits!r}))"
     command = [sys.executable, "-c", code]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
         deadline = time.monotonic() + 60
@@ -143,12 +139,11 @@ def test_an_interrupt_ends_it_and_begins_no_later_part(tmp_path: Path) -> None:
         os.killpg(process.pid, signal.SIGINT)
         said, _ = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "2 passed" not in said
     assert said.splitlines()[-1].endswith(" skipped")
 
 
-def test_every_directory_of_tests_is_in_a_part() -> None:
-    named = {Path(argument) for part in PARTS for argument in part if argument.startswith("tests/")}
+def test_every_directory_of_tests_is_run() -> None:
+    named = {Path(argument) for argument in ALL if argument.startswith("tests/")}
     found = {path.relative_to(ROOT) for path in (ROOT / "tests").rglob("test_*.py")}
     assert [path for path in sorted(found) if not named & {*path.parents}] == []
     assert "-m tests\n" in (ROOT / "Makefile").read_text()
