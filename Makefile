@@ -74,6 +74,7 @@ clean: ## Remove the virtual environment and all caches; data in .foldex/ stays
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # Candidates are run, not only looked up: a version manager's shim may have no Python behind it.
+# The shell reads what pip prints, because mawk would hold it back until it has 4 KiB.
 $(READY): requirements.lock pyproject.toml
 	@set -euo pipefail; \
 	fits='import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))'; \
@@ -89,9 +90,9 @@ $(READY): requirements.lock pyproject.toml
 	[ -e .venv ] || "$$python" -m venv .venv; \
 	export PIP_DISABLE_PIP_VERSION_CHECK=1; \
 	$(PYTHON) -m pip install --require-hashes --no-deps --only-binary :all: -r requirements.lock \
-	    | awk -v all="$$(grep -c '==' requirements.lock)" \
-	        '/^(Collecting|Requirement already)/ && ++n % 25 == 0 { print "  " n " of " all " packages"; fflush() } \
-	         /^Installing/ { print "  installing"; fflush() }'; \
+	    | { all=$$(grep -c '==' requirements.lock); n=0; while read -r word _; do case "$$word" in \
+	        Collecting|Requirement) n=$$((n + 1)); [ $$((n % 25)) != 0 ] || echo "  $$n of $$all packages";; \
+	        Installing) echo "  installing them (a minute or two)";; esac; done; }; \
 	$(PYTHON) -m pip install --quiet --no-deps --no-build-isolation -e .; \
 	touch $@
 
