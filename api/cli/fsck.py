@@ -72,7 +72,8 @@ def _check_tree(resources: Resources, index: Index, *, repair: bool, say: Callab
             return True
         counts = {"without a vector": len(report.missing), "vectors without a summary": len(report.stray)}
         found = [f"{count:,} {phrase}" for phrase, count in counts.items() if count]
-        say(f"{index.namespace}{TREE}: {'; '.join([f'{report.live:,} summaries', *(found or ['no drift'])])}")
+        kept = "1 summary" if report.live == 1 else f"{report.live:,} summaries"
+        say(f"{index.namespace}{TREE}: {'; '.join([kept, *(found or ['no drift'])])}")
         if not found or not repair:
             return not found
         tree_fsck.repair(resources.pool, store, index, report)
@@ -86,7 +87,7 @@ def _check_tree(resources: Resources, index: Index, *, repair: bool, say: Callab
 def _summary(report: IndexReport) -> str:
     differences = [f"{number:,} {PHRASES[name]}" for name, number in report.drift.items()]
     open_task = ["a task is open"] if report.busy else []
-    return "; ".join([f"{report.live:,} chunks", *(differences or ["no drift"]), *open_task])
+    return "; ".join([f"{report.live:,} chunk{'s' * (report.live != 1)}", *(differences or ["no drift"]), *open_task])
 
 
 def _repairs(mended: RepairResult) -> Iterator[str]:
