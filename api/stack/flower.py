@@ -54,6 +54,9 @@ def main() -> None:
             return self.get_handler_delegate(request, ErrorHandler, {"status_code": 403})
 
     keep_private()
+    # Flower would ask for a login, and accept none
+    if not os.environ.get(VARIABLE):
+        os.environ.pop(VARIABLE, None)
     # the same steps as `celery flower`
     command.apply_env_options()
     command.apply_options(sys.argv[0], sys.argv[1:])

@@ -61,3 +61,10 @@ def test_flowers_password_is_made_once_for_auth_on(tmp_path: Path, monkeypatch: 
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     monkeypatch.setenv(flower.VARIABLE, LOGIN)
     assert [flower.login(tmp_path, {"AUTH": auth}) for auth in ("on", "off")] == [LOGIN, LOGIN]
+
+
+def test_an_empty_login_asks_for_none(tmp_path: Path, redis_url: str) -> None:
+    port = server_port()
+    env = environment(tmp_path, "postgresql://127.0.0.1:1/none", next_broker(redis_url), FLOWER_BASIC_AUTH="")
+    with running(programs.flower(port, env), tmp_path):
+        assert _answer(port, "localhost", "/tasks") == 200
