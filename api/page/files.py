@@ -71,7 +71,7 @@ class PageFiles:
 
     def _index(self, contents: dict[str, bytes]) -> bytes:
         modules = [name for name in contents if name.endswith(".js") and name != "js/theme.js"]
-        links = "\n    ".join(f'<link rel="modulepreload" href="page/{{version}}/{name}" />' for name in modules)
+        links = "\n".join(f'<link rel="modulepreload" href="page/{{version}}/{name}">' for name in modules)
         page = contents[INDEX].replace(_MODULES, links.encode())
         return page.replace(_VERSION, self.version.encode())
 

@@ -310,7 +310,9 @@ def test_a_failed_file_is_found_mended_and_retried(running: Service, new_page: N
     page.get_by_role("link", name="All 3").click()
     expect(shown_files(page).get_by_role("option", name="broken.pdf")).to_contain_text("indexed")
     page.get_by_label("Reason").select_option("empty")
-    expect(shown_files(page).get_by_role("option")).to_have_count(1)
+    expect(shown_files(page).get_by_role("option")).to_have_text(
+        [re.compile(r"empty: The file has no content; add some and index again\.$")]
+    )
     page.get_by_label("Path contains").fill("good")
     expect(page.get_by_role("heading", name="No such file")).to_be_visible()
     expect(page.get_by_text("No file.", exact=True)).to_be_visible()

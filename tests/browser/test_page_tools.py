@@ -268,6 +268,25 @@ def test_the_page_goes_on_after_the_server_was_away(running: Service, new_page: 
     expect(page.get_by_role("alert")).to_have_count(0)
 
 
+def test_a_service_that_is_frozen_is_told_to_be_away(running: Service, new_page: NewPage, tool: str) -> None:
+    page, api = new_page(), running.processes["api"]
+    page.clock.install()
+    page.goto(address(running, f"#/tools/{tool}/search"))
+    page.get_by_label("Question").fill("green tea")
+    away = page.get_by_role("status").filter(has_text="Foldex does not answer")
+    api.signal(SIGSTOP)
+    try:
+        page.get_by_role("button", name="Search", exact=True).click()
+        with page.expect_request("**/healthz"):
+            page.clock.fast_forward(5_000)
+        expect(away).to_be_visible()
+    finally:
+        api.signal(SIGCONT)
+    # the call was not given up
+    expect(page.get_by_role("heading", name=re.compile(r"^\d hits?$"))).to_be_visible()
+    expect(away).to_be_hidden()
+
+
 def test_a_failed_look_is_told_and_repeated(running: Service, new_page: NewPage, tool: str) -> None:
     page = new_page()
     told = {"status": 503, "code": "database_unavailable", "detail": "The database does not answer; try again."}

@@ -1,5 +1,5 @@
 // Calls of the public HTTP API. Every failure is a Problem, whose `detail` is a sentence with the remedy.
-import { away, key, lost, refused } from "./session.js";
+import { away, key, lost, refused, suspect } from "./session.js";
 
 export class Problem extends Error {
   constructor({ status = 0, code = "unknown", detail, errors = [] }) {
@@ -58,7 +58,11 @@ function withQuery(path, query = {}) {
 
 async function answer(path, options) {
   const headers = { ...options.headers, ...(key.get() && { Authorization: `Bearer ${key.get()}` }) };
-  const response = await fetch(path, { ...options, headers }).catch((error) => failed(error, options.signal));
+  // a call may take long, but then something answers
+  const silence = setInterval(suspect, 5_000);
+  const response = await fetch(path, { ...options, headers })
+    .catch((error) => failed(error, options.signal))
+    .finally(() => clearInterval(silence));
   away.set(false);
   if (response.ok) return response;
   const problem = new Problem(await problemOf(response));

@@ -145,7 +145,8 @@ function Row({ index, file, count, isActive, isChosen, onPress }) {
   const place = { id: `file-row-${index}`, role: "option", "aria-setsize": count, "aria-posinset": index + 1 };
   const kind = `file-row ${isActive ? "active" : ""}`;
   if (!file) return html`<div class=${kind} style=${style} ...${place} aria-selected="false">Loading …</div>`;
-  const said = file.message ? `${file.message} ${file.remedy ?? ""}` : "";
+  // after a semicolon the message names the remedy itself
+  const said = [file.message, !/;/.test(file.message) && file.remedy].filter(Boolean).join(" ");
   return html`<div class=${kind} style=${style} ...${place} aria-selected=${isChosen ? "true" : "false"} onClick=${onPress}>
     <span class="file-name mono">${file.file_path}</span>
     <span class="file-state">${file.stale && html`<span class="state state-cancelled">stale</span> `}<${State} value=${file.status} /></span>
