@@ -184,9 +184,15 @@ def _heard(gen: PQGen[T], seconds: float, guard: SilenceGuard | None) -> PQGen[T
 
 
 def be_patient(connection: Connection[Any]) -> None:
-    """Wait longer for each answer until the connection returns to its pool: locks or very many rows are ahead."""
+    """Wait longer for each answer until the pool lends the connection again: locks or very many rows are ahead."""
     if isinstance(connection, BoundedConnection):
         connection.answer = connection.limits.patient
+
+
+def be_brief(connection: Connection[Any]) -> None:
+    """Wait as long as usual for each answer: the opposite of `be_patient`, for a connection that leaves its pool."""
+    if isinstance(connection, BoundedConnection):
+        connection.answer = connection.limits.answer
 
 
 def parameters(database: Address, limits: ConnectionLimits, *options: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from psycopg.rows import TupleRow
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from worker.state.address import Address
-from worker.state.connections import WORK, BoundedConnection, ConnectionLimits, SilenceGuard, parameters
+from worker.state.connections import WORK, BoundedConnection, ConnectionLimits, SilenceGuard, be_brief, parameters
 
 Pool = ConnectionPool[Connection[TupleRow]]
 
@@ -69,7 +69,7 @@ class GuardedPool(ConnectionPool[Connection[TupleRow]]):
                 self._guard.suspect()
                 raise
             # not as the pool's `reset`, for which each connection passes to another thread and back
-            _be_brief(connection)
+            be_brief(connection)
             yield connection
 
     def close(self, timeout: float = 5.0) -> None:
@@ -86,11 +86,6 @@ class GuardedPool(ConnectionPool[Connection[TupleRow]]):
 def open_pool(database: Address, *, max_size: int = 4, limits: ConnectionLimits = WORK, **options: Any) -> Pool:
     """Open a pool that checks connections before lending them, so that a restart of Postgres goes unnoticed."""
     return GuardedPool(database, limits, max_size=max_size, min_size=0, open=True, **options)
-
-
-def _be_brief(connection: Connection[Any]) -> None:
-    if isinstance(connection, BoundedConnection):
-        connection.answer = connection.limits.answer
 
 
 def _check(connection: Connection[Any]) -> None:

@@ -98,8 +98,7 @@ def connect(
     service = Connection(url, home, invocation, patience)
     try:
         yield service
-    except Exception as error:
-        # its class can be named only once the client library is loaded, and without it there are no errors of it
+    except Exception as error:  # the client's own class can be named only once that library is loaded
         errors = sys.modules.get("foldex_client.errors")
         if errors is None or not isinstance(error, errors.FoldexError):
             raise

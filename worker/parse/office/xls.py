@@ -43,10 +43,9 @@ def read(data: bytes, limits: Limits) -> Document:
         text = joined(_sheets(book, limits), limits)
     except python_calamine.PasswordError:
         raise FileError(Reason.ENCRYPTED) from None
-    except BaseException as failure:
+    except BaseException as failure:  # a panic of the library's Rust code is no `Exception`
         if isinstance(failure, Exception):
             raise
-        # a panic of the library's own language, which is no `Exception`
         raise ValueError(str(failure)) from failure
     properties = summary(data) if data.startswith(_OLE) else core(data)
     return Document(text, "xls", title=properties.title or None, markup="markdown", properties=properties)
