@@ -166,8 +166,8 @@ def _exclusive(home: Path) -> Iterator[None]:
         if not wait_until(lambda: try_lock(lock.fileno()), PROBE_SECONDS):
             lock.seek(0)
             raise StackError(
-                f"Foldex is already running in {home} with pid {lock.read().strip()}; stop it first, or set "
-                "FOLDEX_HOME."
+                f"Foldex is already running in {home} with pid {lock.read().strip()}; stop it with "
+                "`foldex down`, or set FOLDEX_HOME."
             )
         lock.truncate(0)
         lock.write(f"{os.getpid()}\n")

@@ -272,7 +272,8 @@ def test_only_one_stack_runs_in_a_home_and_tells_others_where_it_is(
     for place in (tmp_path, tmp_path / "log"):
         place.chmod(0o755)
     with stack(settings, say=lambda _: None) as up:
-        with pytest.raises(StackError, match=f"already running in {tmp_path} with pid {os.getpid()};"), stack(settings):
+        told = f"already running in {tmp_path} with pid {os.getpid()}; stop it with `foldex down`"
+        with pytest.raises(StackError, match=told), stack(settings):
             pass
         assert environment(tmp_path) == up.env
         # Postgres traverses the first two when it runs as another user
