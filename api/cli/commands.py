@@ -33,6 +33,13 @@ Examples:
   foldex search "what did we decide" ~/notes
   foldex grep TODO . -i
   foldex status
+
+\b
+Exit status:
+  0    something was found, or done
+  1    nothing was found; fsck: the vectors differ; demo: indexing failed
+  2    an error, told in one sentence on standard error
+  130  Ctrl-C; indexing and building go on in the background
 """
 
 
@@ -128,21 +135,24 @@ def up() -> None:
 
 
 @main.command()
-@click.option("--folder", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Folder to index.")
-@click.option("--query", "queries", multiple=True, help="Query to answer; can be repeated.")
-def demo(folder: Path | None, queries: tuple[str, ...]) -> None:
+@click.option("--folder", metavar="PATH", help="Folder to index; default: this repository without its tests.")
+@click.option("--query", "queries", multiple=True, help="Query to answer; repeatable; default: three examples.")
+def demo(folder: str | None, queries: tuple[str, ...]) -> None:
     """Start everything, index a folder, show answers, and stop.
 
-    Indexes this repository if no folder is given.
+    The exit status is 1 if indexing failed.
     """
     from api.cli.demo import run
+    from api.cli.service.tool_lookup import check_folder
     from api.stack.processes import StackError
     from worker.machine.privacy import keep_private
     from worker.settings import Settings
 
+    # a shell that is not bash does not expand the `~` of `make demo FOLDER=~/notes`
+    place = None if folder is None else Path(check_folder(folder))
     keep_private()
     try:
-        sys.exit(run(Settings(), folder, queries))
+        sys.exit(run(Settings(), place, queries))
     except StackError as error:
         raise VerbFailed(str(error)) from error
 
@@ -150,10 +160,9 @@ def demo(folder: Path | None, queries: tuple[str, ...]) -> None:
 @main.command()
 def migrate() -> None:
     """Migrate the database to this release."""
-    from worker.settings import Settings
     from worker.state.migrate import migrate as run
 
-    run(Settings().session_url)
+    run(_settings().session_url)
     click.echo("The database is up to date.")
 
 

@@ -17,6 +17,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from api.cli import demo_tree
+from api.cli.terminal.output import excluded
 from api.stack.embedded import stack
 from api.stack.record import ROOT
 from worker.settings import Settings
@@ -59,6 +60,9 @@ def run(settings: Settings, folder: Path | None, queries: Sequence[str]) -> int:
         if status["status"] != "ready":
             console.print(f"[red]{escape(status['error'] or status['status'])}[/red]")
             return 1
+        if not status["indexed_files"]:
+            console.print("No file was indexed, so there is nothing to ask; choose a folder with texts in it.")
+            return 0
         asked = queries or (REPOSITORY_QUERIES if folder is None else DEFAULT_QUERIES)
         for query in asked:
             _print_answer(console, client, tool_id, query)
@@ -76,6 +80,9 @@ def _create_tool(client: httpx.Client, root: Path) -> str:
 
 def _follow(console: Console, client: httpx.Client, tool_id: str, root: Path) -> dict[str, Any]:
     """Poll the status until the task ends, and draw its progress."""
+    if not console.is_terminal:
+        # the bar would appear at its end only
+        console.print(f"indexing {escape(str(root))} …")
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[text]}"))
     with Progress(*columns, TimeElapsedColumn(), console=console) as bar:
         line = bar.add_task(escape(root.name), total=1.0, text="")
@@ -108,11 +115,11 @@ def _report(console: Console, client: httpx.Client, tool_id: str, status: dict[s
     """Print what was indexed, and what was not and why."""
     console.print(
         f"{status['indexed_files']} files indexed in {status['total_chunks']} chunks "
-        f"({status['embedded_chunks']} embedded, {status['reused_chunks']} unchanged, {status['tokens']} tokens)"
+        f"({status['embedded_chunks']} embedded, {status['reused_chunks']} reused, {status['tokens']} tokens)"
     )
     counts = dict(status["ignored"])
     not_obeyed = counts.pop("ignore_file_not_obeyed", 0)
-    ignored = ", ".join(f"{count} {rule}" for rule, count in sorted(counts.items()))
+    ignored = ", ".join(excluded(rule, count) for rule, count in sorted(counts.items()))
     if ignored:
         console.print(f"[dim]excluded by rules: {ignored}[/dim]")
     if not_obeyed:

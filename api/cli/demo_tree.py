@@ -9,6 +9,7 @@ import httpx
 from rich.console import Console
 from rich.markup import escape
 
+from api.cli.terminal.output import amount
 from worker.settings import LOCAL_LLM
 
 #: Path of the calls for search tools.
@@ -24,6 +25,8 @@ POLL_SECONDS = 0.3
 
 def follow(console: Console, client: httpx.Client, tool_id: str) -> bool:
     """Wait until the tree is complete, and print how many summaries it has. Returns whether it has any."""
+    if not console.is_terminal:
+        console.print("summarising …")
     with console.status("summarising") as line:
         status = _status(client, tool_id)
         while status["indexing_status"] in {"none", "pending", "indexing"}:
@@ -33,8 +36,9 @@ def follow(console: Console, client: httpx.Client, tool_id: str) -> bool:
     if status["indexing_status"] != "indexed":
         console.print(f"[yellow]no tree of summaries: {escape(status['error'] or status['indexing_status'])}[/yellow]")
         return False
+    summaries = "1 summary" if status["summary_nodes"] == 1 else f"{status['summary_nodes']} summaries"
     console.print(
-        f"{status['summary_nodes']} summaries in {status['max_level']} layers over {status['leaf_nodes']} texts "
+        f"{summaries} in {amount(status['max_level'], 'layer')} over {amount(status['leaf_nodes'], 'text')} "
         f"[dim](sentences chosen by {status['model']}, which extracts and does not write)[/dim]"
     )
     return bool(status["summary_nodes"])

@@ -86,7 +86,7 @@ OPTIONS = (
         envvar="FOLDEX_PROJECT",
         show_envvar=True,
         metavar="ID",
-        help="Project; default: all that are visible.",
+        help="Project to use; default: every project, and `default` for new tools.",
     ),
 )
 

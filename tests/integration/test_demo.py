@@ -42,13 +42,13 @@ def mixed(folder: Path) -> Path:
     return folder
 
 
-def demo(home: Path, *arguments: str) -> tuple[int, str]:
+def demo(home: Path, *arguments: str, **env: str) -> tuple[int, str]:
     """The exit status and the output."""
     # the stack finds its own servers and free ports
     given = {name: value for name, value in environment(home, "", "").items() if value}
     ended = subprocess.run(
         [sys.executable, "-m", "api", "demo", *arguments],
-        env={**os.environ, **given, "COLUMNS": "200"},
+        env={**os.environ, **given, "COLUMNS": "200", **env},
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -70,10 +70,26 @@ def test_twenty_mixed_files_are_all_told_of(tmp_path: Path) -> None:
     for name, (_, reason) in BAD.items():
         assert f"1 {reason.status}: {reason} {name}" in said, (name, printed)
     assert Reason.EMPTY.remedy in said
-    assert "excluded by rules: 1 dependencies_directories" in said
+    assert "excluded by rules: 1 directory (dependencies)" in said
     assert "node_modules" not in said
+    # no terminal draws a bar, so lines tell what is being done
+    assert f"indexing {folder} …" in said
+    assert "summarising …" in said
     # the tree is built, and found by the question
-    assert re.search(r"\d+ summaries in \d layers? over \d+ texts", said), printed
+    assert re.search(r"\d+ summaries in (1 layer|\d layers) over \d+ texts", said), printed
     assert re.search(r"ferry timetable in the tree of summaries \d+ ms \d\.\d\d level \d", said), printed
     # the query is answered from one of them
     assert re.search(r"ferry timetable \d+ ms \d\.\d\d \S+:\d+", said), printed
+
+
+def test_an_empty_folder_below_the_home_is_asked_nothing(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    code, printed = demo(tmp_path / "home", "--folder=~/empty", HOME=str(tmp_path))
+    assert code == 0, printed
+    assert "No file was indexed, so there is nothing to ask" in " ".join(printed.split())
+    assert "overview" not in printed
+
+
+def test_a_folder_that_is_not_there_starts_nothing(tmp_path: Path) -> None:
+    code, printed = demo(tmp_path / "home", f"--folder={tmp_path / 'gone'}")
+    assert (code, printed) == (2, f"Error: {tmp_path / 'gone'} does not exist; name an existing folder.\n")

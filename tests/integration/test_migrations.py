@@ -7,7 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psycopg
+import pytest
+from click.testing import CliRunner
 
+from api.cli.commands import main
 from tests.service import eventually, new_database
 from worker.state.migrate import MIGRATION_LOCK, migrate
 
@@ -54,6 +57,18 @@ def test_one_process_migrates_and_the_others_wait(postgres_url: str, template_ur
             each.result(60)
         with psycopg.connect(template_url) as template:
             assert template.execute(TABLES).fetchone() == (number(TABLES),)
+
+
+def test_the_command_migrates_the_database_of_the_stack_that_runs(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with new_database(postgres_url) as url:
+        monkeypatch.delenv("DATABASE_URL", raising=False)
+        monkeypatch.setattr("api.cli.commands.environment", lambda _: {"DATABASE_URL": url})
+        done = CliRunner().invoke(main, ["migrate"])
+        assert (done.exit_code, done.output) == (0, "The database is up to date.\n")
+        with psycopg.connect(url) as migrated:
+            assert migrated.execute("SELECT count(*) FROM search_tool").fetchone() == (0,)
 
 
 def test_the_migrations_make_the_schema_that_is_kept(template_url: str) -> None:

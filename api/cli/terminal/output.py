@@ -157,7 +157,9 @@ def estimate(found: Estimate) -> None:
         click.echo(
             f"    with granularity {granularity}: {cut.chunks.expected:.0f} chunks, {megabytes:.1f} MB of vectors"
         )
-    for reason, count in {**found.ignored, **found.skipped}.items():
+    for rule, count in found.ignored.items():
+        click.echo(f"    left out: {clean(excluded(rule, count))}")
+    for reason, count in found.skipped.items():
         click.echo(f"    {count} left out: {clean(reason)}")
     for text in found.notes:
         note(text)
@@ -208,6 +210,13 @@ def status(tool: Tool, now: Status) -> None:
 def amount(count: int, what: str) -> str:
     """A number of things in words."""
     return f"{count} {what}{'s' * (count != 1)}"
+
+
+def excluded(rule: str, count: int) -> str:
+    """What a rule excludes, in words; `rule` is a key of the status's `ignored`."""
+    name = rule.removesuffix("_directories")
+    noun = ("file", "files") if name == rule else ("directory", "directories")
+    return f"{count} {noun[count != 1]} ({name})"
 
 
 def counts(now: Status) -> str:

@@ -36,7 +36,13 @@ glob_option = click.option("--path", "glob", metavar="GLOB", help="Only files th
 )
 @click.argument("path", shell_complete=complete_places)
 @click.option("--name", help="Name of the tool; default: the folder's.")
-@click.option("--config", "settings", multiple=True, metavar="K=V", help="A field of the tool's config; repeatable.")
+@click.option(
+    "--config",
+    "settings",
+    multiple=True,
+    metavar="K=V",
+    help="A field of the tool's config, such as watch=true; repeatable.",
+)
 @click.option("--watch", is_flag=True, help="Keep the index up to date whenever the folder changes.")
 @click.option("--no-wait", is_flag=True, help="Return at once; indexing goes on.")
 @click.option("--dry-run", is_flag=True, help="Index nothing, and tell what it would cost: the same as estimate.")
@@ -65,7 +71,13 @@ def index(
 
 @verb("foldex estimate ~/notes", "foldex estimate . --config embedding_model=openai/text-embedding-3-small")
 @click.argument("path", shell_complete=complete_places)
-@click.option("--config", "settings", multiple=True, metavar="K=V", help="A field of the tool's config; repeatable.")
+@click.option(
+    "--config",
+    "settings",
+    multiple=True,
+    metavar="K=V",
+    help="A field of the tool's config, such as watch=true; repeatable.",
+)
 def estimate(invocation: Invocation, path: str, settings: tuple[str, ...]) -> int:
     """Tell what indexing PATH would read, skip and cost. Nothing is indexed.
 
@@ -90,12 +102,20 @@ def _estimate(invocation: Invocation, path: str, settings: tuple[str, ...]) -> i
 )
 @click.argument("query")
 @searched_path
-@click.option("--mode", type=click.Choice(["hybrid", "vector", "keyword"]), help="By meaning, by words, or both.")
+@click.option(
+    "--mode",
+    type=click.Choice(["hybrid", "vector", "keyword"]),
+    help="By both, by meaning, or by words; default: hybrid.",
+)
 @click.option("-k", "--top-k", type=click.IntRange(1, 1000), default=10, show_default=True, help="Maximum hits.")
 @types_option
 @glob_option
-@click.option("-C", "--context", type=click.IntRange(0, MAX_CONTEXT), default=0, help="Lines around each hit.")
-@click.option("--tree", type=click.Choice(["collapsed", "tree_traversal"]), help="Search the tree of summaries too.")
+@click.option(
+    "-C", "--context", type=click.IntRange(0, MAX_CONTEXT), default=0, show_default=True, help="Lines around each hit."
+)
+@click.option(
+    "--tree", type=click.Choice(["collapsed", "tree_traversal"]), help="Search the tree of summaries too; default: no."
+)
 @yes
 def search(
     invocation: Invocation,
@@ -111,7 +131,8 @@ def search(
 ) -> int:
     """Find what answers QUERY below PATH, by meaning and by words.
 
-    PATH is a folder, a file, or a tool's id or name. A folder that was never indexed is indexed first, if you agree.
+    PATH is a folder, a file, or a tool's id or name; default: the present folder. A folder that was never indexed is
+    indexed first, if you agree.
     """
     consent = IndexingConsent(path, is_sure=yes)
     with connect(invocation, start_if=consent.before_start) as service:
@@ -159,11 +180,13 @@ def _answered(service: Connection, tool_id: str, body: dict[str, Any]) -> Answer
 @click.option("-F", "--fixed-strings", is_flag=True, help="PATTERN is plain text, no regular expression.")
 @click.option("-i", "--ignore-case", is_flag=True, help="Upper and lower case are the same.")
 @click.option("-w", "--word", is_flag=True, help="Match whole words only.")
-@click.option("-m", "--max-count", type=click.IntRange(1, 10_000), help="Maximum hits of a file.")
+@click.option("-m", "--max-count", type=click.IntRange(1, 10_000), help="Maximum hits of a file; default: all.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=1000, show_default=True, help="Maximum hits in all.")
 @types_option
 @glob_option
-@click.option("-C", "--context", type=click.IntRange(0, 50), default=0, help="Lines around each hit.")
+@click.option(
+    "-C", "--context", type=click.IntRange(0, 50), default=0, show_default=True, help="Lines around each hit."
+)
 @yes
 def grep(
     invocation: Invocation,
@@ -181,7 +204,7 @@ def grep(
 ) -> int:
     """Find the lines below PATH that match a regular expression.
 
-    PATH is a folder, a file, or a tool's id or name. It finds what is in the index.
+    PATH is a folder, a file, or a tool's id or name; default: the present folder. It finds what is in the index.
     """
     consent = IndexingConsent(path, is_sure=yes)
     with connect(invocation, start_if=consent.before_start) as service:
@@ -227,7 +250,8 @@ def symbols(
 ) -> int:
     """List the definitions called NAME below PATH, or all of them.
 
-    PATH is a folder, a file, or a tool's id or name. With --prefix alone, the first argument is PATH.
+    PATH is a folder, a file, or a tool's id or name; default: the present folder. With --prefix, the first argument
+    is PATH.
     """
     if name is not None and prefix is not None:
         path, name = name, None

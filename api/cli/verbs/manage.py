@@ -76,12 +76,12 @@ def _covering(service: Connection, word: str) -> Tool:
 @click.argument("tool", default=".", shell_complete=complete_places)
 @click.option("--failed", "status", flag_value="failed", help="Only files that failed.")
 @click.option("--skipped", "status", flag_value="skipped", help="Only files that were skipped.")
-@click.option("--status", help="Only files with this status.")
+@click.option("--status", help="Only files with this status, such as pending.")
 @click.option("-q", "text", metavar="TEXT", help="Only files with TEXT in their path.")
 def files(invocation: Invocation, tool: str, status: str | None, text: str | None) -> int:
     """List the files of TOOL with their outcome, reason and remedy.
 
-    TOOL is an id, a name or a path.
+    TOOL is an id, a name or a path; default: the present folder.
     """
     with connect(invocation) as service:
         place = covering(service, tool) or FolderPart(named(service, tool))
@@ -99,7 +99,10 @@ def files(invocation: Invocation, tool: str, status: str | None, text: str | Non
 @tool_argument
 @wait_option
 def retry(invocation: Invocation, tool: str, is_waiting: bool) -> int:
-    """Try failed and unfinished files of TOOL again."""
+    """Try failed and unfinished files of TOOL again.
+
+    TOOL is an id, a name or a path.
+    """
     with connect(invocation) as service:
         found = named(service, tool)
         with going_on(tool):
@@ -115,7 +118,10 @@ def retry(invocation: Invocation, tool: str, is_waiting: bool) -> int:
 def reindex(
     invocation: Invocation, tool: str, paths: tuple[str, ...], full: bool, allow_removals: bool, is_waiting: bool
 ) -> int:
-    """Index what changed in TOOL, or at each PATH in it."""
+    """Index what changed in TOOL, or at each PATH in it.
+
+    TOOL is an id, a name or a path. Returns at once, unless --wait is given.
+    """
     with connect(invocation) as service:
         found = named(service, tool)
         with going_on(tool):
@@ -127,7 +133,10 @@ def reindex(
 @verb("foldex cancel handbook")
 @tool_argument
 def cancel(invocation: Invocation, tool: str) -> int:
-    """Stop indexing TOOL. What is searchable stays searchable."""
+    """Stop indexing TOOL. What is searchable stays searchable.
+
+    TOOL is an id, a name or a path.
+    """
     with connect(invocation) as service:
         found = named(service, tool)
         return _shown(service, found, service.foldex.tools.cancel(found.tool_id), is_waiting=False)
@@ -147,7 +156,10 @@ def _shown(service: Connection, tool: Tool, now: Status, *, is_waiting: bool) ->
 @tool_argument
 @yes
 def delete(invocation: Invocation, tool: str, yes: bool) -> int:
-    """Delete TOOL and its index. The folder itself stays as it is."""
+    """Delete TOOL and its index. The folder itself stays as it is.
+
+    TOOL is an id, a name or a path.
+    """
     with connect(invocation) as service:
         found = named(service, tool)
         where = root_of(found) or found.name

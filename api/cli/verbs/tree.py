@@ -31,7 +31,7 @@ tool_argument = click.argument("tool", default=".", shell_complete=complete_plac
 def tree() -> None:
     """Build, show and walk the tree of summaries over a folder.
 
-    TOOL is an id, a name or a path.
+    TOOL is an id, a name or a path; default: the present folder.
     """
 
 
@@ -40,7 +40,10 @@ def tree() -> None:
 @click.option("--full", is_flag=True, help="Cluster every layer anew.")
 @click.option("--no-wait", is_flag=True, help="Return at once; the build goes on.")
 def build(invocation: Invocation, tool: str, full: bool, no_wait: bool) -> int:
-    """Build the tree of TOOL, and wait for it. From then on it is kept up to date."""
+    """Build the tree of TOOL, and wait for it. From then on it is kept up to date.
+
+    TOOL is an id, a name or a path; default: the present folder.
+    """
     with connect(invocation) as service:
         tool_id = named(service, tool).tool_id
         state = service.foldex.trees.build(tool_id, full=full or None)
@@ -55,7 +58,10 @@ def build(invocation: Invocation, tool: str, full: bool, no_wait: bool) -> int:
 @verb("foldex tree status", "foldex tree status handbook --json")
 @tool_argument
 def status(invocation: Invocation, tool: str) -> int:
-    """Show the tree that answers for TOOL, and its newest build."""
+    """Show the tree that answers for TOOL, and its newest build.
+
+    TOOL is an id, a name or a path; default: the present folder.
+    """
     with connect(invocation) as service:
         state = service.foldex.trees.status(named(service, tool).tool_id)
     _print(invocation, state)
@@ -67,7 +73,10 @@ def status(invocation: Invocation, tool: str) -> int:
 @click.option("--level", type=click.IntRange(0, 5), help="Only this level; 0: texts of the folder.")
 @click.option("--parent", type=click.UUID, metavar="NODE_ID", help="Only what this summary summarises.")
 def show(invocation: Invocation, tool: str, level: int | None, parent: UUID | None) -> int:
-    """Print the summaries of TOOL, from the top down."""
+    """Print the summaries of TOOL, from the top down.
+
+    TOOL is an id, a name or a path; default: the present folder.
+    """
     with connect(invocation) as service:
         tool_id = named(service, tool).tool_id
         nodes = list(service.foldex.trees.nodes(tool_id, level=level, parent=parent))
