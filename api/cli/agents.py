@@ -157,8 +157,11 @@ class _Stack:
 
 
 def _path_of(word: str) -> str:
-    """The path of a word; "" if it can only be a name."""
-    path = path_of(word)
+    """The path of a word; "" if it can only be a name. Raises `CallRefused` for the address of no bucket."""
+    try:
+        path = path_of(word)
+    except VerbFailed as error:
+        raise CallRefused(error.message) from error
     return "" if is_name(word) and not os.path.exists(path) else path  # noqa: PTH110 - strings as they are
 
 

@@ -196,9 +196,9 @@ def keys() -> None:
 @click.option("--name", default="", help="What the key is for.")
 def create_key(project_id: str, name: str) -> None:
     """Create a key for PROJECT_ID and show it once."""
-    if not project_id.strip():
-        raise click.UsageError("PROJECT_ID is empty; give the id of the project that the key is for.")
     from worker.state.access import keys as rows
+
+    _check_project(project_id)
 
     with _database() as pool:
         key_id, key = rows.create(pool, project_id, name)
@@ -248,6 +248,7 @@ def add_grant(project_id: str, place: str) -> None:
     """
     from worker.state.access import grants as rows
 
+    _check_project(project_id)
     with _database() as pool, _place():
         added = rows.add(pool, project_id, place)
     click.echo(f"Project {project_id} may {'now' if added else 'already'} read {place}.")
@@ -278,6 +279,11 @@ def remove_grant(project_id: str, place: str) -> None:
         if not rows.remove(pool, project_id, place):
             raise VerbFailed(f"Project {project_id} has no grant of {place}; `foldex grants list` shows them.")
     click.echo(f"Project {project_id} may no longer read {place}.")
+
+
+def _check_project(project_id: str) -> None:
+    if not project_id.strip():
+        raise click.UsageError("PROJECT_ID is empty; give the id of a project.")
 
 
 @contextmanager

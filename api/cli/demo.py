@@ -17,7 +17,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from api.cli import demo_tree
-from api.cli.terminal.output import excluded
+from api.cli.terminal.output import amount, excluded
 from api.stack.embedded import stack
 from api.stack.record import ROOT
 from worker.settings import Settings
@@ -103,7 +103,7 @@ def _polls(client: httpx.Client, tool_id: str) -> Iterator[tuple[dict[str, Any],
 
 def _draw(bar: Progress, line: TaskID, status: dict[str, Any], rate: float) -> None:
     done = status["indexed_files"] + status["skipped_files"] + status["failed_files"]
-    text = f"{done}/{status['total_files']} files  {status['total_chunks']} chunks  {rate:.0f} chunks/s"
+    text = f"{done}/{status['total_files']} files  {amount(status['total_chunks'], 'chunk')}  {rate:.0f} chunks/s"
     if status["skipped_files"]:
         text += f"  {status['skipped_files']} skipped"
     if status["warning"]:
@@ -114,7 +114,7 @@ def _draw(bar: Progress, line: TaskID, status: dict[str, Any], rate: float) -> N
 def _report(console: Console, client: httpx.Client, tool_id: str, status: dict[str, Any]) -> None:
     """Print what was indexed, and what was not and why."""
     console.print(
-        f"{status['indexed_files']} files indexed in {status['total_chunks']} chunks "
+        f"{amount(status['indexed_files'], 'file')} indexed in {amount(status['total_chunks'], 'chunk')} "
         f"({status['embedded_chunks']} embedded, {status['reused_chunks']} reused, {status['tokens']} tokens)"
     )
     counts = dict(status["ignored"])

@@ -192,6 +192,10 @@ def test_folders_outside_what_may_be_read_are_not_indexed(
     assert "choose an existing directory" in agent.refused("index_folder", path=str(root / "missing"))
 
 
+def test_an_address_without_a_bucket_is_told_to_be_none(stdio: Agent) -> None:
+    assert "names no bucket" in stdio.refused("index_folder", path="s3://")
+
+
 def test_names_are_followed_in_code(agent: Agent) -> None:
     assert agent.ask("find_symbol", name="make_token", folder="docs").startswith(
         "src/tokens.py:1-2  function  def make_token(user)\n"

@@ -70,6 +70,8 @@ def path_of(word: str) -> str:
         # an unset variable of a script must not mean the present directory
         raise VerbFailed("The name of the folder is empty; name one, such as . for the present directory.")
     if word.startswith(BUCKET):
+        if not word.removeprefix(BUCKET).strip("/"):
+            raise VerbFailed(f"{word} names no bucket; write it as s3://bucket/prefix.")
         return word.rstrip("/")
     try:
         return os.path.realpath(os.path.expanduser(word))  # noqa: PTH111 - strings as they are

@@ -17,6 +17,9 @@ from api.cli.terminal.progress import going_on, wait
 if TYPE_CHECKING:
     from foldex_client import Status, Tool
 
+#: What a list of tools that is empty means.
+NO_TOOL = "There is no tool yet; `foldex index FOLDER` makes one."
+
 tool_argument = click.argument("tool", shell_complete=complete_places)
 wait_option = click.option("--wait", "is_waiting", is_flag=True, help="Wait until it has ended.")
 
@@ -30,6 +33,8 @@ def tools(invocation: Invocation) -> int:
         output.print_items(found)
     for tool in () if invocation.as_json else found:
         output.tool_line(tool)
+    if not found:
+        output.note(NO_TOOL)
     return FOUND if found else NOTHING
 
 
@@ -64,6 +69,8 @@ def status(invocation: Invocation, tool: str | None, watch: bool) -> int:
         output.print_json(found[0][1]) if tool is not None else output.print_items(state for _, state in found)
     for each, state in () if invocation.as_json else found:
         output.status(each, state)
+    if not found:
+        output.note(NO_TOOL)
     return FOUND if found else NOTHING
 
 

@@ -84,6 +84,8 @@ def show(invocation: Invocation, tool: str, level: int | None, parent: UUID | No
         output.print_items(nodes)
     for node in () if invocation.as_json else nodes:
         output.tree_node(node)
+    if not nodes:
+        output.note("No such summary exists; `foldex tree status` shows how many each level has.")
     return FOUND if nodes else NOTHING
 
 

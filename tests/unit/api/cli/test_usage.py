@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from click.testing import CliRunner
 
 from api.cli.commands import main
@@ -11,3 +12,17 @@ def test_the_folder_that_watch_does_not_take_leads_to_the_command_that_does() ->
     done = CliRunner().invoke(main, ["watch", "/srv/notes"])
     assert done.exit_code == 2
     assert "to follow one, run `foldex index FOLDER --watch`" in done.output
+
+
+@pytest.mark.parametrize("words", [("keys", "create", " "), ("grants", "add", "", "/srv/docs")])
+def test_a_project_without_a_name_gets_nothing(words: tuple[str, ...]) -> None:
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 2
+    assert "PROJECT_ID is empty" in done.output
+
+
+@pytest.mark.parametrize("place", ["s3://", "s3:///"])
+def test_an_address_without_a_bucket_is_refused(place: str) -> None:
+    done = CliRunner().invoke(main, ["index", place, "--server", "http://127.0.0.1:1"])
+    assert done.exit_code == 2
+    assert done.output == f"Error: {place} names no bucket; write it as s3://bucket/prefix.\n"
