@@ -15,7 +15,7 @@ from foldex_client import FoldexError, IndexingFailed, Status, Tool, WaitTimedOu
 
 #: Tokens of a list of folders.
 LIST_TOKENS = 4000
-#: The most seconds that a call waits; agents give up calls that take minutes.
+#: Maximum seconds that a call waits. Agents give up on calls that take minutes.
 MAX_WAIT_SECONDS = 600
 
 Wait = Field(default=60, ge=0, le=MAX_WAIT_SECONDS, description="Seconds to wait; indexing goes on after them.")
@@ -73,7 +73,6 @@ async def list_folders(access: ServiceAccess, _: ListFoldersArguments, __: Progr
 
 
 def _folder(tool: Tool, *, with_project: bool) -> ResultEntry:
-    # an index that another name of the folder shares has the same task
     path = root_of(tool, str) or None
     said = [tool.name, path or f"node {tool.node_id}", tool.task, *([f"project {tool.project_id}"] * with_project)]
     data = {"id": tool.tool_id, "name": tool.name, "path": path, "project": tool.project_id, "state": tool.task}
@@ -149,10 +148,10 @@ async def _refreshed(access: ServiceAccess, tool: Tool, progress: Progress, seco
 
 
 async def _waited(access: ServiceAccess, tool: Tool, progress: Progress, seconds: float) -> ToolReply:
-    """The state of a folder once it is indexed, or after so many seconds."""
+    """The state of a folder once it is indexed, or after `seconds`."""
     ended: Status | FoldexError | None = None
     async with create_task_group() as group:
-        # an error that left the block would come out as a group of errors
+        # an error that leaves the block would be wrapped in an `ExceptionGroup`
         try:
             ended = await access.foldex.tools.wait(
                 tool, timeout=seconds, on_progress=lambda now: group.start_soon(progress, now)

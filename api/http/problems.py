@@ -29,7 +29,7 @@ log = structlog.get_logger()
 
 #: `Retry-After` of an error that does not know when a retry can help.
 RETRY_AFTER_SECONDS = 5
-#: Errors of one request that an answer lists, and characters of each name and message, which quote the request.
+#: Maximum errors that an answer lists, and characters of each name and message, which quote the request.
 _MAX_ERRORS, _MAX_CHARS = 10, 300
 #: What pydantic says of a body that is missing, or that FastAPI did not read as JSON.
 _NO_OBJECT = {"missing", "model_attributes_type"}
@@ -116,7 +116,7 @@ def _http(request: Request, error: Exception) -> JSONResponse:
 
 
 def _other_method(request: Request) -> JSONResponse:
-    # a path's methods are routes of their own, and the exception names only those of the first
+    # each method of a path is its own route, and the exception names only the methods of the first one
     routes = [r for r in iter_route_contexts(request.app.routes) if r.matches(request.scope)[0] is not Match.NONE]
     methods = {method for route in routes for method in route.methods or ()}
     # a mounted folder of files names none

@@ -1,4 +1,4 @@
-"""Logs every request in one line, under an id that its answer, its other log lines and its tasks carry.
+"""Logs every request in one line. Its id is also in its answer, its other log lines and its tasks.
 
 Plain ASGI, around all other middleware. The line is written once the last byte is handed over, so that it delays no
 answer. It holds no address, no key and no body, which may be secret.
@@ -20,9 +20,9 @@ from api.http.disconnect import CALLER_LEFT
 #: Answered to every request, and accepted from callers.
 HEADER = "X-Request-Id"
 _RAW_HEADER = HEADER.lower().encode()
-#: The ids of callers that are accepted: those that no log or header needs to escape, of at most 128 characters.
+#: Ids that are accepted from callers: at most 128 characters that no log or header has to escape.
 _SANE = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}")
-#: Calls that come every few seconds and matter to nobody.
+#: Probes, which come every few seconds. They are logged at debug level only.
 _PROBES = {"/healthz", "/readyz", "/metrics"}
 #: Maximum characters of a project in the log: without keys, callers name any.
 _MAX_PROJECT = 100

@@ -35,7 +35,7 @@ STALLED_SECONDS = 20.0
 STALLED_BYTES = 1 << 16
 #: Bytes of answers that a process buffers for slow clients. Above them the client that is slow for longest is dropped.
 MAX_UNSENT_BYTES = 256 << 20
-#: A count of rounds at which uvicorn renews the date: it does so in every tenth.
+#: A number of a round in which uvicorn renews the `Date` header. It does so in every tenth round.
 _RENEWING = 0
 #: Exit status of uvicorn, as a program, if it did not start.
 _NOT_STARTED = 3
@@ -45,7 +45,7 @@ log = structlog.get_logger()
 
 
 class SignalledServer(uvicorn.Server):
-    """A server that a signal wakes, and else a clock once a second; uvicorn by itself wakes ten times."""
+    """A server that wakes at a signal, and once a second for upkeep. Uvicorn itself wakes ten times a second."""
 
     _signalled: asyncio.Event | None = None
 
@@ -88,7 +88,7 @@ class TimedProtocol(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         """Answer what is no HTTP with a problem; uvicorn's own text names no reason."""
         error = sys.exception()
-        # of an error in a callback the parser only tells that there was one
+        # the parser hides an error of a callback behind one of its own
         answer = problems.not_http(str((error and error.__context__) or error or msg))
         answer.headers.update(request_log.unread(answer.status_code))
         head = [STATUS_LINE[answer.status_code], *(b"%b: %b\r\n" % each for each in answer.raw_headers)]
@@ -148,7 +148,7 @@ class TimedProtocol(HttpToolsProtocol):
         return False
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Nothing: who asks for another protocol is answered in this one, as many clients expect."""
+        """Nothing: a client that asks for another protocol is answered in this one, as many expect."""
 
     def _wait_for_headers(self) -> None:
         self._deadline = self.loop.call_later(HEADER_SECONDS, self._give_up)
@@ -221,7 +221,7 @@ class _Family:
     def __init__(self, serving: Serving, processes: int) -> None:
         self._serving, self._processes = serving, processes
         self._listening = serving.config("made in each process").bind_socket()
-        # forks have it; a program that one of them starts would keep the port
+        # forks inherit it anyway; a program that one of them starts would keep the port in use
         self._listening.set_inheritable(False)
         self._children: set[int] = set()
         self._is_ending = False
@@ -242,7 +242,7 @@ class _Family:
             if self._is_ending:
                 break
             if os.WIFEXITED(ended):
-                # it would not start the next time either
+                # a process that exits by itself would not start the next time either
                 status = os.waitstatus_to_exitcode(ended)
                 self._end()
             else:

@@ -1,10 +1,11 @@
 """Forks Python programs from one process that has imported what they share: `python -m api.stack.fork_server`.
 
-The programs then share the memory of these imports, and start without them. Standard input is the socket for requests:
-a JSON object with the fields of `ForkRequest`, and the descriptors of the log, of the program's lock and of a socket.
+The programs share the memory of these imports, and need not repeat them. Requests arrive on a socket, which is standard
+input. Each is a JSON object with the fields of `ForkRequest`. It brings three descriptors: those of the log, of the
+program's lock and of a socket.
 
 Each program becomes a child of the caller, which must be a subreaper. It sends its process id on its socket, and begins
-once it gets a byte back. A program whose caller closed the socket ends, so none runs that the caller does not know of.
+once it gets a byte back. If the caller has closed the socket, the program ends. So the caller knows every program.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def main() -> None:
 def _open_handles() -> set[int]:
     """Open descriptors beside those of the standard streams."""
     listed = [*Path("/proc/self/fd").iterdir()]
-    # the one of the listing itself is closed by now
+    # the descriptor of the listing itself is closed by now
     return {int(handle.name) for handle in listed if handle.exists()} - {0, 1, 2}
 
 
@@ -75,7 +76,7 @@ def _import_shared() -> None:
     import_store_dependencies(Settings())
     gc.enable()
     gc.collect()
-    # a collection in a program would write to each object, and so copy the pages that all share
+    # a garbage collection in a program would write to every object, and so copy the pages that all share
     gc.freeze()
 
 
@@ -85,7 +86,7 @@ def _next_program(requests: socket.socket) -> tuple[ForkRequest, list[int]] | No
         data, handles, _, _ = socket.recv_fds(requests, MAX_REQUEST_BYTES, 3)
         if not data:
             return None
-        # the child between is gone at once, so the program's parent is the caller
+        # the process in between ends at once, so the caller becomes the program's parent
         between = os.fork()
         if between == 0:
             if os.fork() == 0:

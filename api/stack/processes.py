@@ -50,7 +50,7 @@ class StackError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class SystemAccount:
-    """The user a program runs as. With `reach` it may traverse directories closed to that user."""
+    """The user that a program runs as. With `reach`, it may traverse directories that are closed to that user."""
 
     uid: int
     gid: int
@@ -201,7 +201,7 @@ def _execute(program: Program, stdin: int, log: int, lock: int) -> Child:
         stdin=stdin,
         stdout=log,
         stderr=subprocess.STDOUT,
-        # shields it from the terminal's Ctrl-C: only we decide the stop order
+        # shields it from the terminal's Ctrl-C: only this process decides the order in which programs stop
         start_new_session=True,
         pass_fds=(lock,),
         umask=OTHERS,
@@ -264,7 +264,7 @@ def _pid_note(home: Path, name: str) -> str:
 
 
 def end_orphan(home: Path, name: str) -> None:
-    """End a process that an earlier supervisor left running. On Linux the kernel has already done so.
+    """End a process that an earlier supervisor left running. On Linux the kernel has already ended it.
 
     Only for the holder of the stack's lock: without it, the process may belong to a running stack.
     """

@@ -150,8 +150,8 @@ NO_PROPERTIES = DocumentProperties()
 class Document:
     """The text of one file. `type` is shown as `file_type` ("markdown", "json", "text", "code", "pdf", …).
 
-    `markup` is the structure by which the text is chunked: "markdown" (headings), "json", "code" (`definitions`),
-    "table" (each chunk repeats `header` for the model), "keys" (indented keys or sections in brackets), "lines".
+    `markup` is the structure by which the text is chunked. It is "markdown" (headings), "json", "code" (`definitions`),
+    "table", "keys" (indented keys or sections in brackets) or "lines". Each chunk of a table repeats `header`.
     `pages` are the character offsets where pages begin. `title` is that of the `properties`, else the first heading.
     `note` tells what the reader could not make out of the file, and what its owner can do; empty if it read all.
     """

@@ -1,6 +1,6 @@
 """What all processes know of a provider, in Redis: which projects ask, what is spent, and whether it is blocked.
 
-Redis' clock counts. A process that loses Redis takes an equal part of the rate: it divides by the number of processes
+Redis' clock counts. A process that loses Redis takes an equal part of the rate. It divides by the number of processes
 that shared the rate at its last contact.
 """
 

@@ -1,8 +1,8 @@
 """Clusters by Gaussian mixtures or k-means: the only module that imports scikit-learn and UMAP.
 
-It runs in a process of its own (`python -m worker.tree.fit DIRECTORY`): compiling UMAP takes seconds and memory that no
-worker should keep, and a cancel ends it at once. The directory holds `vectors.npy` and `task.json`; `clusters.json` is
-the answer. Every seed is fixed, so the same vectors give the same clusters.
+It runs in a process of its own (`python -m worker.tree.fit DIRECTORY`), which a cancel ends at once. Compiling UMAP
+takes seconds, and memory that no worker should keep. The directory holds `vectors.npy` and `task.json`; `clusters.json`
+is the answer. Every seed is fixed, so the same vectors give the same clusters.
 """
 
 from __future__ import annotations

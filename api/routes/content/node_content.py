@@ -26,10 +26,10 @@ from worker.state.content import nodes
 
 router = APIRouter(prefix="/api/projects/{project_id}/nodes", tags=["nodes"])
 
-#: Bytes that are read and sent at once, and so held in memory.
+#: Bytes that are read, held in memory and sent at a time.
 PIECE = 1 << 18
 
-#: Kinds of binary content by other extensions of theirs.
+#: Further extensions of kinds of binary content.
 _KINDS = {"jpeg": "jpg"}
 
 log = structlog.get_logger()
@@ -51,7 +51,7 @@ class BrokenOffError(Exception):
 
 @dataclass(frozen=True)
 class _InMemory:
-    """What is read of a content that its row holds."""
+    """Reads a content that its row holds."""
 
     file: BytesIO
 
@@ -106,8 +106,9 @@ def get_content(
 ) -> Response:
     """Download the content of a file as it was stored; of a JSON node, the text that is indexed.
 
-    The `ETag` changes with each new version. With `If-None-Match`, a content that is known is not sent again. A `Range`
-    of bytes answers 206 and that part; several ranges answer the whole. With `If-Range`, a part of this version only.
+    The `ETag` changes with each new version. With `If-None-Match`, a content that the caller knows is not sent
+    again. A `Range` of bytes answers 206 and that part; several ranges answer the whole. `If-Range` asks for a part of
+    one version only.
     """
     caller.check(project_id)
     row = _file(resources, project_id, node_id)

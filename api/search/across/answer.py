@@ -39,9 +39,10 @@ def search_across(
     """Find the best hits of several tools of a project, or below some paths, within SEARCH_SECONDS.
 
     With `index_missing`, `index_folder` is called for uncovered folders first. The time for this, and for the selection
-    of tools, does not count. Threads call `on_step` after each step of each tool. Raises `NotFound` for tools that the
-    project does not have, `FilterMatchesNothing` if paths are missing or no tool has a file that passes the filters,
-    `CallerLeft`, and the errors of `check_answered` if no tool answers.
+    of tools, does not count. Threads call `on_step` after each step of each tool.
+
+    Raises `NotFound` for tools that the project does not have, and `CallerLeft`. Raises `FilterMatchesNothing` if paths
+    are missing, or if no tool has a file that passes the filters. If no tool answers, raises as `check_answered` does.
     """
     started = time.monotonic()
     targets = _targets(resources, request, disconnect)

@@ -27,7 +27,7 @@ from worker.vectors import Ranked
 BOOSTED_CHUNKS = 64
 #: Chunks ranked by the preset `simple`.
 SIMPLE_CHUNKS = 50
-#: Minimum of chunks checked for near-duplicates.
+#: Minimum number of chunks that are checked for near-duplicates.
 MIN_DEDUPLICATED = 20
 #: Types of files whose words are mostly identifiers.
 CODE_TYPES = frozenset({"code", "json", "yaml", "toml", "csv"})
@@ -46,7 +46,7 @@ class RankOptions:
 
 @dataclass(frozen=True, slots=True)
 class Fusion:
-    """The rankings that count, the scores of their ids, best first, and chunks that define a name of the queries.
+    """The rankings that count, the scores of their ids (best first), and the chunks that define a name of the queries.
 
     `prose` are the scores of ids that are prose, where words count otherwise than in code.
     """
@@ -112,8 +112,8 @@ def _leg_weights(
 ) -> Iterator[float]:
     """The weight of each leg in a kind of text.
 
-    `shares` tell how much each query is about names: so far, the weights of names count. The others depend on how sure
-    the legs of the query are.
+    `shares` says how much each query is about names, and the weights for names count by that share. The other weights
+    depend on how sure the legs of the query are.
     """
     factors = _factors(rankings, trust)
     for number, each in enumerate(rankings):
@@ -156,7 +156,7 @@ def joined(request: SearchRequest, fusion: Fusion, rows: Mapping[str, dict[str, 
     distances = _distances(fusion.rankings)
     finders = _finders(request, fusion.rankings)
     ranks = _ranks(fusion.rankings) if request.explain else {}
-    # the stable order of the legs decides between equal scores, such as of vectors that all point away
+    # of equal scores, such as those of vectors that all point away, the stable order of the legs decides
     order = {id_: rank for rank, id_ in enumerate([*fusion.scores, *sorted(rows.keys() - fusion.scores.keys())])}
     by_rank = sorted(rows, key=order.__getitem__)
     scores = dict(sorted(((id_, _score(fusion, id_, rows[id_])) for id_ in by_rank), key=lambda each: -each[1]))
@@ -190,7 +190,7 @@ def boost(
     if request.ranking == "none":
         return candidates
     signals, weights = query_signals(request.texts, defining, request.context), options.ranking_weights
-    # behind the chunks of one file, those of others may be the best of theirs
+    # chunks that rank behind all those of one file may be the best of their own files
     boosted_chunks = len(candidates) if request.group_by_file else BOOSTED_CHUNKS
     first = [each for rank, each in enumerate(candidates) if rank < boosted_chunks or each.id in defining]
     others = [each for each in candidates[boosted_chunks:] if each.id not in defining]

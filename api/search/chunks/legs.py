@@ -1,4 +1,4 @@
-"""Runs the legs of a search, by vector and by keywords for each query, in one store call if it holds both."""
+"""Runs the legs of a search, by vector and by keywords for each query. A store that holds both gets one call."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Kind = Literal["vector", "text", "code"]
 
 #: Seconds that a search waits for keywords in Postgres after all else has answered.
 KEYWORD_SECONDS = 10.0
-#: Nearest vectors whose values count. Independent of the depth, so that an answer's length does not change its order.
+#: Number of nearest vectors whose values count. It is fixed, so that the length of an answer does not change its order.
 NEAREST = 100
 #: Rows with every word of a quoted phrase that are checked for the phrase itself.
 PHRASE_DEPTH = 300
@@ -219,7 +219,7 @@ def _run_in_store(
         results: Sequence[Ranked] = (
             search.store.search(search.index.namespace, [leg for _, _, leg in legs]) if legs else []
         )
-    except StoreError as error:  # also if the store rejects its key, since Postgres does not need it
+    except StoreError as error:  # also if the store rejects its key, because Postgres needs none
         if must_answer:
             raise
         log.warning("the vector store failed; searching keywords only", code=error.code, error=error.message)
@@ -258,7 +258,7 @@ def keyword_rankings(search: IndexSearch, legs: Sequence[KeywordLeg], *, must_an
     started = time.perf_counter()
     try:
         rankings = _finished_in_time(legs)
-    except (StoreError, OperationalError) as error:  # the latter also if the pool has no free connection
+    except (StoreError, OperationalError) as error:  # the second one also if the pool has no free connection
         if must_answer:
             raise
         message = error.message if isinstance(error, FoldexError) else "Postgres does not answer; try again soon."

@@ -1,8 +1,8 @@
-"""Compiles a pattern in RE2 syntax, with variants that find candidates faster than line by line.
+"""Compiles a pattern in RE2 syntax, with variants that find candidates faster than a search line by line.
 
-RE2 and ripgrep's engine both run in linear time and accept nearly the same syntax. The exact expression decides, on
-single lines, or on the text if matches may span lines. Two wider ones, for RE2 and for ripgrep, search whole texts;
-they may match more, but never less.
+RE2 and ripgrep's engine both run in linear time and accept nearly the same syntax. The exact expression has the last
+word. It is applied to single lines, or to the whole text if matches may span lines. Two wider expressions, for RE2 and
+for ripgrep, search whole texts. They may match more, but never less.
 """
 
 from __future__ import annotations
@@ -84,8 +84,9 @@ class Pattern:
     """A compiled pattern. `exact` decides; `text` finds lines that may match, in UTF-8 bytes.
 
     `ripgrep` holds the arguments with which rg finds every file with such a line; None if rg would read the pattern
-    differently. rg misses only files that are not UTF-8, and with `is_ascii` not even those: matches then have the same
-    bytes in nearly every encoding, or rg accepts any bytes for them. At most `reach` bytes are searched at a time.
+    differently. rg misses only files that are not UTF-8. With `is_ascii` it misses none of those either: matches have
+    the same bytes in nearly every encoding, or rg accepts any bytes for them. At most `reach` bytes are searched at a
+    time.
     """
 
     exact: ExactMatcher

@@ -1,7 +1,7 @@
 """What every search has in common, however it finds its hits.
 
-Each function is one step, and takes what the steps before it return: check the query, compare the folder, resolve the
-filters, find hits, count what they cover.
+Each function is one step, and takes what the steps before it return. They check the query, compare the folder, resolve
+the filters, find hits, and count what they cover.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Turns the variants of Office Open XML into the one that the libraries read.
 
-These are templates, slide shows, add-ins and files with macros, which differ in one content type, and the Strict
-variant (ECMA-376, part 1, annex A), which differs in its namespaces.
+Templates, slide shows, add-ins and files with macros differ in one content type. The Strict variant (ECMA-376, part 1,
+annex A) differs in its namespaces.
 """
 
 from __future__ import annotations

@@ -54,8 +54,8 @@ class PagePaths:
     def figures(self, paths: Sequence[tuple[Path, float]], thickness: float) -> Iterator[tuple[list[Point], bool]]:
         """Corners of the figures in paths of one block, and whether their sides are drawn.
 
-        Paths are given with the smaller side of their bounds. A path has none if it is a line whose own bounds have a
-        smaller side above `thickness`, or if it is not drawn and has one figure, with the bounds of the path.
+        Paths are given with the smaller side of their bounds. Two kinds of path have no figure. One is a line whose own
+        bounds have a smaller side above `thickness`. The other is not drawn, and its only figure fills its bounds.
         """
         counts = list(map(_segment_count, [path for path, _ in paths]))
         lines = [each for each, count in zip(paths, counts, strict=True) if count == _SEGMENTS_OF_LINE]

@@ -1,7 +1,7 @@
 """The callers and callees of a definition, level by level, as far as names determine them.
 
-A call only has a name. It means a definition if no other has that name, or if the definition is in the call's own file
-and is not a method: methods are called on objects of any file.
+A call only has a name. It means a definition if no other has that name. Of several, it means the one in the call's own
+file, unless that is a method: methods are called on objects of any file.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def start(pool: Pool, index_id: UUID, name: str, *, scope: str = "", file: UUID 
 def callers(pool: Pool, index_id: UUID, of: CallGraphStart, depth: int) -> tuple[list[Row], bool]:
     """Return the definitions that call a name, their callers, and so on, and whether there are more.
 
-    A row's `name` is None for calls outside all definitions. If other definitions share a caller's name, only calls in
-    its own file are followed, and none if it is a method: they may mean any of the definitions.
+    A row's `name` is None for calls outside all definitions. If other definitions share a caller's name, calls in other
+    files may mean any of them. Then only calls in its own file are followed, and none if it is a method.
     """
 
     def step(nodes: Sequence[Row]) -> list[Row]:

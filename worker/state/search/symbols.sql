@@ -38,8 +38,8 @@ WHERE r.index_id = %(index_id)s
 ORDER BY r.file_id, r.number LIMIT %(limit)s
 
 -- name: named
--- The best matches of each name: first by scope, if it has one, then by case, then definitions that contain code,
--- because a variable may hold what is defined elsewhere. The names take turns.
+-- The best matches of each name: by scope, if it has one, then by case. Definitions that contain code come before
+-- others, because a variable may hold what is defined elsewhere. The names take turns.
 WITH asked AS (
     SELECT a.name, a.scope, a.place
     FROM unnest(%(names)s::text[], %(scopes)s::text[]) WITH ORDINALITY AS a (name, scope, place)

@@ -2,8 +2,8 @@
 
 Small tables need none: their vectors are compared in memory. Rows that the index does not cover yet are compared one by
 one, so none is missed. `compaction` adds new rows to it as to all other indexes. A search with filters reads all of the
-index, as rows that pass may be far from all others: at 1 M rows it finds all of the nearest, in a tenth of the time of
-comparing full vectors.
+index, because rows that pass may be far from all others. At 1 M rows it finds all of the nearest, in a tenth of the
+time that comparing full vectors takes.
 """
 
 from __future__ import annotations
