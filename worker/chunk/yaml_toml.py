@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 
 from schemas.content.document import Document
@@ -21,6 +22,8 @@ _CONTENT_LINE = re.compile(r"^(?P<indent>[ ]*(?:- +)*)[^\s#]", re.MULTILINE)
 #: Columns and names of the keys around a line, outermost first. A section counts as left of every column.
 _EnclosingKeys = list[tuple[int, str]]
 _SECTION_COLUMN = -1
+#: Right of every line's column.
+_ANY_COLUMN = sys.maxsize
 
 #: A piece may end inside a line's indentation; at most this many characters of it are searched again.
 _MAX_INDENT_CHARS = 1000
@@ -38,12 +41,15 @@ def cut(measure: Measure, document: Document) -> Iterator[ChunkSpan]:
         # pieces of one line share their keys: searching a long line again for each piece would take quadratic time
         if line != keyed_line:
             first = _CONTENT_LINE.search(text, _last_line(text, line, searched) if line == comment_line else line, end)
-            column = len(first["indent"]) if first else 0
+            # after a comment, what follows may stand at any column
+            column = len(first["indent"]) if first else _ANY_COLUMN
             # keys left of an earlier piece's column may also be around this piece
             keys = [] if first and _is_section(text, first) else _enclosing_keys(text[seen:line], column, keys)
             keyed_line, comment_line = (line, -1) if first else (-1, line)
         seen, previous_start, searched = line, start, end
-        yield ChunkSpan(start, end, tuple(name for _, name in keys[-_MAX_NAMES:]), title=document.title)
+        # a comment may be about what is above it or below it, so it has only its section
+        around = keys if line == keyed_line else [key for key in keys if key[0] == _SECTION_COLUMN]
+        yield ChunkSpan(start, end, tuple(name for _, name in around[-_MAX_NAMES:]), title=document.title)
 
 
 def _last_line(text: str, line: int, searched: int) -> int:

@@ -25,13 +25,31 @@ def test_pieces_of_a_long_line_keep_what_is_around_it() -> None:
     assert {c.context for c in chunks[1:-1]} == {"top > inner"}
 
 
+def test_text_after_a_long_comment_has_the_keys_around_it() -> None:
+    for comment in ("word " * 3000, "# " * 6000):
+        chunks = cut(f"top:\n  inner:\n    # {comment}\n    leaf: 1\n", "a.yaml")
+        assert len(chunks) > 3
+        assert (chunks[-1].text.endswith("leaf: 1"), chunks[-1].context) == (True, "top > inner")
+
+
+def test_a_deep_place_keeps_the_innermost_names() -> None:
+    keys = "".join(f"{'  ' * depth}k{depth}:\n" for depth in range(20))
+    chunks = cut(f"{keys}{'  ' * 20}- {'word ' * 3000}\n", "a.yaml")
+    assert chunks[-1].context == " > ".join(f"k{depth}" for depth in range(4, 20))
+
+
 def around(lines: list[str], number: int) -> list[str]:
-    """The keys around a line, by reading all lines above it."""
+    """The keys around the first line from this one on that is no comment, by reading all lines above it."""
     above: list[tuple[int, str]] = []
-    for line in lines[: number + 1]:
+    last: list[tuple[int, str]] = []
+    for place, line in enumerate(lines):
+        if line.lstrip().startswith("#"):
+            continue
         indent = len(line) - len(line.lstrip(" "))
         above = [key for key in above if key[0] < indent]
         last = list(above)
+        if place >= number:
+            break
         if line.endswith(":"):
             above.append((indent, line.strip(" :\"'")))
     return [name for _, name in last]
@@ -46,22 +64,25 @@ def test_a_piece_has_the_keys_around_its_first_line(seed: int) -> None:
             key = f"key{number}"
             lines.append("  " * depth + random.choice([key, f'"{key}"', f"'{key}'"]) + ":")
             depth += 1
+        if random.random() < 0.1:
+            lines += ["  " * random.randint(0, 3) + "# " + "comment " * 9] * random.randint(1, 20)
         lines.append("  " * depth + f"leaf{number}: " + "word " * random.randint(1, 9) + "end")
     text = "\n".join(lines) + "\n"
     chunks = cut(text, "a.yaml", settings=ChunkSettings(size=64, overlap=0))
     assert len(chunks) > 5
     for chunk in chunks:
-        assert chunk.context == " > ".join(around(lines, text.count("\n", 0, chunk.start_char)))
+        is_comment = all(line.lstrip().startswith("#") for line in chunk.text.splitlines())
+        expected = [] if is_comment else around(lines, text.count("\n", 0, chunk.start_char))
+        assert chunk.context == " > ".join(expected)
 
 
 def test_a_piece_has_the_section_that_it_starts_in() -> None:
     lines = "".join(f"k{number} = {number} # some more words of it\n" for number in range(12))
-    sections = [f"[part.{number}]\n{lines}" for number in range(4)]
-    text = "first = 1\n" + "\n".join(sections)
+    headers = ["[part.0]", "[ part.1 ]", "[[part.2]]", "[part.3] # said of it"]
+    text = "first = 1\n" + "\n".join(f"{header}\n{lines}" for header in headers)
     chunks = cut(text, "a.toml", settings=ChunkSettings(size=64, overlap=0))
     assert len(chunks) > 8
     for chunk in chunks:
-        above = text[: chunk.start_char]
-        is_header = chunk.text.startswith("[")
-        expected = above.rpartition("[part.")[2].partition("]")[0] if "[" in above and not is_header else None
-        assert chunk.context == (f"part.{expected}" if expected else "")
+        above = [header for header in headers if 0 <= text.find(header) < chunk.start_char]
+        is_header = chunk.text.startswith(tuple(headers))
+        assert chunk.context == (f"part.{len(above) - 1}" if above and not is_header else "")
