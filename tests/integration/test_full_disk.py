@@ -8,7 +8,9 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -20,7 +22,7 @@ from api.stack.embedded import stack
 from api.stack.processes import NEEDED_BYTES, StackError, end_orphan, start, stop, wait_until
 from api.stack.record import try_lock
 from api.stack.supervisor import Supervisor
-from schemas.errors import SourceUnavailable, StoreUnavailable
+from schemas.errors import DiskFull, SourceUnavailable, StoreUnavailable
 from tests.integration.test_stack import lives, pid, toy
 from worker.machine.disk_space import LAST_SHARE, DiskSpace, free_bytes
 from worker.settings import Settings
@@ -128,6 +130,20 @@ def test_below_the_reserve_it_warns_and_below_a_quarter_it_refuses(tmp_path: Pat
     assert getattr(raised.value, "code", None) == "disk_full"
 
 
+@pytest.mark.parametrize(
+    ("free", "warns", "refuses"),
+    [(100, False, False), (99, True, False), (100 // LAST_SHARE, True, False), (100 // LAST_SHARE - 1, True, True)],
+)
+def test_the_reserve_may_be_used_up_exactly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, warns: bool, refuses: bool
+) -> None:
+    monkeypatch.setattr("worker.machine.disk_space.free_bytes", lambda _: free)
+    space = DiskSpace(tmp_path, 100)
+    assert (space.warning() is not None) == warns
+    with pytest.raises(DiskFull) if refuses else nullcontext():
+        space.check()
+
+
 def _app(reserve_mb: int = 0) -> FastAPI:
     return create_app(Settings(database_url="postgresql://127.0.0.1:1/none", disk_reserve_mb=reserve_mb, auth="off"))
 
@@ -146,6 +162,8 @@ def _caused(error: Exception, cause: Exception) -> Exception:
     [
         (psycopg.errors.DiskFull("could not extend file"), 0, "disk_full"),
         (_full(), 0, "disk_full"),
+        (OSError(errno.EDQUOT, "Disk quota exceeded"), 0, "disk_full"),
+        (_caused(StoreUnavailable("objects"), DiskFull("no space")), 0, "disk_full"),
         (_caused(SourceUnavailable("objects"), _full()), 0, "disk_full"),
         (
             _caused(StoreUnavailable("lance"), RuntimeError("lance: No space left on device (os error 28)")),
@@ -172,21 +190,24 @@ def test_errors_of_a_full_disk_have_a_code_of_their_own(error: Exception, reserv
     assert (answer.headers.get("Retry-After") is None) == (code == "internal")
 
 
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [
-        ("POST", "/api/tools/search"),
-        ("PATCH", "/api/tools/search/00000000-0000-0000-0000-000000000000"),
-        ("POST", "/api/tools/search/00000000-0000-0000-0000-000000000000/reindex"),
-        ("POST", "/api/tools/search/00000000-0000-0000-0000-000000000000/retry"),
-        ("POST", "/api/projects/p/nodes"),
-        ("PATCH", "/api/projects/p/nodes/n"),
-        ("POST", "/api/projects/p/uploads"),
-    ],
-)
-def test_what_adds_something_is_refused_at_once_while_the_disk_is_full(method: str, path: str) -> None:
-    answer = TestClient(_app(sys.maxsize >> 24), base_url="http://127.0.0.1", client=("127.0.0.1", 1)).request(
-        method, path, json={}
-    )
-    assert answer.status_code == 503
-    assert answer.json()["code"] == "disk_full"
+#: Calls that add nothing: they ask, or end something.
+ADD_NOTHING = ("/query", "/grep", "/cancel", "/api/search")
+#: Calls that no document describes.
+UNDESCRIBED = [("POST", f"/v1/knowledge-bases/{{tool_id}}/raptor{end}") for end in ("", "/build")]
+
+
+def test_what_adds_something_is_refused_at_once_while_the_disk_is_full(database_url: str, tmp_path: Path) -> None:
+    # a database that answers: otherwise its silence would count as a full disk
+    settings = Settings(database_url=database_url, foldex_home=tmp_path, disk_reserve_mb=sys.maxsize >> 24, auth="off")
+    app = create_app(settings)
+    described = [
+        (method.upper(), path)
+        for path, methods in app.openapi()["paths"].items()
+        for method in methods
+        if method in {"post", "patch", "put"} and not path.endswith(ADD_NOTHING)
+    ]
+    assert len(described) >= 8
+    with TestClient(app, base_url="http://127.0.0.1", client=("127.0.0.1", 1)) as client:
+        for method, path in described + UNDESCRIBED:
+            answer = client.request(method, path.format(tool_id=uuid4(), project_id="p", node_id="n"), json={})
+            assert (answer.status_code, answer.json()["code"]) == (503, "disk_full"), (method, path)

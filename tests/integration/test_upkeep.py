@@ -18,7 +18,7 @@ from schemas.errors import StoreUnavailable
 from schemas.tool import IndexSettings, ToolConfig
 from worker.resources import Resources
 from worker.settings import Settings
-from worker.state.index import changes, delete_queue, drift, namespaces, tools
+from worker.state.index import changes, chunks, delete_queue, drift, namespaces, tools
 from worker.state.pool import Pool
 from worker.state.queries import load
 from worker.tokens.keywords import Keywords
@@ -37,6 +37,7 @@ def resources(database_url: str, tmp_path: Path) -> Iterator[Resources]:
         yield made
         do(made.pool, "DELETE FROM search_tool")
         do(made.pool, "DELETE FROM search_index")
+        do(made.pool, "DELETE FROM namespace_name")
 
 
 def do(pool: Pool, statement: str, *values: object) -> list[tuple[Any, ...]]:
@@ -75,6 +76,24 @@ def bury_vectors(resources: Resources, made: tools.Index, age: str = "1 min") ->
         "INSERT INTO chunk_tombstone (id, index_id, created_at) SELECT unnest(%s::uuid[]), %s, now() - %s::interval"
     )
     do(resources.pool, insert, ids, made.id, age)
+
+
+#: A file of the index.
+ADD_FILE = (
+    "INSERT INTO search_index_file (id, index_id, key, path, id_path, size_bytes, task_id, stamp, code_version)"
+    " SELECT gen_random_uuid(), index_id, 'a', 'a', '/a', 1, id, 's', '1' FROM search_index_task WHERE index_id = %s"
+)
+#: A chunk of each file of the index.
+ADD_CHUNK = (
+    "INSERT INTO chunk (id, index_id, file_id, chunk_index, chunk_text, context, lead, trail, content_hash,"
+    " tokens_estimate, start_line, end_line, start_char, end_char)"
+    " SELECT gen_random_uuid(), index_id, id, 0, '', '', '', '', '', 1, 1, 1, 0, 0 FROM search_index_file"
+    " WHERE index_id = %s RETURNING id"
+)
+
+
+def add_file(resources: Resources, made: tools.Index) -> None:
+    do(resources.pool, ADD_FILE, made.id)
 
 
 def bury(resources: Resources, made: tools.Index, age: str = "1 h") -> None:
@@ -192,6 +211,10 @@ def test_pauses_grow_and_end_with_a_success(resources: Resources, unwell: Unwell
     lasts = [2, 4, 8, 16, 32, 64, 128, 256, 300, 300]
     assert [pause for pause, last in zip(pauses, lasts, strict=True) if not last - 2 < pause <= last] == []
     assert len(unwell.asked) == 10
+    # a store that is down for weeks
+    do(resources.pool, "UPDATE search_index_upkeep SET failures = 100000")
+    assert deletions.delete_vectors(resources) == 0
+    assert do(resources.pool, "SELECT after - now() > interval '290 s' FROM search_index_upkeep") == [(True,)]
     # a clock that is set back makes no pause longer
     do(resources.pool, "UPDATE search_index_upkeep SET after = now() + interval '1 day'")
     unwell.namespaces = set()
@@ -204,6 +227,9 @@ def test_a_success_with_more_to_do_ends_a_long_pause(resources: Resources) -> No
     for _ in range(5):
         delete_queue.postpone(resources.pool, made.id)
     delete_queue.requeue(resources.pool, made.id)
+    assert do(resources.pool, "SELECT after <= now() FROM search_index_upkeep WHERE index_id = %s", made.id) == [
+        (True,)
+    ]
     delete_queue.postpone(resources.pool, made.id)
     waits = "SELECT after - now() <= %s FROM search_index_upkeep WHERE index_id = %s"
     assert do(resources.pool, waits, delete_queue.FIRST_PAUSE, made.id) == [(True,)]
@@ -255,22 +281,104 @@ def test_vectors_are_deleted_twice_and_only_then_forgotten(resources: Resources)
     assert (do(resources.pool, states), stored(resources, made)) == ([(0, 0)], [])
 
 
+#: The age of a tombstone, whether its first delete is confirmed, whether a delete is due, and whether that is the last.
+TOMBSTONES = [
+    ("10 s", False, False, False),
+    ("21 s", False, True, False),
+    ("21 s", True, False, False),
+    ("4 min", True, False, False),
+    ("4 min", False, True, False),
+    ("301 s", False, True, True),
+    ("301 s", True, True, True),
+]
+
+
+def test_a_vector_is_deleted_once_its_first_delete_is_late_and_again_when_no_write_can_follow(
+    resources: Resources,
+) -> None:
+    alone = [index(resources) for _ in TOMBSTONES]
+    together = index(resources)
+    ids = {made.id: [uuid4() for _ in TOMBSTONES] for made in (*alone, together)}
+    insert = (
+        "INSERT INTO chunk_tombstone (id, index_id, created_at, deleted_at)"
+        " VALUES (%s, %s, now() - %s::interval, CASE WHEN %s THEN now() END)"
+    )
+    for number, (age, is_confirmed, _, _) in enumerate(TOMBSTONES):
+        for owner in (alone[number], together):
+            do(resources.pool, insert, ids[owner.id][number], owner.id, age, is_confirmed)
+    found = chunks.due_tombstones(resources.pool, "lancedb", indexes=100, each=100)
+    due = {tombstones.index_id: (set(tombstones.ids), set(tombstones.final)) for tombstones in found}
+    expected: dict[UUID, tuple[set[UUID], set[UUID]]] = {together.id: (set(), set())}
+    for number, (_, _, is_due, is_last) in enumerate(TOMBSTONES):
+        for owner in (alone[number], together):
+            id_ = ids[owner.id][number]
+            if is_due:
+                expected.setdefault(owner.id, (set(), set()))[0].add(id_)
+            if is_last:
+                expected[owner.id][1].add(id_)
+    assert due == expected
+
+
 def test_a_deleted_index_keeps_its_row_until_no_late_write_can_follow(resources: Resources) -> None:
     made = index(resources)
-    add_file = (
-        "INSERT INTO search_index_file (id, index_id, key, path, id_path, size_bytes, task_id, stamp, code_version)"
-        " SELECT gen_random_uuid(), index_id, 'a', 'a', '/a', 1, id, 's', '1' FROM search_index_task"
-        " WHERE index_id = %s"
-    )
-    do(resources.pool, add_file, made.id)
+    add_file(resources, made)
+    listing = "INSERT INTO search_index_listing SELECT id, gen_random_uuid() FROM search_index_task WHERE index_id = %s"
+    do(resources.pool, listing, made.id)
+    bury_vectors(resources, made)
     for age, rows in (("1 s", 1), ("6 min", 0)):
         bury(resources, made, age)
         assert deletions.purge_indexes(resources) == 1
         assert stored(resources, made) == []
-        assert do(resources.pool, "SELECT id FROM search_index_file WHERE index_id = %s", made.id) == []
+        for table in ("search_index_file", "chunk_tombstone", "search_index_listing"):
+            assert do(resources.pool, f"SELECT FROM {table}") == [], table
+        assert tools.buried(resources.pool, "lancedb", 10) == []
         assert len(do(resources.pool, "SELECT id FROM search_index WHERE id = %s", made.id)) == rows
         late = [VectorRow(uuid4(), np.ones(4, dtype=np.float32), {}, Keywords("word", "word"))]
         lance(resources).write(made.namespace, 4, upserts=late)
+
+
+def test_an_index_that_a_tool_just_left_keeps_its_vectors_for_running_searches(resources: Resources) -> None:
+    made = index(resources)
+    add_file(resources, made)
+    bury(resources, made, "-20 s")
+    assert (deletions.purge_indexes(resources), len(stored(resources, made))) == (0, 3)
+
+
+def test_a_purge_that_was_not_done_at_once_goes_on_after_the_others(resources: Resources) -> None:
+    older, newer = index(resources), index(resources)
+    bury(resources, older, "2 h")
+    bury(resources, newer, "1 h")
+    order = []
+    for _ in range(4):
+        (next_one,) = tools.buried(resources.pool, "lancedb", 1)
+        order.append(next_one.id)
+        delete_queue.requeue(resources.pool, next_one.id)
+    assert order == [older.id, newer.id] * 2
+
+
+def test_vectors_of_a_late_writer_are_deleted_anew(resources: Resources) -> None:
+    made = index(resources)
+    known, unknown = uuid4(), uuid4()
+    insert = (
+        "INSERT INTO chunk_tombstone (id, index_id, created_at, deleted_at)"
+        " VALUES (%s, %s, now() - interval '6 min', now())"
+    )
+    do(resources.pool, insert, known, made.id)
+    add_file(resources, made)
+    ((of_row,),) = do(resources.pool, ADD_CHUNK, made.id)
+    assert chunks.bury_strays(resources.pool, made.id, [known, unknown, of_row])
+    waiting = "SELECT id FROM chunk_tombstone WHERE deleted_at IS NULL AND created_at > now() - interval '1 min'"
+    assert {id_ for (id_,) in do(resources.pool, waiting)} == {known, unknown}
+
+
+@pytest.mark.parametrize(("age", "is_there"), [("-20 s", True), ("1 s", False)])
+def test_a_late_writer_hears_whether_the_namespace_still_answers(
+    resources: Resources, age: str, is_there: bool
+) -> None:
+    made = index(resources)
+    bury(resources, made, age)
+    assert chunks.bury_strays(resources.pool, made.id, [uuid4()]) == is_there
+    assert len(do(resources.pool, "SELECT id FROM chunk_tombstone")) == is_there
 
 
 def test_a_deleted_index_takes_the_namespaces_derived_from_it_along(resources: Resources) -> None:
@@ -284,6 +392,8 @@ def test_a_deleted_index_takes_the_namespaces_derived_from_it_along(resources: R
     assert deletions.purge_indexes(resources) == 1
     left_rows = [len(lance(resources).ids(f"{owner.namespace}.tree", None, 10)) for owner in (made, other)]
     assert (left_rows, stored(resources, made)) == ([0, 1], [])
+    watched = do(resources.pool, "SELECT name FROM namespace_name WHERE next_check_at > now()")
+    assert {name for (name,) in watched} == {made.namespace, f"{made.namespace}.tree"}
 
 
 def test_rows_that_somebody_holds_delay_their_own_index_only(resources: Resources, tmp_path: Path) -> None:

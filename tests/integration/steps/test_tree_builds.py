@@ -13,6 +13,8 @@ from tests.integration.steps.forest import Counting, Forest, texts
 from tests.integration.steps.site import Site
 from worker.embed import Vectors, WrappedEmbedder
 from worker.resources import Resources
+from worker.state.index.messages import RESEND_AFTER
+from worker.state.index.tasks import LONGEST_WAIT
 from worker.state.tree import trees
 from worker.tree.build import MAX_FAILURES, build_slice
 from worker.tree.summaries import Check, SummaryResult
@@ -167,3 +169,79 @@ def test_summaries_that_no_build_used_for_long_are_forgotten(forest: Forest, res
     # what the last build took from the cache
     assert forest.site.do(kept.format(">"), forest.site.project) != [(0,)]
     assert forest.site.do(kept.format("<"), other.site.project) == [(1,)]
+
+
+@pytest.mark.parametrize(
+    ("state", "is_due"),
+    [
+        ("sent_at = NULL", True),
+        ("sent_at = now() - interval '1 s'", False),
+        ("sent_at = now() - %(resend)s - interval '1 s'", True),
+        # given back for a while
+        ("sent_at = now() + interval '30 s'", False),
+        # Postgres' clock was set back
+        ("sent_at = now() + %(longest)s + interval '1 h'", True),
+        ("lease_until = now() + interval '6 s'", False),
+        ("lease_until = now() - interval '1 s'", True),
+        ("lease_until = now() + interval '1 day'", True),
+        ("status = 'indexed'", False),
+    ],
+)
+def test_an_open_build_that_nobody_holds_gets_a_message(forest: Forest, state: str, is_due: bool) -> None:
+    forest.configure()
+    forest.fill(texts(3))
+    with forest.site.pool.connection() as connection:
+        values = {"resend": RESEND_AFTER, "longest": LONGEST_WAIT, "id": forest.tree.id}
+        connection.execute(f"UPDATE summary_tree SET {state} WHERE id = %(id)s".encode(), values)
+    # once it is sent, no other is due
+    for expected in (is_due, False):
+        assert (forest.tree.id in {message.id for message in trees.messages(forest.site.pool)}) == expected
+
+
+def test_a_build_is_given_back_by_its_holder_only(forest: Forest) -> None:
+    forest.configure()
+    forest.fill(texts(3))
+    owner, held = uuid4(), "SELECT owner, sent_at > now() FROM summary_tree WHERE id = %s"
+    assert trees.begin(forest.site.pool, forest.tree.id, owner) is not None
+    trees.release(forest.site.pool, forest.tree.id, uuid4(), 30)
+    assert forest.site.do(held, forest.tree.id) == [(owner, None)]
+    trees.release(forest.site.pool, forest.tree.id, owner, 30)
+    assert forest.site.do(held, forest.tree.id) == [(None, True)]
+    assert trees.begin(forest.site.pool, forest.tree.id, owner) is not None
+    trees.release(forest.site.pool, forest.tree.id, owner)
+    assert forest.site.do(held, forest.tree.id) == [(None, None)]
+
+
+#: The age of a tombstone, whether its delete is confirmed, whether a delete is due, and whether that is the last.
+TOMBSTONES = [
+    ("1 s", False, True, False),
+    ("4 min", True, False, False),
+    ("301 s", False, True, True),
+    ("301 s", True, True, True),
+]
+
+
+def test_a_summary_is_deleted_at_once_and_again_when_no_write_can_follow(forest: Forest) -> None:
+    index = forest.site.index.id
+    ids = [uuid4() for _ in TOMBSTONES]
+    for id_, (age, is_confirmed, _, _) in zip(ids, TOMBSTONES, strict=True):
+        insert = (
+            "INSERT INTO tree_tombstone (id, index_id, created_at, deleted_at)"
+            " VALUES (%s, %s, now() - %s::interval, CASE WHEN %s THEN now() END)"
+        )
+        forest.site.do(insert, id_, index, age, is_confirmed)
+
+    def due() -> list[trees.TreeTombstones]:
+        return [each for each in trees.due_tombstones(forest.site.pool, 10) if each.index_id == index]
+
+    (found,) = due()
+    assert set(found.ids) == {id_ for id_, row in zip(ids, TOMBSTONES, strict=True) if row[2]}
+    assert set(found.final) == {id_ for id_, row in zip(ids, TOMBSTONES, strict=True) if row[3]}
+    trees.deleted(forest.site.pool, found)
+    assert due() == []
+    left = "SELECT id FROM tree_tombstone WHERE index_id = %s AND deleted_at IS NOT NULL"
+    assert {id_ for (id_,) in forest.site.do(left, index)} == set(ids[:2])
+    forest.site.do("UPDATE tree_tombstone SET created_at = now() - interval '6 min' WHERE index_id = %s", index)
+    forest.site.do("UPDATE search_index SET deleted_at = now() WHERE id = %s", index)
+    # the namespace goes as a whole
+    assert due() == []

@@ -77,6 +77,14 @@ def test_a_long_name_and_many_lines_are_read_and_endless_ones_are_not() -> None:
             parts(endless)
 
 
+def test_each_header_line_stands_for_itself() -> None:
+    head = b'Content-Disposition: form-data; name="files"; filename="a"'
+    other = b'X-Line: text; name="wrong"; filename="wrong";'
+    assert parts(other + b"\r\n" + head, head + b"\r\n" + other) == [("files", "a", b"text")] * 2
+    with pytest.raises(Invalid):
+        parts(head, other)
+
+
 @pytest.mark.parametrize(
     "sent",
     [None, "", "text/plain", "multipart/mixed; boundary=b", "multipart/form-data", "multipart/form-data; boundary="],
@@ -84,6 +92,17 @@ def test_a_long_name_and_many_lines_are_read_and_endless_ones_are_not() -> None:
 def test_a_body_that_names_no_boundary_is_refused(sent: str | None) -> None:
     with pytest.raises(Invalid, match="boundary"):
         Multipart(sent, Parts())
+
+
+def test_a_body_that_ends_before_its_last_boundary_is_refused() -> None:
+    whole = b'--b\r\nContent-Disposition: form-data; name="files"; filename="a"\r\n\r\ntext\r\n--b--'
+    for end in range(len(whole)):
+        body = Multipart("multipart/form-data; boundary=b", Parts())
+        body.feed(whole[:end])
+        with pytest.raises(Invalid, match="before its last boundary"):
+            body.close()
+    body.feed(whole[-1:])
+    body.close()
 
 
 def test_a_boundary_of_any_length_is_refused() -> None:

@@ -6,15 +6,19 @@ import json
 import random
 from typing import Any
 
+import numpy as np
 import pytest
 
 from schemas.content.document import Chunk, Document
 from schemas.content.source import ChunkSettings
+from tests.parsing import parse
 from tests.unit.worker.chunk.chunking import Characters
 from tests.unit.worker.chunk.chunking import cut as cut_named
 from worker.chunk import chunk, lines, markdown
 from worker.chunk.context import contexts
 from worker.chunk.measure import SEPARATOR_TOKENS, Measure, measure
+from worker.parse import Limits
+from worker.tokens.tokenizers import Offsets
 
 
 def cut(document: Document, size: int = 64) -> list[Chunk]:
@@ -73,6 +77,23 @@ def test_the_blocks_in_which_a_long_text_is_read_make_no_difference(
     assert len(whole) > 5
     monkeypatch.setattr(lines, "_BLOCK", block)
     assert cut_named(text, settings=settings) == whole
+
+
+class SharedStart(Characters):
+    """Two tokens begin at the same character, as those of one emoji do."""
+
+    def starts(self, text: str) -> Offsets:
+        return np.array([0, 5, 6, 6])
+
+
+@pytest.mark.parametrize("block", [1, 2, 3, 4])
+def test_tokens_of_one_character_that_fall_into_two_blocks_are_one_place(
+    monkeypatch: pytest.MonkeyPatch, block: int
+) -> None:
+    monkeypatch.setattr(lines, "_BLOCK", block)
+    document = parse("a.txt", b"adae .hfd..ae hah gca f dbgg ageffeaee g", Limits())
+    chunks = chunk(document, ChunkSettings(size=32, overlap=8, unit="characters"), SharedStart(), 8192)
+    assert [(c.start_char, c.end_char) for c in chunks] == [(0, 6), (5, 23), (24, 40)]
 
 
 def test_neighbouring_blocks_are_parted_where_one_ends_and_the_next_begins() -> None:
@@ -179,6 +200,12 @@ def test_an_item_of_an_array_that_just_fits_is_not_divided() -> None:
     # counts near the limit are made again
     assert len(compact(item)) == 62
     assert pointers(compact([item]), size=64) == ["/0"]
+
+
+def test_a_container_at_the_depth_that_is_not_divided_just_fits() -> None:
+    member = '"q":' + compact({"a": {"leaf": "x" * 41}})
+    assert len(member) == 62
+    assert pointers(f'{{"p":{{{member}}}}}', size=64) == ["/p/q"]
 
 
 @pytest.mark.parametrize(("length", "is_divided"), [(8192, True), (8193, False)])

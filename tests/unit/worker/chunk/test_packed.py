@@ -124,6 +124,17 @@ def test_pieces_are_parted_where_the_outer_ones_begin() -> None:
     assert all(piece.start % 30 == 0 for piece in found)
 
 
+@pytest.mark.parametrize("deepest", [4, 7, 8, 9, 40])
+def test_borders_below_some_depth_rank_alike(deepest: int) -> None:
+    def at(*depths: int) -> list[tuple[int, int]]:
+        pieces = row(*({"above": tuple(map(str, range(depth)))} for depth in depths))
+        return [(piece.start, piece.end) for piece in joined(*pieces, size=40)]
+
+    # those of the third depth, two in three, rank below the others
+    assert at(*[2, 3, 3] * 20) == at(*[2, 3, deepest] * 20) == at(*[2, deepest, deepest] * 20)
+    assert at(*[3] * 60) == at(*[deepest, 3] * 30) != at(*[2, 3, 3] * 20)
+
+
 def test_what_is_joined_is_named_after_its_only_major_definition() -> None:
     constant = {"symbol": "LIMIT", "node_type": "constant", "scope": "first"}
     function = {"symbol": "close", "node_type": "function", "scope": "Harbour"}
