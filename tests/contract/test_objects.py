@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import socket
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
-from botocore.exceptions import EndpointConnectionError
+from botocore.exceptions import ClientError, EndpointConnectionError
 
 from api.routes.content.uploads import IncomingUpload
-from schemas.errors import FileError, SourceRefused, SourceUnavailable
+from schemas.errors import FileError, FolderGone, SourceError, SourceRefused, SourceUnavailable
 from schemas.status import Reason
 from worker.objects.object_store import (
     PART,
@@ -21,6 +22,7 @@ from worker.objects.object_store import (
     _FileWriter,
     open_objects,
     s3_client,
+    s3_errors,
 )
 from worker.resources import Resources
 from worker.settings import Settings
@@ -84,12 +86,35 @@ def test_a_content_is_read_in_pieces(objects: ObjectStore, size: int) -> None:
     assert missing.value.reason is Reason.UNREADABLE
 
 
+@pytest.mark.parametrize("part", [range(1), range(2, 5), range(4, 5), range(5)])
+def test_a_part_is_read_without_what_is_around_it(objects: ObjectStore, part: range) -> None:
+    objects.put("key", b"abcde")
+    reader = objects.reader("key", part)
+    assert reader.size == len(part)
+    assert b"".join(iter(lambda: reader.read(2), b"")) == b"abcde"[part.start : part.stop]
+    reader.close()
+
+
+def test_a_service_that_ignores_which_part_is_asked_for_is_told(
+    endpoint_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = s3_client(endpoint_url)
+    client.create_bucket(Bucket="whole")
+    objects, get = S3Objects("whole", endpoint_url), client.get_object
+    objects.put("key", b"abcde")
+    monkeypatch.setattr(client, "get_object", lambda **asked: get(Bucket=asked["Bucket"], Key=asked["Key"]))
+    with pytest.raises(SourceUnavailable, match="part"):
+        objects.reader("key", range(2))
+
+
 @pytest.mark.parametrize("size", [5, PART + 17])
 def test_what_is_aborted_or_left_by_the_dead_leaves_nothing(objects: ObjectStore, size: int) -> None:
     for _ in range(2):
         writer = objects.open("key")
         writer.write(b"x" * size)
-        writer.abort()
+        for _ in range(2):
+            writer.abort()
+            assert unfinished(objects) == []
         left = objects.open("key")
         left.write(b"x" * size)
         if isinstance(left, _FileWriter):
@@ -101,6 +126,23 @@ def test_what_is_aborted_or_left_by_the_dead_leaves_nothing(objects: ObjectStore
     with pytest.raises(FileError):
         objects.get("key", size)
     assert objects.get("key/longer", 20) == b"is another one"
+
+
+def neighbour(key: str) -> str:
+    """A longer key whose content is kept beside that of `key`: in S3 by its name, in a directory by its hash."""
+
+    def place(name: str) -> str:
+        return hashlib.sha256(name.encode()).hexdigest()[:2]
+
+    return next(name for number in range(100_000) if place(name := f"{key}/{number}") == place(key))
+
+
+def test_who_writes_beside_an_object_that_is_discarded_is_not_disturbed(objects: ObjectStore) -> None:
+    writer = objects.open(neighbour("key"))
+    writer.write(b"x" * (PART + 17))
+    objects.discard("key")
+    writer.close()
+    assert len(objects.get(neighbour("key"), 2 * PART)) == PART + 17
 
 
 def test_half_an_object_that_cannot_be_aborted_is_left_to_the_sweep(
@@ -160,6 +202,43 @@ def test_a_service_that_is_away_may_come_back(endpoint_url: str) -> None:
         address = f"http://127.0.0.1:{listener.getsockname()[1]}"
     with pytest.raises(SourceUnavailable):
         S3Objects("bucket", address).put("k", b"")
+
+
+def answer(code: str, status: int = 400) -> ClientError:
+    """An error as S3 answers it."""
+    response: Any = {"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}
+    return ClientError(response, "GetObject")
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "error"),
+    [
+        ("NoSuchBucket", 404, FolderGone),
+        ("AnyFault", 499, SourceRefused),
+        ("AnyFault", 500, SourceUnavailable),
+        ("SlowDown", 400, SourceUnavailable),
+        ("RequestTimeout", 400, SourceUnavailable),
+        ("TooManyRequestsException", 429, SourceUnavailable),
+        ("SignatureDoesNotMatch", 403, SourceRefused),
+    ],
+)
+def test_an_error_of_s3_says_whether_to_try_again(code: str, status: int, error: type[SourceError]) -> None:
+    with pytest.raises(SourceError) as told, s3_errors("bucket"):
+        raise answer(code, status)
+    assert type(told.value) is error
+
+
+@pytest.mark.parametrize("code", ["NoSuchKey", "404", "AccessDenied", "403", "InvalidObjectState"])
+def test_an_object_that_s3_does_not_give_out_says_nothing_of_the_others(
+    endpoint_url: str, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    def refuse(**_: Any) -> None:
+        raise answer(code)
+
+    monkeypatch.setattr(s3_client(endpoint_url), "get_object", refuse)
+    with pytest.raises(FileError) as told:
+        S3Objects("bucket", endpoint_url).get("key", 10)
+    assert told.value.reason is Reason.UNREADABLE
 
 
 def test_no_key_leaves_the_directory(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_a_long_name_and_many_lines_are_read_and_endless_ones_are_not() -> None:
 
 def test_each_header_line_stands_for_itself() -> None:
     head = b'Content-Disposition: form-data; name="files"; filename="a"'
-    other = b'X-Line: text; name="wrong"; filename="wrong";'
+    other = b"X-Line: text; filename*=utf-8''wrong;"
     assert parts(other + b"\r\n" + head, head + b"\r\n" + other) == [("files", "a", b"text")] * 2
     with pytest.raises(Invalid):
         parts(head, other)

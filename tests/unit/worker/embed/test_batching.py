@@ -367,6 +367,20 @@ def test_a_provider_none_of_whose_answers_can_be_read_ends_the_task(concurrency:
     assert MAX_UNREADABLE < len(embedder.requests) <= MAX_UNREADABLE + concurrency
 
 
+def test_after_an_answer_that_could_be_read_the_others_are_split_to_the_end() -> None:
+    class ReadableAtFirst(Lengths):
+        def embed(self, texts: Sequence[str]) -> Vectors:
+            if self.requests:
+                self.requests.append(list(texts))
+                raise EmbeddingUnreadable("no vectors", vectors=0)
+            return super().embed(texts)
+
+    embedder = ReadableAtFirst(max_inputs=MAX_UNREADABLE)
+    found = run(embedder, [f"text {n:2}" for n in range(2 * MAX_UNREADABLE)])
+    assert list(found.values()) == [len("text 00")] * MAX_UNREADABLE + [None] * MAX_UNREADABLE
+    assert len(embedder.requests) > MAX_UNREADABLE + 1
+
+
 @pytest.mark.parametrize("readable", [1, 3, 63])
 def test_a_provider_that_reads_few_texts_a_request_is_paid_for_each_batch_once_more(readable: int) -> None:
     embedder = Short(readable, max_inputs=64)

@@ -12,10 +12,10 @@ import pytest
 from redis import Redis
 
 from tests.unit.worker.embed.rates import DOWN, UNLIMITED, Hours
-from worker.embed.fleet import FleetLimiter
-from worker.embed.limiter import Limiter, LocalLimiter
+from worker.embed.fleet import SHARING_SECONDS, FleetLimiter
+from worker.embed.limiter import ACTIVE_SECONDS, Limiter, LocalLimiter
 from worker.embed.rates import Rate, SpentRate
-from worker.embed.retry import BLOCK_SECONDS, FAILURES_TO_BLOCK, PROBE_SECONDS, Failure
+from worker.embed.retry import BLOCK_SECONDS, FAILURE_MEMORY_SECONDS, FAILURES_TO_BLOCK, PROBE_SECONDS, Failure
 
 
 @pytest.fixture(params=["shared", "alone"])
@@ -119,8 +119,12 @@ def test_one_at_a_time_tries_whether_it_is_back_of_the_whole_fleet(redis_url: st
         redis.delete(f"foldex:{{{name}}}:blocked")  # as if the time had elapsed
     assert one.request_permit("p", "first").wait == one.request_permit("p", "first").wait == 0
     assert other.request_permit("p", "second").wait > 0
-    # the end of another request, begun before, lets nobody else try
+    # the end of another request, begun before, lets nobody else try, and neither does its failure
     one.record_end("a", answered=False)
+    assert other.request_permit("p", "second").wait > 0
+    one.record_failure("a", DOWN)
+    with Redis.from_url(redis_url) as redis:
+        redis.delete(f"foldex:{{{name}}}:blocked")
     assert other.request_permit("p", "second").wait > 0
     one.record_end("first", answered=False)
     assert other.request_permit("p", "second").wait == 0
@@ -166,6 +170,12 @@ def test_a_budget_of_tokens_is_one_for_all_and_lets_the_largest_request_through(
     assert limiter(small).spend("p", 5000, 1)
 
 
+@pytest.mark.parametrize("rate", [Rate(3, None, 60), Rate(None, 3, 60)])
+def test_what_is_spent_without_asking_counts_as_well(limiter: Callable[..., Limiter], rate: Rate) -> None:
+    assert all(limiter(rate).spend("p", 1, 1, force=True) for _ in range(2))
+    assert [limiter(rate).spend("p", 1, 1) for _ in range(2)] == [True, False]
+
+
 def test_of_two_that_look_at_the_same_moment_one_spends(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     looked, fits = threading.Barrier(2, timeout=30), SpentRate._fits
 
@@ -207,3 +217,39 @@ def test_who_asked_a_moment_ago_is_active(limiter: Callable[..., Limiter]) -> No
     assert limiter().request_permit("b", "2").active_projects == 2
     assert limiter().request_permit("a", "3").active_projects == 2
     assert limiter().request_permit("", "4").active_projects == 2
+
+
+def test_projects_that_fell_silent_are_active_no_more(redis_url: str) -> None:
+    name = uuid4().hex
+    limiter = FleetLimiter(redis_url, name, UNLIMITED)
+    limiter.request_permit("silent", "a")
+    with Redis.from_url(redis_url) as redis:
+        for silent, active in ((ACTIVE_SECONDS - 2, 2), (3, 1)):
+            redis.zincrby(f"foldex:{{{name}}}:asking", -silent, "silent")
+            assert limiter.request_permit("other", "b").active_projects == active
+
+
+def test_projects_that_fell_silent_are_active_no_more_in_one_process(hours: Hours) -> None:
+    limiter = LocalLimiter(UNLIMITED, lambda: hours.time)
+    limiter.request_permit("silent", "a")
+    for silent, active in ((ACTIVE_SECONDS - 1, 2), (1, 1)):
+        hours.pause(silent)
+        assert limiter.request_permit("other", "b").active_projects == active
+
+
+def test_what_a_fleet_knows_is_forgotten_in_time(redis_url: str) -> None:
+    name = uuid4().hex
+    limiter = FleetLimiter(redis_url, name, UNLIMITED)
+    for _ in range(FAILURES_TO_BLOCK):
+        limiter.record_failure("a", DOWN)
+    kept = {
+        "asking": ACTIVE_SECONDS,
+        "sharing": SHARING_SECONDS,
+        "failures": FAILURE_MEMORY_SECONDS,
+        "probe": PROBE_SECONDS,
+    }
+    with Redis.from_url(redis_url) as redis:
+        redis.delete(f"foldex:{{{name}}}:blocked")  # as if the time had elapsed
+        limiter.request_permit("p", "the one that tries")
+        for part, seconds in kept.items():
+            assert seconds - 3 < redis.pttl(f"foldex:{{{name}}}:{part}") / 1000 <= seconds, part

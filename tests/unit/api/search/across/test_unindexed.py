@@ -1,0 +1,151 @@
+"""Files that no index covers: which are returned whole, which are looked through, and where reading ends."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from api.http.disconnect import CallerLeft, Disconnect
+from api.search.across import unindexed
+from api.search.across.paths import RequestedLocation
+from api.search.across.unindexed import uncovered_hits
+from schemas.content.source import LocalSource
+from schemas.queries.search import Filters, Hit, Query
+from worker.resources import Resources
+from worker.settings import Settings
+
+
+def found(
+    root: Path, *paths: str, room: int = 50_000, covered: Sequence[str] = (), seconds: float = 60, **asked: object
+) -> tuple[list[Hit], list[str]]:
+    """The hits at these paths, of which those that end with "/" are folders, and the codes of the notes."""
+    settings = Settings(
+        auth="off", foldex_home=root.parent / "home", local_source_roots=[root], unembedded_max_chars=room
+    )
+    locations = []
+    for path in paths:
+        place, is_folder = (root / path), path.endswith("/")
+        source = LocalSource(kind="local", path=str(place if is_folder else place.parent))
+        key = None if is_folder else place.name.encode()
+        below = tuple(str(root / name) for name in covered)
+        locations.append(RequestedLocation(str(place), str(place), source, key, below))
+    request = Query.model_validate({"query": "apples pears", **asked})
+    hits, notes = uncovered_hits(
+        Resources(settings), "p", locations, request, deadline=time.monotonic() + seconds, disconnect=Disconnect()
+    )
+    return hits, [note.code for note in notes]
+
+
+def write(root: Path, **files: str) -> None:
+    for name, text in files.items():
+        (root / name).write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("room", "whole"), [(20, [True, True]), (19, [True, False]), (10, [True, False]), (9, [False] * 2)]
+)
+def test_files_are_returned_whole_as_long_as_they_fit_together(tmp_path: Path, room: int, whole: list[bool]) -> None:
+    write(tmp_path, a="apples 123", b="pears \u00e9\u00e9\u00e9\u00e9")
+    hits, _ = found(tmp_path, "a", "b", room=room)
+    assert sorted((hit.file_name, hit.whole) for hit in hits) == [("a", whole[0]), ("b", whole[1])]
+    assert {hit.file_name: hit.chunk_text for hit in hits} == {"a": "apples 123", "b": "pears \u00e9\u00e9\u00e9\u00e9"}
+
+
+def test_a_whole_file_scores_by_the_words_that_it_has(tmp_path: Path) -> None:
+    write(tmp_path, one="Apples", both="pears, APPLES", none="plums")
+    hits, _ = found(tmp_path, "none", "one", "both")
+    assert [(hit.file_name, hit.score) for hit in hits] == [("both", 1), ("one", 0.5), ("none", 0)]
+
+
+@pytest.mark.parametrize(
+    ("filters", "names", "codes"),
+    [
+        ({}, ["a.md", "b.txt"], ["not_indexed"]),
+        ({"path": "*.md"}, ["a.md"], ["not_indexed"]),
+        ({"types": ["markdown"]}, [], ["not_indexed", "filtered_out"]),
+        ({"path": "*.md", "level": 0}, [], ["not_indexed", "filtered_out"]),
+    ],
+)
+def test_only_the_filter_by_path_applies(
+    tmp_path: Path, filters: dict[str, object], names: list[str], codes: list[str]
+) -> None:
+    write(tmp_path, **{"a.md": "apples", "b.txt": "apples"})
+    for paths in (["a.md", "b.txt"], ["./"]):
+        hits, noted = found(tmp_path, *paths, filters=Filters.model_validate(filters))
+        assert (sorted(hit.file_name for hit in hits), noted) == (names, codes)
+
+
+def test_what_a_tool_searches_below_a_folder_is_left_to_it(tmp_path: Path) -> None:
+    for name in ("in", "into"):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name, a="apples")
+    write(tmp_path, a="apples")
+    hits, _ = found(tmp_path, "./", covered=["in"])
+    assert sorted(Path(hit.file_path).relative_to(tmp_path).as_posix() for hit in hits) == ["a", "into/a"]
+
+
+@pytest.mark.parametrize(("files", "is_told"), [(3, False), (4, True)])
+def test_so_many_files_of_folders_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: int, is_told: bool
+) -> None:
+    monkeypatch.setattr(unindexed, "MAX_FILES", 3)
+    for number in range(files):
+        # the files of all folders count together
+        (tmp_path / str(number % 2)).mkdir(exist_ok=True)
+        write(tmp_path / str(number % 2), **{f"f{number}": "apples"})
+    hits, codes = found(tmp_path, "0/", "1/")
+    assert (len(hits), "too_many_files" in codes) == (3, is_told)
+
+
+@pytest.mark.parametrize(("size", "is_found"), [(20, True), (21, False)])
+def test_a_file_of_a_folder_may_be_so_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, is_found: bool
+) -> None:
+    monkeypatch.setattr(unindexed, "MAX_BYTES", 20)
+    write(tmp_path, a="apples".ljust(size, "."))
+    hits, codes = found(tmp_path, "./")
+    assert (len(hits), codes) == (is_found, ["not_indexed"] + ["not_text"] * (not is_found))
+    # a file that is asked for by itself may be longer
+    assert len(found(tmp_path, "a")[0]) == 1
+
+
+def test_files_without_text_are_named(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"apples\0\xff\xfe\x01\x02")
+    for path in ("a", "./"):
+        assert found(tmp_path, path) == ([], ["not_indexed", "not_text"])
+
+
+def test_what_is_found_until_the_deadline_comes_with_a_note(tmp_path: Path) -> None:
+    write(tmp_path, a="apples")
+    assert found(tmp_path, "a", "./", seconds=-1) == ([], ["not_indexed", "time_over"])
+
+
+def test_a_folder_that_is_gone_is_named_and_the_others_are_read(tmp_path: Path) -> None:
+    write(tmp_path, a="apples")
+    hits, codes = found(tmp_path, "gone/", "./")
+    assert ([hit.file_name for hit in hits], codes) == (["a"], ["not_indexed", "folder_gone"])
+
+
+@pytest.mark.parametrize(("number", "more"), [(20, False), (21, True)])
+def test_a_note_names_so_many_paths(tmp_path: Path, number: int, more: bool) -> None:
+    names = [f"f{n}" for n in range(number)]
+    write(tmp_path, **dict.fromkeys(names, "apples"))
+    locations = [
+        RequestedLocation(name, name, LocalSource(kind="local", path=str(tmp_path)), name.encode()) for name in names
+    ]
+    resources = Resources(Settings(auth="off", foldex_home=tmp_path.parent / "home", local_source_roots=[tmp_path]))
+    request, deadline = Query(query="apples"), time.monotonic() + 60
+    _, (note,) = uncovered_hits(resources, "p", locations, request, deadline=deadline, disconnect=Disconnect())
+    assert ("f19" in note.detail, note.detail.endswith(" and 1 more.")) == (True, more)
+
+
+def test_nobody_is_answered_who_left(tmp_path: Path) -> None:
+    write(tmp_path, a="apples")
+    resources = Resources(Settings(auth="off", foldex_home=tmp_path.parent / "home", local_source_roots=[tmp_path]))
+    left = Disconnect()
+    left.event.set()
+    with pytest.raises(CallerLeft):
+        uncovered_hits(resources, "p", [], Query(query="a"), deadline=time.monotonic() + 60, disconnect=left)
