@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import time
+import math
+import os
 from collections.abc import Sequence
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -12,14 +14,21 @@ from api.http.disconnect import CallerLeft, Disconnect
 from api.search.across import unindexed
 from api.search.across.paths import RequestedLocation
 from api.search.across.unindexed import uncovered_hits
+from api.search.grep.scope import UnreadFile
 from schemas.content.source import LocalSource
 from schemas.queries.search import Filters, Hit, Query
 from worker.resources import Resources
 from worker.settings import Settings
+from worker.sources import Source
 
 
 def found(
-    root: Path, *paths: str, room: int = 50_000, covered: Sequence[str] = (), seconds: float = 60, **asked: object
+    root: Path,
+    *paths: str,
+    room: int = 50_000,
+    covered: Sequence[str] = (),
+    deadline: float = math.inf,
+    **asked: object,
 ) -> tuple[list[Hit], list[str]]:
     """The hits at these paths, of which those that end with "/" are folders, and the codes of the notes."""
     settings = Settings(
@@ -34,7 +43,7 @@ def found(
         locations.append(RequestedLocation(str(place), str(place), source, key, below))
     request = Query.model_validate({"query": "apples pears", **asked})
     hits, notes = uncovered_hits(
-        Resources(settings), "p", locations, request, deadline=time.monotonic() + seconds, disconnect=Disconnect()
+        Resources(settings), "p", locations, request, deadline=deadline, disconnect=Disconnect()
     )
     return hits, [note.code for note in notes]
 
@@ -120,7 +129,30 @@ def test_files_without_text_are_named(tmp_path: Path) -> None:
 
 def test_what_is_found_until_the_deadline_comes_with_a_note(tmp_path: Path) -> None:
     write(tmp_path, a="apples")
-    assert found(tmp_path, "a", "./", seconds=-1) == ([], ["not_indexed", "time_over"])
+    assert found(tmp_path, "a", "./", deadline=0) == ([], ["not_indexed", "time_over"])
+
+
+def test_no_file_is_read_after_the_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, **{f"f{number}": "apples" for number in range(9)})
+    read: list[str] = []
+
+    def slowly(source: Source, key: bytes, address: str, path: str, max_bytes: int) -> UnreadFile:
+        read.append(path)
+        return UnreadFile(path)
+
+    monkeypatch.setattr(unindexed, "_read", slowly)
+    # each file takes a second
+    monkeypatch.setattr(unindexed, "time", Mock(monotonic=lambda: len(read)))
+    assert found(tmp_path, "./", deadline=2) == ([], ["not_indexed", "not_text", "time_over"])
+    assert len(read) == 3
+
+
+def test_what_is_no_file_is_not_read(tmp_path: Path) -> None:
+    write(tmp_path, a="apples")
+    (tmp_path / "link").symlink_to("a")
+    os.mkfifo(tmp_path / "pipe")
+    hits, codes = found(tmp_path, "./")
+    assert ([hit.file_name for hit in hits], codes) == (["a"], ["not_indexed"])
 
 
 def test_a_folder_that_is_gone_is_named_and_the_others_are_read(tmp_path: Path) -> None:
@@ -137,9 +169,9 @@ def test_a_note_names_so_many_paths(tmp_path: Path, number: int, more: bool) -> 
         RequestedLocation(name, name, LocalSource(kind="local", path=str(tmp_path)), name.encode()) for name in names
     ]
     resources = Resources(Settings(auth="off", foldex_home=tmp_path.parent / "home", local_source_roots=[tmp_path]))
-    request, deadline = Query(query="apples"), time.monotonic() + 60
-    _, (note,) = uncovered_hits(resources, "p", locations, request, deadline=deadline, disconnect=Disconnect())
-    assert ("f19" in note.detail, note.detail.endswith(" and 1 more.")) == (True, more)
+    request = Query(query="apples")
+    _, (note,) = uncovered_hits(resources, "p", locations, request, deadline=math.inf, disconnect=Disconnect())
+    assert ("f19" in note.detail, " more" in note.detail, " and 1 more." in note.detail) == (True, more, more)
 
 
 def test_nobody_is_answered_who_left(tmp_path: Path) -> None:
@@ -148,4 +180,4 @@ def test_nobody_is_answered_who_left(tmp_path: Path) -> None:
     left = Disconnect()
     left.event.set()
     with pytest.raises(CallerLeft):
-        uncovered_hits(resources, "p", [], Query(query="a"), deadline=time.monotonic() + 60, disconnect=left)
+        uncovered_hits(resources, "p", [], Query(query="a"), deadline=math.inf, disconnect=left)

@@ -1,0 +1,120 @@
+"""What a watched folder tells of each change that the system reports, without waiting for a system."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event
+
+import pytest
+from watchfiles import Change
+
+from schemas.content.source import ChunkSettings, EmbedderProfile
+from schemas.tool import IndexSettings
+from worker.ignore import rules_of
+from worker.upkeep import watched_folder
+from worker.upkeep.watched_folder import ANYTHING, NOTHING, DirectoryIdentity, SeenChanges, WatchedFolder
+
+ADDED, MODIFIED, DELETED = Change.added, Change.modified, Change.deleted
+SETTINGS = IndexSettings(embedder=EmbedderProfile(model="m", dimensions=8), chunks=ChunkSettings(), max_file_bytes=1000)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A folder that leaves out `made` and files `*.log`. `home` is closed, and links are not followed."""
+    for name in ("sub", "made", "home", "linked"):
+        (tmp_path / name).mkdir()
+    for name in ("a.md", "x.log", "sub/c.md", "made/b.md", "home/d.md", "linked/e.md"):
+        (tmp_path / name).write_text("words")
+    (tmp_path / ".gitignore").write_text("made/\n*.log\n!*.log/\n")
+    (tmp_path / "rules.txt").write_text("*.md\n")
+    (tmp_path / "linked" / ".gitignore").symlink_to(tmp_path / "rules.txt")
+    (tmp_path / "link").symlink_to(tmp_path / "sub")
+    return tmp_path
+
+
+def heard(
+    monkeypatch: pytest.MonkeyPatch, root: Path, *changes: tuple[Change, str], rules: str | None = None
+) -> tuple[WatchedFolder, bool]:
+    """A folder that heard of these changes at once, and whether it still listens. `rules` replace those it read."""
+    batch = {(change, str(root / name) if name else str(root)) for change, name in changes}
+    goes_on, ended = Event(), Event()
+
+    def batches(*_: str, stop: Event) -> Iterator[set[tuple[Change, str]]]:
+        try:
+            yield set()
+            if rules is not None:
+                (root / ".gitignore").write_text(rules)
+            yield batch
+            goes_on.set()
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(watched_folder, "_changes_in", batches)
+    monkeypatch.setattr(watched_folder, "changes_in", lambda *_, **__: iter([set()]))
+    identity = DirectoryIdentity(str(root), 0, 0)
+    folder = WatchedFolder(identity, rules_of(SETTINGS), str(root / "home"), lambda: None)
+    assert ended.wait(30)
+    assert not folder.failed
+    return folder, goes_on.is_set()
+
+
+def some(*paths: str) -> SeenChanges:
+    return SeenChanges(frozenset(paths))
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "seen", "unheard"),
+    [
+        (MODIFIED, "a.md", some("a.md"), NOTHING),
+        (MODIFIED, "x.log", NOTHING, NOTHING),
+        (MODIFIED, "made/b.md", NOTHING, NOTHING),
+        (MODIFIED, "home/d.md", some("home/d.md"), NOTHING),
+        (MODIFIED, "sub/c.md", some("sub/c.md"), NOTHING),
+        # an ignore file that is a link is not obeyed
+        (MODIFIED, "linked/e.md", some("linked/e.md"), NOTHING),
+        # a directory that was watched before, and one that just came: it may have others in it
+        (MODIFIED, "sub", some("sub"), NOTHING),
+        (ADDED, "sub", some("sub"), some("sub")),
+        (ADDED, "made", NOTHING, NOTHING),
+        (ADDED, "home", NOTHING, NOTHING),
+        # a link to a directory is not followed
+        (ADDED, "link", some("link"), NOTHING),
+        (DELETED, "gone.md", some("gone.md"), NOTHING),
+        # a directory may have had this name
+        (DELETED, "gone.log", some("gone.log"), NOTHING),
+        (DELETED, "made/gone", NOTHING, NOTHING),
+        # a temporary file that came and went
+        (ADDED, "gone.log", NOTHING, NOTHING),
+        (MODIFIED, ".gitignore", ANYTHING, ANYTHING),
+        (DELETED, "sub/.gitignore", ANYTHING, ANYTHING),
+        (MODIFIED, "", ANYTHING, NOTHING),
+    ],
+)
+def test_a_change_is_told_if_a_listing_could_see_it(
+    monkeypatch: pytest.MonkeyPatch, root: Path, change: Change, name: str, seen: SeenChanges, unheard: SeenChanges
+) -> None:
+    folder, goes_on = heard(monkeypatch, root, (change, name))
+    assert (folder.take(), folder.unheard, folder.stale.is_set(), goes_on) == (seen, unheard, bool(unheard), True)
+    assert folder.take() == NOTHING
+
+
+def test_a_change_is_told_by_the_rules_of_now(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+    changes = [(MODIFIED, name) for name in ("a.md", "x.log", "made/b.md")]
+    folder, _ = heard(monkeypatch, root, *changes, rules="*.md")
+    assert folder.take() == some("x.log")
+
+
+def test_a_folder_that_is_deleted_is_listened_to_no_more(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+    folder, goes_on = heard(monkeypatch, root, (DELETED, ""))
+    assert (folder.take(), goes_on) == (ANYTHING, False)
+
+
+@pytest.mark.parametrize(("number", "seen"), [(2, some("a.md", "b.md")), (3, ANYTHING)])
+def test_of_many_changes_at_once_some_may_be_lost(
+    monkeypatch: pytest.MonkeyPatch, root: Path, number: int, seen: SeenChanges
+) -> None:
+    monkeypatch.setattr(watched_folder, "MANY_CHANGES", 3)
+    folder, _ = heard(monkeypatch, root, *((DELETED, name) for name in ("a.md", "b.md", "c.md")[:number]))
+    is_lost = seen == ANYTHING
+    assert (folder.take(), folder.unheard, folder.stale.is_set()) == (seen, ANYTHING if is_lost else NOTHING, is_lost)
