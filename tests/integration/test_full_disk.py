@@ -196,7 +196,11 @@ ADD_NOTHING = ("/query", "/grep", "/cancel", "/api/search")
 UNDESCRIBED = [("POST", f"/v1/knowledge-bases/{{tool_id}}/raptor{end}") for end in ("", "/build")]
 
 
-def test_what_adds_something_is_refused_at_once_while_the_disk_is_full(database_url: str, tmp_path: Path) -> None:
+def test_what_adds_something_is_refused_at_once_while_the_disk_is_full(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # a thread would import LiteLLM while later tests set their filters of warnings
+    monkeypatch.setattr("api.main._warm", lambda _: None)
     # a database that answers: otherwise its silence would count as a full disk
     settings = Settings(database_url=database_url, foldex_home=tmp_path, disk_reserve_mb=sys.maxsize >> 24, auth="off")
     app = create_app(settings)
