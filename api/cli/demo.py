@@ -152,7 +152,7 @@ class _FileGroup:
 
     @property
     def chunk_count(self) -> str:
-        return f"{self.chunks} chunk{'s' * (self.chunks != 1)}"
+        return amount(self.chunks, "chunk")
 
     @property
     def file_names(self) -> str:

@@ -36,7 +36,7 @@ def follow(console: Console, client: httpx.Client, tool_id: str) -> bool:
     if status["indexing_status"] != "indexed":
         console.print(f"[yellow]no tree of summaries: {escape(status['error'] or status['indexing_status'])}[/yellow]")
         return False
-    summaries = "1 summary" if status["summary_nodes"] == 1 else f"{status['summary_nodes']} summaries"
+    summaries = amount(status["summary_nodes"], "summary", "summaries")
     console.print(
         f"{summaries} in {amount(status['max_level'], 'layer')} over {amount(status['leaf_nodes'], 'text')} "
         f"[dim](sentences chosen by {status['model']}, which extracts and does not write)[/dim]"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from uuid import UUID
 
+from api.cli.terminal.output import noun
 from schemas.errors import LeaseLost, NotFound, StoreError
 from worker.resources import Resources
 from worker.state.index import drift, tools
@@ -72,7 +73,7 @@ def _check_tree(resources: Resources, index: Index, *, repair: bool, say: Callab
             return True
         counts = {"without a vector": len(report.missing), "vectors without a summary": len(report.stray)}
         found = [f"{count:,} {phrase}" for phrase, count in counts.items() if count]
-        kept = "1 summary" if report.live == 1 else f"{report.live:,} summaries"
+        kept = f"{report.live:,} {noun(report.live, 'summary', 'summaries')}"
         say(f"{index.namespace}{TREE}: {'; '.join([kept, *(found or ['no drift'])])}")
         if not found or not repair:
             return not found
@@ -87,7 +88,7 @@ def _check_tree(resources: Resources, index: Index, *, repair: bool, say: Callab
 def _summary(report: IndexReport) -> str:
     differences = [f"{number:,} {PHRASES[name]}" for name, number in report.drift.items()]
     open_task = ["a task is open"] if report.busy else []
-    return "; ".join([f"{report.live:,} chunk{'s' * (report.live != 1)}", *(differences or ["no drift"]), *open_task])
+    return "; ".join([f"{report.live:,} {noun(report.live, 'chunk')}", *(differences or ["no drift"]), *open_task])
 
 
 def _repairs(mended: RepairResult) -> Iterator[str]:

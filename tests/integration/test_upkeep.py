@@ -90,6 +90,11 @@ ADD_CHUNK = (
     " SELECT gen_random_uuid(), index_id, id, 0, '', '', '', '', '', 1, 1, 1, 0, 0 FROM search_index_file"
     " WHERE index_id = %s RETURNING id"
 )
+#: A vector to delete, the age of that, and whether its first delete is confirmed.
+ADD_TOMBSTONE = (
+    "INSERT INTO chunk_tombstone (id, index_id, created_at, deleted_at)"
+    " VALUES (%s, %s, now() - %s::interval, CASE WHEN %s THEN now() END)"
+)
 
 
 def add_file(resources: Resources, made: tools.Index) -> None:
@@ -299,13 +304,9 @@ def test_a_vector_is_deleted_once_its_first_delete_is_late_and_again_when_no_wri
     alone = [index(resources) for _ in TOMBSTONES]
     together = index(resources)
     ids = {made.id: [uuid4() for _ in TOMBSTONES] for made in (*alone, together)}
-    insert = (
-        "INSERT INTO chunk_tombstone (id, index_id, created_at, deleted_at)"
-        " VALUES (%s, %s, now() - %s::interval, CASE WHEN %s THEN now() END)"
-    )
     for number, (age, is_confirmed, _, _) in enumerate(TOMBSTONES):
         for owner in (alone[number], together):
-            do(resources.pool, insert, ids[owner.id][number], owner.id, age, is_confirmed)
+            do(resources.pool, ADD_TOMBSTONE, ids[owner.id][number], owner.id, age, is_confirmed)
     found = chunks.due_tombstones(resources.pool, "lancedb", indexes=100, each=100)
     due = {tombstones.index_id: (set(tombstones.ids), set(tombstones.final)) for tombstones in found}
     expected: dict[UUID, tuple[set[UUID], set[UUID]]] = {together.id: (set(), set())}
@@ -359,11 +360,7 @@ def test_a_purge_that_was_not_done_at_once_goes_on_after_the_others(resources: R
 def test_vectors_of_a_late_writer_are_deleted_anew(resources: Resources) -> None:
     made = index(resources)
     known, unknown = uuid4(), uuid4()
-    insert = (
-        "INSERT INTO chunk_tombstone (id, index_id, created_at, deleted_at)"
-        " VALUES (%s, %s, now() - interval '6 min', now())"
-    )
-    do(resources.pool, insert, known, made.id)
+    do(resources.pool, ADD_TOMBSTONE, known, made.id, "6 min", True)
     add_file(resources, made)
     ((of_row,),) = do(resources.pool, ADD_CHUNK, made.id)
     assert chunks.bury_strays(resources.pool, made.id, [known, unknown, of_row])

@@ -207,16 +207,21 @@ def status(tool: Tool, now: Status) -> None:
             click.echo(f"    {clean(text)}")
 
 
-def amount(count: int, what: str) -> str:
+def noun(count: int, one: str, many: str = "") -> str:
+    """The word for so many things; the plural of most words has an s."""
+    return one if count == 1 else many or f"{one}s"
+
+
+def amount(count: int, one: str, many: str = "") -> str:
     """A number of things in words."""
-    return f"{count} {what}{'s' * (count != 1)}"
+    return f"{count} {noun(count, one, many)}"
 
 
 def excluded(rule: str, count: int) -> str:
     """What a rule excludes, in words; `rule` is a key of the status's `ignored`."""
     name = rule.removesuffix("_directories")
-    noun = ("file", "files") if name == rule else ("directory", "directories")
-    return f"{count} {noun[count != 1]} ({name})"
+    things = amount(count, "file") if name == rule else amount(count, "directory", "directories")
+    return f"{things} ({name})"
 
 
 def counts(now: Status) -> str:

@@ -27,6 +27,13 @@ DEFAULT_MODE = "hybrid"
 MAX_CONTEXT = 50
 
 searched_path = click.argument("path", default=".", shell_complete=complete_places)
+config_option = click.option(
+    "--config",
+    "settings",
+    multiple=True,
+    metavar="K=V",
+    help="A field of the tool's config, such as watch=true; repeatable.",
+)
 types_option = click.option("-t", "--types", metavar="A,B", help="Only these types, such as python,md.")
 glob_option = click.option("--path", "glob", metavar="GLOB", help="Only files that match, such as 'src/**/*.py'.")
 
@@ -36,13 +43,7 @@ glob_option = click.option("--path", "glob", metavar="GLOB", help="Only files th
 )
 @click.argument("path", shell_complete=complete_places)
 @click.option("--name", help="Name of the tool; default: the folder's.")
-@click.option(
-    "--config",
-    "settings",
-    multiple=True,
-    metavar="K=V",
-    help="A field of the tool's config, such as watch=true; repeatable.",
-)
+@config_option
 @click.option("--watch", is_flag=True, help="Keep the index up to date whenever the folder changes.")
 @click.option("--no-wait", is_flag=True, help="Return at once; indexing goes on.")
 @click.option("--dry-run", is_flag=True, help="Index nothing, and tell what it would cost: the same as estimate.")
@@ -71,13 +72,7 @@ def index(
 
 @verb("foldex estimate ~/notes", "foldex estimate . --config embedding_model=openai/text-embedding-3-small")
 @click.argument("path", shell_complete=complete_places)
-@click.option(
-    "--config",
-    "settings",
-    multiple=True,
-    metavar="K=V",
-    help="A field of the tool's config, such as watch=true; repeatable.",
-)
+@config_option
 def estimate(invocation: Invocation, path: str, settings: tuple[str, ...]) -> int:
     """Tell what indexing PATH would read, skip and cost. Nothing is indexed.
 

@@ -37,6 +37,7 @@ SELECT s.id, f.index_id, s.file_id, s.chunk_index, s.json_pointer, s.chunk_text,
        s.content_hash, s.tokens_estimate, s.start_line, s.end_line, s.start_char, s.end_char, s.title, s.symbol,
        s.node_type, s.scope, s.language, s.level, s.page, s.embedded, s.keywords, s.code
 FROM staged_chunk s
+-- without the status, as in still_claimed
 JOIN search_index_file f ON f.id = s.file_id AND f.lease_owner = %(owner)s
 JOIN search_index i ON i.id = f.index_id AND i.epoch = %(epoch)s AND i.deleted_at IS NULL
 -- a transaction that cancels waits, and then finds these rows

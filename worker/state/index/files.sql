@@ -163,7 +163,8 @@ RETURNING f.id, f.key, f.path, f.id_path, f.node_id, f.type, f.size_bytes, f.sta
 
 -- name: fairest
 -- The next task to serve, of those with pending files that do not wait for a provider. It belongs to the project with
--- the fewest slices at work, and has the fewest of that project's tasks. The join keeps the order, and ends with the first such task.
+-- the fewest slices at work, and of that project's tasks it has the fewest. The join keeps the order, and ends with the
+-- first such task.
 WITH :slices_at_work
 SELECT t.id FROM (
     SELECT t.id, t.index_id FROM search_index_task t

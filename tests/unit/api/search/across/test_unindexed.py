@@ -22,6 +22,11 @@ from worker.settings import Settings
 from worker.sources import Source
 
 
+def resources(root: Path, **settings: int) -> Resources:
+    given = {"auth": "off", "foldex_home": root.parent / "home", "local_source_roots": [root], **settings}
+    return Resources(Settings.model_validate(given))
+
+
 def found(
     root: Path,
     *paths: str,
@@ -31,9 +36,6 @@ def found(
     **asked: object,
 ) -> tuple[list[Hit], list[str]]:
     """The hits at these paths, of which those that end with "/" are folders, and the codes of the notes."""
-    settings = Settings(
-        auth="off", foldex_home=root.parent / "home", local_source_roots=[root], unembedded_max_chars=room
-    )
     locations = []
     for path in paths:
         place, is_folder = (root / path), path.endswith("/")
@@ -43,7 +45,7 @@ def found(
         locations.append(RequestedLocation(str(place), str(place), source, key, below))
     request = Query.model_validate({"query": "apples pears", **asked})
     hits, notes = uncovered_hits(
-        Resources(settings), "p", locations, request, deadline=deadline, disconnect=Disconnect()
+        resources(root, unembedded_max_chars=room), "p", locations, request, deadline=deadline, disconnect=Disconnect()
     )
     return hits, [note.code for note in notes]
 
@@ -168,16 +170,16 @@ def test_a_note_names_so_many_paths(tmp_path: Path, number: int, more: bool) -> 
     locations = [
         RequestedLocation(name, name, LocalSource(kind="local", path=str(tmp_path)), name.encode()) for name in names
     ]
-    resources = Resources(Settings(auth="off", foldex_home=tmp_path.parent / "home", local_source_roots=[tmp_path]))
     request = Query(query="apples")
-    _, (note,) = uncovered_hits(resources, "p", locations, request, deadline=math.inf, disconnect=Disconnect())
+    _, (note,) = uncovered_hits(
+        resources(tmp_path), "p", locations, request, deadline=math.inf, disconnect=Disconnect()
+    )
     assert ("f19" in note.detail, " more" in note.detail, " and 1 more." in note.detail) == (True, more, more)
 
 
 def test_nobody_is_answered_who_left(tmp_path: Path) -> None:
     write(tmp_path, a="apples")
-    resources = Resources(Settings(auth="off", foldex_home=tmp_path.parent / "home", local_source_roots=[tmp_path]))
     left = Disconnect()
     left.event.set()
     with pytest.raises(CallerLeft):
-        uncovered_hits(resources, "p", [], Query(query="a"), deadline=math.inf, disconnect=left)
+        uncovered_hits(resources(tmp_path), "p", [], Query(query="a"), deadline=math.inf, disconnect=left)
