@@ -90,7 +90,7 @@ def _prepared(path: Path, name: str, spent: dict[str, float]) -> EmbeddedFile | 
 
 def _symbol_rows(file_id: UUID, document: Document) -> None:
     symbols._definition_lines(file_id, file_id, document.definitions)
-    symbols._reference_lines(file_id, file_id, document.references)
+    symbols._use_lines(file_id, file_id, document.references)
 
 
 def _write(files: list[EmbeddedFile], spent: dict[str, float]) -> None:

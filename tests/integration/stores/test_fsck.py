@@ -215,7 +215,7 @@ def test_what_is_left_of_a_namespace_keeps_no_task_waiting(ground: Ground) -> No
 #: Tables of one index, with the columns that select their rows. Tables that refer to others come first.
 ROWS_OF_INDEX = {
     "symbol": "index_id",
-    "symbol_reference": "index_id",
+    "symbol_use": "index_id",
     "chunk": "index_id",
     "chunk_tombstone": "index_id",
     "search_index_file": "index_id",

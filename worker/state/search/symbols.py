@@ -1,4 +1,7 @@
-"""Rows of `symbol` and `symbol_reference`: what code defines, and which names it uses where."""
+"""Rows of `symbol` and `symbol_use`: what code defines, and which names it uses where.
+
+`symbol_reference` shows each use as a row of its own.
+"""
 
 from __future__ import annotations
 
@@ -53,9 +56,9 @@ def replace(
     with connection.cursor().copy(_SQL["copy_symbols"]) as copy:
         for file_id, definitions, _ in file_symbols:
             copy.write(_definition_lines(file_id, index_id, definitions))
-    with connection.cursor().copy(_SQL["copy_references"]) as copy:
+    with connection.cursor().copy(_SQL["copy_uses"]) as copy:
         for file_id, _, references in file_symbols:
-            copy.write(_reference_lines(file_id, index_id, references))
+            copy.write(_use_lines(file_id, index_id, references))
 
 
 def _definition_lines(file_id: UUID, index_id: UUID, definitions: Iterable[CodeDefinition]) -> str:
@@ -70,15 +73,20 @@ def _definition_lines(file_id: UUID, index_id: UUID, definitions: Iterable[CodeD
     return "".join(lines)
 
 
-def _reference_lines(file_id: UUID, index_id: UUID, references: Iterable[CodeReference]) -> str:
-    """The rows of one file's references, as COPY reads them."""
-    fields = _CopyFields()
-    file, index = str(file_id), str(index_id)
-    lines: list[str] = []
+def _use_lines(file_id: UUID, index_id: UUID, references: Iterable[CodeReference]) -> str:
+    """A row for each name that a file uses, with its uses as arrays, as COPY reads them."""
+    fields, scopes = _CopyFields(), _CopyItems()
+    by_name: dict[str, list[tuple[str, str, str, str]]] = {}
+    number = 0
     for used, kind, scope_names, line in references:
-        name, scope = fields[used], fields["/".join(scope_names)]
+        name, scope = fields[used], scopes["/".join(scope_names)]
         if name is not None and scope is not None:
-            lines.append(f"{file}\t{len(lines)}\t{index}\t{name}\t{kind}\t{scope}\t{line}\n")
+            by_name.setdefault(name, []).append((str(number), kind, scope, str(line)))
+            number += 1
+    lines = []
+    for name, uses in by_name.items():
+        arrays = "}\t{".join(map(",".join, zip(*uses, strict=True)))
+        lines.append(f"{file_id}\t{name}\t{index_id}\t{{{arrays}}}\n")
     return "".join(lines)
 
 
@@ -87,6 +95,15 @@ class _CopyFields(dict[str, str | None]):
 
     def __missing__(self, text: str) -> str | None:
         self[text] = field = _escaped(text) if len(text.encode()) <= _MAX_BYTES else None
+        return field
+
+
+class _CopyItems(dict[str, str | None]):
+    """Scopes as items of an array that COPY reads, each made once for a file; None if one is too long."""
+
+    def __missing__(self, text: str) -> str | None:
+        item = text.replace("\\", r"\\").replace('"', r"\"")
+        self[text] = field = _escaped(f'"{item}"') if len(text.encode()) <= _MAX_BYTES else None
         return field
 
 

@@ -1,12 +1,12 @@
 -- name: clear
 WITH gone AS (DELETE FROM symbol WHERE file_id = ANY (%(files)s))
-DELETE FROM symbol_reference WHERE file_id = ANY (%(files)s)
+DELETE FROM symbol_use WHERE file_id = ANY (%(files)s)
 
 -- name: copy_symbols
 COPY symbol (file_id, number, index_id, name, kind, scope, start_line, end_line, signature) FROM STDIN
 
--- name: copy_references
-COPY symbol_reference (file_id, number, index_id, name, kind, scope, line) FROM STDIN
+-- name: copy_uses
+COPY symbol_use (file_id, name, index_id, numbers, kinds, scopes, lines) FROM STDIN
 
 -- name: definitions
 SELECT s.name, s.kind, nullif(s.scope, '') AS scope, s.signature, s.start_line, s.end_line, s.file_id, s.number,
@@ -29,7 +29,7 @@ FROM symbol_reference r JOIN search_index_file f ON f.id = r.file_id
 WHERE r.index_id = %(index_id)s
   AND (%(name)s::text IS NULL OR r.name = (
       -- a call has only the last part of a qualified name, an import of a module has all of it
-      SELECT CASE WHEN EXISTS (SELECT FROM symbol_reference WHERE index_id = %(index_id)s AND name = %(name)s)
+      SELECT CASE WHEN EXISTS (SELECT FROM symbol_use WHERE index_id = %(index_id)s AND name = %(name)s)
              THEN %(name)s::text ELSE %(last)s::text END))
   AND (%(kind)s::text IS NULL OR r.kind = %(kind)s)
   AND (%(file)s::uuid IS NULL OR r.file_id = %(file)s)
