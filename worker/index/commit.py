@@ -60,6 +60,7 @@ def finish(run: IndexRun, written: Sequence[EmbeddedFile]) -> tuple[Collection[U
     run.lease.check()
     with run.pool.connection() as connection:
         file_rows.hold_epoch(connection, run.index.id, run.epoch)
+        file_rows.prefer_indexes(connection)
         finished = file_rows.finish(connection, run.lease.owner, [outcome(file) for file in written])
         buried = _replace(run, connection, [file for file in written if file.claim.id in finished])
     for file in written:

@@ -11,9 +11,11 @@ import pytest
 from schemas.errors import LeaseLost, StoreUnavailable
 from tests.integration.shelf import AroundStore, Write
 from tests.integration.steps.site import FILES, Killed, Site, embedded, rows_of, write
+from worker.index.commit import finish
 from worker.index.pipeline import index_files
 from worker.index.run import IndexRun
 from worker.index.write import upsert
+from worker.index.write import write as write_chunks
 from worker.state.index import chunks, drift
 
 
@@ -173,3 +175,36 @@ def test_every_row_is_written_however_many_a_write_takes(site: Site, rows: int) 
     upsert(run, made, rows=rows)
     assert len(store.kinds) == -(-FILES // rows)
     assert site.vectors() == {placed.id for placed, _ in rows_of(made)}
+
+
+#: Rows that sequential scans have read in the tables that hold the rows of all files.
+ROWS_SCANNED = """
+SELECT coalesce(sum(seq_tup_read), 0)::int FROM pg_stat_user_tables
+WHERE relname IN ('search_index_file', 'chunk', 'symbol', 'symbol_use')
+"""
+
+
+def test_files_are_finished_without_reading_whole_tables(site: Site) -> None:
+    """The tables are so small here that the planner would read all of them."""
+    site.finish_all()
+    code = site.folder / "0.py"
+    code.write_text("import os\n\n\ndef one() -> str:\n    return os.getcwd()\n")
+    site.again()
+    site.finish_all()
+    code.write_text(code.read_text().replace("one", "two"))
+    site.again()
+    run = site.worker()
+    written = write_chunks(run, embedded(site, run))
+    with site.pool.connection() as connection:
+        connection.execute("ANALYZE search_index_file, chunk, symbol, symbol_use")
+    before = rows_scanned(site)
+    finished, _ = finish(run, written)
+    assert finished
+    assert rows_scanned(site) == before
+
+
+def rows_scanned(site: Site) -> int:
+    """The rows so far, from all connections of the pool."""
+    site.do("SELECT pg_stat_force_next_flush()")
+    ((number,),) = site.do(ROWS_SCANNED)
+    return int(number)

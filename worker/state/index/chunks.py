@@ -107,9 +107,9 @@ def insert(pool: Pool, owner: UUID, epoch: int, placed: Iterable[tuple[PlacedChu
     Raises `LeaseLost` if a chunk is missing afterwards: every vector needs a row that refers to it.
     """
     with pool.connection() as connection:
-        _stage(connection, placed)
-        connection.execute(_SQL["insert_staged"], {"owner": owner, "epoch": epoch})
-        if connection.execute(_SQL["any_unwritten"]).fetchone() is not None:
+        staged = _stage(connection, placed)
+        inserted = connection.execute(_SQL["insert_staged"], {"owner": owner, "epoch": epoch}).rowcount
+        if inserted < staged and connection.execute(_SQL["any_unwritten"]).fetchone() is not None:
             raise LeaseLost("the task was cancelled, deleted or taken over")
 
 
@@ -279,9 +279,11 @@ def any_passes(pool: Pool, values: dict[str, Any]) -> bool:
         return is_true(connection, _SQL["any_passes"], values)
 
 
-def _stage(connection: Connection[Any], placed: Iterable[tuple[PlacedChunk, Keywords | None]]) -> None:
+def _stage(connection: Connection[Any], placed: Iterable[tuple[PlacedChunk, Keywords | None]]) -> int:
+    """Write the rows into the temporary table of this transaction. Returns their number."""
     connection.execute(_SQL["stage"])
-    with connection.cursor().copy(_SQL["copy"]) as copy:
+    cursor = connection.cursor()
+    with cursor.copy(_SQL["copy"]) as copy:
         for p, keywords in placed:
             c = p.chunk
             fields = (None, None) if keywords is None else (keywords.text, keywords.code)
@@ -292,3 +294,4 @@ def _stage(connection: Connection[Any], placed: Iterable[tuple[PlacedChunk, Keyw
                     *(c.scope, p.language, c.level, c.page, p.embedded, *fields),
                 )
             )
+    return cursor.rowcount

@@ -384,6 +384,11 @@ def hold_epoch(connection: Connection[Any], index_id: UUID, epoch: int) -> None:
         raise LeaseLost("the index was cancelled, deleted or taken over by a newer task")
 
 
+def prefer_indexes(connection: Connection[Any]) -> None:
+    """Until this transaction ends, find rows by indexes: for a few files of a table that many share."""
+    connection.execute(_SQL["prefer_indexes"])
+
+
 def parsed(pool: Pool, owner: UUID) -> None:
     """Note that the files of `owner` are parsed: from now on they are not to blame if its process dies."""
     with pool.connection() as connection:

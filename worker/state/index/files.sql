@@ -192,6 +192,11 @@ WHERE id IN (
 -- name: hold_epoch
 SELECT epoch FROM search_index WHERE id = %(index_id)s AND deleted_at IS NULL FOR SHARE
 
+-- name: prefer_indexes
+-- For this transaction. The planner takes a few files' rows for a large part of a table that is not large yet, and would
+-- read all of it.
+SELECT set_config('enable_seqscan', 'off', true)
+
 -- name: still_claimed
 -- Files whose claim of this generation still holds. A file has an owner only while it is worked on. If the status was
 -- compared, the plan would read all rows that this worker holds or held of late, and not these files by their ids.
