@@ -125,7 +125,7 @@ def replace(
 
     A failed file keeps its live chunks and loses half-written ones.
     """
-    values = {"files": list(files), "failed": list(failed), "current": list(current)}
+    values = {"files": list(files), "failed": list(failed), "current": _joined(map(str, current))}
     buried = [row[0] for row in connection.execute(_SQL["bury"], values).fetchall()]
     if kept:
         _stage(connection, kept)

@@ -51,7 +51,7 @@ SELECT FROM staged_chunk s WHERE NOT EXISTS (SELECT FROM chunk c WHERE c.id = s.
 -- chunks that the finished files no longer contain, live or not, move to the tombstones
 WITH gone AS (
     DELETE FROM chunk
-    WHERE file_id = ANY (%(files)s) AND NOT id = ANY (%(current)s) AND NOT (live AND file_id = ANY (%(failed)s))
+    WHERE file_id = ANY (%(files)s) AND NOT id = ANY (%(current)s::uuid[]) AND NOT (live AND file_id = ANY (%(failed)s))
     RETURNING id, index_id
 ), buried AS (
     INSERT INTO chunk_tombstone (id, index_id) SELECT id, index_id FROM gone ON CONFLICT DO NOTHING

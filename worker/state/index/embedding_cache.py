@@ -89,8 +89,10 @@ def live_elsewhere(
     pool: Pool, owner: VectorOwner, vector_store: str, hashes: Iterable[str]
 ) -> list[tuple[str, str, UUID]]:
     """Return (content hash, namespace, chunk id) of texts whose vector the store already holds, one per text."""
-    values = {**owner.values, "vector_store": vector_store, "hashes": list(hashes)}
-    if not values["hashes"]:
+    # one array in text: psycopg would inspect and quote the items of a list one by one
+    joined = ",".join(hashes)
+    values = {**owner.values, "vector_store": vector_store, "hashes": f"{{{joined}}}"}
+    if not joined:
         return []
     with pool.connection() as connection:
         return connection.execute(_SQL["live_elsewhere"], values).fetchall()

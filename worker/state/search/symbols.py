@@ -63,19 +63,19 @@ def replace(
 
 def _definition_lines(file_id: UUID, index_id: UUID, definitions: Iterable[CodeDefinition]) -> str:
     """The rows of one file's definitions, as COPY reads them: psycopg takes twice as long to make them."""
-    fields = _CopyFields()
+    fields, file, index = _CopyFields(), str(file_id), str(index_id)
     lines: list[str] = []
     for d in definitions:
         name, scope = fields[d.name], fields["/".join(d.scope)]
         if name is not None and scope is not None:
             place = f"{d.start_line}\t{d.end_line}\t{_escaped(d.signature)}"
-            lines.append(f"{file_id}\t{len(lines)}\t{index_id}\t{name}\t{d.kind}\t{scope}\t{place}\n")
+            lines.append(f"{file}\t{len(lines)}\t{index}\t{name}\t{d.kind}\t{scope}\t{place}\n")
     return "".join(lines)
 
 
 def _use_lines(file_id: UUID, index_id: UUID, references: Iterable[CodeReference]) -> str:
     """A row for each name that a file uses, with its uses as arrays, as COPY reads them."""
-    fields, scopes = _CopyFields(), _CopyItems()
+    fields, scopes, file, index = _CopyFields(), _CopyItems(), str(file_id), str(index_id)
     by_name: dict[str, list[tuple[str, str, str, str]]] = {}
     number = 0
     for used, kind, scope_names, line in references:
@@ -86,7 +86,7 @@ def _use_lines(file_id: UUID, index_id: UUID, references: Iterable[CodeReference
     lines = []
     for name, uses in by_name.items():
         arrays = "}\t{".join(map(",".join, zip(*uses, strict=True)))
-        lines.append(f"{file_id}\t{name}\t{index_id}\t{{{arrays}}}\n")
+        lines.append(f"{file}\t{name}\t{index}\t{{{arrays}}}\n")
     return "".join(lines)
 
 
