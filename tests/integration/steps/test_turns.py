@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from random import Random
 from typing import Any
 from uuid import UUID, uuid4
@@ -191,28 +192,52 @@ def set_sizes(site: Site, sizes: Sequence[int]) -> None:
 def taken(sizes: list[int], most_files: int, most_bytes: int) -> list[int]:
     """The sizes of the files that a claim takes of those that wait."""
     chosen: list[int] = []
+    if len(sizes) < most_files:
+        most_bytes = min(most_bytes, max(sum(sizes) // 2, most_bytes // 16, SMALL_BYTES))
     for size in sorted(sizes)[:most_files]:
-        if chosen and (sum(chosen) >= most_bytes or size > max(sum(chosen), SMALL_BYTES)):
+        if chosen and (sum(chosen) >= most_bytes or size > max(2 * sum(chosen), SMALL_BYTES)):
             break
         chosen.append(size)
     return chosen
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(12))
 def test_small_files_are_claimed_first_and_wait_for_no_large_one(resources: Resources, seed: int) -> None:
     random = Random(seed)
-    sizes = [random.choice([0, 9, 300, SMALL_BYTES, SMALL_BYTES + 1, SMALL_BYTES * 2, 10**9]) for _ in range(12)]
+    kinds = [0, 9, 300, SMALL_BYTES, SMALL_BYTES + 1, SMALL_BYTES * 2, SMALL_BYTES * 2 + 1, SMALL_BYTES * 9, 10**9]
+    sizes = random.choices(random.sample(kinds, 4), k=12)
     site = listed_site(resources, len(sizes))
     set_sizes(site, sizes)
     run = site.worker()
     values: dict[str, Any] = {"task_id": site.task, "index_id": run.index.id, "owner": run.lease.owner}
     while sizes:
-        most_files, most_bytes = random.randint(1, 9), random.choice([1, 10**5, 3 * 10**5, 10**10])
+        most_files, most_bytes = random.randint(1, 16), random.choice([1, 10**5, 3 * 10**5, 10**6, 10**7, 10**10])
         claims = files.claim(site.pool, **values, max_files=most_files, max_bytes=most_bytes)
         expected = taken(sizes, most_files, most_bytes)
         assert sorted(claim.size_bytes for claim in claims) == expected
         for size in expected:
             sizes.remove(size)
+
+
+@pytest.mark.parametrize(
+    ("size", "number", "most_bytes", "claims"),
+    [
+        # halves, but no fewer bytes than a sixteenth of a full claim, or 64 KB
+        (100_000, 20, 10_000_000, [10, 7, 3]),
+        (10_000, 10, 160_000, [7, 3]),
+        (10_000, 10, 20_000, [2] * 5),
+        (10, 10, 160_000, [10]),
+    ],
+)
+def test_the_last_files_are_left_to_several_workers(
+    resources: Resources, size: int, number: int, most_bytes: int, claims: list[int]
+) -> None:
+    site = listed_site(resources, number)
+    set_sizes(site, [size] * number)
+    run = site.worker()
+    values: dict[str, Any] = {"task_id": site.task, "index_id": run.index.id, "owner": run.lease.owner}
+    taken = partial(files.claim, site.pool, **values, max_files=number + 1, max_bytes=most_bytes)
+    assert [len(taken()) for _ in range(len(claims) + 1)] == [*claims, 0]
 
 
 def test_small_files_that_are_listed_meanwhile_come_before_large_ones(resources: Resources) -> None:

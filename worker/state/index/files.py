@@ -34,6 +34,8 @@ HELD_SHARE = 0.5
 #: Bytes of a file that never waits for those before it to have their outcomes first: reading and embedding it takes
 #: about a second.
 SMALL_BYTES = 65_536
+#: The last files are shared among workers in claims of at least this part of a full one, and of `SMALL_BYTES`.
+LAST_CLAIM_PART = 1 / 16
 #: More bytes than any file has.
 NO_LIMIT = (1 << 63) - 1
 #: Maximum UTF-8 bytes of a path: an index row of Postgres holds 2,704, and one file must not stop its folder.
@@ -309,6 +311,7 @@ def claim(
     """
     values = {"task_id": task_id, "index_id": index_id, "owner": owner, "lease": LEASE, "small": SMALL_BYTES}
     values |= {"after_size": after.size_bytes, "after": after.id, "max_size": max_size}
+    values |= {"least": max(int(max_bytes * LAST_CLAIM_PART), SMALL_BYTES)}
     with pool.connection() as connection:
         # a task that is ending takes its files back, and would miss those that are claimed meanwhile
         connection.execute(_SQL["hold_epoch"], values)

@@ -122,7 +122,8 @@ WITH before AS (
 
 -- name: claim
 -- Small files first. Limited by bytes and by count; the first file is taken whatever its size, and a suspect file alone.
--- A large file that exceeds all before it together does not make them wait for it.
+-- A file of more than twice the size of all before it together does not make them wait for it. Of the last files one
+-- claim takes half, so that no worker is left with them while others are idle.
 WITH held AS (
     INSERT INTO file_lease (owner, until, index_id) VALUES (%(owner)s, now() + %(lease)s, %(index_id)s)
     ON CONFLICT (owner) DO UPDATE SET until = excluded.until, index_id = excluded.index_id
@@ -133,11 +134,12 @@ WITH held AS (
       AND size_bytes <= %(max_size)s
     ORDER BY size_bytes, id LIMIT %(files)s FOR UPDATE SKIP LOCKED
 ), summed AS (
-    SELECT *, row_number() OVER w AS place, sum(size_bytes) OVER w - size_bytes AS before
+    SELECT *, row_number() OVER w AS place, sum(size_bytes) OVER w - size_bytes AS before,
+           CASE WHEN count(*) OVER () < %(files)s THEN greatest(sum(size_bytes) OVER () / 2, %(least)s) END AS half
     FROM locked WINDOW w AS (ORDER BY suspect, size_bytes, id)
 ), fitting AS (
     SELECT id, patch_pending, bool_and(
-        place = 1 OR NOT suspect AND before < %(bytes)s AND size_bytes <= greatest(before, %(small)s)
+        place = 1 OR NOT suspect AND before < least(%(bytes)s, half) AND size_bytes <= greatest(2 * before, %(small)s)
     ) OVER (ORDER BY place) AS fits
     FROM summed
 ), chosen AS (
