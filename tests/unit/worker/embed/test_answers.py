@@ -86,9 +86,9 @@ def row(index: int, *values: float, in_base64: bool = False) -> dict[str, Any]:
     return {"index": index, "embedding": packed if in_base64 else list(values)}
 
 
-@pytest.mark.parametrize("in_base64", [False, True])
-def test_rows_are_put_in_the_order_of_the_texts(in_base64: bool) -> None:
-    rows = [row(index, index, 1, in_base64=in_base64) for index in (2, 0, 1)]
+@pytest.mark.parametrize("in_base64", [set(), {0, 1, 2}, {1}])
+def test_rows_are_put_in_the_order_of_the_texts(in_base64: set[int]) -> None:
+    rows = [row(index, index, 1, in_base64=index in in_base64) for index in (2, 0, 1)]
     assert decode(rows, 3).tolist() == [[0, 1], [1, 1], [2, 1]]
 
 
@@ -99,6 +99,9 @@ def test_rows_are_put_in_the_order_of_the_texts(in_base64: bool) -> None:
         [row(0, 1), row(0, 2)],
         [row(1, 1), row(2, 2)],
         [row(0, 1), row(1, 1, 2)],
+        [row(0, 1, 2, 3, in_base64=True), row(1, 1, in_base64=True)],
+        [row(0, 1, 2, in_base64=True), row(1, 1)],
+        [row(0, 1, in_base64=True), {"index": 1, "embedding": "AAA"}],
         [row(0, 1), {"index": 1}],
         [row(0, 1), row(1, 1), row(2, 1)],
     ],
