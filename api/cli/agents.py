@@ -27,7 +27,7 @@ from api.cli.service.connection import (
     skip_the_program_of_httpx,
 )
 from api.cli.service.folder_tools import allow_folder
-from api.cli.service.tool_lookup import path_of
+from api.cli.service.tool_lookup import indexable_place, path_of
 from foldex_client import AsyncFoldex, FoldexError
 from foldex_client.errors import SourceRefused
 
@@ -38,7 +38,9 @@ if TYPE_CHECKING:
 
 
 def serve(invocation: Invocation, folders: Sequence[str], *, allow_delete: bool) -> None:
-    """Serve one agent until it closes standard input."""
+    """Serve one agent until it closes standard input. Raises `VerbFailed` for a folder that cannot be indexed."""
+    for folder in folders:
+        indexable_place(folder, is_here=invocation.server is None or is_loopback(invocation.server))
     skip_the_program_of_httpx()
     asyncio.run(_serve(_Stack(invocation, folders), allow_delete=allow_delete))
 

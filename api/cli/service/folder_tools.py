@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from api.agents.folders import BUCKET, DEFAULT_PROJECT, root_of, target
 from api.cli.invocation import VerbFailed
 from api.cli.service.connection import Connection
-from api.cli.service.tool_lookup import check_folder, path_of, tools_of
+from api.cli.service.tool_lookup import indexable_place, tools_of
 
 if TYPE_CHECKING:
     from foldex_client import Tool
@@ -76,9 +76,9 @@ def estimated(service: Connection, path: str, config: dict[str, Any]) -> Estimat
 
 def _permitted(service: Connection, path: str) -> str:
     """The real path of a folder, which the embedded stack may read from now on. Raises `VerbFailed`."""
+    place = indexable_place(path, is_here=service.is_here)
     if path.startswith(BUCKET):
-        return path_of(path)
-    place = check_folder(path) if service.is_here else path_of(path)
+        return place
     place.encode()  # what is no UTF-8 cannot be sent, nor be allowed
     if service.home is not None:
         allow_folder(service.home, place)

@@ -87,10 +87,16 @@ def check_folder(word: str) -> str:
     except FileNotFoundError as error:
         raise VerbFailed(f"{word} does not exist; name an existing folder.") from error
     except NotADirectoryError as error:
-        raise VerbFailed(f"{word} is a file; name its folder, and choose files with --config include=NAME.") from error
+        remedy = "name its folder, and choose files with `foldex index FOLDER --config include=NAME`"
+        raise VerbFailed(f"{word} is a file; {remedy}.") from error
     except OSError as error:
         raise VerbFailed(f"{word} cannot be read ({error.strerror}); name a folder that you may list.") from error
     return place
+
+
+def indexable_place(word: str, *, is_here: bool) -> str:
+    """The real path of a folder, checked if it is on this machine, or a bucket's address. Raises `VerbFailed`."""
+    return check_folder(word) if is_here and not word.startswith(BUCKET) else path_of(word)
 
 
 def check_before_start(word: str, home: Path) -> None:

@@ -1,8 +1,11 @@
-"""What `foldex mcp` answers to lines that are no messages."""
+"""What `foldex mcp` answers to lines that are no messages, and to folders that it cannot serve."""
 
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from anyio import create_memory_object_stream
@@ -23,6 +26,21 @@ def test_a_line_that_is_no_message_is_answered_and_the_next_is_passed_on(line: s
     assert '"id":null' in answer.message.model_dump_json(exclude_unset=True)
     assert answer.message.model_dump()["error"]["code"] == code
     assert passed == _read(PING)
+
+
+@pytest.mark.parametrize(
+    ("folder", "reason"), [("nope", "does not exist"), ("file", "is a file"), ("", "is empty"), ("s3://", "no bucket")]
+)
+def test_a_folder_that_cannot_be_indexed_ends_the_command_at_once(folder: str, reason: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    named = str(tmp_path / folder) if folder in {"nope", "file"} else folder
+    command = [sys.executable, "-m", "foldex", "mcp", "--server", "http://127.0.0.1:1", str(tmp_path), named]
+    # a program of its own, because serving an agent ends the whole process
+    ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith("Error: ")
+    assert reason in ended.stderr
+    assert "; name " in ended.stderr or "; write " in ended.stderr
 
 
 async def _sent(*lines: str) -> tuple[SessionMessage, SessionMessage | Exception]:
