@@ -1,6 +1,6 @@
 """A TCP proxy that can go silent: connections stay open, new ones are accepted, and no data passes.
 
-It can also refuse: new connections end at once, as those to a server that starts.
+It can also refuse: new connections end at once, as those to a server that starts. `cut` ends those that are open.
 """
 
 from __future__ import annotations
@@ -38,6 +38,12 @@ class Silence:
     def thaw(self) -> None:
         """Forward what waited and everything that follows."""
         self._passes.set()
+
+    def cut(self) -> None:
+        """End all open connections, as a server that dies."""
+        for one in self._sockets:
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._accept, daemon=True).start()

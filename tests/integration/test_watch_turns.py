@@ -1,4 +1,4 @@
-"""Which of several processes watches: one at a time, and never one that stopped responding."""
+"""Which of several processes watches: one at a time, and never one that stopped responding or has no Postgres."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from signal import SIGCONT, SIGSTOP
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 import psycopg
@@ -16,6 +17,7 @@ import pytest
 
 from schemas.content.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.tool import IndexSettings, ToolConfig
+from tests.fakes.silence import Silence
 from tests.service import environment, eventually
 from worker.state.index import tools
 from worker.state.pool import open_pool
@@ -26,8 +28,9 @@ RUN = f"""
 from threading import Event
 from worker.resources import Resources
 from worker.settings import Settings
-from worker.upkeep.watch import run
-run(Resources(Settings()), Event(), silence={SILENCE})
+from worker.upkeep import watch
+watch.TURN_SECONDS = 0.2
+watch.run(Resources(Settings()), Event(), silence={SILENCE})
 """
 
 
@@ -38,8 +41,11 @@ class Watching:
     child: subprocess.Popen[bytes]
     log: Path
 
-    def says(self, words: str) -> bool:
-        return words in self.log.read_text()
+    def says(self, words: str, times: int = 1) -> bool:
+        return self.log.read_text().count(words) >= times
+
+    def will_say(self, words: str, times: int = 1) -> None:
+        eventually(lambda: self.says(words, times), 30, self.log.read_text)
 
 
 @contextmanager
@@ -86,15 +92,15 @@ def test_a_process_that_is_stopped_loses_its_turn_and_notices(folder: Path, tmp_
     with watching(*places[0]) as first:
         eventually(lambda: is_noted(database_url), 30, first.log.read_text)
         with watching(*places[1]) as second:
-            eventually(lambda: second.says("waiting"), 30, second.log.read_text)
+            second.will_say("waiting")
             first.child.send_signal(SIGSTOP)
             # a turn begins with a scan for missed changes
             eventually(lambda: is_noted(database_url), 30, second.log.read_text)
             (folder / "a.md").write_text("changed")
             eventually(lambda: is_noted(database_url), 30, second.log.read_text)
             first.child.send_signal(SIGCONT)
-            eventually(lambda: first.says("Postgres does not answer"), 30, first.log.read_text)
-            eventually(lambda: first.says("another process is watching"), 30, first.log.read_text)
+            first.will_say("Postgres does not answer")
+            first.will_say("another process is watching")
             (folder / "a.md").write_text("changed again")
             eventually(lambda: is_noted(database_url), 30, second.log.read_text)
 
@@ -109,6 +115,28 @@ def test_a_process_that_works_keeps_its_turn(folder: Path, tmp_path: Path, datab
             eventually(lambda: is_noted(database_url), 30, only.log.read_text)
             sleep(database_url)
         assert holders(database_url) == turns
+
+
+def test_a_process_warns_once_of_an_outage_and_says_when_it_is_over(
+    folder: Path, tmp_path: Path, database_url: str
+) -> None:
+    port = urlsplit(database_url).port
+    with Silence(port or 5432) as proxy:
+        behind = database_url.replace(f":{port}", f":{proxy.port}")
+        with watching(tmp_path / "only", behind, folder.parent) as only:
+            only.will_say("watching a folder")
+            for outage in range(1, 3):
+                proxy.refuses = True
+                proxy.cut()
+                only.will_say("still does not answer", 3 * outage)
+                assert only.says("Postgres does not answer", outage)
+                assert not only.says("Postgres does not answer", outage + 1)
+                assert not only.says("Postgres answers again", outage)
+                proxy.refuses = False
+                only.will_say("Postgres answers again", outage)
+            is_noted(database_url)
+            (folder / "a.md").write_text("changed")
+            eventually(lambda: is_noted(database_url), 30, only.log.read_text)
 
 
 def holders(database_url: str) -> set[int]:

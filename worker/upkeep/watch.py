@@ -40,6 +40,8 @@ CHECK_SECONDS = 1.0
 SILENT_SECONDS = 30
 #: Seconds between checks whether it is this process's turn.
 TURN_SECONDS = 2.0
+#: Maximum seconds between attempts to reach Postgres while it is away; the first pause is `TURN_SECONDS`.
+AWAY_SECONDS = 10.0
 #: Seconds between listings of a folder that cannot be watched, for lack of handles, say.
 UNWATCHED_SECONDS = 60.0
 #: Maximum share of time spent checking a tree of nodes.
@@ -61,20 +63,46 @@ def run(resources: Resources, stop: Event, silence: int = SILENT_SECONDS) -> Non
     """
     # it logs every single change
     logging.getLogger("watchfiles").setLevel(logging.WARNING)
-    waits = False
+    waits, outage = False, PostgresOutage()
     while not stop.is_set():
+        pause = TURN_SECONDS
         try:
             with exclusive_connection(resources.settings.session_url, WATCH, seconds=silence) as lock:
                 if lock is not None:
                     log.info("watching")
-                    Watcher(resources).watch(lock, stop)
-                elif not waits:
-                    log.info("another process is watching; waiting")
+                    Watcher(resources).watch(lock, stop, outage.end)
+                else:
+                    outage.end()
+                    if not waits:
+                        log.info("another process is watching; waiting")
                 waits = lock is None
         except psycopg.OperationalError as error:
-            log.warning("Postgres does not answer; watching resumes when it does", error=str(error))
-        stop.wait(TURN_SECONDS)
+            pause = outage.go_on(error)
+        stop.wait(pause)
     resources.pool.close()
+
+
+class PostgresOutage:
+    """The time for which Postgres does not answer. Warns at its begin, and says when it is over."""
+
+    def __init__(self) -> None:
+        #: The last pause between two attempts; 0 while Postgres answers.
+        self._pause = 0.0
+
+    def go_on(self, error: psycopg.OperationalError) -> float:
+        """Note a failed attempt. Returns the seconds until the next one, which double up to `AWAY_SECONDS`."""
+        if self._pause:
+            log.debug("Postgres still does not answer", error=str(error))
+        else:
+            log.warning("Postgres does not answer; watching resumes when it does", error=str(error))
+        self._pause = min(2 * self._pause or TURN_SECONDS, AWAY_SECONDS)
+        return self._pause
+
+    def end(self) -> None:
+        """Note that Postgres answers."""
+        if self._pause:
+            log.info("Postgres answers again")
+        self._pause = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +124,11 @@ class Watcher:
         self._due: dict[UUID, float] = {}
         self._woken = Event()
 
-    def watch(self, lock: Connection[TupleRow], stop: Event) -> None:
-        """Run until `stop` is set. Raises `OperationalError` once the lock's connection, and so the turn, is lost."""
+    def watch(self, lock: Connection[TupleRow], stop: Event, answered: Callable[[], None]) -> None:
+        """Run until `stop` is set. `answered` is called whenever Postgres has answered, through the pool too.
+
+        Raises `OperationalError` once the lock's connection, and so the turn, is lost.
+        """
         checked = -CHECK_SECONDS
         try:
             while not stop.is_set():
@@ -106,6 +137,7 @@ class Watcher:
                     checked = time.monotonic()
                     lock.execute("SELECT 1")
                     self._update_watches()
+                    answered()
                 self._note_changes()
                 self._start_runs()
                 self._woken.wait(max(0.0, min([checked + CHECK_SECONDS, *self._due.values()]) - time.monotonic()))

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
 
+import psycopg
 import pytest
 from structlog.testing import capture_logs
 
@@ -19,14 +20,17 @@ from worker.state.index import changes
 from worker.state.index.changes import QUIET, StartedTask, WatchedIndex
 from worker.upkeep import watch
 from worker.upkeep.watch import (
+    AWAY_SECONDS,
     CHECK_SECONDS,
     CLOCK_SECONDS,
     NODES_SHARE,
+    TURN_SECONDS,
     UNWATCHED_SECONDS,
     WALK_SHARE,
     LocalWatch,
     NodesWatch,
     NoticedChanges,
+    PostgresOutage,
     Watcher,
 )
 from worker.upkeep.watched_folder import ANYTHING, NOTHING, DirectoryIdentity, SeenChanges
@@ -204,3 +208,14 @@ def test_a_run_starts_slightly_after_it_is_due_and_once(monkeypatch: pytest.Monk
             assert started == begun
     # the second joined a task that was open
     assert len(sent) == 1
+
+
+def test_attempts_to_reach_postgres_become_rarer_up_to_a_bound_and_begin_anew() -> None:
+    outage, error = PostgresOutage(), psycopg.OperationalError("gone")
+    for _ in range(2):
+        with capture_logs() as logs:
+            outage.end()
+            pauses = [outage.go_on(error) for _ in range(6)]
+            outage.end()
+        assert pauses == [TURN_SECONDS, 2 * TURN_SECONDS, 4 * TURN_SECONDS, *3 * [AWAY_SECONDS]]
+        assert [entry["log_level"] for entry in logs] == ["warning", *5 * ["debug"], "info"]
