@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from schemas.content.document import Document
 from worker.chunk import lines
@@ -16,8 +17,11 @@ _KEY = re.compile(
 )
 _SECTION = re.compile(r"\[{1,2}(?P<section>[^\[\]\n]{1,200})\]{1,2}[ \t]*(?:#.*)?")
 
+_STRING = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'")
+
 #: A line that is not a comment.
-_CONTENT_LINE = re.compile(r"^(?P<indent>[ ]*(?:- +)*)[^\s#]", re.MULTILINE)
+_YAML_LINE = re.compile(r"^(?P<indent>[ ]*(?:- +)*)[^\s#]", re.MULTILINE)
+_TOML_LINE = re.compile(r"^(?P<indent>[ \t]*)[^\s#]", re.MULTILINE)
 
 #: Columns and names of the keys around a line, outermost first. A section counts as left of every column.
 _EnclosingKeys = list[tuple[int, str]]
@@ -28,23 +32,26 @@ _ANY_COLUMN = sys.maxsize
 #: A piece may end inside a line's indentation; at most this many characters of it are searched again.
 _MAX_INDENT_CHARS = 1000
 
+#: Maximum characters above a line in brackets that are searched for an array around it.
+_MAX_ARRAY_CHARS = 1000
+
 #: Maximum names in a context, which is also cut to a length later.
 _MAX_NAMES = 16
 
 
 def cut(measure: Measure, document: Document) -> Iterator[ChunkSpan]:
     """Yield pieces with the names of the keys or of the section that they start in."""
-    text = measure.text
+    text, config = measure.text, _ConfigText(measure.text, is_toml=document.type == "toml")
     seen, keys, previous_start, keyed_line, comment_line, searched = 0, _EnclosingKeys(), 0, -1, -1, 0
     for start, end in lines.cut(measure, 0, len(text)):
         line = max(seen, text.rfind("\n", previous_start, start) + 1)
         # pieces of one line share their keys: searching a long line again for each piece would take quadratic time
         if line != keyed_line:
-            first = _CONTENT_LINE.search(text, _last_line(text, line, searched) if line == comment_line else line, end)
+            first = config.content_line(_last_line(text, line, searched) if line == comment_line else line, end)
             # after a comment, what follows may stand at any column
             column = len(first["indent"]) if first else _ANY_COLUMN
             # keys left of an earlier piece's column may also be around this piece
-            keys = [] if first and _is_section(text, first) else _enclosing_keys(text[seen:line], column, keys)
+            keys = [] if first and config.is_section(first) else config.enclosing_keys(seen, line, column, keys)
             keyed_line, comment_line = (line, -1) if first else (-1, line)
         seen, previous_start, searched = line, start, end
         # a comment may be about what is above it or below it, so it has only its section
@@ -61,29 +68,56 @@ def _last_line(text: str, line: int, searched: int) -> int:
     return begin or searched
 
 
-def _is_section(text: str, content: re.Match[str]) -> bool:
-    """Whether a line starts a section; it is then in no other section."""
-    end = text.find("\n", content.end())
-    line = text[content.start() : end if end >= 0 else len(text)]
-    return line.startswith("[") and _SECTION.fullmatch(line.rstrip()) is not None
+@dataclass(frozen=True, slots=True)
+class _ConfigText:
+    """A whole text. TOML, unlike YAML, may indent its sections."""
 
+    text: str
+    is_toml: bool
 
-def _enclosing_keys(above: str, column: int, inherited: _EnclosingKeys) -> _EnclosingKeys:
-    """The keys around a line at `column`.
+    def content_line(self, begin: int, end: int) -> re.Match[str] | None:
+        """The first line between two places that is not a comment."""
+        return (_TOML_LINE if self.is_toml else _YAML_LINE).search(self.text, begin, end)
 
-    They come from the lines `above` it, then from `inherited`, the keys around the first of those lines.
-    """
-    keys: _EnclosingKeys = []
-    for line in reversed(above.splitlines()):
-        if line.startswith("[") and (section := _SECTION.fullmatch(line.rstrip())):
-            return [(_SECTION_COLUMN, section["section"].strip()), *reversed(keys)]
-        indent = _column(line)
-        if indent < column and line and (key := _KEY.fullmatch(line.rstrip())):
-            keys.append((indent, key["key"].strip("\"'")))
-            column = indent
-            if not column:
-                return keys[::-1]
-    return [*(key for key in inherited if key[0] < column), *reversed(keys)]
+    def is_section(self, content: re.Match[str]) -> bool:
+        """Whether a line starts a section; it is then in no other section."""
+        end = self.text.find("\n", content.end())
+        line = self.text[content.start() : end if end >= 0 else len(self.text)]
+        return self._section(content.start(), line) is not None
+
+    def enclosing_keys(self, begin: int, end: int, column: int, inherited: _EnclosingKeys) -> _EnclosingKeys:
+        """The keys around the line that starts at `end`, at `column`.
+
+        They come from the lines between `begin` and `end`, then from `inherited`, the keys around the first of them.
+        """
+        keys, start = _EnclosingKeys(), end
+        for line in reversed(self.text[begin:end].splitlines(keepends=True)):
+            start -= len(line)
+            section = self._section(start, line)
+            if section is not None:
+                return [(_SECTION_COLUMN, section), *reversed(keys)]
+            indent = _column(line)
+            if indent < column and (key := _KEY.fullmatch(line.rstrip())):
+                keys.append((indent, key["key"].strip("\"'")))
+                column = indent
+                if not column:
+                    return keys[::-1]
+        return [*(key for key in inherited if key[0] < column), *reversed(keys)]
+
+    def _section(self, start: int, line: str) -> str | None:
+        """The name of the section that a line starts, if it does."""
+        header = line.strip() if self.is_toml else line.rstrip()
+        found = _SECTION.fullmatch(header) if header.startswith("[") else None
+        return None if found is None or (self.is_toml and self._is_in_array(start)) else found["section"].strip()
+
+    def _is_in_array(self, start: int) -> bool:
+        """Whether the line before `start` that is not a comment ends within an array."""
+        for line in reversed(self.text[max(0, start - _MAX_ARRAY_CHARS) : start].splitlines()):
+            # a string may hold the sign of a comment
+            code = _STRING.sub("''", line).partition("#")[0].rstrip()
+            if code:
+                return code.endswith((",", "["))
+        return False
 
 
 def _column(line: str) -> int:

@@ -76,13 +76,31 @@ def test_a_piece_has_the_keys_around_its_first_line(seed: int) -> None:
         assert chunk.context == " > ".join(expected)
 
 
-def test_a_piece_has_the_section_that_it_starts_in() -> None:
-    lines = "".join(f"k{number} = {number} # some more words of it\n" for number in range(12))
+@pytest.mark.parametrize("indent", ["", "  ", "\t"])
+def test_a_piece_has_the_section_that_it_starts_in(indent: str) -> None:
+    lines = "".join(f"{indent}k{number} = {number} # some more words of it\n" for number in range(12))
     headers = ["[part.0]", "[ part.1 ]", "[[part.2]]", "[part.3] # said of it"]
-    text = "first = 1\n" + "\n".join(f"{header}\n{lines}" for header in headers)
+    lines += f"{indent}last = 1 # some words,\n"
+    text = "first = 1\n" + "\n".join(f"{indent}{header}\n{lines}" for header in headers)
     chunks = cut(text, "a.toml", settings=ChunkSettings(size=64, overlap=0))
     assert len(chunks) > 8
     for chunk in chunks:
         above = [header for header in headers if 0 <= text.find(header) < chunk.start_char]
-        is_header = chunk.text.startswith(tuple(headers))
+        is_header = chunk.text.lstrip().startswith(tuple(headers))
         assert chunk.context == (f"part.{len(above) - 1}" if above and not is_header else "")
+
+
+@pytest.mark.parametrize("row", ["[1, 2]", "[1, 2], # said of it", '["#"]', "# said\n  [1]", "[\n  [1]\n  ]"])
+def test_rows_of_an_array_are_no_sections(row: str) -> None:
+    rows = f"  {row.removesuffix(', # said of it')},\n" * 30
+    text = f"[part]\nmatrix = [\n{rows}  {row}\n]\n" + "".join(f"k{n} = {n}\n" for n in range(60))
+    chunks = cut(text, "a.toml", settings=ChunkSettings(size=64, overlap=0))
+    assert len(chunks) > 5
+    assert {chunk.context for chunk in chunks[1:]} == {"part"}
+
+
+def test_lists_in_yaml_are_no_sections() -> None:
+    leaves = "".join(f"  k{n}: {n}\n" for n in range(60))
+    chunks = cut(f"on:\n  branches:\n    [main]\n{leaves}", "a.yaml", settings=ChunkSettings(size=64, overlap=0))
+    assert len(chunks) > 5
+    assert {chunk.context for chunk in chunks[1:]} == {"on"}
