@@ -10,7 +10,7 @@ from pathlib import Path
 from signal import SIGCONT, SIGSTOP
 
 import pytest
-from playwright.sync_api import FilePayload, Page, expect
+from playwright.sync_api import FilePayload, Page, Request, expect
 
 from api.stack.processes import start, stop
 from tests.browser.checks import dark_violations, overflow, violations
@@ -287,6 +287,52 @@ def test_a_service_that_is_frozen_is_told_to_be_away(running: Service, new_page:
     expect(away).to_be_hidden()
 
 
+@pytest.mark.parametrize("route", ["#/", "#/workers"])
+def test_an_idle_page_tells_that_the_service_is_frozen(running: Service, new_page: NewPage, route: str) -> None:
+    told_while_frozen(running, new_page(), route, open_calls=[])
+
+
+def test_a_page_that_follows_a_run_tells_that_the_service_is_frozen(
+    running: Service, new_page: NewPage, folder: Path, halted: None
+) -> None:
+    followed, page = running.local_tool(folder), new_page()
+    told_while_frozen(running, page, f"#/tools/{followed}/search", open_calls=["events"])
+    running.post(f"{TOOLS}/{followed}/cancel", {})
+    expect(page.get_by_text("cancelled", exact=True)).to_be_visible()
+
+
+def told_while_frozen(running: Service, page: Page, route: str, open_calls: list[str]) -> None:
+    """Freeze the API once only `open_calls` of the page are open, until the page says so. It then goes on."""
+    api, calls = running.processes["api"], set[Request]()
+
+    def begun(call: Request) -> None:
+        calls.add(call)
+
+    def ended(call: Request) -> None:
+        calls.discard(call)
+
+    def has_settled() -> bool:
+        page.wait_for_timeout(100)
+        return [call.url.rpartition("/")[2] for call in calls] == open_calls
+
+    page.on("request", begun)
+    page.on("requestfinished", ended)
+    page.on("requestfailed", ended)
+    page.clock.install()
+    page.goto(address(running, route))
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    eventually(has_settled, 30, lambda: str(calls))
+    away = page.get_by_role("status").filter(has_text="Foldex does not answer")
+    api.signal(SIGSTOP)
+    try:
+        with page.expect_request("**/healthz"):
+            page.clock.run_for(20_000)
+        expect(away).to_be_visible()
+    finally:
+        api.signal(SIGCONT)
+    expect(away).to_be_hidden()
+
+
 def test_a_failed_look_is_told_and_repeated(running: Service, new_page: NewPage, tool: str) -> None:
     page = new_page()
     told = {"status": 503, "code": "database_unavailable", "detail": "The database does not answer; try again."}
@@ -383,7 +429,7 @@ def test_every_view_is_accessible_at_every_width(running: Service, new_page: New
     page = new_page(reduced_motion="reduce")
     for route in VIEWS:
         page.set_viewport_size({"width": 1200, "height": 900})
-        page.goto(address(running, route.format(tool=tool)))
+        page.goto(address(running, route))
         expect(page.get_by_role("heading", level=1)).to_be_visible()
         expect(page.get_by_text("Loading")).to_have_count(0)
         assert violations(page) == [], route

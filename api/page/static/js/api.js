@@ -1,4 +1,5 @@
 // Calls of the public HTTP API. Every failure is a Problem, whose `detail` is a sentence with the remedy.
+import { withQuery } from "./router.js";
 import { away, key, lost, refused, suspect } from "./session.js";
 
 export class Problem extends Error {
@@ -37,7 +38,8 @@ export async function follow(path, onData, signal, body) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";
   for (;;) {
-    const { done, value } = await reader.read().catch((error) => failed(error, signal));
+    // the server says something every 10 s
+    const { done, value } = await heard(reader.read(), 15_000, signal);
     if (done) return;
     const events = (text + value).split("\n\n");
     text = events.pop();
@@ -50,19 +52,9 @@ export async function follow(path, onData, signal, body) {
   }
 }
 
-function withQuery(path, query = {}) {
-  const set = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
-  const text = new URLSearchParams(set).toString();
-  return text ? `${path}?${text}` : path;
-}
-
 async function answer(path, options) {
   const headers = { ...options.headers, ...(key.get() && { Authorization: `Bearer ${key.get()}` }) };
-  // a call may take long, but then something answers
-  const silence = setInterval(suspect, 5_000);
-  const response = await fetch(path, { ...options, headers })
-    .catch((error) => failed(error, options.signal))
-    .finally(() => clearInterval(silence));
+  const response = await heard(fetch(path, { ...options, headers }), 5_000, options.signal);
   away.set(false);
   if (response.ok) return response;
   const problem = new Problem(await problemOf(response));
@@ -76,8 +68,16 @@ async function problemOf(response) {
   return told?.detail ? told : { status: response.status, detail };
 }
 
-function failed(error, signal) {
-  if (signal?.aborted) throw error;
-  lost();
-  throw new Problem({ code: "unreachable", detail: "Foldex did not answer; try again once it does." });
+// Wait for an answer. It may take long, but then something answers.
+async function heard(answer, ms, signal) {
+  const silence = setInterval(suspect, ms);
+  try {
+    return await answer;
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    lost();
+    throw new Problem({ code: "unreachable", detail: "Foldex did not answer; try again once it does." });
+  } finally {
+    clearInterval(silence);
+  }
 }

@@ -5,7 +5,8 @@ import { epoch } from "./session.js";
 import { useStore } from "./store.js";
 
 // Load when `deps` change, when the service comes back and on `reload()`. What was loaded stays until then.
-// `load(signal)` returns a promise. The answer is { data, error, loading, reload }.
+// `load(signal)` returns a promise. `refresh()` gives up no call of the last 30 s, to notice silence.
+// The answer is { data, error, loading, reload, refresh }.
 export function useData(load, deps) {
   const [state, setState] = useState({ data: undefined, error: null, loading: true });
   const [turn, setTurn] = useState(0);
@@ -13,7 +14,7 @@ export function useData(load, deps) {
   useEffect(() => {
     const stop = new AbortController();
     const settle = (next) => !stop.signal.aborted && setState((old) => ({ ...old, ...next, loading: false }));
-    setState((old) => ({ ...old, loading: true }));
+    setState((old) => ({ ...old, loading: Date.now() }));
     load(stop.signal).then(
       (data) => settle({ data, error: null }),
       (error) => settle({ error }),
@@ -21,7 +22,7 @@ export function useData(load, deps) {
     return () => stop.abort();
   }, [...deps, turn, now]);
   const reload = useCallback(() => setTurn((old) => old + 1), []);
-  return { ...state, reload };
+  return { ...state, reload, refresh: () => Date.now() - state.loading < 30_000 || reload() };
 }
 
 // Run something a person asked for: { run, busy, error, clear }. `run` returns undefined if it failed.

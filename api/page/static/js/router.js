@@ -4,9 +4,14 @@ import { store, useStore } from "./store.js";
 // Encode a route: href("tools", id, "search") or href("tools", id, "search", { q: "words" }).
 export function href(...parts) {
   const query = typeof parts.at(-1) === "object" ? parts.pop() : {};
+  return withQuery(`#/${parts.map(encodeURIComponent).join("/")}`, query);
+}
+
+// An address with the values that are given.
+export function withQuery(path, query = {}) {
   const set = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
   const text = new URLSearchParams(set).toString();
-  return `#/${parts.map(encodeURIComponent).join("/")}${text ? `?${text}` : ""}`;
+  return text ? `${path}?${text}` : path;
 }
 
 // Go to a route. With `replace` the present one leaves no trace in the history, as while typing.

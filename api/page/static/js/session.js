@@ -32,7 +32,7 @@ export function changeKey(value) {
 const SLOWEST_MS = 8_000;
 let waiting = false;
 
-// Ask a service that owes an answer whether it is there: a process that is stopped accepts calls and says nothing.
+// Ask whether the service is there: a stopped process accepts calls and says nothing.
 export const suspect = () => waiting || fetch("healthz", { signal: AbortSignal.timeout(4_000) }).catch(lost);
 
 // Note that the service cannot be reached, and ask until it answers.

@@ -20,11 +20,11 @@ export function Tools() {
   const chosen = useStore(project);
   const [limit, setLimit] = useState(FIRST_TOOLS);
   const [words, setWords] = useState("");
-  const { data, error, reload } = useData(
+  const { data, error, reload, refresh } = useData(
     (signal) => get("api/tools/search", { project_id: chosen, limit }, signal),
     [chosen, limit],
   );
-  useEvery(REFRESH_MS, reload);
+  useEvery(REFRESH_MS, refresh);
   const prices = usePrices();
   const found = (data?.items ?? []).filter((tool) => matches(tool, words));
   const streamed = found.filter((tool) => isOpen(tool.task)).slice(0, MAX_STREAMS);
@@ -62,7 +62,7 @@ function Row({ tool, price, isStreamed, reload }) {
   const [isDeleting, setIsDeleting] = useState(false);
   const live = useStatus(tool.tool_id, isStreamed);
   const polled = useData((signal) => get(toolAt(tool.tool_id, "status"), {}, signal), [tool.tool_id, tool.task]);
-  useEvery(REFRESH_MS, () => !isStreamed && isOpen(tool.task) && polled.reload());
+  useEvery(REFRESH_MS, () => !isStreamed && isOpen(tool.task) && polled.refresh());
   const action = useAction(async (verb) => {
     await post(toolAt(tool.tool_id, verb));
     polled.reload();

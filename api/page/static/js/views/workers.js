@@ -16,7 +16,7 @@ export function Workers() {
   const running = useData(openTasks, []);
   const models = useData((signal) => get("api/models", {}, signal), []);
   const access = useAccess();
-  useEvery(REFRESH_MS, () => [queue, running, models].forEach((each) => each.reload()));
+  useEvery(REFRESH_MS, () => [queue, running, models].forEach((each) => each.refresh()));
   return html`<${Heading} title="Workers">
       ${access?.flower_url && html`<a class="button end" href=${access.flower_url} target="_blank" rel="noreferrer">Open Flower</a>`}
     <//>
