@@ -47,6 +47,7 @@ def test_flower_answers_to_this_machines_names_with_its_password(page: int, host
     assert _answer(page, host, "/tasks", LOGIN) == 200
     assert _answer(page, host, "/tasks") == 401
     assert _answer(page, host, "/tasks", "somebody:guess") == 401
+    assert [_answer(page, host, "/api/tasks", login) for login in (LOGIN, "", "somebody:guess")] == [200, 401, 401]
 
 
 def test_flowers_password_is_made_once_for_auth_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,8 +64,11 @@ def test_flowers_password_is_made_once_for_auth_on(tmp_path: Path, monkeypatch: 
     assert [flower.login(tmp_path, {"AUTH": auth}) for auth in ("on", "off")] == [LOGIN, LOGIN]
 
 
-def test_an_empty_login_asks_for_none(tmp_path: Path, redis_url: str) -> None:
+def test_without_a_login_the_page_is_open_and_its_api_which_can_stop_workers_is_closed(
+    tmp_path: Path, redis_url: str
+) -> None:
     port = server_port()
     env = environment(tmp_path, "postgresql://127.0.0.1:1/none", next_broker(redis_url), FLOWER_BASIC_AUTH="")
     with running(programs.flower(port, env), tmp_path):
         assert _answer(port, "localhost", "/tasks") == 200
+        assert _answer(port, "localhost", "/api/tasks") == 401
