@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 #: How is searched if no option says it.
 DEFAULT_MODE = "hybrid"
-#: The most lines of context around a hit: those of one chunk on each side.
+#: The most lines of context around a hit: what grep gives, and about those of one chunk on each side.
 MAX_CONTEXT = 50
 
 searched_path = click.argument("path", default=".", shell_complete=complete_places)
@@ -36,6 +36,10 @@ config_option = click.option(
 )
 types_option = click.option("-t", "--types", metavar="A,B", help="Only these types, such as python,md.")
 glob_option = click.option("--path", "glob", metavar="GLOB", help="Only files that match, such as 'src/**/*.py'.")
+
+context_option = click.option(
+    "-C", "--context", type=click.IntRange(0, MAX_CONTEXT), default=0, show_default=True, help="Lines around each hit."
+)
 
 
 @verb(
@@ -105,9 +109,7 @@ def _estimate(invocation: Invocation, path: str, settings: tuple[str, ...]) -> i
 @click.option("-k", "--top-k", type=click.IntRange(1, 1000), default=10, show_default=True, help="Maximum hits.")
 @types_option
 @glob_option
-@click.option(
-    "-C", "--context", type=click.IntRange(0, MAX_CONTEXT), default=0, show_default=True, help="Lines around each hit."
-)
+@context_option
 @click.option(
     "--tree", type=click.Choice(["collapsed", "tree_traversal"]), help="Search the tree of summaries too; default: no."
 )
@@ -179,9 +181,7 @@ def _answered(service: Connection, tool_id: str, body: dict[str, Any]) -> Answer
 @click.option("--limit", type=click.IntRange(1, 10_000), default=1000, show_default=True, help="Maximum hits in all.")
 @types_option
 @glob_option
-@click.option(
-    "-C", "--context", type=click.IntRange(0, 50), default=0, show_default=True, help="Lines around each hit."
-)
+@context_option
 @yes
 def grep(
     invocation: Invocation,
