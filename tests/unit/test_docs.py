@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from codeop import compile_command
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -169,6 +170,18 @@ def anchors(page: Path) -> set[str]:
     prose = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
     headings = [heading.lower() for heading in re.findall(r"^#+ (.+)$", prose, re.MULTILINE)]
     return {re.sub(r"\s+", "-", re.sub(r"[^\w\s-]", "", heading).strip()) for heading in headings}
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "client" / "README.md"], ids=lambda page: page.name)
+def test_a_python_block_can_be_pasted_into_an_interpreter(page: Path) -> None:
+    """An interpreter ends a loop only at an empty line."""
+    for block in blocks(page):
+        statement = list[str]()
+        for line in [*block.text.splitlines(), ""] if block.language == "python" else []:
+            statement.append(line)
+            if compile_command("\n".join(statement)) is not None:
+                statement = []
+        assert not statement
 
 
 @pytest.mark.parametrize("page", LINKED, ids=lambda page: str(page.relative_to(ROOT)))
