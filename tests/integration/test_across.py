@@ -290,6 +290,13 @@ def test_what_no_index_covers_is_returned_as_text_or_looked_through(running: Ser
     assert all((hit["tool_id"], hit["embedded"], hit["distance"]) == (None, False, None) for hit in hits.values())
 
 
+def test_the_least_score_holds_for_files_without_an_index(running: Service, root: Path) -> None:
+    path = str(root / "loose/note.md")
+    # it has one of the two words
+    found = [names(across(running, "rain harbour", paths=[path], min_score=least)) for least in (0.49, 0.5, 0.51)]
+    assert found == [["note.md"], ["note.md"], []]
+
+
 def test_a_folder_without_an_index_is_read_as_a_tool_would(running: Service, root: Path) -> None:
     found = across(running, "harbour", paths=[str(root / "loose")])
     assert set(names(found)) == {"note.md", "long.md", "tide.txt"}

@@ -304,6 +304,45 @@ def revoked(running: Service) -> str:
     return key
 
 
+def test_a_key_that_another_process_revokes_ends_at_once_but_for_queries(running: Service, client: TestClient) -> None:
+    headers = {"Authorization": f"Bearer {new_key(running, 'third')}"}
+    nodes = "/api/projects/third/nodes"
+
+    def statuses() -> list[int]:
+        query = {"query": "x", "mode": "keyword"}
+        return [
+            client.post(f"{TOOLS}/{uuid4()}/query", headers=headers, json=query).status_code,
+            client.get(TOOLS, headers=headers).status_code,
+            client.get(nodes, headers=headers).status_code,
+            client.post(nodes, headers=headers, json={"name": "f", "type": "folder"}).status_code,
+        ]
+
+    assert statuses() == [404, 200, 200, 201]
+    assert running.rows("UPDATE api_key SET revoked_at = now() WHERE project_id = 'third' RETURNING 1") == [(1,)]
+    # a query believes the cache, whose entries stay here
+    assert statuses() == [404, 401, 401, 401]
+
+
+def test_what_a_process_deletes_is_gone_from_its_cache(running: Service, client: TestClient) -> None:
+    headers, project = {"Authorization": f"Bearer {new_key(running, 'fourth')}"}, "/api/projects/fourth"
+    node = client.post(f"{project}/nodes", headers=headers, json={"name": "f", "type": "folder"}).json()["id"]
+    new = {"project_id": "fourth", "node_id": node}
+    # both have one index, which outlives the first
+    first, second = (client.post(TOOLS, headers=headers, json=new).json()["tool_id"] for _ in range(2))
+
+    def asked() -> list[int]:
+        query = {"query": "x", "mode": "keyword"}
+        return [
+            client.post(f"{TOOLS}/{tool}/query", headers=headers, json=query).status_code for tool in (first, second)
+        ]
+
+    assert asked() == [200, 200]
+    assert client.delete(f"{TOOLS}/{first}", headers=headers).is_success
+    assert asked() == [404, 200]
+    assert client.delete(project, headers=headers).is_success
+    assert asked() == [401, 401]
+
+
 @pytest.mark.parametrize("route", [route for route in WITH_AGENTS if route[0] != "GET"], ids=" ".join)
 def test_a_revoked_key_is_refused_before_the_body_is_read(
     running: Service, theirs: Ids, revoked: str, route: tuple[str, str]

@@ -62,9 +62,13 @@ def test_no_other_user_may_read_what_is_kept(running: Service, tool: str) -> Non
 def test_tools_are_listed_by_pages_oldest_first(running: Service, root: Path) -> None:
     folder = write(root / "listed", {"a.txt": "listed"})
     made = [running.local_tool(folder, project="listed", name=f"tool {number}") for number in range(5)]
-    for limit in (2, 5, 6):
-        listed = running.pages(TOOLS, project_id="listed", limit=limit)
-        assert [item["tool_id"] for item in listed] == made
+    # equally old ones come by their ids
+    running.rows("UPDATE search_tool SET created_at = now() WHERE id = ANY (%s)", made[1:])
+    running.rows("UPDATE search_tool SET created_at = now() WHERE id = %s", made[4])
+    expected = [made[0], *sorted(made[1:4]), made[4]]
+    for limit in (1, 2, 3, 5, 6):
+        for path in (TOOLS, f"{TOOLS}/statuses"):
+            assert [item["tool_id"] for item in running.pages(path, project_id="listed", limit=limit)] == expected
     assert running.get(TOOLS, project_id="nobody") == {"items": [], "next_cursor": None}
 
 
@@ -92,6 +96,12 @@ def test_tasks_are_listed_newest_first(running: Service, root: Path) -> None:
     assert [task["kind"] for task in tasks] == ["reindex", "reindex", "create"]
     assert tasks == sorted(tasks, key=lambda task: str(task["created_at"]), reverse=True)
     assert tasks[0] == running.status(tools[0])
+    # those that began at the same time come by their ids
+    ids = [task["task_id"] for task in tasks]
+    running.rows("UPDATE search_index_task SET created_at = now() WHERE id = ANY (%s)", ids)
+    for limit in (1, 2, 3, 4):
+        listed = running.pages(f"{TOOLS}/{tools[0]}/tasks", limit=limit)
+        assert [task["task_id"] for task in listed] == sorted(ids, reverse=True)
 
 
 def test_files_are_listed_filtered_and_paged(running: Service, tool: str) -> None:

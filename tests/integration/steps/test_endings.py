@@ -238,6 +238,20 @@ def test_a_cancel_ends_all_that_is_under_way(site: Site) -> None:
     assert site.do(epoch, site.index.id)[0][1] is False
 
 
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_the_history_of_a_tool_tells_of_the_index_that_is_being_built(site: Site, limit: int) -> None:
+    _, new_task = building(site)
+    # of another tool
+    Site(site.resources, site.folder)
+    listed: list[UUID] = []
+    before = None
+    for _ in range(3):
+        for row in tasks.history(site.pool, site.tool, before, limit):
+            listed.append(row["id"])
+            before = row["created_at"], row["id"]
+    assert listed == [new_task, site.task]
+
+
 def test_a_deleted_tool_takes_both_its_indexes_along(site: Site) -> None:
     old, (new_index, new_task) = site.index.id, building(site)
     tools.delete(site.pool, site.tool)

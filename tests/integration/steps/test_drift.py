@@ -1,0 +1,274 @@
+"""What is counted and mended in the rows of an index, for rows in every state beside equal ones of another index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from itertools import product
+from typing import Any, NamedTuple
+from uuid import UUID, uuid4
+
+import numpy as np
+import pytest
+from psycopg.types.json import Jsonb
+
+from tests.integration.steps.site import Site, listed_site, refused
+from worker.resources import Resources
+from worker.state.index import drift, embedding_cache, tools
+from worker.state.index.drift import ChunkCounts
+from worker.state.index.embedding_cache import VectorOwner
+from worker.tokens.keywords import keywords_of
+
+pytestmark = pytest.mark.usefixtures("nobody_else")
+
+BOTH = (False, True)
+
+
+class ChunkState(NamedTuple):
+    """A chunk, which is this index's `own` or the other's."""
+
+    id: UUID
+    hash: str
+    own: bool
+    live: bool
+    embedded: bool
+    lost: bool
+
+
+@pytest.fixture
+def pair(resources: Resources) -> tuple[Site, Site]:
+    """Two idle indexes over a file each."""
+    made = listed_site(resources, 1), listed_site(resources, 1)
+    for site in made:
+        site.finish_all()
+    return made
+
+
+def spread(pair: tuple[Site, Site]) -> list[ChunkState]:
+    """Give both indexes a chunk in every state, with a text of its own, and nothing else."""
+    states = []
+    for site in pair:
+        for live, embedded, lost in product(BOTH, BOTH, BOTH):
+            id_ = uuid4()
+            state = ChunkState(id_, f"sha256:{id_.hex * 2}", site is pair[0], live, embedded, lost)
+            row = {"id": str(id_), "content_hash": state.hash, "live": live, "embedded": embedded, "lost": lost}
+            copy = "INSERT INTO chunk SELECT (jsonb_populate_record(c, %s)).* FROM chunk c WHERE index_id = %s LIMIT 1"
+            site.do(copy, Jsonb(row), site.index.id)
+            states.append(state)
+        ids = [state.id for state in states]
+        site.do("DELETE FROM chunk WHERE index_id = %s AND id <> ALL (%s)", site.index.id, ids)
+    return states
+
+
+def ids_of(states: list[ChunkState], wanted: Callable[[ChunkState], bool]) -> list[UUID]:
+    return sorted(state.id for state in states if wanted(state))
+
+
+def bury(site: Site, age: timedelta) -> UUID:
+    id_ = uuid4()
+    insert = "INSERT INTO chunk_tombstone (id, index_id, created_at) VALUES (%s, %s, now() - %s::interval)"
+    site.do(insert, id_, site.index.id, age)
+    return id_
+
+
+@pytest.mark.parametrize("keyword_index", ["store", "postgres"])
+def test_the_store_holds_live_chunks_with_a_vector_or_keywords(pair: tuple[Site, Site], keyword_index: str) -> None:
+    site, states = pair[0], spread(pair)
+    site.do("UPDATE search_index SET keyword_index = %s WHERE id = %s", keyword_index, site.index.id)
+    expected = ids_of(states, lambda s: s.own and s.live and (s.embedded or keyword_index == "store"))
+    for limit in (1, 3, 100):
+        found: list[UUID] = []
+        # one page more than there are
+        for _ in range(len(expected) + 1):
+            found += drift.live_ids(site.pool, site.index.id, found[-1] if found else None, limit)
+        assert found == expected
+
+
+def test_a_vector_is_lost_if_its_chunk_is_live_and_a_stray_if_no_row_explains_it(pair: tuple[Site, Site]) -> None:
+    site, states = pair[0], spread(pair)
+    everything = [state.id for state in states]
+    for include_lost in BOTH:
+        expected = ids_of(states, lambda s: s.own and s.live and (include_lost or not s.lost))  # noqa: B023 - at once
+        assert drift.still_live(site.pool, site.index.id, everything, include_lost=include_lost) == expected
+    buried, stray = bury(site, timedelta(0)), uuid4()
+    unknown = drift.unknown(site.pool, site.index.id, [*everything, buried, stray])
+    assert unknown == sorted([stray, *ids_of(states, lambda s: not s.own)])
+
+
+def test_only_live_chunks_lose_their_vectors(pair: tuple[Site, Site]) -> None:
+    site, states = pair[0], spread(pair)
+    lost = "SELECT lost FROM search_index_file WHERE index_id = %s"
+    drift.mark_lost(site.pool, site.index.id, ids_of(states, lambda s: s.own and not s.live), None)
+    assert site.do(lost, site.index.id) == [(False,)]
+    drift.mark_lost(site.pool, site.index.id, ids_of(states, lambda s: s.own), None)
+    assert site.do(lost, site.index.id) == [(True,)]
+    marked = {id_ for (id_,) in site.do("SELECT id FROM chunk WHERE lost")}
+    assert marked >= {*ids_of(states, lambda s: s.lost or (s.own and s.live))}
+    assert marked.isdisjoint(ids_of(states, lambda s: not s.lost and not (s.own and s.live)))
+
+
+def test_rows_are_counted_by_state_and_tombstones_by_age(pair: tuple[Site, Site]) -> None:
+    site, other = pair
+    spread(pair)
+    for each, age in ((site, 1), (site, 1.1), (site, 0.9), (other, 2)):
+        bury(each, age * drift.OVERDUE)
+    assert drift.rows(site.pool, site.index.id) == ChunkCounts(4, 4, 2)
+    assert len(drift.overdue(site.pool, site.index.id, 10)) == 2
+
+
+def test_lost_texts_are_paid_again_unless_the_project_has_their_vectors(pair: tuple[Site, Site]) -> None:
+    site, other = pair
+    states = spread(pair)
+    (lost,) = (state for state in states if state[2:] == (True, True, True, True))
+    # a second place of the same text
+    copy = "INSERT INTO chunk SELECT (jsonb_populate_record(c, %s)).* FROM chunk c WHERE id = %s"
+    site.do(copy, Jsonb({"id": str(uuid4())}), lost.id)
+    profile = site.index.settings.embedder
+    owner = VectorOwner(site.project, profile)
+    others = VectorOwner(other.project, profile), VectorOwner(site.project, profile.model_copy(update={"model": "m"}))
+    counts = []
+    for holder in (*others, owner):
+        counts.append(drift.count_unpaid(site.pool, site.index.id, owner))
+        embedding_cache.insert(site.pool, holder, {lost.hash: np.ones(profile.dimensions, dtype=np.float32)})
+    assert counts == [1, 1, 1]
+    assert drift.count_unpaid(site.pool, site.index.id, owner) == 0
+
+
+def test_a_search_asks_for_a_comparison_only_where_there_should_be_a_vector(pair: tuple[Site, Site]) -> None:
+    site, states = pair[0], spread(pair)
+    site.do("UPDATE search_index SET checked_at = now() - interval '2 min' WHERE id = %s", site.index.id)
+    ((there,),) = [ids_of(states, lambda s: s[2:] == (True, True, True, False))]
+    site.do("UPDATE chunk SET live = false WHERE id = %s", there)
+    assert not drift.request_comparison(site.pool, site.index.id)
+    site.do("UPDATE chunk SET live = true WHERE id = %s", there)
+    assert drift.request_comparison(site.pool, site.index.id)
+
+
+@pytest.mark.parametrize(("chunks", "embedded", "expected"), [(0, True, False), (1, False, False), (1, True, True)])
+def test_the_store_should_hold_a_vector_of_an_indexed_file(
+    pair: tuple[Site, Site], chunks: int, embedded: bool, expected: bool
+) -> None:
+    site = pair[0]
+    site.do(
+        "UPDATE search_index_file SET live_chunks = %s, live_embedded = %s WHERE index_id = %s",
+        *(chunks, embedded, site.index.id),
+    )
+    assert drift.any_embedded(site.pool, site.index.id) == expected
+
+
+def test_attributes_are_those_of_live_chunks_of_idle_files(pair: tuple[Site, Site]) -> None:
+    site, states = pair[0], spread(pair)
+    everything = [state.id for state in states]
+    site.do("UPDATE search_index_file SET words_language = 'de' WHERE index_id = %s", site.index.id)
+    site.do("UPDATE chunk SET chunk_text = 'houses laufenden', context = '' WHERE index_id = %s", site.index.id)
+    idle = ids_of(states, lambda s: s.own and s.live and not s.lost)
+    _, rows, words = drift.rewrite(site.pool, site.index.id, everything)
+    assert sorted(rows) == sorted(drift.expected(site.pool, site.index.id, everything)) == idle
+    german, english = (keywords_of("0.md", "", "houses laufenden", language) for language in ("de", "en"))
+    assert [words[id_] for id_ in idle] == [german] * 2 != [english] * 2
+    site.do("UPDATE search_index_file SET status = 'pending' WHERE index_id = %s", site.index.id)
+    assert drift.expected(site.pool, site.index.id, everything) == {}
+
+
+def add_file(site: Site, **changed: Any) -> UUID:
+    """A file like the indexed one, without chunks."""
+    id_ = uuid4()
+    row = {"id": str(id_), "key": f"\\x{id_.hex}", "live_chunks": 0, "live_tokens": 0, **changed}
+    copy = (
+        "INSERT INTO search_index_file SELECT (jsonb_populate_record(f, %s)).* FROM search_index_file f"
+        " WHERE index_id = %s AND path = '0.md' LIMIT 1"
+    )
+    site.do(copy, Jsonb(row), site.index.id)
+    return id_
+
+
+def test_files_whose_vectors_are_lost_are_taken_up_unless_they_wait_already(pair: tuple[Site, Site]) -> None:
+    site = pair[0]
+    made = {
+        (lost, status): add_file(site, lost=lost, status=status, attempts=3, work="read")
+        for lost, status in product(BOTH, ("pending", "indexed", "skipped", "failed", "removed"))
+    }
+    ((epoch,),) = site.do("SELECT epoch FROM search_index WHERE id = %s", site.index.id)
+    task = uuid4()
+    assert drift.take_up(site.pool, site.index.id, task, epoch) == 1
+    state = "SELECT status, work, attempts, task_id = %s FROM search_index_file WHERE id = %s"
+    for (lost, status), id_ in made.items():
+        is_taken = lost and status == "indexed"
+        expected = ("pending", "path", 0, True) if is_taken else (status, "read", 3, False)
+        assert site.do(state, task, id_) == [expected], (lost, status)
+
+
+def test_wrong_counts_are_told_and_corrected_and_their_files_read_again(pair: tuple[Site, Site]) -> None:
+    site, other = pair
+    source = "SELECT (jsonb_populate_record(c, %s)).* FROM chunk c WHERE index_id = %s AND file_id = %s LIMIT 1"
+    ((first,),) = site.do("SELECT id FROM search_index_file WHERE index_id = %s", site.index.id)
+    made = {}
+    for there, stated, status in product((0, 2), (0, 1, 2), ("indexed", "skipped")):
+        file = add_file(site, live_chunks=stated, live_tokens=9, status=status, stamp="s", live_fingerprint="f")
+        made[there, stated, status] = file
+        for live in [True] * there + [False]:
+            chunk = {"id": str(uuid4()), "file_id": str(file), "live": live, "tokens_estimate": 5}
+            site.do(f"INSERT INTO chunk {source}", Jsonb(chunk), site.index.id, first)
+    other.do("UPDATE search_index_file SET live_chunks = 7 WHERE index_id = %s", other.index.id)
+    bare = [key for key in made if key[0] == 0 and key[2] == "indexed"]
+    miscounted = [key for key in made if key not in bare and key[0] != key[1]]
+    assert drift.wrong_files(site.pool, site.index.id) == (len(miscounted), len(bare)) == (6, 3)
+    assert drift.recount(site.pool, site.index.id) == 9
+    state = "SELECT live_chunks, live_tokens, stamp, live_fingerprint FROM search_index_file WHERE id = %s"
+    for key, id_ in made.items():
+        there, stated, _ = key
+        mended = (there, 5 * there, "", "" if there else None)
+        expected = mended if key in [*bare, *miscounted] else (stated, 9, "s", "f")
+        assert site.do(state, id_) == [expected], key
+    assert other.do("SELECT live_chunks FROM search_index_file WHERE index_id = %s", other.index.id) == [(7,)]
+
+
+@pytest.mark.parametrize("state", ["idle", "open task", "deleted"])
+def test_an_index_is_mended_only_while_nobody_else_works_on_it(pair: tuple[Site, Site], state: str) -> None:
+    site, index = pair[0], pair[0].index
+    ((epoch,),) = site.do("SELECT epoch FROM search_index WHERE id = %s", index.id)
+    if state == "open task":
+        site.start()
+    elif state == "deleted":
+        tools.delete(site.pool, site.tool)
+    asked: dict[str, Callable[[int | None], object]] = {
+        "mark_lost": lambda epoch: drift.mark_lost(site.pool, index.id, [], epoch),
+        "take_up": lambda epoch: drift.take_up(site.pool, index.id, site.task, epoch or 0),
+        "recount": lambda _: drift.recount(site.pool, index.id),
+        "bury_unfinished": lambda _: drift.bury_unfinished(site.pool, index.id),
+        "rewrite": lambda _: drift.rewrite(site.pool, index.id, []),
+        "start": lambda _: drift.start(site.pool, index.id),
+    }
+    for name, act in asked.items():
+        # a task does the first two under its own epoch
+        if name != "take_up":
+            assert refused(lambda: act(None)) == (state != "idle"), name  # noqa: B023 - at once
+        if name in {"mark_lost", "take_up"}:
+            ((now,),) = site.do("SELECT epoch FROM search_index WHERE id = %s", index.id)
+            assert refused(lambda: act(now)) == (state == "deleted"), name  # noqa: B023 - at once
+            assert refused(lambda: act(epoch + 7)), name  # noqa: B023 - at once
+
+
+def test_a_tool_owns_the_repair_of_the_index_that_is_being_built_for_it(pair: tuple[Site, Site]) -> None:
+    site, other = pair
+    other.do("UPDATE search_index_file SET lost = true WHERE index_id = %s", other.index.id)
+    index_id = other.index.id
+    move = "UPDATE search_tool SET index_id = %s, next_index_id = %s, next_config = config WHERE id = %s"
+    other.do(move, site.index.id, index_id, other.tool)
+    started = drift.start(other.pool, index_id)
+    assert other.do("SELECT tool_id FROM search_index_task WHERE id = %s", started) == [(other.tool,)]
+
+
+def test_an_index_that_was_never_compared_is_the_first_to_be(pair: tuple[Site, Site], resources: Resources) -> None:
+    site, other = pair
+    busy, deleted = (listed_site(resources, 1) for _ in range(2))
+    deleted.finish_all()
+    checked = "UPDATE search_index SET checked_at = now() - %s::interval WHERE id = %s"
+    for each in (other, busy, deleted):
+        each.do(checked, timedelta(days=2), each.index.id)
+    site.do("UPDATE search_index SET checked_at = NULL WHERE id = %s", site.index.id)
+    index_id = deleted.index.id
+    tools.delete(deleted.pool, deleted.tool)
+    due = [drift.due(site.pool, 1) for _ in range(3)]
+    assert due == [[site.index.id], [other.index.id], []]
+    assert index_id not in [each.id for each in (site.index, other.index)]
