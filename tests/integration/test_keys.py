@@ -75,8 +75,9 @@ def test_a_key_sees_its_own_project_and_no_other(running: Service, one: str, two
     made = call(running, "POST", "/api/projects/one/nodes", one, name="n", type="json", content={"a": 1}, id="n")
     assert made.status_code == 201
     tool = checked(call(running, "POST", TOOLS, one, project_id="one", node_id="n"), 202)["tool_id"]
-    assert [item["tool_id"] for item in checked(call(running, "GET", TOOLS, one), 200)["items"]] == [tool]
-    assert checked(call(running, "GET", TOOLS, two), 200)["items"] == []
+    for path in (TOOLS, f"{TOOLS}/statuses"):
+        assert [item["tool_id"] for item in checked(call(running, "GET", path, one), 200)["items"]] == [tool]
+        assert checked(call(running, "GET", path, two), 200)["items"] == []
     hidden = [
         call(running, "GET", f"{TOOLS}?project_id=one", two),
         call(running, "POST", TOOLS, two, project_id="one", node_id="n"),

@@ -62,6 +62,7 @@ def test_no_other_user_may_read_what_is_kept(running: Service, tool: str) -> Non
 def test_tools_are_listed_by_pages_oldest_first(running: Service, root: Path) -> None:
     folder = write(root / "listed", {"a.txt": "listed"})
     made = [running.local_tool(folder, project="listed", name=f"tool {number}") for number in range(5)]
+    running.local_tool(folder, project="another")
     # equally old ones come by their ids
     running.rows("UPDATE search_tool SET created_at = now() WHERE id = ANY (%s)", made[1:])
     running.rows("UPDATE search_tool SET created_at = now() WHERE id = %s", made[4])

@@ -13,10 +13,12 @@ import pytest
 from schemas.content.document import SourceEntry
 from schemas.errors import FolderGone
 from tests.integration.steps.site import FILES, Site, embedded, write
+from worker.index.commit import finish
 from worker.index.pipeline import index_files
 from worker.index.write import write as write_rows
 from worker.state.index import drift, files, tasks, tool_actions
 from worker.state.index.files import MAX_CRASHES, MAX_DEATHS, FileClaim, ListedEntry
+from worker.state.search import snippets
 
 #: A trusted time of a file: it differs from the time of the listing.
 LONG_AGO = 1_000_000_000
@@ -199,3 +201,51 @@ def test_a_file_without_its_vectors_counts_as_indexed_once(indexed: Site) -> Non
     drift.take_up(indexed.pool, indexed.index.id, indexed.task, indexed.index.epoch)
     assert not indexed.refresh()
     assert counts() == [(FILES - 1, FILES), (FILES, FILES)]
+
+
+@pytest.mark.parametrize(
+    ("asked", "listed"),
+    [
+        ({}, ["0.md", "2.md", "3.md"]),
+        ({"status": "removed"}, ["1.md"]),
+        ({"status": "failed"}, ["2.md"]),
+        ({"reason": "parse_failed"}, ["2.md"]),
+        ({"reason": "parse_failed", "status": "skipped"}, []),
+        ({"q": "3.M"}, ["3.md"]),
+        ({"q": "%"}, []),
+    ],
+)
+def test_files_are_listed_by_what_became_of_them(site: Site, asked: dict[str, str], listed: list[str]) -> None:
+    # status, reason, the fingerprint of the live text, its chunks, and whether they would have vectors
+    rows = {
+        "0.md": ("indexed", None, "f", 1, True),
+        "1.md": ("removed", None, None, 0, True),
+        "2.md": ("failed", "parse_failed", "f", 1, False),
+        "3.md": ("skipped", "unsupported_type", None, 0, True),
+    }
+    columns = "(status, reason, live_fingerprint, live_chunks, live_embedded)"
+    for path, row in rows.items():
+        update = f"UPDATE search_index_file SET {columns} = (%s, %s, %s, %s, %s) WHERE path = %s AND index_id = %s"
+        site.do(update, *row, path, site.index.id)
+    everything: dict[str, Any] = {"status": None, "reason": None, "q": None, "after": None, "limit": 10}
+    found = files.page(site.pool, site.index.id, **{**everything, **asked})
+    assert [file["file_path"] for file in found] == listed
+    shown = {file["file_path"]: (file["stale"], file["embedded"]) for file in found}
+    expected = {"0.md": (False, True), "1.md": (False, False), "2.md": (True, False), "3.md": (False, False)}
+    assert shown == {path: expected[path] for path in listed}
+
+
+def test_the_chunks_of_a_file_are_listed_once_they_are_live(indexed: Site) -> None:
+    def listed() -> set[UUID]:
+        return {row["chunk_id"] for row in snippets.page(indexed.pool, first(indexed), after=None, limit=10)}
+
+    before = listed()
+    write(indexed.folder, 0, "Another text about pears.")
+    indexed.again()
+    run = indexed.worker()
+    drafts = embedded(indexed, run)
+    write_rows(run, drafts)
+    assert indexed.chunks(live=False)
+    assert listed() == before
+    finish(run, drafts)
+    assert listed().isdisjoint(before)

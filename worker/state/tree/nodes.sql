@@ -2,7 +2,7 @@
 -- the distinct texts that have a vector
 WITH texts AS (
     SELECT DISTINCT content_hash AS hash FROM chunk
-    WHERE index_id = %(index_id)s AND live AND embedded AND level = 0
+    WHERE index_id = %(index_id)s AND live AND embedded
 ), dropped AS (
     UPDATE tree_leaf l SET building = false
     WHERE l.tree_id = %(tree_id)s AND l.building AND NOT EXISTS (SELECT FROM texts t WHERE t.hash = l.hash)
@@ -23,7 +23,7 @@ SELECT d.hash, d.id, d.path FROM (
     SELECT DISTINCT ON (c.content_hash) c.content_hash AS hash, c.id, f.path, c.chunk_index
     FROM tree_leaf l
     JOIN chunk c ON c.index_id = %(index_id)s AND hashtextextended(c.content_hash, 0) = hashtextextended(l.hash, 0)
-         AND c.content_hash = l.hash AND c.live AND c.embedded AND c.level = 0
+         AND c.content_hash = l.hash AND c.live AND c.embedded
     JOIN search_index_file f ON f.id = c.file_id
     WHERE l.tree_id = %(tree_id)s AND l.building
     ORDER BY c.content_hash, f.path COLLATE "C", c.chunk_index) d

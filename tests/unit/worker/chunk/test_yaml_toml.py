@@ -38,6 +38,13 @@ def test_a_deep_place_keeps_the_innermost_names() -> None:
     assert chunks[-1].context == " > ".join(f"k{depth}" for depth in range(4, 20))
 
 
+def test_the_first_key_of_a_list_item_stands_beside_the_others_of_the_item() -> None:
+    long = "word " * 3000
+    chunks = cut(f"top:\n  - first:\n      leaf: {long}\n    other: {long}\n", "a.yaml")
+    at = {name: next(number for number, chunk in enumerate(chunks) if name in chunk.text) for name in ("leaf", "other")}
+    assert [chunks[at[name] + 1].context for name in ("leaf", "other")] == ["top > first", "top"]
+
+
 def around(lines: list[str], number: int) -> list[str]:
     """The keys around the first line from this one on that is no comment, by reading all lines above it."""
     above: list[tuple[int, str]] = []
