@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from random import Random
 from signal import SIGKILL
 from typing import Any
 from uuid import uuid4
@@ -371,34 +370,6 @@ def test_what_one_limit_takes_away_counts_for_the_other(pool: Pool) -> None:
     make_live(pool, 1)
     assert evict(pool, spare=1, maximum=2) == 1
     assert len(held(pool)) == 2
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_a_pass_in_many_steps_keeps_what_is_live_and_the_newest_of_the_rest(
-    pool: Pool, monkeypatch: pytest.MonkeyPatch, seed: int
-) -> None:
-    """Also if a worker dies between two steps, and if entries have the same time."""
-    random = Random(seed)
-    monkeypatch.setattr(embedding_cache, "EVICTION_ROWS", random.randint(1, 7))
-    embedding_cache.insert(pool, OWNER, vectors(*range(20)))
-    ages = {number: random.choice([3, 4, number + 5]) for number in range(20)}
-    for number, days in ages.items():
-        age(pool, number, days)
-    live = random.sample(range(20), random.randint(0, 8))
-    make_live(pool, *live)
-    spare, keep = [number for number in range(20) if number not in live], random.randint(0, 12)
-    for _ in range(random.randint(0, 4)):
-        with pool.connection() as connection:
-            embedding_cache._step(connection, keep)
-    evict(pool, spare=keep)
-    left = held(pool)
-    assert set(live) <= set(left)
-    kept = sorted((ages[number], number) for number in spare if number in left)
-    assert len(kept) == min(keep, len(spare))
-    gone = [ages[number] for number in spare if number not in left]
-    assert not gone or not kept or min(gone) >= kept[-1][0]
-    assert evict(pool, spare=keep) == 0
-    assert held(pool) == left
 
 
 def test_entries_used_during_a_pass_stay_and_are_not_counted_twice(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:

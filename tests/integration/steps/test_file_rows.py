@@ -12,10 +12,11 @@ import pytest
 
 from schemas.content.document import SourceEntry
 from schemas.errors import FolderGone
-from tests.integration.steps.site import FILES, Site, embedded, write
+from tests.integration.steps.site import FILES, Site, embedded, listed_site, write
 from worker.index.commit import finish
 from worker.index.pipeline import index_files
 from worker.index.write import write as write_rows
+from worker.resources import Resources
 from worker.state.index import drift, files, tasks, tool_actions
 from worker.state.index.files import MAX_CRASHES, MAX_DEATHS, FileClaim, ListedEntry
 from worker.state.search import snippets
@@ -249,3 +250,12 @@ def test_the_chunks_of_a_file_are_listed_once_they_are_live(indexed: Site) -> No
     assert listed() == before
     finish(run, drafts)
     assert listed().isdisjoint(before)
+
+
+def test_a_file_is_named_in_its_index_once_it_has_text(resources: Resources, indexed: Site) -> None:
+    other = listed_site(resources, 1)
+    other.finish_all()
+    set_first(indexed, "live_chunks = 0")
+    with_text, without = files.file_id(indexed.index.id, b"1.md"), first(indexed)
+    asked = [str(with_text), str(without), str(files.file_id(other.index.id, b"0.md")), "no-id"]
+    assert list(files.named(indexed.pool, indexed.index.id, asked)) == [str(with_text)]
