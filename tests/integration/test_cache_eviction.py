@@ -72,22 +72,25 @@ def add_index(pool: Pool, owner: VectorOwner, *, age: int = 0) -> UUID:
     return id_
 
 
-def add_chunk(pool: Pool, index_id: UUID, hash_: str) -> None:
+def add_chunk(pool: Pool, index_id: UUID, hash_: str, *, live: bool = True) -> None:
     with pool.connection() as connection:
         connection.execute(
             "INSERT INTO chunk (id, index_id, file_id, live, chunk_index, chunk_text, context, lead, trail,"
             " content_hash, tokens_estimate, start_line, end_line, start_char, end_char)"
-            " VALUES (gen_random_uuid(), %s, %s, true, 0, '', '', '', '', %s, 1, 1, 1, 0, 0)",
-            (index_id, index_id, hash_),
+            " VALUES (gen_random_uuid(), %s, %s, %s, 0, '', '', '', '', %s, 1, 1, 1, 0, 0)",
+            (index_id, index_id, live, hash_),
         )
 
 
 def add_entry(pool: Pool, entry: Entry, age: int) -> None:
+    """Entries of one age have the same time."""
     embedding_cache.insert(pool, entry.owner, {entry.hash: np.ones(4, dtype=np.float32)})
     where = "project_id = %(project_id)s AND embedder = %(embedder)s AND text_hash = %(hash)s"
     with pool.connection() as connection:
         values = {**entry.owner.values, "hash": bytes.fromhex(entry.hash[7:]), "age": timedelta(days=age)}
-        connection.execute(f"UPDATE embedding_cache SET used_at = now() - %(age)s WHERE {where}".encode(), values)
+        connection.execute(
+            f"UPDATE embedding_cache SET used_at = date_trunc('hour', now()) - %(age)s WHERE {where}".encode(), values
+        )
 
 
 def entries(pool: Pool) -> set[Entry]:
@@ -109,9 +112,9 @@ def test_a_pass_in_many_steps_keeps_what_is_live_and_the_newest_of_the_rest(
     for entry, age in ages.items():
         add_entry(pool, entry, age)
     live = random.sample(ENTRIES, random.randint(0, 10))
-    for entry in live:
-        add_chunk(pool, indexes[entry[:2]], entry.hash)
-    spare, keep = [entry for entry in ages if entry not in live], random.randint(0, 14)
+    for entry in ENTRIES:
+        add_chunk(pool, indexes[entry[:2]], entry.hash, live=entry in live)
+    spare, keep = [entry for entry in ages if entry not in live], random.randint(0, 19)
     for _ in range(random.randint(0, 4)):
         with pool.connection() as connection:
             embedding_cache._step(connection, keep)

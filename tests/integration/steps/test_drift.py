@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 from uuid import UUID, uuid4
@@ -12,12 +14,15 @@ import numpy as np
 import pytest
 from psycopg.types.json import Jsonb
 
+from tests.integration.shelf import AroundStore
 from tests.integration.steps.site import Site, listed_site, refused
 from worker.resources import Resources
 from worker.state.index import drift, embedding_cache, tools
 from worker.state.index.drift import ChunkCounts
 from worker.state.index.embedding_cache import VectorOwner
 from worker.tokens.keywords import keywords_of
+from worker.upkeep import fsck
+from worker.vectors import VectorStore
 
 pytestmark = pytest.mark.usefixtures("nobody_else")
 
@@ -268,3 +273,71 @@ def test_an_index_that_was_never_compared_is_the_first_to_be(pair: tuple[Site, S
     due = [drift.due(site.pool, 1) for _ in range(3)]
     assert due == [[site.index.id], [other.index.id], []]
     assert index_id not in [each.id for each in (site.index, other.index)]
+
+
+# --- fsck
+
+
+@dataclass
+class Meanwhile(AroundStore):
+    """A store beside which something happens while its ids are read."""
+
+    happens: Callable[[], object]
+
+    def ids(self, namespace: str, after: UUID | None, limit: int) -> list[UUID]:
+        self.happens()
+        return self.store.ids(namespace, after, limit)
+
+
+def store_of(site: Site) -> VectorStore:
+    return site.resources.store(site.index.vector_store, site.index.keyword_index)
+
+
+def test_an_index_is_busy_if_a_task_was_open_at_any_time_of_the_comparison(pair: tuple[Site, Site]) -> None:
+    site = pair[0]
+    site.do("UPDATE chunk SET live = false WHERE index_id = %s", site.index.id)
+
+    def set_open(*, is_open: bool) -> None:
+        status = "indexing" if is_open else "ready"
+        site.do("UPDATE search_index_task SET status = %s WHERE id = %s", status, site.task)
+
+    for before, after in product(BOTH, BOTH):
+        set_open(is_open=before)
+        report = fsck.inspect(site.pool, Meanwhile(store_of(site), partial(set_open, is_open=after)), site.index)
+        busy = before or after
+        # rows that a task is writing are not left over
+        assert (report.busy, report.unfinished) == (busy, 0 if busy else 1)
+
+
+def test_a_repair_starts_a_task_for_what_is_to_be_written_or_read_again(pair: tuple[Site, Site]) -> None:
+    site, store = pair[0], store_of(pair[0])
+    assert fsck.repair(site.pool, store, site.index).task_id is None
+    dimensions = site.index.settings.embedder.dimensions
+    for is_miscounted, lost, is_paid in ((True, 0, True), (False, 1, True), (False, 1, False), (True, 1, True)):
+        if is_miscounted:
+            site.do("UPDATE search_index_file SET live_chunks = 7 WHERE index_id = %s", site.index.id)
+        if lost:
+            store.write(site.index.namespace, dimensions, deletes=list(site.chunks(live=True)))
+        if not is_paid:
+            site.do("DELETE FROM embedding_cache WHERE project_id = %s", site.project)
+        mended = fsck.repair(site.pool, store, site.index)
+        assert (mended.recounted, mended.lost, mended.texts) == (int(is_miscounted), lost, int(not is_paid))
+        assert mended.task_id is not None
+        site.task = mended.task_id
+        site.do("UPDATE search_index_task SET listing = false WHERE id = %s", site.task)
+        site.finish_all()
+        site.prove()
+
+
+def test_overdue_vectors_are_deleted_in_batches_until_none_is_left(
+    pair: tuple[Site, Site], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fsck, "MAX_DELETES", 2)
+    site, other = pair
+    for each, number in ((site, 5), (other, 1)):
+        for _ in range(number):
+            bury(each, 2 * drift.OVERDUE)
+    recent = bury(site, timedelta(0))
+    assert fsck.repair(site.pool, store_of(site), site.index).deleted == 5
+    assert site.tombstones() == {recent}
+    assert len(other.tombstones()) == 1

@@ -150,7 +150,7 @@ def _step(connection: Connection[Any], keep: int) -> tuple[int, bool]:
         connection.execute(_SQL["evict"], values)
     if len(rows) == EVICTION_ROWS and (not at.excess or len(chosen) < at.excess):
         last = dict(zip(("used_at", "project_id", "embedder", "text_hash"), rows[-1], strict=False))
-        counts = {"spare": at.spare + len(spare) - len(chosen), "excess": at.excess - len(chosen)}
+        counts = {"spare": at.spare + len(spare), "excess": at.excess - len(chosen)}
         connection.execute(_SQL["move_pass"], {**last, **counts})
         return len(chosen), False
     # a pass that deletes ends when it has deleted enough, and one that counts says what the next one deletes
