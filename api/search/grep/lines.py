@@ -101,7 +101,7 @@ def shown(line: bytes, match_start: int) -> tuple[str, int]:
     return f"{'…' if first else ''}{cut}{'…' if first + MAX_SHOWN_CHARACTERS < len(text) else ''}", column + 1
 
 
-def lines_before(text: bytes, start: int, count: int, floor: int = 0) -> list[str]:
+def lines_before(text: bytes, start: int, count: int, floor: int) -> list[str]:
     """Up to `count` lines that end before byte `start` and after `floor`, in order."""
     lines: list[str] = []
     while start > floor and len(lines) < count:

@@ -11,6 +11,7 @@ from schemas.content.document import DocumentProperties
 from tests.contract.samples import of
 from tests.parsing import parse
 from worker.parse import Limits
+from worker.parse.office.stated import summary
 from worker.parse.properties import MAX_TITLE_CHARS, of_pdf, properties_of
 
 LIMITS = Limits()
@@ -84,6 +85,12 @@ def test_an_office_document_states_what_its_author_wrote() -> None:
     document.save(file)
     read = parse("a.docx", file.getvalue(), LIMITS).properties
     assert read == DocumentProperties("Tides", "Ada", "When", "sea, nature", "2013-12-23", "2013-12-23")
+
+
+def test_an_old_office_document_states_properties_unless_it_is_damaged() -> None:
+    data = of("pier.doc")
+    assert summary(data).created == "2013-12-23"
+    assert summary(data[: len(data) // 2]) == summary(b"") == DocumentProperties()
 
 
 def test_books_and_open_documents_state_properties() -> None:

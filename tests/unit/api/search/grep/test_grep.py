@@ -370,11 +370,12 @@ def test_a_long_line_is_cut_around_the_match() -> None:
 
 def test_context_ends_with_the_text() -> None:
     text = b"1\r\n2\n3\n4"
-    assert lines_before(text, text.index(b"3"), 5) == ["1", "2"]
+    assert lines_before(text, text.index(b"3"), 5, 0) == ["1", "2"]
     assert lines_after(text, text.index(b"3") + 1, 5) == ["4"]
     assert lines_after(b"0\n" + text, 1, 5) == ["1", "2", "3", "4"]
     assert lines_after(text, len(text), 5) == []
-    assert lines_before(text, 0, 5) == []
+    assert lines_before(text, 0, 5, 0) == []
+    assert lines_before(b"\n2", 1, 5, 0) == [""]
 
 
 SECRETS = '{"é": "token",\n"public": {"a": "token one"}, "b": "token",\n"c": "token"}'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from io import BytesIO
 from typing import Any
 from zipfile import ZipFile
@@ -14,11 +15,12 @@ from openpyxl import Workbook
 from pptx.opc.package import Part
 from pptx.opc.packuri import PackURI
 
+from schemas.errors import FileError
 from tests.contract.samples import of, zipped
 from tests.parsing import parse
 from worker.parse import Limits
 from worker.parse.office import drawing
-from worker.parse.text.markdown_blocks import joined, table
+from worker.parse.text.markdown_blocks import joined, laid_out, table
 
 LIMITS = Limits()
 WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
@@ -239,3 +241,19 @@ def test_a_books_package_is_found_where_blanks_are_written_as_in_addresses(writt
     package = f'<package xmlns="http://www.idpf.org/2007/opf">{item}<itemref idref="c"/></package>'
     members = {"META-INF/container.xml": container, "a b/book.opf": package, "a b/c d.xhtml": "<p>Tides</p>"}
     assert parse("a.epub", zipped({name: text.encode() for name, text in members.items()}), LIMITS).text == "Tides"
+
+
+@pytest.mark.parametrize(
+    ("lay_out", "text"),
+    [
+        (joined, "ab\n\n- c\n- d\n\nef"),
+        (lambda blocks, limits: laid_out(blocks, limits)[0], "ab\n\n- c\n\n- d\n\nef"),
+    ],
+)
+def test_a_text_may_have_exactly_as_many_characters_as_the_limit(
+    lay_out: Callable[[list[str], Limits], str], text: str
+) -> None:
+    blocks = ["ab", "- c", "- d", "ef"]
+    assert lay_out(blocks, Limits(max_characters=len(text))) == text
+    with pytest.raises(FileError):
+        lay_out(blocks, Limits(max_characters=len(text) - 1))

@@ -84,6 +84,17 @@ def test_frames_of_cells_are_rules_if_they_are_drawn() -> None:
     assert read(*boxes(XS, YS), *cells(XS, YS, ROWS)) == SHOWN
     filled = [operators.replace(" S", " f") for operators in ["1 1 0.8 rg", *boxes(XS, YS), "0 g"]]
     assert "|" not in read(*filled, *cells(XS, YS, ROWS))
+    path = " ".join(each.removesuffix(" S") for each in boxes(XS, YS))
+    assert read(f"{path} S", *cells(XS, YS, ROWS)) == SHOWN
+    assert "|" not in read(f"1 1 0.8 rg {path} f 0 g", *cells(XS, YS, ROWS))
+
+
+def test_a_bent_line_is_a_rule_only_where_it_is_drawn() -> None:
+    bent = f"{XS[0]} {YS[0]} m {XS[0]} {YS[-1]} l {XS[-1]} {YS[-1]} l {XS[-1]} {YS[0]} l S"
+    top, *inner = grid(XS, YS)[:3] + grid(XS, YS)[5:6]
+    assert read(bent, top, *inner, *cells(XS, YS, ROWS)) == SHOWN
+    # the words of the first row stand above the table
+    assert read(bent, *inner, *cells(XS, YS, ROWS)) != SHOWN
 
 
 def test_rules_may_be_figures_of_one_filled_path() -> None:
