@@ -230,6 +230,7 @@ class _Family:
         """Keep the processes running until a signal arrives, or one of them gives up."""
         for each in _SIGNALS:
             signal.signal(each, self._end)
+        signal.signal(signal.SIGALRM, self._kill)
         for _ in range(self._processes):
             self._begin()
         status = 0
@@ -263,7 +264,7 @@ class _Family:
             self._children.add(pid)
 
     def _run(self, parent: int) -> NoReturn:
-        for each in _SIGNALS:
+        for each in (*_SIGNALS, signal.SIGALRM):
             signal.signal(each, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
         status = _NOT_STARTED
@@ -279,21 +280,24 @@ class _Family:
             _leave(status)
 
     def _end(self, *_: object) -> None:
+        if not self._is_ending:
+            # `os.wait` goes on after a signal, and processes that all hang would never end it
+            signal.setitimer(signal.ITIMER_REAL, ENDING_SECONDS)
         self._is_ending = True
+        self._signal_all(signal.SIGTERM)
+
+    def _kill(self, *_: object) -> None:
+        self._signal_all(signal.SIGKILL)
+
+    def _signal_all(self, number: signal.Signals) -> None:
         for pid in self._children:
             with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGTERM)
+                os.kill(pid, number)
 
     def _wait_for_all(self) -> None:
-        deadline = time.monotonic() + ENDING_SECONDS
         while self._children:
-            if time.monotonic() > deadline:
-                for pid in self._children:
-                    os.kill(pid, signal.SIGKILL)
-            pid, _ = os.waitpid(-1, os.WNOHANG)
+            pid, _ = os.wait()
             self._children.discard(pid)
-            if not pid:
-                time.sleep(0.02)
 
 
 @contextmanager

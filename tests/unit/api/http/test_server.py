@@ -88,6 +88,7 @@ def test_an_adopted_process_that_ends_is_none_of_the_servers(monkeypatch: pytest
     adopted, own = 99_999, 99_998
     ends = iter([(adopted, 0), (own, 3 << 8)])
     monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(signal, "setitimer", lambda *_: None)
     monkeypatch.setattr(os, "wait", lambda: next(ends))
     family = server._Family(server.Serving(lambda: nothing, "127.0.0.1", 0), 1)
     monkeypatch.setattr(family, "_begin", lambda: family._children.add(own))
@@ -107,3 +108,26 @@ serve(Serving(lambda: [][0], "127.0.0.1", 0), 2)
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 3
     assert "IndexError" in ended.stdout + ended.stderr
+
+
+def test_processes_that_do_not_end_when_told_are_killed() -> None:
+    program = """
+import os, signal, sys, time
+from api.http import server
+
+def make_app():
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.write(1, b"stuck\\n")
+    time.sleep(30)
+    sys.exit()
+
+server.ENDING_SECONDS = 0.1
+server.serve(server.Serving(make_app, "127.0.0.1", 0), 2)
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout
+        assert [parent.stdout.readline() for _ in range(2)] == ["stuck\n"] * 2
+        parent.terminate()
+        # the output ends with the last process that has it
+        parent.communicate(timeout=20)
+    assert parent.returncode == 0
