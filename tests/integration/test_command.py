@@ -326,12 +326,15 @@ def test_a_shell_completes_tools_and_starts_nothing(running: Service, docs: Path
 
     assert completed("foldex", "status", "do") == {"docs"}
     assert completed("foldex", "tree", "show", tool_id[:9]) == {tool_id}
-    assert str(docs) in completed("foldex", "search", "query", f"{docs.parent}/")
+    # as it was begun, also below the user's own directory
+    home = str(docs.parent)
+    assert str(docs) in completed("foldex", "search", "query", f"{home}/", HOME=home)
+    assert f"~/{docs.name}" in completed("foldex", "search", "query", "~/", HOME=home)
     assert "docs" in completed("foldex", "index", "")
-    home = tmp_path / "home"
-    assert completed("foldex", "status", "do", FOLDEX_URL="", FOLDEX_HOME=str(home)) == set()
+    new = tmp_path / "home"
+    assert completed("foldex", "status", "do", FOLDEX_URL="", FOLDEX_HOME=str(new)) == set()
     assert completed("foldex", "status", "do", FOLDEX_URL="http://127.0.0.1:1") == set()
-    assert not home.exists()
+    assert not new.exists()
 
 
 def test_a_folder_that_may_not_be_listed(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
-"""Concurrent transactions: each locks in the order that `handover.lock_project` describes."""
+"""Concurrent transactions: each locks in the order that `index_switch.lock_project` describes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 from typing import Any
@@ -15,7 +15,7 @@ from psycopg import Connection
 from schemas.content.source import ChunkSettings, EmbedderProfile, NodesSource
 from schemas.tool import IndexSettings, ToolConfig
 from tests.service import eventually
-from worker.state.index import changes, embedding_cache, tool_actions, tools
+from worker.state.index import changes, embedding_cache, index_switch, tool_actions, tools
 from worker.state.pool import Pool, open_pool
 from worker.state.queries import load
 
@@ -99,6 +99,33 @@ def test_inserts_of_one_project_do_not_wait_for_each_other(pool: Pool) -> None:
         assert inserting.result(10) is None
 
 
+def test_a_project_is_locked_however_it_is_named(pool: Pool) -> None:
+    """By its id, and by one of its indexes or tools. What is tried is another index, whose row is free."""
+    project, elsewhere = f"p-{uuid4().hex}", f"p-{uuid4().hex}"
+    one, other, foreign = (
+        tool_over_nodes(pool, owner, ToolConfig(), node)[0]
+        for owner, node in [(project, "n"), (project, "m"), (elsewhere, "n")]
+    )
+    one_index, other_index, foreign_index = (
+        index.id for tool in (one, other, foreign) if (index := tools.index_of_tool(pool, tool))
+    )
+    locks: list[Callable[[Connection[Any]], object]] = [
+        lambda holder: index_switch.lock_project(holder, project),
+        lambda holder: index_switch.lock_index(holder, one_index),
+        lambda holder: index_switch.try_lock_index(holder, one_index),
+        lambda holder: index_switch.lock_tool(holder, one),
+    ]
+    with pool.connection() as holder, pool.connection() as trying:
+        for lock in locks:
+            lock(holder)
+            assert not index_switch.try_lock_index(trying, other_index)
+            assert index_switch.try_lock_index(trying, foreign_index)
+            trying.rollback()
+            holder.rollback()
+            assert index_switch.try_lock_index(trying, other_index)
+            trying.rollback()
+
+
 def is_waiting(pool: Pool, number: int = 1) -> bool:
     """Whether this many connections wait for locks."""
     with pool.connection() as connection:
@@ -106,9 +133,9 @@ def is_waiting(pool: Pool, number: int = 1) -> bool:
         return connection.execute(waiting).rowcount >= number
 
 
-def tool_over_nodes(pool: Pool, project: str, config: ToolConfig) -> tuple[UUID, tools.NewIndex]:
+def tool_over_nodes(pool: Pool, project: str, config: ToolConfig, node: str = "n") -> tuple[UUID, tools.NewIndex]:
     """A tool whose first task has ended, and what it requested."""
-    wanted = tools.NewIndex(project, NodesSource(kind="nodes", node_id="n"), "n", SETTINGS, "lancedb", "store")
+    wanted = tools.NewIndex(project, NodesSource(kind="nodes", node_id=node), node, SETTINGS, "lancedb", "store")
     tool, task = tools.create(pool, wanted, name="", config=config)
     with pool.connection() as connection:
         connection.execute("UPDATE search_index_task SET status = 'ready' WHERE id = %s", [task])

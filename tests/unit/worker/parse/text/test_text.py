@@ -289,11 +289,14 @@ def test_notebooks_are_cells_and_outputs() -> None:
     assert document.language == "r"
 
 
-@pytest.mark.parametrize(("level", "marks"), [("2", "##"), ("12", "######"), ("9" * 5000, "#")])
-def test_headings_of_older_notebooks_have_their_level(level: str, marks: str) -> None:
-    cell = f'{{"cell_type": "heading", "level": {level}, "source": ["Results"]}}'
+@pytest.mark.parametrize(
+    ("kind", "level", "marks"),
+    [("heading", "2", "## "), ("heading", "12", "###### "), ("heading", "9" * 5000, "# "), ("markdown", "2", "")],
+)
+def test_headings_of_older_notebooks_have_their_level(kind: str, level: str, marks: str) -> None:
+    cell = f'{{"cell_type": "{kind}", "level": {level}, "source": ["Results"]}}'
     document = notebook.read(f'{{"worksheets": [{{"cells": [{cell}]}}]}}'.encode(), LIMITS)
-    assert document.text == f"{marks} Results"
+    assert document.text == f"{marks}Results"
 
 
 def test_long_outputs_are_trimmed() -> None:
