@@ -165,7 +165,7 @@ def test_a_folder_without_a_tool_is_indexed_only_with_a_yes(running: Service, ro
     done = foldex(running, "search", "renewal of leases", "--yes", cwd=folder)
     assert (done.returncode, done.stdout.split(":")[0]) == (0, "notes.md"), done.stderr
     deleted = foldex(running, "delete", "fresh", "--yes")
-    assert deleted.returncode == 0
+    assert (deleted.returncode, deleted.stdout) == (0, "Deleted fresh.\n")
     assert (folder / "notes.md").exists()
     eventually(lambda: str(folder) not in foldex(running, "tools").stdout, 20)
 

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from signal import SIGKILL, SIGTERM
+from signal import SIG_IGN, SIGKILL, SIGTERM, SIGUSR1, SIGUSR2, getsignal, signal
 from socket import create_server
 
 import psycopg
@@ -19,7 +19,7 @@ from redis import Redis
 from structlog.processors import LogfmtRenderer
 
 from api.stack import postgres, redis
-from api.stack.embedded import services, stack
+from api.stack.embedded import _as_interrupt, services, stack
 from api.stack.processes import Program, StackError, free_port, log_file, running, server_port, start, stop, wait_until
 from api.stack.record import environment
 from api.stack.supervisor import Supervisor
@@ -286,6 +286,27 @@ def test_only_one_stack_runs_in_a_home_and_tells_others_where_it_is(
             assert connection.execute("SELECT 1").fetchone() == (1,)
     assert environment(tmp_path) == {}
     assert list((tmp_path / "run").glob("*.pid")) == []
+
+
+def test_a_signal_ends_a_block_unless_it_is_ignored() -> None:
+    heard: list[int] = []
+
+    def signalled() -> None:
+        with _as_interrupt(SIGUSR1, SIGUSR2):
+            os.kill(os.getpid(), SIGUSR2)
+            heard.append(0)
+            os.kill(os.getpid(), SIGUSR1)
+
+    previous = signal(SIGUSR1, lambda number, _: heard.append(number)), signal(SIGUSR2, SIG_IGN)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            signalled()
+        os.kill(os.getpid(), SIGUSR1)
+        assert heard == [0, SIGUSR1]
+        assert getsignal(SIGUSR2) is SIG_IGN
+    finally:
+        signal(SIGUSR1, previous[0])
+        signal(SIGUSR2, previous[1])
 
 
 def test_a_taken_port_gives_way_to_the_next() -> None:
