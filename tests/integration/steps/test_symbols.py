@@ -28,7 +28,9 @@ def test_names_of_any_characters_arrive_unchanged(site: Site) -> None:
     names = [*(texts(chance) for _ in range(40)), TOO_LONG, LONGEST]
     scopes: list[tuple[str, ...]] = [(), (LONGEST,), (TOO_LONG,), *((texts(chance), texts(chance)) for _ in range(9))]
     defined = [CodeDefinition(name, "class", chance.choice(scopes), 0, 0, 1, 3, 4, texts(chance)) for name in names]
-    used = [CodeReference(name, "call", chance.choice(scopes), 5) for name in names]
+    # some names once, and some several times
+    uses = enumerate([*names, *chance.choices(names, k=40)])
+    used = [CodeReference(name, chance.choice(["call", "base"]), chance.choice(scopes), line) for line, name in uses]
 
     with site.pool.connection() as connection:
         symbols.replace(connection, site.index.id, files=[file], file_symbols=[(file, defined, used)])
@@ -36,10 +38,10 @@ def test_names_of_any_characters_arrive_unchanged(site: Site) -> None:
     rows = site.do("SELECT name, scope, signature, number FROM symbol WHERE file_id = %s ORDER BY number", file)
     fitting = [(d.name, "/".join(d.scope), d.signature) for d in defined if kept(d.name, d.scope)]
     assert rows == [(*row, number) for number, row in enumerate(fitting)]
-    rows = site.do("SELECT name, scope, line, number FROM symbol_reference WHERE file_id = %s ORDER BY number", file)
-    assert rows == [
-        (*row, 5, n) for n, row in enumerate((r.name, "/".join(r.scope)) for r in used if kept(r.name, r.scope))
-    ]
+    rows = site.do("SELECT name, kind, scope, line FROM symbol_reference WHERE file_id = %s ORDER BY number", file)
+    assert rows == [(r.name, r.kind, "/".join(r.scope), r.line) for r in used if kept(r.name, r.scope)]
+    ((numbers,),) = site.do("SELECT array_agg(number ORDER BY number) FROM symbol_reference WHERE file_id = %s", file)
+    assert numbers == list(range(len(rows)))
 
 
 def test_a_deleted_file_takes_its_symbols_along(site: Site) -> None:

@@ -75,17 +75,19 @@ def _definition_lines(file_id: UUID, index_id: UUID, definitions: Iterable[CodeD
 
 def _use_lines(file_id: UUID, index_id: UUID, references: Iterable[CodeReference]) -> str:
     """A row for each name that a file uses, with its uses as arrays, as COPY reads them."""
-    fields, scopes, file, index = _CopyFields(), _CopyItems(), str(file_id), str(index_id)
+    fields, scopes, file, index = _CopyFields(), _CopyScopes(), str(file_id), str(index_id)
     by_name: dict[str, list[tuple[str, str, str, str]]] = {}
     number = 0
     for used, kind, scope_names, line in references:
-        name, scope = fields[used], scopes["/".join(scope_names)]
+        name, scope = fields[used], scopes[scope_names]
         if name is not None and scope is not None:
             by_name.setdefault(name, []).append((str(number), kind, scope, str(line)))
             number += 1
     lines = []
     for name, uses in by_name.items():
-        arrays = "}\t{".join(map(",".join, zip(*uses, strict=True)))
+        # most names are used once
+        columns = uses[0] if len(uses) == 1 else map(",".join, zip(*uses, strict=True))
+        arrays = "}\t{".join(columns)
         lines.append(f"{file}\t{name}\t{index}\t{{{arrays}}}\n")
     return "".join(lines)
 
@@ -98,12 +100,13 @@ class _CopyFields(dict[str, str | None]):
         return field
 
 
-class _CopyItems(dict[str, str | None]):
+class _CopyScopes(dict[tuple[str, ...], str | None]):
     """Scopes as items of an array that COPY reads, each made once for a file; None if one is too long."""
 
-    def __missing__(self, text: str) -> str | None:
-        item = text.replace("\\", r"\\").replace('"', r"\"")
-        self[text] = field = _escaped(f'"{item}"') if len(text.encode()) <= _MAX_BYTES else None
+    def __missing__(self, names: tuple[str, ...]) -> str | None:
+        scope = "/".join(names)
+        item = scope.replace("\\", r"\\").replace('"', r"\"")
+        self[names] = field = _escaped(f'"{item}"') if len(scope.encode()) <= _MAX_BYTES else None
         return field
 
 
