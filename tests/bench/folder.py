@@ -1,7 +1,7 @@
 """Indexes every twelfth Python, Markdown and JSON file of the installed packages, and measures status calls meanwhile.
 
 It does so with a chunk for each definition, twice, and with filled chunks (`config.granularity`: "packed"), which are
-as long as those of other indexers.
+as long as those of other indexers. Each run begins once the vectors of the run before are compacted.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from tests.bench.processor import processor_seconds
 from tests.bench.running import running
 from tests.service import PROJECT, TOOLS, Service
 
+#: Processor seconds a second of a service at rest, and seconds to wait for that.
+RESTING, REST_SECONDS = 0.2, 60
 SUFFIXES = {".py", ".md", ".json"}
 LARGEST = 262_144
 #: One file of so many is taken.
@@ -42,6 +44,7 @@ def run(place: Path) -> None:
 
 
 def _indexed(service: Service, folder: Path, size: int, project: str, granularity: str) -> float:
+    _rest()
     stop, waits, peaks = Event(), list[float](), dict[str, int]()
     print(f"-- granularity {granularity}")
     before, idle, started = processor_seconds(), psutil.cpu_times().idle, time.monotonic()
@@ -66,6 +69,17 @@ def _indexed(service: Service, folder: Path, size: int, project: str, granularit
     print(f"status during the run: p50 {statistics.median(waits):.1f} ms, p99 {waits[int(len(waits) * 0.99)]:.1f} ms")
     print("peak memory: " + ", ".join(f"{name} {peak / 1e6:.0f} MB" for name, peak in sorted(peaks.items())))
     return seconds
+
+
+def _rest() -> None:
+    """Wait until the service has nothing to do: it compacts vectors after a run."""
+    deadline, before = time.monotonic() + REST_SECONDS, 0.0
+    while time.monotonic() < deadline:
+        spent = sum(processor_seconds().values())
+        if spent - before < RESTING:
+            return
+        before = spent
+        time.sleep(1)
 
 
 def corpus(folder: Path) -> int:
