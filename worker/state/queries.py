@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from psycopg import Connection
@@ -39,6 +39,11 @@ def is_true(connection: Connection[Any], query: SQL, values: Mapping[str, Any] |
     """The answer to a query that asks whether something is so."""
     row = connection.execute(query, values).fetchone()
     return row is not None and bool(row[0])
+
+
+def text_array(items: Iterable[str]) -> str:
+    """An array in text, of items that need no quoting: psycopg would inspect and quote those of a list one by one."""
+    return f"{{{','.join(items)}}}"
 
 
 def storable(text: str) -> str:

@@ -16,7 +16,7 @@ from schemas.content.document import Chunk
 from schemas.errors import LeaseLost
 from worker.state.index.delete_queue import LONGEST_PAUSE
 from worker.state.pool import Pool, autocommit
-from worker.state.queries import is_true, load, storable
+from worker.state.queries import is_true, load, storable, text_array
 from worker.tokens.keywords import Keywords
 
 #: The longest time that a write may arrive after its sender gave up: the store's 15 s timeout with a wide margin.
@@ -125,7 +125,7 @@ def replace(
 
     A failed file keeps its live chunks and loses half-written ones.
     """
-    values = {"files": list(files), "failed": list(failed), "current": _joined(map(str, current))}
+    values = {"files": list(files), "failed": list(failed), "current": text_array(map(str, current))}
     buried = [row[0] for row in connection.execute(_SQL["bury"], values).fetchall()]
     if kept:
         _stage(connection, kept)
@@ -192,7 +192,7 @@ def text(pool: Pool, file_id: UUID) -> list[dict[str, Any]]:
 
 def hits(pool: Pool, index_id: UUID, ids: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Return what an answer shows of live chunks; ids without a live row are omitted."""
-    values = {"ids": _joined(ids), "index_id": index_id}
+    values = {"ids": text_array(ids), "index_id": index_id}
     with autocommit(pool) as connection:
         cursor = connection.cursor(row_factory=dict_row, binary=True)
         return {row["chunk_id"]: row for row in cursor.execute(_SQL["hits"], values).fetchall()}
@@ -205,7 +205,7 @@ def newer_hits(
 
     Both are of the same moment.
     """
-    values = {"ids": _joined(ids), "known": _joined(f'"{version}"' for version in known), "index_id": index_id}
+    values = {"ids": text_array(ids), "known": text_array(f'"{version}"' for version in known), "index_id": index_id}
     with autocommit(pool) as connection:
         cursor = connection.cursor(binary=True).execute(_SQL["newer_hits"], values)
         rows, names = cursor.fetchall(), [column.name for column in cursor.description or ()]
@@ -216,28 +216,23 @@ def newer_hits(
 
 def versions(pool: Pool, index_id: UUID, ids: Iterable[str]) -> dict[str, str]:
     """Return the versions of live chunks. As long as one stays the same, so does the chunk's row of `hits`."""
-    values = {"ids": _joined(ids), "index_id": index_id}
+    values = {"ids": text_array(ids), "index_id": index_id}
     with autocommit(pool) as connection:
         return dict(connection.execute(_SQL["versions"], values).fetchall())
 
 
 def file_ids(pool: Pool, index_id: UUID, ids: Iterable[str]) -> dict[str, UUID]:
     """Return the files of live chunks; ids without a live row are omitted."""
-    values = {"ids": _joined(ids), "index_id": index_id}
+    values = {"ids": text_array(ids), "index_id": index_id}
     with autocommit(pool) as connection:
         return dict(connection.execute(_SQL["file_ids"], values).fetchall())
-
-
-def _joined(ids: Iterable[str]) -> str:
-    """Ids as one array in text: psycopg would inspect and quote the items of a list one by one."""
-    return f"{{{','.join(ids)}}}"
 
 
 def with_phrase(pool: Pool, index_id: UUID, ids: Iterable[str], phrase: str) -> set[str]:
     """Return those of the live chunks that hold a phrase in lower case, whatever the white space between its words."""
     normal = " ".join(storable(phrase.lower()).split())
     with autocommit(pool) as connection:
-        values = {"ids": _joined(ids), "index_id": index_id, "phrase": normal}
+        values = {"ids": text_array(ids), "index_id": index_id, "phrase": normal}
         return {id_ for (id_,) in connection.execute(_SQL["with_phrase"], values)}
 
 

@@ -16,7 +16,7 @@ from psycopg.rows import class_row
 
 from schemas.content.source import EmbedderProfile
 from worker.state.pool import Pool, autocommit
-from worker.state.queries import load
+from worker.state.queries import load, text_array
 
 Vector = NDArray[np.float32]
 
@@ -89,11 +89,10 @@ def live_elsewhere(
     pool: Pool, owner: VectorOwner, vector_store: str, hashes: Iterable[str]
 ) -> list[tuple[str, str, UUID]]:
     """Return (content hash, namespace, chunk id) of texts whose vector the store already holds, one per text."""
-    # one array in text: psycopg would inspect and quote the items of a list one by one
-    joined = ",".join(hashes)
-    values = {**owner.values, "vector_store": vector_store, "hashes": f"{{{joined}}}"}
-    if not joined:
+    missing = list(hashes)
+    if not missing:
         return []
+    values = {**owner.values, "vector_store": vector_store, "hashes": text_array(missing)}
     with pool.connection() as connection:
         return connection.execute(_SQL["live_elsewhere"], values).fetchall()
 
