@@ -90,7 +90,8 @@ def decode(data: Sequence[Any], count: int) -> Vectors:
         )
     try:
         rows = sorted(data, key=lambda row: row["index"])
-        vectors = _matrix([row["embedding"] for row in rows])
+        cells = [_cell(row["embedding"]) for row in rows]
+        vectors = np.stack(cells)
     except (LookupError, TypeError, ValueError) as error:
         log.warning("cannot read a provider's vectors", error=str(error)[:MAX_LOGGED_CHARACTERS])
         raise EmbeddingUnreadable("The provider's vectors are not readable; check EMBEDDING_API_BASE.") from error
@@ -101,17 +102,10 @@ def decode(data: Sequence[Any], count: int) -> Vectors:
     return vectors
 
 
-def _matrix(cells: Sequence[str | Sequence[float]]) -> Vectors:
-    """Shape (cells, dimensions). Raises `ValueError` for cells of different lengths."""
-    texts = [cell for cell in cells if isinstance(cell, str)]
-    if len(texts) < len(cells):
-        return np.stack(
-            [_matrix([cell])[0] if isinstance(cell, str) else np.asarray(cell, np.float32) for cell in cells]
-        )
-    decoded = [pybase64.b64decode(text) for text in texts]
-    if len({*map(len, decoded)}) > 1:
-        raise ValueError("the vectors have different lengths")
-    return np.frombuffer(b"".join(decoded), dtype="<f4").astype(np.float32, copy=False).reshape(len(decoded), -1)
+def _cell(value: str | Sequence[float]) -> Vectors:
+    if isinstance(value, str):
+        return np.frombuffer(pybase64.b64decode(value), dtype="<f4").astype(np.float32, copy=False)
+    return np.asarray(value, dtype=np.float32)
 
 
 def unit(vectors: Vectors) -> Vectors:
