@@ -129,7 +129,13 @@ def test_who_is_stopped_amid_a_claim_keeps_neither_the_sweep_nor_what_it_held(po
     held = claimed(pool, task, owner, 2)
     do(pool, "UPDATE file_lease SET until = now() - interval '1 ms'")
     values = {"task_id": task, "index_id": index_of(pool, task), "owner": owner, "lease": tasks.LEASE}
-    values |= {"after": BEGINNING.id, "after_size": BEGINNING.size_bytes, "max_size": 1000, "small": 0, "least": 0}
+    values |= {
+        "after": BEGINNING.id,
+        "after_size": BEGINNING.size_bytes,
+        "max_size": 1000,
+        "small": 0,
+        "least_bytes": 0,
+    }
     with pool.connection() as stopped:
         taken = stopped.execute(load("index/files")["claim"], {**values, "files": 1, "bytes": 1000}).fetchall()
         assert len(taken) == 1

@@ -144,7 +144,7 @@ def test_the_few_files_that_failed_are_found_among_many(pool: Pool, index_id: UU
 
 def test_a_claim_reads_the_smallest_files_by_their_index(pool: Pool, index_id: UUID) -> None:
     values = {"task_id": index_id, "index_id": index_id, "owner": index_id, "lease": tasks.LEASE, "files": 192}
-    values |= {"after_size": -1, "after": NO_ID, "max_size": files.NO_LIMIT, "bytes": 1, "small": 1, "least": 1}
+    values |= {"after_size": -1, "after": NO_ID, "max_size": files.NO_LIMIT, "bytes": 1, "small": 1, "least_bytes": 1}
     steps = plan_while_all_wait(pool, "index/files", "claim", **values)
     assert "search_index_file_smallest" in steps
     assert "Seq Scan on search_index_file" not in steps

@@ -236,8 +236,8 @@ def test_the_last_files_are_left_to_several_workers(
     set_sizes(site, [size] * number)
     run = site.worker()
     values: dict[str, Any] = {"task_id": site.task, "index_id": run.index.id, "owner": run.lease.owner}
-    taken = partial(files.claim, site.pool, **values, max_files=number + 1, max_bytes=most_bytes)
-    assert [len(taken()) for _ in range(len(claims) + 1)] == [*claims, 0]
+    claim = partial(files.claim, site.pool, **values, max_files=number + 1, max_bytes=most_bytes)
+    assert [len(claim()) for _ in range(len(claims) + 1)] == [*claims, 0]
 
 
 def test_small_files_that_are_listed_meanwhile_come_before_large_ones(resources: Resources) -> None:

@@ -311,7 +311,7 @@ def claim(
     """
     values = {"task_id": task_id, "index_id": index_id, "owner": owner, "lease": LEASE, "small": SMALL_BYTES}
     values |= {"after_size": after.size_bytes, "after": after.id, "max_size": max_size}
-    values |= {"least": max(int(max_bytes * LAST_CLAIM_PART), SMALL_BYTES)}
+    values |= {"least_bytes": max(int(max_bytes * LAST_CLAIM_PART), SMALL_BYTES)}
     with pool.connection() as connection:
         # a task that is ending takes its files back, and would miss those that are claimed meanwhile
         connection.execute(_SQL["hold_epoch"], values)

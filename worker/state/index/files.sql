@@ -135,11 +135,12 @@ WITH held AS (
     ORDER BY size_bytes, id LIMIT %(files)s FOR UPDATE SKIP LOCKED
 ), summed AS (
     SELECT *, row_number() OVER w AS place, sum(size_bytes) OVER w - size_bytes AS before,
-           CASE WHEN count(*) OVER () < %(files)s THEN greatest(sum(size_bytes) OVER () / 2, %(least)s) END AS half
+           CASE WHEN count(*) OVER () < %(files)s
+                THEN least(%(bytes)s, greatest(sum(size_bytes) OVER () / 2, %(least_bytes)s)) ELSE %(bytes)s END AS room
     FROM locked WINDOW w AS (ORDER BY suspect, size_bytes, id)
 ), fitting AS (
     SELECT id, patch_pending, bool_and(
-        place = 1 OR NOT suspect AND before < least(%(bytes)s, half) AND size_bytes <= greatest(2 * before, %(small)s)
+        place = 1 OR NOT suspect AND before < room AND size_bytes <= greatest(2 * before, %(small)s)
     ) OVER (ORDER BY place) AS fits
     FROM summed
 ), chosen AS (
