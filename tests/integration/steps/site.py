@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
+from psycopg.types.json import Jsonb
+
 from schemas.content.source import AnySource, LocalSource
 from schemas.errors import LeaseLost
 from schemas.tool import IndexSettings, ToolConfig
@@ -154,6 +156,13 @@ class Site(OfTool):
         with self.pool.connection() as connection:
             cursor = connection.execute(statement.encode(), values or None)
             return cursor.fetchall() if cursor.description else []
+
+    def copy_row(self, table: str, original: UUID, **changed: Any) -> UUID:
+        """Insert a copy of a row, under a new id and with some columns changed. Returns its id."""
+        row = {"id": str(uuid4()), **changed}
+        copy = f"INSERT INTO {table} SELECT (jsonb_populate_record(r, %s)).* FROM {table} r WHERE id = %s"
+        self.do(copy, Jsonb(row), original)
+        return UUID(row["id"])
 
     def outcomes(self) -> dict[str, str]:
         """Status of the files, by path."""

@@ -12,7 +12,6 @@ from uuid import UUID, uuid4
 
 import numpy as np
 import pytest
-from psycopg.types.json import Jsonb
 
 from tests.integration.shelf import AroundStore
 from tests.integration.steps.site import Site, listed_site, refused
@@ -53,15 +52,12 @@ def spread(pair: tuple[Site, Site]) -> list[ChunkState]:
     """Give both indexes a chunk in every state, with a text of its own, and nothing else."""
     states = []
     for site in pair:
+        ((old,),) = site.do("SELECT id FROM chunk WHERE index_id = %s", site.index.id)
         for live, embedded, lost in product(BOTH, BOTH, BOTH):
-            id_ = uuid4()
-            state = ChunkState(id_, f"sha256:{id_.hex * 2}", site is pair[0], live, embedded, lost)
-            row = {"id": str(id_), "content_hash": state.hash, "live": live, "embedded": embedded, "lost": lost}
-            copy = "INSERT INTO chunk SELECT (jsonb_populate_record(c, %s)).* FROM chunk c WHERE index_id = %s LIMIT 1"
-            site.do(copy, Jsonb(row), site.index.id)
-            states.append(state)
-        ids = [state.id for state in states]
-        site.do("DELETE FROM chunk WHERE index_id = %s AND id <> ALL (%s)", site.index.id, ids)
+            hash_ = f"sha256:{uuid4().hex * 2}"
+            id_ = site.copy_row("chunk", old, content_hash=hash_, live=live, embedded=embedded, lost=lost)
+            states.append(ChunkState(id_, hash_, site is pair[0], live, embedded, lost))
+        site.do("DELETE FROM chunk WHERE id = %s", old)
     return states
 
 
@@ -126,8 +122,7 @@ def test_lost_texts_are_paid_again_unless_the_project_has_their_vectors(pair: tu
     states = spread(pair)
     (lost,) = (state for state in states if state[2:] == (True, True, True, True))
     # a second place of the same text
-    copy = "INSERT INTO chunk SELECT (jsonb_populate_record(c, %s)).* FROM chunk c WHERE id = %s"
-    site.do(copy, Jsonb({"id": str(uuid4())}), lost.id)
+    site.copy_row("chunk", lost.id)
     profile = site.index.settings.embedder
     owner = VectorOwner(site.project, profile)
     others = VectorOwner(other.project, profile), VectorOwner(site.project, profile.model_copy(update={"model": "m"}))
@@ -173,14 +168,10 @@ def test_attributes_are_those_of_live_chunks_of_idle_files(pair: tuple[Site, Sit
 
 def add_file(site: Site, **changed: Any) -> UUID:
     """A file like the indexed one, without chunks."""
-    id_ = uuid4()
-    row = {"id": str(id_), "key": f"\\x{id_.hex}", "live_chunks": 0, "live_tokens": 0, **changed}
-    copy = (
-        "INSERT INTO search_index_file SELECT (jsonb_populate_record(f, %s)).* FROM search_index_file f"
-        " WHERE index_id = %s AND path = '0.md' LIMIT 1"
-    )
-    site.do(copy, Jsonb(row), site.index.id)
-    return id_
+    query = "SELECT id FROM search_index_file WHERE index_id = %s AND path = '0.md' LIMIT 1"
+    ((old,),) = site.do(query, site.index.id)
+    row = {"key": f"\\x{uuid4().hex}", "live_chunks": 0, "live_tokens": 0, **changed}
+    return site.copy_row("search_index_file", old, **row)
 
 
 def test_files_whose_vectors_are_lost_are_taken_up_unless_they_wait_already(pair: tuple[Site, Site]) -> None:
@@ -201,15 +192,13 @@ def test_files_whose_vectors_are_lost_are_taken_up_unless_they_wait_already(pair
 
 def test_wrong_counts_are_told_and_corrected_and_their_files_read_again(pair: tuple[Site, Site]) -> None:
     site, other = pair
-    source = "SELECT (jsonb_populate_record(c, %s)).* FROM chunk c WHERE index_id = %s AND file_id = %s LIMIT 1"
-    ((first,),) = site.do("SELECT id FROM search_index_file WHERE index_id = %s", site.index.id)
+    ((chunk,),) = site.do("SELECT id FROM chunk WHERE index_id = %s", site.index.id)
     made = {}
     for there, stated, status in product((0, 2), (0, 1, 2), ("indexed", "skipped")):
         file = add_file(site, live_chunks=stated, live_tokens=9, status=status, stamp="s", live_fingerprint="f")
         made[there, stated, status] = file
         for live in [True] * there + [False]:
-            chunk = {"id": str(uuid4()), "file_id": str(file), "live": live, "tokens_estimate": 5}
-            site.do(f"INSERT INTO chunk {source}", Jsonb(chunk), site.index.id, first)
+            site.copy_row("chunk", chunk, file_id=str(file), live=live, tokens_estimate=5)
     other.do("UPDATE search_index_file SET live_chunks = 7 WHERE index_id = %s", other.index.id)
     bare = [key for key in made if key[0] == 0 and key[2] == "indexed"]
     miscounted = [key for key in made if key not in bare and key[0] != key[1]]

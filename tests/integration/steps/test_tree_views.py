@@ -143,19 +143,12 @@ def add_chunks(site: Site, random: Random) -> list[ChunkRow]:
     index_id, made = site.index.id, []
     files = site.do("SELECT id, path FROM search_index_file WHERE index_id = %s ORDER BY path", index_id)
     ((old,),) = site.do("SELECT array_agg(id) FROM chunk WHERE index_id = %s", index_id)
-    copy = "INSERT INTO chunk SELECT (jsonb_populate_record(c, %s)).* FROM chunk c WHERE c.id = %s"
     for _ in range(14):
         (file_id, path), hash_ = random.choice(files), random.choice(HASHES)
         live, embedded = random.random() < 0.7, random.random() < 0.7
         chunk = ChunkRow(uuid4(), index_id, path, hash_, live, embedded, random.randint(1, 9))
-        row: dict[str, Any] = {
-            "id": str(chunk.id),
-            "file_id": str(file_id),
-            "content_hash": hash_,
-            "chunk_text": chunk.text,
-        }
-        row |= {"live": live, "embedded": embedded, "tokens_estimate": chunk.tokens}
-        site.do(copy, Jsonb(row), old[0])
+        place = {"id": str(chunk.id), "file_id": str(file_id), "content_hash": hash_, "chunk_text": chunk.text}
+        site.copy_row("chunk", old[0], **place, live=live, embedded=embedded, tokens_estimate=chunk.tokens)
         made.append(chunk)
     site.do("DELETE FROM chunk WHERE id = ANY (%s)", old)
     return made
