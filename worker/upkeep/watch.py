@@ -77,19 +77,19 @@ def run(resources: Resources, stop: Event, silence: int = SILENT_SECONDS) -> Non
                         log.info("another process is watching; waiting")
                 waits = lock is None
         except psycopg.OperationalError as error:
-            pause = outage.go_on(error)
+            pause = outage.note_failure(error)
         stop.wait(pause)
     resources.pool.close()
 
 
 class PostgresOutage:
-    """The time for which Postgres does not answer. Warns at its begin, and says when it is over."""
+    """The time for which Postgres does not answer. Warns when it begins, and says when it is over."""
 
     def __init__(self) -> None:
         #: The last pause between two attempts; 0 while Postgres answers.
         self._pause = 0.0
 
-    def go_on(self, error: psycopg.OperationalError) -> float:
+    def note_failure(self, error: psycopg.OperationalError) -> float:
         """Note a failed attempt. Returns the seconds until the next one, which double up to `AWAY_SECONDS`."""
         if self._pause:
             log.debug("Postgres still does not answer", error=str(error))

@@ -36,7 +36,6 @@ config_option = click.option(
 )
 types_option = click.option("-t", "--types", metavar="A,B", help="Only these types, such as python,md.")
 glob_option = click.option("--path", "glob", metavar="GLOB", help="Only files that match, such as 'src/**/*.py'.")
-
 context_option = click.option(
     "-C", "--context", type=click.IntRange(0, MAX_CONTEXT), default=0, show_default=True, help="Lines around each hit."
 )

@@ -215,7 +215,7 @@ def test_attempts_to_reach_postgres_become_rarer_up_to_a_bound_and_begin_anew() 
     for _ in range(2):
         with capture_logs() as logs:
             outage.end()
-            pauses = [outage.go_on(error) for _ in range(6)]
+            pauses = [outage.note_failure(error) for _ in range(6)]
             outage.end()
         assert pauses == [TURN_SECONDS, 2 * TURN_SECONDS, 4 * TURN_SECONDS, *3 * [AWAY_SECONDS]]
         assert [entry["log_level"] for entry in logs] == ["warning", *5 * ["debug"], "info"]
