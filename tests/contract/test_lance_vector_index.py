@@ -99,8 +99,10 @@ def test_rows_that_are_not_indexed_are_found_and_join_the_index(indexed: LanceSt
     assert covered == {fragment.fragment_id for fragment in _dataset(tmp_path).get_fragments()}
 
 
-def test_a_filter_finds_what_is_far_away(indexed: LanceStore, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("narrow", [-1, vector_index.NARROW_ROWS])
+def test_a_filter_finds_what_is_far_away(indexed: LanceStore, monkeypatch: pytest.MonkeyPatch, narrow: int) -> None:
     monkeypatch.setattr(vector_index, "PROBES", 1)
+    monkeypatch.setattr(vector_index, "NARROW_ROWS", narrow)
     not_indexed = ROWS + 7
     indexed.write(SPACE, DIMENSIONS, [_row(not_indexed)])
     for width in (1, 30, 500):
@@ -109,6 +111,32 @@ def test_a_filter_finds_what_is_far_away(indexed: LanceStore, monkeypatch: pytes
         for query in range(0, ROWS, 200):
             found = near(indexed, SPACE, VECTORS[query], Condition("level", "in", levels))
             assert found == _exact(VECTORS[query], kept, 10)
+
+
+@pytest.mark.parametrize(
+    ("rows", "stretches", "uses_index"),
+    [(80, 40, False), (81, 40, True), (80, 41, True), (0, 0, False)],
+    ids=["few", "many rows", "many stretches", "none"],
+)
+def test_few_rows_that_pass_are_compared_without_the_index(
+    indexed: LanceStore, monkeypatch: pytest.MonkeyPatch, rows: int, stretches: int, uses_index: bool
+) -> None:
+    monkeypatch.setattr(vector_index, "NARROW_ROWS", 80)
+    monkeypatch.setattr(vector_index, "NARROW_STRETCHES", 40)
+    searched: list[bool] = []
+    approximate = vector_index.approximate
+
+    def spy(query: object, *, filtered: bool) -> object:
+        searched.append(filtered)
+        return approximate(query, filtered=filtered)
+
+    monkeypatch.setattr(vector_index, "approximate", spy)
+    # one row of each stretch, and all others after the last one
+    kept = [100 + 2 * at for at in range(stretches)]
+    kept += range(kept[-1] + 1, kept[-1] + 1 + rows - stretches) if kept else []
+    found = near(indexed, SPACE, VECTORS[5], Condition("file_name", "in", ["none", *(f"{at}.md" for at in kept)]))
+    assert found == _exact(VECTORS[5], kept, 10)
+    assert searched == [True] * uses_index
 
 
 def test_the_index_is_trained_anew_once_the_table_is_several_times_as_large(

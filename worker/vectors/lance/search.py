@@ -107,17 +107,20 @@ class Searcher:
         # words alone are not worth reading all vectors; they come in a call of their own before those of their query
         may_read = any(leg.vector is not None for leg in legs)
         cached_rows, cached_words = self._in_memory(namespace, number, opened, may_read=may_read)
-        in_table = [leg for leg in legs if leg.vector is not None and cached_rows is None]
-        # LanceDB searches vectors while this thread searches words
-        nearest = self._begin(_nearest_rows(opened, in_table)) if in_table else None
         conditions = [where(leg.conditions) for leg in legs]
+        narrow = self._narrow(number, opened, legs) if cached_rows is None else {}
+        # LanceDB searches the vectors of all other legs
+        in_memory = [narrow.get(condition, cached_rows) for condition in conditions]
+        in_table = [leg for leg, held in zip(legs, in_memory, strict=True) if leg.vector is not None and held is None]
+        # it does while this thread searches words
+        nearest = self._begin(_nearest_rows(opened, in_table)) if in_table else None
         # mostly all legs have the same filter
         passing = {each: self._passing(number, opened, each, cached_rows) for each in set(conditions)}
         answers = [
             _by_words(opened, leg, cached_rows, cached_words, passing[condition])
             if leg.vector is None
-            else _by_vector(leg, cached_rows, passing[condition])
-            for leg, condition in zip(legs, conditions, strict=True)
+            else _by_vector(leg, held, passing[condition])
+            for leg, condition, held in zip(legs, conditions, in_memory, strict=True)
         ]
         # Rank outside the event loop, which other searches need for their answers.
         fetched = iter(nearest.result() if nearest is not None else ())
@@ -125,6 +128,16 @@ class Searcher:
             _nearest_of(leg, next(fetched)) if answer is None else answer
             for leg, answer in zip(legs, answers, strict=True)
         ]
+
+    def _narrow(self, number: int, opened: TableSnapshot, legs: Sequence[Leg]) -> dict[str, NamespaceRows]:
+        """The rows that pass each filter of vectors that only few pass."""
+        narrow: dict[str, NamespaceRows] = {}
+        for condition in {where(leg.conditions) for leg in legs if leg.vector is not None} - {""}:
+            read = partial(word_search.row_ids, opened.dataset, condition, vector_index.NARROW_ROWS + 1)
+            row_ids = self._filtered.row_ids((number, opened.version, "some"), condition, read)
+            if vector_index.is_narrow(row_ids):
+                narrow[condition] = self._run(_prepared_rows(opened.table.take_row_ids(row_ids.tolist())))
+        return narrow
 
     def _passing(
         self, number: int, opened: TableSnapshot, condition: str, cached_rows: NamespaceRows | None

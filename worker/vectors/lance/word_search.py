@@ -62,6 +62,7 @@ def texts(opened: Any, columns: Sequence[str]) -> Iterable[Any]:
     return batches
 
 
-def row_ids(opened: Any, condition: str) -> Any:
-    """Lance's `_rowid` of the rows that pass a filter."""
-    return opened.scanner(columns=[], with_row_id=True, filter=condition).to_table()["_rowid"].to_numpy()
+def row_ids(opened: Any, condition: str, limit: int | None = None) -> Any:
+    """Lance's `_rowid` of the rows that pass a filter, or of some of them."""
+    scanner = opened.scanner(columns=[], with_row_id=True, filter=condition, limit=limit)
+    return scanner.to_table()["_rowid"].to_numpy()
