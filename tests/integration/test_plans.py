@@ -15,7 +15,7 @@ from schemas.status import FileStatus
 from schemas.tool import IndexSettings, ToolConfig
 from tests.service import new_database
 from worker.state.content import nodes
-from worker.state.index import embedding_cache, files, tasks, tools
+from worker.state.index import drift, embedding_cache, files, tasks, tools
 from worker.state.index.embedding_cache import VectorOwner
 from worker.state.index.leftovers import NO_ID
 from worker.state.pool import Pool, open_pool
@@ -113,6 +113,25 @@ def test_a_plan_for_a_few_chunks_is_not_kept_while_they_become_many(postgres_url
         before = _chunks_read(pool)
         assert not embedding_cache.live_elsewhere(pool, owner, "lancedb", absent)
         assert _chunks_read(pool) == before
+
+
+def test_a_page_of_ids_of_an_index_that_is_not_counted_yet_reads_no_other_chunks(
+    postgres_url: str, template_url: str
+) -> None:
+    with new_database(postgres_url, template_url) as url, open_pool(url) as pool:
+        wanted = tools.NewIndex("p", LocalSource(kind="local", path="/nowhere"), "h.1", SETTINGS, "lancedb", "store")
+        tools.create(pool, wanted, name="", config=ToolConfig())
+        new = uuid4()
+        with pool.connection() as connection:
+            connection.execute(FILL_FILES, {"files": FILES // 10, "every": FILES})
+            connection.execute(FILL_CHUNKS)
+            connection.execute("ANALYZE chunk")
+            connection.execute(FILL_CHUNKS.replace("(), index_id", "(), %s").encode(), (new,))
+        before = _chunks_read(pool)
+        first = drift.live_ids(pool, new, None, 10)
+        assert len(first) == 10
+        assert len(drift.live_ids(pool, new, first[-1], 10)) == 10
+        assert _chunks_read(pool) - before < 3 * 10
 
 
 def _chunks_read(pool: Pool) -> int:

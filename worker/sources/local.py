@@ -43,6 +43,9 @@ PAGE_SIZE = 1000
 #: Names of one directory held at a time. A larger directory is read again for its next names, which bounds memory.
 WINDOW = 20_000
 
+#: Directories that a listing has open at a time.
+MAX_OPEN = 32
+
 #: Nanoseconds. A file changed less than this before it was read may change again within the same tick of its clock.
 TRUSTED_AGE_NS = 2_000_000_000
 
@@ -158,7 +161,8 @@ class LocalFolder:
         self._tops: list[Parts] | None = None
         self._resolved: tuple[str, Parts] | None = None
         self._paused_walk: tuple[str | None, Iterator[_WalkedName]] | None = None
-        self._open_directory: tuple[Parts, int] | None = None
+        #: Directories on the way to the one that was requested last, each below the one before, with their handles.
+        self._open_directories: list[tuple[Parts, int]] = []
 
     def check(self) -> None:
         """See `Source`. Also resolves the path again, because a link in it may have changed."""
@@ -178,7 +182,7 @@ class LocalFolder:
         try:
             items = [*islice(walk, self._page_size)]
         finally:
-            self._close_directory()
+            self._close_directories()
         after = cursor_of(items[-1].parts) if len(items) == self._page_size else None
         self._paused_walk = (after, walk)
         unlisted = tuple(key_of(item.parts) + b"/" for item in items if item.info is None)
@@ -200,7 +204,7 @@ class LocalFolder:
         try:
             return bool(self._trail.pruned(tuple(folders)) or self._trail.ignored(os.fsdecode(name)))
         finally:
-            self._close_directory()
+            self._close_directories()
 
     @property
     def real_path(self) -> bytes:
@@ -337,23 +341,23 @@ class LocalFolder:
             return _scan(handle, start)
 
     def _directory(self, parts: Parts) -> int:
-        """A handle of a directory, kept until another one is requested, so that each level does not reopen its path."""
-        kept = self._open_directory
-        if kept is None or kept[0] not in {parts, parts[:-1]}:
+        """A handle of a directory. Those on the way to it stay open, so that the next one is opened from there."""
+        opened = self._open_directories
+        while opened and parts[: len(opened[-1][0])] != opened[-1][0]:
+            os.close(opened.pop()[1])
+        if not opened:
             with self._folder() as root:
-                handle = _descend(root, parts)
-        elif kept[0] == parts:
-            return kept[1]
-        else:
-            handle = os.open(parts[-1], _DIRECTORY | os.O_NOFOLLOW, dir_fd=kept[1])
-        self._close_directory()
-        self._open_directory = parts, handle
-        return handle
+                opened.append(((), os.dup(root)))
+        for depth in range(len(opened[-1][0]), len(parts)):
+            handle = os.open(parts[depth], _DIRECTORY | os.O_NOFOLLOW, dir_fd=opened[-1][1])
+            opened.append((parts[: depth + 1], handle))
+            if len(opened) > MAX_OPEN:
+                os.close(opened.pop(0)[1])
+        return opened[-1][1]
 
-    def _close_directory(self) -> None:
-        if self._open_directory is not None:
-            os.close(self._open_directory[1])
-            self._open_directory = None
+    def _close_directories(self) -> None:
+        while self._open_directories:
+            os.close(self._open_directories.pop()[1])
 
 
 def _resolve(path: str, roots: Sequence[Path]) -> tuple[str, Parts]:

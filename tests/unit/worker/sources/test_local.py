@@ -305,6 +305,31 @@ def test_a_listing_leaves_no_handle_open(tmp_path: Path) -> None:
     assert len([*Path("/proc/self/fd").iterdir()]) == before
 
 
+@pytest.mark.parametrize("most_open", [2, 3, local.MAX_OPEN])
+def test_a_listing_opens_a_directory_once_and_few_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_open: int
+) -> None:
+    names = [f"{'d/' * depth}{side}/x.md" for depth in range(8) for side in "aez"]
+    fill(tmp_path, *names)
+    directories = {str(parent) for name in names for parent in Path(name).parents}
+    monkeypatch.setattr(local, "MAX_OPEN", most_open)
+    before, at_once, opened, open_ = len([*Path("/proc/self/fd").iterdir()]), [0], [0], os.open
+
+    def count(*args: Any, **kwargs: Any) -> int:
+        opened[0] += 1
+        handle = open_(*args, **kwargs)
+        at_once[0] = max(at_once[0], len([*Path("/proc/self/fd").iterdir()]) - before)
+        return handle
+
+    monkeypatch.setattr(os, "open", count)
+    page = LocalFolder(str(tmp_path), [tmp_path], Rules()).list(None)
+    assert [entry.path for entry in page.entries] == sorted(names)
+    # one more while the next is opened
+    assert at_once[0] <= most_open + 1
+    if most_open > 8:
+        assert opened[0] == len(directories)
+
+
 # --- what cannot be listed
 
 
