@@ -30,6 +30,9 @@ REPLACE_SECONDS = 1.0
 ENDING_SECONDS = 8.0
 #: Seconds within which a request's headers must arrive.
 HEADER_SECONDS = 20.0
+#: Seconds for which an idle connection is kept. Clients and proxies keep theirs for 5 to 60 s, and must close it first:
+#: a request that the server's close crosses fails.
+KEEP_ALIVE_SECONDS = 75
 #: Seconds within which a slow client must read `STALLED_BYTES` of its answer, or the rest of it.
 STALLED_SECONDS = 20.0
 STALLED_BYTES = 1 << 16
@@ -184,6 +187,7 @@ class Serving:
             http=TimedProtocol,
             log_config=None,
             access_log=False,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
             # event streams may stay open for hours; their clients reconnect
             timeout_graceful_shutdown=5,
         )

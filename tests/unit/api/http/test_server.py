@@ -9,6 +9,7 @@ import subprocess
 import sys
 from typing import Any
 
+import httpx
 import pytest
 import uvicorn
 
@@ -75,6 +76,12 @@ def test_the_date_is_renewed_in_each_round(monkeypatch: pytest.MonkeyPatch) -> N
         await ended(loop)
 
     coroutines.run(run())
+
+
+def test_clients_and_proxies_close_idle_connections_before_the_server_does() -> None:
+    usual_proxy = 60.0
+    kept = server.Serving(lambda: nothing, "127.0.0.1", 0).config(nothing).timeout_keep_alive
+    assert kept > max(usual_proxy, httpx.Limits().keepalive_expiry or 0.0)
 
 
 def test_a_server_that_does_not_start_exits_as_uvicorn_does(monkeypatch: pytest.MonkeyPatch) -> None:
