@@ -99,10 +99,10 @@ def test_rows_that_are_not_indexed_are_found_and_join_the_index(indexed: LanceSt
     assert covered == {fragment.fragment_id for fragment in _dataset(tmp_path).get_fragments()}
 
 
-@pytest.mark.parametrize("narrow", [-1, vector_index.NARROW_ROWS])
+@pytest.mark.parametrize("narrow", [-1, vector_index.NARROW_NUMBERS])
 def test_a_filter_finds_what_is_far_away(indexed: LanceStore, monkeypatch: pytest.MonkeyPatch, narrow: int) -> None:
     monkeypatch.setattr(vector_index, "PROBES", 1)
-    monkeypatch.setattr(vector_index, "NARROW_ROWS", narrow)
+    monkeypatch.setattr(vector_index, "NARROW_NUMBERS", narrow)
     not_indexed = ROWS + 7
     indexed.write(SPACE, DIMENSIONS, [_row(not_indexed)])
     for width in (1, 30, 500):
@@ -121,7 +121,7 @@ def test_a_filter_finds_what_is_far_away(indexed: LanceStore, monkeypatch: pytes
 def test_few_rows_that_pass_are_compared_without_the_index(
     indexed: LanceStore, monkeypatch: pytest.MonkeyPatch, rows: int, stretches: int, uses_index: bool
 ) -> None:
-    monkeypatch.setattr(vector_index, "NARROW_ROWS", 80)
+    monkeypatch.setattr(vector_index, "NARROW_NUMBERS", 80 * DIMENSIONS)
     monkeypatch.setattr(vector_index, "NARROW_STRETCHES", 40)
     searched: list[bool] = []
     approximate = vector_index.approximate

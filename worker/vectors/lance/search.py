@@ -132,10 +132,11 @@ class Searcher:
     def _narrow(self, number: int, opened: TableSnapshot, legs: Sequence[Leg]) -> dict[str, NamespaceRows]:
         """The rows that pass each filter of vectors that only few pass."""
         narrow: dict[str, NamespaceRows] = {}
+        most = vector_index.max_narrow_rows(opened.dataset)
         for condition in {where(leg.conditions) for leg in legs if leg.vector is not None} - {""}:
-            read = partial(word_search.row_ids, opened.dataset, condition, vector_index.NARROW_ROWS + 1)
+            read = partial(word_search.row_ids, opened.dataset, condition, most + 1)
             row_ids = self._filtered.row_ids((number, opened.version, "some"), condition, read)
-            if vector_index.is_narrow(row_ids):
+            if vector_index.is_narrow(row_ids, most):
                 narrow[condition] = self._run(_prepared_rows(opened.table.take_row_ids(row_ids.tolist())))
         return narrow
 

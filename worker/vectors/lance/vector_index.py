@@ -30,9 +30,9 @@ PROBES = 40
 ALL_PARTITIONS = 2**31 - 1
 #: Times as many rows as asked for whose full vectors are compared.
 REFINE = 3
-#: Rows that pass a filter up to which they are compared without the index. At 1 M rows this takes 4 ms for 1,000
-#: adjacent ones, 12 for 5,000. The whole index takes 15 to 30 ms.
-NARROW_ROWS = 4_096
+#: Numbers in the vectors of the rows that pass a filter, up to which these are compared without the index: 8 MB. With
+#: 384 dimensions this takes 4 ms for 1,000 adjacent rows, 12 for 5,000. The whole index takes 15 to 30 ms at 1 M rows.
+NARROW_NUMBERS = 2**21
 #: Stretches of adjacent rows up to which they are. Reading one takes 20 microseconds.
 NARROW_STRETCHES = 1_024
 
@@ -62,7 +62,13 @@ def approximate(query: Any, *, filtered: bool) -> Any:
     return query.nprobes(ALL_PARTITIONS if filtered else PROBES).refine_factor(REFINE)
 
 
-def is_narrow(row_ids: NDArray[np.uint64]) -> bool:
+def max_narrow_rows(dataset: Any) -> int:
+    """Rows of a filter up to which it may be narrow."""
+    dimensions: int = dataset.schema.field("vector").type.list_size
+    return NARROW_NUMBERS // dimensions
+
+
+def is_narrow(row_ids: NDArray[np.uint64], most: int) -> bool:
     """Whether it takes less time to read the rows with these ids, in any order, than to search the whole index."""
     stretches = 1 + np.count_nonzero(np.diff(np.sort(row_ids)) != 1)
-    return bool(len(row_ids) <= NARROW_ROWS and stretches <= NARROW_STRETCHES)
+    return bool(len(row_ids) <= most and stretches <= NARROW_STRETCHES)
