@@ -57,52 +57,6 @@ def listed(source: Source, cursor: str | None = None) -> list[SourceEntry]:
     return entries
 
 
-ASKED = [
-    ["docs"],
-    ["docs-old", "docs/deep/er"],
-    ["README.md", "docs/a.md", "raw.bin"],
-    ["docs/deep/er/z.txt", "docs"],
-    ["gr\u00fc\u00dfe/\u65e5\u672c.txt", "docs/100%_sure"],
-]
-
-
-def _key(folder: Folder, path: str) -> bytes:
-    return (folder.node(path) if isinstance(folder, Tree) else path).encode()
-
-
-@pytest.mark.parametrize("page_size", [1, 2, 1000])
-def test_a_narrowed_source_lists_what_is_at_and_below_the_keys(full: Folder, page_size: int) -> None:
-    full.write("docs/deep/.gitignore", b"*.tmp")
-    full.write("docs/deep/er/left-out.tmp", b"-")
-    everything = {entry.path: entry for entry in listed(full.source(rules=Rules()))}
-    for asked in ASKED:
-        source = full.source(page_size, rules=Rules())
-        assert source.narrow([_key(full, path) for path in asked]) is not None
-        found = listed(source)
-        wanted = {p: entry for p, entry in everything.items() if any(p == a or p.startswith(f"{a}/") for a in asked)}
-        assert {entry.path: entry for entry in found} == wanted
-        assert len(found) == len(wanted)
-
-
-def test_a_narrowed_source_lists_the_folder_of_an_ignore_file_and_obeys_those_above(full: Folder) -> None:
-    full.write(".gitignore", b"deep")
-    full.write("docs/.gitignore", b"*.tmp")
-    source = full.source(rules=Rules())
-    assert source.narrow([_key(full, "docs/deep/er/z.txt")])
-    assert listed(source) == []
-    assert source.narrow([_key(full, "docs/.gitignore")]) == [_key(full, "docs")] or isinstance(full, Tree)
-    assert {entry.path for entry in listed(source)} >= {"docs/a.md", "docs/100%_sure/x.txt"}
-    assert source.narrow([_key(full, ".gitignore")]) is None
-
-
-def test_a_narrowed_source_lists_nothing_for_what_is_gone(full: Folder) -> None:
-    gone = _key(full, "raw.bin")
-    full.remove("raw.bin")
-    source = full.source()
-    assert source.narrow([gone]) == [gone]
-    assert listed(source) == []
-
-
 def stamps(folder: Folder) -> dict[str, str]:
     return {entry.path: entry.stamp for entry in listed(folder.source())}
 
@@ -122,7 +76,7 @@ def test_lists_every_descendant_with_its_size(full: Folder) -> None:
 @pytest.mark.parametrize("page_size", [1, 3, 8])
 def test_every_cursor_resumes_in_another_process(full: Folder, page_size: int) -> None:
     everything = [entry.key for entry in listed(full.source())]
-    cursor, seen = None, 0
+    cursor, seen, places = None, 0, list[tuple[str, int]]()
     while True:
         # a new source stands for another process
         assert [entry.key for entry in listed(full.source(page_size), cursor)] == everything[seen:]
@@ -131,7 +85,12 @@ def test_every_cursor_resumes_in_another_process(full: Folder, page_size: int) -
         assert len(page.entries) <= page_size
         if cursor is None:
             break
+        places.append((cursor, seen))
     assert seen == len(everything)
+    source = full.source(page_size)
+    for cursor, seen in reversed(places):
+        # a page that was given before is given again
+        assert [entry.key for entry in listed(source, cursor)] == everything[seen:]
 
 
 def test_a_file_gone_from_under_the_cursor_skips_nothing(full: Folder) -> None:
@@ -325,6 +284,28 @@ def test_keys_that_look_like_ways_up_are_names(bucket: Bucket) -> None:
         bucket.write(key, key.encode())
     source = bucket.source(rules=Rules(exclude=["node_modules/"]))
     assert {entry.path: source.read(entry.key, LIMIT).data.decode() for entry in listed(source)} == {k: k for k in keys}
+
+
+def test_a_key_that_postgres_cannot_store_is_shown_otherwise(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    bucket.write("a.md", b"text")
+    list_objects, get_object = bucket.client.list_objects_v2, bucket.client.get_object
+    key = "docs/a\0.md"
+
+    def listed_otherwise(**asked: Any) -> dict[str, Any]:
+        answer = list_objects(**asked)
+        found = [{**item, "Key": key} for item in answer["Contents"] if item["Key"] == "docs/a.md"]
+        return {**answer, "Contents": found}
+
+    def get(Key: str, **asked: Any) -> dict[str, Any]:  # noqa: N803 - the name of boto3
+        assert Key == key
+        return dict(get_object(Key="docs/a.md", **asked))
+
+    # the test server does not find objects of such a name
+    monkeypatch.setattr(bucket.client, "list_objects_v2", listed_otherwise)
+    monkeypatch.setattr(bucket.client, "get_object", get)
+    [entry] = bucket.source().list(None).entries
+    assert (entry.path, entry.id_path) == ("a\N{SYMBOL FOR NULL}.md", "/a\N{SYMBOL FOR NULL}.md")
+    assert bucket.source().read(entry.key, LIMIT).data == b"text"
 
 
 def test_a_page_of_nothing_is_not_the_end(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:

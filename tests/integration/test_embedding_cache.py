@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from signal import SIGKILL
+from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
@@ -387,8 +389,23 @@ def test_entries_used_during_a_pass_stay_and_are_not_counted_twice(pool: Pool, m
 def test_an_eviction_out_of_time_says_that_there_is_more(pool: Pool) -> None:
     embedding_cache.insert(pool, OWNER, vectors(1, 2, 3))
     assert embedding_cache.evict(pool, spare=1, maximum=1, seconds=0) == (0, True)
+    assert embedding_cache.evict(pool, spare=1, maximum=3, seconds=0) == (0, True)
     assert embedding_cache.evict(pool, spare=3, maximum=1, seconds=0) == (0, True)
     assert embedding_cache.evict(pool, spare=3, maximum=3, seconds=0) == (0, False)
+
+
+def test_an_eviction_leaves_what_another_transaction_uses_and_says_that_there_is_more(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embedding_cache.insert(pool, OWNER, vectors(1, 2, 3))
+    # each look at the clock begins another deletion
+    clock = SimpleNamespace(monotonic=partial(next, iter(range(9))))
+    monkeypatch.setattr(embedding_cache, "time", clock)
+    with pool.connection() as other:
+        used = [bytes.fromhex(f"{number:064x}") for number in (1, 2)]
+        other.execute("SELECT FROM embedding_cache WHERE text_hash = ANY (%s) FOR UPDATE", (used,))
+        assert embedding_cache.evict(pool, spare=1000, maximum=0, seconds=60) == (1, True)
+    assert held(pool) == [1, 2]
 
 
 def test_a_look_up_counts_as_use_once_a_day(pool: Pool) -> None:

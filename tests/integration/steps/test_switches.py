@@ -13,7 +13,7 @@ from schemas.status import TaskStatus
 from schemas.tool import ToolConfig
 from tests.integration.steps.site import Site, new_site
 from worker.resources import Resources
-from worker.state.index import index_switch, tool_actions
+from worker.state.index import index_switch, tool_actions, tools
 
 CONFIG, NEXT_CONFIG = {"every": 7200}, {"every": 3600}
 PLACES = ("old", "older", "new")
@@ -129,6 +129,49 @@ def test_an_index_is_deleted_once_and_only_if_tools_waited_for_it(resources: Res
     assert made.do("SELECT deleted_at < now() - interval '1 min' FROM search_index WHERE id = %s", index_id) == [
         (True,)
     ]
+
+
+@pytest.mark.parametrize("act", ["cancel", "back", "change", "delete"])
+@pytest.mark.parametrize("is_awaited", [False, True])
+@pytest.mark.parametrize("place", ["old", "new"])
+def test_an_index_that_a_tool_gives_up_goes_unless_another_uses_or_awaits_it(
+    resources: Resources, act: str, place: str, *, is_awaited: bool
+) -> None:
+    made = waiting(resources, place)
+    site = made.sites["old"]
+    if not is_awaited:
+        made.do("UPDATE search_tool SET next_index_id = NULL WHERE id = %s", made.sites["older"].tool)
+    before = {name: made.deleted(name) for name in PLACES}, made.tool("older"), made.tool("third")
+    match act:
+        case "cancel":
+            tool_actions.cancel(site.pool, site.tool)
+        case "delete":
+            tools.delete(site.pool, site.tool)
+        case _:
+            changed = {"max_file_bytes": 5} if act == "change" else {}
+            tool_actions.change_config(site.pool, site.tool, ToolConfig(), site.wanted(**changed))
+    if act != "delete":
+        index_id, _, awaited, _, error, _ = made.tool("old")
+        assert index_id == made.indexes["old"]
+        assert awaited not in made.indexes.values()
+        assert (awaited is None, error) == (act != "change", tool_actions.CANCELLED if act == "cancel" else None)
+    assert (made.tool("older"), made.tool("third")) == before[1:]
+    gone = {"new"} if place != "new" and not is_awaited else set()
+    gone |= {"old"} if place != "old" and act == "delete" else set()
+    for name in PLACES:
+        is_ended = name in gone or (name, act) == ("old", "cancel")
+        # workers are shut out of what was cancelled, too
+        assert made.deleted(name) == ("now" if name in gone else None, before[0][name][1] + is_ended), name
+        assert made.tasks(name) == [ENDED, CANCELLED if is_ended else OPEN], name
+
+
+def test_who_locks_a_tool_locks_both_of_its_indexes(resources: Resources) -> None:
+    made = waiting(resources, "old")
+    pool = made.sites["old"].pool
+    with pool.connection() as connection, pool.connection() as other:
+        assert index_switch.lock_tool(connection, made.sites["old"].tool) is not None
+        free = {name: index_switch.try_lock_rows(other, index_id) for name, index_id in made.indexes.items()}
+    assert free == {"old": False, "older": True, "new": False}
 
 
 def test_a_change_of_config_forgets_why_the_one_before_failed(resources: Resources) -> None:
