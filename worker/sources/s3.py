@@ -178,7 +178,7 @@ class S3Prefix:
         client = s3_client(self._endpoint_url)
         page = partial(client.list_objects_v2, Bucket=self._bucket, Prefix=self._prefix + part, MaxKeys=count)
         with s3_errors(self._bucket):
-            answer = page(StartAfter=self._prefix + after if after or not part else "")
+            answer = page(StartAfter=self._prefix + after)
             while answer["IsTruncated"] and not answer.get("Contents"):
                 # Some services answer with an empty page where many objects were deleted; it is not the end.
                 answer = page(ContinuationToken=answer["NextContinuationToken"])
