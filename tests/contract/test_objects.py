@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import os
 import socket
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
-from botocore.exceptions import ClientError, EndpointConnectionError
+from botocore.exceptions import (
+    ClientError,
+    CredentialRetrievalError,
+    EndpointConnectionError,
+    IncompleteReadError,
+    MetadataRetrievalError,
+    NoCredentialsError,
+    ReadTimeoutError,
+)
 
 from api.routes.content.uploads import IncomingUpload
 from schemas.errors import FileError, FolderGone, SourceError, SourceRefused, SourceUnavailable
@@ -48,6 +58,7 @@ def test_contents_come_back_whatever_the_key(objects: ObjectStore) -> None:
 
 
 def test_a_put_replaces_and_a_delete_may_be_repeated(objects: ObjectStore) -> None:
+    objects.discard("key")
     objects.put("key", b"first")
     objects.put("key", b"")
     assert objects.get("key", 10) == b""
@@ -100,11 +111,18 @@ def test_a_service_that_ignores_which_part_is_asked_for_is_told(
 ) -> None:
     client = s3_client(endpoint_url)
     client.create_bucket(Bucket="whole")
-    objects, get = S3Objects("whole", endpoint_url), client.get_object
+    objects, get, bodies = S3Objects("whole", endpoint_url), client.get_object, list[Any]()
     objects.put("key", b"abcde")
-    monkeypatch.setattr(client, "get_object", lambda **asked: get(Bucket=asked["Bucket"], Key=asked["Key"]))
+
+    def whole(**asked: Any) -> Any:
+        answer = get(Bucket=asked["Bucket"], Key=asked["Key"])
+        bodies.append(answer["Body"])
+        return answer
+
+    monkeypatch.setattr(client, "get_object", whole)
     with pytest.raises(SourceUnavailable, match="part"):
         objects.reader("key", range(2))
+    assert [body._raw_stream.closed for body in bodies] == [True]
 
 
 @pytest.mark.parametrize("size", [5, PART + 17])
@@ -219,12 +237,33 @@ def answer(code: str, status: int = 400) -> ClientError:
         ("SlowDown", 400, SourceUnavailable),
         ("RequestTimeout", 400, SourceUnavailable),
         ("TooManyRequestsException", 429, SourceUnavailable),
+        ("Throttling", 400, SourceUnavailable),
+        ("ThrottlingException", 400, SourceUnavailable),
+        ("429", 429, SourceUnavailable),
         ("SignatureDoesNotMatch", 403, SourceRefused),
     ],
 )
 def test_an_error_of_s3_says_whether_to_try_again(code: str, status: int, error: type[SourceError]) -> None:
     with pytest.raises(SourceError) as told, s3_errors("bucket"):
         raise answer(code, status)
+    assert type(told.value) is error
+
+
+@pytest.mark.parametrize(
+    ("raised", "error"),
+    [
+        (EndpointConnectionError(endpoint_url="x"), SourceUnavailable),
+        (ReadTimeoutError(endpoint_url="x"), SourceUnavailable),
+        (IncompleteReadError(actual_bytes=1, expected_bytes=2), SourceUnavailable),
+        (MetadataRetrievalError(error_msg="x"), SourceUnavailable),
+        (CredentialRetrievalError(provider="x", error_msg="x"), SourceUnavailable),
+        (NoCredentialsError(), SourceRefused),
+        (ValueError("Invalid endpoint"), SourceRefused),
+    ],
+)
+def test_a_failure_before_any_answer_says_whether_to_try_again(raised: Exception, error: type[SourceError]) -> None:
+    with pytest.raises(SourceError) as told, s3_errors("bucket"):
+        raise raised
     assert type(told.value) is error
 
 
@@ -253,3 +292,57 @@ def test_a_directory_that_cannot_be_one_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(SourceUnavailable):
         DirectoryObjects(tmp_path / "file").put("key", b"x")
+
+
+@pytest.mark.parametrize(
+    ("raised", "error"),
+    [(PermissionError(), SourceRefused), (OSError(errno.ENOSPC, ""), SourceUnavailable)],
+)
+def test_a_content_that_cannot_be_completed_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raised: OSError, error: type[SourceError]
+) -> None:
+    objects = DirectoryObjects(tmp_path)
+    objects.put("key", b"old")
+
+    def fail(_: int) -> None:
+        raise raised
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(SourceError) as told:
+        objects.put("key", b"new")
+    assert type(told.value) is error
+    assert (unfinished(objects), objects.get("key", 3)) == ([], b"old")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="run where a device plays a full disk")
+@pytest.mark.parametrize("size", [1, 1_000_000])
+def test_a_full_disk_may_have_room_again_and_keeps_no_half_a_content(tmp_path: Path, size: int) -> None:
+    objects = DirectoryObjects(tmp_path)
+    writer = objects.open("key")
+    assert isinstance(writer, _FileWriter)
+    with Path("/dev/full").open("wb") as full:
+        os.dup2(full.fileno(), writer.file.fileno())
+
+    def complete() -> None:
+        # a large piece fails at once, a small one when it leaves the buffer
+        writer.write(b"x" * size)
+        writer.close()
+
+    with pytest.raises(SourceUnavailable):
+        complete()
+    writer.abort()
+    assert unfinished(objects) == []
+
+
+def test_an_answer_that_breaks_off_may_be_asked_for_again(endpoint_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    s3_client(endpoint_url).create_bucket(Bucket="broken")
+    objects = S3Objects("broken", endpoint_url)
+    objects.put("key", b"abcde")
+    reader: Any = objects.reader("key")
+
+    def fail(_: int) -> bytes:
+        raise IncompleteReadError(actual_bytes=1, expected_bytes=2)
+
+    monkeypatch.setattr(reader.body, "read", fail)
+    with pytest.raises(SourceUnavailable):
+        reader.read(5)

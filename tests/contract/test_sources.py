@@ -394,11 +394,33 @@ def access(endpoint_url: str) -> ContentAccess:
 
 
 @pytest.mark.parametrize(
-    ("name", "is_open"), [("shelf", True), ("contents", False), ("a-s3alias", False), ("a--ol-s3", False)]
+    ("name", "is_open"),
+    [("shelf", True), ("contents", False), ("a-s3alias", False), ("a--ol-s3", False), ("arn:aws:s3:::contents", False)],
 )
 def test_a_bucket_that_is_or_may_be_that_of_all_content_is_refused(name: str, is_open: bool) -> None:
     with nullcontext() if is_open else pytest.raises(SourceRefused):
         S3Kind().open(access("http://127.0.0.1:1"), S3Source(kind="s3", bucket=name, prefix=""), Rules())
+
+
+def test_a_path_of_a_bucket_is_a_folder_an_object_or_nothing(bucket: Bucket) -> None:
+    place = f"s3://{bucket.bucket}"
+    for path in ("a.md", "empty.md", "deep/er/b.md"):
+        bucket.write(path, b"" if path == "empty.md" else b"text")
+    folders = [place, f"{place}/docs", f"{place}/docs/deep"]
+    objects = [f"{place}/docs/{name}" for name in ("a.md", "empty.md")]
+    nothing = [f"{place}/docs/{name}" for name in ("a", "a.md/b", "deep/b.md", "empty")]
+    for path in (*folders, *objects, *nothing, f"{place}-2", f"{place}-2/docs"):
+        for given in (path, f"{path}/"):
+            (location,) = S3Kind().locate(access(bucket.endpoint_url), given) or []
+            assert location.resolve is not None
+            found = location.resolve()
+            assert (found is not None) == (path in folders or path in objects), given
+            if found is not None:
+                folder, _, name = path.rpartition("/") if path in objects else (path, "", "")
+                assert (found.address, found.key) == (path, name.encode() or None), given
+                assert isinstance(found.source, S3Source)
+                assert found.source.place.rstrip("/") == folder
+    assert [S3Kind().locate(access(bucket.endpoint_url), path) for path in ("s3://", "s3:///a", "/a")] == [[], [], None]
 
 
 def test_what_is_at_a_path_is_unknown_while_the_service_is_away(endpoint_url: str) -> None:

@@ -25,7 +25,7 @@ from tests.integration.steps.site import Site
 from worker.ignore import Rules
 from worker.resources import Resources
 from worker.sources.kind import ContentAccess, IndexedTarget, SourceLocation, not_granted, outside_target
-from worker.sources.registry import KINDS
+from worker.sources.registry import KINDS, addresses
 from worker.state.access import grants
 from worker.state.index import changes, tasks, tool_actions, tools
 from worker.upkeep.watch import Watcher
@@ -178,6 +178,25 @@ def test_paths_of_other_kinds_are_found_beside_it(resources: Resources, shelf: s
     folder = str(resources.home.parent)
     (location,) = route_paths(resources, "p", [folder], []).uncovered
     assert location.source == LocalSource(kind="local", path=folder)
+
+
+def test_addresses_come_in_the_order_of_the_sources_of_whatever_kind(resources: Resources) -> None:
+    project = f"p-{uuid4().hex}"
+    with resources.pool.connection() as connection:
+        for node_id in ("a", "b"):
+            node = "INSERT INTO content_node (project_id, id, id_path, name, type) VALUES (%s, %s, %s, %s, 'json')"
+            connection.execute(node.encode(), (project, node_id, f"/{node_id}", f"{node_id}.json"))
+    sources: dict[str | None, AnySource] = {
+        "node:/b": NodesSource(node_id="b"),
+        "s3://shelf/docs": S3Source(kind="s3", bucket="shelf", prefix="docs"),
+        "node:/a": NodesSource(node_id="a"),
+        "/srv/docs": LocalSource(kind="local", path="/srv/docs"),
+    }
+    access = resources.access(project)
+    assert addresses(access, [*sources.values()]) == [*sources]
+    # a part of a file has no address, nor has what is gone
+    rest = [NodesSource(node_id="a", json_pointer="/a"), NodesSource(node_id="c"), NodesSource(node_id="b")]
+    assert addresses(access, rest) == [None, None, "node:/b"]
 
 
 def test_a_tool_over_it_gets_its_name_and_may_not_ask_for_what_it_cannot_do(resources: Resources, shelf: str) -> None:

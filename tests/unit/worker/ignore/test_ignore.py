@@ -6,6 +6,7 @@ import os
 import random
 import shutil
 import subprocess
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import get_args
@@ -122,9 +123,12 @@ def test_too_many_patterns_are_refused_and_blank_ones_pass() -> None:
     with pytest.raises(Invalid):
         Rules(exclude=["a"] * 1001)
     assert judge(Rules(exclude=["", "# a comment", "[[:alpha:]&&]b"]), "a") is None
+    assert judge(Rules(exclude=["a"] * 1000), "a") == "exclude"
 
 
-@pytest.mark.parametrize(("pattern", "path"), [("[z-a]", "z"), ("[a-\\c]", "b"), ("[!/]", "#"), ("a[b/c]", "ab")])
+@pytest.mark.parametrize(
+    ("pattern", "path"), [("[z-a]", "z"), ("[a-\\c]", "b"), ("[!/]", "#"), ("a[b/c]", "ab"), ("*a*b*c*d", "xaxbxcxd")]
+)
 def test_a_pattern_that_git_knows_is_taken(pattern: str, path: str) -> None:
     assert judge(Rules(exclude=[pattern]), path) == "exclude"
 
@@ -140,6 +144,17 @@ def test_deeper_directories_and_later_files_win() -> None:
     del order[".foldexignore"]
     assert judge(BARE, "b.md", order) == "ignore_file"
     assert judge(BARE, "b.md", {".gitignore": "!b.md\n", ".ignore": "b.md\n"}) == "ignore_file"
+
+
+def test_a_pattern_with_a_slash_begins_at_its_own_directory() -> None:
+    files = {"sub/.gitignore": "docs/a.md\n"}
+    assert judge(BARE, "sub/docs/a.md", files) == "ignore_file"
+    assert judge(BARE, "sub/sub/docs/a.md", files) is None
+
+
+@pytest.mark.parametrize(("path", "is_ignored"), [("a/b/c", False), ("a/b/b/c", True), ("a/b/x/b/c", True)])
+def test_two_stars_take_no_name_a_second_time(path: str, *, is_ignored: bool) -> None:
+    assert (judge(BARE, path, {".gitignore": "a/b/**/b/c"}) is not None) == is_ignored
 
 
 def test_nothing_comes_back_below_an_excluded_directory() -> None:
@@ -398,7 +413,21 @@ def test_braces_are_either(glob: str, path: str, *, matches: bool) -> None:
     assert compiled_glob("glob", glob).match_file(path) == matches
 
 
-@pytest.mark.parametrize("glob", ["{a,b}" * 100, "{" * 100_000, "{," * 100_000])
+@pytest.mark.parametrize("glob", ["", " ", "# a comment", "[[a]&&]b"])
+def test_a_glob_of_nothing_or_of_odd_brackets_matches_nothing_without_a_warning(glob: str) -> None:
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        assert not compiled_glob("glob", glob).match_file("a")
+    assert warned == []
+
+
+@pytest.mark.parametrize("glob", ["[z-a]", "!", "/"])
+def test_a_glob_that_can_match_nothing_is_refused(glob: str) -> None:
+    with pytest.raises(Invalid, match="matches nothing"):
+        compiled_glob("glob", glob)
+
+
+@pytest.mark.parametrize("glob", ["{a,b}" * 100, "{" * 100_000, "{," * 100_000, f"{{{'a,' * 500}}}"])
 def test_a_glob_of_too_much_is_refused(glob: str) -> None:
     with pytest.raises(Invalid, match="`glob` has"):
         compiled_glob("glob", glob)

@@ -193,6 +193,23 @@ def test_a_damaged_archive_stands_for_its_members(tmp_path: Path) -> None:
     assert reasons == dict.fromkeys(set(whole) - {"b.tar"}, Reason.PARSE_FAILED)
 
 
+@pytest.mark.parametrize("raised", [MemoryError(), FileError(Reason.ENCRYPTED), KeyError("x")])
+def test_only_a_lack_of_memory_is_not_the_fault_of_a_container(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raised: Exception
+) -> None:
+    def fail(_: bytes) -> containers.Container:
+        raise raised
+
+    monkeypatch.setitem(opening._KINDS, ".zip", opening._OpenableKind("archives", fail))
+    (tmp_path / "a.zip").touch()
+    if isinstance(raised, MemoryError):
+        with pytest.raises(MemoryError):
+            _source(tmp_path).list(None)
+    else:
+        reason = raised.reason if isinstance(raised, FileError) else Reason.PARSE_FAILED
+        assert [entry.reason for entry in _source(tmp_path).list(None).entries] == [reason]
+
+
 def test_what_cannot_be_read_for_now_has_not_vanished(tmp_path: Path) -> None:
     (tmp_path / "a.zip").write_bytes(_zip({"1.md": b"one"}))
     known = _listed(lambda: _source(tmp_path))["a.zip/1.md"]
@@ -302,7 +319,12 @@ def test_only_long_paths_of_members_are_cut() -> None:
     assert cut != containers.cleaned(longest + "z")
 
 
-def test_a_bomb_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_path_of_a_member_can_be_stored() -> None:
+    assert containers.cleaned("a\0/caf\udce9") == "a\N{SYMBOL FOR NULL}/caf\ufffd"
+
+
+@pytest.mark.parametrize("maximum", [1_000, 3 << 20])
+def test_a_bomb_is_not_unpacked(monkeypatch: pytest.MonkeyPatch, maximum: int) -> None:
     written = 0
 
     def temporary() -> io.BytesIO:
@@ -318,11 +340,12 @@ def test_a_bomb_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
 
     module = __import__("worker.sources.containers.tar", fromlist=["x"])
     monkeypatch.setattr(module.tempfile, "TemporaryFile", temporary)
-    monkeypatch.setattr(module, "MAX_INFLATED_BYTES", 1_000)
+    monkeypatch.setattr(module, "MAX_INFLATED_BYTES", maximum)
     monkeypatch.setattr(module, "MAX_MEMBERS", 1)
     with pytest.raises(FileError):
         open_tar(_tar({"zeros": bytes(30 << 20)}))
-    assert written == 0
+    # beyond the members' bytes, an archive has headers and padding
+    assert written < maximum + 20_000
 
 
 def test_a_member_that_understates_its_size_gives_no_more() -> None:
@@ -369,6 +392,9 @@ def test_links_and_encrypted_members_have_their_reason() -> None:
     for at in (encrypted.find(b"PK\x01\x02") + 8, encrypted.find(b"PK\x03\x04") + 6):
         encrypted[at] |= 1
     assert [each.reason for each in open_zip(bytes(encrypted)).members()] == [Reason.ENCRYPTED]
+    with pytest.raises(FileError) as refused:
+        open_zip(bytes(encrypted)).read("a.md", LIMIT)
+    assert refused.value.reason is Reason.ENCRYPTED
 
 
 def test_attachments_have_names_of_their_own() -> None:
@@ -453,8 +479,15 @@ def test_a_deeply_nested_message_has_an_outcome(tmp_path: Path) -> None:
     assert [entry.path for entry in _source(tmp_path).list(None).entries] == ["deep.eml"]
 
 
-def test_folders_of_an_archive_are_no_members() -> None:
+def test_folders_and_names_of_nothing_are_no_members() -> None:
     assert [member.path for member in open_zip(_zip({"docs/": b"", "docs/a.md": b"text"})).members()] == ["docs/a.md"]
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        for name, kind in (("docs", tarfile.DIRTYPE), ("..", tarfile.REGTYPE), ("docs/a.md", tarfile.REGTYPE)):
+            info = tarfile.TarInfo(name)
+            info.type = kind
+            archive.addfile(info)
+    assert [member.path for member in open_tar(packed.getvalue()).members()] == ["docs/a.md"]
 
 
 def test_a_name_of_its_own_is_none_of_the_others() -> None:

@@ -65,7 +65,8 @@ def test_a_closed_directory_is_never_entered_whatever_the_rules_say(tmp_path: Pa
         assert reason_of(folder, b"data/home/objects/other") is Reason.UNREADABLE
         assert folder.leaves_out(b"data/home/objects/other")
         assert not folder.leaves_out(b"data/home-made.md")
-        for top in ((), (b"data",), (b"data", b"home"), (b"data", b"home", b"objects")):
+        below = (b"data", b"home", b"objects", b"other")
+        for top in (below[:depth] for depth in range(5)):
             assert not any(
                 key.startswith(b"data/home/") for key, _ in walk(folder, rules, WalkedFolder(folder.real_path), top)
             )
@@ -144,7 +145,9 @@ def test_links_are_listed_and_not_followed(tmp_path: Path) -> None:
     assert reason_of(source(root), b"to-directory/secret.md") is Reason.UNREADABLE
 
 
-@pytest.mark.parametrize("key", [b"../outside/secret.md", b"/etc/passwd", b"", b".", b"real/../../outside/secret.md"])
+@pytest.mark.parametrize(
+    "key", [b"../outside/secret.md", b"/etc/passwd", b"", b".", b"real/../../outside/secret.md", b"real/a.md\0"]
+)
 def test_no_key_leads_outside(tmp_path: Path, key: bytes) -> None:
     fill(tmp_path, "root/real/a.md", "outside/secret.md")
     assert reason_of(source(tmp_path / "root"), key) is Reason.UNREADABLE
@@ -415,16 +418,17 @@ def test_a_walk_that_failed_is_begun_again_and_not_taken_for_its_end(tmp_path: P
     assert [entry.path for entry in folder.list(cursor).entries] == ["b/2"]
 
 
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
 @pytest.mark.parametrize("paths", [None, [b"a/1"]])
 def test_a_process_that_can_open_no_more_takes_nothing_for_gone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, paths: list[bytes] | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, paths: list[bytes] | None, code: int
 ) -> None:
     fill(tmp_path, "a/1", "b/2")
     folder, open_ = source(tmp_path), os.open
 
     def opened(path: Any, *given: Any, **options: Any) -> int:
         if path == b"a":
-            raise OSError(errno.EMFILE, "Too many open files")
+            raise OSError(code, "Too many open files")
         return open_(path, *given, **options)
 
     monkeypatch.setattr(os, "open", opened)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import threading
 import time
 from contextlib import suppress
@@ -23,21 +24,35 @@ def age(path: Path, seconds: float) -> None:
     os.utime(path, ns=(then, then))
 
 
-def test_a_file_that_becomes_a_link_between_the_look_and_the_opening_is_not_followed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("other", "reason"),
+    [
+        ("link", Reason.SYMLINK),
+        ("pipe", Reason.NOT_A_FILE),
+        ("socket", Reason.NOT_A_FILE),
+        ("directory", Reason.UNREADABLE),
+    ],
+)
+def test_a_file_that_becomes_another_thing_between_the_look_and_the_opening_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: str, reason: Reason
 ) -> None:
     root, secret = tmp_path / "root", tmp_path / "secret.md"
     fill(root, "a.md")
-    secret.write_text("secret")
-    look = local._refuse_special
+    fill(tmp_path, "secret.md", "directory/b.md")
+    (tmp_path / "link").symlink_to(secret)
+    os.mkfifo(tmp_path / "pipe")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(os.path.relpath(tmp_path / "socket"))
+        look = local._refuse_special
 
-    def look_and_swap(info: os.stat_result) -> None:
-        look(info)
-        (root / "a.md").unlink(missing_ok=True)
-        (root / "a.md").symlink_to(secret)
+        def look_and_swap(info: os.stat_result) -> None:
+            look(info)
+            if (tmp_path / other).exists():
+                (root / "a.md").unlink()
+                (tmp_path / other).rename(root / "a.md")
 
-    monkeypatch.setattr(local, "_refuse_special", look_and_swap)
-    assert reason_of(source(root), b"a.md") is Reason.SYMLINK
+        monkeypatch.setattr(local, "_refuse_special", look_and_swap)
+        assert reason_of(source(root), b"a.md") is reason
 
 
 def test_a_young_file_is_read_without_a_stamp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

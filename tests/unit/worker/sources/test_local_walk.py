@@ -52,8 +52,40 @@ def test_what_rules_leave_of_it_is_the_listing(folder: Path, rules: Rules) -> No
 def test_a_part_of_it(folder: Path) -> None:
     assert named(folder, Rules(), b"a")[1] == [b"a/b.txt", b"a/c.log"]
     assert named(folder, Rules(), b"z", b"y", b"x.txt")[1] == [b"z/y/x.txt"]
-    for nothing in ([b"out"], [b"out", b"g"], [b"link"], [b"none"], [b"a", b"link.txt"], [b"a.txt", b"b"]):
+    for nothing in (
+        [b"out"],
+        [b"out", b"g"],
+        [b"link"],
+        [b"none"],
+        [b"a", b"link.txt"],
+        [b"a.txt", b"b"],
+        [b"link", b"y"],
+    ):
         assert named(folder, Rules(), *nothing)[1] == []
+
+
+def test_what_vanishes_or_changes_during_a_walk_is_passed_over(folder: Path) -> None:
+    source = LocalFolder(str(folder), [folder])
+    files = walk(source, Rules(use_ignore_files=False), WalkedFolder(source.real_path))
+    assert next(files)[0] == b".gitignore"
+    (folder / "a.txt").unlink()
+    (folder / "z" / "y" / "x.txt").unlink()
+    (folder / "z" / "y").rmdir()
+    (folder / "z").rmdir()
+    (folder / "z").touch()
+    assert [key for key, _ in files] == [
+        b"a/b.txt",
+        b"a/c.log",
+        b"a-b/d",
+        b"keep/.foldexignore",
+        b"keep/e.log",
+        b"out/g",
+    ]
+
+
+def test_the_root_of_a_machine_is_a_folder_too() -> None:
+    names = WalkedFolder(LocalFolder("/", [Path("/")]).real_path)
+    assert (names.path(()), names.path((b"usr", b"bin"))) == (b"/", b"/usr/bin")
 
 
 def test_any_change_shows(folder: Path) -> None:
