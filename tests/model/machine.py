@@ -224,7 +224,8 @@ class Machine:
             return None
         kinds = {"empty": b"", "blank": b" \n\n ", "binary": b"\0\1\2\0" * 9, "large": b"word " * MOST_BYTES}
         if path.endswith(".json"):
-            kinds = {"broken": b'{"a": ', "deep": b"[" * 5000}
+            # at most MOST_BYTES, as an upload of more is refused
+            kinds = {"broken": b'{"a": ', "deep": b"[" * 3_000}
         kind = self.by.choice([*kinds])
         self.write(path, kinds[kind])
         return f"{path}: {kind}"
