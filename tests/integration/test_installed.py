@@ -111,7 +111,7 @@ def test_a_search_in_a_new_folder_starts_the_stack_and_answers(program: Path, tm
         assert foldex(program, home, "doctor", cwd=tmp_path).returncode == 0
     finally:
         stopped = foldex(program, home, "down", cwd=tmp_path)
-    assert stopped.returncode == 0, stopped.stderr
+    assert (stopped.returncode, stopped.stdout.split(".")[0]) == (0, "Stopped"), stopped.stderr
     assert owner(home) is None
     assert stack_environment(home) == {}
     assert foldex(program, home, "down", cwd=tmp_path).returncode == 1

@@ -17,6 +17,7 @@ from tests.integration.shelf import AroundStore
 from tests.integration.steps.site import Site, listed_site, refused
 from worker.resources import Resources
 from worker.state.index import drift, embedding_cache, tools
+from worker.state.index.chunks import LATE_WRITE
 from worker.state.index.drift import ChunkCounts
 from worker.state.index.embedding_cache import VectorOwner
 from worker.tokens.keywords import keywords_of
@@ -112,7 +113,7 @@ def test_rows_are_counted_by_state_and_tombstones_by_age(pair: tuple[Site, Site]
     site, other = pair
     spread(pair)
     for each, age in ((site, 1), (site, 1.1), (site, 0.9), (other, 2)):
-        bury(each, age * drift.OVERDUE)
+        bury(each, age * 2 * LATE_WRITE)
     assert drift.rows(site.pool, site.index.id) == ChunkCounts(4, 4, 2)
     assert len(drift.overdue(site.pool, site.index.id, 10)) == 2
 

@@ -10,14 +10,17 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from api.search.query.file_filter import FileSelection
+from api.search.query.filters import ResolvedFilters
 from schemas.content.document import SourceEntry
 from schemas.errors import FolderGone
+from schemas.queries.search import Filters
 from tests.integration.steps.site import FILES, Site, embedded, listed_site, write
 from worker.index.commit import finish
 from worker.index.pipeline import index_files
 from worker.index.write import write as write_rows
 from worker.resources import Resources
-from worker.state.index import drift, files, tasks, tool_actions
+from worker.state.index import chunks, drift, files, tasks, tool_actions
 from worker.state.index.files import MAX_CRASHES, MAX_DEATHS, FileClaim, ListedEntry
 from worker.state.search import snippets
 
@@ -250,6 +253,20 @@ def test_the_chunks_of_a_file_are_listed_once_they_are_live(indexed: Site) -> No
     assert listed() == before
     finish(run, drafts)
     assert listed().isdisjoint(before)
+
+
+def test_a_filter_matches_something_as_long_as_a_chunk_of_that_file_is_live(site: Site) -> None:
+    filters = Filters(file_ids=[str(first(site))])
+    asked = {**ResolvedFilters(filters, FileSelection(ids=[str(first(site))])).values, "index_id": site.index.id}
+    run = site.worker()
+    drafts = embedded(site, run)
+    write_rows(run, drafts)
+    assert not chunks.any_passes(site.pool, asked)
+    finish(run, drafts)
+    assert chunks.any_passes(site.pool, asked)
+    site.do("UPDATE chunk SET live = false WHERE file_id = %s", first(site))
+    assert site.chunks(live=True)
+    assert not chunks.any_passes(site.pool, asked)
 
 
 def test_a_file_is_named_in_its_index_once_it_has_text(resources: Resources, indexed: Site) -> None:

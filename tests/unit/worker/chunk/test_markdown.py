@@ -8,6 +8,7 @@ from schemas.content.document import Chunk
 from schemas.content.source import ChunkSettings
 from tests.unit.worker.chunk.chunking import cut, new, uncovered
 from worker.parse import Limits
+from worker.parse.text.markdown import blocks
 from worker.parse.text.markdown_blocks import table
 from worker.tokens.tokenizers import cl100k
 
@@ -35,6 +36,16 @@ def md(text: str, size: int = 512, max_tokens: int = 8192) -> list[Chunk]:
 )
 def test_sections(text: str, expected: list[tuple[str, str]]) -> None:
     assert [(c.context, c.text) for c in md(text)] == expected
+
+
+def test_front_matter_is_a_block_of_the_first_section_alone() -> None:
+    front, first, second = "---\na: 1\n---\n", "# A\n```\nx\n```\n", "# B\n```\ny\n```\n"
+    text = front + first + second
+    later = len(front + first)
+    found = [
+        [text[begin:end].strip() for begin, end in blocks(text, *part)] for part in ((0, later), (later, len(text)))
+    ]
+    assert found == [["---\na: 1\n---", "```\nx\n```"], ["```\ny\n```"]]
 
 
 def test_the_nearest_heading_is_the_title() -> None:

@@ -27,6 +27,7 @@ from api.search.grep.file_types import FileTypeFilter, _kinds
 from api.search.grep.lines import lines_after, lines_before, matching_lines, shown
 from api.search.grep.pattern import compiled_pattern
 from api.search.grep.scope import SearchableText, TimeOver, narrowed
+from api.search.grep.translate import for_ripgrep
 from schemas.content.document import FileContent, ListingPage, SourceEntry
 from schemas.content.source import LocalSource
 from schemas.errors import Invalid, SourceError
@@ -98,6 +99,14 @@ def test_no_line_is_missed(tmp_path: Path, pattern: str, case_sensitive: bool) -
         names = [str(number).encode() for number in range(len(lines))]
         found = ripgrep.matching_files(program, made.ripgrep, bytes(tmp_path), names, nothing)
         assert {b"%d" % (number - 1) for number, _ in expected} <= set(found)
+
+
+@pytest.mark.parametrize("multiline", [False, True])
+@pytest.mark.parametrize(
+    ("pattern", "is_served"), [("def", True), (r"a\wb", True), (r"a\Cb", False), (r"\Qa\Cb\E", True)]
+)
+def test_ripgrep_is_asked_for_all_but_single_bytes(pattern: str, is_served: bool, multiline: bool) -> None:
+    assert (for_ripgrep(pattern, word=False, multiline=multiline) is not None) is is_served
 
 
 BESIDE_RG = (
