@@ -109,10 +109,10 @@ class Searcher:
         cached_rows, cached_words = self._in_memory(namespace, number, opened, may_read=may_read)
         conditions = [where(leg.conditions) for leg in legs]
         narrow = self._narrow(number, opened, legs) if cached_rows is None else {}
-        # LanceDB searches the vectors of all other legs
+        # where the vectors of each leg are compared; None: in LanceDB
         in_memory = [narrow.get(condition, cached_rows) for condition in conditions]
         in_table = [leg for leg, held in zip(legs, in_memory, strict=True) if leg.vector is not None and held is None]
-        # it does while this thread searches words
+        # LanceDB searches vectors while this thread searches words
         nearest = self._begin(_nearest_rows(opened, in_table)) if in_table else None
         # mostly all legs have the same filter
         passing = {each: self._passing(number, opened, each, cached_rows) for each in set(conditions)}
@@ -130,7 +130,7 @@ class Searcher:
         ]
 
     def _narrow(self, number: int, opened: TableSnapshot, legs: Sequence[Leg]) -> dict[str, NamespaceRows]:
-        """The rows that pass each filter of vectors that only few pass."""
+        """The rows that pass, for each filter of vectors that lets few pass."""
         narrow: dict[str, NamespaceRows] = {}
         most = vector_index.max_narrow_rows(opened.dataset)
         for condition in {where(leg.conditions) for leg in legs if leg.vector is not None} - {""}:
