@@ -108,7 +108,8 @@ class Searcher:
         may_read = any(leg.vector is not None for leg in legs)
         cached_rows, cached_words = self._in_memory(namespace, number, opened, may_read=may_read)
         conditions = [where(leg.conditions) for leg in legs]
-        narrow = self._narrow(number, opened, legs) if cached_rows is None else {}
+        of_vectors = {each for leg, each in zip(legs, conditions, strict=True) if leg.vector is not None and each}
+        narrow = self._narrow(number, opened, of_vectors) if cached_rows is None else {}
         # where the vectors of each leg are compared; None: in LanceDB
         in_memory = [narrow.get(condition, cached_rows) for condition in conditions]
         in_table = [leg for leg, held in zip(legs, in_memory, strict=True) if leg.vector is not None and held is None]
@@ -129,11 +130,11 @@ class Searcher:
             for leg, answer in zip(legs, answers, strict=True)
         ]
 
-    def _narrow(self, number: int, opened: TableSnapshot, legs: Sequence[Leg]) -> dict[str, NamespaceRows]:
-        """The rows that pass, for each filter of vectors that lets few pass."""
+    def _narrow(self, number: int, opened: TableSnapshot, conditions: Iterable[str]) -> dict[str, NamespaceRows]:
+        """The rows that pass, for each condition that lets few pass."""
         narrow: dict[str, NamespaceRows] = {}
         most = vector_index.max_narrow_rows(opened.dataset)
-        for condition in {where(leg.conditions) for leg in legs if leg.vector is not None} - {""}:
+        for condition in conditions:
             read = partial(word_search.row_ids, opened.dataset, condition, most + 1)
             row_ids = self._filtered.row_ids((number, opened.version, "some"), condition, read)
             if vector_index.is_narrow(row_ids, most):
