@@ -34,6 +34,7 @@ from worker.sources.kind import (
     outside_target,
     raise_if_temporary,
 )
+from worker.sources.local_directories import DIRECTORY, OpenDirectories, closing, descend
 from worker.sources.local_keys import Parts, cursor_of, key_of, parts_of, parts_of_cursor, printable
 from worker.state.access import grants
 
@@ -42,9 +43,6 @@ PAGE_SIZE = 1000
 
 #: Names of one directory held at a time. A larger directory is read again for its next names, which bounds memory.
 WINDOW = 20_000
-
-#: Directories that a listing has open at a time.
-MAX_OPEN = 32
 
 #: Nanoseconds. A file changed less than this before it was read may change again within the same tick of its clock.
 TRUSTED_AGE_NS = 2_000_000_000
@@ -55,8 +53,6 @@ CLOSED = "foldex_home"
 #: Bytes per read call.
 _PIECE = 1 << 18
 
-#: Flags to open a directory.
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY
 #: Flags to open a file, which never wait for a pipe or a device.
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 
@@ -161,8 +157,7 @@ class LocalFolder:
         self._tops: list[Parts] | None = None
         self._resolved: tuple[str, Parts] | None = None
         self._paused_walk: tuple[str | None, Iterator[_WalkedName]] | None = None
-        #: Directories on the way to the one that was requested last, each below the one before, with their handles.
-        self._open_directories: list[tuple[Parts, int]] = []
+        self._directories = OpenDirectories(self._folder)
 
     def check(self) -> None:
         """See `Source`. Also resolves the path again, because a link in it may have changed."""
@@ -182,7 +177,7 @@ class LocalFolder:
         try:
             items = [*islice(walk, self._page_size)]
         finally:
-            self._close_directories()
+            self._directories.close()
         after = cursor_of(items[-1].parts) if len(items) == self._page_size else None
         self._paused_walk = (after, walk)
         unlisted = tuple(key_of(item.parts) + b"/" for item in items if item.info is None)
@@ -204,7 +199,7 @@ class LocalFolder:
         try:
             return bool(self._trail.pruned(tuple(folders)) or self._trail.ignored(os.fsdecode(name)))
         finally:
-            self._close_directories()
+            self._directories.close()
 
     @property
     def real_path(self) -> bytes:
@@ -226,8 +221,8 @@ class LocalFolder:
         with (
             self._folder() as root,
             _file_errors(),
-            _closing(_descend(root, folders)) as folder,
-            _closing(_open_file(name, folder)) as handle,
+            closing(descend(root, folders)) as folder,
+            closing(_open_file(name, folder)) as handle,
         ):
             return _read_steadily(handle, limit)
 
@@ -235,9 +230,9 @@ class LocalFolder:
     def _folder(self) -> Iterator[int]:
         self._resolved = self._resolved or _resolve(self._path, self._roots)
         root, below = self._resolved
-        with self._folder_errors(), _closing(os.open(root, _DIRECTORY)) as start:
-            folder = _descend(start, below)
-        with _closing(folder) as handle:
+        with self._folder_errors(), closing(os.open(root, DIRECTORY)) as start:
+            folder = descend(start, below)
+        with closing(folder) as handle:
             yield handle
 
     @contextmanager
@@ -290,7 +285,7 @@ class LocalFolder:
             if top < after[: len(top)] or self.is_closed(top[:-1]) or self._trail.pruned(top[:-1]):
                 continue
             try:
-                info = _info(top[-1], self._directory(top[:-1]))
+                info = _info(top[-1], self._directories.handle(top[:-1]))
             except OSError as error:
                 if error.errno in _OUT_OF_HANDLES:
                     raise _unavailable(error) from error
@@ -312,7 +307,7 @@ class LocalFolder:
         """The ignore files in a directory. Checks names with one open; trying to read each file would take four."""
         try:
             with _file_errors():
-                handle = self._directory(parts)
+                handle = self._directories.handle(parts)
                 infos = [(name, _info(name, handle)) for name in map(os.fsencode, IGNORE_FILES)]
                 # A directory with such a name is no ignore file, as in sources without directories.
                 return [name for name, info in infos if info and not stat.S_ISDIR(info.st_mode)]
@@ -334,30 +329,11 @@ class LocalFolder:
 
     def _window(self, parent: Parts, start: bytes) -> tuple[Sequence[_NameInfo], bytes | None]:
         """Some names of a directory in order, from `start`, and the start of the next ones."""
-        handle = self._directory(parent)
+        handle = self._directories.handle(parent)
         if parent:
             return _scan(handle, start)
         with self._folder_errors():
             return _scan(handle, start)
-
-    def _directory(self, parts: Parts) -> int:
-        """A handle of a directory. Those on the way to it stay open, so that the next one is opened from there."""
-        opened = self._open_directories
-        while opened and parts[: len(opened[-1][0])] != opened[-1][0]:
-            os.close(opened.pop()[1])
-        if not opened:
-            with self._folder() as root:
-                opened.append(((), os.dup(root)))
-        for depth in range(len(opened[-1][0]), len(parts)):
-            handle = os.open(parts[depth], _DIRECTORY | os.O_NOFOLLOW, dir_fd=opened[-1][1])
-            opened.append((parts[: depth + 1], handle))
-            if len(opened) > MAX_OPEN:
-                os.close(opened.pop(0)[1])
-        return opened[-1][1]
-
-    def _close_directories(self) -> None:
-        while self._open_directories:
-            os.close(self._open_directories.pop()[1])
 
 
 def _resolve(path: str, roots: Sequence[Path]) -> tuple[str, Parts]:
@@ -372,15 +348,6 @@ def _resolve(path: str, roots: Sequence[Path]) -> tuple[str, Parts]:
     raise SourceRefused(
         f"{path!r} is not an absolute path below one of LOCAL_SOURCE_ROOTS; choose one that is, or extend that setting."
     )
-
-
-def _descend(start: int, parts: Sequence[bytes]) -> int:
-    """A handle of the directory `parts` below `start`, opened without following links. The caller closes it."""
-    handle = os.dup(start)
-    for part in parts:
-        with _closing(handle):
-            handle = os.open(part, _DIRECTORY | os.O_NOFOLLOW, dir_fd=handle)
-    return handle
 
 
 def _scan(handle: int, start: bytes) -> tuple[Sequence[_NameInfo], bytes | None]:
@@ -466,14 +433,6 @@ _REASONS = {errno.ELOOP: Reason.SYMLINK, errno.ENXIO: Reason.NOT_A_FILE, errno.E
 def _unavailable(error: OSError) -> SourceUnavailable:
     name = errno.errorcode.get(error.errno or 0, "?")
     return SourceUnavailable(f"The file system failed ({name}); check the disk, its mount and the limit on open files.")
-
-
-@contextmanager
-def _closing(handle: int) -> Iterator[int]:
-    try:
-        yield handle
-    finally:
-        os.close(handle)
 
 
 def _entry(item: _WalkedName) -> SourceEntry:

@@ -19,7 +19,7 @@ from schemas.content.document import SourceEntry
 from schemas.errors import FileError, FolderGone, SourceRefused, SourceUnavailable
 from schemas.status import Reason
 from worker.ignore import Rules
-from worker.sources import local
+from worker.sources import local, local_directories
 from worker.sources.local import LocalFolder
 from worker.sources.local_walk import WalkedFolder, walk
 
@@ -308,14 +308,14 @@ def test_a_listing_leaves_no_handle_open(tmp_path: Path) -> None:
     assert len([*Path("/proc/self/fd").iterdir()]) == before
 
 
-@pytest.mark.parametrize("most_open", [2, 3, local.MAX_OPEN])
+@pytest.mark.parametrize("most_open", [2, 3, local_directories.MAX_OPEN])
 def test_a_listing_opens_a_directory_once_and_few_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_open: int
 ) -> None:
     names = [f"{'d/' * depth}{side}/x.md" for depth in range(8) for side in "aez"]
     fill(tmp_path, *names)
     directories = {str(parent) for name in names for parent in Path(name).parents}
-    monkeypatch.setattr(local, "MAX_OPEN", most_open)
+    monkeypatch.setattr(local_directories, "MAX_OPEN", most_open)
     before, at_once, opened, open_ = len([*Path("/proc/self/fd").iterdir()]), [0], [0], os.open
 
     def count(*args: Any, **kwargs: Any) -> int:
