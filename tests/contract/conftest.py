@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.contract.folders import Bucket, Disk, Folder, Tree
+from tests.contract.folders import TREE, Bucket, Disk, Folder, Tree
 from tests.contract.stores import WITH_KEYWORDS, WITHOUT_KEYWORDS, make
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from worker.state.pool import Pool, open_pool
@@ -65,3 +65,10 @@ def space(store: VectorStore) -> Iterator[str]:
     name = f"foldex-test-{uuid4()}"
     yield name
     store.drop(name)
+
+
+@pytest.fixture
+def full(folder: Folder) -> Folder:
+    for path, data in TREE.items():
+        folder.write(path, data)
+    return folder

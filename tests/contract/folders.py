@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol
 from uuid import uuid4
 
+from schemas.content.document import SourceEntry
 from worker.ignore import EVERYTHING, Rules
 from worker.objects.object_store import DirectoryObjects, s3_client
 from worker.sources import Source
@@ -16,6 +17,18 @@ from worker.sources.local import LocalFolder
 from worker.sources.nodes import NodeTree
 from worker.sources.s3 import S3Prefix
 from worker.state.pool import Pool
+
+#: Files that the fixture `full` writes, by path.
+TREE = {
+    "README.md": b"# Read me\n",
+    "config.json": b'{\n  "b": "\xc3\xa4",\n  "a": [\n    1\n  ]\n}',
+    "docs/a.md": b"# A\n",
+    "docs/deep/er/z.txt": b"z\n",
+    "docs-old/a.md": b"# Old\n",
+    "docs/100%_sure/x.txt": b"x\n",
+    "gr\u00fc\u00dfe/\u65e5\u672c.txt": b"\xe3\x81\x82",
+    "raw.bin": bytes(range(256)),
+}
 
 
 class Folder(Protocol):
@@ -141,3 +154,13 @@ class Tree:
 
     def destroy(self) -> None:
         self.run("DELETE FROM content_node WHERE project_id = %s AND id = %s", self.project, self.root)
+
+
+def listed(source: Source, cursor: str | None = None) -> list[SourceEntry]:
+    """Everything from `cursor` on, page by page."""
+    page = source.list(cursor)
+    entries = page.entries
+    while page.cursor is not None:
+        page = source.list(page.cursor)
+        entries += page.entries
+    return entries

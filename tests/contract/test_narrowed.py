@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.contract.folders import Folder, Tree
-from tests.contract.test_sources import full, listed
+from tests.contract.folders import Folder, Tree, listed
 from worker.ignore import Rules
-
-__all__ = ["full"]
 
 ASKED = [
     ["docs"],

@@ -14,47 +14,18 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from schemas.content.document import SourceEntry
 from schemas.content.source import S3Source
 from schemas.errors import FileError, FolderGone, SourceRefused, SourceUnavailable
 from schemas.status import Reason
-from tests.contract.folders import Bucket, Folder, Tree
+from tests.contract.folders import TREE, Bucket, Folder, Tree, listed
 from worker.ignore import NOT_OBEYED, Rules
 from worker.objects.object_store import DirectoryObjects
-from worker.sources import Source
 from worker.sources.kind import ContentAccess, SourceOptions
 from worker.sources.nodes import SLASH_IN_NAME, NodeTree
 from worker.sources.s3 import S3Kind, S3Prefix
 from worker.state.pool import Pool, open_pool
 
 LIMIT = 1_000_000
-TREE = {
-    "README.md": b"# Read me\n",
-    "config.json": b'{\n  "b": "\xc3\xa4",\n  "a": [\n    1\n  ]\n}',
-    "docs/a.md": b"# A\n",
-    "docs/deep/er/z.txt": b"z\n",
-    "docs-old/a.md": b"# Old\n",
-    "docs/100%_sure/x.txt": b"x\n",
-    "gr\u00fc\u00dfe/\u65e5\u672c.txt": b"\xe3\x81\x82",
-    "raw.bin": bytes(range(256)),
-}
-
-
-@pytest.fixture
-def full(folder: Folder) -> Folder:
-    for path, data in TREE.items():
-        folder.write(path, data)
-    return folder
-
-
-def listed(source: Source, cursor: str | None = None) -> list[SourceEntry]:
-    """Everything from `cursor` on, page by page."""
-    page = source.list(cursor)
-    entries = page.entries
-    while page.cursor is not None:
-        page = source.list(page.cursor)
-        entries += page.entries
-    return entries
 
 
 def stamps(folder: Folder) -> dict[str, str]:
