@@ -13,7 +13,9 @@ from schemas.tool import IndexSettings
 from tests.contract.folders import Bucket, Disk, Folder, Tree
 from worker.ignore import EVERYTHING, Rules
 from worker.index.unmatched import MatchedPatterns, NotingRules
+from worker.objects.object_store import s3_fetch
 from worker.sources import Source
+from worker.sources.s3 import S3Prefix
 from worker.state.index.tools import Index
 
 FILES = {
@@ -151,7 +153,14 @@ def counted(source: Source, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
         keys.append(key)
         return read(key, limit)
 
-    monkeypatch.setattr(source, "read", count)
+    def count_object(endpoint_url: str | None, bucket: str, key: str, limit: int) -> tuple[bytes, str]:
+        keys.append(key.removeprefix("docs/").encode())
+        return s3_fetch(endpoint_url, bucket, key, limit)
+
+    if isinstance(source, S3Prefix):
+        monkeypatch.setattr("worker.sources.s3_reader.s3_fetch", count_object)
+    else:
+        monkeypatch.setattr(source, "read", count)
     return keys
 
 

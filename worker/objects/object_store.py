@@ -9,9 +9,10 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from botocore.exceptions import (
     BotoCoreError,
@@ -379,6 +380,7 @@ def s3_client(endpoint_url: str | None) -> S3Client:
 def _s3_client(endpoint_url: str | None, _pid: int) -> S3Client:
     from boto3.session import Session
     from botocore.config import Config
+    from botocore.session import get_session
 
     config = Config(
         connect_timeout=_CONNECT_TIMEOUT_S,
@@ -389,7 +391,19 @@ def _s3_client(endpoint_url: str | None, _pid: int) -> S3Client:
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
     )
-    return Session().client("s3", endpoint_url=endpoint_url, config=config)
+    session = get_session()
+    session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=_timestamp)
+    return Session(botocore_session=session).client("s3", endpoint_url=endpoint_url, config=config)
+
+
+def _timestamp(value: Any) -> datetime:
+    """A time in an answer. The parser of botocore takes more than the rest of a listing."""
+    try:
+        return datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        from botocore.utils import parse_timestamp
+
+        return parse_timestamp(value)
 
 
 def s3_fetch(endpoint_url: str | None, bucket: str, key: str, limit: int) -> tuple[bytes, str]:

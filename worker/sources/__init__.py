@@ -16,7 +16,7 @@ class Source(Protocol):
         ...
 
     def list(self, cursor: str | None) -> ListingPage:
-        """The page after `cursor` (None: the first page), in an order that is stable between calls.
+        """The page after `cursor` (None: the first page). The pages that follow a cursor show all that is left.
 
         A cursor stays valid after the process that made it ends. Entries that the tool's rules exclude are counted but
         not listed, and excluded directories are not entered. Raises as `check` does.

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cached_property, partial
 
 from pydantic import ValidationError
 
-from schemas.content.document import FileContent, ListingPage, SourceEntry
+from schemas.content.document import FileContent, ListingPage
 from schemas.content.source import S3, S3Source
 from schemas.errors import FileError, SourceError, SourceRefused
 from schemas.status import Reason
-from worker.ignore import EVERYTHING, IGNORE_FILES, MAX_IGNORE_FILE, IgnoreFile, Rules, Trail
-from worker.objects.object_store import s3_client, s3_errors, s3_fetch
-from worker.sources.flat_listing import LAST, filter_files, topmost
+from worker.ignore import EVERYTHING, IGNORE_FILES, Rules
+from worker.sources.flat_listing import topmost
+from worker.sources.key_ranges import KeyRange, ListingPosition, position_of
 from worker.sources.kind import (
     ContentAccess,
     IndexedTarget,
@@ -25,19 +25,13 @@ from worker.sources.kind import (
     outside_target,
     raise_if_temporary,
 )
+from worker.sources.s3_reader import BucketPrefix, RangeReader
 from worker.state.access import grants
-
-if TYPE_CHECKING:
-    from mypy_boto3_s3.type_defs import ListObjectsV2OutputTypeDef, ObjectTypeDef
 
 #: Maximum number of keys in one S3 listing request.
 PAGE_SIZE = 1000
-
-#: S3 keys may contain this character, Postgres text may not.
-_NUL = "\0"
-#: Stands for it in paths.
-_NUL_SHOWN = "\N{SYMBOL FOR NULL}"
-
+#: Maximum number of ranges of keys that are listed at once. Each holds one page.
+MAX_RANGES = 8
 
 #: Bucket names, and the suffixes of access point aliases.
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
@@ -113,46 +107,45 @@ class S3Prefix:
         rules: Rules = EVERYTHING,
         *,
         page_size: int = PAGE_SIZE,
+        max_ranges: int = MAX_RANGES,
     ) -> None:
-        self._bucket = bucket
-        self._prefix = prefix if not prefix or prefix.endswith("/") else prefix + "/"
-        self._endpoint_url = endpoint_url
-        self._page_size = page_size
-        self._trail: Trail[str] = Trail(rules, str, self._ignore_files)
-        self._listed_keys = _ListedKeys("", "", frozenset())
+        prefix = prefix if not prefix or prefix.endswith("/") else prefix + "/"
+        self._place, self._rules = BucketPrefix(bucket, prefix, endpoint_url), rules
+        self._page_size, self._max_ranges = page_size, max_ranges
         #: What is listed: one key, or all that begin with a folder's name and "/", or all.
         self._parts = [""]
+        self._readers: dict[KeyRange, RangeReader] = {}
 
     def check(self) -> None:
         """See `Source`. A prefix without objects is an empty folder."""
-        self._list_objects("", 1)
+        self._place.objects("", 1)
 
     def list(self, cursor: str | None) -> ListingPage:
-        """See `Source`. A cursor is a key below the prefix: the last one listed, or one past an excluded directory.
+        """See `Source`. Long ranges of keys are divided; the ranges take turns, and all have their requests at once.
 
-        The number of the part comes before it, if only parts are listed. No page shows more than one of them.
+        No page shows more than one part of a listing of some keys.
         """
-        number, after = _place_of(cursor)
+        number, ranges = position_of(cursor or "")
         part = self._parts[number]
+        if part and not part.endswith("/"):
+            # other keys may begin with the one that is wanted, which sorts before them
+            ranges = [KeyRange(until=part)]
         if cursor is None:
-            self._trail.forget()
-        is_key = bool(part) and not part.endswith("/")
-        answer = self._list_objects(after, 1 if is_key else self._page_size, part)
-        # other keys may begin with the one that is wanted, which sorts before them
-        objects = [item for item in answer.get("Contents", []) if not is_key or item["Key"] == self._prefix + part]
-        keys = [item["Key"].removeprefix(self._prefix) for item in objects]
-        is_more = answer["IsTruncated"] and not is_key
-        self._listed_keys = _ListedKeys(max(after, part), keys[-1] if is_more else part + LAST, frozenset(keys))
-        if is_key:
-            self._listed_keys = _ListedKeys("", "", frozenset(keys))
-        # Consoles represent an empty folder by a key that ends with "/".
-        files = ((*_split(key), item) for key, item in zip(keys, objects, strict=True) if not key.endswith("/"))
-        kept, ignored = filter_files(self._trail, files, _split(after)[0] if after else None)
-        entries = [self._entry(item) for item in kept]
-        if is_more:
-            return ListingPage(entries, _cursor_of(number, self._next(keys[-1])), ignored=ignored)
-        is_last = number == len(self._parts) - 1
-        return ListingPage(entries, None if is_last else _cursor_of(number + 1, ""), ignored=ignored)
+            self._readers = {}
+        readers = [self._readers.get(range_) or self._reader(part, range_) for range_ in ranges]
+        if len(readers) > 1:
+            for reader in readers:
+                reader.ask(self._threads)
+        first, *others = readers
+        page = first.page()
+        divided = first.divide(self._max_ranges - len(others))
+        kept = dict(zip(ranges[1:], others, strict=True))
+        self._readers = {**kept, divided[0]: first} if divided else kept
+        left = [*ranges[1:], *divided]
+        if not left and number + 1 == len(self._parts):
+            return page
+        following = ListingPosition(number, left) if left else ListingPosition(number + 1, [KeyRange()])
+        return replace(page, cursor=following.cursor())
 
     def narrow(self, keys: Sequence[bytes]) -> Sequence[bytes] | None:
         """See `Source`. A path may be a key, and a folder too."""
@@ -165,77 +158,21 @@ class S3Prefix:
 
     def leaves_out(self, key: bytes) -> bool:
         """See `Source`."""
-        folders, name = _split(key.decode())
-        return bool(self._trail.pruned(folders) or self._trail.ignored(name))
+        return self._judge.leaves_out(key.decode())
 
     def read(self, key: bytes, limit: int) -> FileContent:
         """See `Source`."""
-        with s3_errors(self._bucket):
-            data, etag = s3_fetch(self._endpoint_url, self._bucket, self._prefix + key.decode(), limit)
-        return FileContent(data, _stamp(etag, len(data)))
+        return self._place.read(key.decode(), limit)
 
-    def _list_objects(self, after: str, count: int, part: str = "") -> ListObjectsV2OutputTypeDef:
-        client = s3_client(self._endpoint_url)
-        page = partial(client.list_objects_v2, Bucket=self._bucket, Prefix=self._prefix + part, MaxKeys=count)
-        with s3_errors(self._bucket):
-            answer = page(StartAfter=self._prefix + after)
-            while answer["IsTruncated"] and not answer.get("Contents"):
-                # Some services answer with an empty page where many objects were deleted; it is not the end.
-                answer = page(ContinuationToken=answer["NextContinuationToken"])
-            return answer
+    def _reader(self, part: str, range_: KeyRange) -> RangeReader:
+        return RangeReader(self._place, self._rules, part, range_, self._page_size)
 
-    def _next(self, last: str) -> str:
-        pruned = self._trail.pruned(_split(last)[0])
-        return "/".join((*pruned[0], LAST)) if pruned else last
+    @cached_property
+    def _judge(self) -> RangeReader:
+        """Applies the rules to any key."""
+        return self._reader("", KeyRange())
 
-    def _ignore_files(self, folders: tuple[str, ...]) -> Iterator[IgnoreFile]:
-        """Read the ignore files that the last page shows; try those outside the page, which may exist."""
-        for name in IGNORE_FILES:
-            key = "/".join((*folders, name))
-            if key in self._listed_keys.keys or not self._listed_keys.after < key <= self._listed_keys.until:
-                try:
-                    yield name, self.read(key.encode(), MAX_IGNORE_FILE).data
-                except FileError as failure:
-                    # Most files that were not listed do not exist.
-                    if key in self._listed_keys.keys or failure.reason is Reason.TOO_LARGE:
-                        yield name, None
-
-    def _entry(self, item: ObjectTypeDef) -> SourceEntry:
-        key = item["Key"].removeprefix(self._prefix)
-        path = key.replace(_NUL, _NUL_SHOWN)
-        return SourceEntry(
-            key.encode(),
-            path,
-            f"/{path}",
-            node_id=None,
-            size=item["Size"],
-            stamp=_stamp(item["ETag"], item["Size"]),
-            mtime_ms=int(item["LastModified"].timestamp() * 1000),
-        )
-
-
-class _ListedKeys(NamedTuple):
-    """The keys of one answer: all that exist after `after` and up to `until`."""
-
-    after: str
-    until: str
-    keys: frozenset[str]
-
-
-def _split(key: str) -> tuple[tuple[str, ...], str]:
-    *folders, name = key.split("/")
-    return tuple(folders), name
-
-
-def _stamp(etag: str, size: int) -> str:
-    etag = etag.strip('"')
-    return f"{etag}-{size}"
-
-
-def _cursor_of(number: int, key: str) -> str:
-    return f"{number}:{key.encode().hex()}" if number else key.encode().hex()
-
-
-def _place_of(cursor: str | None) -> tuple[int, str]:
-    number, _, key = (cursor or "").rpartition(":")
-    return int(number or 0), bytes.fromhex(key).decode()
+    @cached_property
+    def _threads(self) -> ThreadPoolExecutor:
+        """Threads for requests ahead. They end with this source."""
+        return ThreadPoolExecutor(self._max_ranges, thread_name_prefix="foldex-s3-listing")

@@ -10,7 +10,7 @@ from pathlib import Path
 from uuid import UUID
 
 from api.stack.postgres import postgres
-from schemas.content.source import LocalSource
+from schemas.content.source import AnySource, LocalSource
 from schemas.tool import IndexSettings, ToolConfig
 from tests.bench.size.files import folders
 from tests.bench.size.rows import rows, spending
@@ -28,11 +28,12 @@ def run(place: Path) -> None:
         with postgres(place / str(size)) as url:
             migrate(url)
             settings = Settings(database_url=url, foldex_home=place / "home", local_source_roots=[place], auth="off")
-            _measure(Resources(settings), folder, size)
+            measure(Resources(settings), LocalSource(kind="local", path=str(folder)), size)
 
 
-def _measure(resources: Resources, folder: Path, size: int) -> None:
-    pool, source = resources.pool, LocalSource(kind="local", path=str(folder))
+def measure(resources: Resources, source: AnySource, size: int) -> None:
+    """Print what it takes to list a source of `size` files for the first time, and with nothing changed."""
+    pool = resources.pool
     settings = {
         "embedder": {"model": "m", "dimensions": 4},
         "chunks": {"size": 64, "overlap": 0},

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import structlog
 
-from tests.bench.size import chunks, endings, files, listing, processes, tasks
+from tests.bench.size import bucket, chunks, endings, files, listing, processes, tasks
 
 PARTS = {
     "tasks": tasks.run,
+    "bucket": bucket.run,
     "files": files.run,
     "chunks": chunks.run,
     "endings": endings.run,

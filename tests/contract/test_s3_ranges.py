@@ -1,0 +1,151 @@
+"""Many keys of a bucket are listed as ranges at once: each file is listed once, whatever the ranges are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.fakes.buckets import KEYS
+from tests.fakes.listed_bucket import listed_bucket
+from worker.ignore import Rules
+from worker.sources.s3 import MAX_RANGES, PAGE_SIZE, S3Prefix
+
+NAMES = ["a", "a-b", "a.md", "b", "build", "\u00fc", "z"]
+#: Paths with empty names, folders named as objects, and ignore files that exclude folders, or are refused.
+PATHS = st.lists(st.sampled_from([*NAMES, "", ".gitignore"]), min_size=1, max_size=4).map("/".join).filter(bool)
+IGNORED = st.sampled_from([b"build/\n", b"a.md\n", b"!b\n", b"\0"])
+
+
+@pytest.fixture(autouse=True, scope="module")
+def keys() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in KEYS.items():
+            patch.setenv(name, value)
+        yield
+
+
+def walk(sources: Iterator[S3Prefix]) -> tuple[list[str], Counter[str]]:
+    """The paths of all pages and what is ignored. Each page is asked of the next source."""
+    paths, ignored, cursor = list[str](), Counter[str](), None
+    for source in sources:
+        page = source.list(cursor)
+        paths += [entry.path for entry in page.entries]
+        ignored += Counter(page.ignored)
+        cursor = page.cursor
+        if cursor is None:
+            break
+    return paths, ignored
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    contents=st.dictionaries(PATHS, IGNORED, max_size=40),
+    page_size=st.integers(1, 4),
+    max_ranges=st.integers(1, 4),
+    restarts=st.sampled_from([0.0, 0.1]),
+    seed=st.integers(),
+    narrowed=st.lists(PATHS, max_size=3),
+)
+def test_ranges_list_what_one_listing_lists(
+    contents: Mapping[str, bytes],
+    page_size: int,
+    max_ranges: int,
+    restarts: float,
+    seed: int,
+    narrowed: list[str],
+) -> None:
+    with listed_bucket({f"docs/{path}": data for path, data in contents.items()} | {"docs-old/no.md": b""}) as bucket:
+
+        def source(size: int, ranges: int) -> S3Prefix:
+            made = S3Prefix("any-bucket", "docs", bucket.url, Rules(), page_size=size, max_ranges=ranges)
+            if narrowed:
+                made.narrow([path.encode() for path in narrowed])
+            return made
+
+        def restarted() -> Iterator[S3Prefix]:
+            """A source, or now and then another one, as in another process."""
+            random, last = Random(seed), source(page_size, max_ranges)
+            while True:
+                yield last
+                if random.random() < restarts:
+                    last = source(page_size, max_ranges)
+
+        paths, ignored = walk(restarted())
+        expected, counts = walk(iter([source(PAGE_SIZE, 1)] * 20))
+    assert sorted(paths) == sorted(expected)
+    assert ignored == counts
+
+
+def tree(folders: int, files: int) -> dict[str, bytes]:
+    return {f"top/{folder:03}/{number:05}.md": b"" for folder in range(folders) for number in range(files)}
+
+
+@pytest.mark.parametrize(("folders", "several"), [(8, False), (12, True), (40, True)])
+def test_a_long_listing_has_several_requests_at_once(folders: int, several: bool) -> None:
+    """Eight of these folders fill the pages before a listing is divided."""
+    with listed_bucket(tree(folders, 250), delay_seconds=0.05) as bucket:
+        source = S3Prefix("any-bucket", "", bucket.url)
+        paths, _ = walk(iter([source] * 100))
+    assert len(paths) == len(set(paths)) == folders * 250
+    assert (bucket.at_once > 1) == several
+    assert bucket.at_once <= MAX_RANGES
+
+
+def test_ranges_take_turns() -> None:
+    """Otherwise all but the first would wait with one page each."""
+    with listed_bucket(tree(40, 250)) as bucket:
+        source = S3Prefix("any-bucket", "", bucket.url, page_size=50)
+        pages, cursor = list[str](), None
+        for _ in range(2 + MAX_RANGES):
+            page = source.list(cursor)
+            pages.append(page.entries[0].path.rpartition("/")[0])
+            cursor = page.cursor
+    assert len(set(pages[2:])) == MAX_RANGES
+
+
+def test_folders_that_cannot_be_listed_leave_one_range() -> None:
+    with listed_bucket(tree(20, 200), delay_seconds=0.01, lists_folders=False) as bucket:
+        source = S3Prefix("any-bucket", "", bucket.url)
+        paths, _ = walk(iter([source] * 100))
+    assert len(paths) == len(set(paths)) == 4_000
+    assert bucket.at_once == 1
+
+
+def test_a_flat_folder_costs_few_requests_more() -> None:
+    pages = 40
+    with listed_bucket({f"flat/{number:06}": b"" for number in range(pages)}) as bucket:
+        source = S3Prefix("any-bucket", "", bucket.url, page_size=1)
+        walk(iter([source] * 100))
+    # at 2, 4, 8, 16 and 32 pages
+    assert bucket.listings == pages + 5
+
+
+def test_a_place_is_left_where_it_was() -> None:
+    """Each cursor gives the same page again, and of all pages no file is left out."""
+    contents = tree(6, 5)
+    with listed_bucket(contents) as bucket:
+        source = S3Prefix("any-bucket", "", bucket.url, page_size=2)
+        cursor, paths = None, list[str]()
+        while True:
+            first, again = source.list(cursor), source.list(cursor)
+            assert [entry.path for entry in first.entries] == [entry.path for entry in again.entries]
+            paths += [entry.path for entry in again.entries]
+            cursor = again.cursor
+            if cursor is None:
+                break
+    assert sorted(paths) == sorted(contents)
+
+
+@pytest.mark.parametrize(
+    "modified", ["2026-01-01T00:00:00.000Z", "2026-01-01T01:00:00+01:00", "Thu, 01 Jan 2026 00:00:00 GMT"]
+)
+def test_an_object_has_the_time_that_the_service_tells(modified: str) -> None:
+    with listed_bucket({"a.md": b""}) as bucket:
+        bucket.modified = modified
+        (entry,) = S3Prefix("any-bucket", "", bucket.url).list(None).entries
+    assert entry.mtime_ms == 1_767_225_600_000

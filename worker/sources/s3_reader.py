@@ -1,0 +1,180 @@
+"""Reads the keys of a bucket below a prefix, one range of them by each reader."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from schemas.content.document import FileContent, ListingPage, SourceEntry
+from schemas.errors import FileError, SourceRefused
+from schemas.status import Reason
+from worker.ignore import IGNORE_FILES, MAX_IGNORE_FILE, IgnoreFile, Rules, Trail
+from worker.objects.object_store import s3_client, s3_errors, s3_fetch
+from worker.sources.flat_listing import LAST, filter_files
+from worker.sources.key_ranges import KeyRange
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3.type_defs import ListObjectsV2OutputTypeDef, ObjectTypeDef
+
+#: Pages that a range fills before it is divided. To divide it takes a request for each level of folders.
+DIVIDE_AFTER_PAGES = 2
+
+#: S3 keys may contain this character, Postgres text may not.
+_NUL = "\0"
+#: Stands for it in paths.
+_NUL_SHOWN = "\N{SYMBOL FOR NULL}"
+
+
+@dataclass(frozen=True, slots=True)
+class BucketPrefix:
+    """Requests for the objects below a prefix. Keys are relative to it. Each request may raise `SourceError`."""
+
+    bucket: str
+    prefix: str
+    endpoint_url: str | None
+
+    def objects(self, after: str, count: int, part: str = "") -> ListObjectsV2OutputTypeDef:
+        """At most `count` objects after a key, of those whose keys begin with `part`."""
+        client = s3_client(self.endpoint_url)
+        page = partial(client.list_objects_v2, Bucket=self.bucket, Prefix=self.prefix + part, MaxKeys=count)
+        with s3_errors(self.bucket):
+            answer = page(StartAfter=self.prefix + after)
+            while answer["IsTruncated"] and not answer.get("Contents"):
+                # Some services answer with an empty page where many objects were deleted; it is not the end.
+                answer = page(ContinuationToken=answer["NextContinuationToken"])
+            return answer
+
+    def folders(self, above: str, after: str) -> list[str]:
+        """The next folders directly within `above`, which is empty or ends with "/", after its folder `after`."""
+        client, place = s3_client(self.endpoint_url), self.prefix + above
+        with s3_errors(self.bucket):
+            answer = client.list_objects_v2(
+                Bucket=self.bucket, Prefix=place, Delimiter="/", StartAfter=f"{place}{after}/{LAST}"
+            )
+        found = [folder["Prefix"] for folder in answer.get("CommonPrefixes", [])]
+        # without the slash they sort otherwise: "a-b/" comes before "a/"
+        return sorted(folder.removeprefix(self.prefix).removesuffix("/") for folder in found)
+
+    def read(self, key: str, limit: int) -> FileContent:
+        """The content of one object. Raises `FileError` too."""
+        with s3_errors(self.bucket):
+            data, etag = s3_fetch(self.endpoint_url, self.bucket, self.prefix + key, limit)
+        return FileContent(data, _stamp(etag, len(data)))
+
+    def key(self, item: ObjectTypeDef) -> str:
+        """The key of a listed object."""
+        return item["Key"].removeprefix(self.prefix)
+
+
+class RangeReader:
+    """Lists a range of the keys that begin with `part`, page by page, by rules.
+
+    `left` are the keys that no page has shown yet, or None after the last page.
+    """
+
+    def __init__(self, place: BucketPrefix, rules: Rules, part: str, left: KeyRange, page_size: int) -> None:
+        self.left: KeyRange | None = left
+        self._place, self._part, self._page_size = place, part, page_size
+        self._trail: Trail[str] = Trail(rules, str, self._ignore_files)
+        self._listed_keys = _ListedKeys("", "", frozenset())
+        self._pages, self._divide_after = 0, DIVIDE_AFTER_PAGES
+        self._asked: Future[ListObjectsV2OutputTypeDef] | None = None
+
+    def ask(self, threads: ThreadPoolExecutor) -> None:
+        """Request the next page in a thread, unless that was done."""
+        if self._asked is None and self.left is not None:
+            self._asked = threads.submit(self._place.objects, self.left.after, self._page_size, self._part)
+
+    def page(self) -> ListingPage:
+        """The next page, without a cursor. Raises `SourceError`."""
+        left = self.left or KeyRange()
+        answer = self._asked.result() if self._asked else self._place.objects(left.after, self._page_size, self._part)
+        self._asked = None
+        shown = [(key, item) for item in answer.get("Contents", []) if left.holds(key := self._place.key(item))]
+        keys = [key for key, _ in shown]
+        is_more = answer["IsTruncated"] and len(shown) == len(answer["Contents"])
+        end = self._part + LAST if left.until is None else left.until
+        self._listed_keys = _ListedKeys(max(left.after, self._part), keys[-1] if is_more else end, frozenset(keys))
+        # Consoles represent an empty folder by a key that ends with "/".
+        files = ((*_split(key), self._entry(key, item)) for key, item in shown if not key.endswith("/"))
+        kept, ignored = filter_files(self._trail, files, _split(left.after)[0] if left.after else None)
+        self.left = left.from_key(self._past(keys[-1])) if is_more else None
+        self._pages += 1
+        return ListingPage(kept, None, ignored=ignored)
+
+    def divide(self, parts: int) -> list[KeyRange]:
+        """What is left as at most `parts` ranges, if it is long. This reader keeps the first of them."""
+        if self.left is None:
+            return []
+        if parts == 1 or self._pages < self._divide_after:
+            return [self.left]
+        ranges = next((ranges for ranges in self._divisions(self.left, parts) if len(ranges) > 1), [self.left])
+        # a range that cannot be divided is tried again when it is twice as long
+        self._pages, self._divide_after = (0, DIVIDE_AFTER_PAGES) if len(ranges) > 1 else (self._pages, 2 * self._pages)
+        self.left = ranges[0]
+        return ranges
+
+    def leaves_out(self, key: str) -> bool:
+        """Whether the rules leave out a key."""
+        folders, name = _split(key)
+        return bool(self._trail.pruned(folders) or self._trail.ignored(name))
+
+    def _divisions(self, left: KeyRange, parts: int) -> Iterator[list[KeyRange]]:
+        """Divide a range at the folders of each level. All of them are within folders that pages have shown."""
+        above = self._part
+        for folder in _split(left.after.removeprefix(self._part))[0]:
+            try:
+                yield left.divide(self._place.folders(above, folder), parts)
+            except SourceRefused:  # the credentials may list keys, but not folders
+                return
+            above += f"{folder}/"
+
+    def _past(self, key: str) -> str:
+        """The key, or the end of the excluded folder that it is in."""
+        pruned = self._trail.pruned(_split(key)[0])
+        return "/".join((*pruned[0], LAST)) if pruned else key
+
+    def _ignore_files(self, folders: tuple[str, ...]) -> Iterator[IgnoreFile]:
+        """Read the ignore files that the last page shows; try those outside the page, which may exist."""
+        for name in IGNORE_FILES:
+            key = "/".join((*folders, name))
+            if key in self._listed_keys.keys or not self._listed_keys.after < key <= self._listed_keys.until:
+                try:
+                    yield name, self._place.read(key, MAX_IGNORE_FILE).data
+                except FileError as failure:
+                    # Most files that were not listed do not exist.
+                    if key in self._listed_keys.keys or failure.reason is Reason.TOO_LARGE:
+                        yield name, None
+
+    def _entry(self, key: str, item: ObjectTypeDef) -> SourceEntry:
+        path = key.replace(_NUL, _NUL_SHOWN)
+        return SourceEntry(
+            key.encode(),
+            path,
+            f"/{path}",
+            node_id=None,
+            size=item["Size"],
+            stamp=_stamp(item["ETag"], item["Size"]),
+            mtime_ms=int(item["LastModified"].timestamp() * 1000),
+        )
+
+
+class _ListedKeys(NamedTuple):
+    """The keys of one answer: all that exist after `after` and up to `until`."""
+
+    after: str
+    until: str
+    keys: frozenset[str]
+
+
+def _split(key: str) -> tuple[tuple[str, ...], str]:
+    *folders, name = key.split("/")
+    return tuple(folders), name
+
+
+def _stamp(etag: str, size: int) -> str:
+    etag = etag.strip('"')
+    return f"{etag}-{size}"
