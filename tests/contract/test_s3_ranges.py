@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.fakes.buckets import KEYS
@@ -43,6 +43,11 @@ def walk(sources: Iterator[S3Prefix]) -> tuple[list[str], Counter[str]]:
 
 
 @settings(max_examples=60, deadline=None)
+# the first page ends at the object of a folder whose ignore file is refused, and at that of an excluded folder
+@example(contents={"b/": b"", "b/.gitignore": b"\0"}, page_size=1, max_ranges=1, restarts=0.0, seed=0, narrowed=[])
+@example(
+    contents={"node_modules/": b"", "node_modules/a": b""}, page_size=1, max_ranges=1, restarts=0.0, seed=0, narrowed=[]
+)
 @given(
     contents=st.dictionaries(PATHS, IGNORED, max_size=40),
     page_size=st.integers(1, 4),

@@ -99,7 +99,7 @@ class RangeReader:
         end = self._part + LAST if left.until is None else left.until
         self._listed_keys = _ListedKeys(max(left.after, self._part), keys[-1] if is_more else end, frozenset(keys))
         # Consoles represent an empty folder by a key that ends with "/".
-        files = ((*_split(key), self._entry(key, item)) for key, item in shown if not key.endswith("/"))
+        files = ((*_split(key), self._entry(key, item)) for key, item in shown)
         kept, ignored = filter_files(self._trail, files, _split(left.after)[0] if left.after else None)
         self.left = left.from_key(self._past(keys[-1])) if is_more else None
         self._pages += 1
