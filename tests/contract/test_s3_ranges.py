@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import repeat
 from random import Random
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from schemas.errors import SourceUnavailable
 from tests.fakes.buckets import KEYS
 from tests.fakes.listed_bucket import listed_bucket
 from worker.ignore import Rules
 from worker.sources.s3 import MAX_RANGES, PAGE_SIZE, S3Prefix
+from worker.sources.s3_reader import RangeReader
 
 NAMES = ["a", "a-b", "a.md", "b", "build", "\u00fc", "z"]
 #: Paths with empty names, folders named as objects, and ignore files that exclude folders, or are refused.
@@ -29,7 +33,7 @@ def keys() -> Iterator[None]:
         yield
 
 
-def walk(sources: Iterator[S3Prefix]) -> tuple[list[str], Counter[str]]:
+def walk(sources: Iterable[S3Prefix]) -> tuple[list[str], Counter[str]]:
     """The paths of all pages and what is ignored. Each page is asked of the next source."""
     paths, ignored, cursor = list[str](), Counter[str](), None
     for source in sources:
@@ -81,7 +85,7 @@ def test_ranges_list_what_one_listing_lists(
                     last = source(page_size, max_ranges)
 
         paths, ignored = walk(restarted())
-        expected, counts = walk(iter([source(PAGE_SIZE, 1)] * 20))
+        expected, counts = walk(repeat(source(PAGE_SIZE, 1)))
     assert sorted(paths) == sorted(expected)
     assert ignored == counts
 
@@ -95,7 +99,7 @@ def test_a_long_listing_has_several_requests_at_once(folders: int, several: bool
     """Eight of these folders fill the pages before a listing is divided."""
     with listed_bucket(tree(folders, 250), delay_seconds=0.05) as bucket:
         source = S3Prefix("any-bucket", "", bucket.url)
-        paths, _ = walk(iter([source] * 100))
+        paths, _ = walk(repeat(source))
     assert len(paths) == len(set(paths)) == folders * 250
     assert (bucket.at_once > 1) == several
     assert bucket.at_once <= MAX_RANGES
@@ -116,7 +120,7 @@ def test_ranges_take_turns() -> None:
 def test_folders_that_cannot_be_listed_leave_one_range() -> None:
     with listed_bucket(tree(20, 200), delay_seconds=0.01, lists_folders=False) as bucket:
         source = S3Prefix("any-bucket", "", bucket.url)
-        paths, _ = walk(iter([source] * 100))
+        paths, _ = walk(repeat(source))
     assert len(paths) == len(set(paths)) == 4_000
     assert bucket.at_once == 1
 
@@ -125,7 +129,7 @@ def test_a_flat_folder_costs_few_requests_more() -> None:
     pages = 40
     with listed_bucket({f"flat/{number:06}": b"" for number in range(pages)}) as bucket:
         source = S3Prefix("any-bucket", "", bucket.url, page_size=1)
-        walk(iter([source] * 100))
+        walk(repeat(source))
     # at 2, 4, 8, 16 and 32 pages
     assert bucket.listings == pages + 5
 
@@ -144,6 +148,18 @@ def test_a_place_is_left_where_it_was() -> None:
             if cursor is None:
                 break
     assert sorted(paths) == sorted(contents)
+
+
+def test_a_page_whose_division_failed_is_given_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    with listed_bucket(tree(6, 5)) as bucket:
+        source = S3Prefix("any-bucket", "", bucket.url, page_size=2)
+        cursor = source.list(None).cursor
+        with monkeypatch.context() as patch:
+            patch.setattr(RangeReader, "divide", Mock(side_effect=SourceUnavailable("S3 is away")))
+            with pytest.raises(SourceUnavailable):
+                source.list(cursor)
+        entries = source.list(cursor).entries
+    assert [entry.path for entry in entries] == ["top/000/00002.md", "top/000/00003.md"]
 
 
 @pytest.mark.parametrize(

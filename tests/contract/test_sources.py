@@ -46,12 +46,14 @@ def test_lists_every_descendant_with_its_size(full: Folder) -> None:
 
 @pytest.mark.parametrize("page_size", [1, 3, 8])
 def test_every_cursor_resumes_in_another_process(full: Folder, page_size: int) -> None:
-    everything = sorted(entry.key for entry in listed(full.source()))
+    # ranges of a bucket's keys take turns; the others list in one order
+    arranged = sorted if isinstance(full, Bucket) else list
+    everything = arranged(entry.key for entry in listed(full.source()))
     cursor, seen, places = None, list[bytes](), list[tuple[str, list[bytes]]]()
     while True:
         # a new source stands for another process
         rest = [entry.key for entry in listed(full.source(page_size), cursor)]
-        assert sorted([*seen, *rest]) == everything
+        assert arranged([*seen, *rest]) == everything
         page = full.source(page_size).list(cursor)
         assert [entry.key for entry in page.entries] == rest[: len(page.entries)]
         cursor, seen = page.cursor, [*seen, *(entry.key for entry in page.entries)]
@@ -59,11 +61,11 @@ def test_every_cursor_resumes_in_another_process(full: Folder, page_size: int) -
         if cursor is None:
             break
         places.append((cursor, seen))
-    assert sorted(seen) == everything
+    assert arranged(seen) == everything
     source = full.source(page_size)
     for cursor, seen in reversed(places):
         # a page that was given before is given again
-        assert sorted([*seen, *(entry.key for entry in listed(source, cursor))]) == everything
+        assert arranged([*seen, *(entry.key for entry in listed(source, cursor))]) == everything
 
 
 def test_a_file_gone_from_under_the_cursor_skips_nothing(full: Folder) -> None:

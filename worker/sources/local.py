@@ -88,7 +88,7 @@ class LocalKind:
             roots = grants.folders(access.pool(), access.project_id, roots)
             if not grants.is_below(source.path, roots):
                 raise not_granted(access, source.place)
-        # `Path.resolve` fails on a link that points to itself
+        # `Path.resolve` fails on a link that points to itself.
         if Path(real_path(source.path)).is_relative_to(real_path(options.home)):
             raise SourceRefused(
                 "FOLDEX_HOME contains the content of every project and cannot be indexed; choose another folder."
@@ -111,7 +111,7 @@ class LocalKind:
         """See `SourceKind`."""
         if not path.startswith("/"):
             return None
-        # resolved, so that `check` detects paths outside of the roots
+        # Resolved, so that `check` detects paths outside of the roots.
         try:
             real = real_path(path)
             # missing paths take the same steps as ungranted ones, so that timing does not tell them apart

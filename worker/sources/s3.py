@@ -137,10 +137,12 @@ class S3Prefix:
             for reader in readers:
                 reader.ask(self._threads)
         first, *others = readers
+        # if a request fails, the caller asks for this page again
+        self._readers = dict(zip(ranges[1:], others, strict=True))
         page = first.page()
         divided = first.divide(self._max_ranges - len(others))
-        kept = dict(zip(ranges[1:], others, strict=True))
-        self._readers = {**kept, divided[0]: first} if divided else kept
+        if divided:
+            self._readers[divided[0]] = first
         left = [*ranges[1:], *divided]
         if not left and number + 1 == len(self._parts):
             return page

@@ -99,11 +99,11 @@ class RangeReader:
         end = self._part + LAST if left.until is None else left.until
         self._listed_keys = _ListedKeys(max(left.after, self._part), keys[-1] if is_more else end, frozenset(keys))
         # Consoles represent an empty folder by a key that ends with "/".
-        files = ((*_split(key), self._entry(key, item)) for key, item in shown)
+        files = ((*_split(key), (key, item)) for key, item in shown)
         kept, ignored = filter_files(self._trail, files, _split(left.after)[0] if left.after else None)
         self.left = left.from_key(self._past(keys[-1])) if is_more else None
         self._pages += 1
-        return ListingPage(kept, None, ignored=ignored)
+        return ListingPage([_entry(key, item) for key, item in kept], None, ignored=ignored)
 
     def divide(self, parts: int) -> list[KeyRange]:
         """What is left as at most `parts` ranges, if it is long. This reader keeps the first of them."""
@@ -149,18 +149,6 @@ class RangeReader:
                     if key in self._listed_keys.keys or failure.reason is Reason.TOO_LARGE:
                         yield name, None
 
-    def _entry(self, key: str, item: ObjectTypeDef) -> SourceEntry:
-        path = key.replace(_NUL, _NUL_SHOWN)
-        return SourceEntry(
-            key.encode(),
-            path,
-            f"/{path}",
-            node_id=None,
-            size=item["Size"],
-            stamp=_stamp(item["ETag"], item["Size"]),
-            mtime_ms=int(item["LastModified"].timestamp() * 1000),
-        )
-
 
 class _ListedKeys(NamedTuple):
     """The keys of one answer: all that exist after `after` and up to `until`."""
@@ -168,6 +156,19 @@ class _ListedKeys(NamedTuple):
     after: str
     until: str
     keys: frozenset[str]
+
+
+def _entry(key: str, item: ObjectTypeDef) -> SourceEntry:
+    path = key.replace(_NUL, _NUL_SHOWN)
+    return SourceEntry(
+        key.encode(),
+        path,
+        f"/{path}",
+        node_id=None,
+        size=item["Size"],
+        stamp=_stamp(item["ETag"], item["Size"]),
+        mtime_ms=int(item["LastModified"].timestamp() * 1000),
+    )
 
 
 def _split(key: str) -> tuple[tuple[str, ...], str]:

@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 from api.stack.postgres import postgres
 from schemas.content.source import S3Source
-from tests.bench.size.files import SIZES
+from tests.bench.size.files import sizes
 from tests.bench.size.listing import measure
 from tests.fakes.buckets import KEYS
 from tests.fakes.listed_bucket import listed_bucket
@@ -25,7 +24,7 @@ DELAY_SECONDS = 0.2
 
 
 def run(place: Path) -> None:
-    for size in [int(size) for size in os.environ.get("FILES", "").split()] or SIZES:
+    for size in sizes():
         contents = {f"d{number // 500}/{number}.txt": b"note" for number in range(size)}
         for lists_folders in (False, True):
             print("ranges of keys:" if lists_folders else "one range, as folders cannot be listed:", flush=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.bench.folder import weigh
@@ -49,9 +49,14 @@ def _bytes(service: Service) -> int:
     return int(service.rows("SELECT pg_database_size(current_database())")[0][0])
 
 
+def sizes() -> Sequence[int]:
+    """The numbers of files to measure."""
+    return [int(size) for size in os.environ.get("FILES", "").split()] or SIZES
+
+
 def folders(place: Path) -> Iterator[tuple[int, Path]]:
     """Write a folder of each size, one after the other."""
-    for size in [int(size) for size in os.environ.get("FILES", "").split()] or SIZES:
+    for size in sizes():
         folder = place / f"folder-{size}"
         _fill(folder, size)
         yield size, folder
