@@ -13,6 +13,7 @@ from psycopg import Connection
 from schemas.content.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.status import FileStatus
 from schemas.tool import IndexSettings, ToolConfig
+from tests.integration.table_reads import rows_read
 from tests.service import new_database
 from worker.state.content import nodes
 from worker.state.index import drift, embedding_cache, files, tasks, tools
@@ -110,9 +111,9 @@ def test_a_plan_for_a_few_chunks_is_not_kept_while_they_become_many(postgres_url
             assert not embedding_cache.live_elsewhere(pool, owner, "lancedb", absent)
         with pool.connection() as connection:
             connection.execute(f"{FILL_CHUNKS} WHERE id NOT IN (SELECT file_id FROM chunk)".encode())
-        before = _chunks_read(pool)
+        before = rows_read(pool, "chunk")
         assert not embedding_cache.live_elsewhere(pool, owner, "lancedb", absent)
-        assert _chunks_read(pool) == before
+        assert rows_read(pool, "chunk") == before
 
 
 def test_a_page_of_ids_of_an_index_that_is_not_counted_yet_reads_no_other_chunks(
@@ -125,23 +126,12 @@ def test_a_page_of_ids_of_an_index_that_is_not_counted_yet_reads_no_other_chunks
         with pool.connection() as connection:
             connection.execute(FILL_FILES, {"files": FILES // 10, "every": FILES})
             connection.execute(FILL_CHUNKS)
-            connection.execute("ANALYZE chunk")
             connection.execute(FILL_CHUNKS.replace("(), index_id", "(), %s").encode(), (new,))
-        before = _chunks_read(pool)
+        before = rows_read(pool, "chunk")
         first = drift.live_ids(pool, new, None, 10)
         assert len(first) == 10
         assert len(drift.live_ids(pool, new, first[-1], 10)) == 10
-        assert _chunks_read(pool) - before < 3 * 10
-
-
-def _chunks_read(pool: Pool) -> int:
-    """Rows of chunks that were read so far."""
-    with pool.connection() as connection:
-        connection.execute("SELECT pg_stat_force_next_flush()")
-    with pool.connection() as connection:
-        query = "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_user_tables WHERE relname = 'chunk'"
-        ((number,),) = connection.execute(query).fetchall()
-    return int(number)
+        assert rows_read(pool, "chunk") - before < 3 * 10
 
 
 def test_cached_vectors_are_compared_with_the_chunks_by_their_index(pool: Pool, index_id: UUID) -> None:

@@ -11,6 +11,7 @@ import pytest
 from schemas.errors import LeaseLost, StoreUnavailable
 from tests.integration.shelf import AroundStore, Write
 from tests.integration.steps.site import FILES, Killed, Site, embedded, rows_of, write
+from tests.integration.table_reads import rows_scanned
 from worker.index.commit import finish
 from worker.index.pipeline import index_files
 from worker.index.run import IndexRun
@@ -177,11 +178,8 @@ def test_every_row_is_written_however_many_a_write_takes(site: Site, rows: int) 
     assert site.vectors() == {placed.id for placed, _ in rows_of(made)}
 
 
-#: Rows that sequential scans have read in the tables that hold the rows of all files.
-ROWS_SCANNED = """
-SELECT coalesce(sum(seq_tup_read), 0)::int FROM pg_stat_user_tables
-WHERE relname IN ('search_index_file', 'chunk', 'symbol', 'symbol_use')
-"""
+#: The tables that hold the rows of all files.
+TABLES = ("search_index_file", "chunk", "symbol", "symbol_use")
 
 
 def test_files_are_finished_without_reading_whole_tables(site: Site) -> None:
@@ -196,15 +194,8 @@ def test_files_are_finished_without_reading_whole_tables(site: Site) -> None:
     run = site.worker()
     written = write_chunks(run, embedded(site, run))
     with site.pool.connection() as connection:
-        connection.execute("ANALYZE search_index_file, chunk, symbol, symbol_use")
-    before = rows_scanned(site)
+        connection.execute(f"ANALYZE {', '.join(TABLES)}".encode())
+    before = rows_scanned(site.pool, *TABLES)
     finished, _ = finish(run, written)
     assert finished
-    assert rows_scanned(site) == before
-
-
-def rows_scanned(site: Site) -> int:
-    """The rows so far, from all connections of the pool."""
-    site.do("SELECT pg_stat_force_next_flush()")
-    ((number,),) = site.do(ROWS_SCANNED)
-    return int(number)
+    assert rows_scanned(site.pool, *TABLES) == before

@@ -54,7 +54,7 @@ def indexes(pool: Pool, tool_id: UUID | None) -> list[UUID]:
 def live_ids(pool: Pool, index_id: UUID, after: UUID | None, limit: int) -> list[UUID]:
     """Return the next ids, in ascending order, of live chunks that the vector store should hold."""
     with pool.connection() as connection:
-        connection.execute(_SQL["in_order"])
+        connection.execute(_SQL["prefer_order"])
         values = {"index_id": index_id, "after": after, "limit": limit}
         return [id_ for (id_,) in connection.execute(_SQL["live_ids"], values)]
 

@@ -4,10 +4,8 @@ WHERE i.deleted_at IS NULL
   AND (%(tool_id)s::uuid IS NULL OR EXISTS (SELECT FROM search_tool s WHERE s.index_id = i.id AND s.id = %(tool_id)s))
 ORDER BY i.namespace
 
--- name: in_order
--- For this transaction. Of an index that was filled since Postgres counted the chunks, the planner expects few, and would
--- read and sort all of them for each page.
-SELECT set_config('enable_sort', 'off', true)
+-- name: prefer_order
+SELECT :avoid_sorts
 
 -- name: live_ids
 -- chunks that the store holds: those without a vector only if it keeps the keywords

@@ -196,9 +196,7 @@ WHERE id IN (
 SELECT epoch FROM search_index WHERE id = %(index_id)s AND deleted_at IS NULL FOR SHARE
 
 -- name: prefer_indexes
--- For this transaction. The planner takes a few files' rows for a large part of a table that is not large yet, and would
--- read all of it.
-SELECT set_config('enable_seqscan', 'off', true)
+SELECT :avoid_table_scans
 
 -- name: still_claimed
 -- Files whose claim of this generation still holds. A file has an owner only while it is worked on. If the status was

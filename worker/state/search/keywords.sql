@@ -3,8 +3,8 @@
 SELECT lexeme FROM unnest(to_tsvector('english', %(query)s))
 
 -- name: bounds
--- for this transaction: with a limit, reading a whole table that several indexes share seems cheap but is not
-SELECT set_config('statement_timeout', %(milliseconds)s, true), set_config('enable_seqscan', 'off', true)
+-- for this transaction
+SELECT set_config('statement_timeout', %(milliseconds)s, true), :avoid_table_scans
 
 -- name: size
 -- live chunks, and their mean length in tokens

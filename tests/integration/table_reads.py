@@ -1,0 +1,28 @@
+"""Counts the rows that Postgres has read in some tables, to show which of them a statement reads."""
+
+from __future__ import annotations
+
+from worker.state.pool import Pool
+
+_READ = """
+SELECT coalesce(sum(seq_tup_read), 0)::int, coalesce(sum(idx_tup_fetch), 0)::int FROM pg_stat_user_tables
+WHERE relname = ANY (%s)
+"""
+
+
+def rows_scanned(pool: Pool, *tables: str) -> int:
+    """The rows that scans of whole tables have read so far."""
+    return _rows(pool, tables)[0]
+
+
+def rows_read(pool: Pool, *tables: str) -> int:
+    """The rows that any scan has read so far, of whole tables or of an index."""
+    return sum(_rows(pool, tables))
+
+
+def _rows(pool: Pool, tables: tuple[str, ...]) -> tuple[int, int]:
+    with pool.connection() as connection:
+        connection.execute("SELECT pg_stat_force_next_flush()")
+    with pool.connection() as connection:
+        ((scanned, fetched),) = connection.execute(_READ, (list(tables),)).fetchall()
+    return scanned, fetched
