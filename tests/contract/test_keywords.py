@@ -12,7 +12,7 @@ from schemas.content.document import Chunk
 from worker.state.index import chunks
 from worker.state.index.chunks import PlacedChunk
 from worker.state.pool import Pool
-from worker.state.search import keywords
+from worker.state.search import found_chunks, keywords
 from worker.tokens.keywords import IN_ENGLISH, KeywordForms, phrase_tokens
 
 FILTERS = (
@@ -149,7 +149,7 @@ def test_a_phrase_is_found_whatever_its_white_space(pool: Pool) -> None:
         field, _ = phrase_tokens(phrase)
         with_words = index.search(phrase, field, phrase=True)
         ids = [str(index.placed[number].id) for number in with_words]
-        holding = chunks.with_phrase(pool, index.id, ids, phrase)
+        holding = found_chunks.with_phrase(pool, index.id, ids, phrase)
         return sorted(with_words), sorted(UUID(id_).int ^ index.id.int for id_ in holding)
 
     assert found("connection pool") == ([0, 1], [0])

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from tests.contract.test_keywords import Index
-from worker.state.index import chunks
 from worker.state.pool import Pool
-from worker.state.search import live_rows
+from worker.state.search import found_chunks, live_rows
 from worker.state.search.live_rows import ROW_BYTES, LiveRows
 
 CHANGES = {
@@ -41,8 +40,8 @@ def test_what_is_kept_is_what_postgres_has(pool: Pool, kept: int, seed: int) -> 
         index.run(CHANGES[chance.choice([*CHANGES])].format(n=chance.randrange(20)))
         asked = chance.sample(ids, chance.randrange(21))
         found = rows.get(pool, index.id, asked)
-        assert found.rows == chunks.hits(pool, index.id, asked)
-        assert found.versions == chunks.versions(pool, index.id, asked)
+        assert found.rows == found_chunks.hits(pool, index.id, asked)
+        assert found.versions == found_chunks.versions(pool, index.id, asked)
         for id_, version in found.versions.items():
             assert seen.setdefault((id_, version), found.rows[id_]) == found.rows[id_]
         assert len(rows._rows) <= kept
@@ -50,17 +49,22 @@ def test_what_is_kept_is_what_postgres_has(pool: Pool, kept: int, seed: int) -> 
 
 
 def test_rows_that_are_kept_are_not_read_again(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
-    index, rows, read, newer_hits = Index(pool, ["one", "two", "three", "four"]), LiveRows(), [], chunks.newer_hits
+    index, rows, read, newer_hits = (
+        Index(pool, ["one", "two", "three", "four"]),
+        LiveRows(),
+        [],
+        found_chunks.newer_hits,
+    )
 
     def noted(*asked: Any) -> Any:
         versions, newer = newer_hits(*asked)
         read.append([*newer])
         return versions, newer
 
-    monkeypatch.setattr(chunks, "newer_hits", noted)
+    monkeypatch.setattr(found_chunks, "newer_hits", noted)
     ids = [str(each.id) for each in index.placed]
     rows.get(pool, index.id, ids[:3])
-    monkeypatch.setattr(chunks, "hits", None)
+    monkeypatch.setattr(found_chunks, "hits", None)
     rows.get(pool, index.id, ids[:3])
     assert not read
     rows.get(pool, index.id, ids)

@@ -14,8 +14,9 @@ from api.search.query.search import Finder, Findings, IndexSearch
 from schemas.errors import Invalid
 from schemas.queries.search import Hit, Query
 from worker.resources import Resources
-from worker.state.index import chunks, namespaces, tools
+from worker.state.index import namespaces, tools
 from worker.state.index.tools import Index
+from worker.state.search import found_chunks
 from worker.vectors import Leg, VectorRow, VectorStore
 
 #: Of its namespace, after the name of the index's namespace.
@@ -79,7 +80,7 @@ def drop(resources: Resources, subject: Subject) -> None:
 def _found(search: IndexSearch) -> Findings:
     vectors, report = embed(search)
     (ranking,) = search.store.search(search.index.namespace + SUFFIX, [Leg(search.depth, vector=vectors[0])])
-    rows = chunks.hits(search.resources.pool, search.index.id, [row.id for row in ranking])
+    rows = found_chunks.hits(search.resources.pool, search.index.id, [row.id for row in ranking])
     hits = [
         Hit(**rows[row.id], file_name=rows[row.id]["file_path"], score=1 - row.value / 2, distance=row.value)
         for row in ranking

@@ -16,9 +16,8 @@ from schemas.errors import NotFound
 from schemas.queries.search import Around, FileChunk, ListedChunk
 from schemas.tool import Listing
 from worker.resources import Resources
-from worker.state.index import chunks
 from worker.state.index.tools import Index
-from worker.state.search import snippets
+from worker.state.search import found_chunks, snippets
 
 router = APIRouter(prefix="/api/tools/search/{tool_id}", tags=["search"])
 
@@ -66,7 +65,7 @@ def list_chunks(
 
 def _live_row(resources: Resources, index: Index, chunk_id: str) -> snippets.Row:
     try:
-        (row,) = chunks.hits(resources.pool, index.id, [str(UUID(chunk_id))]).values()
+        (row,) = found_chunks.hits(resources.pool, index.id, [str(UUID(chunk_id))]).values()
     except ValueError:  # not a UUID, or no live chunk has it
         raise NotFound(
             f"This tool has no chunk {chunk_id!r}; query again, because its file may have changed."

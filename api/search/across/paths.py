@@ -12,8 +12,9 @@ from worker.resources import Resources
 from worker.sources import kind
 from worker.sources.kind import ContentAccess
 from worker.sources.registry import address_prefix, addresses, locate
-from worker.state.index import chunks, files
+from worker.state.index import files
 from worker.state.index.tools import Index, SearchableTool
+from worker.state.search import found_chunks
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +142,7 @@ def _tools_below(
     tools_below: dict[str, SearchableTool] = {}
     for root, tool in sorted(rooted, key=lambda root_and_tool: len(root_and_tool[0])):
         is_outermost = not any(_is_within(root, other) for other in tools_below)
-        if is_outermost and _is_within(root, location.address) and chunks.any_live(resources.pool, tool.index.id):
+        if is_outermost and _is_within(root, location.address) and found_chunks.any_live(resources.pool, tool.index.id):
             tools_below[root] = tool
     return tools_below
 

@@ -7,8 +7,7 @@ from collections.abc import Collection
 from api.search.query.search import IndexSearch
 from api.search.rank.definition_query import names_in_query
 from schemas.queries.search import Filters
-from worker.state.index import chunks
-from worker.state.search import symbols
+from worker.state.search import found_chunks, symbols
 
 
 def defining_chunks(search: IndexSearch) -> Collection[str]:
@@ -18,7 +17,7 @@ def defining_chunks(search: IndexSearch) -> Collection[str]:
         return ()
     pool = search.resources.pool
     definitions = symbols.named(pool, search.index.id, names)
-    defining = chunks.containing_lines(pool, [(file_id, line) for file_id, line, *_ in definitions])
+    defining = found_chunks.containing_lines(pool, [(file_id, line) for file_id, line, *_ in definitions])
     if search.request.filters != Filters():
-        defining = chunks.passing(pool, defining, search.filters.values)
+        defining = found_chunks.passing(pool, defining, search.filters.values)
     return set(defining)

@@ -8,7 +8,8 @@ from uuid import UUID
 
 from api.search.chunks.legs import LegResults, Ranking
 from api.search.query.search import MAX_DEPTH, IndexSearch
-from worker.state.index import chunks, tasks
+from worker.state.index import tasks
+from worker.state.search import found_chunks
 
 #: Factor by which legs grow if their rows are of too few files.
 GROWTH = 4
@@ -46,7 +47,7 @@ def best_of_each_file(ids: Iterable[str], files: Files, count: int) -> list[str]
 
 def _files(search: IndexSearch, rankings: Sequence[Ranking]) -> Files:
     ids = {id_ for ranking in rankings for id_ in ranking.ids}
-    return chunks.file_ids(search.resources.pool, search.index.id, ids)
+    return found_chunks.file_ids(search.resources.pool, search.index.id, ids)
 
 
 def _is_full(rankings: Sequence[Ranking], depth: int) -> bool:

@@ -17,9 +17,9 @@ from api.search.query.search import IndexSearch
 from api.search.rank.boosts import phrases
 from api.search.rank.sureness import COMPARED_RANK
 from schemas.errors import FoldexError, StoreError, StoreUnavailable
-from worker.state.index import chunks, drift
+from worker.state.index import drift
 from worker.state.index.tools import Index
-from worker.state.search import keywords, languages
+from worker.state.search import found_chunks, keywords, languages
 from worker.tokens.keywords import IN_ENGLISH, phrase_tokens
 from worker.vectors import Leg, Ranked, RankedRow, Vector, VectorStore
 from worker.vectors.rows import ranked
@@ -141,7 +141,7 @@ def _search_phrase(search: IndexSearch, phrase: str) -> Ranked:
 
 def _with_phrase(search: IndexSearch, phrase: str, found: Ranked) -> Ranked:
     """The chunks, of those that have every word of a phrase, in which the words follow each other."""
-    holding = chunks.with_phrase(search.resources.pool, search.index.id, found.ids, phrase)
+    holding = found_chunks.with_phrase(search.resources.pool, search.index.id, found.ids, phrase)
     return Ranked.of([row for row in found if row.id in holding])
 
 

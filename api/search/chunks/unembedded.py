@@ -12,7 +12,7 @@ from api.search.query.search import IndexSearch
 from api.search.text.file_text import joined
 from schemas.content.document import text_hash
 from schemas.queries.search import Hit
-from worker.state.index import chunks
+from worker.state.search import found_chunks
 from worker.vectors import RankedRow
 
 
@@ -33,7 +33,7 @@ def whole_files(search: IndexSearch, rankings: Sequence[Ranking]) -> list[Hit]:
     chosen = _chosen_files(search, scores)
     order = {file_id: position for position, file_id in enumerate(chosen)}
     pointer = index.source.narrowed_to or ""
-    rows_by_file = groupby(chunks.whole(pool, list(order)), key=lambda row: row["file_id"])
+    rows_by_file = groupby(found_chunks.whole(pool, list(order)), key=lambda row: row["file_id"])
     hits = [_hit(list(rows), pointer, scores.get(file_id, 0.0)) for file_id, rows in rows_by_file]
     return sorted(hits, key=lambda hit: order[hit.file_id])
 
@@ -41,7 +41,7 @@ def whole_files(search: IndexSearch, rankings: Sequence[Ranking]) -> list[Hit]:
 def _file_scores(search: IndexSearch, rankings: Sequence[Ranking]) -> dict[UUID, float]:
     by_language = [ranking.results for ranking in rankings if ranking.kind == "text"]
     ids = [result.id for results in by_language for result in results]
-    return best_scores(chunks.hits(search.resources.pool, search.index.id, ids), by_language)
+    return best_scores(found_chunks.hits(search.resources.pool, search.index.id, ids), by_language)
 
 
 def best_scores(rows: Mapping[str, dict[str, Any]], rankings: Sequence[Sequence[RankedRow]]) -> dict[UUID, float]:
@@ -64,11 +64,11 @@ def _chosen_files(search: IndexSearch, scores: Mapping[UUID, float]) -> list[UUI
     pool, scored_ids = search.resources.pool, list(scores)
     budget = _AnswerRoom(search.request.top_k, search.resources.settings.unembedded_max_chars)
     values = {**search.filters.values, "index_id": search.index.id, "characters": budget.characters}
-    scored = chunks.unembedded(pool, {**values, "only": scored_ids, "without": [], "limit": len(scores)})
+    scored = found_chunks.unembedded(pool, {**values, "only": scored_ids, "without": [], "limit": len(scores)})
     scored.sort(key=lambda file: -scores[file[0]])
     chosen, budget = _fitting(scored, budget)
     values |= {"characters": budget.characters, "only": None, "without": scored_ids, "limit": budget.files}
-    others, _ = _fitting(chunks.unembedded(pool, values), budget)
+    others, _ = _fitting(found_chunks.unembedded(pool, values), budget)
     return [*chosen, *others]
 
 

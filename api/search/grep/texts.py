@@ -21,9 +21,8 @@ from worker.machine.slots import Slots
 from worker.sources import Source, pages
 from worker.sources.local import LocalFolder
 from worker.sources.local_keys import printable
-from worker.state.index import chunks
 from worker.state.index.files import file_id
-from worker.state.search import file_texts
+from worker.state.search import file_texts, snippets
 from worker.state.search.file_texts import ListedFile, TextFile
 
 #: Greps of one process that read stored texts at a time. Each holds a connection; most of the pool is left to others.
@@ -160,7 +159,7 @@ def _read(
     data = decoded(content.data)
     if data is None and row is not None and row.has_text:
         # its encoding is known to parsers only: use the indexed text
-        data = joined(chunks.text(search.resources.pool, id_)).encode()
+        data = joined(snippets.text(search.resources.pool, id_)).encode()
     pointer = search.index.source.narrowed_to
     part = _at_pointer(data, pointer) if data is not None and pointer else (data, None)
     if part is None or part[0] is None:

@@ -10,10 +10,10 @@ from uuid import UUID
 from api.search.query.file_filter import FileSelection, indexed_types, select_files
 from schemas.errors import FilterMatchesNothing
 from schemas.queries.search import Filters
-from worker.state.index import chunks, files
+from worker.state.index import files
 from worker.state.index.tools import Index
 from worker.state.pool import Pool
-from worker.state.search import symbols
+from worker.state.search import found_chunks, symbols
 from worker.vectors import MAX_FILTERABLE_BYTES, Condition
 
 #: Maximum types or languages that an error lists.
@@ -112,7 +112,7 @@ def resolve_filters(pool: Pool, index: Index, filters: Filters) -> ResolvedFilte
 
 def check_any_passes(pool: Pool, index: Index, filters: ResolvedFilters) -> None:
     """Raise `FilterMatchesNothing` unless some chunk passes. Called only if a query found nothing."""
-    if not chunks.any_passes(pool, {**filters.values, "index_id": index.id}):
+    if not found_chunks.any_passes(pool, {**filters.values, "index_id": index.id}):
         raise _no_match(pool, index, filters.filters)
 
 

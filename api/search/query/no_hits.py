@@ -12,8 +12,9 @@ from api.search.query.search import Findings, IndexSearch
 from schemas.errors import FilterMatchesNothing, StoreUnavailable
 from schemas.queries.search import Filters
 from worker.resources import Resources
-from worker.state.index import chunks, tasks
+from worker.state.index import tasks
 from worker.state.index.tools import Index
+from worker.state.search import found_chunks
 
 
 def stand_in(search: IndexSearch, findings: Findings) -> Findings:
@@ -26,7 +27,7 @@ def stand_in(search: IndexSearch, findings: Findings) -> Findings:
         return _with_report(findings, _no_match_report(search))
     if findings.vectors_missing:
         return _grepped(search, findings)
-    if not _is_indexing(resources, index) or chunks.any_live(resources.pool, index.id):
+    if not _is_indexing(resources, index) or found_chunks.any_live(resources.pool, index.id):
         return findings
     detail = "No file of this folder is indexed yet; these lines contain words of the query."
     return _with_report(_grepped(search, findings), note("not_indexed_yet", detail))

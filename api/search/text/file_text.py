@@ -9,7 +9,6 @@ from api.search.text.json_pointer import span
 from schemas.errors import Invalid, NotFound
 from schemas.jsonc import is_by_hand, plain
 from schemas.tool import FileText
-from worker.state.index import chunks
 from worker.state.pool import Pool
 from worker.state.search import snippets
 
@@ -58,7 +57,7 @@ def _by_lines(pool: Pool, file: dict[str, Any], first: int, last: int | None) ->
 
 
 def _by_pointer(pool: Pool, file: dict[str, Any], pointer: str) -> FileText:
-    rows = chunks.text(pool, file["id"])
+    rows = snippets.text(pool, file["id"])
     if not rows:
         raise _without_text(file)
     if rows[0]["json_pointer"] is None:

@@ -20,7 +20,7 @@ from schemas.errors import Invalid
 from schemas.queries.search import Query
 from schemas.queries.tree_search import PREVIEW_CHARACTERS, SummaryHit, TreeAnswer, TreeHit
 from worker.resources import Resources
-from worker.state.index import chunks
+from worker.state.search import found_chunks
 from worker.state.tree import views
 from worker.state.tree.trees import Tree
 from worker.vectors import Vector
@@ -72,7 +72,7 @@ def _found(search: IndexSearch, query: Query, tree: Tree, vectors: Sequence[Vect
 def _hits(search: IndexSearch, found: FoundInTree) -> list[TreeHit]:
     """The best leaves with a live row. Equal texts stand once, where they were first reached."""
     leaves = found.leaves[: 2 * search.request.top_k + len(found.summaries)]
-    rows = chunks.hits(search.resources.pool, search.index.id, dict.fromkeys(str(leaf.id) for leaf in leaves))
+    rows = found_chunks.hits(search.resources.pool, search.index.id, dict.fromkeys(str(leaf.id) for leaf in leaves))
     hits: dict[str, TreeHit] = {}
     for leaf in leaves:
         row = rows.get(str(leaf.id))

@@ -28,8 +28,9 @@ from tests.bench.search.questions import Passage, Question
 from tests.service import PROJECT, Service
 from worker.resources import Resources
 from worker.settings import Settings
-from worker.state.index import chunks, tools
+from worker.state.index import tools
 from worker.state.index.tools import Index
+from worker.state.search import found_chunks
 from worker.vectors import Vector
 
 _VECTORS = """
@@ -101,7 +102,7 @@ def _record(service: Service, tool: str, questions: Sequence[Question]) -> Recor
         recorded = [_legs(resources, index, question) for question in questions]
         ids = {id_ for each in recorded for ranking in each.rankings for id_ in ranking.ids}
         defining = {id_ for each in recorded for id_ in each.defining}
-        rows = chunks.hits(resources.pool, index.id, ids | defining)
+        rows = found_chunks.hits(resources.pool, index.id, ids | defining)
         return Recording(recorded, rows, _vectors(service, rows))
 
 

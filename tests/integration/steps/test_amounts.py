@@ -27,8 +27,8 @@ from worker.index.pipeline import index_files
 from worker.index.prepare import read_files
 from worker.index.write import write as write_rows
 from worker.resources import Resources
-from worker.state.index import chunks, index_switch, tasks, tool_actions, tools
-from worker.state.search import call_graph
+from worker.state.index import index_switch, tasks, tool_actions, tools
+from worker.state.search import call_graph, found_chunks
 from worker.upkeep import fsck
 from worker.vectors.turbopuffer import MAX_LIMIT
 
@@ -115,7 +115,7 @@ def test_a_level_is_filtered_by(site: Site) -> None:
     # if Postgres has the keywords, it is searched too
     everything = [str(id_) for id_ in site.chunks(live=True)]
     values = resolve_filters(site.pool, site.index, Filters(level=1)).values
-    assert chunks.passing(site.pool, everything, values) == [str(chunk.id) for chunk in chunks_]
+    assert found_chunks.passing(site.pool, everything, values) == [str(chunk.id) for chunk in chunks_]
 
 
 @pytest.mark.parametrize(("number", "is_told_shortly"), [(MAX_IDS, False), (MAX_IDS + 1, True)])

@@ -20,9 +20,9 @@ from worker.index.commit import finish
 from worker.index.pipeline import index_files
 from worker.index.write import write as write_rows
 from worker.resources import Resources
-from worker.state.index import chunks, drift, files, tasks, tool_actions
+from worker.state.index import drift, files, tasks, tool_actions
 from worker.state.index.files import MAX_CRASHES, MAX_DEATHS, FileClaim, ListedEntry
-from worker.state.search import snippets
+from worker.state.search import found_chunks, snippets
 
 #: A trusted time of a file: it differs from the time of the listing.
 LONG_AGO = 1_000_000_000
@@ -261,12 +261,12 @@ def test_a_filter_matches_something_as_long_as_a_chunk_of_that_file_is_live(site
     run = site.worker()
     drafts = embedded(site, run)
     write_rows(run, drafts)
-    assert not chunks.any_passes(site.pool, asked)
+    assert not found_chunks.any_passes(site.pool, asked)
     finish(run, drafts)
-    assert chunks.any_passes(site.pool, asked)
+    assert found_chunks.any_passes(site.pool, asked)
     site.do("UPDATE chunk SET live = false WHERE file_id = %s", first(site))
     assert site.chunks(live=True)
-    assert not chunks.any_passes(site.pool, asked)
+    assert not found_chunks.any_passes(site.pool, asked)
 
 
 def test_a_file_is_named_in_its_index_once_it_has_text(resources: Resources, indexed: Site) -> None:

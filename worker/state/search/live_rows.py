@@ -8,8 +8,8 @@ from threading import Lock
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from worker.state.index import chunks
 from worker.state.pool import Pool
+from worker.state.search import found_chunks
 
 #: Maximum bytes of the texts and other values that a process keeps.
 MAX_BYTES = 24 * 2**20
@@ -41,14 +41,14 @@ class LiveRows:
         """The rows as they are now. Reads all of them at once if too few are known."""
         known = {id_: row for id_ in ids if (row := self._rows.get(id_)) is not None}
         if len(known) < KNOWN_SHARE * len(ids):
-            rows = self._keep(chunks.hits(pool, index_id, ids))
+            rows = self._keep(found_chunks.hits(pool, index_id, ids))
             return FoundRows(rows, {id_: row["version"] for id_, row in rows.items()})
         if len(known) == len(ids):
-            versions = chunks.versions(pool, index_id, ids)
+            versions = found_chunks.versions(pool, index_id, ids)
             if all(known[id_]["version"] == version for id_, version in versions.items()):
                 return FoundRows({id_: known[id_] for id_ in versions}, versions)
         kept = [known[id_]["version"] if id_ in known else "" for id_ in ids]
-        versions, newer = chunks.newer_hits(pool, index_id, ids, kept)
+        versions, newer = found_chunks.newer_hits(pool, index_id, ids, kept)
         self._keep(newer)
         return FoundRows({id_: newer.get(id_) or known[id_] for id_ in versions}, versions)
 

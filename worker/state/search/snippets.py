@@ -74,3 +74,9 @@ def line_count(pool: Pool, file_id: UUID) -> int:
     with pool.connection() as connection:
         row = connection.execute(_SQL["line_count"], {"file": file_id}).fetchone()
     return int(row[0] or 0) if row else 0
+
+
+def text(pool: Pool, file_id: UUID) -> list[Row]:
+    """Return the texts of a file's live chunks and the texts between them, in order."""
+    with pool.connection() as connection:
+        return connection.cursor(row_factory=dict_row).execute(_SQL["text"], {"file_id": file_id}).fetchall()

@@ -42,3 +42,7 @@ FROM chunk c
 WHERE c.file_id = %(file)s AND c.live
   AND (%(after_index)s::int IS NULL OR (c.chunk_index, c.id) > (%(after_index)s, %(after_id)s))
 ORDER BY c.chunk_index, c.id LIMIT %(limit)s
+
+-- name: text
+SELECT chunk_text, lead, trail, start_char, end_char, json_pointer FROM chunk
+WHERE file_id = %(file_id)s AND live AND level = 0 ORDER BY start_char, end_char

@@ -18,7 +18,8 @@ from api.search.query.filters import ResolvedFilters
 from api.search.query.report import step
 from api.search.query.search import IndexSearch
 from schemas.queries.search import Filters, Query
-from worker.state.index import chunks, tasks
+from worker.state.index import tasks
+from worker.state.search import found_chunks
 from worker.vectors import Ranked
 
 DEPTH, OF_FIRST = 10, 100
@@ -30,7 +31,7 @@ class Folder:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, others: int) -> None:
         self.ids = [f"{number:04}" for number in range(OF_FIRST + others)]
         self.depths: list[int] = []
-        monkeypatch.setattr(chunks, "file_ids", self.files)
+        monkeypatch.setattr(found_chunks, "file_ids", self.files)
         monkeypatch.setattr(tasks, "counts", lambda *_, **__: (1 + others, 1 + others))
 
     def files(self, _pool: object, _index_id: object, ids: Collection[str]) -> dict[str, UUID]:

@@ -23,8 +23,7 @@ from api.search.query.filters import ResolvedFilters
 from api.search.query.search import IndexSearch
 from schemas.errors import EmbeddingUnavailable, FoldexError, StoreUnauthorized, StoreUnavailable
 from schemas.queries.search import Filters, Query
-from worker.state.index import chunks
-from worker.state.search import keywords, languages
+from worker.state.search import found_chunks, keywords, languages
 from worker.tokens.keywords import IN_ENGLISH, KeywordForms
 from worker.vectors import Leg, Ranked, RankedRow
 
@@ -215,7 +214,7 @@ def test_of_a_quoted_phrase_only_chunks_that_hold_it_are_found(monkeypatch: pyte
         return [("other", 2.0), ("b", 1.0)]
 
     monkeypatch.setattr(keywords, "search", found)
-    monkeypatch.setattr(chunks, "with_phrase", lambda _pool, _index_id, _ids, phrase: {"b"} & {phrase[-1]})
+    monkeypatch.setattr(found_chunks, "with_phrase", lambda _pool, _index_id, _ids, phrase: {"b"} & {phrase[-1]})
     request = Query(query='say "alpha b"', mode="keyword")
     store = Store(is_here=False) if in_store else Mock(has_keywords=False)
     *_, of_phrase = run_legs(replace(search_with(store), request=request)).rankings

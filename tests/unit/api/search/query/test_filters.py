@@ -26,11 +26,11 @@ from api.search.rank.fusion import by_score, ranks_and_values, reciprocal_ranks
 from schemas.errors import FilterMatchesNothing
 from schemas.queries.search import Filters
 from worker.ignore import compiled_glob
-from worker.state.index import chunks, files
+from worker.state.index import files
 from worker.state.index.files import IndexedFile
 from worker.state.index.tools import Index
 from worker.state.pool import Pool
-from worker.state.search import symbols
+from worker.state.search import found_chunks, symbols
 from worker.vectors import FILTERED, MAX_FILTERABLE_BYTES
 
 A, B, C, D = (UUID(int=number) for number in range(4))
@@ -218,7 +218,7 @@ def test_filters_that_no_file_passes_are_refused_with_what_there_is(
 def test_what_there_is_is_told_if_nothing_asked_for_exists(
     monkeypatch: pytest.MonkeyPatch, given: dict[str, list[str]], hint: str
 ) -> None:
-    monkeypatch.setattr(chunks, "any_passes", lambda *_: False)
+    monkeypatch.setattr(found_chunks, "any_passes", lambda *_: False)
     monkeypatch.setattr(files, "kinds", lambda *_: (["code", "markdown"], ["go"]))
     monkeypatch.setattr(files, "searchable", lambda *_: [file("a.go")])
     index = cast("Index", SimpleNamespace(id=None))
@@ -226,7 +226,7 @@ def test_what_there_is_is_told_if_nothing_asked_for_exists(
     with pytest.raises(FilterMatchesNothing) as caught:
         check_any_passes(cast("Pool", None), index, resolved)
     assert caught.value.hint == hint
-    monkeypatch.setattr(chunks, "any_passes", lambda *_: True)
+    monkeypatch.setattr(found_chunks, "any_passes", lambda *_: True)
     check_any_passes(cast("Pool", None), index, resolved)
 
 

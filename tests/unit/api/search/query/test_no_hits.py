@@ -14,7 +14,8 @@ from api.search.query.no_hits import stand_in, without_store
 from api.search.query.search import Findings, IndexSearch
 from schemas.errors import FilterMatchesNothing, StoreUnavailable
 from schemas.queries.search import Filters, Query
-from worker.state.index import chunks, files, tasks
+from worker.state.index import files, tasks
+from worker.state.search import found_chunks
 
 NO_TASK = None
 OPEN: dict[str, Any] = {"finished_at": None}
@@ -32,8 +33,8 @@ def answered(
     """What stands in for no hits, and the codes of the notes."""
     monkeypatch.setattr(tasks, "newest", lambda *_: task)
     monkeypatch.setattr(tasks, "counts", lambda *_: (1, 2))
-    monkeypatch.setattr(chunks, "any_live", lambda *_: live)
-    monkeypatch.setattr(chunks, "any_passes", lambda *_: live)
+    monkeypatch.setattr(found_chunks, "any_live", lambda *_: live)
+    monkeypatch.setattr(found_chunks, "any_passes", lambda *_: live)
     monkeypatch.setattr(files, "kinds", lambda *_: ([], []))
     monkeypatch.setattr(no_hits, "fallback", lambda *_, **__: (["a line"], []))
     request = Query(query="q", filters=Filters(**filters))

@@ -1,0 +1,63 @@
+-- name: hits
+SELECT c.id::text AS chunk_id, :hit_version AS version, :hit_columns
+FROM chunk c JOIN search_index_file f ON f.id = c.file_id :node_of_file
+WHERE c.id = ANY (%(ids)s::uuid[]) AND c.index_id = %(index_id)s AND c.live
+
+-- name: newer_hits
+-- as `hits`, but chunks whose version is known have nothing else
+SELECT c.id::text AS chunk_id, :hit_version AS version, h.*
+FROM unnest(%(ids)s::uuid[], %(known)s::text[]) AS k (id, version)
+JOIN chunk c ON c.id = k.id JOIN search_index_file f ON f.id = c.file_id :node_of_file
+LEFT JOIN LATERAL (SELECT :hit_columns) h ON :hit_version IS DISTINCT FROM k.version
+WHERE c.index_id = %(index_id)s AND c.live
+
+-- name: versions
+SELECT c.id::text, :hit_version
+FROM chunk c JOIN search_index_file f ON f.id = c.file_id :node_of_file
+WHERE c.id = ANY (%(ids)s::uuid[]) AND c.index_id = %(index_id)s AND c.live
+
+-- name: file_ids
+SELECT id::text, file_id FROM chunk WHERE id = ANY (%(ids)s::uuid[]) AND index_id = %(index_id)s AND live
+
+-- name: with_phrase
+-- white space of any length and kind is one space
+SELECT id::text FROM chunk
+WHERE id = ANY (%(ids)s::uuid[]) AND index_id = %(index_id)s AND live
+  AND strpos(regexp_replace(lower(chunk_text), '\s+', ' ', 'g'), %(phrase)s) > 0
+
+-- name: any_live
+SELECT EXISTS (SELECT FROM search_index_file WHERE index_id = %(index_id)s AND live_chunks > 0)
+
+-- name: containing_lines
+SELECT c.id::text
+FROM unnest(%(files)s::uuid[], %(lines)s::int[]) AS a (file_id, line)
+JOIN chunk c ON c.file_id = a.file_id AND c.live AND a.line BETWEEN c.start_line AND c.end_line
+
+-- name: passing
+SELECT c.id::text FROM chunk c JOIN search_index_file f ON f.id = c.file_id
+WHERE c.id = ANY (%(ids)s::uuid[]) AND :file_filters AND :chunk_filters
+
+-- name: unembedded
+-- whole files, none longer than an answer may hold
+SELECT f.id, w.characters
+FROM search_index_file f CROSS JOIN LATERAL (
+    SELECT max(c.end_char) + max(length(c.trail)) AS characters, bool_or(:chunk_filters) AS passes
+    FROM chunk c WHERE c.file_id = f.id AND c.live) w
+WHERE f.index_id = %(index_id)s AND NOT f.live_embedded AND w.passes AND w.characters <= %(characters)s AND :file_filters
+  AND (%(only)s::uuid[] IS NULL OR f.id = ANY (%(only)s)) AND NOT f.id = ANY (%(without)s)
+ORDER BY f.path, f.id LIMIT %(limit)s
+
+-- name: whole
+-- like hits, with the text between the chunks
+SELECT c.id AS chunk_id, c.chunk_text, coalesce(f.node_id, f.id::text) AS file_node_id, f.id AS file_id,
+       f.id_path AS file_id_path, f.path AS file_path, f.type AS file_type, c.title, c.json_pointer, c.chunk_index,
+       f.live_chunks AS total_chunks, c.start_char, c.end_char, c.language, c.level, c.embedded,
+       f.status <> 'indexed' AS stale, n.url, c.lead, c.trail
+FROM chunk c JOIN search_index_file f ON f.id = c.file_id :node_of_file
+WHERE c.file_id = ANY (%(files)s) AND c.live AND c.level = 0 ORDER BY f.id, c.start_char, c.end_char
+
+-- name: any_passes
+SELECT EXISTS (
+SELECT FROM chunk c JOIN search_index_file f ON f.id = c.file_id
+WHERE c.index_id = %(index_id)s AND c.live AND :file_filters AND :chunk_filters
+)
