@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
 from worker.state.connections import BRIEF, BoundedConnection
+from worker.state.queries import is_true, load
 
 #: A first half of advisory locks that no other user of the database uses.
 _LOCK_CLASS = 0x466F6C64
+
+_SQL = load("exclusive")
 
 
 @contextmanager
@@ -28,8 +32,17 @@ def try_exclusive(database_url: str, work: str, *, seconds: int = 0) -> Iterator
 def exclusive_connection(database_url: str, work: str, *, seconds: int = 0) -> Iterator[Connection[TupleRow] | None]:
     """Yield the connection whose lock makes this process the only one that does `work`; None if another does it.
 
-    The lock lasts as long as the connection. The server ends it after `seconds` without a statement, unless that is 0.
+    The lock lasts as long as the connection. The server ends it after `seconds` without a statement, such as that of
+    `keep_lock`, unless `seconds` is 0.
     """
     with BoundedConnection.open(database_url, BRIEF, f"idle_session_timeout={seconds}s") as connection:
-        row = connection.execute("SELECT pg_try_advisory_lock(%s, hashtext(%s))", (_LOCK_CLASS, work)).fetchone()
-        yield connection if row is not None and row[0] else None
+        is_free = is_true(connection, _SQL["try_lock"], {"class": _LOCK_CLASS, "work": work})
+        yield connection if is_free else None
+
+
+def keep_lock(lock: Connection[Any]) -> None:
+    """Let the server hear of this process, so that it does not end the lock's connection.
+
+    Raises `OperationalError` if it has ended it, and with it the lock.
+    """
+    lock.execute(_SQL["keep"])

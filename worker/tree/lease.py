@@ -12,6 +12,7 @@ from psycopg import Connection
 
 from worker.index.lease import Lease, kept
 from worker.state.address import Address
+from worker.state.exclusive import keep_lock
 from worker.state.tree import trees
 
 
@@ -27,7 +28,7 @@ class TreeLease(Lease):
         """Renew the lease of the tree whose id is `task_id`."""
         if self._lock is not None:
             with suppress(psycopg.Error):
-                self._lock.execute("SELECT")
+                keep_lock(self._lock)
         return trees.beat(connection, task_id, self.owner)
 
 

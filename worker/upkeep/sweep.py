@@ -15,7 +15,7 @@ from worker.app import BULK, send
 from worker.resources import Resources
 from worker.state import open_work, silent_backends
 from worker.state.content import orphans
-from worker.state.exclusive import exclusive_connection
+from worker.state.exclusive import exclusive_connection, keep_lock
 from worker.state.index import drift, embedding_cache, files
 from worker.upkeep import deletions, open_tasks, trees
 
@@ -71,7 +71,7 @@ class _SweepLock:
     def check(self) -> None:
         """Raise `OperationalError` if this sweep took so long that another process may have the lock."""
         if time.monotonic() - self._held_at > LOOK_SECONDS:
-            self._lock.execute("SELECT")
+            keep_lock(self._lock)
             self._held_at = time.monotonic()
 
 

@@ -26,7 +26,7 @@ from worker.app import post_plan
 from worker.ignore import rules_of
 from worker.machine.paths import real_path
 from worker.resources import Resources
-from worker.state.exclusive import exclusive_connection
+from worker.state.exclusive import exclusive_connection, keep_lock
 from worker.state.index import changes
 from worker.state.index.changes import WatchedIndex
 from worker.upkeep.isolation import failing_alone
@@ -135,7 +135,7 @@ class Watcher:
                 self._woken.clear()
                 if time.monotonic() - checked >= CHECK_SECONDS:
                     checked = time.monotonic()
-                    lock.execute("SELECT 1")
+                    keep_lock(lock)
                     self._update_watches()
                     answered()
                 self._note_changes()

@@ -1,0 +1,5 @@
+-- name: try_lock
+SELECT pg_try_advisory_lock(%(class)s, hashtext(%(work)s))
+
+-- name: keep
+SELECT
