@@ -22,15 +22,15 @@ from worker.state.pool import Pool, open_pool
 
 
 class _SweepSchedule:
-    """When a queue is to get a sweep."""
+    """When to send a queue a message that asks for a sweep."""
 
     def __init__(self) -> None:
-        #: When the last one was sent, and to which queue.
+        #: When the last message was sent, and to which queue.
         self._sent: tuple[float, str] = (-IDLE_SWEEP_SECONDS, "")
         #: When this process last asked whether anything is open, for all queues, and the answer.
         self._asked: tuple[float, bool] = (-SWEEP_INTERVAL_SECONDS, True)
 
-    def are_due(self, queue: str) -> bool:
+    def is_due(self, queue: str) -> bool:
         """Whether to send one now: never while the queue is crowded. While nothing is open, the queues take turns.
 
         Only a worker of the queue removes expired messages, and that worker may be gone for days.
@@ -84,7 +84,7 @@ class SweepScheduler(Scheduler):  # type: ignore[misc] # Celery has no types
     def apply_async(self, entry: ScheduleEntry, producer: Any = None, advance: bool = True, **_: Any) -> Any:
         """Send the message, if it is due."""
         entry = self.reserve(entry) if advance else entry
-        if not self._sweeps.are_due(entry.options["queue"]):
+        if not self._sweeps.is_due(entry.options["queue"]):
             return None
         return self.send_task(entry.task, producer=producer, event_dispatcher=NO_EVENTS, **entry.options)
 

@@ -42,3 +42,6 @@ class SliceOver(FoldexError):
     code = "slice_over"
     status = 503
     retryable = True
+
+    def __init__(self, message: str = "The slice's time is up; the next slice continues.") -> None:
+        super().__init__(message)

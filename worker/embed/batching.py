@@ -154,7 +154,7 @@ class _EmbeddingRun:
         except FoldexError as error:
             return error
         if self._answered and time.monotonic() > self._until:
-            return SliceOver("The slice's time is up; the next slice continues where this one stopped.")
+            return SliceOver()
         return None
 
     def _send(self, batch: list[int]) -> Vectors:

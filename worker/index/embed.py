@@ -122,10 +122,13 @@ def share(seconds: float, chunks: Mapping[UUID, int]) -> dict[UUID, float]:
 def _pay(
     run: IndexRun, batch: _EmbeddedBatch, chunk_groups: Sequence[Sequence[PlacedChunk]], *, more: bool
 ) -> FoldexError | None:
-    """Embed each distinct text once, whatever chunks contain it; every answer goes to the cache at once."""
+    """Embed the text of each group of chunks once. Every answer goes to the cache at once.
+
+    Returns the error that ended it early, if any.
+    """
     owner = embedding_cache.VectorOwner(run.index.project_id, run.index.settings.embedder)
-    texts = [same[0].chunk.embedded_text for same in chunk_groups]
-    tokens = [same[0].chunk.tokens for same in chunk_groups]
+    texts = [group[0].chunk.embedded_text for group in chunk_groups]
+    tokens = [group[0].chunk.tokens for group in chunk_groups]
     # a free model's requests are not worth filling
     only_full = more and run.budget is not None
     terms = RequestTerms(run.budget, run.index.project_id, run.lease.check, run.embed_seconds, only_full)
@@ -137,14 +140,14 @@ def _pay(
         for indices, result in embed_all(embedder, texts, tokens, run.concurrency, terms):
             answered = [chunk_groups[index] for index in indices]
             if isinstance(result, EmbeddingRefused):
-                for same in answered:
-                    batch.refuse(same, result)
+                for group in answered:
+                    batch.refuse(group, result)
                 continue
-            _keep(run, owner, {same[0].content_hash: result[row] for row, same in enumerate(answered)})
-            for row, same in enumerate(answered):
-                batch.answer(same, result[row])
-                if same[0].content_hash not in embedder.cached:
-                    batch.pay(same[0])
+            _keep(run, owner, {group[0].content_hash: result[row] for row, group in enumerate(answered)})
+            for row, group in enumerate(answered):
+                batch.answer(group, result[row])
+                if group[0].content_hash not in embedder.cached:
+                    batch.pay(group[0])
     except FoldexError as error:
         return error
     return None

@@ -67,7 +67,7 @@ def index_files(
         if stopped:
             raise stopped
         if not all_prepared:
-            raise SliceOver("reading these files used up the slice's time; the next slice continues")
+            raise SliceOver
     except FoldexError:
         record_paid(run, waiting)
         raise

@@ -10,7 +10,6 @@ from uuid import UUID
 
 import psycopg
 import structlog
-from psycopg.errors import ProgramLimitExceeded
 
 from schemas.errors import FoldexError, SliceCrashed
 from worker import dispatch
@@ -138,14 +137,15 @@ def _run(r: Resources, task: RunningTask, index: Index, lease: Lease, queue: str
 def _record_fault(pool: Pool, task: RunningTask, lease: Lease, error: Exception) -> None:
     """Release the files after an outage; count any other unexpected exception.
 
-    After too many the task ends, because a bug that hits every file would loop forever.
+    After too many the task ends, because a bug that hits every file would loop forever. What Postgres always refuses is
+    not counted: it hits one file, whose lease expires each time, until it is tried alone and given up.
     """
+    if failures.is_outage(error):
+        # a server without space may still accept this small write; if not, the outage looks like a process's death
+        with suppress(psycopg.OperationalError):
+            files.release(pool, lease.owner)
+        return
     if isinstance(error, psycopg.OperationalError):
-        # the server may be out of space, say, yet accept this small write; otherwise each failure would look like a
-        # process's death
-        if not isinstance(error, ProgramLimitExceeded):
-            with suppress(psycopg.OperationalError):
-                files.release(pool, lease.owner)
         return
     faults = tasks.count_fault(pool, task.id, failures.one_line(error))
     if faults >= tasks.MAX_FAULTS:

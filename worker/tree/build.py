@@ -259,7 +259,7 @@ def _summarise_some(run: TreeRun, level: int, waiting: Sequence[OpenCluster], cl
                 future.result()
             is_over = is_over or clock.is_over()
     if is_over:
-        raise SliceOver("The slice's time is up; the next slice continues where this one stopped.")
+        raise SliceOver
 
 
 def _one(run: TreeRun, level: int, cluster: OpenCluster) -> None:
@@ -288,7 +288,7 @@ def _embed(run: TreeRun, level: int, clock: SliceTime) -> Next:
     while texts := nodes.unstored(run.pool, run.build, level, vectors.BATCH):
         vectors.write(run, level, texts)
         if clock.is_over():
-            raise SliceOver("The slice's time is up; the next slice continues where this one stopped.")
+            raise SliceOver
     return _advanced(run, "cluster", level + 1)
 
 

@@ -278,7 +278,7 @@ class TurbopufferStore:
                 raise
 
     def _shrink(self, request_bytes: int) -> None:
-        """Halve the size of requests after a request of `number` bytes timed out."""
+        """Halve the size of requests after one of `request_bytes` timed out."""
         with self._lock:
             self._max_request_bytes = max(MIN_BYTES, min(self._max_request_bytes, request_bytes // 2))
             self._small_until = time.monotonic() + SMALL_S

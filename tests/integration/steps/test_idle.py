@@ -152,7 +152,7 @@ def test_the_clock_sends_nothing_to_a_crowded_queue(idle: Site, monkeypatch: pyt
     sweeps = clock._SweepSchedule()
     monkeypatch.setattr(clock, "_pool", lambda: idle.pool)
     monkeypatch.setattr(clock, "crowded", lambda queue: queue == BULK)
-    assert (sweeps.are_due(FAST), sweeps.are_due(BULK)) == (True, False)
+    assert (sweeps.is_due(FAST), sweeps.is_due(BULK)) == (True, False)
 
 
 def test_the_clock_goes_on_while_postgres_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
