@@ -34,7 +34,7 @@ ContainerKind = Literal["archives", "attachments"]
 ToolName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
 
 #: The largest bound on tokens: up to it, each integer is exact in any JSON reader.
-MOST_TOKENS = 1 << 53
+MAX_TOKENS = 1 << 53
 
 #: Seconds of each unit of a duration.
 _UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -101,17 +101,17 @@ class ChunksConfig(BaseModel):
     min_token_count: int = Field(
         default=0,
         ge=0,
-        le=MOST_TOKENS,
+        le=MAX_TOKENS,
         description="Files with fewer tokens (cl100k_base) are found by keywords only; 0: no minimum.",
     )
     max_token_count: int | None = Field(
         default=None,
         ge=0,
-        le=MOST_TOKENS,
+        le=MAX_TOKENS,
         description="Files with more tokens are found by keywords only; null: no maximum.",
     )
     max_cost_tokens: int | None = Field(
-        default=None, ge=0, le=MOST_TOKENS, description="Maximum tokens that a run pays for; null: no limit."
+        default=None, ge=0, le=MAX_TOKENS, description="Maximum tokens that a run pays for; null: no limit."
     )
     auto_reindex: bool = Field(
         default=False, description="Start a run after uploads to the folder and edits of its nodes."

@@ -34,7 +34,7 @@ SMALL_TASK = 200
 #: Messages per task that may wake workers at once.
 MAX_SLICES = 8
 #: Length of a queue from which no recurring message is added: its workers are gone or busy enough.
-MOST_WAITING = 100
+MAX_WAITING = 100
 #: Seconds in which RabbitMQ must answer on an open connection.
 ANSWER_SECONDS = 5
 #: Seconds for which a process sends nothing after the broker failed to answer.
@@ -258,7 +258,7 @@ def _count(connection: Connection, queue: str) -> int:
 
 def crowded(queue: str) -> bool:
     """Whether the queue is so long that a message that recurs anyway would only wait in it."""
-    return queued(queue) >= MOST_WAITING
+    return queued(queue) >= MAX_WAITING
 
 
 def send_plan(task_id: UUID, tool_id: UUID, countdown: float | None = None) -> bool:

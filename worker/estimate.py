@@ -37,8 +37,8 @@ _MAX_PER_BYTE = 1.0
 #: What cutting makes of a text's tokens, by overlaps, headings and blanks: least, usually and most. Measured over
 #: documents and code of seven projects. Code repeats the headers of its definitions, and tables those of their columns.
 _CUT: dict[Granularity, tuple[float, float]] = {"definition": (0.97, 1.08), "packed": (0.97, 1.06)}
-_MOST_CUT = {"code": 1.5, "csv": 2.0}
-_MOST_CUT_OTHERWISE = 1.2
+_MAX_CUT = {"code": 1.5, "csv": 2.0}
+_MAX_CUT_OTHERWISE = 1.2
 #: Usual tokens of a chunk, by the maximum. Definitions do not grow with it: 65, 140 and 240 tokens of 64, 512 and
 #: 2,048. Packed chunks are as full whatever the maximum. Measured as before.
 _USUAL_CHUNK: dict[Granularity, Callable[[float], float]] = {
@@ -46,7 +46,7 @@ _USUAL_CHUNK: dict[Granularity, Callable[[float], float]] = {
     "packed": lambda size: 0.6 * size,
 }
 #: The fewest tokens of a chunk on average, as a share of the usual ones. Measured as before.
-_LEAST_CHUNK = 1 / 3
+_MIN_CHUNK = 1 / 3
 #: Bytes of a vector's dimension in a store.
 _DIMENSION_BYTES = 4
 
@@ -104,19 +104,7 @@ def estimate(
     listed = _list(source, settings, types, unchanged, random)
     random.shuffle(listed.sample)
     read, sizes, skipped = _count(source, settings, tokenizer, listed.sample)
-    text, most = (_total([size[part] for size in sizes], read, listed) for part in range(2))
-    chunk_tokens = sum(size.chunk for size in sizes) / max(len(sizes), 1) or 1.0
-    by_granularity = {
-        granularity: _cut(
-            granularity,
-            Range(low=text.low * least, expected=text.expected * usual, high=most.high),
-            chunk_tokens,
-            listed.counted,
-            model,
-            settings.embedder.dimensions,
-        )
-        for granularity, (least, usual) in _CUT.items()
-    }
+    by_granularity = _by_granularity(listed, read, sizes, model, settings.embedder.dimensions)
     asked = by_granularity[settings.chunks.granularity]
     return Estimate(
         complete=listed.complete,
@@ -224,8 +212,27 @@ def _size(source: Source, settings: IndexSettings, tokenizer: Tokenizer, entry: 
         return _TokenCounts()
     tokens, chunks = len(tokenizer.starts(text)), settings.chunks
     in_tokens = 1.0 if chunks.unit == "tokens" else tokens / len(text)
-    most = tokens * _MOST_CUT.get(file.format.type, _MOST_CUT_OTHERWISE)
+    most = tokens * _MAX_CUT.get(file.format.type, _MAX_CUT_OTHERWISE)
     return _TokenCounts(tokens, most, min(chunks.size * in_tokens, settings.embedder.max_input_tokens))
+
+
+def _by_granularity(
+    listed: _ListingTally, read: Sequence[int], sizes: Sequence[_TokenCounts], model: PricedModel, dimensions: int
+) -> dict[Granularity, CutEstimate]:
+    """What a run stores and pays, for each way of cutting."""
+    text, most = (_total([size[part] for size in sizes], read, listed) for part in range(2))
+    chunk_tokens = sum(size.chunk for size in sizes) / max(len(sizes), 1) or 1.0
+    return {
+        granularity: _cut(
+            granularity,
+            Range(low=text.low * least, expected=text.expected * usual, high=most.high),
+            chunk_tokens,
+            listed.counted,
+            model,
+            dimensions,
+        )
+        for granularity, (least, usual) in _CUT.items()
+    }
 
 
 def _total(values: Sequence[float], read: Sequence[int], listed: _ListingTally) -> Range:
@@ -252,7 +259,7 @@ def _cut(
     chunks = Range(
         low=_chunks(tokens.low, chunk_tokens, files),
         expected=_chunks(tokens.expected, usual, files),
-        high=_chunks(tokens.high, usual * _LEAST_CHUNK, files),
+        high=_chunks(tokens.high, usual * _MIN_CHUNK, files),
     )
     price = None if model.price is None else model.price / 1_000_000
     return CutEstimate(

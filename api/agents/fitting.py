@@ -11,7 +11,7 @@ from worker.tokens.tokenizers import cl100k
 #: Tokens that are left for the line that tells of a cut.
 CUT_LINE_TOKENS = 120
 #: A text of which fewer tokens would fit is left out.
-LEAST_TOKENS = 40
+MIN_TOKENS = 40
 #: Places that the line about a cut names.
 NAMED_PLACES = 8
 
@@ -58,7 +58,7 @@ def fitted(entries: Sequence[ResultEntry], max_tokens: int) -> FittedEntries:
             items.append(entry.data if entry.text is None else {**entry.data, "text": entry.text})
             continue
         room = left - counted(entry.head) - 4
-        if entry.text is None or (room < LEAST_TOKENS and items):
+        if entry.text is None or (room < MIN_TOKENS and items):
             return FittedEntries("\n".join(blocks), items, entries[number:], is_shortened=False)
         text = shortened(entry.text, max(room, 1))
         blocks.append(f"{entry.head}\n{text} …\n")

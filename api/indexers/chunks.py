@@ -79,7 +79,7 @@ def index_for(
     target = target_of(resources.access(project_id), source)
     Rules(config.include, config.exclude)
     profile, explicit = resources.profile(config.embedding_model, config.dimensions, in_use=model_in_use)
-    profile = _in_use(resources, project_id, source, profile)
+    profile = _with_first_precision(resources, project_id, source, profile)
     store = store_name(settings)
     keywords = _keyword_index(resources, project_id, source, store)
     resources.store(store, keywords)
@@ -106,7 +106,9 @@ def index_for(
     return new_index, target.name
 
 
-def _in_use(resources: Resources, project_id: str, source: AnySource, profile: EmbedderProfile) -> EmbedderProfile:
+def _with_first_precision(
+    resources: Resources, project_id: str, source: AnySource, profile: EmbedderProfile
+) -> EmbedderProfile:
     """Return the profile with the precision of the source's first index, so that its vectors serve further ones."""
     if profile.precision == FLOAT32:
         return profile

@@ -18,7 +18,7 @@ from tests.fakes.chat import ChatFake
 from tests.service import TOOLS, NewService, Service, checked, eventually, service
 from worker.app import BULK, SMALL_TASK, make_app
 from worker.settings import LOCAL_MODEL
-from worker.tree.build import LEAST_SECONDS
+from worker.tree.build import MIN_SECONDS
 
 FILES = 12
 RED = re.compile(r"rgb\(2\d\d, \d\d?, \d\d?\)")
@@ -145,7 +145,7 @@ def test_the_build_of_a_tree_shows_its_progress(
     with Redis.from_url(service.env["CELERY_BROKER_URL"]) as broker:
         eventually(lambda: bool(broker.llen(BULK)), 60, service.logs)
     # no slice ends sooner
-    eventually(lambda: time.monotonic() > arrived + LEAST_SECONDS, 60)
+    eventually(lambda: time.monotonic() > arrived + MIN_SECONDS, 60)
     hold.release()
     rows = page.get_by_role("row").filter(has_text="foldex.tree").filter(has_text=f"index {index}")
 

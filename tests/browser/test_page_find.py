@@ -19,7 +19,7 @@ LONG = 60_000
 WIDTHS = (360, 1600)
 LISTED = 100_000
 #: Elements of the whole page while a long list is shown.
-MOST_ELEMENTS = 800
+MAX_ELEMENTS = 800
 MARKUP = "<script>document.title = 'taken'</script> <img src=x onerror=alert(1)> <b>steeped</b>"
 CODE = """def boil(water):
     return water
@@ -346,7 +346,7 @@ def test_a_hundred_thousand_files_scroll(running: Service, new_page: NewPage, ro
     expect(rows.first).to_contain_text("p005000.md")
     port.press("End")
     expect(shown_files(page).get_by_role("option", name="p005999.md")).to_be_visible()
-    assert page.evaluate("document.querySelectorAll('*').length") < MOST_ELEMENTS
+    assert page.evaluate("document.querySelectorAll('*').length") < MAX_ELEMENTS
     page.get_by_label("Path contains").fill("p09")
     expect(rows.first).to_contain_text("p090000.md")
     port.press("End")

@@ -17,7 +17,7 @@ from api.stack.processes import start, stop
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.integration.test_index_life import write
 from tests.service import NewService, Service, environment, eventually, next_broker, with_one_worker
-from worker.app import MAX_SLICES, MOST_WAITING, make_app
+from worker.app import MAX_SLICES, MAX_WAITING, make_app
 from worker.state.exclusive import try_exclusive
 from worker.state.queries import load
 
@@ -104,7 +104,7 @@ def test_sweeps_that_nobody_takes_do_not_grow_in_number(running: Service) -> Non
             return [message for message in broker.lrange("bulk", 0, -1) if b"foldex.sweep" in message]
 
         eventually(lambda: bool(sweeps()), 60, running.logs)
-        broker.rpush("bulk", *sweeps()[:1] * MOST_WAITING)
+        broker.rpush("bulk", *sweeps()[:1] * MAX_WAITING)
         before = len(sweeps())
         for _ in range(4):
             # the sweeps of the other queue continue
@@ -127,7 +127,7 @@ def test_a_long_queue_does_not_keep_the_sweep_from_its_turn(running: Service, pr
         # one sweep may have been on its way
         for _ in range(2):
             wait_for_sweep(running, tool)
-        assert broker.llen("fast") > MOST_WAITING
+        assert broker.llen("fast") > MAX_WAITING
         broker.delete("fast")
 
 

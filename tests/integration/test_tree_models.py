@@ -18,7 +18,7 @@ from tests.fakes.chat import ChatFake
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from tests.service import TOOLS, NewService, Service, checked, eventually
-from worker.app import BULK, MOST_WAITING, SMALL_TASK, make_app
+from worker.app import BULK, MAX_WAITING, SMALL_TASK, make_app
 
 RAPTOR = {"enabled": True, "cluster_method": "adjacent"}
 #: Messages that occupy a process for longer than a small tree takes.
@@ -170,7 +170,7 @@ def test_a_tree_is_built_while_other_folders_are_indexed(library: Library) -> No
             app.send_task("foldex.index", args=[task], queue=BULK)
         checked(library.service.client.patch(f"{TOOLS}/{tool}", json={"config": {"raptor": RAPTOR}}), 202)
         library.ended(tool)
-        assert broker.llen(BULK) > MOST_WAITING
+        assert broker.llen(BULK) > MAX_WAITING
         assert library.service.status(large)["status"] == "indexing"
         broker.delete(BULK)
     hold.release()

@@ -11,7 +11,7 @@ IGNORE_FILES = (".gitignore", ".foldexignore")
 #: File extensions and their weights. The last two are those that ignore files mention.
 ENDINGS = {"md": 6, "txt": 4, "json": 3, "py": 2, "tmp": 3, "log": 2}
 #: Maximum bytes of a file that is still read.
-MOST_BYTES = 4_000
+MAX_BYTES = 4_000
 
 #: Letters that no stemmer removes.
 _LETTERS = "bcdfgjklmnpqrtvwxz"

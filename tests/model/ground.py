@@ -14,7 +14,7 @@ import httpx
 
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.fakes.turbopuffer import FakeTurbopuffer
-from tests.model.content import MOST_BYTES
+from tests.model.content import MAX_BYTES
 from tests.model.folders import Bucket, Disk, Folder, Tree
 from tests.model.in_process import Sizes, in_process
 from tests.model.machine import Machine
@@ -77,7 +77,7 @@ def settings(root: Path, provider: EmbeddingsFake, store: Store, fake: FakeTurbo
         "EMBEDDING_DIMENSIONS": "16",
         "CHUNK_SIZE_TOKENS": "64",
         "CHUNK_OVERLAP_TOKENS": "0",
-        "MAX_FILE_BYTES": str(MOST_BYTES),
+        "MAX_FILE_BYTES": str(MAX_BYTES),
     }
 
 

@@ -37,7 +37,7 @@ PAUSE = 4.0
 #: Consecutive polls with nothing to do but an open task, after which the task counts as stuck.
 IDLE = 10
 #: Maximum number of messages that the work on one change may take; far more than it should.
-MOST_MESSAGES = 5_000
+MAX_MESSAGES = 5_000
 #: How a task ends whose files were all deleted between its listing and their turn. A later listing finds them gone.
 DELETED_BEFORE_READ = re.compile("no_file_indexed: .*(?:still|no longer) exists", re.DOTALL)
 #: Tables whose times decide nothing, or are stamps of content.
@@ -191,7 +191,7 @@ class InProcess:
             if self.work(self.parallel):
                 handled += 1
                 idle = 0
-                assert handled < MOST_MESSAGES, f"it goes on and on: {self.inbox} {self._open()}"
+                assert handled < MAX_MESSAGES, f"it goes on and on: {self.inbox} {self._open()}"
             else:
                 idle += 1
                 assert idle < IDLE, f"open for good: {self._open()}"

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from tests.model.content import ENDINGS, IGNORE_FILES, MOST_BYTES, Words, text
+from tests.model.content import ENDINGS, IGNORE_FILES, MAX_BYTES, Words, text
 from tests.model.folders import Folder, Tree, tool_over
 from tests.model.proof import Proof, Running, words_of
 from tests.service import TOOLS, checked
@@ -222,9 +222,9 @@ class Machine:
         path = self.a_file()
         if path is None:
             return None
-        kinds = {"empty": b"", "blank": b" \n\n ", "binary": b"\0\1\2\0" * 9, "large": b"word " * MOST_BYTES}
+        kinds = {"empty": b"", "blank": b" \n\n ", "binary": b"\0\1\2\0" * 9, "large": b"word " * MAX_BYTES}
         if path.endswith(".json"):
-            # at most MOST_BYTES, as an upload of more is refused
+            # at most MAX_BYTES, as an upload of more is refused
             kinds = {"broken": b'{"a": ', "deep": b"[" * 3_000}
         kind = self.by.choice([*kinds])
         self.write(path, kinds[kind])

@@ -37,7 +37,7 @@ MAX_FAILURES = 3
 #: Reasons that are no failure of the model: the texts are gone, or hold no words.
 HARMLESS = {"vanished", "no_words"}
 #: Seconds of a slice before other work may end it. A slice of indexing takes four times as long.
-LEAST_SECONDS = 5.0
+MIN_SECONDS = 5.0
 
 log = structlog.get_logger()
 
@@ -50,7 +50,7 @@ class SliceTime:
 
     def __init__(self, run: TreeRun, seconds: float) -> None:
         self._yields = run.yields
-        self._least = time.monotonic() + LEAST_SECONDS
+        self._least = time.monotonic() + MIN_SECONDS
         self._most = time.monotonic() + seconds
 
     def is_over(self) -> bool:

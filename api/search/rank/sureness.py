@@ -12,7 +12,7 @@ from dataclasses import dataclass
 #: Rank of the result that the first one is compared with. Nearer ones are often chunks of the same answer.
 COMPARED_RANK = 5
 #: Least sureness that counts, so that equal scores do not silence a leg.
-LEAST_SURENESS = 0.03
+MIN_SURENESS = 0.03
 #: The name of the leg by meaning; the other legs are keywords.
 VECTOR = "vector"
 
@@ -66,5 +66,5 @@ def sureness_factors(legs: Sequence[tuple[str, Sequence[float]]], trust: VectorT
 
 
 def _of_vectors(lead: float, words: float, trust: VectorTrust) -> float:
-    ratio = max(lead / trust.equal, LEAST_SURENESS) / max(words, LEAST_SURENESS)
+    ratio = max(lead / trust.equal, MIN_SURENESS) / max(words, MIN_SURENESS)
     return min(trust.most, max(trust.least, float(ratio**trust.exponent)))

@@ -109,7 +109,7 @@ def test_while_removals_are_held_the_whole_folder_is_listed(ready: Site) -> None
     assert open_paths(ready)[0] is None
 
 
-@pytest.mark.parametrize(("others", "kept"), [(tasks.MOST_PATHS - 1, True), (tasks.MOST_PATHS, False)])
+@pytest.mark.parametrize(("others", "kept"), [(tasks.MAX_PATHS - 1, True), (tasks.MAX_PATHS, False)])
 def test_requests_are_joined_up_to_so_many_paths(ready: Site, others: int, kept: bool) -> None:
     ask(ready, "0.md")
     more = [f"more/{number}" for number in range(others)]

@@ -93,10 +93,10 @@ def test_the_fast_queue_serves_small_tasks_only(
 @pytest.mark.parametrize(
     ("left", "left_bytes", "listing", "small"),
     [
-        (SMALL_TASK, tasks.MOST_SMALL_BYTES, False, True),
-        (SMALL_TASK + 1, tasks.MOST_SMALL_BYTES, False, False),
-        (SMALL_TASK, tasks.MOST_SMALL_BYTES + 1, False, False),
-        (SMALL_TASK, tasks.MOST_SMALL_BYTES, True, False),
+        (SMALL_TASK, tasks.MAX_SMALL_BYTES, False, True),
+        (SMALL_TASK + 1, tasks.MAX_SMALL_BYTES, False, False),
+        (SMALL_TASK, tasks.MAX_SMALL_BYTES + 1, False, False),
+        (SMALL_TASK, tasks.MAX_SMALL_BYTES, True, False),
     ],
 )
 def test_the_fast_queue_serves_an_edit_in_a_large_folder(

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.integration.stores.ground import LONG_AGO, MOST_CHARS, Ground
+from tests.integration.stores.ground import LONG_AGO, MAX_CHARS, Ground
 from tests.service import TOOLS, checked, eventually
 from worker.state.index import drift
 from worker.tokens.tokenizers import cl100k
@@ -196,7 +196,7 @@ def test_whole_files_follow_the_best_words_first(ground: Ground, folder: Path) -
     longest = "\n".join(f"a line about zebras, number {number}" for number in range(200))
     write(folder, middle=middle, longest=longest)
     tool, _ = indexed(ground, folder, **BOUNDS)
-    assert len(middle) < MOST_CHARS < len(longest)
+    assert len(middle) < MAX_CHARS < len(longest)
     for mode in ("hybrid", "vector", "keyword"):
         hits = ground.service.query(tool, "giraffes", mode=mode, include_unembedded=True)
         whole = [hit for hit in hits if hit["whole"]]

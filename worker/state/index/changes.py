@@ -38,7 +38,7 @@ MAX_DUE = 50
 KEPT_RUNS = 1000
 
 _SQL = load("index/changes")
-_DELAYS = {"quiet": QUIET, "patience": LONGEST_DELAY, "most_paths": tasks.MOST_PATHS}
+_DELAYS = {"quiet": QUIET, "patience": LONGEST_DELAY, "most_paths": tasks.MAX_PATHS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ def start(pool: Pool, index_id: UUID, rest: timedelta) -> StartedTask | None:
     It lists the paths that changed, if these are known. For `rest` no watch starts the next run over everything. An
     index that other transactions lock stays due.
     """
-    values: dict[str, Any] = {"index_id": index_id, "rest": rest, "most_paths": tasks.MOST_PATHS}
+    values: dict[str, Any] = {"index_id": index_id, "rest": rest, "most_paths": tasks.MAX_PATHS}
     with pool.connection() as connection:
         if not index_switch.try_lock_index(connection, index_id):
             return None

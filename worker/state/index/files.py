@@ -19,7 +19,7 @@ from schemas.status import FileStatus, Reason
 from worker.state import silent_backends
 from worker.state.index import counting
 from worker.state.index.leftovers import NO_ID
-from worker.state.index.tasks import LEASE, MOST_SMALL_BYTES
+from worker.state.index.tasks import LEASE, MAX_SMALL_BYTES
 from worker.state.pool import Pool, autocommit
 from worker.state.queries import load
 
@@ -324,7 +324,7 @@ def fairest(pool: Pool, *, preferred: UUID | None = None, most_files: int | None
 
     Considers only small tasks, with at most `most_files` files left, if given.
     """
-    values = {"preferred": preferred, "most_files": most_files, "most_bytes": MOST_SMALL_BYTES}
+    values = {"preferred": preferred, "most_files": most_files, "most_bytes": MAX_SMALL_BYTES}
     with pool.connection() as connection:
         row = connection.execute(_SQL["fairest"], values).fetchone()
         return row[0] if row else None

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from psycopg.rows import class_row
 
-from worker.state.index.tasks import MOST_SMALL_BYTES
+from worker.state.index.tasks import MAX_SMALL_BYTES
 from worker.state.pool import Pool, autocommit
 from worker.state.queries import load
 
@@ -59,7 +59,7 @@ def waiting(pool: Pool, *, most_slices: int, most_files: int, limit: int) -> lis
     At most `most_slices` work on each, or more if it has many files left. One with at most `most_files` left is small.
     """
     values: dict[str, Any] = {"patience": RESEND_AFTER, "files_per_slice": FILES_PER_FURTHER_SLICE}
-    values |= {"most_slices": most_slices, "most_files": most_files, "most_bytes": MOST_SMALL_BYTES}
+    values |= {"most_slices": most_slices, "most_files": most_files, "most_bytes": MAX_SMALL_BYTES}
     with autocommit(pool) as connection:
         cursor = connection.cursor(row_factory=class_row(WaitingTask))
         return cursor.execute(_SQL["waiting"], {**values, "limit": limit}).fetchall()

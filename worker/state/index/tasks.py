@@ -33,12 +33,12 @@ MAX_PLAN_DEATHS = 3
 #: it takes to give up a single file (`files.MAX_DEATHS`). They count at most once per lease.
 MAX_FAULTS = 40
 #: Bytes left up to which a large folder with few files left counts as small: an edit does, a few huge files do not.
-MOST_SMALL_BYTES = 4_000_000
+MAX_SMALL_BYTES = 4_000_000
 #: The longest time by which a message is ever delayed.
 LONGEST_WAIT = timedelta(minutes=10)
 
 #: Paths of several requests and changes that one run lists; beyond them it lists the whole folder.
-MOST_PATHS = 1000
+MAX_PATHS = 1000
 
 _SQL = load("index/tasks")
 
@@ -84,7 +84,7 @@ class RunningTask:
 
     def is_small(self, most_files: int) -> bool:
         """Whether at most so many files are listed, or left and small."""
-        has_little_left = self.total_files - self.done_files <= most_files and self.left_bytes <= MOST_SMALL_BYTES
+        has_little_left = self.total_files - self.done_files <= most_files and self.left_bytes <= MAX_SMALL_BYTES
         return not self.listing and (self.total_files <= most_files or has_little_left)
 
 
@@ -170,7 +170,7 @@ def request_rerun(
     Returns False if none is open.
     """
     values = {"index_id": index_id, "full": full, "allow_removals": allow_removals, "request_id": request_at_hand()}
-    values |= {"paths": _array(paths), "most_paths": MOST_PATHS}
+    values |= {"paths": _array(paths), "most_paths": MAX_PATHS}
     return connection.execute(_SQL["request_rerun"], values).rowcount > 0
 
 
@@ -180,7 +180,7 @@ def request_rerun_over_nodes(connection: Connection[Any], project_id: str, id_pa
     The running task may have listed the node before the edit.
     """
     values = {"project_id": project_id, "id_paths": list(id_paths), "request_id": request_at_hand()}
-    connection.execute(_SQL["request_rerun_over_nodes"], {**values, "most_paths": MOST_PATHS})
+    connection.execute(_SQL["request_rerun_over_nodes"], {**values, "most_paths": MAX_PATHS})
 
 
 def retry(
@@ -406,12 +406,12 @@ def _closed(connection: Connection[Any], query: SQL, values: dict[str, Any]) -> 
         status, error = TaskStatus.ERROR, OVER_COST
     if task["rerun"] and status is TaskStatus.ERROR:
         # The run that was requested meanwhile may succeed: tools that wait for the index wait for that run.
-        return replace(closed, next_task_id=_further(connection, task))
+        return replace(closed, next_task_id=_create_follow_up(connection, task))
     index_switch.settle(connection, task["index_id"], status, error)
-    return replace(closed, next_task_id=_further(connection, task)) if task["rerun"] else closed
+    return replace(closed, next_task_id=_create_follow_up(connection, task)) if task["rerun"] else closed
 
 
-def _further(connection: Connection[Any], task: dict[str, Any]) -> UUID | None:
+def _create_follow_up(connection: Connection[Any], task: dict[str, Any]) -> UUID | None:
     row = {key: task[key] for key in ("tool_id", "index_id", "folder_node_id")}
     asked = {key: task[f"rerun_{key}"] for key in ("full", "allow_removals", "request_id", "paths")}
     return _create(connection, {"id": uuid4(), "kind": TaskKind.REINDEX, **row, **asked})

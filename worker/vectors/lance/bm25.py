@@ -166,9 +166,10 @@ def _occurrences_of(postings: PostingsBlock) -> Occurrences:
 
 @dataclass(frozen=True, slots=True)
 class CorpusStatistics:
-    """What the scores of words depend on beside these: the number of live rows with words, and their lengths.
+    """What the scores of words depend on, apart from their postings: the number of live rows with words.
 
-    `norms` holds for each position how much its length counts. `gone` says which rows are not live; None if all are.
+    `norms` holds for each position how much the row's length counts. `gone` tells which rows are not live; None if all
+    are.
     """
 
     rows: int
@@ -176,8 +177,8 @@ class CorpusStatistics:
     gone: NDArray[np.bool_] | None
 
 
-def standing(lengths: NDArray[np.uint32], live: Positions) -> CorpusStatistics:
-    """The standing of rows, which have these numbers of words, if those at `live` are all that count."""
+def corpus_statistics(lengths: NDArray[np.uint32], live: Positions) -> CorpusStatistics:
+    """The statistics of the rows at `live`. `lengths` has the number of words of every row, by position."""
     of_live = lengths[live]
     rows = int(np.count_nonzero(of_live))
     mean = float(of_live.sum(dtype=np.int64)) / rows if rows else 1.0

@@ -70,7 +70,7 @@ class WordMemory:
         nothing = Postings((), np.empty(0, np.uint32))
         #: None if the words take more than their limit.
         self._state: _State | None = dict.fromkeys(columns, nothing)
-        self._standing: tuple[RowIds, _State, dict[str, bm25.CorpusStatistics]] | None = None
+        self._statistics: tuple[RowIds, _State, dict[str, bm25.CorpusStatistics]] | None = None
 
     @property
     def nbytes(self) -> int:
@@ -106,7 +106,7 @@ class WordMemory:
         if state is None or name not in state or _covered(state) < len(rows.unit):
             return None
         numbers = bm25.known_numbers(self._vocabularies[name], words(leg), every=leg.phrase)
-        now = self._standing_of(rows, state)[name]
+        now = self._statistics_of(rows, state)[name]
         found = bm25.scores(state[name].blocks, numbers, now, every=leg.phrase)
         return bm25.best(found if passing is None else bm25.within(found, passing), rows.ids, leg.limit)
 
@@ -123,7 +123,7 @@ class WordMemory:
             after = self._added(before, rows, read([*before], new), max_bytes)
             self._state = after if after is not None and self._bytes(after) <= max_bytes else None
             if self._state is None:
-                self._vocabularies, self._standing = {}, None
+                self._vocabularies, self._statistics = {}, None
         finally:
             self._lock.release()
 
@@ -148,13 +148,13 @@ class WordMemory:
             after[name] = Postings(bm25.merged([*postings.blocks, *new]), lengths[name])
         return after
 
-    def _standing_of(self, rows: NamespaceRows, state: _State) -> Mapping[str, bm25.CorpusStatistics]:
+    def _statistics_of(self, rows: NamespaceRows, state: _State) -> Mapping[str, bm25.CorpusStatistics]:
         """What scores depend on in this state of the rows, by column."""
-        kept = self._standing
+        kept = self._statistics
         if kept is not None and kept[0] is rows.row_ids and kept[1] is state:
             return kept[2]
-        made = {name: bm25.standing(postings.lengths, rows.positions) for name, postings in state.items()}
-        self._standing = rows.row_ids, state, made
+        made = {name: bm25.corpus_statistics(postings.lengths, rows.positions) for name, postings in state.items()}
+        self._statistics = rows.row_ids, state, made
         return made
 
 

@@ -19,7 +19,7 @@ from tests.bench.search.trees.coverage import Mean, difference, mean
 #: Changes of a weight that are tried, relative to its scale.
 STEPS = (-0.5, -0.25, 0.25, 0.5)
 #: The least scale of a weight.
-LEAST_SCALE = 0.1
+MIN_SCALE = 0.1
 #: What a change of a weight by its whole scale costs, in the measure.
 PULL = 0.002
 #: Questions of each group that are read: all of them would take an hour.
@@ -103,7 +103,7 @@ def fitted(measured: Measured, groups: Sequence[str]) -> Changes:
 
 def scale(name: str) -> float:
     """By how much a weight changes in one step."""
-    return max(abs(own_weights()[name]), LEAST_SCALE)
+    return max(abs(own_weights()[name]), MIN_SCALE)
 
 
 def kind_of(group: str) -> str:

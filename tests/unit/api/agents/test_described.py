@@ -32,7 +32,7 @@ TOOLS = {
 }
 ALL = (search.TOOL, *find.TOOLS, *code.TOOLS, *manage.TOOLS, manage.DELETE)
 #: Tokens that an agent pays for the tools in each of its sessions: what most of them hand to their model.
-MOST_TOKENS = 2500
+MAX_TOKENS = 2500
 
 
 def described(*, allow_delete: bool) -> list[Tool]:
@@ -89,4 +89,4 @@ def test_what_may_be_missing_in_an_answer_is_not_required(tool: AgentTool[Any]) 
 
 def test_the_whole_list_costs_few_tokens(tools: list[Tool]) -> None:
     read = [{"name": tool.name, "description": tool.description, "input_schema": tool.input_schema} for tool in tools]
-    assert counted(json.dumps(read)) <= MOST_TOKENS
+    assert counted(json.dumps(read)) <= MAX_TOKENS

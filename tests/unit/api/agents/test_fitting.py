@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from api.agents.fitting import LEAST_TOKENS, ResultEntry, counted, fitted, places, shortened
+from api.agents.fitting import MIN_TOKENS, ResultEntry, counted, fitted, places, shortened
 from api.agents.several import grouped, labels
 
 
@@ -61,11 +61,11 @@ def test_an_answer_uses_all_that_it_may() -> None:
 def test_a_text_of_which_little_would_fit_is_left_out_unless_it_is_the_first() -> None:
     entries = [entry(0, 10), entry(1, 50)]
     first = counted(f"{entries[0].head}\n{entries[0].text}\n") + 1 + counted(entries[1].head) + 4
-    fit = fitted(entries, first + LEAST_TOKENS - 1)
+    fit = fitted(entries, first + MIN_TOKENS - 1)
     assert (len(fit.items), fit.is_shortened, fit.left_out) == (1, False, entries[1:])
-    fit = fitted(entries, first + LEAST_TOKENS)
+    fit = fitted(entries, first + MIN_TOKENS)
     assert (len(fit.items), fit.is_shortened, fit.left_out) == (2, True, [])
-    assert len(fitted(entries[1:], LEAST_TOKENS // 2).items) == 1
+    assert len(fitted(entries[1:], MIN_TOKENS // 2).items) == 1
 
 
 def test_folders_with_one_name_are_told_apart_by_their_tools() -> None:

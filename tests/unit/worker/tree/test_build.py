@@ -17,5 +17,5 @@ from worker.tree.build import SliceTime
 def test_a_slice_ends_after_its_time_or_after_a_moment_if_other_work_waits(
     monkeypatch: pytest.MonkeyPatch, waits: bool, least: float, most: float, is_over: bool
 ) -> None:
-    monkeypatch.setattr(build, "LEAST_SECONDS", least)
+    monkeypatch.setattr(build, "MIN_SECONDS", least)
     assert SliceTime(Mock(yields=lambda: waits), most).is_over() == is_over
