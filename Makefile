@@ -22,7 +22,7 @@ demo: $(READY) ## Index a folder and query it: make demo [FOLDER=path] [QUERY="â
 up: $(READY) ## Run everything on this machine until Ctrl-C
 	@$(PYTHON) -m foldex up
 
-# Threads of numpy would wait for each other on few cores, and each of hundreds of processes would compile all anew.
+# Threads of numpy would wait for each other on few cores, and each of hundreds of processes would compile everything again.
 test: export OMP_NUM_THREADS := 1
 test: export OPENBLAS_NUM_THREADS := 1
 test: export PYTHONDONTWRITEBYTECODE :=

@@ -116,7 +116,9 @@ class BuildRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{}, {"full": True}]})
 
-    full: bool = Field(default=False, description="Cluster every layer anew; summaries of equal clusters are reused.")
+    full: bool = Field(
+        default=False, description="Cluster every layer from scratch; summaries of equal clusters are reused."
+    )
 
 
 class TreeNode(BaseModel):

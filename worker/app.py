@@ -33,7 +33,7 @@ TREES = "trees"
 SMALL_TASK = 200
 #: Messages per task that may wake workers at once.
 MAX_SLICES = 8
-#: Length of a queue from which no recurring message is added: its workers are gone or busy enough.
+#: No recurring message is added to a queue of this length: its workers are gone or busy enough.
 MAX_WAITING = 100
 #: Seconds in which RabbitMQ must answer on an open connection.
 ANSWER_SECONDS = 5
@@ -179,7 +179,7 @@ def send(
     """Send a task by name. Returns False if it was not sent.
 
     `shown` is what Flower lists as the task's arguments; if `quiet`, Flower is not told of the message. `request_id` is
-    the request that led to it, by default the one at hand. A lost or unsent message costs time, never work: the sweep
+    the request that led to it, by default the current one. A lost or unsent message costs time, never work: the sweep
     sends it again.
     """
     # RabbitMQ delivers delayed messages to a worker at once; each then delays its other messages by about a second
@@ -203,7 +203,7 @@ def send(
 
 
 def _request_of(id_: UUID | None) -> str | None:
-    """The id of the request at hand, if the message is about what it asked for.
+    """The id of the current request, if the message is about what it asked for.
 
     A slice also sends messages of other tasks, for which other requests asked.
     """
@@ -267,5 +267,5 @@ def send_plan(task_id: UUID, tool_id: UUID, countdown: float | None = None) -> b
 
 
 def post_plan(task_id: UUID, tool_id: UUID) -> None:
-    """Do the same in a background thread: see `post`."""
+    """Send the message that lists a task's folder, in a background thread: see `post`."""
     post(partial(send_plan, task_id, tool_id))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 #: Directory of LanceDB's tables in FOLDEX_HOME.
 _LANCE_DIRECTORY = "lancedb"
-#: Chunks of a folder that LanceDB searches quickly. Of half as many, a filter that every other one passes takes 2 s.
+#: Chunks of a folder that LanceDB searches quickly. With half as many, a filter that half of them pass takes 2 s.
 LANCE_CHUNKS = 2_000_000
 
 

@@ -122,7 +122,7 @@ class CallersArguments(BoundedArguments):
 
     name: str = Field(min_length=1, max_length=1024, description="The function, such as `refresh` or `Client.refresh`.")
     direction: Literal["callers", "callees"] = Field(default="callers", description="Who calls it, or what it calls.")
-    depth: int = Field(default=1, ge=1, le=5, description="Calls of calls, so many steps.")
+    depth: int = Field(default=1, ge=1, le=5, description="Steps to follow: 2 includes calls of calls.")
 
 
 class CallingDefinition(BaseModel):

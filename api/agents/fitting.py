@@ -47,7 +47,7 @@ def counted(text: str) -> int:
 
 
 def fitted(entries: Sequence[ResultEntry], max_tokens: int) -> FittedEntries:
-    """As many entries as fit into so many tokens. The last one's text may be shortened at the end of a line."""
+    """As many entries as fit into `max_tokens`. The last one's text may be shortened at the end of a line."""
     left, blocks, items = max_tokens, [], list[dict[str, Any]]()
     for number, entry in enumerate(entries):
         block = entry.head if entry.text is None else f"{entry.head}\n{entry.text}\n"
@@ -68,7 +68,7 @@ def fitted(entries: Sequence[ResultEntry], max_tokens: int) -> FittedEntries:
 
 
 def shortened(text: str, max_tokens: int) -> str:
-    """The beginning of a text, of so many tokens: whole lines, or a part of the first line if that is too long."""
+    """The first `max_tokens` of a text: whole lines, or a part of the first line if that is too long."""
     starts = cl100k().starts(text)
     if len(starts) <= max_tokens:
         return text

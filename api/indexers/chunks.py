@@ -24,7 +24,7 @@ from worker.stores import too_large
 
 #: Maximum characters of a pattern.
 MAX_PATTERN_CHARACTERS = 4096
-#: Bytes of text that take as long as a file does whatever its size.
+#: Each file takes as long as this many bytes of text, whatever its size.
 FILE_BYTES = 1024
 
 #: Seconds without a sweep after which a status says so. A sweep is due each second, and a busy worker takes it later.

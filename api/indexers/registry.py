@@ -68,7 +68,7 @@ RAPTOR = RegisteredIndexer(
 )
 
 INDEXERS = (CHUNKS, RAPTOR)
-#: Indexes beside the chunks. Each has a field of its name in a tool's config, whose model has `enabled`.
+#: Indexes besides the chunks. Each has a field of its name in a tool's config, whose model has `enabled`.
 DERIVED = tuple(row for row in INDEXERS if row.name in DerivedConfigs.model_fields)
 
 

@@ -66,7 +66,10 @@ def patch_tool(body: ToolPatch, tool: ToolDep, resources: ResourcesDep) -> Tool:
 
 
 def changed_config(present: dict[str, Any], changes: ToolConfig) -> dict[str, Any]:
-    """A config with the fields that a request sends; so too within those of derived indexes, of which null is none."""
+    """A config with the fields that a request sends.
+
+    The fields of a derived index are merged in the same way, unless the request sends null for the index.
+    """
     sent = changes.model_dump(exclude_unset=True)
     for row in DERIVED:
         if sent.get(row.name):

@@ -28,7 +28,7 @@ from worker.machine.privacy import keep_private
 from worker.resources import import_store_dependencies
 from worker.settings import Settings
 
-#: What more than one program imports, beside the dependencies of the store.
+#: What more than one program imports, besides the dependencies of the store.
 SHARED = (
     "celery.apps.beat",
     "celery.apps.worker",
@@ -62,7 +62,7 @@ def main() -> None:
 
 
 def _open_handles() -> set[int]:
-    """Open descriptors beside those of the standard streams."""
+    """Open descriptors besides those of the standard streams."""
     listed = [*Path("/proc/self/fd").iterdir()]
     # the descriptor of the listing itself is closed by now
     return {int(handle.name) for handle in listed if handle.exists()} - {0, 1, 2}

@@ -78,7 +78,7 @@ class IndexingFailed(FoldexError, code="indexing_failed"):
     def of(cls, task: Status) -> IndexingFailed:
         """The error of a task that ended otherwise than `ready`."""
         kind = IndexingCancelled if task.status == "cancelled" else cls
-        error = kind(task.error or f"The task ended as {task.status}; reindex to start it anew.", code=task.error_code)
+        error = kind(task.error or f"The task ended as {task.status}; reindex to start it again.", code=task.error_code)
         error.task = task
         return error
 

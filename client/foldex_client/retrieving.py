@@ -62,6 +62,6 @@ class Question:
 
 
 def metadata_of(hit: Hit) -> dict[str, Any]:
-    """What a framework keeps beside the text of a hit."""
+    """What a framework keeps besides the text of a hit."""
     values = {name: getattr(hit, name, None) for name in (*SHOWN, *IDS)}
     return {name: value for name, value in values.items() if value is not None}

@@ -66,7 +66,7 @@ class Request(Generic[T]):
 
 
 def path_of(*parts: str) -> str:
-    """A path, of which each part is one segment whatever it holds."""
+    """A path. Each part is one segment, whatever characters it has."""
     if not all(parts):
         raise ValueError("An id is empty; give the one that Foldex answered.")
     # an id of dots must not climb
@@ -180,7 +180,7 @@ class Session:
             request = replace(request, query={**request.query, "cursor": page.next_cursor})
 
     async def events(self, request: Request[Status]) -> AsyncGenerator[Status, None]:
-        """Each change of a status until its task has ended. A stream that breaks off is opened anew."""
+        """Each change of a status until its task has ended. A stream that breaks off is opened again."""
         broken, again = 0, False
         while True:
             response = await self._answer(request, stream=True, again=again)

@@ -24,7 +24,7 @@ class Trees(Calls[Way]):
 
     @call
     def build(self, tool: AnyTool, *, full: bool | None = None) -> Request[RaptorStatus]:
-        """Build the tree, and keep it up to date from then on. `full` clusters every layer anew."""
+        """Build the tree, and keep it up to date from then on. `full` clusters every layer from scratch."""
         return Request("POST", _path(tool, "build"), RaptorStatus, body=given(full=full))
 
     @call

@@ -1,6 +1,6 @@
 """Embed many texts in few requests: pack them to a model's limits and run requests concurrently.
 
-What follows a failed or refused request, `worker.embed.retry` decides.
+`worker.embed.retry` decides what follows a failed or refused request.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from schemas.errors import EmbeddingRefused, EmbeddingUnavailable, EmbeddingUnre
 from worker.embed import Embedder, Vectors, retry
 from worker.embed.rate_limit import RateBudget, no_check
 
-#: Share of a request's limits from which it counts as full.
+#: A request that reaches this share of a limit counts as full.
 FULL_SHARE = 0.95
 #: Groups that packing keeps open. More would fill groups better but scatter a file's chunks more widely.
 _OPEN_GROUPS = 8

@@ -1,7 +1,7 @@
 """The limiter of a provider, which says whether it may be asked: its circuit breaker and its rate limit.
 
 `FleetLimiter` in `worker.embed.fleet` does this for all processes. `LocalLimiter` does it for one of them, while Redis
-is away. When the breaker opens, and for how long, `worker.embed.retry` decides.
+is away. `worker.embed.retry` decides when the breaker opens, and for how long.
 """
 
 from __future__ import annotations

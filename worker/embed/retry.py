@@ -54,7 +54,7 @@ SPREAD_SECONDS = 0.5
 
 #: Statuses that refuse a request for what it holds, so that the same request is refused again.
 REFUSED_STATUSES = frozenset({400, 413, 422})
-#: Statuses after which the same request may succeed later, beside those of server errors.
+#: Statuses after which the same request may succeed later, apart from those of server errors.
 _BUSY_STATUSES = frozenset({408, 409, 425, 429})
 
 #: Refused requests after which batches are no longer split. This is enough for about twenty bad texts among thousands.
@@ -177,7 +177,7 @@ class Patience:
         self._failing_since: float | None = None
 
     def succeeded(self) -> None:
-        """Start anew at the next failure."""
+        """Start again at the next failure."""
         self._failing_since = None
 
     def covers(self, error: EmbeddingUnavailable, now: float) -> bool:

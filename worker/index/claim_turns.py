@@ -15,8 +15,9 @@ from worker.state.index.files import BEGINNING, NO_LIMIT, SMALL_BYTES, ClaimPosi
 class ClaimTurns:
     """The claims of one slice.
 
-    A claim begins where the previous one ended, because behind an old snapshot dead entries pile up before it. It
-    begins anew before it takes files of twice the size, because smaller ones may have been listed or released since.
+    A claim begins where the previous one ended, because an old snapshot keeps the dead index entries before that place.
+    It begins at the smallest files again before it takes any of twice the size, because smaller ones may have been
+    listed or released since.
     """
 
     run: IndexRun

@@ -98,7 +98,7 @@ class _EmbeddedBatch:
             self._refusals[chunk.file_id] = FileError(refusal.reason, message)
 
     def files(self, seconds: float) -> list[EmbeddedFile]:
-        """The files with their answers, after so many seconds of work on all of them."""
+        """The files with their answers, after `seconds` of work on all of them."""
         chunks = {file.claim.id: len(file.state.new) for file in self._files if file.state.embedded}
         shares = share(seconds, chunks)
         return [self._answered(file, shares.get(file.claim.id)) for file in self._files]

@@ -173,7 +173,7 @@ def failed(file: File, failure: FileError) -> FailedFile:
 def _moved(claim: FileClaim, facts: FileFacts) -> bool:
     """Whether the stored rows of a file's chunks are outdated.
 
-    The file moved, changed its type, language or properties, is read anew as a whole, or its words are of an earlier
+    The file moved, changed its type, language or properties, is read again as a whole, or its words are of an earlier
     release.
 
     A file that moved back counts too if a claim in between may have patched the store's rows.

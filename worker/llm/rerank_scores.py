@@ -19,7 +19,7 @@ MAX_DOCUMENTS = 1000
 MAX_REQUEST_TOKENS = 150_000
 #: Tokens of query plus text for an unknown model.
 DEFAULT_TOKENS = 512
-#: Tokens of query plus text above which Cohere truncates, whatever it accepts.
+#: Tokens of query plus text above which Cohere truncates, even if it accepts more.
 LONGEST_TOKENS = 4096
 
 

@@ -37,7 +37,7 @@ class SourceOptions:
 
     @property
     def local_roots(self) -> list[Path]:
-        """Directories below which folders can be indexed; read anew each time, as the command line adds some."""
+        """Directories below which folders can be indexed; read each time, as the command line adds some."""
         return [*self.local_source_roots, *named_folders(self.named_folders_file)]
 
 

@@ -55,8 +55,8 @@ class ConnectionLimits:
 
     `answer`: silence after which the client gives up on the server. `patient`: the same after `be_patient`. `lock`,
     `statement` and `transaction` are limits of the server. `pool`: longest wait for a free connection. `rest`: time
-    after which a pool closes a connection that nobody needs. `plans_anew`: whether the server makes a plan for each
-    execution, and keeps none.
+    after which a pool closes a connection that nobody needs. `plan_each_time`: whether the server makes a plan for
+    each execution, and keeps none.
     """
 
     answer: float
@@ -66,12 +66,14 @@ class ConnectionLimits:
     pool: float
     transaction: float = 600.0
     rest: float = 600.0
-    plans_anew: bool = False
+    plan_each_time: bool = False
 
 
 #: Statements over a million files take a minute. The server's limit is shorter than the client's. A worker at rest
 #: keeps no connection. A plan for the empty tables of a new installation would read all rows of each later batch.
-WORK = ConnectionLimits(answer=130.0, patient=130.0, lock=20.0, statement=120.0, pool=20.0, rest=30.0, plans_anew=True)
+WORK = ConnectionLimits(
+    answer=130.0, patient=130.0, lock=20.0, statement=120.0, pool=20.0, rest=30.0, plan_each_time=True
+)
 #: A caller gets an answer within 5 s. Write requests wait longer: for a lock until a silent process loses it, and for
 #: statements over all files of an index.
 REQUEST = ConnectionLimits(answer=3.5, patient=130.0, lock=15.0, statement=120.0, pool=4.0)
@@ -218,7 +220,7 @@ def parameters(database: Address, limits: ConnectionLimits, *options: str) -> di
         "application_name": APPLICATION,
         # a pooler rejects options, and gives the next transaction a connection that does not know the statement
         **({} if is_shared else {"options": _options(server_options, url_parameters)}),
-        **({"prepare_threshold": None} if is_shared or limits.plans_anew else {}),
+        **({"prepare_threshold": None} if is_shared or limits.plan_each_time else {}),
     }
 
 

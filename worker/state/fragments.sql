@@ -203,7 +203,7 @@ EXISTS (SELECT FROM search_tool s WHERE s.index_id = t.index_id AND :tree_is_ena
 -- whether no worker holds a tree t; a lease never reaches further ahead, unless Postgres' clock was set back
 coalesce(NOT t.lease_until BETWEEN now() AND now() + %(lease)s, true)
 
--- name: begin_anew
+-- name: begin_again
 -- columns of a tree that is to be built
 status = 'pending', stage = 'leaves', level = 0, epoch = t.epoch + 1, owner = NULL, lease_until = NULL, sent_at = NULL,
     deaths = 0, faults = 0, failures = 0, failure_reason = NULL, rerun = false, rerun_full = false, expected_summaries = 0, done_summaries = 0,

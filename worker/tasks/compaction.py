@@ -15,9 +15,9 @@ from worker.resources import Resources
 from worker.state.exclusive import try_exclusive
 from worker.state.index.tools import Index
 
-#: Seconds between two looks of a process at what a run should index.
+#: Minimum seconds between two checks of a process whether a run should be compacted.
 LOOK_SECONDS = 20.0
-#: Times as long as a compaction took that its process then does other work: each gives a tenth of its time at most.
+#: After a compaction, its process does other work for this many times as long. So it compacts a tenth of its time.
 REST = 9
 #: Seconds that a compaction waits for another one. A run's own takes a few.
 WAIT_SECONDS = 20.0
@@ -50,7 +50,7 @@ def compact_in_turn(resources: Resources, index: Index) -> bool:
 
 
 class CompactionTurns:
-    """When a process looks again whether a run that it works on should be compacted."""
+    """When a process next checks whether a run that it works on should be compacted."""
 
     def __init__(self) -> None:
         self._next = -math.inf

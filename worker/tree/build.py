@@ -34,9 +34,9 @@ HIGHER_SHARE = 0.25
 
 #: Clusters that fail in a row for the same reason before the build ends.
 MAX_FAILURES = 3
-#: Reasons that are no failure of the model: the texts are gone, or hold no words.
+#: Reasons that are not the model's fault: the texts are gone, or hold no words.
 HARMLESS = {"vanished", "no_words"}
-#: Seconds of a slice before other work may end it. A slice of indexing takes four times as long.
+#: Minimum seconds of a slice, even if other work waits. A slice of indexing takes four times as long.
 MIN_SECONDS = 5.0
 
 log = structlog.get_logger()

@@ -22,7 +22,7 @@ from worker.tree import adjacent
 
 Vectors = NDArray[np.float32]
 
-#: A layer is clustered anew once more than one in so many of its items changed since it was.
+#: A layer is clustered from scratch once more than one in this many of its items changed since the last time.
 REFIT_DIVISOR = 5
 #: Seconds between two checks whether the clusters are still wanted.
 CHECK_SECONDS = 0.25
@@ -49,7 +49,7 @@ class KeptCluster:
 
 @dataclass(frozen=True, slots=True)
 class Clusters:
-    """Slots with indices of items. `fit`: items when the layer was clustered anew, and how many changed since."""
+    """Slots with indices of items. `fit`: items when the layer was clustered from scratch, and changes since."""
 
     members: Sequence[tuple[int, Sequence[int]]]
     fit: list[int]
@@ -81,7 +81,7 @@ def by_fit(
     first_slot: int,
     check: Callable[[], None],
 ) -> Clusters | None:
-    """Clusters fitted anew, with slots from `first_slot` on. None if so few items have none."""
+    """Clusters from scratch, with slots from `first_slot` on. None if the items are too few."""
     found = _fitted(vectors, method, min_size, check)
     if not found:
         return None

@@ -39,16 +39,16 @@ class BuildCost:
 
 
 def cost(config: RaptorConfig, leaves: int, tokens: int) -> BuildCost:
-    """Estimate a build of a tree over so many leaves, with so many tokens together."""
+    """Estimate a build of a tree over `leaves` texts that have `tokens` tokens together."""
     clusters = _clusters(config, leaves)
     parents = GMM_PARENTS if config.cluster_method == "gmm" else 1.0
     return cost_above(config, clusters=clusters, unpaid=clusters, tokens=round(tokens * parents))
 
 
 def cost_above(config: RaptorConfig, *, clusters: int, unpaid: int, tokens: int) -> BuildCost:
-    """Estimate a build whose first layer has so many clusters.
+    """Estimate a build whose first layer has `clusters` clusters.
 
-    `unpaid` of them have no summary yet, and their texts have so many tokens together.
+    `unpaid` of them have no summary yet, and their texts have `tokens` tokens together.
     """
     prompt = len(cl100k().starts(config.summary_prompt or PROMPT))
     summaries, tokens_in = unpaid, float(tokens + unpaid * prompt)
@@ -56,7 +56,7 @@ def cost_above(config: RaptorConfig, *, clusters: int, unpaid: int, tokens: int)
         below, clusters = clusters, _clusters(config, clusters)
         if not clusters:
             break
-        # each summary that is made anew changes at most one of the layer above
+        # each new summary changes at most one of the layer above
         unpaid = min(unpaid, clusters)
         summaries += unpaid
         tokens_in += unpaid * (prompt + below / clusters * MEAN_SUMMARY_TOKENS)
@@ -64,7 +64,7 @@ def cost_above(config: RaptorConfig, *, clusters: int, unpaid: int, tokens: int)
 
 
 def _clusters(config: RaptorConfig, items: int) -> int:
-    """Expected clusters of so many texts or summaries; 0 where the tree ends."""
+    """Expected clusters of `items` texts or summaries; 0 where the tree ends."""
     if items < config.min_cluster_size:
         return 0
     clusters = math.ceil(items / (config.min_cluster_size * MEAN_FACTOR))

@@ -24,13 +24,13 @@ Points = NDArray[np.float32]
 Divide = Callable[[Points, list[int]], list[list[int]]]
 
 SEED = 0
-#: Nodes above which UMAP reduces the dimensions for mixtures. PCA does below, and for k-means.
+#: For mixtures of more nodes, UMAP reduces the dimensions. For fewer nodes, and for k-means, PCA does.
 UMAP_FROM = 50
 #: Dimensions after the reduction.
 DIMENSIONS = 10
 #: Neighbours that UMAP looks at.
 NEIGHBOURS = 15
-#: Nodes up to which each is compared with all others to find them. Above, UMAP estimates them.
+#: Among at most this many nodes, neighbours are found by comparing all pairs. Among more, UMAP estimates them.
 MAX_COMPARED = 50_000
 #: Distances that are computed at a time: 8 MB.
 COMPARED_AT_ONCE = 2_000_000
@@ -40,11 +40,11 @@ TRIALS = 10
 MAX_POINTS = 400
 #: Maximum parts.
 MAX_PARTS = 50
-#: Probability from which a text belongs to a cluster, as in the paper.
+#: A text belongs to each cluster of at least this probability, as in the paper.
 THRESHOLD = 0.1
-#: Points from which a silhouette is estimated.
+#: Points of the sample that a silhouette is estimated from.
 MAX_SILHOUETTE = 2000
-#: Times that k-means starts.
+#: Number of starts of k-means, of which the best counts.
 STARTS = 3
 
 

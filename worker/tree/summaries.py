@@ -32,7 +32,7 @@ class Summariser(Protocol):
         ...
 
     def afford(self, tokens: int) -> None:
-        """Raise `TooManyTokens` if the build may not send and receive so many tokens."""
+        """Raise `TooManyTokens` if the build may not send and receive `tokens` tokens."""
         ...
 
     def summarise(self, texts: Sequence[str], check: Check) -> SummaryResult:

@@ -26,11 +26,11 @@ SUMMARY_TOKENS = 400
 #: Tokens of a prompt for a model whose limit is not known, and the most that are used of a larger one.
 DEFAULT_TOKENS = 8_000
 MAX_TOKENS = 32_000
-#: Times that one prompt is sent.
+#: Maximum attempts with one prompt.
 ATTEMPTS = 2
-#: Times that texts are halved after refusals.
+#: Maximum times that texts are halved after refusals.
 MAX_SPLITS = 2
-#: Characters below which a text is not halved.
+#: Minimum characters of a text that is halved.
 MIN_CHARACTERS = 400
 
 log = structlog.get_logger()
@@ -132,7 +132,7 @@ class ProviderSummariser:
 
 
 def _packed(texts: Sequence[str], tokens: int) -> list[str]:
-    """The texts joined to parts of at most so many tokens; a text that is longer is cut."""
+    """The texts joined to parts of at most `tokens` tokens; a text that is longer is cut."""
     parts: list[str] = []
     used = tokens + 1
     for text in (piece for whole in texts for piece in windows(whole, tokens)):

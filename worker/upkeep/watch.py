@@ -42,7 +42,7 @@ SILENT_SECONDS = 30
 TURN_SECONDS = 2.0
 #: Maximum seconds between attempts to reach Postgres while it is away; the first pause is `TURN_SECONDS`.
 AWAY_SECONDS = 10.0
-#: Seconds between listings of a folder that cannot be watched, for lack of handles, say.
+#: Seconds between listings of a folder that cannot be watched, such as for lack of handles.
 UNWATCHED_SECONDS = 60.0
 #: Maximum share of time spent checking a tree of nodes.
 NODES_SHARE = 0.05
@@ -270,7 +270,7 @@ class LocalWatch:
         return NoticedChanges(ANYTHING, quiet)
 
     def _renew(self, folder: WatchedFolder) -> SeenChanges:
-        """Watch a stale folder anew, while the old watch goes on. Returns what neither of them heard."""
+        """Watch a stale folder again, while the old watch goes on. Returns what neither of them heard."""
         if self._next is not None and self._next.ready.is_set():
             folder.close()
             self._folder, self._next = self._next, None

@@ -16,7 +16,7 @@ from watchfiles import watch as changes_in
 
 from worker.ignore import IGNORE_FILES, MAX_IGNORE_FILE, IgnoreFile, Rules, Trail
 
-#: Number of changes at once from which the system may have dropped some.
+#: If this many changes arrive at once, the system may have dropped some.
 MANY_CHANGES = 1000
 #: Milliseconds for which changes of one folder are gathered, while more arrive.
 GATHER_MS = 400

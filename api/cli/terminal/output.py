@@ -49,7 +49,7 @@ def clean(text: str) -> str:
 
 
 def note(text: str) -> None:
-    """Tell something beside the results."""
+    """Tell something besides the results."""
     for line in text.splitlines():
         click.secho(clean(line), err=True, dim=True)
 
@@ -208,7 +208,7 @@ def status(tool: Tool, now: Status) -> None:
 
 
 def noun(count: int, one: str, many: str = "") -> str:
-    """The word for so many things; the plural of most words has an s."""
+    """The word for a number of things; the plural of most words has an s."""
     return one if count == 1 else many or f"{one}s"
 
 

@@ -37,7 +37,7 @@ def tree() -> None:
 
 @verb("foldex tree build ~/notes", "foldex tree build handbook --full --no-wait")
 @tool_argument
-@click.option("--full", is_flag=True, help="Cluster every layer anew.")
+@click.option("--full", is_flag=True, help="Cluster every layer from scratch.")
 @click.option("--no-wait", is_flag=True, help="Return at once; the build goes on.")
 def build(invocation: Invocation, tool: str, full: bool, no_wait: bool) -> int:
     """Build the tree of TOOL, and wait for it. From then on it is kept up to date.

@@ -1,4 +1,4 @@
-"""What trees of summaries have beside the calls of every derived index: cancelling, and walking through the nodes."""
+"""What trees of summaries have besides the calls of every derived index: cancelling, and walking through the nodes."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def _fit(request: SearchRequest, boosted: Sequence[Candidate]) -> SearchReport:
 
 
 def run_legs(search: IndexSearch) -> LegResults:
-    """Embed the queries, and run the legs that the mode needs. Keywords run beside the embedding where they can.
+    """Embed the queries, and run the legs that the mode needs. Keywords run during the embedding where they can.
 
     If one kind of leg fails and another answers, a note says so. Raises `EmbeddingError`, `StoreError`,
     `OperationalError` and `CallerLeft`.

@@ -123,7 +123,7 @@ def _leg_weights(
 
 
 def _factors(rankings: Sequence[Ranking], trust: VectorTrust) -> dict[int, float]:
-    """How much each ranking counts beside the others of its query, by its number."""
+    """How much each ranking counts among those of its query, by its number."""
     of_query: dict[str, list[int]] = {}
     for number, each in enumerate(rankings):
         of_query.setdefault(each.query, []).append(number)

@@ -89,6 +89,6 @@ def _is_kept(request: SearchRequest) -> bool:
 
 
 def _key(index_id: UUID, request: SearchRequest) -> Hashable:
-    """What a ranking depends on beside what `RankingInputs` holds."""
+    """What a ranking depends on besides what `RankingInputs` holds."""
     context = request.context
     return index_id, request.texts[0], request.mode, request.ranking, request.top_k, context.path, context.symbol

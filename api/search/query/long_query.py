@@ -8,7 +8,7 @@ from math import ceil
 from api.search.query.report import SearchReport, note
 from schemas.queries.search import Hit
 
-#: Characters from which a query is split. Some models read 256 pieces of about four characters.
+#: A query of this many characters is split. Some models read 256 pieces of about four characters.
 LONG_CHARACTERS = 1_000
 #: Maximum characters of a part: pieces are shorter in code and in stack traces.
 PART_CHARACTERS = 700

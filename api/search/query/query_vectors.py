@@ -25,7 +25,7 @@ from worker.vectors import Vector
 
 #: Maximum bytes of the cached vectors.
 CACHE_BYTES = 64 * 2**20
-#: Assumed bytes of a cached vector beside its values.
+#: Assumed bytes of a cached vector without its values.
 _OVERHEAD_BYTES = 256
 #: Seconds that a query waits for a provider. Keywords answer sooner, and the request holds one of few threads.
 QUERY_SECONDS = 4.0

@@ -1,4 +1,4 @@
-"""What a search reports beside its hits: notes for the caller, and the steps that `trace: true` shows."""
+"""What a search reports besides its hits: notes for the caller, and the steps that `trace: true` shows."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class IndexSearch:
 class Findings:
     """The hits of a search, best first, and what it reports. `vectors_missing`: the namespace lost all its vectors.
 
-    `more` are the fields that its answer has beside those of `Answer`.
+    `more` are the fields that its answer has besides those of `Answer`.
     """
 
     hits: Sequence[Hit]

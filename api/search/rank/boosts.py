@@ -93,9 +93,9 @@ MAX_ENDING = 1
 RUN_WORDS = 4
 #: Maximum runs of one query.
 MAX_RUNS = 4
-#: Leading words of a query from which runs are taken.
+#: Runs are taken from this many leading words of a query.
 MAX_RUN_SOURCE_WORDS = 64
-#: Other words beside a name up to which the name counts fully. With more, the query is less about the name.
+#: A name counts fully if the query has at most this many other words. With more, the query is less about the name.
 MAX_WORDS_BESIDE_NAME = 4
 #: Minimum share of common words for two chunks to be near-duplicates.
 DUPLICATE_SHARE = 0.9

@@ -11,10 +11,10 @@ from psycopg import Connection
 from worker.state.pool import Pool
 from worker.state.queries import load
 
-#: Tasks that one sweep counts, and the seconds that it may begin to count in, so that it ends within its time.
+#: Tasks that one sweep counts, and the seconds after which it begins no further count.
 MAX_COUNTED = 1000
 COUNT_SECONDS = 1.0
-#: Seconds of counting from which a task is closed by what its workers noted after the last count.
+#: If counting a task takes longer, the task is closed by its last count and what its workers noted since.
 LONG_SECONDS = 0.5
 
 _SQL = load("index/counting")
@@ -45,9 +45,9 @@ def bring_up_to_date(connection: Connection[Any], task_id: UUID) -> None:
 
 
 def distrust(pool: Pool, file_ids: Sequence[UUID]) -> None:
-    """Have all files counted of open tasks that some files belong to, which changed without a note.
+    """Have the open tasks of some files count all their files again: these changed, and nobody noted by how much.
 
-    In a transaction of its own: who ends a task locks its row before its files.
+    In a transaction of its own, because a transaction that ends a task locks its row before its files.
     """
     with pool.connection() as connection:
         connection.execute(_SQL["distrust"], {"file_ids": list(file_ids)})

@@ -27,12 +27,12 @@ from worker.state.queries import load
 MAX_CRASHES = 3
 #: Processes that may die while holding a file, for any reason, before it is tried alone and each death counts.
 MAX_DEATHS = 20
-#: Number of vanished files from which a listing is doubted, and its removals are held back.
+#: Minimum number of vanished files for which a listing is doubted, and its removals are held back.
 MIN_HELD_REMOVALS = 20
-#: Share of the known files that vanish in a listing that is doubted.
+#: Share of the known files above which the vanished ones make a listing doubtful.
 HELD_SHARE = 0.5
-#: Bytes of a file that never waits for those before it to have their outcomes first: reading and embedding it takes
-#: about a second.
+#: A file of at most this many bytes may share a claim with any smaller files: reading and embedding it delays their
+#: outcomes by about a second.
 SMALL_BYTES = 65_536
 #: The last files are shared among workers in claims of at least this part of a full one, and of `SMALL_BYTES`.
 LAST_CLAIM_PART = 1 / 16
@@ -388,7 +388,7 @@ def hold_epoch(connection: Connection[Any], index_id: UUID, epoch: int) -> None:
 
 
 def prefer_indexes(connection: Connection[Any]) -> None:
-    """Until this transaction ends, find rows by indexes: for a few files of a table that many share."""
+    """Have this transaction find rows by indexes: it looks for a few files in tables that many indexes share."""
     connection.execute(_SQL["prefer_indexes"])
 
 

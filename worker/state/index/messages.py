@@ -39,9 +39,9 @@ def sent(pool: Pool, task_id: UUID, seconds: float = 0) -> None:
 
 
 def sent_unless_held(pool: Pool, task_id: UUID) -> bool:
-    """Do the same as `sent`, unless another transaction locks the task: it is being handled.
+    """Note that a message was sent, unless another transaction locks the task: then it is being handled.
 
-    Returns False, and notes nothing, in that case.
+    Returns whether it was noted.
     """
     with pool.connection() as connection:
         return connection.execute(_SQL["sent_unless_held"], {"task_id": task_id}).rowcount > 0

@@ -32,7 +32,8 @@ MAX_PLAN_DEATHS = 3
 #: Unexpected exceptions of a task's index slices, without a file that ends in between, before the task ends. More than
 #: it takes to give up a single file (`files.MAX_DEATHS`). They count at most once per lease.
 MAX_FAULTS = 40
-#: Bytes left up to which a large folder with few files left counts as small: an edit does, a few huge files do not.
+#: A large folder with few files left counts as small if they have at most this many bytes: an edit does, a few huge
+#: files do not.
 MAX_SMALL_BYTES = 4_000_000
 #: The longest time by which a message is ever delayed.
 LONGEST_WAIT = timedelta(minutes=10)
@@ -83,7 +84,7 @@ class RunningTask:
     over_cost: bool
 
     def is_small(self, most_files: int) -> bool:
-        """Whether at most so many files are listed, or left and small."""
+        """Whether at most `most_files` files are listed, or are left and small."""
         has_little_left = self.total_files - self.done_files <= most_files and self.left_bytes <= MAX_SMALL_BYTES
         return not self.listing and (self.total_files <= most_files or has_little_left)
 
@@ -134,7 +135,7 @@ def create(
     allow_removals: bool = False,
     paths: Sequence[str] | None = None,
 ) -> UUID | None:
-    """Create a pending task for the request at hand. Returns None if a task is already open over this index.
+    """Create a pending task for the current request. Returns None if a task is already open over this index.
 
     It lists only `paths`, if given, unless the last task left something undone.
     """

@@ -16,7 +16,7 @@ SELECT %(id)s, %(tool_id)s, %(index_id)s, %(folder_node_id)s, %(kind)s, %(full)s
     %(request_id)s, coalesce(l.total_bytes, 0), coalesce(l.done_bytes, 0),
     -- after a run that did not take up everything, the whole folder is listed
     CASE WHEN l.status = 'ready' AND l.held_removals = 0 THEN %(paths)s::text[] END,
-    -- a run over some paths adds to the counts that are copied, and does not count all files anew
+    -- a run over some paths adds to the counts that are copied, and does not count all files again
     coalesce(l.refresh_seconds, 0), CASE WHEN l.refreshed_at = l.counted_at AND %(paths)s::text[] IS NOT NULL THEN now() END,
     CASE WHEN l.refreshed_at = l.counted_at AND %(paths)s::text[] IS NOT NULL THEN now() END
 FROM (SELECT) AS new LEFT JOIN LATERAL (

@@ -32,9 +32,9 @@ MAX_LEXEMES = 64
 MAX_TERMS = 32
 #: Maximum number of chunks that are scored, of all that hold a word of the query.
 MAX_CANDIDATES = 3_000
-#: Number of chunks up to which those that hold a lexeme are counted.
+#: Chunks that hold a lexeme are counted up to this number.
 MAX_COUNT = 2_000
-#: Number of chunks from which the share of a more common lexeme is estimated.
+#: Size of the sample of chunks that tells the share of a more common lexeme.
 SAMPLE_CHUNKS = 1_000
 #: Seconds for which a process remembers the share of an index's chunks that hold a lexeme. Nothing is remembered of an
 #: index smaller than the sample, because it may be only starting to fill.
@@ -45,7 +45,7 @@ MAX_REMEMBERED_SHARES = 200_000
 REMEMBERED_SIZE_SECONDS = 60
 #: Number of indexes whose sizes a process remembers.
 MAX_REMEMBERED_SIZES = 10_000
-#: Number of chunks with a lexeme from which its share is remembered.
+#: Minimum number of chunks with a lexeme whose share is remembered.
 MIN_REMEMBERED = 50
 #: Seconds that a statement may take: less than a caller's connection waits for an answer.
 TIMEOUT_SECONDS = 3

@@ -15,7 +15,7 @@ from worker.state.search import found_chunks
 MAX_BYTES = 24 * 2**20
 #: Share of the rows that must be known. Below it, reading their versions first costs more than it saves.
 KNOWN_SHARE = 0.75
-#: Assumed bytes of a row beside its text.
+#: Assumed bytes of a row without its text.
 ROW_BYTES = 2_000
 
 Row = dict[str, Any]

@@ -179,7 +179,7 @@ def unstored(pool: Pool, build: TreeBuild, level: int, limit: int) -> list[Unemb
 
 
 def stored(pool: Pool, build: TreeBuild, ids: Sequence[UUID], refused: Sequence[UUID] = ()) -> None:
-    """Note that the store has these vectors, and that the provider embeds the `refused` texts never."""
+    """Note that the store has these vectors, and that the provider refuses to embed the `refused` texts."""
     with pool.connection() as connection:
         trees.hold(connection, build)
         connection.execute(_SQL["stored"], {"ids": list(ids)})

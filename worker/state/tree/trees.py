@@ -163,7 +163,7 @@ def advance(connection: Connection[Any], build: TreeBuild, stage: str, level: in
 
 
 def note_fits(connection: Connection[Any], build: TreeBuild, level: int, fit: Sequence[int]) -> None:
-    """Note how many items of a layer were clustered anew, and how many changed since."""
+    """Note how many items a layer had when it was clustered from scratch, and how many changed since."""
     connection.execute(_SQL["note_fits"], {"tree_id": build.id, "fits": Jsonb({str(level): list(fit)})})
 
 

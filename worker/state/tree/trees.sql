@@ -13,7 +13,7 @@ WITH wanted AS (
     FROM summary_tree t JOIN wanted w ON w.index_id = t.index_id WHERE NOT :is_wanted
 )
 UPDATE summary_tree t
-SET config = spare.config, is_full = true, :begin_anew
+SET config = spare.config, is_full = true, :begin_again
 FROM spare WHERE t.id = spare.id
 
 -- name: insert
@@ -27,7 +27,7 @@ ON CONFLICT DO NOTHING RETURNING index_id
 
 -- name: start_due
 -- a run over the index ended `ready` since the tree was last built
-UPDATE summary_tree t SET is_full = false, :begin_anew
+UPDATE summary_tree t SET is_full = false, :begin_again
 FROM summary_tree o CROSS JOIN LATERAL (
     SELECT n.id, n.status FROM search_index_task n WHERE n.index_id = o.index_id
     ORDER BY n.created_at DESC, n.id DESC LIMIT 1) newest
@@ -132,11 +132,11 @@ SET rerun = t.rerun OR t.stage <> 'leaves', rerun_full = t.rerun_full OR %(full)
 WHERE t.id = %(tree_id)s AND t.status IN :open
 
 -- name: start
-UPDATE summary_tree t SET is_full = %(full)s, :begin_anew
+UPDATE summary_tree t SET is_full = %(full)s, :begin_again
 WHERE t.id = %(tree_id)s AND t.status NOT IN :open
 
 -- name: start_again
-UPDATE summary_tree t SET is_full = t.rerun_full, :begin_anew
+UPDATE summary_tree t SET is_full = t.rerun_full, :begin_again
 WHERE t.id = %(tree_id)s AND t.rerun
 
 -- name: stop

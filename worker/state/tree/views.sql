@@ -18,7 +18,7 @@ SELECT id, false FROM tree_tombstone WHERE index_id = %(index_id)s
 WITH lost AS (
     UPDATE tree_node SET stored = false WHERE id = ANY (%(ids)s) RETURNING tree_id
 )
-UPDATE summary_tree t SET is_full = true, :begin_anew
+UPDATE summary_tree t SET is_full = true, :begin_again
 WHERE t.id IN (SELECT tree_id FROM lost) AND t.status NOT IN :open
 
 -- name: folder

@@ -1,8 +1,8 @@
 """The vector store on this machine's disk: LanceDB.
 
-LanceDB imports the models of a client of remote catalogues, whose package also builds that client: half of the time of
-importing LanceDB. Foldex opens no catalogue. So the package is given here without its `__init__`, which alone imports
-the client.
+Half of the time of importing LanceDB goes into a client of remote catalogues, which Foldex never uses. LanceDB needs
+only the models of that client's package, but the package's `__init__` imports the client as well. So the package is
+registered here without running its `__init__`.
 """
 
 from __future__ import annotations

@@ -20,18 +20,18 @@ from worker.vectors.rows import ranked
 
 #: Most occurrences of a word in a row that count.
 MAX_COUNT = np.iinfo(np.uint16).max
-#: Assumed bytes of a word beside its postings.
+#: Assumed bytes of a word without its postings.
 WORD_BYTES = 120
 #: Bytes of a word's occurrences in one row.
 POSTING_BYTES = 6
 #: Bits of the position of a row.
 ROW_BITS = 32
-#: A block is merged with the newer ones if it has at most this many times as many postings as these.
+#: A block is merged with the newer ones if it has at most this many times their postings.
 MERGE_RATIO = 2
 
 Scores = NDArray[np.float64]
 
-#: Letters that Lance takes as others, beside those that are others with accents.
+#: Letters that Lance replaces, apart from letters with accents.
 _LETTERS = dict(zip("ðđħ\u0131ĸłŋøŧ", "ddhiklnot", strict=True)) | {"æ": "ae", "œ": "oe", "ß": "ss", "þ": "th"}
 
 

@@ -30,23 +30,23 @@ class Thresholds:
     fragments: int = 8
     #: Rows that no index covers. Each adds about 0.03 ms to a query.
     rows: int = 64
-    #: Deleted rows of a fragment: minimum, and one in this many. The larger counts.
+    #: A fragment is rewritten once at least this many of its rows are deleted, and at least one in `deleted_share`.
     min_deleted: int = 256
     deleted_share: int = 5
-    #: A fragment or segment is merged with the newer ones if it has at most this many times as many rows as these.
+    #: A fragment or segment is merged with the newer ones if it has at most this many times their rows.
     ratio: int = 2
-    #: Rows from which an indexed fragment is joined with no other: its indexes would be rewritten.
+    #: An indexed fragment with this many rows is joined with no other: its indexes would be rewritten.
     full_rows: int = 16_384
-    #: Rows from which a new fragment is joined with no other. Less is lost if a commit of so many loses a race.
+    #: A new fragment with this many rows is joined with no other, so that less is lost if a commit loses a race.
     joined_rows: int = 65_536
-    #: Rows that no index covers, from which on they get one while a run still writes. A query of words takes 26 ms of
+    #: While a run writes, rows without an index are indexed once there are this many. A query of words takes 26 ms of
     #: processor time for each thousand of them, and 3 ms for each segment of an index.
     rows_while_writing: int = 16_384
-    #: Segments from which on those are merged that a run left side by side.
+    #: Segments that a run left unmerged are merged once there are this many.
     left: int = 4
-    #: Versions that may be deleted, from which on they are.
+    #: Old versions are deleted once there are this many.
     versions: int = 100
-    #: Rows from which the vectors have an approximate index, and the columns of filters an index.
+    #: A table with this many rows has an approximate index of vectors, and indexes of the columns that filters use.
     large_rows: int = MIN_ROWS
 
 

@@ -35,7 +35,7 @@ def create(table: Any, column: str) -> None:
 
 
 def indexable(table: Any, large_rows: int) -> list[str]:
-    """Return the columns that need an index in a table that is large from so many rows on."""
+    """Return the columns of a table that need an index. A table is large if it has `large_rows`."""
     filtered = FILTERED if table.count_rows() >= large_rows else ()
     return [column for column in ("id", *FIELDS, OLDER, *filtered) if column in table.schema.names]
 

@@ -22,7 +22,7 @@ def is_lost(open_table: Callable[[], Any], path: Path) -> bool:
     """Whether rows of a table at `path` are no longer readable. If they are readable, rebuilds indexes that are not."""
     try:
         table = open_table()
-        # Open it anew: a compaction deletes files that earlier openings still refer to.
+        # Open it again: a compaction deletes files that earlier openings still refer to.
         for _ in table.search().select(["id", "vector"]).to_batches():
             pass
     except (RuntimeError, ValueError) as error:

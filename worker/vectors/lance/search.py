@@ -148,7 +148,7 @@ class Searcher:
         if cached_rows is None or not condition:
             return None
         read = partial(word_search.row_ids, opened.dataset, condition)
-        # positions may change within a version, when rows are read anew
+        # positions may change within a version, when rows are read again
         return cached_rows.positions_of(self._filtered.row_ids((number, opened.version), condition, read))
 
     def _in_memory(

@@ -7,7 +7,7 @@ Seven rules apply. Breaking any of the first six was seen to lose or duplicate r
 3. A write is one commit for all its rows.
 4. Only `optimize` compacts, from one place, and is repeated on a conflict. It calls `pylance`, of the same Lance.
 5. A table appears complete, with its indexes, or not at all.
-6. Every call opens the table anew (under 1 ms), so that it sees what other processes wrote, dropped and recreated.
+6. Every call opens the table again (under 1 ms), so that it sees what other processes wrote, dropped and recreated.
 7. `optimize` rewrites only what is small or new (see `compaction`), so an edit costs what it changed.
 
 Vector search is exact below 200,000 rows, and wherever it has filters. Larger tables have an approximate index.
@@ -56,9 +56,9 @@ log = structlog.get_logger()
 
 #: Attempts of a commit that loses races.
 ATTEMPTS = 10
-#: Seconds of the longest first pause between two attempts; it doubles with each attempt.
+#: Maximum seconds of the first pause between two attempts; this maximum doubles with each attempt.
 FIRST_PAUSE_S = 0.02
-#: Seconds beyond which that pause does not grow.
+#: Seconds beyond which that maximum does not grow.
 LONGEST_PAUSE_S = 1.0
 #: Seconds after which an unfinished table creation counts as abandoned. Creating a table takes less than one second.
 ABANDONED_S = 3600

@@ -8,7 +8,7 @@ from worker.vectors.lance.vector_cache import EQUAL
 
 #: Rows fetched beyond the limit. They show whether rows at the limit are equal.
 TIES = 64
-#: Rows beyond the limit up to which equal ones are ordered by id; among more, LanceDB chooses.
+#: Up to this many equal rows beyond the limit are ordered by id; among more, LanceDB chooses.
 MAX_TIES = 1 << 16
 #: Factor by which more rows are fetched at each attempt.
 GROWTH = 4

@@ -29,15 +29,15 @@ MAX_FILTER_BYTES = 16 * 1024**2
 MAX_COUNTED_TABLES = 1024
 #: Searches after which a table is read again if others took its place in memory.
 SEARCHES_PER_READ = 16
-#: Rows for which a namespace's memory has space at least when it grows.
+#: Minimum rows by which a namespace's memory grows.
 SPARE_ROWS = 1_024
-#: Numbers of vectors that a thread compares at least: of fewer, a second thread costs more than it saves.
+#: Minimum numbers of vectors for each thread: with fewer, a second thread costs more than it saves.
 NUMBERS_PER_THREAD = 2**21
 #: Threads that compare the vectors of one search. More would wait for the memory.
 MAX_THREADS = min(os.cpu_count() or 1, 4)
-#: Assumed bytes of a cached filter beside its row ids.
+#: Assumed bytes of a cached filter without its row ids.
 _ENTRY_BYTES = 512
-#: Difference up to which two similarities may be equal: 32-bit sums depend on a row's position.
+#: Similarities that differ by at most this much may be equal: 32-bit sums depend on a row's position.
 EQUAL = 1e-5
 
 T = TypeVar("T")

@@ -18,27 +18,28 @@ from numpy.typing import NDArray
 NAME = "vector_idx"
 #: Quantized to bytes. It takes any number of dimensions, and builds in an eighth of the processor time of a graph.
 KIND = "IVF_SQ"
-#: Rows of a table from which its vectors get an index.
+#: A table with this many rows gets an index of its vectors.
 MIN_ROWS = 200_000
 #: Rows of a partition when the index is trained.
 PARTITION_ROWS = 8_192
-#: Times as many rows as it was trained on, from which the index is trained anew.
+#: The index is trained again once the table has this many times the rows that it was trained on.
 GROWTH = 4
 #: Partitions that a search reads. At 1 M rows of 384 dimensions 99.8 % of the ten nearest are found; with 20, 99.3 %.
 PROBES = 40
 #: More partitions than an index has, to read them all.
 ALL_PARTITIONS = 2**31 - 1
-#: Times as many rows as asked for whose full vectors are compared.
+#: The full vectors of this many times the requested rows are compared.
 REFINE = 3
-#: Numbers in the vectors of the rows that pass a filter, up to which these are compared without the index: 8 MB. With
-#: 384 dimensions this takes 4 ms for 1,000 adjacent rows, 12 for 5,000. The whole index takes 15 to 30 ms at 1 M rows.
+#: If the vectors of the rows that pass a filter hold at most this many numbers (8 MB), they are compared without the
+#: index. With 384 dimensions this takes 4 ms for 1,000 adjacent rows, and 12 ms for 5,000. The whole index takes 15 to
+#: 30 ms at 1 M rows.
 NARROW_NUMBERS = 2**21
-#: Stretches of adjacent rows up to which they are. Reading one takes 20 microseconds.
+#: Rows in more stretches than this are searched by the index: reading one stretch takes 20 microseconds.
 NARROW_STRETCHES = 1_024
 
 
 def extend(opened: Callable[[], Any], min_rows: int) -> None:
-    """Index the vectors of a large table, or train their index anew if the table grew. Raises what Lance raises."""
+    """Index the vectors of a large table, or train their index again if the table grew. Raises what Lance raises."""
     dataset = opened()
     if is_due(dataset, min_rows):
         partitions = max(1, dataset.count_rows() // PARTITION_ROWS)
@@ -63,7 +64,7 @@ def approximate(query: Any, *, filtered: bool) -> Any:
 
 
 def max_narrow_rows(dataset: Any) -> int:
-    """Rows of a filter up to which it may be narrow."""
+    """The most rows that a narrow filter may let pass."""
     dimensions: int = dataset.schema.field("vector").type.list_size
     return NARROW_NUMBERS // dimensions
 

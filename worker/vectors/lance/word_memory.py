@@ -1,7 +1,7 @@
 """Words of LanceDB tables in memory. A search of words there takes a tenth of the processor time that Lance takes.
 
-They are those of rows whose vectors are in memory, too, and have the same positions. A thread reads them all once
-vectors are searched, and later versions add the rows that are new. Until then, and for all else, Lance searches.
+Only rows whose vectors are in memory have their words there, at the same positions. The first search of vectors makes a
+thread read them all, and later versions add new rows. Until the words are read, and for other tables, Lance searches.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from worker.vectors.lance.vector_cache import (
 )
 from worker.vectors.rows import words
 
-#: New rows up to which a search adds them itself; more are added in the background.
+#: A search adds up to this many new rows itself; more are added in the background.
 FEW_ROWS = 256
-#: Bytes of a table's words in memory beside what is counted.
+#: Bytes of a table's words in memory that are not counted one by one.
 FIXED_BYTES = 4_096
 #: Number of the search of a table that reads its words.
 FIRST_READ = 1

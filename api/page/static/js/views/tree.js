@@ -90,7 +90,7 @@ function Build({ toolId, hasTree, onDone, onClose }) {
     ${data.model === EXTRACTIVE && html`<${Extracts} />`}
     ${!data.fits && html`<div class="note" role="note"><p>This is more than the settings allow: raise max_leaves or max_tokens, or cluster by adjacent.</p></div>`}
     ${data.leaves === 0 && html`<div class="note" role="note"><p>Nothing is indexed yet: the build waits for the folder.</p></div>`}`}
-    <${Field} label="Cluster every layer anew" type="checkbox" class="check" checked=${isFull} onChange=${(event) => setFull(event.target.checked)}
+    <${Field} label="Cluster every layer from scratch" type="checkbox" class="check" checked=${isFull} onChange=${(event) => setFull(event.target.checked)}
       help=${hasTree ? "Otherwise only what changed is summarised again." : "Of use after many changes."} />
     <${Alert} error=${problem}>${REMEDIES[problem?.code] && html`<p>${REMEDIES[problem.code]}</p>`}<//>
     <div class="actions">
