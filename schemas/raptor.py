@@ -21,8 +21,8 @@ class RaptorConfig(BaseModel):
     max_layers: int = Field(default=3, ge=1, le=5, description="Maximum layers of summaries.")
     cluster_method: ClusterMethod = Field(
         default="gmm",
-        description="gmm: Gaussian mixtures, where a text may have several parents; kmeans: one parent each; "
-        "adjacent: neighbours in the folder, for large folders and those that change.",
+        description="`gmm`: Gaussian mixtures, where a text may have several parents. `kmeans`: each text has one. "
+        "`adjacent`: neighbours in the folder, for folders that are large or change often.",
     )
     min_cluster_size: int = Field(
         default=3, ge=2, le=100, description="A layer with fewer texts is not summarised further."

@@ -230,9 +230,9 @@ class Reindex(BaseModel):
         default=None,
         min_length=1,
         max_length=MAX_PATHS,
-        description="Look only at these files and folders, by their paths in the tool's folder; nodes by their ids. "
-        "One that is gone is removed. Null: the whole folder. A folder whose last run left something undone is listed "
-        "as a whole.",
+        description="Look only at these files and folders, named by their paths in the tool's folder, or by the ids of "
+        "nodes. Those that are gone are removed. Null: the whole folder, which is also listed if the last run left "
+        "something undone.",
     )
 
 

@@ -124,7 +124,7 @@ class Settings(BaseSettings):
     )
     named_folders_file: Path | None = Field(
         None,
-        description="File of further such directories, named on the command line; the embedded stack sets it.",
+        description="File with further such directories, which the command line adds; the embedded stack sets it.",
     )
     s3_endpoint_url: str | None = Field(None, description="Address of the S3 service; unset: AWS.")
     s3_bucket: str | None = Field(None, description="Bucket for node contents; unset: a directory in FOLDEX_HOME.")
@@ -151,7 +151,7 @@ class Settings(BaseSettings):
     embedding_rpm: int | None = Field(None, ge=1, description="Requests per minute of all workers; unset: unlimited.")
     embedding_tpm: int | None = Field(None, ge=1, description="Tokens per minute of all workers; unset: unlimited.")
     embedding_cache_spare: int = Field(
-        200_000, ge=0, description="Cached vectors to keep of texts that no index contains any more."
+        200_000, ge=0, description="Maximum cached vectors of texts that no index contains any more."
     )
     embedding_cache_max: int = Field(2_000_000, ge=0, description="Maximum number of cached vectors.")
     local_model_dir: Path | None = Field(
@@ -177,7 +177,7 @@ class Settings(BaseSettings):
     chunk_granularity: Granularity = Field(
         "definition",
         description="`definition`: each definition, section or container that is not small is a chunk. `packed`: "
-        "neighbours are joined up to the size, which halves the number of chunks.",
+        "neighbours are joined up to the maximum size, which halves the number of chunks.",
     )
     max_file_bytes: int = Field(50_000_000, ge=1, description="Larger files are skipped as too_large.")
     max_pages: int = Field(
@@ -195,7 +195,7 @@ class Settings(BaseSettings):
         description="Languages of text in images, by Tesseract's names, such as deu+eng.",
     )
     ocr_pictures: int = Field(
-        0, ge=0, le=1000, description="Pictures of each office file, book and mail whose text is read; 0: none."
+        0, ge=0, le=1000, description="Maximum pictures of an office file, book or mail whose text is read; 0: none."
     )
 
     max_body_bytes: int = Field(
@@ -215,7 +215,7 @@ class Settings(BaseSettings):
         512,
         ge=0,
         description=(
-            "MiB of free disk space of FOLDEX_HOME. Below it Foldex warns; below a quarter of it Foldex rejects "
+            "MiB to keep free on the disk of FOLDEX_HOME. With less Foldex warns; with less than a quarter it rejects "
             "new data."
         ),
     )
@@ -223,8 +223,8 @@ class Settings(BaseSettings):
         60.0,
         ge=0,
         description=(
-            "Minimum seconds between two runs over a whole folder that a watch starts; runs over what changed rest a "
-            "twentieth of it."
+            "Minimum seconds between two runs that a watch starts over a whole folder. After a run over changed paths "
+            "it waits a twentieth of that."
         ),
     )
 
@@ -244,7 +244,7 @@ class Settings(BaseSettings):
     )
     refresh_seconds: float = Field(10.0, ge=0, description="Maximum seconds that a query waits with `refresh: wait`.")
     unembedded_max_chars: int = Field(
-        50_000, ge=0, description="Maximum characters of whole files that one answer adds."
+        50_000, ge=0, description="Maximum characters of the whole files that one answer adds."
     )
 
     grep_seconds: float = Field(
@@ -260,7 +260,7 @@ class Settings(BaseSettings):
     words_memory_mb: int = Field(
         128,
         ge=0,
-        description="MiB in which each API process keeps words of the LanceDB tables searched last; 0: none.",
+        description="MiB in which each API process keeps words of recently searched LanceDB tables; 0: none.",
     )
     turbopuffer_api_key: str | None = Field(None, description="API key of Turbopuffer.")
     turbopuffer_region: str = Field("gcp-us-central1", description="Region of Turbopuffer.")
@@ -291,7 +291,7 @@ class Settings(BaseSettings):
     default_llm_model: str | None = Field(
         None,
         description="Language model of `rerank: llm` and of summary trees, by LiteLLM's name; unset: neither is "
-        "available. `local/extractive` makes summaries only.",
+        "available. `local/extractive` works for summaries only.",
     )
     llm_api_base: str | None = Field(None, description="Address of the language model; unset: the provider's own.")
     llm_api_key: str | None = Field(None, description="Key for the language model; unset: the provider's own variable.")

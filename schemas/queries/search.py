@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
+from typing_extensions import TypeAliasType  # pydantic needs it, too; `typing` has it from Python 3.12 on
 
 from schemas import fields
 from schemas.derived import TreeSearch
@@ -42,7 +43,7 @@ IsEmbedded = Annotated[
 ]
 
 #: The fields of a hit, which `fields` chooses from.
-HitField = Literal[
+HitFieldName = Literal[
     "chunk_id",
     "chunk_text",
     "score",
@@ -78,6 +79,8 @@ HitField = Literal[
     "after",
     "explain",
 ]
+#: The same as an object of its own, so that OpenAPI lists the names once.
+HitField = TypeAliasType("HitField", Annotated[HitFieldName, Field(description="Name of a field of a hit.")])
 
 FIELDS_DESCRIPTION = (
     "Fields that each hit has. Default: all, without those of options that are not set. A field of such an option is "

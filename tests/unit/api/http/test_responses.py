@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from api.http.responses import answer_json
 from schemas.queries.across import Across, AcrossAnswer, PlacedHit
-from schemas.queries.search import Answer, Coverage, Hit, HitField, Query
+from schemas.queries.search import Answer, Coverage, Hit, HitFieldName, Query
 
 ID = UUID(int=7)
 #: The fields of a hit without any option.
@@ -83,4 +83,4 @@ def test_an_unknown_field_is_refused_with_the_known_ones() -> None:
 
 
 def test_every_field_of_a_hit_can_be_chosen() -> None:
-    assert set(get_args(HitField)) == Hit.model_fields.keys()
+    assert set(get_args(HitFieldName)) == Hit.model_fields.keys()
