@@ -6,8 +6,8 @@
 set_config('enable_seqscan', 'off', true)
 
 -- name: avoid_sorts
--- The planner reads rows in the order of an index until the transaction ends. Otherwise it reads and sorts all chunks of
--- a folder for each page, because it expects few chunks until Postgres has counted those that were written last.
+-- The planner reads rows in the order of an index until the transaction ends. Otherwise it reads and sorts all chunks
+-- of a folder for each page, because it expects few chunks until Postgres has counted those that were written last.
 set_config('enable_sort', 'off', true)
 
 -- name: open
@@ -15,13 +15,14 @@ set_config('enable_sort', 'off', true)
 ('pending', 'indexing')
 
 -- name: unwatched_seconds
--- seconds since a worker last swept for a task t; the sweep tells what the task waits for, so nobody does meanwhile
+-- seconds since the last sweep, or since a task t was created if that is later; without sweeps nobody tells what it
+-- waits for
 extract(epoch FROM now() - greatest((SELECT ran_at FROM upkeep WHERE name = 'sweep'), t.created_at))::float8
     AS unwatched_seconds
 
 -- name: first_pending
--- The first pending file of the index of a task t. Without an order, while most files are pending, the plan would read
--- the table until it meets one, and so all rows that are finished.
+-- The first pending file of the index of a task t. The order makes the plan use an index. Without it, the plan for many
+-- pending files would read the table, finished rows first, until it meets one.
 SELECT f.id FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'pending'
 ORDER BY f.size_bytes, f.id LIMIT 1
 
@@ -68,8 +69,8 @@ EXISTS (
 f.id, f.task_id, f.status, f.work, f.size_bytes, f.live_chunks, f.embedded_chunks, f.reused_chunks, f.tokens
 
 -- name: file_counts
--- What files f add to the counts of a task k; f.sign is 1, or -1 for a file as it was before. The weights make an empty
--- file count too, and a removal that is left to do.
+-- What files f add to the counts of a task k; f.sign is 1, or -1 for a file as it was before. `removing` adds 1 to each
+-- size, so that the removal of an empty file counts too.
 coalesce(sum(f.sign) FILTER (WHERE f.status <> 'removed' AND f.work <> 'remove'), 0) AS total,
 coalesce(sum(f.sign) FILTER (WHERE f.status = 'indexed'), 0) AS indexed,
 coalesce(sum(f.sign) FILTER (WHERE f.status = 'skipped'), 0) AS skipped,
@@ -87,8 +88,8 @@ coalesce(sum(f.sign * f.size_bytes) FILTER (WHERE f.task_id = k.id AND f.status 
     AS worked_bytes
 
 -- name: note_counts
--- Ends a statement whose parts `before` and `after` hold files of one task as it changes them. The task's own row would
--- make its workers wait for each other.
+-- Ends a statement that changes files of one task. Its parts `before` and `after` hold them as they were and as they
+-- are. The difference is a row of its own: in the task's row, workers would wait for each other.
 INSERT INTO search_index_task_delta (task_id, total, indexed, skipped, failed, removed, chunks, embedded, reused,
     tokens, total_bytes, done_bytes, removing, worked_files, worked_bytes)
 SELECT k.id, :file_counts
@@ -107,7 +108,7 @@ total_files = c.total, indexed_files = c.indexed, skipped_files = c.skipped, fai
         (c.done_bytes + c.indexed + c.skipped + c.failed)::float8 / (c.total_bytes + c.total + c.removing + 1)::float8))
 
 -- name: needs_work
--- whether a file f has to be worked on, which is listed as `excluded`
+-- whether there is work to do on a file f that was listed as `excluded` says
 (f.path, f.id_path, f.stamp, f.code_version) IS DISTINCT FROM
     (excluded.path, excluded.id_path, excluded.stamp, excluded.code_version)
 OR f.listed_reason IS DISTINCT FROM excluded.listed_reason
@@ -131,7 +132,7 @@ SELECT CASE WHEN bool_and(starts_with(e.path, root.id_path || '/')) AND count(*)
 FROM unnest(%(id_paths)s::text[]) AS e (path) WHERE :touches_root
 
 -- name: noted_paths
--- the paths that a change c notes, and those of its new row; null, the whole folder, includes all paths
+-- the paths of a change c together with those that are added to it; null means the whole folder, whatever is added
 CASE WHEN c.since IS NULL THEN excluded.paths
      WHEN c.xmin = c.paths_by::xid AND c.paths IS NOT NULL AND excluded.paths IS NOT NULL THEN (
          SELECT CASE WHEN count(DISTINCT e.path) <= %(most_paths)s THEN array_agg(DISTINCT e.path) END
@@ -157,7 +158,7 @@ c.content_hash, c.start_line, c.end_line, c.start_char, c.end_char, c.language, 
 c.scope, c.level, c.page, c.embedded, f.status <> 'indexed' AS stale, n.url
 
 -- name: hit_version
--- changes with each change of what `hits` returns: the transactions that wrote the rows last
+-- The transactions that last wrote the rows of a hit. It changes whenever what `hits` returns changes.
 concat_ws(' ', c.xmin, f.xmin, n.xmin)
 
 -- name: chunk_filters
@@ -180,7 +181,7 @@ concat_ws(' ', c.xmin, f.xmin, n.xmin)
     AND (%(types)s::text[] IS NULL OR f.type = ANY (%(types)s))
 
 -- name: check_every
--- how often the namespace of an index i is compared: as long as no task began over it, between two bounds
+-- interval at which the namespace of an index i is compared: the time since its last task began, between two bounds
 least(%(longest)s, greatest(%(every)s, (SELECT now() - max(k.created_at) FROM search_index_task k WHERE k.index_id = i.id)))
 
 -- name: newest_task
@@ -206,7 +207,8 @@ coalesce(NOT t.lease_until BETWEEN now() AND now() + %(lease)s, true)
 -- name: begin_again
 -- columns of a tree that is to be built
 status = 'pending', stage = 'leaves', level = 0, epoch = t.epoch + 1, owner = NULL, lease_until = NULL, sent_at = NULL,
-    deaths = 0, faults = 0, failures = 0, failure_reason = NULL, rerun = false, rerun_full = false, expected_summaries = 0, done_summaries = 0,
+    deaths = 0, faults = 0, failures = 0, failure_reason = NULL, rerun = false, rerun_full = false,
+    expected_summaries = 0, done_summaries = 0,
     tokens_in = 0, tokens_out = 0, requests = 0, warning = NULL, error = NULL, error_code = NULL, started_at = NULL,
     finished_at = NULL
 

@@ -1,5 +1,6 @@
 -- name: get
-SELECT id, project_id, parent_id, id_path, name, type, json, object_key, size_bytes AS size, version, created_at, updated_at, url
+SELECT id, project_id, parent_id, id_path, name, type, json, object_key, size_bytes AS size, version, created_at,
+       updated_at, url
 FROM content_node WHERE project_id = %(project_id)s AND id = %(id)s
 
 -- name: page

@@ -50,8 +50,8 @@ UPDATE search_index_task SET counted_at = NULL
 WHERE id = (SELECT id FROM search_index_task WHERE index_id = %(index_id)s ORDER BY created_at DESC, id DESC LIMIT 1)
 
 -- name: all_due
--- Running tasks whose counts the sweep brings up to date, after a pause as long as nothing has changed for. What takes
--- long is left to the workers, which count after each batch.
+-- Running tasks whose counts the sweep brings up to date. The longer nothing has changed, the longer the pause between
+-- two counts. What takes long is left to the workers, which count after each batch.
 SELECT id FROM search_index_task
 WHERE id = ANY (ARRAY (
     SELECT d.id FROM (

@@ -63,8 +63,8 @@ ON CONFLICT (id) DO UPDATE SET began = coalesce(p.began, clock_timestamp())
 RETURNING began, used_at, project_id, embedder, text_hash, spare, excess
 
 -- name: probe
--- The next entries of a pass, the least recently used first, and whether a text is live in no index of its project and
--- embedder. At most 50 indexes are asked, as when a vector is looked for in other indexes.
+-- The next entries of a pass, the least recently used first. The last column tells whether no index of the project and
+-- embedder has the text live. At most 50 indexes are asked, as in `live_elsewhere`.
 WITH batch AS MATERIALIZED (
     SELECT project_id, embedder, text_hash, used_at FROM embedding_cache
     -- the first condition is for the index; entries of one transaction share their time

@@ -122,14 +122,14 @@ WITH before AS (
 
 -- name: claim
 -- Small files first. Limited by bytes and by count; the first file is taken whatever its size, and a suspect file alone.
--- A file of more than twice the size of all before it together does not make them wait for it. Of the last files one
--- claim takes half, so that no worker is left with them while others are idle.
+-- A file of more than twice the size of all smaller ones together is left out, so that they do not wait for it. A claim
+-- takes at most half of the last files, so that one worker does not hold all of them while others are idle.
 WITH held AS (
     INSERT INTO file_lease (owner, until, index_id) VALUES (%(owner)s, now() + %(lease)s, %(index_id)s)
     ON CONFLICT (owner) DO UPDATE SET until = excluded.until, index_id = excluded.index_id
 ), locked AS (
     SELECT id, size_bytes, suspect, patch_pending FROM search_index_file
-    -- past those that this worker saw before: behind an old snapshot, dead entries pile up at the beginning
+    -- starts after the previous claim: while an old snapshot is open, dead index entries pile up before that place
     WHERE index_id = %(index_id)s AND status = 'pending' AND (size_bytes, id) > (%(after_size)s, %(after)s)
       AND size_bytes <= %(max_size)s
     ORDER BY size_bytes, id LIMIT %(files)s FOR UPDATE SKIP LOCKED
@@ -199,8 +199,8 @@ SELECT epoch FROM search_index WHERE id = %(index_id)s AND deleted_at IS NULL FO
 SELECT :avoid_table_scans
 
 -- name: still_claimed
--- Files whose claim of this generation still holds. A file has an owner only while it is worked on. If the status was
--- compared, the plan would read all rows that this worker holds or held of late, and not these files by their ids.
+-- Files whose claim of this generation still holds. A file has an owner only while it is worked on. The status is not
+-- compared: the plan would read all rows that this worker holds or recently held instead of finding files by their ids.
 SELECT f.id FROM unnest(%(ids)s::uuid[], %(generations)s::bigint[]) AS c (id, generation)
 JOIN search_index_file f ON f.id = c.id AND f.generation = c.generation
 WHERE f.lease_owner = %(owner)s

@@ -13,8 +13,8 @@ WHERE t.status IN :open AND t.listing AND (t.plan_until IS NULL OR t.plan_until 
 ORDER BY coalesce(t.sent_at, t.created_at) LIMIT %(limit)s
 
 -- name: waiting
--- Running tasks with files that wait for a worker, and no message on its way; those first that fairness prefers. With
--- many files left, more slices than `most_slices` may work on a task.
+-- Running tasks with files that wait for a worker, and no message on its way, in the order of fairness. More slices
+-- than `most_slices` may work on a task with many files left.
 WITH :slices_at_work
 SELECT t.id, t.slices, t.most, t.is_small FROM (
     SELECT t.id, t.index_id, :is_small AS is_small,

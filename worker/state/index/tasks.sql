@@ -126,7 +126,8 @@ UPDATE search_index_task SET epoch = raised.epoch FROM raised WHERE id = %(task_
 UPDATE search_index_task t
 SET list_cursor = %(cursor)s, unlisted = t.unlisted || %(unlisted)s::bytea[],
     -- stays null if an earlier page was not noted
-    matched = CASE WHEN %(first)s THEN %(matched)s::text[] WHEN t.matched IS NOT NULL THEN t.matched || %(matched)s::text[] END,
+    matched = CASE WHEN %(first)s THEN %(matched)s::text[]
+                   WHEN t.matched IS NOT NULL THEN t.matched || %(matched)s::text[] END,
     listed_pages = n.pages, most_pages = greatest(t.most_pages, n.pages),
     plan_dead = CASE WHEN n.pages > t.most_pages THEN '{}' ELSE t.plan_dead END,
     fault = CASE WHEN n.pages > t.most_pages THEN NULL ELSE t.fault END,
@@ -143,8 +144,10 @@ WHERE t.id = %(task_id)s AND t.plan_owner = %(owner)s AND t.status = 'indexing' 
 
 -- name: end_listing
 UPDATE search_index_task
--- what a listing of the whole folder removes is not noted, so all files are counted next
-SET listing = false, counted_at = CASE WHEN %(keys)s::bytea[] IS NOT NULL THEN counted_at END, plan_owner = NULL, plan_until = NULL, held_removals = %(held)s, warning = coalesce(%(warning)s, warning),
+SET listing = false, plan_owner = NULL, plan_until = NULL, held_removals = %(held)s,
+    warning = coalesce(%(warning)s, warning),
+    -- what a listing of the whole folder removes is not noted, so all files are counted next
+    counted_at = CASE WHEN %(keys)s::bytea[] IS NOT NULL THEN counted_at END,
     -- a few paths tell nothing about the whole folder
     listing_warning = CASE WHEN paths IS NULL THEN %(listing_warning)s ELSE listing_warning END
 WHERE id = %(task_id)s
@@ -184,7 +187,8 @@ RETURNING faults
 
 -- name: running
 SELECT t.id, t.index_id, t.tool_id, t.request_id, t.epoch, t.listing, t.total_files,
-       t.indexed_files + t.skipped_files + t.failed_files AS done_files, t.total_bytes - t.done_bytes AS left_bytes, t.max_cost_tokens, t.over_cost
+       t.indexed_files + t.skipped_files + t.failed_files AS done_files, t.total_bytes - t.done_bytes AS left_bytes,
+       t.max_cost_tokens, t.over_cost
 FROM search_index_task t JOIN search_index i ON i.id = t.index_id
 WHERE t.id = %(task_id)s AND t.status = 'indexing' AND i.epoch = t.epoch AND i.deleted_at IS NULL
 
@@ -245,7 +249,8 @@ UPDATE search_index SET epoch = epoch + 1 WHERE id = %(index_id)s
 
 -- name: stop
 UPDATE search_index_task
-SET status = %(status)s, error = %(error)s, error_code = %(error_code)s, finished_at = now(), plan_owner = NULL, plan_until = NULL,
+SET status = %(status)s, error = %(error)s, error_code = %(error_code)s, finished_at = now(),
+    plan_owner = NULL, plan_until = NULL,
     warning = CASE WHEN held_removals > 0 THEN warning END,
     -- a user who cancels wants no follow-up
     rerun = rerun AND %(status)s <> 'cancelled'
@@ -260,7 +265,8 @@ SELECT NOT listing FROM search_index_task WHERE index_id = %(index_id)s ORDER BY
 -- name: retry_files
 -- failed files, and those that a task left open: never live, live with an empty stamp, or without all their vectors
 UPDATE search_index_file
-SET task_id = %(id)s, work = CASE WHEN status = 'pending' THEN work WHEN status = 'indexed' AND stamp <> '' THEN 'path' ELSE 'read' END,
+SET task_id = %(id)s,
+    work = CASE WHEN status = 'pending' THEN work WHEN status = 'indexed' AND stamp <> '' THEN 'path' ELSE 'read' END,
     -- what the listing reported about a file may have been fixed since
     listed_reason = CASE WHEN status = 'failed' THEN NULL ELSE listed_reason END,
     :set_pending, attempts = 0, crashes = 0, parsing = 0

@@ -17,7 +17,8 @@ WHERE id = ANY (%(ids)s) AND status <> 'removed'
 
 -- name: unfinished
 -- a page of the files that are not done since they were listed, by path, after a path and id
-SELECT key, path, id_path, node_id, size_bytes, mtime_ms, id, type, stamp, status, live_chunks > 0 AS has_text, work = 'read' AS is_behind
+SELECT key, path, id_path, node_id, size_bytes, mtime_ms, id, type, stamp, status, live_chunks > 0 AS has_text,
+       work = 'read' AS is_behind
 FROM search_index_file
 WHERE index_id = %(index_id)s AND status IN ('pending', 'indexing', 'failed') AND work <> 'remove'
   AND (%(below)s::text IS NULL OR path = %(below)s OR starts_with(path, %(below)s || '/'))
