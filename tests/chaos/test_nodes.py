@@ -19,7 +19,7 @@ from tests.chaos import corpus
 from tests.chaos.cluster import Cluster
 from tests.chaos.full import only_in_full
 from tests.chaos.proof import prove_vectors
-from tests.fakes.faulty import Faulty, faulty
+from tests.fakes.faulty import Faulty, faulty_bucket
 from tests.service import PROJECT, TOOLS, NewService, Service, checked, eventually
 from worker.objects.object_store import PART, s3_client
 from worker.settings import LOCAL_MODEL
@@ -121,8 +121,7 @@ def test_nodes_that_move_during_a_listing_are_found_where_they_went(here: Cluste
 
 @pytest.fixture(scope="module")
 def front(s3: dict[str, str]) -> Iterator[Faulty]:
-    s3_client(s3["S3_ENDPOINT_URL"]).create_bucket(Bucket=BUCKET)
-    with faulty(s3["S3_ENDPOINT_URL"]) as server:
+    with faulty_bucket(s3, BUCKET) as server:
         yield server
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import http.client
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
 from urllib.parse import urlsplit
 
 from tests.fakes.server import Server
+from worker.objects.object_store import s3_client
 
 #: In place of a status: half of the server's answer, then the connection is dropped.
 CUT = -1
@@ -88,3 +89,11 @@ def faulty(behind: str) -> Iterator[Faulty]:
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         yield server
         server.shutdown()
+
+
+@contextmanager
+def faulty_bucket(s3: Mapping[str, str], bucket: str) -> Iterator[Faulty]:
+    """A proxy, inside the block, of the S3 server that `buckets` runs. Creates a bucket there first."""
+    s3_client(s3["S3_ENDPOINT_URL"]).create_bucket(Bucket=bucket)
+    with faulty(s3["S3_ENDPOINT_URL"]) as server:
+        yield server

@@ -17,6 +17,7 @@ from schemas.content.document import FileContent, ListingPage, SourceEntry
 from schemas.content.source import ChunkSettings, EmbedderProfile, NodesSource
 from schemas.tool import IndexSettings, ToolConfig
 from tests.fakes.turbopuffer import FakeTurbopuffer
+from tests.integration.database import do
 from worker.embed import Vectors
 from worker.index import catalog
 from worker.index.embed import embed
@@ -275,9 +276,7 @@ class Shelf(OfTool):
     # ---- inspection
 
     def do(self, statement: str, *values: object) -> Sequence[tuple[Any, ...]]:
-        with self.pool.connection() as connection:
-            cursor = connection.execute(statement.encode(), values or None)
-            return cursor.fetchall() if cursor.description else []
+        return do(self.pool, statement, *values)
 
     def texts(self) -> dict[str, str]:
         """The live text of each file, by path."""

@@ -18,7 +18,8 @@ from schemas.content.document import ListingPage
 from schemas.content.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.errors import FoldexError, LeaseLost, SourceUnavailable, StoreUnavailable
 from schemas.tool import IndexSettings, ToolConfig
-from tests.integration.test_leases import do, index_of, new_task
+from tests.integration.database import do
+from tests.integration.test_leases import index_of, new_task
 from worker.app import BULK, app
 from worker.index import pipeline
 from worker.resources import Resources

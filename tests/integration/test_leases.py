@@ -17,6 +17,7 @@ from api.stack.postgres import postgres
 from schemas.content.document import Chunk, SourceEntry
 from schemas.content.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.tool import IndexSettings, ToolConfig
+from tests.integration.database import do
 from tests.service import eventually
 from worker.index.lease import leased
 from worker.state.index import chunks, files, messages, tasks, tool_actions, tools
@@ -29,12 +30,6 @@ from worker.state.queries import load
 PROFILE = EmbedderProfile(model="m", dimensions=4)
 SETTINGS = IndexSettings(embedder=PROFILE, chunks=ChunkSettings(), max_file_bytes=1000)
 FILES = 6
-
-
-@pytest.fixture(scope="module")
-def pool(database_url: str) -> Iterator[Pool]:
-    with open_pool(database_url) as opened:
-        yield opened
 
 
 @pytest.fixture
@@ -61,12 +56,6 @@ def new_task(pool: Pool) -> UUID:
 def _listed(index_id: UUID, number: int) -> files.ListedEntry:
     entry = SourceEntry(f"{number}".encode(), f"{number}.txt", f"/{number}.txt", None, 1, "stamp", mtime_ms=number)
     return files.ListedEntry(files.file_id(index_id, entry.key), entry, "1", None)
-
-
-def do(pool: Pool, statement: str, *values: object) -> list[tuple[Any, ...]]:
-    with pool.connection() as connection:
-        cursor = connection.execute(statement.encode(), values or None)
-        return cursor.fetchall() if cursor.description else []
 
 
 def claimed(pool: Pool, task: UUID, owner: UUID, most: int = FILES) -> set[UUID]:

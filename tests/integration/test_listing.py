@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -24,7 +23,7 @@ from worker.index.lease import Lease
 from worker.sources import Source
 from worker.sources.local import LocalFolder
 from worker.state.index import files, tasks, tools
-from worker.state.pool import Pool, open_pool
+from worker.state.pool import Pool
 
 SETTINGS = IndexSettings(
     embedder=EmbedderProfile(model="m", dimensions=4),
@@ -68,12 +67,6 @@ class Breaking:
         page = self._folder.list(cursor)
         self.ended.append(page.cursor)
         return page
-
-
-@pytest.fixture(scope="module")
-def pool(database_url: str) -> Iterator[Pool]:
-    with open_pool(database_url) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 from typing import Any
@@ -16,16 +16,10 @@ from schemas.content.source import ChunkSettings, EmbedderProfile, NodesSource
 from schemas.tool import IndexSettings, ToolConfig
 from tests.service import eventually
 from worker.state.index import changes, embedding_cache, index_switch, tool_actions, tools
-from worker.state.pool import Pool, open_pool
+from worker.state.pool import Pool
 from worker.state.queries import load
 
 SETTINGS = IndexSettings(embedder=EmbedderProfile(model="m", dimensions=4), chunks=ChunkSettings(), max_file_bytes=1000)
-
-
-@pytest.fixture(scope="module")
-def pool(database_url: str) -> Iterator[Pool]:
-    with open_pool(database_url) as opened:
-        yield opened
 
 
 def test_a_changed_config_and_a_schedule_that_is_due_do_not_deadlock(

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from api.routes.content.node_content import PIECE
-from tests.fakes.faulty import CUT, Faulty, faulty
+from tests.fakes.faulty import CUT, Faulty, faulty_bucket
 from tests.service import PROJECT, NewService, Service, checked, service
 from worker.objects.object_store import s3_client
 
@@ -24,8 +24,7 @@ BYTES = random.Random(18).randbytes(8 * PIECE + 17)  # no secret
 
 @pytest.fixture(scope="module")
 def front(s3: dict[str, str]) -> Iterator[Faulty]:
-    s3_client(s3["S3_ENDPOINT_URL"]).create_bucket(Bucket=BUCKET)
-    with faulty(s3["S3_ENDPOINT_URL"]) as server:
+    with faulty_bucket(s3, BUCKET) as server:
         yield server
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
@@ -13,7 +12,7 @@ from psycopg import Connection
 from schemas.content.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.status import FileStatus
 from schemas.tool import IndexSettings, ToolConfig
-from tests.integration.table_reads import rows_read
+from tests.integration.database import rows_read
 from tests.service import new_database
 from worker.state.content import nodes
 from worker.state.index import drift, embedding_cache, files, tasks, tools
@@ -46,12 +45,6 @@ SELECT %(project)s, 'n' || n, %(parent)s, '/' || n, n || '.txt', 'text' FROM gen
 FOLDER = (
     "INSERT INTO content_node (project_id, id, id_path, name, type) VALUES (%s, 'folder', '/folder', '~', 'folder')"
 )
-
-
-@pytest.fixture(scope="module")
-def pool(database_url: str) -> Iterator[Pool]:
-    with open_pool(database_url) as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

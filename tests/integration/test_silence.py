@@ -9,7 +9,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID, uuid4
 
@@ -21,6 +20,7 @@ from redis import RedisError
 from schemas.content.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.tool import IndexSettings, ToolConfig
 from tests.fakes.silence import Silence
+from tests.integration.database import do
 from tests.service import eventually
 from worker import app as queue
 from worker.embed.fleet import FleetLimiter
@@ -57,12 +57,6 @@ def behind(database_url: str, proxy: Silence) -> str:
 def pool(database_url: str) -> Iterator[Pool]:
     with open_pool(database_url, limits=REQUEST) as opened:
         yield opened
-
-
-def do(pool: Pool, statement: str, *values: object) -> list[tuple[Any, ...]]:
-    with pool.connection() as connection:
-        cursor = connection.execute(statement.encode(), values or None)
-        return cursor.fetchall() if cursor.description else []
 
 
 @contextmanager
@@ -166,8 +160,7 @@ def test_who_is_alone_at_a_silent_server_hears_of_it(behind: str, proxy: Silence
 def test_a_lease_ends_though_postgres_is_silent(behind: str, proxy: Silence) -> None:
     with at_most(15):
         with leased(behind, uuid4()):
-            time.sleep(1.5)
-            assert proxy.made
+            eventually(lambda: proxy.made > 0, 10)
             proxy.freeze()
             time.sleep(1.5)
         assert not [thread for thread in threading.enumerate() if thread.name == "lease" and not thread.daemon]

@@ -16,16 +16,10 @@ from tests.integration.test_leases import FILES, new_task
 from worker.app import BULK, FAST, MAX_SLICES, app
 from worker.resources import Resources
 from worker.state.index import files, tasks
-from worker.state.pool import Pool, open_pool
+from worker.state.pool import Pool
 from worker.upkeep import open_tasks
 
 MINUTE = timedelta(minutes=1)
-
-
-@pytest.fixture(scope="module")
-def pool(database_url: str) -> Iterator[Pool]:
-    with open_pool(database_url) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from structlog.testing import capture_logs
 from schemas.content.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.errors import StoreUnavailable
 from schemas.tool import IndexSettings, ToolConfig
+from tests.integration.database import do
 from worker.resources import Resources
 from worker.settings import Settings
 from worker.state.index import changes, chunks, delete_queue, drift, namespaces, tools
@@ -38,12 +39,6 @@ def resources(database_url: str, tmp_path: Path) -> Iterator[Resources]:
         do(made.pool, "DELETE FROM search_tool")
         do(made.pool, "DELETE FROM search_index")
         do(made.pool, "DELETE FROM namespace_name")
-
-
-def do(pool: Pool, statement: str, *values: object) -> list[tuple[Any, ...]]:
-    with pool.connection() as connection:
-        cursor = connection.execute(statement.encode(), values or None)
-        return cursor.fetchall() if cursor.description else []
 
 
 def index(resources: Resources, store: str = "lancedb") -> tools.Index:

@@ -9,7 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from api.main import create_app
-from tests.fakes.faulty import Faulty, faulty
+from tests.fakes.faulty import Faulty, faulty_bucket
 from worker.objects.object_store import PART, s3_client
 from worker.resources import Resources
 from worker.settings import LOCAL_MODEL, Settings
@@ -29,8 +29,7 @@ OPERATIONS = {
 
 @pytest.fixture(scope="module")
 def front(s3: dict[str, str]) -> Iterator[Faulty]:
-    s3_client(s3["S3_ENDPOINT_URL"]).create_bucket(Bucket=BUCKET)
-    with faulty(s3["S3_ENDPOINT_URL"]) as server:
+    with faulty_bucket(s3, BUCKET) as server:
         yield server
 
 

@@ -19,6 +19,7 @@ from psycopg.types.json import Jsonb
 from schemas.content.source import AnySource, LocalSource
 from schemas.errors import LeaseLost
 from schemas.tool import IndexSettings, ToolConfig
+from tests.integration.database import do
 from tests.integration.shelf import OfTool
 from worker.index.catalog import list_pages, open_listing
 from worker.index.embed import embed
@@ -153,9 +154,7 @@ class Site(OfTool):
     # ---- inspection
 
     def do(self, statement: str, *values: object) -> Sequence[tuple[Any, ...]]:
-        with self.pool.connection() as connection:
-            cursor = connection.execute(statement.encode(), values or None)
-            return cursor.fetchall() if cursor.description else []
+        return do(self.pool, statement, *values)
 
     def copy_row(self, table: str, original: UUID, **changed: Any) -> UUID:
         """Insert a copy of a row, under a new id and with some columns changed. Returns its id."""

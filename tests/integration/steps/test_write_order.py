@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from schemas.errors import LeaseLost, StoreUnavailable
+from tests.integration.database import rows_scanned
 from tests.integration.shelf import AroundStore, Write
 from tests.integration.steps.site import FILES, Killed, Site, embedded, rows_of, write
-from tests.integration.table_reads import rows_scanned
 from worker.index.commit import finish
 from worker.index.pipeline import index_files
 from worker.index.run import IndexRun

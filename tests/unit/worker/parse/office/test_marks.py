@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from io import BytesIO
-from typing import Any
 from zipfile import ZipFile
 
 import docx
@@ -18,6 +17,7 @@ from pptx.opc.packuri import PackURI
 from schemas.errors import FileError
 from tests.contract.samples import of, zipped
 from tests.parsing import parse
+from tests.unit.worker.parse.office.saving import saved
 from worker.parse import Limits
 from worker.parse.office import drawing
 from worker.parse.text.markdown_blocks import joined, laid_out, table
@@ -33,12 +33,6 @@ RELATIONS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships
 OFFICE = "urn:oasis:names:tc:opendocument:xmlns:"
 
 pytestmark = pytest.mark.usefixtures("helper")
-
-
-def saved(document: Any) -> bytes:
-    out = BytesIO()
-    document.save(out)
-    return out.getvalue()
 
 
 def word(body: str) -> str:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from io import BytesIO
-from typing import Any
-
 import docx
 import pptx
 import pytest
 from docx.oxml import parse_xml
 
 from tests.parsing import parse
+from tests.unit.worker.parse.office.saving import saved
 from tests.unit.worker.parse.office.test_marks import open_text
 from worker.parse import Limits
 from worker.parse.office.numbering import _FORMS
@@ -20,12 +18,6 @@ WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 DRAWING = "http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing"
 
 pytestmark = pytest.mark.usefixtures("helper")
-
-
-def saved(document: Any) -> bytes:
-    out = BytesIO()
-    document.save(out)
-    return out.getvalue()
 
 
 def level(at: int, text: str, form: str = "decimal", start: int = 1, more: str = "") -> str:

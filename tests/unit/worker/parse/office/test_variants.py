@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from io import BytesIO
-from typing import Any
 from zipfile import ZipFile
 
 import pptx
@@ -13,6 +12,7 @@ from pptx.oxml import parse_xml
 
 from tests.contract.samples import PACKAGES, of, zipped
 from tests.parsing import parse
+from tests.unit.worker.parse.office.saving import saved
 from worker.parse import Limits
 
 LIMITS = Limits()
@@ -84,12 +84,6 @@ def with_alternatives(*alternatives: str) -> str:
         )
     )
     return parse("a.pptx", saved(presentation), LIMITS).text
-
-
-def saved(document: Any) -> bytes:
-    out = BytesIO()
-    document.save(out)
-    return out.getvalue()
 
 
 def box(text: str) -> str:

@@ -1,6 +1,8 @@
-"""Counts the rows that Postgres has read in some tables, to show which of them a statement reads."""
+"""Statements that tests run by themselves, and counts of the rows that Postgres has read in some tables."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from worker.state.pool import Pool
 
@@ -8,6 +10,13 @@ _READ = """
 SELECT coalesce(sum(seq_tup_read), 0)::int, coalesce(sum(idx_tup_fetch), 0)::int FROM pg_stat_user_tables
 WHERE relname = ANY (%s)
 """
+
+
+def do(pool: Pool, statement: str, *values: object) -> list[tuple[Any, ...]]:
+    """Run a statement in a transaction of its own. Returns its rows, if it has any."""
+    with pool.connection() as connection:
+        cursor = connection.execute(statement.encode(), values or None)
+        return cursor.fetchall() if cursor.description else []
 
 
 def rows_scanned(pool: Pool, *tables: str) -> int:
