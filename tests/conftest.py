@@ -22,6 +22,7 @@ from tests.fakes.buckets import buckets
 from tests.service import NewService, Service, clean_environment, environment, new_database, next_broker, service
 from tests.shared_service import API_ONLY, SharedService, group_of, keys_settings, local_settings
 from worker.state.migrate import migrate
+from worker.state.pool import Pool, open_pool
 
 # The caller may provide a server: tests create their own databases there and drop them.
 GIVEN_DATABASE = os.environ.get("DATABASE_URL")
@@ -108,6 +109,12 @@ def database_url(postgres_url: str, template_url: str) -> Iterator[str]:
     """A migrated database for one module."""
     with new_database(postgres_url, template_url) as url:
         yield url
+
+
+@pytest.fixture(scope="module")
+def pool(database_url: str) -> Iterator[Pool]:
+    with open_pool(database_url) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="session")

@@ -43,7 +43,7 @@ def test_a_store_that_takes_longer_than_a_lease_lasts(here: Cluster, new_case: N
     prove(made, calm)
 
 
-def test_deletes_fail(here: Cluster, new_case: NewCase, calm_edited: Result) -> None:
+def test_deletes_that_fail_are_repeated(here: Cluster, new_case: NewCase, calm_edited: Result) -> None:
     made = new_case("delete-fails")
     here.wait(made.start())
     corpus.edit(made.folder, made.mark)

@@ -11,7 +11,7 @@ import pytest
 from tests.contract.folders import TREE, Bucket, Disk, Folder, Tree
 from tests.contract.stores import WITH_KEYWORDS, WITHOUT_KEYWORDS, make
 from tests.fakes.turbopuffer import FakeTurbopuffer
-from worker.state.pool import Pool, open_pool
+from worker.state.pool import Pool
 from worker.vectors import VectorStore
 
 
@@ -29,12 +29,6 @@ def endpoint_url(s3: dict[str, str]) -> str:
 @pytest.fixture
 def bucket(endpoint_url: str) -> Bucket:
     return Bucket(endpoint_url)
-
-
-@pytest.fixture(scope="module")
-def pool(database_url: str) -> Iterator[Pool]:
-    with open_pool(database_url) as pool:
-        yield pool
 
 
 @pytest.fixture

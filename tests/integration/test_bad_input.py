@@ -162,7 +162,7 @@ def test_odd_characters_in_a_query_find_nothing_and_hide_no_word(running: Servic
 
 
 @pytest.mark.parametrize("path", [TOOLS, "{tool}/query", NODES])
-def test_a_body_that_is_no_json(running: Service, tool: str, path: str) -> None:
+def test_a_body_that_is_not_json_is_refused(running: Service, tool: str, path: str) -> None:
     headers = {"content-type": "application/json"}
     place = path.replace("{tool}", f"{TOOLS}/{tool}")
     refused(running, "POST", place, 400, "invalid_json", "quotes and commas", content=b'{"a": ', headers=headers)
@@ -196,7 +196,7 @@ PLACES: list[tuple[str, str, int, str, str]] = [
 
 
 @pytest.mark.parametrize(("method", "path", "status", "code", "said"), PLACES)
-def test_what_is_not_there_or_asked_wrongly(
+def test_what_does_not_exist_or_is_requested_wrongly_is_refused(
     running: Service, tool: str, method: str, path: str, status: int, code: str, said: str
 ) -> None:
     refused(running, method, path.replace("{tool}", f"{TOOLS}/{tool}"), status, code, said)
@@ -217,7 +217,9 @@ NEW_NODES: list[tuple[dict[str, Any], int, str, str]] = [
 
 
 @pytest.mark.parametrize(("body", "status", "code", "said"), NEW_NODES)
-def test_a_node_that_cannot_be(running: Service, body: dict[str, Any], status: int, code: str, said: str) -> None:
+def test_a_node_that_cannot_be_created_is_refused(
+    running: Service, body: dict[str, Any], status: int, code: str, said: str
+) -> None:
     headers = {"content-type": "application/json"}
     refused(running, "POST", NODES, status, code, said, content=json.dumps(body), headers=headers)
 
@@ -245,7 +247,7 @@ def test_a_folder_that_would_take_its_nodes_too_deep_stays(running: Service) -> 
     assert running.get(f"{NODES}/{lower[-1]}")["id_path"] == "/" + "/".join([*upper, *lower[-2:]])
 
 
-def test_a_bare_nan_in_a_nodes_content(running: Service) -> None:
+def test_a_bare_nan_in_the_content_of_a_node_is_refused(running: Service) -> None:
     body = b'{"name": "x", "type": "json", "content": [NaN]}'
     headers = {"content-type": "application/json"}
     refused(running, "POST", NODES, 422, "invalid_request", "NaN", content=body, headers=headers)

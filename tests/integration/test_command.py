@@ -412,7 +412,7 @@ def test_an_estimate_indexes_nothing(running: Service, root: Path) -> None:
     assert "does not exist" in refused(foldex(running, "estimate", str(root / "vanished")))
 
 
-def test_models(running: Service) -> None:
+def test_models_are_listed_and_checked(running: Service) -> None:
     done = foldex(running, "models", "--check")
     assert done.returncode == 0
     assert f"{LOCAL_MODEL}  embedding (default)  384 dimensions" in done.stdout

@@ -80,7 +80,7 @@ def test_the_wheel_installs_one_package(wheel: Path) -> None:
     assert kept <= names
 
 
-def test_help_and_completion(program: Path, tmp_path: Path) -> None:
+def test_help_and_completion_need_no_stack(program: Path, tmp_path: Path) -> None:
     shown = foldex(program, tmp_path / "home", "--help", cwd=tmp_path)
     assert (shown.returncode, "foldex search" in shown.stdout) == (0, True), shown.stderr
     code = foldex(program, tmp_path / "home", "completion", "bash", cwd=tmp_path)

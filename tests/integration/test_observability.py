@@ -264,7 +264,7 @@ def _tasks(events: list[dict[str, Any]]) -> set[str]:
     return {event["name"] for event in events if event["type"].startswith("task-") and event.get("name")}
 
 
-def test_health(running: Service) -> None:
+def test_a_running_service_is_alive_and_ready(running: Service) -> None:
     assert running.get("/healthz") == {"status": "ok"}
     assert running.get("/readyz") == {"status": "ready"}
 

@@ -190,7 +190,7 @@ def test_a_search_without_tree_is_as_before_the_tree(running: Service, root: Pat
     assert b"raptor" in shown(tree="collapsed", explain=False)
 
 
-def test_without_a_tree(running: Service, root: Path, orchard: str) -> None:
+def test_a_tool_without_a_tree_says_so(running: Service, root: Path, orchard: str) -> None:
     plain = running.local_tool(folder(root, "bare", 3))
     running.wait(plain)
     status = tree_status(running, plain)
@@ -268,7 +268,7 @@ def test_a_patch_keeps_the_index_and_what_it_omits(running: Service, root: Path)
     assert tree_status(running, tool)["indexing_status"] == "none"
 
 
-def test_build_and_delete(running: Service, root: Path) -> None:
+def test_a_build_enables_the_tree_and_a_delete_removes_it(running: Service, root: Path) -> None:
     tool = running.local_tool(folder(root, "deleted", 6))
     running.wait(tool)
     first = running.post(f"{TOOLS}/{tool}/raptor/build", {})

@@ -50,7 +50,7 @@ def test_the_generated_part_is_what_the_code_gives(page: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(Settings.model_fields))
-def test_setting(name: str) -> None:
+def test_each_setting_is_documented(name: str) -> None:
     assert f"`{name.upper()}`" in TEXT
     assert Settings.model_fields[name].description
 
@@ -65,7 +65,7 @@ def operations() -> list[str]:
     return [f"{method.upper()} {path}" for path, methods in paths.items() for method in methods]
 
 
-def test_every_endpoint() -> None:
+def test_every_endpoint_is_documented() -> None:
     assert [operation for operation in operations() if f"`{operation}`" not in TEXT] == []
 
 
@@ -83,7 +83,7 @@ def code() -> Iterator[str]:
         yield from (line.strip() for block in blocks(page) for line in block.text.splitlines())
 
 
-def test_every_make_target() -> None:
+def test_the_make_targets_are_documented_and_no_others() -> None:
     targets = re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert len(targets) > 5
     assert [target for target in targets if f"`make {target}`" not in TEXT] == []
@@ -101,7 +101,7 @@ def commands() -> Iterator[str]:
             yield name
 
 
-def test_commands() -> None:
+def test_the_commands_are_documented_and_no_others() -> None:
     existing = set(commands())
     spans = [found[1] for span in code() if (found := re.match(r"(?:\S*bin/)?foldex (.+)", span))]
     groups = {name for name, command in main.commands.items() if isinstance(command, click.Group)}
@@ -110,7 +110,7 @@ def test_commands() -> None:
 
 
 @pytest.mark.parametrize("word", [*Reason, *ToolConfig.model_fields])
-def test_reasons_and_config(word: str) -> None:
+def test_each_reason_and_field_of_config_is_documented(word: str) -> None:
     assert f"`{word}`" in TEXT
 
 

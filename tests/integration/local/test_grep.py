@@ -129,7 +129,7 @@ def test_both_engines_find_the_same(
 
 
 @KINDS
-def test_context_and_preview(running: Service, made: dict[str, str], kind: str) -> None:
+def test_a_hit_has_its_preview_and_the_lines_around_it(running: Service, made: dict[str, str], kind: str) -> None:
     (hit,) = grep(running, made[kind], "two", before=5, after=1)["hits"]
     assert (hit["before"], hit["preview"], hit["after"]) == (["one"], "two token", ["three"])
     assert hit["end_line"] is None

@@ -49,7 +49,9 @@ def fits_here(monkeypatch: pytest.MonkeyPatch) -> None:
     ("count", "levels"), [(0, []), (1, [(0, 1)]), (2, [(0, 2)]), (3, [(0, 3), (1, 1)]), (5, [(0, 5), (1, 1)])]
 )
 @pytest.mark.parametrize("method", ["adjacent", "kmeans", "gmm"])
-def test_few_leaves(forest: Forest, method: str, count: int, levels: list[tuple[int, int]]) -> None:
+def test_a_tree_of_few_leaves_has_only_the_levels_that_shrink(
+    forest: Forest, method: str, count: int, levels: list[tuple[int, int]]
+) -> None:
     forest.configure(cluster_method=method)
     forest.fill(texts(count))
     forest.build()
@@ -403,7 +405,7 @@ def test_a_tree_that_is_deleted_during_its_build_leaves_nothing(forest: Forest, 
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("method", ["adjacent", "kmeans"])
-def test_random_edits(forest: Forest, method: str, seed: int) -> None:
+def test_a_tree_is_whole_after_each_round_of_random_edits(forest: Forest, method: str, seed: int) -> None:
     """After each round the tree is whole. With `adjacent` it is the one that a new tool would get."""
     chance = random.Random(seed)
     forest.configure(cluster_method=method)

@@ -20,7 +20,7 @@ def given_back(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return given
 
 
-def test_a_compaction(monkeypatch: pytest.MonkeyPatch, given_back: list[str]) -> None:
+def test_a_compaction_gives_back_its_memory(monkeypatch: pytest.MonkeyPatch, given_back: list[str]) -> None:
     monkeypatch.setattr("worker.tasks.process.resources", lambda: SimpleNamespace(pool=None))
     monkeypatch.setattr("worker.state.index.tools.index", lambda *_: SimpleNamespace(namespace="n"))
     monkeypatch.setattr(upkeep, "compact_in_turn", lambda *_: True)
@@ -29,7 +29,7 @@ def test_a_compaction(monkeypatch: pytest.MonkeyPatch, given_back: list[str]) ->
     eventually(lambda: given_back == ["back"], 60)
 
 
-def test_a_slice(monkeypatch: pytest.MonkeyPatch, given_back: list[str]) -> None:
+def test_a_slice_gives_back_its_memory(monkeypatch: pytest.MonkeyPatch, given_back: list[str]) -> None:
     monkeypatch.setattr("worker.tasks.process.resources", lambda: SimpleNamespace(pool=None))
     monkeypatch.setattr("worker.state.index.files.fairest", lambda *_, **__: None)
     monkeypatch.setattr(index, "_index", lambda *_: {"claimed": 1, "more": True})

@@ -41,7 +41,9 @@ def test_each_derived_config_has_an_indexer() -> None:
         (None, ("not_there",), "not_configured"),
     ],
 )
-def test_status(tmp_path: Path, model: str | None, modules: tuple[str, ...], status: str) -> None:
+def test_an_indexer_says_what_it_lacks(
+    tmp_path: Path, model: str | None, modules: tuple[str, ...], status: str
+) -> None:
     row = replace(RAPTOR, modules=modules)
     assert info(row, resources(tmp_path, default_llm_model=model)).status == status
 

@@ -122,7 +122,7 @@ def test_a_model_that_was_asked_before_is_not_listed_as_free(embedder: Embedding
     assert known_models.known("openai/embedder").input_price is None
 
 
-def test_models_that_answer(embedder: EmbeddingsFake, ranker: RankerFake) -> None:
+def test_each_model_is_asked_once_and_answers(embedder: EmbeddingsFake, ranker: RankerFake) -> None:
     listed = ask(check=True, **remote(embedder, ranker), allowed_models="local/*")
     assert {name: each["check"]["ok"] for name, each in listed.items()} == dict.fromkeys(
         ["openai/embedder", "openai/chat", "cohere/ranker", LOCAL_MODEL], True

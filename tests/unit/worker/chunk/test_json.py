@@ -134,7 +134,7 @@ def test_a_megabyte_on_one_line() -> None:
 
 
 @pytest.mark.parametrize("deep", [100, 400])
-def test_deep_nesting(deep: int) -> None:
+def test_deeply_nested_json_is_cut_and_keeps_pointers(deep: int) -> None:
     assert len(cut("[" * deep + "]" * deep, "a.json")) >= 1
     text = '{"key": [1, ' * (deep // 2) + '"end"' + "]}" * (deep // 2)
     assert all(c.json_pointer is not None for c in cut(text, "a.json", settings=ChunkSettings(size=64)))

@@ -34,7 +34,7 @@ def md(text: str, size: int = 512, max_tokens: int = 8192) -> list[Chunk]:
         ("# A\r\nx\r\n# B\r\ny", [("", "# A\r\nx"), ("", "# B\r\ny")]),
     ],
 )
-def test_sections(text: str, expected: list[tuple[str, str]]) -> None:
+def test_each_section_is_a_chunk_with_its_headings(text: str, expected: list[tuple[str, str]]) -> None:
     assert [(c.context, c.text) for c in md(text)] == expected
 
 

@@ -39,7 +39,7 @@ from worker.formats.magic import HEAD, kind_of
         (b"", None),
     ],
 )
-def test_kinds(head: bytes, kind: str | None) -> None:
+def test_the_first_bytes_tell_the_kind_of_a_file(head: bytes, kind: str | None) -> None:
     assert kind_of(head[:HEAD]) == kind
 
 

@@ -74,6 +74,6 @@ def test_equal_texts_give_equal_summaries() -> None:
     assert summary(texts, 60) == summary(list(texts), 60)
 
 
-def test_texts_without_sentences() -> None:
+def test_texts_without_sentences_are_joined() -> None:
     assert summary(["a, b", "1 2 3"]) == "a, b 1 2 3"
     assert summary([]) == summary([" \n "]) == ""

@@ -92,12 +92,12 @@ PLAIN = [
 
 
 @pytest.mark.parametrize("query", ASKED)
-def test_names(query: str) -> None:
+def test_the_names_that_a_query_asks_for_are_found(query: str) -> None:
     assert list(names_in_query(query)) == ASKED[query]
 
 
 @pytest.mark.parametrize("query", PLAIN)
-def test_plain_language(query: str) -> None:
+def test_plain_language_asks_for_no_name(query: str) -> None:
     assert names_in_query(query) == ()
 
 

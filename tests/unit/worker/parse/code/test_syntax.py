@@ -117,14 +117,14 @@ def test_every_language_has_a_sample() -> None:
 
 
 @pytest.mark.parametrize("name", DEFINITIONS)
-def test_definitions(name: str) -> None:
+def test_the_definitions_of_each_language_are_found(name: str) -> None:
     document = read(name)
     assert (document.type, document.markup) == ("code", "code")
     assert shown(document) == words(DEFINITIONS[name])
 
 
 @pytest.mark.parametrize("name", USES)
-def test_references(name: str) -> None:
+def test_the_references_of_each_language_are_found(name: str) -> None:
     document = read(name)
     assert [use for use in words(USES[name]) if use not in uses(document)] == []
     assert not any(use.startswith("call /") for use in uses(document))
@@ -192,7 +192,7 @@ SIGNATURES = [
 
 
 @pytest.mark.parametrize(("name", "symbol", "signature"), SIGNATURES)
-def test_signatures(name: str, symbol: str, signature: str) -> None:
+def test_a_definition_has_its_signature(name: str, symbol: str, signature: str) -> None:
     assert signature in [d.signature for d in read(name).definitions if d.name == symbol]
 
 
