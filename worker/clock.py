@@ -94,7 +94,7 @@ class StatefulSweepScheduler(SweepScheduler, PersistentScheduler):  # type: igno
 
 
 def main() -> None:
-    """Run the clock without a state file: one that a power cut corrupted would stop it for good."""
+    """Run the clock without a state file: one that a power cut corrupted would stop it permanently."""
     signals.setup_logging.connect(_configure_logs)
     app.conf.include = ()
     app.Beat(scheduler=SweepScheduler, quiet=True).run()

@@ -64,7 +64,7 @@ async def _serve(stack: _Stack, *, allow_delete: bool) -> None:
 async def readable(
     incoming: ReadStream[SessionMessage | Exception], outgoing: WriteStream[SessionMessage]
 ) -> AsyncIterator[ReadStream[SessionMessage | Exception]]:
-    """The messages of an agent. What is none is answered here, as the library leaves it without an answer."""
+    """The messages of an agent. Anything else gets an error here, as the library leaves it unanswered."""
     from anyio import create_memory_object_stream
     from mcp.shared.message import SessionMessage
 

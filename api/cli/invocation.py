@@ -18,7 +18,7 @@ NOTHING = 1
 ERROR = 2
 #: The status of a program that Ctrl-C ended.
 INTERRUPTED = 130
-#: What is told of an argument that cannot be sent.
+#: The message about an argument that cannot be sent.
 NOT_UTF_8 = "An argument holds bytes that are no UTF-8; rename what it names, or set a locale such as LC_ALL=C.UTF-8."
 
 

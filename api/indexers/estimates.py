@@ -18,7 +18,7 @@ from worker.stores import too_large
 
 #: Estimates that a process makes at the same time: each lists a folder, and keeps a thread for up to half a minute.
 MAX_CONCURRENT = 2
-#: Seconds that a further one waits.
+#: Seconds that a further estimate waits.
 SLOT_SECONDS = 10.0
 #: Digits of a number of chunks that an estimate leaves open where the number matters.
 ROUNDED_DIGITS = 4

@@ -26,7 +26,7 @@ def _checked(result: int, what: str) -> None:
 
 
 def become(libc: ctypes.CDLL, uid: int, gid: int, *, reach: bool) -> None:
-    """Change user for good. With `reach`, keep CAP_DAC_OVERRIDE, and nothing else, across the change and the exec."""
+    """Change user permanently. With `reach`, keep only CAP_DAC_OVERRIDE across the change and the exec."""
     if reach:
         # otherwise the change of user drops the capability, and access(2), which Postgres calls, does not see it
         _checked(libc.prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0), "keeping capabilities")

@@ -152,7 +152,7 @@ def embedding_error(model: str, error: Exception) -> EmbeddingError:
 
 
 def is_unanswered(error: Exception) -> bool:
-    """Whether a failed connection or a time-out is behind an error: LiteLLM gives it a status, which nobody sent."""
+    """Whether a failed connection or a time-out is behind an error: LiteLLM gives it a status that no server sent."""
     import httpx
 
     return is_caused_by(error, httpx.TransportError)

@@ -35,10 +35,10 @@ class Format:
     files of at most `harmless` bytes. A `binary` format without its signature is text under a wrong name. `programs` on
     PATH extend what the module can read.
 
-    Content tells a format by its `signatures`. Text is told by its `beginnings`, in lower case. A ZIP container is told
-    by a `member`, given by its path or the start of it, or by the start of the `package_type` in its first member. A
-    compound file of old programs is told by the name of a `stream`, in any case. What `.xml` holds is told by a `root`:
-    a regular expression that is searched for up to the end of its second tag.
+    Content is recognised by its `signatures`, and text by its `beginnings`, in lower case. A ZIP container is
+    recognised by a `member`, given by its path or the start of it, or by the start of the `package_type` in its first
+    member. A compound file of old programs is recognised by the name of a `stream`, in any case. The content of `.xml`
+    is recognised by a `root`: a regular expression that is searched for up to the end of its second tag.
 
     The text of `as_written` formats is the decoded file, so line numbers of the text and the file agree. A source may
     state the type of files with `stated` extensions. `headings` finds those of a text that is cut at headings.

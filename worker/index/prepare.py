@@ -110,7 +110,7 @@ def _listed_failure(run: IndexRun, claim: FileClaim, reason: Reason) -> FileErro
 
 
 def _with_live(claim: FileClaim, facts: FileFacts) -> FileFacts:
-    """The facts with what is known of the chunks that are live."""
+    """The facts, completed by what the row says about the live chunks."""
     words_language = claim.words_language or DEFAULT
     return replace(facts, words_language=words_language, properties=claim.live_properties, note=claim.note)
 

@@ -38,7 +38,7 @@ def restore(run: IndexRun, files: Sequence[File]) -> list[File]:
 
 
 def _matched(file: PreparedFile, live: Sequence[LiveChunk]) -> PreparedFile:
-    """Return the file with the ids of equal live chunks, each used once, in order."""
+    """Return the file whose chunks have the ids of equal live chunks. Each id is used once, in order."""
     unused: dict[tuple[object, ...], list[UUID]] = defaultdict(list)
     for row in reversed(live):
         unused[_key_of_live(row)].append(row.id)

@@ -15,7 +15,7 @@ from worker.state.pool import Pool
 
 @dataclass(slots=True)
 class Spending:
-    """What a slice may spend of its task's limit. `is_over` once some text did not fit."""
+    """What a slice may spend of its task's limit. `is_over`: some text did not fit."""
 
     pool: Pool
     task_id: UUID
@@ -41,7 +41,7 @@ class Spending:
 
 
 class LimitedEmbedder(WrappedEmbedder):
-    """Wraps `embedder`; texts that would pass the limit are refused, and the caller may send the others again."""
+    """Wraps `embedder`. It refuses texts that would exceed the limit; the caller may send the others again."""
 
     def __init__(self, embedder: Embedder, spending: Spending, tokens: Mapping[str, int]) -> None:
         super().__init__(embedder)

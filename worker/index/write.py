@@ -47,10 +47,10 @@ def _written(file: EmbeddedFile, refusal: FileError | None, seconds: float | Non
 
 @contextmanager
 def taken_back(run: IndexRun, files: Sequence[EmbeddedFile]) -> Iterator[None]:
-    """Undo the write of `files` if the work ends here: it may have happened minutes after the last check.
+    """Undo the write of `files` if the block raises: the write may have happened minutes after the last check.
 
-    By then the chunks' rows, and even their tombstones, may be gone. So may the index with its namespace, which the
-    write then created again. Dropping that namespace is safe, because no other index ever has its name.
+    By then the chunks' rows, and even their tombstones, may be gone. The index may be gone too, with its namespace,
+    which the write then created again. Dropping that namespace is safe, because no other index ever has its name.
     """
     try:
         yield

@@ -28,7 +28,7 @@ from worker.state.queries import load
 #: Nodes of one page.
 PAGE_SIZE = 1000
 
-#: A slash within a name would look like another folder level. This character looks like a slash but is none.
+#: A slash within a name would look like another folder level. This character only looks like one.
 SLASH_IN_NAME = "\N{DIVISION SLASH}"
 
 #: Begins the address of a node; its id path follows.

@@ -7,7 +7,7 @@ SELECT EXISTS (SELECT FROM search_index_task WHERE status IN :open)
     OR EXISTS (SELECT FROM summary_tree WHERE status IN :open)
 
 -- name: is_sweep_late
--- a task that just began at rest, where sweeps are rare, is in no need of one
+-- sweeps are rare while nothing is open, so a task that has just begun does not make the last one late
 SELECT coalesce((SELECT ran_at FROM upkeep WHERE name = 'sweep') < now() - %(after)s, true)
    AND EXISTS (SELECT FROM search_index_task WHERE status IN :open AND created_at < now() - %(after)s)
 

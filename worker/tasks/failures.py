@@ -96,7 +96,8 @@ def contain(
 ) -> dict[str, Any]:
     """Run a task and let only `RunFailed` reach Celery: its row records what happened and what follows.
 
-    `name` is what logs call the id of the row, and `warn` writes to it; by default that of an indexing task.
+    `name` is the name of the row's id in logs, and `warn` writes a warning to the row, by default that of an indexing
+    task.
     """
     structlog.contextvars.bind_contextvars(**{name: str(id_)})
     try:
@@ -123,7 +124,10 @@ def contain(
 
 
 def contain_upkeep(message: str, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Run upkeep and let only `RunFailed` reach Celery. It is sent again anyway, so a Postgres failure logs a line."""
+    """Run upkeep and let only `RunFailed` reach Celery.
+
+    Upkeep is sent again anyway, so a failure of Postgres only logs a line.
+    """
     try:
         return work()
     except psycopg.OperationalError as error:
@@ -132,7 +136,7 @@ def contain_upkeep(message: str, work: Callable[[], dict[str, Any]]) -> dict[str
     except FoldexError as error:
         log.warning(message, code=error.code, reason=error.message)
         raise RunFailed(f"{error.code}: {error.message}") from None
-    except Exception as error:  # a bug of ours
+    except Exception as error:  # a bug of ours must not go unreported
         log.exception(message)
         raise RunFailed(one_line(error), traceback.format_exc()) from None
 

@@ -103,7 +103,7 @@ def _record(pool: Pool, task: RunningTask, batches: Iterable[TurnResult]) -> tup
             tasks.clear_warning(pool, task.id)
             finished += batch.finished
             log.info("indexed", files=batch.finished, done=finished)
-            # whether nothing is left is asked once no more was found
+            # whether the task is done is only checked after the last claim
             counting.note_progress(pool, task.id)
     return finished, more
 

@@ -39,13 +39,13 @@ def sweep() -> dict[str, Any]:
 
 
 class _SweepLooks:
-    """When this process last looked whether a sweep is late."""
+    """When this process last checked whether a sweep is late."""
 
     def __init__(self) -> None:
         self._last = float("-inf")
 
     def is_due(self) -> bool:
-        """Whether to look again. Then this look is noted."""
+        """Whether to check again now. If so, notes the time."""
         now = time.monotonic()
         is_due = now - self._last >= SWEEP_INTERVAL_SECONDS
         self._last = now if is_due else self._last
@@ -57,7 +57,7 @@ _looks = _SweepLooks()
 
 @signals.task_postrun.connect
 def _sweep_if_late(task: Task, **_: Any) -> None:
-    """Sweep after a task if nobody did for long: while both queues are long, no message of a sweep has its turn."""
+    """Sweep after a task if the last sweep was long ago: in long queues, the messages of sweeps wait."""
     if task.name != sweep.name and not task.request.is_eager and _looks.is_due():
         # what the sweep sends is not for the request that led to this task
         structlog.contextvars.clear_contextvars()

@@ -36,7 +36,7 @@ def log_file(home: Path) -> Path:
 
 
 def start(home: Path, say: Say) -> str:
-    """Start the stack and return its address once it answers. It goes on after this process. Raises `VerbFailed`."""
+    """Start the stack, which outlives this process. Returns its address once it answers. Raises `VerbFailed`."""
     say(f"Starting Foldex in the background; `foldex down` stops it. Its data and logs are in {home}")
     child = None
     try:

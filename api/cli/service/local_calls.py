@@ -35,7 +35,7 @@ class LocalCalls:
                 self._connection = HTTPConnection(parts.hostname or "", parts.port, timeout=timeout)
 
     def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> JsonRecord | None:
-        """The answer; None if there is none, or no success. The call may have been carried out.
+        """The answer; None if there is none, or if it is an error. The call may have been carried out.
 
         Raises `TimeoutError` after `timeout` seconds without a byte.
         """

@@ -41,7 +41,7 @@ def _tool_words(given: dict[str, Any], incomplete: str) -> dict[str, Tool]:
     try:
         with connect(invocation, patience=PATIENCE) as service:
             tools = tools_of(service)
-    except Exception:  # noqa: BLE001 - a shell shows what is told amid the line that is typed
+    except Exception:  # noqa: BLE001 - a shell would print the error into the line that is being typed
         return {}
     return {word: tool for tool in tools for word in _words(tool, incomplete)}
 

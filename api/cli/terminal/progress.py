@@ -34,7 +34,7 @@ class ProgressLine:
         self._is_drawn = sys.stderr.isatty()
 
     def __call__(self, now: Status) -> None:
-        """Draw a status. Without a terminal only warnings are told, each once."""
+        """Draw a status. Without a terminal only warnings are printed, each once."""
         if now.warning and now.warning != self._warned:
             self._warned = now.warning
             self.clear()

@@ -279,7 +279,7 @@ class IndexingConsent:
         self._path, self._is_sure = path, is_sure
 
     def before_start(self, home: Path) -> None:
-        """Raise `VerbFailed` if a stack in `home` would start in vain."""
+        """Raise `VerbFailed` if starting a stack in `home` would be of no use."""
         check_before_start(self._path, home)
         if not has_run(home):
             self.ask()

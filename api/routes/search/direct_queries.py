@@ -1,6 +1,6 @@
 """Answers the usual query of a tool without FastAPI, whose routing and dependencies take longer than a known search.
 
-It calls what the route calls. Whatever is unusual goes on to the route unchanged, which also tells what is wrong.
+It calls what the route calls. Unusual requests go on to the route unchanged, which also says what is wrong with them.
 """
 
 from __future__ import annotations

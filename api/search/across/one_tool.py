@@ -20,7 +20,7 @@ from schemas.queries.search import Query, SearchRequest, Step
 from worker.resources import Resources
 from worker.state.index.tools import Index
 
-#: Is told of each step of a search as it ends.
+#: Called with each step of a search as it ends.
 OnStep = Callable[[Step], None]
 #: Seconds between two checks whether the caller has disconnected.
 POLL_SECONDS = 0.1

@@ -1,7 +1,7 @@
 r"""Makes `\b` at the ends of a pattern work for all letters; RE2's own knows ASCII only.
 
 If what follows a leading `\b` surely begins with a word character, the border holds where no word character comes
-before the match. That can be checked outside the pattern, and likewise at its end. Any other `\b` is left as it is.
+before the match. That can be checked outside the pattern. The same holds for its end. Any other `\b` is left as it is.
 
 Without this module, 124 of 500 queries for non-ASCII words over 20,000 non-ASCII lines find other lines than ripgrep,
 and with it none. Queries for ASCII words find the same lines either way.

@@ -45,7 +45,7 @@ class _Mail:
 
 
 def _size(part: Message) -> int:
-    """The bytes of a part. Those of a well-formed one in base64, which are most, are told without decoding it."""
+    """The bytes of a part. Most parts are well-formed base64, whose size is known without decoding it."""
     payload = part.get_payload()
     if isinstance(payload, str) and str(part.get("Content-Transfer-Encoding", "")).strip().lower() == "base64":
         letters = len(payload) - sum(map(payload.count, " \t\r\n="))

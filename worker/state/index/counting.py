@@ -31,13 +31,13 @@ def add_noted(connection: Connection[Any], task_ids: Sequence[UUID]) -> None:
 
 
 def note_progress(pool: Pool, task_id: UUID) -> None:
-    """Bring a task's counts up to date, if they are due for it."""
+    """Bring a task's counts up to date, if they are due."""
     with pool.connection() as connection:
         bring_up_to_date(connection, task_id)
 
 
 def bring_up_to_date(connection: Connection[Any], task_id: UUID) -> None:
-    """Bring a task's counts up to date, if they are due for it and nobody else does it."""
+    """Bring a task's counts up to date, if they are due and no other process does it."""
     if connection.execute(_SQL["due"], {"task_id": task_id}).fetchone() is not None:
         count(connection, [task_id])
     elif connection.execute(_SQL["lock_noted"], {"task_id": task_id}).fetchone() is not None:
@@ -59,7 +59,7 @@ def distrust_index(connection: Connection[Any], index_id: UUID) -> None:
 
 
 def refresh_due(pool: Pool, limit: int = MAX_COUNTED) -> int:
-    """Bring the counts of the tasks up to date that are due for it. Returns the number of tasks counted."""
+    """Bring the counts of all due tasks up to date. Returns the number of tasks counted."""
     with pool.connection() as connection:
         due = _ids(connection, "all_due", {"limit": limit, "seconds": COUNT_SECONDS})
         if due:

@@ -11,7 +11,7 @@ SELECT %(id)s, %(tool_id)s, %(index_id)s, %(folder_node_id)s, %(kind)s, %(full)s
     coalesce(l.total_chunks, 0), coalesce(l.ignored, '{}'), l.listing_warning,
     (SELECT (CASE WHEN s.next_index_id = %(index_id)s THEN s.next_config ELSE s.config END ->> 'max_cost_tokens')::bigint
      FROM search_tool s WHERE s.id = %(tool_id)s),
-    -- runs after one that its limit stopped count on, so that none of them pays before the limit is raised
+    -- a run that follows one stopped by its limit keeps its count, so that it pays nothing before the limit is raised
     CASE WHEN l.over_cost THEN l.spent_tokens ELSE 0 END,
     %(request_id)s, coalesce(l.total_bytes, 0), coalesce(l.done_bytes, 0),
     -- after a run that did not take up everything, the whole folder is listed
