@@ -66,11 +66,6 @@ _SEPARATOR = b"1"
 _MAX_CACHED_WORDS = 1 << 16
 _MAX_CACHED_WORD_BYTES = 64
 
-#: Letters that form a contraction with an apostrophe before them: `'s`, but also the start of `'tis`.
-_AFTER_APOSTROPHE = np.zeros(256, dtype=np.bool_)
-_AFTER_APOSTROPHE[list(b"sdmtSDMT")] = True
-_PAIRS = {ord(a) << 8 | ord(b) for pair in ("lL lL", "vV eE", "rR eE") for a in pair[:2] for b in pair[3:]}
-
 
 def _kind(byte: int) -> int:
     character = chr(byte)
@@ -349,6 +344,9 @@ def _word_starts(data: bytes, kinds: Bytes) -> Flags:
 
     The expression, whose first matching case is taken: `'(?i:[sdmt]|ll|ve|re)`, `[^\r\n\p{L}\p{N}]?+\p{L}++`,
     `\p{N}{1,3}+`, ` ?[^\s\p{L}\p{N}]++[\r\n]*+`, `\s++$`, `\s*[\r\n]`, `\s+(?!\S)`, `\s`.
+
+    A contraction and letters right after it count as one word, such as `'tis`. No token spans both, so the library
+    divides them.
     """
     raw = np.frombuffer(data, dtype=np.uint8)
     padded = _between(0, kinds, _BREAK)
@@ -361,7 +359,6 @@ def _word_starts(data: bytes, kinds: Bytes) -> Flags:
     # a single symbol joins the letters after it
     single = (is_sign & _first_ends(raw, flags))[:-1] & is_letter[1:]
     flags[1:] &= ~single
-    _part_apostrophes(raw, kinds, _flagged(single & (raw[:-1] == ord("'"))), flags)
     _part_blanks(kinds, padded, flags)
     _part_digits(kinds, flags)
     return flags
@@ -376,18 +373,6 @@ def _first_ends(raw: Bytes, flags: Flags) -> Flags:
     ends[wide] = False
     ends[wide + _WIDTHS[raw[wide]] - 1] = flags[wide]
     return ends
-
-
-def _part_apostrophes(raw: Bytes, kinds: Bytes, apostrophes: Offsets, flags: Flags) -> None:
-    """Start a word after each contraction at the apostrophes `apostrophes`."""
-    for index in apostrophes.tolist():
-        length = 0
-        if _AFTER_APOSTROPHE[raw[index + 1]]:
-            length = 2
-        elif index + 2 < len(raw) and int(raw[index + 1]) << 8 | int(raw[index + 2]) in _PAIRS:
-            length = 3
-        if length and index + length < len(raw) and kinds[index + length] == _LETTER:
-            flags[index + length] = True
 
 
 def _part_blanks(kinds: Bytes, padded: Bytes, flags: Flags) -> None:
