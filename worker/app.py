@@ -97,7 +97,6 @@ def make_app(broker_url: str, parse_seconds: float = 60.0) -> Celery:
         task_publish_retry_policy={"max_retries": 2, "interval_start": 0, "interval_step": 0.2, "interval_max": 0.5},
         worker_send_task_events=True,
         task_send_sent_event=True,
-        worker_hijack_root_logger=False,
         worker_redirect_stdouts=False,
         beat_scheduler="worker.clock:StatefulSweepScheduler",
         beat_schedule={

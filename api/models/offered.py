@@ -33,12 +33,12 @@ class OfferedOptions:
 
 
 def named(options: OfferedOptions) -> list[tuple[Kind, str]]:
-    """The embedding and chat models that the settings name, without those that only a pattern allows."""
+    """The embedding and chat models that settings name, one perhaps twice, without those that only a pattern allows."""
     literal = (each for each in options.allowed_models or () if not _WILDCARDS & set(each))
     names: list[tuple[Kind, str]] = [("embedding", each) for each in (options.default_embedding_model, *literal)]
     if options.default_llm_model:
         names.append(("chat", options.default_llm_model))
-    return list(dict.fromkeys(names))
+    return names
 
 
 def offered(options: OfferedOptions, access_to: Callable[[str], ProviderAccess]) -> list[ModelInfo]:

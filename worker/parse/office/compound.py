@@ -11,7 +11,7 @@ import olefile
 _STREAM = "WordDocument"
 #: Control characters for pictures, shapes, comment and note marks, and column breaks.
 _SIGNS = rb"[\x01\x03-\x06\x08\x0e-\x12\x16-\x1d]"
-_TWO_BYTE_SIGNS = re.compile(_SIGNS + rb"\0", re.DOTALL)
+_TWO_BYTE_SIGNS = re.compile(_SIGNS + rb"\0")
 _ONE_BYTE_SIGNS = re.compile(_SIGNS)
 #: A character that catdoc skips. It replaces all of them but column breaks.
 _SKIPPED = 0x02
