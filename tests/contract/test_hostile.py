@@ -13,6 +13,7 @@ import tracemalloc
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 from zipfile import ZipFile
 
 import psutil
@@ -335,6 +336,21 @@ def test_one_helper_reads_many_files_and_is_replaced_when_it_dies() -> None:
     assert parse("a.pdf", of("pdf/tides.pdf"), LIMITS).type == "pdf"
     (second,) = helpers()
     assert second != first
+
+
+def test_a_helper_that_dies_while_a_file_is_sent_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    parse("a.odt", of("odt/garden.odt"), LIMITS)
+    (first,) = helpers()
+    send = sandbox._write
+
+    def send_too_late(*request: Any) -> None:
+        monkeypatch.setattr(sandbox, "_write", send)
+        first.kill()
+        os.waitid(os.P_PID, first.pid, os.WEXITED | os.WNOWAIT)
+        send(*request)
+
+    monkeypatch.setattr(sandbox, "_write", send_too_late)
+    assert parse("a.pdf", of("pdf/tides.pdf"), LIMITS).type == "pdf"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from signal import SIG_IGN, SIGKILL, SIGTERM, SIGUSR1, SIGUSR2, getsignal, signal
-from socket import create_server
+from socket import AF_INET, AF_INET6, AddressFamily, create_server
 
 import psycopg
 import pytest
@@ -20,7 +20,18 @@ from structlog.processors import LogfmtRenderer
 
 from api.stack import postgres, redis
 from api.stack.embedded import _as_interrupt, services, stack
-from api.stack.processes import Program, StackError, free_port, log_file, running, server_port, start, stop, wait_until
+from api.stack.processes import (
+    Program,
+    StackError,
+    cause,
+    free_port,
+    log_file,
+    running,
+    server_port,
+    start,
+    stop,
+    wait_until,
+)
 from api.stack.record import environment
 from api.stack.supervisor import Supervisor
 from worker.machine.memory import memory_bytes
@@ -309,7 +320,30 @@ def test_a_signal_ends_a_block_unless_it_is_ignored() -> None:
         signal(SIGUSR2, previous[1])
 
 
-def test_a_taken_port_gives_way_to_the_next() -> None:
-    with create_server(("127.0.0.1", 0)) as taken:
+@pytest.mark.parametrize(("host", "family"), [("127.0.0.1", AF_INET), ("::1", AF_INET6)])
+def test_a_taken_port_gives_way_to_the_next(host: str, family: AddressFamily) -> None:
+    try:
+        taken = create_server((host, 0), family=family)
+    except OSError:
+        pytest.skip("run where the machine has an address of IPv6")
+    with taken:
         port: int = taken.getsockname()[1]
-        assert free_port(port) > port
+        assert free_port(port, host) > port
+
+
+@pytest.mark.parametrize(
+    ("code", "written", "told"),
+    [
+        (-9, "ValueError: no such place.", "SIGKILL ended it"),
+        (0, "a line\nValueError: no such place.\n\n", "ValueError: no such place"),
+        (1, "ValueError: no such place", "ValueError: no such place"),
+        (None, "ValueError: no such place", "ValueError: no such place"),
+        (0, "", "it ended with 0"),
+    ],
+)
+def test_why_a_program_ended_is_its_signal_or_the_last_line_of_its_log(
+    tmp_path: Path, code: int | None, written: str, told: str
+) -> None:
+    log_file(tmp_path, "api").parent.mkdir(parents=True, exist_ok=True)
+    log_file(tmp_path, "api").write_text(written)
+    assert cause(tmp_path, "api", code) == told

@@ -10,6 +10,7 @@ import pytest
 
 from api.http.disconnect import Disconnect
 from api.search.query import refresh
+from api.search.query.refresh import StaleFiles
 from schemas.queries.search import Refresh
 from tests.integration.steps.site import Site, listed_site, write
 from worker.app import SMALL_TASK
@@ -137,6 +138,18 @@ def test_a_folder_is_small_only_once_all_of_it_is_listed(resources: Resources) -
     assert files.fairest(site.pool, **small) != site.task
     site.do(listing, False, site.task)
     assert files.fairest(site.pool, **small) == site.task
+
+
+@pytest.mark.parametrize(
+    ("page_size", "expected"), [(2, StaleFiles(0, 0, 2, complete=False)), (9, StaleFiles(0, 0, 4, complete=True))]
+)
+def test_a_comparison_is_complete_once_its_last_page_is_compared(
+    resources: Resources, monkeypatch: pytest.MonkeyPatch, page_size: int, expected: StaleFiles
+) -> None:
+    site = listed_site(resources, 4)
+    monkeypatch.setattr(refresh, "COMPARE_SECONDS", -1.0)
+    monkeypatch.setattr(LocalFolder.__init__, "__kwdefaults__", {"closed": None, "page_size": page_size})
+    assert refresh.compare(resources, site.index, Disconnect()) == expected
 
 
 @pytest.mark.parametrize("how", ["if_stale", "wait"])

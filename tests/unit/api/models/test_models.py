@@ -109,6 +109,12 @@ def test_allowed_names_and_patterns_are_listed_by_provider_with_their_facts() ->
     assert listed["cohere/of-tomorrow"]["dimensions"] is listed["cohere/of-tomorrow"]["input_price"] is None
 
 
+def test_no_request_has_more_texts_than_the_provider_takes() -> None:
+    most = {"cohere/m": 96, "dashscope/m": 10, "gemini/m": 100, "openai/m": 2048, "voyage/m": 1000}
+    listed = ask(default_embedding_model=LOCAL_MODEL, allowed_models=" ".join(most))
+    assert [name for name, number in most.items() if listed[name]["max_inputs"] > number] == []
+
+
 def test_prices_of_a_provider_are_not_those_of_an_address_of_ones_own() -> None:
     base = "http://127.0.0.1:9"
     listed = ask(default_embedding_model=SMALL, allowed_models="voyage/voyage-4", embedding_api_base=base)

@@ -235,6 +235,16 @@ def test_comments_go_with_the_value_below_them() -> None:
     ]
 
 
+def test_comments_go_with_their_value_between_large_and_small_ones() -> None:
+    large = f'{{"words": "{"some words " * 4}"}}'
+    members = [
+        f"// above {key}\n{json.dumps(key)}: {value}" for key, value in zip("abcd", [large, 1, large, 2], strict=True)
+    ]
+    settings = ChunkSettings(size=128, overlap=0)
+    found = cut_named(f"{{{','.join(members)}}}", "a.json", settings=settings, tokenizer=Characters())
+    assert [(c.json_pointer, c.text.split()[2]) for c in found] == [(f"/{key}", key) for key in "abcd"]
+
+
 @pytest.mark.parametrize("name", ["a", "b"])
 def test_comments_around_a_value_that_is_asked_for_are_left_out(name: str) -> None:
     settings = ChunkSettings(size=128, overlap=0)

@@ -103,6 +103,13 @@ def test_later_parts_of_a_table_have_its_columns_as_context(kind: str) -> None:
     assert not any("Day" in c.text for c in others)
 
 
+@pytest.mark.parametrize(("indent", "is_table"), [(0, True), (3, True), (4, False)])
+def test_rows_between_pipes_are_a_table_unless_they_are_indented_like_code(indent: int, is_table: bool) -> None:
+    rows = "".join(f"{' ' * indent}| {number} | boat |\n" for number in range(3))
+    text = f"Words.\n\n{rows}\nMore words.\n"
+    assert [*blocks(text, 0, len(text))] == ([(8, 8 + len(rows))] if is_table else [])
+
+
 def test_columns_are_those_of_the_table_a_part_begins_in() -> None:
     fence = ["```", "| no | table |", "| --- | --- |", *ROWS, "```"]
     prose = [f"line {i} of some prose, | which has a pipe" for i in range(300)]

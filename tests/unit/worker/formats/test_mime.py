@@ -47,6 +47,8 @@ def packed(*names: str, mimetype: str | None = None) -> bytes:
         ("a.txt", b"BMW is a car", "text/plain", False),
         ("a", b"RIFF\0\0\0\0WEBP", "image/webp", True),
         ("a", b"\0\0\0\x18ftypavif", "image/avif", True),
+        ("a", b"\0\0\0\x18ftypavis", "image/avif", True),
+        ("a", b"\0\0\0\x18ftypavio", "video/mp4", True),
         ("a.txt", b"ID3 tags are in front of the sound", "text/plain", False),
         ("a.txt", b"the ftyp box tells the brand", "text/plain", False),
         ("a.md", b"BZh is how such an archive begins", "text/markdown", False),

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.tokens.languages import DEFAULT, MIN_LETTERS, candidates, language_for, language_of, stop_words
+from worker.tokens.languages import DEFAULT, MIN_LETTERS, candidates, language_for, language_of, script_of, stop_words
 
 GERMAN = "Die Pumpe fördert das Wasser aus dem Keller, bis der Schwimmer sie abschaltet."
 
@@ -45,6 +45,26 @@ def test_a_text_needs_some_letters_to_tell() -> None:
 @given(st.text(st.characters(exclude_categories=())))
 def test_any_text_has_a_language(text: str) -> None:
     assert language_for("latin", language_of(text))
+
+
+@pytest.mark.parametrize(
+    ("script", "first", "last", "after"),
+    [
+        ("latin", "\u00c0", "\u024f", "\u0250"),
+        ("latin", "\u1e00", "\u1eff", None),
+        ("cyrillic", "\u0400", "\u052f", None),
+        ("arabic", "\u0620", "\u06ff", "\u0700"),
+        ("arabic", "\u0750", "\u077f", "\u0780"),
+        ("devanagari", "\u0900", "\u097f", "\u0980"),
+        ("greek", "\u0370", "\u03ff", None),
+        ("greek", "\u1f00", "\u1fff", "\u2c00"),
+        ("armenian", "\u0530", "\u058f", "\u0590"),
+        ("tamil", "\u0b80", "\u0bff", "\u0c00"),
+    ],
+)
+def test_a_word_has_the_script_of_its_first_letter(script: str, first: str, last: str, after: str | None) -> None:
+    assert {script_of(f"{letter}語") for letter in (first, last)} == {script}
+    assert after is None or script_of(after) == "other"
 
 
 def test_words_of_another_script_have_the_first_language_of_theirs() -> None:

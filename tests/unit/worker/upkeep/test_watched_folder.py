@@ -34,9 +34,16 @@ def root(tmp_path: Path) -> Path:
 
 
 def heard(
-    monkeypatch: pytest.MonkeyPatch, root: Path, *changes: tuple[Change, str], rules: str | None = None
+    monkeypatch: pytest.MonkeyPatch,
+    root: Path,
+    *changes: tuple[Change, str],
+    rules: str | None = None,
+    first_rules: str | None = None,
 ) -> tuple[WatchedFolder, bool]:
-    """A folder that heard of these changes at once, and whether it still listens. `rules` replace those it read."""
+    """A folder that heard of these changes at once, and whether it still listens.
+
+    `rules` replace those it read; `first_rules` do so before it is watched.
+    """
     batch = {(change, str(root / name) if name else str(root)) for change, name in changes}
     goes_on, ended = Event(), Event()
 
@@ -50,8 +57,13 @@ def heard(
         finally:
             ended.set()
 
+    def watched(*_: str, **__: object) -> Iterator[set[tuple[Change, str]]]:
+        if first_rules is not None:
+            (root / ".gitignore").write_text(first_rules)
+        yield set()
+
     monkeypatch.setattr(watched_folder, "_changes_in", batches)
-    monkeypatch.setattr(watched_folder, "changes_in", lambda *_, **__: iter([set()]))
+    monkeypatch.setattr(watched_folder, "changes_in", watched)
     identity = DirectoryIdentity(str(root), 0, 0)
     folder = WatchedFolder(identity, rules_of(SETTINGS), str(root / "home"), lambda: None)
     assert ended.wait(30)
@@ -103,6 +115,14 @@ def test_a_change_is_told_by_the_rules_of_now(monkeypatch: pytest.MonkeyPatch, r
     changes = [(MODIFIED, name) for name in ("a.md", "x.log", "made/b.md")]
     folder, _ = heard(monkeypatch, root, *changes, rules="*.md")
     assert folder.take() == some("x.log")
+
+
+@pytest.mark.parametrize(("rules", "unheard"), [("made/\nsub/", NOTHING), ("sub/", some("made"))])
+def test_directories_that_are_let_in_before_the_folder_is_watched_are_unheard(
+    monkeypatch: pytest.MonkeyPatch, root: Path, rules: str, unheard: SeenChanges
+) -> None:
+    folder, _ = heard(monkeypatch, root, first_rules=rules)
+    assert (folder.unheard, folder.stale.is_set()) == (unheard, bool(unheard))
 
 
 def test_a_folder_that_is_deleted_is_listened_to_no_more(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:

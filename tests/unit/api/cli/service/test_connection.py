@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
 from pathlib import Path
 from threading import Event, Thread
 
@@ -14,6 +15,7 @@ import pytest
 from api.cli.invocation import Invocation, VerbFailed
 from api.cli.service import connection
 from api.cli.service.connection import Connection, sentence
+from api.cli.service.local_calls import LocalCalls
 from api.stack.processes import server_port
 from api.stack.record import lock_file, try_lock
 from foldex_client import FoldexError
@@ -86,6 +88,35 @@ def test_a_service_that_says_nothing_is_given_up_after_one_patience(monkeypatch:
                 silent.accept()[0].close()
                 asked += 1
         assert asked == 2
+
+
+def test_after_a_call_without_an_answer_the_next_one_has_its_own() -> None:
+    answers = Event()
+
+    class Slow(_Empty):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            if self.path == "/first":
+                answers.wait(30)
+            body = json.dumps({"of": self.path}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            with suppress(OSError):
+                self.wfile.write(body)
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Slow) as server:
+        Thread(target=server.serve_forever, args=[0.01]).start()
+        calls = LocalCalls(f"http://127.0.0.1:{server.server_port}", None, timeout=1.0)
+        try:
+            with pytest.raises(TimeoutError):
+                calls.call("GET", "/first")
+            assert calls.call("GET", "/second") == {"of": "/second"}
+        finally:
+            answers.set()
+            calls.close()
+            server.shutdown()
 
 
 def test_the_remedy_fits_the_service(tmp_path: Path) -> None:

@@ -179,6 +179,22 @@ def test_the_distance_of_a_hit_is_that_of_its_nearest_query(distances: tuple[flo
     assert found.distance == 0.2
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_hit_tells_its_best_rank_in_each_kind_of_leg(order: int) -> None:
+    legs = [
+        ranking("one", "vector", ("b", 0.1), ("a", 0.2)),
+        ranking("two", "vector", ("a", 0.3), ("b", 0.4)),
+        ranking("two", "text", ("c", 9.0), ("b", 1.0)),
+    ]
+    request, rows = Query(queries=["one", "two"], explain=True), {name: row(name, name) for name in "abc"}
+    found = joined(request, fuse(request, OPTIONS, legs[::order], ()), rows)
+    assert {each.id: each.ranks for each in found} == {
+        "a": {"vector_rank": 1},
+        "b": {"vector_rank": 1, "text_rank": 2},
+        "c": {"text_rank": 1},
+    }
+
+
 def test_the_nearest_hit_tells_whether_a_search_has_an_answer() -> None:
     near, far = (each._replace(distance=value) for each, value in zip(candidates(2), (0.1, 0.9), strict=True))
     request = Query(query="banana")

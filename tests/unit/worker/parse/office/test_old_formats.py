@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import random
+import struct
 
+import olefile
 import pytest
 
+from tests.compound import compound
 from tests.contract.samples import of
 from worker.parse.encodings import decode
 from worker.parse.limits import Limits
@@ -124,6 +127,22 @@ def test_only_signs_in_the_text_are_taken_out() -> None:
     # two comments, each marked in the text and in itself, an image, and a column break
     assert sorted(changed) == [(0x01, 0x02), *[(0x05, 0x02)] * 4, (0x0E, 0x0B)]
     assert without_signs(of("doc/diary.doc")) == of("doc/diary.doc")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "encoding"),
+    [
+        # letters whose low byte, or whose high byte before a zero, is that of a sign
+        ("ЖИЙ \x01ăЛ\x0eฎĀ", "ЖИЙ \x02ăЛ\x0bฎĀ", "utf-16-le"),
+        ("Tide\x01\x0e\x0b", "Tide\x02\x0b\x0b", "cp1252"),
+    ],
+)
+def test_letters_that_share_a_byte_with_a_sign_stay(text: str, expected: str, encoding: str) -> None:
+    encoded = text.encode(encoding)
+    stream = struct.pack("<24xII", 32, 32 + len(encoded)) + encoded + b"\x01 is behind the text"
+    with olefile.OleFileIO(without_signs(compound({"WordDocument": stream}))) as document:
+        found = document.openstream("WordDocument").read()
+    assert found == stream[:32] + expected.encode(encoding) + stream[32 + len(encoded) :]
 
 
 @pytest.mark.parametrize("seed", range(20))
