@@ -156,6 +156,16 @@ def test_a_second_index_of_a_folder_is_the_same_tool(running: Service, docs: Pat
     assert tool["config"]["exclude"] == ["*.tmp", "*.bak"]
 
 
+def test_a_folder_around_one_that_is_indexed_has_a_tool_of_its_own(running: Service, root: Path) -> None:
+    inner = root / "outer" / "inner"
+    inner.mkdir(parents=True)
+    (inner / "notes.md").write_text("Leases are renewed every two seconds.\n")
+    for folder in (inner, inner.parent):
+        assert f"{folder}: ready, 1 file" in foldex(running, "index", str(folder)).stdout
+    for name in ("inner", "outer"):
+        assert foldex(running, "delete", name, "--yes").stdout == f"Deleted {name}.\n"
+
+
 def test_a_folder_without_a_tool_is_indexed_only_with_a_yes(running: Service, root: Path) -> None:
     folder = root / "fresh"
     folder.mkdir()

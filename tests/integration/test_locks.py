@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from threading import Event
 from typing import Any
 from uuid import UUID, uuid4
@@ -15,6 +16,8 @@ from psycopg import Connection
 from schemas.content.source import ChunkSettings, EmbedderProfile, NodesSource
 from schemas.tool import IndexSettings, ToolConfig
 from tests.service import eventually
+from worker.state.content import orphans, uploads
+from worker.state.content.uploads import ReceivedFile
 from worker.state.index import changes, embedding_cache, index_switch, tool_actions, tools
 from worker.state.pool import Pool
 from worker.state.queries import load
@@ -118,6 +121,35 @@ def test_a_project_is_locked_however_it_is_named(pool: Pool) -> None:
             holder.rollback()
             assert index_switch.try_lock_index(trying, other_index)
             trying.rollback()
+
+
+def test_of_two_uploads_of_one_path_at_once_the_second_is_a_new_version(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project, note, go_on = f"p-{uuid4().hex}", changes.nodes_changed, Event()
+    keys, saved = [uuid4().hex, uuid4().hex], []
+    orphans.announce(pool, keys, timedelta(hours=1))
+
+    def note_and_wait(*given: Any) -> None:
+        note(*given)
+        saved.append(given)
+        assert go_on.wait(30)
+
+    def upload(key: str) -> list[str]:
+        _, unused = uploads.save(pool, project, None, [ReceivedFile(("folder", "a.md"), "markdown", key, 1)])
+        return unused
+
+    monkeypatch.setattr(changes, "nodes_changed", note_and_wait)
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(upload, keys[0])
+        eventually(lambda: len(saved) == 1, 30)
+        second = threads.submit(upload, keys[1])
+        eventually(lambda: len(saved) == 2 or is_waiting(pool), 30)
+        go_on.set()
+        assert (first.result(30), second.result(30)) == ([], keys[:1])
+    with pool.connection() as connection:
+        stored = "SELECT name, version, object_key FROM content_node WHERE project_id = %s ORDER BY name"
+        assert connection.execute(stored, [project]).fetchall() == [("a.md", 2, keys[1]), ("folder", 1, None)]
 
 
 def is_waiting(pool: Pool, number: int = 1) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 import stat
 import subprocess
@@ -12,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from signal import SIG_IGN, SIGKILL, SIGTERM, SIGUSR1, SIGUSR2, getsignal, signal
 from socket import AF_INET, AF_INET6, AddressFamily, create_server
+from types import SimpleNamespace
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
@@ -99,6 +102,7 @@ def test_postgres_keeps_its_data_over_a_stop_and_a_kill(tmp_path: Path) -> None:
         connection.execute("CREATE TABLE kept AS SELECT 1 AS n")
 
     server = postgres.prepare(tmp_path)
+    assert stat.S_IMODE((tmp_path / "postgres").stat().st_mode) == passable()
     with running(server.program, tmp_path) as process, psycopg.connect(server.url, autocommit=True) as connection:
         connection.execute("INSERT INTO kept VALUES (2)")
         os.kill(process.child.pid, SIGKILL)
@@ -329,6 +333,26 @@ def test_a_taken_port_gives_way_to_the_next(host: str, family: AddressFamily) ->
     with taken:
         port: int = taken.getsockname()[1]
         assert free_port(port, host) > port
+
+
+@pytest.mark.parametrize(
+    ("users", "chosen"), [({"postgres": 1, "nobody": 2}, 1), ({"nobody": 2}, 2), ({"other": 3}, None)]
+)
+def test_postgres_runs_as_its_own_user_rather_than_as_nobody(
+    monkeypatch: pytest.MonkeyPatch, users: dict[str, int], chosen: int | None
+) -> None:
+    accounts = {name: SimpleNamespace(pw_uid=uid, pw_gid=uid) for name, uid in users.items()}
+    monkeypatch.setattr(pwd, "getpwnam", accounts.__getitem__)
+    if chosen is None:
+        with pytest.raises(StackError, match="no user `nobody`"):
+            postgres._unprivileged()
+    else:
+        assert postgres._unprivileged() == (chosen, chosen)
+
+
+def test_stacks_at_once_have_a_redis_each(tmp_path: Path) -> None:
+    urls = [urlsplit(redis.prepare(tmp_path / name).url) for name in ("one", "two")]
+    assert len({url.port for url in urls}) == 2
 
 
 @pytest.mark.parametrize(

@@ -118,6 +118,22 @@ def test_an_outcome_without_a_stamp_has_the_file_read_again(settled: Site) -> No
     assert settled.outcomes()["0.md"] == "pending"
 
 
+@pytest.mark.parametrize(
+    ("since", "holds"),
+    [("id = id", True), ("generation = generation + 1", False), ("lease_owner = gen_random_uuid()", False)],
+)
+def test_an_outcome_counts_only_while_its_own_claim_holds(site: Site, since: str, holds: bool) -> None:
+    """The file may have been listed and claimed again by the same worker, or by another one."""
+    run = site.worker()
+    (first, *_) = site.claim(run)
+    site.do(f"UPDATE search_index_file SET {since} WHERE id = %s", first.id)
+    assert files.still_claimed(site.pool, run.lease.owner, [first]) == ({first.id} if holds else set())
+    with site.pool.connection() as connection:
+        made = FileOutcome(first.id, first.generation, FileStatus.SKIPPED)
+        assert files.finish(connection, run.lease.owner, [made]) == ({first.id} if holds else set())
+    assert site.outcomes()[first.path] == ("skipped" if holds else "indexing")
+
+
 def test_what_an_attempt_paid_is_added_to_what_the_one_before_paid(site: Site) -> None:
     run = site.worker()
     (first, *_) = site.claim(run)

@@ -9,7 +9,9 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from api.indexers import Build, Subject, raptor
 from schemas.errors import StoreUnavailable
+from schemas.tool import ToolConfig
 from tests.integration.steps.forest import Forest, texts
 from tests.integration.steps.site import Site, refused
 from worker.state.tree import nodes, trees
@@ -111,6 +113,18 @@ def test_a_request_joins_the_build_until_its_texts_are_fixed(forest: Forest, bui
             assert tree_row(forest, "status, is_full") == ("cancelled", expected[2])
         else:
             assert tree_row(forest, "status, is_full, rerun, rerun_full") == ("pending", expected[1], False, False)
+
+
+@pytest.mark.parametrize(
+    ("what", "expected"), [("due", ("indexed", False)), ("again", ("pending", False)), ("full", ("pending", True))]
+)
+def test_a_tree_that_is_up_to_date_is_built_again_where_that_is_asked_for(
+    forest: Forest, build: TreeBuild, what: Build, expected: tuple[str, bool]
+) -> None:
+    site = forest.site
+    set_tree(forest, status="indexed", is_full=False, index_task_id=site.task)
+    raptor.build(site.resources, Subject(site.project, site.wanted().source, ToolConfig(), site.tool), what)
+    assert tree_row(forest, "status, is_full") == expected
 
 
 @pytest.mark.parametrize(

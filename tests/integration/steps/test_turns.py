@@ -263,10 +263,16 @@ class Sweeps:
     def __init__(self, resources: Resources, monkeypatch: pytest.MonkeyPatch) -> None:
         self.resources = resources
         self.sent: list[tuple[str, list[str]]] = []
-        self.waiting = 0
-        monkeypatch.setattr(app, "send_task", lambda name, args, **_: self.sent.append((name, args)))
-        monkeypatch.setattr(open_tasks, "queued", lambda _: self.waiting)
+        #: The number of sent messages by queue.
+        self.queues: Counter[str] = Counter()
+        self.waiting = {BULK: 0, FAST: 0}
+        monkeypatch.setattr(app, "send_task", self._send)
+        monkeypatch.setattr(open_tasks, "queued", self.waiting.__getitem__)
         monkeypatch.setattr(open_tasks, "crowded", lambda _: False)
+
+    def _send(self, name: str, args: list[str], *, queue: str, **_: object) -> None:
+        self.sent.append((name, args))
+        self.queues[queue] += 1
 
     @property
     def planned(self) -> list[UUID]:
@@ -342,17 +348,21 @@ def test_a_large_task_gets_more_workers_as_long_as_they_come(
     # the sweep does not count what takes long
     site.do("UPDATE search_index_task SET total_files = %s, refresh_seconds = 10 WHERE id = %s", left, site.task)
     passes(resources, 60)
-    sweeps.waiting = untaken
+    sweeps.waiting[BULK] = untaken
     sweeps.round()
     assert sweeps.sent.count(("foldex.index", [str(site.task)])) == messages
 
 
-def test_a_sweep_sends_no_more_messages_for_many_tasks_than_for_one(resources: Resources, sweeps: Sweeps) -> None:
-    sites = [listed_site(resources, 9) for _ in range(MAX_SLICES + 1)]
+@pytest.mark.parametrize(("bulk", "fast"), [(0, 0), (MAX_SLICES, 1), (2, MAX_SLICES)])
+def test_a_sweep_sends_no_more_messages_for_many_tasks_than_for_one(
+    resources: Resources, sweeps: Sweeps, bulk: int, fast: int
+) -> None:
+    sites = [listed_site(resources, 3) for _ in range(MAX_SLICES + 1)]
     passes(resources, 60)
+    sweeps.waiting |= {BULK: bulk, FAST: fast}
     assert {*sweeps.round()} <= {site.task for site in sites}
-    # on each of the two queues
-    assert len(sweeps.sent) == 2 * MAX_SLICES
+    # with those that wait already, on each of the two queues
+    assert (sweeps.queues[BULK], sweeps.queues[FAST]) == (MAX_SLICES - bulk, MAX_SLICES - fast)
 
 
 def test_a_sweep_counts_all_tasks_that_are_due(resources: Resources, sweeps: Sweeps) -> None:
