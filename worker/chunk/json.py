@@ -84,7 +84,7 @@ def _pieces(
 def _with_comments(measure: Measure, pieces: Iterator[ChunkSpan], pointer: str) -> Iterator[ChunkSpan]:
     """The pieces in order, with comments attached. With a pointer, comments outside the value are left out."""
     ordered = sorted(pieces)
-    low, high = (ordered[0].start, max(piece.end for piece in ordered)) if pointer else (0, len(measure.text))
+    low, high = (ordered[0].start, ordered[-1].end) if pointer else (0, len(measure.text))
     pending = [span for span in comments(measure.text) if low <= span[0] and span[1] <= high][::-1]
     for piece in ordered:
         above = []
