@@ -16,6 +16,7 @@ from tests.integration.steps.forest import Forest, texts
 from tests.integration.steps.site import Site, refused
 from worker.state.tree import nodes, trees
 from worker.state.tree.trees import TreeBuild
+from worker.upkeep import trees as tree_upkeep
 
 BOTH = (False, True)
 
@@ -125,6 +126,22 @@ def test_a_tree_that_is_up_to_date_is_built_again_where_that_is_asked_for(
     set_tree(forest, status="indexed", is_full=False, index_task_id=site.task)
     raptor.build(site.resources, Subject(site.project, site.wanted().source, ToolConfig(), site.tool), what)
     assert tree_row(forest, "status, is_full") == expected
+
+
+def test_a_message_for_a_build_shows_how_far_the_build_is(
+    forest: Forest, build: TreeBuild, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: dict[UUID, str] = {}
+
+    def record(_name: str, tree_id: UUID, *, shown: str, **_: object) -> None:
+        sent[tree_id] = shown
+
+    forest.expire()
+    set_tree(forest, done_summaries=3, expected_summaries=10)
+    monkeypatch.setattr(tree_upkeep, "crowded", lambda _: False)
+    monkeypatch.setattr(tree_upkeep, "send", record)
+    tree_upkeep.send_messages(forest.site.pool)
+    assert sent[build.id] == f"3 of 10 summaries, index {build.index_id}, tree {build.id}"
 
 
 @pytest.mark.parametrize(

@@ -164,6 +164,36 @@ def test_upkeep_that_failed_is_shown_as_failed(
     assert shown[-1] == ("task-failed", {"exception": "store_unavailable: It is down.", "traceback": ""})
 
 
+@pytest.mark.parametrize(
+    ("name", "work", "args"),
+    [
+        ("foldex.evict", "_evict", ()),
+        ("foldex.optimize", "_optimize", (str(uuid4()),)),
+        ("foldex.check", "_check", (str(uuid4()),)),
+        ("foldex.strays", "_delete_strays", ()),
+    ],
+)
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (psycopg.OperationalError("away"), None),
+        (StoreUnavailable("It is down."), "store_unavailable: It is down."),
+        (KeyError("a mistake"), "KeyError: 'a mistake'"),
+    ],
+    ids=["outage", "refusal", "mistake"],
+)
+def test_upkeep_waits_for_postgres_and_says_what_else_fails(
+    monkeypatch: pytest.MonkeyPatch, name: str, work: str, args: tuple[str, ...], error: Exception, told: str | None
+) -> None:
+    monkeypatch.setattr(upkeep, work, raising(error))
+    result = result_of(name, *args)
+    if told is None:
+        assert result.result == {"skipped": "postgres"}
+    else:
+        assert isinstance(result.result, failures.RunFailed)
+        assert str(result.result) == told
+
+
 @pytest.mark.parametrize("quiet", [True, False])
 def test_a_quiet_message_is_not_announced(monkeypatch: pytest.MonkeyPatch, quiet: bool) -> None:
     options: list[dict[str, Any]] = []

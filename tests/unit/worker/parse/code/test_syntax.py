@@ -130,6 +130,25 @@ def test_the_references_of_each_language_are_found(name: str) -> None:
     assert not any(use.startswith("call /") for use in uses(document))
 
 
+GO_TYPES = """any bool byte complex64 complex128 error float32 float64 int int8 int16 int32 int64 rune string
+    uint uint8 uint16 uint32 uint64 uintptr"""
+BUILT_IN = {
+    "a.go": ("package a\n\nfunc f() {{\n\tvar one {}\n}}\n", GO_TYPES),
+    "a.php": ("<?php\nclass A {{ function f({} $one) {{}} }}\n", "self static"),
+    "a.py": ("one: {} = f()\n", "bool bytes dict float frozenset int list None object set str tuple type"),
+    "a.rs": ("impl A {{ fn f(one: {}) {{}} }}\n", "Self"),
+}
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_built_in_types_are_no_uses(name: str) -> None:
+    text, types = BUILT_IN[name]
+    used = [
+        each for each in ("Amount", *types.split()) if f"type {each} " in " ".join(uses(read(name, text.format(each))))
+    ]
+    assert used == ["Amount"]
+
+
 @pytest.mark.parametrize("name", ["a.js", "a.ts"])
 def test_what_is_required_is_imported_and_not_defined(name: str) -> None:
     document = read(name, "const Foo = require('./foo');\nconst { Bar } = require('bar');\nlet made = f(1), none;\n")

@@ -17,6 +17,7 @@ from tests.pdfs import bar, drawn, frame, rule, text
 from worker.chunk import chunk
 from worker.parse import Limits
 from worker.parse.pdf import pdf
+from worker.parse.pdf.rules import _Found
 from worker.tokens.tokenizers import cl100k
 
 pytestmark = pytest.mark.usefixtures("helper")
@@ -49,6 +50,26 @@ def cells(xs: Sequence[float], ys: Sequence[float], rows: Sequence[Sequence[str]
         for x, words in zip(xs, row, strict=False)
         if words
     ]
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "across", "down"),
+    [
+        # a figure is thin up to 3 points, and a line is a rule from 6 points on
+        (3, 6, 0, 1),
+        (3, 5.9, 0, 0),
+        (6, 3, 1, 0),
+        (5.9, 3, 0, 0),
+        (6, 6, 2, 2),
+        (6, 3.1, 2, 0),
+        (3.1, 6, 0, 2),
+        (5.9, 5.9, 0, 0),
+    ],
+)
+def test_sides_of_a_frame_are_rules_if_they_are_long(width: float, height: float, across: int, down: int) -> None:
+    found = _Found()
+    found.add_figure([(0, 0), (width, 0), (width, height), (0, height), (0, 0)], is_stroked=True)
+    assert (len(found.across), len(found.down)) == (across, down)
 
 
 XS, YS = [72, 172, 272], [700, 680, 660, 640]
