@@ -6,6 +6,7 @@ import ssl
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
@@ -54,8 +55,8 @@ class Handler(fakes.Handler):
         self.send(200, body, {})
 
 
-@pytest.fixture
-def server() -> Iterator[Server]:
+@contextmanager
+def served() -> Iterator[Server]:
     with Server() as running:
         thread = threading.Thread(target=running.serve_forever, args=(0.01,))
         thread.start()
@@ -64,6 +65,12 @@ def server() -> Iterator[Server]:
         finally:
             running.shutdown()
             thread.join()
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with served() as running:
+        yield running
 
 
 @pytest.fixture
@@ -88,6 +95,15 @@ def test_a_connection_is_used_again(server: Server, connections: KeptOpen) -> No
     for _ in range(3):
         ask(connections, server)
     assert (server.accepted, server.open) == (1, 1)
+
+
+def test_each_provider_is_asked_over_connections_of_its_own(server: Server, connections: KeptOpen) -> None:
+    with served() as other:
+        for each in (server, other, server, other):
+            ask(connections, each)
+        assert (server.accepted, other.accepted) == (1, 1)
+        for connection, _ in connections._idle[other.origin]:
+            connection.close()
 
 
 @pytest.mark.parametrize(("times", "kept"), [(2, 2), (3, 3), (4, 3), (8, 3)])

@@ -21,7 +21,9 @@ def _disk(folder: Path) -> dict[str, int]:
 
 
 def _known(running: Service, tool: str) -> dict[str, int]:
-    return {file["file_path"]: file["size"] for file in running.files(tool) if file["status"] != "removed"}
+    files = [file for file in running.files(tool) if file["status"] != "removed"]
+    assert all(file["file_name"] == Path(file["file_path"]).name for file in files)
+    return {file["file_path"]: file["size"] for file in files}
 
 
 def _at(path: str, asked: list[str]) -> bool:

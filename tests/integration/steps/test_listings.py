@@ -62,16 +62,17 @@ def waiting(site: Site) -> set[str]:
     return {path for path, status in site.outcomes().items() if status == "pending"}
 
 
+@pytest.mark.parametrize("keys", [None, [b"closed", b"0.md", b"1.md"]])
 @pytest.mark.parametrize("hold", [False, True])
-def test_what_could_not_be_listed_is_not_gone(listing: Any, hold: bool) -> None:
+def test_what_could_not_be_listed_is_not_gone(listing: Any, hold: bool, keys: list[bytes] | None) -> None:
     site, record, end = listing
     record([b"closed/"], {}, first=True)
     # a later page knows nothing of the directories of an earlier one
     record([], {}, first=False)
-    assert not files.too_many_vanished(site.pool, task_id=site.task, index_id=site.index.id)
-    gone = list(files.vanished(site.pool, task_id=site.task, index_id=site.index.id))
-    assert gone == [f"{number}.md".encode() for number in range(BESIDE)]
-    assert end(hold) == 0
+    asked: dict[str, Any] = {"task_id": site.task, "index_id": site.index.id, "keys": keys}
+    assert not files.too_many_vanished(site.pool, **asked)
+    assert list(files.vanished(site.pool, **asked)) == [f"{number}.md".encode() for number in range(BESIDE)]
+    assert end(hold, keys=keys) == 0
     assert waiting(site) == {f"{number}.md" for number in range(BESIDE)}
 
 

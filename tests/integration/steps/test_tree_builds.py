@@ -42,6 +42,27 @@ class Refusing(WrappedEmbedder):
         return self._embedder.embed(texts)
 
 
+class Single(WrappedEmbedder):
+    """Takes one text per request."""
+
+    max_inputs = 1
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        assert len(texts) == 1
+        return self._embedder.embed(texts)
+
+
+def test_summaries_that_take_several_requests_all_have_vectors(forest: Forest) -> None:
+    forest.configure()
+    forest.fill(texts(30))
+    run = forest.run(forest.begin())
+    assert build_slice(replace(run, embedder=Single(run.embedder)), 600)
+    assert len(forest.summariser.asked) > 2
+    assert len(forest.stored()) == len(forest.summariser.asked)
+    assert forest.tree.skipped == {}
+    forest.prove()
+
+
 def test_a_summary_of_fewer_texts_than_its_cluster_has_is_made_again(forest: Forest) -> None:
     forest.configure()
     forest.fill(texts(12))

@@ -115,6 +115,12 @@ def test_no_request_has_more_texts_than_the_provider_takes() -> None:
     assert [name for name, number in most.items() if listed[name]["max_inputs"] > number] == []
 
 
+def test_a_model_is_listed_with_its_provider_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = {"mode": "embedding", "litellm_provider": "voyage"}
+    monkeypatch.setattr(known_models, "_table", lambda: dict.fromkeys(["voyage-9", "voyage/voyage-8"], row))
+    assert [*known_models.embedding_models()] == ["voyage/voyage-9", "voyage/voyage-8"]
+
+
 def test_prices_of_a_provider_are_not_those_of_an_address_of_ones_own() -> None:
     base = "http://127.0.0.1:9"
     listed = ask(default_embedding_model=SMALL, allowed_models="voyage/voyage-4", embedding_api_base=base)

@@ -98,6 +98,14 @@ def test_an_ignore_file_or_exclude_takes_a_default_back() -> None:
 # --- the tool's own patterns
 
 
+@pytest.mark.parametrize(
+    ("line", "path", "rule"),
+    [("#a.md", "#a.md", None), ("\\#a.md", "#a.md", "ignore_file"), ("a#.md", "a#.md", "ignore_file")],
+)
+def test_a_line_that_begins_with_a_number_sign_is_a_comment(line: str, path: str, rule: str | None) -> None:
+    assert judge(BARE, path, {".gitignore": f"{line}\n"}) == rule
+
+
 def test_exclude_has_the_last_word() -> None:
     files = {".gitignore": "*.md\n/out/\n", "docs/.foldexignore": "a.txt\n"}
     assert judge(Rules(exclude=["!a.md", "!out/", "b.txt"]), "a.md", files) is None

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from worker.tree import fit
-from worker.tree.fit import Points
+from worker.tree.fit import Divide, Points
 
 
 def line(*places: float) -> Points:
@@ -31,6 +31,12 @@ def line(*places: float) -> Points:
 def test_clusters_of_one_join_the_nearest_other(found: list[list[int]], expected: list[list[int]]) -> None:
     points = line(0, 1, 10, 11, 8, 4)
     assert fit._without_single(points, found) == expected
+
+
+@pytest.mark.parametrize("divide", [fit._by_mixture, fit._by_means])
+def test_a_point_is_in_the_cluster_of_its_neighbours(divide: Divide) -> None:
+    found = divide(line(0, 1, 2, 100, 101, 102, 103, 104), [2])
+    assert sorted(map(sorted, found)) == [[0, 1, 2], [3, 4, 5, 6, 7]]
 
 
 class Halves:

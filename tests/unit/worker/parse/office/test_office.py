@@ -109,6 +109,14 @@ def test_text_that_was_moved_is_read_where_it_stands_now() -> None:
     assert written(body + deleted) == "Stays.\n\nThe ferry.\n\nKept"
 
 
+@pytest.mark.parametrize("name", ["customXml", "ins", "moveTo", "smartTag", "sdt"])
+def test_text_in_what_wraps_paragraphs_is_read(name: str) -> None:
+    wrapped = "<w:p><w:r><w:t>The ferry.</w:t></w:r></w:p>"
+    if name == "sdt":
+        wrapped = f"<w:sdtContent>{wrapped}</w:sdtContent>"
+    assert written(f"<w:{name}>{wrapped}</w:{name}>{wrapped.replace('ferry', 'pier')}").startswith("The ferry.")
+
+
 def shown(*notes: str | None) -> bytes:
     """Slides without content, with these notes."""
     presentation = pptx.Presentation()
