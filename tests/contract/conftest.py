@@ -13,6 +13,7 @@ from tests.contract.stores import WITH_KEYWORDS, WITHOUT_KEYWORDS, make
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from worker.state.pool import Pool
 from worker.vectors import VectorStore
+from worker.vectors.turbopuffer import TurbopufferStore
 
 
 @pytest.fixture
@@ -43,8 +44,12 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Folder:
 
 
 @pytest.fixture(params=[*WITHOUT_KEYWORDS, *WITH_KEYWORDS])
-def store(request: pytest.FixtureRequest, tmp_path: Path, fake: FakeTurbopuffer) -> VectorStore:
-    return make(request.param, tmp_path, fake)
+def store(request: pytest.FixtureRequest, tmp_path: Path, fake: FakeTurbopuffer) -> Iterator[VectorStore]:
+    made = make(request.param, tmp_path, fake)
+    yield made
+    if isinstance(made, TurbopufferStore) and made._client is not None:
+        # Python would warn of the last one's connection at its end
+        made._client[1].close()
 
 
 @pytest.fixture
