@@ -125,6 +125,22 @@ def test_a_build_of_a_tree_waits_for_postgres_and_counts_what_always_fails(
     assert outcomes == [*[outcome] * (trees.MAX_FAULTS - 1), last]
 
 
+@pytest.mark.parametrize(("complete", "outcomes"), [(True, []), (False, ["released", "sent"])])
+def test_a_build_that_is_not_complete_goes_on_in_the_next_slice(
+    monkeypatch: pytest.MonkeyPatch, complete: bool, outcomes: list[str]
+) -> None:
+    done: list[str] = []
+    monkeypatch.setattr(trees, "begin", lambda *_: SimpleNamespace(id=uuid4(), deaths=0))
+    monkeypatch.setattr(trees, "release", lambda *_: done.append("released"))
+    monkeypatch.setattr(tree_task, "send_messages", lambda _: done.append("sent"))
+    monkeypatch.setattr(tree_task, "tree_leased", lambda *_: nullcontext(SimpleNamespace(owner=uuid4())))
+    monkeypatch.setattr(tree_task, "_run", lambda *_: None)
+    monkeypatch.setattr(tree_task, "build_slice", lambda *_: complete)
+    resources: Any = SimpleNamespace(pool=None, settings=SimpleNamespace(database=None))
+    assert tree_task._build(resources, uuid4(), cast("Any", None)) == {"complete": complete}
+    assert done == outcomes
+
+
 # --- upkeep
 
 
