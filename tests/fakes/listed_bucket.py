@@ -13,7 +13,7 @@ from xml.sax.saxutils import escape
 from tests.fakes.server import Handler, Server
 
 #: Maximum keys of an answer, of S3.
-MOST_KEYS = 1000
+MAX_KEYS = 1000
 
 
 class ListedBucket(Server):
@@ -79,7 +79,7 @@ class _Handler(Handler):
             self._refuse(404, "NoSuchKey")
 
     def _list(self, asked: dict[str, str]) -> None:
-        delimiter, count = asked.get("delimiter", ""), min(int(asked.get("max-keys", MOST_KEYS)), MOST_KEYS)
+        delimiter, count = asked.get("delimiter", ""), min(int(asked.get("max-keys", MAX_KEYS)), MAX_KEYS)
         if delimiter and not self.server.lists_folders:
             self._refuse(403, "AccessDenied")
             return

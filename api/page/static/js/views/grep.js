@@ -8,11 +8,11 @@ import { go, href } from "../router.js";
 import { marked } from "./marks.js";
 import { FileLink, Notes } from "./places.js";
 
-const MOST_HITS = 200;
+const MAX_HITS = 200;
 
 function requestOf({ pattern, regex, cased, word, glob, lines }) {
   const around = Math.min(50, Math.max(0, Number(lines) || 0));
-  return { pattern, regex: regex === "1", case_sensitive: cased === "1", word: word === "1", glob: glob || null, before: around, after: around, head_limit: MOST_HITS };
+  return { pattern, regex: regex === "1", case_sensitive: cased === "1", word: word === "1", glob: glob || null, before: around, after: around, head_limit: MAX_HITS };
 }
 
 // What marks the match in a line. A regular expression of the service may be none of the browser's: then nothing is marked.
@@ -61,7 +61,7 @@ export function Grep({ toolId, route }) {
 function Lines({ toolId, answer, expression }) {
   const files = byFile(answer.hits);
   return html`<h2>${plural(answer.hits.length, "line")} in ${plural(files.size, "file")}</h2>
-    ${answer.truncated && html`<div class="note" role="note"><p>There may be more: the search stops at ${MOST_HITS} lines or after its time. Narrow the pattern or the files.</p></div>`}
+    ${answer.truncated && html`<div class="note" role="note"><p>There may be more: the search stops at ${MAX_HITS} lines or after its time. Narrow the pattern or the files.</p></div>`}
     <${Notes} answer=${{ notes: answer.notes }} />
     ${!answer.hits.length && html`<${Empty} title="No line matches"><p>Try fewer words, ignore the case, or all files.</p><//>`}
     ${[...files].map(([path, hits]) => html`<section class="card grep-file" key=${path}>

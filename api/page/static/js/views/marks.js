@@ -2,7 +2,7 @@
 import { html } from "../../vendor/preact-htm.js";
 
 const TOO_SHORT = 2;
-const MOST_WORDS = 40;
+const MAX_WORDS = 40;
 
 // The words of a query, longest first, as an expression that finds them in either case; null without any.
 export function wordsOf(query) {
@@ -10,7 +10,7 @@ export function wordsOf(query) {
   const words = [...new Set(found.filter((word) => word.length >= TOO_SHORT).map((word) => word.toLowerCase()))];
   if (!words.length) return null;
   words.sort((one, other) => other.length - one.length);
-  return new RegExp(`(?<![\\p{L}\\p{N}])(?:${words.slice(0, MOST_WORDS).join("|")})`, "giu");
+  return new RegExp(`(?<![\\p{L}\\p{N}])(?:${words.slice(0, MAX_WORDS).join("|")})`, "giu");
 }
 
 // `text` with what `expression` finds marked.

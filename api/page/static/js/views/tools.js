@@ -14,7 +14,7 @@ const REFRESH_MS = 4_000;
 // Tools followed by a stream. A browser opens few connections to a server, and other calls need some.
 const MAX_STREAMS = 3;
 const FIRST_TOOLS = 100;
-const MOST_TOOLS = 1000;
+const MAX_TOOLS = 1000;
 
 export function Tools() {
   const chosen = useStore(project);
@@ -46,7 +46,7 @@ export function Tools() {
           isStreamed=${streamed.includes(tool)} reload=${reload} />`,
       )}
     </ul>
-    ${data?.next_cursor && limit < MOST_TOOLS && html`<${Button} onClick=${() => setLimit(MOST_TOOLS)}>Show more<//>`}`;
+    ${data?.next_cursor && limit < MAX_TOOLS && html`<${Button} onClick=${() => setLimit(MAX_TOOLS)}>Show more<//>`}`;
 }
 
 const matches = (tool, words) => `${tool.name} ${placeOf(tool.source)}`.toLowerCase().includes(words.toLowerCase());
