@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
-from typing_extensions import TypeAliasType  # pydantic needs it, too; `typing` has it from Python 3.12 on
+from typing_extensions import TypeAliasType  # `typing` has it from Python 3.12 on
 
 from schemas import fields
 from schemas.derived import TreeSearch
