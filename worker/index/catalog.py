@@ -130,8 +130,8 @@ def _listed(index: Index, entry: SourceEntry) -> files.ListedEntry:
 
 
 def _end(listing: ListingRun) -> None:
-    # Foldex owns the content tree, so what it reports as gone is gone
     listing_warning = listing.matched.warning()
+    # Foldex owns the content tree, so what it reports as gone is gone
     hold = not listing.index.source.removals_are_certain and not listing.plan.allow_removals
     files.end_listing(
         listing.pool,

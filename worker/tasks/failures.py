@@ -72,13 +72,18 @@ def settle(pool: Pool, task: ListingLease | RunningTask, error: FoldexError) -> 
     if error.retryable:
         log.warning("waiting", code=error.code, reason=error.message)
         tasks.warn(pool, task.id, f"Waiting: {error.message}")
-        seconds = max(RETRY_SECONDS, min(error.retry_after or 0, tasks.LONGEST_WAIT.total_seconds()))
+        seconds = retry_seconds(error)
         # the sweep also leaves the task alone until then
         messages.sent(pool, task.id, seconds)
         return SliceEnd({"waiting": error.code}, seconds)
     log.error("task failed", code=error.code, reason=error.message)
     dispatch.send_next(tasks.fail(pool, task.id, task.index_id, error))
     return SliceEnd(_failed(error.code, error.message), None)
+
+
+def retry_seconds(error: FoldexError) -> float:
+    """Seconds until work that failed is tried again: what the service asks for, within the bounds that sweeps trust."""
+    return max(RETRY_SECONDS, min(error.retry_after or 0, tasks.LONGEST_WAIT.total_seconds()))
 
 
 def outcome(pool: Pool, task_id: UUID) -> dict[str, Any]:

@@ -77,7 +77,7 @@ def _settle(pool: Pool, build: TreeBuild, lease: TreeLease, error: FoldexError) 
     if error.retryable:
         log.warning("waiting", code=error.code, reason=error.message)
         trees.warn(pool, build.id, f"Waiting: {error.message}")
-        trees.release(pool, build.id, lease.owner, max(RETRY_SECONDS, error.retry_after or 0))
+        trees.release(pool, build.id, lease.owner, failures.retry_seconds(error))
         return {"waiting": error.code}
     log.error("tree failed", code=error.code, reason=error.message)
     trees.fail(pool, build.id, error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -14,16 +15,18 @@ import pytest
 from psycopg.errors import ProgramLimitExceeded
 from structlog.testing import capture_logs
 
-from schemas.errors import FoldexError, SliceOver, StoreUnauthorized, StoreUnavailable
+from schemas.errors import FoldexError, LlmUnavailable, SliceOver, StoreUnauthorized, StoreUnavailable
 from worker import dispatch
 from worker.app import NO_EVENTS, app, send
 from worker.state.index import messages, tasks
 from worker.state.index.tasks import RunningTask
 from worker.state.pool import Pool
 from worker.state.tree import trees
+from worker.state.tree.trees import TreeBuild
 from worker.tasks import failures, process, upkeep
 from worker.tasks import plan as plan_task
 from worker.tasks import tree as tree_task
+from worker.tree.lease import TreeLease
 
 
 def result_of(name: str, *args: str) -> Any:
@@ -242,3 +245,18 @@ def test_a_slice_is_repeated_after_what_may_pass(
     assert [name for name, _ in calls] == done
     # the sweep leaves the task alone for as long
     assert [given for name, given in calls if name == "sent"] == [seconds for name in done if name == "sent"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "seconds"), [(None, 3.0), (4, 4.0), (1e9, tasks.LONGEST_WAIT.total_seconds()), (math.inf, 600.0)]
+)
+def test_a_tree_waits_no_longer_than_the_sweep_leaves_it_alone(
+    monkeypatch: pytest.MonkeyPatch, asked: float | None, seconds: float
+) -> None:
+    waits: list[object] = []
+    monkeypatch.setattr(trees, "warn", lambda *_: None)
+    monkeypatch.setattr(trees, "release", lambda *given: waits.append(given[-1]))
+    build, lease = SimpleNamespace(id=uuid4()), SimpleNamespace(owner=uuid4())
+    error = LlmUnavailable("busy", retry_after=asked)
+    tree_task._settle(cast("Pool", None), cast("TreeBuild", build), cast("TreeLease", lease), error)
+    assert waits == [seconds]
