@@ -5,11 +5,6 @@
 -- share, because it expects the rows of a few files to be a large part of it, or a limit to end the reading early.
 set_config('enable_seqscan', 'off', true)
 
--- name: avoid_sorts
--- The planner reads rows in the order of an index until the transaction ends. Otherwise it reads and sorts all chunks
--- of a folder for each page, because it expects few chunks until Postgres has counted those that were written last.
-set_config('enable_sort', 'off', true)
-
 -- name: open
 -- status of a task that has not ended, or of a file that waits or is worked on
 ('pending', 'indexing')

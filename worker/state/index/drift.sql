@@ -5,7 +5,9 @@ WHERE i.deleted_at IS NULL
 ORDER BY i.namespace
 
 -- name: prefer_order
-SELECT :avoid_sorts
+-- The planner reads rows in the order of an index until the transaction ends. Otherwise it reads and sorts all chunks
+-- of a folder for each page, because it expects few chunks until Postgres has counted those that were written last.
+SELECT set_config('enable_sort', 'off', true)
 
 -- name: live_ids
 -- chunks that the store holds: those without a vector only if it keeps the keywords
