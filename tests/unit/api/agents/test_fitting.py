@@ -13,6 +13,10 @@ def entry(number: int, lines: int) -> ResultEntry:
     return ResultEntry(f"file-{number}:1-{lines}", f"file-{number}:1-{lines}", {"file": f"file-{number}"}, text)
 
 
+def test_a_text_without_characters_has_no_tokens() -> None:
+    assert [counted(text) for text in ("", "a", "a\na")] == [0, 1, 3]
+
+
 @pytest.mark.parametrize("most", [60, 100, 200, 400, 5000])
 def test_what_fits_is_never_more_than_allowed(most: int) -> None:
     entries = [entry(number, 10) for number in range(20)]

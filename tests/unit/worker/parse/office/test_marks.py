@@ -75,6 +75,15 @@ def test_a_paragraph_may_say_itself_that_it_is_a_heading() -> None:
     assert text == "## Said"
 
 
+@pytest.mark.parametrize(("outline", "shown"), [("0", "# Said"), ("5", "###### Said"), ("6", "Said"), ("9", "Said")])
+def test_a_style_may_say_that_it_is_for_headings(outline: str, shown: str) -> None:
+    document = docx.Document()
+    style = document.styles.add_style("Clause", 1)
+    style.element.get_or_add_pPr().append(parse_xml(f'<w:outlineLvl xmlns:w="{WORD}" w:val="{outline}"/>'))
+    document.add_paragraph("Said", style="Clause")
+    assert parse("a.docx", saved(document), LIMITS).text == shown
+
+
 def test_a_document_without_a_title_has_its_first_heading() -> None:
     document = docx.Document()
     document.add_paragraph("Before")

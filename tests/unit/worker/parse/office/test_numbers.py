@@ -60,6 +60,12 @@ def test_a_list_counts_in_its_own_form() -> None:
     assert text_of(body, levels) == "3. one\n  (a) inner\n4. two\n    - dot"
 
 
+def test_a_level_without_a_form_or_a_start_counts_in_digits_from_zero() -> None:
+    assert (
+        text_of(paragraph("a") + paragraph("b"), '<w:lvl w:ilvl="0"><w:lvlText w:val="%1."/></w:lvl>') == "0. a\n1. b"
+    )
+
+
 def test_an_instance_may_start_anew_once() -> None:
     anew = (
         '<w:num w:numId="2"><w:abstractNumId w:val="0"/><w:lvlOverride w:ilvl="0"><w:startOverride w:val="7"/>'

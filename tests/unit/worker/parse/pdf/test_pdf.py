@@ -82,6 +82,15 @@ def test_an_outline_that_names_nothing_on_its_pages_changes_nothing() -> None:
     assert with_outline([["One line", "another"]], ("Elsewhere", 0), ("One", 0)).text == "One line\nanother"
 
 
+def test_an_entry_of_the_outline_may_lead_nowhere() -> None:
+    extra = {
+        50: "<</First 51 0 R/Last 52 0 R/Count 2>>",
+        51: "<</Title(Nowhere)/Parent 50 0 R/Next 52 0 R>>",
+        52: "<</Title(One line)/Parent 50 0 R/Prev 51 0 R/Dest[10 0 R/Fit]>>",
+    }
+    assert read(pdf([["One line", "another"]], extra, root="/Outlines 50 0 R")).text == "# One line\n\nanother"
+
+
 def test_an_outline_that_goes_in_circles_ends() -> None:
     extra = {
         50: "<</First 51 0 R/Last 51 0 R/Count 1>>",

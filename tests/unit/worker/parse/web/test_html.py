@@ -128,3 +128,15 @@ def test_the_source_of_an_article_is_part_of_it() -> None:
     page = '<main><p>Tides</p><div role="contentinfo">By Ada</div></main><div role="contentinfo">Imprint</div>'
     assert to_markdown(page) == "Tides\n\nBy Ada"
     assert to_markdown(page.replace("main>", "div>")) == "Tides"
+
+
+@pytest.mark.parametrize(
+    ("beside", "is_read"), [("<path d='M 1'/>", True), ("<br>", True), ("<b></b>", True), ("<b>", False)]
+)
+def test_only_elements_within_each_other_count_as_nested(beside: str, is_read: bool) -> None:
+    page = "<svg>" + beside * 20_001 + "</svg><p>Tides</p>"
+    if is_read:
+        assert text(page) == "Tides"
+        return
+    with pytest.raises(FileError, match="nested in each other"):
+        text(page)
