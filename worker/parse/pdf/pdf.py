@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import pypdfium2
@@ -85,44 +86,63 @@ def _opened(data: bytes) -> pypdfium2.PdfDocument:
         raise
 
 
+@dataclass(slots=True)
+class _Seen:
+    """What the pages so far had. It decides why a document without text has none."""
+
+    has_text: bool = False
+    has_printed_text: bool = False
+    scanned: list[str] = field(default_factory=list)
+    damage: pypdfium2.PdfiumError | None = None
+    hindrance: FileError | None = None
+
+    def check(self) -> None:
+        """Raise if no page has text: `needs_ocr` or `no_text` if a page has a picture, else the damage."""
+        if self.hindrance and (not self.has_text or (scans.are_stamps(self.scanned) and not self.has_printed_text)):
+            raise self.hindrance
+        if self.scanned and not self.has_text:
+            raise FileError(Reason.NO_TEXT, NOTHING)
+        if self.damage and not self.has_text:
+            raise self.damage
+
+
 def _pages(pdf: pypdfium2.PdfDocument, limits: Limits, *, looks: bool) -> Iterator[_PageText]:
     """Yield each page, an empty one if it is damaged. On scans, OCR text follows any printed text.
 
-    If no page has text, raises after the last page: `needs_ocr` or `no_text` if a page has a picture, else the damage.
+    Raises after the last page if no page has text.
     """
+    seen, size = _Seen(), 0
     cpu_deadline = child_cpu_seconds() + limits.seconds
-    has_text, has_printed_text, scanned, damage, hindrance, size = False, False, [], None, None, 0
     for number in range(len(pdf)):
         try:
-            page = pdf[number]
-            page, comments = page_annotations.flattened(pdf, number, page)
-            lines = _lines(page, limits, looks=looks)
-            text = lines.text
-            is_scan = scans.is_scan(page, text)
-            if is_scan and scans.is_illegible(text):
-                lines, text = PageLines(), ""
+            page, comments = page_annotations.flattened(pdf, number, pdf[number])
+            lines, is_scan = _layer(page, limits, looks=looks)
         except pypdfium2.PdfiumError as error:
-            damage = error
+            seen.damage = error
             yield _PageText(PageLines())
             continue
-        shown = ""
+        text, shown = lines.text, ""
         if is_scan:
-            scanned.append(text)
+            seen.scanned.append(text)
             shown, missed = _shown(page, text, cpu_deadline, limits)
-            hindrance = hindrance or missed
-        has_printed_text = has_printed_text or bool(text and not is_scan)
+            seen.hindrance = seen.hindrance or missed
+        elif text:
+            seen.has_printed_text = True
         more = "\n\n".join(filter(None, (shown, "\n".join(comments))))
-        has_text = has_text or bool(text or more)
+        seen.has_text = seen.has_text or bool(text or more)
         size += len(text) + len(more)
         limits.check_characters(size)
         yield _PageText(lines, more)
         page.close()
-    if hindrance and (not has_text or (scans.are_stamps(scanned) and not has_printed_text)):
-        raise hindrance
-    if scanned and not has_text:
-        raise FileError(Reason.NO_TEXT, NOTHING)
-    if damage and not has_text:
-        raise damage
+    seen.check()
+
+
+def _layer(page: pypdfium2.PdfPage, limits: Limits, *, looks: bool) -> tuple[PageLines, bool]:
+    """The lines of a page's text layer, and whether the page is a scan. An illegible layer of a scan has no lines."""
+    lines = _lines(page, limits, looks=looks)
+    text = lines.text
+    is_scan = scans.is_scan(page, text)
+    return (PageLines(), True) if is_scan and scans.is_illegible(text) else (lines, is_scan)
 
 
 def _shown(page: pypdfium2.PdfPage, text: str, cpu_deadline: float, limits: Limits) -> tuple[str, FileError | None]:
