@@ -129,16 +129,11 @@ FROM unnest(%(id_paths)s::text[]) AS e (path) WHERE :touches_root
 -- name: noted_paths
 -- the paths of a change c together with those that are added to it; null means the whole folder, whatever is added
 CASE WHEN c.since IS NULL THEN excluded.paths
-     WHEN c.xmin = c.paths_by::xid AND c.paths IS NOT NULL AND excluded.paths IS NOT NULL THEN (
-         SELECT CASE WHEN count(DISTINCT e.path) <= %(most_paths)s THEN array_agg(DISTINCT e.path) END
-         FROM unnest(c.paths || excluded.paths) AS e (path)) END
+     WHEN c.xmin = c.paths_by::xid THEN joined_paths(c.paths, excluded.paths, %(most_paths)s) END
 
 -- name: rerun_paths_with_more
 -- the paths of the run that follows a task t, and more
-CASE WHEN NOT t.rerun THEN %(paths)s::text[]
-     WHEN t.rerun_paths IS NOT NULL AND %(paths)s::text[] IS NOT NULL THEN (
-         SELECT CASE WHEN count(DISTINCT e.path) <= %(most_paths)s THEN array_agg(DISTINCT e.path) END
-         FROM unnest(t.rerun_paths || %(paths)s::text[]) AS e (path)) END
+CASE WHEN t.rerun THEN joined_paths(t.rerun_paths, %(paths)s::text[], %(most_paths)s) ELSE %(paths)s::text[] END
 
 -- name: node_of_file
 -- after a file f: its node n, if it has one

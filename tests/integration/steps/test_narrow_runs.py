@@ -118,6 +118,30 @@ def test_requests_are_joined_up_to_so_many_paths(ready: Site, others: int, kept:
     assert open_paths(ready) == (["0.md"], True, sorted(["1.md", *more]) if kept else None)
 
 
+@pytest.mark.parametrize("begun", [False, True])
+@pytest.mark.parametrize(("others", "kept"), [(tasks.MAX_PATHS - 1, True), (tasks.MAX_PATHS, False)])
+def test_a_node_that_is_edited_again_and_again_is_one_path(
+    archives: Site, begun: bool, others: int, kept: bool
+) -> None:
+    root = archives.project
+    ask(archives, f"{root}-0")
+    status = "indexing" if begun else "pending"
+    archives.do("UPDATE search_index_task SET status = %s WHERE id = %s RETURNING 1", status, archives.task)
+
+    def edit(*names: str) -> None:
+        with archives.pool.connection() as connection:
+            tasks.request_rerun_over_nodes(connection, root, [f"/{root}/{name}" for name in names])
+
+    edit("a", "b")
+    edit("b", "a", *(f"more-{number}" for number in range(others - 2)))
+    edit(f"{root}-0", "b")
+    edited = sorted(["a", "b", f"{root}-0", *(f"more-{number}" for number in range(others - 2))])
+    paths, rerun, rerun_paths = open_paths(archives)
+    assert rerun is begun
+    found = rerun_paths if begun else paths
+    assert (None if found is None else sorted(found)) == (edited if kept else None)
+
+
 def test_a_request_for_everything_includes_all_paths(ready: Site) -> None:
     ask(ready, "0.md")
     for paths in ((), ("1.md",)):

@@ -104,9 +104,8 @@ ORDER BY s.created_at, s.id LIMIT 1
 -- A task that has not begun takes up the change, too. Its row is always written, so that it begins after this commits.
 UPDATE search_index_task t
 SET rerun = rerun OR status = 'indexing',
-    paths = CASE WHEN status = 'indexing' THEN paths WHEN t.paths IS NOT NULL AND %(paths)s::text[] IS NOT NULL THEN (
-        SELECT CASE WHEN count(DISTINCT e.path) <= %(most_paths)s THEN array_agg(DISTINCT e.path) END
-        FROM unnest(t.paths || %(paths)s::text[]) AS e (path)) END,
+    paths = CASE WHEN status = 'indexing' THEN paths
+                 ELSE joined_paths(t.paths, %(paths)s::text[], %(most_paths)s) END,
     rerun_paths = CASE WHEN status = 'indexing' THEN :rerun_paths_with_more ELSE rerun_paths END
 WHERE index_id = %(index_id)s AND status IN :open
 

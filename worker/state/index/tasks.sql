@@ -51,11 +51,10 @@ WITH edited AS (
 UPDATE search_index_task t
 SET rerun = t.rerun OR t.status = 'indexing' AND NOT follows, rerun_request_id = %(request_id)s,
     paths = CASE WHEN t.status = 'indexing' OR follows THEN t.paths
-                 WHEN cardinality(t.paths) + cardinality(edited.paths) <= %(most_paths)s THEN t.paths || edited.paths END,
+                 ELSE joined_paths(t.paths, edited.paths, %(most_paths)s) END,
     rerun_paths = CASE WHEN t.status <> 'indexing' OR follows THEN t.rerun_paths
                        WHEN NOT t.rerun THEN edited.paths
-                       WHEN cardinality(t.rerun_paths) + cardinality(edited.paths) <= %(most_paths)s
-                       THEN t.rerun_paths || edited.paths END
+                       ELSE joined_paths(t.rerun_paths, edited.paths, %(most_paths)s) END
 FROM edited WHERE t.id = edited.id
 
 -- name: newest
