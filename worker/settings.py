@@ -128,6 +128,9 @@ class Settings(BaseSettings):
     )
     s3_endpoint_url: str | None = Field(None, description="Address of the S3 service; unset: AWS.")
     s3_bucket: str | None = Field(None, description="Bucket for node contents; unset: a directory in FOLDEX_HOME.")
+    s3_events_queue_url: str | None = Field(
+        None, description="SQS queue that gets the events of buckets, for tools that watch S3; unset: none can."
+    )
 
     default_embedding_model: str = Field(
         "openrouter/qwen/qwen3-embedding-8b", description="Embedding model of tools that name none."

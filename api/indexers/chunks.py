@@ -74,7 +74,7 @@ def index_for(
     Raises `Invalid`, `SourceError`, `ModelNotAllowed`, `ModelRefused` and `EmbeddingUnavailable`.
     """
     settings = resources.settings
-    _check_following(source, config)
+    _check_following(source, config, has_event_queue=resources.settings.s3_events_queue_url is not None)
     _check_bounds(config)
     target = target_of(resources.access(project_id), source)
     Rules(config.include, config.exclude)
@@ -133,11 +133,14 @@ def _check_bounds(config: ToolConfig) -> None:
             )
 
 
-def _check_following(source: AnySource, config: ToolConfig) -> None:
+def _check_following(source: AnySource, config: ToolConfig, *, has_event_queue: bool) -> None:
     if config.auto_reindex and not source.follows_edits:
         raise Invalid("auto_reindex works for nodes only; use `watch` for a local folder, or `every` for S3.")
-    if config.watch and not source.is_watchable:
-        raise Invalid(f"{source.title} does not report changes, so `watch` cannot work; use `every` instead.")
+    if config.watch and source.needs_event_queue and not has_event_queue:
+        raise Invalid(
+            f"{source.title} reports changes to a queue only, so `watch` needs the setting S3_EVENTS_QUEUE_URL; "
+            "set it, or use `every` instead."
+        )
 
 
 def shown_status(tool_id: UUID, row: dict[str, Any]) -> Status:

@@ -21,15 +21,18 @@ import structlog
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
+from schemas.content.source import S3Source
 from schemas.errors import SourceError, SourceUnavailable
 from worker.app import post_plan
 from worker.ignore import rules_of
 from worker.machine.paths import real_path
 from worker.resources import Resources
+from worker.sources.bucket_events import EventQueue
 from worker.state.exclusive import exclusive_connection, keep_lock
 from worker.state.index import changes
 from worker.state.index.changes import WatchedIndex
 from worker.upkeep.isolation import failing_alone
+from worker.upkeep.watched_buckets import BucketEvents
 from worker.upkeep.watched_folder import ANYTHING, NOTHING, DirectoryIdentity, SeenChanges, WatchedFolder
 
 #: Name of the lock that only one process in the installation holds at a time.
@@ -52,6 +55,8 @@ WALK_SHARE = 0.05
 CLOCK_SECONDS = 0.005
 #: Seconds after which a folder with changes is listed as a whole, in case the system lost one.
 EVERYTHING_SECONDS = 3600.0
+#: The same for a bucket: its queue keeps events, and its listing takes longer.
+EVERYTHING_IN_BUCKET_SECONDS = 86_400.0
 
 log = structlog.get_logger()
 
@@ -119,10 +124,12 @@ class Watcher:
     def __init__(self, resources: Resources) -> None:
         self._resources = resources
         self._rest = timedelta(seconds=resources.settings.watch_rest_seconds)
-        self._followed: dict[UUID, LocalWatch | NodesWatch] = {}
+        self._followed: dict[UUID, Followed] = {}
         #: When the runs over changed folders are due.
         self._due: dict[UUID, float] = {}
         self._woken = Event()
+        queue_url = resources.settings.s3_events_queue_url
+        self._bucket_events = BucketEvents(EventQueue(queue_url), self._woken.set) if queue_url else None
 
     def watch(self, lock: Connection[TupleRow], stop: Event, answered: Callable[[], None]) -> None:
         """Run until `stop` is set. `answered` is called whenever Postgres has answered, through the pool too.
@@ -144,18 +151,31 @@ class Watcher:
         finally:
             for followed in self._followed.values():
                 followed.close()
+            if self._bucket_events:
+                self._bucket_events.close()
 
     def _update_watches(self) -> None:
         """Start watching what is wanted now, and stop watching what is not."""
         watched = changes.watched(self._resources.pool)
-        watchable = {index.id: index for index in watched if index.source.is_watchable}
+        watchable = {index.id: index for index in watched if self._bucket_events or not index.source.needs_event_queue}
         for removed in self._followed.keys() - watchable.keys():
             self._followed.pop(removed).close()
         for id_ in watchable.keys() - self._followed.keys():
-            self._followed[id_] = watch_of(self._resources, watchable[id_], self._woken.set)
+            self._followed[id_] = self._watch_of(watchable[id_])
             log.info("watching a folder", index_id=str(id_), kind=watchable[id_].source.kind)
 
+    def _watch_of(self, index: WatchedIndex) -> Followed:
+        """Start to watch an index's folder in the way that its source allows."""
+        if isinstance(index.source, S3Source) and self._bucket_events:
+            return BucketWatch(self._bucket_events, index.source)
+        directory = index.source.directory
+        if directory is None:
+            return NodesWatch(self._resources, index)
+        return LocalWatch(self._resources, index, directory, self._woken.set)
+
     def _note_changes(self) -> None:
+        if self._bucket_events:
+            self._bucket_events.open_batch()
         for id_, followed in self._followed.items():
             noticed = followed.look()
             if noticed is not None:
@@ -163,6 +183,8 @@ class Watcher:
                 seconds = changes.changed(self._resources.pool, id_, paths=paths, quiet=quiet, rest=self._rest)
                 if seconds is not None:
                     self._due[id_] = time.monotonic() + seconds + CLOCK_SECONDS
+        if self._bucket_events:
+            self._bucket_events.close_batch()
 
     def _start_runs(self) -> None:
         """Start the runs that are due, without waiting for the next sweep."""
@@ -175,10 +197,24 @@ class Watcher:
                     post_plan(started.task_id, started.tool_id)
 
 
-def watch_of(resources: Resources, index: WatchedIndex, wake: Callable[[], None]) -> LocalWatch | NodesWatch:
-    """Start to watch an index's folder in the way that its source allows. `wake` is called after a change."""
-    directory = index.source.directory
-    return NodesWatch(resources, index) if directory is None else LocalWatch(resources, index, directory, wake)
+class BucketWatch:
+    """A prefix of a bucket. The queue keeps what happens while nothing watches."""
+
+    def __init__(self, events: BucketEvents, source: S3Source) -> None:
+        self._events, self._source = events, source
+        self._listed: float | None = None
+        events.start()
+
+    def look(self) -> NoticedChanges | None:
+        """Return what the open batch of events says; everything at first, as the queue may be new, and now and then."""
+        seen, now = self._events.seen(self._source), time.monotonic()
+        if self._listed is None or (seen and now - self._listed >= EVERYTHING_IN_BUCKET_SECONDS):
+            self._listed = now
+            return NoticedChanges(ANYTHING, timedelta(0))
+        return NoticedChanges(seen, changes.QUIET_OF_PATHS) if seen else None
+
+    def close(self) -> None:
+        """Do nothing; all buckets share the queue."""
 
 
 class NodesWatch:
@@ -294,3 +330,7 @@ class LocalWatch:
         except OSError:
             return None
         return DirectoryIdentity(path, info.st_dev, info.st_ino)
+
+
+#: Watches one index's folder.
+Followed = LocalWatch | NodesWatch | BucketWatch

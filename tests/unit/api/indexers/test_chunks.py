@@ -54,9 +54,12 @@ def test_token_bounds_may_be_equal_but_not_swapped() -> None:
 )
 def test_a_source_is_followed_only_in_a_way_that_it_has(config: ToolConfig, remedy: str) -> None:
     possible = NodesSource(node_id="n") if config.auto_reindex else LocalSource(kind="local", path="/f")
-    chunks._check_following(possible, config)
+    chunks._check_following(possible, config, has_event_queue=False)
+    bucket = S3Source(kind="s3", bucket="bucket", prefix="")
     with pytest.raises(Invalid, match=remedy):
-        chunks._check_following(S3Source(kind="s3", bucket="bucket", prefix=""), config)
+        chunks._check_following(bucket, config, has_event_queue=False)
+    if config.watch:
+        chunks._check_following(bucket, config, has_event_queue=True)
 
 
 def test_only_so_many_estimates_are_made_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

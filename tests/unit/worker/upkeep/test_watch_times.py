@@ -39,7 +39,9 @@ ID, OTHER = UUID(int=1), UUID(int=2)
 PROFILE = EmbedderProfile(model="m", dimensions=8)
 SETTINGS = IndexSettings(embedder=PROFILE, chunks=ChunkSettings(), max_file_bytes=1000)
 INDEX = WatchedIndex(ID, "p", LocalSource(kind="local", path="/f"), SETTINGS)
-RESOURCES = cast("Resources", SimpleNamespace(pool=None, settings=SimpleNamespace(watch_rest_seconds=60)))
+RESOURCES = cast(
+    "Resources", SimpleNamespace(pool=None, settings=SimpleNamespace(watch_rest_seconds=60, s3_events_queue_url=None))
+)
 #: Less than any time that a test waits for, and more than what floats round.
 MOMENT = 1e-6
 
