@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
+from threading import enumerate as enumerate_threads
 from typing import Any
 from uuid import uuid4
 
@@ -147,8 +148,10 @@ def test_a_batch_leaves_the_queue_once_its_changes_are_noted(s3: dict[str, str])
     docs = S3Source(kind="s3", bucket=shelf.name, prefix="docs")
     woken: list[None] = []
     events = BucketEvents(EventQueue(url), lambda: woken.append(None))
-    events.start()
-    events.start()
+    threads = set(enumerate_threads())
+    for _ in range(2):
+        events.start()
+    (listening,) = [one for one in enumerate_threads() if one not in threads and one.name == "bucket events"]
     shelf.put(**{"docs/a.md": "a", "docs/": "", "docs/sub/": "", "docsa.md": "b"})
     assert told(events, docs) == paths("a.md")
     assert woken
@@ -160,7 +163,25 @@ def test_a_batch_leaves_the_queue_once_its_changes_are_noted(s3: dict[str, str])
     assert told(events, docs) == paths("b.md")
     # not noted: another process will get it
     events.close()
+    listening.join(30)
+    assert not listening.is_alive()
     assert shelf.queued()[1] == 1
+
+
+def test_a_batch_that_comes_during_a_round_waits_for_the_next(s3: dict[str, str]) -> None:
+    url = new_queue(s3)
+    shelf = Shelf(s3, url)
+    woken: list[None] = []
+    events = BucketEvents(EventQueue(url), lambda: woken.append(None))
+    docs = S3Source(kind="s3", bucket=shelf.name)
+    shelf.put(**{"a.md": "a"})
+    events.open_batch()
+    events.start()
+    eventually(lambda: bool(woken), 30)
+    assert events.seen(docs) == NOTHING
+    events.close_batch()
+    assert told(events, docs) == paths("a.md")
+    events.close()
 
 
 @pytest.mark.parametrize(("objects", "is_everything"), [(MANY_CHANGES, False), (MANY_CHANGES + 1, True)])
