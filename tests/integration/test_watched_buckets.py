@@ -215,6 +215,8 @@ def test_a_queue_that_cannot_be_read_says_why_and_is_asked_again(
     s3: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watched_buckets, "RETRY_SECONDS", 0.1)
+    # answers without messages are no batches
+    monkeypatch.setattr(watched_buckets, "LONG_POLL_SECONDS", 0)
     address = f"{s3['S3_ENDPOINT_URL']}/123456789012/{uuid4().hex}"
     with pytest.raises(SourceUnavailable, match=r"cannot be read.*check S3_EVENTS_QUEUE_URL"):
         EventQueue(address).receive(0)
@@ -240,15 +242,18 @@ def test_messages_of_others_stay_in_the_queue(s3: dict[str, str]) -> None:
     assert sum(shelf.queued()) == 1
 
 
-def test_more_messages_than_one_request_deletes_are_deleted(s3: dict[str, str]) -> None:
+def test_a_batch_has_what_several_requests_get_and_delete(s3: dict[str, str]) -> None:
     url = new_queue(s3)
     shelf = Shelf(s3, url)
-    for number in range(21):
-        shelf.put(**{f"{number}.md": "a"})
-    queue = EventQueue(url)
-    received = [message for _ in range(10) for message in queue.receive(0)]
-    queue.delete([message.receipt for message in received])
-    assert shelf.queued() == (0, 0)
+    names = [f"{number}.md" for number in range(21)]
+    for name in names:
+        shelf.put(**{name: "a"})
+    events = BucketEvents(EventQueue(url), lambda: None)
+    events.start()
+    assert told(events, S3Source(kind="s3", bucket=shelf.name)) == paths(*names)
+    events.close_batch()
+    eventually(lambda: shelf.queued() == (0, 0), 30)
+    events.close()
 
 
 def test_a_bucket_is_listed_at_first_and_with_the_first_change_of_a_day(
