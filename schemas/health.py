@@ -18,5 +18,6 @@ class Ready(BaseModel):
 
     status: Literal["ready"] = Field(default="ready", description="Always `ready`.")
     warning: str | None = Field(
-        default=None, description="What the operator should do, such as freeing disk space; absent if nothing."
+        default=None,
+        description="What the operator should do, such as freeing disk space or starting workers; absent if nothing.",
     )

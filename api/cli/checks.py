@@ -39,7 +39,7 @@ def examine(invocation: Invocation) -> Iterator[CheckOutcome]:
             service.foldex.health()
         with connect(invocation) as service:
             yield CheckOutcome("service", True, f"answers at {service.url}")
-            yield _database(service)
+            yield from readiness(service)
             if service.home is not None:
                 yield _broker(service.home)
             tools = tools_of(service)
@@ -50,14 +50,18 @@ def examine(invocation: Invocation) -> Iterator[CheckOutcome]:
         yield CheckOutcome("service", False, error.message)
 
 
-def _database(service: Connection) -> CheckOutcome:
+def readiness(service: Connection) -> Iterator[CheckOutcome]:
+    """Whether the database answers, and what the service warns its operator of."""
     from foldex_client import FoldexError
 
     try:
-        service.foldex.ready()
+        warning = service.foldex.ready().get("warning")
     except FoldexError as error:
-        return CheckOutcome("database", False, sentence(error, service.url, service.home))
-    return CheckOutcome("database", True, "answers")
+        yield CheckOutcome("database", False, sentence(error, service.url, service.home))
+        return
+    yield CheckOutcome("database", True, "answers")
+    if warning:
+        yield CheckOutcome("health", False, warning)
 
 
 def _broker(home: Path) -> CheckOutcome:

@@ -26,6 +26,14 @@ _TEXT = {
 #: Seconds to wait for Postgres. Prometheus gives up a scrape after ten.
 POSTGRES_SECONDS = 3.0
 
+#: The gauges of the query `backlog`, in its order.
+_BACKLOG = {
+    "foldex_files_pending": "Files waiting in open tasks",
+    "foldex_tombstones": "Vectors still to be deleted",
+    "foldex_oldest_task_seconds": "Age of the oldest open task",
+    "foldex_sweep_age_seconds": "Time since a worker last looked for work",
+}
+
 _SQL = load("metrics")
 
 log = structlog.get_logger()
@@ -38,7 +46,7 @@ class BacklogCollector(Collector):
         self._pool = pool
 
     def collect(self) -> Iterable[Metric]:
-        """Yield gauges for tasks by status and for files in open tasks; none while Postgres is down."""
+        """Yield gauges of open tasks, of the backlog and of the last sweep; none while Postgres is down."""
         try:
             yield from self._gauges()
         except OperationalError as error:
@@ -50,11 +58,9 @@ class BacklogCollector(Collector):
         with self._pool.connection(timeout=POSTGRES_SECONDS) as connection:
             for status, count in connection.execute(_SQL["tasks"]).fetchall():
                 tasks.add_metric([status], count)
-            row = connection.execute(_SQL["backlog"]).fetchone() or (0, 0, 0)
+            row = connection.execute(_SQL["backlog"]).fetchone() or (0, 0, 0, 0)
         yield tasks
-        names = ("foldex_files_pending", "foldex_tombstones", "foldex_oldest_task_seconds")
-        texts = ("Files waiting in open tasks", "Vectors still to be deleted", "Age of the oldest open task")
-        for name, text, value in zip(names, texts, row, strict=True):
+        for (name, text), value in zip(_BACKLOG.items(), row, strict=True):
             yield GaugeMetricFamily(name, text, value=float(value))
 
 

@@ -20,6 +20,7 @@ from worker.resources import Resources, chunk_settings, store_name
 from worker.sources.registry import target_of
 from worker.state.index import tasks, tools
 from worker.state.index.tools import NewIndex
+from worker.state.open_work import UNWATCHED, UNWATCHED_SECONDS
 from worker.stores import too_large
 
 #: Maximum characters of a pattern.
@@ -27,15 +28,8 @@ MAX_PATTERN_CHARACTERS = 4096
 #: Each file takes as long as this many bytes of text, whatever its size.
 FILE_BYTES = 1024
 
-#: Seconds without a sweep after which a status says so. A sweep is due each second, and a busy worker takes it later.
-UNWATCHED_SECONDS = 30.0
-
 OVER_COST = (
     "The run stopped before it passed config.max_cost_tokens ({:,}); raise it, then retry to embed the other files."
-)
-UNWATCHED = (
-    f"No worker has looked for work for more than {UNWATCHED_SECONDS:.0f} s; check that the workers, the clock and the "
-    "broker run. The task goes on once they do."
 )
 
 search = answer.prepared
@@ -148,7 +142,7 @@ def shown_status(tool_id: UUID, row: dict[str, Any]) -> Status:
     over_cost = OVER_COST.format(row["max_cost_tokens"]) if row["over_cost"] else None
     size = too_large(row["vector_store"], row["total_chunks"])
     is_unwatched = row["finished_at"] is None and row["unwatched_seconds"] > UNWATCHED_SECONDS
-    unwatched = UNWATCHED if is_unwatched else None
+    unwatched = f"{UNWATCHED} The task goes on once they do." if is_unwatched else None
     warning = " ".join(filter(None, (over_cost, size, row["listing_warning"], row["warning"], unwatched))) or None
     return Status(**{**row, "task_id": row["id"], "tool_id": tool_id, "eta_seconds": _eta(row), "warning": warning})
 

@@ -6,6 +6,8 @@ from fastapi import APIRouter
 
 from api.http.dependencies import ResourcesDep
 from schemas.health import Alive, Ready
+from worker.state import open_work
+from worker.state.open_work import UNWATCHED, UNWATCHED_SECONDS
 
 router = APIRouter(tags=["health"])
 
@@ -22,8 +24,7 @@ async def healthz() -> Alive:
 def readyz(resources: ResourcesDep) -> Ready:
     """Readiness: Postgres answers. The broker is not checked, as an outage only delays tasks.
 
-    `warning` is set when the disk is low on space.
+    `warning` is set when the disk is low on space, or when no worker has looked for work for half a minute.
     """
-    with resources.pool.connection() as connection:
-        connection.execute("SELECT 1")
-    return Ready(warning=resources.space.warning())
+    unwatched = UNWATCHED if open_work.sweep_age(resources.pool) > UNWATCHED_SECONDS else None
+    return Ready(warning=" ".join(filter(None, (resources.space.warning(), unwatched))) or None)

@@ -15,6 +15,11 @@ set_config('enable_seqscan', 'off', true)
 extract(epoch FROM now() - greatest((SELECT ran_at FROM upkeep WHERE name = 'sweep'), t.created_at))::float8
     AS unwatched_seconds
 
+-- name: sweep_age
+-- seconds since the last sweep, or since Postgres started if that is later: workers start after it; 0 without any sweep
+coalesce((SELECT extract(epoch FROM now() - greatest(ran_at, pg_postmaster_start_time()))::float8
+          FROM upkeep WHERE name = 'sweep'), 0)
+
 -- name: first_pending
 -- The first pending file of the index of a task t. The order makes the plan use an index. Without it, the plan for many
 -- pending files would read the table, finished rows first, until it meets one.

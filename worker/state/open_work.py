@@ -1,4 +1,4 @@
-"""Whether there is any work for which the sweep must watch closely, and when it last did."""
+"""Whether there is any work for which the sweep must watch closely, and how long ago it last did."""
 
 from __future__ import annotations
 
@@ -6,6 +6,14 @@ from datetime import timedelta
 
 from worker.state.pool import Pool, autocommit
 from worker.state.queries import is_true, load
+
+#: Seconds without a sweep after which users are told. A sweep is due each second, or every 12 s while nothing is open,
+#: and a busy worker takes it later.
+UNWATCHED_SECONDS = 30.0
+UNWATCHED = (
+    f"No worker has looked for work for more than {UNWATCHED_SECONDS:.0f} s; check that the workers, the clock and the "
+    "broker run."
+)
 
 _SQL = load("open_work")
 
@@ -20,6 +28,13 @@ def is_sweep_late(pool: Pool, after: timedelta) -> bool:
     """Whether the last sweep began more than `after` ago, while a task is open for as long."""
     with autocommit(pool) as connection:
         return is_true(connection, _SQL["is_sweep_late"], {"after": after})
+
+
+def sweep_age(pool: Pool) -> float:
+    """Seconds since the last sweep, or since Postgres started if that is later; 0 before the first sweep."""
+    with autocommit(pool) as connection:
+        row = connection.execute(_SQL["sweep_age"]).fetchone()
+    return float(row[0]) if row else 0.0
 
 
 def swept(pool: Pool) -> None:

@@ -11,5 +11,8 @@ SELECT EXISTS (SELECT FROM search_index_task WHERE status IN :open)
 SELECT coalesce((SELECT ran_at FROM upkeep WHERE name = 'sweep') < now() - %(after)s, true)
    AND EXISTS (SELECT FROM search_index_task WHERE status IN :open AND created_at < now() - %(after)s)
 
+-- name: sweep_age
+SELECT :sweep_age
+
 -- name: swept
 INSERT INTO upkeep (name, ran_at) VALUES ('sweep', now()) ON CONFLICT (name) DO UPDATE SET ran_at = now()

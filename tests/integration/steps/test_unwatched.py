@@ -1,14 +1,18 @@
-"""A status says so if no worker has swept for long: the workers, the clock or the broker are gone or frozen."""
+"""Users are told if no worker has swept for long: the workers, the clock or the broker are gone or frozen."""
 
 from __future__ import annotations
 
 import pytest
 
-from api.indexers.chunks import UNWATCHED, UNWATCHED_SECONDS, shown_status
+from api.http.metrics import BacklogCollector
+from api.indexers.chunks import shown_status
+from api.routes import health
 from tests.integration.steps.site import Site, new_site, passes
+from tests.service import eventually
 from worker.app import app
 from worker.resources import Resources
 from worker.state.index import tasks
+from worker.state.open_work import UNWATCHED, UNWATCHED_SECONDS
 from worker.upkeep.sweep import sweep
 
 pytestmark = pytest.mark.usefixtures("nobody_else")
@@ -56,3 +60,27 @@ def test_a_task_that_ended_is_not_watched(site: Site) -> None:
     passes(site.resources, 60)
     assert site.do(SINCE_SWEEP, 60)
     assert warnings(site) == [None, None]
+
+
+def sweep_age(site: Site) -> float:
+    gauges = [sample for metric in BacklogCollector(site.pool).collect() for sample in metric.samples]
+    return next(sample.value for sample in gauges if sample.name == "foldex_sweep_age_seconds")
+
+
+def test_monitors_are_told_although_nothing_is_open(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.list_folder()
+    site.finish_all()
+    # the Postgres of the tests may have started just now
+    monkeypatch.setattr(health, "UNWATCHED_SECONDS", 0.5)
+    sweep(site.resources)
+    assert sweep_age(site) < 0.5
+    assert UNWATCHED not in (health.readyz(site.resources).warning or "")
+    assert site.do(SINCE_SWEEP, 60)
+    eventually(lambda: sweep_age(site) > 0.5, 10)
+    assert UNWATCHED in (health.readyz(site.resources).warning or "")
+
+
+def test_a_start_of_everything_is_no_late_sweep(site: Site) -> None:
+    assert site.do(SINCE_SWEEP, 10**8)
+    [uptime] = site.do("SELECT extract(epoch FROM now() - pg_postmaster_start_time())::float8")[0]
+    assert uptime <= sweep_age(site) < 10**8 - 1

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import socket
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from api.cli import checks
-from api.cli.checks import CheckOutcome, examine
+from api.cli.checks import CheckOutcome, examine, readiness
 from api.cli.invocation import Invocation
+from api.cli.service.connection import Connection
 
 
 def test_a_service_that_hangs_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -19,3 +22,12 @@ def test_a_service_that_hangs_is_not_waited_for_long(monkeypatch: pytest.MonkeyP
     assert found == [
         CheckOutcome("service", False, f"Foldex at {url} did not answer in time; try again, or see its logs.")
     ]
+
+
+@pytest.mark.parametrize(
+    ("warning", "wrong"), [({}, []), ({"warning": "No worker."}, [CheckOutcome("health", False, "No worker.")])]
+)
+def test_what_the_service_warns_of_is_wrong(warning: dict[str, str], wrong: list[CheckOutcome]) -> None:
+    foldex = SimpleNamespace(ready=lambda: {"status": "ready", **warning})
+    service = cast("Connection", SimpleNamespace(foldex=foldex))
+    assert list(readiness(service)) == [CheckOutcome("database", True, "answers"), *wrong]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from types import SimpleNamespace
 
 import psycopg
@@ -11,6 +10,8 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from api.routes import health
+from worker.state import open_work
+from worker.state.open_work import UNWATCHED, UNWATCHED_SECONDS
 
 
 def test_a_monitor_may_ask_with_head() -> None:
@@ -25,19 +26,22 @@ def test_a_monitor_may_ask_with_head() -> None:
 @pytest.mark.parametrize(
     ("warning", "answer"), [(None, {"status": "ready"}), ("low", {"status": "ready", "warning": "low"})]
 )
-def test_the_api_is_ready_as_long_as_postgres_answers(warning: str | None, answer: dict[str, str]) -> None:
-    asked: list[str] = []
-    connection = SimpleNamespace(execute=asked.append)
-    pool = SimpleNamespace(connection=lambda: nullcontext(connection))
+def test_the_api_is_ready_as_long_as_postgres_answers(
+    warning: str | None, answer: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ages: list[float] = [0.0]
+    monkeypatch.setattr(open_work, "sweep_age", lambda _: ages[-1])
     app = FastAPI()
     app.include_router(health.router)
-    app.state.resources = SimpleNamespace(pool=pool, space=SimpleNamespace(warning=lambda: warning))
+    app.state.resources = SimpleNamespace(pool=None, space=SimpleNamespace(warning=lambda: warning))
     client = TestClient(app, raise_server_exceptions=False)
     assert client.get("/readyz").json() == answer
-    assert asked
+    ages.append(UNWATCHED_SECONDS + 1)
+    both = " ".join(filter(None, (warning, UNWATCHED)))
+    assert client.get("/readyz").json() == {"status": "ready", "warning": both}
 
-    def fail(_: str) -> None:
+    def fail(_: object) -> float:
         raise psycopg.OperationalError("away")
 
-    connection.execute = fail
+    monkeypatch.setattr(open_work, "sweep_age", fail)
     assert client.get("/readyz").status_code == 500
