@@ -88,7 +88,9 @@ class Settings(BaseSettings):
         description="URL of the database without a pooler; set it if `DATABASE_URL` is a pooler in transaction mode.",
     )
     celery_broker_url: str = Field(
-        "redis://localhost:6379/0", description="URL of Redis or RabbitMQ; carries only wake-ups."
+        "redis://localhost:6379/0",
+        pattern=r"^(rediss?|redis\+socket|sentinel|amqps?|pyamqp|memory)://",
+        description="URL of Redis or RabbitMQ; carries only wake-ups.",
     )
     redis_url: str = Field(
         "redis://localhost:6379/1", pattern="^(rediss?|unix)://", description="URL of Redis for rate budgets."

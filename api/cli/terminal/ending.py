@@ -17,6 +17,9 @@ from api.cli.invocation import ERROR, FOUND, INTERRUPTED
 #: What may go wrong where standard output leads to.
 _UNWRITABLE = frozenset({EDQUOT, EFBIG, EIO, ENOSPC})
 
+#: What to do about a database that does not answer, if no setting names it.
+NO_DATABASE_URL = "start Foldex with `foldex up`, or set DATABASE_URL to another database"
+
 
 def prepare_streams() -> None:
     """Let any text be printed: streams that are closed take it, and no encoding refuses a character."""
@@ -102,7 +105,9 @@ def _explain(problem: Exception) -> None:
     if isinstance(problem, FoldexError):
         _tell(problem.message)
     elif isinstance(problem, OperationalError):
-        _tell(f"The database does not answer; check DATABASE_URL. {problem}")
+        remedy = "check DATABASE_URL" if os.environ.get("DATABASE_URL") else NO_DATABASE_URL
+        # one line, as a log is read by its last one
+        _tell(f"The database does not answer; {remedy}. {' '.join(str(problem).split())}")
     else:
         from traceback import print_exception
 

@@ -12,6 +12,7 @@ from typing import get_type_hints
 import pytest
 from pydantic import Field
 
+from api.cli import commands
 from api.cli.commands import run
 from api.cli.invocation import ERROR, FOUND
 from api.search.rank.rerank import RerankOptions
@@ -37,6 +38,7 @@ BAD = [
     ("OCR_LANGUAGES", "e!", "pattern"),
     ("DATABASE_URL", "host=here password=secret", "pattern"),
     ("REDIS_URL", "http://:secret@here", "pattern"),
+    ("CELERY_BROKER_URL", "http://:secret@here", "pattern"),
 ]
 
 
@@ -155,12 +157,20 @@ def test_a_group_has_the_names_and_types_of_settings(group: type) -> None:
     assert {name: types.get(name) for name in get_type_hints(group)} == get_type_hints(group)
 
 
-@pytest.mark.parametrize("command", [["serve"], ["migrate"], ["keys", "list"]])
-def test_a_database_that_is_away_is_said_in_a_sentence(monkeypatch: pytest.MonkeyPatch, command: list[str]) -> None:
+@pytest.mark.parametrize("command", [["serve"], ["migrate"], ["keys", "list"], ["fsck", "--all"]])
+def test_a_database_that_is_away_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch, command: list[str]) -> None:
     monkeypatch.setenv("DATABASE_URL", NOBODY)
     message = said(monkeypatch, *command)
-    assert message.startswith("Error: The database does not answer; check DATABASE_URL.")
+    assert message.startswith("Error: The database does not answer; check DATABASE_URL. connection failed")
+    assert message.count("\n") == 1
     assert "secret" not in message
+
+
+def test_without_a_database_of_its_own_foldex_is_to_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DATABASE_URL", raising=False)
+    monkeypatch.setattr(commands, "_settings", lambda: Settings(database_url=NOBODY))
+    message = said(monkeypatch, "keys", "list")
+    assert message.startswith("Error: The database does not answer; start Foldex with `foldex up`, or set DATABASE_URL")
 
 
 #: The lowest and the highest value of each setting that has bounds; None: it has no highest.
@@ -211,6 +221,7 @@ PATTERNS: dict[str, tuple[list[str], list[str]]] = {
         ("database_url", "database_session_url"),
         (["postgres://db/foldex", "postgresql://db/foldex"], ["mysql://db/foldex", "db postgres://db/foldex"]),
     ),
+    "celery_broker_url": (["redis://r", "rediss://r", "amqp://r", "amqps://r"], ["http://r", "foo://r", "r amqp://r"]),
     "redis_url": (["redis://r", "rediss://r", "unix:///r"], ["amqp://r", "r redis://r"]),
     "flower_url": (["http://f", "https://f"], ["javascript:alert()//https://f"]),
     "ocr_languages": (["eng", "deu+chi_sim"], ["eng+", "+eng", "deu eng"]),
