@@ -125,6 +125,13 @@ def test_a_grant_that_is_taken_back_ends_with_the_next_run(running: Service, roo
     assert call(running, "POST", f"{TOOLS}/{tool}/reindex", key).status_code == 202
     eventually(lambda: call(running, "GET", status, key).json()["error_code"] == "folder_gone", 60, running.logs)
     assert call(running, "POST", f"{TOOLS}/{tool}/query", key, query="guest", mode="keyword").json()["results"]
+    fresh = {"query": "guest", "mode": "keyword", "refresh": "wait"}
+    assert call(running, "POST", f"{TOOLS}/{tool}/query", key, **fresh).json()["results"]
+    (folder / "a.md").write_text("a guest's secret")
+    found = call(running, "POST", f"{TOOLS}/{tool}/grep", key, pattern="guest").json()
+    assert [hit["preview"] for hit in found["hits"]] == ["a guest's text"]
+    assert [note["code"] for note in found["notes"]] == ["folder_gone"]
+    assert not found["truncated"]
     assert create(running, key, "guest", kind="local", path=str(folder)).json()["code"] == "folder_gone"
 
 

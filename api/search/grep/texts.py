@@ -34,11 +34,11 @@ _slots = Slots(_MAX_READERS)
 def all_texts(search: TextSearch) -> Iterator[Reading]:
     """Yield every text that may have a match: indexed ones from Postgres, the rest from the source.
 
-    If rg is installed, plain texts of a local folder are read from disk instead. If the source is unavailable, only
-    indexed texts are searched, and a note says so.
+    If rg is installed, plain texts of a local folder are read from disk instead. If the source is unavailable, or may
+    no longer be read, only indexed texts are searched, and a note says so.
     """
-    source = search.resources.source_of(search.index)
     try:
+        source = search.resources.source_of(search.index)
         source.check()
     except SourceError as error:
         yield Note(code=error.code, detail=f"{error.message} Only indexed text was searched.")
