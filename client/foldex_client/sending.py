@@ -147,7 +147,9 @@ def headers(api_key: str | None) -> dict[str, str]:
     if api_key is None:
         return agent
     if not api_key.isascii() or not api_key.isprintable() or not api_key or " " in api_key:
-        raise ValueError("api_key is empty, or holds a space or line break; give the key alone, such as key.strip().")
+        raise ValueError(
+            "api_key is empty, or holds more than ASCII letters and signs, such as a space; give the key alone."
+        )
     return {**agent, "Authorization": f"Bearer {api_key}"}
 
 

@@ -115,6 +115,7 @@ def test_grep_prints_lines_as_ripgrep(running: Service, docs: Path) -> None:
     ]
     assert foldex(running, "grep", "DEF MAKE", cwd=docs).returncode == 1
     assert foldex(running, "grep", "-F", "make_token(", "handbook.md", cwd=docs).returncode == 1
+    assert "There may be more hits" in foldex(running, "grep", "token", "--limit", "1", cwd=docs).stderr
 
 
 def test_symbols_by_name_and_by_prefix(running: Service, docs: Path) -> None:

@@ -221,7 +221,7 @@ def grep(
             for hit in answer.hits:
                 output.match(found.tool, hit)
             if answer.truncated:
-                output.note("There are more hits; narrow the search, or raise --limit.")
+                output.note("There may be more hits; narrow the search, or raise --limit.")
         return FOUND if answer.hits else NOTHING
 
 

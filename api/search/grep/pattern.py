@@ -185,5 +185,6 @@ def _expression(source: str, request: Grep) -> Any:
         shown = message[:MAX_MESSAGE_CHARACTERS]
         raise Invalid(
             f"`pattern` is invalid: {shown}. Use RE2's syntax, which has no look-around and no back-references. "
-            "Shorten a pattern that is too large. For plain text, send `regex: false`, or call `foldex grep` with -F."
+            "Shorten a pattern that is too large. For plain text, send `regex: false` (by MCP `fixed: true`), or call "
+            "`foldex grep` with -F."
         ) from error

@@ -15,7 +15,7 @@ def built_tree(pool: Pool, tool_id: UUID) -> Tree:
     tree = trees.of_tool(pool, tool_id)
     if tree is None or tree.built_at is None:
         raise NoTree(
-            "This tool has no complete summary tree yet; start one with POST "
+            f"This tool has no complete summary tree yet; build one with `foldex tree build {tool_id}`, or with POST "
             f"/api/tools/search/{tool_id}/raptor/build, and wait until its indexing_status is indexed."
         )
     return tree
