@@ -93,13 +93,13 @@ def _examples(method: str, path: str, call: Schema, body: Schema) -> Iterator[st
     url = f'"$API{_with_values(path)}{_query(call)}"'
     yield "```bash"
     if not body:
-        yield f"curl -s {'' if method == 'GET' else f'-X {method} '}{url}"
+        yield f"curl -sS {'' if method == 'GET' else f'-X {method} '}{url}"
     elif "properties" in body:
-        yield f"curl -s {url} -F parent_id=folder-001 -F files=@setup.md -F 'files=@a.pdf;filename=guide/a.pdf'"
+        yield f"curl -sS {url} -F parent_id=folder-001 -F files=@setup.md -F 'files=@a.pdf;filename=guide/a.pdf'"
     else:
         for example in _named_examples(body):
             given = json.dumps(example, ensure_ascii=False)
-            yield f"curl -s -X {method} {url} -H 'content-type: application/json' -d '{given}'"
+            yield f"curl -sS -X {method} {url} -H 'content-type: application/json' -d '{given}'"
     yield "```\n"
 
 

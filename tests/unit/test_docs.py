@@ -134,7 +134,7 @@ def test_no_error_that_is_not_there() -> None:
 
 #: A call with a body: its method, its address and the body.
 CALL = re.compile(
-    r"""curl -sN? (?:-X (\w+) )?"?([^\s"]*/api/[^\s"]*)"?(?:(?!curl)[^'])*"""
+    r"""curl -sSN? (?:-X (\w+) )?"?([^\s"]*/api/[^\s"]*)"?(?:(?!curl)[^'])*"""
     r"""'content-type: application/json'\s*\\?\s*-d '(\{[^']*\})'"""
 )
 
