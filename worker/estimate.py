@@ -295,7 +295,8 @@ def _notes(listed: _ListingTally) -> list[str]:
     ]
     if listed.uncounted:
         notes.append(
-            f"{listed.uncounted:,} files are missing from tokens, requests and cost: only workers extract their text."
+            "Files that are missing from tokens, requests and cost, because only workers extract their text: "
+            f"{listed.uncounted:,}."
         )
     if not listed.complete:
         notes.append(

@@ -346,7 +346,8 @@ def _resolve(path: str, roots: Sequence[Path]) -> tuple[str, Parts]:
         if real == root or real.startswith(root.rstrip("/") + "/"):
             return root, tuple(part for part in os.fsencode(real[len(root) :]).split(b"/") if part)
     raise SourceRefused(
-        f"{path!r} is not an absolute path below one of LOCAL_SOURCE_ROOTS; choose one that is, or extend that setting."
+        f"{path!r} is not an absolute path below one of LOCAL_SOURCE_ROOTS; choose one that is, or extend that "
+        "setting. Where `make up` or `foldex up` runs, `foldex index FOLDER` permits a folder too."
     )
 
 

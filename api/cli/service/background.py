@@ -122,7 +122,8 @@ def stop(home: Path) -> bool:
     while owner(home) is not None:
         if time.monotonic() > deadline:
             raise VerbFailed(
-                f"Foldex (pid {pid}) has not stopped within {STOP_SECONDS:.0f} s; see the logs in {home / 'log'}."
+                f"Foldex (pid {pid}) has not stopped within {STOP_SECONDS:.0f} s; `kill -9 {pid}` ends it without "
+                f"loss, and the next start ends what it leaves. Its logs are in {home / 'log'}."
             )
         time.sleep(LOOK_SECONDS)
     return True

@@ -101,7 +101,10 @@ def _reindex_stale(resources: Resources, tool_id: UUID, index: Index, stale: Sta
     if stale.unseen or stale.vanished or task is None or task["finished_at"] is not None:
         dispatch.reindex(resources.pool, tool_id)
     return [
-        Note(code="reindexing", detail=f"{stale.total} files were added, changed or removed; they are being indexed.")
+        Note(
+            code="reindexing",
+            detail=f"Files that were added, changed or removed, and are being indexed: {stale.total}.",
+        )
     ]
 
 

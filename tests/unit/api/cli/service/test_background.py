@@ -1,4 +1,4 @@
-"""Ctrl-C while the command starts the stack."""
+"""Ctrl-C while the command starts the stack, and a stack that does not stop."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from typing import Any
 
 import pytest
 
+from api.cli.invocation import VerbFailed
 from api.cli.service import background
+from api.stack.record import lock_file
+from tests.service import eventually
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
 
@@ -58,3 +61,29 @@ def test_an_ignored_ctrl_c_stays_ignored(monkeypatch: pytest.MonkeyPatch, tmp_pa
     with pytest.raises(OSError, match="no process"):
         background.start(tmp_path, lambda _line: None)
     assert during == [signal.SIG_IGN]
+
+
+#: Holds the lock of a stack, and does not obey.
+FROZEN = """
+import fcntl, os, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+lock = open(sys.argv[1], "w")
+fcntl.flock(lock, fcntl.LOCK_EX)
+print(os.getpid(), file=lock, flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_stack_that_does_not_stop_is_named_with_what_ends_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(background, "STOP_SECONDS", 0.3)
+    lock_file(tmp_path).parent.mkdir(parents=True)
+    with subprocess.Popen([sys.executable, "-c", FROZEN, str(lock_file(tmp_path))]) as frozen:
+        try:
+            eventually(
+                lambda: lock_file(tmp_path).exists() and lock_file(tmp_path).read_text() == f"{frozen.pid}\n", 20
+            )
+            with pytest.raises(VerbFailed, match=f"`kill -9 {frozen.pid}`"):
+                background.stop(tmp_path)
+        finally:
+            frozen.kill()
+    assert not background.stop(tmp_path)
