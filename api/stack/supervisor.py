@@ -24,6 +24,9 @@ MAX_RESTART_SECONDS = 5.0
 #: Seconds of life after which a death no longer counts as a failed start.
 SETTLED_SECONDS = 10.0
 
+#: Seconds of a start after which the end of a log is shown. A first start with cold disk caches takes about 20 s.
+LATE_SECONDS = 30.0
+
 #: Deaths in a row that count as a crash loop.
 CRASH_LOOP_DEATHS = 3
 
@@ -116,19 +119,30 @@ class Supervisor:
                 self._forks.start()
 
     def _bring_up(self, stage: Sequence[_Slot]) -> None:
-        began = time.monotonic()
+        began, is_told = time.monotonic(), False
         while not self._stopping and not all(slot.ready for slot in stage):
             self._round()
             for slot in stage:
                 if not slot.ready and slot.process and slot.program.ready():
                     slot.ready = True
                     self._say(f"  {slot.program.name:<12} ready after {time.monotonic() - began:.1f} s")
-            if time.monotonic() - began > self._patience:
+            waited = time.monotonic() - began
+            if waited > self._patience:
                 raise StackError(self._late(stage))
+            if waited > LATE_SECONDS and not is_told:
+                is_told = True
+                self._report_late(stage)
 
     def _late(self, stage: Iterable[_Slot]) -> str:
         late = next(slot for slot in stage if not slot.ready)
         return processes.not_ready(late.program.name, self._home, late.code)
+
+    def _report_late(self, stage: Iterable[_Slot]) -> None:
+        """Tell what the first program that runs without getting ready says; deaths are told when they happen."""
+        for slot in [slot for slot in stage if slot.process and not slot.ready and not slot.deaths][:1]:
+            name = slot.program.name
+            cause, log = processes.cause(self._home, name, None), processes.log_file(self._home, name)
+            self._say(f"  {name} is not ready yet: {cause}. Its log is {log}")
 
     def _round(self) -> None:
         for slot in self._slots:

@@ -8,6 +8,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +22,7 @@ import pytest
 from redis import Redis
 from structlog.processors import LogfmtRenderer
 
-from api.stack import postgres, redis
+from api.stack import postgres, redis, supervisor
 from api.stack.embedded import _as_interrupt, services, stack
 from api.stack.processes import (
     Program,
@@ -204,6 +205,23 @@ def test_a_program_that_never_gets_ready_is_reported_with_its_log(tmp_path: Path
     with pytest.raises(StackError, match=r"one failed to start: no such colour\."):
         supervisor.start(2)
     assert f"  one keeps exiting: no such colour. Its log is {log_file(tmp_path, 'one')}" in said
+
+
+def test_a_program_that_is_late_is_reported_while_it_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(supervisor, "LATE_SECONDS", 1.0)
+    said: list[str] = []
+    late = toy(tmp_path, "one", "import time; print('no broker', flush=True); time.sleep(600)")
+    began = time.monotonic()
+    slow = Program(late.name, late.command, lambda: time.monotonic() > began + 3, late.cwd, late.env, stop=late.stop)
+    starting = Supervisor([[toy(tmp_path, "two")], [slow]], tmp_path, said.append)
+    try:
+        starting.start(30)
+    finally:
+        starting.stop()
+    told = f"  one is not ready yet: no broker. Its log is {log_file(tmp_path, 'one')}"
+    assert [line for line in said if "not ready" in line] == [told]
 
 
 #: A line of the log of a worker that Celery ended.

@@ -26,6 +26,8 @@ STOP_SECONDS = 120.0
 LOOK_SECONDS = 0.2
 #: Lines of the log that a message shows.
 SHOWN_LINES = 6
+#: What the supervisor says of a start that somebody may have to help.
+TROUBLE = (" keeps exiting: ", " is not ready yet: ", " Waiting for space.")
 
 Say = Callable[[str], None]
 
@@ -42,7 +44,7 @@ def start(home: Path, say: Say) -> str:
     try:
         with _deferred_interrupt():
             child = _started(home)
-        return _address(child, home)
+        return _address(child, home, say)
     except KeyboardInterrupt:
         # nobody has asked for a stack but the command that ends here
         if child is not None and child.poll() is None:
@@ -69,9 +71,10 @@ def _deferred_interrupt() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
-def _address(child: subprocess.Popen[bytes], home: Path) -> str:
-    deadline = time.monotonic() + START_SECONDS
+def _address(child: subprocess.Popen[bytes], home: Path, say: Say) -> str:
+    deadline, told = time.monotonic() + START_SECONDS, 0
     while time.monotonic() < deadline:
+        told = _tell_trouble(home, told, say)
         with suppress(OSError):
             stack = environment(home)
             if stack and _is_ready(url_of(stack)):
@@ -81,6 +84,18 @@ def _address(child: subprocess.Popen[bytes], home: Path) -> str:
             raise VerbFailed(f"Foldex could not start: {_reason(home)} Its log is {log_file(home)}.")
         time.sleep(LOOK_SECONDS)
     raise VerbFailed(f"Foldex did not answer within {START_SECONDS:.0f} s; see the logs in {home / 'log'}.")
+
+
+def _tell_trouble(home: Path, told: int, say: Say) -> int:
+    """Say what keeps the stack from its start, after the first `told` lines. Returns how many have been said."""
+    lines = [line.strip() for line in _lines(home) if any(trouble in line for trouble in TROUBLE)]
+    for line in lines[told:]:
+        say(line)
+    return len(lines)
+
+
+def _lines(home: Path) -> list[str]:
+    return log_file(home).read_text(errors="replace").splitlines()
 
 
 def _started(home: Path) -> subprocess.Popen[bytes]:
@@ -143,6 +158,6 @@ def _is_ready(url: str) -> bool:
 
 def _reason(home: Path) -> str:
     """The error that the stack ended with, or else the end of its log."""
-    lines = [line.strip() for line in log_file(home).read_text(errors="replace").splitlines() if line.strip()]
+    lines = [line.strip() for line in _lines(home) if line.strip()]
     errors = [line.removeprefix("Error: ") for line in lines if line.startswith("Error: ")]
     return errors[-1] if errors else " ".join(lines[-SHOWN_LINES:])

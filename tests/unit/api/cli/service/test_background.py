@@ -1,4 +1,4 @@
-"""Ctrl-C while the command starts the stack, and a stack that does not stop."""
+"""Ctrl-C while the command starts the stack, and a stack that does not start or stop."""
 
 from __future__ import annotations
 
@@ -61,6 +61,25 @@ def test_an_ignored_ctrl_c_stays_ignored(monkeypatch: pytest.MonkeyPatch, tmp_pa
     with pytest.raises(OSError, match="no process"):
         background.start(tmp_path, lambda _line: None)
     assert during == [signal.SIG_IGN]
+
+
+def test_what_keeps_a_stack_from_its_start_is_said_meanwhile(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    trouble = "postgres keeps exiting: no permission. Its log is elsewhere"
+    log = background.log_file(tmp_path)
+    log.parent.mkdir()
+    log.write_text(
+        f"Starting\n  redis        ready after 0.1 s\n  postgres exited with 2; restarting it\n  {trouble}\n"
+    )
+    monkeypatch.setattr(background, "START_SECONDS", 0.5)
+    said: list[str] = []
+    with subprocess.Popen(SLEEP) as child:
+        monkeypatch.setattr(background, "_started", lambda _home: child)
+        try:
+            with pytest.raises(VerbFailed, match="did not answer"):
+                background.start(tmp_path, said.append)
+        finally:
+            child.kill()
+    assert said[1:] == [trouble]
 
 
 #: Holds the lock of a stack, and does not obey.
