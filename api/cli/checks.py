@@ -45,6 +45,7 @@ def examine(invocation: Invocation) -> Iterator[CheckOutcome]:
             tools = tools_of(service)
             yield CheckOutcome("key", True, "accepted" if invocation.key else "none is needed")
             yield from _models(service, tools)
+            yield from default_model(service, tools)
             yield from _folders(service, tools)
     except VerbFailed as error:
         yield CheckOutcome("service", False, error.message)
@@ -88,6 +89,17 @@ def _models(service: Connection, tools: list[Tool]) -> Iterator[CheckOutcome]:
             yield CheckOutcome(f"model {model}", False, sentence(error, service.url, service.home))
         else:
             yield CheckOutcome(f"model {model}", True, "answers")
+
+
+def default_model(service: Connection, tools: list[Tool]) -> Iterator[CheckOutcome]:
+    """Ask the model of new tools for an answer, unless a tool that was asked has it."""
+    asked = {tool.index.model for tool in tools if tool.task == "ready"}
+    models = service.foldex.models().items
+    if {each.model for each in models if each.default and each.kind == "embedding"} <= asked:
+        return
+    for each in service.foldex.models(check=True).items:
+        if each.default and each.kind == "embedding" and each.check:
+            yield CheckOutcome(f"model {each.model}", each.check.ok, each.check.detail or "answers")
 
 
 def _name(tool: Tool) -> str:

@@ -9,9 +9,10 @@ from typing import cast
 import pytest
 
 from api.cli import checks
-from api.cli.checks import CheckOutcome, examine, readiness
+from api.cli.checks import CheckOutcome, default_model, examine, readiness
 from api.cli.invocation import Invocation
 from api.cli.service.connection import Connection
+from foldex_client import Tool
 
 
 def test_a_service_that_hangs_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,3 +32,20 @@ def test_what_the_service_warns_of_is_wrong(warning: dict[str, str], wrong: list
     foldex = SimpleNamespace(ready=lambda: {"status": "ready", **warning})
     service = cast("Connection", SimpleNamespace(foldex=foldex))
     assert list(readiness(service)) == [CheckOutcome("database", True, "answers"), *wrong]
+
+
+def test_the_model_of_new_tools_is_asked_before_there_is_any() -> None:
+    def models(*, check: bool = False) -> SimpleNamespace:
+        wrong = SimpleNamespace(ok=False, detail="It needs a key.") if check else None
+        return SimpleNamespace(
+            items=[
+                SimpleNamespace(model="a/default", kind="embedding", default=True, check=wrong),
+                SimpleNamespace(model="a/chat", kind="llm", default=True, check=wrong),
+                SimpleNamespace(model="a/allowed", kind="embedding", default=False, check=wrong),
+            ]
+        )
+
+    service = cast("Connection", SimpleNamespace(foldex=SimpleNamespace(models=models)))
+    assert list(default_model(service, [])) == [CheckOutcome("model a/default", False, "It needs a key.")]
+    used = cast("Tool", SimpleNamespace(task="ready", index=SimpleNamespace(model="a/default")))
+    assert list(default_model(service, [used])) == []
