@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import click
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 #: Seconds between two looks at an index that is built for a changed config.
 LOOK_SECONDS = 0.3
+#: Runs among which the one that was waited for is looked up.
+LATEST_RUNS = 10
 #: Characters of the bar.
 WIDTH = 20
 
@@ -31,10 +34,13 @@ class ProgressLine:
         self._name, self._began = clean(name), time.monotonic()
         self._first: int | None = None
         self._warned: str | None = None
+        #: The first run that was seen.
+        self.task_id: str | None = None
         self._is_drawn = sys.stderr.isatty()
 
     def __call__(self, now: Status) -> None:
         """Draw a status. Without a terminal only warnings are printed, each once."""
+        self.task_id = self.task_id or now.task_id
         if now.warning and now.warning != self._warned:
             self._warned = now.warning
             self.clear()
@@ -79,6 +85,14 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
+def _awaited(service: Connection, tool: Tool, now: Status, task_id: str | None) -> Status:
+    """The run that was waited for. With `watch`, another may have ended since."""
+    if task_id == now.task_id:
+        return now
+    runs = islice(service.foldex.tools.tasks(tool.tool_id), LATEST_RUNS)
+    return next((run for run in runs if (run.task_id, run.status) == (task_id, "ready")), now)
+
+
 def _switched(service: Connection, tool: Tool, now: Status, bar: ProgressLine) -> Status:
     """The status once no index is being built for a changed config any more. Raises `VerbFailed` if that failed."""
     is_updating = False
@@ -109,7 +123,7 @@ def wait(service: Connection, tool: Tool) -> Status:
     bar = ProgressLine(tool.name)
     try:
         now = service.foldex.tools.wait(tool.tool_id, on_progress=bar)
-        return _switched(service, tool, now, bar)
+        return _switched(service, tool, _awaited(service, tool, now, bar.task_id), bar)
     except IndexingFailed as error:
         if error.task.indexed_files:
             raise VerbFailed(f"{tool.name} is not up to date, but what is indexed answers: {error.detail}") from error

@@ -82,6 +82,19 @@ def test_a_wait_lasts_until_a_changed_config_is_in_use(monkeypatch: pytest.Monke
     assert waited(*replies).namespace == "new"
 
 
+def test_a_wait_tells_the_run_that_it_waited_for() -> None:
+    first: dict[str, Any] = {"task_id": "first", "embedded_chunks": 3}
+    next_: dict[str, Any] = {"task_id": "next", "embedded_chunks": 0}
+    runs = [told("ready", 1, **run).json() for run in (next_, first)]
+    listed = httpx.Response(200, json={"items": runs, "next_cursor": None})
+    done = waited(told("indexing", **first), told("ready", 1, **next_), listed, tool())
+    assert (done.task_id, done.embedded_chunks) == ("first", 3)
+    cancelled = httpx.Response(
+        200, json={"items": [*runs[:1], {**runs[1], "status": "cancelled"}], "next_cursor": None}
+    )
+    assert waited(told("indexing", **first), told("ready", 1, **next_), cancelled, tool()).task_id == "next"
+
+
 def test_a_wait_for_what_fails_ends_as_an_error() -> None:
     with pytest.raises(VerbFailed, match="docs keeps its old config: It was cancelled"):
         waited(told("ready"), tool(update_error="It was cancelled."))
