@@ -253,7 +253,7 @@ def test_the_page_goes_on_after_the_server_was_away(running: Service, new_page: 
     expect(page.get_by_role("region", name="Index")).to_contain_text("1 of 1")
     api = running.processes["api"]
     stop([api])
-    away = page.get_by_text("Foldex does not answer. The page tries again by itself")
+    away = page.get_by_text("Foldex does not answer. The page tries again")
     expect(away).to_be_visible()
     expect(page.get_by_text("Foldex does not answer")).to_have_count(1)
     reindex = page.get_by_role("button", name="Reindex")
@@ -287,7 +287,7 @@ def test_a_service_that_is_frozen_is_told_to_be_away(running: Service, new_page:
     expect(away).to_be_hidden()
 
 
-@pytest.mark.parametrize("route", ["#/", "#/workers"])
+@pytest.mark.parametrize("route", ["#/", "#/workers", "#/new"])
 def test_an_idle_page_tells_that_the_service_is_frozen(running: Service, new_page: NewPage, route: str) -> None:
     told_while_frozen(running, new_page(), route, open_calls=[])
 

@@ -77,6 +77,6 @@ function ThemeSwitch() {
 function Away() {
   const isAway = useStore(away);
   return html`<div role="status" class="away" hidden=${!isAway}>
-    ${isAway && "Foldex does not answer. The page tries again by itself; start it with “foldex up” if it is stopped."}
+    ${isAway && "Foldex does not answer. The page tries again; start it with “foldex up” if it is stopped."}
   </div>`;
 }

@@ -35,6 +35,9 @@ let waiting = false;
 // Ask whether the service is there: a stopped process accepts calls and says nothing.
 export const suspect = () => waiting || fetch("healthz", { signal: AbortSignal.timeout(4_000) }).catch(lost);
 
+// Also while nothing is called, as while a form is filled in. Browsers slow it down in hidden tabs.
+setInterval(suspect, 15_000);
+
 // Note that the service cannot be reached, and ask until it answers.
 export async function lost() {
   away.set(true);
