@@ -45,7 +45,7 @@ class Service:
     def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         with psycopg.connect(self.database_url, autocommit=True) as connection:
             cursor = connection.execute(query.encode(), values or None)
-            return cursor.fetchall() if cursor.description else []
+            return [] if cursor.description is None else cursor.fetchall()
 
     def post(self, path: str, body: object, status: int = 202) -> dict[str, Any]:
         return checked(self.client.post(path, json=body), status)

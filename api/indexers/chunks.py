@@ -130,6 +130,8 @@ def _check_bounds(config: ToolConfig) -> None:
 def _check_following(source: AnySource, config: ToolConfig, *, has_event_queue: bool) -> None:
     if config.auto_reindex and not source.follows_edits:
         raise Invalid("auto_reindex works for nodes only; use `watch` for a local folder, or `every` for S3.")
+    if config.watch and not source.is_watchable:
+        raise Invalid(f"{source.title} does not report changes, so `watch` cannot work; use `every` instead.")
     if config.watch and source.needs_event_queue and not has_event_queue:
         raise Invalid(
             f"{source.title} reports changes to a queue only, so `watch` needs the setting S3_EVENTS_QUEUE_URL; "

@@ -25,7 +25,8 @@ class _SourceTraits(BaseModel):
     title: ClassVar[str]
     #: Whether edits through the API can start a run (`config.auto_reindex`).
     follows_edits: ClassVar[bool] = False
-    #: Whether changes can be noticed (`config.watch`) only by a queue of events.
+    #: Whether changes can be noticed (`config.watch`), and whether only by a queue of events.
+    is_watchable: ClassVar[bool] = False
     needs_event_queue: ClassVar[bool] = False
     #: Whether an unlisted file is certainly gone. If not, most files of an index are never removed at once.
     removals_are_certain: ClassVar[bool] = False
@@ -65,6 +66,7 @@ class NodesSource(_SourceTraits):
 
     title = "A node"
     follows_edits = True
+    is_watchable = True
     removals_are_certain = True
     states_types = True
 
@@ -89,6 +91,7 @@ class LocalSource(_SourceTraits):
     """A directory below one of `LOCAL_SOURCE_ROOTS`."""
 
     title = "A local folder"
+    is_watchable = True
 
     kind: Literal["local"] = Field(description="A directory of the service's machine.")
     path: str = Field(
@@ -122,6 +125,7 @@ class S3Source(_SourceTraits):
     """The objects of a bucket below a prefix, treated as a folder: `docs` and `docs/` mean the same."""
 
     title = "S3"
+    is_watchable = True
     needs_event_queue = True
     is_slow_to_list = True
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
+from pathlib import Path
 from threading import enumerate as enumerate_threads
 from typing import Any
 from uuid import uuid4
@@ -12,15 +13,16 @@ from uuid import uuid4
 import boto3
 import pytest
 
-from schemas.content.source import S3Source
+from schemas.content.source import LocalSource, S3Source
 from schemas.errors import SourceUnavailable
 from tests.integration.provider.test_auto_reindex import appears, runs, settled
 from tests.integration.test_watch import kill, taken_up, watcher
 from tests.service import TOOLS, NewService, Service, checked, eventually
-from worker.settings import LOCAL_MODEL
+from worker.resources import Resources
+from worker.settings import LOCAL_MODEL, Settings
 from worker.sources.bucket_events import EventQueue
 from worker.upkeep import watch, watched_buckets
-from worker.upkeep.watch import BucketWatch, NoticedChanges
+from worker.upkeep.watch import BucketWatch, NoticedChanges, Watcher
 from worker.upkeep.watched_buckets import BucketEvents
 from worker.upkeep.watched_folder import ANYTHING, MANY_CHANGES, NOTHING, SeenChanges
 
@@ -278,3 +280,10 @@ def test_a_bucket_is_listed_at_first_and_with_the_first_change_of_a_day(
         assert noticed.seen == seen
         events.close_batch()
     events.close()
+
+
+@pytest.mark.parametrize("queue_url", [None, "http://127.0.0.1:9/123456789012/events"])
+def test_without_a_queue_no_bucket_is_watched(tmp_path: Path, queue_url: str | None) -> None:
+    watcher = Watcher(Resources(Settings(foldex_home=tmp_path, s3_events_queue_url=queue_url)))
+    assert watcher._can_watch(S3Source(kind="s3", bucket="docs")) is (queue_url is not None)
+    assert watcher._can_watch(LocalSource(kind="local", path=str(tmp_path)))

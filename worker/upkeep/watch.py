@@ -21,7 +21,7 @@ import structlog
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
-from schemas.content.source import S3Source
+from schemas.content.source import AnySource, S3Source
 from schemas.errors import SourceError, SourceUnavailable
 from worker.app import post_plan
 from worker.ignore import rules_of
@@ -157,12 +157,15 @@ class Watcher:
     def _update_watches(self) -> None:
         """Start watching what is wanted now, and stop watching what is not."""
         watched = changes.watched(self._resources.pool)
-        watchable = {index.id: index for index in watched if self._bucket_events or not index.source.needs_event_queue}
+        watchable = {index.id: index for index in watched if self._can_watch(index.source)}
         for removed in self._followed.keys() - watchable.keys():
             self._followed.pop(removed).close()
         for id_ in watchable.keys() - self._followed.keys():
             self._followed[id_] = self._watch_of(watchable[id_])
             log.info("watching a folder", index_id=str(id_), kind=watchable[id_].source.kind)
+
+    def _can_watch(self, source: AnySource) -> bool:
+        return source.is_watchable and (self._bucket_events is not None or not source.needs_event_queue)
 
     def _watch_of(self, index: WatchedIndex) -> Followed:
         """Start to watch an index's folder in the way that its source allows."""
