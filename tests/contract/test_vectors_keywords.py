@@ -147,6 +147,7 @@ def test_words_are_found_in_the_forms_of_their_language(
         ("code", "connection pool", [1, 2]),
         ("code", "Pool  exhausted", [1]),
         ("code", "pools exhausted", []),
+        ("code", "for the connection", [2]),
         ("code", "getUser of C++", [3]),
         ("text", "东京的", [3]),
         ("code", "?!", []),

@@ -20,6 +20,7 @@ LANGUAGES = st.sampled_from(["en", "de", "ru", "tr", "vi", "ar"])
         ("fr", "l'été à Évian", "l ete a evian"),
         ("ru", "Города API documents", "город api document"),
         ("de", "Города in Häusern", "город in haus"),
+        ("en", "Йод हिन्दी", "йод हिन्द"),
         ("vi", "Thủ đô", "thủ đô"),
         ("tr", "İstanbul'daki kitaplar", "istanbul daki kitap"),
         ("tr", "DİKKATİ", "dikkat"),
