@@ -292,6 +292,13 @@ def test_the_proxies_of_the_environment_are_heeded(monkeypatch: pytest.MonkeyPat
     assert headers[0]["host"] == "provider.invalid"
 
 
+def test_a_password_in_the_address_is_sent() -> None:
+    with _heard() as (address, headers):
+        OpenAIClient("openai/m", address.replace("//", "//user:secret@"), "k", None, 10.0).rows(["a"], "base64")
+    _forget_connections()
+    assert headers[0]["authorization"] == f"Basic {base64.b64encode(b'user:secret').decode()}"
+
+
 def test_an_address_of_another_protocol_is_not_asked() -> None:
     with _heard() as (address, headers), pytest.raises(EmbeddingUnavailable):
         OpenAIClient("openai/m", address.replace("http:", "ftp:"), "k", None, 10.0).rows(TEXTS, "base64")

@@ -120,7 +120,8 @@ def test_no_document_is_longer_than_the_model_takes(fake: RankerFake, rank: Rank
     rank("model", [FILLER * 100, "short"], rerank_max_tokens=64)
     lengths = [len(cl100k().starts(document)) for document in sent(fake)]
     assert len(lengths) > 500 / 48
-    assert max(lengths) < 48
+    # a window may be a token or two longer on its own than within its text
+    assert max(lengths) + len(cl100k().starts(QUERY)) <= 64 * 3 // 5 + 2
     rank("model", [FILLER * 50, "short"])
     assert len(sent(fake)) == 2
 
