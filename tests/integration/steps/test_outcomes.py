@@ -145,18 +145,25 @@ def test_what_an_attempt_paid_is_added_to_what_the_one_before_paid(site: Site) -
         assert files.finish(connection, run.lease.owner, [outcome]) == {first.id}
     paid = "SELECT embedded_chunks, reused_chunks, tokens FROM search_index_file WHERE id = %s"
     assert site.do(paid, first.id) == [(3, 2, 30)]
+    # another worker that held the file paid too, for what counted as found in the cache
+    for chunks, recorded in ((1, (4, 1, 40)), (2, (6, 0, 60))):
+        files.add_paid(site.pool, run.epoch, [(first.id, chunks, 10 * chunks)])
+        assert site.do(paid, first.id) == [recorded]
 
 
-def test_what_an_earlier_task_paid_does_not_count_for_the_next(site: Site) -> None:
+def test_what_an_earlier_claim_paid_counts_for_its_own_task_only(site: Site) -> None:
     run = site.worker()
     (first,) = site.claim(run, 1)
     files.add_paid(site.pool, run.epoch, [(first.id, 2, 20)])
+    paid = "SELECT embedded_chunks, tokens FROM search_index_file WHERE id = %s"
+    files.release(site.pool, run.lease.owner)
+    assert site.claim(run, 1)[0].id == first.id
+    assert site.do(paid, first.id) == [(2, 20)]
     files.release(site.pool, run.lease.owner)
     site.do("UPDATE search_index_task SET status = 'error' WHERE id = %s", site.task)
     # a worker claims what is left before the folder is listed anew
     assert tasks.begin_plan(site.pool, site.start(), uuid4()) is not None
     assert first.id in {claim.id for claim in site.claim(site.worker())}
-    paid = "SELECT embedded_chunks, tokens FROM search_index_file WHERE id = %s"
     assert site.do(paid, first.id) == [(0, 0)]
 
 
@@ -289,7 +296,8 @@ def test_a_retry_takes_up_what_a_cancel_left_and_what_the_listing_could_not_read
 
 
 @pytest.mark.parametrize("claimed", [False, True])
-def test_an_edit_whose_task_was_cancelled_is_indexed_by_the_next(settled: Site, claimed: bool) -> None:
+@pytest.mark.parametrize("retried", [False, True])
+def test_an_edit_whose_task_was_cancelled_is_indexed_by_the_next(settled: Site, claimed: bool, retried: bool) -> None:
     live = settled.chunks(live=True)
     edit(settled, "Afterwards this file tells of pears.")
     settled.again()
@@ -298,7 +306,10 @@ def test_an_edit_whose_task_was_cancelled_is_indexed_by_the_next(settled: Site, 
     settled.cancel()
     assert settled.outcomes()["0.md"] == "indexed"
     assert settled.chunks(live=True) == live
-    settled.again()
+    if retried:
+        assert retry(settled) == 1
+    else:
+        settled.again()
     settled.finish_all()
     assert len(live - settled.chunks(live=True)) == 1
 
@@ -352,6 +363,8 @@ def test_a_note_stays_with_the_live_text_until_the_file_is_mended(settled: Site)
     # a failure has a message of its own, and leaves the note of the live text
     os.utime(half, (LONG_AGO + 2, LONG_AGO + 2))
     settled.again()
+    # until then nothing is known of the content as it is now
+    assert message_of(settled, "half") == ("pending", None)
     run = settled.worker()
     (claim,) = settled.claim(run)
     finish(run, [EmbeddedFile(FailedFile(claim, FileFacts(claim.type, claim.stamp), FileError(Reason.UNREADABLE)))])
