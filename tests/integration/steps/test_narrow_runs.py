@@ -166,6 +166,7 @@ def test_who_joins_an_open_run_gets_the_whole_folder(ready: Site, begun: bool, b
     ask(ready, "0.md")
     if begun:
         ready.list_folder()
+        ask(ready, "1.md")
     if by == "tool":
         _, started = tools.create(ready.pool, ready.wanted(), name="", config=ToolConfig())
         assert started is None

@@ -102,6 +102,31 @@ def test_edits_of_nodes_are_noted_by_their_ids_and_those_of_the_root_as_everythi
     assert noted(site) is None
 
 
+@pytest.mark.parametrize(
+    ("begun", "follows", "expected"),
+    [
+        (True, False, (None, True, ["a", "b", "c"])),
+        (True, True, (None, False, None)),
+        (False, False, (["z", "a", "b", "c"], False, None)),
+        (False, True, (["z"], False, None)),
+    ],
+)
+def test_edits_of_nodes_are_for_the_next_run_unless_it_is_asked_for_anyway(
+    resources: Resources, begun: bool, follows: bool, expected: tuple[Any, ...]
+) -> None:
+    site = nodes_site(resources)
+    site.do("UPDATE search_tool SET config = jsonb_build_object('auto_reindex', %s) WHERE id = %s", follows, site.tool)
+    if begun:
+        site.list_folder()
+    else:
+        site.do("UPDATE search_index_task SET paths = '{z}' WHERE id = %s", site.task)
+    root = f"/{site.index.source.content_node}"
+    for edited in ([f"{root}/a"], [f"{root}/b", f"{root}/b/c"]):
+        with resources.pool.connection() as connection:
+            changes.nodes_changed(connection, site.project, edited)
+    assert site.do("SELECT paths, rerun, rerun_paths FROM search_index_task WHERE id = %s", site.task) == [expected]
+
+
 @pytest.mark.parametrize("begun", [False, True])
 def test_an_open_run_and_the_one_that_follows_get_the_paths_that_were_noted(resources: Resources, begun: bool) -> None:
     site = local_site(resources)
