@@ -227,3 +227,12 @@ def test_a_text_that_its_samples_do_not_show_is_rejected_before_all_of_it_is_rea
     bare = 2 * len(LINES) + 10_001 * LINE
     assert not fits(LINES, bare + 1_000, tokenizer)
     assert len(LINES) > tokenizer.read
+
+
+def test_samples_are_taken_from_all_of_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    many_tokens, few_tokens = "a " * 500, ("b" * 99 + "\n") * 800
+    texts = [many_tokens + few_tokens, few_tokens + many_tokens]
+    most = [needed(text, Words()) for text in texts]
+    sample_short_texts(monkeypatch)
+    for text, memory in zip(texts, most, strict=True):
+        guarded(int(memory * 1.1), Words()).check(text)
