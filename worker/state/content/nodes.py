@@ -115,8 +115,9 @@ def _set_content(connection: Connection[Any], project_id: str, node_id: str, con
 def type_as(node: Row, name: str | None) -> str:
     """Return the type of a node after renaming: a type that came from the old name follows the new name."""
     type_: str = node["type"]
-    follows = name is not None and node["object_key"] is not None and type_ == stated_type(node["name"])
-    return stated_type(name) if name is not None and follows else type_
+    if name is None or node["object_key"] is None or type_ != stated_type(node["name"]):
+        return type_
+    return stated_type(name)
 
 
 def _move(connection: Connection[Any], node: Row, place: NodeMove) -> None:
