@@ -133,6 +133,16 @@ def test_nodes_that_did_not_change_start_no_run(resources: Resources) -> None:
         changes.start(resources.pool, site.index.id, timedelta(0))
 
 
+def test_looks_that_find_further_edits_put_no_run_off(resources: Resources) -> None:
+    site = watched_nodes_site(resources)
+    edit_watched_nodes(resources, site)
+    passes(resources, changes.QUIET.total_seconds() - 0.5)
+    assert changes.due(resources.pool) == []
+    edit_watched_nodes(resources, site)
+    passes(resources, 0.6)
+    assert changes.due(resources.pool) == [site.index.id]
+
+
 def test_what_is_taken_up_twice_starts_one_run(resources: Resources) -> None:
     site = local_site(resources)
     site.do("UPDATE search_index_task SET status = 'ready' WHERE id = %s", site.task)

@@ -112,6 +112,15 @@ def test_a_rule_that_leaves_out_most_of_what_is_gone_holds_nothing(listing: Any,
     assert end(True, left_out=left_out) == held
 
 
+@pytest.mark.parametrize(("hold", "warning"), [(True, "held"), (False, "Waiting.")])
+def test_what_a_task_waits_for_is_told_unless_removals_are_held(listing: Any, hold: bool, warning: str) -> None:
+    site, record, end = listing
+    record([], {}, first=True)
+    tasks.warn(site.pool, site.task, "Waiting.")
+    end(hold)
+    assert site.do("SELECT warning FROM search_index_task WHERE id = %s", site.task) == [(warning,)]
+
+
 def test_what_is_ignored_is_counted_once(listing: Any) -> None:
     site, record, _ = listing
     record([], {"rule": 1, "other": 1}, first=True)
