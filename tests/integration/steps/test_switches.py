@@ -179,3 +179,31 @@ def test_a_change_of_config_forgets_why_the_one_before_failed(resources: Resourc
     site.do("UPDATE search_tool SET update_error = 'earlier' WHERE id = %s", site.tool)
     tool_actions.change_config(site.pool, site.tool, ToolConfig(), site.wanted(max_file_bytes=5))
     assert site.do("SELECT update_error FROM search_tool WHERE id = %s", site.tool) == [(None,)]
+
+
+@pytest.mark.parametrize(
+    ("config", "next_config", "wanted", "is_found"),
+    [
+        ({}, None, {}, True),
+        ({"chunk_size": 99}, None, {}, True),
+        ({"chunk_size": 99}, None, {"chunk_size": 99}, True),
+        ({"chunk_size": 99}, {"chunk_size": 99, "every": 60}, {"chunk_size": 99}, True),
+        ({"chunk_size": 99}, {"chunk_size": 98}, {"chunk_size": 99}, False),
+        ({"chunk_size": 98}, {"chunk_size": 99}, {"chunk_size": 99}, False),
+        ({"types": ["md"]}, None, {}, False),
+        ({}, {"exclude": ["*.md"]}, {}, False),
+        ({"exclude": ["*.md"]}, {}, {}, False),
+    ],
+)
+def test_a_tool_is_over_the_whole_folder_if_it_is_now_and_after_a_change(
+    resources: Resources,
+    config: dict[str, Any],
+    next_config: dict[str, Any] | None,
+    wanted: dict[str, Any],
+    is_found: bool,
+) -> None:
+    site = new_site(resources)
+    following = None if next_config is None else Jsonb(next_config)
+    site.do("UPDATE search_tool SET config = %s, next_config = %s WHERE id = %s", Jsonb(config), following, site.tool)
+    found = tools.over_whole(resources.pool, site.project, site.index.source, ToolConfig.model_validate(wanted))
+    assert (found is not None and found.tool_id == site.tool) is is_found
