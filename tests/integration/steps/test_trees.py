@@ -137,6 +137,27 @@ def test_the_same_leaves_give_the_same_tree_for_nothing(forest: Forest, method: 
     forest.prove()
 
 
+def test_a_new_clustering_takes_no_slot_of_the_one_before(forest: Forest) -> None:
+    """Clusters of the next layer are known again by the slots of what they hold."""
+    forest.configure(cluster_method="kmeans")
+    forest.fill(texts(45))
+
+    def slots() -> dict[str, int]:
+        query = "SELECT key, slot FROM tree_node WHERE tree_id = %s AND live AND level = 1"
+        return dict(forest.site.do(query, forest.tree.id))
+
+    forest.build()
+    before = slots()
+    assert min(before.values()) == 0
+    for number in range(0, 45, 2):
+        forest.write(number, f"{texts(45)[44 - number]} It was corrected.")
+    forest.index()
+    trees.request(forest.site.pool, forest.tree.id, full=True)
+    forest.build()
+    new = [slot for key, slot in slots().items() if key not in before]
+    assert min(new) > max(before.values())
+
+
 def test_a_rename_costs_nothing(forest: Forest) -> None:
     forest.configure()
     forest.fill(texts(20))
