@@ -446,6 +446,10 @@ def test_a_listing_that_nobody_works_on_is_asked_for_again(resources: Resources,
     assert tasks.begin_plan(resources.pool, site.task, uuid4()) is not None
     sweeps.round()
     assert sweeps.planned == [site.task]
+    # its worker died
+    site.do("UPDATE search_index_task SET plan_until = now() - interval '1 s' WHERE id = %s", site.task)
+    sweeps.round()
+    assert sweeps.planned == [site.task] * 2
 
 
 def test_a_sweep_asks_for_upkeep_that_is_due_once_an_interval(resources: Resources, sweeps: Sweeps) -> None:
