@@ -107,7 +107,7 @@ def test_edits_of_nodes_are_noted_by_their_ids_and_those_of_the_root_as_everythi
     [
         (True, False, (None, True, ["a", "b", "c"])),
         (True, True, (None, False, None)),
-        (False, False, (["z", "a", "b", "c"], False, None)),
+        (False, False, (["a", "b", "c", "z"], False, None)),
         (False, True, (["z"], False, None)),
     ],
 )
