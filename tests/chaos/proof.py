@@ -152,6 +152,10 @@ def prove_answers(made: Case, expected: Result) -> None:
 
 
 def make_late_writes_impossible(here: Cluster) -> None:
-    """Let the minutes pass after which no sent write can still arrive, by moving the times of deleted rows only."""
+    """Let the minutes pass after which no sent write can still arrive, by moving the times of deleted rows only.
+
+    Deletes that the store refused wait for up to five minutes, which pass too.
+    """
     here.rows("UPDATE chunk_tombstone SET created_at = created_at - interval '1 hour'")
     here.rows("UPDATE search_index SET deleted_at = deleted_at - interval '1 hour' WHERE deleted_at IS NOT NULL")
+    here.rows("UPDATE search_index_upkeep SET after = least(after, now())")
