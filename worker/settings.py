@@ -131,7 +131,9 @@ class Settings(BaseSettings):
     s3_endpoint_url: str | None = Field(None, description="Address of the S3 service; unset: AWS.")
     s3_bucket: str | None = Field(None, description="Bucket for node contents; unset: a directory in FOLDEX_HOME.")
     s3_events_queue_url: str | None = Field(
-        None, description="SQS queue that gets the events of buckets, for tools that watch S3; unset: none can."
+        None,
+        pattern="^https?://[^/]+/.+",
+        description="SQS queue that gets the events of buckets, for tools that watch S3; unset: none can.",
     )
 
     default_embedding_model: str = Field(

@@ -20,7 +20,7 @@ from tests.integration.test_watch import kill, taken_up, watcher
 from tests.service import TOOLS, NewService, Service, checked, eventually
 from worker.resources import Resources
 from worker.settings import LOCAL_MODEL, Settings
-from worker.sources.bucket_events import EventQueue
+from worker.sources.bucket_events import EventQueue, QueueMessage
 from worker.upkeep import watch, watched_buckets
 from worker.upkeep.watch import BucketWatch, NoticedChanges, Watcher
 from worker.upkeep.watched_buckets import BucketEvents
@@ -229,6 +229,27 @@ def test_a_queue_that_cannot_be_read_says_why_and_is_asked_again(
     shelf = Shelf(s3, address)
     shelf.put(**{"a.md": "a"})
     assert told(events, S3Source(kind="s3", bucket=shelf.name)) == paths("a.md")
+    events.close()
+
+
+def test_a_bug_in_one_round_does_not_end_the_others(s3: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watched_buckets, "RETRY_SECONDS", 0.1)
+    url = new_queue(s3)
+    shelf = Shelf(s3, url)
+    shelf.put(**{"a.md": "a"})
+    queue = EventQueue(url)
+    receive, failures = queue.receive, [KeyError("a bug")]
+
+    def failing(wait_seconds: int) -> list[QueueMessage]:
+        if failures:
+            raise failures.pop()
+        return receive(wait_seconds)
+
+    monkeypatch.setattr(queue, "receive", failing)
+    events = BucketEvents(queue, lambda: None)
+    events.start()
+    assert told(events, S3Source(kind="s3", bucket=shelf.name)) == paths("a.md")
+    assert not failures
     events.close()
 
 

@@ -87,6 +87,9 @@ class BucketEvents:
                     log.warning("events of buckets are not received", reason=error.message)
                 has_failed = True
                 self._stop.wait(RETRY_SECONDS)
+            except Exception:  # a bug must not end the thread, without which no bucket is followed
+                log.exception("events of buckets are not received")
+                self._stop.wait(RETRY_SECONDS)
 
     def _receive_batch(self) -> None:
         messages = self._queue.receive(LONG_POLL_SECONDS)

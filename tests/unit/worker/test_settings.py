@@ -223,6 +223,10 @@ PATTERNS: dict[str, tuple[list[str], list[str]]] = {
     ),
     "celery_broker_url": (["redis://r", "rediss://r", "amqp://r", "amqps://r"], ["http://r", "foo://r", "r amqp://r"]),
     "redis_url": (["redis://r", "rediss://r", "unix:///r"], ["amqp://r", "r redis://r"]),
+    "s3_events_queue_url": (
+        ["https://sqs.example.org/1/q", "http://q/1"],
+        ["q", "https://q", "https:///q", "ftp://q/1"],
+    ),
     "flower_url": (["http://f", "https://f"], ["javascript:alert()//https://f"]),
     "ocr_languages": (["eng", "deu+chi_sim"], ["eng+", "+eng", "deu eng"]),
     "namespace_prefix": (["", "a", "_", "-a.b_c", "a" * 32], [".a", "a/b", "a" * 33]),
