@@ -31,7 +31,7 @@ class Shelf:
     """A bucket that sends its events to a queue."""
 
     def __init__(self, env: Mapping[str, str], queue_url: str) -> None:
-        self.name, self._url = f"b{uuid4().hex[:10]}", queue_url
+        self.name, self.url = f"b{uuid4().hex[:10]}", queue_url
         self._s3 = boto3.client("s3", endpoint_url=env["S3_ENDPOINT_URL"])
         self._sqs = boto3.client("sqs", endpoint_url=env["S3_ENDPOINT_URL"])
         self._s3.create_bucket(Bucket=self.name)
@@ -49,12 +49,12 @@ class Shelf:
         self._s3.delete_object(Bucket=self.name, Key=key)
 
     def send(self, body: str) -> None:
-        self._sqs.send_message(QueueUrl=self._url, MessageBody=body)
+        self._sqs.send_message(QueueUrl=self.url, MessageBody=body)
 
     def queued(self) -> tuple[int, int]:
         """Messages that wait, and that were handed out and not deleted."""
         names: Any = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
-        found = self._sqs.get_queue_attributes(QueueUrl=self._url, AttributeNames=names)["Attributes"]
+        found = self._sqs.get_queue_attributes(QueueUrl=self.url, AttributeNames=names)["Attributes"]
         return int(found[names[0]]), int(found[names[1]])
 
 
@@ -77,6 +77,12 @@ def running(new_service: NewService, s3: dict[str, str], queue_url: str) -> Iter
 @pytest.fixture
 def shelf(s3: dict[str, str], queue_url: str) -> Shelf:
     return Shelf(s3, queue_url)
+
+
+@pytest.fixture
+def own(s3: dict[str, str]) -> Shelf:
+    """A bucket with a queue of its own."""
+    return Shelf(s3, new_queue(s3))
 
 
 def followed(running: Service, shelf: Shelf, prefix: str) -> str:
@@ -144,39 +150,35 @@ def paths(*names: str) -> SeenChanges:
     return SeenChanges(frozenset(names))
 
 
-def test_a_batch_leaves_the_queue_once_its_changes_are_noted(s3: dict[str, str]) -> None:
-    url = new_queue(s3)
-    shelf = Shelf(s3, url)
-    docs = S3Source(kind="s3", bucket=shelf.name, prefix="docs")
+def test_a_batch_leaves_the_queue_once_its_changes_are_noted(own: Shelf) -> None:
+    docs = S3Source(kind="s3", bucket=own.name, prefix="docs")
     woken: list[None] = []
-    events = BucketEvents(EventQueue(url), lambda: woken.append(None))
+    events = BucketEvents(EventQueue(own.url), lambda: woken.append(None))
     threads = set(enumerate_threads())
     for _ in range(2):
         events.start()
     (listening,) = [one for one in enumerate_threads() if one not in threads and one.name == "bucket events"]
-    shelf.put(**{"docs/a.md": "a", "docs/": "", "docs/sub/": "", "docsa.md": "b"})
+    own.put(**{"docs/a.md": "a", "docs/": "", "docs/sub/": "", "docsa.md": "b"})
     assert told(events, docs) == paths("a.md")
     assert woken
-    assert shelf.queued()[1] > 0
+    assert own.queued()[1] > 0
     events.close_batch()
-    eventually(lambda: shelf.queued() == (0, 0), 30)
+    eventually(lambda: own.queued() == (0, 0), 30)
     assert events.seen(docs) == NOTHING
-    shelf.put(**{"docs/b.md": "b"})
+    own.put(**{"docs/b.md": "b"})
     assert told(events, docs) == paths("b.md")
     # not noted: another process will get it
     events.close()
     listening.join(30)
     assert not listening.is_alive()
-    assert shelf.queued()[1] == 1
+    assert own.queued()[1] == 1
 
 
-def test_a_batch_that_comes_during_a_round_waits_for_the_next(s3: dict[str, str]) -> None:
-    url = new_queue(s3)
-    shelf = Shelf(s3, url)
+def test_a_batch_that_comes_during_a_round_waits_for_the_next(own: Shelf) -> None:
     woken: list[None] = []
-    events = BucketEvents(EventQueue(url), lambda: woken.append(None))
-    docs = S3Source(kind="s3", bucket=shelf.name)
-    shelf.put(**{"a.md": "a"})
+    events = BucketEvents(EventQueue(own.url), lambda: woken.append(None))
+    docs = S3Source(kind="s3", bucket=own.name)
+    own.put(**{"a.md": "a"})
     events.open_batch()
     events.start()
     eventually(lambda: bool(woken), 30)
@@ -187,29 +189,23 @@ def test_a_batch_that_comes_during_a_round_waits_for_the_next(s3: dict[str, str]
 
 
 @pytest.mark.parametrize(("objects", "is_everything"), [(MANY_CHANGES, False), (MANY_CHANGES + 1, True)])
-def test_very_many_changes_are_taken_as_a_change_of_everything(
-    s3: dict[str, str], objects: int, is_everything: bool
-) -> None:
-    url = new_queue(s3)
-    shelf = Shelf(s3, url)
-    record = {"s3": {"bucket": {"name": shelf.name}}}
+def test_very_many_changes_are_taken_as_a_change_of_everything(own: Shelf, objects: int, is_everything: bool) -> None:
+    record = {"s3": {"bucket": {"name": own.name}}}
     records = [{"s3": {**record["s3"], "object": {"key": f"{number}.md"}}} for number in range(objects)]
-    shelf.send(json.dumps({"Records": records}))
-    events = BucketEvents(EventQueue(url), lambda: None)
+    own.send(json.dumps({"Records": records}))
+    events = BucketEvents(EventQueue(own.url), lambda: None)
     events.start()
-    seen = told(events, S3Source(kind="s3", bucket=shelf.name))
+    seen = told(events, S3Source(kind="s3", bucket=own.name))
     assert (seen == ANYTHING) is is_everything
     assert is_everything or len(seen.paths or ()) == objects
     events.close()
 
 
-def test_a_key_that_no_path_can_name_is_a_change_of_everything(s3: dict[str, str]) -> None:
-    url = new_queue(s3)
-    shelf = Shelf(s3, url)
-    shelf.send(json.dumps({"Records": [{"s3": {"bucket": {"name": shelf.name}, "object": {"key": "a%00b"}}}]}))
-    events = BucketEvents(EventQueue(url), lambda: None)
+def test_a_key_that_no_path_can_name_is_a_change_of_everything(own: Shelf) -> None:
+    own.send(json.dumps({"Records": [{"s3": {"bucket": {"name": own.name}, "object": {"key": "a%00b"}}}]}))
+    events = BucketEvents(EventQueue(own.url), lambda: None)
     events.start()
-    assert told(events, S3Source(kind="s3", bucket=shelf.name)) == ANYTHING
+    assert told(events, S3Source(kind="s3", bucket=own.name)) == ANYTHING
     events.close()
 
 
@@ -232,12 +228,10 @@ def test_a_queue_that_cannot_be_read_says_why_and_is_asked_again(
     events.close()
 
 
-def test_a_bug_in_one_round_does_not_end_the_others(s3: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_in_one_round_does_not_end_the_others(own: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watched_buckets, "RETRY_SECONDS", 0.1)
-    url = new_queue(s3)
-    shelf = Shelf(s3, url)
-    shelf.put(**{"a.md": "a"})
-    queue = EventQueue(url)
+    own.put(**{"a.md": "a"})
+    queue = EventQueue(own.url)
     receive, failures = queue.receive, [KeyError("a bug")]
 
     def failing(wait_seconds: int) -> list[QueueMessage]:
@@ -248,44 +242,38 @@ def test_a_bug_in_one_round_does_not_end_the_others(s3: dict[str, str], monkeypa
     monkeypatch.setattr(queue, "receive", failing)
     events = BucketEvents(queue, lambda: None)
     events.start()
-    assert told(events, S3Source(kind="s3", bucket=shelf.name)) == paths("a.md")
+    assert told(events, S3Source(kind="s3", bucket=own.name)) == paths("a.md")
     assert not failures
     events.close()
 
 
-def test_messages_of_others_stay_in_the_queue(s3: dict[str, str]) -> None:
-    url = new_queue(s3)
-    shelf = Shelf(s3, url)
-    queue = EventQueue(url)
-    shelf.send("an order of shoes")
-    shelf.put(**{"a.md": "a"})
+def test_messages_of_others_stay_in_the_queue(own: Shelf) -> None:
+    queue = EventQueue(own.url)
+    own.send("an order of shoes")
+    own.put(**{"a.md": "a"})
     received = [message for _ in range(5) for message in queue.receive(0)]
     queue.delete([message.receipt for message in received])
     assert [each.key for message in received for each in message.objects] == ["a.md"]
-    assert sum(shelf.queued()) == 1
+    assert sum(own.queued()) == 1
 
 
-def test_a_batch_has_what_several_requests_get_and_delete(s3: dict[str, str]) -> None:
-    url = new_queue(s3)
-    shelf = Shelf(s3, url)
+def test_a_batch_has_what_several_requests_get_and_delete(own: Shelf) -> None:
     names = [f"{number}.md" for number in range(21)]
     for name in names:
-        shelf.put(**{name: "a"})
-    events = BucketEvents(EventQueue(url), lambda: None)
+        own.put(**{name: "a"})
+    events = BucketEvents(EventQueue(own.url), lambda: None)
     events.start()
-    assert told(events, S3Source(kind="s3", bucket=shelf.name)) == paths(*names)
+    assert told(events, S3Source(kind="s3", bucket=own.name)) == paths(*names)
     events.close_batch()
-    eventually(lambda: shelf.queued() == (0, 0), 30)
+    eventually(lambda: own.queued() == (0, 0), 30)
     events.close()
 
 
 def test_a_bucket_is_listed_at_first_and_with_the_first_change_of_a_day(
-    s3: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    own: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    url = new_queue(s3)
-    shelf = Shelf(s3, url)
-    events = BucketEvents(EventQueue(url), lambda: None)
-    source = S3Source(kind="s3", bucket=shelf.name)
+    events = BucketEvents(EventQueue(own.url), lambda: None)
+    source = S3Source(kind="s3", bucket=own.name)
     everything = NoticedChanges(ANYTHING, timedelta(0))
     followed = BucketWatch(events, source)
     assert followed.look() == everything
@@ -294,7 +282,7 @@ def test_a_bucket_is_listed_at_first_and_with_the_first_change_of_a_day(
         monkeypatch.setattr(watch, "EVERYTHING_IN_BUCKET_SECONDS", seconds)
         # without a change, no time is too long
         assert followed.look() is None
-        shelf.put(**{"a.md": "a"})
+        own.put(**{"a.md": "a"})
         told(events, source)
         noticed = followed.look()
         assert noticed is not None

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from schemas.errors import EmbeddingRefused
+from schemas.errors import EmbeddingRefused, LlmFailed
 from tests.integration.steps.forest import Counting, Forest, texts
 from tests.integration.steps.site import Site
 from worker.embed import Vectors, WrappedEmbedder
@@ -266,3 +266,37 @@ def test_a_summary_is_deleted_at_once_and_again_when_no_write_can_follow(forest:
     forest.site.do("UPDATE search_index SET deleted_at = now() WHERE id = %s", index)
     # the namespace goes as a whole
     assert due() == []
+
+
+class Failing(Counting):
+    """Fails for the reasons of `reasons` one after another; None is a summary."""
+
+    def summarise(self, texts: Sequence[str], check: Check) -> SummaryResult:
+        found = super().summarise(texts, check)
+        reason = REASONS[(len(self.asked) - 1) % len(REASONS)]
+        return SummaryResult(None, reason) if reason else found
+
+
+REASONS: list[str | None] = ["empty", "empty", "refused", "empty", "empty", None]
+
+
+def test_clusters_that_fail_are_left_out_and_counted(forest: Forest) -> None:
+    forest.configure()
+    forest.fill(texts(60))
+    assert build_slice(forest.run(forest.begin(), Failing()), 600)
+    skipped = forest.tree.skipped
+    assert set(skipped) == {"empty", "refused"}
+    assert skipped["empty"] > skipped["refused"]
+    forest.prove()
+
+
+def test_three_failures_of_one_kind_in_a_row_end_the_build(forest: Forest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{__name__}.REASONS", ["empty"])
+    forest.configure()
+    forest.fill(texts(60))
+    build, failing = forest.begin(), Failing()
+    with pytest.raises(LlmFailed, match="empty"):
+        build_slice(forest.run(build, failing), 600)
+    assert len(failing.asked) == 3
+    trees.fail(forest.site.pool, build.id, LlmFailed("3 clusters in a row"))
+    assert forest.tree.error_code == "llm_failed"

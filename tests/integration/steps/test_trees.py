@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from uuid import uuid4
 
@@ -14,7 +14,7 @@ from api.http.disconnect import Disconnect
 from api.search.query.frame import answered
 from api.search.tree import answer as tree_search
 from schemas.derived import TreeSearch
-from schemas.errors import LeaseLost, LlmFailed, TooManyLeaves
+from schemas.errors import LeaseLost, TooManyLeaves
 from schemas.queries.search import Query
 from schemas.queries.tree_search import TreeAnswer
 from tests.integration.steps.forest import TOPICS, Counting, Forest, texts
@@ -28,7 +28,6 @@ from worker.state.tree import trees
 from worker.tree.build import build_slice
 from worker.tree.clusters import Vectors
 from worker.tree.fit import clusters
-from worker.tree.summaries import Check, SummaryResult
 from worker.upkeep import fsck as plain_fsck
 from worker.upkeep import tree_fsck
 from worker.upkeep.trees import delete_vectors
@@ -477,37 +476,3 @@ def whole(forest: Forest, leaves: int) -> None:
         assert children == levels[level - 1]
     waiting = "SELECT 1 FROM tree_node WHERE tree_id = %s AND NOT live"
     assert forest.site.do(waiting, forest.tree.id) == []
-
-
-class Failing(Counting):
-    """Fails for the reasons of `reasons` one after another; None is a summary."""
-
-    def summarise(self, texts: Sequence[str], check: Check) -> SummaryResult:
-        found = super().summarise(texts, check)
-        reason = REASONS[(len(self.asked) - 1) % len(REASONS)]
-        return SummaryResult(None, reason) if reason else found
-
-
-REASONS: list[str | None] = ["empty", "empty", "refused", "empty", "empty", None]
-
-
-def test_clusters_that_fail_are_left_out_and_counted(forest: Forest) -> None:
-    forest.configure()
-    forest.fill(texts(60))
-    assert build_slice(forest.run(forest.begin(), Failing()), 600)
-    skipped = forest.tree.skipped
-    assert set(skipped) == {"empty", "refused"}
-    assert skipped["empty"] > skipped["refused"]
-    forest.prove()
-
-
-def test_three_failures_of_one_kind_in_a_row_end_the_build(forest: Forest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(f"{__name__}.REASONS", ["empty"])
-    forest.configure()
-    forest.fill(texts(60))
-    build, failing = forest.begin(), Failing()
-    with pytest.raises(LlmFailed, match="empty"):
-        build_slice(forest.run(build, failing), 600)
-    assert len(failing.asked) == 3
-    trees.fail(forest.site.pool, build.id, LlmFailed("3 clusters in a row"))
-    assert forest.tree.error_code == "llm_failed"
