@@ -177,16 +177,15 @@ def fsck(tool_id: UUID | None, check_all: bool, repair: bool) -> None:
     """
     if check_all == (tool_id is not None):
         raise click.UsageError("Give either a TOOL_ID or --all.")
-    import psycopg
-
     from api.cli.fsck import run
     from worker import logs
     from worker.resources import Resources
+    from worker.state.connections import BRIEF, BoundedConnection
 
     logs.configure("ERROR")
     settings = _settings()
     # fails at once, where a pool would go on trying
-    psycopg.connect(settings.session_url, connect_timeout=10).close()
+    BoundedConnection.open(settings.session_url, BRIEF).close()
     resources = Resources(settings)
     sys.exit(not run(resources, tool_id, repair=repair, say=click.echo))
 

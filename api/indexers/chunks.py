@@ -68,7 +68,7 @@ def index_for(
     Raises `Invalid`, `SourceError`, `ModelNotAllowed`, `ModelRefused` and `EmbeddingUnavailable`.
     """
     settings = resources.settings
-    _check_following(source, config, has_event_queue=resources.settings.s3_events_queue_url is not None)
+    _check_following(source, config, has_event_queue=settings.s3_events_queue_url is not None)
     _check_bounds(config)
     target = target_of(resources.access(project_id), source)
     Rules(config.include, config.exclude)

@@ -99,8 +99,7 @@ class _Envelope(BaseModel):
     message: str = Field(alias="Message")
 
     def objects(self) -> list[ChangedObject]:
-        found: list[ChangedObject] = _validated(_EVENTS, self.message).objects()
-        return found
+        return _objects(_EVENTS, self.message)
 
 
 _EVENTS: TypeAdapter[Any] = TypeAdapter(_Notification | _BridgeEvent | _TestEvent)
@@ -109,15 +108,16 @@ _MESSAGES: TypeAdapter[Any] = TypeAdapter(_Envelope | _Notification | _BridgeEve
 
 def changed_objects(body: str) -> list[ChangedObject]:
     """The objects that a message names. Raises `UnknownMessage`."""
-    found: list[ChangedObject] = _validated(_MESSAGES, body).objects()
-    return found
+    return _objects(_MESSAGES, body)
 
 
-def _validated(model: TypeAdapter[Any], text: str) -> Any:
+def _objects(model: TypeAdapter[Any], text: str) -> list[ChangedObject]:
     try:
-        return model.validate_json(text)
+        event = model.validate_json(text)
     except ValidationError as error:
         raise UnknownMessage("no event of a bucket") from error
+    objects: list[ChangedObject] = event.objects()
+    return objects
 
 
 class EventQueue:

@@ -2,7 +2,7 @@
 
 -- name: avoid_table_scans
 -- The planner finds rows by an index until the transaction ends. Otherwise it reads a whole table that many indexes
--- share, because it expects the rows of a few files to be a large part of it, or a limit to end the reading early.
+-- share. It expects the rows of a few files to be a large part of it, or a limit to end the reading early.
 set_config('enable_seqscan', 'off', true)
 
 -- name: open

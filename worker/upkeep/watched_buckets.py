@@ -32,9 +32,8 @@ class BucketEvents:
     def __init__(self, queue: EventQueue, wake: Callable[[], None]) -> None:
         self._queue, self._wake = queue, wake
         self._batch: Sequence[QueueMessage] = ()
-        self._is_open = False
-        #: Keys of the open batch by bucket.
-        self._keys: dict[str, set[str]] = {}
+        #: Keys of the open batch by bucket; None while none is open.
+        self._keys: dict[str, set[str]] | None = None
         self._noted, self._stop = Event(), Event()
         self._thread: Thread | None = None
 
@@ -47,17 +46,16 @@ class BucketEvents:
     def open_batch(self) -> None:
         """Show the batch that waits, if one does, to `seen`."""
         batch = self._batch
-        self._is_open = bool(batch)
         keys: dict[str, set[str]] = defaultdict(set)
         for message in batch:
             for bucket, key in message.objects:
                 keys[bucket].add(key)
-        self._keys = keys
+        self._keys = keys if batch else None
 
     def seen(self, source: S3Source) -> SeenChanges:
         """What the open batch says of a source."""
-        prefix = source.prefix
-        below = {key.removeprefix(prefix) for key in self._keys.get(source.bucket, ()) if key.startswith(prefix)}
+        prefix, keys = source.prefix, (self._keys or {}).get(source.bucket, ())
+        below = {key.removeprefix(prefix) for key in keys if key.startswith(prefix)}
         # a key that ends with "/" is a console's empty folder
         paths = frozenset(path for path in below if not path.endswith("/") and path)
         # Postgres keeps no NUL
@@ -65,8 +63,8 @@ class BucketEvents:
 
     def close_batch(self) -> None:
         """Have the open batch deleted, and the next one received."""
-        if self._is_open:
-            self._is_open, self._keys, self._batch = False, {}, ()
+        if self._keys is not None:
+            self._keys, self._batch = None, ()
             self._noted.set()
 
     def close(self) -> None:

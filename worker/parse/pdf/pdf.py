@@ -116,12 +116,12 @@ def _pages(pdf: pypdfium2.PdfDocument, limits: Limits, *, looks: bool) -> Iterat
     for number in range(len(pdf)):
         try:
             page, comments = page_annotations.flattened(pdf, number, pdf[number])
-            lines, is_scan = _layer(page, limits, looks=looks)
+            lines, text, is_scan = _layer(page, limits, looks=looks)
         except pypdfium2.PdfiumError as error:
             seen.damage = error
             yield _PageText(PageLines())
             continue
-        text, shown = lines.text, ""
+        shown = ""
         if is_scan:
             seen.scanned.append(text)
             shown, missed = _shown(page, text, cpu_deadline, limits)
@@ -137,12 +137,15 @@ def _pages(pdf: pypdfium2.PdfDocument, limits: Limits, *, looks: bool) -> Iterat
     seen.check()
 
 
-def _layer(page: pypdfium2.PdfPage, limits: Limits, *, looks: bool) -> tuple[PageLines, bool]:
-    """The lines of a page's text layer, and whether the page is a scan. An illegible layer of a scan has no lines."""
+def _layer(page: pypdfium2.PdfPage, limits: Limits, *, looks: bool) -> tuple[PageLines, str, bool]:
+    """The lines and the text of a page's text layer, and whether the page is a scan.
+
+    An illegible layer of a scan has no lines.
+    """
     lines = _lines(page, limits, looks=looks)
     text = lines.text
     is_scan = scans.is_scan(page, text)
-    return (PageLines(), True) if is_scan and scans.is_illegible(text) else (lines, is_scan)
+    return (PageLines(), "", True) if is_scan and scans.is_illegible(text) else (lines, text, is_scan)
 
 
 def _shown(page: pypdfium2.PdfPage, text: str, cpu_deadline: float, limits: Limits) -> tuple[str, FileError | None]:
