@@ -14,12 +14,11 @@ from uuid import UUID
 from api.http.disconnect import Disconnect
 from api.search.chunks.candidates import (
     Candidate,
+    RankedCandidates,
     RankOptions,
-    boost,
-    confidence_of,
     fuse,
     is_simple,
-    joined,
+    rank_candidates,
     scaled,
     wanted_ids,
 )
@@ -80,31 +79,31 @@ def _ranked_hits(search: IndexSearch) -> Findings:
         return without_store(search, error)
     search.disconnect.check()
     defining = () if request.ranking == "none" or is_simple(request, options) else defining_chunks(search)
-    boosted, row_report = _ranked(search, RankingInputs(options, legs.rankings, defining), files)
+    ranking, row_report = _ranked(search, RankingInputs(options, legs.rankings, defining), files)
     search.disconnect.check()
-    ranked, rerank_report = _rerank(search, boosted)
+    ranked, rerank_report = _rerank(search, ranking.candidates)
     whole = whole_files(search, legs.rankings) if search.whole_files else []
     hits = [*_chunk_hits(search, ranked, {hit.file_id for hit in whole}), *whole]
-    report = legs.report + row_report + rerank_report + _fit(request, boosted)
+    report = legs.report + row_report + rerank_report + _fit(ranking.confidence)
     findings = Findings(hits, report, legs.vectors_missing)
     return findings if hits else stand_in(search, findings)
 
 
-def _ranked(search: IndexSearch, made: RankingInputs, files: Files) -> tuple[Sequence[Candidate], SearchReport]:
+def _ranked(search: IndexSearch, made: RankingInputs, files: Files) -> tuple[RankedCandidates, SearchReport]:
     """The candidates, best first. If the same query was ranked by the same before, they are those of then."""
     request, index_id = search.request, search.index.id
     kept = _repeated.get(index_id, request, made)
     if kept is not None:
         found, report = _rows(search, kept.wanted)
         if kept.versions == found.versions:
-            return kept.candidates(request, found.rows), report
+            return kept.ranked(request, found.rows), report
     fusion = fuse(request, made.options, made.rankings, made.defining)
     wanted = wanted_ids(request, fusion, files)
     if kept is None:
         found, report = _rows(search, wanted)
-    boosted = boost(request, made.options, joined(request, fusion, found.rows), fusion.defining)
-    _repeated.put(index_id, request, made, wanted, found.versions, boosted)
-    return boosted, report
+    ranking = rank_candidates(request, made.options, fusion, found.rows)
+    _repeated.put(index_id, request, made, wanted, found.versions, ranking)
+    return ranking, report
 
 
 def _rows(search: IndexSearch, ids: Sequence[str]) -> tuple[FoundRows, SearchReport]:
@@ -113,9 +112,8 @@ def _rows(search: IndexSearch, ids: Sequence[str]) -> tuple[FoundRows, SearchRep
     return found, search.step("rows", started, len(found.rows))
 
 
-def _fit(request: SearchRequest, boosted: Sequence[Candidate]) -> SearchReport:
+def _fit(sure: float | None) -> SearchReport:
     """A note if the search probably has no answer."""
-    sure = None if request.ranking == "none" else confidence_of(boosted, request)
     if sure is None or sure >= FITS:
         return SearchReport()
     detail = "Probably no hit answers this query: the best ones share few of its words and little of its meaning."

@@ -16,7 +16,7 @@ from api.search.rank.boosts import (
     query_signals,
     split_near_duplicates,
 )
-from api.search.rank.confidence import READ_HITS, confidence
+from api.search.rank.confidence import AGREEING, COUNTED_HITS, USUAL_AGREEMENT, Evidence, confidence
 from api.search.rank.files import FoundChunk, file_parts
 from api.search.rank.fusion import by_score, ranks_and_values, reciprocal_ranks
 from api.search.rank.sureness import CODE, PROSE, VectorTrust, sureness_factors
@@ -72,6 +72,13 @@ class Candidate(NamedTuple):
     parts: Mapping[str, float]
     queries: Sequence[str]
     ranks: Mapping[str, float]
+
+
+class RankedCandidates(NamedTuple):
+    """Candidates, best first, and how likely they answer the search; None if that is not known."""
+
+    candidates: Sequence[Candidate]
+    confidence: float | None
 
 
 def fuse(
@@ -180,15 +187,24 @@ def _score(fusion: Fusion, id_: str, row: Mapping[str, Any]) -> float:
     return scores.get(id_, 0.0)
 
 
+def rank_candidates(
+    request: SearchRequest, options: RankOptions, fusion: Fusion, rows: Mapping[str, dict[str, Any]]
+) -> RankedCandidates:
+    """The ids that have a live row, by their features. Scores begin at the confidence, except with `simple`."""
+    found = joined(request, fusion, rows)
+    if request.ranking == "none":
+        return RankedCandidates(found, None)
+    boosted = boost(request, options, found, fusion.defining)
+    sure = confidence_of(request, fusion, boosted)
+    if sure is None or is_simple(request, options):
+        return RankedCandidates(boosted, sure)
+    return RankedCandidates(calibrated(boosted, sure), sure)
+
+
 def boost(
     request: SearchRequest, options: RankOptions, candidates: Sequence[Candidate], defining: Collection[str]
 ) -> Sequence[Candidate]:
-    """Rank the first ones by their features, then the others as they were, then near-duplicates of better ones.
-
-    Keeps the order if the request's ranking is "none".
-    """
-    if request.ranking == "none":
-        return candidates
+    """Rank the first ones by their features, then the others as they were, then near-duplicates of better ones."""
     signals, weights = query_signals(request.texts, defining, request.context), options.ranking_weights
     # chunks that rank behind all those of one file may be the best of their own files
     boosted_chunks = len(candidates) if request.group_by_file else BOOSTED_CHUNKS
@@ -201,30 +217,38 @@ def boost(
     kept, duplicates = split_near_duplicates(
         boosted, lambda candidate: candidate.row["chunk_text"], first=max(MIN_DEDUPLICATED, request.top_k)
     )
-    kept = kept if is_simple(request, options) else _calibrated(kept, request)
     behind = _capped(others, min((candidate.score for candidate in kept), default=0.0))
     last = _capped(duplicates, min((candidate.score for candidate in behind or kept), default=0.0))
     return [*kept, *behind, *last]
 
 
-def _calibrated(candidates: Sequence[Candidate], request: SearchRequest) -> list[Candidate]:
-    """Candidates, which come best first, with scores that begin at the confidence that the search has an answer.
-
-    Without any distance there is nothing to judge by, so that scores stay.
-    """
-    sure = confidence_of(candidates, request)
-    if sure is None or candidates[0].score <= 0:
-        return list(candidates)
+def calibrated(candidates: Sequence[Candidate], sure: float) -> Sequence[Candidate]:
+    """Candidates, which come best first, with scores that begin at the confidence `sure`."""
+    if not candidates or candidates[0].score <= 0:
+        return candidates
     return [scaled(each, sure / candidates[0].score, {}) for each in candidates]
 
 
-def confidence_of(candidates: Sequence[Candidate], request: SearchRequest) -> float | None:
+def confidence_of(request: SearchRequest, fusion: Fusion, candidates: Sequence[Candidate]) -> float | None:
     """How likely candidates, which come best first, answer one of the queries; None if no distance is known."""
     distances = [each.distance for each in candidates if each.distance is not None]
     if not distances:
         return None
-    texts = [f"{each.row['file_path']}\n{each.row['chunk_text']}" for each in candidates[:READ_HITS]]
-    return max(confidence(query, 1 - min(distances), texts) for query in request.texts)
+    texts = [f"{each.row['file_path']}\n{each.row['chunk_text']}" for each in candidates[:COUNTED_HITS]]
+    evidence = {
+        query: Evidence(1 - min(distances), _agreement(fusion.rankings, query), bool(fusion.defining), texts)
+        for query in request.texts
+    }
+    return max(confidence(query, each) for query, each in evidence.items())
+
+
+def _agreement(rankings: Sequence[Ranking], query: str) -> float:
+    """The share of the nearest chunks of a query that keywords find first too."""
+    first = {each.kind: each.ids[:AGREEING] for each in rankings if each.query == query}
+    nearest = first.pop("vector", [])
+    if not nearest or not first:
+        return USUAL_AGREEMENT
+    return len(set(nearest) & set().union(*first.values())) / len(nearest)
 
 
 def _nearest(rankings: Sequence[Ranking]) -> dict[str, float]:

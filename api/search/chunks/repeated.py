@@ -10,7 +10,7 @@ from uuid import UUID
 
 from cachetools import LRUCache
 
-from api.search.chunks.candidates import Candidate, RankOptions
+from api.search.chunks.candidates import Candidate, RankedCandidates, RankOptions
 from api.search.chunks.legs import Ranking
 from schemas.queries.search import SearchRequest
 
@@ -29,7 +29,10 @@ class RankingInputs:
 
 @dataclass(frozen=True, slots=True)
 class KeptRanking:
-    """The ranking of a query: ids, best first, with their scores and distances. `versions` are those of its rows."""
+    """The ranking of a query: ids, best first, with their scores and distances, and the confidence of all.
+
+    `versions` are those of its rows.
+    """
 
     made: RankingInputs
     wanted: Sequence[str]
@@ -37,14 +40,16 @@ class KeptRanking:
     ids: Sequence[str]
     scores: Sequence[float]
     distances: Sequence[float | None]
+    confidence: float | None
 
-    def candidates(self, request: SearchRequest, rows: Mapping[str, dict[str, Any]]) -> list[Candidate]:
+    def ranked(self, request: SearchRequest, rows: Mapping[str, dict[str, Any]]) -> RankedCandidates:
         """The candidates as they were, best first, with their rows."""
         texts = request.texts
-        return [
+        candidates = [
             Candidate(id_, rows[id_], score, distance, {}, texts, {})
             for id_, score, distance in zip(self.ids, self.scores, self.distances, strict=True)
         ]
+        return RankedCandidates(candidates, self.confidence)
 
 
 class Repeated:
@@ -69,18 +74,20 @@ class Repeated:
         made: RankingInputs,
         wanted: Sequence[str],
         versions: Mapping[str, str],
-        ranked: Sequence[Candidate],
+        ranked: RankedCandidates,
     ) -> None:
         """Keep a ranking."""
         if not _is_kept(request):
             return
         ids, scores, distances = [], [], []
-        for each in ranked:
+        for each in ranked.candidates:
             ids.append(each.id)
             scores.append(each.score)
             distances.append(each.distance)
         with self._lock:
-            self._kept[_key(index_id, request)] = KeptRanking(made, wanted, versions, ids, scores, distances)
+            self._kept[_key(index_id, request)] = KeptRanking(
+                made, wanted, versions, ids, scores, distances, ranked.confidence
+            )
 
 
 def _is_kept(request: SearchRequest) -> bool:

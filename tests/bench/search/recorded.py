@@ -18,7 +18,7 @@ import numpy as np
 
 from api.http.disconnect import Disconnect
 from api.search.chunks.answer import embed, run_legs
-from api.search.chunks.candidates import Candidate, RankOptions, boost, fuse, joined, wanted_ids
+from api.search.chunks.candidates import Candidate, RankOptions, fuse, rank_candidates, wanted_ids
 from api.search.chunks.definitions import defining_chunks
 from api.search.chunks.legs import Ranking
 from api.search.query.filters import resolve_filters
@@ -84,7 +84,7 @@ def ranked(request: Query, options: RankOptions, each: Recorded, rows: Rows) -> 
     fusion = fuse(request, options, rankings, each.defining)
     wanted = wanted_ids(request, fusion, {})
     found = {id_: rows[id_] for id_ in wanted if id_ in rows}
-    return boost(request, options, joined(request, fusion, found), fusion.defining)
+    return rank_candidates(request, options, fusion, found).candidates
 
 
 def passages(candidates: Sequence[Candidate], depth: int) -> list[Passage]:

@@ -55,16 +55,16 @@ def run(place: Path) -> None:
         with postgres(place / str(number)) as url:
             migrate(url)
             with open_pool(url) as pool:
-                _measure(pool, number)
+                _measure(url, pool, number)
 
 
-def _measure(pool: Pool, number: int) -> None:
-    fill(pool, INDEXES, indexes=max(1, number // CHUNKS_OF_INDEX))
+def _measure(url: str, pool: Pool, number: int) -> None:
+    fill(url, INDEXES, indexes=max(1, number // CHUNKS_OF_INDEX))
     with spending(pool) as spent:
-        fill(pool, CHUNKS, chunks=CHUNKS_OF_INDEX)
+        fill(url, CHUNKS, chunks=CHUNKS_OF_INDEX)
     ((bytes_,),) = rows(pool, "SELECT pg_total_relation_size('chunk')")
     print(f"{number} chunks, {bytes_ / number:.0f} bytes each, {spent.processor / number * 1e6:.0f} µs each to write")
-    fill(pool, CACHE, cached=CACHED)
+    fill(url, CACHE, cached=CACHED)
     with spending(pool) as spent:
         evicted, _ = embedding_cache.evict(pool, spare=CACHED // 4, maximum=CACHED, seconds=60)
     print(f"    eviction of {evicted} of {CACHED} cached vectors: {spent}")

@@ -30,8 +30,8 @@ def run(place: Path) -> None:
         with postgres(place / str(number)) as url:
             migrate(url)
             with open_pool(url) as pool:
-                fill(pool, TASKS, tasks=1, files=number)
-                fill(pool, LIVE)
+                fill(url, TASKS, tasks=1, files=number)
+                fill(url, LIVE)
                 print(f"{number} files of one task:")
                 _count(pool)
                 _cancel(pool)

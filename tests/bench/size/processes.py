@@ -36,8 +36,8 @@ def run(place: Path) -> None:
         with postgres(place / str(processes)) as url:
             migrate(url)
             with open_pool(url) as pool:
-                fill(pool, TASKS, tasks=1, files=number)
-                fill(pool, PENDING)
+                fill(url, TASKS, tasks=1, files=number)
+                fill(url, PENDING)
                 spent = _spent(url, pool, processes)
                 assert rows(pool, LEFT) == [(0,)]
         print(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import psutil
+import psycopg
 from psycopg.sql import SQL
 
 from worker.state.pool import Pool
@@ -47,17 +48,11 @@ SELECT gen_random_uuid(), id, 'f', 'f', '/f', 100, id, 's', 'v', 'indexed', 1000
 """
 
 
-def fill(pool: Pool, query: str, **values: object) -> None:
-    """Write rows, and bring the statistics up to date."""
-    with pool.connection() as connection:
-        connection.execute("SET LOCAL statement_timeout = 0")
+def fill(url: str, query: str, **values: object) -> None:
+    """Write rows, and bring the statistics up to date. Both may take longer than a connection of the pool waits."""
+    with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(query.encode(), values)
-    with pool.connection() as connection:
-        connection.autocommit = True
-        connection.execute("SET statement_timeout = 0")
         connection.execute("VACUUM ANALYZE")
-        connection.execute("RESET statement_timeout")
-        connection.autocommit = False
 
 
 def rows(pool: Pool, query: str, **values: object) -> list[tuple[Any, ...]]:

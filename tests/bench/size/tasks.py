@@ -35,7 +35,7 @@ def run(place: Path) -> None:
 def _measure(number: int, url: str, place: Path, broker: Redis) -> None:
     migrate(url)
     resources = Resources(Settings(database_url=url, foldex_home=place, vector_store="lancedb")).sweeping
-    fill(resources.pool, TASKS, tasks=number, files=FILES)
+    fill(url, TASKS, tasks=number, files=FILES)
     print(f"{number} open tasks, rounds of the sweep:")
     for _ in range(ROUNDS):
         with spending(resources.pool) as spent:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -18,15 +19,17 @@ from api.search.chunks.candidates import (
     fuse,
     is_simple,
     joined,
+    rank_candidates,
     wanted_ids,
 )
 from api.search.chunks.legs import Kind, Ranking
-from api.search.rank.confidence import FITS
+from api.search.rank.confidence import AGREEING, FITS, USUAL_AGREEMENT, Evidence, confidence
 from schemas.queries.search import Query
 from worker.settings import LEG_WEIGHTS, RANKING_WEIGHTS
 from worker.vectors import RankedRow
 
 OPTIONS = RankOptions("measured", RANKING_WEIGHTS, LEG_WEIGHTS)
+KINDS: tuple[Kind, ...] = ("vector", "text", "code")
 RANKS = {"vector_rank", "text_rank", "code_rank"}
 
 
@@ -42,7 +45,7 @@ def ranked(
     rankings = [Ranking(request.texts[0], kinds[kind], [RankedRow(*one) for one in of]) for kind, of in found.items()]
     fusion = fuse(request, options, rankings, ())
     assert set(wanted_ids(request, fusion, {})) == set(rows)
-    return list(boost(request, options, joined(request, fusion, rows), ()))
+    return list(rank_candidates(request, options, fusion, rows).candidates)
 
 
 def test_parts_add_up_to_each_score() -> None:
@@ -74,7 +77,7 @@ def test_a_file_with_many_uses_does_not_gain_over_the_definition(defining: tuple
     request = Query(query="TokenBucket", explain=True)
     found = [Ranking("TokenBucket", "code", [RankedRow(name, 9.0) for name in "acb"])]
     fusion = fuse(request, OPTIONS, found, defining)
-    hits = boost(request, OPTIONS, joined(request, fusion, rows), defining)
+    hits = rank_candidates(request, OPTIONS, fusion, rows).candidates
     assert any("coherence" in each.parts for each in hits) is supports
 
 
@@ -197,9 +200,68 @@ def test_a_hit_tells_its_best_rank_in_each_kind_of_leg(order: int) -> None:
 
 def test_the_nearest_hit_tells_whether_a_search_has_an_answer() -> None:
     near, far = (each._replace(distance=value) for each, value in zip(candidates(2), (0.1, 0.9), strict=True))
-    request = Query(query="banana")
-    assert confidence_of([far, near], request) == confidence_of([near, far], request) == confidence_of([near], request)
-    assert confidence_of([far._replace(distance=None)], request) is None
+    of = partial(confidence_of, Query(query="banana"), Fusion([], {}, ()))
+    assert of([far, near]) == of([near, far]) == of([near]) != of([far])
+    assert of([far._replace(distance=None)]) is None
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "vector"])
+@pytest.mark.parametrize("agreeing", [0, 1, AGREEING])
+def test_a_search_has_an_answer_rather_if_words_and_meaning_find_the_same(agreeing: int, mode: Any) -> None:
+    nearest = [f"n{number:02}" for number in range(AGREEING + 1)]
+    words = [*nearest[:agreeing], *(f"w{number:02}" for number in range(AGREEING - agreeing)), nearest[-1]]
+    rows = {name: row(name, name) for name in {*nearest, *words}}
+    legs = [ranking("q", "vector", *((name, 0.5) for name in nearest))]
+    legs.append(ranking("q", "text", *((name, 0.5) for name in words)))
+    other = ranking("other", "text", *((name, 0.5) for name in nearest))
+    request = Query(query="q", mode=mode)
+    fusion = fuse(request, OPTIONS, [*legs, other], ())
+    found = joined(request, fusion, rows)
+    share = USUAL_AGREEMENT if mode == "vector" else agreeing / AGREEING
+    texts = [f"{each.row['file_path']}\n{each.row['chunk_text']}" for each in found]
+    assert confidence_of(request, fusion, found) == confidence("q", Evidence(0.5, share, False, texts))
+
+
+def test_all_chunks_of_a_small_folder_may_agree() -> None:
+    legs = [ranking("q", kind, ("a", 0.5), ("b", 0.6)) for kind in KINDS]
+    request, rows = Query(query="q"), {name: row(name, "x") for name in "ab"}
+    fusion = fuse(request, OPTIONS, legs, ())
+    found = joined(request, fusion, rows)
+    texts = [f"{each.row['file_path']}\nx" for each in found]
+    assert confidence_of(request, fusion, found) == confidence("q", Evidence(0.5, 1.0, False, texts))
+
+
+def test_the_query_that_fits_best_counts_and_so_does_a_name_that_is_defined() -> None:
+    legs = [ranking(query, "vector", ("a", 0.4)) for query in ("water pump", "banana")]
+    request, rows = Query(queries=["water pump", "banana"]), {"a": row("a", "a banana")}
+    sure = [
+        rank_candidates(request, OPTIONS, fuse(request, OPTIONS, found, defining), rows).confidence
+        for found, defining in ((legs, ()), (legs[::-1], ()), (legs, ("a",)))
+    ]
+    text = "a.py\na banana"
+    assert sure == [confidence("banana", Evidence(0.6, USUAL_AGREEMENT, each, [text])) for each in (False, False, True)]
+
+
+def test_scores_begin_at_the_confidence_and_keep_their_proportions() -> None:
+    rows = {name: row(name, f"{name} water", file_id=UUID(int=number)) for number, name in enumerate("abc")}
+    request = Query(query="water")
+    fusion = fuse(request, OPTIONS, [ranking("water", "vector", ("a", 0.1), ("b", 0.5), ("c", 0.9))], ())
+    boosted = boost(request, OPTIONS, joined(request, fusion, rows), ())
+    found, sure = rank_candidates(request, OPTIONS, fusion, rows)
+    assert found[0].score == pytest.approx(sure) != boosted[0].score
+    assert [each.score / found[0].score for each in found] == pytest.approx(
+        [each.score / boosted[0].score for each in boosted]
+    )
+
+
+@pytest.mark.parametrize(("change", "is_known"), [({"rerank": "none"}, False), ({}, True)])
+def test_without_boosts_the_scores_are_those_of_the_legs(change: dict[str, str], is_known: bool) -> None:
+    request, rows = Query.model_validate({"query": "q", **change}), {"a": row("a", "x"), "b": row("b", "y")}
+    options = RankOptions("simple", RANKING_WEIGHTS, LEG_WEIGHTS)
+    fusion = fuse(request, options, [ranking("q", "vector", ("a", 0.25), ("b", 0.5))], ())
+    found, sure = rank_candidates(request, options, fusion, rows)
+    assert [each.id for each in found] == ["a", "b"]
+    assert (sure is not None) is is_known
 
 
 def test_chunks_that_no_leg_found_come_last_by_id() -> None:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from api.search.chunks import answer
-from api.search.chunks.candidates import Candidate, RankOptions, boost, fuse, joined, wanted_ids
+from api.search.chunks.candidates import RankedCandidates, RankOptions, fuse, rank_candidates, wanted_ids
 from api.search.chunks.legs import Kind, Ranking
 from api.search.chunks.repeated import RankingInputs, Repeated
 from schemas.queries.search import Context, Query
@@ -78,10 +78,10 @@ class Index:
         rows = {id_: dict(self.rows[id_]) for id_ in ids if id_ in self.rows}
         return FoundRows(rows, {id_: row["version"] for id_, row in rows.items()})
 
-    def plain(self, request: Query) -> list[Candidate]:
+    def plain(self, request: Query) -> RankedCandidates:
         fusion = fuse(request, self.options, self.rankings, self.defining)
         rows = self.live(None, UUID(int=0), wanted_ids(request, fusion, {})).rows
-        return list(boost(request, self.options, joined(request, fusion, rows), fusion.defining))
+        return rank_candidates(request, self.options, fusion, rows)
 
 
 REQUESTS = st.builds(
@@ -110,7 +110,7 @@ def test_any_query_is_ranked_by_what_is_there_now(seed: int, steps: list[tuple[s
             index.change(change)
             search = Mock(request=request, index=Mock(id=UUID(int=7)))
             made = RankingInputs(index.options, index.rankings, index.defining)
-            assert [*answer._ranked(search, made, {})[0]] == index.plain(request)
+            assert answer._ranked(search, made, {})[0] == index.plain(request)
 
 
 CHANGES: list[dict[str, Any]] = [
@@ -138,14 +138,14 @@ def test_another_request_over_the_same_index_is_ranked_by_itself(
         request = Query(**fields)
         made = RankingInputs(index.options, index.rankings, index.defining)
         found = answer._ranked(Mock(request=request, index=Mock(id=UUID(int=7))), made, {})[0]
-        assert [*found] == index.plain(request)
+        assert found == index.plain(request)
 
 
 def test_a_query_that_is_asked_again_is_not_ranked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    index, ranked = Index(3), Mock(side_effect=boost)
+    index, ranked = Index(3), Mock(side_effect=rank_candidates)
     monkeypatch.setattr(answer, "live_rows", index.live)
     monkeypatch.setattr(answer, "_repeated", Repeated())
-    monkeypatch.setattr(answer, "boost", ranked)
+    monkeypatch.setattr(answer, "rank_candidates", ranked)
     for asked, change in enumerate(("", "row", "gone", "rankings", "weights")):
         index.change(change)
         for _ in range(3):
@@ -155,9 +155,9 @@ def test_a_query_that_is_asked_again_is_not_ranked_again(monkeypatch: pytest.Mon
 
 
 def test_a_query_over_several_indexes_is_kept_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    ranked = Mock(side_effect=boost)
+    ranked = Mock(side_effect=rank_candidates)
     monkeypatch.setattr(answer, "_repeated", Repeated())
-    monkeypatch.setattr(answer, "boost", ranked)
+    monkeypatch.setattr(answer, "rank_candidates", ranked)
     indexes = [Index(3), Index(4)]
     for number in (0, 1, 0, 1):
         index = indexes[number]

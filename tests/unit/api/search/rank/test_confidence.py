@@ -2,41 +2,136 @@
 
 from __future__ import annotations
 
-import pytest
+import math
+from dataclasses import replace
+from typing import Any
 
-from api.search.rank.confidence import FITS, READ_HITS, confidence
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from api.search.rank.confidence import (
+    COUNTED_HITS,
+    FITS,
+    MAX_RUN,
+    MAX_RUN_SOURCE_WORDS,
+    READ_HITS,
+    USUAL_AGREEMENT,
+    WEIGHTS,
+    Evidence,
+    confidence,
+    features,
+)
 
 QUERY = "banana smoothie recipe"
+FAR = Evidence(0.1, USUAL_AGREEMENT, False, ["an HTTP library"])
 
 
-def test_shared_words_and_nearness_each_raise_the_confidence() -> None:
-    far, near = confidence(QUERY, 0.1, ["an HTTP library"]), confidence(QUERY, 0.8, ["an HTTP library"])
-    in_words = confidence(QUERY, 0.1, ["recipes: a smoothie of bananas"])
-    assert far < FITS < near < confidence(QUERY, 0.8, ["recipes: a smoothie of bananas"])
-    assert far < FITS < in_words
+def found(query: str, *texts: str) -> dict[str, float]:
+    return dict(features(query, replace(FAR, texts=texts)))
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"nearest": 0.8}, {"agreement": 1.0}, {"is_defined": True}, {"texts": ["recipes: a smoothie of bananas"]}],
+    ids=lambda more: next(iter(more)),
+)
+def test_each_part_of_the_evidence_raises_the_confidence(more: dict[str, Any]) -> None:
+    assert confidence(QUERY, FAR) < FITS
+    assert confidence(QUERY, FAR) < confidence(QUERY, replace(FAR, **more)) < 1
+
+
+def test_meaning_or_words_alone_are_enough() -> None:
+    assert confidence(QUERY, replace(FAR, nearest=0.8)) > FITS
+    assert confidence(QUERY, replace(FAR, texts=["recipes: a smoothie of bananas"])) > FITS
+
+
+@pytest.mark.parametrize(("nearest", "fits"), [(0.4, False), (0.42, True)])
+def test_hits_may_answer_a_query_in_other_words(nearest: float, fits: bool) -> None:
+    assert (confidence("vacation", Evidence(nearest, 0.0, False, ["thirty days of holiday"])) >= FITS) is fits
+
+
+def test_every_feature_has_a_weight() -> None:
+    assert found(QUERY, "x").keys() == WEIGHTS.keys()
 
 
 def test_a_part_of_the_words_counts_in_part() -> None:
-    every, some, none = (confidence(QUERY, 0.2, [text]) for text in ("banana smoothie recipe", "banana", "x"))
-    assert none < some < every
+    every, some, none = (found(QUERY, text)["words"] for text in ("recipe: banana. smoothie", "banana", "x"))
+    assert (every, none) == (1.0, 0.0)
+    assert 0 < some < 1
 
 
-def test_the_best_of_the_first_hits_counts() -> None:
-    good = "banana smoothie recipe"
+def test_a_word_that_fewer_hits_have_counts_more() -> None:
+    others = ["a banana"] * 3
+    assert found("banana smoothie", "a smoothie", *others)["words"] > found("banana smoothie", *others)["words"]
+    unread, uncounted = ["x"] * (COUNTED_HITS - 1), ["x"] * COUNTED_HITS
+    common = found("banana smoothie", "a banana", *unread[1:], "a smoothie")["words"]
+    assert common > found("banana smoothie", "a banana", *unread)["words"]
+    assert found("banana smoothie", "a banana", *uncounted[1:], "a smoothie")["words"] == pytest.approx(
+        found("banana smoothie", "a banana", *unread)["words"]
+    )
+
+
+@pytest.mark.parametrize("name", ["words", "run"])
+def test_the_best_of_the_first_hits_counts(name: str) -> None:
     read = ["x"] * (READ_HITS - 1)
-    assert confidence(QUERY, 0.2, [*read, good]) == confidence(QUERY, 0.2, [good])
-    assert confidence(QUERY, 0.2, ["x", *read, good]) == confidence(QUERY, 0.2, ["x"])
+    assert found(QUERY, *read, QUERY)[name] == found(QUERY, QUERY)[name] == 1 if name == "words" else 3 / MAX_RUN
+    assert found(QUERY, "x", *read, QUERY)[name] == 0
 
 
 @pytest.mark.parametrize("query", ["how is it", "?"])
 def test_a_query_without_words_to_find_goes_by_nearness(query: str) -> None:
-    assert confidence(query, 0.1, ["x"]) < FITS < confidence(query, 0.4, ["x"])
+    assert confidence(query, replace(FAR, texts=["x"])) < FITS
+    assert confidence(query, replace(FAR, texts=["x"], nearest=0.5)) > FITS
+
+
+def test_a_search_without_texts_has_no_words() -> None:
+    assert found(QUERY)["words"] == found(QUERY)["run"] == 0
 
 
 def test_words_count_in_the_singular_too() -> None:
     texts = ["a recipe: one banana"]
-    assert confidence("recipes bananas", 0.2, texts) == confidence("recipe banana", 0.2, texts) > FITS
+    assert found("recipes bananas", *texts)["words"] == found("recipe banana", *texts)["words"] == 1
 
 
 def test_words_are_found_in_either_case() -> None:
-    assert confidence("Banana", 0.2, ["BANANA bread"]) == confidence("banana", 0.2, ["banana bread"])
+    assert found("Banana", "BANANA bread") == found("banana", "banana bread")
+
+
+def test_words_of_scripts_without_spaces_are_found_by_pairs_of_characters() -> None:
+    text = "自然語言處理是人工智慧的一個領域"
+    assert found("什么是自然語言", text)["words"] > found("什么是自然", text)["words"] > 0
+    assert found("自然語言處理", text)["words"] == 1
+    assert found("自然語言處理", text)["run"] == 1
+    # three of six pairs, and no word beside them
+    pairs, missing = 3 * math.log(3 / 2), 3 * math.log(2)
+    assert found("什么是自然語言", "自然語言")["words"] == pytest.approx(pairs / (pairs + missing))
+    assert found("wood 自然", "wood 自然")["words"] == 1
+    assert found("wood 自然", text)["words"] < 1
+
+
+WORDS = st.sampled_from(["ant", "bee", "cow", "dog"])
+
+
+def longest_run(query: list[str], text: list[str]) -> int:
+    """By comparing every part of one with every part of the other."""
+    parts = {tuple(text[start:end]) for start in range(len(text)) for end in range(start, len(text) + 1)}
+    ends = ((start, end) for start in range(len(query)) for end in range(start, len(query) + 1))
+    return max(end - start for start, end in [*ends, (0, 0)] if tuple(query[start:end]) in parts | {()})
+
+
+@given(st.lists(WORDS, max_size=7), st.lists(st.lists(WORDS, max_size=9), max_size=READ_HITS))
+def test_words_in_a_row_are_counted_in_the_best_hit(query: list[str], texts: list[list[str]]) -> None:
+    longest = max((longest_run(query, text) for text in texts), default=0)
+    assert found(" ".join(query), *map(" ".join, texts))["run"] == min(MAX_RUN, longest) / MAX_RUN
+
+
+def test_a_part_of_a_word_is_no_word_of_a_row() -> None:
+    assert found("open close", "reopen closed.txt")["run"] == 1 / MAX_RUN  # closed is a form of close
+    assert found("open close", "reopen closet")["run"] == 0
+
+
+@pytest.mark.parametrize(("before", "run"), [(MAX_RUN_SOURCE_WORDS - 2, 2), (MAX_RUN_SOURCE_WORDS - 1, 1)])
+def test_a_row_is_searched_for_among_the_leading_words(before: int, run: int) -> None:
+    query = " ".join([*(f"w{number}" for number in range(before)), "open", "close"])
+    assert found(query, "open close")["run"] == run / MAX_RUN
