@@ -69,12 +69,12 @@ class IndexReport:
 class RepairResult:
     """What a repair did at once, and the task that does the rest; `texts` of the `lost` vectors are not cached."""
 
-    deleted: int
-    recounted: int
-    buried: int
-    lost: int
-    texts: int
-    task_id: UUID | None
+    deleted: int = 0
+    recounted: int = 0
+    buried: int = 0
+    lost: int = 0
+    texts: int = 0
+    task_id: UUID | None = None
     patched: int = 0
 
 
