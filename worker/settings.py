@@ -122,7 +122,8 @@ class Settings(BaseSettings):
     )
 
     local_source_roots: Annotated[list[Path], NoDecode] = Field(
-        default_factory=list, description="Directories below which folders can be indexed, separated by `:`."
+        default_factory=list,
+        description="Directories below which folders can be indexed: whole paths, separated by `:`.",
     )
     named_folders_file: Path | None = Field(
         None,
@@ -376,6 +377,16 @@ class Settings(BaseSettings):
     @classmethod
     def _split_paths(cls, value: object) -> object:
         return [part for part in value.split(os.pathsep) if part] if isinstance(value, str) else value
+
+    @field_validator("local_source_roots")
+    @classmethod
+    def _whole_paths(cls, roots: list[Path]) -> list[Path]:
+        for root in roots:
+            if not root.is_absolute():
+                raise ValueError(
+                    f"'{root}' is relative, but processes run in different directories; write the whole path"
+                )
+        return roots
 
 
 def _names(value: str) -> list[str]:

@@ -35,6 +35,8 @@ BAD = [
     ("RANKING_WEIGHTS", "test=0", "line 1"),
     ("RANKING_WEIGHTS", '{"none": 1}', "RANKING_WEIGHTS has unknown weights: none; use definition"),
     ("LEG_WEIGHTS", '{"name_text": "much"}', "number"),
+    ("LOCAL_SOURCE_ROOTS", "/srv:docs", "'docs' is relative"),
+    ("LOCAL_SOURCE_ROOTS", "~/docs", "'~/docs' is relative"),
     ("OCR_LANGUAGES", "e!", "pattern"),
     ("DATABASE_URL", "host=here password=secret", "pattern"),
     ("REDIS_URL", "http://:secret@here", "pattern"),
