@@ -69,6 +69,8 @@ def serve() -> None:
 
     Migrates the database first.
     """
+    import structlog
+
     from worker import logs
     from worker.machine.privacy import close_home, keep_private
     from worker.machine.scratch import Scratch
@@ -82,6 +84,8 @@ def serve() -> None:
     keep_private(settings.debuggers)
     close_home(settings.foldex_home, store_directories())
     logs.configure(settings.log_level)
+    for sentence in settings.misspelt(os.environ):
+        structlog.get_logger().warning(sentence)
     migrate(settings.session_url)
     with ExitStack() as stack:
         if settings.api_processes > 1:
