@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import fields
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 
@@ -18,6 +20,11 @@ from worker.state.address import Address, PooledAddress
 from worker.stores import STORES
 
 Group = TypeVar("Group")
+
+#: Settings whose names other programs use too, so that a similar variable may be theirs.
+SHARED_NAMES = {"DATABASE_URL", "CELERY_BROKER_URL", "FLOWER_PORT", "FLOWER_URL", "S3_ENDPOINT_URL"}
+#: Characters of a name from which on a similar one is hardly chance: MAX_PAGE may be anything.
+TELLING_LENGTH = 10
 
 #: The model of the embedded stack; it needs no account.
 LOCAL_MODEL = "local/all-minilm-l6-v2"
@@ -122,7 +129,8 @@ class Settings(BaseSettings):
     )
 
     local_source_roots: Annotated[list[Path], NoDecode] = Field(
-        default_factory=list, description="Directories below which folders can be indexed, separated by `:`."
+        default_factory=list,
+        description="Directories below which folders can be indexed: whole paths, separated by `:`.",
     )
     named_folders_file: Path | None = Field(
         None,
@@ -336,6 +344,29 @@ class Settings(BaseSettings):
         return group(**{field.name: getattr(self, field.name) for field in fields(group)})  # type: ignore[arg-type] # TypeVars take no protocol of dataclasses
 
     @classmethod
+    def misspelt(cls, environ: Mapping[str, str]) -> list[str]:
+        """A sentence for each variable that is probably meant as a setting, and is none."""
+        given = sorted(variable for variable, value in environ.items() if value)
+        in_capitals = {variable.upper() for variable in given}
+        meant = {variable: cls._meant(variable.upper()) for variable in given}
+        return [
+            f"The variable {variable} is no setting and has no effect; did you mean {name}?"
+            for variable, name in meant.items()
+            # who has set the right one means another program with this one
+            if name is not None and name not in in_capitals
+        ]
+
+    @classmethod
+    def _meant(cls, variable: str) -> str | None:
+        """The setting of which a variable has nearly the name; None for settings, and for what others may read."""
+        names = {name.upper() for name in cls.model_fields}
+        bare = variable.removeprefix("FOLDEX_")
+        if variable in names or bare in names:
+            return None if variable in names else bare
+        telling = (name for name in sorted(names - SHARED_NAMES) if len(name) >= TELLING_LENGTH)
+        return next((name for name in telling if _is_one_slip(variable, name)), None)
+
+    @classmethod
     def _explained(cls, error: ErrorDetails) -> str:
         message = own_message(error["msg"])
         if not error["loc"]:
@@ -376,6 +407,24 @@ class Settings(BaseSettings):
     @classmethod
     def _split_paths(cls, value: object) -> object:
         return [part for part in value.split(os.pathsep) if part] if isinstance(value, str) else value
+
+    @field_validator("local_source_roots")
+    @classmethod
+    def _whole_paths(cls, roots: list[Path]) -> list[Path]:
+        for root in roots:
+            if not root.is_absolute():
+                raise ValueError(
+                    f"'{root}' is relative, but processes run in different directories; write the whole path"
+                )
+        return roots
+
+
+def _is_one_slip(written: str, name: str) -> bool:
+    """Whether one letter is missing, too many or another one, or two are swapped; a number at the end is no slip."""
+    at = len(list(takewhile(lambda pair: pair[0] == pair[1], zip(written, name, strict=False))))
+    rest, right = written[at:], name[at:]
+    is_swapped = rest[:2] == right[:2][::-1] and rest[2:] == right[2:]
+    return not written[-1].isdigit() and (rest == right[1:] or rest[1:] in {right, right[1:]} or is_swapped)
 
 
 def _names(value: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +40,7 @@ def examine(invocation: Invocation) -> Iterator[CheckOutcome]:
             service.foldex.health()
         with connect(invocation) as service:
             yield CheckOutcome("service", True, f"answers at {service.url}")
+            yield from misspelt(service.home)
             yield from readiness(service)
             if service.home is not None:
                 yield _broker(service.home)
@@ -49,6 +51,14 @@ def examine(invocation: Invocation) -> Iterator[CheckOutcome]:
             yield from _folders(service, tools)
     except VerbFailed as error:
         yield CheckOutcome("service", False, error.message)
+
+
+def misspelt(home: Path | None) -> Iterator[CheckOutcome]:
+    """Variables of this shell that are nearly settings; `home` is set if the service is the stack that has them too."""
+    from worker.settings import Settings
+
+    for found in Settings.misspelt(os.environ) if home else ():
+        yield CheckOutcome("settings", False, found)
 
 
 def readiness(service: Connection) -> Iterator[CheckOutcome]:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from api.cli.invocation import VerbFailed
+from api.cli.invocation import FOUND, NOTHING, VerbFailed
+from api.cli.terminal import output
 from api.cli.terminal.ending import ended, prepare_streams
 from api.cli.terminal.help_sections import HelpSections
 from api.cli.verbs import VERBS
@@ -43,6 +44,10 @@ Exit status:
 """
 
 
+#: For commands whose answers the HTTP API does not have.
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+
+
 @click.group(
     cls=HelpSections,
     first=("Folders and searches", VERBS),
@@ -64,6 +69,8 @@ def serve() -> None:
 
     Migrates the database first.
     """
+    import structlog
+
     from worker import logs
     from worker.machine.privacy import close_home, keep_private
     from worker.machine.scratch import Scratch
@@ -77,6 +84,8 @@ def serve() -> None:
     keep_private(settings.debuggers)
     close_home(settings.foldex_home, store_directories())
     logs.configure(settings.log_level)
+    for sentence in settings.misspelt(os.environ):
+        structlog.get_logger().warning(sentence)
     migrate(settings.session_url)
     with ExitStack() as stack:
         if settings.api_processes > 1:
@@ -170,14 +179,15 @@ def migrate() -> None:
 @click.argument("tool_id", type=click.UUID, required=False)
 @click.option("--all", "check_all", is_flag=True, help="Check every index.")
 @click.option("--repair", is_flag=True, help="Repair what differs.")
-def fsck(tool_id: UUID | None, check_all: bool, repair: bool) -> None:
+@json_option
+def fsck(tool_id: UUID | None, check_all: bool, repair: bool, as_json: bool) -> None:
     """Compare the vectors of TOOL_ID with Postgres, id by id.
 
     The exit status is 1 if they differ and were not repaired.
     """
     if check_all == (tool_id is not None):
         raise click.UsageError("Give either a TOOL_ID or --all.")
-    from api.cli.fsck import run
+    from api.cli.fsck import check, lines
     from worker import logs
     from worker.resources import Resources
     from worker.state.connections import BRIEF, BoundedConnection
@@ -186,8 +196,16 @@ def fsck(tool_id: UUID | None, check_all: bool, repair: bool) -> None:
     settings = _settings()
     # fails at once, where a pool would go on trying
     BoundedConnection.open(settings.session_url, BRIEF).close()
-    resources = Resources(settings)
-    sys.exit(not run(resources, tool_id, repair=repair, say=click.echo))
+    findings = []
+    for found in check(Resources(settings), tool_id, repair=repair):
+        findings.append(found)
+        for line in () if as_json else lines(found):
+            click.echo(line)
+    if as_json:
+        output.print_records(findings)
+    elif not findings:
+        click.echo("There is no index yet.")
+    sys.exit(FOUND if all(found.ok for found in findings) else NOTHING)
 
 
 @main.group()
@@ -198,7 +216,8 @@ def keys() -> None:
 @keys.command("create")
 @click.argument("project_id")
 @click.option("--name", default="", help="What the key is for.")
-def create_key(project_id: str, name: str) -> None:
+@json_option
+def create_key(project_id: str, name: str, as_json: bool) -> None:
     """Create a key for PROJECT_ID and show it once."""
     from worker.state.access import keys as rows
 
@@ -206,32 +225,43 @@ def create_key(project_id: str, name: str) -> None:
 
     with _database() as pool:
         key_id, key = rows.create(pool, project_id, name)
+    if as_json:
+        output.print_record({"id": key_id, "project_id": project_id, "name": name, "key": key})
+        return
     click.echo(f"{key}\n", nl=False)
     click.echo(f"Key {key_id} of project {project_id}. Save it now: it is not shown again.", err=True)
 
 
 @keys.command("list")
 @click.argument("project_id", required=False)
-def list_keys(project_id: str | None) -> None:
+@json_option
+def list_keys(project_id: str | None, as_json: bool) -> None:
     """List the keys of PROJECT_ID, or of all projects."""
     from worker.state.access import keys as rows
 
     with _database() as pool:
-        for row in rows.page(pool, project_id):
-            state = f"revoked {row['revoked_at']:%Y-%m-%d}" if row["revoked_at"] else "valid"
-            click.echo(f"{row['id']}  {row['project_id']}  {state}  {row['created_at']:%Y-%m-%d}  {row['name']}")
+        found = rows.page(pool, project_id)
+    if as_json:
+        output.print_records(found)
+    for row in () if as_json else found:
+        state = f"revoked {row['revoked_at']:%Y-%m-%d}" if row["revoked_at"] else "valid"
+        click.echo(f"{row['id']}  {row['project_id']}  {state}  {row['created_at']:%Y-%m-%d}  {row['name']}")
 
 
 @keys.command("revoke")
 @click.argument("key_id", type=click.UUID)
-def revoke_key(key_id: UUID) -> None:
+@json_option
+def revoke_key(key_id: UUID, as_json: bool) -> None:
     """Revoke the key with the id KEY_ID immediately."""
     from worker.state.access import keys as rows
 
     with _database() as pool:
         if not rows.revoke(pool, key_id):
             raise VerbFailed(f"No valid key has the id {key_id}; `foldex keys list` shows them.")
-    click.echo(f"Key {key_id} is revoked.")
+    if as_json:
+        output.print_record({"id": key_id, "status": "revoked"})
+    else:
+        click.echo(f"Key {key_id} is revoked.")
 
 
 @main.group()
@@ -245,44 +275,58 @@ def grants() -> None:
 @grants.command("add")
 @click.argument("project_id")
 @click.argument("place")
-def add_grant(project_id: str, place: str) -> None:
+@json_option
+def add_grant(project_id: str, place: str, as_json: bool) -> None:
     """Let PROJECT_ID read PLACE and everything below it.
 
     PLACE is an absolute path or s3://bucket/prefix. A path must also lie below LOCAL_SOURCE_ROOTS.
     """
+    from schemas.content.source import source_at
     from worker.state.access import grants as rows
 
     _check_project(project_id)
     with _database() as pool, _place():
         added = rows.add(pool, project_id, place)
-    click.echo(f"Project {project_id} may {'now' if added else 'already'} read {place}.")
+    if as_json:
+        output.print_record({"project_id": project_id, "place": source_at(place).place, "added": added})
+    else:
+        click.echo(f"Project {project_id} may {'now' if added else 'already'} read {place}.")
 
 
 @grants.command("list")
 @click.argument("project_id", required=False)
-def list_grants(project_id: str | None) -> None:
+@json_option
+def list_grants(project_id: str | None, as_json: bool) -> None:
     """List the grants of PROJECT_ID, or of all projects."""
     from worker.state.access import grants as rows
 
     with _database() as pool:
-        for row in rows.page(pool, project_id):
-            click.echo(f"{row['project_id']}  {row['place']}  {row['created_at']:%Y-%m-%d}")
+        found = rows.page(pool, project_id)
+    if as_json:
+        output.print_records(found)
+    for row in () if as_json else found:
+        click.echo(f"{row['project_id']}  {row['place']}  {row['created_at']:%Y-%m-%d}")
 
 
 @grants.command("remove")
 @click.argument("project_id")
 @click.argument("place")
-def remove_grant(project_id: str, place: str) -> None:
+@json_option
+def remove_grant(project_id: str, place: str, as_json: bool) -> None:
     """Remove the grant of PLACE from PROJECT_ID.
 
     Indexed content stays searchable until its tools are deleted.
     """
+    from schemas.content.source import source_at
     from worker.state.access import grants as rows
 
     with _database() as pool, _place():
         if not rows.remove(pool, project_id, place):
             raise VerbFailed(f"Project {project_id} has no grant of {place}; `foldex grants list` shows them.")
-    click.echo(f"Project {project_id} may no longer read {place}.")
+    if as_json:
+        output.print_record({"project_id": project_id, "place": source_at(place).place, "removed": True})
+    else:
+        click.echo(f"Project {project_id} may no longer read {place}.")
 
 
 def _check_project(project_id: str) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Literal
 from uuid import UUID
 
 from api.cli.terminal.output import noun
@@ -12,7 +14,7 @@ from worker.resources import Resources
 from worker.state.index import drift, tools
 from worker.state.index.tools import TREE, Index
 from worker.upkeep import fsck, tree_fsck
-from worker.upkeep.fsck import IndexReport, RepairResult
+from worker.upkeep.fsck import RepairResult
 
 #: A phrase for each kind of drift.
 PHRASES = {
@@ -24,10 +26,30 @@ PHRASES = {
     "unfinished": "chunks that never became live",
     "overdue": "deletes overdue",
 }
+#: The same for summaries.
+TREE_PHRASES = {"missing": "without a vector", "stray": "vectors without a summary"}
 
 
-def run(resources: Resources, tool_id: UUID | None, *, repair: bool, say: Callable[[str], None]) -> bool:
-    """Check one tool's index, or every index. Returns whether all are intact or repaired.
+@dataclass(slots=True)
+class Finding:
+    """What the check of one namespace found. `--json` prints these fields.
+
+    `ok`: nothing differs, or it was repaired. `live`: how many chunks or summaries there are; None if they were not
+    compared. `drift`: how many of each kind differ. `busy`: a task is open. `message`: what could not be done, and why.
+    """
+
+    namespace: str
+    what: Literal["chunks", "summaries"]
+    ok: bool = False
+    live: int | None = None
+    drift: dict[str, int] = field(default_factory=dict)
+    busy: bool = False
+    repaired: RepairResult | None = None
+    message: str | None = None
+
+
+def check(resources: Resources, tool_id: UUID | None, *, repair: bool) -> Iterator[Finding]:
+    """Check, and perhaps repair, one tool's index or every index.
 
     Raises `NotFound` for a tool that does not exist.
     """
@@ -35,60 +57,75 @@ def run(resources: Resources, tool_id: UUID | None, *, repair: bool, say: Callab
         indexes = drift.indexes(resources.pool, tool_id)
         if tool_id is not None and not indexes:
             raise NotFound(f"There is no search tool {tool_id}; `GET /api/tools/search` lists them.")
-        if not indexes:
-            say("There is no index yet.")
-        is_intact = True
         for index_id in indexes:
             index = tools.index(resources.pool, index_id)
             if index is not None:
-                is_intact = _check(resources, index, repair=repair, say=say) and is_intact
-                is_intact = _check_tree(resources, index, repair=repair, say=say) and is_intact
-    return is_intact
+                yield _check_chunks(resources, index, repair=repair)
+                summaries = check_tree(resources, index, repair=repair)
+                if summaries is not None:
+                    yield summaries
 
 
-def _check(resources: Resources, index: Index, *, repair: bool, say: Callable[[str], None]) -> bool:
+def _check_chunks(resources: Resources, index: Index, *, repair: bool) -> Finding:
+    found = Finding(index.namespace, "chunks")
     try:
         store = resources.store(index.vector_store, index.keyword_index)
         report = fsck.inspect(resources.pool, store, index)
-        say(f"{index.namespace}: {_summary(report)}")
-        if not report.drift or not repair:
-            return not report.drift
-        for line in _repairs(fsck.repair(resources.pool, store, index)):
-            say(f"  {line}")
+        found.live, found.drift, found.busy = report.live, report.drift, report.busy
+        if report.drift and repair:
+            found.repaired = fsck.repair(resources.pool, store, index)
+        found.ok = not report.drift or repair
     except StoreError as error:
-        say(f"{index.namespace}: not compared. {error.message}")
-        return False
+        found.message = _refusal(found, error)
     except LeaseLost:
-        say("  not repaired: a task is working on this index; run this again when it has ended.")
-        return False
-    return True
+        found.message = "not repaired: a task is working on this index; run this again when it has ended."
+    return found
 
 
-def _check_tree(resources: Resources, index: Index, *, repair: bool, say: Callable[[str], None]) -> bool:
-    """Check the summaries of an index; says nothing about an index without a tree."""
+def check_tree(resources: Resources, index: Index, *, repair: bool) -> Finding | None:
+    """Check the summaries of an index; None if it has no tree."""
+    found = Finding(index.namespace + TREE, "summaries")
     try:
         store = resources.store(index.vector_store, index.keyword_index)
         report = tree_fsck.inspect(resources.pool, store, index)
         if report is None:
-            return True
-        counts = {"without a vector": len(report.missing), "vectors without a summary": len(report.stray)}
-        found = [f"{count:,} {phrase}" for phrase, count in counts.items() if count]
-        kept = f"{report.live:,} {noun(report.live, 'summary', 'summaries')}"
-        say(f"{index.namespace}{TREE}: {'; '.join([kept, *(found or ['no drift'])])}")
-        if not found or not repair:
-            return not found
-        tree_fsck.repair(resources.pool, store, index, report)
-        say("  deleted what has no summary; a build writes the missing vectors")
+            return None
+        missing, stray = len(report.missing), len(report.stray)
+        found.live, found.drift = report.live, _counted(missing=missing, stray=stray)
+        if found.drift and repair:
+            tree_fsck.repair(resources.pool, store, index, report)
+            found.repaired = RepairResult(deleted=stray, lost=missing)
+        found.ok = not found.drift or repair
     except StoreError as error:
-        say(f"{index.namespace}{TREE}: not compared. {error.message}")
-        return False
-    return True
+        found.message = _refusal(found, error)
+    return found
 
 
-def _summary(report: IndexReport) -> str:
-    differences = [f"{number:,} {PHRASES[name]}" for name, number in report.drift.items()]
-    open_task = ["a task is open"] if report.busy else []
-    return "; ".join([f"{report.live:,} {noun(report.live, 'chunk')}", *(differences or ["no drift"]), *open_task])
+def _refusal(found: Finding, error: StoreError) -> str:
+    return f"not {'compared' if found.live is None else 'repaired'}. {error.message}"
+
+
+def _counted(**numbers: int) -> dict[str, int]:
+    return {name: number for name, number in numbers.items() if number}
+
+
+def lines(found: Finding) -> Iterator[str]:
+    """The finding as lines of text."""
+    if found.live is None:
+        yield f"{found.namespace}: {found.message}"
+        return
+    is_tree = found.what == "summaries"
+    count = noun(found.live, "summary", "summaries") if is_tree else noun(found.live, "chunk")
+    phrases = TREE_PHRASES if is_tree else PHRASES
+    differences = [f"{number:,} {phrases[name]}" for name, number in found.drift.items()]
+    open_task = ["a task is open"] if found.busy else []
+    yield f"{found.namespace}: {'; '.join([f'{found.live:,} {count}', *(differences or ['no drift']), *open_task])}"
+    if found.repaired and is_tree:
+        yield "  deleted what has no summary; a build writes the missing vectors"
+    elif found.repaired:
+        yield from (f"  {line}" for line in _repairs(found.repaired))
+    if found.message:
+        yield f"  {found.message}"
 
 
 def _repairs(mended: RepairResult) -> Iterator[str]:

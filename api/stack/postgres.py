@@ -17,6 +17,7 @@ import psycopg
 from psycopg import sql
 
 from api.stack.processes import (
+    NEEDED_BYTES,
     Program,
     ServerProgram,
     StackError,
@@ -26,6 +27,7 @@ from api.stack.processes import (
     server_port,
     write_private,
 )
+from worker.machine.disk_space import free_bytes, full_message
 from worker.machine.memory import memory_bytes
 from worker.machine.privacy import passable
 
@@ -70,6 +72,7 @@ def prepare(home: Path) -> ServerProgram:
         account = _account(binaries / "postgres", directory)
         password = _password(directory, account)
         if not data.exists():
+            _check_space(home)
             _create(binaries / "initdb", data, account)
     except OSError as error:
         raise StackError(
@@ -120,6 +123,12 @@ def _ready(url: str) -> bool:
     except psycopg.OperationalError:
         return False
     return True
+
+
+def _check_space(home: Path) -> None:
+    """Raise `StackError` if the disk lacks the space of a new database, which would be left half usable."""
+    if free_bytes(home) < NEEDED_BYTES:
+        raise StackError(full_message(home, NEEDED_BYTES))
 
 
 def _create(initdb: Path, data: Path, account: SystemAccount | None) -> None:

@@ -47,8 +47,12 @@ class _Slot:
     due: float = 0.0
     code: int | None = None
     ready: bool = False
-    #: Why the last start failed.
+    #: Why it does not run for long; empty once it does.
     obstacle: str = ""
+
+
+def _has_settled(process: Process) -> bool:
+    return time.monotonic() - process.started > SETTLED_SECONDS
 
 
 class Supervisor:
@@ -135,6 +139,8 @@ class Supervisor:
 
     def _late(self, stage: Iterable[_Slot]) -> str:
         late = next(slot for slot in stage if not slot.ready)
+        if late.obstacle == DISK_FULL:
+            return full_message(self._home, processes.NEEDED_BYTES)
         return processes.not_ready(late.program.name, self._home, late.code)
 
     def _report_late(self, stage: Iterable[_Slot]) -> None:
@@ -148,6 +154,8 @@ class Supervisor:
         for slot in self._slots:
             if slot.process and slot.process.ended():
                 self._handle_death(slot, slot.process)
+            elif slot.process and _has_settled(slot.process):
+                slot.obstacle = ""
             if slot.process is None and time.monotonic() >= slot.due:
                 self._start_program(slot)
         if self._forks:
@@ -157,7 +165,6 @@ class Supervisor:
     def _start_program(self, slot: _Slot) -> None:
         try:
             slot.process = processes.start(slot.program, self._home, self._forks.fork if self._forks else no_fork)
-            slot.obstacle = ""
         except (StackError, OSError) as error:  # for example a full disk, which may have room again later
             self._report(slot, DISK_FULL if means_full(error) else str(error))
             self._postpone(slot)
@@ -167,12 +174,11 @@ class Supervisor:
         reported = {other.obstacle for other in self._slots} if obstacle == DISK_FULL else {slot.obstacle}
         slot.obstacle = obstacle
         if obstacle not in reported:
-            full = f"{full_message(self._home, processes.NEEDED_BYTES)} Waiting for space."
+            full = f"{full_message(self._home, processes.NEEDED_BYTES)} Waiting for it."
             self._say(f"  {full if obstacle == DISK_FULL else obstacle}")
 
     def _handle_death(self, slot: _Slot, process: Process) -> None:
-        settled = time.monotonic() - process.started > SETTLED_SECONDS
-        slot.deaths = 0 if settled else slot.deaths
+        slot.deaths = 0 if _has_settled(process) else slot.deaths
         name, code = slot.program.name, process.child.returncode
         slot.process, slot.code = None, code
         self._postpone(slot)

@@ -24,6 +24,7 @@ from pydantic import TypeAdapter, ValidationError
 from foldex_client.errors import (
     ConnectionFailed,
     DatabaseUnavailable,
+    DiskFull,
     FoldexError,
     NotFound,
     UnexpectedAnswer,
@@ -219,7 +220,9 @@ class Session:
                     return httpx.Response(202)
                 pause = _pause(attempt, error)
                 is_late = attempt >= retries or time.monotonic() + pause >= ends
-                if is_late or not _may_repeat(request, error):
+                # a full disk seldom gets space within the seconds of a call; a wait has them
+                is_full = isinstance(error, DiskFull) and not again
+                if is_late or is_full or not _may_repeat(request, error):
                     raise
                 was_lost = was_lost or isinstance(error, _PERHAPS_DONE)
             await self.link.sleep(pause)

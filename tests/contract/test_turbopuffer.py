@@ -40,7 +40,8 @@ def test_faults_are_mapped_and_never_retried(fake: FakeTurbopuffer, status: int,
 
 
 @pytest.mark.parametrize(
-    ("header", "seconds"), [("7", 7.0), ("0.5", 0.5), ("Wed, 21 Oct 2026 07:28:00 GMT", None), (None, None)]
+    ("header", "seconds"),
+    [("7", 7.0), ("0.5", 0.5), ("-1", 0), ("inf", None), ("Mon, 01 Jan 2024 00:00:00 GMT", 0), (None, None)],
 )
 def test_the_time_to_wait_is_told_in_seconds(fake: FakeTurbopuffer, header: str | None, seconds: float | None) -> None:
     fake.fail_next(429, retry_after=header)

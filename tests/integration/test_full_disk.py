@@ -17,6 +17,8 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
+from api.cli.invocation import VerbFailed
+from api.cli.service import background
 from api.main import create_app
 from api.stack.embedded import stack
 from api.stack.processes import NEEDED_BYTES, StackError, end_orphan, start, stop, wait_until
@@ -73,8 +75,8 @@ def test_a_full_disk_is_said_once_and_programs_start_when_it_has_space(small_dis
         assert not wait_until(lambda: len(said) > 1, 2)
         assert said == [
             (
-                f"  The disk of {small_disk} is full: {NEEDED_BYTES // MIB} MiB are needed, 0 MiB are left. "
-                "Waiting for space."
+                f"  The disk of {small_disk} is full: {NEEDED_BYTES // MIB} MiB are needed, 0 MiB are left; "
+                "free some space. Waiting for it."
             )
         ]
         ballast.unlink()
@@ -84,6 +86,16 @@ def test_a_full_disk_is_said_once_and_programs_start_when_it_has_space(small_dis
     finally:
         supervisor.stop()
         starting.join()
+
+
+def test_a_program_that_a_full_disk_ends_again_and_again_is_said_once(small_disk: Path) -> None:
+    said: list[str] = []
+    supervisor = Supervisor([[toy(small_disk, "one", "raise SystemExit(3)")]], small_disk, said.append)
+    with pytest.raises(StackError) as raised:
+        supervisor.start(2)
+    assert supervisor._slots[0].deaths > 1
+    assert said == [f"  {raised.value} Waiting for it."]
+    assert f"{small_disk} is full" in said[0]
 
 
 def test_a_program_whose_pid_cannot_be_written_does_not_run_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,9 +126,25 @@ def test_an_empty_pid_file_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_a_stack_does_not_start_on_a_full_disk(small_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(small_disk)
     monkeypatch.setenv("FOLDEX_HOME", str(small_disk))
-    sentence = f"^The disk of {small_disk} is full: {NEEDED_BYTES // MIB} MiB are needed, 0 MiB are left.$"
+    sentence = (
+        f"^The disk of {small_disk} is full: {NEEDED_BYTES // MIB} MiB are needed, 0 MiB are left; free some space.$"
+    )
     with pytest.raises(StackError, match=sentence), stack(Settings(), lambda _: None):
         pass
+
+
+@pytest.mark.parametrize("is_filled", [True, False])
+def test_a_command_that_starts_foldex_on_a_full_disk_says_so_and_leaves_no_database(
+    small_disk: Path, *, is_filled: bool
+) -> None:
+    home, said = small_disk / "home", list[str]()
+    (home / "log").mkdir(parents=True)
+    if is_filled:
+        fill(small_disk)
+    with pytest.raises(VerbFailed, match=rf"The disk of {home} is full: .* are left; free some space\."):
+        background.start(home, said.append)
+    assert len(said) == 1
+    assert not (home / "postgres" / "data").exists()
 
 
 def test_below_the_reserve_it_warns_and_below_a_quarter_it_refuses(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import httpx
 import psycopg
 import pytest
 
-from tests.integration.test_keys import call, foldex, new_key
+from tests.integration.test_keys import call, foldex, new_key, printed
 from tests.service import TOOLS, NewService, Service, checked, eventually, service
 from worker.settings import LOCAL_MODEL
 from worker.state import migrate as migrations
@@ -106,6 +107,19 @@ def test_the_bucket_of_all_contents_is_no_source_even_where_it_was_granted(runni
         assert foldex(running, "grants", "add", "wide", place).returncode == 0
         refused = create(running, key, "wide", kind="s3", bucket=place.removeprefix("s3://"))
         assert (refused.status_code, refused.json()["code"]) == (422, "source_refused")
+
+
+def test_grants_are_printed_as_json(running: Service, root: Path) -> None:
+    place = f"{root}/printed"
+    for added in (True, False):
+        done = printed(foldex(running, "grants", "add", "printed", place, "--json"))
+        assert done == {"project_id": "printed", "place": place, "added": added}
+    [listed] = printed(foldex(running, "grants", "list", "printed", "--json"))["items"]
+    assert datetime.fromisoformat(listed.pop("created_at")).tzinfo is not None
+    assert listed == {"project_id": "printed", "place": place}
+    removed = printed(foldex(running, "grants", "remove", "printed", place, "--json"))
+    assert removed == {"project_id": "printed", "place": place, "removed": True}
+    assert printed(foldex(running, "grants", "list", "printed", "--json")) == {"items": []}
 
 
 def test_a_grant_that_is_taken_back_ends_with_the_next_run(running: Service, root: Path) -> None:

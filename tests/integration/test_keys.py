@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from datetime import datetime
+from typing import Any
 
 import httpx
 import pytest
@@ -136,6 +139,27 @@ def test_a_key_is_listed_without_itself_and_ends_when_revoked(running: Service) 
     assert again.returncode == 2
     assert "foldex keys list" in again.stderr
     assert "revoked" in foldex(running, "keys", "list", "short").stdout
+
+
+def test_keys_are_printed_as_json(running: Service) -> None:
+    assert printed(foldex(running, "keys", "list", "printed", "--json")) == {"items": []}
+    made = printed(foldex(running, "keys", "create", "printed", "--name", "for ci", "--json"))
+    assert call(running, "GET", TOOLS, made.pop("key")).status_code == 200
+    [listed] = printed(foldex(running, "keys", "list", "printed", "--json"))["items"]
+    assert datetime.fromisoformat(listed.pop("created_at")).tzinfo is not None
+    assert made == {"id": made["id"], "project_id": "printed", "name": "for ci"}
+    assert listed == {**made, "revoked_at": None}
+    revoked = printed(foldex(running, "keys", "revoke", made["id"], "--json"))
+    assert revoked == {"id": made["id"], "status": "revoked"}
+    [listed] = printed(foldex(running, "keys", "list", "printed", "--json"))["items"]
+    assert datetime.fromisoformat(listed["revoked_at"]) >= datetime.fromisoformat(listed["created_at"])
+
+
+def printed(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    """The one document that a command printed."""
+    assert (done.returncode, done.stderr) == (0, "")
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
 
 
 def test_a_key_is_stored_as_a_hash_only(running: Service, one: str) -> None:

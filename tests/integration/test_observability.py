@@ -35,6 +35,7 @@ FILES = 60
 def running(new_service: NewService, root: Path) -> Iterator[Service]:
     """A service that logs everything, to distinguish what INFO omits from what is never logged."""
     env = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "LOCAL_SOURCE_ROOTS": str(root), "LOG_LEVEL": "DEBUG"}
+    env["EMBEDDING_CONCURENCY"] = "2"
     with new_service(partial(service, bulk=1), **env) as started:
         yield started
 
@@ -53,6 +54,15 @@ def lines(running: Service, level: str) -> list[str]:
     names = ("worker-fast", "worker-bulk", "beat", "api")
     texts = [log_file(running.home, name).read_text(errors="replace") for name in names]
     return [line for text in texts for line in text.splitlines() if f" level={level} " in line]
+
+
+def test_a_misspelt_setting_is_told_once_by_the_api_and_each_worker(running: Service) -> None:
+    for name in ("api", "worker-fast", "worker-bulk"):
+        text = log_file(running.home, name).read_text(errors="replace")
+        told = [line for line in text.splitlines() if "EMBEDDING_CONCURENCY" in line]
+        assert len(told) == 1, text
+        assert " level=warning " in told[0]
+        assert "did you mean EMBEDDING_CONCURRENCY?" in told[0]
 
 
 def test_the_flow_is_logged_with_ids_and_no_file_at_info(running: Service, tool: str) -> None:

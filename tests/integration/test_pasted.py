@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -58,6 +61,36 @@ def shows(expected: str, printed: str) -> bool:
 
 def test_a_reader_who_pastes_every_block_of_the_readme_sees_what_it_shows(running: Service, home: Path) -> None:
     check(ROOT / "README.md", lambda scripts: pasted(scripts, home, str(running.client.base_url).rstrip("/")))
+
+
+@pytest.mark.parametrize("answer", [None, b"<html>Another program</html>"])
+def test_a_reader_of_the_readme_is_told_once_that_foldex_does_not_run(home: Path, answer: bytes | None) -> None:
+    script = "".join(block.text for block in blocks(ROOT / "README.md") if block.runs and block.language == "bash")
+    with another_program(answer) as address:
+        # a terminal goes on after an error, unlike the shell of `pasted`
+        shell = ["bash", "-c", f"{script.replace(ADDRESS, address)}\necho still here"]
+        ended = subprocess.run(shell, cwd=home, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.stdout == "still here\n"
+    assert ended.stderr == f"Foldex does not answer at {address}: start it with make up.\n"
+
+
+@contextmanager
+def another_program(answer: bytes | None) -> Iterator[str]:
+    """The address of a program that is no Foldex; of nothing at all for None."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        if answer is None:
+            server.close()
+        else:
+            Thread(target=serve_once, args=(server, answer), daemon=True).start()
+        yield f"http://127.0.0.1:{port}"
+
+
+def serve_once(server: socket.socket, answer: bytes) -> None:
+    connection, _ = server.accept()
+    with connection:
+        connection.recv(65536)
+        connection.sendall(b"HTTP/1.1 404 Not Found\r\nContent-Length: %d\r\n\r\n%b" % (len(answer), answer))
 
 
 @pytest.mark.timeout(PASTE_SECONDS + 100)

@@ -42,6 +42,11 @@ FILL_NODES = """
 INSERT INTO content_node (project_id, id, parent_id, id_path, name, type)
 SELECT %(project)s, 'n' || n, %(parent)s, '/' || n, n || '.txt', 'text' FROM generate_series(1, %(nodes)s) n
 """
+FILL_TASKS = """
+INSERT INTO search_index_task (id, tool_id, index_id, kind, status, created_at, finished_at)
+SELECT gen_random_uuid(), t.tool_id, t.index_id, 'reindex', 'ready', t.created_at - n * interval '1 second', now()
+FROM search_index_task t, generate_series(1, %(tasks)s) n
+"""
 FOLDER = (
     "INSERT INTO content_node (project_id, id, id_path, name, type) VALUES (%s, 'folder', '/folder', '~', 'folder')"
 )
@@ -133,6 +138,38 @@ def test_cached_vectors_are_compared_with_the_chunks_by_their_index(pool: Pool, 
     assert "chunk_content_hash" in steps
     assert "embedding_cache_used" in steps
     assert "Seq Scan on chunk" not in steps
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("search/file_texts", "is_listed"),
+        ("index/counting", "distrust_index"),
+        ("index/tasks", "newest"),
+        ("index/tasks", "counts"),
+        ("index/tasks", "newest_of_tool"),
+        ("index/tasks", "newest_of_tools"),
+        ("index/tasks", "listing_ended"),
+        ("index/changes", "changed"),
+        ("index/tools", "tools"),
+        ("tree/trees", "start_due"),
+        ("tree/trees", "note_index_task"),
+    ],
+)
+def test_the_newest_of_many_tasks_is_the_first_of_an_index_and_none_is_sorted(
+    pool: Pool, index_id: UUID, module: str, name: str
+) -> None:
+    values = dict.fromkeys(("project_id", "after_time", "after_id", "paths"))
+    values |= dict.fromkeys(("index_id", "tool_id", "tree_id"), index_id)
+    values |= {"include_lost": False, "limit": 100, "most_paths": 10}
+    values |= dict.fromkeys(("quiet", "patience", "rest"), "1 second")
+    with pool.connection() as connection, connection.transaction(force_rollback=True):
+        connection.execute(FILL_TASKS, {"tasks": 5000})
+        connection.execute("ANALYZE search_index_task")
+        steps = explained(connection, module, name, values)
+    assert "search_index_task_index" in steps
+    # the tools of a page may be sorted
+    assert "created_at DESC" not in steps, steps
 
 
 def test_the_few_files_that_failed_are_found_among_many(pool: Pool, index_id: UUID) -> None:

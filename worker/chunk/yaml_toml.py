@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
+from bisect import bisect
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 
 from schemas.content.document import Document
 from worker.chunk import lines
@@ -18,6 +20,15 @@ _KEY = re.compile(
 _SECTION = re.compile(r"\[{1,2}(?P<section>[^\[\]\n]{1,200})\]{1,2}[ \t]*(?:#.*)?")
 
 _STRING = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'")
+
+#: A string of TOML over several lines, and what may hold its quotes without beginning one: a comment or another string.
+#: A string that never ends takes all the rest, so that no text is searched twice.
+_LONG_STRING = re.compile(
+    r"#[^\n]*+"
+    r'|(?P<long>"""(?:[^"\\]++|\\.|"(?!""))*+(?:"""|\\?\Z)|\'\'\'(?:[^\']++|\'(?!\'\'))*+(?:\'\'\'|\Z))'
+    r'|"(?:[^"\\\n]++|\\.)*+"?|\'[^\'\n]*+\'?',
+    re.DOTALL,
+)
 
 #: A line that is not a comment.
 _YAML_LINE = re.compile(r"^(?P<indent>[ ]*(?:- +)*)[^\s#]", re.MULTILINE)
@@ -41,7 +52,7 @@ _MAX_NAMES = 16
 
 def cut(measure: Measure, document: Document) -> Iterator[ChunkSpan]:
     """Yield pieces with the names of the keys or of the section that they start in."""
-    text, config = measure.text, _ConfigText(measure.text, is_toml=document.type == "toml")
+    text, config = measure.text, _ConfigText.of(measure.text, is_toml=document.type == "toml")
     seen, keys, previous_start, keyed_line, comment_line, searched = 0, _EnclosingKeys(), 0, -1, -1, 0
     for start, end in lines.cut(measure, 0, len(text)):
         line = max(seen, text.rfind("\n", previous_start, start) + 1)
@@ -74,6 +85,15 @@ class _ConfigText:
 
     text: str
     is_toml: bool
+    #: Where the strings over several lines of a TOML text begin and end.
+    strings: list[tuple[int, int]]
+
+    @classmethod
+    def of(cls, text: str, *, is_toml: bool) -> _ConfigText:
+        """A text with its strings found."""
+        has_strings = is_toml and ('"""' in text or "'''" in text)
+        found = _LONG_STRING.finditer(text) if has_strings else ()
+        return cls(text, is_toml, [match.span() for match in found if match["long"]])
 
     def content_line(self, begin: int, end: int) -> re.Match[str] | None:
         """The first line between two places that is not a comment."""
@@ -108,7 +128,12 @@ class _ConfigText:
         """The name of the section that a line starts, if it does."""
         header = line.strip() if self.is_toml else line.rstrip()
         found = _SECTION.fullmatch(header) if header.startswith("[") else None
-        return None if found is None or (self.is_toml and self._is_in_array(start)) else found["section"].strip()
+        is_value = found and self.is_toml and (self._is_in_string(start) or self._is_in_array(start))
+        return None if found is None or is_value else found["section"].strip()
+
+    def _is_in_string(self, place: int) -> bool:
+        before = bisect(self.strings, place, key=itemgetter(0))
+        return before > 0 and place < self.strings[before - 1][1]
 
     def _is_in_array(self, start: int) -> bool:
         """Whether the line before `start` that is not a comment ends within an array."""

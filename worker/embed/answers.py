@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 import numpy as np
@@ -64,20 +62,6 @@ def unreadable(model: str, error: Exception) -> EmbeddingUnreadable:
     """The error for an answer that does not have the expected form."""
     log.warning("cannot read a provider's response", model=model, error=repr(error)[:MAX_LOGGED_CHARACTERS])
     return EmbeddingUnreadable(f"The response of {model} is not readable; check EMBEDDING_API_BASE.")
-
-
-def seconds_to_wait(retry_after: str | None) -> float | None:
-    """Seconds to wait, from the value of a header that holds seconds or a date."""
-    if retry_after is None:
-        return None
-    try:
-        return max(0.0, float(retry_after))
-    except ValueError:
-        pass
-    try:
-        return max(0.0, parsedate_to_datetime(retry_after).timestamp() - time.time())
-    except ValueError:
-        return None
 
 
 def decode(data: Sequence[Any], count: int) -> Vectors:

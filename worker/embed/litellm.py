@@ -21,13 +21,13 @@ from worker.embed.answers import (
     MODEL_REMEDY,
     missing_key,
     no_answer,
-    seconds_to_wait,
     status_error,
     unreadable,
 )
 from worker.embed.endpoint import Endpoint
 from worker.logs import LITELLM_LOGGERS
 from worker.machine.gc_pause import without_garbage_collection
+from worker.machine.retry_after import seconds_to_wait
 
 #: Providers whose client requires a key, although self-hosted servers with the same API need none.
 _NEED_KEY_PROVIDERS = {"openai", "openrouter"}

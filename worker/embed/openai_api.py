@@ -21,6 +21,7 @@ from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, EmbeddingUna
 from worker.embed import answers
 from worker.embed.endpoint import Endpoint
 from worker.embed.kept_open import HttpAnswer, KeptOpen, Origin
+from worker.machine.retry_after import seconds_to_wait
 
 if TYPE_CHECKING:
     from httpx import URL, Client, Headers
@@ -52,7 +53,7 @@ class OpenAIClient(Endpoint):
                 f"A text or the key has characters that cannot be sent to {self.model}; check EMBEDDING_API_KEY."
             ) from error
         if not HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES:
-            seconds = answers.seconds_to_wait(answer.retry_after)
+            seconds = seconds_to_wait(answer.retry_after)
             raise answers.status_error(self.model, answer.status, _said(answer), seconds)
         return self._read(answer.content)
 

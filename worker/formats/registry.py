@@ -145,7 +145,7 @@ FORMATS = (
         "jsonl", "jsonl ndjson", "worker.parse.data.jsonl:read", version=2, mime="application/jsonl", as_written=True
     ),
     Format("yaml", "yaml yml", "worker.parse.data.yaml:read", version=3, mime="application/yaml", as_written=True),
-    Format("toml", "toml", "worker.parse.data.toml:read", version=3, mime="application/toml", as_written=True),
+    Format("toml", "toml", "worker.parse.data.toml:read", version=4, mime="application/toml", as_written=True),
     Format("csv", "csv tsv", "worker.parse.data.csv:read", version=4, mime="text/csv", as_written=True),
     Format(
         "html",

@@ -52,8 +52,9 @@ def free_bytes(directory: Path) -> int:
 
 
 def full_message(directory: Path, needed: int) -> str:
-    """A message that says which disk is full and how much space is needed."""
-    return f"The disk of {directory} is full: {_mb(needed)} are needed, {_mb(free_bytes(directory))} are left."
+    """A message that says which disk is full, how much space is needed, and what to do."""
+    left = _mb(free_bytes(directory))
+    return f"The disk of {directory} is full: {_mb(needed)} are needed, {left} are left; free some space."
 
 
 def means_full(error: BaseException | None) -> bool:

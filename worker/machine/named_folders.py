@@ -44,9 +44,9 @@ def named_folders(file: Path | None) -> list[Path]:
     return [Path(path) for path in paths if _is_real(path)]
 
 
-def name_folder(file: Path, path: str) -> None:
-    """Add a folder, whose path has no links. Raises OSError if the file cannot be written."""
-    _rewrite(file, lambda paths: [*paths, path] if path not in paths else paths)
+def name_folder(file: Path, path: str) -> bool:
+    """Add a folder, whose path has no links. Returns whether it is new. Raises OSError if it cannot be written."""
+    return _rewrite(file, lambda paths: [*paths, path] if path not in paths else paths)
 
 
 def forget_folder(file: Path, path: str) -> None:
@@ -54,7 +54,8 @@ def forget_folder(file: Path, path: str) -> None:
     _rewrite(file, lambda paths: [each for each in paths if each != path])
 
 
-def _rewrite(file: Path, change: Callable[[list[str]], list[str]]) -> None:
+def _rewrite(file: Path, change: Callable[[list[str]], list[str]]) -> bool:
+    """Whether the change changes anything."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _locked(file.with_suffix(".lock")):
         try:
@@ -64,6 +65,7 @@ def _rewrite(file: Path, change: Callable[[list[str]], list[str]]) -> None:
         after = change(before)
         if after != before:
             _write(file, json.dumps(after))
+        return after != before
 
 
 def _write(file: Path, text: str) -> None:

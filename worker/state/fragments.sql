@@ -180,8 +180,18 @@ concat_ws(' ', c.xmin, f.xmin, n.xmin)
 least(%(longest)s, greatest(%(every)s, (SELECT now() - max(k.created_at) FROM search_index_task k WHERE k.index_id = i.id)))
 
 -- name: newest_task
+-- Tables and conditions that select the newest task of the index that a query is about. No two have the same time:
+-- `create` gives each a later one. A second key of the order would make Postgres sort what it finds in order.
+search_index_task WHERE index_id = %(index_id)s ORDER BY created_at DESC LIMIT 1
+
+-- name: newest_task_of_tool
+-- after a tool s: the newest task t of its index
+CROSS JOIN LATERAL (
+    SELECT * FROM search_index_task WHERE index_id = s.index_id ORDER BY created_at DESC LIMIT 1) t
+
+-- name: newest_task_of_tree
 -- the newest task over the index of a tree t
-(SELECT n.id, n.status FROM search_index_task n WHERE n.index_id = t.index_id ORDER BY n.created_at DESC, n.id DESC LIMIT 1)
+(SELECT n.id, n.status FROM search_index_task n WHERE n.index_id = t.index_id ORDER BY n.created_at DESC LIMIT 1)
 
 -- name: any_tree
 -- whether an index has a tree

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import sys
 from typing import Any
 
@@ -23,6 +24,8 @@ log = structlog.get_logger()
 @signals.setup_logging.connect
 def _configure_logs(**_: Any) -> None:
     logs.configure(settings.log_level)
+    for sentence in settings.misspelt(os.environ):
+        log.warning(sentence)
 
 
 @signals.task_prerun.connect

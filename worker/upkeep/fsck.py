@@ -69,12 +69,12 @@ class IndexReport:
 class RepairResult:
     """What a repair did at once, and the task that does the rest; `texts` of the `lost` vectors are not cached."""
 
-    deleted: int
-    recounted: int
-    buried: int
-    lost: int
-    texts: int
-    task_id: UUID | None
+    deleted: int = 0
+    recounted: int = 0
+    buried: int = 0
+    lost: int = 0
+    texts: int = 0
+    task_id: UUID | None = None
     patched: int = 0
 
 
@@ -169,7 +169,11 @@ def _window(
 ) -> tuple[list[UUID], list[UUID], UUID | None]:
     """Return ids that only the rows, and only the store, seem to have, and the end of the range (None if last)."""
     live = drift.live_ids(pool, index.id, after, limit)
-    stored = store.ids(index.namespace, after, limit)
+    return _compared(live, store.ids(index.namespace, after, limit), limit)
+
+
+def _compared(live: list[UUID], stored: list[UUID], limit: int) -> tuple[list[UUID], list[UUID], UUID | None]:
+    """The same of two pages of up to `limit` ids after the same one."""
     end = min((page[-1] for page in (live, stored) if len(page) == limit), default=None)
     live, stored = ([id_ for id_ in page if end is None or id_ <= end] for page in (live, stored))
     return sorted(set(live).difference(stored)), sorted(set(stored).difference(live)), end
@@ -237,9 +241,9 @@ def _patch(pool: Pool, store: VectorStore, index: Index, ids: list[UUID]) -> int
 
 def _has_lost_some(pool: Pool, store: VectorStore, index: Index) -> bool:
     """Whether a sample of the live chunks lacks vectors, not counting those already known to be lost."""
-    if not drift.live_ids(pool, index.id, None, 1):
-        return False
-    missing, _, _ = _window(pool, store, index, None, SAMPLE)
+    live = drift.live_ids(pool, index.id, None, SAMPLE)
+    # an index without chunks may have no namespace yet
+    missing = _compared(live, store.ids(index.namespace, None, SAMPLE), SAMPLE)[0] if live else []
     return bool(missing) and bool(drift.still_live(pool, index.id, missing, include_lost=False))
 
 

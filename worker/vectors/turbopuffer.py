@@ -19,6 +19,7 @@ import structlog
 from cachetools import TTLCache
 
 from schemas.errors import StoreError, StoreRefused, StoreUnauthorized, StoreUnavailable
+from worker.machine.retry_after import seconds_to_wait
 from worker.tokens.keywords import BM25_B, BM25_K1, Keywords
 from worker.vectors import (
     CHECKED_ATTRIBUTES,
@@ -463,14 +464,6 @@ def _by_status(error: APIStatusError) -> StoreError:
         return StoreUnauthorized("Turbopuffer rejected the key; check TURBOPUFFER_API_KEY.")
     # 409 means that an index is still being built.
     if status in {408, 409, 429} or status >= 500:  # noqa: PLR2004 - the class of server errors
-        wait = _seconds(error.response.headers.get("retry-after"))
+        wait = seconds_to_wait(error.response.headers.get("retry-after"))
         return StoreUnavailable(f"Turbopuffer is busy (HTTP {status}); try again later.", retry_after=wait)
     return StoreRefused(f"Turbopuffer rejected the request (HTTP {status}): {error}")
-
-
-def _seconds(header: str | None) -> float | None:
-    """Parse a Retry-After header in seconds. The store does not use the date form."""
-    try:
-        return None if header is None else float(header)
-    except ValueError:
-        return None

@@ -16,6 +16,7 @@ from threading import current_thread, main_thread
 from urllib.parse import urlsplit
 
 from api.cli.invocation import VerbFailed
+from api.stack.processes import NEEDED_BYTES
 from api.stack.record import ROOT, environment, owner, url_of
 
 #: Seconds until a started stack must answer.
@@ -27,7 +28,7 @@ LOOK_SECONDS = 0.2
 #: Lines of the log that a message shows.
 SHOWN_LINES = 6
 #: What the supervisor says of a start that somebody may have to help.
-TROUBLE = (" keeps exiting: ", " is not ready yet: ", " Waiting for space.")
+TROUBLE = (" keeps exiting: ", " is not ready yet: ", " Waiting for it.")
 
 Say = Callable[[str], None]
 
@@ -157,7 +158,11 @@ def _is_ready(url: str) -> bool:
 
 
 def _reason(home: Path) -> str:
-    """The error that the stack ended with, or else the end of its log."""
+    """The error that the stack ended with, a disk too full for its log, or else the end of the log."""
+    from worker.machine.disk_space import free_bytes, full_message
+
     lines = [line.strip() for line in _lines(home) if line.strip()]
     errors = [line.removeprefix("Error: ") for line in lines if line.startswith("Error: ")]
+    if not errors and free_bytes(home) < NEEDED_BYTES:
+        return full_message(home, NEEDED_BYTES)
     return errors[-1] if errors else " ".join(lines[-SHOWN_LINES:])

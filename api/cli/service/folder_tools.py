@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,15 +44,22 @@ def _value(text: str) -> Any:
 
 def start_indexing(service: Connection, path: str, name: str | None, config: dict[str, Any]) -> Tool:
     """The tool over a folder or bucket, which is being indexed from now on. Raises `VerbFailed`."""
-    place = _permitted(service, path)
+    place = _place(service, path)
     tools = tools_of(service)
     mine = [tool for tool in tools if root_of(tool) == place]
-    if not mine:
-        project = project_of(service, tools)
-        tool = service.foldex.tools.create(project, **target(place), name=name, config=config, reuse=True, wait=False)
-        # another command may have made it a moment ago, in its own way
-        return tool if _fits(tool, name, config) else _changed(service, tool, name, config)
-    tool = _changed(service, mine[-1], name, config) if name or config else mine[-1]
+    project = "" if mine else project_of(service, tools)
+    with _permitted(service, place):
+        return _updated(service, mine[-1], name, config) if mine else _new(service, project, place, name, config)
+
+
+def _new(service: Connection, project: str, place: str, name: str | None, config: dict[str, Any]) -> Tool:
+    tool = service.foldex.tools.create(project, **target(place), name=name, config=config, reuse=True, wait=False)
+    # another command may have made it a moment ago, in its own way
+    return tool if _fits(tool, name, config) else _changed(service, tool, name, config)
+
+
+def _updated(service: Connection, tool: Tool, name: str | None, config: dict[str, Any]) -> Tool:
+    tool = _changed(service, tool, name, config) if name or config else tool
     # a config that needs another index has started to build it
     if tool.updating is None:
         service.foldex.tools.reindex(tool.tool_id)
@@ -69,20 +77,44 @@ def _changed(service: Connection, tool: Tool, name: str | None, config: dict[str
 
 def estimated(service: Connection, path: str, config: dict[str, Any]) -> Estimate:
     """What a tool over a folder or bucket would read, skip and pay. Raises `VerbFailed`."""
-    place = _permitted(service, path)
+    place = _place(service, path)
     project = project_of(service, tools_of(service))
-    return service.foldex.tools.estimate(project, **target(place), config=config)
+    with _permitted(service, place):
+        return service.foldex.tools.estimate(project, **target(place), config=config)
 
 
-def _permitted(service: Connection, path: str) -> str:
-    """The real path of a folder, which the embedded stack may read from now on. Raises `VerbFailed`."""
+def _place(service: Connection, path: str) -> str:
+    """The real path of a folder, or a bucket's address. Raises `VerbFailed`."""
     place = indexable_place(path, is_here=service.is_here)
-    if path.startswith(BUCKET):
-        return place
     place.encode()  # what is no UTF-8 cannot be sent, nor be allowed
-    if service.home is not None:
-        allow_folder(service.home, place)
     return place
+
+
+@contextmanager
+def _permitted(service: Connection, place: str) -> Iterator[None]:
+    """Let the embedded stack read a folder. It may go on to do so if there is a tool over it in the end."""
+    if service.home is None or place.startswith(BUCKET) or not allow_folder(service.home, place):
+        yield
+        return
+    from foldex_client import FoldexError
+
+    try:
+        yield
+    except FoldexError as error:
+        # without an answer the tool may have been made
+        if error.status is not None:
+            forget_unused(service, place)
+        raise
+    forget_unused(service, place)
+
+
+def forget_unused(service: Connection, place: str) -> None:
+    """Let the embedded stack no longer read a folder, unless there is a tool over it."""
+    if service.home is None or any(root_of(tool) == place for tool in tools_of(service)):
+        return
+    from worker.machine.named_folders import forget_folder, named_folders_file
+
+    forget_folder(named_folders_file(service.home), place)
 
 
 def project_of(service: Connection, tools: list[Tool]) -> str:
@@ -96,12 +128,12 @@ def project_of(service: Connection, tools: list[Tool]) -> str:
     return tools[0].project_id
 
 
-def allow_folder(home: Path, place: str) -> None:
-    """Let the embedded stack in `home` read a folder. Raises `VerbFailed`."""
+def allow_folder(home: Path, place: str) -> bool:
+    """Let the embedded stack in `home` read a folder. Returns whether it could not before. Raises `VerbFailed`."""
     from worker.machine.named_folders import name_folder, named_folders_file
 
     try:
-        name_folder(named_folders_file(home), place)
+        return name_folder(named_folders_file(home), place)
     except OSError as error:
         raise VerbFailed(
             f"{home} cannot be written ({error.strerror}): run as its owner, or set FOLDEX_HOME."

@@ -39,6 +39,18 @@ def print_items(items: Iterable[Model]) -> None:
     print_json({"items": [_plain(item) for item in items]})
 
 
+def print_record(record: Any) -> None:
+    """Print a row or a dataclass as one JSON document, with ids and times as the service writes them."""
+    from pydantic_core import to_jsonable_python
+
+    print_json(to_jsonable_python(record))
+
+
+def print_records(records: Iterable[Any]) -> None:
+    """Print a list of them as one JSON document."""
+    print_record({"items": list(records)})
+
+
 def _plain(value: Model | dict[str, Any]) -> dict[str, Any]:
     return value if isinstance(value, dict) else value.model_dump(mode="json", exclude_unset=True)
 

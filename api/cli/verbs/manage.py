@@ -9,6 +9,7 @@ import click
 from api.agents.folders import FolderPart, root_of
 from api.cli.invocation import FOUND, NOTHING, Invocation, agreed, verb, yes
 from api.cli.service.connection import Connection, connect
+from api.cli.service.folder_tools import forget_unused
 from api.cli.service.tool_lookup import covering, named, states_of, tools_of
 from api.cli.terminal import output
 from api.cli.terminal.completions import complete_places
@@ -177,10 +178,7 @@ def delete(invocation: Invocation, tool: str, yes: bool) -> int:
             default=False,
         )
         service.foldex.tools.delete(found.tool_id)
-        if service.home is not None and not [each for each in tools_of(service) if root_of(each) == where]:
-            from worker.machine.named_folders import forget_folder, named_folders_file
-
-            forget_folder(named_folders_file(service.home), where)
+        forget_unused(service, where)
     if invocation.as_json:
         output.print_json({"tool_id": found.tool_id, "status": "deleting"})
     else:

@@ -30,6 +30,7 @@ from worker.tree.clusters import Vectors
 from worker.tree.fit import clusters
 from worker.upkeep import fsck as plain_fsck
 from worker.upkeep import tree_fsck
+from worker.upkeep.fsck import RepairResult
 from worker.upkeep.trees import delete_vectors
 from worker.vectors import VectorRow
 
@@ -383,7 +384,7 @@ def test_fsck_compares_summaries_too(forest: Forest, resources: Resources) -> No
     forest.configure()
     forest.fill(texts(20))
     forest.build()
-    index, said = forest.site.index, list[str]()
+    index = forest.site.index
     store = resources.store(index.vector_store, index.keyword_index)
     report = tree_fsck.inspect(resources.pool, store, index)
     assert report is not None
@@ -395,9 +396,12 @@ def test_fsck_compares_summaries_too(forest: Forest, resources: Resources) -> No
     found = tree_fsck.inspect(resources.pool, store, index)
     assert found is not None
     assert (found.missing, found.stray) == ([lost], [stray])
-    assert not fsck._check_tree(resources, index, repair=False, say=said.append)
-    assert fsck._check_tree(resources, index, repair=True, say=said.append)
-    assert "1 without a vector; 1 vectors without a summary" in said[0]
+    told, mended = (fsck.check_tree(resources, index, repair=repair) for repair in (False, True))
+    assert told is not None
+    assert mended is not None
+    assert (told.ok, told.drift, told.repaired) == (False, {"missing": 1, "stray": 1}, None)
+    assert "1 without a vector; 1 vectors without a summary" in next(fsck.lines(told))
+    assert (mended.ok, mended.repaired) == (True, RepairResult(deleted=1, lost=1))
     assert forest.build() == []
     again = tree_fsck.inspect(resources.pool, store, index)
     assert again is not None

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from api.cli.fsck import run
+from api.cli.fsck import check, lines
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.service import Service, eventually
 from worker.resources import Resources
@@ -130,9 +130,8 @@ class Ground:
 
     def fsck(self, tool: str | None, *, repair: bool = False) -> tuple[bool, str]:
         """Whether there are no differences, and the output of the command."""
-        lines: list[str] = []
-        well = run(Resources(self.resources.settings), UUID(tool) if tool else None, repair=repair, say=lines.append)
-        return well, "\n".join(lines)
+        found = list(check(Resources(self.resources.settings), UUID(tool) if tool else None, repair=repair))
+        return all(each.ok for each in found), "\n".join(line for each in found for line in lines(each))
 
     def command(self, *arguments: str) -> tuple[int, str]:
         """Run the command as a user does."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections import Counter
 from typing import Any
@@ -58,6 +59,28 @@ def test_every_kind_of_drift_is_told_exactly_and_mended_for_nothing(ground: Grou
     assert (status["total_chunks"], status["indexed_files"], status["failed_files"]) == (18, 6, 0)
     assert ground.texts(tool) == texts
     assert ground.paid() == 0
+
+
+def test_what_differs_and_its_repair_are_printed_as_json(ground: Ground) -> None:
+    tool, index = ground.indexed("printed")
+    well = {"namespace": index.namespace, "what": "chunks", "ok": True, "live": 18, "drift": {}, "busy": False}
+    well |= {"repaired": None, "message": None}
+    code, out = ground.command(tool, "--json")
+    assert (code, json.loads(out)) == (0, {"items": [well]})
+    with ground.without_sweep():
+        ground.forget(index, ground.ids(index, "0.md"))
+        code, out = ground.command(tool, "--json")
+        assert (code, json.loads(out)) == (1, {"items": [{**well, "ok": False, "drift": {"missing": 3}}]})
+        code, out = ground.command(tool, "--repair", "--json")
+        [item] = json.loads(out)["items"]
+        assert (code, item["ok"], item["drift"], item["repaired"]["lost"]) == (0, True, {"missing": 3}, 3)
+        assert item["repaired"]["task_id"] == ground.service.get(f"{TOOLS}/{tool}/status")["task_id"]
+        # the task of the repair must end before another one begins
+        code, out = ground.command(tool, "--repair", "--json")
+        [item] = json.loads(out)["items"]
+        assert (code, item["ok"], item["busy"], item["repaired"]) == (1, False, True, None)
+        assert "a task is working on this index" in item["message"]
+    ground.settle(tool, index)
 
 
 def test_ranges_of_any_size_show_the_same(ground: Ground) -> None:

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 
 from foldex_client import ConnectionFailed, Foldex, FoldexError, NotFound, sending
 from foldex_client.bodies import Content
-from foldex_client.errors import DatabaseUnavailable, SearchBusy, TimedOut, Unauthorized, UnexpectedAnswer
+from foldex_client.errors import DatabaseUnavailable, DiskFull, SearchBusy, TimedOut, Unauthorized, UnexpectedAnswer
 from foldex_client.sending import MAX_PAUSE_SECONDS, MIN_TIMEOUT_SECONDS
 from tests.unit.client.conftest import NewClient, problem
 
@@ -117,7 +117,7 @@ def test_no_retry_begins_after_the_deadline(new_client: NewClient, pauses: list[
     "failure",
     [
         *(REFUSED, httpx.ConnectTimeout("silent"), httpx.PoolTimeout("all in use")),
-        *(problem(429, "slow_down"), problem(503, "disk_full")),
+        *(problem(429, "slow_down"), problem(503, "search_busy")),
     ],
 )
 def test_a_call_that_was_not_carried_out_is_sent_again(
@@ -147,6 +147,16 @@ def test_what_no_retry_can_help_is_not_sent_again(new_client: NewClient, pauses:
     assert len(script.requests) == 1
 
 
+def test_a_full_disk_is_said_at_once_as_no_pause_of_seconds_frees_space(
+    new_client: NewClient, pauses: list[float]
+) -> None:
+    client, script = new_client(problem(503, "disk_full", **{"Retry-After": "5"}), NODE)
+    with pytest.raises(DiskFull) as raised:
+        client.nodes.create("p", "a.md", content="text")
+    assert (len(script.requests), pauses) == (1, [])
+    assert (raised.value.retryable, raised.value.retry_after) == (True, 5)
+
+
 def test_a_delete_whose_answer_was_lost_has_succeeded(new_client: NewClient, pauses: list[float]) -> None:
     client, _ = new_client(BROKEN, problem(404, "not_found"))
     client.tools.delete("id")
@@ -162,8 +172,8 @@ def test_a_delete_whose_answer_was_lost_has_succeeded(new_client: NewClient, pau
         ([httpx.Response(502)], True),
         # Postgres may have committed before it fell silent
         ([problem(503, "database_unavailable")], True),
-        ([BROKEN, problem(503, "disk_full")], True),
-        ([problem(503, "disk_full")], False),
+        ([BROKEN, problem(503, "search_busy")], True),
+        ([problem(503, "search_busy")], False),
     ],
 )
 def test_a_delete_that_may_have_been_carried_out_before_succeeds_if_the_thing_is_gone(
@@ -208,7 +218,7 @@ def test_an_upload_is_sent_whole_each_time(new_client: NewClient, pauses: list[f
         "guide/c.md": tmp_path / "c.md",
         "d.md": Pipe(b"from a pipe"),
     }
-    client, script = new_client(problem(503, "disk_full"), UPLOAD)
+    client, script = new_client(problem(503, "search_busy"), UPLOAD)
     client.nodes.upload("p", files, parent_id="folder")
     for request in script.requests:
         for said in (b"from bytes", b"from a file", b"from a path", b"from a pipe", b'filename="guide/c.md"'):
@@ -290,7 +300,7 @@ def test_the_key_is_sent_to_the_address_and_a_redirect_is_not_followed(new_clien
 
 def test_the_key_is_in_no_text(new_client: NewClient, pauses: list[float], caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    client, _ = new_client(problem(503, "disk_full"), BROKEN, problem(404, "not_found"), api_key=KEY)
+    client, _ = new_client(problem(503, "search_busy"), BROKEN, problem(404, "not_found"), api_key=KEY)
     with pytest.raises(NotFound) as raised:
         client.health()
     texts = [repr(client), repr(client.tools), repr(vars(client)), repr(raised.value), str(raised.value), caplog.text]

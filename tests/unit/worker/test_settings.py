@@ -35,6 +35,8 @@ BAD = [
     ("RANKING_WEIGHTS", "test=0", "line 1"),
     ("RANKING_WEIGHTS", '{"none": 1}', "RANKING_WEIGHTS has unknown weights: none; use definition"),
     ("LEG_WEIGHTS", '{"name_text": "much"}', "number"),
+    ("LOCAL_SOURCE_ROOTS", "/srv:docs", "'docs' is relative"),
+    ("LOCAL_SOURCE_ROOTS", "~/docs", "'~/docs' is relative"),
     ("OCR_LANGUAGES", "e!", "pattern"),
     ("DATABASE_URL", "host=here password=secret", "pattern"),
     ("REDIS_URL", "http://:secret@here", "pattern"),
@@ -87,6 +89,44 @@ def test_refused_types_are_extensions_with_or_without_dots(monkeypatch: pytest.M
 def test_source_roots_are_separated_by_colons(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     monkeypatch.setenv("LOCAL_SOURCE_ROOTS", value)
     assert Settings().local_source_roots == [Path("/srv/a"), Path("/srv/b")]
+
+
+@pytest.mark.parametrize(
+    ("variable", "meant"),
+    [
+        ("CHUNK_SIZE_TOKEN", "CHUNK_SIZE_TOKENS"),
+        ("CHUNCK_SIZE_TOKENS", "CHUNK_SIZE_TOKENS"),
+        ("CHUNKSIZE_TOKENS", "CHUNK_SIZE_TOKENS"),
+        ("chunk_size_token", "CHUNK_SIZE_TOKENS"),
+        ("LOCAL_SOURCE_ROOT", "LOCAL_SOURCE_ROOTS"),
+        ("VECTOR_STROE", "VECTOR_STORE"),
+        ("KEYWORD_INDES", "KEYWORD_INDEX"),
+        ("FOLDEX_HOM", "FOLDEX_HOME"),
+        ("FOLDEX_MAX_PAGES", "MAX_PAGES"),
+        ("FOLDEX_database_url", "DATABASE_URL"),
+    ],
+)
+def test_a_variable_that_is_nearly_a_setting_is_told_with_its_right_name(variable: str, meant: str) -> None:
+    assert Settings.misspelt({variable: "1", "PATH": "/bin"}) == [
+        f"The variable {variable} is no setting and has no effect; did you mean {meant}?"
+    ]
+    assert Settings.misspelt({variable: "1", meant: ""}) != []
+    # who sets both means another program
+    assert Settings.misspelt({variable: "1", meant: "1"}) == []
+
+
+#: Variables of shells, other programs and other services that resemble settings.
+FOREIGN = """PATH HOME LANG LS_COLORS GREP_COLORS GREP_COLOR LOGLEVEL LOG_LEVELS DATABASE_URI DATABASE_URL2
+    DATABASE_URL_TEST REDIS_URI REDIS_URLS REDIS_TLS_URL API_KEY API_HOSTS API_PORTS AUTHOR S3_BUCKETS S3_ENDPOINT_URI
+    AWS_ENDPOINT_URL AWS_S3_ENDPOINT_URL CELERY_BROKER_URI FLOWER_PORTS FLOWER_BASIC_AUTH OPENAI_API_KEY MAX_PAGE
+    EMBEDDING_MODEL EMBEDDING_API_BASE_URL RAG_EMBEDDING_BATCH_SIZE RERANKER_MODEL LLM_MODEL LLM_BASE_URL LLM_API_KEY2
+    EMBEDDING_API_KEY_1 CHUNK_SIZE CHUNK_OVERLAP MAX_FILE_SIZE CELERY_WORKER_CONCURRENCY WEB_CONCURRENCY FOLDEX_URL
+    FOLDEX_API_KEY FOLDEX_PROJECT FOLDEX_NEW_THING DEBUGGER RANKINGS"""
+
+
+def test_variables_of_others_and_settings_are_not_told() -> None:
+    assert Settings.misspelt(dict.fromkeys(FOREIGN.split(), "1")) == []
+    assert Settings.misspelt({name.upper(): "1" for name in Settings.model_fields}) == []
 
 
 def test_an_empty_variable_is_unset(monkeypatch: pytest.MonkeyPatch) -> None:

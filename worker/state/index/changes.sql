@@ -33,8 +33,8 @@ ON CONFLICT (index_id) DO UPDATE
 SET since = coalesce(c.since, now()), paths = :noted_paths, paths_by = excluded.paths_by,
     due_at = greatest(least(excluded.due_at, coalesce(c.since, now()) + %(patience)s),
                       CASE WHEN :noted_paths IS NOT NULL THEN c.ran_at + %(rest)s
-                           WHEN (SELECT error_code FROM search_index_task WHERE index_id = %(index_id)s
-                                 ORDER BY created_at DESC LIMIT 1) IS DISTINCT FROM 'folder_gone' THEN c.rest_until END)
+                           WHEN (SELECT error_code FROM :newest_task) IS DISTINCT FROM 'folder_gone' THEN c.rest_until
+                      END)
 RETURNING extract(epoch FROM due_at - now())::float8
 
 -- name: watched

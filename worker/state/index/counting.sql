@@ -47,7 +47,7 @@ WHERE status IN :open AND paths IS NOT NULL
 
 -- name: distrust_index
 UPDATE search_index_task SET counted_at = NULL
-WHERE id = (SELECT id FROM search_index_task WHERE index_id = %(index_id)s ORDER BY created_at DESC, id DESC LIMIT 1)
+WHERE id = (SELECT id FROM :newest_task)
 
 -- name: all_due
 -- Running tasks whose counts the sweep brings up to date. The longer nothing has changed, the longer the pause between

@@ -19,8 +19,7 @@ SELECT %(id)s, %(tool_id)s, %(index_id)s, %(folder_node_id)s, %(kind)s, %(full)s
     -- a run over some paths adds to the counts that are copied, and does not count all files again
     coalesce(l.refresh_seconds, 0), CASE WHEN l.refreshed_at = l.counted_at AND %(paths)s::text[] IS NOT NULL THEN now() END,
     CASE WHEN l.refreshed_at = l.counted_at AND %(paths)s::text[] IS NOT NULL THEN now() END
-FROM (SELECT) AS new LEFT JOIN LATERAL (
-    SELECT * FROM search_index_task WHERE index_id = %(index_id)s ORDER BY created_at DESC, id DESC LIMIT 1) l ON true
+FROM (SELECT) AS new LEFT JOIN (SELECT * FROM :newest_task) l ON true
 ON CONFLICT (index_id) WHERE status IN :open DO NOTHING
 
 -- name: request_rerun
@@ -60,26 +59,23 @@ FROM edited WHERE t.id = edited.id
 -- name: newest
 SELECT t.*, i.namespace
 FROM search_index_task t JOIN search_index i ON i.id = t.index_id
-WHERE t.index_id = %(index_id)s ORDER BY t.created_at DESC, t.id DESC LIMIT 1
+WHERE t.index_id = %(index_id)s ORDER BY t.created_at DESC LIMIT 1
 
 -- name: counts
 SELECT indexed_files + CASE WHEN %(include_lost)s THEN (
            SELECT count(*) FROM search_index_file f
            WHERE f.index_id = %(index_id)s AND f.lost AND f.status <> 'indexed' AND f.live_chunks > 0) ELSE 0 END,
        total_files
-FROM search_index_task
-WHERE index_id = %(index_id)s ORDER BY created_at DESC, id DESC LIMIT 1
+FROM :newest_task
 
 -- name: newest_of_tool
 SELECT t.*, i.namespace, i.vector_store, s.project_id, s.id AS asked_of, :unwatched_seconds
-FROM search_tool s JOIN search_index i ON i.id = s.index_id JOIN search_index_task t ON t.index_id = i.id
-WHERE s.id = %(tool_id)s ORDER BY t.created_at DESC, t.id DESC LIMIT 1
+FROM search_tool s JOIN search_index i ON i.id = s.index_id :newest_task_of_tool
+WHERE s.id = %(tool_id)s
 
 -- name: newest_of_tools
 SELECT t.*, i.namespace, i.vector_store, s.id AS asked_of, s.created_at AS asked_of_created_at, :unwatched_seconds
-FROM search_tool s JOIN search_index i ON i.id = s.index_id
-CROSS JOIN LATERAL (
-    SELECT * FROM search_index_task WHERE index_id = s.index_id ORDER BY created_at DESC, id DESC LIMIT 1) t
+FROM search_tool s JOIN search_index i ON i.id = s.index_id :newest_task_of_tool
 WHERE (%(project_id)s::text IS NULL OR s.project_id = %(project_id)s)
   AND (%(after_time)s::timestamptz IS NULL OR (s.created_at, s.id) > (%(after_time)s, %(after_id)s))
 ORDER BY s.created_at, s.id LIMIT %(limit)s
@@ -259,7 +255,7 @@ RETURNING id, tool_id, index_id, folder_node_id, status, error, error_code, reru
 
 -- name: listing_ended
 -- whether the last run listed the whole folder
-SELECT NOT listing FROM search_index_task WHERE index_id = %(index_id)s ORDER BY created_at DESC, id DESC LIMIT 1
+SELECT NOT listing FROM :newest_task
 
 -- name: retry_files
 -- failed files, and those that a task left open: never live, live with an empty stamp, or without all their vectors

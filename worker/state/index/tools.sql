@@ -45,13 +45,11 @@ SELECT s.id AS tool_id, s.project_id, s.name, s.node_id, s.source, s.config, s.c
        n.settings -> 'embedder' ->> 'precision' AS next_precision, u.id AS next_task_id, u.status AS next_status,
        u.progress AS next_progress
 FROM search_tool s
-JOIN search_index i ON i.id = s.index_id
-CROSS JOIN LATERAL (
-    SELECT status FROM search_index_task WHERE index_id = s.index_id ORDER BY created_at DESC, id DESC LIMIT 1) t
+JOIN search_index i ON i.id = s.index_id :newest_task_of_tool
 LEFT JOIN search_index n ON n.id = s.next_index_id
 LEFT JOIN LATERAL (
     SELECT id, status, progress FROM search_index_task WHERE index_id = s.next_index_id
-    ORDER BY created_at DESC, id DESC LIMIT 1) u ON true
+    ORDER BY created_at DESC LIMIT 1) u ON true
 WHERE (%(tool_id)s::uuid IS NULL OR s.id = %(tool_id)s)
   AND (%(project_id)s::text IS NULL OR s.project_id = %(project_id)s)
   AND (%(after_time)s::timestamptz IS NULL OR (s.created_at, s.id) > (%(after_time)s, %(after_id)s))

@@ -27,5 +27,4 @@ ORDER BY path, id LIMIT %(limit)s
 
 -- name: is_listed
 -- whether the newest task has listed the whole folder
-SELECT coalesce(bool_and(NOT listing), false) FROM (
-    SELECT listing FROM search_index_task WHERE index_id = %(index_id)s ORDER BY created_at DESC LIMIT 1) t
+SELECT coalesce(bool_and(NOT listing), false) FROM (SELECT listing FROM :newest_task) t

@@ -30,7 +30,7 @@ ON CONFLICT DO NOTHING RETURNING index_id
 UPDATE summary_tree t SET is_full = false, :begin_again
 FROM summary_tree o CROSS JOIN LATERAL (
     SELECT n.id, n.status FROM search_index_task n WHERE n.index_id = o.index_id
-    ORDER BY n.created_at DESC, n.id DESC LIMIT 1) newest
+    ORDER BY n.created_at DESC LIMIT 1) newest
 WHERE o.id = t.id AND (%(index_id)s::uuid IS NULL OR t.index_id = %(index_id)s) AND t.status NOT IN :open
   AND newest.status = 'ready' AND newest.id IS DISTINCT FROM t.index_task_id
 
@@ -122,7 +122,7 @@ UPDATE summary_tree SET warning = %(warning)s WHERE id = %(tree_id)s AND status 
 UPDATE summary_tree SET faults = faults + 1 WHERE id = %(tree_id)s AND status IN :open RETURNING faults
 
 -- name: note_index_task
-UPDATE summary_tree t SET index_task_id = (SELECT n.id FROM :newest_task n) WHERE t.id = %(tree_id)s
+UPDATE summary_tree t SET index_task_id = (SELECT n.id FROM :newest_task_of_tree n) WHERE t.id = %(tree_id)s
 
 -- name: request
 -- joins a build that is open
@@ -142,7 +142,7 @@ WHERE t.id = %(tree_id)s AND t.rerun
 -- name: stop
 UPDATE summary_tree t
 SET status = %(status)s, error = %(error)s, error_code = %(error_code)s, :ended,
-    index_task_id = (SELECT n.id FROM :newest_task n)
+    index_task_id = (SELECT n.id FROM :newest_task_of_tree n)
 WHERE t.id = %(tree_id)s AND t.status IN :open RETURNING t.id
 
 -- name: complete

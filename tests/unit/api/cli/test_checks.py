@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
 from api.cli import checks
-from api.cli.checks import CheckOutcome, default_model, examine, readiness
+from api.cli.checks import CheckOutcome, default_model, examine, misspelt, readiness
 from api.cli.invocation import Invocation
 from api.cli.service.connection import Connection
 from foldex_client import Tool
@@ -23,6 +24,15 @@ def test_a_service_that_hangs_is_not_waited_for_long(monkeypatch: pytest.MonkeyP
     assert found == [
         CheckOutcome("service", False, f"Foldex at {url} did not answer in time; try again, or see its logs.")
     ]
+
+
+def test_a_misspelt_setting_of_the_service_here_is_wrong(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert list(misspelt(tmp_path)) == []
+    monkeypatch.setenv("CHUNK_SIZE_TOKEN", "512")
+    [found] = misspelt(tmp_path)
+    assert (found.what, found.is_well, "CHUNK_SIZE_TOKENS?" in found.detail) == ("settings", False, True)
+    # another service has other variables
+    assert list(misspelt(None)) == []
 
 
 @pytest.mark.parametrize(

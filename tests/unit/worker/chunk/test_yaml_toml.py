@@ -106,6 +106,36 @@ def test_rows_of_an_array_are_no_sections(row: str) -> None:
     assert {chunk.context for chunk in chunks[1:]} == {"part"}
 
 
+@pytest.mark.parametrize("indent", ["", "  ", "\t"])
+@pytest.mark.parametrize(
+    ("begin", "end"),
+    [
+        ('"""', '"""'),
+        ("'''", "'''"),
+        ('"""\\""" \'\'\' # said', '"""'),
+        ("'''\"\"\" \\\\", "'''"),
+        ('"""', '"""" # said'),
+        ('["\'\'\'", \'"""\', """', '"""]'),
+    ],
+)
+def test_lines_of_a_string_are_no_sections(indent: str, begin: str, end: str) -> None:
+    inside = f"{indent}[inside]\n{indent}some words of the text\n" * 30
+    after = "".join(f"k{n} = {n}\n" for n in range(60))
+    text = f'# it\'s """ said\n[part]\ntext = {begin}\n{inside}{end}\n{after}'
+    chunks = cut(f"{text}[next]\n{after}", "a.toml", settings=ChunkSettings(size=64, overlap=0))
+    assert len(chunks) > 10
+    border = next(number for number, chunk in enumerate(chunks) if "[next]" in chunk.text)
+    assert {chunk.context for chunk in chunks[1:border]} == {"part"}
+    assert {chunk.context for chunk in chunks[border + 1 :]} == {"next"}
+
+
+@pytest.mark.parametrize("text", ['"""', "'''", '"""\\', '"""\\"""', "'''\"\"\"", "\\\"\"\" '''"])
+def test_strings_that_never_end_are_cut_in_linear_time(text: str) -> None:
+    """If the time grows with the square of the text's length, this test times out."""
+    chunks = cut(f"[part]\na = {text * (2_000_000 // len(text))}\n[next]\nb = 1\n", "a.toml")
+    assert chunks[-1].text.endswith("b = 1")
+
+
 def test_lists_in_yaml_are_no_sections() -> None:
     leaves = "".join(f"  k{n}: {n}\n" for n in range(60))
     chunks = cut(f"on:\n  branches:\n    [main]\n{leaves}", "a.yaml", settings=ChunkSettings(size=64, overlap=0))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
 from typing import Any
 
 import numpy as np
@@ -17,7 +15,7 @@ from schemas.errors import (
     EmbeddingUnavailable,
     EmbeddingUnreadable,
 )
-from worker.embed.answers import decode, seconds_to_wait, status_error, unit
+from worker.embed.answers import decode, status_error, unit
 
 
 @pytest.mark.parametrize(
@@ -55,30 +53,6 @@ def test_an_account_that_cannot_be_used_has_a_remedy(status: int, remedy: str) -
 )
 def test_a_model_that_cannot_be_used_now_says_why(status: int, seconds: float | None, message: str) -> None:
     assert status_error("m", status, "", seconds).message == message
-
-
-@pytest.mark.parametrize(
-    ("header", "seconds"),
-    [
-        (None, None),
-        ("0", 0),
-        ("2.5", 2.5),
-        ("-1", 0),
-        ("soon", None),
-        ("Mon, 01 Jan 2024 00:00:00 GMT", 0),
-    ],
-)
-def test_the_time_to_wait_is_in_seconds_or_a_date(header: str | None, seconds: float | None) -> None:
-    assert seconds_to_wait(header) == seconds
-
-
-def test_the_time_to_wait_until_a_date_is_what_is_left() -> None:
-    before = datetime.now(UTC)
-    seconds = seconds_to_wait(format_datetime(before + timedelta(hours=2)))
-    passed = (datetime.now(UTC) - before).total_seconds()
-    assert seconds is not None
-    # the header has whole seconds
-    assert 7200 - passed - 1 <= seconds <= 7200
 
 
 def row(index: int, *values: float, in_base64: bool = False) -> dict[str, Any]:

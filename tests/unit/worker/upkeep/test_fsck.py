@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import combinations_with_replacement
 from types import SimpleNamespace
 from typing import Any, cast
@@ -44,3 +44,34 @@ def test_attributes_that_match_no_row_are_wrong(monkeypatch: pytest.MonkeyPatch)
     stored = {well: {"file_name": "a"}, wrong: {"file_name": "other"}}
     rows = {well: {"file_name": "a"}, wrong: {"file_name": "a"}, UUID(int=3): {"file_name": "gone from the store"}}
     assert verdict(monkeypatch, [stored] * READS, [rows] * READS) == [wrong]
+
+
+@pytest.mark.parametrize(
+    ("live", "stored", "is_lost", "reads"),
+    [
+        # before its first run an index has no namespace to ask
+        ([], [], False, ["live_ids"]),
+        ([1, 2], [1, 2, 3], False, ["live_ids", "ids"]),
+        ([1, 2], [1], True, ["live_ids", "ids", "still_live"]),
+        # what lies beyond the end of a page is compared with the next one
+        (range(fsck.SAMPLE), range(5, fsck.SAMPLE + 5), True, ["live_ids", "ids", "still_live"]),
+        (range(5, fsck.SAMPLE + 5), range(fsck.SAMPLE), False, ["live_ids", "ids"]),
+    ],
+)
+def test_lost_vectors_are_looked_for_with_one_read_each(
+    monkeypatch: pytest.MonkeyPatch, live: Sequence[int], stored: Sequence[int], is_lost: bool, reads: list[str]
+) -> None:
+    done: list[str] = []
+
+    def read(name: str, numbers: Sequence[int]) -> Callable[..., list[UUID]]:
+        def ids(*_: Any, **__: Any) -> list[UUID]:
+            done.append(name)
+            return [UUID(int=number) for number in numbers]
+
+        return ids
+
+    monkeypatch.setattr(drift, "live_ids", read("live_ids", live))
+    monkeypatch.setattr(drift, "still_live", read("still_live", live))
+    store = cast("VectorStore", SimpleNamespace(ids=read("ids", stored)))
+    assert fsck._has_lost_some(cast("Pool", None), store, INDEX) == is_lost
+    assert done == reads
