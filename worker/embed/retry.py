@@ -7,6 +7,7 @@
   until one succeeds.
 - A request is repeated in place for `SLICE_RETRY_SECONDS`. Beyond that the files go back, and the task waits instead
   of the worker.
+- A server that answers 500 to some texts while it answers others cannot handle these texts: the request is refused.
 - A refused request is split until the refused texts are alone. So is one whose answer cannot be read, at once to the
   number of vectors in the answer. If many are unreadable before the first that can be read, the provider is at fault,
   and the task ends.
@@ -56,6 +57,9 @@ SPREAD_SECONDS = 0.5
 REFUSED_STATUSES = frozenset({400, 413, 422})
 #: Statuses after which the same request may succeed later, apart from those of server errors.
 _BUSY_STATUSES = frozenset({408, 409, 425, 429})
+
+#: Faults in a row, each while the server answers another text, after which a request is refused. Seconds between them.
+FAULTS_TO_REFUSE, FAULT_PAUSE_SECONDS = 3, 0.25
 
 #: Refused requests after which batches are no longer split. This is enough for about twenty bad texts among thousands.
 MAX_REFUSALS = 256
