@@ -131,6 +131,10 @@ SELECT CASE WHEN bool_and(starts_with(e.path, root.id_path || '/')) AND count(*)
             THEN array_agg(DISTINCT regexp_replace(e.path, '^.*/', '')) END
 FROM unnest(%(id_paths)s::text[]) AS e (path) WHERE :touches_root
 
+-- name: waits_since
+-- since when a change c waits for a run that is due; one that a cancel let be does not wait
+CASE WHEN c.due_at IS NULL THEN excluded.since ELSE coalesce(c.since, excluded.since) END
+
 -- name: noted_paths
 -- the paths of a change c together with those that are added to it; null means the whole folder, whatever is added
 CASE WHEN c.since IS NULL THEN excluded.paths

@@ -232,8 +232,8 @@ def test_a_cancel_ends_all_that_is_under_way(site: Site) -> None:
     assert site.do(epoch, new_index) == [(before + 1, True)]
     counted = "SELECT task_id FROM search_index_task_delta WHERE task_id = ANY (%s)"
     assert site.do(counted, [new_task, other.task]) == [(other.task,)]
-    changed = "SELECT since, due_at FROM search_index_change WHERE index_id = %s"
-    assert site.do(changed, site.index.id) == [(None, None)]
+    changed = "SELECT since IS NULL, due_at FROM search_index_change WHERE index_id = %s"
+    assert site.do(changed, site.index.id) == [(False, None)]
     # what answers queries stays
     assert site.do(epoch, site.index.id)[0][1] is False
 

@@ -127,6 +127,32 @@ def test_edits_of_nodes_are_for_the_next_run_unless_it_is_asked_for_anyway(
     assert site.do("SELECT paths, rerun, rerun_paths FROM search_index_task WHERE id = %s", site.task) == [expected]
 
 
+@pytest.mark.parametrize("is_running", [False, True])
+def test_what_a_cancel_let_be_is_listed_by_the_next_run_over_changes(resources: Resources, is_running: bool) -> None:
+    site = nodes_site(resources)
+    root = f"/{site.index.source.content_node}"
+
+    def edit(name: str) -> None:
+        with resources.pool.connection() as connection:
+            changes.nodes_changed(connection, site.project, [f"{root}/{name}"])
+
+    edit("a")
+    if is_running:
+        # the run takes up the edit
+        noted(site)
+        site.do("UPDATE search_index_task SET listing = false WHERE index_id = %s", site.index.id)
+    site.cancel()
+    later(site, 60)
+    assert changes.due(resources.pool) == []
+    # `noted` ends the newest run as a retry would, which lists nothing again
+    edit("b")
+    # the edit waits for quiet like any other
+    assert changes.due(resources.pool) == []
+    assert noted(site) is None
+    edit("c")
+    assert noted(site) == ["c"]
+
+
 @pytest.mark.parametrize("begun", [False, True])
 def test_an_open_run_and_the_one_that_follows_get_the_paths_that_were_noted(resources: Resources, begun: bool) -> None:
     site = local_site(resources)

@@ -155,6 +155,9 @@ def start(pool: Pool, index_id: UUID, rest: timedelta) -> StartedTask | None:
         return StartedTask(task_id, tool_id) if task_id else None
 
 
-def forget(connection: Connection[Any], index_id: UUID) -> None:
-    """Start no run for what has changed so far."""
-    connection.execute(_SQL["forget"], {"index_id": index_id})
+def let_be(connection: Connection[Any], index_id: UUID, *, stopped: bool) -> None:
+    """Start no run for what has changed so far. The next run that a change starts lists the whole folder.
+
+    `stopped`: a task was stopped, which may have taken up changes.
+    """
+    connection.execute(_SQL["let_be"], {"index_id": index_id, "stopped": stopped})

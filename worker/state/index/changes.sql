@@ -12,8 +12,7 @@ WHERE i.project_id = %(project_id)s AND i.source ->> 'kind' = 'nodes' AND i.dele
               WHERE i.id IN (s.index_id, s.next_index_id) AND s.config ->> 'auto_reindex' = 'true')
 ORDER BY i.id
 ON CONFLICT (index_id) DO UPDATE
-SET since = coalesce(c.since, excluded.since),
-    due_at = least(excluded.due_at, coalesce(c.since, excluded.since) + %(patience)s),
+SET since = :waits_since, due_at = least(excluded.due_at, :waits_since + %(patience)s),
     paths = :noted_paths, paths_by = excluded.paths_by
 
 -- name: following_now
@@ -30,8 +29,8 @@ INSERT INTO search_index_change AS c (index_id, since, due_at, paths, paths_by)
 SELECT id, now(), now() + %(quiet)s, %(paths)s::text[], pg_current_xact_id()
 FROM search_index WHERE id = %(index_id)s AND deleted_at IS NULL
 ON CONFLICT (index_id) DO UPDATE
-SET since = coalesce(c.since, now()), paths = :noted_paths, paths_by = excluded.paths_by,
-    due_at = greatest(least(excluded.due_at, coalesce(c.since, now()) + %(patience)s),
+SET since = :waits_since, paths = :noted_paths, paths_by = excluded.paths_by,
+    due_at = greatest(least(excluded.due_at, :waits_since + %(patience)s),
                       CASE WHEN :noted_paths IS NOT NULL THEN c.ran_at + %(rest)s
                            WHEN (SELECT error_code FROM search_index_task WHERE index_id = %(index_id)s
                                  ORDER BY created_at DESC LIMIT 1) IS DISTINCT FROM 'folder_gone' THEN c.rest_until END)
@@ -113,5 +112,9 @@ WHERE index_id = %(index_id)s AND status IN :open
 DELETE FROM search_index_task
 WHERE id IN (SELECT id FROM search_index_task WHERE index_id = %(index_id)s ORDER BY created_at DESC, id DESC OFFSET %(kept)s)
 
--- name: forget
-UPDATE search_index_change SET since = NULL, due_at = NULL, paths = NULL WHERE index_id = %(index_id)s
+-- name: let_be
+-- No run starts for what changed so far. No run covers it either, so the next one that a change starts lists everything.
+INSERT INTO search_index_change AS c (index_id, since)
+SELECT %(index_id)s, now() WHERE %(stopped)s
+    OR EXISTS (SELECT FROM search_index_change WHERE index_id = %(index_id)s AND due_at IS NOT NULL)
+ON CONFLICT (index_id) DO UPDATE SET since = coalesce(c.since, now()), due_at = NULL, paths = NULL

@@ -370,11 +370,10 @@ def fail(pool: Pool, task_id: UUID, index_id: UUID, error: FoldexError) -> Close
         return _stop(connection, task_id, index_id, TaskStatus.ERROR, error)
 
 
-def cancel(connection: Connection[Any], index_id: UUID) -> None:
-    """End the task that is open over an index, if any. Requires the index locked."""
+def cancel(connection: Connection[Any], index_id: UUID) -> bool:
+    """End the task that is open over an index. Returns False if none is. Requires the index locked."""
     row = connection.execute(_SQL["open_task"], {"index_id": index_id}).fetchone()
-    if row is not None:
-        _stop(connection, row[0], index_id, TaskStatus.CANCELLED, None)
+    return row is not None and _stop(connection, row[0], index_id, TaskStatus.CANCELLED, None) is not None
 
 
 def _stop(

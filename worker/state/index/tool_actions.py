@@ -55,8 +55,8 @@ def cancel(pool: Pool, tool_id: UUID) -> None:
     with pool.connection() as connection:
         tool = _lock(connection, tool_id)
         index_switch.end_update(connection, tool, CANCELLED)
-        tasks.cancel(connection, tool.index_id)
-        changes.forget(connection, tool.index_id)
+        stopped = tasks.cancel(connection, tool.index_id)
+        changes.let_be(connection, tool.index_id, stopped=stopped)
 
 
 def retry(pool: Pool, tool_id: UUID) -> RetryTask | None:
