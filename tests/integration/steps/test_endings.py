@@ -14,7 +14,7 @@ from schemas.tool import ToolConfig
 from tests.integration.steps.site import FILES, Site, listed_site, new_site
 from worker.index.pipeline import index_files
 from worker.resources import Resources
-from worker.state.index import changes, index_switch, tasks, tool_actions, tools
+from worker.state.index import changes, files, index_switch, tasks, tool_actions, tools
 from worker.state.index.tasks import ClosedTask
 
 
@@ -147,6 +147,27 @@ def test_a_warning_ends_with_the_wait_unless_it_asks_for_a_decision(site: Site, 
     index_all(site)
     end(site)
     assert task(site, "warning") == ("At first." if held else None,)
+
+
+def test_removals_stay_held_while_nothing_is_listed(resources: Resources) -> None:
+    site = listed_site(resources, files.MIN_HELD_REMOVALS + 1)
+    site.finish_all()
+    # files that were written just now are read again
+    site.do("UPDATE search_index_file SET stamp = 'old' WHERE index_id = %s", site.index.id)
+    for number in range(files.MIN_HELD_REMOVALS):
+        (site.folder / f"{number}.md").unlink()
+    (site.folder / "broken.pdf").write_bytes(b"%PDF-1.7")
+    site.task = tool_actions.reindex(site.pool, site.tool, full=False, allow_removals=False) or site.task
+    site.list_folder()
+    site.finish_all()
+    held = task(site, "held_removals, warning, indexed_files, failed_files")
+    assert held[0] == files.MIN_HELD_REMOVALS
+    assert "allow_removals" in held[1]
+    retried = tool_actions.retry(site.pool, site.tool)
+    assert retried is not None
+    site.task = retried.id
+    site.finish_all()
+    assert task(site, "held_removals, warning, indexed_files, failed_files") == held
 
 
 def test_faults_at_the_same_time_count_once(site: Site) -> None:

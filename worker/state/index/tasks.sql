@@ -272,7 +272,13 @@ SET task_id = %(id)s,
 WHERE index_id = %(index_id)s AND (status IN ('pending', 'failed') OR status = 'indexed' AND (stamp = '' OR lost))
 
 -- name: begin_retry
-UPDATE search_index_task SET status = 'indexing', listing = false, started_at = now() WHERE id = %(id)s
+-- what the last listing holds stays held, because the folder is not listed again
+UPDATE search_index_task t
+SET status = 'indexing', listing = false, started_at = now(), held_removals = l.held_removals,
+    warning = CASE WHEN l.held_removals > 0 THEN l.warning END
+FROM (SELECT held_removals, warning FROM search_index_task
+      WHERE index_id = %(index_id)s AND id <> %(id)s ORDER BY created_at DESC, id DESC LIMIT 1) l
+WHERE t.id = %(id)s
 
 -- name: warn
 -- a warning about held removals stays: it asks for a decision, and waiting does not
