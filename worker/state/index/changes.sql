@@ -108,10 +108,6 @@ SET rerun = rerun OR status = 'indexing',
     rerun_paths = CASE WHEN status = 'indexing' THEN :rerun_paths_with_more ELSE rerun_paths END
 WHERE index_id = %(index_id)s AND status IN :open
 
--- name: forget_runs
-DELETE FROM search_index_task
-WHERE id IN (SELECT id FROM search_index_task WHERE index_id = %(index_id)s ORDER BY created_at DESC, id DESC OFFSET %(kept)s)
-
 -- name: let_be
 -- No run starts for what changed so far. No run covers it either, so the next one that a change starts lists everything.
 INSERT INTO search_index_change AS c (index_id, since)

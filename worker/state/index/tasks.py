@@ -37,7 +37,8 @@ MAX_FAULTS = 40
 MAX_SMALL_BYTES = 4_000_000
 #: The longest time by which a message is ever delayed.
 LONGEST_WAIT = timedelta(minutes=10)
-
+#: Rows of tasks kept per index.
+KEPT_TASKS = 1000
 #: Paths of several requests and changes that one run lists; beyond them it lists the whole folder.
 MAX_PATHS = 1000
 
@@ -151,7 +152,11 @@ def create(
 
 
 def _create(connection: Connection[Any], row: dict[str, Any]) -> UUID | None:
-    return row["id"] if connection.execute(_SQL["create"], row).rowcount else None
+    if not connection.execute(_SQL["create"], row).rowcount:
+        return None
+    connection.execute(_SQL["forget_old"], {"index_id": row["index_id"], "kept": KEPT_TASKS})
+    task_id: UUID = row["id"]
+    return task_id
 
 
 def _array(paths: Sequence[str] | None) -> list[str] | None:
@@ -202,7 +207,8 @@ def retry(
     if not file_count:
         return None
     values |= {"task_id": values["id"]}
-    for query in ("create", "begin_retry", "raise_epoch"):
+    _create(connection, values)
+    for query in ("begin_retry", "raise_epoch"):
         connection.execute(_SQL[query], values)
     counting.count(connection, [values["id"]])
     return RetryTask(values["id"], listing=False, files=file_count)

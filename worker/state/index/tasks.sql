@@ -23,6 +23,10 @@ FROM (SELECT) AS new LEFT JOIN LATERAL (
     SELECT * FROM search_index_task WHERE index_id = %(index_id)s ORDER BY created_at DESC, id DESC LIMIT 1) l ON true
 ON CONFLICT (index_id) WHERE status IN :open DO NOTHING
 
+-- name: forget_old
+DELETE FROM search_index_task
+WHERE id IN (SELECT id FROM search_index_task WHERE index_id = %(index_id)s ORDER BY created_at DESC, id DESC OFFSET %(kept)s)
+
 -- name: request_rerun
 UPDATE search_index_task t
 SET rerun = true, rerun_full = rerun_full OR %(full)s, rerun_allow_removals = rerun_allow_removals OR %(allow_removals)s,
