@@ -53,8 +53,12 @@ def _check(resources: Resources, index: Index, *, repair: bool, say: Callable[[s
         say(f"{index.namespace}: {_summary(report)}")
         if not report.drift or not repair:
             return not report.drift
-        for line in _repairs(fsck.repair(resources.pool, store, index)):
+        mended = fsck.repair(resources.pool, store, index)
+        for line in _repairs(mended):
             say(f"  {line}")
+        if (mended.lost or mended.recounted) and mended.task_id is None:
+            say("  the last run was cancelled or failed; retry or reindex the tool, which finishes the repair")
+            return False
     except StoreError as error:
         say(f"{index.namespace}: not compared. {error.message}")
         return False

@@ -201,15 +201,31 @@ def retry(
     if last_listing is None or not last_listing[0]:
         planned = create(connection, kind=TaskKind.RETRY, **row)
         return RetryTask(planned, listing=True, files=0) if planned else None
+    return _take_up(connection, row, "retry_files")
+
+
+def repair(
+    connection: Connection[Any], *, tool_id: UUID, index_id: UUID, folder_node_id: str | None
+) -> RetryTask | None:
+    """Start a task over what was lost of live files, if anything, after a run that ended well.
+
+    Requires the index locked and no open task.
+    """
+    row = {"tool_id": tool_id, "index_id": index_id, "folder_node_id": folder_node_id}
+    return _take_up(connection, row, "repair_files")
+
+
+def _take_up(connection: Connection[Any], row: dict[str, Any], query: str) -> RetryTask | None:
+    """Start a task over the files that a query takes up, if any."""
     values = {**row, "id": uuid4(), "kind": TaskKind.RETRY, "full": False, "allow_removals": False, "paths": None}
     values["request_id"] = request_at_hand()
-    file_count = connection.execute(_SQL["retry_files"], values).rowcount
+    file_count = connection.execute(_SQL[query], values).rowcount
     if not file_count:
         return None
     values |= {"task_id": values["id"]}
     _create(connection, values)
-    for query in ("begin_retry", "raise_epoch"):
-        connection.execute(_SQL[query], values)
+    for name in ("begin_retry", "raise_epoch"):
+        connection.execute(_SQL[name], values)
     counting.count(connection, [values["id"]])
     return RetryTask(values["id"], listing=False, files=file_count)
 

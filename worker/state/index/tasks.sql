@@ -275,6 +275,16 @@ SET task_id = %(id)s,
     :set_pending, attempts = 0, crashes = 0, parsing = 0
 WHERE index_id = %(index_id)s AND (status IN ('pending', 'failed') OR status = 'indexed' AND (stamp = '' OR lost))
 
+-- name: repair_files
+-- Live files without all their vectors, or with wrong counts. After a run that did not end well, files wait for somebody
+-- to start the next one, which takes up these too.
+UPDATE search_index_file
+SET task_id = %(id)s, work = CASE WHEN live_fingerprint <> '' THEN 'path' ELSE 'read' END,
+    :set_pending, attempts = 0, crashes = 0, parsing = 0
+WHERE index_id = %(index_id)s AND status = 'indexed' AND (lost OR coalesce(live_fingerprint, '') = '')
+  AND 'ready' = (SELECT t.status FROM search_index_task t WHERE t.index_id = %(index_id)s
+                 ORDER BY t.created_at DESC, t.id DESC LIMIT 1)
+
 -- name: begin_retry
 -- what the last listing holds stays held, because the folder is not listed again
 UPDATE search_index_task t
