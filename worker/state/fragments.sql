@@ -121,6 +121,10 @@ OR f.task_id <> %(task_id)s AND (f.status NOT IN ('indexed', 'skipped')
 status = 'pending', reason = NULL, message = NULL, lease_owner = NULL, embedded_chunks = 0, reused_chunks = 0,
     tokens = 0, updated_at = now()
 
+-- name: config_over
+-- the config of a tool s over an index i that it has, or switches to
+CASE WHEN s.index_id = i.id THEN s.config WHEN s.next_index_id = i.id THEN s.next_config END
+
 -- name: touches_root
 -- whether an edited path e lies in the folder root, or contains it
 (starts_with(e.path || '/', root.id_path || '/') OR starts_with(root.id_path, e.path || '/'))

@@ -9,7 +9,7 @@ JOIN content_node root ON root.project_id = i.project_id AND root.id = i.source 
 CROSS JOIN LATERAL (SELECT FROM unnest(%(id_paths)s::text[]) AS e (path) WHERE :touches_root LIMIT 1) touched
 WHERE i.project_id = %(project_id)s AND i.source ->> 'kind' = 'nodes' AND i.deleted_at IS NULL
   AND EXISTS (SELECT FROM search_tool s
-              WHERE i.id IN (s.index_id, s.next_index_id) AND s.config ->> 'auto_reindex' = 'true')
+              WHERE i.id IN (s.index_id, s.next_index_id) AND (:config_over) ->> 'auto_reindex' = 'true')
 ORDER BY i.id
 ON CONFLICT (index_id) DO UPDATE
 SET since = :waits_since, due_at = least(excluded.due_at, :waits_since + %(patience)s),
@@ -94,9 +94,11 @@ WHERE index_id = %(index_id)s
 
 -- name: owner
 -- the oldest of the tools that follow the folder
-SELECT s.id, i.folder_node_id FROM search_tool s, search_index i
-WHERE i.id = %(index_id)s AND i.deleted_at IS NULL AND i.id IN (s.index_id, s.next_index_id)
-  AND (s.config ->> 'auto_reindex' = 'true' OR s.config ->> 'watch' = 'true' OR s.config ? 'every')
+SELECT s.id, i.folder_node_id
+FROM search_index i JOIN search_tool s ON i.id IN (s.index_id, s.next_index_id)
+CROSS JOIN LATERAL (SELECT :config_over AS config) c
+WHERE i.id = %(index_id)s AND i.deleted_at IS NULL
+  AND (c.config ->> 'auto_reindex' = 'true' OR c.config ->> 'watch' = 'true' OR c.config ? 'every')
 ORDER BY s.created_at, s.id LIMIT 1
 
 -- name: join

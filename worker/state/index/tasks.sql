@@ -46,7 +46,7 @@ WHERE index_id = %(index_id)s AND status IN :open AND (paths IS NOT NULL OR reru
 WITH edited AS (
     SELECT t.id, (:edited_nodes) AS paths, EXISTS (
         SELECT FROM search_tool s
-        WHERE i.id IN (s.index_id, s.next_index_id) AND s.config ->> 'auto_reindex' = 'true') AS follows
+        WHERE i.id IN (s.index_id, s.next_index_id) AND (:config_over) ->> 'auto_reindex' = 'true') AS follows
     FROM search_index_task t JOIN search_index i ON i.id = t.index_id
     JOIN content_node root ON root.project_id = i.project_id AND root.id = i.source ->> 'node_id'
     WHERE t.status IN :open AND i.project_id = %(project_id)s AND i.source ->> 'kind' = 'nodes'
