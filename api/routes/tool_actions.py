@@ -104,9 +104,10 @@ def reindex_tool(tool: ToolDep, resources: ResourcesDep, body: Reindex | None = 
 
 @router.post("/{tool_id}/cancel", status_code=202)
 def cancel_tool(tool: ToolDep, resources: ResourcesDep) -> Status:
-    """Stop indexing. What is already searchable stays searchable. Does nothing if no task is open.
+    """Stop indexing. What is already searchable stays searchable.
 
-    A changed config whose index is not ready yet is discarded too.
+    What changed in a followed folder waits for its next change, or a reindex. A changed config whose index is not ready
+    yet is discarded too.
     """
     tool_actions.cancel(resources.pool, tool["tool_id"])
     return chunks.status(resources, subject_of(tool))
