@@ -47,6 +47,16 @@ def _seconds(value: object) -> object:
     return value
 
 
+def _encodable(text: str) -> str:
+    """The text. Raises `ValueError` for half of a surrogate pair, which JSON can express and UTF-8 cannot."""
+    text.encode()
+    return text
+
+
+#: A string that can be stored.
+Encodable = Annotated[str, AfterValidator(_encodable)]
+
+
 class ChunksConfig(BaseModel):
     """How a tool's folder is cut into chunks, embedded and followed."""
 
@@ -72,15 +82,15 @@ class ChunksConfig(BaseModel):
         description='`"definition"`: each definition, section or container that is not small is a chunk. `"packed"`: '
         "neighbours are joined up to `chunk_size`. null: CHUNK_GRANULARITY.",
     )
-    include: list[str] = Field(
+    include: list[Encodable] = Field(
         default_factory=list,
         description="Patterns of files to index, as in .gitignore; empty: every file.",
         examples=[["docs/", "*.md"]],
     )
-    exclude: list[str] = Field(
+    exclude: list[Encodable] = Field(
         default_factory=list, description="Patterns of files to leave out, as in .gitignore.", examples=[["drafts/"]]
     )
-    types: list[str] = Field(
+    types: list[Encodable] = Field(
         default_factory=list, description="File types to index; empty: every type.", examples=[["markdown", "pdf"]]
     )
     use_ignore_files: bool = Field(
@@ -208,8 +218,7 @@ def _relative(path: str) -> str:
     path = path.removesuffix("/")
     if "\0" in path or any(part in {"", ".", ".."} for part in path.split("/")):
         raise ValueError("must be a path in the tool's folder, without `.` and `..`")
-    path.encode()  # raises for half of a surrogate pair
-    return path
+    return _encodable(path)
 
 
 class Reindex(BaseModel):

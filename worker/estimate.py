@@ -199,7 +199,7 @@ def _count(
 
 def _size(source: Source, settings: IndexSettings, tokenizer: Tokenizer, entry: SourceEntry) -> _TokenCounts:
     """What embedding one file takes. Raises `FileError` if it would not be indexed."""
-    content = source.read(entry.key, settings.max_file_bytes)
+    content = source.read(entry.key, settings.max_file_bytes, entry.stamp)
     file = detect(by_name.with_stated_type(entry.path, content.type), content.data)
     failure = file.failure or (FileError(Reason.BINARY) if file.is_binary else None)
     reason = generated_reason(file, content.data)

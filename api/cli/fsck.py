@@ -73,8 +73,10 @@ def _check_chunks(resources: Resources, index: Index, *, repair: bool) -> Findin
         report = fsck.inspect(resources.pool, store, index)
         found.live, found.drift, found.busy = report.live, report.drift, report.busy
         if report.drift and repair:
-            found.repaired = fsck.repair(resources.pool, store, index)
-        found.ok = not report.drift or repair
+            found.repaired = mended = fsck.repair(resources.pool, store, index)
+            if (mended.lost or mended.recounted) and mended.task_id is None:
+                found.message = "the last run was cancelled or failed; retry or reindex the tool to finish the repair."
+        found.ok = not report.drift or (repair and found.message is None)
     except StoreError as error:
         found.message = _refusal(found, error)
     except LeaseLost:

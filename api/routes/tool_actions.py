@@ -25,6 +25,7 @@ from worker import app as queue
 from worker import dispatch
 from worker.resources import Resources
 from worker.state.index import tasks, tool_actions, tools
+from worker.state.index.tool_actions import ConfigChanged
 from worker.state.pool import Pool
 
 router = APIRouter(prefix="/api/tools/search", tags=["search tools"])
@@ -51,18 +52,29 @@ def patch_tool(body: ToolPatch, tool: ToolDep, resources: ResourcesDep) -> Tool:
     """
     tool_id = tool["tool_id"]
     if body.config is not None:
-        # omitted fields keep the values of the previous change, even if its index is not ready yet
-        changed = changed_config(tool["next_config"] or tool["config"], body.config)
-        config = ToolConfig.model_validate(changed)
-        source, in_use = parsed_source(tool["source"]), tool["config"].get("embedding_model")
-        new_index, _ = wanted_index(tool["project_id"], source, config, resources, model_in_use=in_use)
-        task_id = tool_actions.change_config(resources.pool, tool_id, config, new_index)
-        follow_config(resources, subject_of(tool, config), ToolConfig.model_validate(tool["config"]))
-        if task_id is not None:
-            queue.post_plan(task_id, tool_id)
+        while not _change_config(resources, tool, body.config):
+            # another request was faster: its change is kept, too
+            tool = existing(tools.get(resources.pool, tool_id))
     if body.name is not None:
         tool_actions.rename(resources.pool, tool_id, body.name)
     return shown_tool(existing(tools.get(resources.pool, tool_id)))
+
+
+def _change_config(resources: Resources, tool: dict[str, Any], changes: ToolConfig) -> bool:
+    """Change some fields of a tool's config. Returns False if `tool` is outdated."""
+    # omitted fields keep the values of the previous change, even if its index is not ready yet
+    present = tool["config"] if tool["next_config"] is None else tool["next_config"]
+    config = ToolConfig.model_validate(changed_config(present, changes))
+    source, in_use = parsed_source(tool["source"]), tool["config"].get("embedding_model")
+    new_index, _ = wanted_index(tool["project_id"], source, config, resources, model_in_use=in_use)
+    try:
+        task_id = tool_actions.change_config(resources.pool, tool["tool_id"], config, new_index, base=present)
+    except ConfigChanged:
+        return False
+    follow_config(resources, subject_of(tool, config), ToolConfig.model_validate(tool["config"]))
+    if task_id is not None:
+        queue.post_plan(task_id, tool["tool_id"])
+    return True
 
 
 def changed_config(present: dict[str, Any], changes: ToolConfig) -> dict[str, Any]:
@@ -92,9 +104,10 @@ def reindex_tool(tool: ToolDep, resources: ResourcesDep, body: Reindex | None = 
 
 @router.post("/{tool_id}/cancel", status_code=202)
 def cancel_tool(tool: ToolDep, resources: ResourcesDep) -> Status:
-    """Stop indexing. What is already searchable stays searchable. Does nothing if no task is open.
+    """Stop indexing. What is already searchable stays searchable.
 
-    A changed config whose index is not ready yet is discarded too.
+    What changed in a followed folder waits for its next change, or a reindex. A changed config whose index is not ready
+    yet is discarded too.
     """
     tool_actions.cancel(resources.pool, tool["tool_id"])
     return chunks.status(resources, subject_of(tool))

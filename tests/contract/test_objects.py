@@ -267,7 +267,13 @@ def test_a_failure_before_any_answer_says_whether_to_try_again(raised: Exception
     assert type(told.value) is error
 
 
-@pytest.mark.parametrize("code", ["NoSuchKey", "404", "AccessDenied", "403", "InvalidObjectState"])
+@pytest.mark.parametrize(
+    "code",
+    [
+        *("NoSuchKey", "404", "AccessDenied", "403", "InvalidObjectState", "InvalidRequest"),
+        *("KMS.DisabledException", "KMS.NotFoundException"),
+    ],
+)
 def test_an_object_that_s3_does_not_give_out_says_nothing_of_the_others(
     endpoint_url: str, monkeypatch: pytest.MonkeyPatch, code: str
 ) -> None:

@@ -1,8 +1,8 @@
 """A strict OpenAI-compatible chat server. Equal prompts get equal answers.
 
-Prompts with these words misbehave: `REFUSE-ME` (400), `SAY-NOTHING` (an empty answer), `TALK-ON` (an answer that ends
-at the maximum of tokens), and the words of `NONSENSE`, whose answers are none. The key `wrong` is refused like a
-missing one.
+Prompts with these words misbehave: `REFUSE-ME` (400), `FAULT-ME` (500), `SAY-NOTHING` (an empty answer), `TALK-ON` (an
+answer that ends at the maximum of tokens), and the words of `NONSENSE`, whose answers are none. The key `wrong` is
+refused like a missing one.
 """
 
 from __future__ import annotations
@@ -124,6 +124,8 @@ def _checked(body: Json) -> str:
         raise Refusal(400, f"This model's maximum context length is {MAX_PROMPT_TOKENS} tokens.")
     if "REFUSE-ME" in prompt:
         raise Refusal(400, "content policy")
+    if "FAULT-ME" in prompt:
+        raise Refusal(500, "the runner has terminated")
     return prompt
 
 

@@ -167,7 +167,7 @@ class Shelf(OfTool):
     def leaves_out(self, key: bytes) -> bool:
         raise NotImplementedError
 
-    def read(self, key: bytes, limit: int) -> FileContent:
+    def read(self, key: bytes, limit: int, _listed: str = "", /) -> FileContent:
         data = self.files[key.decode()][1].encode()
         assert len(data) <= limit
         return FileContent(data, self.stamp(key.decode()))

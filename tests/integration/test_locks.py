@@ -84,6 +84,37 @@ def test_a_deleted_project_leaves_no_vectors_of_an_insert_that_runs_beside(pool:
     assert found == (0,)
 
 
+@pytest.mark.parametrize("is_new", [False, True])
+def test_a_deleted_project_leaves_no_object_of_an_upload_that_runs_beside(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch, is_new: bool
+) -> None:
+    project, note, noted, go_on = f"p-{uuid4().hex}", changes.nodes_changed, Event(), Event()
+    keys = [uuid4().hex, uuid4().hex]
+    orphans.announce(pool, keys, timedelta(hours=1))
+    names = ["a.md", "b.md" if is_new else "a.md"]
+    files_ = [ReceivedFile(("folder", name), "markdown", key, 1) for name, key in zip(names, keys, strict=True)]
+    uploads.save(pool, project, None, files_[:1])
+
+    def note_and_wait(*given: Any) -> None:
+        note(*given)
+        noted.set()
+        assert go_on.wait(30)
+
+    monkeypatch.setattr(changes, "nodes_changed", note_and_wait)
+    with ThreadPoolExecutor(2) as threads:
+        uploading = threads.submit(uploads.save, pool, project, None, files_[1:])
+        assert noted.wait(30)
+        deleting = threads.submit(tools.delete_project, pool, project)
+        eventually(lambda: deleting.done() or is_waiting(pool), 30)
+        go_on.set()
+        uploading.result(30)
+        deleting.result(30)
+    with pool.connection() as connection:
+        nodes = connection.execute("SELECT id FROM content_node WHERE project_id = %s", [project]).fetchall()
+        due = "SELECT key FROM content_stray WHERE key = ANY (%s) AND due_at <= now()"
+        assert (nodes, {key for (key,) in connection.execute(due, [keys])}) == ([], {*keys})
+
+
 def test_inserts_of_one_project_do_not_wait_for_each_other(pool: Pool) -> None:
     project = f"p-{uuid4().hex}"
     tool_over_nodes(pool, project, ToolConfig())

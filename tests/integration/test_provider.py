@@ -207,6 +207,17 @@ def test_a_refused_text_fails_its_own_file(here: Service, provider: EmbeddingsFa
     assert (bad["file_path"], bad["reason"]) == ("bad.md", "embedding_refused")
 
 
+def test_a_text_that_makes_the_server_fail_fails_its_own_file(
+    here: Service, provider: EmbeddingsFake, root: Path
+) -> None:
+    tool = here.local_tool(write(root / "faulty", good="A right text.", bad="FAULT-ME", fine="Another right text."))
+    status = here.wait(tool)
+    assert (status["indexed_files"], status["failed_files"]) == (2, 1)
+    (bad,) = here.files(tool, status="failed")
+    assert (bad["file_path"], bad["reason"]) == ("bad.md", "embedding_refused")
+    assert "500" in bad["message"]
+
+
 def told(here: Service) -> dict[str, Any]:
     """The budget of the default model, as the API tells it."""
     return dict(next(each for each in here.get("/api/models")["items"] if each["default"])["budget"])

@@ -68,7 +68,7 @@ class OneFile:
     def __init__(self, data: bytes, type_: str | None) -> None:
         self._data, self._type = data, type_
 
-    def read(self, key: bytes, limit: int) -> FileContent:
+    def read(self, key: bytes, limit: int, _listed: str = "", /) -> FileContent:
         if len(self._data) > limit:
             raise FileError(Reason.TOO_LARGE)
         return FileContent(self._data, "stamp", self._type)

@@ -88,13 +88,10 @@ def embed_all(
     in flight.
     """
     positions = _positions(texts)
-    firsts = [indices[0] for indices in positions.values()]
-    budget_tokens = terms.budget.max_request_tokens if terms.budget else None
-    max_tokens = min(embedder.max_request_tokens, budget_tokens or embedder.max_request_tokens)
-    groups = pack([tokens[index] for index in firsts], embedder.max_inputs, max_tokens)
-    batches = [[firsts[place] for place in group] for group in groups]
+    limits = _limits(embedder, terms.budget)
+    batches = _packed([indices[0] for indices in positions.values()], tokens, *limits)
     if terms.only_full:
-        batches = [b for b in batches if _is_full(len(b), sum(tokens[i] for i in b), embedder.max_inputs, max_tokens)]
+        batches = [batch for batch in batches if _is_full(len(batch), sum(tokens[i] for i in batch), *limits)]
     with ThreadPoolExecutor(concurrency, thread_name_prefix="embed") as pool:
         run = _EmbeddingRun(embedder, texts, tokens, pool, deque(batches), terms)
         for indices, result in run.outcomes(concurrency):
@@ -141,8 +138,14 @@ class _EmbeddingRun:
         while self._waiting and self._error is None and len(self._in_flight) < self._allowed(concurrency):
             self._error = self._reason_to_stop()
             if self._error is None:
-                batch = self._waiting.popleft()
+                batch = self._next()
                 self._in_flight[self._pool.submit(self._send, batch)] = batch
+
+    def _next(self) -> list[int]:
+        """The texts of the next request: those that waited together, or the first part if requests are smaller now."""
+        first, *others = _packed(self._waiting.popleft(), self._tokens, *_limits(self._embedder, self._terms.budget))
+        self._waiting.extendleft(reversed(others))
+        return first
 
     def _allowed(self, concurrency: int) -> int:
         budget = self._terms.budget
@@ -163,10 +166,12 @@ class _EmbeddingRun:
         terms, budget = self._terms, self._terms.budget
         if budget is None:
             return self._embedder.embed(texts)
+        tokens = sum(self._tokens[index] for index in batch)
         return budget.call(
             lambda: self._embedder.embed(texts),
             project=terms.project,
-            tokens=sum(self._tokens[index] for index in batch),
+            tokens=tokens,
+            share=min(1.0, max(len(batch) / self._embedder.max_inputs, tokens / self._embedder.max_request_tokens)),
             check=terms.check,
         )
 
@@ -193,6 +198,21 @@ class _EmbeddingRun:
     def _is_repeated(self, error: EmbeddingUnavailable) -> bool:
         # only a budget makes the repeated request wait
         return self._terms.budget is not None and self._patience.covers(error, time.monotonic())
+
+
+def _limits(embedder: Embedder, budget: RateBudget | None) -> tuple[int, int]:
+    """Texts and tokens of the largest request to send at the moment."""
+    inputs, tokens = embedder.max_inputs, embedder.max_request_tokens
+    if budget is None:
+        return inputs, tokens
+    tokens = min(tokens, budget.max_request_tokens or tokens)
+    return max(1, int(inputs * budget.request_share)), max(1, int(tokens * budget.request_share))
+
+
+def _packed(indices: Sequence[int], tokens: Sequence[int], max_inputs: int, max_tokens: int) -> list[list[int]]:
+    """The indices in groups as of `pack`, by the tokens of their texts."""
+    groups = pack([tokens[index] for index in indices], max_inputs, max_tokens)
+    return [[indices[place] for place in group] for group in groups]
 
 
 def _is_full(inputs: int, tokens: int, max_inputs: int, max_tokens: int) -> bool:

@@ -71,16 +71,24 @@ class RateBudget:
         """Requests that this process may have in flight."""
         return self._pace.concurrency
 
+    @property
+    def request_share(self) -> float:
+        """The share of a model's largest request that this process sends at once."""
+        return self._pace.request_share
+
     def call(
         self,
         send: Callable[[], T],
         *,
         project: str,
         tokens: int,
+        share: float = 1.0,
         check: Callable[[], None] = no_check,
         patience: float = retry.SLICE_RETRY_SECONDS,
     ) -> T:
         """Wait for permission, send once, and record the result for the fleet. `check` may raise while waiting.
+
+        `share` is the request's share of the model's largest one.
 
         Raises what `send` raises; an `EmbeddingUnavailable` then says when this process asks again. Sends nothing, and
         raises one with `was_sent` False, if permission would take longer than `patience` seconds.
@@ -91,7 +99,7 @@ class RateBudget:
         except BaseException:  # whatever ended the wait, let other requests probe
             self._with_limiter(lambda limiter: limiter.record_end(request_id, answered=False))
             raise
-        return self._send(send, request_id)
+        return self._send(send, request_id, share)
 
     def query(self, send: Callable[[], T], *, tokens: int) -> T:
         """Send a request that a user waits for. It is charged but no rate holds it back; only a blocked provider does.
@@ -143,12 +151,12 @@ class RateBudget:
                 )
             self._clock.pause(min(permit.wait, LEASE_CHECK_SECONDS))
 
-    def _send(self, send: Callable[[], T], request_id: str) -> T:
+    def _send(self, send: Callable[[], T], request_id: str, share: float = 1.0) -> T:
         began = self._clock.now()
         try:
             answer = send()
         except EmbeddingUnavailable as error:
-            pause = self._failed(retry.failure_of(self._model, error), request_id, began)
+            pause = self._failed(retry.failure_of(self._model, error), request_id, began, share)
             raise EmbeddingUnavailable(
                 error.message, retry_after=pause, provider_status=error.provider_status
             ) from error
@@ -161,10 +169,10 @@ class RateBudget:
             self._with_limiter(lambda limiter: limiter.record_end(request_id, answered=True))
         return answer
 
-    def _failed(self, failure: retry.Failure, request_id: str, began: float) -> float:
+    def _failed(self, failure: retry.Failure, request_id: str, began: float, share: float) -> float:
         """Record a failure. Returns the seconds until this process asks again."""
         self._calm_until = float("-inf")
-        pause = self._pace.failed(failure, began, self._clock.now())
+        pause = self._pace.failed(failure, began, self._clock.now(), share)
         self._with_limiter(lambda limiter: limiter.record_failure(request_id, failure))
         return pause
 

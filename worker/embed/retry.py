@@ -5,8 +5,11 @@
 - After a 5xx, a time-out or a lost connection, a process pauses by itself. After several such failures in a row over
   all workers, the provider is blocked for the whole fleet, for up to a minute. Then one request at a time probes it
   until one succeeds.
+- A request that fails after a long time was too large for its server: then a process sends requests of at most half
+  its size. After some successes their size doubles.
 - A request is repeated in place for `SLICE_RETRY_SECONDS`. Beyond that the files go back, and the task waits instead
   of the worker.
+- A server that answers 500 to some texts while it answers others cannot handle these texts: the request is refused.
 - A refused request is split until the refused texts are alone. So is one whose answer cannot be read, at once to the
   number of vectors in the answer. If many are unreadable before the first that can be read, the provider is at fault,
   and the task ends.
@@ -43,6 +46,11 @@ LONGEST_PAUSE_SECONDS = 60.0
 #: Successes after which a process may have one more request in flight.
 SUCCESSES_TO_GROW = 8
 
+#: Seconds after which a request that fails was too large. Many servers compute one text after the other.
+SLOW_SECONDS = 30.0
+#: Successes after which a process sends requests of twice the size, and the smallest share of the largest request.
+SUCCESSES_TO_ENLARGE, SMALLEST_SHARE = 32, 1 / 2048
+
 #: Seconds that a slice waits in place for one request.
 SLICE_RETRY_SECONDS = 5.0
 #: Seconds that a user's query waits for a blocked provider.
@@ -56,6 +64,9 @@ SPREAD_SECONDS = 0.5
 REFUSED_STATUSES = frozenset({400, 413, 422})
 #: Statuses after which the same request may succeed later, apart from those of server errors.
 _BUSY_STATUSES = frozenset({408, 409, 425, 429})
+
+#: Faults in a row, each while the server answers another text, after which a request is refused. Seconds between them.
+FAULTS_TO_REFUSE, FAULT_PAUSE_SECONDS = 3, 0.25
 
 #: Refused requests after which batches are no longer split. This is enough for about twenty bad texts among thousands.
 MAX_REFUSALS = 256
@@ -120,7 +131,7 @@ class TimeSource:
 
 
 class Pace:
-    """How fast one process sends: its pause after failures, and its number of requests in flight. Thread-safe."""
+    """How fast one process sends: its pause after failures, the number and the size of its requests. Thread-safe."""
 
     def __init__(self, concurrency: int) -> None:
         self._lock = threading.Lock()
@@ -130,6 +141,12 @@ class Pace:
         self._successes = 0
         self._failures = 0
         self._resume_at = float("-inf")
+        self._share, self._answers = 1.0, 0
+
+    @property
+    def request_share(self) -> float:
+        """The share of a model's largest request that this process sends at once."""
+        return self._share
 
     @property
     def concurrency(self) -> int:
@@ -141,18 +158,26 @@ class Pace:
         return max(0.0, self._resume_at - now)
 
     def succeeded(self) -> None:
-        """Forget the failures; allow one more request in flight after enough successes."""
+        """Forget the failures; allow more requests in flight, and larger ones, after enough successes."""
         with self._lock:
             self._failures = 0
+            self._answers += 1
+            if self._answers >= SUCCESSES_TO_ENLARGE:
+                self._share, self._answers = min(1.0, 2 * self._share), 0
             self._successes += 1
             if self._successes >= SUCCESSES_TO_GROW:
                 self._concurrency, self._successes = min(self._max_concurrency, self._concurrency + 1), 0
 
-    def failed(self, failure: Failure, began: float, now: float) -> float:
-        """Seconds until this process should ask again, after a request that began at `began` failed."""
+    def failed(self, failure: Failure, began: float, now: float, share: float = 1.0) -> float:
+        """Seconds until this process should ask again, after a request that began at `began` failed.
+
+        `share` is its share of the model's largest request.
+        """
         with self._lock:
             if failure.is_rate_limit:
                 self._halve(began, now)
+            elif now - began >= SLOW_SECONDS:
+                self._share, self._answers = min(self._share, max(SMALLEST_SHARE, share / 2)), 0
             return failure.retry_after or self._back_off(began, now)
 
     def _halve(self, began: float, now: float) -> None:

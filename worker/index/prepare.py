@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from uuid import UUID, uuid5
 
 import orjson
@@ -59,7 +60,8 @@ def read_files(run: IndexRun, claims: Sequence[FileClaim]) -> list[File]:
     prepared: list[File] = []
     deadline = time.monotonic() + PREPARE_SECONDS
     chunks = 0
-    for claim in claims:
+    # members of a container follow each other, so that it is read once
+    for claim in sorted(claims, key=attrgetter("key")):
         if prepared and (time.monotonic() > deadline or chunks > PREPARE_CHUNKS):
             break
         run.lease.parsing(run.limits.seconds)
@@ -135,7 +137,8 @@ class _Reading:
             # reading would take time for nothing, unless the text is cached: the retry finds out
             raise FileError(Reason.COST_LIMIT)
         with self._timed("read"):
-            content = self._run.source.read(self._claim.key, self._run.index.settings.max_file_bytes)
+            limit = self._run.index.settings.max_file_bytes
+            content = self._run.source.read(self._claim.key, limit, self._claim.stamp)
         return processor_limit.limited(self._run.limits.seconds, partial(self._cut, content))
 
     def failed(self, failure: FileError) -> FailedFile:

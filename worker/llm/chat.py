@@ -17,6 +17,9 @@ from worker.embed.retry import REFUSED_STATUSES, is_unavailable, trouble
 from worker.llm.litellm import Check, Provider, arguments, event_loop, wait_in_time
 from worker.tokens.tokenizers import cl100k
 
+#: A prompt that every model can answer, and the tokens of its answer.
+HARMLESS_PROMPT, HARMLESS_TOKENS = "Answer with one word: which colour has snow?", 16
+
 log = structlog.get_logger()
 
 
@@ -44,7 +47,8 @@ class Chat:
     def ask(self, prompt: str, max_tokens: int, check: Check = no_check) -> Completion:
         """Wait for the budget and send one request.
 
-        Raises `LlmRefused`, `LlmUnauthorized`, `LlmUnavailable`, and what `check` raises.
+        Raises `LlmRefused`, also if the server fails at this prompt and answers another one, `LlmUnauthorized`,
+        `LlmUnavailable`, and what `check` raises.
         """
         tokens = len(cl100k().starts(prompt))
 
@@ -52,6 +56,8 @@ class Chat:
             try:
                 return _completion(self.provider, prompt, max_tokens, check)
             except LlmUnavailable as error:
+                if self._is_fault_of_prompt(error, check):
+                    raise LlmRefused(f"{self.provider.model} fails at this text with HTTP 500.") from error
                 # the budget knows the errors of embedding only; what follows a failure is the same
                 raise EmbeddingUnavailable(
                     error.message, retry_after=error.retry_after, provider_status=error.provider_status
@@ -68,6 +74,18 @@ class Chat:
             ) from error
         self.paid(answer.tokens_in, answer.tokens_out)
         return answer
+
+    def _is_fault_of_prompt(self, error: LlmUnavailable, check: Check) -> bool:
+        """Whether the server answers a harmless prompt just after it failed."""
+        if error.provider_status != HTTPStatus.INTERNAL_SERVER_ERROR or error.retry_after:
+            return False
+        check()
+        try:
+            answer = _completion(self.provider, HARMLESS_PROMPT, HARMLESS_TOKENS, check)
+        except LlmError:
+            return False
+        self.paid(answer.tokens_in, answer.tokens_out)
+        return True
 
 
 def _completion(provider: Provider, prompt: str, max_tokens: int, check: Check) -> Completion:

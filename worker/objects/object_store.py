@@ -45,8 +45,10 @@ _ATTEMPTS = 4
 PART = 8 << 20
 
 #: Error codes of GET that concern only this object. Without the right to list the bucket, a missing object also yields
-#: AccessDenied. InvalidObjectState is an archived object.
-_ONE_OBJECT = {"NoSuchKey", "404", "AccessDenied", "403", "InvalidObjectState"}
+#: AccessDenied. InvalidObjectState is an archived object, and InvalidRequest one whose key its owner keeps (SSE-C).
+_ONE_OBJECT = {"NoSuchKey", "404", "AccessDenied", "403", "InvalidObjectState", "InvalidRequest"}
+#: Begins codes about the key of one object, such as one that is disabled or deleted.
+_KEY_MANAGEMENT = "KMS."
 #: The first HTTP status of an error that is the server's.
 _SERVER_ERROR = 500
 _UNAVAILABLE = (
@@ -423,14 +425,17 @@ def _s3_object(endpoint_url: str | None, bucket: str, key: str, part: str = "") 
             return client.get_object(Bucket=bucket, Key=key, Range=part)
         return client.get_object(Bucket=bucket, Key=key)
     except ClientError as error:
-        if _code(error) not in _ONE_OBJECT:
+        if _code(error) not in _ONE_OBJECT and not _code(error).startswith(_KEY_MANAGEMENT):
             raise
         raise FileError(
             Reason.UNREADABLE, f"S3 rejects the request for this object ({_code(error)}); {_OBJECT_REMEDY}"
         ) from error
 
 
-_OBJECT_REMEDY = "check that it still exists, is not archived, and that the credentials allow s3:GetObject on it."
+_OBJECT_REMEDY = (
+    "check that it still exists, is not archived, nor encrypted with a key that S3 lacks, and that the credentials "
+    "allow s3:GetObject on it."
+)
 
 
 @contextmanager

@@ -34,8 +34,11 @@ class Source(Protocol):
         """Whether the rules are the reason why a previously listed file is no longer listed."""
         ...
 
-    def read(self, key: bytes, limit: int) -> FileContent:
-        """The bytes of one file. Raises `FileError` (`too_large` above `limit` bytes, `unreadable`, …)."""
+    def read(self, key: bytes, limit: int, listed: str = "", /) -> FileContent:
+        """The bytes of one file. Raises `FileError` (`too_large` above `limit` bytes, `unreadable`, …).
+
+        What a source still holds of the stamp `listed` need not be read again.
+        """
         ...
 
 

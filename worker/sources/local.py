@@ -213,7 +213,7 @@ class LocalFolder:
         path = b"/".join((self.real_path, *parts))
         return self._closed is not None and (path == self._closed or path.startswith(self._closed + b"/"))
 
-    def read(self, key: bytes, limit: int) -> FileContent:
+    def read(self, key: bytes, limit: int, _listed: str = "", /) -> FileContent:
         """See `Source`. Never blocks on a pipe or a device."""
         *folders, name = parts_of(key)
         if self.is_closed((*folders, name)):

@@ -162,7 +162,7 @@ class S3Prefix:
         """See `Source`."""
         return self._judge.leaves_out(key.decode())
 
-    def read(self, key: bytes, limit: int) -> FileContent:
+    def read(self, key: bytes, limit: int, _listed: str = "", /) -> FileContent:
         """See `Source`."""
         return self._place.read(key.decode(), limit)
 

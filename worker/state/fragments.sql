@@ -121,6 +121,10 @@ OR f.task_id <> %(task_id)s AND (f.status NOT IN ('indexed', 'skipped')
 status = 'pending', reason = NULL, message = NULL, lease_owner = NULL, embedded_chunks = 0, reused_chunks = 0,
     tokens = 0, updated_at = now()
 
+-- name: config_over
+-- the config of a tool s over an index i that it has, or switches to
+CASE WHEN s.index_id = i.id THEN s.config WHEN s.next_index_id = i.id THEN s.next_config END
+
 -- name: touches_root
 -- whether an edited path e lies in the folder root, or contains it
 (starts_with(e.path || '/', root.id_path || '/') OR starts_with(root.id_path, e.path || '/'))
@@ -130,6 +134,10 @@ status = 'pending', reason = NULL, message = NULL, lease_owner = NULL, embedded_
 SELECT CASE WHEN bool_and(starts_with(e.path, root.id_path || '/')) AND count(*) <= %(most_paths)s
             THEN array_agg(DISTINCT regexp_replace(e.path, '^.*/', '')) END
 FROM unnest(%(id_paths)s::text[]) AS e (path) WHERE :touches_root
+
+-- name: waits_since
+-- since when a change c waits for a run that is due; one that a cancel let be does not wait
+CASE WHEN c.due_at IS NULL THEN excluded.since ELSE coalesce(c.since, excluded.since) END
 
 -- name: noted_paths
 -- the paths of a change c together with those that are added to it; null means the whole folder, whatever is added

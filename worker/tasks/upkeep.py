@@ -16,7 +16,7 @@ from kombu.exceptions import OperationalError
 from schemas.errors import LeaseLost, StoreError
 from worker.app import BULK, SWEEP_INTERVAL_SECONDS, app, send
 from worker.state import open_work
-from worker.state.index import embedding_cache, tools
+from worker.state.index import embedding_cache, leftovers, tools
 from worker.state.index.tools import Index
 from worker.tasks import failures, process
 from worker.tasks.compaction import compact_in_turn
@@ -139,11 +139,12 @@ def _optimize(index_id: UUID) -> dict[str, Any]:
 
 @app.task(name="foldex.check", base=Upkeep, shown_if="lost vectors")
 def check(index_id: str) -> dict[str, Any]:
-    """Check whether a namespace still holds what it should."""
+    """Check whether a namespace still holds what it should, and forget files that were removed long ago."""
     return failures.contain_upkeep("namespace not compared", partial(_check, UUID(index_id)))
 
 
 def _check(index_id: UUID) -> dict[str, Any]:
+    leftovers.forget_removed(process.resources().pool, index_id)
     index = tools.index(process.resources().pool, index_id)
     return {"skipped": "deleted"} if index is None else _compare(index)
 

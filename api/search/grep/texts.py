@@ -151,7 +151,7 @@ def _read(
     search.check()
     id_ = file_id(search.index.id, entry.key)
     try:
-        content = source.read(entry.key, search.max_bytes)
+        content = source.read(entry.key, search.max_bytes, entry.stamp)
     except FileError:
         return ()
     if row is not None and row.status == FileStatus.SKIPPED and row.stamp in {"", content.stamp}:

@@ -186,6 +186,23 @@ def test_a_second_change_keeps_what_the_first_one_asked_for(
     assert (config["dimensions"], config["exclude"]) == (64, ["*.log"])
 
 
+def test_a_second_change_keeps_that_the_first_one_went_back_to_the_defaults(
+    running: Service, provider: EmbeddingsFake, tool: str, folder: Path
+) -> None:
+    _, hold = held_build(running, provider, tool, folder)
+    hold.release()
+    updated(running, tool)
+    new = f"new{uuid4().hex}"
+    write(folder, dogs=f"# dogs\n\nThis is about {new}.\n")
+    hold = provider.holds.add("embeddings", new)
+    patch(running, tool, config={"dimensions": None})
+    eventually(lambda: bool(hold.arrived), 20, running.logs)
+    patch(running, tool, config={"exclude": ["*.log"]})
+    hold.release()
+    config = updated(running, tool)["config"]
+    assert (config["dimensions"], config["exclude"]) == (None, ["*.log"])
+
+
 def test_cancel_gives_the_build_up(running: Service, provider: EmbeddingsFake, tool: str, folder: Path) -> None:
     before = get(running, tool)
     build, hold = held_build(running, provider, tool, folder)
@@ -258,6 +275,24 @@ def test_verbs_at_once_leave_nothing_open_and_nothing_lost(
         "(SELECT FROM search_tool s WHERE i.id IN (s.index_id, s.next_index_id))"
     )
     assert unreferenced == [], seed
+
+
+FIELDS: dict[str, Any] = {
+    "every": 3600,
+    "watch": True,
+    "max_cost_tokens": 10**6,
+    "url_template": "https://a.example/{file_path}",
+}
+
+
+def test_changes_of_different_fields_at_once_are_all_kept(running: Service, tool: str) -> None:
+    for _ in range(5):
+        patch(running, tool, config={"every": None, "watch": False, "max_cost_tokens": None, "url_template": None})
+        with ThreadPoolExecutor(len(FIELDS)) as callers:
+            list(callers.map(lambda field: patch(running, tool, config=dict([field])), FIELDS.items()))
+        config = get(running, tool)["config"]
+        assert {name: config[name] for name in FIELDS} == FIELDS
+    patch(running, tool, config={"every": None, "watch": False})
 
 
 def _any_verb(running: Service, tools: list[str], dice: Random) -> Response:

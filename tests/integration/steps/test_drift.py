@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 
 from tests.integration.shelf import AroundStore
-from tests.integration.steps.site import Site, listed_site, refused
+from tests.integration.steps.site import Site, listed_site, new_site, refused
+from worker.index.pipeline import index_files
 from worker.resources import Resources
-from worker.state.index import drift, embedding_cache, tools
+from worker.state.index import drift, embedding_cache, tool_actions, tools
 from worker.state.index.chunks import LATE_WRITE
 from worker.state.index.drift import ChunkCounts
 from worker.state.index.embedding_cache import VectorOwner
@@ -331,3 +332,51 @@ def test_overdue_vectors_are_deleted_in_batches_until_none_is_left(
     assert fsck.repair(site.pool, store_of(site), site.index).deleted == 5
     assert site.tombstones() == {recent}
     assert len(other.tombstones()) == 1
+
+
+def lose_vectors(site: Site) -> None:
+    store_of(site).write(
+        site.index.namespace, site.index.settings.embedder.dimensions, deletes=list(site.chunks(live=True))
+    )
+
+
+@pytest.mark.parametrize("is_listed", [False, True])
+def test_a_repair_resumes_nothing_that_a_user_cancelled(resources: Resources, is_listed: bool) -> None:
+    site = listed_site(resources, 4)
+    run = site.worker()
+    index_files(run, site.claim(run, 1))
+    site.do("UPDATE search_index_task SET listing = %s WHERE id = %s", not is_listed, site.task)
+    site.cancel()
+    lose_vectors(site)
+    before = site.outcomes()
+    assert sorted(before.values()) == ["indexed", "pending", "pending", "pending"]
+    assert fsck.check(site.pool, store_of(site), site.index) is None
+    assert fsck.repair(site.pool, store_of(site), site.index).task_id is None
+    assert site.outcomes() == before
+    # the next run takes up what was lost, too
+    retried = tool_actions.retry(site.pool, site.tool)
+    assert retried is not None
+    site.task = retried.id
+    if not is_listed:
+        site.list_folder()
+    site.finish_all()
+    assert set(site.outcomes().values()) == {"indexed"}
+    site.prove()
+
+
+def test_a_repair_reads_no_file_and_tries_none_that_failed(resources: Resources) -> None:
+    site = new_site(resources, 2)
+    (site.folder / "broken.pdf").write_bytes(b"%PDF-1.7")
+    site.list_folder()
+    site.finish_all()
+    for file in site.folder.iterdir():
+        file.write_text("This was written since.")
+    tried = "SELECT path, attempts, status, updated_at FROM search_index_file WHERE index_id = %s AND status = 'failed'"
+    failed, texts = site.do(tried, site.index.id), site.chunks(live=True)
+    assert [path for path, *_ in failed] == ["broken.pdf"]
+    lose_vectors(site)
+    site.task = fsck.check(site.pool, store_of(site), site.index) or site.task
+    site.finish_all()
+    assert site.do(tried, site.index.id) == failed
+    assert site.chunks(live=True) == texts
+    site.prove()

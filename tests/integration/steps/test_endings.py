@@ -14,7 +14,7 @@ from schemas.tool import ToolConfig
 from tests.integration.steps.site import FILES, Site, listed_site, new_site
 from worker.index.pipeline import index_files
 from worker.resources import Resources
-from worker.state.index import changes, index_switch, tasks, tool_actions, tools
+from worker.state.index import changes, files, index_switch, tasks, tool_actions, tools
 from worker.state.index.tasks import ClosedTask
 
 
@@ -149,6 +149,27 @@ def test_a_warning_ends_with_the_wait_unless_it_asks_for_a_decision(site: Site, 
     assert task(site, "warning") == ("At first." if held else None,)
 
 
+def test_removals_stay_held_while_nothing_is_listed(resources: Resources) -> None:
+    site = listed_site(resources, files.MIN_HELD_REMOVALS + 1)
+    site.finish_all()
+    # files that were written just now are read again
+    site.do("UPDATE search_index_file SET stamp = 'old' WHERE index_id = %s", site.index.id)
+    for number in range(files.MIN_HELD_REMOVALS):
+        (site.folder / f"{number}.md").unlink()
+    (site.folder / "broken.pdf").write_bytes(b"%PDF-1.7")
+    site.task = tool_actions.reindex(site.pool, site.tool, full=False, allow_removals=False) or site.task
+    site.list_folder()
+    site.finish_all()
+    held = task(site, "held_removals, warning, indexed_files, failed_files")
+    assert held[0] == files.MIN_HELD_REMOVALS
+    assert "allow_removals" in held[1]
+    retried = tool_actions.retry(site.pool, site.tool)
+    assert retried is not None
+    site.task = retried.id
+    site.finish_all()
+    assert task(site, "held_removals, warning, indexed_files, failed_files") == held
+
+
 def test_faults_at_the_same_time_count_once(site: Site) -> None:
     assert [tasks.count_fault(site.pool, site.task, "one") for _ in range(2)] == [1, 1]
     site.do("UPDATE search_index_task SET fault_at = fault_at - 2 * %s WHERE id = %s", tasks.LEASE, site.task)
@@ -232,8 +253,8 @@ def test_a_cancel_ends_all_that_is_under_way(site: Site) -> None:
     assert site.do(epoch, new_index) == [(before + 1, True)]
     counted = "SELECT task_id FROM search_index_task_delta WHERE task_id = ANY (%s)"
     assert site.do(counted, [new_task, other.task]) == [(other.task,)]
-    changed = "SELECT since, due_at FROM search_index_change WHERE index_id = %s"
-    assert site.do(changed, site.index.id) == [(None, None)]
+    changed = "SELECT since IS NULL, due_at FROM search_index_change WHERE index_id = %s"
+    assert site.do(changed, site.index.id) == [(False, None)]
     # what answers queries stays
     assert site.do(epoch, site.index.id)[0][1] is False
 

@@ -14,8 +14,9 @@ from schemas.tool import ToolConfig
 from tests.integration.steps.following import Changes, change_files, change_nodes, local_site, nodes_site
 from tests.integration.steps.site import Site, listed_site, new_site, passes
 from worker.resources import Resources
-from worker.state.index import changes, drift, embedding_cache, tools
+from worker.state.index import changes, drift, embedding_cache, leftovers, tasks, tool_actions, tools
 from worker.state.index.embedding_cache import VectorOwner
+from worker.tasks import process, upkeep
 
 pytestmark = pytest.mark.usefixtures("nobody_else")
 
@@ -180,20 +181,60 @@ def test_nobody_runs_for_a_tool_that_follows_no_more(resources: Resources) -> No
     assert changes.start(resources.pool, site.index.id, timedelta(0)) is None
 
 
-def test_the_rows_of_old_runs_go(resources: Resources, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changes, "KEPT_RUNS", 3)
+def started_by_a_change(site: Site) -> UUID | None:
+    change_files(site.resources, site)
+    passes(site.resources, 10)
+    started = changes.start(site.resources.pool, site.index.id, timedelta(0))
+    return started.task_id if started else None
+
+
+def started_by_a_request(site: Site) -> UUID | None:
+    return tool_actions.reindex(site.pool, site.tool, full=False, allow_removals=False)
+
+
+def started_by_a_retry(site: Site) -> UUID | None:
+    site.do("UPDATE search_index_task SET listing = false WHERE index_id = %s", site.index.id)
+    site.do("UPDATE search_index_file SET status = 'failed' WHERE index_id = %s", site.index.id)
+    started = tool_actions.retry(site.pool, site.tool)
+    return started.id if started else None
+
+
+@pytest.mark.parametrize("start", [started_by_a_change, started_by_a_request, started_by_a_retry])
+def test_the_rows_of_old_runs_go(
+    resources: Resources, monkeypatch: pytest.MonkeyPatch, start: Callable[[Site], UUID | None]
+) -> None:
+    monkeypatch.setattr(tasks, "KEPT_TASKS", 3)
     site = local_site(resources)
-    started = None
+    site.list_folder()
+    newest = None
     for _ in range(4):
         site.do("UPDATE search_index_task SET status = 'ready' WHERE index_id = %s", site.index.id)
-        change_files(resources, site)
-        passes(resources, 10)
-        started = changes.start(resources.pool, site.index.id, timedelta(0))
-        assert started is not None
+        newest = start(site)
+        assert newest is not None
     kept = site.do("SELECT id FROM search_index_task WHERE index_id = %s ORDER BY created_at DESC", site.index.id)
     assert len(kept) == 3
-    assert started
-    assert kept[0] == (started.task_id,)
+    assert kept[0] == (newest,)
+
+
+def test_the_rows_of_files_that_were_removed_long_ago_go(resources: Resources, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "resources", lambda: resources)
+    monkeypatch.setattr(leftovers, "ROWS", 2)
+    site, other = listed_site(resources, 7), listed_site(resources, 7)
+    for each in (site, other):
+        each.finish_all()
+        for path, days in [*((f"{number}.md", 31) for number in range(5)), ("5.md", 29)]:
+            each.do(
+                "UPDATE search_index_file SET status = 'removed', updated_at = now() - make_interval(days => %s)"
+                " WHERE index_id = %s AND path = %s",
+                *(days, each.index.id, path),
+            )
+        each.do(
+            "UPDATE search_index_file SET updated_at = '2020-01-01' WHERE index_id = %s AND path = '6.md'",
+            each.index.id,
+        )
+    upkeep._check(site.index.id)
+    assert site.outcomes() == {"5.md": "removed", "6.md": "indexed"}
+    assert len(other.outcomes()) == 7
 
 
 # --- more than one round takes

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from schemas.tool import ToolConfig
 from tests.integration.steps.following import local_site, nodes_site
 from tests.integration.steps.site import Site
 from worker.resources import Resources
-from worker.state.index import changes
+from worker.state.index import changes, tool_actions
 
 pytestmark = pytest.mark.usefixtures("nobody_else")
 
@@ -125,6 +126,58 @@ def test_edits_of_nodes_are_for_the_next_run_unless_it_is_asked_for_anyway(
         with resources.pool.connection() as connection:
             changes.nodes_changed(connection, site.project, edited)
     assert site.do("SELECT paths, rerun, rerun_paths FROM search_index_task WHERE id = %s", site.task) == [expected]
+
+
+@pytest.mark.parametrize("follows", [False, True])
+def test_an_edit_during_a_build_reaches_the_new_index_as_its_config_says(resources: Resources, follows: bool) -> None:
+    site = nodes_site(resources)
+    root, old = f"/{site.index.source.content_node}", site.index.id
+    site.do("UPDATE search_tool SET config = jsonb_build_object('auto_reindex', %s)", not follows)
+    new_config = ToolConfig(auto_reindex=follows)
+    build = tool_actions.change_config(site.pool, site.tool, new_config, site.wanted(max_file_bytes=5))
+    ((new,),) = site.do("SELECT next_index_id FROM search_tool WHERE id = %s", site.tool)
+    site.do("UPDATE search_index_task SET status = 'indexing' WHERE index_id IN (%s, %s)", old, new)
+    with resources.pool.connection() as connection:
+        changes.nodes_changed(connection, site.project, [f"{root}/a"])
+    noted_for = {index for (index,) in site.do("SELECT index_id FROM search_index_change WHERE due_at IS NOT NULL")}
+    assert ({old, new} & noted_for) == {old if not follows else new}
+    assert site.do("SELECT rerun FROM search_index_task WHERE id = %s", build) == [(not follows,)]
+    # the switch comes before the run is due
+    site.do(
+        "UPDATE search_tool SET index_id = %s, config = next_config, next_index_id = NULL WHERE id = %s", new, site.tool
+    )
+    site.do("UPDATE search_index_task SET status = 'ready' WHERE index_id = %s", new)
+    started = None
+    if new in noted_for:
+        site.do("UPDATE search_index_change SET due_at = now() WHERE index_id = %s", new)
+        started = changes.start(resources.pool, new, timedelta(0))
+    assert (started is not None) == follows
+
+
+@pytest.mark.parametrize("is_running", [False, True])
+def test_what_a_cancel_let_be_is_listed_by_the_next_run_over_changes(resources: Resources, is_running: bool) -> None:
+    site = nodes_site(resources)
+    root = f"/{site.index.source.content_node}"
+
+    def edit(name: str) -> None:
+        with resources.pool.connection() as connection:
+            changes.nodes_changed(connection, site.project, [f"{root}/{name}"])
+
+    edit("a")
+    if is_running:
+        # the run takes up the edit
+        noted(site)
+        site.do("UPDATE search_index_task SET listing = false WHERE index_id = %s", site.index.id)
+    site.cancel()
+    later(site, 60)
+    assert changes.due(resources.pool) == []
+    # `noted` ends the newest run as a retry would, which lists nothing again
+    edit("b")
+    # the edit waits for quiet like any other
+    assert changes.due(resources.pool) == []
+    assert noted(site) is None
+    edit("c")
+    assert noted(site) == ["c"]
 
 
 @pytest.mark.parametrize("begun", [False, True])

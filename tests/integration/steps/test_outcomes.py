@@ -171,7 +171,7 @@ def test_what_was_paid_is_recorded_even_if_the_next_files_cannot_be_read(site: S
     class Away:
         """A source that does not answer."""
 
-        def read(self, key: bytes, limit: int) -> FileContent:
+        def read(self, key: bytes, limit: int, listed: str, /) -> FileContent:
             raise SourceUnavailable("away")
 
     run = site.worker()

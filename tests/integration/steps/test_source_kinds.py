@@ -73,7 +73,7 @@ class Shelf:
     def leaves_out(self, _key: bytes) -> bool:
         return False
 
-    def read(self, key: bytes, _limit: int) -> FileContent:
+    def read(self, key: bytes, _limit: int, _listed: str = "", /) -> FileContent:
         text = TEXTS[self.name].get(key.decode())
         if text is None:
             raise FileError(Reason.UNREADABLE)

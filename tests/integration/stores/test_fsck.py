@@ -115,6 +115,19 @@ def test_nothing_seems_to_differ_while_work_goes_on(ground: Ground) -> None:
     assert (reports[-1].live, ground.service.wait(tool)["total_chunks"]) == (12, 12)
 
 
+def test_a_repair_after_a_cancelled_run_is_left_to_the_next_one(ground: Ground) -> None:
+    tool, index = ground.indexed("cancelled")
+    ground.forget(index, ground.ids(index)[:5])
+    end = "UPDATE search_index_task SET status = %s WHERE index_id = %s RETURNING 1"
+    ground.service.rows(end, "cancelled", index.id)
+    code, out = ground.command(tool, "--repair")
+    assert (code, "retry or reindex the tool" in out) == (1, True), out
+    ground.service.rows(end, "ready", index.id)
+    code, out = ground.command(tool, "--repair")
+    assert (code, "finishes the repair" in out) == (0, True), out
+    ground.settle(tool, index)
+
+
 def test_only_what_the_cache_lost_too_is_paid_again(ground: Ground) -> None:
     tool, index = ground.indexed("unpaid")
     texts, ids = ground.texts(tool), ground.ids(index)

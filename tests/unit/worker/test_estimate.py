@@ -42,7 +42,7 @@ class Texts:
     def leaves_out(self, key: bytes) -> bool:
         return False
 
-    def read(self, key: bytes, limit: int) -> FileContent:
+    def read(self, key: bytes, limit: int, _listed: str = "", /) -> FileContent:
         return FileContent(self._texts[key.decode()].encode(), "1")
 
 

@@ -63,7 +63,8 @@ class _PageDraft(NamedTuple):
 class OpeningSource:
     """A source that lists members of containers of the `wanted` kinds.
 
-    A container is opened each time it is listed, and its members have its stamp. So they are read again when it
+    A container is opened each time it is listed, and read once for members that are read one after the other. Its
+    members have its stamp. So they are read again when it
     changes, and embedded only if their own text did. An archive takes the place of its members only if it cannot be
     opened; then its entry has the reason. `limit` is the most bytes of a container.
     """
@@ -98,15 +99,18 @@ class OpeningSource:
         container, _, within = key.partition(_WITHIN)
         return self._source.leaves_out(container) or bool(within and self._ignores(container, within))
 
-    def read(self, key: bytes, limit: int) -> FileContent:
+    def read(self, key: bytes, limit: int, listed: str = "", /) -> FileContent:
         """See `Source`."""
         container, _, within = key.partition(_WITHIN)
         if not within:
-            return self._source.read(key, limit)
+            return self._source.read(key, limit, listed)
         ending, _, path = within.decode().partition("/")
-        content = self._source.read(container, self._limit)
-        opened = self._opened(container, ending, content)
-        return FileContent(_guarded(lambda: opened.read(path, limit)), content.stamp)
+        if listed and self._last and self._last[:2] == (container, listed):
+            stamp, opened = self._last[1:]
+        else:
+            content = self._source.read(container, self._limit)
+            stamp, opened = content.stamp, self._opened(container, ending, content)
+        return FileContent(_guarded(lambda: opened.read(path, limit)), stamp)
 
     def _ignores(self, container: bytes, within: bytes) -> bool:
         *folders, name = within.decode().split("/")[1:]

@@ -34,8 +34,6 @@ REST_SHARE_OF_PATHS = 1 / 20
 MAX_SCHEDULED = 100
 #: Runs that one sweep starts.
 MAX_DUE = 50
-#: Task rows kept per index with automatic runs.
-KEPT_RUNS = 1000
 
 _SQL = load("index/changes")
 _DELAYS = {"quiet": QUIET, "patience": LONGEST_DELAY, "most_paths": tasks.MAX_PATHS}
@@ -151,10 +149,12 @@ def start(pool: Pool, index_id: UUID, rest: timedelta) -> StartedTask | None:
         tool_id, folder_node_id = owner
         row = {"tool_id": tool_id, "index_id": index_id, "folder_node_id": folder_node_id}
         task_id = tasks.create(connection, kind=TaskKind.REINDEX, paths=values["paths"], **row)
-        connection.execute(_SQL["forget_runs"], {"index_id": index_id, "kept": KEPT_RUNS})
         return StartedTask(task_id, tool_id) if task_id else None
 
 
-def forget(connection: Connection[Any], index_id: UUID) -> None:
-    """Start no run for what has changed so far."""
-    connection.execute(_SQL["forget"], {"index_id": index_id})
+def let_be(connection: Connection[Any], index_id: UUID, *, stopped: bool) -> None:
+    """Start no run for what has changed so far. The next run that a change starts lists the whole folder.
+
+    `stopped`: a task was stopped, which may have taken up changes.
+    """
+    connection.execute(_SQL["let_be"], {"index_id": index_id, "stopped": stopped})

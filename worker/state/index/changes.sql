@@ -9,11 +9,10 @@ JOIN content_node root ON root.project_id = i.project_id AND root.id = i.source 
 CROSS JOIN LATERAL (SELECT FROM unnest(%(id_paths)s::text[]) AS e (path) WHERE :touches_root LIMIT 1) touched
 WHERE i.project_id = %(project_id)s AND i.source ->> 'kind' = 'nodes' AND i.deleted_at IS NULL
   AND EXISTS (SELECT FROM search_tool s
-              WHERE i.id IN (s.index_id, s.next_index_id) AND s.config ->> 'auto_reindex' = 'true')
+              WHERE i.id IN (s.index_id, s.next_index_id) AND (:config_over) ->> 'auto_reindex' = 'true')
 ORDER BY i.id
 ON CONFLICT (index_id) DO UPDATE
-SET since = coalesce(c.since, excluded.since),
-    due_at = least(excluded.due_at, coalesce(c.since, excluded.since) + %(patience)s),
+SET since = :waits_since, due_at = least(excluded.due_at, :waits_since + %(patience)s),
     paths = :noted_paths, paths_by = excluded.paths_by
 
 -- name: following_now
@@ -30,8 +29,8 @@ INSERT INTO search_index_change AS c (index_id, since, due_at, paths, paths_by)
 SELECT id, now(), now() + %(quiet)s, %(paths)s::text[], pg_current_xact_id()
 FROM search_index WHERE id = %(index_id)s AND deleted_at IS NULL
 ON CONFLICT (index_id) DO UPDATE
-SET since = coalesce(c.since, now()), paths = :noted_paths, paths_by = excluded.paths_by,
-    due_at = greatest(least(excluded.due_at, coalesce(c.since, now()) + %(patience)s),
+SET since = :waits_since, paths = :noted_paths, paths_by = excluded.paths_by,
+    due_at = greatest(least(excluded.due_at, :waits_since + %(patience)s),
                       CASE WHEN :noted_paths IS NOT NULL THEN c.ran_at + %(rest)s
                            WHEN (SELECT error_code FROM :newest_task) IS DISTINCT FROM 'folder_gone' THEN c.rest_until
                       END)
@@ -95,9 +94,11 @@ WHERE index_id = %(index_id)s
 
 -- name: owner
 -- the oldest of the tools that follow the folder
-SELECT s.id, i.folder_node_id FROM search_tool s, search_index i
-WHERE i.id = %(index_id)s AND i.deleted_at IS NULL AND i.id IN (s.index_id, s.next_index_id)
-  AND (s.config ->> 'auto_reindex' = 'true' OR s.config ->> 'watch' = 'true' OR s.config ? 'every')
+SELECT s.id, i.folder_node_id
+FROM search_index i JOIN search_tool s ON i.id IN (s.index_id, s.next_index_id)
+CROSS JOIN LATERAL (SELECT :config_over AS config) c
+WHERE i.id = %(index_id)s AND i.deleted_at IS NULL
+  AND (c.config ->> 'auto_reindex' = 'true' OR c.config ->> 'watch' = 'true' OR c.config ? 'every')
 ORDER BY s.created_at, s.id LIMIT 1
 
 -- name: join
@@ -109,9 +110,9 @@ SET rerun = rerun OR status = 'indexing',
     rerun_paths = CASE WHEN status = 'indexing' THEN :rerun_paths_with_more ELSE rerun_paths END
 WHERE index_id = %(index_id)s AND status IN :open
 
--- name: forget_runs
-DELETE FROM search_index_task
-WHERE id IN (SELECT id FROM search_index_task WHERE index_id = %(index_id)s ORDER BY created_at DESC, id DESC OFFSET %(kept)s)
-
--- name: forget
-UPDATE search_index_change SET since = NULL, due_at = NULL, paths = NULL WHERE index_id = %(index_id)s
+-- name: let_be
+-- No run starts for what changed so far. No run covers it either, so the next one that a change starts lists everything.
+INSERT INTO search_index_change AS c (index_id, since)
+SELECT %(index_id)s, now() WHERE %(stopped)s
+    OR EXISTS (SELECT FROM search_index_change WHERE index_id = %(index_id)s AND due_at IS NOT NULL)
+ON CONFLICT (index_id) DO UPDATE SET since = coalesce(c.since, now()), due_at = NULL, paths = NULL

@@ -141,10 +141,11 @@ def count_unpaid(pool: Pool, index_id: UUID, owner: VectorOwner) -> int:
 
 
 def start(pool: Pool, index_id: UUID) -> UUID | None:
-    """Start a task over the lost and unfinished files of an idle index, for its oldest tool.
+    """Start a task over what an idle index lost, for its oldest tool.
 
-    Returns None if there is nothing to do. The task does not list the folder, so it takes up no other changes. No
-    message is sent: the sweep sends it within seconds. Raises `LeaseLost` as `_hold` does.
+    Returns None if there is nothing to do, or the last run did not end well: the next one takes it up. The task does
+    not list the folder, and takes up neither changes nor failed files. No message is sent: the sweep sends it within
+    seconds. Raises `LeaseLost` as `_hold` does.
     """
     with pool.connection() as connection:
         index_switch.lock_index(connection, index_id)
@@ -152,7 +153,7 @@ def start(pool: Pool, index_id: UUID) -> UUID | None:
         owner = connection.execute(_SQL["owner"], {"index_id": index_id}).fetchone()
         if owner is None:
             return None
-        started = tasks.retry(connection, tool_id=owner[0], index_id=index_id, folder_node_id=owner[1])
+        started = tasks.repair(connection, tool_id=owner[0], index_id=index_id, folder_node_id=owner[1])
         return started.id if started else None
 
 

@@ -31,6 +31,8 @@ class LockedTool:
     folder_node_id: str | None
     next_index_id: UUID | None
     next_identity: str | None
+    #: The config, or the one that a change under way leads to.
+    wanted_config: dict[str, Any]
 
 
 def lock_project(connection: Connection[Any], project_id: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -16,6 +17,8 @@ from worker.state.queries import load
 ROWS = 5000
 #: Seconds that one sweep spends.
 TIDY_SECONDS = 1.0
+#: Time for which the row of a removed file tells of it.
+REMOVED_KEPT = timedelta(days=30)
 #: Less than the id of any file.
 NO_ID = UUID(int=0)
 
@@ -78,3 +81,14 @@ def _tidy(connection: Connection[Any], task_id: UUID, index_id: UUID) -> bool:
         connection.execute(_SQL["tidied"], {"task_id": task_id})
         return False
     return True
+
+
+def forget_removed(pool: Pool, index_id: UUID) -> int:
+    """Delete the rows of files that were removed long ago: a folder may have new names every day. Returns how many."""
+    values = {"index_id": index_id, "kept": REMOVED_KEPT, "rows": ROWS}
+    forgotten, more = 0, True
+    while more:
+        with pool.connection() as connection:
+            count = connection.execute(_SQL["forget_removed"], values).rowcount
+        forgotten, more = forgotten + count, count == ROWS
+    return forgotten

@@ -41,3 +41,10 @@ FROM search_index_task t WHERE t.id = %(task_id)s AND t.leftover FOR NO KEY UPDA
 -- name: forget_listing
 DELETE FROM search_index_listing WHERE ctid = ANY (ARRAY (
     SELECT ctid FROM search_index_listing WHERE task_id = %(task_id)s LIMIT %(rows)s))
+
+-- name: forget_removed
+DELETE FROM search_index_file WHERE id = ANY (ARRAY (
+    SELECT id FROM search_index_file
+    WHERE index_id = %(index_id)s AND status = 'removed' AND updated_at < now() - %(kept)s
+    -- in the order of the index of files that are not indexed
+    ORDER BY path, id LIMIT %(rows)s FOR UPDATE SKIP LOCKED))

@@ -37,7 +37,8 @@ MAX_FAULTS = 40
 MAX_SMALL_BYTES = 4_000_000
 #: The longest time by which a message is ever delayed.
 LONGEST_WAIT = timedelta(minutes=10)
-
+#: Rows of tasks kept per index.
+KEPT_TASKS = 1000
 #: Paths of several requests and changes that one run lists; beyond them it lists the whole folder.
 MAX_PATHS = 1000
 
@@ -151,7 +152,11 @@ def create(
 
 
 def _create(connection: Connection[Any], row: dict[str, Any]) -> UUID | None:
-    return row["id"] if connection.execute(_SQL["create"], row).rowcount else None
+    if not connection.execute(_SQL["create"], row).rowcount:
+        return None
+    connection.execute(_SQL["forget_old"], {"index_id": row["index_id"], "kept": KEPT_TASKS})
+    task_id: UUID = row["id"]
+    return task_id
 
 
 def _array(paths: Sequence[str] | None) -> list[str] | None:
@@ -196,14 +201,31 @@ def retry(
     if last_listing is None or not last_listing[0]:
         planned = create(connection, kind=TaskKind.RETRY, **row)
         return RetryTask(planned, listing=True, files=0) if planned else None
+    return _take_up(connection, row, "retry_files")
+
+
+def repair(
+    connection: Connection[Any], *, tool_id: UUID, index_id: UUID, folder_node_id: str | None
+) -> RetryTask | None:
+    """Start a task over what was lost of live files, if anything, after a run that ended well.
+
+    Requires the index locked and no open task.
+    """
+    row = {"tool_id": tool_id, "index_id": index_id, "folder_node_id": folder_node_id}
+    return _take_up(connection, row, "repair_files")
+
+
+def _take_up(connection: Connection[Any], row: dict[str, Any], query: str) -> RetryTask | None:
+    """Start a task over the files that a query takes up, if any."""
     values = {**row, "id": uuid4(), "kind": TaskKind.RETRY, "full": False, "allow_removals": False, "paths": None}
     values["request_id"] = request_at_hand()
-    file_count = connection.execute(_SQL["retry_files"], values).rowcount
+    file_count = connection.execute(_SQL[query], values).rowcount
     if not file_count:
         return None
     values |= {"task_id": values["id"]}
-    for query in ("create", "begin_retry", "raise_epoch"):
-        connection.execute(_SQL[query], values)
+    _create(connection, values)
+    for name in ("begin_retry", "raise_epoch"):
+        connection.execute(_SQL[name], values)
     counting.count(connection, [values["id"]])
     return RetryTask(values["id"], listing=False, files=file_count)
 
@@ -370,11 +392,10 @@ def fail(pool: Pool, task_id: UUID, index_id: UUID, error: FoldexError) -> Close
         return _stop(connection, task_id, index_id, TaskStatus.ERROR, error)
 
 
-def cancel(connection: Connection[Any], index_id: UUID) -> None:
-    """End the task that is open over an index, if any. Requires the index locked."""
+def cancel(connection: Connection[Any], index_id: UUID) -> bool:
+    """End the task that is open over an index. Returns False if none is. Requires the index locked."""
     row = connection.execute(_SQL["open_task"], {"index_id": index_id}).fetchone()
-    if row is not None:
-        _stop(connection, row[0], index_id, TaskStatus.CANCELLED, None)
+    return row is not None and _stop(connection, row[0], index_id, TaskStatus.CANCELLED, None) is not None
 
 
 def _stop(

@@ -22,6 +22,10 @@ SELECT %(id)s, %(tool_id)s, %(index_id)s, %(folder_node_id)s, %(kind)s, %(full)s
 FROM (SELECT) AS new LEFT JOIN (SELECT * FROM :newest_task) l ON true
 ON CONFLICT (index_id) WHERE status IN :open DO NOTHING
 
+-- name: forget_old
+DELETE FROM search_index_task
+WHERE id IN (SELECT id FROM search_index_task WHERE index_id = %(index_id)s ORDER BY created_at DESC OFFSET %(kept)s)
+
 -- name: request_rerun
 UPDATE search_index_task t
 SET rerun = true, rerun_full = rerun_full OR %(full)s, rerun_allow_removals = rerun_allow_removals OR %(allow_removals)s,
@@ -41,7 +45,7 @@ WHERE index_id = %(index_id)s AND status IN :open AND (paths IS NOT NULL OR reru
 WITH edited AS (
     SELECT t.id, (:edited_nodes) AS paths, EXISTS (
         SELECT FROM search_tool s
-        WHERE i.id IN (s.index_id, s.next_index_id) AND s.config ->> 'auto_reindex' = 'true') AS follows
+        WHERE i.id IN (s.index_id, s.next_index_id) AND (:config_over) ->> 'auto_reindex' = 'true') AS follows
     FROM search_index_task t JOIN search_index i ON i.id = t.index_id
     JOIN content_node root ON root.project_id = i.project_id AND root.id = i.source ->> 'node_id'
     WHERE t.status IN :open AND i.project_id = %(project_id)s AND i.source ->> 'kind' = 'nodes'
@@ -267,8 +271,23 @@ SET task_id = %(id)s,
     :set_pending, attempts = 0, crashes = 0, parsing = 0
 WHERE index_id = %(index_id)s AND (status IN ('pending', 'failed') OR status = 'indexed' AND (stamp = '' OR lost))
 
+-- name: repair_files
+-- Live files without all their vectors, or with wrong counts. After a run that did not end well, files wait for somebody
+-- to start the next one, which takes up these too.
+UPDATE search_index_file
+SET task_id = %(id)s, work = CASE WHEN live_fingerprint <> '' THEN 'path' ELSE 'read' END,
+    :set_pending, attempts = 0, crashes = 0, parsing = 0
+WHERE index_id = %(index_id)s AND status = 'indexed' AND (lost OR coalesce(live_fingerprint, '') = '')
+  AND 'ready' = (SELECT status FROM :newest_task)
+
 -- name: begin_retry
-UPDATE search_index_task SET status = 'indexing', listing = false, started_at = now() WHERE id = %(id)s
+-- what the last listing holds stays held, because the folder is not listed again
+UPDATE search_index_task t
+SET status = 'indexing', listing = false, started_at = now(), held_removals = l.held_removals,
+    warning = CASE WHEN l.held_removals > 0 THEN l.warning END
+FROM (SELECT held_removals, warning FROM search_index_task
+      WHERE index_id = %(index_id)s AND id <> %(id)s ORDER BY created_at DESC LIMIT 1) l
+WHERE t.id = %(id)s
 
 -- name: warn
 -- a warning about held removals stays: it asks for a decision, and waiting does not

@@ -21,6 +21,11 @@ from worker.state.queries import load
 
 CANCELLED = "The change was cancelled."
 
+
+class ConfigChanged(Exception):
+    """Another request changed the config on which a change is based."""
+
+
 _SQL = load("index/tools")
 
 
@@ -55,8 +60,8 @@ def cancel(pool: Pool, tool_id: UUID) -> None:
     with pool.connection() as connection:
         tool = _lock(connection, tool_id)
         index_switch.end_update(connection, tool, CANCELLED)
-        tasks.cancel(connection, tool.index_id)
-        changes.forget(connection, tool.index_id)
+        stopped = tasks.cancel(connection, tool.index_id)
+        changes.let_be(connection, tool.index_id, stopped=stopped)
 
 
 def retry(pool: Pool, tool_id: UUID) -> RetryTask | None:
@@ -90,16 +95,20 @@ def index_id(pool: Pool, tool_id: UUID) -> UUID | None:
         return row[0] if row else None
 
 
-def change_config(pool: Pool, tool_id: UUID, config: ToolConfig, new_index: NewIndex) -> UUID | None:
+def change_config(
+    pool: Pool, tool_id: UUID, config: ToolConfig, new_index: NewIndex, *, base: dict[str, Any] | None = None
+) -> UUID | None:
     """Change a tool's config: at once if it leads to the same index, otherwise as soon as the wanted index is ready.
 
     Returns the task to send, if one was started. An index being built for an earlier change is given up. Raises
-    `NotFound`.
+    `NotFound`, and `ConfigChanged` if the last wanted config is not `base`.
     """
     stored = tools.stored(config)
     values = {"tool_id": tool_id, "config": stored}
     with pool.connection() as connection:
         tool = _lock(connection, tool_id)
+        if base is not None and base != tool.wanted_config:
+            raise ConfigChanged
         if new_index.identity == tool.next_identity:
             connection.execute(_SQL["set_next_config"], values)
             return None

@@ -25,7 +25,6 @@ from schemas.content.source import AnySource, parsed_source
 from schemas.status import TaskKind
 from schemas.tool import IndexSettings, ToolConfig
 from worker.formats.by_name import plain_type
-from worker.state.connections import be_patient
 from worker.state.index import index_switch, namespaces, tasks
 from worker.state.index.chunks import LATE_WRITE
 from worker.state.index.delete_queue import LONGEST_PAUSE
@@ -339,7 +338,8 @@ def delete_project(pool: Pool, project_id: str) -> list[str]:
     for (tool_id,) in tool_rows:
         delete(pool, tool_id)
     with pool.connection() as connection:
-        be_patient(connection)
+        # nodes that others add meanwhile would go with their folder, and nobody would know of their objects
+        index_switch.lock_project(connection, project_id)
         connection.execute(_SQL["wait_for_vectors"], values)
         rows = connection.execute(_SQL["delete_project_rows"], values).fetchall()
         return [key for (key,) in rows]

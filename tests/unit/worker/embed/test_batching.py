@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from itertools import count
@@ -24,18 +25,25 @@ from schemas.errors import (
     LeaseLost,
     SliceOver,
 )
+from tests.unit.worker.embed.rates import UNLIMITED, Hours
 from worker.embed import Vectors
 from worker.embed.batching import Outcome, RequestTerms, embed_all, pack
 from worker.embed.rate_limit import RateBudget
 from worker.embed.rates import Rate
-from worker.embed.retry import MAX_REFUSALS, MAX_UNREADABLE, SLICE_RETRY_SECONDS, TimeSource
+from worker.embed.retry import (
+    MAX_REFUSALS,
+    MAX_UNREADABLE,
+    SLICE_RETRY_SECONDS,
+    SUCCESSES_TO_ENLARGE,
+    TimeSource,
+)
 
 
 class Lengths:
     """An embedder whose vector of a text is its length. It rejects "bad" and is stopped by "stop"."""
 
     profile = EmbedderProfile(model="lengths", dimensions=1)
-    max_request_tokens = 1000
+    max_request_tokens: int = 1000
 
     def __init__(self, max_inputs: int = 4, *, names_them: bool = False, meet: int = 1) -> None:
         self.max_inputs = max_inputs
@@ -223,7 +231,7 @@ def test_a_repeated_request_comes_before_all_others() -> None:
             return vectors
 
     embedder = BusyAtFirst(max_inputs=1)
-    budget = Mock(call=lambda send, **_: send(), max_request_tokens=None, concurrency=1)
+    budget = Mock(call=lambda send, **_: send(), max_request_tokens=None, request_share=1.0, concurrency=1)
     collect(embed_all(embedder, ["a", "b", "c"], [1] * 3, 1, RequestTerms(budget, "p")))
     assert embedder.requests == [["a"], ["a"], ["b"], ["c"]]
 
@@ -240,7 +248,7 @@ def test_the_budget_bounds_the_requests_in_flight() -> None:
             return super().embed(texts)
 
     embedder = Slow(max_inputs=1)
-    budget = Mock(call=lambda send, **_: send(), max_request_tokens=None, concurrency=1)
+    budget = Mock(call=lambda send, **_: send(), max_request_tokens=None, request_share=1.0, concurrency=1)
     collect(embed_all(embedder, ["a", "b", "c"], [1] * 3, 3, RequestTerms(budget, "p")))
     assert embedder.most == 1
 
@@ -258,6 +266,51 @@ def test_a_provider_that_stays_away_is_given_up() -> None:
     # a thread that asked for permission only then waits slightly longer, which spreads the waiting ones
     assert caught.value.retry_after == pytest.approx(60, abs=1)
     assert len(embedder.requests) <= 2
+
+
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_requests_shrink_until_a_slow_server_answers_in_time_and_grow_again(hours: Hours, concurrency: int) -> None:
+    seconds_per_text = 1.0
+
+    too_large: list[int] = []
+
+    class Slow(Lengths):
+        max_request_tokens = 1 << 16
+
+        def embed(self, texts: Sequence[str]) -> Vectors:
+            needed = len(texts) * seconds_per_text
+            hours.time += min(60.0, needed)
+            if needed > 60:
+                too_large.append(len(texts))
+                raise EmbeddingUnavailable("m does not answer")
+            return super().embed(texts)
+
+    server = Slow(max_inputs=1 << 16)
+    budget = RateBudget(
+        "m", "n", UNLIMITED, redis_url="redis://127.0.0.1:1/0", concurrency=concurrency, clock=hours.clock
+    )
+
+    def embed_in_slices(texts: Sequence[str]) -> None:
+        slices, left = 0, list(texts)
+        while left:
+            slices, done = slices + 1, set[int]()
+            try:
+                for indices, _ in embed_all(server, left, [1] * len(left), concurrency, RequestTerms(budget, "p")):
+                    done |= {*indices}
+            except EmbeddingUnavailable as error:
+                hours.time += error.retry_after or 0
+            assert slices < 100
+            left = [text for index, text in enumerate(left) if index not in done]
+
+    embed_in_slices([f"slow {number}" for number in range(1024)])
+    # halved from what was sent, which is far less than the largest request
+    assert list(dict.fromkeys(too_large)) == [1024, 512, 256, 128, 64]
+    assert max(map(len, server.requests)) == 32
+    assert Counter(text for request in server.requests for text in request).most_common(1)[0][1] == 1
+    seconds_per_text = 0.001
+    for number in range(SUCCESSES_TO_ENLARGE * 5):
+        embed_in_slices([f"fast {number} {each}" for each in range(1024)])
+    assert len(server.requests[-1]) == 1024
 
 
 def test_a_request_fits_into_the_budget() -> None:
@@ -278,7 +331,7 @@ def test_a_request_is_charged_for_its_own_texts_to_its_project() -> None:
         charged.append((project, tokens))
         return send()
 
-    budget = Mock(call=call, max_request_tokens=None, concurrency=1)
+    budget = Mock(call=call, max_request_tokens=None, request_share=1.0, concurrency=1)
     collect(embed_all(Lengths(max_inputs=2), ["a", "b", "c"], [1, 2, 4], 1, RequestTerms(budget, "p")))
     assert charged == [("p", 3), ("p", 4)]
 

@@ -164,7 +164,7 @@ def test_vectors_that_are_live_elsewhere_are_read_from_there(cache: Cache) -> No
 
 def waiting_after(provider: Provider, file: PreparedFile, **given: Any) -> tuple[IndexRun, Embedding]:
     """A run in which a file's text does not fill a request, and waits for more."""
-    budget: Any = Mock(max_request_tokens=None, concurrency=1, call=lambda request, **_: request())
+    budget: Any = Mock(max_request_tokens=None, request_share=1.0, concurrency=1, call=lambda request, **_: request())
     run = run_with(provider, budget=budget, **given)
     return run, embed(run, [file], more=True)
 

@@ -160,7 +160,7 @@ def test_a_failed_file_has_the_stamp_under_which_it_was_read(tmp_path: Path) -> 
 
 def test_a_process_that_dies_while_it_reads_has_its_file_to_blame(tmp_path: Path) -> None:
     class Watching:
-        def read(self, key: bytes, limit: int) -> FileContent:
+        def read(self, key: bytes, limit: int, listed: str, /) -> FileContent:
             assert run.lease._parsing_since is not None
             return FileContent(b"text", "s")
 
@@ -171,6 +171,20 @@ def test_a_process_that_dies_while_it_reads_has_its_file_to_blame(tmp_path: Path
     assert run.lease._parsing_since is None
 
 
+def test_members_of_a_container_are_read_one_after_the_other(tmp_path: Path) -> None:
+    read: list[bytes] = []
+
+    class Noting:
+        def read(self, key: bytes, limit: int, listed: str, /) -> FileContent:
+            read.append(key)
+            return FileContent(b"text", listed)
+
+    source: Any = Noting()
+    claims = [claim(f"{container}.zip/{number}.txt") for number in range(3) for container in "ba"]
+    read_files(replace(run_over(tmp_path), source=source), claims)
+    assert [key[:1] for key in read] == [b"a"] * 3 + [b"b"] * 3
+
+
 def test_a_later_epoch_never_writes_the_ids_of_an_earlier_one(tmp_path: Path) -> None:
     first, run = written(tmp_path, "a.md"), run_over(tmp_path)
     earlier, later = (prepared(read_file(replace(run, epoch=epoch), first)) for epoch in (1, 2))
@@ -179,7 +193,7 @@ def test_a_later_epoch_never_writes_the_ids_of_an_earlier_one(tmp_path: Path) ->
 
 def test_the_type_that_a_source_states_decides_how_a_file_is_read(tmp_path: Path) -> None:
     class Stating:
-        def read(self, key: bytes, limit: int) -> FileContent:
+        def read(self, key: bytes, limit: int, listed: str, /) -> FileContent:
             return FileContent(b'{"a": 1}', "s", type="json")
 
     source: Any = Stating()

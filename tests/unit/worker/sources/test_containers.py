@@ -215,7 +215,7 @@ def test_what_cannot_be_read_for_now_has_not_vanished(tmp_path: Path) -> None:
     known = _listed(lambda: _source(tmp_path))["a.zip/1.md"]
 
     class Unreadable(LocalFolder):
-        def read(self, key: bytes, limit: int) -> FileContent:
+        def read(self, key: bytes, limit: int, listed: str = "", /) -> FileContent:
             raise FileError(Reason.UNREADABLE)
 
     page = OpeningSource(Unreadable(str(tmp_path), [tmp_path]), EVERYTHING, BOTH, LIMIT).list(None)
@@ -245,12 +245,31 @@ def test_a_container_that_may_have_changed_is_opened_again(tmp_path: Path, stamp
     versions = [FileContent(_zip({"1.md": stamp}), stamps[n]) for n, stamp in enumerate((b"one", b"two"))]
 
     class Changing(LocalFolder):
-        def read(self, key: bytes, limit: int) -> FileContent:
+        def read(self, key: bytes, limit: int, listed: str = "", /) -> FileContent:
             return versions.pop(0)
 
     source = OpeningSource(Changing(str(tmp_path), [tmp_path]), EVERYTHING, BOTH, LIMIT)
     member = b"a.zip" + opening._WITHIN + b".zip/1.md"
     assert [source.read(member, LIMIT).data for _ in range(2)] == [b"one", b"two"]
+
+
+def test_a_container_is_read_once_for_members_of_the_stamp_that_it_has(tmp_path: Path) -> None:
+    versions = [FileContent(_zip({"1.md": name, "2.md": name}), name.decode()) for name in (b"v1", b"v2", b"v3")]
+
+    class Changing(LocalFolder):
+        def read(self, key: bytes, limit: int, listed: str = "", /) -> FileContent:
+            return versions.pop(0)
+
+    source = OpeningSource(Changing(str(tmp_path), [tmp_path]), EVERYTHING, BOTH, LIMIT)
+
+    def read(container: bytes, number: int, listed: str) -> tuple[bytes, str | None]:
+        content = source.read(container + opening._WITHIN + f".zip/{number}.md".encode(), LIMIT, listed)
+        return content.data, content.stamp
+
+    assert [read(b"a.zip", number, "v1") for number in (1, 2, 1)] == [(b"v1", "v1")] * 3
+    # it was listed anew meanwhile
+    assert [read(b"a.zip", number, "v2") for number in (1, 2)] == [(b"v2", "v2")] * 2
+    assert read(b"b.zip", 1, "v2") == (b"v3", "v3")
 
 
 def test_a_small_member_of_a_larger_container_is_read(tmp_path: Path) -> None:

@@ -95,13 +95,23 @@ def test_errors_of_the_provider(fake: ChatFake) -> None:
     with pytest.raises(LlmUnavailable, match=r"is busy \(HTTP 429\) and asks to wait 7 s") as limited:
         model.summarise(["text"], no_check)
     assert limited.value.retry_after == 7
-    for status, told in ((500, r"has a fault \(HTTP 500\)"), (0, "does not answer")):
-        fake.fail_next(status)
+    # the second request finds out whether the server answers another prompt
+    for status, requests, told in ((500, 2, r"has a fault \(HTTP 500\)"), (0, 1, "does not answer")):
+        fake.fail_next(status, requests)
         with pytest.raises(LlmUnavailable, match=told):
             model.summarise(["text"], no_check)
     wrong, _ = writer(fake, key="wrong")
     with pytest.raises(LlmUnauthorized, match="LLM_API_KEY"):
         wrong.summarise(["text"], no_check)
+
+
+def test_a_text_at_which_the_server_fails_has_no_summary(fake: ChatFake) -> None:
+    model, _ = writer(fake)
+    assert model.summarise(["FAULT-ME"], no_check) == (None, "refused")
+    assert model.summarise(["another text"], no_check).text
+    # the server recovered meanwhile
+    fake.fail_next(500)
+    assert model.summarise(["one more text"], no_check).text
 
 
 def test_no_request_exceeds_the_tokens_of_a_build(fake: ChatFake) -> None:

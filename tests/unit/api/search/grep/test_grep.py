@@ -450,7 +450,7 @@ class Away:
             raise SourceError("The folder is not there.")
         return ListingPage([SourceEntry(n.encode(), n, f"/{n}", None, 9, "s") for n in self.names], "more")
 
-    def read(self, key: bytes, _limit: int) -> FileContent:
+    def read(self, key: bytes, _limit: int, _listed: str = "", /) -> FileContent:
         if key == b"gone":
             raise SourceError("The file is not there.")
         return FileContent(b"a token of " + key, "s")
