@@ -158,9 +158,13 @@ def test_attributes_are_those_of_live_chunks_of_idle_files(pair: tuple[Site, Sit
     everything = [state.id for state in states]
     site.do("UPDATE search_index_file SET words_language = 'de' WHERE index_id = %s", site.index.id)
     site.do("UPDATE chunk SET chunk_text = 'houses laufenden', context = '' WHERE index_id = %s", site.index.id)
+    # a task that was cancelled had listed the file at another place
+    moved = "UPDATE search_index_file SET path = 'moved.md', id_path = '/moved.md' WHERE index_id = %s"
+    ((id_path,),) = site.do(moved + " RETURNING live_id_path", site.index.id)
     idle = ids_of(states, lambda s: s.own and s.live and not s.lost)
     _, rows, words = drift.rewrite(site.pool, site.index.id, everything)
     assert sorted(rows) == sorted(drift.expected(site.pool, site.index.id, everything)) == idle
+    assert {(row["file_name"], row["file_id_path"]) for row in rows.values()} == {("0.md", id_path)}
     german, english = (keywords_of("0.md", "", "houses laufenden", language) for language in ("de", "en"))
     assert [words[id_] for id_ in idle] == [german] * 2 != [english] * 2
     site.do("UPDATE search_index_file SET status = 'pending' WHERE index_id = %s", site.index.id)

@@ -55,14 +55,18 @@ def stop(site: Site) -> ClosedTask:
 # --- the outcome
 
 
-def test_the_error_names_the_first_failed_file_of_its_own_index(resources: Resources, site: Site) -> None:
+@pytest.mark.parametrize("number", range(1, FILES))
+def test_the_error_names_the_first_failed_file_of_its_own_index(resources: Resources, site: Site, number: int) -> None:
     other = listed_site(resources)
-    other.do("UPDATE search_index_file SET path = '00.md' WHERE path = '1.md' AND index_id = %s", other.index.id)
+    rename = "UPDATE search_index_file SET path = %s WHERE path = %s AND index_id = %s"
+    other.do(rename, "00.md", "1.md", other.index.id)
     give_up_all(other, "Another one's.")
+    # wherever its row is
+    site.do(rename, "01.md", f"{number}.md", site.index.id)
     give_up_all(site)
     assert close(site).failure == (
         "no_file_indexed",
-        f"No file could be indexed: {FILES - 1} failed. 1.md: It is broken.",
+        f"No file could be indexed: {FILES - 1} failed. 01.md: It is broken.",
     )
     status, progress, finished = task(site, "status, progress, finished_at IS NOT NULL")
     assert (status, progress < 1, finished) == ("error", True, True)

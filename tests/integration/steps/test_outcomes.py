@@ -295,6 +295,18 @@ def test_a_retry_takes_up_what_a_cancel_left_and_what_the_listing_could_not_read
     assert set(site.outcomes().values()) == {"indexed"}
 
 
+def test_a_retry_removes_a_file_that_vanished_before_the_task_was_cancelled(site: Site) -> None:
+    site.cancel()
+    (site.folder / "0.md").unlink()
+    site.again()
+    site.cancel()
+    # a file of the same name that nobody has listed
+    write(site.folder, 0, "It came back.")
+    assert retry(site) == FILES
+    site.finish_all()
+    assert site.outcomes() == {"0.md": "removed", **dict.fromkeys(("1.md", "2.md", "3.md"), "indexed")}
+
+
 @pytest.mark.parametrize("claimed", [False, True])
 @pytest.mark.parametrize("retried", [False, True])
 def test_an_edit_whose_task_was_cancelled_is_indexed_by_the_next(settled: Site, claimed: bool, retried: bool) -> None:
