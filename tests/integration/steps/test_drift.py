@@ -171,6 +171,18 @@ def test_attributes_are_those_of_live_chunks_of_idle_files(pair: tuple[Site, Sit
     assert drift.expected(site.pool, site.index.id, everything) == {}
 
 
+def test_a_repair_prevails_over_claims_that_a_failover_lost(pair: tuple[Site, Site]) -> None:
+    site = pair[0]
+    ((last,),) = site.do("SELECT last_value FROM claim_generation")
+    generation, _, _ = drift.rewrite(site.pool, site.index.id, [])
+    assert generation > last + 900_000
+    # claims that follow prevail over it
+    (site.folder / "0.md").write_text("Edited.\n")
+    site.again()
+    (claim,) = site.claim(site.worker())
+    assert claim.generation > generation
+
+
 def add_file(site: Site, **changed: Any) -> UUID:
     """A file like the indexed one, without chunks."""
     query = "SELECT id FROM search_index_file WHERE index_id = %s AND path = '0.md' LIMIT 1"

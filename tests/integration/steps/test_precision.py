@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,11 @@ def test_a_new_index_has_the_precision_of_the_oldest_one_over_its_folder(
     resources: Resources, folder: AnySource, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(resources, "settings", resources.settings.model_copy(update={"local_source_roots": [tmp_path]}))
+    # an older index of another model says nothing
+    like = wanted(resources, monkeypatch, folder, fast=False, config=ToolConfig(), project="oldest")
+    embedder = like.settings.embedder.model_copy(update={"model": "openai/m"})
+    settings = like.settings.model_copy(update={"embedder": embedder})
+    tools.create(resources.pool, replace(like, settings=settings), name="", config=ToolConfig())
     made = []
     # the library was missing for a while
     for fast, size, precision in ((True, 64, INT8), (False, 128, FLOAT32)):
