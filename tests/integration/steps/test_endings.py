@@ -118,6 +118,14 @@ def test_the_run_that_follows_is_the_one_that_was_asked_for(
     assert task(site, 'id, "full", allow_removals, kind, status') == following
 
 
+def test_a_run_is_the_newest_although_the_clock_was_set_back(site: Site) -> None:
+    index_all(site)
+    close(site)
+    site.do("UPDATE search_index_task SET created_at = now() + interval '1 h' WHERE id = %s", site.task)
+    started = site.start()
+    assert task(site, "id, status") == (started, "pending")
+
+
 def test_only_the_open_task_ends(site: Site) -> None:
     index_all(site)
     close(site)
@@ -155,6 +163,10 @@ def test_a_warning_ends_with_the_wait_unless_it_asks_for_a_decision(site: Site, 
 
 def test_faults_at_the_same_time_count_once(site: Site) -> None:
     assert [tasks.count_fault(site.pool, site.task, "one") for _ in range(2)] == [1, 1]
+    # one that does not count does not delay the next that does
+    ((at,),) = site.do("SELECT fault_at FROM search_index_task WHERE id = %s", site.task)
+    assert tasks.count_fault(site.pool, site.task, "one") == 1
+    assert site.do("SELECT fault_at FROM search_index_task WHERE id = %s", site.task) == [(at,)]
     site.do("UPDATE search_index_task SET fault_at = fault_at - 2 * %s WHERE id = %s", tasks.LEASE, site.task)
     assert tasks.count_fault(site.pool, site.task, "two") == 2
     # a clock that was set back

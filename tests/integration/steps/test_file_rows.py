@@ -276,3 +276,13 @@ def test_a_file_is_named_in_its_index_once_it_has_text(resources: Resources, ind
     with_text, without = files.file_id(indexed.index.id, b"1.md"), first(indexed)
     asked = [str(with_text), str(without), str(files.file_id(other.index.id, b"0.md")), "no-id"]
     assert list(files.named(indexed.pool, indexed.index.id, asked)) == [str(with_text)]
+
+
+def test_the_kinds_of_files_with_text_come_by_how_many_there_are(indexed: Site) -> None:
+    kinds = [("markdown", "en", 1), ("python", "go", 1), ("python", "go", 1), ("json", "de", 0)]
+    for number, kind in enumerate(kinds):
+        change = (
+            "UPDATE search_index_file SET type = %s, language = %s, live_chunks = %s WHERE index_id = %s AND path = %s"
+        )
+        indexed.do(change, *kind, indexed.index.id, f"{number}.md")
+    assert files.kinds(indexed.pool, indexed.index.id) == (["python", "markdown"], ["go", "en"])

@@ -17,6 +17,7 @@ from worker.app import SMALL_TASK
 from worker.resources import Resources
 from worker.sources.local import LocalFolder
 from worker.state.index import files, tasks
+from worker.state.search import file_texts
 
 #: Files in a directory that cannot be listed, and beside it. If this many were gone, their removal would be held.
 CLOSED, BESIDE = 22, 2
@@ -133,6 +134,15 @@ def test_what_is_ignored_is_counted_once(listing: Any) -> None:
 @pytest.mark.parametrize(("known", "gone", "held"), [(39, 20, True), (40, 20, False), (37, 19, False), (41, 21, True)])
 def test_half_of_the_files_are_too_many(known: int, gone: int, held: bool) -> None:
     assert files._too_many(gone, known) is held
+
+
+def test_the_rows_show_the_whole_folder_once_the_newest_run_has_listed_it(site: Site) -> None:
+    assert file_texts.is_listed(site.pool, site.index.id)
+    site.finish_all()
+    site.start()
+    assert not file_texts.is_listed(site.pool, site.index.id)
+    site.list_folder()
+    assert file_texts.is_listed(site.pool, site.index.id)
 
 
 def test_a_folder_is_small_only_once_all_of_it_is_listed(resources: Resources) -> None:

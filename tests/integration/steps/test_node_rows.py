@@ -96,3 +96,13 @@ def test_a_new_version_keeps_its_type_if_its_name_tells_none(
     uploads.save(resources.pool, project, None, [ReceivedFile(("notes",), received, key, 1)])
     node = nodes.get(resources.pool, project, "notes")
     assert (node["type"], node["version"]) == (expected, 2)
+
+
+def test_a_file_takes_the_place_of_json(resources: Resources, project: str) -> None:
+    insert(resources.pool, project, "notes", None, type_="json")
+    nodes.change(resources.pool, project, "notes", None, {"json": '{"a": 1}', "object_key": None, "size": 8})
+    key = f"{project}/notes"
+    orphans.announce(resources.pool, [key], timedelta(hours=1))
+    uploads.save(resources.pool, project, None, [ReceivedFile(("notes",), "json", key, 1)])
+    node = nodes.get(resources.pool, project, "notes")
+    assert (node["json"], node["object_key"], node["version"]) == (None, key, 3)

@@ -102,6 +102,16 @@ def test_edits_of_nodes_are_noted_by_their_ids_and_those_of_the_root_as_everythi
     assert noted(site) is None
 
 
+@pytest.mark.parametrize(("number", "kept"), [(1000, True), (1001, False)])
+def test_beyond_so_many_edits_of_nodes_everything_is_listed(resources: Resources, number: int, kept: bool) -> None:
+    site = nodes_site(resources)
+    root = site.index.source.content_node
+    with resources.pool.connection() as connection:
+        changes.nodes_changed(connection, site.project, [f"/{root}/{each}" for each in range(number)])
+    paths = noted(site)
+    assert (paths is not None and len(paths) == number) == kept
+
+
 @pytest.mark.parametrize(
     ("begun", "follows", "expected"),
     [

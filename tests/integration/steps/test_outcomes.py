@@ -307,6 +307,15 @@ def test_a_retry_removes_a_file_that_vanished_before_the_task_was_cancelled(site
     assert site.outcomes() == {"0.md": "removed", **dict.fromkeys(("1.md", "2.md", "3.md"), "indexed")}
 
 
+def test_a_file_that_was_removed_is_not_removed_again(settled: Site) -> None:
+    for number in range(2):
+        (settled.folder / f"{number}.md").unlink()
+        settled.again()
+        settled.finish_all()
+        removed = "SELECT removed_files, total_files FROM search_index_task WHERE id = %s"
+        assert settled.do(removed, settled.task) == [(1, FILES - 1 - number)]
+
+
 @pytest.mark.parametrize("claimed", [False, True])
 @pytest.mark.parametrize("retried", [False, True])
 def test_an_edit_whose_task_was_cancelled_is_indexed_by_the_next(settled: Site, claimed: bool, retried: bool) -> None:

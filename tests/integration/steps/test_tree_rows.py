@@ -116,6 +116,14 @@ def test_a_request_joins_the_build_until_its_texts_are_fixed(forest: Forest, bui
             assert tree_row(forest, "status, is_full, rerun, rerun_full") == ("pending", expected[1], False, False)
 
 
+def test_a_build_that_is_asked_for_counts_no_failures_of_the_one_before(forest: Forest, build: TreeBuild) -> None:
+    trees.cancel(forest.site.pool, build.id)
+    set_tree(forest, status="error", failures=2, failure_reason="empty", faults=2, deaths=2, error="No.", tokens_in=9)
+    trees.request(forest.site.pool, build.id, full=False)
+    columns = "status, failures, failure_reason, faults, deaths, error, tokens_in"
+    assert tree_row(forest, columns) == ("pending", 0, None, 0, 0, None, 0)
+
+
 @pytest.mark.parametrize(
     ("what", "expected"), [("due", ("indexed", False)), ("again", ("pending", False)), ("full", ("pending", True))]
 )
