@@ -106,3 +106,22 @@ def test_a_file_takes_the_place_of_json(resources: Resources, project: str) -> N
     uploads.save(resources.pool, project, None, [ReceivedFile(("notes",), "json", key, 1)])
     node = nodes.get(resources.pool, project, "notes")
     assert (node["json"], node["object_key"], node["version"]) == (None, key, 3)
+
+
+@pytest.mark.parametrize("size", [1, 2, 100])
+def test_nodes_of_one_name_are_paged_by_their_ids(resources: Resources, project: str, size: int) -> None:
+    for number, name in enumerate(("same", "Same", "same", "same", "x" * 300, "x" * 300)):
+        insert(resources.pool, project, f"n{number}", "to", name)
+    found: list[Any] = []
+    after = None
+    while page := nodes.page(resources.pool, project, "to", after=after, limit=size):
+        found += [node["id"] for node in page]
+        assert len(found) <= 6
+        after = page[-1]["name"], page[-1]["id"]
+    assert found == ["n1", "n0", "n2", "n3", "n4", "n5"]
+
+
+def test_a_new_place_is_a_change_of_the_node(resources: Resources, project: str) -> None:
+    before = nodes.get(resources.pool, project, "a")["updated_at"]
+    nodes.change(resources.pool, project, "a", INTO_TO, None)
+    assert nodes.get(resources.pool, project, "a")["updated_at"] > before
