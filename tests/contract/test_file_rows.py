@@ -11,7 +11,8 @@ from psycopg.rows import dict_row
 
 from tests.contract.test_keywords import Index
 from worker.state.pool import Pool
-from worker.state.search import file_texts
+from worker.state.search import file_texts, freshness
+from worker.state.search.freshness import FileCounts
 
 #: Values of columns; some paths begin as others do.
 FILE: dict[str, list[Any]] = {
@@ -29,9 +30,11 @@ def rows(pool: Pool, random: Random, number: int = 60) -> tuple[UUID, list[dict[
     indexes: list[UUID] = []
     with pool.connection() as connection:
         for each in range(number):
-            file = Index(pool, ["one", "two"], path=f"{random.choice(FOLDERS)}{each}.md")
+            path = f"{random.choice(FOLDERS)}{each}.md"
+            file = Index(pool, ["one", "two"], path=path)
             indexes = [*indexes, file.id][:2]
             values = {name: random.choice(choice) for name, choice in FILE.items()}
+            values["key"] = path.encode()
             columns = "".join(f", {name} = %({name})s" for name in values)
             values |= {"index": indexes[each % 3 % len(indexes)], "file": file.file_id}
             change = f"UPDATE search_index_file SET index_id = %(index)s{columns} WHERE id = %(file)s"
@@ -94,3 +97,15 @@ def test_listed_files_are_behind_while_they_wait_to_be_read(pool: Pool) -> None:
     }
     found = file_texts.listed_files(pool, [uuid4(), *(file["id"] for file in files)])
     assert {id_: (file.has_text, file.is_behind) for id_, file in found.items()} == expected
+
+
+@pytest.mark.parametrize("unlisted", [[], [b"a/"], [b"ab/", b"a/b/"]])
+def test_a_listing_should_show_the_files_that_are_known_and_not_going(pool: Pool, unlisted: list[bytes]) -> None:
+    index_id, files = rows(pool, Random(1))
+    known = [
+        file
+        for file in files
+        if file["status"] != "removed" and not any(file["path"].encode().startswith(prefix) for prefix in unlisted)
+    ]
+    going = [file for file in known if file["work"] == "remove" and file["status"] in {"pending", "indexing"}]
+    assert freshness.rows(pool, index_id, unlisted) == FileCounts(len(known), len(going))

@@ -26,11 +26,13 @@ CHUNK: dict[str, list[Any]] = {
     "chunk_text": ["nothing of it", "The  quick\nBrown fox", "a quick brown_fox"],
     "chunk_index": [0, 1, 2],
     "start_char": [0, 5],
+    "end_char": [5, 9],
     "start_line": [1, 3],
     "end_line": [3, 5],
     "live": [True, True, False],
 }
 FILE: dict[str, list[Any]] = {
+    "live_embedded": [False, False, True],
     "node_id": [None, "n1", "n2"],
     "type": ["markdown", "python", None],
     "path": ["a.md", "b.py", "c.md.py", "amd"],
@@ -70,8 +72,8 @@ def pair(pool: Pool, random: Random) -> Pair:
                 change = f"UPDATE chunk SET index_id = %(index)s{columns} WHERE id = %(chunk)s"
                 connection.execute(change.encode(), {**values, "index": index_id, "chunk": chunk.id})
         rows = connection.cursor(row_factory=dict_row).execute(
-            "SELECT c.*, f.path, f.type, f.id_path, coalesce(f.node_id, f.id::text) AS node FROM chunk c"
-            " JOIN search_index_file f ON f.id = c.file_id WHERE c.index_id IN (%s, %s) ORDER BY c.id",
+            "SELECT c.*, f.path, f.type, f.id_path, f.live_embedded, coalesce(f.node_id, f.id::text) AS node"
+            " FROM chunk c JOIN search_index_file f ON f.id = c.file_id WHERE c.index_id IN (%s, %s) ORDER BY c.id",
             (first, second),
         )
         return Pair(pool, first, rows.fetchall())
@@ -139,6 +141,30 @@ def test_the_chunks_that_pass_are_those_that_all_filters_let_pass(pool: Pool, se
         assert found_chunks.any_passes(pool, {**asked, "index_id": made.index_id}) == any_live, asked
         numbers.add(len(expected))
     assert len(numbers) > 5
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_files_without_vectors_are_found_whole_where_they_fit(pool: Pool, seed: int) -> None:
+    random = Random(seed)
+    made = pair(pool, random)
+    paths = {chunk["file_id"]: chunk["path"] for chunk in made.live if not chunk["live_embedded"]}
+    files = sorted(paths, key=lambda file_id: (paths[file_id], file_id))
+    found_some = 0
+    for characters in (5, 6, 9, 10, 100) * 5:
+        asked = random.choice([filters(made, random), dict.fromkeys(FILTERS)])
+        only, without = random.choice([None, files[::2]]), random.choice([[], files[:2]])
+        expected = []
+        for file_id in files:
+            live = [chunk for chunk in made.live if chunk["file_id"] == file_id]
+            length = max(chunk["end_char"] for chunk in live) + max(len(chunk["trail"]) for chunk in live)
+            chosen = file_id not in without and (only is None or file_id in only)
+            if chosen and length <= characters and any(passes(chunk, asked) for chunk in live):
+                expected.append((file_id, length))
+        values = {**asked, "index_id": made.index_id, "characters": characters, "only": only, "without": without}
+        for limit in (1, 100):
+            assert found_chunks.unembedded(pool, {**values, "limit": limit}) == expected[:limit]
+        found_some += len(expected) > 1
+    assert found_some > 3
 
 
 @pytest.mark.parametrize("seed", range(3))

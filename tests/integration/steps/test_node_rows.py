@@ -9,6 +9,7 @@ from uuid import uuid4
 import pytest
 
 from schemas.errors import Invalid
+from tests.integration.database import do
 from worker.resources import Resources
 from worker.state.content import nodes, orphans, uploads
 from worker.state.content.nodes import MAX_ID_PATH, NodeMove
@@ -65,6 +66,18 @@ def test_a_slash_within_a_name_ends_no_name_of_a_path(resources: Resources, proj
     insert(resources.pool, project, "below", "top", "three/four")
     for path, found in (("one|two", ["/top"]), ("one|two/three|four", ["/top/below"]), ("one/two/three/four", [])):
         assert [node["id_path"] for node in nodes.find(resources.pool, project, path, "|")] == found
+
+
+def test_an_object_that_a_node_refers_to_is_never_given_up(resources: Resources, project: str) -> None:
+    used, unused = (f"{project}/{name}" for name in ("used", "unused"))
+    orphans.announce(resources.pool, [used], timedelta(hours=1))
+    node = {"id": "of", "parent_id": None, "name": "of", "type": "markdown", "json": None, "size": 1, "url": None}
+    nodes.insert(resources.pool, project, {**node, "object_key": used})
+    with resources.pool.connection() as connection:
+        orphans.leave(connection, [used, unused])
+    assert [key for key in orphans.give_up(resources.pool, 1000) if key.startswith(project)] == [unused]
+    query = "SELECT key, given_up FROM content_stray WHERE key IN (%s, %s)"
+    assert do(resources.pool, query, used, unused) == [(unused, True)]
 
 
 @pytest.mark.parametrize("first", ["folder", "file"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from itertools import product
 from typing import Any
 
 import pytest
@@ -62,6 +63,14 @@ def test_a_run_lists_the_paths_that_were_noted_and_everything_in_doubt(resources
     changes.schedule(resources.pool)
     site.do("UPDATE search_tool SET next_run_at = NULL WHERE id = %s", site.tool)
     assert noted(site) is None
+
+
+def test_paths_are_joined_each_once_unless_any_is_unknown_or_there_are_too_many(site: Site) -> None:
+    known = [None, [], ["a"], ["a", "b"], ["b", "c"], ["a", "b", "c", "d"]]
+    for paths, others in product(known, known):
+        joined = None if paths is None or others is None else sorted({*paths, *others})
+        expected = joined if joined is not None and len(joined) <= 3 else None
+        assert site.do("SELECT joined_paths(%s::text[], %s::text[], 3)", paths, others) == [(expected,)]
 
 
 @pytest.mark.parametrize(("number", "kept"), [(999, True), (1000, False)])
