@@ -12,7 +12,7 @@ from schemas.content.document import Chunk
 from worker.state.index import chunks
 from worker.state.index.chunks import PlacedChunk
 from worker.state.pool import Pool
-from worker.state.search import found_chunks, keywords
+from worker.state.search import found_chunks, keywords, languages
 from worker.tokens.keywords import IN_ENGLISH, KeywordForms, phrase_tokens
 
 FILTERS = (
@@ -229,3 +229,26 @@ def test_no_query_is_an_error(pool: Pool, field: keywords.Field) -> None:
 
 def test_an_index_without_chunks_has_none_to_find(pool: Pool) -> None:
     assert Index(pool, []).search("fish") == []
+
+
+def test_chunks_that_are_not_live_change_no_score(pool: Pool) -> None:
+    index = Index(pool, ["fog at sea", "fog and a ferry", "a ferry sails", "nothing of it"])
+    values = {**dict.fromkeys(FILTERS), "query": "ferry fog", "index_id": index.id, "limit": 10}
+    before = keywords.search(pool, values, "text", IN_ENGLISH)
+    assert len(before) == 3
+    unfinished = "jsonb_build_object('id', gen_random_uuid(), 'live', false)"
+    copied = f"INSERT INTO chunk SELECT (jsonb_populate_record(c, {unfinished})).* FROM chunk c, generate_series(1, 5)"
+    index.run(f"{copied} WHERE c.index_id = %s")
+    assert keywords.search(pool, values, "text", IN_ENGLISH) == before
+
+
+def test_a_file_without_text_says_nothing_of_the_languages(pool: Pool) -> None:
+    index = Index(pool, ["some text"])
+    index.run("UPDATE search_index_file SET words_language = 'de' WHERE index_id = %s")
+    for language in ("null", '"fr"'):
+        changed = f'{{"key": "\\\\x{language.encode().hex()}", "live_chunks": 0, "words_language": {language}}}'
+        index.run(
+            "INSERT INTO search_index_file SELECT (jsonb_populate_record(f, jsonb_build_object('id', gen_random_uuid())"
+            f" || '{changed}')).* FROM search_index_file f WHERE f.index_id = %s AND f.live_chunks > 0"
+        )
+    assert languages.written(pool, index.id) == KeywordForms(frozenset({"de"}), older=False)

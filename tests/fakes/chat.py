@@ -1,4 +1,4 @@
-"""A strict OpenAI-compatible chat server. Equal prompts get equal answers.
+"""A strict OpenAI-compatible chat server. Equal prompts get equal answers, at a temperature of 0.
 
 Prompts with these words misbehave: `REFUSE-ME` (400), `FAULT-ME` (500), `SAY-NOTHING` (an empty answer), `TALK-ON` (an
 answer that ends at the maximum of tokens), and the words of `NONSENSE`, whose answers are none. The key `wrong` is
@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from types import TracebackType
 from typing import Any, Self
+from uuid import uuid4
 
 from tests.fakes.embeddings import Refusal
 from tests.fakes.hold import Holds
@@ -130,7 +131,8 @@ def _checked(body: Json) -> str:
 
 
 def _chat(body: Json, prompt: str) -> Json:
-    digest = hashlib.sha256(prompt.encode()).hexdigest()[:12]
+    seed = prompt if body.get("temperature") == 0 else uuid4().hex
+    digest = hashlib.sha256(seed.encode()).hexdigest()[:12]
     text = f"Summary {digest} of {' '.join(dict.fromkeys(re.findall(r'[a-z]{4,}', prompt)))[-200:]}"
     reason = "stop"
     if "SAY-NOTHING" in prompt:

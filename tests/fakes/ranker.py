@@ -1,11 +1,11 @@
 """A strict server of Cohere's rerank and OpenAI's chat completions, for tests. It scores by shared word stems.
 
-The chat understands one task: JSON with a query and numbered passages, each to be given a score from 0 to 10. Tests
-control it with `fail_next`, `holds` (kinds `rerank` and `chat`), and these words in a model's name:
-`no-such-model` (404), `drip` (sends a byte now and then, without end), `bad-json`, `bad-count`, `bad-index`,
-`bad-twice`, `bad-nan`, `bad-empty`, `logits`. For the chat only: `no-format` (refuses `response_format`),
-`bad-choices`, `bad-prose`, `thinks` (the answer in a code fence, after a wrong one), `odd-scores` (see `_odd`), and
-`obeys` (says what follows `SAY:` in a passage).
+The chat understands one task: JSON with a query and numbered passages, each to be given a score from 0 to 10. Above a
+temperature of 0 its scores are random. Tests control it with `fail_next`, `holds` (kinds `rerank` and `chat`), and
+these words in a model's name: `no-such-model` (404), `drip` (sends a byte now and then, without end), `bad-json`,
+`bad-count`, `bad-index`, `bad-twice`, `bad-nan`, `bad-empty`, `logits`. For the chat only: `no-format` (refuses
+`response_format`), `bad-choices`, `bad-prose`, `thinks` (the answer in a code fence, after a wrong one), `odd-scores`
+(see `_odd`), and `obeys` (says what follows `SAY:` in a passage).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
+from random import randint
 from types import TracebackType
 from typing import Any, Self
 
@@ -147,7 +148,7 @@ def _chat(body: Json) -> Json:
         raise Refusal(400, f"This model's maximum context length is {MAX_PROMPT_TOKENS} tokens.")
     if "response_format" in body and "JSON" not in system:
         raise Refusal(400, "'messages' must contain the word 'json' to use 'response_format'")
-    message: Json = {"role": "assistant", "content": _content(body["model"], json.loads(user))}
+    message: Json = {"role": "assistant", "content": _content(body, json.loads(user))}
     if "bad-empty" in body["model"]:
         message["content"] = None
     choices = [{"index": 0, "finish_reason": "stop", "message": message}]
@@ -162,8 +163,12 @@ def _chat(body: Json) -> Json:
     }
 
 
-def _content(model: str, task: Json) -> str:
-    rows = [{"id": p["id"], "score": round(10 * _overlap(task["query"], p["text"]))} for p in task["passages"]]
+def _content(body: Json, task: Json) -> str:
+    model, is_certain = body["model"], body.get("temperature") == 0
+    rows = [
+        {"id": p["id"], "score": round(10 * _overlap(task["query"], p["text"])) if is_certain else randint(0, 10)}
+        for p in task["passages"]
+    ]
     answer = json.dumps({"scores": rows})
     if "bad-prose" in model:
         return "They are all very good."

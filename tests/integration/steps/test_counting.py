@@ -352,7 +352,10 @@ def test_a_cancelled_task_of_many_files_is_tidied_in_parts(site: Site, parts: in
     # what workers held is back at once
     left = site.do("SELECT status, lease_owner FROM search_index_file WHERE index_id = %s", site.index.id)
     assert sorted(left) == [("indexed", None)] * (3 + parts) + [("pending", None)] * (6 - parts)
+    # a later task over another folder neither ends this nor loses its own listing
+    other = listed_site(site.resources)
     leftovers.tidy(site.pool, 60)
+    assert other.do("SELECT count(*) FROM search_index_listing WHERE task_id = %s", other.task) == [(2,)]
     assert set(site.outcomes().values()) == {"indexed"}
     assert counts(site)[:2] == [9, 9]
     assert site.do("SELECT 1 FROM search_index_listing WHERE task_id = %s", site.task) == []

@@ -17,7 +17,7 @@ from tests.integration.shelf import AroundStore
 from tests.integration.steps.site import Site, listed_site, new_site, refused
 from worker.index.pipeline import index_files
 from worker.resources import Resources
-from worker.state.index import drift, embedding_cache, tool_actions, tools
+from worker.state.index import chunks, drift, embedding_cache, tool_actions, tools
 from worker.state.index.chunks import LATE_WRITE
 from worker.state.index.drift import ChunkCounts
 from worker.state.index.embedding_cache import VectorOwner
@@ -110,6 +110,18 @@ def test_only_live_chunks_lose_their_vectors(pair: tuple[Site, Site]) -> None:
     assert marked.isdisjoint(ids_of(states, lambda s: not s.lost and not (s.own and s.live)))
 
 
+def test_a_file_lacks_vectors_until_the_last_of_them_is_restored(pair: tuple[Site, Site]) -> None:
+    site, states = pair[0], spread(pair)
+    lost = ids_of(states, lambda s: s.own and s.live)
+    drift.mark_lost(site.pool, site.index.id, lost, None)
+    ((file,),) = site.do("SELECT id FROM search_index_file WHERE index_id = %s", site.index.id)
+    for restored, is_complete in ((lost[:2], False), (lost[2:-1], False), (lost[-1:], True)):
+        with site.pool.connection() as connection:
+            chunks.restored(connection, [file], restored)
+        assert site.do("SELECT NOT lost FROM search_index_file WHERE id = %s", file) == [(is_complete,)]
+    assert site.do("SELECT count(*) FROM chunk WHERE index_id = %s AND live AND lost", site.index.id) == [(0,)]
+
+
 def test_rows_are_counted_by_state_and_tombstones_by_age(pair: tuple[Site, Site]) -> None:
     site, other = pair
     spread(pair)
@@ -148,10 +160,10 @@ def test_a_search_asks_for_a_comparison_only_where_there_should_be_a_vector(pair
 
 def test_the_store_should_hold_a_vector_of_an_indexed_file(pair: tuple[Site, Site]) -> None:
     site = pair[0]
-    for chunks, embedded in product((0, 1), BOTH):
+    for number, embedded in product((0, 1), BOTH):
         update = "UPDATE search_index_file SET live_chunks = %s, live_embedded = %s WHERE index_id = %s"
-        site.do(update, chunks, embedded, site.index.id)
-        assert drift.any_embedded(site.pool, site.index.id) == (chunks > 0 and embedded)
+        site.do(update, number, embedded, site.index.id)
+        assert drift.any_embedded(site.pool, site.index.id) == (number > 0 and embedded)
 
 
 def test_attributes_are_those_of_live_chunks_of_idle_files(pair: tuple[Site, Site]) -> None:
@@ -159,13 +171,29 @@ def test_attributes_are_those_of_live_chunks_of_idle_files(pair: tuple[Site, Sit
     everything = [state.id for state in states]
     site.do("UPDATE search_index_file SET words_language = 'de' WHERE index_id = %s", site.index.id)
     site.do("UPDATE chunk SET chunk_text = 'houses laufenden', context = '' WHERE index_id = %s", site.index.id)
+    # a task that was cancelled had listed the file at another place
+    moved = "UPDATE search_index_file SET path = 'moved.md', id_path = '/moved.md' WHERE index_id = %s"
+    ((id_path,),) = site.do(moved + " RETURNING live_id_path", site.index.id)
     idle = ids_of(states, lambda s: s.own and s.live and not s.lost)
     _, rows, words = drift.rewrite(site.pool, site.index.id, everything)
     assert sorted(rows) == sorted(drift.expected(site.pool, site.index.id, everything)) == idle
+    assert {(row["file_name"], row["file_id_path"]) for row in rows.values()} == {("0.md", id_path)}
     german, english = (keywords_of("0.md", "", "houses laufenden", language) for language in ("de", "en"))
     assert [words[id_] for id_ in idle] == [german] * 2 != [english] * 2
     site.do("UPDATE search_index_file SET status = 'pending' WHERE index_id = %s", site.index.id)
     assert drift.expected(site.pool, site.index.id, everything) == {}
+
+
+def test_a_repair_prevails_over_claims_that_a_failover_lost(pair: tuple[Site, Site]) -> None:
+    site = pair[0]
+    ((last,),) = site.do("SELECT last_value FROM claim_generation")
+    generation, _, _ = drift.rewrite(site.pool, site.index.id, [])
+    assert generation > last + 900_000
+    # claims that follow prevail over it
+    (site.folder / "0.md").write_text("Edited.\n")
+    site.again()
+    (claim,) = site.claim(site.worker())
+    assert claim.generation > generation
 
 
 def add_file(site: Site, **changed: Any) -> UUID:

@@ -55,14 +55,18 @@ def stop(site: Site) -> ClosedTask:
 # --- the outcome
 
 
-def test_the_error_names_the_first_failed_file_of_its_own_index(resources: Resources, site: Site) -> None:
+@pytest.mark.parametrize("number", range(1, FILES))
+def test_the_error_names_the_first_failed_file_of_its_own_index(resources: Resources, site: Site, number: int) -> None:
     other = listed_site(resources)
-    other.do("UPDATE search_index_file SET path = '00.md' WHERE path = '1.md' AND index_id = %s", other.index.id)
+    rename = "UPDATE search_index_file SET path = %s WHERE path = %s AND index_id = %s"
+    other.do(rename, "00.md", "1.md", other.index.id)
     give_up_all(other, "Another one's.")
+    # wherever its row is
+    site.do(rename, "01.md", f"{number}.md", site.index.id)
     give_up_all(site)
     assert close(site).failure == (
         "no_file_indexed",
-        f"No file could be indexed: {FILES - 1} failed. 1.md: It is broken.",
+        f"No file could be indexed: {FILES - 1} failed. 01.md: It is broken.",
     )
     status, progress, finished = task(site, "status, progress, finished_at IS NOT NULL")
     assert (status, progress < 1, finished) == ("error", True, True)
@@ -112,6 +116,14 @@ def test_the_run_that_follows_is_the_one_that_was_asked_for(
     closed = end(site)
     following = (closed.next_task_id, full, allow_removals, "reindex", "pending")
     assert task(site, 'id, "full", allow_removals, kind, status') == following
+
+
+def test_a_run_is_the_newest_although_the_clock_was_set_back(site: Site) -> None:
+    index_all(site)
+    close(site)
+    site.do("UPDATE search_index_task SET created_at = now() + interval '1 h' WHERE id = %s", site.task)
+    started = site.start()
+    assert task(site, "id, status") == (started, "pending")
 
 
 def test_only_the_open_task_ends(site: Site) -> None:
@@ -172,6 +184,10 @@ def test_removals_stay_held_while_nothing_is_listed(resources: Resources) -> Non
 
 def test_faults_at_the_same_time_count_once(site: Site) -> None:
     assert [tasks.count_fault(site.pool, site.task, "one") for _ in range(2)] == [1, 1]
+    # one that does not count does not delay the next that does
+    ((at,),) = site.do("SELECT fault_at FROM search_index_task WHERE id = %s", site.task)
+    assert tasks.count_fault(site.pool, site.task, "one") == 1
+    assert site.do("SELECT fault_at FROM search_index_task WHERE id = %s", site.task) == [(at,)]
     site.do("UPDATE search_index_task SET fault_at = fault_at - 2 * %s WHERE id = %s", tasks.LEASE, site.task)
     assert tasks.count_fault(site.pool, site.task, "two") == 2
     # a clock that was set back

@@ -73,6 +73,34 @@ def test_a_file_that_failed_is_read_again_although_it_did_not_change(indexed: Si
     assert row(indexed, "status, work") == ("pending", "read")
 
 
+def test_a_file_whose_listing_failed_is_read_once_it_can_be_listed(indexed: Site) -> None:
+    set_first(indexed, "status = 'skipped', listed_reason = 'unreadable'")
+    list_first(indexed)
+    assert row(indexed, "status, work, listed_reason") == ("pending", "read", None)
+
+
+def test_a_file_is_held_as_it_is_if_its_outcome_is_of_the_listed_content(indexed: Site) -> None:
+    entry = SourceEntry(b"0.md", "0.md", "/0.md", None, 1, "old")
+    for status in ("pending", "indexing", "indexed", "skipped", "failed", "removed"):
+        set_first(indexed, f"status = '{status}', stamp = 'old'")
+        for stamp in ("old", "new"):
+            expected = {b"0.md"} if status in {"indexed", "skipped"} and stamp == "old" else set()
+            assert files.unchanged(indexed.pool, indexed.index.id, [replace(entry, stamp=stamp)]) == expected
+
+
+def test_a_file_is_found_in_its_own_index_until_it_is_removed(resources: Resources, indexed: Site) -> None:
+    set_first(indexed, "node_id = 'n'")
+    other = listed_site(resources)
+    for name in (str(first(indexed)), "n"):
+        found = files.get(indexed.pool, indexed.index.id, name)
+        assert found is not None
+        assert found["id"] == first(indexed)
+        assert files.get(indexed.pool, other.index.id, name) is None
+    set_first(indexed, "status = 'removed'")
+    for name in (str(first(indexed)), "n"):
+        assert files.get(indexed.pool, indexed.index.id, name) is None
+
+
 def test_a_file_that_only_moved_keeps_what_is_known_of_its_content(indexed: Site) -> None:
     set_first(indexed, "language = 'python'")
     known = row(indexed, "type, mime, is_binary, language")
@@ -276,3 +304,13 @@ def test_a_file_is_named_in_its_index_once_it_has_text(resources: Resources, ind
     with_text, without = files.file_id(indexed.index.id, b"1.md"), first(indexed)
     asked = [str(with_text), str(without), str(files.file_id(other.index.id, b"0.md")), "no-id"]
     assert list(files.named(indexed.pool, indexed.index.id, asked)) == [str(with_text)]
+
+
+def test_the_kinds_of_files_with_text_come_by_how_many_there_are(indexed: Site) -> None:
+    kinds = [("markdown", "en", 1), ("python", "go", 1), ("python", "go", 1), ("json", "de", 0)]
+    for number, kind in enumerate(kinds):
+        change = (
+            "UPDATE search_index_file SET type = %s, language = %s, live_chunks = %s WHERE index_id = %s AND path = %s"
+        )
+        indexed.do(change, *kind, indexed.index.id, f"{number}.md")
+    assert files.kinds(indexed.pool, indexed.index.id) == (["python", "markdown"], ["go", "en"])

@@ -50,3 +50,19 @@ def test_an_index_keeps_its_keywords_in_postgres_and_the_next_folder_has_them_in
 
         tools.delete(resources.pool, tool)
         assert wanted(resources, sources[0]).keyword_index == "store"
+
+
+def test_a_new_index_keeps_its_keywords_where_the_oldest_one_over_its_folder_does(
+    resources: Resources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {"vector_store": "lancedb", "keyword_index": None, "local_source_roots": [tmp_path]}
+    monkeypatch.setattr(resources, "settings", resources.settings.model_copy(update=given))
+    source = LocalSource(kind="local", path=str(tmp_path))
+    made = []
+    for place, size in (("postgres", 64), ("store", 128)):
+        config = ToolConfig(chunk_size=size)
+        new = wanted(resources, source, config, keyword_index=place)
+        made.append(tools.create(resources.pool, new, name="", config=config)[0])
+    for tool, place in zip(made, ("postgres", "store"), strict=True):
+        assert wanted(resources, source, ToolConfig(chunk_size=96)).keyword_index == place
+        tools.delete(resources.pool, tool)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -11,12 +12,15 @@ import pytest
 from api.http.disconnect import Disconnect
 from api.search.query import refresh
 from api.search.query.refresh import StaleFiles
+from schemas.content.document import SourceEntry
 from schemas.queries.search import Refresh
 from tests.integration.steps.site import Site, listed_site, write
 from worker.app import SMALL_TASK
 from worker.resources import Resources
 from worker.sources.local import LocalFolder
 from worker.state.index import files, tasks
+from worker.state.search import file_texts, freshness
+from worker.state.search.freshness import ListingComparison
 
 #: Files in a directory that cannot be listed, and beside it. If this many were gone, their removal would be held.
 CLOSED, BESIDE = 22, 2
@@ -133,6 +137,31 @@ def test_what_is_ignored_is_counted_once(listing: Any) -> None:
 @pytest.mark.parametrize(("known", "gone", "held"), [(39, 20, True), (40, 20, False), (37, 19, False), (41, 21, True)])
 def test_half_of_the_files_are_too_many(known: int, gone: int, held: bool) -> None:
     assert files._too_many(gone, known) is held
+
+
+def test_a_file_that_changed_since_its_listing_is_unseen_and_not_open(site: Site) -> None:
+    columns = "key, path, id_path, node_id, size_bytes, stamp"
+    query = f"SELECT {columns} FROM search_index_file WHERE index_id = %s ORDER BY path"
+    entries = [SourceEntry(*row) for row in site.do(query, site.index.id)]
+    entries = [replace(entry, key=bytes(entry.key), stamp="s") for entry in entries]
+    site.do("UPDATE search_index_file SET stamp = 's' WHERE index_id = %s", site.index.id)
+    listed = [*entries[1:], replace(entries[0], stamp="another"), replace(entries[0], key=b"new", path="new")]
+    for is_open in (True, False):
+        if not is_open:
+            site.do("UPDATE search_index_file SET status = 'indexed' WHERE index_id = %s", site.index.id)
+        for wanted in (True, False):
+            found = freshness.compare(site.pool, site.index.id, listed, [wanted] * len(listed))
+            expected = ListingComparison(1 + wanted, (len(entries) - 1) * is_open, len(entries))
+            assert found == expected
+
+
+def test_the_rows_show_the_whole_folder_once_the_newest_run_has_listed_it(site: Site) -> None:
+    assert file_texts.is_listed(site.pool, site.index.id)
+    site.finish_all()
+    site.start()
+    assert not file_texts.is_listed(site.pool, site.index.id)
+    site.list_folder()
+    assert file_texts.is_listed(site.pool, site.index.id)
 
 
 def test_a_folder_is_small_only_once_all_of_it_is_listed(resources: Resources) -> None:

@@ -9,6 +9,7 @@ from uuid import uuid4
 import pytest
 
 from schemas.errors import Invalid
+from tests.integration.database import do
 from worker.resources import Resources
 from worker.state.content import nodes, orphans, uploads
 from worker.state.content.nodes import MAX_ID_PATH, NodeMove
@@ -67,6 +68,18 @@ def test_a_slash_within_a_name_ends_no_name_of_a_path(resources: Resources, proj
         assert [node["id_path"] for node in nodes.find(resources.pool, project, path, "|")] == found
 
 
+def test_an_object_that_a_node_refers_to_is_never_given_up(resources: Resources, project: str) -> None:
+    used, unused = (f"{project}/{name}" for name in ("used", "unused"))
+    orphans.announce(resources.pool, [used], timedelta(hours=1))
+    node = {"id": "of", "parent_id": None, "name": "of", "type": "markdown", "json": None, "size": 1, "url": None}
+    nodes.insert(resources.pool, project, {**node, "object_key": used})
+    with resources.pool.connection() as connection:
+        orphans.leave(connection, [used, unused])
+    assert [key for key in orphans.give_up(resources.pool, 1000) if key.startswith(project)] == [unused]
+    query = "SELECT key, given_up FROM content_stray WHERE key IN (%s, %s)"
+    assert do(resources.pool, query, used, unused) == [(unused, True)]
+
+
 @pytest.mark.parametrize("first", ["folder", "file"])
 def test_an_upload_goes_to_the_oldest_of_its_kind_with_that_name(
     resources: Resources, project: str, first: str
@@ -96,3 +109,32 @@ def test_a_new_version_keeps_its_type_if_its_name_tells_none(
     uploads.save(resources.pool, project, None, [ReceivedFile(("notes",), received, key, 1)])
     node = nodes.get(resources.pool, project, "notes")
     assert (node["type"], node["version"]) == (expected, 2)
+
+
+def test_a_file_takes_the_place_of_json(resources: Resources, project: str) -> None:
+    insert(resources.pool, project, "notes", None, type_="json")
+    nodes.change(resources.pool, project, "notes", None, {"json": '{"a": 1}', "object_key": None, "size": 8})
+    key = f"{project}/notes"
+    orphans.announce(resources.pool, [key], timedelta(hours=1))
+    uploads.save(resources.pool, project, None, [ReceivedFile(("notes",), "json", key, 1)])
+    node = nodes.get(resources.pool, project, "notes")
+    assert (node["json"], node["object_key"], node["version"]) == (None, key, 3)
+
+
+@pytest.mark.parametrize("size", [1, 2, 100])
+def test_nodes_of_one_name_are_paged_by_their_ids(resources: Resources, project: str, size: int) -> None:
+    for number, name in enumerate(("same", "Same", "same", "same", "x" * 300, "x" * 300)):
+        insert(resources.pool, project, f"n{number}", "to", name)
+    found: list[Any] = []
+    after = None
+    while page := nodes.page(resources.pool, project, "to", after=after, limit=size):
+        found += [node["id"] for node in page]
+        assert len(found) <= 6
+        after = page[-1]["name"], page[-1]["id"]
+    assert found == ["n1", "n0", "n2", "n3", "n4", "n5"]
+
+
+def test_a_new_place_is_a_change_of_the_node(resources: Resources, project: str) -> None:
+    before = nodes.get(resources.pool, project, "a")["updated_at"]
+    nodes.change(resources.pool, project, "a", INTO_TO, None)
+    assert nodes.get(resources.pool, project, "a")["updated_at"] > before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from itertools import product
 from typing import Any
 
 import pytest
@@ -65,6 +66,14 @@ def test_a_run_lists_the_paths_that_were_noted_and_everything_in_doubt(resources
     assert noted(site) is None
 
 
+def test_paths_are_joined_each_once_unless_any_is_unknown_or_there_are_too_many(site: Site) -> None:
+    known = [None, [], ["a"], ["a", "b"], ["b", "c"], ["a", "b", "c", "d"]]
+    for paths, others in product(known, known):
+        joined = None if paths is None or others is None else sorted({*paths, *others})
+        expected = joined if joined is not None and len(joined) <= 3 else None
+        assert site.do("SELECT joined_paths(%s::text[], %s::text[], 3)", paths, others) == [(expected,)]
+
+
 @pytest.mark.parametrize(("number", "kept"), [(999, True), (1000, False)])
 def test_beyond_so_many_paths_everything_is_listed(resources: Resources, number: int, kept: bool) -> None:
     site = local_site(resources)
@@ -101,6 +110,16 @@ def test_edits_of_nodes_are_noted_by_their_ids_and_those_of_the_root_as_everythi
     assert noted(site) == ["b", "c"]
     edit(f"{root}/a", root)
     assert noted(site) is None
+
+
+@pytest.mark.parametrize(("number", "kept"), [(1000, True), (1001, False)])
+def test_beyond_so_many_edits_of_nodes_everything_is_listed(resources: Resources, number: int, kept: bool) -> None:
+    site = nodes_site(resources)
+    root = site.index.source.content_node
+    with resources.pool.connection() as connection:
+        changes.nodes_changed(connection, site.project, [f"/{root}/{each}" for each in range(number)])
+    paths = noted(site)
+    assert (paths is not None and len(paths) == number) == kept
 
 
 @pytest.mark.parametrize(

@@ -295,6 +295,27 @@ def test_a_retry_takes_up_what_a_cancel_left_and_what_the_listing_could_not_read
     assert set(site.outcomes().values()) == {"indexed"}
 
 
+def test_a_retry_removes_a_file_that_vanished_before_the_task_was_cancelled(site: Site) -> None:
+    site.cancel()
+    (site.folder / "0.md").unlink()
+    site.again()
+    site.cancel()
+    # a file of the same name that nobody has listed
+    write(site.folder, 0, "It came back.")
+    assert retry(site) == FILES
+    site.finish_all()
+    assert site.outcomes() == {"0.md": "removed", **dict.fromkeys(("1.md", "2.md", "3.md"), "indexed")}
+
+
+def test_a_file_that_was_removed_is_not_removed_again(settled: Site) -> None:
+    for number in range(2):
+        (settled.folder / f"{number}.md").unlink()
+        settled.again()
+        settled.finish_all()
+        removed = "SELECT removed_files, total_files FROM search_index_task WHERE id = %s"
+        assert settled.do(removed, settled.task) == [(1, FILES - 1 - number)]
+
+
 @pytest.mark.parametrize("claimed", [False, True])
 @pytest.mark.parametrize("retried", [False, True])
 def test_an_edit_whose_task_was_cancelled_is_indexed_by_the_next(settled: Site, claimed: bool, retried: bool) -> None:

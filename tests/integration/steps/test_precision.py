@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -67,3 +68,25 @@ def test_an_index_keeps_its_precision_and_the_next_folder_gets_the_faster_one(
 
     tools.delete(resources.pool, first)
     assert wanted(resources, monkeypatch, folder, fast=True, config=plain).settings.embedder.precision == INT8
+
+
+def test_a_new_index_has_the_precision_of_the_oldest_one_over_its_folder(
+    resources: Resources, folder: AnySource, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(resources, "settings", resources.settings.model_copy(update={"local_source_roots": [tmp_path]}))
+    # an older index of another model says nothing
+    like = wanted(resources, monkeypatch, folder, fast=False, config=ToolConfig(), project="oldest")
+    embedder = like.settings.embedder.model_copy(update={"model": "openai/m"})
+    settings = like.settings.model_copy(update={"embedder": embedder})
+    tools.create(resources.pool, replace(like, settings=settings), name="", config=ToolConfig())
+    made = []
+    # the library was missing for a while
+    for fast, size, precision in ((True, 64, INT8), (False, 128, FLOAT32)):
+        config = ToolConfig(chunk_size=size)
+        new = wanted(resources, monkeypatch, folder, fast=fast, config=config, project="oldest")
+        assert new.settings.embedder.precision == precision
+        made.append(tools.create(resources.pool, new, name="", config=config)[0])
+    for tool, precision in zip(made, (INT8, FLOAT32), strict=True):
+        next_ = wanted(resources, monkeypatch, folder, fast=True, config=ToolConfig(chunk_size=96), project="oldest")
+        assert next_.settings.embedder.precision == precision
+        tools.delete(resources.pool, tool)

@@ -6,7 +6,7 @@ import random
 
 from schemas.content.document import CodeDefinition, CodeReference
 from tests.integration.steps.site import Site
-from worker.state.search import symbols
+from worker.state.search import call_graph, symbols
 
 #: What COPY's text format treats specially, and what it does not.
 SIGNS = ["\\", "\t", "\n", "\r", "\\N", "\\.", "'", '"', "\x01", "é", "名", "\U0001f600", "a", " ", "/"]
@@ -80,3 +80,41 @@ def test_a_worker_of_the_previous_release_replaces_references(site: Site) -> Non
                     copy.write_row((file, number, site.index.id, name, kind, scope, line))
         assert site.do(rows, file) == [(number, *use) for number, use in enumerate(lines)]
     assert site.do(rows, other) == [(0, "run", "call", "", 2)]
+
+
+def defined(name: str, kind: str, scope: tuple[str, ...], first: int, last: int) -> CodeDefinition:
+    return CodeDefinition(name, kind, scope, 0, 0, 1, first, last, "")
+
+
+def test_a_call_is_the_innermost_definitions_of_those_with_its_path(site: Site) -> None:
+    ((file,), *_) = site.do("SELECT id FROM search_index_file WHERE index_id = %s", site.index.id)
+    # a function that is defined anew within itself, and its twin further down
+    both = [
+        defined("f", "function", (), 1, 20),
+        defined("f", "function", (), 5, 10),
+        defined("f", "function", (), 30, 40),
+    ]
+    calls = [CodeReference("called", "call", ("f",), line) for line in (3, 7, 35)]
+    with site.pool.connection() as connection:
+        symbols.replace(connection, site.index.id, files=[file], file_symbols=[(file, both, calls)])
+    start = call_graph.start(site.pool, site.index.id, "called")
+    rows, more = call_graph.callers(site.pool, site.index.id, start, 1)
+    assert ([(row["line"], row["number"]) for row in rows], more) == ([(3, 0), (7, 1), (35, 2)], False)
+
+
+def test_a_file_that_defines_a_name_means_its_own_unless_that_is_a_method(site: Site) -> None:
+    (one,), (other,), *_ = site.do("SELECT id FROM search_index_file WHERE index_id = %s ORDER BY path", site.index.id)
+    caller, method = defined("g", "function", (), 1, 9), defined("run", "method", ("A",), 20, 29)
+    function, call = defined("run", "function", (), 10, 19), CodeReference("run", "call", ("g",), 5)
+    for own, expected in (
+        ([function], (1, one, 1)),
+        ([function, method], (1, one, 1)),
+        ([method], (2, None, None)),
+        ([], (1, other, 0)),
+    ):
+        with site.pool.connection() as connection:
+            rows = [(one, [caller, *own], [call]), (other, [function], [])]
+            symbols.replace(connection, site.index.id, files=[one, other], file_symbols=rows)
+        start = call_graph.start(site.pool, site.index.id, "g")
+        (found,), _ = call_graph.callees(site.pool, site.index.id, start, 1)
+        assert (found["definitions"], found["file_id"], found["number"]) == expected

@@ -13,11 +13,13 @@ from tests.integration.steps.forest import Counting, Forest, texts
 from tests.integration.steps.site import Site
 from worker.embed import Vectors, WrappedEmbedder
 from worker.resources import Resources
+from worker.state.index import tools
 from worker.state.index.messages import RESEND_AFTER
 from worker.state.index.tasks import LONGEST_WAIT
 from worker.state.tree import trees
 from worker.tree.build import MAX_FAILURES, build_slice
 from worker.tree.summaries import Check, SummaryResult
+from worker.upkeep import deletions
 
 SOMETHING_ELSE = "Something else entirely is written here now."
 
@@ -266,6 +268,18 @@ def test_a_summary_is_deleted_at_once_and_again_when_no_write_can_follow(forest:
     forest.site.do("UPDATE search_index SET deleted_at = now() WHERE id = %s", index)
     # the namespace goes as a whole
     assert due() == []
+
+
+def test_the_vectors_of_summaries_go_with_their_index(forest: Forest, resources: Resources) -> None:
+    forest.configure()
+    forest.fill(texts(9))
+    forest.build()
+    index = forest.site.index
+    store, name = resources.store(index.vector_store, index.keyword_index), index.namespace + tools.TREE
+    assert store.ids(name, None, 10)
+    tools.delete(forest.site.pool, forest.site.tool)
+    deletions.purge_indexes(resources, limit=1000)
+    assert store.ids(name, None, 10) == []
 
 
 class Failing(Counting):

@@ -14,11 +14,16 @@ from schemas.errors import StoreUnavailable
 from schemas.tool import ToolConfig
 from tests.integration.steps.forest import Forest, texts
 from tests.integration.steps.site import Site, refused
-from worker.state.tree import nodes, trees
+from worker.state.tree import nodes, trees, views
 from worker.state.tree.trees import TreeBuild
 from worker.upkeep import trees as tree_upkeep
 
 BOTH = (False, True)
+#: The chunks of a folder of one text in each file.
+TEXTS = """
+SELECT c.id, c.content_hash, c.file_id, f.path FROM chunk c JOIN search_index_file f ON f.id = c.file_id
+WHERE c.index_id = %s ORDER BY f.path
+"""
 
 
 @pytest.fixture
@@ -114,6 +119,14 @@ def test_a_request_joins_the_build_until_its_texts_are_fixed(forest: Forest, bui
             assert tree_row(forest, "status, is_full") == ("cancelled", expected[2])
         else:
             assert tree_row(forest, "status, is_full, rerun, rerun_full") == ("pending", expected[1], False, False)
+
+
+def test_a_build_that_is_asked_for_counts_no_failures_of_the_one_before(forest: Forest, build: TreeBuild) -> None:
+    trees.cancel(forest.site.pool, build.id)
+    set_tree(forest, status="error", failures=2, failure_reason="empty", faults=2, deaths=2, error="No.", tokens_in=9)
+    trees.request(forest.site.pool, build.id, full=False)
+    columns = "status, failures, failure_reason, faults, deaths, error, tokens_in"
+    assert tree_row(forest, columns) == ("pending", 0, None, 0, 0, None, 0)
 
 
 @pytest.mark.parametrize(
@@ -224,7 +237,60 @@ def test_a_tree_that_another_tool_wants_is_not_taken_over(forest: Forest, build:
     assert (other.tree.id, other.tree.config.max_layers) == (build.id, 2)
 
 
-# --- its nodes
+@pytest.mark.parametrize("status", ["pending", "indexing", "indexed", "error"])
+def test_vectors_that_the_store_lost_are_written_by_the_open_build_or_a_new_one(
+    forest: Forest, build: TreeBuild, status: str
+) -> None:
+    lost, other = (add_node(forest, build.id, stored=True) for _ in range(2))
+    set_tree(forest, status=status, stage="cluster")
+    views.rewrite(forest.site.pool, build.index_id, [lost])
+    assert node_ids(forest, "id IN (%s, %s) AND stored", lost, other) == {other}
+    is_open = status in {"pending", "indexing"}
+    expected = (status, "cluster", False, build.epoch) if is_open else ("pending", "leaves", True, build.epoch + 1)
+    assert tree_row(forest, "status, stage, is_full, epoch") == expected
+
+
+# --- its leaves and nodes
+
+
+def test_the_leaves_of_a_build_are_live_texts_with_a_vector(forest: Forest, build: TreeBuild) -> None:
+    site = forest.site
+    known = site.do(TEXTS, site.index.id)
+    added = {}
+    for live, embedded in product(BOTH, BOTH):
+        hash_ = f"{live} {embedded}"
+        added[hash_] = site.copy_row("chunk", known[0][0], content_hash=hash_, live=live, embedded=embedded)
+    with site.pool.connection() as connection:
+        assert nodes.capture_leaves(connection, build) == (4, 4)
+    hashes = {hash_ for _, hash_, *_ in known}
+
+    def leaves() -> set[str]:
+        return {leaf.hash for leaf in nodes.leaves(site.pool, build)}
+
+    assert leaves() == hashes | {"True True"}
+    # one that is gone since then, or lost its vector
+    for change in ("live = false", "live = true, embedded = false"):
+        site.do(f"UPDATE chunk SET {change} WHERE id = %s", added["True True"])
+        assert leaves() == hashes
+
+
+def test_a_leaf_without_its_vector_has_the_text_that_was_embedded(forest: Forest, build: TreeBuild) -> None:
+    site = forest.site
+    (one, *_), (other, *_), *_ = site.do(TEXTS, site.index.id)
+    for chunk, context in ((one, "Guide > Start"), (other, "")):
+        site.do("UPDATE chunk SET context = %s, chunk_text = 'text', content_hash = id WHERE id = %s", context, chunk)
+    expected = {str(one): "Guide > Start\n\ntext", str(other): "text"}
+    assert nodes.leaf_inputs(site.pool, [one, other]) == expected
+
+
+def test_a_text_in_several_files_is_the_leaf_of_the_first(forest: Forest, build: TreeBuild) -> None:
+    site = forest.site
+    (_, _, file, path), *_, (last, hash_, *_) = site.do(TEXTS, site.index.id)
+    twins = [site.copy_row("chunk", last, file_id=str(file), chunk_index=place) for place in (9, 7, 8)]
+    with site.pool.connection() as connection:
+        nodes.capture_leaves(connection, build)
+    found = {leaf.hash: (leaf.chunk_id, leaf.path) for leaf in nodes.leaves(site.pool, build)}
+    assert found[hash_] == (twins[1], path)
 
 
 def test_what_a_build_has_left_to_do_comes_by_slot(forest: Forest, build: TreeBuild) -> None:

@@ -12,6 +12,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from schemas.raptor import RaptorConfig
+from tests.contract.test_keywords import FILTERS
 from tests.integration.steps.site import Site, listed_site
 from worker.resources import Resources
 from worker.state.tree import views
@@ -236,6 +237,29 @@ def test_a_tree_is_listed_from_the_top_by_levels_and_below_each_node(resources: 
         assert listed(planted, 2, parent=node.id) == expected, node
         assert listed(planted, 2, node.level - 1, node.id) == expected, node
         assert listed(planted, 2, node.level, node.id) == []
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_texts_below_a_node_are_reached_through_live_nodes(resources: Resources, seed: int) -> None:
+    planted = plant(resources, Random(seed))
+    live = [node.key for node in planted.of_tree if node.live]
+    below = views.leaves_below(planted.site.pool, planted.tree, live)
+    assert {key: {*below.get(key, ())} for key in live} == {key: planted.below(key) for key in live}
+    assert [key for key, hashes in below.items() if len(hashes) > len(set(hashes))] == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_text_has_the_first_live_chunk_that_passes_the_filters(resources: Resources, seed: int) -> None:
+    planted = plant(resources, Random(seed))
+    some = {chunk.id for chunk in planted.chunks[::2]}
+    planted.site.do("UPDATE chunk SET symbol = 'f' WHERE id = ANY (%s)", [*some])
+    for symbols in (["f"], ["g"], None):
+        expected: dict[str, UUID] = {}
+        for chunk in sorted(planted.live_chunks, key=lambda chunk: chunk.id):
+            if symbols is None or (chunk.id in some and symbols == ["f"]):
+                expected.setdefault(chunk.hash, chunk.id)
+        filters = {**dict.fromkeys(FILTERS), "symbols": symbols}
+        assert views.passing_chunks(planted.site.pool, planted.tree, HASHES, filters) == expected
 
 
 def test_fsck_compares_the_nodes_of_all_trees_over_an_index(resources: Resources) -> None:

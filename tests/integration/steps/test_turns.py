@@ -54,6 +54,21 @@ def test_a_project_with_three_tasks_gets_no_more_than_one_with_one(resources: Re
     assert taken == [1, 1, 1]
 
 
+def test_messages_go_to_the_project_with_the_fewest_workers_and_then_to_its_task_with_the_fewest(
+    resources: Resources,
+) -> None:
+    busy, idle = (listed_site(resources, 3, project="many") for _ in range(2))
+    one, other = (listed_site(resources, 3, project=name) for name in ("one", "other"))
+    for site in (busy, busy, idle, other):
+        assert site.claim(site.worker(), 1)
+    passes(resources, 60)
+    # of equals any comes first
+    for _ in range(5):
+        waiting = messages.waiting(resources.pool, most_slices=8, most_files=SMALL_TASK, limit=9)
+        assert [task.slices for task in waiting] == [0, 1, 1, 2]
+        assert [task.id for task in waiting] == [one.task, other.task, idle.task, busy.task]
+
+
 def test_the_preferred_task_is_served_unless_another_waits_more(resources: Resources) -> None:
     one, other = listed_site(resources, project="a"), listed_site(resources, project="b")
     assert files.fairest(resources.pool, preferred=other.task) == other.task

@@ -80,8 +80,9 @@ RETURNING t.id, t.index_id, t.project_id, t.config, t.epoch, t.stage, t.level, t
           t.tokens_in + t.tokens_out AS spent, t.built_at IS NOT NULL AND NOT t.is_full AS is_current
 
 -- name: beat
+-- only a build that runs has an owner
 UPDATE summary_tree SET lease_until = now() + %(lease)s
-WHERE id = %(tree_id)s AND owner = %(owner)s AND status = 'indexing'
+WHERE id = %(tree_id)s AND owner = %(owner)s
 -- as for a task, renewals do not wait for the disk
 RETURNING set_config('synchronous_commit', 'off', true)
 

@@ -49,6 +49,13 @@ def test_one_request_for_a_cluster(fake: ChatFake) -> None:
     assert min(paid[0]) > 0
 
 
+def test_equal_texts_have_equal_summaries(fake: ChatFake) -> None:
+    model, _ = writer(fake)
+    first, second = (model.summarise(["a text"], no_check) for _ in range(2))
+    assert fake.requests == 2
+    assert first == second
+
+
 def test_the_prompt_of_the_tool(fake: ChatFake) -> None:
     model, _ = writer(fake, prompt="In one line: {text} {braces}")
     model.summarise(["a text"], no_check)
