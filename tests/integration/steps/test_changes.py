@@ -82,12 +82,13 @@ def test_an_edit_is_noted_for_what_follows_a_folder_above_or_below_it(resources:
         insert(made, root, NODES[root], id_=root)
         sites[project, root] = made
     id_paths = {root: nodes.id_paths(resources.pool, projects[0], [root])[root] for root in NODES}
-    following = "UPDATE search_tool SET config = %s, next_index_id = %s WHERE id = %s"
+    following = "UPDATE search_tool SET config = %s, next_index_id = %s, next_config = %s WHERE id = %s"
     for follows, waits in product((True, False), (True, False)):
         for (project, root), site in sites.items():
             # the tool over `topx` does not follow edits, but one that does may wait for its index
             next_ = sites[project, "topx"].index.id if waits and root == "top-2" else None
-            site.do(following, Jsonb({"auto_reindex": follows and root != "topx"}), next_, site.tool)
+            config = Jsonb({"auto_reindex": follows and root != "topx"})
+            site.do(following, config, next_, config if next_ else None, site.tool)
             site.do("DELETE FROM search_index_change WHERE index_id = %s", site.index.id)
         with resources.pool.connection() as connection:
             changes.nodes_changed(connection, projects[0], [edited])
