@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from signal import SIGCONT, SIGSTOP
 
@@ -16,6 +17,9 @@ from tests.fakes.hold import Hold
 from tests.service import eventually
 
 NewCase = Callable[..., Case]
+
+#: Longer than a worker waits twice for a connection, and than some fail-overs of Postgres take.
+AWAY_SECONDS = 60.0
 
 
 def put_to_sleep(here: Cluster, hold: Hold) -> int:
@@ -142,3 +146,18 @@ def test_a_process_that_slept_through_a_cancel_writes_nothing(here: Cluster, new
 def namespaces(here: Cluster, project: str) -> list[str]:
     with here.vectors.lock:
         return [name for name in here.vectors.namespaces if f"project_{project}_" in name]
+
+
+@only_in_full
+def test_what_the_provider_answers_while_postgres_is_away_is_not_paid_again(
+    here: Cluster, new_case: NewCase, calm: Result
+) -> None:
+    made = new_case("postgres-away")
+    hold = here.embeddings.holds.add("embeddings", made.mark, after=True)
+    made.start()
+    eventually(lambda: bool(hold.arrived), 20, here.logs)
+    here.send("postgres", SIGSTOP)
+    hold.release()
+    time.sleep(AWAY_SECONDS)
+    here.send("postgres", SIGCONT)
+    prove(made, calm, in_vain=0)

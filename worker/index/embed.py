@@ -9,8 +9,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-import psycopg
-
 from schemas.content.document import Chunk
 from schemas.errors import EmbeddingRefused, FileError, FoldexError
 from schemas.status import Reason
@@ -144,7 +142,8 @@ def _pay(
                 for group in answered:
                     batch.refuse(group, result)
                 continue
-            _keep(run, owner, {group[0].content_hash: result[row] for row, group in enumerate(answered)})
+            vectors = {group[0].content_hash: result[row] for row, group in enumerate(answered)}
+            embedding_cache.keep(run.pool, owner, vectors)
             for row, group in enumerate(answered):
                 batch.answer(group, result[row])
                 if group[0].content_hash not in embedder.cached:
@@ -152,14 +151,6 @@ def _pay(
     except FoldexError as error:
         return error
     return None
-
-
-def _keep(run: IndexRun, owner: embedding_cache.VectorOwner, vectors: Mapping[str, Vector]) -> None:
-    """Cache paid vectors, with one retry in case Postgres is restarting."""
-    try:
-        embedding_cache.insert(run.pool, owner, vectors)
-    except psycopg.OperationalError:
-        embedding_cache.insert(run.pool, owner, vectors)
 
 
 def _with_lines(piece: Chunk, message: str) -> str:

@@ -97,7 +97,7 @@ def _embedded(run: TreeRun, texts: Mapping[str, str]) -> dict[str, Vector]:
     for indices, result in embed_all(embedder, inputs, tokens, run.concurrency, terms):
         if not isinstance(result, EmbeddingRefused):
             answered = {hashes[index]: result[row] for row, index in enumerate(indices)}
-            embedding_cache.insert(run.pool, _owner(run), answered)
+            embedding_cache.keep(run.pool, _owner(run), answered)
             vectors |= answered
     return vectors
 

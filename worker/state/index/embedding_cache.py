@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 import numpy as np
+import structlog
 from numpy.typing import NDArray
-from psycopg import Connection
+from psycopg import Connection, OperationalError
 from psycopg.rows import class_row
 
 from schemas.content.source import EmbedderProfile
@@ -22,10 +23,14 @@ Vector = NDArray[np.float32]
 
 #: An entry is marked as used at most this often, so that most lookups do not write.
 TOUCH_INTERVAL = timedelta(days=1)
+#: Seconds for which paid vectors wait for Postgres. A fail-over takes less; Celery ends a task after more.
+OUTAGE_SECONDS, OUTAGE_PAUSE_SECONDS = 180.0, 2.0
 #: Time between two evictions. Each looks at all entries, which takes some 10 s for a million.
 EVICTION_INTERVAL = timedelta(minutes=10)
 #: Entries looked at, or deleted, in one transaction.
 EVICTION_ROWS = 5000
+
+log = structlog.get_logger()
 
 _SQL = load("index/embedding_cache")
 _HASH = "sha256:"
@@ -83,6 +88,24 @@ def insert(pool: Pool, owner: VectorOwner, vectors: Mapping[str, Vector]) -> Non
     with pool.connection() as connection:
         connection.execute(_SQL["hold_project"], owner.values)
         connection.execute(_SQL["insert"], {**owner.values, **values})
+
+
+def keep(
+    pool: Pool, owner: VectorOwner, vectors: Mapping[str, Vector], pause: Callable[[float], None] = time.sleep
+) -> None:
+    """Cache vectors that were just paid for, as `insert` does. Waits for a Postgres that is away.
+
+    Raises `OperationalError` if it is away for longer than `OUTAGE_SECONDS`. Then the vectors are lost.
+    """
+    until = time.monotonic() + OUTAGE_SECONDS
+    while True:
+        try:
+            return insert(pool, owner, vectors)
+        except OperationalError as error:
+            if time.monotonic() > until:
+                raise
+            log.warning("paid vectors wait for postgres", vectors=len(vectors), error=str(error))
+        pause(OUTAGE_PAUSE_SECONDS)
 
 
 def live_elsewhere(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from unittest.mock import Mock
 from uuid import UUID, uuid4
@@ -233,15 +234,21 @@ def test_what_was_answered_before_an_error_is_kept(cache: Cache) -> None:
     assert list(cache.vectors) == [text_hash("a")]
 
 
-@pytest.mark.parametrize("failures", [1, 2])
-def test_a_cache_that_fails_once_is_asked_again(cache: Cache, failures: int) -> None:
-    cache.failures = failures
-    if failures == 1:
-        assert embedded(Provider(), file_of("a"))[0].complete
-        assert cache.vectors
-    else:
-        with pytest.raises(psycopg.OperationalError):
-            embedded(Provider(), file_of("a"))
+def test_paid_vectors_wait_for_postgres(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(embedding_cache, "keep", partial(embedding_cache.keep, pause=pauses.append))
+    cache.failures = 3
+    assert embedded(Provider(), file_of("a"))[0].complete
+    assert list(cache.vectors) == [text_hash("a")]
+    assert len(pauses) == 3
+
+
+def test_paid_vectors_do_not_wait_for_ever(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedding_cache, "OUTAGE_SECONDS", 0.0)
+    cache.failures = 1
+    with pytest.raises(psycopg.OperationalError):
+        embedded(Provider(), file_of("a"))
+    assert cache.failures == 0
 
 
 def test_files_share_the_seconds_by_their_chunks() -> None:
