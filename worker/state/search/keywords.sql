@@ -7,7 +7,7 @@ SELECT lexeme FROM unnest(to_tsvector('english', %(query)s))
 SELECT set_config('statement_timeout', %(milliseconds)s, true), :avoid_table_scans
 
 -- name: size
--- live chunks, and their mean length in tokens
+-- live chunks, and the mean length of chunks in tokens
 SELECT (SELECT sum(live_chunks)::float8 FROM search_index_file WHERE index_id = %(index_id)s),
        (SELECT avg(c.tokens_estimate)::float8 FROM (
             -- ids are hashes, so the first of them are a fair sample
