@@ -21,8 +21,8 @@ READ_HITS = 5
 COUNTED_HITS = 20
 #: Words in a row that count fully.
 MAX_RUN = 4
-#: Leading words of a query that are searched for in a row.
-MAX_RUN_SOURCE_WORDS = 64
+#: Leading words of a query that are searched for in a row, and leading pairs of characters that count as words.
+MAX_QUERY_WORDS = 64
 #: First chunks by vector, and by keywords, that are compared with each other.
 AGREEING = 20
 #: Agreement where only one kind of leg ran.
@@ -83,12 +83,13 @@ def _words(query: str, texts: Sequence[str]) -> float:
 def _roots(query: str) -> list[str]:
     """The beginnings of words, and the pairs of characters of scripts without spaces."""
     spaced = (word for word in terms(query) if not unspaced_pairs(word))
-    return [*(word[: max(MIN_ROOT, len(word) - MAX_ENDING)] for word in spaced), *dict.fromkeys(unspaced_pairs(query))]
+    pairs = unspaced_pairs(query)[:MAX_QUERY_WORDS]
+    return [*(word[: max(MIN_ROOT, len(word) - MAX_ENDING)] for word in spaced), *dict.fromkeys(pairs)]
 
 
 def _run(query: str, texts: Sequence[str]) -> int:
     """The number of words of the query that follow each other in one hit too, at most `MAX_RUN`."""
-    words = text_words(query, DEFAULT).split()[:MAX_RUN_SOURCE_WORDS]
+    words = text_words(query, DEFAULT).split()[:MAX_QUERY_WORDS]
     longest = 0
     for text in texts[:READ_HITS]:
         found = f" {text_words(text, DEFAULT)} "

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from api.search.rank.confidence import (
     COUNTED_HITS,
     FITS,
+    MAX_QUERY_WORDS,
     MAX_RUN,
-    MAX_RUN_SOURCE_WORDS,
     READ_HITS,
     USUAL_AGREEMENT,
     WEIGHTS,
@@ -110,6 +110,12 @@ def test_words_of_scripts_without_spaces_are_found_by_pairs_of_characters() -> N
     assert found("wood 自然", text)["words"] < 1
 
 
+@pytest.mark.parametrize(("after", "words"), [(MAX_QUERY_WORDS - 1, 1), (MAX_QUERY_WORDS, 0)])
+def test_the_leading_pairs_of_a_long_query_count(after: int, words: int) -> None:
+    others = "".join(chr(0x4E00 + number) for number in range(after))
+    assert (found(f"{others}自然", "自然")["words"] > 0) is bool(words)
+
+
 WORDS = st.sampled_from(["ant", "bee", "cow", "dog"])
 
 
@@ -131,7 +137,7 @@ def test_a_part_of_a_word_is_no_word_of_a_row() -> None:
     assert found("open close", "reopen closet")["run"] == 0
 
 
-@pytest.mark.parametrize(("before", "run"), [(MAX_RUN_SOURCE_WORDS - 2, 2), (MAX_RUN_SOURCE_WORDS - 1, 1)])
+@pytest.mark.parametrize(("before", "run"), [(MAX_QUERY_WORDS - 2, 2), (MAX_QUERY_WORDS - 1, 1)])
 def test_a_row_is_searched_for_among_the_leading_words(before: int, run: int) -> None:
     query = " ".join([*(f"w{number}" for number in range(before)), "open", "close"])
     assert found(query, "open close")["run"] == run / MAX_RUN
