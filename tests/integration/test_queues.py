@@ -169,10 +169,10 @@ def test_a_process_that_is_stopped_keeps_nobody_from_its_work_for_ever(database_
     with try_exclusive(database_url, "work") as first, try_exclusive(database_url, "work") as second:
         assert (first, second) == (True, False)
     assert is_free()
-    with try_exclusive(database_url, "work", seconds=1) as first:
+    with try_exclusive(database_url, "work", seconds=4) as first:
         assert first
         assert not is_free()
-        eventually(is_free, 20)
+        eventually(is_free, 30)
     assert is_free()
 
 

@@ -21,14 +21,16 @@ _SECTION = re.compile(r"\[{1,2}(?P<section>[^\[\]\n]{1,200})\]{1,2}[ \t]*(?:#.*)
 
 _STRING = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'")
 
-#: A string of TOML over several lines, and what may hold its quotes without beginning one: a comment or another string.
-#: A string that never ends takes all the rest, so that no text is searched twice.
-_LONG_STRING = re.compile(
-    r"#[^\n]*+"
-    r'|(?P<long>"""(?:[^"\\]++|\\.|"(?!""))*+(?:"""|\\?\Z)|\'\'\'(?:[^\']++|\'(?!\'\'))*+(?:\'\'\'|\Z))'
-    r'|"(?:[^"\\\n]++|\\.)*+"?|\'[^\'\n]*+\'?',
-    re.DOTALL,
-)
+#: What begins a string or a comment of TOML. Each may hold the signs of the others.
+_OPENING = re.compile(r"#|\"{3}|'{3}|[\"']")
+#: The end of each, and escapes before it.
+_ENDS = {
+    "#": re.compile(r"(?P<end>\n)"),
+    "'": re.compile(r"(?P<end>['\n])"),
+    "'''": re.compile(r"(?P<end>'{3})"),
+    '"': re.compile(r"\\.|(?P<end>[\"\n])", re.DOTALL),
+    '"""': re.compile(r"\\.|(?P<end>\"{3})", re.DOTALL),
+}
 
 #: A line that is not a comment.
 _YAML_LINE = re.compile(r"^(?P<indent>[ ]*(?:- +)*)[^\s#]", re.MULTILINE)
@@ -79,6 +81,16 @@ def _last_line(text: str, line: int, searched: int) -> int:
     return begin or searched
 
 
+def _long_strings(text: str) -> Iterator[tuple[int, int]]:
+    """Where the strings over several lines of a TOML text begin and end. One that never ends takes all the rest."""
+    end = 0
+    while opening := _OPENING.search(text, end):
+        found = _ENDS[opening[0]].finditer(text, opening.end())
+        end = next((match.end() for match in found if match["end"]), len(text))
+        if len(opening[0]) > 1:
+            yield opening.start(), end
+
+
 @dataclass(frozen=True, slots=True)
 class _ConfigText:
     """A whole text. TOML, unlike YAML, may indent its sections."""
@@ -92,8 +104,7 @@ class _ConfigText:
     def of(cls, text: str, *, is_toml: bool) -> _ConfigText:
         """A text with its strings found."""
         has_strings = is_toml and ('"""' in text or "'''" in text)
-        found = _LONG_STRING.finditer(text) if has_strings else ()
-        return cls(text, is_toml, [match.span() for match in found if match["long"]])
+        return cls(text, is_toml, list(_long_strings(text)) if has_strings else [])
 
     def content_line(self, begin: int, end: int) -> re.Match[str] | None:
         """The first line between two places that is not a comment."""
