@@ -24,7 +24,9 @@ Vector = NDArray[np.float32]
 #: An entry is marked as used at most this often, so that most lookups do not write.
 TOUCH_INTERVAL = timedelta(days=1)
 #: Seconds for which paid vectors wait for Postgres. A fail-over takes less; Celery ends a task after more.
-OUTAGE_SECONDS, OUTAGE_PAUSE_SECONDS = 180.0, 2.0
+OUTAGE_SECONDS = 180.0
+#: Less than another worker needs to take up the files once Postgres is back: it would pay again.
+OUTAGE_PAUSE_SECONDS = 0.2
 #: Time between two evictions. Each looks at all entries, which takes some 10 s for a million.
 EVICTION_INTERVAL = timedelta(minutes=10)
 #: Entries looked at, or deleted, in one transaction.
@@ -97,14 +99,16 @@ def keep(
 
     Raises `OperationalError` if it is away for longer than `OUTAGE_SECONDS`. Then the vectors are lost.
     """
-    until = time.monotonic() + OUTAGE_SECONDS
+    began, is_told = time.monotonic(), False
     while True:
         try:
             return insert(pool, owner, vectors)
         except OperationalError as error:
-            if time.monotonic() > until:
+            if time.monotonic() > began + OUTAGE_SECONDS:
                 raise
-            log.warning("paid vectors wait for postgres", vectors=len(vectors), error=str(error))
+            if not is_told:
+                log.warning("paid vectors wait for postgres", vectors=len(vectors), error=str(error))
+                is_told = True
         pause(OUTAGE_PAUSE_SECONDS)
 
 
