@@ -16,7 +16,7 @@ from api.search.rank.boosts import (
     query_signals,
     split_near_duplicates,
 )
-from api.search.rank.confidence import AGREEING, COUNTED_HITS, USUAL_AGREEMENT, Evidence, confidence
+from api.search.rank.confidence import AGREEING, COUNTED_HITS, USUAL_AGREEMENT, Evidence, HitTexts, confidence
 from api.search.rank.files import FoundChunk, file_parts
 from api.search.rank.fusion import by_score, ranks_and_values, reciprocal_ranks
 from api.search.rank.sureness import CODE, PROSE, VectorTrust, sureness_factors
@@ -234,7 +234,7 @@ def confidence_of(request: SearchRequest, fusion: Fusion, candidates: Sequence[C
     distances = [each.distance for each in candidates if each.distance is not None]
     if not distances:
         return None
-    texts = [f"{each.row['file_path']}\n{each.row['chunk_text']}" for each in candidates[:COUNTED_HITS]]
+    texts = HitTexts.of([f"{each.row['file_path']}\n{each.row['chunk_text']}" for each in candidates[:COUNTED_HITS]])
     evidence = {
         query: Evidence(1 - min(distances), _agreement(fusion.rankings, query), bool(fusion.defining), texts)
         for query in request.texts

@@ -33,18 +33,31 @@ FITS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
+class HitTexts:
+    """The paths and texts of the best hits, best first: in lower case, and of the first ones the stems, in order."""
+
+    lower: Sequence[str]
+    stems: Sequence[str]
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> HitTexts:
+        """What is compared of these texts with each query of a search."""
+        stems = [f" {text_words(text, DEFAULT)} " for text in texts[:READ_HITS]]
+        return cls([text.lower() for text in texts[:COUNTED_HITS]], stems)
+
+
+@dataclass(frozen=True, slots=True)
 class Evidence:
     """What tells whether the hits answer a query.
 
     `nearest` is the highest cosine similarity of a hit. `agreement`, 0 to 1, is the share of the nearest chunks that
-    keywords find first too. `is_defined` says whether a chunk defines a name of the query. `texts` are the paths and
-    texts of the best hits, best first.
+    keywords find first too. `is_defined` says whether a chunk defines a name of the query.
     """
 
     nearest: float
     agreement: float
     is_defined: bool
-    texts: Sequence[str]
+    texts: HitTexts
 
 
 def confidence(query: str, evidence: Evidence) -> float:
@@ -57,8 +70,8 @@ def features(query: str, evidence: Evidence) -> Mapping[str, float]:
     """What the regression reads, by the names of `WEIGHTS`."""
     return {
         "nearest": evidence.nearest,
-        "words": _words(query, evidence.texts),
-        "run": _run(query, evidence.texts) / MAX_RUN,
+        "words": _words(query, evidence.texts.lower),
+        "run": _run(query, evidence.texts.stems) / MAX_RUN,
         "defined": float(evidence.is_defined),
         "agreement": evidence.agreement,
     }
@@ -70,12 +83,11 @@ def _words(query: str, texts: Sequence[str]) -> float:
     if not roots or not texts:
         # a query of stop words alone says nothing
         return 0.0 if roots else 0.5
-    lower = [text.lower() for text in texts[:COUNTED_HITS]]
-    hits_with = {root: {number for number, text in enumerate(lower) if root in text} for root in roots}
-    rareness = {root: math.log(1 + len(lower) / (1 + len(hits))) for root, hits in hits_with.items()}
+    hits_with = {root: {number for number, text in enumerate(texts) if root in text} for root in roots}
+    rareness = {root: math.log(1 + len(texts) / (1 + len(hits))) for root, hits in hits_with.items()}
     found = (
         sum(rareness[root] for root, hits in hits_with.items() if number in hits)
-        for number in range(min(READ_HITS, len(lower)))
+        for number in range(min(READ_HITS, len(texts)))
     )
     return max(found) / sum(rareness.values())
 
@@ -91,11 +103,10 @@ def _run(query: str, texts: Sequence[str]) -> int:
     """The number of words of the query that follow each other in one hit too, at most `MAX_RUN`."""
     words = text_words(query, DEFAULT).split()[:MAX_QUERY_WORDS]
     longest = 0
-    for text in texts[:READ_HITS]:
-        found = f" {text_words(text, DEFAULT)} "
+    for text in texts:
         start = 0
         while longest < MAX_RUN and start + longest < len(words):
-            if f" {' '.join(words[start : start + longest + 1])} " in found:
+            if f" {' '.join(words[start : start + longest + 1])} " in text:
                 longest += 1
             else:
                 start += 1

@@ -23,7 +23,7 @@ from api.search.chunks.candidates import (
     wanted_ids,
 )
 from api.search.chunks.legs import Kind, Ranking
-from api.search.rank.confidence import AGREEING, FITS, USUAL_AGREEMENT, Evidence, confidence
+from api.search.rank.confidence import AGREEING, FITS, USUAL_AGREEMENT, Evidence, HitTexts, confidence
 from schemas.queries.search import Query
 from worker.settings import LEG_WEIGHTS, RANKING_WEIGHTS
 from worker.vectors import RankedRow
@@ -219,7 +219,7 @@ def test_a_search_has_an_answer_rather_if_words_and_meaning_find_the_same(agreei
     found = joined(request, fusion, rows)
     share = USUAL_AGREEMENT if mode == "vector" else agreeing / AGREEING
     texts = [f"{each.row['file_path']}\n{each.row['chunk_text']}" for each in found]
-    assert confidence_of(request, fusion, found) == confidence("q", Evidence(0.5, share, False, texts))
+    assert confidence_of(request, fusion, found) == confidence("q", Evidence(0.5, share, False, HitTexts.of(texts)))
 
 
 def test_all_chunks_of_a_small_folder_may_agree() -> None:
@@ -228,7 +228,7 @@ def test_all_chunks_of_a_small_folder_may_agree() -> None:
     fusion = fuse(request, OPTIONS, legs, ())
     found = joined(request, fusion, rows)
     texts = [f"{each.row['file_path']}\nx" for each in found]
-    assert confidence_of(request, fusion, found) == confidence("q", Evidence(0.5, 1.0, False, texts))
+    assert confidence_of(request, fusion, found) == confidence("q", Evidence(0.5, 1.0, False, HitTexts.of(texts)))
 
 
 def test_the_query_that_fits_best_counts_and_so_does_a_name_that_is_defined() -> None:
@@ -239,7 +239,9 @@ def test_the_query_that_fits_best_counts_and_so_does_a_name_that_is_defined() ->
         for found, defining in ((legs, ()), (legs[::-1], ()), (legs, ("a",)))
     ]
     text = "a.py\na banana"
-    assert sure == [confidence("banana", Evidence(0.6, USUAL_AGREEMENT, each, [text])) for each in (False, False, True)]
+    assert sure == [
+        confidence("banana", Evidence(0.6, USUAL_AGREEMENT, each, HitTexts.of([text]))) for each in (False, False, True)
+    ]
 
 
 def test_scores_begin_at_the_confidence_and_keep_their_proportions() -> None:

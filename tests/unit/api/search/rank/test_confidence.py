@@ -19,21 +19,27 @@ from api.search.rank.confidence import (
     USUAL_AGREEMENT,
     WEIGHTS,
     Evidence,
+    HitTexts,
     confidence,
     features,
 )
 
 QUERY = "banana smoothie recipe"
-FAR = Evidence(0.1, USUAL_AGREEMENT, False, ["an HTTP library"])
+FAR = Evidence(0.1, USUAL_AGREEMENT, False, HitTexts.of(["an HTTP library"]))
 
 
 def found(query: str, *texts: str) -> dict[str, float]:
-    return dict(features(query, replace(FAR, texts=texts)))
+    return dict(features(query, replace(FAR, texts=HitTexts.of(texts))))
 
 
 @pytest.mark.parametrize(
     "more",
-    [{"nearest": 0.8}, {"agreement": 1.0}, {"is_defined": True}, {"texts": ["recipes: a smoothie of bananas"]}],
+    [
+        {"nearest": 0.8},
+        {"agreement": 1.0},
+        {"is_defined": True},
+        {"texts": HitTexts.of(["recipes: a smoothie of bananas"])},
+    ],
     ids=lambda more: next(iter(more)),
 )
 def test_each_part_of_the_evidence_raises_the_confidence(more: dict[str, Any]) -> None:
@@ -43,12 +49,14 @@ def test_each_part_of_the_evidence_raises_the_confidence(more: dict[str, Any]) -
 
 def test_meaning_or_words_alone_are_enough() -> None:
     assert confidence(QUERY, replace(FAR, nearest=0.8)) > FITS
-    assert confidence(QUERY, replace(FAR, texts=["recipes: a smoothie of bananas"])) > FITS
+    assert confidence(QUERY, replace(FAR, texts=HitTexts.of(["recipes: a smoothie of bananas"]))) > FITS
 
 
 @pytest.mark.parametrize(("nearest", "fits"), [(0.4, False), (0.42, True)])
 def test_hits_may_answer_a_query_in_other_words(nearest: float, fits: bool) -> None:
-    assert (confidence("vacation", Evidence(nearest, 0.0, False, ["thirty days of holiday"])) >= FITS) is fits
+    assert (
+        confidence("vacation", Evidence(nearest, 0.0, False, HitTexts.of(["thirty days of holiday"]))) >= FITS
+    ) is fits
 
 
 def test_every_feature_has_a_weight() -> None:
@@ -81,8 +89,8 @@ def test_the_best_of_the_first_hits_counts(name: str) -> None:
 
 @pytest.mark.parametrize("query", ["how is it", "?"])
 def test_a_query_without_words_to_find_goes_by_nearness(query: str) -> None:
-    assert confidence(query, replace(FAR, texts=["x"])) < FITS
-    assert confidence(query, replace(FAR, texts=["x"], nearest=0.5)) > FITS
+    assert confidence(query, replace(FAR, texts=HitTexts.of(["x"]))) < FITS
+    assert confidence(query, replace(FAR, texts=HitTexts.of(["x"]), nearest=0.5)) > FITS
 
 
 def test_a_search_without_texts_has_no_words() -> None:
