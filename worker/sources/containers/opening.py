@@ -64,9 +64,9 @@ class OpeningSource:
     """A source that lists members of containers of the `wanted` kinds.
 
     A container is opened each time it is listed, and read once for members that are read one after the other. Its
-    members have its stamp. So they are read again when it
-    changes, and embedded only if their own text did. An archive takes the place of its members only if it cannot be
-    opened; then its entry has the reason. `limit` is the most bytes of a container.
+    members have its stamp. So they are read again when it changes, and embedded only if their own text did. An archive
+    takes the place of its members only if it cannot be opened; then its entry has the reason. `limit` is the most bytes
+    of a container.
     """
 
     def __init__(self, source: Source, rules: Rules, wanted: Collection[ContainerKind], limit: int) -> None:

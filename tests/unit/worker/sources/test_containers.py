@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from email.message import EmailMessage
-from email.mime.message import MIMEMessage
 from pathlib import Path
 from random import Random
 
@@ -20,14 +19,12 @@ from schemas.content.document import FileContent, ListingPage, SourceEntry
 from schemas.errors import FileError
 from schemas.status import Reason
 from schemas.tool import ContainerKind
-from tests.compound import compound, outlook
+from tests.compound import outlook
 from worker.ignore import EVERYTHING, Rules
 from worker.sources import containers
 from worker.sources.containers import opening
-from worker.sources.containers import outlook as outlook_container
 from worker.sources.containers.mail import open_mail
 from worker.sources.containers.opening import OpeningSource
-from worker.sources.containers.outlook import open_outlook
 from worker.sources.containers.tar import open_tar
 from worker.sources.containers.zip import open_zip
 from worker.sources.local import LocalFolder
@@ -414,64 +411,6 @@ def test_links_and_encrypted_members_have_their_reason() -> None:
     with pytest.raises(FileError) as refused:
         open_zip(bytes(encrypted)).read("a.md", LIMIT)
     assert refused.value.reason is Reason.ENCRYPTED
-
-
-def test_attachments_have_names_of_their_own() -> None:
-    message = EmailMessage()
-    message.set_content("Text.")
-    for name in ("a.pdf", "a.pdf", "=?utf-8?q?=C3=BC.md?=", "../x/y.md"):
-        message.add_attachment(b"data", maintype="application", subtype="pdf", filename=name)
-    inner = EmailMessage()
-    inner["Subject"] = "Forwarded"
-    inner.set_content("Inner text.")
-    part = MIMEMessage(inner)
-    part.add_header("Content-Disposition", "attachment")
-    message.attach(part)  # type: ignore[arg-type]  # the stubs allow its own class only
-    message.add_attachment(b"data", maintype="image", subtype="png")
-    opened = open_mail(bytes(message))
-    paths = [member.path for member in opened.members()]
-    assert paths == ["a.pdf", "a (2).pdf", "ü.md", ".._x_y.md", "Forwarded.eml", "attachment 6.png"]
-    assert b"Inner text." in opened.read("Forwarded.eml", LIMIT)
-    with pytest.raises(FileError):
-        opened.read("a.pdf", 3)
-    assert opened.read("a.pdf", 4) == b"data"
-
-
-def test_attachments_of_outlook_have_names_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    message = outlook(
-        {"0037": "Pier"}, ("a.pdf", "a.pdf", "../x\\y.md", "named only"), (b"data", b"more", b"\xff" * 9_000)
-    )
-    opened = open_outlook(message)
-    assert [(member.path, member.size) for member in opened.members()] == [
-        ("a.pdf", 4),
-        ("a (2).pdf", 4),
-        (".._x_y.md", 9_000),
-    ]
-    assert opened.read("a (2).pdf", LIMIT) == b"more"
-    assert opened.read(".._x_y.md", 9_000) == b"\xff" * 9_000
-    for path, limit, reason in ((".._x_y.md", 8_999, Reason.TOO_LARGE), ("named only", LIMIT, Reason.UNREADABLE)):
-        with pytest.raises(FileError) as caught:
-            opened.read(path, limit)
-        assert caught.value.reason is reason
-    (unnamed,) = open_outlook(compound({"__attach_version1.0_#0/__substg1.0_37010102": b"x"})).members()
-    assert unnamed.path == "attachment 1"
-    assert [*open_outlook(b"only text").members()] == []
-    monkeypatch.setattr(outlook_container, "MAX_INFLATED_BYTES", 9_008)
-    assert len([*open_outlook(message).members()]) == 3
-    monkeypatch.setattr(outlook_container, "MAX_INFLATED_BYTES", 9_007)
-    with pytest.raises(FileError) as caught:
-        open_outlook(message)
-    assert caught.value.reason is Reason.TOO_LARGE
-
-
-@pytest.mark.parametrize("encoding", ["base64", "quoted-printable", "8bit"])
-@pytest.mark.parametrize("size", [0, 1, 2, 3, 56, 57, 58, 1000])
-def test_sizes_of_attachments_are_told_as_they_are(encoding: str, size: int) -> None:
-    message = EmailMessage()
-    message.set_content("Text.")
-    message.add_attachment(("a=" * size)[:size].encode(), maintype="text", subtype="x", filename="a", cte=encoding)
-    opened = open_mail(bytes(message))
-    assert [member.size for member in opened.members()] == [len(opened.read("a", LIMIT))]
 
 
 @pytest.mark.parametrize("seed", range(60))
