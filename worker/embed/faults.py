@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from http import HTTPStatus
 
 from schemas.errors import EmbeddingError, EmbeddingRefused, EmbeddingUnavailable
 from worker.embed import Embedder, Vectors, WrappedEmbedder, retry
@@ -30,25 +29,24 @@ class FaultFindingEmbedder(WrappedEmbedder):
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """See `Embedder`. Sends the texts again after each fault that is theirs."""
-        for _ in range(retry.FAULTS_TO_REFUSE - 1):
+        fault: EmbeddingUnavailable | None = None
+        for _ in range(retry.FAULTS_TO_REFUSE):
+            if fault is not None:
+                self._pause(retry.FAULT_PAUSE_SECONDS)
+                self._check()
             try:
                 return self._embedder.embed(texts)
             except EmbeddingUnavailable as error:
                 self._raise_if_down(error)
-            self._pause(retry.FAULT_PAUSE_SECONDS)
-            self._check()
-        try:
-            return self._embedder.embed(texts)
-        except EmbeddingUnavailable as error:
-            self._raise_if_down(error)
-            raise EmbeddingRefused(
-                f"{self.profile.model} answers other texts, and fails at this one with HTTP 500, "
-                f"{retry.FAULTS_TO_REFUSE} times in a row."
-            ) from error
+                fault = error
+        raise EmbeddingRefused(
+            f"{self.profile.model} answers other texts, and fails at this one with HTTP 500, "
+            f"{retry.FAULTS_TO_REFUSE} times in a row."
+        ) from fault
 
     def _raise_if_down(self, error: EmbeddingUnavailable) -> None:
-        """Raise the error, unless it is a fault of the server, and the server answers a harmless text."""
-        if error.provider_status != HTTPStatus.INTERNAL_SERVER_ERROR or error.retry_after:
+        """Raise the error, unless the text may have made the server fail, and it answers a harmless one."""
+        if not retry.may_be_fault_of_text(error):
             raise error
         self._check()
         try:

@@ -26,7 +26,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from schemas.errors import EmbeddingRefused, EmbeddingUnavailable, EmbeddingUnreadable
+from schemas.errors import EmbeddingRefused, EmbeddingUnavailable, EmbeddingUnreadable, LlmUnavailable
 
 #: Consecutive failures, over all workers, after which the provider is blocked. One 429 is enough.
 FAILURES_TO_BLOCK = 5
@@ -101,6 +101,11 @@ def failure_of(model: str, error: EmbeddingUnavailable) -> Failure:
 def is_unavailable(status: int) -> bool:
     """Whether a provider that answers with this status may answer the same request later."""
     return status in _BUSY_STATUSES or status >= HTTPStatus.INTERNAL_SERVER_ERROR
+
+
+def may_be_fault_of_text(error: EmbeddingUnavailable | LlmUnavailable) -> bool:
+    """Whether a text may have made its server fail. A busy server answers otherwise, or asks to wait."""
+    return error.provider_status == HTTPStatus.INTERNAL_SERVER_ERROR and not error.retry_after
 
 
 def trouble(model: str, status: int | None, wait: float | None = None) -> str:

@@ -13,7 +13,7 @@ import structlog
 from schemas.errors import EmbeddingUnavailable, LlmError, LlmRefused, LlmUnauthorized, LlmUnavailable
 from worker.embed.litellm import is_caused_by, is_unanswered, provider_text, retry_after, silence_warnings, warm
 from worker.embed.rate_limit import RateBudget, no_check
-from worker.embed.retry import REFUSED_STATUSES, is_unavailable, trouble
+from worker.embed.retry import REFUSED_STATUSES, is_unavailable, may_be_fault_of_text, trouble
 from worker.llm.litellm import Check, Provider, arguments, event_loop, wait_in_time
 from worker.tokens.tokenizers import cl100k
 
@@ -77,7 +77,7 @@ class Chat:
 
     def _is_fault_of_prompt(self, error: LlmUnavailable, check: Check) -> bool:
         """Whether the server answers a harmless prompt just after it failed."""
-        if error.provider_status != HTTPStatus.INTERNAL_SERVER_ERROR or error.retry_after:
+        if not may_be_fault_of_text(error):
             return False
         check()
         try:

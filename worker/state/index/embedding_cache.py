@@ -99,12 +99,12 @@ def keep(
 
     Raises `OperationalError` if it is away for longer than `OUTAGE_SECONDS`. Then the vectors are lost.
     """
-    began, is_told = time.monotonic(), False
+    until, is_told = time.monotonic() + OUTAGE_SECONDS, False
     while True:
         try:
             return insert(pool, owner, vectors)
         except OperationalError as error:
-            if time.monotonic() > began + OUTAGE_SECONDS:
+            if time.monotonic() > until:
                 raise
             if not is_told:
                 log.warning("paid vectors wait for postgres", vectors=len(vectors), error=str(error))
