@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import repeat
 from random import Random
 from unittest.mock import Mock
@@ -54,7 +54,7 @@ def walk(sources: Iterable[S3Prefix]) -> tuple[list[str], Counter[str]]:
 )
 @given(
     contents=st.dictionaries(PATHS, IGNORED, max_size=40),
-    page_size=st.integers(1, 4),
+    page_size=st.integers(1, 3),
     max_ranges=st.integers(1, 4),
     restarts=st.sampled_from([0.0, 0.1]),
     seed=st.integers(),
@@ -125,13 +125,36 @@ def test_folders_that_cannot_be_listed_leave_one_range() -> None:
     assert bucket.at_once == 1
 
 
-def test_a_flat_folder_costs_few_requests_more() -> None:
-    pages = 40
-    with listed_bucket({f"flat/{number:06}": b"" for number in range(pages)}) as bucket:
-        source = S3Prefix("any-bucket", "", bucket.url, page_size=1)
-        walk(repeat(source))
-    # at 2, 4, 8, 16 and 32 pages
-    assert bucket.listings == pages + 5
+@pytest.mark.parametrize(("pages", "several"), [(16, False), (17, True)])
+def test_a_long_folder_has_several_requests_at_once(pages: int, several: bool) -> None:
+    """Sixteen pages are filled before a folder is divided."""
+    numbers = range(100, 100 + 50 * pages)
+    with listed_bucket({f"flat/{number}.md": b"" for number in numbers}, delay_seconds=0.02) as bucket:
+        source = S3Prefix("any-bucket", "", bucket.url, page_size=50)
+        paths, _ = walk(repeat(source))
+    assert sorted(paths) == [f"flat/{number}.md" for number in sorted(numbers, key=str)]
+    assert (bucket.at_once > 1) == several
+
+
+NAMINGS: dict[str, Callable[[Random, int], str]] = {
+    "numbers": lambda _, number: f"img_{number:08}.jpg",
+    "unpadded": lambda _, number: f"page-{number}.html",
+    "random": lambda random, _: f"{random.getrandbits(128):032x}",
+    "words": lambda random, _: "".join(random.choices("abcdefghijklmnop", k=random.randint(3, 12))),
+    "han": lambda random, _: "".join(chr(random.randint(0x4E00, 0x9FFF)) for _ in range(4)),
+    "folders beside": lambda _, number: f"f/{number}" if number % 2 else f"t/{number // 50}/{number}",
+}
+
+
+@pytest.mark.parametrize("naming", NAMINGS)
+def test_a_long_folder_costs_few_requests_more(naming: str) -> None:
+    random = Random(1)
+    contents = {f"docs/{NAMINGS[naming](random, number)}": b"" for number in range(6_000)}
+    with listed_bucket(contents) as bucket:
+        paths, _ = walk(repeat(S3Prefix("any-bucket", "docs", bucket.url, page_size=10)))
+    assert sorted(f"docs/{path}" for path in paths) == sorted(contents)
+    assert bucket.at_once > 1
+    assert bucket.listings < 1.5 * 600
 
 
 def test_a_place_is_left_where_it_was() -> None:

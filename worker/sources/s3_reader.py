@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 #: Pages that a range fills before it is divided. To divide it takes a request for each level of folders.
 DIVIDE_AFTER_PAGES = 2
+#: Pages that a range fills before it is divided within a folder, which takes some ten requests.
+DIVIDE_FOLDER_AFTER_PAGES = 16
 
 #: S3 keys may contain this character, Postgres text may not.
 _NUL = "\0"
@@ -46,6 +49,11 @@ class BucketPrefix:
                 # Some services answer with an empty page where many objects were deleted; it is not the end.
                 answer = page(ContinuationToken=answer["NextContinuationToken"])
             return answer
+
+    def first_key(self, after: str, part: str) -> str | None:
+        """The first key after another one, of those that begin with `part`."""
+        found = self.objects(after, 1, part).get("Contents", [])
+        return self.key(found[0]) if found else None
 
     def folders(self, above: str, after: str) -> list[str]:
         """The next folders directly within `above`, which is empty or ends with "/", after its folder `after`."""
@@ -123,7 +131,7 @@ class RangeReader:
         return bool(self._trail.pruned(folders) or self._trail.ignored(name))
 
     def _divisions(self, left: KeyRange, parts: int) -> Iterator[list[KeyRange]]:
-        """Divide a range at the folders of each level. All of them are within folders that pages have shown."""
+        """Divide a range at the folders of each level, within folders that pages have shown; then within a folder."""
         above = self._part
         for folder in _split(left.after.removeprefix(self._part))[0]:
             try:
@@ -131,6 +139,26 @@ class RangeReader:
             except SourceRefused:  # the credentials may list keys, but not folders
                 return
             above += f"{folder}/"
+        if self._pages >= DIVIDE_FOLDER_AFTER_PAGES:
+            yield left.divide(self._characters(left), parts)
+
+    def _characters(self, left: KeyRange) -> list[str]:
+        """Boundaries within a folder: what all its keys begin with, and each character that may come next."""
+
+        def follows(beginning: str) -> str | None:
+            """The first key that is left after all keys with a beginning."""
+            key = self._place.first_key(beginning + LAST, self._part)
+            return key if key is not None and left.holds(key) else None
+
+        lengths = range(len(self._part) + 1, len(left.after) + 1)
+        # if a key follows those that share some characters, it also follows those that share more
+        place = bisect_left(lengths, 1, key=lambda length: follows(left.after[:length]) is not None)
+        if place == len(lengths) or (following := follows(left.after[: lengths[place]])) is None:
+            return []
+        shared, last = left.after[: lengths[place] - 1], left.after[lengths[place] - 1]
+        seen = set(following[len(shared) :]).union(*self._listed_keys.keys)
+        boundaries = [shared + character for character in sorted(seen) if character > last]
+        return boundaries[: bisect_left(boundaries, 1, key=lambda beginning: follows(beginning) is None) + 1]
 
     def _past(self, key: str) -> str:
         """The key, or the end of the excluded folder that it is in."""

@@ -1,6 +1,6 @@
 """Measures the listing of a bucket that takes a fifth of a second for a page: as one range of keys, and as several.
 
-`FILES=1000000` measures another number of objects, of which 500 are in a folder.
+`FILES=1000000` measures another number of objects, with 500 in a folder and with all in one.
 """
 
 from __future__ import annotations
@@ -22,16 +22,23 @@ from worker.state.migrate import migrate
 #: Seconds that each request takes besides its work.
 DELAY_SECONDS = 0.2
 
+#: What is measured: its title, whether folders can be listed, and how many objects each has.
+CASES = [
+    ("one range, as folders cannot be listed:", False, 500),
+    ("ranges of keys:", True, 500),
+    ("ranges of keys, all in one folder:", True, 1_000_000_000),
+]
+
 
 def run(place: Path) -> None:
     for size in sizes():
-        contents = {f"d{number // 500}/{number}.txt": b"note" for number in range(size)}
-        for lists_folders in (False, True):
-            print("ranges of keys:" if lists_folders else "one range, as folders cannot be listed:", flush=True)
+        for title, lists_folders, objects_in_folder in CASES:
+            contents = {f"d{number // objects_in_folder}/{number}.txt": b"note" for number in range(size)}
+            print(title, flush=True)
             with (
                 pytest.MonkeyPatch.context() as environment,
                 listed_bucket(contents, delay_seconds=DELAY_SECONDS, lists_folders=lists_folders) as bucket,
-                postgres(place / f"bucket-{size}-{lists_folders}") as url,
+                postgres(place / f"bucket-{size}-{lists_folders}-{objects_in_folder}") as url,
             ):
                 for name, value in KEYS.items():
                     environment.setenv(name, value)
