@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -12,7 +13,7 @@ import pytest
 
 from schemas.errors import StoreUnavailable
 from tests.contract.stores import ALWAYS, D, about, axis, near, row
-from worker.vectors.lance import cleaning, indexes
+from worker.vectors.lance import cleaning, indexes, repair
 from worker.vectors.lance.store import LanceStore
 
 SPACE = "space"
@@ -51,6 +52,36 @@ def test_rows_that_are_gone_are_not_there_at_the_next_call(tmp_path: Path, store
     assert store.ids(SPACE, None, 10) == []
     store.write(SPACE, D, [row(9, axis(1), "word")])
     assert near(store, SPACE, axis(1)) == about(store, SPACE, "word") == [9]
+
+
+class Overtaken:
+    """Opens tables, of which the first ones lose their files to commits and cleanings between two of their steps."""
+
+    def __init__(self, store: LanceStore, times: int) -> None:
+        self._store, self._connection, self._times = store, store._connect(), times
+
+    def open_table(self, namespace: str) -> Any:
+        if self._times:
+            self._times -= 1
+            number = 100 + self._times
+            self._store.write(namespace, D, [row(number, axis(5), "word")], deletes=[UUID(int=number + 1)])
+            raise RuntimeError("Not found: _versions/1.manifest")
+        return self._connection.open_table(namespace)
+
+
+@pytest.mark.parametrize("times", [1, 2, 5])
+def test_a_reader_that_is_overtaken_again_and_again_reads(
+    tmp_path: Path, store: LanceStore, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    reader, overtaken = LanceStore(tmp_path, has_keywords=True), Overtaken(store, times)
+    monkeypatch.setattr(reader, "_connect", lambda: overtaken)
+    assert reader.ids(SPACE, None, 10) == [UUID(int=number) for number in (1, 2, 3, 4, 100)]
+
+
+@pytest.mark.parametrize("times", [1, 5, repair.ATTEMPTS])
+def test_a_table_that_others_write_is_not_lost(tmp_path: Path, store: LanceStore, times: int) -> None:
+    opened = partial(Overtaken(store, times).open_table, SPACE)
+    assert not repair.is_lost(opened, tmp_path / f"{SPACE}.lance")
 
 
 def test_indexes_are_made_anew_and_no_row_is_lost(tmp_path: Path, store: LanceStore) -> None:

@@ -43,7 +43,7 @@ from worker.vectors.lance.cleaning import clean, committing, has_versions_to_del
 from worker.vectors.lance.compaction import Thresholds, compact, is_due
 from worker.vectors.lance.filter_sql import is_in
 from worker.vectors.lance.indexes import FIELDS, OLDER
-from worker.vectors.lance.repair import is_lost
+from worker.vectors.lance.repair import is_lost, versions
 from worker.vectors.lance.vector_cache import unpack_vectors
 from worker.vectors.rows import can_match, check, column, matrix, storable
 
@@ -137,7 +137,7 @@ class LanceStore:
         if not any(answerable) or not path.exists():
             return [Ranked([], []) for _ in legs]
         with self._whole(namespace):
-            rankings = iter(_read(partial(self._searcher().search, namespace, list(compress(legs, answerable)))))
+            rankings = iter(_read(partial(self._searcher().search, namespace, list(compress(legs, answerable))), path))
         return [next(rankings) if is_answerable else Ranked([], []) for is_answerable in answerable]
 
     def ids(self, namespace: str, after: UUID | None, limit: int) -> list[UUID]:
@@ -157,7 +157,7 @@ class LanceStore:
                 return []
             query = table.search().select(["id", *columns]).order_by([ColumnOrdering(column_name="id")]).limit(limit)
             query = query if after is None else query.where(f"id > '{after}'")
-            rows: list[dict[str, Any]] = _read(query.to_arrow).to_pylist()
+            rows: list[dict[str, Any]] = _read(query.to_arrow, self._path(namespace)).to_pylist()
             return rows
 
     def vectors(self, namespace: str, ids: Sequence[UUID]) -> dict[UUID, Vector]:
@@ -167,7 +167,7 @@ class LanceStore:
             for start in range(0, len(ids) if table is not None else 0, MAX_IDS):
                 chosen = is_in("id", [str(id_) for id_ in ids[start : start + MAX_IDS]])
                 query = table.search().where(f"{chosen} AND embedded").select(["id", "vector"]).limit(MAX_IDS)
-                rows = _read(query.to_arrow)
+                rows = _read(query.to_arrow, self._path(namespace))
                 vectors = zip(rows["id"].to_pylist(), unpack_vectors(rows["vector"]), strict=True)
                 by_id |= {UUID(id_): vector for id_, vector in vectors}
         return by_id
@@ -219,11 +219,11 @@ class LanceStore:
     @contextmanager
     def _table(self, namespace: str, connect: Callable[[Path], Any] | None = None) -> Iterator[Any]:
         """Yield the table, or None if it does not exist."""
-        connection = None
-        if self._path(namespace).exists():
+        connection, path = None, self._path(namespace)
+        if path.exists():
             connection = self._connect() if connect is None else connect(self._directory)
         with self._whole(namespace):
-            yield connection.open_table(namespace) if connection is not None else None
+            yield _read(partial(connection.open_table, namespace), path) if connection is not None else None
 
     @contextmanager
     def _whole(self, namespace: str) -> Iterator[None]:
@@ -409,13 +409,20 @@ def _commit(action: Callable[[], T]) -> T:
     return action()
 
 
-def _read(action: Callable[[], T]) -> T:
-    """Run `action`, and repeat it once if a file is missing: a compaction deletes files of older versions."""
-    try:
-        return action()
-    except (RuntimeError, ValueError) as error:
-        if not lacks_file(error):
-            raise
+def _read(action: Callable[[], T], path: Path) -> T:
+    """Run `action`, and repeat it if a file is missing: a compaction deletes files of older versions.
+
+    It is repeated once, and again while the versions of the table at `path` change.
+    """
+    before = None
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return action()
+        except (RuntimeError, ValueError) as error:
+            now = versions(path)
+            if not lacks_file(error) or now == before:
+                raise
+            before = now
     return action()
 
 
