@@ -9,7 +9,8 @@
   its size. After some successes their size doubles.
 - A request is repeated in place for `SLICE_RETRY_SECONDS`. Beyond that the files go back, and the task waits instead
   of the worker.
-- A server that answers 500 to some texts while it answers others cannot handle these texts: the request is refused.
+- A server that fails at some texts while it answers others cannot handle these texts: the request is refused. To fail
+  is to answer 500, to close the connection, or to take too long for a single text.
 - A refused request is split until the refused texts are alone. So is one whose answer cannot be read, at once to the
   number of vectors in the answer. If many are unreadable before the first that can be read, the provider is at fault,
   and the task ends.
@@ -67,6 +68,11 @@ _BUSY_STATUSES = frozenset({408, 409, 425, 429})
 
 #: Faults in a row, each while the server answers another text, after which a request is refused. Seconds between them.
 FAULTS_TO_REFUSE, FAULT_PAUSE_SECONDS = 3, 0.25
+#: The same for closed connections, because a bad network closes some of them by chance.
+DROPS_TO_REFUSE = 5
+#: After a request without an answer, another text must be answered within these seconds, or this share of its time.
+#: An overloaded server takes long for every text. One that still computes the first text may be asked this often.
+SOON_SECONDS, SOON_SHARE, HARMLESS_TRIES = 5.0, 0.1, 2
 
 #: Refused requests after which batches are no longer split. This is enough for about twenty bad texts among thousands.
 MAX_REFUSALS = 256
@@ -105,7 +111,25 @@ def is_unavailable(status: int) -> bool:
 
 def may_be_fault_of_text(error: EmbeddingUnavailable | LlmUnavailable) -> bool:
     """Whether a text may have made its server fail. A busy server answers otherwise, or asks to wait."""
-    return error.provider_status == HTTPStatus.INTERNAL_SERVER_ERROR and not error.retry_after
+    has_failed = error.was_taken or error.provider_status == HTTPStatus.INTERNAL_SERVER_ERROR
+    return has_failed and not error.retry_after
+
+
+def is_too_large(error: EmbeddingUnavailable, texts: int, seconds: float) -> bool:
+    """Whether a failed request was too large: several texts that were not answered for long."""
+    return error.was_taken and texts > 1 and seconds >= SLOW_SECONDS
+
+
+def faults_to_refuse(error: EmbeddingUnavailable, seconds: float) -> int:
+    """Faults in a row, the last one after `seconds`, after which a request is refused."""
+    return DROPS_TO_REFUSE if error.was_taken and seconds < SLOW_SECONDS else FAULTS_TO_REFUSE
+
+
+def fault(error: EmbeddingUnavailable | LlmUnavailable) -> str:
+    """What to say of a server that fails at a text."""
+    if error.was_taken:
+        return "does not answer this one: it closes the connection, or takes too long"
+    return f"fails at this one with HTTP {error.provider_status}"
 
 
 def trouble(model: str, status: int | None, wait: float | None = None) -> str:
