@@ -7,24 +7,43 @@ connection, or compute for longer than the time-out.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from schemas.errors import EmbeddingError, EmbeddingRefused, EmbeddingUnavailable, LlmUnavailable
 from worker.embed import Embedder, Vectors, WrappedEmbedder, retry
+from worker.embed.rate_limit import RateBudget, no_check
 
-#: A text that every server can handle.
-HARMLESS_TEXT = "word"
+#: A text that every server can handle, and its tokens, with those that mark its ends.
+HARMLESS_TEXT, HARMLESS_TOKENS = "word", 3
+
+
+@dataclass(frozen=True, slots=True)
+class FurtherRequests:
+    """What precedes each further request: `check`, which may raise, and its charge to the budget.
+
+    `budget` is None for a model that costs nothing. `tokens` are those of each text.
+    """
+
+    check: Callable[[], None] = no_check
+    budget: RateBudget | None = None
+    project: str = ""
+    tokens: Mapping[str, int] = field(default_factory=dict)
+
+    def permit(self, texts: Sequence[str]) -> None:
+        """Wait until these texts may be sent."""
+        self.check()
+        if self.budget is not None:
+            tokens = sum(self.tokens.get(text, HARMLESS_TOKENS) for text in texts)
+            self.budget.charge(project=self.project, tokens=tokens, check=self.check)
 
 
 class FaultFindingEmbedder(WrappedEmbedder):
-    """Wraps `embedder`. It refuses texts at which the server fails while it answers a harmless text.
+    """Wraps `embedder`. It refuses texts at which the server fails while it answers a harmless text."""
 
-    `check` may raise before each further request.
-    """
-
-    def __init__(self, embedder: Embedder, check: Callable[[], None], clock: retry.TimeSource | None = None) -> None:
+    def __init__(self, embedder: Embedder, further: FurtherRequests, clock: retry.TimeSource | None = None) -> None:
         super().__init__(embedder)
-        self._check, self._clock = check, clock or retry.TimeSource()
+        self._further, self._clock = further, clock or retry.TimeSource()
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """See `Embedder`. Sends the texts again after each fault that is theirs."""
@@ -35,41 +54,39 @@ class FaultFindingEmbedder(WrappedEmbedder):
                 return self._embedder.embed(texts)
             except EmbeddingUnavailable as error:
                 seconds = self._clock.now() - began
-                if retry.is_too_large(error, len(texts), seconds) or not self._is_of_text(error, seconds):
+                if retry.is_too_large(error, len(texts), seconds):
+                    raise
+                if not is_fault_of_text(error, seconds, self._seconds_of_harmless):
                     raise
                 faults += 1
                 if faults >= retry.faults_to_refuse(error, seconds):
                     what = f"{retry.fault(error)}, {faults} times in a row"
                     raise EmbeddingRefused(f"{self.profile.model} answers other texts, and {what}.") from error
             self._clock.pause(retry.FAULT_PAUSE_SECONDS)
-            self._check()
+            self._further.permit(texts)
 
-    def _is_of_text(self, error: EmbeddingUnavailable, seconds: float) -> bool:
-        return is_fault_of_text(error, seconds, self._answers_harmless, self._clock.now)
-
-    def _answers_harmless(self) -> bool:
-        self._check()
+    def _seconds_of_harmless(self) -> float | None:
+        self._further.permit([HARMLESS_TEXT])
+        began = self._clock.now()
         try:
             self._embedder.embed([HARMLESS_TEXT])
         except EmbeddingError:
-            return False
-        return True
+            return None
+        return self._clock.now() - began
 
 
 def is_fault_of_text(
-    error: EmbeddingUnavailable | LlmUnavailable,
-    seconds: float,
-    answers_harmless: Callable[[], bool],
-    now: Callable[[], float],
+    error: EmbeddingUnavailable | LlmUnavailable, seconds: float, seconds_of_harmless: Callable[[], float | None]
 ) -> bool:
-    """Whether a text made its server fail after `seconds`: the server answers a harmless text just after."""
+    """Whether a text made its server fail after `seconds`: the server answers a harmless text just after.
+
+    `seconds_of_harmless` sends it, and returns None if it is not answered either.
+    """
     if not retry.may_be_fault_of_text(error):
         return False
     longest = max(retry.SOON_SECONDS, retry.SOON_SHARE * seconds) if error.was_taken else math.inf
     for _ in range(retry.HARMLESS_TRIES):
-        began = now()
-        if not answers_harmless():
-            return False
-        if now() - began <= longest:
-            return True
+        took = seconds_of_harmless()
+        if took is None or took <= longest:
+            return took is not None
     return False

@@ -90,16 +90,20 @@ class Chat:
     def _is_fault_of_prompt(self, error: LlmUnavailable, seconds: float, check: Check) -> bool:
         """Whether the server answers a harmless prompt just after it failed."""
 
-        def answers_harmless() -> bool:
+        def seconds_of_harmless() -> float | None:
             check()
+            if self.budget is not None:
+                tokens = len(cl100k().starts(HARMLESS_PROMPT)) + HARMLESS_TOKENS
+                self.budget.charge(project=self.project, tokens=tokens, check=check)
+            began = time.monotonic()
             try:
                 answer = _completion(self.provider, HARMLESS_PROMPT, HARMLESS_TOKENS, check)
             except LlmError:
-                return False
+                return None
             self.paid(answer.tokens_in, answer.tokens_out)
-            return True
+            return time.monotonic() - began
 
-        return is_fault_of_text(error, seconds, answers_harmless, time.monotonic)
+        return is_fault_of_text(error, seconds, seconds_of_harmless)
 
 
 def _completion(provider: Provider, prompt: str, max_tokens: int, check: Check) -> Completion:

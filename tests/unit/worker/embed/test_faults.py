@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from uuid import uuid4
 
 import numpy as np
 import pytest
@@ -12,9 +13,10 @@ from schemas.errors import EmbeddingRefused, EmbeddingUnavailable, LeaseLost
 from tests.unit.worker.embed.rates import Hours
 from worker.embed import Vectors
 from worker.embed.batching import embed_all
-from worker.embed.faults import HARMLESS_TEXT, FaultFindingEmbedder
+from worker.embed.faults import HARMLESS_TEXT, HARMLESS_TOKENS, FaultFindingEmbedder, FurtherRequests
 from worker.embed.provider import TIMEOUT_SECONDS
-from worker.embed.rate_limit import no_check
+from worker.embed.rate_limit import RateBudget, no_check
+from worker.embed.rates import Rate
 from worker.embed.retry import DROPS_TO_REFUSE, FAULTS_TO_REFUSE, HARMLESS_TRIES
 
 
@@ -54,7 +56,7 @@ class Queue(Faulty):
 
 
 def finding(embedder: Faulty, check: Callable[[], None] = no_check) -> FaultFindingEmbedder:
-    return FaultFindingEmbedder(embedder, check, embedder.hours.clock)
+    return FaultFindingEmbedder(embedder, FurtherRequests(check), embedder.hours.clock)
 
 
 def has_bad(texts: Sequence[str]) -> bool:
@@ -162,3 +164,50 @@ def test_nothing_more_is_sent_once_the_work_is_unwanted() -> None:
     with pytest.raises(LeaseLost):
         finding(cancelled, unwanted).embed(["bad"])
     assert cancelled.requests == [["bad"]]
+
+
+@pytest.mark.parametrize(("rate", "most"), [(Rate(3, None, 60), 3), (Rate(None, 30, 60), 30)])
+def test_repeats_and_harmless_texts_keep_to_the_rate(rate: Rate, most: int) -> None:
+    sent: list[tuple[float, int]] = []
+
+    class Counted(Faulty):
+        def embed(self, texts: Sequence[str]) -> Vectors:
+            amount = 1 if rate.tokens is None else sum(tokens.get(text, HARMLESS_TOKENS) for text in texts)
+            sent.append((self.hours.time, amount))
+            return super().embed(texts)
+
+    tokens = {"good": 4, "bad": 10}
+    server = Counted(has_bad)
+    clock = server.hours.clock
+    budget = RateBudget("m", uuid4().hex, rate, redis_url="redis://127.0.0.1:1/0", concurrency=1, clock=clock)
+    embedder = FaultFindingEmbedder(server, FurtherRequests(no_check, budget, "p", tokens), clock)
+    with pytest.raises(EmbeddingRefused):
+        budget.call(lambda: embedder.embed(["bad"]), project="p", tokens=10)
+    assert len(sent) == 2 * FAULTS_TO_REFUSE
+    for began, _ in sent:
+        assert sum(amount for at, amount in sent if began <= at < began + rate.window) <= most
+
+
+def test_a_wait_for_the_rate_does_not_make_a_harmless_text_late() -> None:
+    server = Queue(lambda text: 1000 if text == "bad" else 0.1)
+    clock, rate = server.hours.clock, Rate(1, None, 60)
+    budget = RateBudget("m", uuid4().hex, rate, redis_url="redis://127.0.0.1:1/0", concurrency=1, clock=clock)
+    embedder = FaultFindingEmbedder(server, FurtherRequests(no_check, budget, "p", {"bad": 1}), clock)
+    with pytest.raises(EmbeddingRefused):
+        budget.call(lambda: embedder.embed(["bad"]), project="p", tokens=1)
+    assert server.requests == [["bad"], [HARMLESS_TEXT]] * FAULTS_TO_REFUSE
+
+
+def test_a_wait_for_the_rate_ends_once_the_work_is_unwanted() -> None:
+    server, checks = Faulty(has_bad), iter([None, None, LeaseLost("cancelled")])
+
+    def check() -> None:
+        if error := next(checks):
+            raise error
+
+    clock, rate = server.hours.clock, Rate(1, None, 60)
+    budget = RateBudget("m", uuid4().hex, rate, redis_url="redis://127.0.0.1:1/0", concurrency=1, clock=clock)
+    embedder = FaultFindingEmbedder(server, FurtherRequests(check, budget, "p", {"bad": 1}), clock)
+    with pytest.raises(LeaseLost):
+        budget.call(lambda: embedder.embed(["bad"]), project="p", tokens=1)
+    assert server.requests == [["bad"]]
