@@ -6,7 +6,8 @@
   all workers, the provider is blocked for the whole fleet, for up to a minute. Then one request at a time probes it
   until one succeeds.
 - A request that fails after a long time was too large for its server: then a process sends requests of at most half
-  its size. After some successes their size doubles.
+  its size. After a few successes their size doubles, up to one that was answered before. A larger one is tried after
+  more successes, twice as many each time that it fails.
 - A request is repeated in place for `SLICE_RETRY_SECONDS`. Beyond that the files go back, and the task waits instead
   of the worker.
 - A server that fails at some texts while it answers others cannot handle these texts: the request is refused. To fail
@@ -49,8 +50,11 @@ SUCCESSES_TO_GROW = 8
 
 #: Seconds after which a request that fails was too large. Many servers compute one text after the other.
 SLOW_SECONDS = 30.0
-#: Successes after which a process sends requests of twice the size, and the smallest share of the largest request.
-SUCCESSES_TO_ENLARGE, SMALLEST_SHARE = 32, 1 / 2048
+#: The smallest share of the largest request.
+SMALLEST_SHARE = 1 / 2048
+#: Successes after which a process sends requests of twice the size: few up to a size that was answered before, because
+#: in an outage all sizes fail. Beyond it they double with each failure, because an attempt costs a time-out.
+FEWEST_TO_ENLARGE, MOST_TO_ENLARGE = 2, 64
 
 #: Seconds that a slice waits in place for one request.
 SLICE_RETRY_SECONDS = 5.0
@@ -171,6 +175,10 @@ class Pace:
         self._failures = 0
         self._resume_at = float("-inf")
         self._share, self._answers = 1.0, 0
+        #: The share that a server can answer, as far as is known, and the successes before more is tried.
+        self._proven_share, self._answers_to_try = 1.0, FEWEST_TO_ENLARGE
+        #: Whether a request was answered since one was too large.
+        self._has_answer = False
 
     @property
     def request_share(self) -> float:
@@ -190,9 +198,7 @@ class Pace:
         """Forget the failures; allow more requests in flight, and larger ones, after enough successes."""
         with self._lock:
             self._failures = 0
-            self._answers += 1
-            if self._answers >= SUCCESSES_TO_ENLARGE:
-                self._share, self._answers = min(1.0, 2 * self._share), 0
+            self._enlarge()
             self._successes += 1
             if self._successes >= SUCCESSES_TO_GROW:
                 self._concurrency, self._successes = min(self._max_concurrency, self._concurrency + 1), 0
@@ -206,8 +212,29 @@ class Pace:
             if failure.is_rate_limit:
                 self._halve(began, now)
             elif now - began >= SLOW_SECONDS:
-                self._share, self._answers = min(self._share, max(SMALLEST_SHARE, share / 2)), 0
+                self._shrink(max(SMALLEST_SHARE, share / 2))
             return failure.retry_after or self._back_off(began, now)
+
+    def _enlarge(self) -> None:
+        """Count a success, and send larger requests after enough of them."""
+        self._answers += 1
+        self._has_answer = True
+        is_proven = 2 * self._share <= self._proven_share
+        if self._answers < (FEWEST_TO_ENLARGE if is_proven else self._answers_to_try):
+            return
+        if self._share > self._proven_share:
+            self._proven_share = self._share
+            self._answers_to_try = max(FEWEST_TO_ENLARGE, self._answers_to_try // 2)
+        self._share, self._answers = min(1.0, 2 * self._share), 0
+
+    def _shrink(self, share: float) -> None:
+        """Send requests of at most this share. Only the first failure after an answer tells of the size."""
+        if share >= self._share:
+            return
+        if self._has_answer:
+            self._proven_share = min(self._proven_share, share)
+            self._answers_to_try = min(MOST_TO_ENLARGE, 2 * self._answers_to_try)
+        self._share, self._answers, self._has_answer = share, 0, False
 
     def _halve(self, began: float, now: float) -> None:
         """Halve the requests in flight, once for all requests that failed together."""

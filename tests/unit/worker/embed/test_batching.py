@@ -33,8 +33,8 @@ from worker.embed.rates import Rate
 from worker.embed.retry import (
     MAX_REFUSALS,
     MAX_UNREADABLE,
+    MOST_TO_ENLARGE,
     SLICE_RETRY_SECONDS,
-    SUCCESSES_TO_ENLARGE,
     TimeSource,
 )
 
@@ -308,7 +308,7 @@ def test_requests_shrink_until_a_slow_server_answers_in_time_and_grow_again(hour
     assert max(map(len, server.requests)) == 32
     assert Counter(text for request in server.requests for text in request).most_common(1)[0][1] == 1
     seconds_per_text = 0.001
-    for number in range(SUCCESSES_TO_ENLARGE * 5):
+    for number in range(MOST_TO_ENLARGE):
         embed_in_slices([f"fast {number} {each}" for each in range(1024)])
     assert len(server.requests[-1]) == 1024
 
