@@ -59,7 +59,7 @@ class FaultFindingEmbedder(WrappedEmbedder):
                 if not is_fault_of_text(error, seconds, self._seconds_of_harmless):
                     raise
                 faults += 1
-                if faults >= retry.faults_to_refuse(error, seconds):
+                if faults >= retry.faults_to_refuse(error, len(texts), seconds):
                     what = f"{retry.fault(error)}, {faults} times in a row"
                     raise EmbeddingRefused(f"{self.profile.model} answers other texts, and {what}.") from error
             self._clock.pause(retry.FAULT_PAUSE_SECONDS)

@@ -72,7 +72,7 @@ _BUSY_STATUSES = frozenset({408, 409, 425, 429})
 
 #: Faults in a row, each while the server answers another text, after which a request is refused. Seconds between them.
 FAULTS_TO_REFUSE, FAULT_PAUSE_SECONDS = 3, 0.25
-#: The same for closed connections, because a bad network closes some of them by chance.
+#: The same for a single text and closed connections, because a bad network closes some of them by chance.
 DROPS_TO_REFUSE = 5
 #: After a request without an answer, another text must be answered within these seconds, or this share of its time.
 #: An overloaded server takes long for every text. One that still computes the first text may be asked this often.
@@ -124,9 +124,10 @@ def is_too_large(error: EmbeddingUnavailable, texts: int, seconds: float) -> boo
     return error.was_taken and texts > 1 and seconds >= SLOW_SECONDS
 
 
-def faults_to_refuse(error: EmbeddingUnavailable, seconds: float) -> int:
-    """Faults in a row, the last one after `seconds`, after which a request is refused."""
-    return DROPS_TO_REFUSE if error.was_taken and seconds < SLOW_SECONDS else FAULTS_TO_REFUSE
+def faults_to_refuse(error: EmbeddingUnavailable, texts: int, seconds: float) -> int:
+    """Faults in a row, the last one after `seconds`, after which a request of so many texts is refused."""
+    is_drop = error.was_taken and seconds < SLOW_SECONDS
+    return DROPS_TO_REFUSE if is_drop and texts == 1 else FAULTS_TO_REFUSE
 
 
 def fault(error: EmbeddingUnavailable | LlmUnavailable) -> str:

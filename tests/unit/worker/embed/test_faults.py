@@ -94,6 +94,14 @@ def test_a_text_at_which_the_server_closes_the_connection_is_refused_alone() -> 
     assert sorted(index for indices, _ in outcomes for index in indices) == list(range(11))
 
 
+@pytest.mark.parametrize(("texts", "faults"), [(["bad"], DROPS_TO_REFUSE), (["good", "bad"], FAULTS_TO_REFUSE)])
+def test_a_single_text_is_refused_after_more_closed_connections(texts: list[str], faults: int) -> None:
+    server = Faulty(has_bad, None)
+    with pytest.raises(EmbeddingRefused):
+        finding(server).embed(texts)
+    assert server.requests == [texts, [HARMLESS_TEXT]] * faults
+
+
 def test_a_server_that_closes_every_connection_is_down() -> None:
     down = Faulty(lambda _: True, None)
     with pytest.raises(EmbeddingUnavailable):
