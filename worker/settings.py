@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import fields
+from functools import cache
 from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
@@ -25,6 +26,10 @@ Group = TypeVar("Group")
 SHARED_NAMES = {"DATABASE_URL", "CELERY_BROKER_URL", "FLOWER_PORT", "FLOWER_URL", "S3_ENDPOINT_URL"}
 #: Characters of a name from which on a similar one is hardly chance: MAX_PAGE may be anything.
 TELLING_LENGTH = 10
+#: What begins the names of variables that only Foldex reads.
+OWN_PREFIX = "FOLDEX_"
+#: Words that two swapped letters make of short names.
+OTHER_WORDS = {"LLM_TMP", "LLM_PRM"}
 
 #: The model of the embedded stack; it needs no account.
 LOCAL_MODEL = "local/all-minilm-l6-v2"
@@ -359,12 +364,18 @@ class Settings(BaseSettings):
     @classmethod
     def _meant(cls, variable: str) -> str | None:
         """The setting of which a variable has nearly the name; None for settings, and for what others may read."""
-        names = {name.upper() for name in cls.model_fields}
-        bare = variable.removeprefix("FOLDEX_")
-        if variable in names or bare in names:
-            return None if variable in names else bare
-        telling = (name for name in sorted(names - SHARED_NAMES) if len(name) >= TELLING_LENGTH)
-        return next((name for name in telling if _is_one_slip(variable, name)), None)
+        names, bare = _names_by_ends(), variable.removeprefix(OWN_PREFIX)
+        for written in (variable, bare):  # FOLDEX_HOME has the prefix in its name
+            if written in names.get(written[:1], ()):
+                return None if written == variable else bare
+        near = {
+            name
+            for written in {variable, bare}
+            for end in _ends(written)
+            for name in names.get(end, ())
+            if abs(len(name) - len(written)) <= 1
+        }
+        return next((name for name in sorted(near) if _is_meant(variable, bare, name)), None)
 
     @classmethod
     def _explained(cls, error: ErrorDetails) -> str:
@@ -419,12 +430,55 @@ class Settings(BaseSettings):
         return roots
 
 
+@cache
+def _names_by_ends() -> Mapping[str, Collection[str]]:
+    """The variables of settings by their first letter, and by their last one after a dot."""
+    names: dict[str, set[str]] = {}
+    for field in Settings.model_fields:
+        for end in _ends(field.upper()):
+            names.setdefault(end, set()).add(field.upper())
+    return names
+
+
+def _ends(name: str) -> tuple[str, str]:
+    """One slip changes at most one of these."""
+    return name[:1], f".{name[-1:]}"
+
+
+def _is_meant(variable: str, bare: str, name: str) -> bool:
+    """Whether a variable, without Foldex' prefix `bare`, is hardly anything but a slip in a setting's name."""
+    if variable != bare and _is_one_slip(bare, name):
+        return True
+    if name in SHARED_NAMES or len(name) < TELLING_LENGTH:
+        return variable not in OTHER_WORDS and _is_clear_slip(variable, name)
+    return _is_one_slip(variable, name)
+
+
 def _is_one_slip(written: str, name: str) -> bool:
     """Whether one letter is missing, too many or another one, or two are swapped; a number at the end is no slip."""
+    if abs(len(written) - len(name)) > 1 or written[-1:].isdigit():
+        return False
+    rest, right = _rests(written, name)
+    return rest == right[1:] or rest[1:] in {right, right[1:]} or _are_swapped(rest, right)
+
+
+def _is_clear_slip(written: str, name: str) -> bool:
+    """Whether two letters are swapped, or one is doubled: that is no name of another program's variable."""
+    if not 0 <= len(written) - len(name) <= 1:
+        return False
+    rest, right = _rests(written, name)
+    before = written[: len(written) - len(rest)][-1:]
+    return _are_swapped(rest, right) or (rest[1:] == right and rest[0] == before and before.isalpha())
+
+
+def _rests(written: str, name: str) -> tuple[str, str]:
+    """What follows the letters that both begin with."""
     at = len(list(takewhile(lambda pair: pair[0] == pair[1], zip(written, name, strict=False))))
-    rest, right = written[at:], name[at:]
-    is_swapped = rest[:2] == right[:2][::-1] and rest[2:] == right[2:]
-    return not written[-1].isdigit() and (rest == right[1:] or rest[1:] in {right, right[1:]} or is_swapped)
+    return written[at:], name[at:]
+
+
+def _are_swapped(rest: str, right: str) -> bool:
+    return len(right) > 1 and rest[:2] == right[:2][::-1] and rest[2:] == right[2:]
 
 
 def _names(value: str) -> list[str]:

@@ -55,6 +55,11 @@ def _has_settled(process: Process) -> bool:
     return time.monotonic() - process.started > SETTLED_SECONDS
 
 
+def _lacks_space(slot: _Slot) -> bool:
+    """Whether a program ended again and again because the disk is full."""
+    return slot.obstacle == DISK_FULL and slot.deaths >= CRASH_LOOP_DEATHS
+
+
 class Supervisor:
     """Runs the programs of `stages`, one stage after the other, in a separate thread.
 
@@ -131,7 +136,7 @@ class Supervisor:
                     slot.ready = True
                     self._say(f"  {slot.program.name:<12} ready after {time.monotonic() - began:.1f} s")
             waited = time.monotonic() - began
-            if waited > self._patience:
+            if waited > self._patience or any(map(_lacks_space, stage)):
                 raise StackError(self._late(stage))
             if waited > LATE_SECONDS and not is_told:
                 is_told = True

@@ -57,8 +57,9 @@ class EmbeddingUnauthorized(EmbeddingError):
 class EmbeddingUnavailable(EmbeddingError):
     """Rate limit, time-out, connection error or server error.
 
-    `provider_status` is the HTTP status of the provider's answer, if there was one. `was_sent` is False for a request
-    that was held back because the provider may not be asked at the moment.
+    `provider_status` is the HTTP status of the provider's answer, if there was one. `was_taken`: a server took the
+    request, and then closed the connection or let the time pass. `was_sent` is False for a request that was held back
+    because the provider may not be asked at the moment.
     """
 
     code = "embedding_unavailable"
@@ -72,11 +73,13 @@ class EmbeddingUnavailable(EmbeddingError):
         *,
         retry_after: float | None = None,
         provider_status: int | None = None,
+        was_taken: bool = False,
         was_sent: bool = True,
     ) -> None:
         super().__init__(message)
         self.retry_after = retry_after
         self.provider_status = provider_status
+        self.was_taken = was_taken
         self.was_sent = was_sent
 
 
@@ -141,16 +144,24 @@ class LlmUnauthorized(LlmError):
 
 
 class LlmUnavailable(LlmError):
-    """Rate limit, time-out, connection error or server error of a language model."""
+    """Rate limit, time-out, connection error or server error of a language model. See `EmbeddingUnavailable`."""
 
     code = "llm_unavailable"
     status = 503
     retryable = True
 
-    def __init__(self, message: str, *, retry_after: float | None = None, provider_status: int | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        retry_after: float | None = None,
+        provider_status: int | None = None,
+        was_taken: bool = False,
+    ) -> None:
         super().__init__(message)
         self.retry_after = retry_after
         self.provider_status = provider_status
+        self.was_taken = was_taken
 
 
 class LlmFailed(LlmError):

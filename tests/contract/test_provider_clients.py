@@ -147,9 +147,20 @@ def test_the_words_of_a_message_do_not_decide(told: Told) -> None:
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_provider_that_is_late_is_unavailable(client: type[OpenAIClient | LiteLLMClient]) -> None:
-    with EmbeddingsFake(delay=2.0) as fake:
-        kind, *_ = _outcome(ModelCall(client("openai/m", fake.url, "k", None, 0.2)))
-    assert kind is EmbeddingUnavailable
+    with EmbeddingsFake(delay=2.0) as fake, pytest.raises(EmbeddingUnavailable) as error:
+        client("openai/m", fake.url, "k", None, 0.2).rows(TEXTS, "base64")
+    assert error.value.was_taken
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_closed_connection_differs_from_one_that_was_not_made(client: type[OpenAIClient | LiteLLMClient]) -> None:
+    with EmbeddingsFake() as fake:
+        model, url = client("openai/m", fake.url, "k", None, 10.0), fake.url
+        with pytest.raises(EmbeddingUnavailable) as closed:
+            model.rows(["DROP-ME"], "base64")
+    with pytest.raises(EmbeddingUnavailable) as refused:
+        client("openai/m", url, "k", None, 10.0).rows(TEXTS, "base64")
+    assert (closed.value.was_taken, refused.value.was_taken) == (True, False)
 
 
 def test_a_text_that_cannot_be_encoded_is_refused() -> None:

@@ -1,8 +1,8 @@
 """A strict OpenAI-compatible chat server. Equal prompts get equal answers, at a temperature of 0.
 
-Prompts with these words misbehave: `REFUSE-ME` (400), `FAULT-ME` (500), `SAY-NOTHING` (an empty answer), `TALK-ON` (an
-answer that ends at the maximum of tokens), and the words of `NONSENSE`, whose answers are none. The key `wrong` is
-refused like a missing one.
+Prompts with these words misbehave: `REFUSE-ME` (400), `FAULT-ME` (500), `DROP-ME` (the connection closes),
+`SAY-NOTHING` (an empty answer), `TALK-ON` (an answer that ends at the maximum of tokens), and the words of `NONSENSE`,
+whose answers are none. The key `wrong` is refused like a missing one.
 """
 
 from __future__ import annotations
@@ -127,6 +127,8 @@ def _checked(body: Json) -> str:
         raise Refusal(400, "content policy")
     if "FAULT-ME" in prompt:
         raise Refusal(500, "the runner has terminated")
+    if "DROP-ME" in prompt:
+        raise Refusal(0, "the runner has terminated")
     return prompt
 
 

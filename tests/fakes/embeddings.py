@@ -7,8 +7,8 @@ Vectors are hashed bags of word stems: texts that share words are close, and the
 Models with these names misbehave: `no-such-model` (404), `no-base64` (400 to that format), `lists-only` (ignores it);
 `bad-nan` and `bad-zero` for inputs with `BAD-ROW`; `bad-count`, `bad-dims`, `bad-order` and `bad-json` always;
 `error-in-body` (status 200 with error 429 in the body), `odd-error-in-body` (the same with a word as code). An input
-with `REFUSE-ME` makes the server refuse the whole request, and one with `FAULT-ME` makes it answer 500. The key `wrong`
-is refused like a missing one.
+with `REFUSE-ME` makes the server refuse the whole request, one with `FAULT-ME` makes it answer 500, and one with
+`DROP-ME` makes it close the connection. The key `wrong` is refused like a missing one.
 """
 
 from __future__ import annotations
@@ -324,6 +324,8 @@ def _check(record: Request, texts: list[str]) -> None:
         raise Refusal(400, "The request was refused by the content filter.", "content_filter")
     if any("FAULT-ME" in text for text in texts):
         raise Refusal(500, "failed to encode response: json: unsupported value: NaN")
+    if any("DROP-ME" in text for text in texts):
+        raise Refusal(0, "the runner has terminated")
 
 
 def _answer_body(record: Request, texts: list[str], vectors: NDArray[np.float32]) -> bytes:

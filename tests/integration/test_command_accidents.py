@@ -91,6 +91,25 @@ def test_a_folder_stays_permitted_while_nobody_knows_whether_it_has_a_tool(
     assert named_folders(named_folders_file(tmp_path / "home")) == [folder]
 
 
+@pytest.mark.parametrize("fault", [KeyboardInterrupt(), TimedOut("no answer in time")])
+def test_an_estimate_that_is_broken_off_leaves_no_folder_permitted(
+    stack: Connection, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: BaseException
+) -> None:
+    folder = root / f"broken off {type(fault).__name__}"
+    folder.mkdir()
+    permitted = named_folders_file(tmp_path / "home")
+    seen: list[Path] = []
+
+    def broken_off(*_arguments: Any, **_options: Any) -> None:
+        seen.extend(named_folders(permitted))
+        raise fault
+
+    monkeypatch.setattr(stack.foldex.tools, "estimate", broken_off)
+    with pytest.raises(type(fault)):
+        estimated(stack, str(folder), {})
+    assert (seen, named_folders(permitted)) == ([folder], [])
+
+
 def lost(*_arguments: Any, **_options: Any) -> None:
     raise TimedOut("no answer in time")
 

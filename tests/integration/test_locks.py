@@ -15,10 +15,11 @@ from psycopg import Connection
 
 from schemas.content.source import ChunkSettings, EmbedderProfile, NodesSource
 from schemas.tool import IndexSettings, ToolConfig
+from tests.integration.test_leases import _listed, claimed, index_of, new_task
 from tests.service import eventually
 from worker.state.content import orphans, uploads
 from worker.state.content.uploads import ReceivedFile
-from worker.state.index import changes, embedding_cache, index_switch, tool_actions, tools
+from worker.state.index import changes, embedding_cache, files, index_switch, tasks, tool_actions, tools
 from worker.state.pool import Pool
 from worker.state.queries import load
 
@@ -152,6 +153,40 @@ def test_a_project_is_locked_however_it_is_named(pool: Pool) -> None:
             holder.rollback()
             assert index_switch.try_lock_index(trying, other_index)
             trying.rollback()
+
+
+def test_no_file_of_an_index_is_claimed_while_its_task_is_cancelled(pool: Pool) -> None:
+    task = new_task(pool)
+    index_id = index_of(pool, task)
+    with ThreadPoolExecutor(1) as thread, pool.connection() as holder:
+        index_switch.lock_index(holder, index_id)
+        claiming = thread.submit(claimed, pool, task, uuid4())
+        eventually(lambda: claiming.done() or is_waiting(pool), 30)
+        assert tasks.cancel(holder, index_id)
+        holder.commit()
+        assert claiming.result(30) == set()
+
+
+def test_a_listing_that_holds_its_task_adds_files_while_the_index_is_locked(pool: Pool) -> None:
+    """Who locked the index wants the task next, so the listing must not wait for the index."""
+    wanted = tools.NewIndex(
+        f"p-{uuid4().hex}", NodesSource(kind="nodes", node_id="n"), "n", SETTINGS, "lancedb", "store"
+    )
+    _, task = tools.create(pool, wanted, name="", config=ToolConfig())
+    assert task is not None
+    lister = uuid4()
+    plan = tasks.begin_plan(pool, task, lister)
+    assert plan is not None
+    page: dict[str, Any] = {"task_id": task, "index_id": plan.index_id, "owner": lister, "cursor": None}
+    page |= {"listed": [_listed(plan.index_id, 1)], "unlisted": (), "ignored": {}, "matched": (), "first": True}
+    with ThreadPoolExecutor(1) as thread, pool.connection() as holder:
+        index_switch.lock_index(holder, plan.index_id)
+        listing = thread.submit(files.record_page, pool, **page)
+        eventually(lambda: listing.done() or is_waiting(pool), 30)
+        assert listing.done()
+        assert tasks.cancel(holder, plan.index_id)
+        holder.commit()
+        assert listing.result(30) is None
 
 
 def test_of_two_uploads_of_one_path_at_once_the_second_is_a_new_version(

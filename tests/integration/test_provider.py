@@ -21,6 +21,7 @@ from tests.service import NewService, Service, eventually, with_one_worker
 from worker.embed import Vectors
 from worker.embed.rate_limit import RateBudget
 from worker.embed.rates import Rate
+from worker.embed.retry import DROPS_TO_REFUSE
 
 #: Seconds between a request's permission and its record at the provider, at most, on a machine with other load.
 LATE = 0.5
@@ -216,6 +217,28 @@ def test_a_text_that_makes_the_server_fail_fails_its_own_file(
     (bad,) = here.files(tool, status="failed")
     assert (bad["file_path"], bad["reason"]) == ("bad.md", "embedding_refused")
     assert "500" in bad["message"]
+
+
+def test_a_text_at_which_the_server_closes_the_connection_fails_its_own_file(
+    here: Service, provider: EmbeddingsFake, root: Path
+) -> None:
+    tool = here.local_tool(write(root / "dropped", good="A light text.", bad="DROP-ME", fine="Another light text."))
+    status = here.wait(tool)
+    assert (status["indexed_files"], status["failed_files"]) == (2, 1)
+    (bad,) = here.files(tool, status="failed")
+    assert (bad["file_path"], bad["reason"]) == ("bad.md", "embedding_refused")
+    assert "does not answer this one" in bad["message"]
+
+
+def test_a_server_that_closes_every_connection_fails_no_file(
+    here: Service, provider: EmbeddingsFake, root: Path
+) -> None:
+    provider.fail_next(0, count=1000)
+    tool = here.local_tool(write(root / "hung-up", a="A text that waits.", b="Another text that waits."))
+    eventually(lambda: len(provider.audit.requests) > DROPS_TO_REFUSE, 60, here.logs)
+    provider.clear_failures()
+    status = here.wait(tool)
+    assert (status["indexed_files"], status["failed_files"]) == (2, 0)
 
 
 def told(here: Service) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from api.search.chunks.legs import Ranking
 from api.stack.record import ROOT
 from schemas.queries.search import Mode, Query
 from tests.bench.search import functions
+from tests.bench.search.__main__ import home_of_run
 from tests.bench.search.definitions import summary, words
 from tests.bench.search.folded import folded_sets
 from tests.bench.search.granularity import ask_articles, ask_bare, ask_names, fill_articles, fill_bare
@@ -295,3 +296,18 @@ def test_labels_of_lines_hold_what_is_asked_for(tmp_path: Path) -> None:
     assert all("..." in lines_of(tmp_path / "bare", question) for question in ask_bare())
     for question in ask_names(tmp_path / "bare"):
         assert question.query in " ".join(words(lines_of(tmp_path / "bare", question)))
+
+
+@pytest.mark.parametrize("stray", ["log", "folders", ""])
+def test_a_file_in_the_place_of_a_kept_directory_ends_the_run_with_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stray: str
+) -> None:
+    place = tmp_path / "kept"
+    monkeypatch.setenv("BENCH_HOME", str(place))
+    with home_of_run() as home:
+        assert home == place
+    if stray:
+        place.mkdir()
+    (place / stray).write_text("stray")
+    with pytest.raises(SystemExit, match=f"{place / stray} is no directory; .* BENCH_HOME"), home_of_run():
+        pass

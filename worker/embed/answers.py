@@ -47,10 +47,17 @@ def status_error(model: str, status: int, said: str, seconds: float | None) -> E
     return EmbeddingUnauthorized(f"{message} {_STATUS_REMEDIES.get(status, KEY_REMEDY)}")
 
 
-def no_answer(model: str, said: str) -> EmbeddingUnavailable:
+def no_answer(model: str, said: str, *, was_taken: bool) -> EmbeddingUnavailable:
     """The error for a request that no server answered, or not in time, and what the network said of it."""
     log.warning("a provider does not answer", model=model, said=said)
-    return EmbeddingUnavailable(f"{trouble(model, None)}. {ADDRESS_REMEDY}")
+    return EmbeddingUnavailable(f"{trouble(model, None)}. {ADDRESS_REMEDY}", was_taken=was_taken)
+
+
+def errors_after_connecting() -> tuple[type[Exception], ...]:
+    """The errors of httpx for a request that a server took."""
+    import httpx
+
+    return httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError, httpx.ReadTimeout, httpx.WriteTimeout
 
 
 def missing_key(model: str) -> EmbeddingUnauthorized:

@@ -81,8 +81,8 @@ def embed_all(
 
     After the first error no further request starts. Requests in flight are already paid for, so their outcomes are
     awaited and yielded before the error is raised. A request that the provider cannot answer at the moment is repeated
-    as long as `retry.Patience` allows. Raises `SliceOver` when the time is up, but only after at least one answer, so
-    that each slice makes progress.
+    as long as `retry.Patience` allows. Raises `SliceOver` when the time is up, but only after at least one text was
+    answered or refused, so that each slice makes progress.
 
     No request starts while the caller holds an outcome. To stop early, close the iterator, which waits for the requests
     in flight.
@@ -119,7 +119,7 @@ class _EmbeddingRun:
         self._until = time.monotonic() + terms.seconds
         self._in_flight: dict[Future[Vectors], list[int]] = {}
         self._error: BaseException | None = None
-        self._answered = False
+        self._answered = self._has_progress = False
         self._refusals = 0
         self._patience = retry.Patience()
 
@@ -156,7 +156,7 @@ class _EmbeddingRun:
             self._terms.check()
         except FoldexError as error:
             return error
-        if self._answered and time.monotonic() > self._until:
+        if self._has_progress and time.monotonic() > self._until:
             return SliceOver()
         return None
 
@@ -179,7 +179,7 @@ class _EmbeddingRun:
         """Yield what a finished request decides; queue again what it leaves open."""
         error = request.exception()
         if error is None:
-            self._answered = True
+            self._answered = self._has_progress = True
             self._patience.succeeded()
             yield batch, request.result()
         elif isinstance(error, EmbeddingUnreadable) and not self._answered and self._refusals >= retry.MAX_UNREADABLE:
@@ -188,6 +188,8 @@ class _EmbeddingRun:
             self._refusals += 1
             refused, batches = retry.split(batch, error, self._refusals)
             if refused:
+                # texts that are not readable may be the fault of a provider, which more of them show
+                self._has_progress |= not isinstance(error, EmbeddingUnreadable)
                 yield refused, error
             self._waiting.extendleft(reversed(batches))
         elif isinstance(error, EmbeddingUnavailable) and self._is_repeated(error):

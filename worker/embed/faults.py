@@ -1,55 +1,92 @@
 """Tells texts that make a server fail from a server that is down, so that one text does not hold up all others.
 
-Some servers answer 500 to a text that they cannot handle, such as one whose vector is not a number.
+Some servers answer 500 to a text that they cannot handle, such as one whose vector is not a number. Others close the
+connection, or compute for longer than the time-out.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from schemas.errors import EmbeddingError, EmbeddingRefused, EmbeddingUnavailable
+from schemas.errors import EmbeddingError, EmbeddingRefused, EmbeddingUnavailable, LlmUnavailable
 from worker.embed import Embedder, Vectors, WrappedEmbedder, retry
+from worker.embed.rate_limit import RateBudget, no_check
 
-#: A text that every server can handle.
-HARMLESS_TEXT = "word"
+#: A text that every server can handle, and its tokens, with those that mark its ends.
+HARMLESS_TEXT, HARMLESS_TOKENS = "word", 3
+
+
+@dataclass(frozen=True, slots=True)
+class FurtherRequests:
+    """What precedes each further request: `check`, which may raise, and its charge to the budget.
+
+    `budget` is None for a model that costs nothing. `tokens` are those of each text.
+    """
+
+    check: Callable[[], None] = no_check
+    budget: RateBudget | None = None
+    project: str = ""
+    tokens: Mapping[str, int] = field(default_factory=dict)
+
+    def permit(self, texts: Sequence[str]) -> None:
+        """Wait until these texts may be sent."""
+        self.check()
+        if self.budget is not None:
+            tokens = sum(self.tokens.get(text, HARMLESS_TOKENS) for text in texts)
+            self.budget.charge(project=self.project, tokens=tokens, check=self.check)
 
 
 class FaultFindingEmbedder(WrappedEmbedder):
-    """Wraps `embedder`. It refuses texts to which the server answers 500 while it answers a harmless text.
+    """Wraps `embedder`. It refuses texts at which the server fails while it answers a harmless text."""
 
-    `check` may raise before each further request.
-    """
-
-    def __init__(
-        self, embedder: Embedder, check: Callable[[], None], pause: Callable[[float], None] = time.sleep
-    ) -> None:
+    def __init__(self, embedder: Embedder, further: FurtherRequests, clock: retry.TimeSource | None = None) -> None:
         super().__init__(embedder)
-        self._check, self._pause = check, pause
+        self._further, self._clock = further, clock or retry.TimeSource()
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """See `Embedder`. Sends the texts again after each fault that is theirs."""
-        fault: EmbeddingUnavailable | None = None
-        for _ in range(retry.FAULTS_TO_REFUSE):
-            if fault is not None:
-                self._pause(retry.FAULT_PAUSE_SECONDS)
-                self._check()
+        faults = 0
+        while True:
+            began = self._clock.now()
             try:
                 return self._embedder.embed(texts)
             except EmbeddingUnavailable as error:
-                self._raise_if_down(error)
-                fault = error
-        raise EmbeddingRefused(
-            f"{self.profile.model} answers other texts, and fails at this one with HTTP 500, "
-            f"{retry.FAULTS_TO_REFUSE} times in a row."
-        ) from fault
+                seconds = self._clock.now() - began
+                if retry.is_too_large(error, len(texts), seconds):
+                    raise
+                if not is_fault_of_text(error, seconds, self._seconds_of_harmless):
+                    raise
+                faults += 1
+                if faults >= retry.faults_to_refuse(error, len(texts), seconds):
+                    what = f"{retry.fault(error)}, {faults} times in a row"
+                    raise EmbeddingRefused(f"{self.profile.model} answers other texts, and {what}.") from error
+            self._clock.pause(retry.FAULT_PAUSE_SECONDS)
+            self._further.permit(texts)
 
-    def _raise_if_down(self, error: EmbeddingUnavailable) -> None:
-        """Raise the error, unless the text may have made the server fail, and it answers a harmless one."""
-        if not retry.may_be_fault_of_text(error):
-            raise error
-        self._check()
+    def _seconds_of_harmless(self) -> float | None:
+        self._further.permit([HARMLESS_TEXT])
+        began = self._clock.now()
         try:
             self._embedder.embed([HARMLESS_TEXT])
         except EmbeddingError:
-            raise error from None
+            return None
+        return self._clock.now() - began
+
+
+def is_fault_of_text(
+    error: EmbeddingUnavailable | LlmUnavailable, seconds: float, seconds_of_harmless: Callable[[], float | None]
+) -> bool:
+    """Whether a text made its server fail after `seconds`: the server answers a harmless text just after.
+
+    `seconds_of_harmless` sends it, and returns None if it is not answered either.
+    """
+    if not retry.may_be_fault_of_text(error):
+        return False
+    longest = max(retry.SOON_SECONDS, retry.SOON_SHARE * seconds) if error.was_taken else math.inf
+    for _ in range(retry.HARMLESS_TRIES):
+        took = seconds_of_harmless()
+        if took is None or took <= longest:
+            return took is not None
+    return False

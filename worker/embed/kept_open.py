@@ -33,6 +33,10 @@ class HttpAnswer(NamedTuple):
     content: bytes
 
 
+class NotConnected(OSError):
+    """No server took the request."""
+
+
 class KeptOpen:
     """The connections of one process. Thread-safe."""
 
@@ -44,12 +48,14 @@ class KeptOpen:
     def post(self, origin: Origin, path: str, headers: Mapping[str, str], body: bytes, seconds: float) -> HttpAnswer:
         """Send a request, and read its answer. Waits `seconds` for each part of it.
 
-        Raises `TimeoutError`, other kinds of `OSError`, and `HTTPException`.
+        Raises `NotConnected`, `TimeoutError`, other kinds of `OSError`, and `HTTPException`.
         """
         connection = self._taken(origin) or self._new(origin)
         try:
             connection.timeout = seconds
-            if connection.sock is not None:
+            if connection.sock is None:
+                _connect(connection)
+            else:
                 connection.sock.settimeout(seconds)
             _send(connection, path, headers, body)
             response = connection.getresponse()
@@ -88,6 +94,13 @@ class KeptOpen:
                 surplus.append(idle.popleft()[0])
         for each in surplus:
             each.close()
+
+
+def _connect(connection: HTTPConnection) -> None:
+    try:
+        connection.connect()
+    except OSError as error:
+        raise NotConnected(str(error) or repr(error)) from error
 
 
 def _send(connection: HTTPConnection, path: str, headers: Mapping[str, str], body: bytes) -> None:

@@ -19,6 +19,7 @@ from schemas.errors import EmbeddingError, EmbeddingUnauthorized
 from worker.embed.answers import (
     MAX_LOGGED_CHARACTERS,
     MODEL_REMEDY,
+    errors_after_connecting,
     missing_key,
     no_answer,
     status_error,
@@ -143,7 +144,7 @@ def embedding_error(model: str, error: Exception) -> EmbeddingError:
     if isinstance(error, warm().exceptions.LiteLLMUnknownProvider):
         return EmbeddingUnauthorized(f"The provider of {model} does not offer embeddings. {MODEL_REMEDY}")
     if is_unanswered(error):
-        return no_answer(model, provider_text(error))
+        return no_answer(model, provider_text(error), was_taken=was_taken(error))
     status = getattr(error, "status_code", None)
     if not isinstance(status, int):
         # an error in a body with a provider-specific code
@@ -158,7 +159,12 @@ def is_unanswered(error: Exception) -> bool:
     return is_caused_by(error, httpx.TransportError)
 
 
-def is_caused_by(error: BaseException | None, kind: type[Exception]) -> bool:
+def was_taken(error: Exception) -> bool:
+    """Whether a server took the request that failed."""
+    return is_caused_by(error, errors_after_connecting())
+
+
+def is_caused_by(error: BaseException | None, kind: type[Exception] | tuple[type[Exception], ...]) -> bool:
     """Whether an error, or one of those behind it, is of that kind."""
     while error is not None and not isinstance(error, kind):
         error = error.__cause__ or error.__context__

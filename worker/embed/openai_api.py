@@ -20,7 +20,7 @@ import orjson
 from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, EmbeddingUnavailable
 from worker.embed import answers
 from worker.embed.endpoint import Endpoint
-from worker.embed.kept_open import HttpAnswer, KeptOpen, Origin
+from worker.embed.kept_open import HttpAnswer, KeptOpen, NotConnected, Origin
 from worker.machine.retry_after import seconds_to_wait
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class OpenAIClient(Endpoint):
             ) from error
         except (OSError, HTTPException, httpx.HTTPError) as error:
             said = (str(error) or repr(error))[: answers.MAX_LOGGED_CHARACTERS]
-            raise answers.no_answer(self.model, said) from error
+            raise answers.no_answer(self.model, said, was_taken=_was_taken(error)) from error
         except (TypeError, ValueError) as error:
             # its text may quote the key
             answers.log.warning("cannot write a request to a provider", model=self.model, error=type(error).__name__)
@@ -173,6 +173,13 @@ def _certificates() -> ssl.SSLContext:
     if ciphers := _variable("SSL_SECURITY_LEVEL"):
         context.set_ciphers(ciphers)
     return context
+
+
+def _was_taken(error: Exception) -> bool:
+    """Whether a server took the request that failed."""
+    if isinstance(error, OSError | HTTPException):
+        return not isinstance(error, NotConnected)
+    return isinstance(error, answers.errors_after_connecting())
 
 
 def _variable(*names: str) -> str | None:

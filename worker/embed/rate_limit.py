@@ -63,6 +63,7 @@ class RateBudget:
         self._without_redis_until: float | None = None
         self._pace = retry.Pace(concurrency)
         self._calm_until = float("-inf")
+        self._active_projects = 1
         #: Maximum number of tokens in one request that still fits into the budget.
         self.max_request_tokens = rate.tokens
 
@@ -101,6 +102,12 @@ class RateBudget:
             raise
         return self._send(send, request_id, share)
 
+    def charge(self, *, project: str, tokens: int, check: Callable[[], None] = no_check) -> None:
+        """Wait until the rate allows one more request within a call, and charge it. `check` may raise meanwhile."""
+        while not self._with_limiter(lambda limiter: limiter.spend(project, tokens, self._active_projects)):
+            check()
+            self._clock.pause(retry.POLL_SECONDS)
+
     def query(self, send: Callable[[], T], *, tokens: int) -> T:
         """Send a request that a user waits for. It is charged but no rate holds it back; only a blocked provider does.
 
@@ -125,6 +132,7 @@ class RateBudget:
 
     def _request_permit(self, project: str, request_id: str) -> Permit:
         permit = self._with_limiter(lambda limiter: limiter.request_permit(project, request_id))
+        self._active_projects = permit.active_projects
         if permit.processes:
             self._local.processes = permit.processes
         if not permit.wait and not permit.failures:

@@ -6,10 +6,12 @@
   all workers, the provider is blocked for the whole fleet, for up to a minute. Then one request at a time probes it
   until one succeeds.
 - A request that fails after a long time was too large for its server: then a process sends requests of at most half
-  its size. After some successes their size doubles.
+  its size. After a few successes their size doubles, up to one that was answered before. A larger one is tried after
+  more successes, twice as many each time that it fails.
 - A request is repeated in place for `SLICE_RETRY_SECONDS`. Beyond that the files go back, and the task waits instead
   of the worker.
-- A server that answers 500 to some texts while it answers others cannot handle these texts: the request is refused.
+- A server that fails at some texts while it answers others cannot handle these texts: the request is refused. To fail
+  is to answer 500, to close the connection, or to take too long for a single text.
 - A refused request is split until the refused texts are alone. So is one whose answer cannot be read, at once to the
   number of vectors in the answer. If many are unreadable before the first that can be read, the provider is at fault,
   and the task ends.
@@ -48,8 +50,11 @@ SUCCESSES_TO_GROW = 8
 
 #: Seconds after which a request that fails was too large. Many servers compute one text after the other.
 SLOW_SECONDS = 30.0
-#: Successes after which a process sends requests of twice the size, and the smallest share of the largest request.
-SUCCESSES_TO_ENLARGE, SMALLEST_SHARE = 32, 1 / 2048
+#: The smallest share of the largest request.
+SMALLEST_SHARE = 1 / 2048
+#: Successes after which a process sends requests of twice the size: few up to a size that was answered before, because
+#: in an outage all sizes fail. Beyond it they double with each failure, because an attempt costs a time-out.
+FEWEST_TO_ENLARGE, MOST_TO_ENLARGE = 2, 64
 
 #: Seconds that a slice waits in place for one request.
 SLICE_RETRY_SECONDS = 5.0
@@ -67,6 +72,11 @@ _BUSY_STATUSES = frozenset({408, 409, 425, 429})
 
 #: Faults in a row, each while the server answers another text, after which a request is refused. Seconds between them.
 FAULTS_TO_REFUSE, FAULT_PAUSE_SECONDS = 3, 0.25
+#: The same for a single text and closed connections, because a bad network closes some of them by chance.
+DROPS_TO_REFUSE = 5
+#: After a request without an answer, another text must be answered within these seconds, or this share of its time.
+#: An overloaded server takes long for every text. One that still computes the first text may be asked this often.
+SOON_SECONDS, SOON_SHARE, HARMLESS_TRIES = 5.0, 0.1, 2
 
 #: Refused requests after which batches are no longer split. This is enough for about twenty bad texts among thousands.
 MAX_REFUSALS = 256
@@ -105,7 +115,26 @@ def is_unavailable(status: int) -> bool:
 
 def may_be_fault_of_text(error: EmbeddingUnavailable | LlmUnavailable) -> bool:
     """Whether a text may have made its server fail. A busy server answers otherwise, or asks to wait."""
-    return error.provider_status == HTTPStatus.INTERNAL_SERVER_ERROR and not error.retry_after
+    has_failed = error.was_taken or error.provider_status == HTTPStatus.INTERNAL_SERVER_ERROR
+    return has_failed and not error.retry_after
+
+
+def is_too_large(error: EmbeddingUnavailable, texts: int, seconds: float) -> bool:
+    """Whether a failed request was too large: several texts that were not answered for long."""
+    return error.was_taken and texts > 1 and seconds >= SLOW_SECONDS
+
+
+def faults_to_refuse(error: EmbeddingUnavailable, texts: int, seconds: float) -> int:
+    """Faults in a row, the last one after `seconds`, after which a request of so many texts is refused."""
+    is_drop = error.was_taken and seconds < SLOW_SECONDS
+    return DROPS_TO_REFUSE if is_drop and texts == 1 else FAULTS_TO_REFUSE
+
+
+def fault(error: EmbeddingUnavailable | LlmUnavailable) -> str:
+    """What to say of a server that fails at a text."""
+    if error.was_taken:
+        return "does not answer this one: it closes the connection, or takes too long"
+    return f"fails at this one with HTTP {error.provider_status}"
 
 
 def trouble(model: str, status: int | None, wait: float | None = None) -> str:
@@ -147,6 +176,10 @@ class Pace:
         self._failures = 0
         self._resume_at = float("-inf")
         self._share, self._answers = 1.0, 0
+        #: The share that a server can answer, as far as is known, and the successes before more is tried.
+        self._proven_share, self._answers_to_try = 1.0, FEWEST_TO_ENLARGE
+        #: Whether a request was answered since one was too large.
+        self._has_answer = False
 
     @property
     def request_share(self) -> float:
@@ -166,9 +199,7 @@ class Pace:
         """Forget the failures; allow more requests in flight, and larger ones, after enough successes."""
         with self._lock:
             self._failures = 0
-            self._answers += 1
-            if self._answers >= SUCCESSES_TO_ENLARGE:
-                self._share, self._answers = min(1.0, 2 * self._share), 0
+            self._enlarge()
             self._successes += 1
             if self._successes >= SUCCESSES_TO_GROW:
                 self._concurrency, self._successes = min(self._max_concurrency, self._concurrency + 1), 0
@@ -182,8 +213,29 @@ class Pace:
             if failure.is_rate_limit:
                 self._halve(began, now)
             elif now - began >= SLOW_SECONDS:
-                self._share, self._answers = min(self._share, max(SMALLEST_SHARE, share / 2)), 0
+                self._shrink(max(SMALLEST_SHARE, share / 2))
             return failure.retry_after or self._back_off(began, now)
+
+    def _enlarge(self) -> None:
+        """Count a success, and send larger requests after enough of them."""
+        self._answers += 1
+        self._has_answer = True
+        is_proven = 2 * self._share <= self._proven_share
+        if self._answers < (FEWEST_TO_ENLARGE if is_proven else self._answers_to_try):
+            return
+        if self._share > self._proven_share:
+            self._proven_share = self._share
+            self._answers_to_try = max(FEWEST_TO_ENLARGE, self._answers_to_try // 2)
+        self._share, self._answers = min(1.0, 2 * self._share), 0
+
+    def _shrink(self, share: float) -> None:
+        """Send requests of at most this share. Only the first failure after an answer tells of the size."""
+        if share >= self._share:
+            return
+        if self._has_answer:
+            self._proven_share = min(self._proven_share, share)
+            self._answers_to_try = min(MOST_TO_ENLARGE, 2 * self._answers_to_try)
+        self._share, self._answers, self._has_answer = share, 0, False
 
     def _halve(self, began: float, now: float) -> None:
         """Halve the requests in flight, once for all requests that failed together."""

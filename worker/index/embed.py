@@ -14,7 +14,7 @@ from schemas.errors import EmbeddingRefused, FileError, FoldexError
 from schemas.status import Reason
 from worker.embed import Embedder
 from worker.embed.batching import RequestTerms, embed_all
-from worker.embed.faults import FaultFindingEmbedder
+from worker.embed.faults import FaultFindingEmbedder, FurtherRequests
 from worker.index.file_states import EmbeddedFile, File, ProviderUsage, failed
 from worker.index.run import IndexRun
 from worker.index.skip_cached import CacheFirstEmbedder
@@ -131,9 +131,11 @@ def _pay(
     # a free model's requests are not worth filling
     only_full = more and run.budget is not None
     terms = RequestTerms(run.budget, run.index.project_id, run.lease.check, run.embed_seconds, only_full)
-    paid: Embedder = FaultFindingEmbedder(run.embedder, run.lease.check)
+    tokens_of = dict(zip(texts, tokens, strict=True))
+    further = FurtherRequests(run.lease.check, run.budget, run.index.project_id, tokens_of)
+    paid: Embedder = FaultFindingEmbedder(run.embedder, further)
     if run.spending:
-        paid = LimitedEmbedder(paid, run.spending, dict(zip(texts, tokens, strict=True)))
+        paid = LimitedEmbedder(paid, run.spending, tokens_of)
     embedder = CacheFirstEmbedder(paid, functools.partial(embedding_cache.lookup, run.pool, owner))
     try:
         for indices, result in embed_all(embedder, texts, tokens, run.concurrency, terms):

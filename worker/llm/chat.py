@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -11,9 +12,18 @@ from typing import Any
 import structlog
 
 from schemas.errors import EmbeddingUnavailable, LlmError, LlmRefused, LlmUnauthorized, LlmUnavailable
-from worker.embed.litellm import is_caused_by, is_unanswered, provider_text, retry_after, silence_warnings, warm
+from worker.embed.faults import is_fault_of_text
+from worker.embed.litellm import (
+    is_caused_by,
+    is_unanswered,
+    provider_text,
+    retry_after,
+    silence_warnings,
+    warm,
+    was_taken,
+)
 from worker.embed.rate_limit import RateBudget, no_check
-from worker.embed.retry import REFUSED_STATUSES, is_unavailable, may_be_fault_of_text, trouble
+from worker.embed.retry import REFUSED_STATUSES, fault, is_unavailable, trouble
 from worker.llm.litellm import Check, Provider, arguments, event_loop, wait_in_time
 from worker.tokens.tokenizers import cl100k
 
@@ -53,11 +63,13 @@ class Chat:
         tokens = len(cl100k().starts(prompt))
 
         def send() -> Completion:
+            began = time.monotonic()
             try:
                 return _completion(self.provider, prompt, max_tokens, check)
             except LlmUnavailable as error:
-                if self._is_fault_of_prompt(error, check):
-                    raise LlmRefused(f"{self.provider.model} fails at this text with HTTP 500.") from error
+                if self._is_fault_of_prompt(error, time.monotonic() - began, check):
+                    said = f"{self.provider.model} answers other prompts, and {fault(error)}."
+                    raise LlmRefused(said, reason="no_answer" if error.was_taken else "refused") from error
                 # the budget knows the errors of embedding only; what follows a failure is the same
                 raise EmbeddingUnavailable(
                     error.message, retry_after=error.retry_after, provider_status=error.provider_status
@@ -75,17 +87,23 @@ class Chat:
         self.paid(answer.tokens_in, answer.tokens_out)
         return answer
 
-    def _is_fault_of_prompt(self, error: LlmUnavailable, check: Check) -> bool:
+    def _is_fault_of_prompt(self, error: LlmUnavailable, seconds: float, check: Check) -> bool:
         """Whether the server answers a harmless prompt just after it failed."""
-        if not may_be_fault_of_text(error):
-            return False
-        check()
-        try:
-            answer = _completion(self.provider, HARMLESS_PROMPT, HARMLESS_TOKENS, check)
-        except LlmError:
-            return False
-        self.paid(answer.tokens_in, answer.tokens_out)
-        return True
+
+        def seconds_of_harmless() -> float | None:
+            check()
+            if self.budget is not None:
+                tokens = len(cl100k().starts(HARMLESS_PROMPT)) + HARMLESS_TOKENS
+                self.budget.charge(project=self.project, tokens=tokens, check=check)
+            began = time.monotonic()
+            try:
+                answer = _completion(self.provider, HARMLESS_PROMPT, HARMLESS_TOKENS, check)
+            except LlmError:
+                return None
+            self.paid(answer.tokens_in, answer.tokens_out)
+            return time.monotonic() - began
+
+        return is_fault_of_text(error, seconds, seconds_of_harmless)
 
 
 def _completion(provider: Provider, prompt: str, max_tokens: int, check: Check) -> Completion:
@@ -106,7 +124,8 @@ def _completion(provider: Provider, prompt: str, max_tokens: int, check: Check) 
         return _read(prompt, future.result(0))
     except TimeoutError as error:
         remedy = "choose a faster model, or raise LLM_SECONDS, or RERANK_SECONDS for queries"
-        raise LlmUnavailable(f"{provider.model} did not answer within {provider.seconds:g} s; {remedy}.") from error
+        said = f"{provider.model} did not answer within {provider.seconds:g} s; {remedy}."
+        raise LlmUnavailable(said, was_taken=True) from error
     except openai.OpenAIError as error:
         raise _error(provider, error) from error
     except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -135,7 +154,7 @@ def _error(provider: Provider, error: Exception) -> LlmError:
     if is_unanswered(error):
         log.warning("a provider does not answer", model=provider.model, said=provider_text(error))
         remedy = f"Check that its server runs, and {provider.variables}."
-        return LlmUnavailable(f"{trouble(provider.model, None)}. {remedy}")
+        return LlmUnavailable(f"{trouble(provider.model, None)}. {remedy}", was_taken=was_taken(error))
     if not isinstance(status, int):
         # an error in a body with a provider-specific code
         status = HTTPStatus.INTERNAL_SERVER_ERROR.value

@@ -144,6 +144,10 @@ CASE WHEN c.due_at IS NULL THEN excluded.since ELSE coalesce(c.since, excluded.s
 CASE WHEN c.since IS NULL THEN excluded.paths
      WHEN c.xmin = c.paths_by::xid THEN joined_paths(c.paths, excluded.paths, %(most_paths)s) END
 
+-- name: rerun_tool_ids_with_more
+-- the tools that asked for the run that follows a task t, with another one
+CASE WHEN %(tool_id)s = ANY (t.rerun_tool_ids) THEN t.rerun_tool_ids ELSE t.rerun_tool_ids || %(tool_id)s::uuid END
+
 -- name: rerun_paths_with_more
 -- the paths of the run that follows a task t, and more
 CASE WHEN t.rerun THEN joined_paths(t.rerun_paths, %(paths)s::text[], %(most_paths)s) ELSE %(paths)s::text[] END

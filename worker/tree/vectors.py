@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from schemas.errors import EmbeddingRefused
 from worker.embed.batching import RequestTerms, embed_all
-from worker.embed.faults import FaultFindingEmbedder
+from worker.embed.faults import FaultFindingEmbedder, FurtherRequests
 from worker.state.index import embedding_cache
 from worker.state.index.embedding_cache import VectorOwner
 from worker.state.tree import nodes
@@ -93,7 +93,9 @@ def _embedded(run: TreeRun, texts: Mapping[str, str]) -> dict[str, Vector]:
     tokens = [len(run.tokenizer.starts(text)) for text in inputs]
     terms = RequestTerms(run.budget, run.index.project_id, run.lease.check)
     vectors: dict[str, Vector] = {}
-    embedder = FaultFindingEmbedder(run.embedder, run.lease.check)
+    tokens_of = dict(zip(inputs, tokens, strict=True))
+    further = FurtherRequests(run.lease.check, run.budget, run.index.project_id, tokens_of)
+    embedder = FaultFindingEmbedder(run.embedder, further)
     for indices, result in embed_all(embedder, inputs, tokens, run.concurrency, terms):
         if not isinstance(result, EmbeddingRefused):
             answered = {hashes[index]: result[row] for row, index in enumerate(indices)}

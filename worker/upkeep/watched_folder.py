@@ -107,7 +107,15 @@ class WatchedFolder:
                     return
         except FileNotFoundError:
             pass  # it vanished before it could be watched
-        except (OSError, RuntimeError, UnicodeEncodeError) as error:
+        except UnicodeEncodeError as error:
+            log.warning(
+                "a folder cannot be watched, because the name of a directory in it is not UTF-8; it is scanned once a "
+                "minute. Rename or exclude the directory.",
+                path=_printable(self.place.path),
+                directory=_printable(error.object),
+            )
+            self.failed = True
+        except (OSError, RuntimeError) as error:
             log.warning(
                 "a folder cannot be watched; it is scanned once a minute. "
                 "Raise fs.inotify.max_user_watches and max_user_instances, or use `every`.",
@@ -230,6 +238,11 @@ def _directories_in(path: str) -> list[str] | None:
             return [item.name for item in items if item.is_dir(follow_symlinks=False)]
     except (PermissionError, FileNotFoundError, NotADirectoryError):
         return None
+
+
+def _printable(path: str) -> str:
+    """A path with escapes for the bytes that are not UTF-8."""
+    return path.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
 def _mode(path: str) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,7 +79,7 @@ def estimated(service: Connection, path: str, config: dict[str, Any]) -> Estimat
     """What a tool over a folder or bucket would read, skip and pay. Raises `VerbFailed`."""
     place = _place(service, path)
     project = project_of(service, tools_of(service))
-    with _permitted(service, place):
+    with _permitted(service, place, makes_tool=False):
         return service.foldex.tools.estimate(project, **target(place), config=config)
 
 
@@ -91,7 +91,7 @@ def _place(service: Connection, path: str) -> str:
 
 
 @contextmanager
-def _permitted(service: Connection, place: str) -> Iterator[None]:
+def _permitted(service: Connection, place: str, *, makes_tool: bool = True) -> Iterator[None]:
     """Let the embedded stack read a folder. It may go on to do so if there is a tool over it in the end."""
     if service.home is None or place.startswith(BUCKET) or not allow_folder(service.home, place):
         yield
@@ -100,10 +100,11 @@ def _permitted(service: Connection, place: str) -> Iterator[None]:
 
     try:
         yield
-    except FoldexError as error:
+    except BaseException as error:  # Ctrl-C too
         # without an answer the tool may have been made
-        if error.status is not None:
-            forget_unused(service, place)
+        if not makes_tool or (isinstance(error, FoldexError) and error.status is not None):
+            with suppress(FoldexError):
+                forget_unused(service, place)
         raise
     forget_unused(service, place)
 

@@ -39,6 +39,8 @@ TREE = "tree"
 GRANULARITY = "granularity"
 REGRESSION = "regression"
 CONFIDENCE = "confidence"
+#: What runs keep in `BENCH_HOME`.
+KEPT_DIRECTORIES = ("folders", "home", "log", "postgres", "redis", "run")
 #: The measures of each set with folds.
 FOLDED_MEASURES = {"code": ["nDCG@10"], "xquad": ["recall@10", "MRR"], "articles": ["MRR"]}
 
@@ -51,7 +53,7 @@ def main() -> None:
     if unknown := set(names) - set(possible):
         sys.exit(f"ONLY takes {', '.join(possible)}, not {', '.join(sorted(unknown))}.")
     answers_file = Path(path) if (path := os.environ.get("BENCH_ANSWERS")) else None
-    with _home() as place:
+    with home_of_run() as place:
         if sets := [name for name in names if name in SETS]:
             _compare_systems(place, sets, answers_file)
         if TREE in names:
@@ -115,12 +117,17 @@ def _chosen(folds: Folds) -> Folds:
 
 
 @contextmanager
-def _home() -> Iterator[Path]:
+def home_of_run() -> Iterator[Path]:
+    """`BENCH_HOME`, or a directory for this run only. Ends the program if `BENCH_HOME` cannot be used."""
     if kept := os.environ.get("BENCH_HOME"):
-        yield Path(kept).resolve()
+        place = Path(kept).resolve()
+        for path in (place, *(place / name for name in KEPT_DIRECTORIES)):
+            if path.exists() and not path.is_dir():
+                sys.exit(f"{path} is no directory; move it away, or set another BENCH_HOME.")
+        yield place
     else:
-        with tempfile.TemporaryDirectory(prefix="foldex-bench-") as place:
-            yield Path(place)
+        with tempfile.TemporaryDirectory(prefix="foldex-bench-") as temporary:
+            yield Path(temporary)
 
 
 if __name__ == "__main__":

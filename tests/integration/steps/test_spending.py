@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from uuid import UUID
+
 import pytest
 
-from schemas.errors import LeaseLost
+from schemas.errors import LeaseLost, SourceUnavailable
+from schemas.tool import ToolConfig
+from tests.integration.steps.following import change_nodes, nodes_site
 from tests.integration.steps.site import Site
-from worker.state.index import tasks
+from worker.resources import Resources
+from worker.state.index import changes, tasks, tool_actions, tools
 
 
 def limited(site: Site, limit: int | None) -> None:
@@ -48,3 +54,92 @@ def test_a_task_that_has_ended_spends_nothing(site: Site) -> None:
     with pytest.raises(LeaseLost):
         tasks.spend(site.pool, site.task, 1)
     assert spent(site) == (0, False)
+
+
+@pytest.mark.parametrize(
+    ("of_site", "others", "expected"),
+    [
+        # the tool of the run under way did not ask
+        (10, [20], 20),
+        (10, [None], None),
+        (None, [20], 20),
+        # the smallest that is set
+        (10, [30, 20], 20),
+        (10, [None, 20], 20),
+    ],
+)
+def test_a_run_that_was_requested_has_the_smallest_limit_of_the_tools_that_asked(
+    site: Site, of_site: int | None, others: list[int | None], expected: int | None
+) -> None:
+    configure(site, site.tool, of_site)
+    for limit in others:
+        assert tool_actions.reindex(site.pool, another_tool(site, limit), full=False, allow_removals=False) is None
+    assert limit_after(site) == expected
+
+
+def test_requests_of_the_same_tools_are_noted_once(site: Site) -> None:
+    other = another_tool(site, 20)
+    for tool in (other, site.tool, other):
+        assert tool_actions.retry(site.pool, tool) is None
+    assert site.do("SELECT rerun_tool_ids FROM search_index_task WHERE id = %s", site.task) == [([other, site.tool],)]
+    assert limit_after(site) == 20
+
+
+def test_a_run_whose_tools_are_gone_has_the_limit_of_the_one_before(site: Site) -> None:
+    configure(site, site.tool, 10)
+    other = another_tool(site, None)
+    assert tool_actions.reindex(site.pool, other, full=False, allow_removals=False) is None
+    site.do("DELETE FROM search_tool WHERE id = %s", other)
+    assert limit_after(site) == 10
+
+
+def test_a_tool_that_is_made_during_a_run_over_some_paths_has_its_limit_in_the_next_one(site: Site) -> None:
+    configure(site, site.tool, 10)
+    site.do("UPDATE search_index_task SET paths = '{a}' WHERE id = %s", site.task)
+    another_tool(site, 20)
+    assert limit_after(site) == 20
+
+
+def test_a_change_of_the_folder_asks_for_the_tool_that_follows_it(site: Site) -> None:
+    configure(site, site.tool, 10)
+    following = another_tool(site, 20, watch=True)
+    changes.changed(site.pool, site.index.id)
+    site.do("UPDATE search_index_change SET due_at = now() WHERE index_id = %s", site.index.id)
+    assert changes.start(site.pool, site.index.id, timedelta(0)) is None
+    assert site.do("SELECT rerun_tool_ids FROM search_index_task WHERE id = %s", site.task) == [([following],)]
+    assert limit_after(site) == 20
+
+
+@pytest.mark.parametrize("follows", [False, True])
+def test_an_edit_of_a_node_asks_for_the_tool_of_the_run_under_way(resources: Resources, *, follows: bool) -> None:
+    site = nodes_site(resources)
+    site.list_folder()
+    configure(site, site.tool, 10)
+    other = another_tool(site, 20, auto_reindex=follows)
+    for _ in range(2):
+        change_nodes(resources, site)
+    # a tool that follows edits requests its own run
+    expected = [] if follows else [site.tool]
+    assert site.do("SELECT rerun_tool_ids FROM search_index_task WHERE id = %s", site.task) == [(expected,)]
+    assert tool_actions.reindex(site.pool, other, full=False, allow_removals=False) is None
+    assert limit_after(site) == (20 if follows else 10)
+
+
+def configure(site: Site, tool: UUID, limit: int | None) -> None:
+    config = tools.stored(ToolConfig(max_cost_tokens=limit))
+    site.do("UPDATE search_tool SET config = %s WHERE id = %s", config, tool)
+
+
+def another_tool(site: Site, limit: int | None, **config: bool) -> UUID:
+    """A tool over the same index."""
+    tool, task = tools.create(site.pool, site.wanted(), name="", config=ToolConfig(max_cost_tokens=limit, **config))
+    assert task is None
+    return tool
+
+
+def limit_after(site: Site) -> int | None:
+    """The limit of the run that follows the one under way."""
+    closed = tasks.fail(site.pool, site.task, site.index.id, SourceUnavailable("gone"))
+    assert closed is not None
+    ((limit,),) = site.do("SELECT max_cost_tokens FROM search_index_task WHERE id = %s", closed.next_task_id)
+    return None if limit is None else int(limit)

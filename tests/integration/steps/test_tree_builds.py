@@ -221,6 +221,21 @@ def test_an_open_build_that_nobody_holds_gets_a_message(forest: Forest, state: s
         assert (forest.tree.id in {message.id for message in trees.messages(forest.site.pool)}) == expected
 
 
+def test_a_build_that_got_no_message_yet_is_before_those_whose_messages_are_lost(forest: Forest) -> None:
+    forest.configure()
+    forest.fill(texts(3))
+    old = """
+    INSERT INTO summary_tree (id, index_id, project_id, status, config, sent_at)
+    SELECT gen_random_uuid(), index_id, project_id, status, jsonb_build_object('number', number), now() - interval '1 h'
+    FROM summary_tree, generate_series(1, 150) number WHERE id = %s
+    """
+    forest.site.do(old, forest.tree.id)
+    forest.site.do("UPDATE summary_tree SET sent_at = NULL WHERE id = %s", forest.tree.id)
+    sent = {message.id for message in trees.messages(forest.site.pool)}
+    forest.site.do("DELETE FROM summary_tree WHERE config ? 'number'")
+    assert (len(sent), forest.tree.id in sent) == (100, True)
+
+
 def test_a_build_is_given_back_by_its_holder_only(forest: Forest) -> None:
     forest.configure()
     forest.fill(texts(3))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from collections.abc import Iterator
 from contextlib import redirect_stderr
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,8 @@ from api.search.rank.rerank import RerankOptions
 from docs import generate
 from schemas.errors import Invalid
 from worker import logs
-from worker.settings import RANKING_WEIGHTS, SIMPLE_WEIGHTS, Settings
+from worker import settings as settings_module
+from worker.settings import RANKING_WEIGHTS, SHARED_NAMES, SIMPLE_WEIGHTS, TELLING_LENGTH, Settings
 from worker.sources.kind import SourceOptions
 from worker.state.address import PooledAddress
 from worker.stores import StoreOptions
@@ -104,6 +106,19 @@ def test_source_roots_are_separated_by_colons(monkeypatch: pytest.MonkeyPatch, v
         ("FOLDEX_HOM", "FOLDEX_HOME"),
         ("FOLDEX_MAX_PAGES", "MAX_PAGES"),
         ("FOLDEX_database_url", "DATABASE_URL"),
+        # short names, and those of others: what is begun like a setting of Foldex, or is no word
+        ("FOLDEX_MAX_PAGE", "MAX_PAGES"),
+        ("FOLDEX_LOGLEVEL", "LOG_LEVEL"),
+        ("FOLDEX_API_PRT", "API_PORT"),
+        ("FOLDEX_AUT", "AUTH"),
+        ("FOLDEX_DATABASE_URI", "DATABASE_URL"),
+        ("MAX_PAEGS", "MAX_PAGES"),
+        ("LOG_LEVLE", "LOG_LEVEL"),
+        ("LLM_RMP", "LLM_RPM"),
+        ("API_PORTT", "API_PORT"),
+        ("s3_buckket", "S3_BUCKET"),
+        ("ATUH", "AUTH"),
+        ("DATABASE_ULR", "DATABASE_URL"),
     ],
 )
 def test_a_variable_that_is_nearly_a_setting_is_told_with_its_right_name(variable: str, meant: str) -> None:
@@ -121,12 +136,45 @@ FOREIGN = """PATH HOME LANG LS_COLORS GREP_COLORS GREP_COLOR LOGLEVEL LOG_LEVELS
     AWS_ENDPOINT_URL AWS_S3_ENDPOINT_URL CELERY_BROKER_URI FLOWER_PORTS FLOWER_BASIC_AUTH OPENAI_API_KEY MAX_PAGE
     EMBEDDING_MODEL EMBEDDING_API_BASE_URL RAG_EMBEDDING_BATCH_SIZE RERANKER_MODEL LLM_MODEL LLM_BASE_URL LLM_API_KEY2
     EMBEDDING_API_KEY_1 CHUNK_SIZE CHUNK_OVERLAP MAX_FILE_SIZE CELERY_WORKER_CONCURRENCY WEB_CONCURRENCY FOLDEX_URL
-    FOLDEX_API_KEY FOLDEX_PROJECT FOLDEX_NEW_THING DEBUGGER RANKINGS"""
+    FOLDEX_API_KEY FOLDEX_PROJECT FOLDEX_NEW_THING FOLDEX_COMPLETE _FOLDEX_COMPLETE DEBUGGER RANKINGS AUTHS AUT
+    REDIS__URL LOG__LEVEL LLM_TMP LLM_PRM LLM_RPMS LM_RPM API_POST API_HOT AI_PORT PI_PORT MAX_PAGES2 S33_BUCKET
+    LOGS_LEVEL S3_BUCKET_ R A _ MX_PAGES RAKING API_COST RANKINGG1"""
 
 
 def test_variables_of_others_and_settings_are_not_told() -> None:
     assert Settings.misspelt(dict.fromkeys(FOREIGN.split(), "1")) == []
     assert Settings.misspelt({name.upper(): "1" for name in Settings.model_fields}) == []
+
+
+def slips(name: str) -> Iterator[str]:
+    """All names with one letter missing or another one, or with two swapped."""
+    for at in range(len(name)):
+        yield name[:at] + name[at + 1 :]
+        yield f"{name[:at]}Q{name[at + 1 :]}"
+        yield name[:at] + name[at : at + 2][::-1] + name[at + 2 :]
+        yield f"{name[:at]}Q{name[at:]}"
+
+
+def test_a_slip_anywhere_in_a_long_name_is_told() -> None:
+    names = {name.upper() for name in Settings.model_fields}
+    telling = [name for name in names - SHARED_NAMES if len(name) >= TELLING_LENGTH]
+    assert len(telling) > 50
+    for name in telling:
+        for written in {*slips(name)} - names:
+            assert len(Settings.misspelt({written: "1"})) == 1, written
+
+
+def test_few_names_are_compared_with_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    compare, compared = settings_module._is_meant, []
+
+    def counted(*given: str) -> bool:
+        compared.append(given)
+        return compare(*given)
+
+    monkeypatch.setattr(settings_module, "_is_meant", counted)
+    foreign = FOREIGN.split()
+    Settings.misspelt(dict.fromkeys(foreign, "1"))
+    assert 0 < len(compared) < len(foreign) * len(Settings.model_fields) / 20
 
 
 def test_an_empty_variable_is_unset(monkeypatch: pytest.MonkeyPatch) -> None:

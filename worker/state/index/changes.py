@@ -144,9 +144,11 @@ def start(pool: Pool, index_id: UUID, rest: timedelta) -> StartedTask | None:
         (values["paths"],) = noted
         connection.execute(_SQL["take"], values)
         owner = connection.execute(_SQL["owner"], values).fetchone()
-        if owner is None or connection.execute(_SQL["join"], values).rowcount:
+        if owner is None:
             return None
         tool_id, folder_node_id = owner
+        if connection.execute(_SQL["join"], {**values, "tool_id": tool_id}).rowcount:
+            return None
         row = {"tool_id": tool_id, "index_id": index_id, "folder_node_id": folder_node_id}
         task_id = tasks.create(connection, kind=TaskKind.REINDEX, paths=values["paths"], **row)
         return StartedTask(task_id, tool_id) if task_id else None

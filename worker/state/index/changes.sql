@@ -107,7 +107,8 @@ UPDATE search_index_task t
 SET rerun = rerun OR status = 'indexing',
     paths = CASE WHEN status = 'indexing' THEN paths
                  ELSE joined_paths(t.paths, %(paths)s::text[], %(most_paths)s) END,
-    rerun_paths = CASE WHEN status = 'indexing' THEN :rerun_paths_with_more ELSE rerun_paths END
+    rerun_paths = CASE WHEN status = 'indexing' THEN :rerun_paths_with_more ELSE rerun_paths END,
+    rerun_tool_ids = CASE WHEN status = 'indexing' THEN :rerun_tool_ids_with_more ELSE rerun_tool_ids END
 WHERE index_id = %(index_id)s AND status IN :open
 
 -- name: let_be

@@ -152,7 +152,7 @@ def create(
 
 
 def _create(connection: Connection[Any], row: dict[str, Any]) -> UUID | None:
-    if not connection.execute(_SQL["create"], row).rowcount:
+    if not connection.execute(_SQL["create"], {"asking": [], **row}).rowcount:
         return None
     connection.execute(_SQL["forget_old"], {"index_id": row["index_id"], "kept": KEPT_TASKS})
     task_id: UUID = row["id"]
@@ -166,17 +166,18 @@ def _array(paths: Sequence[str] | None) -> list[str] | None:
 def request_rerun(
     connection: Connection[Any],
     index_id: UUID,
+    tool_id: UUID,
     *,
     full: bool = False,
     allow_removals: bool = False,
     paths: Sequence[str] | None = None,
 ) -> bool:
-    """Request a follow-up, over some paths or all, of the task that is open over an index.
+    """Request a follow-up for a tool, over some paths or all, of the task that is open over an index.
 
     Returns False if none is open.
     """
     values = {"index_id": index_id, "full": full, "allow_removals": allow_removals, "request_id": request_at_hand()}
-    values |= {"paths": _array(paths), "most_paths": MAX_PATHS}
+    values |= {"paths": _array(paths), "most_paths": MAX_PATHS, "tool_id": tool_id}
     return connection.execute(_SQL["request_rerun"], values).rowcount > 0
 
 
@@ -230,9 +231,9 @@ def _take_up(connection: Connection[Any], row: dict[str, Any], query: str) -> Re
     return RetryTask(values["id"], listing=False, files=file_count)
 
 
-def widen(connection: Connection[Any], index_id: UUID) -> None:
-    """Make the task that is open over an index, or one that follows it, list the whole folder."""
-    connection.execute(_SQL["widen"], {"index_id": index_id})
+def widen(connection: Connection[Any], index_id: UUID, tool_id: UUID) -> None:
+    """Make the task that is open over an index, or one that follows it, list the whole folder for another tool."""
+    connection.execute(_SQL["widen"], {"index_id": index_id, "tool_id": tool_id})
 
 
 def newest(pool: Pool, index_id: UUID) -> dict[str, Any] | None:
@@ -436,7 +437,8 @@ def _closed(connection: Connection[Any], query: SQL, values: dict[str, Any]) -> 
 def _create_follow_up(connection: Connection[Any], task: dict[str, Any]) -> UUID | None:
     row = {key: task[key] for key in ("tool_id", "index_id", "folder_node_id")}
     asked = {key: task[f"rerun_{key}"] for key in ("full", "allow_removals", "request_id", "paths")}
-    return _create(connection, {"id": uuid4(), "kind": TaskKind.REINDEX, **row, **asked})
+    row |= {"id": uuid4(), "kind": TaskKind.REINDEX, "asking": task["rerun_tool_ids"]}
+    return _create(connection, {**row, **asked})
 
 
 def warn(pool: Pool, task_id: UUID, warning: str) -> None:

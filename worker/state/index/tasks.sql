@@ -9,8 +9,11 @@ SELECT %(id)s, %(tool_id)s, %(index_id)s, %(folder_node_id)s, %(kind)s, %(full)s
     greatest(clock_timestamp(), l.created_at + interval '1 microsecond'),
     coalesce(l.total_files, 0), coalesce(l.indexed_files, 0), coalesce(l.skipped_files, 0), coalesce(l.failed_files, 0),
     coalesce(l.total_chunks, 0), coalesce(l.ignored, '{}'), l.listing_warning,
-    (SELECT (CASE WHEN s.next_index_id = %(index_id)s THEN s.next_config ELSE s.config END ->> 'max_cost_tokens')::bigint
-     FROM search_tool s WHERE s.id = %(tool_id)s),
+    -- the smallest limit of those who asked for it; the task's tool stands in for tools that are gone
+    (SELECT min((CASE WHEN s.next_index_id = %(index_id)s THEN s.next_config ELSE s.config END ->> 'max_cost_tokens')::bigint)
+     FROM search_tool s
+     WHERE s.id = ANY (%(asking)s::uuid[])
+        OR s.id = %(tool_id)s AND NOT EXISTS (SELECT FROM search_tool a WHERE a.id = ANY (%(asking)s::uuid[]))),
     -- a run that follows one stopped by its limit keeps its count, so that it pays nothing before the limit is raised
     CASE WHEN l.over_cost THEN l.spent_tokens ELSE 0 END,
     %(request_id)s, coalesce(l.total_bytes, 0), coalesce(l.done_bytes, 0),
@@ -29,14 +32,15 @@ WHERE id IN (SELECT id FROM search_index_task WHERE index_id = %(index_id)s ORDE
 -- name: request_rerun
 UPDATE search_index_task t
 SET rerun = true, rerun_full = rerun_full OR %(full)s, rerun_allow_removals = rerun_allow_removals OR %(allow_removals)s,
-    rerun_request_id = %(request_id)s, rerun_paths = :rerun_paths_with_more
+    rerun_request_id = %(request_id)s, rerun_paths = :rerun_paths_with_more,
+    rerun_tool_ids = :rerun_tool_ids_with_more
 WHERE index_id = %(index_id)s AND status IN :open
 
 -- name: widen
 -- lets the open task list the whole folder, or one that follows it
-UPDATE search_index_task
+UPDATE search_index_task t
 SET paths = CASE WHEN status = 'indexing' THEN paths END, rerun_paths = NULL,
-    rerun = rerun OR status = 'indexing' AND paths IS NOT NULL
+    rerun = rerun OR status = 'indexing' AND paths IS NOT NULL, rerun_tool_ids = :rerun_tool_ids_with_more
 WHERE index_id = %(index_id)s AND status IN :open AND (paths IS NOT NULL OR rerun_paths IS NOT NULL)
 
 -- name: request_rerun_over_nodes
@@ -57,7 +61,9 @@ SET rerun = t.rerun OR t.status = 'indexing' AND NOT follows, rerun_request_id =
                  ELSE joined_paths(t.paths, edited.paths, %(most_paths)s) END,
     rerun_paths = CASE WHEN t.status <> 'indexing' OR follows THEN t.rerun_paths
                        WHEN NOT t.rerun THEN edited.paths
-                       ELSE joined_paths(t.rerun_paths, edited.paths, %(most_paths)s) END
+                       ELSE joined_paths(t.rerun_paths, edited.paths, %(most_paths)s) END,
+    rerun_tool_ids = CASE WHEN t.status <> 'indexing' OR follows OR t.tool_id = ANY (t.rerun_tool_ids) THEN t.rerun_tool_ids
+                          ELSE t.rerun_tool_ids || t.tool_id END
 FROM edited WHERE t.id = edited.id
 
 -- name: newest
@@ -237,7 +243,8 @@ SET status = CASE WHEN t.failed_files > 0 AND t.total_chunks = 0 AND NOT t.over_
 WHERE t.id = %(task_id)s AND t.status = 'indexing' AND NOT t.listing
   AND :no_open_file
 RETURNING t.id, t.tool_id, t.index_id, t.folder_node_id, t.status, t.error, t.error_code, t.rerun, t.rerun_full,
-    t.rerun_allow_removals, t.request_id, t.rerun_request_id, t.over_cost, t.rerun_paths
+    t.rerun_allow_removals, t.request_id, t.rerun_request_id, t.over_cost, t.rerun_paths,
+    t.rerun_tool_ids
 
 -- name: open_task
 SELECT id FROM search_index_task WHERE index_id = %(index_id)s AND status IN :open FOR UPDATE
@@ -255,7 +262,7 @@ SET status = %(status)s, error = %(error)s, error_code = %(error_code)s, finishe
     rerun = rerun AND %(status)s <> 'cancelled'
 WHERE id = %(task_id)s
 RETURNING id, tool_id, index_id, folder_node_id, status, error, error_code, rerun, rerun_full, rerun_allow_removals,
-    request_id, rerun_request_id, over_cost, rerun_paths
+    request_id, rerun_request_id, over_cost, rerun_paths, rerun_tool_ids
 
 -- name: listing_ended
 -- whether the last run listed the whole folder

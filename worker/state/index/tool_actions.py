@@ -40,8 +40,10 @@ def reindex(
     with pool.connection() as connection:
         tool = _lock(connection, tool_id)
         if tool.next_index_id is not None:
-            tasks.request_rerun(connection, tool.next_index_id, allow_removals=allow_removals, paths=paths)
-        if tasks.request_rerun(connection, tool.index_id, full=full, allow_removals=allow_removals, paths=paths):
+            tasks.request_rerun(connection, tool.next_index_id, tool_id, allow_removals=allow_removals, paths=paths)
+        if tasks.request_rerun(
+            connection, tool.index_id, tool_id, full=full, allow_removals=allow_removals, paths=paths
+        ):
             return None
         return tasks.create(
             connection,
@@ -71,7 +73,7 @@ def retry(pool: Pool, tool_id: UUID) -> RetryTask | None:
     """
     with pool.connection() as connection:
         tool = _lock(connection, tool_id)
-        if tasks.request_rerun(connection, tool.index_id):
+        if tasks.request_rerun(connection, tool.index_id, tool_id):
             return None
         return tasks.retry(connection, tool_id=tool_id, index_id=tool.index_id, folder_node_id=tool.folder_node_id)
 

@@ -241,7 +241,7 @@ def _insert(
         kind=TaskKind.CREATE if is_new else TaskKind.REINDEX,
     )
     if task_id is None:
-        tasks.widen(connection, index_id)
+        tasks.widen(connection, index_id, tool_id)
     return tool_id, task_id
 
 

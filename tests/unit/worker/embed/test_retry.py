@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from math import log2
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from schemas.errors import EmbeddingRefused, EmbeddingUnavailable, EmbeddingUnreadable
 from worker.embed.retry import (
     FAILURES_TO_BLOCK,
+    FEWEST_TO_ENLARGE,
     FIRST_PAUSE_SECONDS,
     LONGEST_PAUSE_SECONDS,
     LONGEST_RETRY_AFTER_SECONDS,
     MAX_REFUSALS,
+    MOST_TO_ENLARGE,
     SLICE_RETRY_SECONDS,
+    SLOW_SECONDS,
+    SMALLEST_SHARE,
     SUCCESSES_TO_GROW,
     Failure,
     Pace,
@@ -108,3 +117,88 @@ def test_a_process_pauses_no_longer_than_the_longest_pause() -> None:
     assert LONGEST_PAUSE_SECONDS / 2 <= max(pauses) <= LONGEST_PAUSE_SECONDS
     pace.succeeded()
     assert pace.failed(DOWN, began=now, now=now) < 1
+
+
+#: Sizes from the largest request to the smallest.
+DOUBLINGS = int(-log2(SMALLEST_SHARE))
+
+
+@dataclass
+class Server:
+    """A server that answers requests up to a share of the largest one in time, and none during an outage."""
+
+    limit: float = 1.0
+    pace: Pace = field(default_factory=lambda: Pace(1))
+    now: float = 0.0
+    timeouts: int = 0
+
+    def request(self, *, is_down: bool = False) -> None:
+        began, share = self.now, self.pace.request_share
+        assert SMALLEST_SHARE <= share <= 1
+        if is_down or share > self.limit:
+            self.now += SLOW_SECONDS
+            self.timeouts += 1
+            self.pace.failed(DOWN, began, self.now, share)
+        else:
+            self.now += 1
+            self.pace.succeeded()
+
+    def answer(self, requests: int) -> None:
+        for _ in range(requests):
+            self.request()
+
+    def go_down(self, requests: int) -> None:
+        for _ in range(requests):
+            self.request(is_down=True)
+
+
+#: Limits of a server, each with the requests that meet it, and the requests of the outage after them.
+PHASES = st.lists(
+    st.tuples(st.integers(0, DOUBLINGS).map(lambda power: 2.0**-power), st.integers(0, 300), st.integers(0, 40)),
+    max_size=5,
+)
+
+
+def after(phases: list[tuple[float, int, int]]) -> Server:
+    """A server with this past."""
+    server = Server()
+    for limit, answered, lost in phases:
+        server.limit = limit
+        server.answer(answered)
+        server.go_down(lost)
+    return server
+
+
+@given(PHASES, st.integers(0, DOUBLINGS), st.integers(1, 40))
+def test_requests_are_soon_half_as_large_as_before_an_outage(
+    phases: list[tuple[float, int, int]], power: int, lost: int
+) -> None:
+    server = after(phases)
+    server.limit = 2.0**-power
+    server.answer(MOST_TO_ENLARGE * (DOUBLINGS + 1))
+    before = min(server.pace.request_share, server.limit)
+    server.go_down(lost)
+    server.answer(FEWEST_TO_ENLARGE * DOUBLINGS)
+    assert server.pace.request_share >= before / 2
+
+
+@given(PHASES, st.integers(0, DOUBLINGS))
+def test_few_requests_are_too_large_for_a_server_that_stays_slow(
+    phases: list[tuple[float, int, int]], power: int
+) -> None:
+    server = after(phases)
+    server.limit = 2.0**-power
+    settling = MOST_TO_ENLARGE * (DOUBLINGS + 1)
+    server.answer(settling)
+    server.timeouts = 0
+    server.answer(10 * MOST_TO_ENLARGE)
+    assert server.timeouts <= 10
+    assert server.pace.request_share >= server.limit / 2
+
+
+@given(PHASES)
+def test_a_server_that_becomes_fast_gets_the_largest_requests(phases: list[tuple[float, int, int]]) -> None:
+    server = after(phases)
+    server.limit = 1.0
+    server.answer(3 * MOST_TO_ENLARGE + 2 * FEWEST_TO_ENLARGE * DOUBLINGS)
+    assert server.pace.request_share == 1.0

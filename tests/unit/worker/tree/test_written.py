@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
-from schemas.errors import LlmUnauthorized, LlmUnavailable, TooManyTokens
+from schemas.errors import LlmRefused, LlmUnauthorized, LlmUnavailable, TooManyTokens
 from tests.fakes.chat import NONSENSE, ChatFake
-from worker.embed.rate_limit import no_check
+from tests.unit.worker.embed.rates import Hours
+from worker.embed.rate_limit import RateBudget, no_check
+from worker.embed.rates import Rate
 from worker.llm.chat import Chat, Completion
 from worker.llm.litellm import Provider
 from worker.tokens.tokenizers import cl100k
@@ -34,8 +37,9 @@ def writer(
 ) -> tuple[ProviderSummariser, list[tuple[int, int]]]:
     paid: list[tuple[int, int]] = []
     env = fake.env
-    provider = Provider(env["DEFAULT_LLM_MODEL"], env["LLM_API_BASE"], key, 60, "LLM_API_KEY")
-    chat = Chat(provider, None, "p", lambda sent, received: paid.append((sent, received)))
+    model, address = env["DEFAULT_LLM_MODEL"], env["LLM_API_BASE"]
+    provider = Provider(model, address, key, given.get("seconds", 60), "LLM_API_KEY")
+    chat = Chat(provider, given.get("budget"), "p", lambda sent, received: paid.append((sent, received)))
     return ProviderSummariser(chat, prompt, 2, given.get("room")), paid
 
 
@@ -103,7 +107,7 @@ def test_errors_of_the_provider(fake: ChatFake) -> None:
         model.summarise(["text"], no_check)
     assert limited.value.retry_after == 7
     # the second request finds out whether the server answers another prompt
-    for status, requests, told in ((500, 2, r"has a fault \(HTTP 500\)"), (0, 1, "does not answer")):
+    for status, requests, told in ((500, 2, r"has a fault \(HTTP 500\)"), (0, 2, "does not answer")):
         fake.fail_next(status, requests)
         with pytest.raises(LlmUnavailable, match=told):
             model.summarise(["text"], no_check)
@@ -119,6 +123,37 @@ def test_a_text_at_which_the_server_fails_has_no_summary(fake: ChatFake) -> None
     # the server recovered meanwhile
     fake.fail_next(500)
     assert model.summarise(["one more text"], no_check).text
+
+
+def test_a_text_that_the_server_does_not_answer_has_no_summary(fake: ChatFake) -> None:
+    model, _ = writer(fake)
+    assert model.summarise(["DROP-ME"], no_check) == (None, "no_answer")
+    # the server recovered meanwhile
+    fake.fail_next(0)
+    assert model.summarise(["one more text"], no_check).text
+
+
+def test_a_text_that_takes_too_long_has_no_summary(fake: ChatFake) -> None:
+    model, _ = writer(fake, seconds=1)
+    hold = fake.holds.add("chat", "endless")
+    assert model.summarise(["endless"], no_check) == (None, "no_answer")
+    hold.release()
+    fake.holds.add("chat")
+    with pytest.raises(LlmUnavailable, match="LLM_SECONDS"):
+        model.summarise(["any text"], no_check)
+
+
+def test_the_prompt_that_every_model_answers_is_charged_to_the_rate(fake: ChatFake) -> None:
+    hours = Hours()
+    budget = RateBudget(
+        "m", uuid4().hex, Rate(1, None, 60), redis_url="redis://127.0.0.1:1/0", concurrency=1, clock=hours.clock
+    )
+    model, _ = writer(fake, budget=budget)
+    began = hours.time
+    with pytest.raises(LlmRefused):
+        model.chat.ask("FAULT-ME", SUMMARY_TOKENS)
+    assert fake.requests == 2
+    assert hours.time - began >= 60
 
 
 def test_no_request_exceeds_the_tokens_of_a_build(fake: ChatFake) -> None:

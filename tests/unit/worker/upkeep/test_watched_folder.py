@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Event
 
 import pytest
+from structlog.testing import capture_logs
 from watchfiles import Change
 
 from schemas.content.source import ChunkSettings, EmbedderProfile
@@ -138,3 +140,16 @@ def test_of_many_changes_at_once_some_may_be_lost(
     folder, _ = heard(monkeypatch, root, *((DELETED, name) for name in ("a.md", "b.md", "c.md")[:number]))
     is_lost = seen == ANYTHING
     assert (folder.take(), folder.unheard, folder.stale.is_set()) == (seen, ANYTHING if is_lost else NOTHING, is_lost)
+
+
+def test_a_name_that_is_no_text_is_told_as_the_cause_why_a_folder_cannot_be_watched(tmp_path: Path) -> None:
+    (Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))).mkdir()
+    woken = Event()
+    with capture_logs() as logged:
+        folder = WatchedFolder(DirectoryIdentity(str(tmp_path), 0, 0), rules_of(SETTINGS), "", woken.set)
+        assert woken.wait(30)
+    assert folder.failed
+    (warning,) = logged
+    assert warning["directory"] == f"{tmp_path}/caf\\xe9"
+    assert "not UTF-8" in warning["event"]
+    assert "inotify" not in warning["event"]
