@@ -27,6 +27,8 @@ _MIN_SEGMENTS = 100
 #: Maximum share of characters of a text layer that are none. Fonts without a table of their characters give such.
 _MAX_NON_TEXT_SHARE = 0.15
 _CONTROLS = bytes({*range(0x20), 0x7F} - {0x02, *b"\t\n\v\f\r"})
+#: The first bytes in UTF-8 of those that are not ASCII, and of other characters.
+_NON_TEXT_LEADS = (0xC2, 0xEE, 0xEF)
 _NON_TEXT = re.compile("[\0-\x01\x03-\x08\x0e-\x1f\x7f-\x9f\ue000-\uf8ff\ufffd]")
 
 
@@ -45,11 +47,18 @@ def is_scan(page: pypdfium2.PdfPage, text: str) -> bool:
 
 def is_illegible(text: str) -> bool:
     """Whether too many characters of a text layer are controls, private or replaced ones."""
-    # of ASCII, bytes are counted, which is many times as fast
-    number = (
-        len(text) - len(text.encode().translate(None, _CONTROLS)) if text.isascii() else len(_NON_TEXT.findall(text))
-    )
+    number = _non_text_count(text)
     return number > 0 and number > _MAX_NON_TEXT_SHARE * sum(map(len, text.split()))
+
+
+def _non_text_count(text: str) -> int:
+    # of most texts bytes are counted, which is many times as fast as the pattern
+    encoded = text.encode("utf-8", "surrogatepass")
+    if text.isascii() or not any(lead in encoded for lead in _NON_TEXT_LEADS):
+        return len(encoded) - len(encoded.translate(None, _CONTROLS))
+    if "\ufffd" not in text and text.replace("\n", "").isprintable():
+        return 0
+    return len(_NON_TEXT.findall(text))
 
 
 def without_text(page: pypdfium2.PdfPage) -> pypdfium2.PdfPage:

@@ -19,7 +19,6 @@ from schemas.content.document import Document
 from worker.parse.limits import Limits
 from worker.parse.office import drawing
 from worker.parse.office.numbering import ParagraphNumbers
-from worker.parse.office.stated import core
 from worker.parse.office.transitional import transitional
 from worker.parse.text.markdown import title_of
 from worker.parse.text.markdown_blocks import code, comment, edges, heading, item, joined, paragraph, table
@@ -44,7 +43,8 @@ _BR = qn("w:br")
 _CR = qn("w:cr")
 _HYPHEN = qn("w:noBreakHyphen")
 _PROPERTIES, _STYLE, _OUTLINE = qn("w:pPr"), qn("w:pStyle"), qn("w:outlineLvl")
-_DEPTH = f"{qn('w:numPr')}/{qn('w:ilvl')}"
+_NUMBERED = qn("w:numPr")
+_DEPTH = f"{_NUMBERED}/{qn('w:ilvl')}"
 _COLUMNS_BEFORE, _COLUMNS_SPANNED = f"{qn('w:trPr')}/{qn('w:gridBefore')}", f"{qn('w:tcPr')}/{qn('w:gridSpan')}"
 _VALUE = qn("w:val")
 _MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
@@ -70,12 +70,11 @@ _MARKS = {_TAB: "\t", qn("w:ptab"): "\t", _BR: "\n", _CR: "\n", _HYPHEN: "-"}
 
 def read(data: bytes, limits: Limits) -> Document:
     """The document as Markdown. Raises `FileError` as `zip_container.opened` does."""
-    data = transitional(data, limits)
+    data, properties = transitional(data, limits)
     document = docx.Document(BytesIO(data))
     styles = _Styles(document)
     _number_paragraphs(document, styles)
     text = joined(_blocks(document, styles, limits), limits)
-    properties = core(data)
     return Document(text, "docx", title=properties.title or title_of(text), markup="markdown", properties=properties)
 
 
@@ -99,7 +98,7 @@ def _number_paragraphs(document: Any, styles: _Styles) -> None:
         root = None if relation.is_external else getattr(relation.target_part, "element", None)
         if root is None or not relation.reltype.endswith("/numbering"):
             continue
-        numbers = ParagraphNumbers(root, styles.definitions)
+        numbers = ParagraphNumbers(root, styles.definitions, document.element.body)
         for properties in document.element.body.iter(_PROPERTIES):
             element = properties.getparent()
             place = numbers.of(properties) if element.tag == _P else None
@@ -194,12 +193,20 @@ def _within(element: Any, tags: tuple[str, ...]) -> Iterator[Any]:
 
 def _paragraph(element: Any, styles: _Styles) -> str:
     text = _text(element)
-    properties = element.find(_PROPERTIES)
+    properties = next(element.iterchildren(_PROPERTIES), None)
     if properties is None:
         return paragraph(text)
-    style = properties.find(_STYLE)
+    # to find each by itself takes longer
+    style, outline, numbered = None, None, False
+    for child in properties.iterchildren(_STYLE, _OUTLINE, _NUMBERED):
+        tag = child.tag
+        if tag == _STYLE:
+            style = child if style is None else style
+        elif tag == _OUTLINE:
+            outline = child if outline is None else outline
+        else:
+            numbered = True
     kind, level = styles.kind(style.get(_VALUE, "") if style is not None else "")
-    outline = properties.find(_OUTLINE)
     if kind == "text" and outline is not None and outline.get(_VALUE, "9") < "6":
         kind, level = "heading", int(outline.get(_VALUE)) + 1
     number = element.get(_ITEM_NUMBER, "")
@@ -207,7 +214,7 @@ def _paragraph(element: Any, styles: _Styles) -> str:
         return heading(level, f"{number} {text}" if text.strip() else "")
     if kind == "code":
         return code(text)
-    depth = properties.find(_DEPTH)
+    depth = properties.find(_DEPTH) if numbered else None
     if depth is not None:
         return item(int(depth.get(_VALUE, 0)), text, number)
     if kind == "list" or element.get(_ITEM_LEVEL):

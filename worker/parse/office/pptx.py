@@ -17,7 +17,6 @@ from schemas.errors import FileError
 from worker.parse.limits import Limits
 from worker.parse.ocr import image
 from worker.parse.office import drawing
-from worker.parse.office.stated import core
 from worker.parse.office.transitional import transitional
 from worker.parse.text.markdown import title_of
 from worker.parse.text.markdown_blocks import comment, heading, item, joined, laid_out, named, paragraph, table
@@ -33,13 +32,12 @@ _COMPATIBLE = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 
 def read(data: bytes, limits: Limits) -> Document:
     """The slides as Markdown, one page each. Raises `FileError` as `zip_container.opened` does."""
-    data = transitional(data, limits)
+    data, properties = transitional(data, limits)
     presentation = Presentation(BytesIO(data))
     slides = presentation.slides
     limits.check_pages(len(slides), "slides")
     people = _people(presentation.part)
     text, pages = laid_out(_texts(slides, people, limits), limits)
-    properties = core(data)
     title = properties.title or title_of(text)
     return Document(text, "pptx", title=title, markup="markdown", pages=pages, properties=properties)
 

@@ -21,7 +21,13 @@ _CODECS = {65001: "utf-8", 1200: "utf-16-le", 10000: "mac-roman"}
 
 def core(data: bytes) -> DocumentProperties:
     """The core properties of an Office Open XML container. Libraries would invent some of those that are missing."""
-    with ZipFile(BytesIO(data)) as archive, suppress(ParseError, DefusedXmlException):
+    with ZipFile(BytesIO(data)) as archive:
+        return core_of(archive)
+
+
+def core_of(archive: ZipFile) -> DocumentProperties:
+    """The core properties of an open container. To open it again takes a tenth of the time of a small document."""
+    with suppress(ParseError, DefusedXmlException):
         for _, kind, name in related(archive, ""):
             if kind == "core-properties":
                 return dublin_core(fromstring(archive.read(name)), undated="created")

@@ -10,7 +10,9 @@ import re
 from io import BytesIO
 from zipfile import ZIP_STORED, ZipFile
 
+from schemas.content.document import DocumentProperties
 from worker.parse.limits import Limits
+from worker.parse.office.stated import core, core_of
 from worker.parse.office.zip_container import opened
 
 _TYPES = "[Content_Types].xml"
@@ -33,8 +35,8 @@ _STRICT_MARK = b"http://purl.oclc.org/ooxml/"
 _TRANSITIONAL = rb"http://schemas.openxmlformats.org/\1/2006/"
 
 
-def transitional(data: bytes, limits: Limits) -> bytes:
-    """The container in the variant that the libraries read; most are in it already.
+def transitional(data: bytes, limits: Limits) -> tuple[bytes, DocumentProperties]:
+    """The container in the variant that the libraries read, and its core properties. Most are in it already.
 
     Raises `FileError` as `zip_container.opened` does.
     """
@@ -43,7 +45,10 @@ def transitional(data: bytes, limits: Limits) -> bytes:
         types = archive.read(_TYPES) if _TYPES in names else b""
         plain_types = _VARIANT.sub(_plain_type, types)
         is_strict = _RELATIONS in names and _STRICT_MARK in archive.read(_RELATIONS)
-        return _rewritten(archive, plain_types, is_strict=is_strict) if is_strict or types != plain_types else data
+        if is_strict or types != plain_types:
+            data = _rewritten(archive, plain_types, is_strict=is_strict)
+            return data, core(data)
+        return data, core_of(archive)
 
 
 def _plain_type(variant: re.Match[bytes]) -> bytes:

@@ -22,7 +22,6 @@ from openpyxl.reader.excel import ExcelReader
 from schemas.content.document import Document
 from worker.parse.limits import Limits
 from worker.parse.office import drawing
-from worker.parse.office.stated import core
 from worker.parse.office.transitional import transitional
 from worker.parse.office.zip_container import related
 from worker.parse.text.markdown_blocks import comment, edges, heading, joined, named, paragraph, tables
@@ -40,7 +39,7 @@ _THREADS = "{http://schemas.microsoft.com/office/spreadsheetml/2018/threadedcomm
 
 def read(data: bytes, limits: Limits) -> Document:
     """The sheets as Markdown. Raises `FileError` as `zip_container.opened` does."""
-    data = transitional(data, limits)
+    data, properties = transitional(data, limits)
     with ZipFile(BytesIO(data)) as archive:
         book = _loaded(data)
         try:
@@ -50,7 +49,6 @@ def read(data: bytes, limits: Limits) -> Document:
             text = joined(chain(sheets, _edges(archive, members.values())), limits)
         finally:
             book.close()
-    properties = core(data)
     return Document(text, "xlsx", title=properties.title or None, markup="markdown", properties=properties)
 
 

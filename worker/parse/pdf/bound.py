@@ -39,11 +39,23 @@ class Answers:
         to_numbers = pointers(self._numbers)
         #: Arguments: pointers to the first number of each call, to the second one, and so on.
         self.places = [to_numbers[at::count] for at in range(count)]
-        self._format = Struct(f"{count}{self._numbers._type_._type_}")
+        kind: str = self._numbers._type_._type_
+        self._count, self._format = count, Struct(f"{count}{kind}")
+        self._bytes = memoryview(self._numbers).cast("B")
+        self._shown = self._bytes.cast(kind)  # type: ignore[call-overload] # mypy wants a literal
 
     def first(self, calls: int) -> Iterator[tuple[Any, ...]]:
         """What the first calls wrote."""
-        return self._format.iter_unpack(memoryview(self._numbers).cast("B")[: self._format.size * calls])
+        return self._format.iter_unpack(self.written(calls))
+
+    def columns(self, calls: int) -> list[list[Any]]:
+        """The first numbers that the first calls wrote, the second ones, and so on."""
+        shown = self._shown[: self._count * calls]
+        return [shown[at :: self._count].tolist() for at in range(self._count)]
+
+    def written(self, calls: int) -> memoryview:
+        """The bytes that the first calls wrote."""
+        return self._bytes[: self._format.size * calls]
 
 
 def bound(function: Any, result: Any = None) -> Callable[..., Any]:

@@ -20,14 +20,15 @@ Cell = tuple[int, int]
 
 
 class Grid(NamedTuple):
-    """Places of the rules from left to right, and from bottom to top, and the cell that each cell is part of.
+    """Places of the rules from left to right, and from bottom to top, and the cells between them.
 
-    Rows are counted from the top.
+    A cell is found by how many rules are below it, and how many to its left. Those that are part of one cell are that
+    cell. Rows are counted from the top.
     """
 
     xs: Sequence[float]
     ys: Sequence[float]
-    whole: dict[Cell, Cell]
+    cells: dict[tuple[int, int], Cell]
 
 
 class _Group(NamedTuple):
@@ -52,22 +53,34 @@ def _groups(across: list[Rule], down: list[Rule]) -> Iterable[_Group]:
 
     From left to right, each vertical rule is compared with those horizontal ones only that reach its place.
     """
-    groups = [_Group([number], []) for number in range(len(across))]
+    members: list[list[int]] = [[number] for number in range(len(across))]
+    of_group: list[list[int]] = [[] for _ in across]
     group_of = list(range(len(across)))
+    # most vertical rules touch the same ones as others, which are connected by then
+    connected_before: set[tuple[int, ...]] = set()
     for number, touching in _touching(across, down):
-        connected = set(map(group_of.__getitem__, touching))
-        largest = max(connected, key=lambda at: len(groups[at].across)) if len(connected) > 1 else connected.pop()
-        for other in connected - {largest}:
-            for member in groups[other].across:
-                group_of[member] = largest
-            groups[largest].across.extend(groups[other].across)
-            groups[largest].down.extend(groups[other].down)
-            groups[other] = _Group([], [])
-        groups[largest].down.append(number)
-    return sorted((group for group in groups if group.down), key=lambda group: min(group.down))
+        if touching not in connected_before:
+            connected_before.add(touching)
+            connected = set(map(group_of.__getitem__, touching))
+            if len(connected) > 1:
+                _connect(connected, members, of_group, group_of)
+        of_group[group_of[touching[0]]].append(number)
+    groups = (_Group(*each) for each in zip(members, of_group, strict=True) if each[1])
+    return sorted(groups, key=lambda group: min(group.down))
 
 
-def _touching(across: list[Rule], down: list[Rule]) -> Iterator[tuple[int, Sequence[int]]]:
+def _connect(connected: set[int], members: list[list[int]], of_group: list[list[int]], group_of: list[int]) -> None:
+    """Make one group of several, the largest of them."""
+    largest = max(connected, key=lambda at: len(members[at]))
+    for other in connected - {largest}:
+        for member in members[other]:
+            group_of[member] = largest
+        members[largest] += members[other]
+        of_group[largest] += of_group[other]
+        members[other], of_group[other] = [], []
+
+
+def _touching(across: list[Rule], down: list[Rule]) -> Iterator[tuple[int, tuple[int, ...]]]:
     """The number of each vertical rule that horizontal ones touch, and their numbers."""
     places = [place for place, _, _ in across]
     starts = sorted(((start - NEAR, number) for number, (_, start, _) in enumerate(across)), reverse=True)
@@ -82,7 +95,7 @@ def _touching(across: list[Rule], down: list[Rule]) -> Iterator[tuple[int, Seque
         first = bisect_left(reaching, bisect_left(places, start - NEAR))
         touching = reaching[first : bisect_left(reaching, bisect_right(places, end + NEAR), first)]
         if touching:
-            yield number, touching
+            yield number, tuple(touching)
 
 
 def _grid(across: list[Rule], down: list[Rule]) -> Grid | None:
@@ -93,7 +106,7 @@ def _grid(across: list[Rule], down: list[Rule]) -> Grid | None:
     cells = list(product(range(height), range(width)))
     # most grids have no merged cells, and their rules no gaps
     if _all_span(across, xs) and _all_span(down, ys):
-        return Grid(xs, ys, dict(zip(cells, cells, strict=True)))
+        return Grid(xs, ys, dict(zip(product(range(height, 0, -1), range(1, width + 1)), cells, strict=True)))
     rows, columns = _by_place(across), _by_place(down)
     tops = [_ruled(rows[y], xs) for y in reversed(ys)]
     sides = [_ruled(columns[x], ys)[::-1] for x in xs]
@@ -106,7 +119,7 @@ def _grid(across: list[Rule], down: list[Rule]) -> Grid | None:
         if above and beside and above != beside:
             return None
         whole[row, at] = above or beside or (row, at)
-    return Grid(xs, ys, whole)
+    return Grid(xs, ys, {(height - row, column + 1): cell for (row, column), cell in whole.items()})
 
 
 def _all_span(rules: Iterable[Rule], places: Sequence[float]) -> bool:

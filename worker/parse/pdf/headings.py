@@ -40,13 +40,15 @@ _CAPTION = re.compile(
     re.IGNORECASE,
 )
 _LEADERS = re.compile(r"\.{4}|(?: \.){3}|(?:\. ){3}|…{2}")
-_GAP = re.compile(r"\n{3,}")
+_GAP = "\n\n\n"
 #: What ends a sentence, a label or a part of either.
 _NO_END = re.compile(r"[,;]$")
 _END_OF_TEXT = re.compile("[.:,;\u3002\uff1a\uff0c\uff1b]$")
 
-#: Level of each heading and the number of the line after its last one, by page and number of its first line.
-Headings = dict[tuple[int, int], tuple[int, int]]
+#: Level of each heading of a page and the number of the line after its last one, by the number of its first line.
+PageHeadings = dict[int, tuple[int, int]]
+#: The headings of pages that have one, by the number of the page.
+Headings = dict[int, PageHeadings]
 
 
 class _BodyLook(NamedTuple):
@@ -83,26 +85,29 @@ def levels(pages: Sequence[PageLines]) -> Headings:
     for block in _without_running(found):
         of_rank[ranks[block.look.size]].append(block)
     headings = [same for _, same in sorted(of_rank.items()) if sum(len(b.text) for b in same) <= _MAX_SHARE * total]
-    return {(b.page, b.first): (level, b.end) for level, same in enumerate(headings, 1) for b in same}
+    of_page: Headings = defaultdict(dict)
+    for level, same in enumerate(headings, 1):
+        for block in same:
+            of_page[block.page][block.first] = level, block.end
+    return of_page
 
 
-def marked(lines: PageLines, page: int, found: Headings) -> str:
+def marked(lines: PageLines, found: PageHeadings) -> str:
     """The page's text as Markdown."""
-    blocks: list[str] = []
-    plain: list[str] = []
-    at = 0
-    while at < len(lines.texts):
-        level, end = found.get((page, at), (0, at + 1))
-        if level or lines.starts[at] == ROW:
-            blocks += [paragraph("\n".join(plain))] if plain else []
-            plain = []
-            text = " ".join(lines.texts[at:end])
-            blocks += ["", heading(level, text), ""] if level else [text]
-        else:
-            plain.append(lines.texts[at])
-        at = end
-    blocks.append(paragraph("\n".join(plain)))
-    return _GAP.sub("\n\n", "\n".join(blocks)).strip()
+    texts, blocks, at = lines.texts, list[str](), 0
+    rows = [number for number, start in enumerate(lines.starts) if start == ROW] if ROW in lines.starts else []
+    for first in sorted([*found, *rows]):
+        if at < first:
+            blocks.append(paragraph("\n".join(texts[at:first])))
+        level, at = found.get(first, (0, first + 1))
+        text = " ".join(texts[first:at])
+        blocks += ["", heading(level, text), ""] if level else [text]
+    blocks.append(paragraph("\n".join(texts[at:])))
+    text = "\n".join(blocks).strip()
+    # a pattern takes many times as long
+    while _GAP in text:
+        text = text.replace(_GAP, "\n\n")
+    return text
 
 
 def _usual(pages: Iterable[PageLines]) -> _BodyLook | None:

@@ -6,7 +6,7 @@ Each line costs some microseconds, so only lines that may be headings are examin
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from worker.parse.pdf.characters import Drawn, PageCharacters
 from worker.parse.pdf.text_lines import ROW, LineLook, PageLines
@@ -27,34 +27,38 @@ def add_looks(characters: PageCharacters, lines: PageLines) -> None:
     drawn = _drawn(characters, lines)
     _count(drawn, lines)
     usual = most(lines.sizes)[0] if sum(lines.sizes.values()) >= _MIN_USUAL_CHARS else 0.0
-    for number, line in enumerate(drawn):
-        if line is None:
-            continue
-        (size, is_bold), baseline, _ = line
-        if (is_bold or size > usual) and len(lines.texts[number]) <= MAX_SHORT_CHARS:
-            width = _width(characters, lines.texts[number], lines.starts[number], line)
-            if width:
-                above = _nearest(drawn, range(number - 1, -1, -1))
-                below = _nearest(drawn, range(number + 1, len(drawn)))
-                lines.looks[number] = LineLook(
-                    size,
-                    is_bold,
-                    baseline,
-                    width,
-                    None if above is None else above - baseline,
-                    None if below is None else baseline - below,
-                )
+    unusual = {look for look in lines.sizes if look[1] or look[0] > usual}
+    # most pages of running text have none
+    if not unusual:
+        return
+    numbers = [
+        number
+        for number, look in enumerate(drawn.looks)
+        if look in unusual and len(lines.texts[number]) <= MAX_SHORT_CHARS
+    ]
+    for number, width in zip(numbers, _widths(characters, lines, drawn, numbers), strict=True):
+        look = drawn.looks[number]
+        if look and width:
+            baseline = drawn.baselines[number]
+            above = _nearest(drawn, range(number - 1, -1, -1))
+            below = _nearest(drawn, range(number + 1, len(drawn.looks)))
+            lines.looks[number] = LineLook(
+                *look,
+                baseline,
+                width,
+                None if above is None else above - baseline,
+                None if below is None else baseline - below,
+            )
 
 
-def _count(drawn: Sequence[Drawn | None], lines: PageLines) -> None:
+def _count(drawn: Drawn, lines: PageLines) -> None:
     """Add the sizes of the lines, and their distances from the line above."""
     sizes, upper = lines.sizes, 0.0
     distances: dict[float, int] = {}
-    for text, line in zip(lines.texts, drawn, strict=True):
-        if line is None:
+    for text, look, baseline in zip(lines.texts, drawn.looks, drawn.baselines, strict=True):
+        if look is None:
             upper = 0.0
             continue
-        look, baseline, _ = line
         sizes[look] = sizes.get(look, 0) + len(text)
         distance = upper - baseline
         if 0 < distance <= MAX_PITCH * look[0]:
@@ -75,38 +79,48 @@ def most(sizes: dict[tuple[float, bool], int]) -> tuple[float, bool]:
     return size, sizes.get((size, True), 0) > sizes.get((size, False), 0)
 
 
-def _nearest(drawn: Sequence[Drawn | None], numbers: range) -> float | None:
+def _nearest(drawn: Drawn, numbers: range) -> float | None:
     """The baseline of the first of these lines that is drawn."""
-    return next((line[1] for number in numbers if (line := drawn[number])), None)
+    return next((drawn.baselines[number] for number in numbers if drawn.looks[number]), None)
 
 
-def _drawn(characters: PageCharacters, lines: PageLines) -> list[Drawn | None]:
-    """How the first letter of each line is drawn; None if it has none, or is not upright."""
-    numbers: list[int] = []
-    indexes: list[int] = []
-    for number, (text, start) in enumerate(zip(lines.texts, lines.starts, strict=True)):
-        if start == ROW:
+def _drawn(characters: PageCharacters, lines: PageLines) -> Drawn:
+    """How the first letter of each line is drawn; no look if it has none, or is not upright."""
+    # most lines begin with a letter, and to look for one takes longer
+    indexes = [
+        start if start == ROW or text[:1].isalnum() else _first_letter(text, start)
+        for text, start in zip(lines.texts, lines.starts, strict=True)
+    ]
+    drawn = characters.drawn([index for index in indexes if index != ROW])
+    if len(drawn.looks) == len(indexes):
+        return drawn
+    looks, lefts, baselines = iter(drawn.looks), iter(drawn.lefts), iter(drawn.baselines)
+    return Drawn(
+        [None if index == ROW else next(looks) for index in indexes],
+        [0.0 if index == ROW else next(lefts) for index in indexes],
+        [0.0 if index == ROW else next(baselines) for index in indexes],
+    )
+
+
+def _first_letter(text: str, start: int) -> int:
+    """The index of the first letter of a line that starts at an index; `ROW` if it has none."""
+    letter = _LETTER.search(text)
+    return start + letter.start() if letter else ROW
+
+
+def _widths(characters: PageCharacters, lines: PageLines, drawn: Drawn, numbers: Sequence[int]) -> Iterator[float]:
+    """The widths of lines; 0 if the last letter of one does not look like the first."""
+    last = [lines.starts[number] + _last_letter(lines.texts[number]) for number in numbers]
+    for number, end in zip(numbers, characters.ends(last), strict=True):
+        look = drawn.looks[number]
+        if end is None or look is None:
+            yield 0.0
             continue
-        # most lines begin with a letter, and the pattern takes longer
-        if text[:1].isalnum():
-            numbers.append(number)
-            indexes.append(start)
-        elif letter := _LETTER.search(text):
-            numbers.append(number)
-            indexes.append(start + letter.start())
-    drawn: list[Drawn | None] = [None] * len(lines.texts)
-    for number, look in zip(numbers, characters.drawn(indexes), strict=True):
-        drawn[number] = look
-    return drawn
+        (size, is_bold), (end_size, is_end_bold, right) = look, end
+        is_same = abs(end_size - size) <= _SAME_SIZE * size and is_end_bold == is_bold
+        yield max(0.0, right - drawn.lefts[number]) if is_same else 0.0
 
 
-def _width(characters: PageCharacters, text: str, start: int, first: Drawn) -> float:
-    """The width of a line; 0 if its last letter does not look like the first."""
-    last = next(at for at in range(len(text) - 1, -1, -1) if text[at].isalnum())
-    end = characters.end(start + last)
-    if end is None:
-        return 0.0
-    (size, is_bold), _, left = first
-    end_size, is_end_bold, right = end
-    is_same = abs(end_size - size) <= _SAME_SIZE * size and is_end_bold == is_bold
-    return max(0.0, right - left) if is_same else 0.0
+def _last_letter(text: str) -> int:
+    """The place of the last letter in a text that has one."""
+    return next(at for at in range(len(text) - 1, -1, -1) if text[at].isalnum())

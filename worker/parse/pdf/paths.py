@@ -17,10 +17,16 @@ _BLOCK = 128
 #: Maximum segments of a path. More are a drawing.
 _MAX_SEGMENTS = 2_000
 _SEGMENTS_OF_LINE = 2
+#: Segments up to which all are asked for at once. A rectangle has five.
+_MAX_SHORT_SEGMENTS = 6
+_LINE: int = raw.FPDF_SEGMENT_LINETO
+_CURVE: int = raw.FPDF_SEGMENT_BEZIERTO
+_MOVE: int = raw.FPDF_SEGMENT_MOVETO
+_UNMOVED = (1.0, 0.0, 0.0, 1.0, 0.0, 0.0)
 #: Widths of the pen by which the bounds of a line exceed its own: PDFium adds up to the root of two at each end.
 _MAX_PEN_WIDTHS = 3
 
-_object, _type = bound(raw.FPDFPage_GetObject, ctypes.c_void_p), bound(raw.FPDFPageObj_GetType)
+_object = bound(raw.FPDFPage_GetObject, ctypes.c_void_p)
 _bounds, _matrix = bound(raw.FPDFPageObj_GetBounds), bound(raw.FPDFPageObj_GetMatrix)
 _draw_mode, _stroke_width = bound(raw.FPDFPath_GetDrawMode), bound(raw.FPDFPageObj_GetStrokeWidth)
 _segment_count, _segment = bound(raw.FPDFPath_CountSegments), bound(raw.FPDFPath_GetPathSegment, ctypes.c_void_p)
@@ -30,6 +36,8 @@ _closes = bound(raw.FPDFPathSegment_GetClose)
 Point = tuple[float, float]
 #: A path of the block that was asked for last.
 Path = Any
+#: A path and the number of its segments.
+CountedPath = tuple[Path, int]
 
 
 class PagePaths:
@@ -41,36 +49,43 @@ class PagePaths:
         self._widths, self._modes = Answers(ctypes.c_float, 1, _BLOCK), Answers(ctypes.c_int, 2, _BLOCK)
         self._points = Answers(ctypes.c_float, 2, _MAX_SEGMENTS)
 
-    def blocks(self, page: pypdfium2.PdfPage, count: int) -> Iterator[Iterable[tuple[Path, Box]]]:
+    def blocks(self, page: pypdfium2.PdfPage, count: int) -> Iterator[Iterable[tuple[CountedPath, Box]]]:
         """The paths among the first objects of a page, and their bounds."""
         for start in range(0, count, _BLOCK):
             numbers = range(start, min(start + _BLOCK, count))
             objects = self._objects.hold(map(_object, repeat(page.raw), numbers))
-            paths = list(compress(objects, map(raw.FPDF_PAGEOBJ_PATH.__eq__, map(_type, objects))))
-            if paths:
-                found = list(map(_bounds, paths, *self._edges.places))
-                yield compress(zip(paths, self._edges.first(len(paths)), strict=True), found)
+            counts = list(map(_segment_count, objects))
+            # many pages have text alone, which has no number of segments
+            if max(counts) < 0:
+                continue
+            paths = [path for path in zip(objects, counts, strict=True) if path[1] >= 0]
+            found = list(map(_bounds, [path for path, _ in paths], *self._edges.places))
+            yield compress(zip(paths, self._edges.first(len(paths)), strict=True), found)
 
-    def figures(self, paths: Sequence[tuple[Path, float]], thickness: float) -> Iterator[tuple[list[Point], bool]]:
+    def figures(
+        self, paths: Sequence[tuple[CountedPath, float]], thickness: float
+    ) -> Iterator[tuple[list[Point], bool]]:
         """Corners of the figures in paths of one block, and whether their sides are drawn.
 
         Paths are given with the smaller side of their bounds. Two kinds of path have no figure. One is a line whose own
         bounds have a smaller side above `thickness`. The other is not drawn, and its only figure fills its bounds.
         """
-        counts = list(map(_segment_count, [path for path, _ in paths]))
-        lines = [each for each, count in zip(paths, counts, strict=True) if count == _SEGMENTS_OF_LINE]
-        longer = [
-            (path, count)
-            for (path, _), count in zip(paths, counts, strict=True)
-            if _SEGMENTS_OF_LINE < count <= _MAX_SEGMENTS
-        ]
-        # a curve after the first point leaves no figure
-        second = self._segments.hold(map(_segment, [path for path, _ in longer], repeat(1)))
-        are_straight = map(raw.FPDF_SEGMENT_BEZIERTO.__ne__, list(map(_kind, second)))
-        taken = [(path, _SEGMENTS_OF_LINE) for path in self._thin(lines, thickness)]
-        taken += compress(longer, are_straight)
-        for batch in _batches(taken):
+        lines = [(path, side) for (path, count), side in paths if count == _SEGMENTS_OF_LINE]
+        short = [path for path, _ in paths if _SEGMENTS_OF_LINE < path[1] <= _MAX_SHORT_SEGMENTS]
+        longer = [path for path, _ in paths if _MAX_SHORT_SEGMENTS < path[1] <= _MAX_SEGMENTS]
+        taken = [(path, _SEGMENTS_OF_LINE) for path in self._thin(lines, thickness)] if lines else []
+        for batch in _batches(chain(taken, short, self._with_figure(longer) if longer else ())):
             yield from self._of_batch(batch)
+
+    def _with_figure(self, paths: Sequence[CountedPath]) -> Iterator[CountedPath]:
+        """The paths that may have a figure: a curve in the first one leaves none."""
+        second, third = self._kinds_at(paths, 1), self._kinds_at(paths, 2)
+        for each, kind, next_kind in zip(paths, second, third, strict=True):
+            if _CURVE not in (kind, next_kind if kind == _LINE else kind):
+                yield each
+
+    def _kinds_at(self, paths: Sequence[CountedPath], place: int) -> list[int]:
+        return list(map(_kind, self._segments.hold(map(_segment, [path for path, _ in paths], repeat(place)))))
 
     def _thin(self, lines: Sequence[tuple[Path, float]], thickness: float) -> Iterator[Path]:
         """The lines that may be as thin, by their bounds and their pens."""
@@ -82,35 +97,45 @@ class PagePaths:
             if not is_found or b or c or side <= thickness + _MAX_PEN_WIDTHS * width * max(abs(a), abs(d)) + 1:
                 yield path
 
-    def _of_batch(self, batch: Sequence[tuple[Path, int]]) -> Iterator[tuple[list[Point], bool]]:
+    def _of_batch(self, batch: Sequence[CountedPath]) -> Iterator[tuple[list[Point], bool]]:
         paths, counts = [path for path, _ in batch], [count for _, count in batch]
         list(map(_draw_mode, paths, *self._modes.places))
         found = list(map(_matrix, paths, *self._matrices.places[:1]))
         segments_of = chain.from_iterable(map(repeat, paths, counts))
         segments = self._segments.hold(map(_segment, segments_of, chain.from_iterable(map(range, counts))))
         kinds = list(map(_kind, segments))
-        shapes: list[tuple[slice, Sequence[float], int]] = []
+        shapes: list[tuple[list[int], tuple[float, ...], int]] = []
+        kept: list[Any] = []
         end = 0
         for count, is_found, matrix, (_, stroke) in zip(
             counts, found, self._matrices.first(len(batch)), self._modes.first(len(batch)), strict=True
         ):
             start, end = end, end + count
-            if is_found and (stroke or not _is_one_figure(kinds[start:end], matrix)):
-                shapes.append((slice(start, end), matrix, stroke))
-        if not shapes:
-            return
-        closes = list(map(_closes, segments))
-        list(map(_point, segments, *self._points.places))
-        places = list(self._points.first(len(segments)))
-        for part, (a, b, c, d, e, f), stroke in shapes:
-            points = [(a * x + c * y + e, b * x + d * y + f) for x, y in places[part]]
-            for figure in _figures(kinds[part], points, closes[part]):
+            of_path = kinds[start:end]
+            if is_found and (stroke or not _is_one_figure(of_path, matrix)):
+                shapes.append((of_path, matrix, stroke))
+                kept += segments[start:end]
+        closes = list(map(_closes, kept))
+        list(map(_point, kept, *self._points.places))
+        points = list(self._points.first(len(kept)))
+        end = 0
+        for of_path, matrix, stroke in shapes:
+            start, end = end, end + len(of_path)
+            for figure in _figures(of_path, _moved(points[start:end], matrix), closes[start:end]):
                 yield figure, bool(stroke)
 
 
-def _batches(paths: Iterable[tuple[Path, int]]) -> Iterator[Sequence[tuple[Path, int]]]:
+def _moved(points: list[Point], matrix: Sequence[float]) -> list[Point]:
+    """Points where a matrix moves them."""
+    a, b, c, d, e, f = matrix
+    if b or c:
+        return [(a * x + c * y + e, b * x + d * y + f) for x, y in points]
+    return points if matrix == _UNMOVED else [(a * x + e, d * y + f) for x, y in points]
+
+
+def _batches(paths: Iterable[CountedPath]) -> Iterator[Sequence[CountedPath]]:
     """Paths, with the numbers of their segments, that together have no more segments than one may have."""
-    batch: list[tuple[Path, int]] = []
+    batch: list[CountedPath] = []
     size = 0
     for path, count in paths:
         if size + count > _MAX_SEGMENTS:
@@ -122,21 +147,20 @@ def _batches(paths: Iterable[tuple[Path, int]]) -> Iterator[Sequence[tuple[Path,
         yield batch
 
 
-def _is_one_figure(kinds: Sequence[int], matrix: Sequence[float]) -> bool:
+def _is_one_figure(kinds: list[int], matrix: Sequence[float]) -> bool:
     """Whether there is at most one figure, that is not turned. Its bounds are those of the path."""
     if matrix[1] or matrix[2]:
         return False
-    others = (kind for kind in kinds[1:] if kind != raw.FPDF_SEGMENT_LINETO)
     # behind a curve no figure is taken
-    return _has_straight_sides(kinds) or next(others, None) != raw.FPDF_SEGMENT_MOVETO
+    return _has_straight_sides(kinds) or next((kind for kind in kinds[1:] if kind != _LINE), None) != _MOVE
 
 
-def _has_straight_sides(kinds: Sequence[int]) -> bool:
+def _has_straight_sides(kinds: list[int]) -> bool:
     """Whether all segments but the first are lines."""
-    return kinds[1:].count(raw.FPDF_SEGMENT_LINETO) >= len(kinds) - 1
+    return kinds.count(_LINE) - (kinds[0] == _LINE) >= len(kinds) - 1
 
 
-def _figures(kinds: Sequence[int], points: list[Point], closes: Sequence[int]) -> Iterable[list[Point]]:
+def _figures(kinds: list[int], points: list[Point], closes: list[int]) -> Iterable[list[Point]]:
     """Corners of each figure, up to the first with a curve."""
     if not _has_straight_sides(kinds) or any(closes[:-1]):
         return _figures_of_segments(kinds, points, closes)
@@ -146,9 +170,9 @@ def _figures(kinds: Sequence[int], points: list[Point], closes: Sequence[int]) -
 def _figures_of_segments(kinds: Sequence[int], points: Iterable[Point], closes: Sequence[int]) -> Iterator[list[Point]]:
     figure: list[Point] = []
     for kind, point, is_closing in zip(kinds, points, closes, strict=True):
-        if kind == raw.FPDF_SEGMENT_BEZIERTO:
+        if kind == _CURVE:
             return
-        if kind == raw.FPDF_SEGMENT_MOVETO and figure:
+        if kind == _MOVE and figure:
             yield figure
             figure = []
         figure.append(point)

@@ -73,7 +73,7 @@ def _text(
     elif begin:
         shown, more = outline.with_headings(page.lines.text, begin.get(number, [])), paragraph(page.more)
     else:
-        shown, more = headings.marked(page.lines, number, found), paragraph(page.more)
+        shown, more = headings.marked(page.lines, found.get(number, {})), paragraph(page.more)
     return "\n\n".join(filter(None, (shown, more)))
 
 
@@ -163,8 +163,7 @@ def _shown(page: pypdfium2.PdfPage, text: str, cpu_deadline: float, limits: Limi
 
 def _lines(page: pypdfium2.PdfPage, limits: Limits, *, looks: bool) -> PageLines:
     layer = page.get_textpage()
-    lines = lines_of(layer)
-    _CHARACTERS.open(layer)
+    lines = lines_of(layer, _CHARACTERS.open(layer))
     add_tables(page, _PATHS, _CHARACTERS, lines, limits)
     if looks:
         add_looks(_CHARACTERS, lines)

@@ -15,6 +15,8 @@ _REVERSED = re.compile("[\u0622\u0623\u0625\u0627]\u0644")
 _LATIN, _ARABIC = "[A-Za-z0-9]", "[\u0620-\u065f\u0671-\u06d3]"
 _CHANGE = re.compile(f"(?<={_LATIN})(?={_ARABIC})|(?<={_ARABIC})(?={_LATIN})")
 _ANY_ARABIC = re.compile(_ARABIC)
+#: The first bytes of U+0600 to U+06FF in UTF-8. No other characters have them.
+_ARABIC_LEADS = range(0xD8, 0xDC)
 _MAX_WORD = 40
 _WORD = re.compile(f"{_LATIN}{{1,{_MAX_WORD}}}|{_ARABIC}{{1,{_MAX_WORD}}}")
 #: Minimum gap between words, as a share of the line's height. Prefixes in front of a Latin word have none.
@@ -31,12 +33,20 @@ class _Box(NamedTuple):
 def repaired(layer: pypdfium2.PdfTextpage, text: str) -> str:
     """The text that was taken from `layer`, with lam before alef, and with blanks around Latin words."""
     # most files have none, and this search is ten times as fast as the others
-    if text.isascii() or not _ANY_ARABIC.search(text):
+    if not _may_be_arabic(text) or not _ANY_ARABIC.search(text):
         return text
     edits = [*_swaps(layer, text), *_blanks(layer, text)]
     for start, end, new in sorted(edits, reverse=True):
         text = text[:start] + new + text[end:]
     return text
+
+
+def _may_be_arabic(text: str) -> bool:
+    """Whether a text has one of the bytes with which Arabic letters begin in UTF-8. A pattern takes much longer."""
+    if text.isascii():
+        return False
+    encoded = text.encode("utf-8", "surrogatepass")
+    return any(lead in encoded for lead in _ARABIC_LEADS)
 
 
 def _swaps(layer: pypdfium2.PdfTextpage, text: str) -> Iterator[tuple[int, int, str]]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
-from itertools import accumulate
-from math import inf
+from collections.abc import Collection, Sequence
+from itertools import accumulate, count, repeat
+from math import inf, isnan
+from operator import add, invert
 
 import pypdfium2
 
@@ -20,13 +21,15 @@ from worker.parse.pdf.characters import PageCharacters
 from worker.parse.pdf.grids import Cell, Grid, grids
 from worker.parse.pdf.paths import PagePaths
 from worker.parse.pdf.rules import rules
-from worker.parse.pdf.text_lines import ROW, PageLines, without_hyphens
+from worker.parse.pdf.text_lines import ROW, PageLines, may_break, without_hyphens
 from worker.parse.text.markdown_blocks import table
 
 #: Maximum characters of a cell: more are text in a frame.
 _MAX_CELL_CHARS = 1_000
 #: Cells of a row that all have the same number of lines, at least this one, are rows without rules.
 _MIN_ROWS_WITHOUT_RULES = 3
+#: Ends of lines beside a grid that are all examined. To sort the others takes longer.
+_FEW_ENDS = 200
 _WORD = re.compile(r"\S+")
 
 #: The lines of text by cell.
@@ -74,31 +77,37 @@ class _Ends:
     """
 
     def __init__(self, characters: PageCharacters, lines: PageLines) -> None:
-        numbers: list[int] = []
-        indexes: list[int] = []
-        for number, (text, start) in enumerate(zip(lines.texts, lines.starts, strict=True)):
-            written = text.rstrip()
-            if written:
-                numbers += [number, ~number]
-                indexes += [start + len(text) - len(text.lstrip()), start + len(written) - 1]
-        places = [
-            (middle, number) for middle, number in zip(characters.middles(indexes), numbers, strict=True) if middle
-        ]
-        self._upwards = sorted((y, x, number) for (x, y), number in places)
-        self._rightwards = sorted((x, y, number) for (x, y), number in places)
+        written = list(map(str.rstrip, lines.texts))
+        numbers = [number for number, text in enumerate(written) if text]
+        firsts = [lines.starts[number] + len(written[number]) - len(written[number].lstrip()) for number in numbers]
+        lasts = [lines.starts[number] + len(written[number]) - 1 for number in numbers]
+        places = zip(*characters.middles(firsts + lasts), [*numbers, *map(invert, numbers)], strict=True)
+        self._rightwards = [place for place in places if not isnan(place[0])]
+        self._upwards = sorted((y, x, number) for x, y, number in self._rightwards)
+        self._is_sorted = False
 
     def inside(self, grid: Grid, taken: set[int]) -> list[int]:
         """Numbers of the lines within the grid but those that are taken; none if a line crosses its frame."""
         left, right, bottom, top = grid.xs[0], grid.xs[-1], grid.ys[0], grid.ys[-1]
         beside = slice(bisect_right(self._upwards, (bottom, inf)), bisect_right(self._upwards, (top, inf)))
-        above = slice(bisect_left(self._rightwards, (left, -inf)), bisect_left(self._rightwards, (right, -inf)))
-        if beside.stop - beside.start <= above.stop - above.start:
+        if beside.stop - beside.start <= _FEW_ENDS:
             found = [number for _, x, number in self._upwards[beside] if left <= x < right]
         else:
-            found = [number for _, y, number in self._rightwards[above] if bottom < y <= top]
+            found = self._between(grid, beside)
         starting = {number for number in found if number >= 0} - taken
         ending = {~number for number in found if number < 0} - taken
         return sorted(starting) if starting == ending else []
+
+    def _between(self, grid: Grid, beside: slice) -> list[int]:
+        """The ends of lines within the grid, from those beside it, or from those above and below if they are fewer."""
+        left, right, bottom, top = grid.xs[0], grid.xs[-1], grid.ys[0], grid.ys[-1]
+        if not self._is_sorted:
+            self._rightwards.sort()
+            self._is_sorted = True
+        above = slice(bisect_left(self._rightwards, (left, -inf)), bisect_left(self._rightwards, (right, -inf)))
+        if beside.stop - beside.start <= above.stop - above.start:
+            return [number for _, x, number in self._upwards[beside] if left <= x < right]
+        return [number for _, y, number in self._rightwards[above] if bottom < y <= top]
 
 
 def _rows(characters: PageCharacters, lines: PageLines, grid: Grid, inside: Sequence[int], limits: Limits) -> list[str]:
@@ -108,11 +117,14 @@ def _rows(characters: PageCharacters, lines: PageLines, grid: Grid, inside: Sequ
     cells = _cells(characters, lines, grid, inside)
     if not _is_certain(cells):
         return []
-    texts = {cell: without_hyphens("\n".join(parts)) for cell, parts in cells.items()}
-    if any(len(text) > _MAX_CELL_CHARS for text in texts.values()):
+    texts = {cell: "\n".join(parts) for cell, parts in cells.items()}
+    if may_break("".join(texts.values())):
+        texts = {cell: without_hyphens(text) for cell, text in texts.items()}
+    if max(map(len, texts.values())) > _MAX_CELL_CHARS:
         return []
-    columns = range(len(grid.xs) - 1)
-    rows = [[texts.get((row, column), "") for column in columns] for row in range(len(grid.ys) - 1)]
+    rows = [[""] * (len(grid.xs) - 1) for _ in range(len(grid.ys) - 1)]
+    for (row, column), text in texts.items():
+        rows[row][column] = text
     return ["", *table(rows, limits).split("\n"), ""]
 
 
@@ -121,56 +133,59 @@ def _is_running_text(texts: Sequence[str], grid: Grid) -> bool:
 
     Half of the characters may be hyphens that are removed.
     """
-    most = 2 * _MAX_CELL_CHARS * len(grid.whole)
+    most = 2 * _MAX_CELL_CHARS * len(grid.cells)
     return sum(map(len, texts)) > most and sum(len(word) for text in texts for word in text.split()) > most
 
 
-def _cells(characters: PageCharacters, lines: PageLines, grid: Grid, inside: Iterable[int]) -> _Cells:
+def _cells(characters: PageCharacters, lines: PageLines, grid: Grid, inside: Sequence[int]) -> _Cells:
     """Lines of text by cell; none if a word is not within one."""
-    cells: _Cells = defaultdict(list)
-    words, owners, firsts, lasts = list[str](), list[int](), list[int](), list[int]()
+    words_of_lines: list[list[str]] = []
+    firsts, lasts = list[int](), list[int]()
     for number in inside:
-        found, starts = _words(lines.texts[number], lines.starts[number])
-        words += found
-        owners += [number] * len(found)
+        words, starts = _words(lines.texts[number], lines.starts[number])
+        words_of_lines.append(words)
         firsts += starts
-        lasts += [start + len(word) - 1 for start, word in zip(starts, found, strict=True)]
-    found_cells = _cells_at(characters, grid, firsts + lasts)
-    at = [cell for cell in found_cells[: len(words)] if cell]
-    if at != found_cells[len(words) :]:
+        lasts += [start + len(word) - 1 for start, word in zip(starts, words, strict=True)]
+    found = _cells_at(characters, grid, firsts + lasts)
+    at = found[: len(firsts)]
+    if None in at or at != found[len(firsts) :]:
         return {}
-    parts: dict[tuple[int, Cell], list[str]] = defaultdict(list)
-    for key, word in zip(zip(owners, at, strict=True), words, strict=True):
-        parts[key].append(word)
-    for (_, cell), texts in parts.items():
-        cells[cell].append(" ".join(texts))
+    cells: _Cells = defaultdict(list)
+    cells_of_words = iter(at)
+    for words in words_of_lines:
+        parts: dict[Cell | None, list[str]] = {}
+        for word, cell in zip(words, cells_of_words, strict=False):
+            if cell in parts:
+                parts[cell].append(word)
+            else:
+                parts[cell] = [word]
+        for cell, texts in parts.items():
+            if cell:
+                cells[cell].append(" ".join(texts))
     return cells
 
 
-def _words(text: str, start: int) -> tuple[list[str], Iterable[int]]:
+def _words(text: str, start: int) -> tuple[list[str], list[int]]:
     """Words of a line that starts at an index, and where they start."""
     words = text.split()
     if len(text) != sum(map(len, words)) + len(words) - 1:
         return words, [start + word.start() for word in _WORD.finditer(text)]
     # a pattern takes several times as long
-    return words, list(accumulate((len(word) + 1 for word in words[:-1]), initial=start))
+    return words, list(map(add, accumulate(map(len, words[:-1]), initial=start), count()))
 
 
 def _cells_at(characters: PageCharacters, grid: Grid, indexes: Sequence[int]) -> list[Cell | None]:
     """The cells in which the middles of characters are."""
-    xs, ys, cell = grid.xs, grid.ys, grid.whole.get
-    height = len(ys) - 1
-    return [
-        cell((height - bisect_left(ys, middle[1]), bisect_right(xs, middle[0]) - 1)) if middle else None
-        for middle in characters.middles(indexes)
-    ]
+    across, down = characters.middles(indexes)
+    below, left = map(bisect_left, repeat(grid.ys), down), map(bisect_right, repeat(grid.xs), across)
+    return list(map(grid.cells.get, zip(below, left, strict=True)))
 
 
 def _is_certain(cells: _Cells) -> bool:
     """Whether two rows and two columns have text, and each row is one."""
     if len({row for row, _ in cells}) < 2 or len({column for _, column in cells}) < 2:  # noqa: PLR2004 - two of each
         return False
-    if not any(len(texts) >= _MIN_ROWS_WITHOUT_RULES for texts in cells.values()):
+    if max(map(len, cells.values())) < _MIN_ROWS_WITHOUT_RULES:
         return True
     counts: dict[int, list[int]] = defaultdict(list)
     for (row, _), texts in cells.items():

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import pairwise
 from operator import itemgetter
 
 import pypdfium2
 from pypdfium2 import raw
 
-from worker.parse.pdf.paths import PagePaths, Path, Point
+from worker.parse.pdf.paths import CountedPath, PagePaths, Point
 
 #: Maximum objects and rules. More are a drawing.
 _MAX_OBJECTS, _MAX_RULES = 10_000, 2_000
@@ -39,7 +39,7 @@ class _Found:
         elif width <= _MAX_THICKNESS and height >= _MIN_LENGTH:
             self.down.append(((left + right) / 2, bottom, top))
 
-    def add_figure(self, points: Sequence[Point], *, is_stroked: bool) -> None:
+    def add_figure(self, points: list[Point], *, is_stroked: bool) -> None:
         """Add a thin figure, or each side of one that is drawn."""
         is_frame = _is_frame(points)
         # of a frame, two corners tell
@@ -60,11 +60,12 @@ class _Found:
             self.down += [(left, bottom, top), (right, bottom, top)]
 
 
-def _is_frame(points: Sequence[Point]) -> bool:
+def _is_frame(points: list[Point]) -> bool:
     """Whether these are the corners of an upright rectangle, from the first to the first."""
-    if len(points) < _MIN_POINTS_OF_FRAME or points[4] != points[0] or any(each != points[0] for each in points[5:]):
+    first = points[0]
+    if len(points) < _MIN_POINTS_OF_FRAME or points[4] != first or points[5:].count(first) < len(points[5:]):
         return False
-    (x, y), (second_x, second_y), third, fourth, *_ = points
+    (x, y), (second_x, second_y), third, fourth = points[:4]
     if y == second_y:
         return third == (second_x, fourth[1]) and fourth[0] == x
     return x == second_x and third == (fourth[0], second_y) and fourth[1] == y
@@ -77,7 +78,7 @@ def rules(page: pypdfium2.PdfPage, paths: PagePaths) -> tuple[list[Rule], list[R
         return [], []
     found = _Found()
     for block in paths.blocks(page, count):
-        thick: list[tuple[Path, float]] = []
+        thick: list[tuple[CountedPath, float]] = []
         for path, (left, bottom, right, top) in block:
             width, height = right - left, top - bottom
             if width <= _MAX_THICKNESS or height <= _MAX_THICKNESS:
@@ -95,7 +96,8 @@ def _merged(rules: Iterable[Rule]) -> list[Rule]:
     """Rules at one place that touch, as one. Programs draw a rule for each side of each cell."""
     merged: list[Rule] = []
     at_place: list[Rule] = []
-    for rule in sorted(rules):
+    # adjacent cells have a side in common
+    for rule in sorted(set(rules)):
         if at_place and rule[0] - at_place[0][0] > NEAR:
             merged += _touching(at_place)
             at_place = []

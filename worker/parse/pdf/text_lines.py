@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, count
+from operator import add
 from typing import NamedTuple
 
 import pypdfium2
@@ -62,9 +63,8 @@ class PageLines:
         return "\n".join(self.texts).strip()
 
 
-def lines_of(layer: pypdfium2.PdfTextpage) -> PageLines:
-    """The lines of a page in the order of its text."""
-    text = layer.get_text_range()
+def lines_of(layer: pypdfium2.PdfTextPage, text: str) -> PageLines:
+    """The lines of a page's text, in its order."""
     texts, starts = split(text)
     repaired = right_to_left.repaired(layer, text)
     # repairs are made within lines
@@ -78,7 +78,7 @@ def split(text: str) -> tuple[list[str], list[int]]:
         return [match[1] for match in matches], [match.start() for match in matches]
     # as PDFium writes it: several times as fast
     texts = text.split(_BREAK)
-    starts = list(accumulate((len(line) + len(_BREAK) for line in texts[:-1]), initial=0))
+    starts = list(map(add, accumulate(map(len, texts[:-1]), initial=0), count(0, len(_BREAK))))
     if texts[-1]:
         texts.append("")
         starts.append(len(text))
@@ -104,10 +104,15 @@ def join_words(lines: PageLines) -> None:
 
 def without_hyphens(text: str) -> str:
     """The text without the hyphens that break words."""
+    return _HYPHEN.sub(_hyphen, text) if may_break(text) else text
+
+
+def may_break(text: str) -> bool:
+    """Whether a text has a sign that may be such a hyphen."""
     # most texts have none, and the pattern takes a hundred times as long to find that
-    if text.isascii() and "\x02" not in text:
-        return text
-    return _HYPHEN.sub(_hyphen, text) if any(sign in text for sign in _HYPHENS) else text
+    if text.isascii():
+        return "\x02" in text
+    return any(sign in text for sign in _HYPHENS)
 
 
 def _hyphen(at_end: re.Match[str]) -> str:
