@@ -1,7 +1,8 @@
-"""Tasks of the bulk queue give freed memory back soon after their end: slices and compactions."""
+"""Tasks give freed memory back soon after their end: slices and compactions."""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 from uuid import uuid4
 
@@ -34,4 +35,14 @@ def test_a_slice_gives_back_its_memory(monkeypatch: pytest.MonkeyPatch, given_ba
     monkeypatch.setattr("worker.state.index.files.fairest", lambda *_, **__: None)
     monkeypatch.setattr(index, "_index", lambda *_: {"claimed": 1, "more": True})
     assert index._index_fairly(uuid4()) == {"claimed": 1, "more": True}
+    eventually(lambda: given_back == ["back"], 60)
+
+
+def test_a_slice_of_a_small_task_gives_back_its_memory(monkeypatch: pytest.MonkeyPatch, given_back: list[str]) -> None:
+    settings = SimpleNamespace(session_url="")
+    monkeypatch.setattr("worker.tasks.process.resources", lambda: SimpleNamespace(pool=None, settings=settings))
+    monkeypatch.setattr(index, "try_exclusive", lambda *_: nullcontext(True))
+    monkeypatch.setattr("worker.state.index.files.fairest", lambda *_, **__: None)
+    monkeypatch.setattr(index, "_index", lambda *_: {"claimed": 1, "more": True})
+    assert index._index_small(uuid4(), "node") == {"claimed": 1, "more": True}
     eventually(lambda: given_back == ["back"], 60)
