@@ -38,6 +38,18 @@ INSERT INTO chunk (id, index_id, file_id, live, chunk_index, chunk_text, context
 SELECT gen_random_uuid(), index_id, id, true, 0, 'x', '', '', '', 'sha256:' || convert_from(key, 'UTF8'), 1, 1, 1, 0, 1
 FROM search_index_file
 """
+HOLD = """
+UPDATE search_index_file SET status = 'indexing', lease_owner = %(owner)s
+WHERE id IN (SELECT id FROM search_index_file WHERE index_id = (SELECT id FROM search_index LIMIT 1) LIMIT %(files)s)
+RETURNING id
+"""
+STAGE_CHUNKS = """
+INSERT INTO staged_chunk (id, file_id, chunk_index, chunk_text, context, lead, trail, content_hash, tokens_estimate,
+                          start_line, end_line, start_char, end_char, embedded, level)
+SELECT gen_random_uuid(), id, 0, 'x', '', '', '', 'sha256:x', 1, 1, 1, 0, 1, true, 0 FROM unnest(%(files)s::uuid[]) id
+"""
+#: Files of each folder, and those that a worker holds of one.
+MANY, HELD = {"files": FILES, "every": FILES}, 200
 FILL_NODES = """
 INSERT INTO content_node (project_id, id, parent_id, id_path, name, type)
 SELECT %(project)s, 'n' || n, %(parent)s, '/' || n, n || '.txt', 'text' FROM generate_series(1, %(nodes)s) n
@@ -207,6 +219,28 @@ def test_a_worker_finds_the_files_it_finishes_by_their_ids(pool: Pool, index_id:
     assert "search_index_file_pkey" in steps
     assert "search_index_file_held" not in steps
     assert "Seq Scan on search_index_file" not in steps
+
+
+def test_chunks_of_a_folder_that_is_not_counted_yet_are_written_without_reading_its_other_files(
+    postgres_url: str, template_url: str
+) -> None:
+    """Postgres counts the rows of a new table after a minute. Until then it takes each folder for a small one."""
+    with new_database(postgres_url, template_url) as url, open_pool(url) as pool:
+        for number in range(3):
+            source = LocalSource(kind="local", path=f"/{number}")
+            wanted = tools.NewIndex("p", source, "h.1", SETTINGS, "lancedb", "store")
+            tools.create(pool, wanted, name="", config=ToolConfig())
+        with pool.connection() as connection:
+            connection.execute(FILL_FILES.replace("md5(n::text)", "md5(n || i.id::text)").encode(), MANY)
+            held = connection.execute(HOLD, {"owner": UUID(int=1), "files": HELD}).fetchall()
+        before = rows_read(pool, "search_index_file")
+        with pool.connection() as connection, connection.transaction(force_rollback=True):
+            connection.execute(load("index/chunks")["stage"])
+            connection.execute(STAGE_CHUNKS, {"files": [id_ for (id_,) in held]})
+            written = connection.execute(load("index/chunks")["insert_staged"], {"owner": UUID(int=1), "epoch": 0})
+            assert written.rowcount == HELD
+        # the foreign key reads each once more
+        assert rows_read(pool, "search_index_file") - before <= 3 * HELD
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,9 @@ def commit(run: IndexRun, complete: Sequence[EmbeddedFile]) -> None:
     try:
         run.lease.check()
         complete = still_claimed(run, complete)
+        if not complete:
+            # all texts wait for a request that they fill
+            return
         written = write(run, complete)
         with taken_back(run, complete):
             run.lease.check()

@@ -39,21 +39,21 @@ def embed(run: IndexRun, prepared: Sequence[File], waiting: Sequence[EmbeddedFil
     """
     started = time.monotonic()
     batch = _EmbeddedBatch([*waiting, *map(EmbeddedFile, prepared)])
-    # texts that wait since the previous call were looked up then
-    fresh = {chunk.content_hash for file in prepared for chunk in file.new}
     missing = batch.missing_vectors()
-    for content_hash, vector in recall(run, missing, fresh & missing.keys()).items():
+    # texts that wait since the previous call were looked up then, and are again before they are sent
+    fresh = {chunk.content_hash for file in prepared for chunk in file.new} & missing.keys()
+    for content_hash, vector in recall(run, fresh).items():
         batch.answer(missing.pop(content_hash), vector)
-    stopped = _pay(run, batch, list(missing.values()), more=more)
+    stopped = _pay(run, batch, list(missing.values()), fresh, more=more)
     return Embedding(batch.files(time.monotonic() - started), stopped)
 
 
-def recall(run: IndexRun, hashes: Collection[str], fresh: Collection[str]) -> dict[str, Vector]:
-    """Look up vectors that the project already paid for: in the cache, then, for `fresh` hashes, in live chunks."""
+def recall(run: IndexRun, hashes: Collection[str]) -> dict[str, Vector]:
+    """Look up vectors that the project already paid for: in the cache, then in live chunks."""
     owner = embedding_cache.VectorOwner(run.index.project_id, run.index.settings.embedder)
     vectors = embedding_cache.lookup(run.pool, owner, hashes)
     by_namespace: dict[str, dict[UUID, str]] = defaultdict(dict)
-    missing = [hash_ for hash_ in fresh if hash_ not in vectors]
+    missing = [hash_ for hash_ in hashes if hash_ not in vectors]
     for hash_, namespace, id_ in embedding_cache.live_elsewhere(run.pool, owner, run.index.vector_store, missing):
         by_namespace[namespace][id_] = hash_
     for namespace, ids in by_namespace.items():
@@ -119,11 +119,16 @@ def share(seconds: float, chunks: Mapping[UUID, int]) -> dict[UUID, float]:
 
 
 def _pay(
-    run: IndexRun, batch: _EmbeddedBatch, chunk_groups: Sequence[Sequence[PlacedChunk]], *, more: bool
+    run: IndexRun,
+    batch: _EmbeddedBatch,
+    chunk_groups: Sequence[Sequence[PlacedChunk]],
+    fresh: Collection[str],
+    *,
+    more: bool,
 ) -> FoldexError | None:
     """Embed the text of each group of chunks once. Every answer goes to the cache at once.
 
-    Returns the error that ended it early, if any.
+    `fresh` hashes were just looked up. Returns the error that ended it early, if any.
     """
     owner = embedding_cache.VectorOwner(run.index.project_id, run.index.settings.embedder)
     texts = [group[0].chunk.embedded_text for group in chunk_groups]
@@ -136,7 +141,7 @@ def _pay(
     paid: Embedder = FaultFindingEmbedder(run.embedder, further)
     if run.spending:
         paid = LimitedEmbedder(paid, run.spending, tokens_of)
-    embedder = CacheFirstEmbedder(paid, functools.partial(embedding_cache.lookup, run.pool, owner))
+    embedder = CacheFirstEmbedder(paid, functools.partial(embedding_cache.lookup, run.pool, owner), fresh)
     try:
         for indices, result in embed_all(embedder, texts, tokens, run.concurrency, terms):
             answered = [chunk_groups[index] for index in indices]

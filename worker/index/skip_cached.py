@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -16,19 +16,26 @@ class CacheFirstEmbedder(WrappedEmbedder):
     """Wraps `embedder` and skips texts that `lookup` finds by their hashes; `cached` collects those hashes.
 
     Meanwhile other slices, and other tools over the same texts, pay for them. Requests that start before the first
-    answer skip the lookup: their texts were looked up just now.
+    answer skip the lookup of `fresh` hashes, which were looked up just now.
     """
 
-    def __init__(self, embedder: Embedder, lookup: Callable[[Sequence[str]], Mapping[str, Vector]]) -> None:
+    def __init__(
+        self,
+        embedder: Embedder,
+        lookup: Callable[[Sequence[str]], Mapping[str, Vector]],
+        fresh: Collection[str],
+    ) -> None:
         super().__init__(embedder)
         self.cached: set[str] = set()
         self._lookup = lookup
+        self._fresh = fresh
         self._answered = False
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """See `Embedder`."""
         hashes = [text_hash(text) for text in texts]
-        cached = self._lookup(hashes) if self._answered else {}
+        asked = hashes if self._answered else [hash_ for hash_ in hashes if hash_ not in self._fresh]
+        cached = self._lookup(asked) if asked else {}
         if not cached:
             vectors = self._embedder.embed(texts)
             self._answered = True

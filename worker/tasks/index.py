@@ -48,7 +48,8 @@ def _index_small(task_id: UUID, node: str) -> dict[str, Any]:
     with try_exclusive(r.settings.session_url, f"small tasks on {node}") as free:
         if not free:
             return {"left": "to another process"}
-        result = _index(files.fairest(r.pool, preferred=task_id, most_files=SMALL_TASK) or task_id, FAST)
+        with process.idle.work():
+            result = _index(files.fairest(r.pool, preferred=task_id, most_files=SMALL_TASK) or task_id, FAST)
     # a message that arrived meanwhile found this process busy
     following = None if result.get("more") else files.fairest(r.pool, most_files=SMALL_TASK)
     if following:

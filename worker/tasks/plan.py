@@ -45,7 +45,8 @@ def _plan(task_id: UUID) -> dict[str, Any]:
         bind_run(task_id, plan.tool_id, plan.request_id)
         log.info("planning", namespace=index.namespace)
         try:
-            is_complete = _list(r, plan, index, lease)
+            with process.idle.work():
+                is_complete = _list(r, plan, index, lease)
         except FoldexError as error:
             tasks.release_plan(r.pool, task_id, lease.owner)
             ended = failures.settle(r.pool, plan, error)

@@ -146,7 +146,10 @@ def check(index_id: str) -> dict[str, Any]:
 def _check(index_id: UUID) -> dict[str, Any]:
     leftovers.forget_removed(process.resources().pool, index_id)
     index = tools.index(process.resources().pool, index_id)
-    return {"skipped": "deleted"} if index is None else _compare(index)
+    if index is None:
+        return {"skipped": "deleted"}
+    with process.idle.work():
+        return _compare(index)
 
 
 @app.task(name="foldex.strays", base=Upkeep, shown_if="deleted")

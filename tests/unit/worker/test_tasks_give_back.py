@@ -1,7 +1,8 @@
-"""Tasks of the bulk queue give freed memory back soon after their end: slices and compactions."""
+"""Tasks that use the store give memory back soon after their end."""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 from uuid import uuid4
 
@@ -9,7 +10,7 @@ import pytest
 
 from tests.service import eventually
 from worker.machine import freed_memory
-from worker.tasks import index, upkeep
+from worker.tasks import index, plan, upkeep
 
 
 @pytest.fixture
@@ -34,4 +35,36 @@ def test_a_slice_gives_back_its_memory(monkeypatch: pytest.MonkeyPatch, given_ba
     monkeypatch.setattr("worker.state.index.files.fairest", lambda *_, **__: None)
     monkeypatch.setattr(index, "_index", lambda *_: {"claimed": 1, "more": True})
     assert index._index_fairly(uuid4()) == {"claimed": 1, "more": True}
+    eventually(lambda: given_back == ["back"], 60)
+
+
+def test_a_slice_of_a_small_task_gives_back_its_memory(monkeypatch: pytest.MonkeyPatch, given_back: list[str]) -> None:
+    settings = SimpleNamespace(session_url="")
+    monkeypatch.setattr("worker.tasks.process.resources", lambda: SimpleNamespace(pool=None, settings=settings))
+    monkeypatch.setattr(index, "try_exclusive", lambda *_: nullcontext(True))
+    monkeypatch.setattr("worker.state.index.files.fairest", lambda *_, **__: None)
+    monkeypatch.setattr(index, "_index", lambda *_: {"claimed": 1, "more": True})
+    assert index._index_small(uuid4(), "node") == {"claimed": 1, "more": True}
+    eventually(lambda: given_back == ["back"], 60)
+
+
+def test_a_listing_gives_back_its_memory(monkeypatch: pytest.MonkeyPatch, given_back: list[str]) -> None:
+    settings = SimpleNamespace(database="")
+    monkeypatch.setattr("worker.tasks.process.resources", lambda: SimpleNamespace(pool=None, settings=settings))
+    monkeypatch.setattr(plan, "leased", lambda *_: nullcontext(SimpleNamespace(owner=uuid4())))
+    found = SimpleNamespace(index_id=uuid4(), tool_id=uuid4(), request_id=None, namespace="n")
+    monkeypatch.setattr("worker.state.index.tasks.begin_plan", lambda *_: found)
+    monkeypatch.setattr("worker.state.index.tools.index", lambda *_: found)
+    monkeypatch.setattr(plan, "_list", lambda *_: True)
+    monkeypatch.setattr("worker.dispatch.start_indexing", lambda *_: False)
+    assert plan._plan(uuid4()) == {"listed": True}
+    eventually(lambda: given_back == ["back"], 60)
+
+
+def test_a_check_gives_back_its_memory(monkeypatch: pytest.MonkeyPatch, given_back: list[str]) -> None:
+    monkeypatch.setattr("worker.tasks.process.resources", lambda: SimpleNamespace(pool=None))
+    monkeypatch.setattr("worker.state.index.leftovers.forget_removed", lambda *_: None)
+    monkeypatch.setattr("worker.state.index.tools.index", lambda *_: SimpleNamespace(namespace="n"))
+    monkeypatch.setattr(upkeep, "_compare", lambda _: {"compared": True})
+    assert upkeep._check(uuid4()) == {"compared": True}
     eventually(lambda: given_back == ["back"], 60)

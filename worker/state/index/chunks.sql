@@ -30,18 +30,24 @@ FROM STDIN
 
 -- name: insert_staged
 -- not live; only for files that this worker still holds under the index's current epoch
+WITH held AS MATERIALIZED (
+    SELECT s.*, f.index_id FROM staged_chunk s CROSS JOIN LATERAL (
+        -- One by one through the index: before the table's rows are first counted, a join would read all files of the
+        -- index, and then all chunks here for each. Without the status, as in still_claimed.
+        SELECT f.index_id FROM search_index_file f WHERE f.id = s.file_id AND f.lease_owner = %(owner)s LIMIT 1) f
+), i AS MATERIALIZED (
+    SELECT id FROM search_index
+    WHERE id = ANY (ARRAY (SELECT DISTINCT index_id FROM held)) AND epoch = %(epoch)s AND deleted_at IS NULL
+    -- a transaction that cancels waits, and then finds these rows
+    FOR SHARE
+)
 INSERT INTO chunk (id, index_id, file_id, chunk_index, json_pointer, chunk_text, context, lead, trail, content_hash,
     tokens_estimate, start_line, end_line, start_char, end_char, title, symbol, node_type, scope, language, level, page,
     embedded, keywords, code)
-SELECT s.id, f.index_id, s.file_id, s.chunk_index, s.json_pointer, s.chunk_text, s.context, s.lead, s.trail,
+SELECT s.id, i.id, s.file_id, s.chunk_index, s.json_pointer, s.chunk_text, s.context, s.lead, s.trail,
        s.content_hash, s.tokens_estimate, s.start_line, s.end_line, s.start_char, s.end_char, s.title, s.symbol,
        s.node_type, s.scope, s.language, s.level, s.page, s.embedded, s.keywords, s.code
-FROM staged_chunk s
--- without the status, as in still_claimed
-JOIN search_index_file f ON f.id = s.file_id AND f.lease_owner = %(owner)s
-JOIN search_index i ON i.id = f.index_id AND i.epoch = %(epoch)s AND i.deleted_at IS NULL
--- a transaction that cancels waits, and then finds these rows
-FOR SHARE OF i
+FROM held s JOIN i ON i.id = s.index_id
 ON CONFLICT (id) DO NOTHING
 
 -- name: any_unwritten

@@ -11,7 +11,7 @@ import pytest
 from schemas.content.document import Chunk, DocumentProperties
 from schemas.errors import FileError
 from schemas.status import FileStatus, Reason
-from worker.index.commit import forget, outcome, record_paid
+from worker.index.commit import commit, forget, outcome, record_paid
 from worker.index.file_states import (
     EmbeddedFile,
     FailedFile,
@@ -111,3 +111,11 @@ def test_vectors_are_deleted_before_their_rows_say_so(monkeypatch: pytest.Monkey
     forget(run, gone)
     assert run.store.write.call_args.kwargs == {"deletes": gone}
     assert confirmed == [gone]
+
+
+def test_while_all_texts_wait_for_a_request_nothing_is_asked_of_postgres_and_the_store() -> None:
+    run: Any = Mock()
+    commit(run, [])
+    assert run.lease.check.called
+    assert not run.pool.mock_calls
+    assert not run.store.mock_calls

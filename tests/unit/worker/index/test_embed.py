@@ -59,6 +59,7 @@ class Cache:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.vectors: dict[str, Vector] = {}
         self.live: dict[str, tuple[str, UUID]] = {}
+        self.asked: list[str] = []
         self.asked_elsewhere: set[str] = set()
         self.failures = 0
         monkeypatch.setattr(embedding_cache, "lookup", lambda _pool, _owner, hashes: self.lookup(hashes))
@@ -68,6 +69,7 @@ class Cache:
         )
 
     def lookup(self, hashes: Collection[str]) -> dict[str, Vector]:
+        self.asked += hashes
         return {hash_: self.vectors[hash_] for hash_ in hashes if hash_ in self.vectors}
 
     def insert(self, vectors: Mapping[str, Vector]) -> None:
@@ -187,6 +189,22 @@ def test_texts_that_fill_no_request_wait_for_more(cache: Cache) -> None:
     assert provider.sent == ["a", "bb", "ccc", "dddd"]
     assert cache.asked_elsewhere == {text_hash("dddd")}
     assert whole.timings["embed"] >= half.timings["embed"]
+
+
+def test_a_text_that_waits_is_looked_up_once_and_again_before_it_is_sent(cache: Cache) -> None:
+    provider = Provider(max_inputs=4)
+    run, made = waiting_after(provider, file_of("a"))
+    for text in ("bb", "ccc"):
+        cache.asked.clear()
+        made = embed(run, [file_of(text)], made.files, more=True)
+        assert (cache.asked, provider.sent) == ([text_hash(text)], [])
+    cache.put("bb", 20)  # another worker pays for it meanwhile
+    cache.asked.clear()
+    made = embed(run, [file_of("dddd")], made.files, more=True)
+    assert [values(file) for file in made.files] == [[1], [20], [3], [4]]
+    assert [file.paid.chunks for file in made.files] == [1, 0, 1, 1]
+    assert provider.sent == ["a", "ccc", "dddd"]
+    assert sorted(cache.asked) == sorted(map(text_hash, ("a", "bb", "ccc", "dddd")))
 
 
 @pytest.mark.usefixtures("cache")

@@ -35,7 +35,8 @@ class Counting:
 def cache_first(embedder: Counting, *known: str) -> CacheFirstEmbedder:
     """The embedder after a first answer: it knows these texts, as their lengths plus a hundred."""
     has: Mapping[str, Vector] = {text_hash(text): np.array([len(text) + 100], dtype=np.float32) for text in known}
-    made = CacheFirstEmbedder(embedder, lambda hashes: {hash_: has[hash_] for hash_ in hashes if hash_ in has})
+    fresh = {text_hash("first")}
+    made = CacheFirstEmbedder(embedder, lambda hashes: {hash_: has[hash_] for hash_ in hashes if hash_ in has}, fresh)
     made.embed(["first"])
     embedder.asked.clear()
     return made
@@ -61,10 +62,15 @@ def test_a_refused_text_is_told_by_its_place_in_the_whole_request() -> None:
     assert refused.value.indices == [2]
 
 
-def test_requests_that_go_out_before_the_first_answer_look_nothing_up() -> None:
-    embedder = Counting()
+def test_requests_that_go_out_before_the_first_answer_look_up_only_what_has_waited() -> None:
+    embedder, asked = Counting(), list[str]()
 
-    def looked_up(_: Sequence[str]) -> Mapping[str, Vector]:
-        raise AssertionError
+    def looked_up(hashes: Sequence[str]) -> Mapping[str, Vector]:
+        asked.extend(hashes)
+        return {}
 
-    assert CacheFirstEmbedder(embedder, looked_up).embed(["a", "a"]).ravel().tolist() == [1, 1]
+    made = CacheFirstEmbedder(embedder, looked_up, {text_hash("a")})
+    assert made.embed(["a", "bb", "a"]).ravel().tolist() == [1, 2, 1]
+    assert asked == [text_hash("bb")]
+    made.embed(["a"])
+    assert asked == [text_hash("bb"), text_hash("a")]
