@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from schemas.content.document import FileContent, ListingPage, SourceEntry
@@ -145,6 +145,7 @@ class RangeReader:
     def _characters(self, left: KeyRange) -> list[str]:
         """Boundaries within a folder: what all its keys begin with, and each character that may come next."""
 
+        @cache
         def follows(beginning: str) -> str | None:
             """The first key that is left after all keys with a beginning."""
             key = self._place.first_key(beginning + LAST, self._part)

@@ -163,11 +163,12 @@ class LanceStore:
     def vectors(self, namespace: str, ids: Sequence[UUID]) -> dict[UUID, Vector]:
         """Return the vectors of those ids that have one. Raises `StoreUnavailable`."""
         by_id: dict[UUID, Vector] = {}
+        path = self._path(namespace)
         with self._table(namespace) as table:
             for start in range(0, len(ids) if table is not None else 0, MAX_IDS):
                 chosen = is_in("id", [str(id_) for id_ in ids[start : start + MAX_IDS]])
                 query = table.search().where(f"{chosen} AND embedded").select(["id", "vector"]).limit(MAX_IDS)
-                rows = _read(query.to_arrow, self._path(namespace))
+                rows = _read(query.to_arrow, path)
                 vectors = zip(rows["id"].to_pylist(), unpack_vectors(rows["vector"]), strict=True)
                 by_id |= {UUID(id_): vector for id_, vector in vectors}
         return by_id
