@@ -1,10 +1,14 @@
-"""No more things are done at a time than there are slots."""
+"""No more things are done at a time than there are slots, and owners take turns."""
 
 from __future__ import annotations
 
+import time
 from contextlib import ExitStack
+from threading import Event, Thread
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from schemas.errors import EstimateBusy, SearchBusy
 from worker.machine.slots import Slots
@@ -43,3 +47,64 @@ def test_a_slot_is_free_again_after_an_error() -> None:
     for holding in (slots.within(0.01, busy), slots.waiting(lambda: None), slots.within(0.01, busy)):
         with pytest.raises(KeyError), holding:
             raise KeyError
+
+
+def test_an_owner_holds_no_more_than_its_share() -> None:
+    slots, busy = Slots(3, per_owner=2), EstimateBusy("Too many.")
+    with slots.within(0.01, busy, "a"), slots.within(0.01, busy, "a"):
+        with pytest.raises(EstimateBusy), slots.within(0.01, busy, "a"):
+            pass
+        with slots.within(0.01, busy, "b"):
+            pass
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.sampled_from("abc"), min_size=2, max_size=12), st.integers(1, 3), st.integers(1, 3))
+def test_a_free_slot_goes_to_the_owner_that_holds_least_and_waits_longest(
+    owners: list[str], number: int, per_owner: int
+) -> None:
+    slots, held, waiting = Slots(number, per_owner), list[str](), list[str]()
+    events: dict[str, list[Event]] = {owner: [] for owner in owners}
+    order, got = list[str](), Event()
+
+    def hold(owner: str) -> None:
+        with slots.waiting(lambda: None, owner):
+            order.append(owner)
+            end = Event()
+            events[owner].append(end)
+            got.set()
+            end.wait(30)
+
+    threads = []
+    for owner in owners:
+        got.clear()
+        threads.append(Thread(target=hold, args=(owner,)))
+        is_granted = len(held) < number and held.count(owner) < per_owner
+        threads[-1].start()
+        if is_granted:
+            assert got.wait(30)
+            held.append(owner)
+        else:
+            waiting.append(owner)
+            deadline = time.monotonic() + 30
+            while sum(map(len, slots._waiting.values())) < len(waiting):
+                assert time.monotonic() < deadline
+                time.sleep(0.001)
+    turns = sorted(set(waiting), key=waiting.index)
+    while held:
+        got.clear()
+        ending = held.pop(0)
+        events[ending].pop(0).set()
+        eligible = [owner for owner in turns if owner in waiting and held.count(owner) < per_owner]
+        if not eligible:
+            continue
+        following = min(eligible, key=held.count)
+        assert got.wait(30)
+        assert order[-1] == following
+        held.append(following)
+        waiting.remove(following)
+        turns.remove(following)
+        turns += [following] if following in waiting else []
+    for thread in threads:
+        thread.join(30)
+    assert not waiting
