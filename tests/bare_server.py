@@ -9,7 +9,7 @@ from typing import Any
 
 import uvicorn
 
-from api.http.server import TimedProtocol
+from api.http.protocol import TimedProtocol
 from tests.service import eventually
 
 Place = tuple[str, int]

@@ -82,6 +82,8 @@ def add_errors(method: str, path: str, operation: Operation) -> None:
 def _usual(method: str, path: str, operation: Operation) -> Iterator[DescribedError]:
     """The errors that follow from what an operation accepts."""
     yield INTERNAL
+    yield _fault(errors.HeadersTooLarge)
+    yield _fault(errors.TooManyConnections)
     if path in {"/healthz", "/metrics"}:  # they answer without Postgres
         return
     yield DATABASE_UNAVAILABLE

@@ -37,6 +37,8 @@ ANY_TYPE = "application/octet-stream"
 _MISLEADING = re.compile("[/\\\\\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 #: One range of bytes: from the first to the last, from the first on, or as many as stand last.
 _RANGE = re.compile(r"bytes\s*=\s*(?!-\s*$)([0-9]{0,18})\s*-\s*([0-9]{0,18})", re.IGNORECASE)
+#: Maximum characters of a `Range`, more than two numbers of 18 digits take.
+_MAX_RANGE = 100
 _ETAG = re.compile(r'(?:W/)?("[^"]*")')
 
 
@@ -72,7 +74,7 @@ def part(asked: str | None, if_range: str | None, etag: str, size: int) -> range
 
     With `If-Range` of another version all bytes are answered. Raises `RangeNotSatisfiable` if it begins after the end.
     """
-    found = _RANGE.fullmatch(asked.strip()) if asked is not None else None
+    found = _RANGE.fullmatch(asked.strip()) if asked is not None and len(asked) <= _MAX_RANGE else None
     if found is None or (if_range is not None and if_range.strip() != etag):
         return None
     first, last = (int(number) if number else None for number in found.groups())

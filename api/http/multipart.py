@@ -22,10 +22,13 @@ from schemas.errors import Invalid
 MAX_LINE = 1 << 14
 #: Maximum number of lines in a part's header.
 MAX_LINES = 32
+#: Maximum semicolons in the line that names a file. The library's parser takes the product of their number and of the
+#: line's length.
+MAX_SEMICOLONS = 30
 
 MALFORMED = (
-    f"The body is not well-formed multipart/form-data with names of at most {MAX_LINE:,} bytes; build it with an "
-    "HTTP library."
+    f"The body is not well-formed multipart/form-data with names of at most {MAX_LINE:,} bytes and {MAX_SEMICOLONS} "
+    "semicolons; build it with an HTTP library."
 )
 
 
@@ -49,7 +52,7 @@ class Multipart:
     """Parses the pieces of a body and calls the receiver. Raises `Invalid` if it is not multipart/form-data."""
 
     def __init__(self, content_type: str | None, receiver: Receiver) -> None:
-        kind, options = parse_options_header(content_type)
+        kind, options = _parsed(content_type or "")
         if kind != b"multipart/form-data" or not options.get(b"boundary"):
             raise Invalid("Send the files as multipart/form-data, with a boundary, as curl -F files=@a.md does.")
         self._receiver = receiver
@@ -101,7 +104,7 @@ class Multipart:
         self._header, self._value = b"", b""
 
     def _headers_end(self) -> None:
-        _, options = parse_options_header(self._disposition.decode("latin-1"))
+        _, options = _parsed(self._disposition.decode("latin-1"))
         if b"name" not in options:
             raise Invalid(MALFORMED)
         filename = _encoded_filename(self._disposition)
@@ -114,6 +117,13 @@ class Multipart:
 
     def _ends(self) -> None:
         self._complete = True
+
+
+def _parsed(header: str) -> tuple[bytes, dict[bytes, bytes]]:
+    """The value and the parameters of a header."""
+    if len(header) > MAX_LINE or header.count(";") > MAX_SEMICOLONS:
+        raise Invalid(MALFORMED)
+    return parse_options_header(header)
 
 
 def _encoded_filename(disposition: bytes) -> str | None:

@@ -56,6 +56,11 @@ def answered(request: Request, error: FoldexError | OperationalError) -> JSONRes
     return _foldex(request, error) if isinstance(error, FoldexError) else _database(request, error)
 
 
+def unread(error: FoldexError) -> JSONResponse:
+    """The answer to bytes that are not read as a request, for this reason."""
+    return _of(error)
+
+
 def not_http(reason: str) -> JSONResponse:
     """The answer to bytes that the server cannot read as a request."""
     return _problem(
@@ -71,6 +76,10 @@ def _foldex(_: Request, error: Exception) -> JSONResponse:
         raise error
     if means_full(error) and not isinstance(error, DiskFull):
         return _full(error)
+    return _of(error)
+
+
+def _of(error: FoldexError) -> JSONResponse:
     headers = {"WWW-Authenticate": "Bearer"} if error.status == HTTPStatus.UNAUTHORIZED else {}
     if error.retryable:
         headers["Retry-After"] = str(math.ceil(error.retry_after or RETRY_AFTER_SECONDS))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import signal
 import sys
 import time
@@ -12,14 +13,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from socket import socket
 from types import FrameType
-from typing import Any, ClassVar, NoReturn
+from typing import NoReturn
 
 import structlog
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from api.http import problems, request_log
+from api.http.protocol import MAX_CONNECTIONS, Receiving, TimedProtocol
 from worker.machine.parent import end_with
 
 #: Seconds between two rounds of upkeep. The `Date` of answers is at most as old.
@@ -28,16 +28,11 @@ TICK_SECONDS = 1.0
 REPLACE_SECONDS = 1.0
 #: Seconds for processes to end once they are told to, more than uvicorn gives to open requests.
 ENDING_SECONDS = 8.0
-#: Seconds within which a request's headers must arrive.
-HEADER_SECONDS = 20.0
 #: Seconds for which an idle connection is kept. Clients and proxies keep theirs for 5 to 60 s, and must close it first:
 #: a request that the server's close crosses fails.
 KEEP_ALIVE_SECONDS = 75
-#: Seconds within which a slow client must read `STALLED_BYTES` of its answer, or the rest of it.
-STALLED_SECONDS = 20.0
-STALLED_BYTES = 1 << 16
-#: Bytes of answers that a process buffers for slow clients. Above them the client that is slow for longest is dropped.
-MAX_UNSENT_BYTES = 256 << 20
+#: Files and connections that a process may have open. Connections of callers may be half of them.
+MAX_FILES = 4096
 #: A number of a round in which uvicorn renews the `Date` header. It does so in every tenth round.
 _RENEWING = 0
 #: Exit status of uvicorn, as a program, if it did not start.
@@ -64,110 +59,6 @@ class SignalledServer(uvicorn.Server):
         super().handle_exit(sig, frame)
         if self._signalled is not None:
             self._loop.call_soon_threadsafe(self._signalled.set)
-
-
-class TimedProtocol(HttpToolsProtocol):
-    """Uvicorn's protocol with timeouts for clients that never complete headers or never read answers.
-
-    Uvicorn itself waits forever and keeps the unsent bytes in memory.
-    """
-
-    #: Connections of slow clients, slow for longest first, and their unsent bytes at the last check.
-    _behind: ClassVar[dict[TimedProtocol, int]] = {}
-    _deadline: asyncio.TimerHandle | None = None
-    _next_look: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: Any) -> None:
-        """See asyncio."""
-        super().connection_made(transport)
-        self._wait_for_headers()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """See asyncio."""
-        self._stop_waiting()
-        self._caught_up()
-        super().connection_lost(exc)
-
-    def send_400_response(self, msg: str) -> None:
-        """Answer what is no HTTP with a problem; uvicorn's own text names no reason."""
-        error = sys.exception()
-        # the parser hides an error of a callback behind one of its own
-        answer = problems.not_http(str((error and error.__context__) or error or msg))
-        answer.headers.update(request_log.unread(answer.status_code))
-        head = [STATUS_LINE[answer.status_code], *(b"%b: %b\r\n" % each for each in answer.raw_headers)]
-        self.transport.write(b"".join([*head, b"connection: close\r\n\r\n", answer.body]))
-        self.transport.close()
-
-    def pause_writing(self) -> None:
-        """See asyncio."""
-        super().pause_writing()
-        self._behind[self] = self.transport.get_write_buffer_size()
-        self._next_look = self.loop.call_later(STALLED_SECONDS, self._look_at_reader)
-        # aborting a transport may pause another one, so iterate over a copy
-        for protocol in list(self._behind):
-            if sum(other.transport.get_write_buffer_size() for other in self._behind) <= MAX_UNSENT_BYTES:
-                break
-            protocol.drop()
-
-    def resume_writing(self) -> None:
-        """See asyncio."""
-        self._caught_up()
-        super().resume_writing()
-
-    def drop(self) -> None:
-        """Close the connection without sending the rest."""
-        self._caught_up()
-        self.transport.abort()
-
-    def _look_at_reader(self) -> None:
-        unsent_before, unsent = self._behind[self], self.transport.get_write_buffer_size()
-        if unsent_before - unsent < STALLED_BYTES:
-            self.drop()
-            return
-        self._behind[self] = unsent
-        self._next_look = self.loop.call_later(STALLED_SECONDS, self._look_at_reader)
-
-    def _caught_up(self) -> None:
-        self._behind.pop(self, None)
-        if self._next_look is not None:
-            self._next_look.cancel()
-            self._next_look = None
-
-    def on_message_begin(self) -> None:
-        """See httptools."""
-        super().on_message_begin()
-        if self._deadline is None:
-            self._wait_for_headers()
-
-    def on_headers_complete(self) -> None:
-        """See httptools."""
-        self._stop_waiting()
-        if self.parser.should_upgrade() and _has_body(self.headers):
-            # the parser takes the body for another protocol's
-            raise ValueError("a request with a body cannot change the protocol; let the client use HTTP/1.1 only")
-        super().on_headers_complete()
-
-    def _should_upgrade_to_ws(self) -> bool:
-        return False
-
-    def _unsupported_upgrade_warning(self) -> None:
-        """Nothing: a client that asks for another protocol is answered in this one, as many expect."""
-
-    def _wait_for_headers(self) -> None:
-        self._deadline = self.loop.call_later(HEADER_SECONDS, self._give_up)
-
-    def _stop_waiting(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
-
-    def _give_up(self) -> None:
-        self._deadline = None
-        self.transport.close()
-
-
-def _has_body(headers: list[tuple[bytes, bytes]]) -> bool:
-    return any(name == b"transfer-encoding" or (name == b"content-length" and value != b"0") for name, value in headers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,11 +96,21 @@ def serve(serving: Serving, processes: int) -> NoReturn:
 
 
 def _serve(serving: Serving, listening: socket | None = None) -> None:
+    TimedProtocol.receiving = Receiving(min(MAX_CONNECTIONS, _allow_files() // 2))
     server = SignalledServer(serving.config(serving.make_app()))
     with suppress(KeyboardInterrupt):
         server.run(None if listening is None else [listening])
     if not server.started:
         sys.exit(_NOT_STARTED)
+
+
+def _allow_files() -> int:
+    """Open as many files as the system permits, and return their number. Many systems begin with 1,024."""
+    least, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    allowed = min(most, MAX_FILES) if most != resource.RLIM_INFINITY else MAX_FILES
+    if allowed > least != resource.RLIM_INFINITY:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, most))
+    return max(least, allowed)
 
 
 def _leave(status: int) -> NoReturn:

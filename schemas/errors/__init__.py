@@ -4,7 +4,8 @@ FoldexError
 ├── Unauthorized · NotLoopback · CrossSite · NotFound · Conflict
 ├── Invalid
 │   ├── FilterMatchesNothing · ModelNotAllowed · ModelRefused · NoTree
-│   └── TooLarge · BodyTooSlow · RangeNotSatisfiable
+│   └── TooLarge · HeadersTooLarge · BodyTooSlow · RangeNotSatisfiable
+├── TooManyConnections    (of one process of the API)
 ├── SearchSlow            (a search of several tools, and none answered in time)
 ├── SearchBusy            (too many large answers are in progress)
 ├── EstimateBusy          (too many estimates are in progress)
@@ -51,6 +52,7 @@ from schemas.errors.calls import (
     CrossSite,
     EstimateBusy,
     FilterMatchesNothing,
+    HeadersTooLarge,
     Invalid,
     ModelNotAllowed,
     ModelRefused,
@@ -61,6 +63,7 @@ from schemas.errors.calls import (
     SearchBusy,
     SearchSlow,
     TooLarge,
+    TooManyConnections,
     Unauthorized,
 )
 from schemas.errors.models import (
@@ -99,6 +102,7 @@ __all__ = [
     "FilterMatchesNothing",
     "FolderGone",
     "FoldexError",
+    "HeadersTooLarge",
     "Invalid",
     "LeaseLost",
     "LlmError",
@@ -131,6 +135,7 @@ __all__ = [
     "StoreUnavailable",
     "TaskCrashed",
     "TooLarge",
+    "TooManyConnections",
     "TooManyLeaves",
     "TooManyTokens",
     "TreeCrashed",

@@ -88,6 +88,14 @@ class TooLarge(Invalid):
     example = "The body has more than MAX_BODY_BYTES (33,554,432) bytes; send less, or upload it as a file."
 
 
+class HeadersTooLarge(Invalid):
+    """The headers of a request are too long, or too many."""
+
+    code = "headers_too_large"
+    status = 431
+    example = "The headers have more than 65,536 bytes or 100 fields; send fewer, or shorter ones."
+
+
 class BodyTooSlow(Invalid):
     """The request body did not arrive in time."""
 
@@ -114,6 +122,15 @@ class Conflict(FoldexError):
     code = "conflict"
     status = 409
     example = "A node 'folder-001' already exists in this project; choose another id, or PATCH it."
+
+
+class TooManyConnections(FoldexError):
+    """As many connections are open as the server serves."""
+
+    code = "too_many_connections"
+    status = 503
+    retryable = True
+    example = "Too many connections are open; close some, and try again shortly."
 
 
 class SearchSlow(FoldexError):

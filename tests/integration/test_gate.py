@@ -12,7 +12,7 @@ import orjson
 import pytest
 import uvicorn
 
-from api.http.server import TimedProtocol
+from api.http.protocol import TimedProtocol
 from tests.integration.test_keys import new_key
 from tests.service import PROJECT, TOOLS, Service, another_api, eventually
 from tests.shared_service import MAX_BODY_BYTES
@@ -147,7 +147,7 @@ def test_a_connection_whose_headers_never_end_is_closed(monkeypatch: pytest.Monk
         await send({"type": "http.response.start", "status": 204, "headers": []})
         await send({"type": "http.response.body"})
 
-    monkeypatch.setattr("api.http.server.HEADER_SECONDS", 0.5)
+    monkeypatch.setattr("api.http.protocol.HEADER_SECONDS", 0.5)
     config = uvicorn.Config(app, port=0, http=TimedProtocol, lifespan="off", log_config=None, timeout_keep_alive=60)
     server = uvicorn.Server(config)
     thread = Thread(target=server.run, daemon=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from api.http.server import TimedProtocol
+from api.http.protocol import TimedProtocol
 from tests.bare_server import Place, serving
 from tests.service import eventually
 
@@ -56,7 +56,7 @@ def read(client: socket.socket, pause: float = 0.0) -> int:
 
 
 def test_who_reads_nothing_is_dropped_and_others_are_served(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("api.http.server.STALLED_SECONDS", 1.0)
+    monkeypatch.setattr("api.http.protocol.STALLED_SECONDS", 1.0)
     with asked(place) as silent:
         eventually(lambda: _is_behind(silent), 30)
         with asked(place) as other:
@@ -66,15 +66,15 @@ def test_who_reads_nothing_is_dropped_and_others_are_served(place: Place, monkey
 
 
 def test_who_reads_slowly_gets_all(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("api.http.server.STALLED_SECONDS", 1.0)
-    monkeypatch.setattr("api.http.server.STALLED_BYTES", 1)
+    monkeypatch.setattr("api.http.protocol.STALLED_SECONDS", 1.0)
+    monkeypatch.setattr("api.http.protocol.STALLED_BYTES", 1)
     with asked(place) as slow:
         eventually(lambda: _is_behind(slow), 30)
         assert read(slow, pause=0.01) > LARGE
 
 
 def test_what_is_held_for_those_who_are_behind_is_bounded(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("api.http.server.MAX_UNSENT_BYTES", 2 * LARGE)
+    monkeypatch.setattr("api.http.protocol.MAX_UNSENT_BYTES", 2 * LARGE)
     with ExitStack() as stack:
         clients = []
         for _ in range(4):

@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from api.http.multipart import MAX_LINE
 from api.http.upload_names import MAX_DEPTH
 from api.main import create_app
-from api.routes.content.uploads import MAX_FIELD_BYTES, MAX_OVERRUN
+from api.routes.content.uploads import MAX_FIELD_BYTES, MAX_FIELDS, MAX_OVERRUN
 from worker.settings import LOCAL_MODEL, Settings
 
 #: Bytes of a file, and bytes and files of an upload.
@@ -94,6 +94,13 @@ def test_a_request_with_far_too_many_bytes_is_ended(client: TestClient, project:
 @pytest.mark.parametrize(("depth", "reason"), [(MAX_DEPTH, None), (MAX_DEPTH + 1, "too_deep")])
 def test_a_file_may_lie_so_deep(client: TestClient, project: str, depth: int, reason: str | None) -> None:
     assert reasons(client, project, ("d/" * (depth - 1) + "a.txt", 1)) == [reason]
+
+
+@pytest.mark.parametrize(("number", "status"), [(MAX_FIELDS, 200), (MAX_FIELDS + 1, 422)])
+def test_fields_may_be_so_many(client: TestClient, project: str, number: int, status: int) -> None:
+    parts: list[Any] = [("index", (None, "false"))] * number
+    answer = client.post(f"/api/projects/{project}/uploads", files=[*parts, ("files", ("a.txt", b"x"))])
+    assert answer.status_code == status
 
 
 @pytest.mark.parametrize(("length", "status"), [(MAX_FIELD_BYTES, 404), (MAX_FIELD_BYTES + 1, 422)])

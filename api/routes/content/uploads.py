@@ -40,6 +40,8 @@ BATCH_BYTES = 1 << 18
 SILENCE_SECONDS = 60
 #: Maximum bytes of a field that is not a file.
 MAX_FIELD_BYTES = 1000
+#: Maximum number of fields that are no files. Each name may come again, and the last one counts.
+MAX_FIELDS = 20
 #: Refused files are still read, so that later files are not lost. A body this many times over the limit is aborted.
 MAX_OVERRUN = 2
 #: Maximum keys announced in one transaction, which costs a disk flush. A batch is half the number of files so far.
@@ -169,6 +171,7 @@ class IncomingUpload:
         self._keys: list[str] = []
         self._writer: ObjectWriter | None = None
         self._field: tuple[str, bytearray] | None = None
+        self._fields = 0
         self._stored_bytes = self._read_bytes = 0
 
     def count(self, size: int) -> None:
@@ -182,6 +185,9 @@ class IncomingUpload:
         """See `Receiver`."""
         self._field = (name, bytearray()) if filename is None else None
         if filename is None:
+            self._fields += 1
+            if self._fields > MAX_FIELDS:
+                raise Invalid(f"The upload has more than {MAX_FIELDS} fields beside its files; send each once.")
             if name not in {"parent_id", "index"}:
                 raise Invalid(
                     f"The upload has an unknown field {name!r}; send `files`, each with a file name, `parent_id` and "

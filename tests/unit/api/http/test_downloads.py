@@ -68,6 +68,9 @@ def test_a_content_that_the_caller_has_is_known(sent: str | None, known: bool) -
         ("bytes=0-1,3-4", None),
         ("bytes=-", None),
         ("lines=0-1", None),
+        ("bytes=2-4".ljust(200), None),
+        # a pattern would take the product of both runs of spaces
+        (f"bytes={' ' * 30_000}-{' ' * 30_000}x", None),
     ],
 )
 def test_a_range_of_bytes_is_answered(asked: str | None, found: range | None) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from api.http.multipart import MAX_LINE, Multipart
+from api.http.multipart import MAX_LINE, MAX_SEMICOLONS, Multipart
 from schemas.errors import Invalid
 
 
@@ -75,6 +75,18 @@ def test_a_long_name_and_many_lines_are_read_and_endless_ones_are_not() -> None:
     for endless in (head % (b"n" * MAX_LINE), head % b"a" + b"\r\nX-Line: 1" * 40):
         with pytest.raises(Invalid, match="names of at most"):
             parts(endless)
+
+
+def test_semicolons_of_a_name_are_bounded() -> None:
+    """The library's parser takes the product of their number and of the line's length."""
+    head = b'Content-Disposition: form-data; name="files"; filename="%s"'
+    most = MAX_SEMICOLONS - 2
+    assert parts(head % (b"a" + b";" * most)) == [("files", "a" + ";" * most, b"text")]
+    for endless in (head % (b";" * (most + 1)), head % b"a" + b";" * 15_000, head % (b"*" + b'\\";' * 4000)):
+        with pytest.raises(Invalid, match="semicolons"):
+            parts(endless)
+    with pytest.raises(Invalid, match="semicolons"):
+        Multipart("multipart/form-data; boundary=b" + ";" * 60_000, Parts())
 
 
 def test_each_header_line_stands_for_itself() -> None:

@@ -21,8 +21,8 @@ from starlette.types import Message
 from structlog.testing import capture_logs
 
 from api.http import request_log
+from api.http.protocol import TimedProtocol
 from api.http.request_log import HEADER, RequestLog
-from api.http.server import TimedProtocol
 from api.main import create_app
 from tests import coroutines
 from tests.service import eventually

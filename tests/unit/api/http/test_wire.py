@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from api.http.lookup_cache import LookupCaches
-from api.http.middleware import RequestGate
+from api.http.middleware import MAX_PARAMETERS, RequestGate
 from tests.bare_server import Place, serving
 
 MAX_BODY_BYTES = 1000
@@ -57,7 +57,7 @@ def answered(place: Place, sent: bytes) -> tuple[bytes, dict[str, Any]]:
         (b"FOO /x HTTP/1.1\r\nHost: x\r\n\r\n", "method"),
         (b"\x16\x03\x01\x02\x00\x01", "https://"),
         (HEAD + b"Content-Length: abc\r\n\r\n", "Content-Length"),
-        (b"GET /%b HTTP/1.1\r\nHost: x\r\n\r\n" % (b"a" * (1 << 16)), "url"),
+        (b"GET http://[::/ HTTP/1.1\r\nHost: x\r\n\r\n", "url"),
         # as the HTTP client of Java asks first
         (HEAD + b"Connection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: 2\r\n\r\n{}", "HTTP/1.1 only"),
         (HEAD + b"Connection: Upgrade\r\nUpgrade: h2c\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "HTTP/1.1 only"),
@@ -77,6 +77,13 @@ def test_who_asks_for_another_protocol_is_answered_in_this_one(place: Place, pro
         for sent in (asked, HEAD + counted(2)):
             client.sendall(sent)
             assert client.recv(1 << 16).startswith(b"HTTP/1.1 204 ")
+
+
+@pytest.mark.parametrize(("number", "status"), [(MAX_PARAMETERS, b"204"), (MAX_PARAMETERS + 1, b"422")])
+def test_parameters_are_bounded(place: Place, number: int, status: bytes) -> None:
+    with socket.create_connection(place, 30) as client:
+        client.sendall(b"GET /x?%b HTTP/1.1\r\nHost: x\r\n\r\n" % b"&".join([b"a=b"] * number))
+        assert client.recv(1 << 16).startswith(b"HTTP/1.1 " + status)
 
 
 def chunked(size: int) -> bytes:

@@ -1,0 +1,296 @@
+"""How the API reads requests from a connection: uvicorn's protocol, bounded in time and memory.
+
+No caller needs a key for what happens here. So all that a connection may hold is bounded for each and for all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Collection
+from typing import Any, ClassVar
+
+from fastapi.responses import JSONResponse
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+from api.http import problems, request_log
+from schemas.errors import FoldexError, HeadersTooLarge, TooManyConnections
+
+#: Seconds within which a request's headers must arrive.
+HEADER_SECONDS = 20.0
+#: Seconds within which a slow client must read `STALLED_BYTES` of its answer, or the rest of it.
+STALLED_SECONDS = 20.0
+STALLED_BYTES = 1 << 16
+#: Bytes of answers that a process buffers for slow clients. Above them the client that is slow for longest is dropped.
+MAX_UNSENT_BYTES = 256 << 20
+#: Bytes of a request's line and headers, and of the trailers after its body. Servers and proxies accept 8 to 64 KiB.
+MAX_HEAD_BYTES = 1 << 16
+#: Header fields of a request. Browsers send some 20, and proxies add a few.
+MAX_FIELDS = 100
+#: Bytes that the parser takes at once: the precision with which unfinished headers are counted.
+PIECE_BYTES = 1 << 14
+#: Bytes of unfinished headers that all connections may hold. Nearly all headers arrive in one piece.
+MAX_UNFINISHED_BYTES = 16 << 20
+#: Connections of a process. Each takes some 30 kB while it waits.
+MAX_CONNECTIONS = 2000
+#: Requests that a connection may send before the first of them is answered. Browsers wait for each answer.
+MAX_PIPELINED = 16
+#: Seconds for which the rest of a refused request is read and discarded: a client that still sends when its connection
+#: is closed would lose the answer.
+DISCARD_SECONDS = 5.0
+
+
+class Receiving:
+    """What all connections of a process may hold together before their requests begin."""
+
+    def __init__(self, max_connections: int = MAX_CONNECTIONS, max_bytes: int = MAX_UNFINISHED_BYTES) -> None:
+        self.max_connections = max_connections
+        self._max_bytes = max_bytes
+        #: Connections that wait for a request, or for the rest of its headers, longest first.
+        self.waiting: dict[TimedProtocol, None] = {}
+        #: At least the bytes that are held.
+        self._estimate = 0
+
+    def count_connection(self, connections: Collection[Any]) -> bool:
+        """Whether there is room for the newest connection. Closes the one that has waited longest for a request."""
+        if len(connections) <= self.max_connections:
+            return True
+        if not self.waiting:
+            return False
+        next(iter(self.waiting)).drop()
+        return True
+
+    def count_bytes(self, size: int, connections: Collection[Any]) -> None:
+        """Note that some connection holds `size` bytes more. Closes the largest if all hold too much."""
+        self._estimate += size
+        if self._estimate <= self._max_bytes:
+            return
+        held = sorted(connections, key=lambda each: each.unfinished, reverse=True)
+        self._estimate = sum(each.unfinished for each in held)
+        for each in held:
+            if self._estimate <= self._max_bytes:
+                break
+            self._estimate -= each.unfinished
+            each.drop()
+
+
+class TimedProtocol(HttpToolsProtocol):
+    """Uvicorn's protocol with bounds for clients that never complete headers or never read answers.
+
+    Uvicorn itself waits forever and keeps all bytes in memory.
+    """
+
+    #: Bounds of all connections of this process.
+    receiving: ClassVar[Receiving] = Receiving()
+    #: Connections of slow clients, slow for longest first, and their unsent bytes at the last check.
+    _behind: ClassVar[dict[TimedProtocol, int]] = {}
+    _deadline: asyncio.TimerHandle | None = None
+    _next_look: asyncio.TimerHandle | None = None
+    #: Bytes of a head, of trailers or of a chunk's first line that the parser holds or has passed over.
+    unfinished = 0
+    #: Whether the parser has come to another part of a request within the piece at hand.
+    _has_moved = False
+    #: Whether the headers of the request at hand are complete.
+    _has_headers = False
+    _head_bytes = _fields = 0
+    _is_refused = False
+
+    def connection_made(self, transport: Any) -> None:
+        """See asyncio."""
+        super().connection_made(transport)
+        if not self.receiving.count_connection(self.connections):
+            self._refuse(TooManyConnections("Too many connections are open; close some, and try again shortly."))
+            return
+        self.receiving.waiting[self] = None
+        self._wait_for_headers()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See asyncio."""
+        self._forget()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """See asyncio."""
+        for start in range(0, len(data), PIECE_BYTES):
+            if self._is_refused or self.transport.is_closing():
+                return
+            self._take(data if len(data) <= PIECE_BYTES else data[start : start + PIECE_BYTES])
+
+    def _take(self, piece: bytes) -> None:
+        self._has_moved = False
+        super().data_received(piece)
+        if self._is_refused or self.transport.is_closing():
+            return
+        if not self._has_moved:
+            self.unfinished += len(piece)
+            if self.unfinished > MAX_HEAD_BYTES:
+                self._refuse(_too_large())
+                return
+            self.receiving.count_bytes(len(piece), self.connections)
+        if self._deadline is None and not self._is_answering():
+            # bytes that begin no request have ended the wait for one
+            self._wait_for_headers()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no HTTP with a problem; uvicorn's own text names no reason."""
+        error = sys.exception()
+        # the parser hides an error of a callback behind one of its own
+        cause = (error and error.__context__) or error
+        self._refuse(cause if isinstance(cause, FoldexError) else problems.not_http(str(cause or msg)))
+
+    def _refuse(self, reason: FoldexError | JSONResponse) -> None:
+        """Answer that the request cannot be read, discard the rest, and close the connection."""
+        self._is_refused = True
+        self.unfinished = 0
+        if self._is_answering():
+            if self.pipeline or not self.cycle.more_body:
+                # what came before is answered
+                self.cycle.keep_alive = False
+                return
+            if self.cycle.response_started:
+                self.transport.close()
+                return
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        answer = problems.unread(reason) if isinstance(reason, FoldexError) else reason
+        answer.headers.update(request_log.unread(answer.status_code))
+        head = [STATUS_LINE[answer.status_code], *(b"%b: %b\r\n" % each for each in answer.raw_headers)]
+        self.transport.write(b"".join([*head, b"connection: close\r\n\r\n", answer.body]))
+        self.transport.write_eof()
+        self._stop_waiting()
+        # what it holds is freed now
+        self.parser = self.headers = self.scope = None  # type: ignore[assignment]
+        self._deadline = self.loop.call_later(DISCARD_SECONDS, self._give_up)
+
+    def _is_answering(self) -> bool:
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is not None and not cycle.response_complete
+
+    def pause_writing(self) -> None:
+        """See asyncio."""
+        super().pause_writing()
+        self._behind[self] = self.transport.get_write_buffer_size()
+        self._next_look = self.loop.call_later(STALLED_SECONDS, self._look_at_reader)
+        # aborting a transport may pause another one, so iterate over a copy
+        for protocol in list(self._behind):
+            if sum(other.transport.get_write_buffer_size() for other in self._behind) <= MAX_UNSENT_BYTES:
+                break
+            protocol.drop()
+
+    def resume_writing(self) -> None:
+        """See asyncio."""
+        self._caught_up()
+        super().resume_writing()
+
+    def drop(self) -> None:
+        """Close the connection without sending the rest."""
+        self._forget()
+        self.transport.abort()
+
+    def _forget(self) -> None:
+        self._stop_waiting()
+        self._caught_up()
+        self.receiving.waiting.pop(self, None)
+        self.unfinished = 0
+
+    def _look_at_reader(self) -> None:
+        unsent_before, unsent = self._behind[self], self.transport.get_write_buffer_size()
+        if unsent_before - unsent < STALLED_BYTES:
+            self.drop()
+            return
+        self._behind[self] = unsent
+        self._next_look = self.loop.call_later(STALLED_SECONDS, self._look_at_reader)
+
+    def _caught_up(self) -> None:
+        self._behind.pop(self, None)
+        if self._next_look is not None:
+            self._next_look.cancel()
+            self._next_look = None
+
+    def on_message_begin(self) -> None:
+        """See httptools."""
+        self._move()
+        self._has_headers = False
+        self._head_bytes = self._fields = 0
+        super().on_message_begin()
+        if self._deadline is None:
+            self._wait_for_headers()
+
+    def on_url(self, url: bytes) -> None:
+        """See httptools."""
+        self._count_head(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """See httptools. Trailers come here too, after the headers are complete: nothing here reads them."""
+        self._count_head(len(name) + len(value) + len(b": \r\n"))
+        self._fields += 1
+        if self._fields > MAX_FIELDS:
+            raise _too_large()
+        if not self._has_headers:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """See httptools."""
+        self._move()
+        self._has_headers = True
+        self._stop_waiting()
+        self.receiving.waiting.pop(self, None)
+        if len(self.pipeline) >= MAX_PIPELINED:
+            raise ValueError("too many requests came before the first was answered; wait for each answer")
+        if self.parser.should_upgrade() and _has_body(self.headers):
+            # the parser takes the body for another protocol's
+            raise ValueError("a request with a body cannot change the protocol; let the client use HTTP/1.1 only")
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """See httptools."""
+        self._move()
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """See httptools."""
+        self._move()
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """See uvicorn."""
+        if not self.pipeline and not self.transport.is_closing():
+            self.receiving.waiting[self] = None
+        super().on_response_complete()
+
+    def _move(self) -> None:
+        self._has_moved, self.unfinished = True, 0
+
+    def _count_head(self, size: int) -> None:
+        self._head_bytes += size
+        if self._head_bytes > MAX_HEAD_BYTES:
+            raise _too_large()
+
+    def _should_upgrade_to_ws(self) -> bool:
+        return False
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Nothing: a client that asks for another protocol is answered in this one, as many expect."""
+
+    def _wait_for_headers(self) -> None:
+        self._deadline = self.loop.call_later(HEADER_SECONDS, self._give_up)
+
+    def _stop_waiting(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _give_up(self) -> None:
+        self._deadline = None
+        self.transport.close()
+
+
+def _has_body(headers: list[tuple[bytes, bytes]]) -> bool:
+    return any(name == b"transfer-encoding" or (name == b"content-length" and value != b"0") for name, value in headers)
+
+
+def _too_large() -> HeadersTooLarge:
+    return HeadersTooLarge(
+        f"The headers have more than {MAX_HEAD_BYTES:,} bytes or {MAX_FIELDS} fields; send fewer, or shorter ones."
+    )
