@@ -25,6 +25,8 @@ from api.routes.search.direct_queries import DirectQueries
 from api.search.rank import rerank
 from schemas.errors import FoldexError
 from worker.resources import Resources, preload_store
+from worker.sandbox.helper import stop_all
+from worker.sandbox.pool import BRISK
 from worker.settings import Settings
 from worker.state.connections import REQUEST
 
@@ -70,7 +72,7 @@ ROUTES = (
 
 def create_app(settings: Settings) -> FastAPI:
     """Create the application for these settings. Connections open on first use."""
-    resources = Resources(settings, pool_size=20, limits=REQUEST)
+    resources = Resources(settings, pool_size=20, limits=REQUEST, helper_limits=BRISK)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -79,6 +81,7 @@ def create_app(settings: Settings) -> FastAPI:
         threading.Thread(target=_warm, args=(resources,), name="warm", daemon=True).start()
         yield
         resources.pool.close()
+        stop_all()
 
     app = FastAPIOffline(
         title="Foldex",

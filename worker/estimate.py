@@ -82,6 +82,7 @@ class _ListingTally:
     unchanged: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
     ignored: Counter[str] = field(default_factory=Counter)
+    slow: int = 0
     uncounted: int = 0
     uncounted_bytes: int = 0
     counted: int = 0
@@ -135,6 +136,7 @@ def _list(
     cursor = None
     while not listed.complete and time.monotonic() < deadline:
         page = source.list(cursor)
+        listed.slow += page.slow
         _add(listed, page, settings, types, unchanged, random)
         cursor, listed.complete = page.cursor, page.cursor is None
     return listed
@@ -297,6 +299,11 @@ def _notes(listed: _ListingTally) -> list[str]:
         notes.append(
             "Files that are missing from tokens, requests and cost, because only workers extract their text: "
             f"{listed.uncounted:,}."
+        )
+    if listed.slow:
+        notes.append(
+            "Archives and mails whose files are missing from all numbers, because they were not opened in time: "
+            f"{listed.slow:,}."
         )
     if not listed.complete:
         notes.append(

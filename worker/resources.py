@@ -28,10 +28,11 @@ from worker.ignore import EVERYTHING, Rules, rules_of
 from worker.machine.disk_space import DiskSpace
 from worker.machine.gc_pause import collect_rarely
 from worker.objects.object_store import ObjectStore, open_objects
+from worker.sandbox.pool import PATIENT, HelperLimits, HelperPool, ProjectHelpers
 from worker.settings import LOCAL_MODEL, Settings
 from worker.sources import Source
-from worker.sources.containers.opening import OpeningSource
 from worker.sources.kind import ContentAccess, SourceOptions
+from worker.sources.opening import OpeningSource
 from worker.sources.registry import open_source
 from worker.state.connections import SWEEP, WORK, ConnectionLimits
 from worker.state.index.tools import Index
@@ -47,9 +48,16 @@ MAX_SUMMARIES = 32
 class Resources:
     """The one place that knows settings and implementations; it only constructs."""
 
-    def __init__(self, settings: Settings, *, pool_size: int = 4, limits: ConnectionLimits = WORK) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        pool_size: int = 4,
+        limits: ConnectionLimits = WORK,
+        helper_limits: HelperLimits = PATIENT,
+    ) -> None:
         self.settings = settings
-        self._pool_size, self._limits = pool_size, limits
+        self._pool_size, self._limits, self._helper_limits = pool_size, limits, helper_limits
         self._lock = Lock()
         self._embedders: dict[EmbedderProfile, Embedder] = {}
         self._budgets: dict[str, RateBudget] = {}
@@ -72,6 +80,12 @@ class Resources:
         """The object store of node contents."""
         s = self.settings
         return open_objects(s.s3_bucket, s.s3_endpoint_url, self.home / "objects")
+
+    @cached_property
+    def helper_pool(self) -> HelperPool:
+        """The helper processes for everything but whole files of a run."""
+        s = self.settings
+        return HelperPool(self._helper_limits, max_seconds=s.parse_seconds, memory_bytes=s.parse_memory_mb << 20)
 
     @property
     def home(self) -> Path:
@@ -103,7 +117,11 @@ class Resources:
         opened = self.source(project_id, source, rules)
         if not settings.containers:
             return opened
-        return OpeningSource(opened, rules, settings.containers, settings.max_file_bytes)
+        return OpeningSource(opened, rules, settings.containers, settings.max_file_bytes, self.helpers(project_id))
+
+    def helpers(self, project_id: str) -> ProjectHelpers:
+        """The processes that parse what a project wrote."""
+        return ProjectHelpers(self.helper_pool, project_id)
 
     def profile(
         self, model: str | None, dimensions: int | None, *, in_use: str | None = None

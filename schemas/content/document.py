@@ -56,12 +56,14 @@ class ListingPage:
 
     `unlisted` are key prefixes below which the listing failed: known files there have not vanished. `ignored` counts
     what rules exclude, by rule name. An excluded directory counts as one, under the rule's name plus `_directories`.
+    `slow` is the number of containers that were not opened, as that takes too long.
     """
 
     entries: list[SourceEntry]
     cursor: str | None
     unlisted: tuple[bytes, ...] = ()
     ignored: Mapping[str, int] = field(default_factory=dict)
+    slow: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,9 @@ FoldexError
 │   ├── LlmUnavailable        (temporary)
 │   └── LlmFailed             (several clusters in a row; ends the build)
 ├── SourceError
-│   └── FolderGone · SourceRefused · SourceUnavailable
+│   ├── FolderGone · SourceRefused
+│   └── SourceUnavailable
+│       └── SourceBusy        (too many files are being opened)
 ├── FileError             (the outcome of one file; never fails the task)
 ├── StoreError
 │   ├── StoreRefused          (these rows)
@@ -82,7 +84,7 @@ from schemas.errors.models import (
     RerankNotConfigured,
     RerankUnavailable,
 )
-from schemas.errors.sources import FileError, FolderGone, SourceError, SourceRefused, SourceUnavailable
+from schemas.errors.sources import FileError, FolderGone, SourceBusy, SourceError, SourceRefused, SourceUnavailable
 from schemas.errors.stores import DiskFull, StoreError, StoreRefused, StoreUnauthorized, StoreUnavailable
 from schemas.errors.trees import MissingDependency, TooManyLeaves, TooManyTokens, TreeError
 from schemas.errors.work import LeaseLost, PlanCrashed, SliceCrashed, SliceOver, TaskCrashed, TreeCrashed
@@ -126,6 +128,7 @@ __all__ = [
     "SearchSlow",
     "SliceCrashed",
     "SliceOver",
+    "SourceBusy",
     "SourceError",
     "SourceRefused",
     "SourceUnavailable",

@@ -37,6 +37,13 @@ class SourceUnavailable(SourceError):
     example = "S3 did not answer for bucket 'docs'; check S3_ENDPOINT_URL."
 
 
+class SourceBusy(SourceUnavailable):
+    """Too many files of containers or of unusual encodings are being opened; this request must wait."""
+
+    code = "source_busy"
+    example = "Too many files are being opened; try again shortly."
+
+
 class FileError(FoldexError):
     """The outcome of a single file that is not indexed; the rest of the folder continues."""
 

@@ -119,7 +119,7 @@ def _whole(path: Path, parser: Parser, length: int) -> str:
 
 def _both() -> float:
     """Seconds of processor time of this process and the helper, as Linux counts them."""
-    helper = sandbox._helper
+    helper = sandbox.parser.running
     # converts a process id to the id of its CPU clock
     return time.process_time() + (time.clock_gettime(~helper.process.pid << 3 | 2) if helper else 0.0)
 

@@ -68,7 +68,7 @@ def _cut(name: str, data: bytes) -> None:
 def helper_seconds() -> float:
     """Processor time of the helpers so far: of those that have ended, and of the running one."""
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    running = sandbox._helper and psutil.Process(sandbox._helper.process.pid).cpu_times()
+    running = sandbox.parser.running and psutil.Process(sandbox.parser.running.process.pid).cpu_times()
     return ended.ru_utime + ended.ru_stime + (running.user + running.system if running else 0.0)
 
 

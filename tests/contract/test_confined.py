@@ -188,17 +188,17 @@ def test_the_helper_inherits_no_socket() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.set_inheritable(True)
         parse("a.docx", of("docx/handbook.docx"), LIMITS)
-        assert sandbox._helper is not None
-        handles = Path(f"/proc/{sandbox._helper.process.pid}/fd").iterdir()
+        assert sandbox.parser.running is not None
+        handles = Path(f"/proc/{sandbox.parser.running.process.pid}/fd").iterdir()
         assert not [handle for handle in handles if str(handle.readlink()).startswith("socket")]
 
 
 def test_what_a_file_leaves_on_the_disk_goes_with_it_and_the_folder_with_the_helper() -> None:
     sandbox.stop()
     parse("a.docx", of("docx/handbook.docx"), LIMITS)
-    assert sandbox._helper is not None
-    left = sandbox._helper.scratch.path
-    assert psutil.Process(sandbox._helper.process.pid).is_running()
+    assert sandbox.parser.running is not None
+    left = sandbox.parser.running.scratch.path
+    assert psutil.Process(sandbox.parser.running.process.pid).is_running()
     (left / "folder").mkdir()
     (left / "folder" / "file").touch()
     (left / "link").symlink_to("/")

@@ -39,6 +39,7 @@ from worker.formats import unsupported
 from worker.formats.detect import detect
 from worker.parse import Limits, max_seconds, version
 from worker.parse.sandbox import client as sandbox
+from worker.sandbox import process
 from worker.sources.local import LocalFolder
 
 __all__ = ["helper"]
@@ -341,15 +342,15 @@ def test_one_helper_reads_many_files_and_is_replaced_when_it_dies() -> None:
 def test_a_helper_that_dies_while_a_file_is_sent_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     parse("a.odt", of("odt/garden.odt"), LIMITS)
     (first,) = helpers()
-    send = sandbox._write
+    send = process._write
 
     def send_too_late(*request: Any) -> None:
-        monkeypatch.setattr(sandbox, "_write", send)
+        monkeypatch.setattr(process, "_write", send)
         first.kill()
         os.waitid(os.P_PID, first.pid, os.WEXITED | os.WNOWAIT)
         send(*request)
 
-    monkeypatch.setattr(sandbox, "_write", send_too_late)
+    monkeypatch.setattr(process, "_write", send_too_late)
     assert parse("a.pdf", of("pdf/tides.pdf"), LIMITS).type == "pdf"
 
 
@@ -374,7 +375,7 @@ def test_a_helper_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPat
     sandbox.stop()
     with monkeypatch.context() as patched:
         patched.setattr(sandbox, "BUSY", 0)
-        patched.setattr(sandbox, "_PIPE_SECONDS", 0.5)
+        patched.setattr(process, "PIPE_SECONDS", 0.5)
         failure = refused("a.xlsx", endless_sheet(), Limits(seconds=30))
     assert (failure.reason, "does not finish" in failure.message) == (Reason.CRASHED, True)
     assert helpers() == []
@@ -386,7 +387,7 @@ def test_an_answer_that_nobody_took_is_not_the_next_files(monkeypatch: pytest.Mo
 
     parse("a.pdf", of("pdf/tides.pdf"), LIMITS)
     with monkeypatch.context() as patched:
-        patched.setattr(sandbox, "_read", interrupted)
+        patched.setattr(process, "_read", interrupted)
         with pytest.raises(KeyboardInterrupt):
             parse("a.pdf", of("pdf/tides.pdf"), LIMITS)
     assert parse("a.odt", of("odt/garden.odt"), LIMITS).type == "odt"
@@ -412,7 +413,7 @@ def test_the_helper_dies_with_its_parent() -> None:
     code = (
         "import os, sys, time; from tests.parsing import Limits, parse; from worker.parse.sandbox import client\n"
         "parse('a.pdf', open(sys.argv[1], 'rb').read(), Limits())\n"
-        "print(client._helper.process.pid, flush=True); time.sleep(600)\n"
+        "print(client.parser.running.process.pid, flush=True); time.sleep(600)\n"
     )
     command = [sys.executable, "-c", code, str(DATA / "pdf" / "tides.pdf")]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as parent:

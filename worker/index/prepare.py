@@ -27,7 +27,7 @@ from worker.index.file_states import FailedFile, File, FileFacts, PreparedFile, 
 from worker.index.memory_guard import GuardedTokenizer
 from worker.index.reuse_chunks import match_live, restore
 from worker.index.run import IndexRun
-from worker.sources import containers
+from worker.sandbox.members import TOO_MUCH
 from worker.state.index import files
 from worker.state.index.chunks import PlacedChunk
 from worker.state.index.files import FileClaim
@@ -106,7 +106,7 @@ def _listed_failure(run: IndexRun, claim: FileClaim, reason: Reason) -> FileErro
         size = f"The file has {claim.size_bytes:,} bytes, more than MAX_FILE_BYTES ({limit:,})"
         return FileError(reason, f"{size}; split it or raise that setting.")
     if reason is Reason.TOO_LARGE:
-        return FileError(reason, containers.TOO_MUCH)
+        return FileError(reason, TOO_MUCH)
     refusal = parse.refusal(claim.path)
     return refusal if refusal and refusal.reason is reason else FileError(reason)
 

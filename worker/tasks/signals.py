@@ -14,8 +14,9 @@ from worker import logs
 from worker.app import BULK, REQUEST_ID, TREES, settings
 from worker.machine.privacy import close_home, keep_private
 from worker.machine.scratch import hold_files_of_pool, remove_abandoned
-from worker.parse.sandbox import client as sandbox
+from worker.parse.sandbox.client import prepare
 from worker.resources import preload
+from worker.sandbox.helper import stop_all
 from worker.stores import store_directories
 
 log = structlog.get_logger()
@@ -68,7 +69,7 @@ def _hold_files_of_pool(**_: Any) -> None:
 
 @signals.celeryd_after_setup.connect
 def _prepare_parsing(**_: Any) -> None:
-    refused = sandbox.prepare()
+    refused = prepare()
     if refused:
         log.warning(
             "files are parsed with less protection because the system does not support all of it", refused=refused
@@ -85,7 +86,7 @@ def _build_trees(instance: Any, **_: Any) -> None:
 
 @signals.worker_process_shutdown.connect
 def _stop_parsing(**_: Any) -> None:
-    sandbox.stop(wait=False)
+    stop_all()
 
 
 @signals.worker_init.connect

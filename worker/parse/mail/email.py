@@ -15,9 +15,9 @@ from itertools import chain
 
 from schemas.content.document import Document
 from schemas.errors import FileError
-from worker.formats.mail_parts import attached, inner_parts, is_attached
 from worker.parse.encodings import decode, decoded
 from worker.parse.limits import Limits
+from worker.parse.mail.parts import attached, inner_parts, is_attached
 from worker.parse.ocr.pictures import with_pictures
 from worker.parse.properties import properties_of
 from worker.parse.text.markdown_blocks import paragraph

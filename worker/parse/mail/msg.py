@@ -12,10 +12,10 @@ import olefile
 
 from schemas.content.document import Document
 from schemas.errors import FileError
-from worker.formats.outlook_parts import BINARY, DATA, FILE_NAMES, NARROW, WIDE, attachments, stream
 from worker.parse.encodings import decode
 from worker.parse.limits import Limits
 from worker.parse.mail.email import attachments_line
+from worker.parse.mail.outlook_parts import BINARY, DATA, FILE_NAMES, NARROW, WIDE, attachments, stream
 from worker.parse.ocr.pictures import with_pictures
 from worker.parse.office import rtf
 from worker.parse.properties import properties_of

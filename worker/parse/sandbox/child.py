@@ -1,8 +1,7 @@
 """The helper process: reads the files it is sent, one at a time, and dies with its parent.
 
-A request is two lengths (4 bytes for its head, 8 for its data, big-endian), a head in JSON and the file's bytes. An
-answer is two lengths of 8 bytes, JSON, and the document's text in UTF-8, which JSON could make six times as long. The
-process has no settings, no database and no network. `worker.parse.sandbox.confine` confines its libraries.
+`worker.sandbox.protocol` describes the messages. The process has no settings, no database and no network.
+`worker.parse.sandbox.confine` confines its libraries.
 """
 
 from __future__ import annotations
@@ -11,10 +10,10 @@ import math
 import os
 import resource
 import signal
-import struct
 import sys
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -24,17 +23,24 @@ import orjson
 from schemas.content.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
-from worker.formats.registry import BY_TYPE, PACKAGE
+from worker.formats.registry import BY_TYPE, PACKAGE, imported
 from worker.machine.parent import end_with
 from worker.parse.limits import Limits
 from worker.parse.sandbox.confine import confine
 from worker.parse.sandbox.read import read
+from worker.sandbox.protocol import ANSWER, REQUEST
 
 if TYPE_CHECKING:
     from worker.parse.code.syntax import Syntax
 
-REQUEST = struct.Struct(">IQ")
-ANSWER = struct.Struct(">QQ")
+#: What may be asked for besides documents and syntax. A function gets the head of the request, its data and the limits,
+#: and returns the answer and its payload.
+OPERATIONS = {
+    "members": "worker.parse.containers.opened:members",
+    "member": "worker.parse.containers.opened:member",
+}
+#: Names what an answer carries beside its head.
+_PAYLOAD = "payload"
 #: Seconds of processor time allowed between two files.
 _IDLE_CPU_SECONDS = 60.0
 #: A failure is attributed to lack of memory if more than this share of the address space was used.
@@ -69,6 +75,8 @@ def _answer(requests: BinaryIO, memory_bytes: int, head_bytes: int, data_bytes: 
         limits = Limits(**head["limits"])
         if "language" in head:
             return {"syntax": _syntax(requests.read(data_bytes), head["language"], limits.seconds)}
+        if "operation" in head:
+            return _done(head, requests.read(data_bytes), limits)
         _limit_cpu_seconds(limits.seconds)
         format_ = PACKAGE if head["type"] == PACKAGE.type else BY_TYPE[head["type"]]
         return {"document": read(format_, requests.read(data_bytes), limits)}
@@ -81,34 +89,48 @@ def _answer(requests: BinaryIO, memory_bytes: int, head_bytes: int, data_bytes: 
         return {"memory": True}
 
 
+def _done(head: dict[str, Any], data: bytes, limits: Limits) -> dict[str, Any]:
+    """What an operation answers."""
+    operation = imported(OPERATIONS[head["operation"]])
+    with _limited(limits.seconds):
+        answer, payload = operation(head, data, limits)
+    return {**answer, _PAYLOAD: payload}
+
+
+@contextmanager
+def _limited(seconds: float) -> Iterator[None]:
+    """Let `SIGPROF` end this process after `seconds` of processor time: `RLIMIT_CPU` counts whole seconds."""
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+
+
 def _syntax(data: bytes, language: str, seconds: float) -> Syntax | None:
-    """The syntax of source code. `SIGPROF` ends this process after `seconds` of processor time."""
+    """The syntax of source code."""
     from worker.parse.code.grammar import grammar
     from worker.parse.code.syntax import syntax
 
     # loading a grammar takes longer than most files, and only the first file of a language pays for it
     grammar(language)
-    # `RLIMIT_CPU` counts whole seconds
-    signal.setitimer(signal.ITIMER_PROF, seconds)
-    try:
+    with _limited(seconds):
         return syntax(data, language)
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def _send(answers: BinaryIO, answer: dict[str, Any]) -> None:
-    text = b""
     try:
+        payload = answer.pop(_PAYLOAD, b"")
         if "document" in answer:
             document: Document = answer["document"]
-            text = document.text.encode()
+            payload = document.text.encode()
             answer["document"] = replace(document, text="")
         head = orjson.dumps(answer)
     except MemoryError:
-        head, text = orjson.dumps({"memory": True, "last": True}), b""
-    # one write if there is no text: each write may wake the parent
-    answers.write(ANSWER.pack(len(head), len(text)) + head)
-    answers.write(text)
+        head, payload = orjson.dumps({"memory": True, "last": True}), b""
+    # one write if there is no payload: each write may wake the parent
+    answers.write(ANSWER.pack(len(head), len(payload)) + head)
+    answers.write(payload)
     answers.flush()
 
 

@@ -18,7 +18,7 @@ from worker.index.file_states import FailedFile, File, PreparedFile, RemovedFile
 from worker.index.prepare import MAX_ERROR, read_file, read_files
 from worker.index.run import IndexRun
 from worker.index.spending import Spending
-from worker.sources import containers
+from worker.sandbox.members import TOO_MUCH
 from worker.state.index.files import FileClaim
 
 #: A trusted time of a file.
@@ -89,9 +89,7 @@ def test_a_moved_file_that_was_never_indexed_under_a_name_is_not_read(tmp_path: 
     assert isinstance(read_file(run_over(tmp_path), replace(claim("new.md"), work="path")), UnchangedFile)
 
 
-@pytest.mark.parametrize(
-    ("size", "message"), [(2_000_001, "MAX_FILE_BYTES (2,000,000)"), (2_000_000, containers.TOO_MUCH)]
-)
+@pytest.mark.parametrize(("size", "message"), [(2_000_001, "MAX_FILE_BYTES (2,000,000)"), (2_000_000, TOO_MUCH)])
 def test_what_is_too_large_is_told_by_its_own_limit(tmp_path: Path, size: int, message: str) -> None:
     assert message in failure_of(read_file(run_over(tmp_path), claim("a.zip", size, Reason.TOO_LARGE))).message
 

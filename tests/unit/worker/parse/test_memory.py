@@ -19,8 +19,8 @@ TAKEN = 7
 
 def taken() -> int:
     """Pages of memory that the helper has taken from the system since its start."""
-    assert sandbox._helper
-    stat = Path(f"/proc/{sandbox._helper.process.pid}/stat").read_text()
+    assert sandbox.parser.running
+    stat = Path(f"/proc/{sandbox.parser.running.process.pid}/stat").read_text()
     return int(stat.rpartition(")")[2].split()[TAKEN])
 
 

@@ -10,9 +10,9 @@ import pytest
 from schemas.errors import FileError
 from schemas.status import Reason
 from tests.compound import compound, outlook
-from worker.sources.containers import outlook as outlook_container
-from worker.sources.containers.mail import open_mail
-from worker.sources.containers.outlook import open_outlook
+from worker.parse.containers import outlook as outlook_container
+from worker.parse.containers.mail import open_mail
+from worker.parse.containers.outlook import open_outlook
 
 LIMIT = 1_000_000
 

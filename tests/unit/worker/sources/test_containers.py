@@ -20,14 +20,18 @@ from schemas.errors import FileError
 from schemas.status import Reason
 from schemas.tool import ContainerKind
 from tests.compound import outlook
+from tests.helpers import HELPERS
 from worker.ignore import EVERYTHING, Rules
-from worker.sources import containers
-from worker.sources.containers import opening
-from worker.sources.containers.mail import open_mail
-from worker.sources.containers.opening import OpeningSource
-from worker.sources.containers.tar import open_tar
-from worker.sources.containers.zip import open_zip
+from worker.parse import containers
+from worker.parse.containers import opened as opened_containers
+from worker.parse.containers.mail import open_mail
+from worker.parse.containers.tar import open_tar
+from worker.parse.containers.zip import open_zip
+from worker.parse.limits import Limits
+from worker.sandbox.members import MAX_PATH_CHARACTERS
+from worker.sources import opening
 from worker.sources.local import LocalFolder
+from worker.sources.opening import OpeningSource
 
 LIMIT = 1_000_000
 BOTH: tuple[ContainerKind, ...] = ("archives", "attachments")
@@ -80,7 +84,7 @@ def _flat(names: Iterable[str]) -> list[str]:
 
 
 def _source(folder: Path, rules: Rules = EVERYTHING, page_size: int = 3) -> OpeningSource:
-    return OpeningSource(LocalFolder(str(folder), [folder], rules, page_size=page_size), rules, BOTH, LIMIT)
+    return OpeningSource(LocalFolder(str(folder), [folder], rules, page_size=page_size), rules, BOTH, LIMIT, HELPERS)
 
 
 def _pages(open_: Callable[[], OpeningSource]) -> list[ListingPage]:
@@ -153,7 +157,9 @@ def test_only_wanted_kinds_are_opened(tmp_path: Path) -> None:
     for name, pack in PACKERS.items():
         (tmp_path / name).write_bytes(pack({"1.md": b"one"}))
     source = LocalFolder(str(tmp_path), [tmp_path])
-    paths = [entry.path for entry in OpeningSource(source, EVERYTHING, ["attachments"], LIMIT).list(None).entries]
+    paths = [
+        entry.path for entry in OpeningSource(source, EVERYTHING, ["attachments"], LIMIT, HELPERS).list(None).entries
+    ]
     assert sorted(paths) == sorted([*PACKERS, "g.eml/1.md", "h.msg/1.md"])
 
 
@@ -192,19 +198,20 @@ def test_a_damaged_archive_stands_for_its_members(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("raised", [MemoryError(), FileError(Reason.ENCRYPTED), KeyError("x")])
 def test_only_a_lack_of_memory_is_not_the_fault_of_a_container(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raised: Exception
+    monkeypatch: pytest.MonkeyPatch, raised: Exception
 ) -> None:
     def fail(_: bytes) -> containers.Container:
         raise raised
 
-    monkeypatch.setitem(opening._KINDS, ".zip", opening._OpenableKind("archives", fail))
-    (tmp_path / "a.zip").touch()
+    monkeypatch.setitem(opened_containers.OPENERS, "zip", fail)
+    ask = {"container": "a", "packing": "zip"}
     if isinstance(raised, MemoryError):
         with pytest.raises(MemoryError):
-            _source(tmp_path).list(None)
+            opened_containers.members(ask, b"", Limits())
     else:
-        reason = raised.reason if isinstance(raised, FileError) else Reason.PARSE_FAILED
-        assert [entry.reason for entry in _source(tmp_path).list(None).entries] == [reason]
+        with pytest.raises(FileError) as refused:
+            opened_containers.members(ask, b"", Limits())
+        assert refused.value.reason is (raised.reason if isinstance(raised, FileError) else Reason.PARSE_FAILED)
 
 
 def test_what_cannot_be_read_for_now_has_not_vanished(tmp_path: Path) -> None:
@@ -215,7 +222,7 @@ def test_what_cannot_be_read_for_now_has_not_vanished(tmp_path: Path) -> None:
         def read(self, key: bytes, limit: int, listed: str = "", /) -> FileContent:
             raise FileError(Reason.UNREADABLE)
 
-    page = OpeningSource(Unreadable(str(tmp_path), [tmp_path]), EVERYTHING, BOTH, LIMIT).list(None)
+    page = OpeningSource(Unreadable(str(tmp_path), [tmp_path]), EVERYTHING, BOTH, LIMIT, HELPERS).list(None)
     assert [(entry.path, entry.reason) for entry in page.entries] == [("a.zip", Reason.UNREADABLE)]
     assert [known.key.startswith(prefix) for prefix in page.unlisted] == [True]
     assert not any(b"a.zip.md".startswith(prefix) for prefix in page.unlisted)
@@ -230,7 +237,7 @@ def test_what_a_page_says_beside_its_entries_is_told_once(tmp_path: Path, monkey
 
     for name in ("1.md", "2.md", "3.md"):
         (tmp_path / name).write_text("text")
-    source = OpeningSource(Closed(str(tmp_path), [tmp_path]), EVERYTHING, BOTH, LIMIT)
+    source = OpeningSource(Closed(str(tmp_path), [tmp_path]), EVERYTHING, BOTH, LIMIT, HELPERS)
     pages = _pages(lambda: source)
     assert len(pages) == 3
     assert {prefix for page in pages for prefix in page.unlisted} == {b"closed/"}
@@ -245,7 +252,7 @@ def test_a_container_that_may_have_changed_is_opened_again(tmp_path: Path, stamp
         def read(self, key: bytes, limit: int, listed: str = "", /) -> FileContent:
             return versions.pop(0)
 
-    source = OpeningSource(Changing(str(tmp_path), [tmp_path]), EVERYTHING, BOTH, LIMIT)
+    source = OpeningSource(Changing(str(tmp_path), [tmp_path]), EVERYTHING, BOTH, LIMIT, HELPERS)
     member = b"a.zip" + opening._WITHIN + b".zip/1.md"
     assert [source.read(member, LIMIT).data for _ in range(2)] == [b"one", b"two"]
 
@@ -257,7 +264,7 @@ def test_a_container_is_read_once_for_members_of_the_stamp_that_it_has(tmp_path:
         def read(self, key: bytes, limit: int, listed: str = "", /) -> FileContent:
             return versions.pop(0)
 
-    source = OpeningSource(Changing(str(tmp_path), [tmp_path]), EVERYTHING, BOTH, LIMIT)
+    source = OpeningSource(Changing(str(tmp_path), [tmp_path]), EVERYTHING, BOTH, LIMIT, HELPERS)
 
     def read(container: bytes, number: int, listed: str) -> tuple[bytes, str | None]:
         content = source.read(container + opening._WITHIN + f".zip/{number}.md".encode(), LIMIT, listed)
@@ -281,7 +288,7 @@ def test_members_have_neither_the_node_nor_the_type_of_their_container(tmp_path:
             return replace(page, entries=[replace(entry, node_id="n", type="report") for entry in page.entries])
 
     (tmp_path / "a.eml").write_bytes(_mail({"1.md": b"one"}))
-    source = OpeningSource(Nodes(str(tmp_path), [tmp_path]), EVERYTHING, BOTH, LIMIT)
+    source = OpeningSource(Nodes(str(tmp_path), [tmp_path]), EVERYTHING, BOTH, LIMIT, HELPERS)
     found = [(entry.path, entry.node_id, entry.type) for entry in source.list(None).entries]
     assert found == [("a.eml", "n", "report"), ("a.eml/1.md", None, None)]
 
@@ -289,9 +296,9 @@ def test_members_have_neither_the_node_nor_the_type_of_their_container(tmp_path:
 @pytest.mark.parametrize("kind", ["zip", "tar"])
 @pytest.mark.parametrize("beyond", [False, True])
 def test_limits_hold_on_both_sides(monkeypatch: pytest.MonkeyPatch, kind: str, *, beyond: bool) -> None:
-    for module in (containers, opening, *(__import__(f"worker.sources.containers.{kind}", fromlist=["x"]),)):
-        monkeypatch.setattr(module, "MAX_MEMBERS", 3, raising=False)
-        monkeypatch.setattr(module, "MAX_INFLATED_BYTES", 3_000, raising=False)
+    module = __import__(f"worker.parse.containers.{kind}", fromlist=["x"])
+    monkeypatch.setattr(module, "MAX_MEMBERS", 3)
+    monkeypatch.setattr(module, "MAX_INFLATED_BYTES", 3_000)
     pack, open_ = (_zip, open_zip) if kind == "zip" else (_tar, open_tar)
     for files in (
         {f"{number}.md": b"" for number in range(3 + beyond)},
@@ -307,7 +314,7 @@ def test_limits_hold_on_both_sides(monkeypatch: pytest.MonkeyPatch, kind: str, *
 
 @pytest.mark.parametrize("number", [2, 3])
 def test_a_message_has_a_limited_number_of_attachments(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    monkeypatch.setattr("worker.sources.containers.mail.MAX_MEMBERS", 2)
+    monkeypatch.setattr("worker.parse.containers.mail.MAX_MEMBERS", 2)
     packed = _mail({f"{each}.md": b"x" for each in range(number)})
     if number == 2:
         assert len([*open_mail(packed).members()]) == 2
@@ -328,7 +335,7 @@ def test_a_member_is_read_up_to_the_limit(pack: Callable[[Files], bytes], open_:
 
 
 def test_only_long_paths_of_members_are_cut() -> None:
-    longest = "x" * containers.MAX_PATH_CHARACTERS
+    longest = "x" * MAX_PATH_CHARACTERS
     assert containers.cleaned(longest) == longest
     cut = containers.cleaned(longest + "y")
     assert cut.startswith(longest + "…")
@@ -354,7 +361,7 @@ def test_a_bomb_is_not_unpacked(monkeypatch: pytest.MonkeyPatch, maximum: int) -
 
         return Counting()
 
-    module = __import__("worker.sources.containers.tar", fromlist=["x"])
+    module = __import__("worker.parse.containers.tar", fromlist=["x"])
     monkeypatch.setattr(module.tempfile, "TemporaryFile", temporary)
     monkeypatch.setattr(module, "MAX_INFLATED_BYTES", maximum)
     monkeypatch.setattr(module, "MAX_MEMBERS", 1)

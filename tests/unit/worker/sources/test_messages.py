@@ -9,11 +9,13 @@ import pytest
 from schemas.errors import FileError
 from schemas.status import Reason
 from tests.compound import compound, outlook
+from tests.helpers import HELPERS
 from worker.ignore import EVERYTHING
-from worker.sources.containers.mail import open_mail
-from worker.sources.containers.opening import OpeningSource
-from worker.sources.containers.outlook import open_outlook
+from worker.parse.containers.mail import open_mail
+from worker.parse.containers.outlook import open_outlook
+from worker.sandbox.members import MAX_MEMBERS
 from worker.sources.local import LocalFolder
+from worker.sources.opening import OpeningSource
 
 ATTACHMENT = """--b
 Content-Type: {type}
@@ -72,7 +74,7 @@ def test_an_attachment_of_outlook_has_the_first_name_that_is_stated(names: dict[
 def test_a_message_of_outlook_has_a_limited_number_of_attachments(
     monkeypatch: pytest.MonkeyPatch, most: int, *, is_open: bool
 ) -> None:
-    monkeypatch.setattr("worker.sources.containers.outlook.MAX_MEMBERS", most)
+    monkeypatch.setattr("worker.parse.containers.outlook.MAX_MEMBERS", most)
     message = outlook({"0037": "Pier"}, ("a.pdf", "b.pdf", "c.pdf"), (b"1", b"2", b"3"))
     if is_open:
         assert len([*open_outlook(message).members()]) == most
@@ -82,10 +84,8 @@ def test_a_message_of_outlook_has_a_limited_number_of_attachments(
         assert refused.value.reason is Reason.TOO_LARGE
 
 
-def test_a_message_of_too_many_attachments_is_still_read_itself(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("worker.sources.containers.mail.MAX_MEMBERS", 1)
-    (tmp_path / "a.eml").write_bytes(mail("1.md", "2.md"))
-    source = OpeningSource(LocalFolder(str(tmp_path), [tmp_path]), EVERYTHING, ["attachments"], 1_000)
+def test_a_message_of_too_many_attachments_is_still_read_itself(tmp_path: Path) -> None:
+    (tmp_path / "a.eml").write_bytes(mail(*(f"{number}.md" for number in range(MAX_MEMBERS + 1))))
+    folder = LocalFolder(str(tmp_path), [tmp_path])
+    source = OpeningSource(folder, EVERYTHING, ["attachments"], 10_000_000, HELPERS)
     assert [(entry.path, entry.reason) for entry in source.list(None).entries] == [("a.eml", None)]

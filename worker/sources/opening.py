@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
-from typing import NamedTuple, TypeVar
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+from uuid import uuid4
 
 from schemas.content.document import FileContent, ListingPage, SourceEntry
 from schemas.errors import FileError
 from schemas.status import Reason
 from schemas.tool import ContainerKind
 from worker.ignore import Rules, Trail
+from worker.sandbox.helper import TooSlow
+from worker.sandbox.members import Member, Packing
+from worker.sandbox.pool import ProjectHelpers
+from worker.sandbox.requests import list_members, read_kept, read_member
 from worker.sources import Source
-from worker.sources.containers import Container, Member, Opener, damaged
-from worker.sources.containers.mail import open_mail
-from worker.sources.containers.outlook import open_outlook
-from worker.sources.containers.tar import open_tar
-from worker.sources.containers.zip import open_zip
 from worker.sources.flat_listing import filter_files
 
 #: Between the key of a container and the path of its member. No path of a file has it: one part has a NUL and is not
@@ -26,53 +27,66 @@ from worker.sources.flat_listing import filter_files
 _WITHIN = b"/\xff\0"
 #: Entries after which a page ends, once a container's members are complete.
 PAGE_ENTRIES = 2_000
-
-Value = TypeVar("Value")
+#: Seconds after which a page ends, once a container's members are complete: each may take seconds to open.
+PAGE_SECONDS = 2.0
+#: Outcomes of a container that may be another one the next time.
+_PASSING = frozenset({Reason.UNREADABLE, Reason.CRASHED})
 
 
 class _OpenableKind(NamedTuple):
     """How files of an extension are opened, and whether such a file is also read itself."""
 
     name: ContainerKind
-    open: Opener
+    packing: Packing
     is_file: bool = False
 
 
 #: Kinds by the end of a file's name.
 _KINDS = {
-    ".zip": _OpenableKind("archives", open_zip),
+    ".zip": _OpenableKind("archives", "zip"),
     **dict.fromkeys(
-        (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz"), _OpenableKind("archives", open_tar)
+        (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz"), _OpenableKind("archives", "tar")
     ),
-    ".eml": _OpenableKind("attachments", open_mail, is_file=True),
-    ".msg": _OpenableKind("attachments", open_outlook, is_file=True),
+    ".eml": _OpenableKind("attachments", "mail", is_file=True),
+    ".msg": _OpenableKind("attachments", "outlook", is_file=True),
 }
 
 
-class _PageDraft(NamedTuple):
-    """A page that is being made."""
+@dataclass(slots=True)
+class _PageDraft:
+    """A page that is being made, which ends at `until`. `slow` counts containers that take too long."""
 
     entries: list[SourceEntry]
     unlisted: list[bytes]
     ignored: Counter[str]
+    until: float
+    slow: int = 0
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.entries) >= PAGE_ENTRIES or time.monotonic() > self.until
 
     def page(self, cursor: str | None) -> ListingPage:
-        return ListingPage(self.entries, cursor, tuple(self.unlisted), self.ignored)
+        return ListingPage(self.entries, cursor, tuple(self.unlisted), self.ignored, self.slow)
 
 
 class OpeningSource:
     """A source that lists members of containers of the `wanted` kinds.
 
-    A container is opened each time it is listed, and read once for members that are read one after the other. Its
-    members have its stamp. So they are read again when it changes, and embedded only if their own text did. An archive
-    takes the place of its members only if it cannot be opened; then its entry has the reason. `limit` is the most bytes
-    of a container.
+    Helpers open the containers. A container is opened each time it is listed, and read once for members that are read
+    one after the other. Its members have its stamp. So they are read again when it changes, and embedded only if their
+    own text did. An archive takes the place of its members only if it cannot be opened; then its entry has the reason.
+    `limit` is the most bytes of a container.
     """
 
-    def __init__(self, source: Source, rules: Rules, wanted: Collection[ContainerKind], limit: int) -> None:
-        self._source, self._wanted, self._limit = source, wanted, limit
+    def __init__(
+        self, source: Source, rules: Rules, wanted: Collection[ContainerKind], limit: int, helpers: ProjectHelpers
+    ) -> None:
+        self._source, self._wanted, self._limit, self._helpers = source, wanted, limit, helpers
         self._trail: Trail[str] = Trail(rules, str, lambda _: ())
-        self._last: tuple[bytes, str | None, Container] | None = None
+        #: Begins the names under which helpers keep containers of this source open.
+        self._name = uuid4().hex
+        self._last: tuple[bytes, str | None] | None = None
 
     def check(self) -> None:
         """See `Source`."""
@@ -82,11 +96,12 @@ class OpeningSource:
         """See `Source`. The cursor also names the last entry that was listed of a page that became too long."""
         inner, done = json.loads(cursor) if cursor else (None, None)
         page = self._source.list(inner)
-        listed = _PageDraft([], [*page.unlisted], Counter(page.ignored if done is None else {}))
+        ignored = Counter(page.ignored if done is None else {})
+        listed = _PageDraft([], [*page.unlisted], ignored, time.monotonic() + PAGE_SECONDS)
         rest = _after(page.entries, done)
         for number, entry in enumerate(rest, 1):
             self._list(entry, listed)
-            if len(listed.entries) >= PAGE_ENTRIES and number < len(rest):
+            if listed.is_full and number < len(rest):
                 return listed.page(json.dumps([inner, entry.key.hex()]))
         return listed.page(None if page.cursor is None else json.dumps([page.cursor, None]))
 
@@ -105,12 +120,14 @@ class OpeningSource:
         if not within:
             return self._source.read(key, limit, listed)
         ending, _, path = within.decode().partition("/")
-        if listed and self._last and self._last[:2] == (container, listed):
-            stamp, opened = self._last[1:]
-        else:
-            content = self._source.read(container, self._limit)
-            stamp, opened = content.stamp, self._opened(container, ending, content)
-        return FileContent(_guarded(lambda: opened.read(path, limit)), stamp)
+        if listed and self._last == (container, listed):
+            kept = read_kept(self._helpers, self._kept_as(container, listed), path, limit)
+            if kept is not None:
+                return FileContent(kept, listed)
+        content = self._source.read(container, self._limit)
+        name = self._kept_as(container, content.stamp)
+        data = read_member(self._helpers, name, _KINDS[ending].packing, content.data, path, limit)
+        return FileContent(data, content.stamp)
 
     def _ignores(self, container: bytes, within: bytes) -> bool:
         *folders, name = within.decode().split("/")[1:]
@@ -125,12 +142,12 @@ class OpeningSource:
             return
         is_file = _KINDS[ending].is_file
         try:
-            opened = self._opened(entry.key, ending, self._source.read(entry.key, self._limit))
-            members = _guarded(lambda: [*opened.members()])
+            members = self._members(entry.key, ending)
         except FileError as error:
+            listed.slow += isinstance(error, TooSlow)
             listed.entries.append(entry if is_file else replace(entry, reason=error.reason))
-            if error.reason is Reason.UNREADABLE:
-                # perhaps only now: what is known of its members has not vanished
+            if error.reason in _PASSING:
+                # what is known of its members has not vanished
                 listed.unlisted.append(entry.key + _WITHIN)
             return
         files = ((_folders(entry.path, member), member.path.rpartition("/")[2], member) for member in members)
@@ -138,11 +155,14 @@ class OpeningSource:
         listed.entries.extend([*([entry] if is_file else []), *(_entry(entry, ending, member) for member in kept)])
         listed.ignored.update(ignored)
 
-    def _opened(self, key: bytes, ending: str, content: FileContent) -> Container:
-        """The container, which stays open until another one is: members are mostly read one after the other."""
-        if not self._last or not content.stamp or self._last[:2] != (key, content.stamp):
-            self._last = key, content.stamp, _guarded(lambda: _KINDS[ending].open(content.data))
-        return self._last[2]
+    def _members(self, key: bytes, ending: str) -> Sequence[Member]:
+        content = self._source.read(key, self._limit)
+        return list_members(self._helpers, self._kept_as(key, content.stamp), _KINDS[ending].packing, content.data)
+
+    def _kept_as(self, key: bytes, stamp: str | None) -> str:
+        """The name under which a helper keeps this version of a container open."""
+        self._last = key, stamp
+        return f"{self._name} {key.hex()} {stamp}"
 
 
 def _ending(name: str, wanted: Collection[ContainerKind]) -> str | None:
@@ -182,13 +202,3 @@ def _container(key: bytes, wanted: Collection[ContainerKind]) -> bytes:
         if _ending(part.decode("utf-8", "replace"), wanted):
             return b"/".join(parts[:depth])
     return key
-
-
-def _guarded(act: Callable[[], Value]) -> Value:
-    """What `act` returns. Whatever a library makes of strange bytes is an outcome of the container."""
-    try:
-        return act()
-    except (FileError, MemoryError):
-        raise
-    except Exception as error:  # libraries raise all kinds of exceptions on damaged containers
-        raise damaged(type(error).__name__) from error

@@ -6,6 +6,7 @@ A compressed archive states no size, so it is unpacked up to the limit into a te
 from __future__ import annotations
 
 import bz2
+import errno
 import gzip
 import io
 import lzma
@@ -18,7 +19,8 @@ from typing import IO
 
 from schemas.errors import FileError
 from schemas.status import Reason
-from worker.sources.containers import MAX_INFLATED_BYTES, MAX_MEMBERS, Container, Member, cleaned, damaged, too_much
+from worker.parse.containers import Container, cleaned, damaged, too_much
+from worker.sandbox.members import MAX_INFLATED_BYTES, MAX_MEMBERS, Member
 
 _STEP_BYTES = 1 << 20
 #: What a member may take besides its bytes: two blocks of headers, and padding.
@@ -60,7 +62,12 @@ def _copy(packed: io.BufferedIOBase, unpacked: IO[bytes]) -> None:
     while step := packed.read(_STEP_BYTES):
         if unpacked.tell() + len(step) > largest:
             raise too_much()
-        unpacked.write(step)
+        try:
+            unpacked.write(step)
+        except OSError as error:
+            if error.errno == errno.EFBIG:  # the system lets no process of parsers write more
+                raise too_much() from None
+            raise
 
 
 class _Tar:

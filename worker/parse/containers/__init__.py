@@ -1,40 +1,17 @@
-"""The interface to files that contain files: listing their members with what they say of them, and reading one.
-
-A member's path continues the container's: `mail.eml/report.pdf`. Containers within containers are not opened.
-"""
+"""The interface to files that contain files: listing their members with what they say of them, and reading one."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
 from typing import Protocol
 
 from schemas.errors import FileError
 from schemas.status import Reason
+from worker.sandbox.members import MAX_PATH_CHARACTERS, TOO_MUCH, Member
 
-#: Most members of a container.
-MAX_MEMBERS = 10_000
-#: Most bytes of all members of a container together: their names alone may promise petabytes.
-MAX_INFLATED_BYTES = 500_000_000
-#: Most characters of a member's path. Longer ones are cut, and a hash keeps them apart.
-MAX_PATH_CHARACTERS = 400
-#: Why a container is not opened.
-TOO_MUCH = (
-    f"The container has more than {MAX_MEMBERS:,} files, or more than {MAX_INFLATED_BYTES:,} bytes once unpacked; "
-    "unpack it and index its files."
-)
 #: Stands for NUL, which Postgres does not store.
 _NUL_SHOWN = "\N{SYMBOL FOR NULL}"
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """A file of a container, with its unpacked size in bytes. `reason` is set if it cannot be read."""
-
-    path: str
-    size: int
-    reason: Reason | None = None
 
 
 class Container(Protocol):

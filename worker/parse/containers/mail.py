@@ -11,8 +11,9 @@ from email.message import Message
 
 from schemas.errors import FileError
 from schemas.status import Reason
-from worker.formats.mail_parts import attached
-from worker.sources.containers import MAX_MEMBERS, Container, Member, cleaned, of_its_own, too_much
+from worker.parse.containers import Container, cleaned, of_its_own, too_much
+from worker.parse.mail.parts import attached
+from worker.sandbox.members import MAX_MEMBERS, Member
 
 
 def open_mail(data: bytes) -> Container:

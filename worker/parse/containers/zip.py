@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 from schemas.errors import FileError
 from schemas.status import Reason
-from worker.sources.containers import MAX_INFLATED_BYTES, MAX_MEMBERS, Container, Member, cleaned, damaged, too_much
+from worker.parse.containers import Container, cleaned, damaged, too_much
+from worker.sandbox.members import MAX_INFLATED_BYTES, MAX_MEMBERS, Member
 
 _ENCRYPTED = 0x1
 _ERRORS = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError, NotImplementedError)

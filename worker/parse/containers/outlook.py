@@ -8,16 +8,9 @@ from typing import Any
 
 from schemas.errors import FileError
 from schemas.status import Reason
-from worker.formats.outlook_parts import BINARY, DATA, FILE_NAMES, NARROW, WIDE, attachments, path_of, stream
-from worker.sources.containers import (
-    MAX_INFLATED_BYTES,
-    MAX_MEMBERS,
-    Container,
-    Member,
-    cleaned,
-    of_its_own,
-    too_much,
-)
+from worker.parse.containers import Container, cleaned, of_its_own, too_much
+from worker.parse.mail.outlook_parts import BINARY, DATA, FILE_NAMES, NARROW, WIDE, attachments, path_of, stream
+from worker.sandbox.members import MAX_INFLATED_BYTES, MAX_MEMBERS, Member
 
 
 def open_outlook(data: bytes) -> Container:

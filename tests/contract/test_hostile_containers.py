@@ -1,0 +1,334 @@
+"""Containers that a tenant made to harm: whatever they are, they cost a helper's limits and have an outcome."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import signal
+import struct
+import subprocess
+import sys
+import tarfile
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from email.message import EmailMessage
+from pathlib import Path
+from random import Random
+from threading import Thread
+from typing import Any
+
+import psutil
+import pytest
+
+from schemas.errors import FileError, SourceBusy
+from schemas.status import Reason
+from tests.compound import outlook
+from worker.ignore import EVERYTHING
+from worker.sandbox import pool as pool_module
+from worker.sandbox import process
+from worker.sandbox.helper import TooSlow
+from worker.sandbox.members import MAX_MEMBERS, Packing
+from worker.sandbox.pool import HelperLimits, HelperPool, ProjectHelpers
+from worker.sandbox.protocol import PROGRAM
+from worker.sandbox.requests import list_members, read_kept, read_member
+from worker.sources import opening
+from worker.sources.local import LocalFolder
+from worker.sources.opening import OpeningSource
+
+MEMORY = 512 << 20
+LIMIT = 50_000_000
+#: Seconds of processor time of a request in these tests, which bounds what they take.
+SECONDS = 1.0
+
+
+@pytest.fixture(scope="module")
+def helpers() -> Iterator[ProjectHelpers]:
+    made = ProjectHelpers(_pool(), "project")
+    yield made
+    made.pool.stop()
+
+
+def _pool(number: int = 1, seconds: float = SECONDS, patience: float = 10.0) -> HelperPool:
+    return HelperPool(HelperLimits(number, seconds, patience), max_seconds=60.0, memory_bytes=MEMORY)
+
+
+def _zip(files: dict[str, bytes]) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return packed.getvalue()
+
+
+def _tar(files: dict[str, bytes], mode: str = "w") -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode=mode) as archive:  # type: ignore[call-overload]  # modes are literals there
+        for name, data in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    return packed.getvalue()
+
+
+def _mail(files: dict[str, bytes]) -> bytes:
+    message = EmailMessage()
+    message.set_content("See what is attached.")
+    for name, data in files.items():
+        message.add_attachment(data, maintype="application", subtype="octet-stream", filename=name)
+    return bytes(message)
+
+
+def long_number(digits: int) -> bytes:
+    """An archive whose extended header has a number of that many digits, of which `int` takes quadratic time."""
+    record = b"size=" + b"1" * digits + b"\n"
+    length = len(record) + 1 + len(str(len(record) + 10))
+    record = b"%d %s" % (length, record)
+    info = tarfile.TarInfo("x")
+    info.type, info.size = tarfile.XHDTYPE, len(record)
+    padding = b"\0" * (-len(record) % tarfile.BLOCKSIZE)
+    return gzip.compress(info.tobuf(tarfile.USTAR_FORMAT) + record + padding + tarfile.TarInfo("y").tobuf())
+
+
+def parted_name(semicolons: int) -> bytes:
+    """A mail with a file name that takes quadratic time to be split at its semicolons."""
+    name = b";" * semicolons
+    return b'Content-Type: text/plain\nContent-Disposition: attachment; filename="' + name + b'"\n\ntext\n'
+
+
+def large_directory(size: int) -> bytes:
+    """A ZIP archive that is nothing but the directory of its members."""
+    entry = struct.pack("<4s4B4HL2L5H2L", b"PK\x01\x02", *[0] * 4, *[0] * 4, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0) + b"a"
+    directory = entry * (size // len(entry))
+    count = size // len(entry) % 65536
+    return directory + struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, count, count, len(directory), 0, 0)
+
+
+def nested_mail(depth: int) -> bytes:
+    text = "Content-Type: text/plain\n\nend\n"
+    for number in range(depth):
+        text = f'Content-Type: multipart/mixed; boundary="b{number}"\n\n--b{number}\n{text}\n--b{number}--\n'
+    return text.encode()
+
+
+HOSTILE: dict[str, tuple[Packing, Callable[[], bytes]]] = {
+    "a number of 2,000,000 digits": ("tar", lambda: long_number(2_000_000)),
+    "a number of 40,000,000 digits": ("tar", lambda: long_number(40_000_000)),
+    "40,000 semicolons": ("mail", lambda: parted_name(40_000)),
+    "2,000,000 semicolons": ("mail", lambda: parted_name(2_000_000)),
+    "a directory of 40 MB": ("zip", lambda: large_directory(40_000_000)),
+    "nested parts": ("mail", lambda: nested_mail(3_000)),
+    "zeros by gzip": ("tar", lambda: gzip.compress(bytes(600_000_000), 1)),
+    "zeros by xz": ("tar", lambda: lzma.compress(bytes(100_000_000), preset=0) * 8),
+    "zeros by bzip2": ("tar", lambda: bz2.compress(bytes(60_000_000)) * 10),
+    "members of a petabyte": ("zip", lambda: large_directory(1_000).replace(struct.pack("<L", 0), b"\xff" * 4)),
+    "nested names": ("tar", lambda: _tar({"a/" * 20_000 + "b": b""})),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_container_has_an_outcome_in_bounded_time(helpers: ProjectHelpers, name: str) -> None:
+    packing, make = HOSTILE[name]
+    data = make()
+    before = psutil.Process().memory_info().rss
+    worked = time.process_time()
+    with suppress(FileError):
+        assert len(list_members(helpers, name, packing, data)) <= MAX_MEMBERS
+    # this process neither parses nor holds what the helper does
+    assert time.process_time() - worked < 1
+    assert psutil.Process().memory_info().rss - before < 3 * len(data) + (30 << 20)
+    assert [each.path for each in list_members(helpers, "good", "zip", _zip({"a.md": b"a"}))] == ["a.md"]
+
+
+def test_what_takes_too_long_is_too_large_with_a_remedy(helpers: ProjectHelpers) -> None:
+    with pytest.raises(TooSlow) as refused:
+        list_members(helpers, "slow", "mail", parted_name(2_000_000))
+    assert refused.value.reason is Reason.TOO_LARGE
+    assert "takes too long to open; unpack it" in refused.value.message
+
+
+def test_containers_that_take_long_end_a_page_and_are_not_opened_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "PAGE_SECONDS", 0.3)
+    for number in range(3):
+        (tmp_path / f"{number}.eml").write_bytes(parted_name(2_000_000))
+    (tmp_path / "a.zip").write_bytes(_zip({"a.md": b"a"}))
+    helpers, opened = ProjectHelpers(_pool(seconds=0.5), "project"), list[str]()
+
+    def source() -> OpeningSource:
+        # a new source stands for the next slice
+        folder = LocalFolder(str(tmp_path), [tmp_path])
+        return OpeningSource(folder, EVERYTHING, ("archives", "attachments"), LIMIT, helpers)
+
+    def noted(asked: ProjectHelpers, name: str, packing: Packing, data: bytes) -> object:
+        opened.append(packing)
+        return list_members(asked, name, packing, data)
+
+    monkeypatch.setattr(opening, "list_members", noted)
+    pages = [source().list(None)]
+    while pages[-1].cursor is not None:
+        pages.append(source().list(pages[-1].cursor))
+    helpers.pool.stop()
+    assert [entry.path for page in pages for entry in page.entries] == ["0.eml", "1.eml", "2.eml", "a.zip/a.md"]
+    assert (len(pages) >= 3, sum(page.slow for page in pages), len(opened)) == (True, 3, 4)
+
+
+def _children() -> list[psutil.Process]:
+    return [child for child in psutil.Process().children() if PROGRAM in child.cmdline()]
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize("operation", ["list", "read", "read kept"])
+def test_a_helper_that_dies_or_freezes_is_replaced(
+    monkeypatch: pytest.MonkeyPatch, operation: str, how: signal.Signals
+) -> None:
+    monkeypatch.setattr(process, "PIPE_SECONDS", 3.0)
+    helpers = ProjectHelpers(_pool(patience=0.1), "project")
+    data = _zip({"a.md": b"text"})
+    assert read_member(helpers, "a", "zip", data, "a.md", LIMIT) == b"text"
+    child = max(_children(), key=psutil.Process.create_time)
+    os.kill(child.pid, how)
+    if operation == "list":
+        assert [each.path for each in list_members(helpers, "a", "zip", data)] == ["a.md"]
+    elif operation == "read":
+        assert read_member(helpers, "a", "zip", data, "a.md", LIMIT) == b"text"
+    else:
+        assert read_kept(helpers, "a", "a.md", LIMIT) is None
+    assert read_member(helpers, "a", "zip", data, "a.md", LIMIT) == b"text"
+    assert read_kept(helpers, "a", "a.md", LIMIT) == b"text"
+    helpers.pool.stop()
+    assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
+
+
+#: Answers each request with what it gets as an argument.
+LIAR = """
+import os, sys
+sys.path[:0] = [{root!r}]
+from worker.sandbox.protocol import REQUEST
+with os.fdopen(os.dup(0), "rb") as requests:
+    while lengths := requests.read(REQUEST.size):
+        requests.read(sum(REQUEST.unpack(lengths)))
+        os.write(1, eval(sys.argv[1]))
+"""
+LIES = {
+    "no JSON": "(4).to_bytes(8, 'big') + bytes(8) + b'nope'",
+    "no object": "(2).to_bytes(8, 'big') + bytes(8) + b'[]'",
+    "too much": "(1 << 40).to_bytes(8, 'big') + bytes(8)",
+    "too much payload": "(2).to_bytes(8, 'big') + (1 << 40).to_bytes(8, 'big') + b'{}'",
+    "nothing": "(2).to_bytes(8, 'big') + bytes(8) + b'{}'",
+    "a path that leads out": "(37).to_bytes(8, 'big') + bytes(8) + b'{\"members\":[[\"../aaaaaaaaa\",1,null]]}'",
+    "an unknown reason": '(26).to_bytes(8, \'big\') + bytes(8) + b\'{"reason":"x","message":1}\'',
+    "part of an answer": "b'1234'",
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_helper_that_answers_nonsense_is_an_outcome(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lie: str
+) -> None:
+    (tmp_path / "liar.py").write_text(LIAR.format(root=str(Path(__file__).resolve().parents[2])))
+    started = subprocess.Popen
+
+    def lying(_: list[str], **options: Any) -> object:
+        return started([sys.executable, str(tmp_path / "liar.py"), LIES[lie]], **options)
+
+    monkeypatch.setattr("worker.sandbox.process.subprocess.Popen", lying)
+    monkeypatch.setattr(process, "PIPE_SECONDS", 1.0)
+    helpers = ProjectHelpers(_pool(patience=0.0), "project")
+    with pytest.raises(FileError) as refused:
+        list_members(helpers, "a", "zip", _zip({"a.md": b"a"}))
+    assert refused.value.reason is Reason.CRASHED
+    helpers.pool.stop()
+
+
+def test_one_projects_containers_leave_a_helper_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One project keeps all the helpers busy that it may have. Another one is answered meanwhile."""
+    monkeypatch.setattr(pool_module, "WAIT_SECONDS", 0.2)
+    pool = _pool(2, seconds=3.0)
+    hostile, other = ProjectHelpers(pool, "hostile"), ProjectHelpers(pool, "other")
+    good = _zip({"a.md": b"a"})
+
+    def attack() -> None:
+        with suppress(FileError):
+            list_members(hostile, "slow", "mail", parted_name(2_000_000))
+
+    thread = Thread(target=attack)
+    thread.start()
+    while not pool._slots._held["hostile"]:
+        time.sleep(0.01)
+    with pytest.raises(SourceBusy):
+        list_members(hostile, "a", "zip", good)
+    assert [each.path for each in list_members(other, "a", "zip", good)] == ["a.md"]
+    assert thread.is_alive(), "the attack was still going on"
+    thread.join()
+    assert [each.path for each in list_members(hostile, "a", "zip", good)] == ["a.md"]
+    pool.stop()
+
+
+def test_an_idle_helper_ends_and_the_next_request_starts_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool_module, "IDLE_SECONDS", 0.3)
+    helpers = ProjectHelpers(_pool(), "project")
+    data, before = _zip({"a.md": b"a"}), len(_children())
+    list_members(helpers, "a", "zip", data)
+    assert len(_children()) == before + 1
+    deadline = time.monotonic() + 30
+    while len(_children()) > before:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert [each.path for each in list_members(helpers, "a", "zip", data)] == ["a.md"]
+    helpers.pool.stop()
+
+
+def test_a_helper_outlives_the_thread_that_started_it() -> None:
+    helpers = ProjectHelpers(_pool(), "project")
+    data, before = _zip({"a.md": b"a"}), {child.pid for child in _children()}
+    thread = Thread(target=list_members, args=(helpers, "a", "zip", data))
+    thread.start()
+    thread.join()
+    (child,) = [child for child in _children() if child.pid not in before]
+    assert read_kept(helpers, "a", "a.md", LIMIT) == b"a", "it still has the container"
+    assert child.is_running()
+    helpers.pool.stop()
+
+
+@pytest.mark.parametrize("kept", [4, 5])
+def test_a_helper_keeps_a_few_containers_open(helpers: ProjectHelpers, kept: int) -> None:
+    for number in range(kept):
+        read_member(helpers, f"{kept} {number}", "zip", _zip({"a.md": b"%d" % number}), "a.md", LIMIT)
+    assert read_kept(helpers, f"{kept} 0", "a.md", LIMIT) == (b"0" if kept == 4 else None)
+    assert read_kept(helpers, f"{kept} {kept - 1}", "a.md", LIMIT) == b"%d" % (kept - 1)
+
+
+def test_thousands_of_random_corrupt_containers_have_outcomes(helpers: ProjectHelpers) -> None:
+    rng = Random(48)
+    files = {f"{number}.md": rng.randbytes(200) for number in range(3)}
+    whole: list[tuple[Packing, bytes]] = [
+        ("zip", _zip(files)),
+        ("tar", _tar(files)),
+        ("tar", _tar(files, "w:gz")),
+        ("tar", _tar(files, "w:xz")),
+        ("tar", _tar(files, "w:bz2")),
+        ("mail", _mail(files)),
+        ("outlook", outlook({"0037": "Report"}, tuple(files), tuple(files.values()))),
+    ]
+    opened, worked = 0, time.process_time()
+    for number in range(10_000):
+        packing, data = rng.choice(whole)
+        damaged = bytearray(data)
+        for _ in range(rng.randrange(1, 12)):
+            at = rng.randrange(len(damaged))
+            damaged[at : at + rng.choice([1, 1, 4])] = rng.randbytes(rng.choice([1, 1, 4]))
+        if number % 7 == 0:
+            del damaged[rng.randrange(len(damaged)) :]
+        with suppress(FileError):
+            members = list_members(helpers, "corrupt", packing, bytes(damaged))
+            opened += 1
+            for member in members[:1]:
+                read_kept(helpers, "corrupt", member.path, LIMIT)
+    assert opened > 1_000
+    assert time.process_time() - worked < 60

@@ -1,0 +1,43 @@
+"""The messages between a process and its helper.
+
+A request is two lengths (4 bytes for its head, 8 for its data, big-endian), a head in JSON, and the data. An answer is
+two lengths of 8 bytes, a head in JSON, and a payload, which JSON could make six times as long.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+#: The program of a helper.
+PROGRAM = "worker.parse.sandbox.child"
+REQUEST = struct.Struct(">IQ")
+ANSWER = struct.Struct(">QQ")
+#: Maximum bytes of an answer's head.
+MAX_HEAD_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What one request may cost.
+
+    `seconds` are processor time; `patience` times as many may pass on the clock, as the machine may be busy. An answer
+    has a payload of at most `payload_bytes`. `slow` and `large` are what a file's owner reads if its request takes more
+    time or memory.
+    """
+
+    seconds: float
+    memory_bytes: int
+    payload_bytes: int
+    patience: float
+    slow: str
+    large: str
+    max_head_bytes: int = MAX_HEAD_BYTES
+
+
+class Answer(NamedTuple):
+    """What a helper answers."""
+
+    head: dict[str, Any]
+    payload: bytearray

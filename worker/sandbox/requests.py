@@ -1,0 +1,63 @@
+"""What the API and the planner ask helpers about the bytes of tenants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from schemas.errors import FileError
+from schemas.status import Reason
+from worker.sandbox.members import MAX_HEAD_BYTES, MAX_MEMBERS, TOO_MUCH, Member, Packing
+from worker.sandbox.pool import ProjectHelpers
+from worker.sandbox.protocol import Answer, Bounds
+
+#: Seconds of processor time of any request, and more for each byte. An archive of 50 MB in bzip2, which is the slowest
+#: to open, takes 15 s to unpack to the limit. A small file must not hold up others for long.
+_SECONDS = 3.0
+_SECONDS_PER_BYTE = 3e-7
+
+
+def list_members(helpers: ProjectHelpers, name: str, packing: Packing, data: bytes) -> Sequence[Member]:
+    """The members of a container, which a helper then keeps open under `name`. Raises `FileError` and `SourceBusy`."""
+    head = {"operation": "members", "container": name, "packing": packing}
+    bounds = _container_bounds(helpers, len(data))
+    return _members(helpers.ask(head, data, bounds))
+
+
+def read_member(helpers: ProjectHelpers, name: str, packing: Packing, data: bytes, path: str, limit: int) -> bytes:
+    """The bytes of a member of a container, which a helper then keeps open. Raises `FileError` and `SourceBusy`."""
+    head = {"operation": "member", "container": name, "packing": packing, "path": path, "limit": limit}
+    return bytes(helpers.ask(head, data, _container_bounds(helpers, len(data), limit)).payload)
+
+
+def read_kept(helpers: ProjectHelpers, name: str, path: str, limit: int) -> bytes | None:
+    """As `read_member`, if a free helper keeps the container open; None otherwise."""
+    head = {"operation": "member", "container": name, "path": path, "limit": limit}
+    answer = helpers.ask_keeper(name, head, _container_bounds(helpers, 0, limit))
+    return None if answer is None else bytes(answer.payload)
+
+
+def _container_bounds(helpers: ProjectHelpers, size: int, member_bytes: int = 0) -> Bounds:
+    seconds = helpers.at_most(_SECONDS + _SECONDS_PER_BYTE * (size + member_bytes))
+    return Bounds(
+        seconds, helpers.pool.memory_bytes, member_bytes, helpers.pool.patience, TOO_MUCH, TOO_MUCH, MAX_HEAD_BYTES
+    )
+
+
+def _members(answer: Answer) -> Sequence[Member]:
+    """The members that a helper lists. Raises `FileError` for what no container has: the helper was taken over."""
+    rows = answer.head.get("members")
+    if not isinstance(rows, list) or len(rows) > MAX_MEMBERS:
+        raise FileError(Reason.CRASHED)
+    return [_member(row) for row in rows]
+
+
+def _member(row: Any) -> Member:
+    try:
+        path, size, reason = row
+        parts = path.split("/")
+        if "\0" not in path and not {"", ".", ".."} & {*parts} and size >= 0:
+            return Member(path, int(size), Reason(reason) if reason else None)
+    except (AttributeError, TypeError, ValueError):
+        pass
+    raise FileError(Reason.CRASHED)
