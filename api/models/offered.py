@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
 from schemas.model import Kind, ModelInfo
 from worker.embed import known_models, models
 from worker.embed.known_models import KnownModel
 from worker.embed.local import minilm
 from worker.embed.models import ProviderAccess
+from worker.ignore import name_matches
 
 #: Characters that make an entry of ALLOWED_MODELS a pattern.
 _WILDCARDS = frozenset("*?[")
@@ -65,10 +65,10 @@ def _embedding_names(options: OfferedOptions) -> list[str]:
 
 
 def _matching(pattern: str) -> Iterator[str]:
-    if fnmatchcase(minilm.MODEL, pattern):
+    if name_matches(pattern, minilm.MODEL):
         yield minilm.MODEL
     if not pattern.startswith("local/"):  # the table of all others takes memory
-        yield from (name for name in known_models.embedding_models() if fnmatchcase(name, pattern))
+        yield from (name for name in known_models.embedding_models() if name_matches(pattern, name))
 
 
 def _embedding(options: OfferedOptions, name: str, access_to: Callable[[str], ProviderAccess]) -> ModelInfo:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from schemas.content.source import EmbedderProfile
@@ -12,6 +11,7 @@ from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, EmbeddingUna
 from worker.embed import Embedder, known_models, provider
 from worker.embed.local import minilm
 from worker.embed.local.wordpieces import WordPieces
+from worker.ignore import name_matches
 from worker.machine.slots import Slots
 from worker.tokens.tokenizers import Tokenizer, cl100k
 
@@ -86,7 +86,7 @@ def check_allowed(model: str, *, default: str, patterns: Sequence[str] | None) -
 
 def check_listed(kind: str, model: str, allowed: Sequence[str]) -> None:
     """Raise `ModelNotAllowed` unless `allowed` has the model's name, or a pattern for it; see `check_allowed`."""
-    if model in allowed or ("://" not in model and any(fnmatchcase(model, pattern) for pattern in allowed)):
+    if model in allowed or ("://" not in model and any(name_matches(pattern, model) for pattern in allowed)):
         return
     raise ModelNotAllowed(
         f"The {kind} model {model!r} is not allowed; choose one of {', '.join(dict.fromkeys(allowed))}, "

@@ -12,6 +12,7 @@ import structlog
 from schemas.tool import IndexSettings
 from worker.ignore.defaults import DEFAULTS
 from worker.ignore.patterns import Patterns, check, compiled_glob, lines_of
+from worker.ignore.wildcards import name_matches
 
 __all__ = [
     "EVERYTHING",
@@ -23,6 +24,7 @@ __all__ = [
     "Rules",
     "Trail",
     "compiled_glob",
+    "name_matches",
     "rules_of",
 ]
 

@@ -52,7 +52,7 @@ class FileScope:
         self.files_at_path += 1
         if self._types is not None and not self._types.has(path, type_):
             return False
-        if self._spec is not None and bool(self._spec.match_file(path)) == self._excludes:
+        if self._spec is not None and self._spec.matches(path) == self._excludes:
             return False
         return self._is_in_time is None or self._is_in_time(mtime_ms)
 

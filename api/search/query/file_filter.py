@@ -89,9 +89,9 @@ def path_matcher(path: str | None) -> tuple[str, Callable[[str], bool | None]]:
         return "", lambda _: True
     if path.startswith("!") and path[1:].strip():
         excluded = compiled_glob("path", path[1:])
-        return "", lambda path: not excluded.match_file(path)
+        return "", lambda path: not excluded.matches(path)
     glob = path.removeprefix("./")
-    return folder_of(glob), compiled_glob("path", glob).match_file
+    return folder_of(glob), compiled_glob("path", glob).matches
 
 
 def _has_type(filters: Filters, file: IndexedFile) -> bool:

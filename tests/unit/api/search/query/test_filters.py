@@ -140,9 +140,9 @@ def test_the_folder_of_a_glob_holds_whatever_that_matches() -> None:
     parts = ["a", "*", "**", "{a,b}", ""]
     globs = {sep + "/".join(of) + end for of in product(parts, parts, parts) for sep in ("", "/") for end in ("", "/")}
     paths = ["/".join(of) for number in range(1, 5) for of in product("ab", repeat=number)]
-    for glob in filter(str.strip, globs):
+    for glob in globs - {"/" * number for number in range(9)}:
         spec, folder = compiled_glob("path", glob), folder_of(glob)
-        assert all(path.startswith(folder) for path in paths if spec.match_file(path)), glob
+        assert all(path.startswith(folder) for path in paths if spec.matches(path)), glob
 
 
 def file(path: str, id_path: str | None = None) -> IndexedFile:
