@@ -247,7 +247,7 @@ def test_chunks_of_a_folder_that_is_not_counted_yet_are_written_without_reading_
     ("module", "name"),
     [
         *(("tasks", "done"), ("tasks", "complete"), ("messages", "waiting")),
-        *(("files", "fairest"), ("files", "count_pending")),
+        *(("turns", "fairest"), ("files", "count_pending")),
     ],
 )
 def test_whether_a_file_waits_is_seen_by_an_index(pool: Pool, index_id: UUID, module: str, name: str) -> None:

@@ -139,10 +139,11 @@ def test_a_task_that_waits_for_its_provider_takes_nobodys_turn(running: Service)
     with psycopg.connect(running.database_url) as connection:
 
         def fairest() -> str:
-            query = load("index/files")["fairest"]
+            query = load("index/turns")["fairest"]
             row = connection.execute(query, {"preferred": busy, "most_files": None, "most_bytes": None}).fetchone()
             return str(row and row[0])
 
+        connection.execute("DELETE FROM project_turn")
         both = [[waiting, busy]]
         connection.execute("UPDATE search_index_task SET status = 'indexing', sent_at = now() WHERE id = ANY(%s)", both)
         connection.execute("UPDATE search_index_file SET status = 'pending' WHERE task_id = ANY(%s)", both)

@@ -221,6 +221,11 @@ EXISTS (SELECT FROM search_tool s WHERE s.index_id = t.index_id AND :tree_is_ena
 -- whether no worker holds a tree t; a lease never reaches further ahead, unless Postgres' clock was set back
 coalesce(NOT t.lease_until BETWEEN now() AND now() + %(lease)s, true)
 
+-- name: waits_for_task
+-- whether a tree t has not begun, and a task works on its index
+(t.stage = 'leaves' AND EXISTS (
+    SELECT FROM search_index_task n WHERE n.index_id = t.index_id AND n.status IN :open))
+
 -- name: begin_again
 -- columns of a tree that is to be built
 status = 'pending', stage = 'leaves', level = 0, epoch = t.epoch + 1, owner = NULL, lease_until = NULL, sent_at = NULL,

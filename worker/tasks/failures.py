@@ -119,7 +119,9 @@ def contain(
     except Exception as error:  # a bug of ours must neither end the worker nor go unreported
         log.exception("slice failed")
         warning = f"Waiting: {type(error).__name__} in a worker. It is retried; see the worker's log."
-        (warn or tasks.warn)(process.resources().pool, id_, warning)
+        # the message may name another row than the one that was due
+        due = UUID(structlog.contextvars.get_contextvars().get(name, str(id_)))
+        (warn or tasks.warn)(process.resources().pool, due, warning)
         raise RunFailed(one_line(error), traceback.format_exc()) from None
     finally:
         structlog.contextvars.clear_contextvars()

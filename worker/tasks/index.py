@@ -22,7 +22,7 @@ from worker.logs import bind_run
 from worker.parse import Limits
 from worker.resources import Resources
 from worker.state.exclusive import try_exclusive
-from worker.state.index import counting, files, tasks, tools
+from worker.state.index import counting, files, tasks, tools, turns
 from worker.state.index.tasks import RunningTask
 from worker.state.index.tools import Index
 from worker.state.pool import Pool
@@ -49,19 +49,25 @@ def _index_small(task_id: UUID, node: str) -> dict[str, Any]:
         if not free:
             return {"left": "to another process"}
         with process.idle.work():
-            result = _index(files.fairest(r.pool, preferred=task_id, most_files=SMALL_TASK) or task_id, FAST)
+            result = _index(turns.fairest(r.pool, preferred=task_id, most_files=SMALL_TASK) or task_id, FAST)
     # a message that arrived meanwhile found this process busy
-    following = None if result.get("more") else files.fairest(r.pool, most_files=SMALL_TASK)
+    following = None if result.get("more") else turns.fairest(r.pool, most_files=SMALL_TASK)
     if following:
         dispatch.send_index(tasks.running(r.pool, following), FAST)
     return result
+
+
+def index_due(node: str) -> dict[str, Any]:
+    """Index a slice of the small task that is due, if any; see `_index_small`."""
+    due = turns.fairest(process.resources().pool, most_files=SMALL_TASK)
+    return {} if due is None else _index_small(due, node)
 
 
 def _index_fairly(task_id: UUID) -> dict[str, Any]:
     """Index the task that the rows choose; the message only says that some task has files."""
     # a slice frees hundreds of megabytes, and this process may not index again for hours
     with process.idle.work():
-        return _index(files.fairest(process.resources().pool, preferred=task_id) or task_id, BULK)
+        return _index(turns.fairest(process.resources().pool, preferred=task_id) or task_id, BULK)
 
 
 def _index(task_id: UUID, queue: str) -> dict[str, Any]:
@@ -71,6 +77,7 @@ def _index(task_id: UUID, queue: str) -> dict[str, Any]:
     if not task or not index:
         return {"nothing": "to index"}
     bind_run(task.id, task.tool_id, task.request_id)
+    turns.take(r.pool, index.project_id, "index")
     with leased(r.settings.database, task_id) as lease:
         try:
             batches = index_slice(_run(r, task, index, lease, queue), task_id, SLICE_SECONDS[queue])

@@ -10,57 +10,82 @@ from uuid import UUID
 
 import psycopg
 import structlog
+from psycopg.errors import LockNotAvailable
 
 from schemas.errors import FoldexError, PlanCrashed
 from worker import dispatch
 from worker.app import FAST, app, send_plan
 from worker.index.catalog import list_pages, open_listing
-from worker.index.lease import Lease, leased
+from worker.index.lease import Lease, kept
 from worker.logs import bind_run
 from worker.resources import Resources
-from worker.state.index import tasks, tools
+from worker.state.index import tasks, tools, turns
 from worker.state.index.tasks import ListingLease
 from worker.state.index.tools import Index
 from worker.state.pool import Pool
 from worker.tasks import failures, process
+from worker.tasks.index import index_due
 from worker.tasks.limits import SLICE_SECONDS
 from worker.upkeep import fsck
+
+#: Milliseconds that a worker waits for the rows of a task while others wait for a listing, too.
+PATIENCE_MS = 50
 
 log = structlog.get_logger()
 
 
-@app.task(name="foldex.plan", base=failures.ShownTask)
-def plan(task_id: str) -> dict[str, Any]:
-    """List a slice of the task's folder; indexing starts with the first page."""
-    return failures.contain(UUID(task_id), _plan)
+@app.task(name="foldex.plan", base=failures.ShownTask, bind=True)
+def plan(self: Any, task_id: str) -> dict[str, Any]:
+    """List a slice of the folder that is due, then index a slice of the small task that is due."""
+    return failures.contain(UUID(task_id), partial(_plan_and_index, node=self.request.hostname))
+
+
+def _plan_and_index(task_id: UUID, node: str) -> dict[str, Any]:
+    result = _plan(task_id)
+    # while many folders wait to be listed, the messages of slices come after those of all of them
+    return {**index_due(node), **result} if "listed" in result else result
 
 
 def _plan(task_id: UUID) -> dict[str, Any]:
-    r = process.resources()
-    with leased(r.settings.database, task_id) as lease:
-        plan = tasks.begin_plan(r.pool, task_id, lease.owner)
-        index = plan and tools.index(r.pool, plan.index_id)
-        if not plan or not index:
-            return {"nothing": "to list"}
-        bind_run(task_id, plan.tool_id, plan.request_id)
+    r, lease = process.resources(), Lease()
+    plan = _begin(r.pool, task_id, lease.owner)
+    index = plan and tools.index(r.pool, plan.index_id)
+    if not plan or not index:
+        return {"nothing": "to list"}
+    turns.take(r.pool, index.project_id, "listing")
+    with kept(lease, r.settings.database, plan.id):
+        bind_run(plan.id, plan.tool_id, plan.request_id)
         log.info("planning", namespace=index.namespace)
         try:
             with process.idle.work():
                 is_complete = _list(r, plan, index, lease)
         except FoldexError as error:
-            tasks.release_plan(r.pool, task_id, lease.owner)
+            tasks.release_plan(r.pool, plan.id, lease.owner)
             ended = failures.settle(r.pool, plan, error)
             if ended.retry_seconds is not None:
-                send_plan(task_id, plan.tool_id, ended.retry_seconds)
+                send_plan(plan.id, plan.tool_id, ended.retry_seconds)
             return ended.result
         except Exception as error:  # an outage gives the listing back at once, and anything else counts as a death
             _record_fault(r.pool, plan, lease, error)
             raise
         if not is_complete:
-            tasks.release_plan(r.pool, task_id, lease.owner)
-            send_plan(task_id, plan.tool_id)
-    closed = is_complete and dispatch.start_indexing(r.pool, task_id, plan.index_id)
-    return {"listed": is_complete, **(failures.outcome(r.pool, task_id) if closed else {})}
+            tasks.release_plan(r.pool, plan.id, lease.owner)
+            send_plan(plan.id, plan.tool_id)
+    closed = is_complete and dispatch.start_indexing(r.pool, plan.id, plan.index_id)
+    return {"listed": is_complete, **(failures.outcome(r.pool, plan.id) if closed else {})}
+
+
+def _begin(pool: Pool, hinted: UUID, owner: UUID) -> ListingLease | None:
+    """Lease the listing that is due. The message only says that some folder waits, and names one.
+
+    Tasks whose rows are locked are passed over.
+    """
+    for task_id in turns.listings(pool, hinted):
+        with suppress(LockNotAvailable):
+            plan = tasks.begin_plan(pool, task_id, owner, patience_ms=PATIENCE_MS)
+            if plan is not None:
+                return plan
+    return tasks.begin_plan(pool, hinted, owner)
 
 
 def _list(r: Resources, plan: ListingLease, index: Index, lease: Lease) -> bool:

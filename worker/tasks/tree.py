@@ -17,7 +17,7 @@ from worker.embed.models import is_local
 from worker.llm.chat import Chat
 from worker.resources import Resources
 from worker.state.exclusive import exclusive_connection
-from worker.state.index import tasks, tools
+from worker.state.index import tasks, tools, turns
 from worker.state.pool import Pool
 from worker.state.tree import trees
 from worker.state.tree.trees import TreeBuild
@@ -46,7 +46,10 @@ def _build_alone(tree_id: UUID, node: str) -> dict[str, Any]:
     # a process that is stopped loses the lock as soon as its lease, so that another one builds
     silence = int(tasks.LEASE.total_seconds())
     with exclusive_connection(r.settings.session_url, f"summary trees on {node}", seconds=silence) as lock:
-        return _build(r, tree_id, lock) if lock else {"left": "to another process"}
+        if lock is None:
+            return {"left": "to another process"}
+        # the message only says that some tree waits
+        return _build(r, trees.fairest(r.pool, tree_id) or tree_id, lock)
 
 
 def _build(r: Resources, tree_id: UUID, lock: Connection[Any]) -> dict[str, Any]:
@@ -54,6 +57,8 @@ def _build(r: Resources, tree_id: UUID, lock: Connection[Any]) -> dict[str, Any]
         build = trees.begin(r.pool, tree_id, lease.owner)
         if build is None:
             return {"nothing": "to build"}
+        structlog.contextvars.bind_contextvars(tree_id=str(tree_id))
+        turns.take(r.pool, build.project_id, "tree")
         try:
             _check_deaths(build)
             run = _run(r, build, lease)

@@ -14,7 +14,7 @@ from tests.bench.size.rows import TASKS, fill, spending
 from worker.app import app
 from worker.resources import Resources
 from worker.settings import Settings
-from worker.state.index import files
+from worker.state.index import turns
 from worker.state.migrate import migrate
 from worker.upkeep.sweep import sweep
 
@@ -43,7 +43,7 @@ def _measure(number: int, url: str, place: Path, broker: Redis) -> None:
         print(f"    {spent}; {done}", flush=True)
         time.sleep(1)
     with spending(resources.pool) as spent:
-        assert files.fairest(resources.pool)
+        assert turns.fairest(resources.pool)
     messages = ", ".join(f"{broker.llen(queue)} in {queue}" for queue in ("fast", "bulk"))
     print(f"    choice of a task: {spent}; messages: {messages}", flush=True)
     resources.pool.close()

@@ -18,7 +18,7 @@ from tests.integration.steps.site import Site, listed_site, write
 from worker.app import SMALL_TASK
 from worker.resources import Resources
 from worker.sources.local import LocalFolder
-from worker.state.index import files, tasks
+from worker.state.index import files, tasks, turns
 from worker.state.search import file_texts, freshness
 from worker.state.search.freshness import ListingComparison
 
@@ -173,10 +173,10 @@ def test_a_folder_is_small_only_once_all_of_it_is_listed(resources: Resources) -
     small: dict[str, Any] = {"preferred": site.task, "most_files": SMALL_TASK}
     listing = "UPDATE search_index_task SET listing = %s WHERE id = %s"
     site.do(listing, True, site.task)
-    assert files.fairest(site.pool, preferred=site.task) == site.task
-    assert files.fairest(site.pool, **small) != site.task
+    assert turns.fairest(site.pool, preferred=site.task) == site.task
+    assert turns.fairest(site.pool, **small) != site.task
     site.do(listing, False, site.task)
-    assert files.fairest(site.pool, **small) == site.task
+    assert turns.fairest(site.pool, **small) == site.task
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from worker.app import BULK, FAST, MAX_SLICES, SMALL_TASK, app
 from worker.index.claim_turns import ClaimTurns
 from worker.index.pipeline import claim_files
 from worker.resources import Resources
-from worker.state.index import counting, files, messages, tasks
+from worker.state.index import counting, files, messages, tasks, turns
 from worker.state.index.files import SMALL_BYTES
 from worker.tasks import index as index_task
 from worker.tasks import process
@@ -36,7 +36,7 @@ def served(resources: Resources, sites: dict[UUID, Site], workers: int, **given:
     """The projects that this many workers serve, if each worker takes a file and keeps it."""
     projects: Counter[str] = Counter()
     for _ in range(workers):
-        task = files.fairest(resources.pool, **given)
+        task = turns.fairest(resources.pool, **given)
         assert task is not None
         site = sites[task]
         assert site.claim(site.worker(), 1)
@@ -71,13 +71,13 @@ def test_messages_go_to_the_project_with_the_fewest_workers_and_then_to_its_task
 
 def test_the_preferred_task_is_served_unless_another_waits_more(resources: Resources) -> None:
     one, other = listed_site(resources, project="a"), listed_site(resources, project="b")
-    assert files.fairest(resources.pool, preferred=other.task) == other.task
-    assert files.fairest(resources.pool, preferred=one.task) == one.task
+    assert turns.fairest(resources.pool, preferred=other.task) == other.task
+    assert turns.fairest(resources.pool, preferred=one.task) == one.task
     other.claim(other.worker(), 1)
-    assert files.fairest(resources.pool, preferred=other.task) == one.task
+    assert turns.fairest(resources.pool, preferred=other.task) == one.task
     # a task that waits for its provider gets no turn
     messages.sent(resources.pool, one.task, 60)
-    assert files.fairest(resources.pool, preferred=one.task) == other.task
+    assert turns.fairest(resources.pool, preferred=one.task) == other.task
 
 
 def test_a_worker_that_holds_no_file_counts_for_no_task(resources: Resources) -> None:
@@ -94,7 +94,7 @@ def test_a_worker_that_holds_no_file_counts_for_no_task(resources: Resources) ->
 def test_a_task_without_waiting_files_has_no_turn(resources: Resources) -> None:
     site = listed_site(resources)
     site.claim(site.worker())
-    assert files.fairest(resources.pool, preferred=site.task) is None
+    assert turns.fairest(resources.pool, preferred=site.task) is None
 
 
 @pytest.mark.parametrize(("number", "small"), [(SMALL_TASK, True), (SMALL_TASK + 1, False)])
@@ -103,7 +103,7 @@ def test_the_fast_queue_serves_small_tasks_only(
 ) -> None:
     site = listed_site(resources, number)
     tasks.refresh(resources.pool, site.task, site.index.id)
-    assert files.fairest(resources.pool, most_files=SMALL_TASK) == (site.task if small else None)
+    assert turns.fairest(resources.pool, most_files=SMALL_TASK) == (site.task if small else None)
     assert (FAST in woken(resources, monkeypatch, site.task)) is small
 
 
@@ -124,7 +124,7 @@ def test_the_fast_queue_serves_an_edit_in_a_large_folder(
     counts = "total_files = 9000, indexed_files = %s, skipped_files = 0, total_bytes = 9000000, done_bytes = %s"
     values = (9000 - left, 9_000_000 - left_bytes, listing, site.task)
     site.do(f"UPDATE search_index_task SET {counts}, listing = %s WHERE id = %s", *values)
-    assert files.fairest(resources.pool, most_files=SMALL_TASK) == (site.task if small else None)
+    assert turns.fairest(resources.pool, most_files=SMALL_TASK) == (site.task if small else None)
     passes(resources, 60)
     (waiting,) = messages.waiting(resources.pool, most_slices=8, most_files=SMALL_TASK, limit=9)
     assert waiting.is_small is small

@@ -18,7 +18,7 @@ from structlog.testing import capture_logs
 from schemas.errors import FoldexError, LlmUnavailable, SliceOver, StoreUnauthorized, StoreUnavailable
 from worker import dispatch
 from worker.app import NO_EVENTS, app, send
-from worker.state.index import messages, tasks
+from worker.state.index import messages, tasks, turns
 from worker.state.index.tasks import RunningTask
 from worker.state.pool import Pool
 from worker.state.tree import trees
@@ -117,7 +117,8 @@ def test_a_build_of_a_tree_waits_for_postgres_and_counts_what_always_fails(
     monkeypatch.setattr(trees, "release", release)
     monkeypatch.setattr(trees, "count_fault", count_fault)
     monkeypatch.setattr(trees, "fail", lambda _pool, _id, ended: outcomes.append(ended.code))
-    monkeypatch.setattr(trees, "begin", lambda *_: SimpleNamespace(id=uuid4(), deaths=0))
+    monkeypatch.setattr(trees, "begin", lambda *_: SimpleNamespace(id=uuid4(), project_id="p", deaths=0))
+    monkeypatch.setattr(turns, "take", lambda *_: None)
     monkeypatch.setattr(tree_task, "tree_leased", lambda *_: nullcontext(SimpleNamespace(owner=uuid4())))
     monkeypatch.setattr(tree_task, "_run", raising(error))
     resources: Any = SimpleNamespace(pool=None, settings=SimpleNamespace(database=None))
@@ -133,9 +134,10 @@ def test_a_build_that_is_not_complete_goes_on_in_the_next_slice(
     monkeypatch: pytest.MonkeyPatch, complete: bool, outcomes: list[str]
 ) -> None:
     done: list[str] = []
-    monkeypatch.setattr(trees, "begin", lambda *_: SimpleNamespace(id=uuid4(), deaths=0))
+    monkeypatch.setattr(trees, "begin", lambda *_: SimpleNamespace(id=uuid4(), project_id="p", deaths=0))
     monkeypatch.setattr(trees, "release", lambda *_: done.append("released"))
     monkeypatch.setattr(tree_task, "send_messages", lambda _: done.append("sent"))
+    monkeypatch.setattr(turns, "take", lambda *_: None)
     monkeypatch.setattr(tree_task, "tree_leased", lambda *_: nullcontext(SimpleNamespace(owner=uuid4())))
     monkeypatch.setattr(tree_task, "_run", lambda *_: None)
     monkeypatch.setattr(tree_task, "build_slice", lambda *_: complete)

@@ -32,7 +32,7 @@ def test_a_compaction_gives_back_its_memory(monkeypatch: pytest.MonkeyPatch, giv
 
 def test_a_slice_gives_back_its_memory(monkeypatch: pytest.MonkeyPatch, given_back: list[str]) -> None:
     monkeypatch.setattr("worker.tasks.process.resources", lambda: SimpleNamespace(pool=None))
-    monkeypatch.setattr("worker.state.index.files.fairest", lambda *_, **__: None)
+    monkeypatch.setattr("worker.state.index.turns.fairest", lambda *_, **__: None)
     monkeypatch.setattr(index, "_index", lambda *_: {"claimed": 1, "more": True})
     assert index._index_fairly(uuid4()) == {"claimed": 1, "more": True}
     eventually(lambda: given_back == ["back"], 60)
@@ -42,7 +42,7 @@ def test_a_slice_of_a_small_task_gives_back_its_memory(monkeypatch: pytest.Monke
     settings = SimpleNamespace(session_url="")
     monkeypatch.setattr("worker.tasks.process.resources", lambda: SimpleNamespace(pool=None, settings=settings))
     monkeypatch.setattr(index, "try_exclusive", lambda *_: nullcontext(True))
-    monkeypatch.setattr("worker.state.index.files.fairest", lambda *_, **__: None)
+    monkeypatch.setattr("worker.state.index.turns.fairest", lambda *_, **__: None)
     monkeypatch.setattr(index, "_index", lambda *_: {"claimed": 1, "more": True})
     assert index._index_small(uuid4(), "node") == {"claimed": 1, "more": True}
     eventually(lambda: given_back == ["back"], 60)
@@ -51,9 +51,12 @@ def test_a_slice_of_a_small_task_gives_back_its_memory(monkeypatch: pytest.Monke
 def test_a_listing_gives_back_its_memory(monkeypatch: pytest.MonkeyPatch, given_back: list[str]) -> None:
     settings = SimpleNamespace(database="")
     monkeypatch.setattr("worker.tasks.process.resources", lambda: SimpleNamespace(pool=None, settings=settings))
-    monkeypatch.setattr(plan, "leased", lambda *_: nullcontext(SimpleNamespace(owner=uuid4())))
-    found = SimpleNamespace(index_id=uuid4(), tool_id=uuid4(), request_id=None, namespace="n")
-    monkeypatch.setattr("worker.state.index.tasks.begin_plan", lambda *_: found)
+    monkeypatch.setattr(plan, "kept", lambda *_: nullcontext())
+    found = SimpleNamespace(
+        id=uuid4(), index_id=uuid4(), tool_id=uuid4(), project_id="p", request_id=None, namespace="n"
+    )
+    monkeypatch.setattr(plan, "_begin", lambda *_: found)
+    monkeypatch.setattr("worker.state.index.turns.take", lambda *_: None)
     monkeypatch.setattr("worker.state.index.tools.index", lambda *_: found)
     monkeypatch.setattr(plan, "_list", lambda *_: True)
     monkeypatch.setattr("worker.dispatch.start_indexing", lambda *_: False)

@@ -19,7 +19,7 @@ from schemas.status import FileStatus, Reason
 from worker.state import silent_backends
 from worker.state.index import counting
 from worker.state.index.leftovers import NO_ID
-from worker.state.index.tasks import LEASE, MAX_SMALL_BYTES
+from worker.state.index.tasks import LEASE
 from worker.state.pool import Pool, autocommit
 from worker.state.queries import load
 
@@ -317,17 +317,6 @@ def claim(
         connection.execute(_SQL["hold_epoch"], values)
         cursor = connection.cursor(row_factory=class_row(FileClaim))
         return cursor.execute(_SQL["claim"], {**values, "files": max_files, "bytes": max_bytes}).fetchall()
-
-
-def fairest(pool: Pool, *, preferred: UUID | None = None, most_files: int | None = None) -> UUID | None:
-    """Return the task that is due for a worker, `preferred` on a tie.
-
-    Considers only small tasks, with at most `most_files` files left, if given.
-    """
-    values = {"preferred": preferred, "most_files": most_files, "most_bytes": MAX_SMALL_BYTES}
-    with pool.connection() as connection:
-        row = connection.execute(_SQL["fairest"], values).fetchone()
-        return row[0] if row else None
 
 
 def count_pending(pool: Pool, index_id: UUID, *, most: int) -> int:

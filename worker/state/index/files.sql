@@ -164,22 +164,6 @@ RETURNING f.id, f.key, f.path, f.id_path, f.node_id, f.type, f.size_bytes, f.sta
           -- as it was before this claim
           s.patch_pending
 
--- name: fairest
--- The next task to serve, of those with pending files that do not wait for a provider. It belongs to the project with
--- the fewest slices at work, and of that project's tasks it has the fewest. The join keeps the order, and ends with the
--- first such task.
-WITH :slices_at_work
-SELECT t.id FROM (
-    SELECT t.id, t.index_id FROM search_index_task t
-    JOIN search_index i ON i.id = t.index_id AND i.epoch = t.epoch AND i.deleted_at IS NULL
-    LEFT JOIN at_work w ON w.index_id = i.id LEFT JOIN at_project p ON p.project_id = i.project_id
-    WHERE t.status = 'indexing' AND coalesce(t.sent_at, now()) <= now()
-      AND (%(most_files)s::bigint IS NULL OR :is_small)
-    ORDER BY coalesce(p.slices, 0), coalesce(w.slices, 0), t.id IS NOT DISTINCT FROM %(preferred)s::uuid DESC, t.started_at
-) t
-CROSS JOIN LATERAL (:first_pending) f
-LIMIT 1
-
 -- name: count_pending
 SELECT count(*) FROM (
     SELECT FROM search_index_file WHERE index_id = %(index_id)s AND status = 'pending'

@@ -276,15 +276,16 @@ def history(pool: Pool, tool_id: UUID, before: tuple[datetime, UUID] | None, lim
         return connection.cursor(row_factory=dict_row).execute(_SQL["history"], values).fetchall()
 
 
-def begin_plan(pool: Pool, task_id: UUID, owner: UUID) -> ListingLease | None:
+def begin_plan(pool: Pool, task_id: UUID, owner: UUID, *, patience_ms: int = 1000) -> ListingLease | None:
     """Lease the listing of a task. Returns None if there is nothing to list or another worker lists it.
 
-    The first lease of a task raises the index's epoch: from then on no earlier task can write.
+    The first lease of a task raises the index's epoch: from then on no earlier task can write. Raises
+    `LockNotAvailable` if another transaction keeps a row locked for `patience_ms`.
     """
     with pool.connection() as connection:
         cursor = connection.cursor(row_factory=class_row(ListingLease))
-        values = {"task_id": task_id, "owner": owner, "lease": LEASE}
-        connection.execute(_SQL["hurry"])
+        values = {"task_id": task_id, "owner": owner, "lease": LEASE, "patience": str(patience_ms)}
+        connection.execute(_SQL["hurry"], values)
         connection.execute(_SQL["lock_index"], values)
         plan = cursor.execute(_SQL["begin_plan"], values).fetchone()
         if plan is not None and plan.epoch is None:

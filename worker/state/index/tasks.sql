@@ -106,7 +106,7 @@ WHERE t.id = %(task_id)s AND t.epoch IS NULL FOR NO KEY UPDATE OF i
 
 -- name: hurry
 -- another transaction that locks the task lists it or will be stopped: no worker should wait for that
-SELECT set_config('lock_timeout', '1s', true)
+SELECT set_config('lock_timeout', %(patience)s, true)
 
 -- name: begin_plan
 UPDATE search_index_task t

@@ -129,6 +129,13 @@ def messages(pool: Pool) -> list[DueBuild]:
     return [DueBuild(*row) for row in rows]
 
 
+def fairest(pool: Pool, preferred: UUID) -> UUID | None:
+    """Return the build that is due for a worker, `preferred` on a tie."""
+    with autocommit(pool) as connection:
+        row = connection.execute(_SQL["fairest"], {"preferred": preferred, "lease": LEASE}).fetchone()
+        return row[0] if row else None
+
+
 def begin(pool: Pool, tree_id: UUID, owner: UUID) -> TreeBuild | None:
     """Lease a build. Returns None if it ended, another worker has it, or a task works on its index."""
     with pool.connection() as connection:

@@ -64,18 +64,30 @@ WHERE t.id = ANY (ARRAY (
     SELECT t.id FROM summary_tree t
     WHERE t.status IN :open AND :unleased
       AND coalesce(NOT t.sent_at BETWEEN now() - %(patience)s AND now() + %(longest)s, true)
-      AND NOT (t.stage = 'leaves' AND EXISTS (
-          SELECT FROM search_index_task n WHERE n.index_id = t.index_id AND n.status IN :open))
+      AND NOT :waits_for_task
     ORDER BY t.sent_at NULLS FIRST LIMIT 100 FOR NO KEY UPDATE SKIP LOCKED))
 RETURNING t.id, t.index_id, t.done_summaries, t.expected_summaries
+
+-- name: fairest
+-- The next build, of those that wait for no task and no provider: of the project with the fewest builds at work, of
+-- these of the one served longest ago.
+WITH at_work AS MATERIALIZED (
+    SELECT t.project_id, count(*) AS builds FROM summary_tree t
+    WHERE t.status IN :open AND NOT :unleased GROUP BY t.project_id
+)
+SELECT t.id FROM summary_tree t
+LEFT JOIN at_work w ON w.project_id = t.project_id
+LEFT JOIN project_turn r ON r.project_id = t.project_id AND r.work = 'tree'
+WHERE t.status IN :open AND :unleased AND (coalesce(t.sent_at, now()) <= now() OR t.id = %(preferred)s)
+  AND NOT :waits_for_task
+ORDER BY coalesce(w.builds, 0), coalesce(r.number, 0), t.id = %(preferred)s DESC, t.sent_at LIMIT 1
 
 -- name: begin
 UPDATE summary_tree t
 SET status = 'indexing', owner = %(owner)s, lease_until = now() + %(lease)s, started_at = coalesce(t.started_at, now()),
     deaths = t.deaths + (t.owner IS NOT NULL)::int
 WHERE t.id = %(tree_id)s AND t.status IN :open AND :unleased
-  AND NOT (t.stage = 'leaves' AND EXISTS (
-      SELECT FROM search_index_task n WHERE n.index_id = t.index_id AND n.status IN :open))
+  AND NOT :waits_for_task
 RETURNING t.id, t.index_id, t.project_id, t.config, t.epoch, t.stage, t.level, t.is_full, t.deaths, t.fits,
           t.tokens_in + t.tokens_out AS spent, t.built_at IS NOT NULL AND NOT t.is_full AS is_current
 

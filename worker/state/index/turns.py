@@ -1,0 +1,41 @@
+"""Which task is next: projects take turns, whichever task a message names."""
+
+from __future__ import annotations
+
+from typing import Literal
+from uuid import UUID
+
+from worker.state.index.tasks import MAX_SMALL_BYTES
+from worker.state.pool import Pool, autocommit
+from worker.state.queries import load
+
+#: Kinds of work, of each of which the projects take turns.
+Work = Literal["listing", "index", "tree"]
+#: Listings among which a worker looks for one whose rows nobody locks.
+MAX_CANDIDATES = 20
+
+_SQL = load("index/turns")
+
+
+def fairest(pool: Pool, *, preferred: UUID | None = None, most_files: int | None = None) -> UUID | None:
+    """Return the task that is due for a worker, `preferred` on a tie.
+
+    Considers only small tasks, with at most `most_files` files left, if given.
+    """
+    values = {"preferred": preferred, "most_files": most_files, "most_bytes": MAX_SMALL_BYTES}
+    with pool.connection() as connection:
+        row = connection.execute(_SQL["fairest"], values).fetchone()
+        return row[0] if row else None
+
+
+def listings(pool: Pool, preferred: UUID) -> list[UUID]:
+    """Return tasks that wait for a listing, the next one first, `preferred` on a tie."""
+    with autocommit(pool) as connection:
+        rows = connection.execute(_SQL["listings"], {"preferred": preferred, "limit": MAX_CANDIDATES}).fetchall()
+    return [id_ for (id_,) in rows]
+
+
+def take(pool: Pool, project_id: str, work: Work) -> None:
+    """Note that a project is being served, so that others come first next time."""
+    with autocommit(pool) as connection:
+        connection.execute(_SQL["take"], {"project_id": project_id, "work": work})

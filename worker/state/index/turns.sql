@@ -1,0 +1,44 @@
+-- name: fairest
+-- The next task to serve, of those with pending files that do not wait for a provider. It belongs to the project with
+-- the fewest slices at work, of these to the one served longest ago, and of that project's tasks it has the fewest
+-- slices. The join keeps the order, and ends with the first such task.
+WITH :slices_at_work
+SELECT t.id FROM (
+    SELECT t.id, t.index_id FROM search_index_task t
+    JOIN search_index i ON i.id = t.index_id AND i.epoch = t.epoch AND i.deleted_at IS NULL
+    LEFT JOIN at_work w ON w.index_id = i.id LEFT JOIN at_project p ON p.project_id = i.project_id
+    LEFT JOIN project_turn r ON r.project_id = i.project_id AND r.work = 'index'
+    WHERE t.status = 'indexing' AND coalesce(t.sent_at, now()) <= now()
+      AND (%(most_files)s::bigint IS NULL OR :is_small)
+    ORDER BY coalesce(p.slices, 0), coalesce(r.number, 0), coalesce(w.slices, 0),
+        t.id IS NOT DISTINCT FROM %(preferred)s::uuid DESC, t.started_at
+) t
+CROSS JOIN LATERAL (:first_pending) f
+LIMIT 1
+
+-- name: listings
+-- Tasks whose folder waits to be listed, in the order of their turns: those of the project with the fewest listings at
+-- work, and of these of the one served longest ago. A message may arrive a little before the time that was noted for it.
+WITH at_work AS MATERIALIZED (
+    SELECT i.project_id, count(*) AS listings FROM search_index_task t JOIN search_index i ON i.id = t.index_id
+    WHERE t.status IN :open AND t.listing AND t.plan_until > now() GROUP BY i.project_id
+)
+SELECT t.id FROM search_index_task t
+JOIN search_index i ON i.id = t.index_id AND i.deleted_at IS NULL
+LEFT JOIN at_work w ON w.project_id = i.project_id
+LEFT JOIN project_turn r ON r.project_id = i.project_id AND r.work = 'listing'
+WHERE t.status IN :open AND t.listing AND (t.plan_until IS NULL OR t.plan_until < now())
+  AND (coalesce(t.sent_at, now()) <= now() OR t.id = %(preferred)s)
+ORDER BY coalesce(w.listings, 0), coalesce(r.number, 0), t.id = %(preferred)s DESC, t.created_at LIMIT %(limit)s
+
+-- name: take
+-- A row that another worker writes at the moment is about to get a number as high. No worker waits for the disk.
+WITH taken AS (
+    UPDATE project_turn SET number = nextval('project_turn_number_seq')
+    WHERE (project_id, work) IN (
+        SELECT project_id, work FROM project_turn WHERE project_id = %(project_id)s AND work = %(work)s
+        FOR NO KEY UPDATE SKIP LOCKED)
+), first AS (
+    INSERT INTO project_turn (project_id, work) VALUES (%(project_id)s, %(work)s) ON CONFLICT DO NOTHING
+)
+SELECT set_config('synchronous_commit', 'off', true)
