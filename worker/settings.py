@@ -199,6 +199,7 @@ class Settings(BaseSettings):
         description="`definition`: each definition, section or container that is not small is a chunk. `packed`: "
         "neighbours are joined up to the maximum size, which halves the number of chunks.",
     )
+    max_tools: int | None = Field(None, ge=1, description="Maximum tools of a project; unset: no limit.")
     max_file_bytes: int = Field(50_000_000, ge=1, description="Larger files are skipped as too_large.")
     max_pages: int = Field(
         5_000, ge=1, description="Documents with more pages, slides, sheets or chapters are skipped as too_large."

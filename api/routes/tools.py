@@ -39,6 +39,7 @@ from schemas.errors import (
     NotFound,
     SourceRefused,
     SourceUnavailable,
+    TooManyTools,
 )
 from schemas.estimate import Estimate
 from schemas.status import FileStatus, Reason
@@ -95,7 +96,7 @@ OUTSIDE_BOUNDS_REMEDY = "Change min_token_count or max_token_count of the tool's
     response_model=Tool,
     responses={200: {"model": Estimate, "description": "The estimate of a dry run."}},
     dependencies=[needs_space],
-    openapi_extra=raises(NotFound, EstimateBusy, *CONFIG_ERRORS),
+    openapi_extra=raises(NotFound, EstimateBusy, TooManyTools, *CONFIG_ERRORS),
 )
 def create_tool(body: NewTool, caller: CallerDep, resources: ResourcesDep) -> Tool | Response:
     """Create a tool over a folder and start indexing it. Poll its status; it can be queried meanwhile.
@@ -110,14 +111,14 @@ def create_tool(body: NewTool, caller: CallerDep, resources: ResourcesDep) -> To
         expected = chunks.estimate(resources, Subject(body.project_id, source, body.config))
         return JSONResponse(expected.model_dump(mode="json"))
     new_index, name = wanted_index(body.project_id, source, body.config, resources)
-    name = body.name or name
+    name, most = body.name or name, resources.settings.max_tools
     if body.reuse:
-        made = tools.create_over_source(resources.pool, new_index, name=name, config=body.config)
+        made = tools.create_over_source(resources.pool, new_index, name=name, config=body.config, most=most)
         tool_id, task_id = made.tool_id, made.task_id
         if not made.is_new:
             dispatch.reindex(resources.pool, tool_id)
     else:
-        tool_id, task_id = tools.create(resources.pool, new_index, name=name, config=body.config)
+        tool_id, task_id = tools.create(resources.pool, new_index, name=name, config=body.config, most=most)
     if task_id is not None:
         queue.post_plan(task_id, tool_id)
     return shown_tool(existing(tools.get(resources.pool, tool_id)))

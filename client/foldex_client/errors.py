@@ -151,6 +151,10 @@ class Conflict(FoldexError, code="conflict"):
     """The thing already exists, or its state forbids the request."""
 
 
+class TooManyTools(FoldexError, code="too_many_tools"):
+    """The project has as many tools as this installation allows."""
+
+
 class SourceError(FoldexError, code="source_error"):
     """A source cannot be listed or read as a whole."""
 

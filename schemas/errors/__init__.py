@@ -1,7 +1,7 @@
 """The tree of all errors. Every error has a `code`, an HTTP status and a flag that says whether a retry can help.
 
 FoldexError
-├── Unauthorized · NotLoopback · CrossSite · NotFound · Conflict
+├── Unauthorized · NotLoopback · CrossSite · NotFound · Conflict · TooManyTools
 ├── Invalid
 │   ├── FilterMatchesNothing · ModelNotAllowed · ModelRefused · NoTree
 │   └── TooLarge · HeadersTooLarge · BodyTooSlow · RangeNotSatisfiable
@@ -66,6 +66,7 @@ from schemas.errors.calls import (
     SearchSlow,
     TooLarge,
     TooManyConnections,
+    TooManyTools,
     Unauthorized,
 )
 from schemas.errors.models import (
@@ -141,6 +142,7 @@ __all__ = [
     "TooManyConnections",
     "TooManyLeaves",
     "TooManyTokens",
+    "TooManyTools",
     "TreeCrashed",
     "TreeError",
     "Unauthorized",

@@ -133,6 +133,14 @@ class TooManyConnections(FoldexError):
     example = "Too many connections are open; close some, and try again shortly."
 
 
+class TooManyTools(FoldexError):
+    """The project has as many tools as this installation allows."""
+
+    code = "too_many_tools"
+    status = 409
+    example = "This project has 100 tools, and MAX_TOOLS allows no more; delete one, or ask the operator to raise it."
+
+
 class SearchSlow(FoldexError):
     """A search of several tools, none of which answered in time. The cause may be temporary."""
 

@@ -16,7 +16,7 @@ from api.routes.search.queries import SEARCH_ERRORS
 from api.routes.search.whole_tools import whole_tool
 from api.search.across.answer import search_across
 from api.search.query.search import unheard
-from schemas.errors import NotFound, SearchSlow
+from schemas.errors import NotFound, SearchSlow, TooManyTools
 from schemas.queries.across import Across, AcrossAnswer
 from schemas.queries.search import Step
 from schemas.tool import ToolConfig
@@ -28,7 +28,7 @@ router = APIRouter(prefix="/api/search", tags=["search"])
     "",
     response_model=AcrossAnswer,
     responses=event_stream.RESPONSES,
-    openapi_extra=raises(NotFound, SearchSlow, *SEARCH_ERRORS),
+    openapi_extra=raises(NotFound, SearchSlow, TooManyTools, *SEARCH_ERRORS),
 )
 def search_project(
     request: Request, body: Across, caller: CachedCallerDep, resources: ResourcesDep, disconnect: DisconnectDep

@@ -22,7 +22,9 @@ def whole_tool(resources: Resources, project_id: str, config: ToolConfig, source
     resources.space.check()
     # this may ask a provider, so it happens before the transaction
     new_index, name = wanted_index(project_id, source, config, resources)
-    tool = tools.create_over_whole(resources.pool, new_index, name=name, config=config)
+    tool = tools.create_over_whole(
+        resources.pool, new_index, name=name, config=config, most=resources.settings.max_tools
+    )
     if tool.task_id is not None:
         queue.post_plan(tool.task_id, tool.tool_id)
     return tool

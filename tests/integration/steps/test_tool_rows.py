@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import product
 from random import Random
@@ -13,6 +14,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from schemas.content.source import LocalSource
+from schemas.errors import TooManyTools
 from schemas.tool import ToolConfig
 from tests.integration.database import do
 from tests.integration.steps.site import Site, listed_site
@@ -206,3 +208,41 @@ def test_what_is_set_for_a_derived_index_outlives_a_change_under_way(
     part = {"raptor": {"enabled": True}}
     expected = {"watch": True} | part, None if next_config is None else next_config | part
     assert site.do("SELECT config, next_config FROM search_tool WHERE id = %s", site.tool) == [expected]
+
+
+# --- how many a project may have
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_a_project_gets_as_many_tools_as_it_may_have_and_no_more(resources: Resources, most: int) -> None:
+    site = listed_site(resources)
+    for _ in range(most - 1):
+        tools.create(site.pool, site.wanted(), name="", config=ToolConfig(), most=most)
+    with pytest.raises(TooManyTools, match=f"{most} tools, and MAX_TOOLS .* delete one"):
+        tools.create(site.pool, site.wanted(), name="", config=ToolConfig(), most=most)
+    # what is there already is found, and counts for its own project only
+    values: dict[str, Any] = {"name": "", "config": ToolConfig(), "most": most}
+    assert not tools.create_over_source(site.pool, site.wanted(), **values).is_new
+    assert not tools.create_over_whole(site.pool, site.wanted(), **values).is_new
+    other = replace(site.wanted(), project_id=f"p-{uuid4()}")
+    assert tools.create_over_source(site.pool, other, **values).is_new
+    tools.delete(site.pool, site.tool)
+    tools.create(site.pool, site.wanted(), **values)
+
+
+@pytest.mark.parametrize("create", [tools.create, tools.create_over_source, tools.create_over_whole])
+def test_callers_at_a_time_do_not_pass_the_limit_of_tools(resources: Resources, create: Any) -> None:
+    site, most, callers = listed_site(resources), 4, 8
+    paths = [LocalSource(kind="local", path=f"/nowhere/{number}") for number in range(callers)]
+    wanted = [replace(site.wanted(), source=path) for path in paths]
+
+    def made(new_index: tools.NewIndex) -> bool:
+        try:
+            create(site.pool, new_index, name="", config=ToolConfig(), most=most)
+        except TooManyTools:
+            return False
+        return True
+
+    with ThreadPoolExecutor(callers) as threads:
+        assert sum(threads.map(made, wanted)) == most - 1
+    assert len(tools.page(site.pool, site.project, None, 99)) == most

@@ -22,6 +22,7 @@ from psycopg.rows import class_row, dict_row
 from psycopg.types.json import Jsonb
 
 from schemas.content.source import AnySource, parsed_source
+from schemas.errors import TooManyTools
 from schemas.status import TaskKind
 from schemas.tool import IndexSettings, ToolConfig
 from worker.formats.by_name import plain_type
@@ -148,34 +149,42 @@ def namespace(new_index: NewIndex, suffix: UUID | None = None) -> str:
     return next(name for name in spellings if len(name) <= MAX_NAMESPACE - len(TREE))
 
 
-def create(pool: Pool, new_index: NewIndex, *, name: str, config: ToolConfig) -> tuple[UUID, UUID | None]:
+def create(
+    pool: Pool, new_index: NewIndex, *, name: str, config: ToolConfig, most: int | None = None
+) -> tuple[UUID, UUID | None]:
     """Find or create the index, and create tool and task, in one transaction.
 
-    Returns the tool's id, and the task's unless one is already open.
+    Returns the tool's id, and the task's unless one is already open. Raises `TooManyTools` if the project has `most`.
     """
     with pool.connection() as connection:
         index_switch.lock_project(connection, new_index.project_id)
-        return _insert(connection, new_index, name, config)
+        return _insert(connection, new_index, name, config, most)
 
 
-def create_over_whole(pool: Pool, new_index: NewIndex, *, name: str, config: ToolConfig) -> ToolOver:
+def create_over_whole(
+    pool: Pool, new_index: NewIndex, *, name: str, config: ToolConfig, most: int | None = None
+) -> ToolOver:
     """Like `create`, unless `over_whole` finds a tool. Of several callers at a time, one creates it."""
-    return _create_unless(pool, "over_whole", new_index, name, config)
+    return _create_unless(pool, "over_whole", new_index, name, config, most)
 
 
-def create_over_source(pool: Pool, new_index: NewIndex, *, name: str, config: ToolConfig) -> ToolOver:
+def create_over_source(
+    pool: Pool, new_index: NewIndex, *, name: str, config: ToolConfig, most: int | None = None
+) -> ToolOver:
     """Like `create`, unless the project has a tool over the source. Of several callers at a time, one creates it."""
-    return _create_unless(pool, "over_source", new_index, name, config)
+    return _create_unless(pool, "over_source", new_index, name, config, most)
 
 
-def _create_unless(pool: Pool, query: str, new_index: NewIndex, name: str, config: ToolConfig) -> ToolOver:
+def _create_unless(
+    pool: Pool, query: str, new_index: NewIndex, name: str, config: ToolConfig, most: int | None
+) -> ToolOver:
     """Create a tool unless `query` finds one."""
     with pool.connection() as connection:
         index_switch.lock_project(connection, new_index.project_id)
         found = _over(connection, query, new_index.project_id, new_index.source, config)
         if found is not None:
             return found
-        tool_id, task_id = _insert(connection, new_index, name, config)
+        tool_id, task_id = _insert(connection, new_index, name, config, most)
         return ToolOver(tool_id, name, is_new=True, task_id=task_id)
 
 
@@ -216,9 +225,13 @@ def _over(
 
 
 def _insert(
-    connection: Connection[Any], new_index: NewIndex, name: str, config: ToolConfig
+    connection: Connection[Any], new_index: NewIndex, name: str, config: ToolConfig, most: int | None
 ) -> tuple[UUID, UUID | None]:
-    """Create tool and task, while the project is locked."""
+    """Create tool and task, while the project is locked. Raises `TooManyTools` if it has `most` already."""
+    if most is not None and is_true(connection, _SQL["is_full"], {"project_id": new_index.project_id, "most": most}):
+        raise TooManyTools(
+            f"This project has {most} tools, and MAX_TOOLS allows no more; delete one, or ask the operator to raise it."
+        )
     tool_id = uuid4()
     index_id, is_new = find_or_make(connection, new_index)
     connection.execute(

@@ -30,6 +30,9 @@ SELECT keyword_index FROM search_index
 WHERE project_id = %(project_id)s AND source = %(source)s AND vector_store = %(vector_store)s AND deleted_at IS NULL
 ORDER BY created_at LIMIT 1
 
+-- name: is_full
+SELECT count(*) >= %(most)s FROM search_tool WHERE project_id = %(project_id)s
+
 -- name: insert_tool
 INSERT INTO search_tool (id, project_id, name, index_id, node_id, source, config, next_run_at)
 VALUES (%(id)s, %(project_id)s, %(name)s, %(index_id)s, %(node_id)s, %(source)s, %(config)s,
@@ -132,6 +135,7 @@ SELECT pg_advisory_xact_lock(hashtextextended('embedding_cache ' || %(project_id
 
 -- name: delete_project_rows
 WITH keys AS (DELETE FROM api_key WHERE project_id = %(project_id)s),
+     turns AS (DELETE FROM project_turn WHERE project_id = %(project_id)s),
      granted AS (DELETE FROM source_grant WHERE project_id = %(project_id)s),
      cached AS (DELETE FROM embedding_cache WHERE project_id = %(project_id)s),
      gone AS (DELETE FROM content_node WHERE project_id = %(project_id)s RETURNING object_key)
