@@ -200,13 +200,18 @@ def _servers(settings: Settings, home: Path, say: Say) -> tuple[list[ServerProgr
     if "redis_url" not in configured and "celery_broker_url" in configured and broker.startswith("redis"):
         budgets = broker
     elif not {"redis_url", "celery_broker_url"} <= configured:
-        servers.append(redis.prepare(home))
+        servers.append(redis.prepare(home, needs_password=_auth(settings) == "on"))
         broker = broker if "celery_broker_url" in configured else servers[-1].url
         budgets = budgets if "redis_url" in configured else f"{servers[-1].url.removesuffix('/0')}/1"
     for server in servers:
         if server.note:
             say(f"Note: {server.note}")
     return servers, ServerUrls(database, broker, budgets)
+
+
+def _auth(settings: Settings) -> str:
+    """The embedded stack is for its user alone, unless AUTH says something else."""
+    return settings.auth if "auth" in settings.model_fields_set else "off"
 
 
 def _environment(settings: Settings, home: Path, urls: ServerUrls) -> dict[str, str]:
@@ -220,7 +225,7 @@ def _environment(settings: Settings, home: Path, urls: ServerUrls) -> dict[str, 
         "FLOWER_PORT": str(free_port(settings.flower_port)),
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # otherwise importing it accesses the network
         "NAMED_FOLDERS_FILE": str(named_folders_file(home)),
-        "AUTH": settings.auth if "auth" in configured else "off",
+        "AUTH": _auth(settings),
     }
     if "flower_url" not in configured:
         env["FLOWER_URL"] = f"http://127.0.0.1:{env['FLOWER_PORT']}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import pwd
 import secrets
 import shutil
 import sys
@@ -16,6 +15,7 @@ from signal import SIGINT, SIGQUIT
 import psycopg
 from psycopg import sql
 
+from api.stack.account import DatabaseOwner, choose
 from api.stack.processes import (
     NEEDED_BYTES,
     Program,
@@ -69,7 +69,9 @@ def prepare(home: Path) -> ServerProgram:
     try:
         directory.mkdir(parents=True, exist_ok=True)
         directory.chmod(passable())
-        account = _account(binaries / "postgres", directory)
+        # Postgres rejects root
+        owner = choose(data) if os.geteuid() == 0 else None
+        account = _account(owner, binaries / "postgres", directory)
         password = _password(directory, account)
         if not data.exists():
             _check_space(home)
@@ -80,7 +82,8 @@ def prepare(home: Path) -> ServerProgram:
         ) from error
     port = server_port()
     url = f"postgresql://{NAME}:{password}@127.0.0.1:{port}/"
-    return ServerProgram(_program(binaries / "postgres", data, port, f"{url}postgres", account), f"{url}{NAME}")
+    program = _program(binaries / "postgres", data, port, f"{url}postgres", account)
+    return ServerProgram(program, f"{url}{NAME}", owner.note if owner else "")
 
 
 def _program(binary: Path, data: Path, port: int, url: str, account: SystemAccount | None) -> Program:
@@ -163,36 +166,18 @@ def _set_owner(path: Path, account: SystemAccount | None) -> None:
         os.chown(path, account.uid, account.gid)
 
 
-def _account(binary: Path, directory: Path) -> SystemAccount | None:
-    """The account to run as: None (our own), or an unprivileged one, as Postgres rejects root. Raises `StackError`."""
-    if os.geteuid() != 0:
+def _account(owner: DatabaseOwner | None, binary: Path, directory: Path) -> SystemAccount | None:
+    """The account to run as: None for our own user, or that of the owner. Raises `StackError` if it lacks access."""
+    if owner is None:
         return None
-    uid, gid = _owner(directory / "data") or _unprivileged()
     for reach in (False, True):
-        account = SystemAccount(uid, gid, reach)
+        account = SystemAccount(owner.uid, owner.gid, reach)
         if _reaches(account, binary, directory):
             return account
     raise StackError(
-        f"Postgres does not run as root, and its user {uid} cannot access {binary} and {directory}: "
+        f"Postgres does not run as root, and its user {owner.uid} cannot access {binary} and {directory}: "
         "start as a normal user, or move the checkout and FOLDEX_HOME where this user has access."
     )
-
-
-def _owner(data: Path) -> tuple[int, int] | None:
-    """The (uid, gid) that owns an existing database. Postgres runs for no other user."""
-    if not data.exists() or data.stat().st_uid == 0:
-        return None
-    return data.stat().st_uid, data.stat().st_gid
-
-
-def _unprivileged() -> tuple[int, int]:
-    for name in ("postgres", "nobody"):
-        try:
-            user = pwd.getpwnam(name)
-        except KeyError:
-            continue
-        return user.pw_uid, user.pw_gid
-    raise StackError("Postgres does not run as root, and there is no user `nobody`: start as a normal user.")
 
 
 def _reaches(account: SystemAccount, binary: Path, directory: Path) -> bool:

@@ -14,13 +14,25 @@ from signal import SIGTERM
 
 import redis as client
 
-from api.stack.processes import Program, ServerProgram, running, server_port, which, write_private
+from api.stack.processes import Program, ServerProgram, StackError, running, server_port, which, write_private
 
 FAKE = "import sys; from fakeredis import TcpFakeServer; TcpFakeServer(('127.0.0.1', int(sys.argv[1]))).serve_forever()"
 
-FAKE_NOTE = (
-    "redis-server and valkey-server were not found. A slow substitute in Python runs instead, which loses its "
-    "content on exit. That costs time, but no work. Install redis-server to avoid this."
+#: What is missing, and how to get it. The wheel with a Redis is there for Python below 3.14 only.
+MISSING = (
+    "redis-server and valkey-server were not found"
+    + (", and no wheel has one for this version of Python" if sys.version_info >= (3, 14) else "")
+    + "{then} Install one of them by the system's package manager, such as `apt-get install redis-server` or "
+    "`brew install redis`{or_else}."
+)
+FAKE_NOTE = MISSING.format(
+    then=". A slow substitute in Python runs instead, which loses its content on exit and has no password. That costs "
+    "time, but no work.",
+    or_else="",
+)
+NEEDED = MISSING.format(
+    then=", and their substitute in Python has no password, which AUTH=on needs.",
+    or_else=", or set CELERY_BROKER_URL and REDIS_URL",
 )
 
 CONFIGURATION = """\
@@ -40,17 +52,19 @@ hz 1
 @contextmanager
 def redis(home: Path) -> Iterator[str]:
     """Run Redis with its data in `home`/redis. Yields the URL of its database 0. Raises `StackError`."""
-    server = prepare(home.resolve())
+    server = prepare(home.resolve(), needs_password=False)
     with running(server.program, home.resolve()):
         yield server.url
 
 
-def prepare(home: Path, binary: str | None = None) -> ServerProgram:
-    """Return how to run Redis. `binary` overrides the first one found."""
+def prepare(home: Path, *, needs_password: bool) -> ServerProgram:
+    """Return how to run Redis. Raises `StackError` if the only one has no password and needs one."""
     directory_path = home / "redis"
     directory_path.mkdir(mode=0o700, parents=True, exist_ok=True)
     port = server_port()
-    server = binary or which("redis-server", "valkey-server") or _wheel()
+    server = which("redis-server", "valkey-server") or _wheel()
+    if server is None and needs_password:
+        raise StackError(NEEDED)
     return _real(server, directory_path, port) if server else _fake(directory_path, port)
 
 

@@ -255,7 +255,7 @@ def cluster(
         clock, database = build(home / "postgres"), postgres.prepare(home)
         if clock:
             database = replace(database, program=clock.preloaded(database.program))
-        servers = [database, redis.prepare(home), *([broker] if broker else [])]
+        servers = [database, redis.prepare(home, needs_password=False), *([broker] if broker else [])]
         env = _environment(home, root, embeddings, vectors, servers[0].url, servers[1].url) | chat.env | more
         env["CELERY_BROKER_URL"] = servers[-1].url
         lance_env = {**env, "API_PORT": str(server_port()), "VECTOR_STORE": "lancedb", "KEYWORD_INDEX": "store"}

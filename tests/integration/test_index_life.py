@@ -228,7 +228,7 @@ def test_a_broker_that_is_down_costs_nothing_but_time(
     tmp_path: Path, postgres_url: str, template_url: str, root: Path
 ) -> None:
     folder = write(root / "broker", **SECTIONS)
-    server = redis.prepare(tmp_path)
+    server = redis.prepare(tmp_path, needs_password=False)
     with ExitStack() as stack:
         broker = stack.enter_context(ExitStack())
         broker.enter_context(process(server.program, tmp_path))

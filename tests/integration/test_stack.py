@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pwd
 import shutil
 import stat
 import subprocess
@@ -14,7 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from signal import SIG_IGN, SIGKILL, SIGTERM, SIGUSR1, SIGUSR2, getsignal, signal
 from socket import AF_INET, AF_INET6, AddressFamily, create_server
-from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import psycopg
@@ -148,7 +146,7 @@ def test_postgres_runs_as_another_user_in_a_directory_closed_to_that_user(tmp_pa
 
 @pytest.mark.parametrize("kind", ["found", "fake"])
 def test_redis_answers_and_keeps_what_it_can(tmp_path: Path, kind: str) -> None:
-    server = redis.prepare(tmp_path) if kind == "found" else redis._fake(tmp_path, server_port())
+    server = redis.prepare(tmp_path, needs_password=True) if kind == "found" else redis._fake(tmp_path, server_port())
     with running(server.program, tmp_path), Redis.from_url(server.url) as connection:
         connection.set("kept", "yes")
         assert connection.get("kept") == b"yes"
@@ -353,23 +351,8 @@ def test_a_taken_port_gives_way_to_the_next(host: str, family: AddressFamily) ->
         assert free_port(port, host) > port
 
 
-@pytest.mark.parametrize(
-    ("users", "chosen"), [({"postgres": 1, "nobody": 2}, 1), ({"nobody": 2}, 2), ({"other": 3}, None)]
-)
-def test_postgres_runs_as_its_own_user_rather_than_as_nobody(
-    monkeypatch: pytest.MonkeyPatch, users: dict[str, int], chosen: int | None
-) -> None:
-    accounts = {name: SimpleNamespace(pw_uid=uid, pw_gid=uid) for name, uid in users.items()}
-    monkeypatch.setattr(pwd, "getpwnam", accounts.__getitem__)
-    if chosen is None:
-        with pytest.raises(StackError, match="no user `nobody`"):
-            postgres._unprivileged()
-    else:
-        assert postgres._unprivileged() == (chosen, chosen)
-
-
 def test_stacks_at_once_have_a_redis_each(tmp_path: Path) -> None:
-    urls = [urlsplit(redis.prepare(tmp_path / name).url) for name in ("one", "two")]
+    urls = [urlsplit(redis.prepare(tmp_path / name, needs_password=True).url) for name in ("one", "two")]
     assert len({url.port for url in urls}) == 2
 
 
