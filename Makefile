@@ -60,14 +60,16 @@ lock: $(READY) ## Resolve the dependencies and rewrite the requirements.lock fil
 	@set -euo pipefail; \
 	place=$$(mktemp -d); trap 'rm -rf "$$place"' EXIT; \
 	$(PYTHON) -m venv "$$place"; \
-	"$$place/bin/python" -m pip install --quiet --disable-pip-version-check uv; \
+	"$$place/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps \
+	    --only-binary :all: -r deploy/uv.lock; \
 	week_ago=$$($(PYTHON) -c 'import datetime as d; print(d.date.today() - d.timedelta(7))'); \
 	compile() { "$$place/bin/uv" pip compile --quiet --universal --python-version 3.11 \
 	    --generate-hashes --no-header --exclude-newer "$$week_ago" "$$@"; }; \
 	compile pyproject.toml --all-extras --output-file requirements.lock; \
 	compile pyproject.toml --extra code --extra ocr --extra lancedb --extra local-model --extra raptor \
 	    --output-file deploy/requirements.lock; \
-	compile tests/bench/peers/requirements.in --output-file tests/bench/peers/requirements.lock
+	compile tests/bench/peers/requirements.in --output-file tests/bench/peers/requirements.lock; \
+	echo uv | compile --no-annotate - --output-file deploy/uv.lock
 
 clean: ## Remove the virtual environment and all caches; data in .foldex/ stays
 	rm -rf .venv $(PEERS) .site .mypy_cache .ruff_cache .import_linter_cache .hypothesis .pytest_cache

@@ -221,7 +221,20 @@ def test_the_image_has_the_libraries_of_its_store_model_and_formats(extra: str) 
     assert wanted <= set(re.findall(r"^([\w-]+)==[^\n]*\n +--hash=sha256:", LOCK, re.MULTILINE))
 
 
-@pytest.mark.parametrize("lock", [ROOT / "requirements.lock", DEPLOY / "requirements.lock"], ids=["all", "deploy"])
+def test_whatever_the_makefile_or_the_image_installs_is_pinned_by_hash() -> None:
+    """Apart from Foldex itself, which brings nothing with it."""
+    for text in ((ROOT / "Makefile").read_text(), DOCKERFILE):
+        commands = re.findall(r"pip install((?:\\\n|[^;\n|])*)", text)
+        assert commands
+        own = [command for command in commands if "--no-deps --no-build-isolation -e ." in command]
+        assert [each for each in commands if each not in own and "--require-hashes --no-deps" not in each] == []
+
+
+@pytest.mark.parametrize(
+    "lock",
+    [ROOT / "requirements.lock", DEPLOY / "requirements.lock", DEPLOY / "uv.lock"],
+    ids=["all", "deploy", "uv"],
+)
 def test_every_library_is_pinned_by_hash_and_from_no_named_place(lock: Path) -> None:
     text = lock.read_text()
     blocks = re.findall(r"^[a-z0-9].*(?:\n[ ]+.*)*", text, re.MULTILINE)
