@@ -305,7 +305,8 @@ def list_grants(project_id: str | None, as_json: bool) -> None:
     if as_json:
         output.print_records(found)
     for row in () if as_json else found:
-        click.echo(f"{row['project_id']}  {row['place']}  {row['created_at']:%Y-%m-%d}")
+        leads = f" -> {row.real_place}" if row.real_place not in {None, row.place} else ""
+        click.echo(f"{row.project_id}  {row.place}{leads}  {row.created_at:%Y-%m-%d}")
 
 
 @grants.command("remove")

@@ -13,7 +13,6 @@ from fastapi.testclient import TestClient
 from api.main import create_app
 from tests.service import PROJECT, TOOLS
 from worker.settings import LOCAL_MODEL, Settings
-from worker.state.access import grants
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +63,3 @@ def test_a_link_that_vanishes_answers_as_a_missing_place(
     assert answer.status_code == expected.status_code == 422
     assert answer.json()["code"] == expected.json()["code"]
     assert answer.text.replace(str(link), "PLACE") == expected.text.replace(str(missing), "PLACE")
-
-
-def test_a_link_that_vanishes_lies_below_no_grant(link: Path, root: Path) -> None:
-    assert not grants.is_below(str(link), [root / "folder"])

@@ -26,9 +26,9 @@ def named_folders_file(home: Path) -> Path:
 
 
 def named_folders(file: Path | None) -> list[Path]:
-    """The folders in a file; none if the file is missing, or if another user could have written it.
+    """The real paths in a file; none if the file is missing, or if another user could have written it.
 
-    A folder on whose path a symbolic link has appeared since is left out.
+    A folder on whose path a symbolic link has appeared since is left out. Later ones are not followed either.
     """
     if file is None:
         return []

@@ -21,3 +21,8 @@ def real_path(path: str | Path) -> str:
         with suppress(OSError):
             return os.path.realpath(path)
     raise FolderGone(f"{path} is not a directory, or no longer exists; choose an existing directory.")
+
+
+def is_below(path: str, folder: str) -> bool:
+    """Whether a real path is that of a folder, or of something in it. It compares names, and looks at no disk."""
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol, TypeVar
@@ -11,6 +12,7 @@ from schemas.content.source import AnySource
 from schemas.errors import FolderGone, SourceError
 from worker.ignore import Rules
 from worker.machine.named_folders import named_folders
+from worker.machine.paths import real_path
 from worker.objects.object_store import ObjectStore
 from worker.sources import Source
 from worker.state.index.tools import hashed
@@ -36,9 +38,13 @@ class SourceOptions:
         return self.foldex_home.absolute()
 
     @property
-    def local_roots(self) -> list[Path]:
-        """Directories below which folders can be indexed; read each time, as the command line adds some."""
-        return [*self.local_source_roots, *named_folders(self.named_folders_file)]
+    def local_roots(self) -> list[str]:
+        """Real paths below which folders can be indexed; read each time, as the command line adds some."""
+        roots = [str(root) for root in named_folders(self.named_folders_file)]
+        for root in self.local_source_roots:
+            with suppress(FolderGone):
+                roots.append(real_path(root))
+        return roots
 
 
 @dataclass(frozen=True, slots=True)

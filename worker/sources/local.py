@@ -1,7 +1,8 @@
 """A directory of this machine below one of the roots that the installation permits.
 
-No symbolic link below a root is ever followed. Each directory is opened from its parent's handle, so replacing a
-directory by a link during a listing has no effect.
+The folder's path may hold links, which are resolved once. From then on no link is followed: the real path is opened
+from the root of the file system, and each directory below it from its parent's handle. So a directory that is replaced
+by a link at any time has no effect.
 """
 
 from __future__ import annotations
@@ -11,32 +12,22 @@ import os
 import stat
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from pydantic import ValidationError
-
 from schemas.content.document import FileContent, ListingPage, SourceEntry
-from schemas.content.source import LocalSource
 from schemas.errors import FileError, FolderGone, SourceError, SourceRefused, SourceUnavailable
 from schemas.status import Reason
 from worker.ignore import EVERYTHING, IGNORE_FILES, MAX_IGNORE_FILE, IgnoreFile, Rules, Trail
-from worker.machine.paths import real_path
+from worker.machine.handles import Identity, closing, identity, identity_of, lies_in, open_beneath, open_real
+from worker.machine.paths import is_below, real_path
 from worker.sources.flat_listing import DIRECTORIES, topmost
-from worker.sources.kind import (
-    ContentAccess,
-    IndexedTarget,
-    SourceLocation,
-    not_granted,
-    outside_target,
-    raise_if_temporary,
-)
-from worker.sources.local_directories import DIRECTORY, OpenDirectories, closing, descend
+from worker.sources.local_directories import DirectoryClosed, OpenDirectories, closed_directories
 from worker.sources.local_keys import Parts, cursor_of, key_of, parts_of, parts_of_cursor, printable
-from worker.state.access import grants
 
 #: Entries of one page.
 PAGE_SIZE = 1000
@@ -56,8 +47,8 @@ _PIECE = 1 << 18
 #: Flags to open a file, which never wait for a pipe or a device.
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 
-#: Errors of a path that is gone, or has become a link.
-_VANISHED = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
+#: Errors of a path that is gone, has become a link, or never was.
+_VANISHED = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG}
 #: Errors of a process or machine that can open nothing more.
 _OUT_OF_HANDLES = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 
@@ -77,93 +68,71 @@ class _WalkedName(NamedTuple):
         return self.info is not None and stat.S_ISDIR(self.info.st_mode)
 
 
-class LocalKind:
-    """Directories that a project was granted. The address of a file is its path with links resolved."""
-
-    def open(self, access: ContentAccess, source: LocalSource, rules: Rules) -> LocalFolder:
-        """See `SourceKind`."""
-        options = access.options
-        roots: Sequence[Path] = options.local_roots
-        if options.auth == "on":
-            roots = grants.folders(access.pool(), access.project_id, roots)
-            if not grants.is_below(source.path, roots):
-                raise not_granted(access, source.place)
-        # `Path.resolve` fails on a link that points to itself.
-        if Path(real_path(source.path)).is_relative_to(real_path(options.home)):
-            raise SourceRefused(
-                "FOLDEX_HOME contains the content of every project and cannot be indexed; choose another folder."
-            )
-        return LocalFolder(source.path, roots, rules, closed=options.home)
-
-    def target(self, access: ContentAccess, source: LocalSource) -> IndexedTarget:
-        """See `SourceKind`."""
-        return outside_target(source, source.path, lambda: self.open(access, source, EVERYTHING))
-
-    def address_prefix(self, source: LocalSource) -> str:
-        """See `SourceKind`."""
-        return real_path(source.path).rstrip("/")
-
-    def addresses(self, _access: ContentAccess, sources: Sequence[LocalSource]) -> list[str | None]:
-        """See `SourceKind`."""
-        return [self.address_prefix(source) for source in sources]
-
-    def locate(self, access: ContentAccess, path: str) -> list[SourceLocation] | None:
-        """See `SourceKind`."""
-        if not path.startswith("/"):
-            return None
-        # Resolved, so that `check` detects paths outside of the roots.
-        try:
-            real = real_path(path)
-            # missing paths take the same steps as ungranted ones, so that timing does not tell them apart
-            folder, name = os.path.split(real) if _is_file(real) else (real, "")
-            source = LocalSource(kind="local", path=folder)
-            self.open(access, source, EVERYTHING).check()
-        except (OSError, ValidationError):
-            return None
-        except SourceError as error:
-            raise_if_temporary(error)
-            return None
-        return [SourceLocation(real.rstrip("/"), source, os.fsencode(name) or None)]
+def outside_roots(path: str, _real: str) -> SourceError:
+    """The error for a path outside of LOCAL_SOURCE_ROOTS."""
+    return SourceRefused(
+        f"{path!r} is not an absolute path below one of LOCAL_SOURCE_ROOTS; choose one that is, or extend that "
+        "setting. Where `make up` or `foldex up` runs, `foldex index FOLDER` permits a folder too."
+    )
 
 
-def _is_file(path: str) -> bool:
-    try:
-        return stat.S_ISREG(Path(path).stat().st_mode)
-    except (FileNotFoundError, NotADirectoryError, PermissionError):
-        return False
+@dataclass(frozen=True, slots=True)
+class OpenedPlace:
+    """A directory, distinguished from another that takes its real path."""
+
+    real_path: str
+    identity: Identity
 
 
 class LocalFolder:
-    """A source over the directory `path`, which must lie in one of `roots` after its links are resolved.
+    """A source over the directory `path`, whose real path must lie in one of `roots`, which are real paths.
 
-    The `closed` directory, if it lies below, is never entered, whatever the rules say.
+    `refuse` makes the error for another real path. What lies in the `closed` directory is never entered, whatever the
+    rules say, and whatever path leads there.
     """
 
     def __init__(
         self,
         path: str,
-        roots: Sequence[Path],
+        roots: Sequence[Path | str],
         rules: Rules = EVERYTHING,
         *,
         closed: Path | None = None,
+        refuse: Callable[[str, str], SourceError] = outside_roots,
         page_size: int = PAGE_SIZE,
     ) -> None:
         self._path = path
-        self._roots = roots
-        self._closed = None if closed is None else os.fsencode(real_path(closed))
+        self._roots, self._refuse = [os.fspath(root) for root in roots], refuse
+        self._closed = closed_directories(closed)
         self._trail: Trail[bytes] = Trail(rules, os.fsdecode, self._ignore_files)
         self._page_size = page_size
         #: The only paths to list, ascending, none below another one; None for the whole folder.
         self._tops: list[Parts] | None = None
-        self._resolved: tuple[str, Parts] | None = None
+        self._real_path: str | None = None
         self._paused_walk: tuple[str | None, Iterator[_WalkedName]] | None = None
-        self._directories = OpenDirectories(self._folder)
+        self._directories = self.open_directories()
+
+    def resolve(self) -> str:
+        """The real path now. Raises `SourceError` if it may not be read."""
+        try:
+            real = real_path(self._path) if self._path.startswith("/") else ""
+        except ValueError:
+            real = ""
+        if not any(is_below(real, root) for root in self._roots):
+            raise self._refuse(self._path, real)
+        self._real_path = real
+        return real
 
     def check(self) -> None:
         """See `Source`. Also resolves the path again, because a link in it may have changed."""
-        self._resolved = None
+        self.resolve()
         with self._folder() as handle, self._folder_errors(), os.scandir(handle):
             pass
+
+    def place(self) -> OpenedPlace:
+        """The directory that is at the path now. Raises as `check` does."""
+        with self._folder() as handle:
+            return OpenedPlace(os.fsdecode(self.real_path) or "/", identity(handle))
 
     def list(self, cursor: str | None) -> ListingPage:
         """See `Source`. Names are in byte order, with a directory's contents in its place.
@@ -194,45 +163,58 @@ class LocalFolder:
     def leaves_out(self, key: bytes) -> bool:
         """See `Source`."""
         *folders, name = key.split(b"/")
-        if self.is_closed((*folders, name)):
-            return True
-        try:
+        with self._directories.closing():
+            try:
+                self._directories.handle(tuple(folders))
+            except DirectoryClosed:
+                return True
+            except (OSError, SourceError):
+                pass  # the rules of directories that are there decide
             return bool(self._trail.pruned(tuple(folders)) or self._trail.ignored(os.fsdecode(name)))
-        finally:
-            self._directories.close()
 
     @property
     def real_path(self) -> bytes:
-        """The directory's path with links resolved. Raises `SourceRefused` if it lies in none of the roots."""
-        self._resolved = self._resolved or _resolve(self._path, self._roots)
-        root, below = self._resolved
-        return b"/".join((os.fsencode(root).rstrip(b"/"), *below))
+        """The directory's path with links resolved. Raises as `resolve` does."""
+        return os.fsencode(self._real_path or self.resolve()).rstrip(b"/")
 
-    def is_closed(self, parts: Parts) -> bool:
-        """Whether `parts`, relative to the folder, leads into the closed directory. Raises as `real_path` does."""
-        path = b"/".join((self.real_path, *parts))
-        return self._closed is not None and (path == self._closed or path.startswith(self._closed + b"/"))
+    def open_directories(self) -> OpenDirectories:
+        """The folder and the directories in it."""
+        return OpenDirectories(self._folder, self._closed)
+
+    def is_closed(self, info: os.stat_result) -> bool:
+        """Whether a directory is one that is never entered."""
+        return identity_of(info) in self._closed
+
+    def size_of(self, key: bytes) -> int | None:
+        """The size of a regular file; None if there is none. Raises `SourceError`."""
+        try:
+            with self.open_directories().closing() as directories:
+                info = directories.info(key)
+        except OSError:
+            return None
+        return info.st_size if stat.S_ISREG(info.st_mode) else None
 
     def read(self, key: bytes, limit: int, _listed: str = "", /) -> FileContent:
         """See `Source`. Never blocks on a pipe or a device."""
         *folders, name = parts_of(key)
-        if self.is_closed((*folders, name)):
-            raise FileError(Reason.UNREADABLE)
         with (
-            self._folder() as root,
             _file_errors(),
-            closing(descend(root, folders)) as folder,
-            closing(_open_file(name, folder)) as handle,
+            self.open_directories().closing() as directories,
+            closing(_open_file(name, directories.handle(tuple(folders)))) as handle,
         ):
             return _read_steadily(handle, limit)
 
     @contextmanager
     def _folder(self) -> Iterator[int]:
-        self._resolved = self._resolved or _resolve(self._path, self._roots)
-        root, below = self._resolved
-        with self._folder_errors(), closing(os.open(root, DIRECTORY)) as start:
-            folder = descend(start, below)
+        with self._folder_errors():
+            folder = open_real(self.real_path)
         with closing(folder) as handle:
+            with self._folder_errors():
+                is_closed = bool(self._closed) and lies_in(handle, self._closed)
+            if is_closed:
+                raise SourceRefused(
+                    "FOLDEX_HOME contains the content of every project and cannot be indexed; choose another folder."
+                )
             yield handle
 
     @contextmanager
@@ -268,7 +250,7 @@ class LocalFolder:
                 if item.parts != after:
                     yield item
             elif item.is_directory:
-                exclusion = (item.parts, CLOSED) if self.is_closed(item.parts) else self._trail.pruned(item.parts)
+                exclusion = (item.parts, CLOSED) if self.is_closed(item.info) else self._trail.pruned(item.parts)
                 if not exclusion:
                     stack.append(self._children(item.parts, after))
                 elif item.parts > after[: len(item.parts)]:
@@ -282,10 +264,12 @@ class LocalFolder:
         """Those of the paths that exist and that no excluded directory contains, from the one that leads to `after`."""
         unlisted: Parts | None = None
         for top in tops:
-            if top < after[: len(top)] or self.is_closed(top[:-1]) or self._trail.pruned(top[:-1]):
+            if top < after[: len(top)] or self._trail.pruned(top[:-1]):
                 continue
             try:
                 info = _info(top[-1], self._directories.handle(top[:-1]))
+            except DirectoryClosed:
+                continue
             except OSError as error:
                 if error.errno in _OUT_OF_HANDLES:
                     raise _unavailable(error) from error
@@ -336,21 +320,6 @@ class LocalFolder:
             return _scan(handle, start)
 
 
-def _resolve(path: str, roots: Sequence[Path]) -> tuple[str, Parts]:
-    """The root that contains the directory, and the path from there, in which no name is a link."""
-    try:
-        real = real_path(path) if path.startswith("/") else ""
-    except ValueError:
-        real = ""
-    for root in map(real_path, roots):
-        if real == root or real.startswith(root.rstrip("/") + "/"):
-            return root, tuple(part for part in os.fsencode(real[len(root) :]).split(b"/") if part)
-    raise SourceRefused(
-        f"{path!r} is not an absolute path below one of LOCAL_SOURCE_ROOTS; choose one that is, or extend that "
-        "setting. Where `make up` or `foldex up` runs, `foldex index FOLDER` permits a folder too."
-    )
-
-
 def _scan(handle: int, start: bytes) -> tuple[Sequence[_NameInfo], bytes | None]:
     names, is_cut = _first_names(handle, start)
     infos = [(name, info) for name in names if (info := _info(name, handle))]
@@ -385,7 +354,7 @@ def _info(name: bytes, folder: int) -> os.stat_result | None:
 def _open_file(name: bytes, folder: int) -> int:
     """A handle of a regular file. Its type is checked first, because opening a device can have side effects."""
     _refuse_special(os.stat(name, dir_fd=folder, follow_symlinks=False))
-    return os.open(name, _FILE, dir_fd=folder)
+    return open_beneath(folder, (name,), _FILE)
 
 
 def _refuse_special(info: os.stat_result) -> None:

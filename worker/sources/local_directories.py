@@ -1,28 +1,37 @@
-"""Handles of directories, each opened from its parent's handle without following links."""
+"""The directories of a local folder, each opened from its parent's handle without following links."""
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
 
+from worker.machine.handles import Identity, identity, identity_of, open_beneath
 from worker.sources.local_keys import Parts
 
 #: Directories that a listing has open at a time.
 MAX_OPEN = 32
 
-#: Flags to open a directory.
-DIRECTORY = os.O_RDONLY | os.O_DIRECTORY
+
+class DirectoryClosed(PermissionError):
+    """The directory holds what Foldex keeps of every project."""
+
+    def __init__(self) -> None:
+        super().__init__(errno.EACCES, os.strerror(errno.EACCES))
 
 
 class OpenDirectories:
     """The directories on the way to the one that was requested last, so that a walk opens each once.
 
-    `root` opens the folder in which all are.
+    `root` opens the folder in which all are. None of those that are `closed` is entered, whatever its path.
     """
 
-    def __init__(self, root: Callable[[], AbstractContextManager[int]]) -> None:
-        self._root = root
+    def __init__(
+        self, root: Callable[[], AbstractContextManager[int]], closed: Collection[Identity] = frozenset()
+    ) -> None:
+        self._root, self._closed = root, closed
         #: Each is below the one before.
         self._opened: list[tuple[Parts, int]] = []
 
@@ -35,34 +44,44 @@ class OpenDirectories:
             with self._root() as root:
                 opened.append(((), os.dup(root)))
         for depth in range(len(opened[-1][0]), len(parts)):
-            opened.append((parts[: depth + 1], _below(opened[-1][1], parts[depth])))
+            opened.append((parts[: depth + 1], self._below(opened[-1][1], parts[depth])))
             if len(opened) > MAX_OPEN:
                 os.close(opened.pop(0)[1])
         return opened[-1][1]
+
+    def info(self, key: bytes) -> os.stat_result:
+        """What is known of a file, or of a link itself. Raises what opening its directory does."""
+        *folders, name = key.split(b"/")
+        return os.stat(name, dir_fd=self.handle(tuple(folders)), follow_symlinks=False)
+
+    def _below(self, parent: int, name: bytes) -> int:
+        handle = open_beneath(parent, (name,))
+        if identity(handle) in self._closed:
+            os.close(handle)
+            raise DirectoryClosed
+        return handle
 
     def close(self) -> None:
         """Close all of them. They may be requested again."""
         while self._opened:
             os.close(self._opened.pop()[1])
 
-
-def descend(start: int, parts: Sequence[bytes]) -> int:
-    """A handle of the directory `parts` below `start`. The caller closes it."""
-    handle = os.dup(start)
-    for part in parts:
-        with closing(handle):
-            handle = _below(handle, part)
-    return handle
-
-
-@contextmanager
-def closing(handle: int) -> Iterator[int]:
-    """Close the handle at the end."""
-    try:
-        yield handle
-    finally:
-        os.close(handle)
+    @contextmanager
+    def closing(self) -> Iterator[OpenDirectories]:
+        """Close all of them at the end."""
+        try:
+            yield self
+        finally:
+            self.close()
 
 
-def _below(parent: int, name: bytes) -> int:
-    return os.open(name, DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
+def closed_directories(home: Path | None) -> frozenset[Identity]:
+    """FOLDEX_HOME and the directories in it: any of them may be mounted elsewhere too."""
+    closed: set[Identity] = set()
+    if home is not None:
+        with suppress(OSError):
+            closed.add(identity_of(os.stat(home)))  # noqa: PTH116 - a Path is of no use here
+            with os.scandir(home) as items:
+                inside = [item.stat(follow_symlinks=False) for item in items if item.is_dir(follow_symlinks=False)]
+            closed.update(map(identity_of, inside))
+    return frozenset(closed)

@@ -1,26 +1,37 @@
 """Lists a local folder's files by name only, many times faster than a full listing, for callers that read few of them.
 
-Rules are applied to directories only. For the files that matter, ask `LocalFolder.leaves_out`. Paths are used as they
-are, so a link that replaces a directory during the walk may add foreign names. `LocalFolder.read` never reads foreign
-files.
+Rules are applied to directories only. For the files that matter, ask `LocalFolder.leaves_out`. As in a listing, no link
+is followed.
 """
 
 from __future__ import annotations
 
+import errno
 import os
-import stat
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
-from operator import attrgetter
+from typing import NamedTuple
 
 from schemas.errors import FileError
 from worker.ignore import IGNORE_FILES, MAX_IGNORE_FILE, IgnoreFile, Rules, Trail
 from worker.sources.local import TRUSTED_AGE_NS, LocalFolder
-from worker.sources.local_keys import Parts
+from worker.sources.local_directories import DirectoryClosed, OpenDirectories
+from worker.sources.local_keys import Parts, key_of
 
 _Stamp = tuple[int, int, int, int] | None
-_Children = list[os.DirEntry[bytes]]
+
+
+class _Child(NamedTuple):
+    """An entry of a directory. `size` is that of a regular file."""
+
+    name: bytes
+    is_directory: bool
+    size: int | None
+
+
+_Children = list[_Child]
 
 
 @dataclass(slots=True)
@@ -49,72 +60,86 @@ class WalkedFolder:
 
 def walk(source: LocalFolder, rules: Rules, names: WalkedFolder, top: Parts = ()) -> Iterator[tuple[bytes, int]]:
     """Record in `names`, and yield, the regular files at or below `top`, in the order of `LocalFolder.list`."""
-    scanned: dict[Parts, _Children] = {}
+    with source.open_directories().closing() as directories:
+        yield from _Walk(source, rules, names, directories).files(top)
 
-    def load(parts: Parts) -> Iterator[IgnoreFile]:
-        # A directory is only opened if it is not excluded.
-        scanned[parts] = _scan(names, parts)
-        present = {item.name for item in scanned[parts] if not item.is_dir(follow_symlinks=False)}
+
+class _Walk:
+    """One walk of a folder. The entries of a directory whose rules were loaded are kept until it is entered."""
+
+    def __init__(self, source: LocalFolder, rules: Rules, names: WalkedFolder, directories: OpenDirectories) -> None:
+        self._source, self._names, self._directories = source, names, directories
+        self._trail: Trail[bytes] = Trail(rules, os.fsdecode, self._ignore_files)
+        self._scanned: dict[Parts, _Children] = {}
+
+    def files(self, top: Parts) -> Iterator[tuple[bytes, int]]:
+        if not self._is_open(top[:-1]) or self._trail.pruned(top[:-1]):
+            return
+        found = [item for item in self._children(top[:-1]) if not top or item.name == top[-1]]
+        stack = [(top[:-1], iter(found))]
+        while stack:
+            parent, children = stack[-1]
+            item = next(children, None)
+            if item is None:
+                stack.pop()
+            elif item.is_directory:
+                parts = (*parent, item.name)
+                self._scanned.clear()
+                if self._is_open(parts) and not self._trail.pruned(parts):
+                    stack.append((parts, iter(self._children(parts))))
+            elif item.size is not None:
+                self._names.files.append((key_of((*parent, item.name)), item.size))
+                yield self._names.files[-1]
+
+    def _is_open(self, parts: Parts) -> bool:
+        """Whether a directory is there, and no link, and not closed."""
+        try:
+            self._directories.handle(parts)
+        except DirectoryClosed:
+            return False
+        except OSError as error:
+            # one that may not be listed is noted all the same: a change of that shows
+            return error.errno == errno.EACCES
+        return True
+
+    def _ignore_files(self, parts: Parts) -> Iterator[IgnoreFile]:
+        # a directory is only opened if it is not excluded
+        self._scanned[parts] = self._scan(parts)
+        present = {item.name for item in self._scanned[parts] if not item.is_directory}
         for name in (name for name in map(os.fsencode, IGNORE_FILES) if name in present):
-            path = names.path((*parts, name))
-            names.stamps[path] = _stamp(path)
+            path = self._names.path((*parts, name))
+            self._names.stamps[path] = _stamp(path)
             try:
-                yield os.fsdecode(name), source.read(b"/".join((*parts, name)), MAX_IGNORE_FILE).data
+                yield os.fsdecode(name), self._source.read(key_of((*parts, name)), MAX_IGNORE_FILE).data
             except FileError:
                 yield os.fsdecode(name), None
 
-    trail: Trail[bytes] = Trail(rules, os.fsdecode, load)
-    if not _is_real(names, top[:-1]) or source.is_closed(top) or trail.pruned(top[:-1]):
-        return
-    stack = [iter([item for item in _children(names, top[:-1], scanned) if not top or item.name == top[-1]])]
-    prefix = len(names.folder) + 1
-    while stack:
-        item = next(stack[-1], None)
-        if item is None:
-            stack.pop()
-        elif item.is_dir(follow_symlinks=False):
-            parts = tuple(item.path[prefix:].split(b"/"))
-            scanned.clear()
-            if not source.is_closed(parts) and not trail.pruned(parts):
-                stack.append(iter(_children(names, parts, scanned)))
-        elif (size := _size(item)) is not None:
-            names.files.append((item.path[prefix:], size))
-            yield names.files[-1]
+    def _children(self, parts: Parts) -> _Children:
+        """The entries of a directory, reused if already scanned."""
+        return self._scanned[parts] if parts in self._scanned else self._scan(parts)
+
+    def _scan(self, parts: Parts) -> _Children:
+        """The entries of a directory, sorted by name; empty if it cannot be listed."""
+        path = self._names.path(parts)
+        self._names.stamps[path] = _stamp(path)
+        try:
+            handle = self._directories.handle(parts)
+            with os.scandir(handle) as listing:
+                return sorted(map(_walked, listing))
+        except OSError:
+            return []
 
 
-def _children(names: WalkedFolder, parts: Parts, scanned: dict[Parts, _Children]) -> _Children:
-    """The entries of a directory, reused if already scanned."""
-    return scanned[parts] if parts in scanned else _scan(names, parts)
-
-
-def _scan(names: WalkedFolder, parts: Parts) -> _Children:
-    """The entries of a directory, sorted by name; empty if it cannot be listed."""
-    path = names.path(parts)
-    names.stamps[path] = _stamp(path)
-    try:
-        with os.scandir(path) as listing:
-            return sorted(listing, key=attrgetter("name"))
-    except OSError:
-        return []
-
-
-def _is_real(names: WalkedFolder, parts: Parts) -> bool:
-    """Whether `parts` leads to a directory without following a link."""
-    try:
-        return all(stat.S_ISDIR(os.lstat(names.path(parts[:end])).st_mode) for end in range(1, len(parts) + 1))
-    except OSError:
-        return False
-
-
-def _size(item: os.DirEntry[bytes]) -> int | None:
-    try:
-        return item.stat(follow_symlinks=False).st_size if item.is_file(follow_symlinks=False) else None
-    except OSError:
-        # The file was deleted after its name was read.
-        return None
+def _walked(item: os.DirEntry[str]) -> _Child:
+    is_directory, size = item.is_dir(follow_symlinks=False), None
+    # a file may be deleted after its name was read
+    with suppress(OSError):
+        size = item.stat(follow_symlinks=False).st_size if item.is_file(follow_symlinks=False) else None
+    return _Child(os.fsencode(item.name), is_directory, size)
 
 
 def _stamp(path: bytes) -> _Stamp:
+    """When what is at a path changed. A path that leads elsewhere now has another stamp, as it is another file's."""
     try:
         info = os.lstat(path)
     except OSError:

@@ -9,7 +9,7 @@ from schemas.content.source import AnySource, LocalSource, NodesSource, S3Source
 from worker.ignore import EVERYTHING, Rules
 from worker.sources import Source
 from worker.sources.kind import ContentAccess, IndexedTarget, SourceKind, SourceLocation
-from worker.sources.local import LocalKind
+from worker.sources.local_kind import LocalKind
 from worker.sources.nodes import NodesKind
 from worker.sources.s3 import S3Kind
 

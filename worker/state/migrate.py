@@ -33,7 +33,7 @@ def migrate(database_url: str) -> None:
             missing = backend.to_apply(yoyo.read_migrations(str(directory)))
             backend.apply_migrations(missing)
             if any(migration.id == GRANTS for migration in missing):
-                for project_id, place, _ in lock.execute(_SQL["list"], {"project_id": None}).fetchall():
+                for project_id, place, *_ in lock.execute(_SQL["list"], {"project_id": None}).fetchall():
                     log.warning("granted because a tool already uses it", project_id=project_id, place=place)
         finally:
             backend.connection.close()

@@ -8,7 +8,6 @@ nothing watches are not lost: a process that starts to watch a folder has it lis
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,15 +24,15 @@ from schemas.content.source import AnySource, S3Source
 from schemas.errors import SourceError, SourceUnavailable
 from worker.app import post_plan
 from worker.ignore import rules_of
-from worker.machine.paths import real_path
 from worker.resources import Resources
 from worker.sources.bucket_events import EventQueue
+from worker.sources.local import LocalFolder, OpenedPlace
 from worker.state.exclusive import exclusive_connection, keep_lock
 from worker.state.index import changes
 from worker.state.index.changes import WatchedIndex
 from worker.upkeep.isolation import failing_alone
 from worker.upkeep.watched_buckets import BucketEvents
-from worker.upkeep.watched_folder import ANYTHING, NOTHING, DirectoryIdentity, SeenChanges, WatchedFolder
+from worker.upkeep.watched_folder import ANYTHING, NOTHING, SeenChanges, WatchedFolder
 
 #: Name of the lock that only one process in the installation holds at a time.
 WATCH = "watch"
@@ -280,8 +279,8 @@ class LocalWatch:
                 folder.close()
         self._folder, self._next, self._was_ready, self._due = None, None, False, 0.0
 
-    def _new_folder(self, place: DirectoryIdentity) -> WatchedFolder:
-        return WatchedFolder(place, self._rules, real_path(self._resources.home), self._wake)
+    def _new_folder(self, place: OpenedPlace) -> WatchedFolder:
+        return WatchedFolder(place, self._rules, self._resources.home, self._wake)
 
     def _hear(self, folder: WatchedFolder) -> NoticedChanges | None:
         if folder.ended.is_set() or (self._next is not None and self._next.ended.is_set()):
@@ -319,20 +318,17 @@ class LocalWatch:
             self._next = self._new_folder(folder.place)
         return NOTHING
 
-    def _place(self) -> DirectoryIdentity | None:
+    def _place(self) -> OpenedPlace | None:
         try:
-            self._resources.source(self._project_id, self._source).check()
-            path = real_path(self._directory)
-            info = os.stat(path)  # noqa: PTH116 - a Path is of no use here
+            source = self._resources.source(self._project_id, self._source)
+            source.check()
+            return source.place() if isinstance(source, LocalFolder) else None
         except SourceUnavailable:
             raise
         except SourceError as error:
             if not self._is_missing:
                 log.warning("a watched folder cannot be read", code=error.code, reason=error.message)
             return None
-        except OSError:
-            return None
-        return DirectoryIdentity(path, info.st_dev, info.st_ino)
 
 
 #: Watches one index's folder.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Lock, Thread
@@ -15,6 +17,9 @@ from watchfiles import Change
 from watchfiles import watch as changes_in
 
 from worker.ignore import IGNORE_FILES, MAX_IGNORE_FILE, IgnoreFile, Rules, Trail
+from worker.machine.handles import closing, identity, identity_of, open_beneath, open_real, path_of_handle
+from worker.sources.local import OpenedPlace
+from worker.sources.local_directories import OpenDirectories, closed_directories
 
 #: If this many changes arrive at once, the system may have dropped some.
 MANY_CHANGES = 1000
@@ -22,17 +27,10 @@ MANY_CHANGES = 1000
 GATHER_MS = 400
 #: Milliseconds after which a folder's thread wakes up without any change.
 LISTEN_MS = 500
+#: Errors of a directory that is closed, gone, or a link by now.
+_NOT_ENTERED = {errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
 
 log = structlog.get_logger()
-
-
-@dataclass(frozen=True, slots=True)
-class DirectoryIdentity:
-    """A directory, distinguished from another that takes its name."""
-
-    path: str
-    device: int
-    inode: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +55,12 @@ class WatchedFolder:
     """A directory whose changes a thread receives: all of them once `ready`. `wake` is called for each.
 
     Each directory that a listing enters is watched by itself. So ignored directories and links' targets take no handle,
-    and an unreadable directory hides no other. `stale`: directories were added or changes may have been missed, so the
-    folder must be watched again, and what is `unheard` listed then. `ended`: no more changes are received, because the
-    directory vanished or watching `failed`.
+    and an unreadable directory hides no other. What is read here is opened without following a link. `stale`:
+    directories were added or changes may have been missed, so the folder must be watched again, and what is `unheard`
+    listed then. `ended`: no more changes are received, because the directory vanished or watching `failed`.
     """
 
-    def __init__(self, place: DirectoryIdentity, rules: Rules, closed: str, wake: Callable[[], None]) -> None:
+    def __init__(self, place: OpenedPlace, rules: Rules, home: Path | None, wake: Callable[[], None]) -> None:
         self.place = place
         self.ready, self.stale, self.ended = Event(), Event(), Event()
         self.failed = False
@@ -72,11 +70,12 @@ class WatchedFolder:
         self._seen = NOTHING
         self._lock = Lock()
         self._wake = wake
-        self._closed = closed
+        self._closed = closed_directories(home)
+        self._opened = OpenDirectories(self._folder, self._closed)
         self._stop = Event()
         self._watched: set[str] = set()
         self._trail: Trail[str] = Trail(rules, str, self._ignore_files)
-        Thread(target=self._listen, name=f"watch {place.path}", daemon=True).start()
+        Thread(target=self._listen, name=f"watch {place.real_path}", daemon=True).start()
 
     def close(self) -> None:
         """Stop receiving changes."""
@@ -95,23 +94,25 @@ class WatchedFolder:
     def _listen(self) -> None:
         try:
             self._watched.update(self._directories())
-            for batch in _changes_in(*self._watched, stop=self._stop):
-                if not self.ready.is_set():
-                    self._begin()
-                    self.ready.set()
-                    self._wake()
+            with self._folder() as handle:
+                base = path_of_handle(handle)
+                batches = _changes_in(self.place.real_path, base, *self._watched, stop=self._stop)
+                batch = next(batches, None)
+                self._begin(base)
+            self.ready.set()
+            self._wake()
+            while batch is not None and not self.ended.is_set():
                 if batch:
                     self._hear(batch)
                     self._wake()
-                if self.ended.is_set():
-                    return
+                batch = None if self.ended.is_set() else next(batches, None)
         except FileNotFoundError:
             pass  # it vanished before it could be watched
         except UnicodeEncodeError as error:
             log.warning(
                 "a folder cannot be watched, because the name of a directory in it is not UTF-8; it is scanned once a "
                 "minute. Rename or exclude the directory.",
-                path=_printable(self.place.path),
+                path=_printable(self.place.real_path),
                 directory=_printable(error.object),
             )
             self.failed = True
@@ -119,23 +120,31 @@ class WatchedFolder:
             log.warning(
                 "a folder cannot be watched; it is scanned once a minute. "
                 "Raise fs.inotify.max_user_watches and max_user_instances, or use `every`.",
-                path=self.place.path,
+                path=self.place.real_path,
                 error=str(error),
             )
             self.failed = True
         except Exception:  # a bug of ours must not end this watch silently
-            log.exception("watching a folder failed", path=self.place.path)
+            log.exception("watching a folder failed", path=self.place.real_path)
             self.failed = True
         finally:
             self.ended.set()
             self._wake()
 
-    def _begin(self) -> None:
+    @contextmanager
+    def _folder(self) -> Iterator[int]:
+        """Open the folder itself. Raises `OSError`, such as if another one has taken its path."""
+        with closing(open_real(os.fsencode(self.place.real_path))) as handle:
+            if identity(handle) != self.place.identity:
+                raise FileNotFoundError(self.place.real_path)
+            yield handle
+
+    def _begin(self, base: str) -> None:
         """Check that everything is watched.
 
         Raises `OSError` if no handles are left, which is not reported otherwise.
         """
-        next(changes_in(self.place.path, watch_filter=None, recursive=False, rust_timeout=1, yield_on_timeout=True))
+        next(changes_in(base, watch_filter=None, recursive=False, rust_timeout=1, yield_on_timeout=True))
         began = time.thread_time()
         # directories that were created during the search
         self._renew({path for path in self._directories() if path not in self._watched})
@@ -144,20 +153,31 @@ class WatchedFolder:
     def _directories(self) -> Iterator[str]:
         """Yield the folder itself and the directories in it that a listing enters."""
         self._trail.forget()
-        yield self.place.path
+        yield self.place.real_path
         stack: list[tuple[str, ...]] = [()]
-        while stack and not self._stop.is_set():
-            way = stack.pop()
-            path = "/".join((self.place.path.rstrip("/"), *way)) or "/"
-            if self._is_pruned(path, way) or (names := _directories_in(path)) is None:
-                continue
-            stack.extend((*way, name) for name in names)
-            if way:
-                path.encode()  # a name that is not UTF-8 can be listed, but not watched
-                yield path
+        with self._opened.closing():
+            while stack and not self._stop.is_set():
+                way = stack.pop()
+                if self._trail.pruned(way) or (names := self._directories_in(way)) is None:
+                    continue
+                stack.extend((*way, name) for name in names)
+                if way:
+                    path = "/".join((self.place.real_path.rstrip("/"), *way))
+                    path.encode()  # a name that is not UTF-8 can be listed, but not watched
+                    yield path
 
-    def _is_pruned(self, path: str, way: tuple[str, ...]) -> bool:
-        return path == self._closed or self._trail.pruned(way) is not None
+    def _directories_in(self, way: tuple[str, ...]) -> list[str] | None:
+        """Return the names of a directory's subdirectories; None if it cannot be entered, or is gone."""
+        try:
+            with os.scandir(self._handle(way)) as items:
+                return [item.name for item in items if item.is_dir(follow_symlinks=False)]
+        except OSError as error:
+            if error.errno in _NOT_ENTERED:
+                return None
+            raise
+
+    def _handle(self, way: tuple[str, ...]) -> int:
+        return self._opened.handle(tuple(map(os.fsencode, way)))
 
     def _renew(self, added: Collection[str]) -> None:
         if added:
@@ -165,11 +185,11 @@ class WatchedFolder:
             self.stale.set()
 
     def _relative(self, path: str) -> str:
-        return path.removeprefix(self.place.path).strip("/")
+        return path.removeprefix(self.place.real_path).strip("/")
 
     def _hear(self, batch: Iterable[tuple[Change, str]]) -> None:
         changes = sorted(batch, key=lambda change: change[1])
-        if (Change.deleted, self.place.path) in changes:
+        if (Change.deleted, self.place.real_path) in changes:
             self.ended.set()
         if len(changes) >= MANY_CHANGES:
             self.unheard = ANYTHING
@@ -177,6 +197,10 @@ class WatchedFolder:
             self.stale.set()
             return
         self._trail.forget()
+        with self._opened.closing():
+            self._hear_each(changes)
+
+    def _hear_each(self, changes: Sequence[tuple[Change, str]]) -> None:
         came = {path for change, path in changes if change is Change.added}
         paths = {path for _, path in changes}
         seen = frozenset(self._relative(path) for path in paths if self._concerns(path, came=path in came))
@@ -196,31 +220,45 @@ class WatchedFolder:
         if self._trail.pruned(tuple(folders)):
             return False
         is_file = self._trail.ignored(name) is None
-        mode = _mode(path)
-        if not mode:
+        info = self._info(path)
+        if info is None:
             # it is gone: a directory that was moved away took along files for which no event arrives
             return is_file or (not came and bool(name) and self._trail.pruned((*folders, name)) is None)
-        return not self._is_pruned(path, (*folders, name)) if name and stat.S_ISDIR(mode) else is_file
+        return self._is_entered(info, (*folders, name)) if name and stat.S_ISDIR(info.st_mode) else is_file
 
     def _adds_directories(self, path: str, *, came: bool) -> bool:
         """Whether there may be a directory that is not watched."""
         *folders, name = self._relative(path).split("/")
-        if not (name and stat.S_ISDIR(_mode(path)) and (came or path not in self._watched)):
+        info = self._info(path)
+        if not (name and info and stat.S_ISDIR(info.st_mode) and (came or path not in self._watched)):
             return False
-        return not self._trail.pruned(tuple(folders)) and not self._is_pruned(path, (*folders, name))
+        return not self._trail.pruned(tuple(folders)) and self._is_entered(info, (*folders, name))
+
+    def _is_entered(self, info: os.stat_result, way: tuple[str, ...]) -> bool:
+        return identity_of(info) not in self._closed and self._trail.pruned(way) is None
+
+    def _info(self, path: str) -> os.stat_result | None:
+        try:
+            return self._opened.info(os.fsencode(self._relative(path)))
+        except OSError:
+            return None
 
     def _ignore_files(self, way: tuple[str, ...]) -> Iterable[IgnoreFile]:
         for name in IGNORE_FILES:
-            data = _regular(Path(self.place.path, *way, name))
-            if data is not None:
-                # the listing reports files that cannot be obeyed
-                yield name, data
+            with suppress(OSError):
+                data = _regular(self._handle(way), name.encode())
+                if data is not None:
+                    # the listing reports files that cannot be obeyed
+                    yield name, data
 
 
-def _changes_in(*paths: str, stop: Event) -> Iterator[set[tuple[Change, str]]]:
-    """Yield batches of changes in directories, empty after a while without any. Unreadable directories are skipped."""
-    return changes_in(
-        *paths,
+def _changes_in(folder: str, base: str, *paths: str, stop: Event) -> Iterator[set[tuple[Change, str]]]:
+    """Yield batches of changes in directories, empty after a while without any. Unreadable directories are skipped.
+
+    All `paths` are of `folder` or lie in it. Only until the first batch it is reached by `base`.
+    """
+    batches = changes_in(
+        *(base + path.removeprefix(folder.rstrip("/")) for path in paths),
         watch_filter=None,
         recursive=False,
         debounce=GATHER_MS,
@@ -229,15 +267,8 @@ def _changes_in(*paths: str, stop: Event) -> Iterator[set[tuple[Change, str]]]:
         stop_event=stop,
         ignore_permission_denied=True,
     )
-
-
-def _directories_in(path: str) -> list[str] | None:
-    """Return the names of a directory's subdirectories; None if it cannot be listed, because it is closed or gone."""
-    try:
-        with os.scandir(path) as items:
-            return [item.name for item in items if item.is_dir(follow_symlinks=False)]
-    except (PermissionError, FileNotFoundError, NotADirectoryError):
-        return None
+    for batch in batches:
+        yield {(change, folder.rstrip("/") + path.removeprefix(base) or "/") for change, path in batch}
 
 
 def _printable(path: str) -> str:
@@ -245,18 +276,7 @@ def _printable(path: str) -> str:
     return path.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
-def _mode(path: str) -> int:
-    try:
-        return os.lstat(path).st_mode
-    except OSError:
-        return 0
-
-
-def _regular(path: Path) -> bytes | None:
+def _regular(folder: int, name: bytes) -> bytes | None:
     """Read the beginning of a regular file without waiting on pipes or following links, as the listing does."""
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
-        with open(handle, "rb") as file:  # noqa: PTH123 - a Path takes no flags
-            return file.read(MAX_IGNORE_FILE + 1) if stat.S_ISREG(os.fstat(handle).st_mode) else None
-    except OSError:
-        return None
+    with closing(open_beneath(folder, (name,), os.O_RDONLY | os.O_NONBLOCK)) as handle:
+        return os.read(handle, MAX_IGNORE_FILE + 1) if stat.S_ISREG(os.fstat(handle).st_mode) else None

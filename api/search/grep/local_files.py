@@ -6,7 +6,6 @@ is ASCII. UTF-16 and UTF-32 files without a byte order mark may be missed.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from threading import Lock
@@ -18,6 +17,7 @@ from api.search.grep import ripgrep
 from api.search.grep.scope import TextSearch
 from worker.ignore import rules_of
 from worker.sources.local import LocalFolder
+from worker.sources.local_directories import OpenDirectories
 from worker.sources.local_keys import printable
 from worker.sources.local_walk import WalkedFolder, walk
 
@@ -40,17 +40,18 @@ _cache_lock = Lock()
 
 def matching_keys(search: TextSearch, source: LocalFolder, program: str) -> Iterator[Sequence[bytes]]:
     """Yield batches of keys of files that may have a match. Ignored files may be among them."""
-    root, count = source.real_path, _FIRST_NAMES
-    in_scope = _in_scope(search, source, root)
-    while names := list(_command_line(in_scope, count)):
-        search.check()
-        matching = _matching(search, program, root, names)
-        for start in range(0, len(matching), _BATCH_FILES):
-            yield matching[start : start + _BATCH_FILES]
-        count = _MAX_NAMES
+    count = _FIRST_NAMES
+    with source.open_directories().closing() as directories:
+        in_scope = _in_scope(search, source, directories)
+        while names := list(_command_line(in_scope, count)):
+            search.check()
+            matching = _matching(search, program, directories.handle(()), names)
+            for start in range(0, len(matching), _BATCH_FILES):
+                yield matching[start : start + _BATCH_FILES]
+            count = _MAX_NAMES
 
 
-def _matching(search: TextSearch, program: str, root: bytes, names: Sequence[bytes]) -> Sequence[bytes]:
+def _matching(search: TextSearch, program: str, root: int, names: Sequence[bytes]) -> Sequence[bytes]:
     pattern, check = search.pattern, search.check
     if pattern.ripgrep is None:
         return names
@@ -63,37 +64,38 @@ def _matching(search: TextSearch, program: str, root: bytes, names: Sequence[byt
     return [name for name in names if name in candidates]
 
 
-def _in_scope(search: TextSearch, source: LocalFolder, root: bytes) -> Iterator[bytes]:
-    for key, size in _names(search, source, root):
+def _in_scope(search: TextSearch, source: LocalFolder, directories: OpenDirectories) -> Iterator[bytes]:
+    for key, size in _names(search, source):
         path = printable(key)
         # do not reveal an ignored file, even if it is asked for by name
         if path == search.files.path and source.leaves_out(key):
             continue
         # a file that was too large when it was cached may have shrunk
-        mtime_ms = _mtime_ms(root, key) if search.files.has_times else None
+        mtime_ms = _mtime_ms(directories, key) if search.files.has_times else None
         if search.files.takes(path, mtime_ms=mtime_ms) and (
-            size <= search.max_bytes or _size(root, key) <= search.max_bytes
+            size <= search.max_bytes or _size(directories, key) <= search.max_bytes
         ):
             yield key
 
 
-def _size(root: bytes, key: bytes) -> int:
+def _size(directories: OpenDirectories, key: bytes) -> int:
     try:
-        return os.lstat(b"/".join((root, key))).st_size
+        return directories.info(key).st_size
     except OSError:
         # deleted meanwhile; reading it will report that
         return 0
 
 
-def _mtime_ms(root: bytes, key: bytes) -> int | None:
+def _mtime_ms(directories: OpenDirectories, key: bytes) -> int | None:
     try:
-        return os.lstat(b"/".join((root, key))).st_mtime_ns // 1_000_000
+        return directories.info(key).st_mtime_ns // 1_000_000
     except OSError:
         return None
 
 
-def _names(search: TextSearch, source: LocalFolder, root: bytes) -> Iterator[tuple[bytes, int]]:
+def _names(search: TextSearch, source: LocalFolder) -> Iterator[tuple[bytes, int]]:
     """Keys and sizes of the files at the path, or of the whole folder from the cache while that is current."""
+    root = source.real_path
     with _cache_lock:
         cached = _cache.get(search.index.id)
     if cached is not None and cached.folder == root and cached.is_current():

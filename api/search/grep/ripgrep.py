@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 
+from worker.machine.handles import path_of_handle
 from worker.machine.slots import Slots
 
 #: Seconds between two calls of `check`.
@@ -50,9 +51,9 @@ def program() -> str | None:
 
 
 def matching_files(
-    program_: str, pattern: Sequence[str], folder: bytes, names: Sequence[bytes], check: Callable[[], None]
+    program_: str, pattern: Sequence[str], folder: int, names: Sequence[bytes], check: Callable[[], None]
 ) -> list[bytes]:
-    """The files of `names`, relative to `folder`, that have a match, in their order.
+    """The files of `names`, relative to the opened `folder`, that have a match, in their order.
 
     Returns all of them if rg rejects the pattern, cannot be started, or crashes. `check` may raise to end the search,
     which also ends rg.
@@ -67,7 +68,7 @@ def matching_files(
     return list(names)
 
 
-def oddly_encoded_files(program_: str, folder: bytes, names: Sequence[bytes], check: Callable[[], None]) -> list[bytes]:
+def oddly_encoded_files(program_: str, folder: int, names: Sequence[bytes], check: Callable[[], None]) -> list[bytes]:
     """The files of `names` that are not UTF-8 and hold no NUL, in their order; see `matching_files`."""
     not_utf8 = matching_files(program_, _NOT_UTF8, folder, names, check)
     return matching_files(program_, _WITHOUT_NUL, folder, not_utf8, check)
@@ -88,22 +89,25 @@ def _major_version(program_: str) -> int:
 
 def _accepts(program_: str, pattern: Sequence[str], check: Callable[[], None]) -> bool:
     """Whether rg accepts the pattern, so that its error was about unreadable files."""
-    return _run([program_, *_OPTIONS, *pattern, "/dev/null"], b"/", check)[0] in {_EXIT_MATCH, _EXIT_NO_MATCH}
+    return _run([program_, *_OPTIONS, *pattern, "/dev/null"], None, check)[0] in {_EXIT_MATCH, _EXIT_NO_MATCH}
 
 
-def _run(command: Sequence[str | bytes], folder: bytes, check: Callable[[], None]) -> tuple[int | None, bytes]:
+def _run(command: Sequence[str | bytes], folder: int | None, check: Callable[[], None]) -> tuple[int | None, bytes]:
     """Run rg. Returns its exit code and output; no code if it cannot be started."""
     try:
         with _slots.waiting(check):
-            return _exit_and_output(command, folder or b"/", check)
+            return _exit_and_output(command, folder, check)
     except OSError:
         # the folder or rg was deleted, or the system cannot start another process
         return None, b""
 
 
-def _exit_and_output(command: Sequence[str | bytes], folder: bytes, check: Callable[[], None]) -> tuple[int, bytes]:
+def _exit_and_output(
+    command: Sequence[str | bytes], folder: int | None, check: Callable[[], None]
+) -> tuple[int, bytes]:
+    place = None if folder is None else path_of_handle(folder)
     with subprocess.Popen(
-        command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        command, cwd=place, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     ) as process:
         try:
             while True:

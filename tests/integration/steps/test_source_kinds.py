@@ -226,5 +226,5 @@ def test_it_is_read_only_where_it_was_granted(resources: Resources, shelf: str, 
         closed.source(project, source(shelf))
     assert grants.add(closed.pool, project, f"{SHELF}{shelf}")
     closed.source(project, source(shelf)).check()
-    assert [row["place"] for row in grants.page(closed.pool, project)] == [f"{SHELF}{shelf}/"]
+    assert [row.place for row in grants.page(closed.pool, project)] == [f"{SHELF}{shelf}/"]
     closed.pool.close()

@@ -1,68 +1,104 @@
-"""Rows of `source_grant`: which folders and buckets a project may read. Its own nodes need no grant."""
+"""Rows of `source_grant`: which folders and buckets a project may read. Its own nodes need no grant.
+
+A grant of a folder is for the directory to which its path led when the grant was made. A link that is swapped in later
+grants nothing.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
+from datetime import datetime
 
-from psycopg.rows import dict_row
+from psycopg.rows import class_row
 
-from schemas.content.source import source_at
-from schemas.errors import FolderGone
-from worker.machine.paths import real_path
+from schemas.content.source import LocalSource, source_at
+from worker.machine.paths import is_below, real_path
 from worker.state.pool import Pool, autocommit
 from worker.state.queries import load
 
 _SQL = load("access/grants")
 
 
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A project may read `place` and what is below it.
+
+    `real_place` is where a folder's path led when it was granted. It is None for buckets, and for folders that an
+    earlier release granted and that no process has opened since.
+    """
+
+    project_id: str
+    place: str
+    real_place: str | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class FolderGrant:
+    """A folder as it was granted, and its real path then."""
+
+    place: str
+    real_place: str
+
+    def real_path_of(self, path: str) -> str | None:
+        """Where a path led when the folder was granted; None if the grant does not name it."""
+        places = (self.place, self.real_place) if os.path.normpath(path) == path else ()
+        for place in places:
+            if is_below(path, place):
+                return self.real_place.rstrip("/") + path[len(place.rstrip("/")) :]
+        return None
+
+
 def add(pool: Pool, project_id: str, place: str) -> bool:
-    """Let a project read a place. Returns False if it already may."""
-    return _change(pool, "add", project_id, place)
+    """Let a project read a place, and a folder where its path leads now. Returns False if it already may."""
+    source = source_at(place)
+    real = real_path(source.place) if isinstance(source, LocalSource) else None
+    values = {"project_id": project_id, "place": source.place, "real_place": real}
+    with pool.connection() as connection:
+        return bool(connection.execute(_SQL["add"], values).rowcount)
 
 
 def remove(pool: Pool, project_id: str, place: str) -> bool:
     """Revoke a grant. Returns False if there is none for that place."""
-    return _change(pool, "remove", project_id, place)
+    with pool.connection() as connection:
+        values = {"project_id": project_id, "place": source_at(place).place}
+        return bool(connection.execute(_SQL["remove"], values).rowcount)
 
 
-def page(pool: Pool, project_id: str | None = None) -> list[dict[str, Any]]:
+def page(pool: Pool, project_id: str | None = None) -> list[Grant]:
     """List the grants of a project (None: of all projects)."""
     with autocommit(pool) as connection:
-        return connection.cursor(row_factory=dict_row).execute(_SQL["list"], {"project_id": project_id}).fetchall()
+        cursor = connection.cursor(row_factory=class_row(Grant))
+        return cursor.execute(_SQL["list"], {"project_id": project_id}).fetchall()
 
 
 def may_read_below(pool: Pool, project_id: str, place: str) -> bool:
     """Whether a project was granted a place that ends with "/", or one above it."""
-    return any(place.startswith(granted) for granted in _places(pool, project_id))
+    return any(place.startswith(grant.place) for grant in page(pool, project_id))
 
 
-def folders(pool: Pool, project_id: str, roots: Sequence[Path]) -> list[Path]:
-    """Return where a project may read below the installation's roots; links are resolved on both sides."""
-    granted = [place for place in _places(pool, project_id) if place.startswith("/")]
-    pairs = ((place, str(root)) for place in granted for root in roots)
-    return [Path(place if is_below(place, [root]) else root) for place, root in pairs if _overlap(place, root)]
+def folders(pool: Pool, project_id: str) -> list[FolderGrant]:
+    """The folders that a project was granted. Those of an earlier release keep the real path that they have now."""
+    granted = [grant for grant in page(pool, project_id) if grant.place.startswith("/")]
+    with_real_places = ((grant.place, grant.real_place or _kept(pool, grant)) for grant in granted)
+    return [FolderGrant(place, real) for place, real in with_real_places if real is not None]
 
 
-def is_below(path: str, folders: Iterable[str | Path]) -> bool:
-    """Whether a path is one of the folders or lies in one, after resolving links."""
-    try:
-        real, places = real_path(path), [real_path(folder) for folder in folders]
-    except FolderGone:
-        return False
-    return any(real == place or real.startswith(f"{place.rstrip('/')}/") for place in places)
+def readable(granted: Iterable[FolderGrant], roots: Sequence[str]) -> list[str]:
+    """The real paths that may be read: what is below a grant, and below one of the installation's roots."""
+    pairs = ((grant.real_place, root) for grant in granted for root in roots)
+    return [
+        place if is_below(place, root) else root
+        for place, root in pairs
+        if is_below(place, root) or is_below(root, place)
+    ]
 
 
-def _overlap(folder: str, other: str) -> bool:
-    return is_below(folder, [other]) or is_below(other, [folder])
-
-
-def _places(pool: Pool, project_id: str) -> list[str]:
-    return [row["place"] for row in page(pool, project_id)]
-
-
-def _change(pool: Pool, query: str, project_id: str, place: str) -> bool:
-    with pool.connection() as connection:
-        values = {"project_id": project_id, "place": source_at(place).place}
-        return bool(connection.execute(_SQL[query], values).rowcount)
+def _kept(pool: Pool, grant: Grant) -> str | None:
+    """Note where the path of a grant leads, unless another process did so. Returns what is noted; None if revoked."""
+    values = {"project_id": grant.project_id, "place": grant.place, "real_place": real_path(grant.place)}
+    with autocommit(pool) as connection:
+        row = connection.execute(_SQL["keep_real_place"], values).fetchone()
+    return None if row is None else str(row[0])

@@ -16,6 +16,7 @@ from structlog.testing import capture_logs
 from schemas.content.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.tool import IndexSettings
 from worker.resources import Resources
+from worker.sources.local import OpenedPlace
 from worker.state.index import changes
 from worker.state.index.changes import QUIET, StartedTask, WatchedIndex
 from worker.upkeep import watch
@@ -33,7 +34,7 @@ from worker.upkeep.watch import (
     PostgresOutage,
     Watcher,
 )
-from worker.upkeep.watched_folder import ANYTHING, NOTHING, DirectoryIdentity, SeenChanges
+from worker.upkeep.watched_folder import ANYTHING, NOTHING, SeenChanges
 
 ID, OTHER = UUID(int=1), UUID(int=2)
 PROFILE = EmbedderProfile(model="m", dimensions=8)
@@ -88,7 +89,7 @@ class Heard:
     """A watched directory that reports what a test says."""
 
     took: float = 0.0
-    place: DirectoryIdentity = field(default_factory=lambda: DirectoryIdentity("/f", 1, 1))
+    place: OpenedPlace = field(default_factory=lambda: OpenedPlace("/f", (1, 1)))
     unheard: SeenChanges = NOTHING
     failed: bool = False
     closed: bool = False
@@ -110,12 +111,12 @@ def folders(monkeypatch: pytest.MonkeyPatch) -> list[Heard]:
     """Those that a watch opens, one after another."""
     opened: list[Heard] = []
 
-    def open_one(_self: object, _place: DirectoryIdentity) -> Any:
+    def open_one(_self: object, _place: OpenedPlace) -> Any:
         opened.append(Heard(took=len(opened) + 1.0))
         return opened[-1]
 
     monkeypatch.setattr(LocalWatch, "_new_folder", open_one)
-    monkeypatch.setattr(LocalWatch, "_place", lambda _: DirectoryIdentity("/f", 1, 1))
+    monkeypatch.setattr(LocalWatch, "_place", lambda _: OpenedPlace("/f", (1, 1)))
     return opened
 
 
@@ -171,13 +172,13 @@ def test_a_folder_that_vanished_is_told_once_and_watched_when_it_is_back(
         monkeypatch.setattr(LocalWatch, "_place", lambda _: None)
         assert followed.look() == NoticedChanges(ANYTHING, timedelta(0))
         assert followed.look() is None
-        monkeypatch.setattr(LocalWatch, "_place", lambda _: DirectoryIdentity("/f", 1, 1))
+        monkeypatch.setattr(LocalWatch, "_place", lambda _: OpenedPlace("/f", (1, 1)))
         followed.look()
         folders[-1].ready.set()
         assert followed.look() == NoticedChanges(ANYTHING, timedelta(0))
         now.seconds += 1
     # another directory takes the name
-    monkeypatch.setattr(LocalWatch, "_place", lambda _: DirectoryIdentity("/f", 1, 2))
+    monkeypatch.setattr(LocalWatch, "_place", lambda _: OpenedPlace("/f", (1, 2)))
     followed.look()
     assert [folder.closed for folder in folders] == [True, True, False]
 

@@ -14,8 +14,10 @@ from watchfiles import Change
 from schemas.content.source import ChunkSettings, EmbedderProfile
 from schemas.tool import IndexSettings
 from worker.ignore import rules_of
+from worker.machine.handles import identity_of
+from worker.sources.local import OpenedPlace
 from worker.upkeep import watched_folder
-from worker.upkeep.watched_folder import ANYTHING, NOTHING, DirectoryIdentity, SeenChanges, WatchedFolder
+from worker.upkeep.watched_folder import ANYTHING, NOTHING, SeenChanges, WatchedFolder
 
 ADDED, MODIFIED, DELETED = Change.added, Change.modified, Change.deleted
 SETTINGS = IndexSettings(embedder=EmbedderProfile(model="m", dimensions=8), chunks=ChunkSettings(), max_file_bytes=1000)
@@ -66,8 +68,8 @@ def heard(
 
     monkeypatch.setattr(watched_folder, "_changes_in", batches)
     monkeypatch.setattr(watched_folder, "changes_in", watched)
-    identity = DirectoryIdentity(str(root), 0, 0)
-    folder = WatchedFolder(identity, rules_of(SETTINGS), str(root / "home"), lambda: None)
+    place = OpenedPlace(str(root), identity_of(root.stat()))
+    folder = WatchedFolder(place, rules_of(SETTINGS), root / "home", lambda: None)
     assert ended.wait(30)
     assert not folder.failed
     return folder, goes_on.is_set()
@@ -146,7 +148,8 @@ def test_a_name_that_is_no_text_is_told_as_the_cause_why_a_folder_cannot_be_watc
     (Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))).mkdir()
     woken = Event()
     with capture_logs() as logged:
-        folder = WatchedFolder(DirectoryIdentity(str(tmp_path), 0, 0), rules_of(SETTINGS), "", woken.set)
+        place = OpenedPlace(str(tmp_path), identity_of(tmp_path.stat()))
+        folder = WatchedFolder(place, rules_of(SETTINGS), None, woken.set)
         assert woken.wait(30)
     assert folder.failed
     (warning,) = logged

@@ -130,7 +130,7 @@ def test_names_of_a_part_are_not_kept_as_those_of_the_whole_folder(tmp_path: Pat
     source, index = LocalFolder(str(tmp_path), [tmp_path]), SimpleNamespace(id=uuid4(), settings=RULES)
     for path, expected in (("one", [b"one/a.txt"]), (None, [b"one/a.txt", b"two/a.txt"])):
         search = cast(Any, SimpleNamespace(files=SimpleNamespace(path=path), index=index, check=nothing))
-        assert [key for key, _ in local_files._names(search, source, source.real_path)] == expected
+        assert [key for key, _ in local_files._names(search, source)] == expected
 
 
 @pytest.mark.parametrize(

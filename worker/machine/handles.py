@@ -1,0 +1,148 @@
+"""Handles of directories and files, opened without following a link anywhere on the way.
+
+A path that was checked may lead elsewhere when it is used, because somebody swapped a link in. A handle stays what it
+is. So whoever checks a place opens it first, and then checks and uses the handle.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import sys
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+
+#: Flags to open a directory that is listed.
+DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+#: Flags to open a directory that is passed through, which may be closed to listing.
+_PASS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW
+
+#: The system call, which has the same number on every architecture, and its ways to resolve a path.
+_OPENAT2 = 437
+_NO_MAGIC_LINKS, _NO_LINKS, _BENEATH = 0x02, 0x04, 0x08
+#: Bytes of a path for one system call, with the NUL at its end.
+_MAX_PATH = 4096
+#: Errors of a kernel, or of a container's filter, that does not offer the call.
+_NOT_OFFERED = {errno.ENOSYS, errno.EPERM, errno.EACCES, errno.EINVAL}
+
+#: Device and inode of a directory, whatever its path.
+Identity = tuple[int, int]
+
+
+class _OpenHow(ctypes.Structure):
+    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
+
+
+def open_real(path: bytes, flags: int = DIRECTORY) -> int:
+    """A handle of what is at an absolute path. Raises `OSError` if a link is on the way. The caller closes it."""
+    with closing(os.open(b"/", _PASS)) as top:
+        return open_beneath(top, [part for part in path.split(b"/") if part], flags)
+
+
+def open_beneath(start: int, parts: Sequence[bytes], flags: int = DIRECTORY) -> int:
+    """A handle of what is at `parts` below the directory `start`, as `open_real` gives it."""
+    path = b"/".join(parts)
+    if any(part in {b"", b".", b".."} or b"/" in part or b"\0" in part for part in parts):
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
+    if not parts:
+        return os.open(b".", flags, dir_fd=start)
+    if len(parts) > 1 and len(path) < _MAX_PATH and has_openat2():
+        try:
+            return open_at_once(start, path, flags)
+        except BlockingIOError:  # something was renamed on the way, and the kernel cannot tell whether it matters
+            pass
+    return open_by_steps(start, parts, flags)
+
+
+@cache
+def has_openat2() -> bool:
+    """Whether the system opens a path without links in one call. Linux does so since 5.6."""
+    if sys.platform != "linux":
+        return False
+    try:
+        with closing(os.open(b"/", _PASS)) as top:
+            os.close(open_at_once(top, b".", DIRECTORY))
+    except OSError as error:
+        if error.errno in _NOT_OFFERED:
+            return False
+        raise
+    return True
+
+
+def open_at_once(start: int, path: bytes, flags: int) -> int:
+    """Open a relative path by one call."""
+    how = _OpenHow(flags | os.O_CLOEXEC, 0, _BENEATH | _NO_LINKS | _NO_MAGIC_LINKS)
+    while True:
+        handle: int = _libc().syscall(_OPENAT2, start, path, ctypes.byref(how), ctypes.c_size_t(ctypes.sizeof(how)))
+        if handle >= 0:
+            return handle
+        number = ctypes.get_errno()
+        if number != errno.EINTR:
+            raise OSError(number, os.strerror(number), path)
+
+
+def open_by_steps(start: int, parts: Sequence[bytes], flags: int) -> int:
+    """Open a relative path by one call for each of its parts."""
+    *folders, name = parts
+    opened: list[int] = []
+    try:
+        for folder in folders:
+            opened.append(os.open(folder, _PASS, dir_fd=opened[-1] if opened else start))
+            if len(opened) > 1:
+                os.close(opened.pop(0))
+        return os.open(name, flags | os.O_NOFOLLOW, dir_fd=opened[-1] if opened else start)
+    finally:
+        for handle in opened:
+            os.close(handle)
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def identity(handle: int) -> Identity:
+    """What distinguishes an opened directory from all others, whatever its name or mount."""
+    return identity_of(os.fstat(handle))
+
+
+def identity_of(info: os.stat_result) -> Identity:
+    """See `identity`."""
+    return info.st_dev, info.st_ino
+
+
+def lies_in(handle: int, places: Collection[Identity]) -> bool:
+    """Whether an opened directory is one of these, or lies in one."""
+    top = identity_of(os.stat(b"/"))  # noqa: PTH116 - a Path is of no use here
+    here = os.open(b".", _PASS, dir_fd=handle)
+    try:
+        while (found := identity(here)) not in places:
+            above = os.open(b"..", _PASS, dir_fd=here)
+            os.close(here)
+            here = above
+            if found == top == identity(here):
+                return False
+        return True
+    finally:
+        os.close(here)
+
+
+def path_of_handle(handle: int) -> str:
+    """A path by which a child of this process reaches what is opened here, until it starts its program."""
+    if sys.platform == "darwin":
+        import fcntl
+
+        path = fcntl.fcntl(handle, fcntl.F_GETPATH, bytes(1024))
+        return os.fsdecode(path.rstrip(b"\0"))
+    return f"/proc/self/fd/{handle}"
+
+
+@contextmanager
+def closing(handle: int) -> Iterator[int]:
+    """Close the handle at the end."""
+    try:
+        yield handle
+    finally:
+        os.close(handle)

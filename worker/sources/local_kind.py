@@ -1,0 +1,117 @@
+"""Which directories of this machine a project may read, and what is at a path that it names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+
+from schemas.content.source import LocalSource
+from schemas.errors import FolderGone, SourceError
+from worker.ignore import EVERYTHING, Rules
+from worker.machine.paths import real_path
+from worker.sources.kind import (
+    ContentAccess,
+    IndexedTarget,
+    SourceLocation,
+    not_granted,
+    outside_target,
+    raise_if_temporary,
+)
+from worker.sources.local import LocalFolder, outside_roots
+from worker.state.access import grants
+from worker.state.access.grants import FolderGrant
+
+#: Links on a path that a message follows.
+_MAX_LINKS = 40
+
+
+class LocalKind:
+    """Directories that a project was granted. The address of a file is its path with links resolved."""
+
+    def open(self, access: ContentAccess, source: LocalSource, rules: Rules) -> LocalFolder:
+        """See `SourceKind`."""
+        options = access.options
+        roots, refuse = options.local_roots, outside_roots
+        if options.auth == "on":
+            granted = grants.folders(access.pool(), access.project_id)
+            roots, refuse = grants.readable(granted, roots), partial(_refusal, access, granted)
+        folder = LocalFolder(source.path, roots, rules, closed=options.home, refuse=refuse)
+        folder.resolve()
+        return folder
+
+    def target(self, access: ContentAccess, source: LocalSource) -> IndexedTarget:
+        """See `SourceKind`."""
+        return outside_target(source, source.path, lambda: self.open(access, source, EVERYTHING))
+
+    def address_prefix(self, source: LocalSource) -> str:
+        """See `SourceKind`."""
+        return real_path(source.path).rstrip("/")
+
+    def addresses(self, _access: ContentAccess, sources: Sequence[LocalSource]) -> list[str | None]:
+        """See `SourceKind`."""
+        return [self.address_prefix(source) for source in sources]
+
+    def locate(self, access: ContentAccess, path: str) -> list[SourceLocation] | None:
+        """See `SourceKind`."""
+        if not path.startswith("/"):
+            return None
+        try:
+            real = real_path(path)
+            return [self._folder_at(access, real) or self._file_at(access, real)]
+        except (OSError, ValueError):
+            return None
+        except SourceError as error:
+            raise_if_temporary(error)
+            return None
+
+    def _folder_at(self, access: ContentAccess, real: str) -> SourceLocation | None:
+        source = LocalSource(kind="local", path=real)
+        try:
+            self.open(access, source, EVERYTHING).check()
+        except FolderGone:
+            return None
+        return SourceLocation(real.rstrip("/"), source, None)
+
+    def _file_at(self, access: ContentAccess, real: str) -> SourceLocation:
+        """A single file. Raises `SourceError` if the folder that holds it may not be read, or does not."""
+        above, name = os.path.split(real)
+        source, key = LocalSource(kind="local", path=above), os.fsencode(name)
+        if self.open(access, source, EVERYTHING).size_of(key) is None:
+            raise FolderGone(f"{real} does not exist; check the path.")
+        return SourceLocation(real, source, key)
+
+
+def _refusal(access: ContentAccess, granted: Sequence[FolderGrant], path: str, real: str) -> SourceError:
+    """The error for a path that the project may not read. It tells of a place that was granted and leads elsewhere."""
+    was = next((known for grant in granted if (known := grant.real_path_of(path)) is not None), None)
+    if was is None or was == real:
+        return not_granted(access, path)
+    return FolderGone(
+        f"{path!r} leads to {_shown_target(path, granted)!r} now, and led to {was!r} when it was granted; change it "
+        "back, or ask the operator to grant the new place with `foldex grants add`."
+    )
+
+
+def _shown_target(path: str, granted: Sequence[FolderGrant]) -> str:
+    """Where a granted path leads by the first link out of what was granted.
+
+    The project may know what that link says, but no link behind it.
+    """
+    with suppress(OSError):
+        for _ in range(_MAX_LINKS):
+            link = next((above for above in _ways_to(path) if os.path.islink(above)), None)  # noqa: PTH114 - a string
+            if link is None:
+                break
+            target = os.path.join(os.path.dirname(link), os.readlink(link))  # noqa: PTH118, PTH120, PTH115 - strings
+            path = os.path.normpath(target + path[len(link) :])
+            if all(grant.real_path_of(path) is None for grant in granted):
+                break
+    return path
+
+
+def _ways_to(path: str) -> list[str]:
+    """The directories above a path, from the outermost on, and the path."""
+    parts = path.split("/")
+    return ["/".join(parts[:end]) for end in range(2, len(parts) + 1)]
