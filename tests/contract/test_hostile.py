@@ -451,7 +451,7 @@ def test_only_isolated_files_may_take_longer() -> None:
 @pytest.fixture
 def tesseract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A fake program of that name on PATH. Libraries, images and processes are real; test_ocr.py tests real reading."""
-    pytest.importorskip("pytesseract", reason="install pytesseract (extra `ocr`) to run")
+    pytest.importorskip("PIL", reason="install pillow (extra `ocr`) to run")
     program = tmp_path / "tesseract"
     program.write_text(TESSERACT)
     program.chmod(program.stat().st_mode | stat.S_IXUSR)

@@ -195,7 +195,7 @@ def _forget() -> None:
 @pytest.fixture
 def waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
     """Replaces Tesseract with a program that waits in the given way."""
-    pytest.importorskip("pytesseract", reason="install pytesseract (extra `ocr`) to run")
+    pytest.importorskip("PIL", reason="install pillow (extra `ocr`) to run")
 
     def put(waits: str) -> None:
         program = tmp_path / "tesseract"

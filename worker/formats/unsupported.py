@@ -109,8 +109,8 @@ def programs(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def has_ocr() -> bool:
-    """Whether the libraries that pass pictures to Tesseract are installed."""
-    return all(find_spec(library) for library in ("PIL", "pytesseract"))
+    """Whether the library that opens pictures for Tesseract is installed."""
+    return find_spec("PIL") is not None
 
 
 _REFUSALS = {extension: sentence for sentence, extensions in UNSUPPORTED.items() for extension in extensions.split()}

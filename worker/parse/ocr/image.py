@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import resource
+import math
 import signal
+import tempfile
 from collections.abc import Iterator
 from functools import cache
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 from schemas.content.document import Document
@@ -15,6 +17,7 @@ from schemas.status import Reason
 from worker.formats import unsupported
 from worker.parse.limits import BUSY, Limits, too_large
 from worker.parse.ocr.deskew import skew, turned
+from worker.parse.programs import Job, cpu_seconds, run
 from worker.parse.text.markdown_blocks import laid_out
 
 #: Pictures are refused by their declared size, before decoding: a pixel takes one byte, and more while converting.
@@ -29,10 +32,12 @@ _PAGED_FORMATS = ("TIFF",)
 #: Half of the range of a shade or an opacity.
 _MIDDLE = 128
 #: Tesseract's automatic page segmentation.
-_AUTOMATIC_LAYOUT = "--psm 3"
+_AUTOMATIC_LAYOUT = ("--psm", "3")
 #: The same with orientation detection, which needs data of its own. With Tesseract's own margin of certainty, 7, short
 #: texts that stand on their head stay so.
-_ORIENTED_LAYOUT = "--psm 1 -c min_orientation_margin=1"
+_ORIENTED_LAYOUT = ("--psm", "1", "-c", "min_orientation_margin=1")
+#: Seconds on the clock that Tesseract may take to list its languages.
+_LIST_SECONDS = 60.0
 #: The straightened picture is used if it yields at least this share of the letters: fewer of them are wrong there.
 _MIN_LETTER_SHARE = 0.8
 #: Message for pictures without text.
@@ -41,7 +46,7 @@ NOTHING = "Tesseract finds no text in the image; if it shows text, save it large
 
 def read(data: bytes, limits: Limits) -> Document:
     """The text in a picture, page by page. Raises `FileError`: `too_large`, `needs_ocr`, `no_text`, `parse_failed`."""
-    text, pages = text_and_pages(data, child_cpu_seconds() + limits.seconds, limits)
+    text, pages = text_and_pages(data, cpu_seconds() + limits.seconds, limits)
     return Document(text, "image", pages=pages if len(pages) > 1 else ())
 
 
@@ -62,12 +67,6 @@ def text_and_pages(data: bytes, cpu_deadline: float, limits: Limits) -> tuple[st
     if not text.strip():
         raise FileError(Reason.NO_TEXT, NOTHING)
     return text, pages
-
-
-def child_cpu_seconds() -> float:
-    """Processor time in seconds of all child processes that have ended."""
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
 
 
 def _frames(image: Any, count: int, cpu_deadline: float, limits: Limits) -> Iterator[str]:
@@ -112,7 +111,7 @@ def _opaque(image: Any) -> Any:
 def recognise(image: Any, cpu_deadline: float, limits: Limits) -> str:
     """The text that Tesseract reads in a picture, in any orientation. A tilted picture is read straightened as well.
 
-    Raises `FileError`: `too_large` if `child_cpu_seconds` reaches `cpu_deadline` first, `needs_ocr` if Tesseract lacks
+    Raises `FileError`: `too_large` if `cpu_seconds` reaches `cpu_deadline` first, `needs_ocr` if Tesseract lacks
     language data.
     """
     text = _recognised(image, cpu_deadline, limits)
@@ -128,31 +127,34 @@ def _letter_count(text: str) -> int:
 
 
 def _recognised(image: Any, cpu_deadline: float, limits: Limits) -> str:
-    import pytesseract
-
     language, layout = _languages_and_layout(limits.ocr_languages)
     late = too_large(f"Reading the images takes longer than PARSE_SECONDS ({limits.seconds:g} s)")
-    seconds = cpu_deadline - child_cpu_seconds()
+    seconds = cpu_deadline - cpu_seconds()
     if seconds <= 0:
         raise late
-    try:
-        text: str = pytesseract.image_to_string(image, language, layout, timeout=BUSY * seconds)
-    except pytesseract.TesseractError as error:
-        # this process's limit on processor time applies to each program it starts
-        if error.status != -signal.SIGXCPU:
-            raise
-        raise late from None
-    except RuntimeError:  # pytesseract's error for a time-out
-        raise late from None
-    return text.strip()
+    with tempfile.TemporaryDirectory() as folder:
+        picture, text = f"{folder}/picture.png", f"{folder}/text"
+        image.save(picture)
+        ended = run(
+            Job(
+                ("tesseract", picture, text, "-l", language, *layout, "txt"),
+                BUSY * seconds,
+                cpu_seconds=math.ceil(seconds),
+                memory_bytes=limits.memory_bytes,
+            )
+        )
+        if ended.code in (None, -signal.SIGXCPU):
+            raise late
+        if ended.code:
+            message = f"Tesseract cannot read the picture (its exit code is {ended.code}); repair or convert it."
+            raise FileError(Reason.PARSE_FAILED, message)
+        return Path(f"{text}.txt").read_text("utf-8").strip()
 
 
 @cache
-def _languages_and_layout(languages: str) -> tuple[str, str]:
+def _languages_and_layout(languages: str) -> tuple[str, tuple[str, ...]]:
     """The languages, and the best layout that Tesseract has data for. Raises `FileError` (`needs_ocr`)."""
-    import pytesseract
-
-    installed = set(pytesseract.get_languages())
+    installed = _installed_languages()
     missing = sorted(set(languages.split("+")) - installed)
     if missing:
         message = (
@@ -161,3 +163,10 @@ def _languages_and_layout(languages: str) -> tuple[str, str]:
         )
         raise FileError(Reason.NEEDS_OCR, message)
     return languages, _ORIENTED_LAYOUT if "osd" in installed else _AUTOMATIC_LAYOUT
+
+
+def _installed_languages() -> set[str]:
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder, "languages")
+        run(Job(("tesseract", "--list-langs"), _LIST_SECONDS, output=str(output)))
+        return {*output.read_text("utf-8").split("\n")}

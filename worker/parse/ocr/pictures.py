@@ -11,7 +11,8 @@ from schemas.content.document import Document
 from schemas.errors import FileError
 from worker.formats import unsupported
 from worker.parse.limits import Limits
-from worker.parse.ocr.image import child_cpu_seconds, text_and_pages
+from worker.parse.ocr.image import text_and_pages
+from worker.parse.programs import cpu_seconds
 from worker.parse.text.markdown_blocks import named
 
 #: Minimum pixels of each side: smaller pictures are icons, lines and bullets.
@@ -26,12 +27,12 @@ def with_pictures(document: Document, pictures: Iterable[bytes], limits: Limits)
     """
     if not limits.ocr_pictures or not unsupported.programs(("tesseract",)):
         return document
-    cpu_deadline = child_cpu_seconds() + limits.seconds
+    cpu_deadline = cpu_seconds() + limits.seconds
     shown, read, left = list[str](), 0, 0
     # slides without other text have that of their pictures already
     known = " ".join(document.text.split())
     for picture in _large(pictures):
-        if read == limits.ocr_pictures or child_cpu_seconds() >= cpu_deadline:
+        if read == limits.ocr_pictures or cpu_seconds() >= cpu_deadline:
             left += 1
             continue
         read += 1

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import resource
 import signal
-import subprocess
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
 from pathlib import Path
 
 from schemas.content.document import Document
@@ -21,11 +18,10 @@ from worker.formats.registry import BY_TYPE
 from worker.parse.limits import Limits, too_large
 from worker.parse.office.compound import without_signs
 from worker.parse.office.stated import summary
+from worker.parse.programs import OFFICE_MEMORY_FACTOR, Job, run
 from worker.tokens import MAX_CHARACTER_BYTES
 
 MISSING = "Reading a .doc document needs catdoc, antiword or LibreOffice; install one, or save it as .docx."
-#: The office suite reserves far more address space than it uses.
-_OFFICE_MEMORY_FACTOR = 4
 #: Attempts per converter: antiword sometimes crashes with a segmentation fault, and reads the same file later.
 _ATTEMPTS = 8
 #: Minimum for a converter's file size limit, in bytes: the office suite also writes its own settings.
@@ -88,56 +84,26 @@ def _converted(program: str, path: Path, limits: Limits) -> str | None:
 
 def _exit_code(program: str, path: Path, output: Path, limits: Limits, deadline: float) -> int:
     """The program's exit code, or minus the signal that ended it."""
+    is_office = program not in _COMMANDS
     command = _COMMANDS.get(program, _OFFICE)
-    with output.open("wb") as stream:
-        process = subprocess.Popen(
-            [program, *(part.format(file=path, folder=path.parent) for part in command)],
-            stdin=subprocess.DEVNULL,
+    ended = run(
+        Job(
+            (program, *(part.format(file=path, folder=path.parent) for part in command)),
+            max(0.01, deadline - time.monotonic()),
             # the office suite writes the file itself, under the same name
-            stdout=subprocess.DEVNULL if command is _OFFICE else stream,
-            stderr=subprocess.DEVNULL,
-            # killed alone, the office suite's launcher leaves a child behind
-            process_group=0,
-            preexec_fn=lambda: _limit_resources(limits, is_office=command is _OFFICE),  # noqa: PLW1509 - this process has one thread
+            output=os.devnull if is_office else str(output),
+            memory_bytes=limits.memory_bytes * (OFFICE_MEMORY_FACTOR if is_office else 1),
+            file_bytes=max(_MIN_OUTPUT_BYTES, MAX_CHARACTER_BYTES * limits.max_characters),
         )
-        with _kill_at_end(process):
-            try:
-                return process.wait(max(0.01, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                raise too_large(f"Converting the file takes longer than PARSE_SECONDS ({limits.seconds:g} s)") from None
-
-
-@contextmanager
-def _kill_at_end(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Kill a process and its group when the block ends, or when this process is killed.
-
-    In the latter case the input of a guard process ends. The guard is in another group, and its input is the only
-    signal: nothing else tells this process's children.
-    """
-    try:
-        with subprocess.Popen([*_GUARD, str(process.pid)], stdin=subprocess.PIPE, process_group=0) as guard:
-            yield
-            guard.kill()
-    finally:
-        if process.returncode is None:
-            # systems raise one or the other for processes that have ended
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+    )
+    if ended.code is None:
+        raise too_large(f"Converting the file takes longer than PARSE_SECONDS ({limits.seconds:g} s)")
+    return ended.code
 
 
 def _text(output: Path, limits: Limits) -> str:
     limits.check_characters(output.stat().st_size // MAX_CHARACTER_BYTES)
     return _FIELD.sub("", output.read_bytes().decode("utf-8-sig", "replace"))
-
-
-def _limit_resources(limits: Limits, *, is_office: bool) -> None:
-    _, allowed = resource.getrlimit(resource.RLIMIT_FSIZE)
-    max_bytes = max(_MIN_OUTPUT_BYTES, MAX_CHARACTER_BYTES * limits.max_characters)
-    max_bytes = max_bytes if allowed == resource.RLIM_INFINITY else min(max_bytes, allowed)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (max_bytes, max_bytes))
-    if is_office:
-        resource.setrlimit(resource.RLIMIT_AS, (_OFFICE_MEMORY_FACTOR * limits.memory_bytes, resource.RLIM_INFINITY))
 
 
 #: Field instructions, which catdoc writes in front of the field's visible text.
@@ -150,8 +116,6 @@ _NO_TEXT = re.compile("[\0-\x08\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffd]")
 #: Names of streams as the converters know them, in a directory whose entries give 64 bytes to a name.
 _STREAM_NAMES = [name.encode("utf-16-le").ljust(64, b"\0") for name in ("WordDocument", "0Table", "1Table")]
 _STREAM_NAME = re.compile(b"|".join(map(re.escape, _STREAM_NAMES)), re.IGNORECASE)
-#: Kills the given process group when its input ends.
-_GUARD = ("sh", "-c", 'read -r _; kill -s KILL -- "-$0"')
 _COMMANDS = {
     "antiword": ("-m", "UTF-8.txt", "-w", "0", "{file}"),
     "catdoc": ("-w", "-s", "cp1252", "-d", "utf-8", "{file}"),

@@ -18,6 +18,7 @@ from worker.parse.limits import Limits
 from worker.parse.ocr import image
 from worker.parse.office import drawing
 from worker.parse.office.transitional import transitional
+from worker.parse.programs import cpu_seconds
 from worker.parse.text.markdown import title_of
 from worker.parse.text.markdown_blocks import comment, heading, item, joined, laid_out, named, paragraph, table
 
@@ -44,7 +45,7 @@ def read(data: bytes, limits: Limits) -> Document:
 
 def _texts(slides: Iterable[Any], people: dict[str, str], limits: Limits) -> Iterator[str]:
     """The text of each slide; of one that has only pictures, their text. If there is none, raises why."""
-    cpu_deadline = image.child_cpu_seconds() + limits.seconds
+    cpu_deadline = cpu_seconds() + limits.seconds
     has_text, hindrances = False, list[FileError]()
     for number, slide in enumerate(slides, 1):
         text = joined(_slide(slide, number, people, limits), limits)

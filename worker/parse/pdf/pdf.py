@@ -20,13 +20,14 @@ from schemas.status import Reason
 from worker.formats import unsupported
 from worker.parse.limits import Limits
 from worker.parse.ocr import scans
-from worker.parse.ocr.image import NOTHING, child_cpu_seconds, recognise
+from worker.parse.ocr.image import NOTHING, recognise
 from worker.parse.pdf import headings, outline, page_annotations
 from worker.parse.pdf.characters import PageCharacters
 from worker.parse.pdf.looks import add_looks
 from worker.parse.pdf.paths import PagePaths
 from worker.parse.pdf.ruled_tables import add_tables
 from worker.parse.pdf.text_lines import ROW, PageLines, join_words, lines_of
+from worker.parse.programs import cpu_seconds
 from worker.parse.properties import of_pdf
 from worker.parse.text.markdown_blocks import laid_out, paragraph
 
@@ -112,7 +113,7 @@ def _pages(pdf: pypdfium2.PdfDocument, limits: Limits, *, looks: bool) -> Iterat
     Raises after the last page if no page has text.
     """
     seen, size = _Seen(), 0
-    cpu_deadline = child_cpu_seconds() + limits.seconds
+    cpu_deadline = cpu_seconds() + limits.seconds
     for number in range(len(pdf)):
         try:
             page, comments = page_annotations.flattened(pdf, number, pdf[number])

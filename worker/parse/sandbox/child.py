@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import orjson
@@ -23,11 +23,14 @@ import orjson
 from schemas.content.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
+from worker.formats import unsupported
 from worker.formats.registry import BY_TYPE, PACKAGE, imported
 from worker.machine.parent import end_with
+from worker.parse import programs
 from worker.parse.limits import Limits
-from worker.parse.sandbox.confine import confine
+from worker.parse.sandbox.confine import OFFICE, confine
 from worker.parse.sandbox.read import read
+from worker.parse.sandbox.seccomp import parser_calls, program_calls, restrict, starter_calls
 from worker.sandbox.protocol import ANSWER, REQUEST
 
 if TYPE_CHECKING:
@@ -50,11 +53,18 @@ _OUT_OF_MEMORY_SHARE = 0.7
 def main(parent: int, memory_bytes: int) -> None:
     """Serve until the parent closes the pipe. Ends early if the parent is gone or too much memory is held."""
     _status_file()
-    confine(tempfile.gettempdir(), memory_bytes, {name for format_ in BY_TYPE.values() for name in format_.programs})
-    # last, as a change of credentials may undo it
+    names = {name for format_ in BY_TYPE.values() for name in format_.programs}
+    confine(tempfile.gettempdir(), memory_bytes, names)
+    if installed := unsupported.programs(tuple(names)):
+        has_office = any(name in OFFICE for name in installed)
+        programs.start(
+            partial(_confine_starter, programs.OFFICE_MEMORY_FACTOR * memory_bytes, has_office),
+            lambda: restrict(program_calls(office=has_office)),
+        )
+    # after the change of credentials, which may undo it
     end_with(parent, signal.SIGKILL)
-    with suppress(ValueError, OSError):  # not every system supports a limit on the address space
-        resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, resource.RLIM_INFINITY))
+    _limit_memory(memory_bytes)
+    restrict(parser_calls())
     with os.fdopen(os.dup(0), "rb") as requests, os.fdopen(os.dup(1), "wb") as answers:
         # libraries that print or read input must not reach the pipes
         nowhere = os.open(os.devnull, os.O_RDWR)
@@ -66,6 +76,16 @@ def main(parent: int, memory_bytes: int) -> None:
             last = answer["last"] = "memory" in answer or _uses_much_memory(memory_bytes)
             _limit_cpu_seconds(_IDLE_CPU_SECONDS)
             _send(answers, answer)
+
+
+def _confine_starter(memory_bytes: int, has_office: bool) -> None:
+    _limit_memory(memory_bytes)
+    restrict(starter_calls(office=has_office))
+
+
+def _limit_memory(memory_bytes: int) -> None:
+    with suppress(ValueError, OSError):  # not every system supports a limit on the address space
+        resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
 
 
 def _answer(requests: BinaryIO, memory_bytes: int, head_bytes: int, data_bytes: int) -> dict[str, Any]:

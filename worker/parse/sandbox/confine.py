@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import resource
+import runpy
 import shutil
 import struct
 import sys
@@ -41,7 +42,7 @@ _ON_FILES = _EXECUTE | _WRITE | _READ | _TRUNCATE | _IOCTL
 #: Rights to create devices, which no reader needs.
 _MAKE_DEVICES = 1 << 6 | 1 << 11
 #: LibreOffice creates a socket in /tmp, wherever its other files are, and does not start without it.
-_OFFICE = {"soffice", "libreoffice"}
+OFFICE = {"soffice", "libreoffice"}
 _REMOVE_FILES = 1 << 5
 _MAKE_SOCKETS = 1 << 9
 #: Number of file rights in each version of Landlock; later versions use the newest.
@@ -64,6 +65,8 @@ _SYSTEM = (
     *("/etc/localtime", "/etc/mime.types", "/etc/nsswitch.conf", "/etc/passwd", "/etc/group"),
     *("/dev/urandom", "/dev/random", "/dev/zero", "/sys/devices/system/cpu"),
 )
+#: Files that a process may hold open; readers need few, LibreOffice some hundred.
+_MAX_HANDLES = 1024
 _SIBLINGS_OF_BIN = ("lib", "lib64", "libexec", "share")
 
 
@@ -75,6 +78,8 @@ def confine(writable: str, file_bytes: int, programs: Iterable[str] = ()) -> lis
     """
     resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    handles = min(_MAX_HANDLES, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+    resource.setrlimit(resource.RLIMIT_NOFILE, (handles, handles))
     if sys.platform != "linux":
         return ["no_new_privs, a network namespace and Landlock (Linux has them)"]
     libc = ctypes.CDLL(None, use_errno=True)
@@ -164,7 +169,7 @@ def _restrict_disk(libc: ctypes.CDLL, writable: str, programs: Iterable[str]) ->
         _allow(libc, rules, path, _EXECUTE | _READ | _LIST)
     _allow(libc, rules, "/dev/null", _READ | _WRITE | rights & (_TRUNCATE | _IOCTL))
     _allow(libc, rules, writable, rights & ~_MAKE_DEVICES & ~_IOCTL)
-    if any(map(shutil.which, _OFFICE & {*programs})):
+    if any(map(shutil.which, OFFICE & {*programs})):
         _allow(libc, rules, "/tmp", _REMOVE_FILES | _MAKE_SOCKETS)  # noqa: S108 - we create no file there
     bound = libc.syscall(_RESTRICT_SELF, rules, 0) == 0
     os.close(rules)
@@ -206,5 +211,12 @@ def _directories_beside(folder: Path) -> Iterator[str]:
         yield str(folder.parent)
 
 
+def _report() -> list[str]:
+    """The measures that are refused here, where nothing else than the standard library can be imported."""
+    refused = confine(os.devnull, resource.RLIM_INFINITY)
+    seccomp = runpy.run_path(str(Path(__file__).with_name("seccomp.py")))
+    return refused if seccomp["restrict"](seccomp["parser_calls"]()) else [*refused, "seccomp"]
+
+
 if __name__ == "__main__":
-    print(*confine(os.devnull, resource.RLIM_INFINITY), sep=", ")  # noqa: T201 - the program's purpose
+    print(*_report(), sep=", ")  # noqa: T201 - the program's purpose
