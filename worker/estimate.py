@@ -17,16 +17,18 @@ from schemas.estimate import CutEstimate, Estimate, Range
 from schemas.status import Reason
 from schemas.tool import IndexSettings
 from worker.formats import by_name
-from worker.formats.detect import detect
 from worker.formats.listed import reason_of
 from worker.formats.registry import AS_WRITTEN
-from worker.ignore.generated import generated_reason
+from worker.sandbox.pool import ProjectHelpers
+from worker.sandbox.texts import sample_of
 from worker.sources import Source
 from worker.tokens.tokenizers import Tokenizer, cl100k
 
 #: Files and bytes of a sample.
 SAMPLE_FILES = 200
 SAMPLE_BYTES = 32_000_000
+#: Characters of a file that are counted; the others are taken to be like them.
+SAMPLE_CHARACTERS = 1_000_000
 #: Seconds of listing, and of reading the sample.
 LIST_SECONDS = 20.0
 SAMPLE_SECONDS = 8.0
@@ -72,6 +74,15 @@ class _TokenCounts(NamedTuple):
     chunk: float = 1
 
 
+class _Sampled(NamedTuple):
+    """What is sampled, and how it is read and counted."""
+
+    source: Source
+    settings: IndexSettings
+    helpers: ProjectHelpers
+    tokenizer: Tokenizer
+
+
 @dataclass(slots=True)
 class _ListingTally:
     """What the listing told. `sample` holds files that are counted, each with the same probability."""
@@ -96,6 +107,7 @@ def estimate(
     types: frozenset[str],
     unchanged: Unchanged,
     *,
+    helpers: ProjectHelpers,
     tokenizer: Tokenizer,
     model: PricedModel,
 ) -> Estimate:
@@ -104,7 +116,8 @@ def estimate(
     random = Random(0)  # noqa: S311 - chooses a sample
     listed = _list(source, settings, types, unchanged, random)
     random.shuffle(listed.sample)
-    read, sizes, skipped = _count(source, settings, tokenizer, listed.sample)
+    sampled = _Sampled(source, settings, helpers, tokenizer)
+    read, sizes, skipped = _count(sampled, listed.sample)
     by_granularity = _by_granularity(listed, read, sizes, model, settings.embedder.dimensions)
     asked = by_granularity[settings.chunks.granularity]
     return Estimate(
@@ -178,9 +191,7 @@ def _offer(listed: _ListingTally, entry: SourceEntry, random: Random) -> None:
         listed.sample[place] = entry
 
 
-def _count(
-    source: Source, settings: IndexSettings, tokenizer: Tokenizer, sample: Sequence[SourceEntry]
-) -> tuple[list[int], list[_TokenCounts], Counter[str]]:
+def _count(sampled: _Sampled, sample: Sequence[SourceEntry]) -> tuple[list[int], list[_TokenCounts], Counter[str]]:
     """Read the sample. Returns the bytes of the files that were read, their sizes, and why some have none."""
     read: list[int] = []
     sizes: list[_TokenCounts] = []
@@ -190,7 +201,7 @@ def _count(
         if read and (time.monotonic() > deadline or sum(read) > SAMPLE_BYTES):
             break
         try:
-            size = _size(source, settings, tokenizer, entry)
+            size = _size(sampled, entry)
         except FileError as error:
             skipped[error.reason] += 1
             size = _TokenCounts()
@@ -199,22 +210,18 @@ def _count(
     return read, sizes, skipped
 
 
-def _size(source: Source, settings: IndexSettings, tokenizer: Tokenizer, entry: SourceEntry) -> _TokenCounts:
+def _size(sampled: _Sampled, entry: SourceEntry) -> _TokenCounts:
     """What embedding one file takes. Raises `FileError` if it would not be indexed."""
-    content = source.read(entry.key, settings.max_file_bytes, entry.stamp)
-    file = detect(by_name.with_stated_type(entry.path, content.type), content.data)
-    failure = file.failure or (FileError(Reason.BINARY) if file.is_binary else None)
-    reason = generated_reason(file, content.data)
-    if failure or (reason and reason.value not in settings.keep):
-        raise failure or FileError(reason or Reason.GENERATED)
-    text = content.data.decode(errors="replace")
-    if not text.strip():
-        raise FileError(Reason.NO_TEXT)
-    if settings.bounded and not settings.embeds(len(cl100k().starts(text))):
+    settings = sampled.settings
+    content = sampled.source.read(entry.key, settings.max_file_bytes, entry.stamp)
+    name = by_name.with_stated_type(entry.path, content.type)
+    found = sample_of(sampled.helpers, content.data, name=name, keep=settings.keep, characters=SAMPLE_CHARACTERS)
+    text, share = found.text, len(found.text) / found.characters
+    if settings.bounded and not settings.embeds(round(len(cl100k().starts(text)) / share)):
         return _TokenCounts()
-    tokens, chunks = len(tokenizer.starts(text)), settings.chunks
-    in_tokens = 1.0 if chunks.unit == "tokens" else tokens / len(text)
-    most = tokens * _MAX_CUT.get(file.format.type, _MAX_CUT_OTHERWISE)
+    tokens, chunks = len(sampled.tokenizer.starts(text)) / share, settings.chunks
+    in_tokens = 1.0 if chunks.unit == "tokens" else tokens / found.characters
+    most = tokens * _MAX_CUT.get(found.type, _MAX_CUT_OTHERWISE)
     return _TokenCounts(tokens, most, min(chunks.size * in_tokens, settings.embedder.max_input_tokens))
 
 

@@ -103,7 +103,8 @@ class Resources:
 
     def access(self, project_id: str) -> ContentAccess:
         """A project's access to content."""
-        return ContentAccess(project_id, self.settings.values(SourceOptions), lambda: self.pool, lambda: self.objects)
+        options = self.settings.values(SourceOptions)
+        return ContentAccess(project_id, options, lambda: self.pool, lambda: self.objects, self.helpers(project_id))
 
     def source_of(self, index: Index, rules: Rules | None = None) -> Source:
         """The content behind an index, to which its own rules apply unless others are given."""

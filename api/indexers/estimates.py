@@ -47,6 +47,7 @@ def estimate_of(new_index: NewIndex, resources: Resources) -> Estimate:
             settings,
             tools.restricting_types(new_index.folder_node_id, settings),
             unchanged,
+            helpers=resources.helpers(new_index.project_id),
             tokenizer=resources.tokenizer(settings.embedder),
             model=model,
         )

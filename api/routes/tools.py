@@ -232,7 +232,7 @@ def get_file(
 ) -> FileText:
     """Get the indexed text of a file: all of it, some lines (inclusive), or the value at a JSON pointer."""
     file = file_of(resources, index, tool_id, file_id)
-    return file_text(resources.pool, file, start_line, end_line, pointer)
+    return file_text(resources.pool, resources.helpers(index.project_id), file, start_line, end_line, pointer)
 
 
 def file_of(resources: Resources, index: Index, tool_id: str, file_id: str) -> dict[str, Any]:

@@ -28,6 +28,7 @@ FoldexError
 │   └── SourceUnavailable
 │       └── SourceBusy        (too many files are being opened)
 ├── FileError             (the outcome of one file; never fails the task)
+│   └── FileTooSlow
 ├── StoreError
 │   ├── StoreRefused          (these rows)
 │   ├── StoreUnauthorized
@@ -85,7 +86,15 @@ from schemas.errors.models import (
     RerankNotConfigured,
     RerankUnavailable,
 )
-from schemas.errors.sources import FileError, FolderGone, SourceBusy, SourceError, SourceRefused, SourceUnavailable
+from schemas.errors.sources import (
+    FileError,
+    FileTooSlow,
+    FolderGone,
+    SourceBusy,
+    SourceError,
+    SourceRefused,
+    SourceUnavailable,
+)
 from schemas.errors.stores import DiskFull, StoreError, StoreRefused, StoreUnauthorized, StoreUnavailable
 from schemas.errors.trees import MissingDependency, TooManyLeaves, TooManyTokens, TreeError
 from schemas.errors.work import LeaseLost, PlanCrashed, SliceCrashed, SliceOver, TaskCrashed, TreeCrashed
@@ -102,6 +111,7 @@ __all__ = [
     "EmbeddingUnreadable",
     "EstimateBusy",
     "FileError",
+    "FileTooSlow",
     "FilterMatchesNothing",
     "FolderGone",
     "FoldexError",

@@ -52,3 +52,9 @@ class FileError(FoldexError):
     def __init__(self, reason: Reason, message: str | None = None) -> None:
         super().__init__(message or reason.remedy)
         self.reason = reason
+
+
+class FileTooSlow(FileError):
+    """The outcome of a file that takes more processor time than it may."""
+
+    code = "file_too_slow"

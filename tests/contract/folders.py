@@ -10,8 +10,10 @@ from typing import Protocol
 from uuid import uuid4
 
 from schemas.content.document import SourceEntry
+from tests.helpers import POOL
 from worker.ignore import EVERYTHING, Rules
 from worker.objects.object_store import DirectoryObjects, s3_client
+from worker.sandbox.pool import ProjectHelpers
 from worker.sources import Source
 from worker.sources.local import LocalFolder
 from worker.sources.nodes import NodeTree
@@ -124,7 +126,8 @@ class Tree:
             database.execute(query.encode(), values)
 
     def source(self, page_size: int = 1000, node_id: str = "root", *, rules: Rules = EVERYTHING) -> NodeTree:
-        return NodeTree(self.pool, self.objects, self.project, node_id, rules, page_size=page_size)
+        helpers = ProjectHelpers(POOL, self.project)
+        return NodeTree(self.pool, self.objects, helpers, node_id, rules, page_size=page_size)
 
     def node(self, path: str, kind: str | None = None) -> str:
         """The id of the node at `path`. Creates missing nodes and folders."""

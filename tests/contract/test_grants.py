@@ -11,6 +11,7 @@ import pytest
 
 from schemas.content.source import LocalSource
 from schemas.errors import SourceError, SourceRefused
+from tests.helpers import HELPERS
 from worker.ignore import EVERYTHING
 from worker.machine.paths import is_below
 from worker.sources.kind import ContentAccess, SourceOptions
@@ -57,7 +58,7 @@ def test_a_prefix_of_a_bucket_is_granted_with_what_lies_below_it_only(pool: Pool
 def opened(pool: Pool, path: Path, *, home: Path, roots: list[Path], project: str | None = None) -> LocalFolder:
     """A folder that a project opens; without a project, as everybody may."""
     options = SourceOptions("on" if project else "off", home, roots, None, None, None)
-    access = ContentAccess(project or "p", options, lambda: pool, Mock())
+    access = ContentAccess(project or "p", options, lambda: pool, Mock(), HELPERS)
     folder = open_source(access, LocalSource(kind="local", path=str(path)), EVERYTHING)
     assert isinstance(folder, LocalFolder)
     return folder

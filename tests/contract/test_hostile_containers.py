@@ -25,13 +25,12 @@ from typing import Any
 import psutil
 import pytest
 
-from schemas.errors import FileError, SourceBusy
+from schemas.errors import FileError, FileTooSlow, SourceBusy
 from schemas.status import Reason
 from tests.compound import outlook
 from worker.ignore import EVERYTHING
 from worker.sandbox import pool as pool_module
 from worker.sandbox import process
-from worker.sandbox.helper import TooSlow
 from worker.sandbox.members import MAX_MEMBERS, Packing
 from worker.sandbox.pool import HelperLimits, HelperPool, ProjectHelpers
 from worker.sandbox.protocol import PROGRAM
@@ -145,7 +144,7 @@ def test_a_hostile_container_has_an_outcome_in_bounded_time(helpers: ProjectHelp
 
 
 def test_what_takes_too_long_is_too_large_with_a_remedy(helpers: ProjectHelpers) -> None:
-    with pytest.raises(TooSlow) as refused:
+    with pytest.raises(FileTooSlow) as refused:
         list_members(helpers, "slow", "mail", parted_name(2_000_000))
     assert refused.value.reason is Reason.TOO_LARGE
     assert "takes too long to open; unpack it" in refused.value.message

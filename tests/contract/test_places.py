@@ -19,6 +19,7 @@ from api.search.grep.scope import FileScope
 from schemas.content.source import LocalSource
 from schemas.errors import FileError, FolderGone, SourceError
 from schemas.queries.grep import Grep
+from tests.helpers import HELPERS
 from worker.ignore import EVERYTHING, Rules
 from worker.machine.handles import identity_of, open_real
 from worker.machine.paths import real_path
@@ -54,7 +55,7 @@ class Ground:
 
     def access(self, *, auth: Any = "on", home: Path | None = None) -> ContentAccess:
         options = SourceOptions(auth, home or self.root / "home", [self.root], None, None, None)
-        return ContentAccess(self.project, options, lambda: self.pool, Mock())
+        return ContentAccess(self.project, options, lambda: self.pool, Mock(), HELPERS)
 
     def opened(self, path: Path | None = None, rules: Rules = EVERYTHING, **access: Any) -> LocalFolder:
         source = LocalSource(kind="local", path=str(path or self.docs))

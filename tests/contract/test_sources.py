@@ -18,6 +18,7 @@ from schemas.content.source import S3Source
 from schemas.errors import FileError, FolderGone, SourceRefused, SourceUnavailable
 from schemas.status import Reason
 from tests.contract.folders import TREE, Bucket, Folder, Tree, listed
+from tests.helpers import HELPERS
 from worker.ignore import NOT_OBEYED, Rules
 from worker.objects.object_store import DirectoryObjects
 from worker.sources.kind import ContentAccess, SourceOptions
@@ -245,7 +246,7 @@ def test_content_replaced_while_it_is_read_is_read_anew(tree: Tree) -> None:
 def test_a_database_that_is_away_is_not_a_missing_folder(tmp_path: Path) -> None:
     with open_pool(f"postgresql://nobody@127.0.0.1:{closed_port()}/none") as pool:
         pool.timeout = 0.2
-        source = NodeTree(pool, DirectoryObjects(tmp_path), "p", "n")
+        source = NodeTree(pool, DirectoryObjects(tmp_path), HELPERS, "n")
         with pytest.raises(SourceUnavailable):
             source.check()
 
@@ -365,7 +366,7 @@ def closed_port() -> int:
 def access(endpoint_url: str) -> ContentAccess:
     """That of a project to what everybody may read, beside a bucket with the content of all."""
     options = SourceOptions("off", Path("/nowhere"), [], None, "contents", endpoint_url)
-    return ContentAccess("p", options, Mock(), Mock())
+    return ContentAccess("p", options, Mock(), Mock(), HELPERS)
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,10 @@ from psycopg.types.json import Jsonb
 from schemas.content.source import EmbedderProfile, NodesSource
 from schemas.errors import FolderGone
 from schemas.tool import IndexSettings, ToolConfig
+from tests.helpers import POOL
 from worker.ignore import Rules
 from worker.objects.object_store import DirectoryObjects
+from worker.sandbox.pool import ProjectHelpers
 from worker.sources.nodes import SLASH_IN_NAME, NodeTree
 from worker.state.access import grants, keys
 from worker.state.content import nodes, uploads
@@ -88,7 +90,7 @@ class Twin(NamedTuple):
             return connection.execute(ROWS, {"p": self.name}).fetchall()
 
     def tree(self, directory: Path, node_id: str = "f") -> NodeTree:
-        return NodeTree(self.pool, DirectoryObjects(directory), self.name, node_id, Rules())
+        return NodeTree(self.pool, DirectoryObjects(directory), ProjectHelpers(POOL, self.name), node_id, Rules())
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from schemas.content.document import ListingPage, SourceEntry
-from worker import parse
 from worker.formats.by_name import has_type, with_stated_type
 from worker.formats.listed import reason_of
+from worker.formats.versions import version
 from worker.ignore import Rules
 from worker.index.lease import Lease
 from worker.index.unmatched import MatchedPatterns, NotingRules
@@ -125,7 +125,7 @@ def _record(listing: ListingRun, read: _Read, *, first: bool) -> None:
 
 def _listed(index: Index, entry: SourceEntry) -> files.ListedEntry:
     name = with_stated_type(entry.path, entry.type)
-    code_version = f"{parse.version(name)} {keywords.VERSION}"
+    code_version = f"{version(name)} {keywords.VERSION}"
     return files.ListedEntry(files.file_id(index.id, entry.key), entry, code_version, reason_of(entry, index.settings))
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from schemas.content.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
-from worker.formats import by_name, unsupported
 from worker.formats.detect import Detected, detect, refusal
+from worker.formats.versions import version
 from worker.ignore.generated import generated_reason
-from worker.parse.code.grammar import is_known
 from worker.parse.limits import Limits
 from worker.parse.sandbox import client as sandbox
 from worker.parse.sandbox.read import read
@@ -62,13 +61,3 @@ def _is_utf8(data: bytes) -> bool:
 def max_seconds(file: Detected, size: int, limits: Limits) -> float | None:
     """Maximum seconds that reading an isolated file of `size` bytes can take; None if there is no limit."""
     return sandbox.max_seconds(limits) if not file.failure and file.format.is_isolated(size) else None
-
-
-def version(name: str) -> str:
-    """Code version of parser and chunker for a file of this name, such as "markdown-1" or "pdf-1 tesseract".
-
-    Installing a program or a grammar changes the version, so that files are read again with its help.
-    """
-    format_, language = by_name.of(name)
-    grammar = ["grammar"] if language and is_known(language) else []
-    return " ".join([f"{format_.type}-{format_.version}", *unsupported.programs(format_.programs), *grammar])

@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 from schemas.content.document import CodeDefinition, CodeReference, Document
+from worker.formats.grammars import is_known
 from worker.machine.gc_pause import without_garbage_collection
-from worker.parse.code.grammar import is_known
 from worker.parse.code.syntax import Syntax
 from worker.parse.limits import Limits
 from worker.parse.sandbox import client as sandbox

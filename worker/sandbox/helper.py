@@ -12,7 +12,7 @@ from weakref import WeakSet
 
 import orjson
 
-from schemas.errors import FileError
+from schemas.errors import FileError, FileTooSlow
 from schemas.status import Reason
 from worker.sandbox import process
 from worker.sandbox.process import DiedError, HelperProcess, LateError
@@ -24,10 +24,6 @@ _TIMEOUT_EXIT_CODES = (-signal.SIGXCPU, -signal.SIGPROF)
 #: Message for a file whose library ended the helper on purpose. Another attempt would end in the same way.
 _ABORTED = "The file is damaged (its library gives up on it); repair or convert it."
 _ENDLESS = "Reading the file does not finish; exclude it or convert it."
-
-
-class TooSlow(FileError):
-    """The request took more processor time than it may."""
 
 
 class Helper:
@@ -113,7 +109,7 @@ class Helper:
     def _raise_if_guilty(self, code: int, peak: int, ended: HelperProcess, bounds: Bounds, *, fresh: bool) -> None:
         """Raise `FileError` if the helper ended because of this request, so that another attempt is useless."""
         if code in _TIMEOUT_EXIT_CODES:
-            raise TooSlow(Reason.TOO_LARGE, bounds.slow) from None
+            raise FileTooSlow(Reason.TOO_LARGE, bounds.slow) from None
         if peak > max(ended.inherited, bounds.memory_bytes // 2):
             _raise_if_too_large(bounds, fresh=fresh)
         if code == -signal.SIGABRT and fresh:

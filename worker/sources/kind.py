@@ -14,6 +14,7 @@ from worker.ignore import Rules
 from worker.machine.named_folders import named_folders
 from worker.machine.paths import real_path
 from worker.objects.object_store import ObjectStore
+from worker.sandbox.pool import ProjectHelpers
 from worker.sources import Source
 from worker.state.index.tools import hashed
 from worker.state.pool import Pool
@@ -49,12 +50,13 @@ class SourceOptions:
 
 @dataclass(frozen=True, slots=True)
 class ContentAccess:
-    """A project's access to content. `pool` and `objects` connect on first use."""
+    """A project's access to content. `pool` and `objects` connect on first use, and `helpers` start on first use."""
 
     project_id: str
     options: SourceOptions
     pool: Callable[[], Pool]
     objects: Callable[[], ObjectStore]
+    helpers: ProjectHelpers
 
 
 @dataclass(frozen=True, slots=True)

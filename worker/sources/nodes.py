@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +17,8 @@ from schemas.errors import FileError, FolderGone, Invalid, SourceUnavailable
 from schemas.status import Reason
 from worker.ignore import EVERYTHING, IGNORE_FILES, MAX_IGNORE_FILE, IgnoreFile, Rules, Trail
 from worker.objects.object_store import ObjectStore
+from worker.sandbox.pool import ProjectHelpers
+from worker.sandbox.texts import json_text
 from worker.sources.flat_listing import LAST, filter_files
 from worker.sources.kind import ContentAccess, IndexedTarget, SourceLocation
 from worker.state.content import nodes
@@ -35,7 +35,6 @@ SLASH_IN_NAME = "\N{DIVISION SLASH}"
 NODES = "node:"
 
 _SQL = load("content/listing")
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 Row = TypeVar("Row")
 Database = Connection[TupleRow]
@@ -81,7 +80,7 @@ class NodesKind:
 
     def open(self, access: ContentAccess, source: NodesSource, rules: Rules) -> NodeTree:
         """See `SourceKind`."""
-        return NodeTree(access.pool(), access.objects(), access.project_id, source.node_id, rules)
+        return NodeTree(access.pool(), access.objects(), access.helpers, source.node_id, rules)
 
     def target(self, access: ContentAccess, source: NodesSource) -> IndexedTarget:
         """See `SourceKind`."""
@@ -118,7 +117,7 @@ class NodeTree:
         self,
         pool: Pool,
         objects: ObjectStore,
-        project_id: str,
+        helpers: ProjectHelpers,
         node_id: str,
         rules: Rules = EVERYTHING,
         *,
@@ -126,7 +125,7 @@ class NodeTree:
     ) -> None:
         self._pool = pool
         self._objects = objects
-        self._project_id = project_id
+        self._helpers, self._project_id = helpers, helpers.project_id
         self._node_id = node_id
         self._page_size = page_size
         self._trail: Trail[str] = Trail(rules, self._name_of, self._ignore_files)
@@ -189,7 +188,7 @@ class NodeTree:
         return bool(self._trail.pruned(folders) or self._trail.ignored(_shown(rows[0].name, rows[0].id)))
 
     def read(self, key: bytes, limit: int, _listed: str = "", /) -> FileContent:
-        """See `Source`. Inline JSON is returned as `render_json` writes it."""
+        """See `Source`. Inline JSON is returned as `json_text` of a helper writes it."""
         stored = self._stored(key, limit)
         try:
             return self._content(stored, limit)
@@ -247,7 +246,9 @@ class NodeTree:
         if stored.type == "folder":
             raise FileError(Reason.NOT_A_FILE, "The node has become a folder; index again.")
         if stored.json_bytes is not None:
-            return FileContent(_json(stored, limit), _stamp(stored), _type(stored))
+            if stored.json_text is None:
+                raise FileError(Reason.TOO_LARGE)
+            return FileContent(json_text(self._helpers, stored.json_text, limit), _stamp(stored), _type(stored))
         if stored.object_key is None:
             raise FileError(Reason.EMPTY)
         return FileContent(self._objects.get(stored.object_key, limit), _stamp(stored), _type(stored))
@@ -255,41 +256,6 @@ class NodeTree:
 
 #: The character after "/" in sort order: every path below a folder sorts before the folder's path plus this character.
 _AFTER_SLASH = "0"
-
-
-def render_json(text: str, limit: int) -> bytes:
-    """The text in which inline JSON is indexed and shown: `json.dumps(indent=2, ensure_ascii=False)`, in UTF-8.
-
-    A lone surrogate, which JSON can express and UTF-8 cannot, becomes U+FFFD. Raises `FileError`: `too_large` above
-    `limit` bytes, `parse_failed` for numbers and nesting that Python cannot read.
-    """
-    try:
-        pieces = json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(json.loads(text))
-        data = _LONE_SURROGATE.sub("\ufffd", _joined(pieces, limit)).encode()
-    except (ValueError, RecursionError) as error:
-        raise FileError(
-            Reason.PARSE_FAILED, f"The JSON cannot be read ({error}); correct it and index again."
-        ) from error
-    if len(data) > limit:
-        raise FileError(Reason.TOO_LARGE)
-    return data
-
-
-def _joined(pieces: Iterator[str], limit: int) -> str:
-    # Indentation can multiply a deep document's size a thousandfold, so check the size while writing.
-    parts, length = [], 0
-    for piece in pieces:
-        parts.append(piece)
-        length += len(piece)
-        if length > limit:
-            raise FileError(Reason.TOO_LARGE)
-    return "".join(parts)
-
-
-def _json(stored: _StoredContent, limit: int) -> bytes:
-    if stored.json_text is None:
-        raise FileError(Reason.TOO_LARGE)
-    return render_json(stored.json_text, limit)
 
 
 def _stamp(node: _ListedNode | _StoredContent) -> str:

@@ -11,11 +11,10 @@ from typing import NamedTuple
 from uuid import uuid4
 
 from schemas.content.document import FileContent, ListingPage, SourceEntry
-from schemas.errors import FileError
+from schemas.errors import FileError, FileTooSlow
 from schemas.status import Reason
 from schemas.tool import ContainerKind
 from worker.ignore import Rules, Trail
-from worker.sandbox.helper import TooSlow
 from worker.sandbox.members import Member, Packing
 from worker.sandbox.pool import ProjectHelpers
 from worker.sandbox.requests import list_members, read_kept, read_member
@@ -144,7 +143,7 @@ class OpeningSource:
         try:
             members = self._members(entry.key, ending)
         except FileError as error:
-            listed.slow += isinstance(error, TooSlow)
+            listed.slow += isinstance(error, FileTooSlow)
             listed.entries.append(entry if is_file else replace(entry, reason=error.reason))
             if error.reason in _PASSING:
                 # what is known of its members has not vanished

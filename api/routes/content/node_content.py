@@ -21,7 +21,7 @@ from schemas.errors import FileError, NotFound, RangeNotSatisfiable, SourceError
 from worker.formats import by_name
 from worker.objects.object_store import ObjectReader, ObjectStore
 from worker.resources import Resources
-from worker.sources.nodes import render_json
+from worker.sandbox.texts import json_text
 from worker.state.content import nodes
 
 router = APIRouter(prefix="/api/projects/{project_id}/nodes", tags=["nodes"])
@@ -172,7 +172,7 @@ def _content(resources: Resources, row: nodes.Row) -> _InStore | _InRow:
         return _InRow(b"")
     text = json.dumps(row["json"])
     try:
-        return _InRow(render_json(text, resources.settings.max_file_bytes))
+        return _InRow(json_text(resources.helpers(row["project_id"]), text, resources.settings.max_file_bytes))
     except FileError:
         # indentation may multiply the size; such a document is not indexed either
         return _InRow(text.encode())

@@ -13,13 +13,13 @@ from api.search.across.paths import RequestedLocation
 from api.search.grep.fallback import BestLines, any_of, best_lines, hit_of, until_source_fails, words_of
 from api.search.grep.pattern import compiled_pattern
 from api.search.grep.scope import Reading, SearchableText, TimeOver, UnreadFile
-from api.search.grep.texts import decoded
 from api.search.query.file_filter import path_matcher
 from schemas.content.document import SourceEntry
 from schemas.errors import FileError
 from schemas.queries.search import Filters, Hit, Note, SearchRequest
 from worker.ignore import Rules
 from worker.resources import Resources
+from worker.sandbox.texts import utf8_text
 from worker.sources import Source, pages
 from worker.sources.nodes import NODES
 from worker.sources.registry import address_prefix
@@ -159,7 +159,7 @@ def _single(search: UnindexedSearch, location: RequestedLocation) -> Iterator[Re
 
 def _file(search: UnindexedSearch, location: RequestedLocation, key: bytes) -> Iterator[Reading]:
     source = search.resources.source(search.project_id, location.source)
-    yield _read(source, key, location.address, location.path, search.resources.settings.max_file_bytes)
+    yield _read(search, source, key, location.address, location.path, search.resources.settings.max_file_bytes)
 
 
 def _below(search: UnindexedSearch, folders: Sequence[RequestedLocation]) -> Iterator[Reading]:
@@ -179,7 +179,7 @@ def _folder(search: UnindexedSearch, folder: RequestedLocation, numbers: Iterato
         search.check()
         if next(numbers, None) is None:
             raise _TooManyError
-        yield _read(source, entry.key, address, f"{folder.path.rstrip('/')}/{entry.path}", MAX_BYTES)
+        yield _read(search, source, entry.key, address, f"{folder.path.rstrip('/')}/{entry.path}", MAX_BYTES)
 
 
 def _entries(search: UnindexedSearch, folder: RequestedLocation) -> Iterator[tuple[Source, SourceEntry, str]]:
@@ -192,9 +192,11 @@ def _entries(search: UnindexedSearch, folder: RequestedLocation) -> Iterator[tup
             yield source, entry, address
 
 
-def _read(source: Source, key: bytes, address: str, path: str, max_bytes: int) -> SearchableText | UnreadFile:
+def _read(
+    search: UnindexedSearch, source: Source, key: bytes, address: str, path: str, max_bytes: int
+) -> SearchableText | UnreadFile:
     try:
-        data = decoded(source.read(key, max_bytes).data)
+        data = utf8_text(search.resources.helpers(search.project_id), source.read(key, max_bytes).data)
     except FileError:
         data = None
     if data is None:

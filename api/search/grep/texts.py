@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -10,7 +9,6 @@ from api.search.grep import ripgrep
 from api.search.grep.local_files import matching_keys
 from api.search.grep.scope import Reading, SearchableText, TextSearch, UnreadFile, narrowed
 from api.search.text.file_text import joined
-from api.search.text.json_pointer import span
 from schemas.content.document import SourceEntry
 from schemas.errors import FileError, NotFound, SourceError
 from schemas.queries.search import Note
@@ -18,6 +16,8 @@ from schemas.status import FileStatus
 from worker.formats.by_name import has_type
 from worker.formats.registry import AS_WRITTEN
 from worker.machine.slots import Slots
+from worker.sandbox.pool import ProjectHelpers
+from worker.sandbox.texts import utf8_text, value_span
 from worker.sources import Source, pages
 from worker.sources.local import LocalFolder
 from worker.sources.local_keys import printable
@@ -156,33 +156,21 @@ def _read(
         return ()
     if row is not None and row.status == FileStatus.SKIPPED and row.stamp in {"", content.stamp}:
         return ()
-    data = decoded(content.data)
+    helpers = search.resources.helpers(search.index.project_id)
+    data = utf8_text(helpers, content.data)
     if data is None and row is not None and row.has_text:
         # its encoding is known to parsers only: use the indexed text
         data = joined(snippets.text(search.resources.pool, id_)).encode()
     pointer = search.index.source.narrowed_to
-    part = _at_pointer(data, pointer) if data is not None and pointer else (data, None)
+    part = _at_pointer(helpers, data, pointer) if data is not None and pointer else (data, None)
     if part is None or part[0] is None:
         return (UnreadFile(entry.path),)
     return (SearchableText(id_, entry.node_id or str(id_), entry.path, entry.id_path, *part),)
 
 
-def _at_pointer(data: bytes, pointer: str) -> tuple[bytes, range] | None:
-    """The part of a document at a JSON pointer; None if nothing is there, or it is not JSON."""
+def _at_pointer(helpers: ProjectHelpers, data: bytes, pointer: str) -> tuple[bytes, range] | None:
+    """The part of a document in UTF-8 at a JSON pointer; None if nothing is there, or it is not JSON."""
     try:
-        text = data.decode()
-        return narrowed(text, *span(text, pointer))
-    except (NotFound, ValueError, IndexError, RecursionError):
+        return narrowed(data.decode(), *value_span(helpers, data, pointer))
+    except NotFound:
         return None
-
-
-def decoded(data: bytes) -> bytes | None:
-    """Text as UTF-8 without its BOM; None if it has a NUL, or is neither UTF-8 nor UTF-16 with a BOM."""
-    wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    try:
-        text = data.decode("utf-16" if wide else "utf-8")
-    except UnicodeDecodeError:
-        return None
-    if "\0" in text:
-        return None
-    return text.encode(errors="replace") if wide else data.removeprefix(codecs.BOM_UTF8)

@@ -5,26 +5,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from api.search.text.json_pointer import span
 from schemas.errors import Invalid, NotFound
-from schemas.jsonc import is_by_hand, plain
 from schemas.tool import FileText
+from worker.sandbox.pool import ProjectHelpers
+from worker.sandbox.texts import value_span
 from worker.state.pool import Pool
 from worker.state.search import snippets
 
 
 def file_text(
-    pool: Pool, file: dict[str, Any], start_line: int | None, end_line: int | None, pointer: str | None
+    pool: Pool,
+    helpers: ProjectHelpers,
+    file: dict[str, Any],
+    start_line: int | None,
+    end_line: int | None,
+    pointer: str | None,
 ) -> FileText:
     """A file's extracted text by lines (from 1, inclusive) or JSON pointer.
 
     Raises `NotFound` if it has no such part, and `Invalid` for reversed lines, or for lines and a pointer together.
+    Raises `SourceBusy` if no helper is free to search for a pointer.
     """
     if pointer is None:
         return _by_lines(pool, file, start_line or 1, end_line)
     if start_line is not None or end_line is not None:
         raise Invalid("Send either line numbers or a pointer, not both.")
-    return _by_pointer(pool, file, pointer)
+    return _by_pointer(pool, helpers, file, pointer)
 
 
 def joined(rows: Sequence[dict[str, Any]]) -> str:
@@ -56,14 +62,14 @@ def _by_lines(pool: Pool, file: dict[str, Any], first: int, last: int | None) ->
     return _file_text(file, text[start:end], first, _start(rows) + start)
 
 
-def _by_pointer(pool: Pool, file: dict[str, Any], pointer: str) -> FileText:
+def _by_pointer(pool: Pool, helpers: ProjectHelpers, file: dict[str, Any], pointer: str) -> FileText:
     rows = snippets.text(pool, file["id"])
     if not rows:
         raise _without_text(file)
     if rows[0]["json_pointer"] is None:
         raise NotFound(f"{file['path']} is not JSON, so it has no pointers; request lines.")
     text = joined(rows)
-    start, end = span(plain(text) if is_by_hand(text) else text, pointer)
+    start, end = value_span(helpers, text.encode(), pointer)
     return _file_text(file, text[start:end], text.count("\n", 0, start) + 1, start)
 
 

@@ -7,13 +7,13 @@ import random
 
 import pytest
 
-from api.search.text.json_pointer import span
 from schemas.content.source import ChunkSettings
 from schemas.jsonc import comments, is_by_hand, plain
 from tests.parsing import parse
 from tests.unit.worker.chunk.chunking import check, check_limits
 from worker.chunk import chunk
 from worker.parse import Limits
+from worker.parse.data.json_pointer import span
 from worker.tokens.tokenizers import cl100k
 
 SETTINGS = """// Visit https://example.org/settings

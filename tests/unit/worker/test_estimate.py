@@ -11,6 +11,7 @@ import pytest
 from schemas.content.document import FileContent, ListingPage, SourceEntry
 from schemas.content.source import ChunkSettings, EmbedderProfile
 from schemas.tool import IndexSettings
+from tests.helpers import HELPERS
 from worker import estimate as estimates
 from worker.estimate import PricedModel, estimate
 from worker.tokens.tokenizers import cl100k
@@ -48,7 +49,8 @@ class Texts:
 
 def of(texts: dict[str, str], settings: IndexSettings = SETTINGS, *, price: float | None = 2.0, **limits: int) -> Any:
     model = PricedModel("m", **({"max_inputs": 96, "max_request_tokens": 1000} | limits), price=price)
-    return estimate(Texts(texts), settings, frozenset(), lambda _: set(), tokenizer=cl100k(), model=model)
+    source, types = Texts(texts), frozenset[str]()
+    return estimate(source, settings, types, lambda _: set(), helpers=HELPERS, tokenizer=cl100k(), model=model)
 
 
 def mixed(seed: int) -> dict[str, str]:

@@ -10,6 +10,7 @@ import pytest
 
 from schemas.content.source import LocalSource
 from schemas.errors import SourceRefused
+from tests.helpers import HELPERS
 from worker.ignore import EVERYTHING
 from worker.machine.named_folders import forget_folder, name_folder, named_folders, named_folders_file
 from worker.objects.object_store import ObjectStore
@@ -87,7 +88,7 @@ def test_a_source_is_opened_as_soon_as_it_is_named(file: Path, folder: Path, tmp
         raise NotImplementedError
 
     options = SourceOptions("off", tmp_path / "home", [], file, None, None)
-    access = ContentAccess("project-1", options, pool, objects)
+    access = ContentAccess("project-1", options, pool, objects, HELPERS)
     source = LocalSource(kind="local", path=str(folder / "deep"))
     with pytest.raises(SourceRefused, match="LOCAL_SOURCE_ROOTS"):
         open_source(access, source, EVERYTHING).check()

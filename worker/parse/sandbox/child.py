@@ -41,6 +41,10 @@ if TYPE_CHECKING:
 OPERATIONS = {
     "members": "worker.parse.containers.opened:members",
     "member": "worker.parse.containers.opened:member",
+    "text": "worker.parse.given:text",
+    "value": "worker.parse.given:value",
+    "sample": "worker.parse.given:sample",
+    "json": "worker.parse.given:json_text",
 }
 #: Names what an answer carries beside its head.
 _PAYLOAD = "payload"

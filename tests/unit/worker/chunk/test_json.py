@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api.search.text.json_pointer import span
 from schemas.content.document import Chunk
 from schemas.content.source import ChunkSettings
 from schemas.errors import NotFound
 from tests.unit.worker.chunk.chunking import cut, new
+from worker.parse.data.json_pointer import span
 
 CONFIG = {
     "config": {

@@ -10,10 +10,10 @@ from schemas.errors import FileError
 from schemas.status import Reason
 from tests import parsing
 from worker.chunk import chunk
+from worker.formats.grammars import is_known
 from worker.formats.registry import BY_TYPE
 from worker.index.memory_guard import GuardedTokenizer
 from worker.parse import Limits, version
-from worker.parse.code.grammar import is_known
 from worker.tokens.tokenizers import cl100k
 
 CHUNKS = ChunkSettings(unit="tokens", size=512, overlap=64)

@@ -8,14 +8,15 @@ import pytest
 
 from schemas.errors import FileError
 from schemas.status import Reason
-from worker.sources.nodes import render_json
+from tests.helpers import HELPERS
+from worker.sandbox.texts import json_text
 
 
 @pytest.mark.parametrize("text", ["[]", '{"a":[1,"é"]}', '"\\u00e9\\u00e9\\u00e9"'])
 def test_json_is_written_up_to_the_limit_in_bytes(text: str) -> None:
     data = json.dumps(json.loads(text), indent=2, ensure_ascii=False).encode()
-    assert render_json(text, len(data)) == data
+    assert json_text(HELPERS, text, len(data)) == data
     for limit in (len(data) - 1, 1):
         with pytest.raises(FileError) as caught:
-            render_json(text, limit)
+            json_text(HELPERS, text, limit)
         assert caught.value.reason is Reason.TOO_LARGE

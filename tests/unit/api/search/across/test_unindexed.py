@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -138,7 +139,7 @@ def test_no_file_is_read_after_the_deadline(tmp_path: Path, monkeypatch: pytest.
     write(tmp_path, **{f"f{number}": "apples" for number in range(9)})
     read: list[str] = []
 
-    def slowly(source: Source, key: bytes, address: str, path: str, max_bytes: int) -> UnreadFile:
+    def slowly(_search: Any, _source: Source, _key: bytes, _address: str, path: str, _max_bytes: int) -> UnreadFile:
         read.append(path)
         return UnreadFile(path)
 

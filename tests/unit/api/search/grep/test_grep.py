@@ -33,6 +33,7 @@ from schemas.content.source import LocalSource
 from schemas.errors import Invalid, SourceError
 from schemas.queries.grep import MAX_SPAN, Grep
 from schemas.queries.search import Filters
+from tests.helpers import HELPERS
 from tests.parsing import parse
 from worker.formats.by_name import _LANGUAGE_OF
 from worker.formats.registry import AS_WRITTEN, BY_EXTENSION, BY_TYPE
@@ -474,7 +475,9 @@ class Away:
 
 def found_in(sources: dict[str, Away], *files: str) -> tuple[list[str], list[tuple[str, str]]]:
     settings = SimpleNamespace(unembedded_max_chars=5, max_file_bytes=99)
-    resources = SimpleNamespace(settings=settings, source=lambda _, source, *__: sources[source.path[1:]])
+    resources = SimpleNamespace(
+        settings=settings, source=lambda _, source, *__: sources[source.path[1:]], helpers=lambda _: HELPERS
+    )
     asked = SimpleNamespace(filters=Filters(), texts=["token"], top_k=9)
     left = SimpleNamespace(event=Event(), check=nothing)
     models = [LocalSource(kind="local", path=f"/{n}") for n in sources]

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.search.text.file_text import joined, lines_span
-from api.search.text.json_pointer import span
 from schemas.errors import NotFound
+from worker.parse.data.json_pointer import span
 
 
 def piece(text: str, start: int, *, lead: str = "", trail: str = "") -> dict[str, Any]:

@@ -7,9 +7,10 @@ import pytest
 from schemas.content.document import Document
 from tests.bench.fuzz import helper_seconds
 from tests.parsing import parse
+from worker.formats.grammars import GRAMMARS
 from worker.parse import Limits
 from worker.parse.code import error_recovery
-from worker.parse.code.grammar import GRAMMARS, grammar
+from worker.parse.code.grammar import grammar
 from worker.parse.code.syntax import syntax
 from worker.parse.sandbox import client as sandbox
 

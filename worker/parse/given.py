@@ -1,0 +1,88 @@
+"""Reads what a process may need of a file besides its document. No document comes of it."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from schemas.errors import FileError, NotFound
+from schemas.jsonc import is_by_hand, plain
+from schemas.status import Reason
+from worker.formats.detect import detect
+from worker.ignore.generated import generated_reason
+from worker.parse.data.json_pointer import span
+from worker.parse.limits import Limits
+
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+Answered = tuple[dict[str, Any], bytes]
+
+
+def text(_ask: dict[str, Any], data: bytes, _limits: Limits) -> Answered:
+    """Text as UTF-8 without its mark. Refuses text with a NUL, or that is neither UTF-8 nor UTF-16 with a mark."""
+    wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    try:
+        decoded = data.decode("utf-16" if wide else "utf-8")
+    except UnicodeDecodeError:
+        raise FileError(Reason.NOT_UTF8) from None
+    if "\0" in decoded:
+        raise FileError(Reason.BINARY)
+    return {}, decoded.encode(errors="replace") if wide else data.removeprefix(codecs.BOM_UTF8)
+
+
+def value(ask: dict[str, Any], data: bytes, _limits: Limits) -> Answered:
+    """Where the value at a pointer begins and ends, in characters; why there is none if there is none."""
+    document = data.decode()
+    try:
+        start, end = span(plain(document) if is_by_hand(document) else document, ask["pointer"])
+    except NotFound as error:
+        return {"absent": error.message}, b""
+    except (ValueError, IndexError, RecursionError):
+        return {"absent": "The file is not well-formed JSON, so it has no pointers; request lines."}, b""
+    return {"start": start, "end": end}, b""
+
+
+def sample(ask: dict[str, Any], data: bytes, _limits: Limits) -> Answered:
+    """The beginning of a text that would be indexed, and the number of its characters. Raises `FileError` otherwise."""
+    file = detect(ask["name"], data)
+    failure = file.failure or (FileError(Reason.BINARY) if file.is_binary else None)
+    reason = generated_reason(file, data)
+    if failure or (reason and reason.value not in ask["keep"]):
+        raise failure or FileError(reason or Reason.GENERATED)
+    decoded = data.decode(errors="replace")
+    if not decoded or decoded.isspace():
+        raise FileError(Reason.NO_TEXT)
+    return {"type": file.format.type, "characters": len(decoded)}, decoded[: ask["characters"]].encode()
+
+
+def json_text(ask: dict[str, Any], data: bytes, _limits: Limits) -> Answered:
+    """A value as `json.dumps(indent=2, ensure_ascii=False)` writes it, in UTF-8.
+
+    A lone surrogate, which JSON can express and UTF-8 cannot, becomes U+FFFD. Raises `FileError`: `too_large` above the
+    limit, `parse_failed` for numbers and nesting that Python cannot read.
+    """
+    limit = ask["limit"]
+    try:
+        pieces = json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(json.loads(data))
+        written = _LONE_SURROGATE.sub("\ufffd", _joined(pieces, limit)).encode()
+    except (ValueError, RecursionError) as error:
+        raise FileError(
+            Reason.PARSE_FAILED, f"The JSON cannot be read ({error}); correct it and index again."
+        ) from error
+    if len(written) > limit:
+        raise FileError(Reason.TOO_LARGE)
+    return {}, written
+
+
+def _joined(pieces: Iterable[str], limit: int) -> str:
+    # Indentation can multiply a deep document's size a thousandfold, so check the size while writing.
+    parts, length = list[str](), 0
+    for piece in pieces:
+        parts.append(piece)
+        length += len(piece)
+        if length > limit:
+            raise FileError(Reason.TOO_LARGE)
+    return "".join(parts)
