@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -14,7 +13,9 @@ import pytest
 from schemas.errors import StoreUnavailable
 from tests.contract.stores import ALWAYS, D, about, axis, near, row
 from worker.vectors.lance import cleaning, indexes, repair
-from worker.vectors.lance.store import LanceStore
+from worker.vectors.lance.crashes import PREFIX
+from worker.vectors.lance.repair import Condition, Repairs
+from worker.vectors.lance.store import LanceStore, _dataset
 
 SPACE = "space"
 
@@ -40,7 +41,10 @@ def test_what_dead_processes_left_of_a_drop_or_a_new_table_goes_with_the_next_dr
         shutil.copytree(tmp_path / f"{SPACE}.lance", path / "other.lance")
     os.utime(old, (1_600_000_000, 1_600_000_000))
     store.drop("never-made")
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".new-1", f"{SPACE}.lance"]
+    assert sorted(path.name for path in tmp_path.iterdir() if not path.name.startswith(PREFIX)) == [
+        ".new-1",
+        f"{SPACE}.lance",
+    ]
     assert len(store.ids(SPACE, None, 10)) == 4
 
 
@@ -79,9 +83,16 @@ def test_a_reader_that_is_overtaken_again_and_again_reads(
 
 
 @pytest.mark.parametrize("times", [1, 5, repair.ATTEMPTS])
-def test_a_table_that_others_write_is_not_lost(tmp_path: Path, store: LanceStore, times: int) -> None:
-    opened = partial(Overtaken(store, times).open_table, SPACE)
-    assert not repair.is_lost(opened, tmp_path / f"{SPACE}.lance")
+def test_a_table_that_others_write_is_not_set_aside(tmp_path: Path, store: LanceStore, times: int) -> None:
+    overtaken, path = Overtaken(store, times), tmp_path / f"{SPACE}.lance"
+
+    def opened(at: Path, version: int | None) -> Any:
+        overtaken.open_table(SPACE)
+        return _dataset(at, version)
+
+    found = Repairs(tmp_path, opened, overtaken.open_table).look(SPACE, path)
+    assert found is (Condition.UNKNOWN if times == repair.ATTEMPTS else Condition.WHOLE)
+    assert path.is_dir()
 
 
 def test_indexes_are_made_anew_and_no_row_is_lost(tmp_path: Path, store: LanceStore) -> None:

@@ -10,6 +10,19 @@ def lacks_file(error: BaseException | None) -> bool:
     return isinstance(error, RuntimeError | ValueError) and "not found" in str(error).lower()
 
 
+def system_error(error: BaseException) -> int | None:
+    """The number of the system's error that led to an error, also of a library that only says it. None if none did."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno
+    said = re.search(r"\(os error (\d{1,5})\)", str(error))
+    return int(said[1]) if said else None
+
+
+def lacks_memory(error: BaseException) -> bool:
+    """Whether a library says that the memory did not suffice."""
+    return re.search("out of memory|cannot allocate memory|resources exhausted", str(error), re.IGNORECASE) is not None
+
+
 def knows_no_field(detail: str) -> bool:
     """Whether a Foldex refused a request for a field of it, and none of its config, that this Foldex has."""
     return re.match(r"\w+: Extra inputs are not permitted", detail) is not None

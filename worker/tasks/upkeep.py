@@ -134,7 +134,11 @@ def _optimize(index_id: UUID) -> dict[str, Any]:
         send("foldex.optimize", index_id, queue=BULK, shown=f"index {index_id}", quiet=True)
         return {"left": "to another process"}
     # last, so that the task's result includes the comparison
-    return {"namespace": index.namespace, "seconds": round(time.monotonic() - started, 2), **_compare(index)}
+    return {
+        "namespace": index.namespace,
+        "seconds": round(time.monotonic() - started, 2),
+        **_compare(index, fsck.RUN_BYTES),
+    }
 
 
 @app.task(name="foldex.check", base=Upkeep, shown_if="lost vectors")
@@ -149,7 +153,7 @@ def _check(index_id: UUID) -> dict[str, Any]:
     if index is None:
         return {"skipped": "deleted"}
     with process.idle.work():
-        return _compare(index)
+        return _compare(index, fsck.CHECK_BYTES)
 
 
 @app.task(name="foldex.strays", base=Upkeep, shown_if="deleted")
@@ -167,10 +171,10 @@ def _delete_strays() -> dict[str, Any]:
     return {"deleted": deleted, "more": more}
 
 
-def _compare(index: Index) -> dict[str, Any]:
+def _compare(index: Index, verified_bytes: int) -> dict[str, Any]:
     """Start a task if the namespace has lost vectors. Failures do not matter, because the sweep asks again."""
     try:
-        started = fsck.check(process.resources().pool, _store(index), index)
+        started = fsck.check(process.resources().pool, _store(index), index, verified_bytes)
     except (LeaseLost, StoreError, psycopg.OperationalError) as error:
         log.warning("namespace not compared", namespace=index.namespace, error=str(error))
         return {"compared": False}

@@ -32,6 +32,11 @@ PAGE = 20_000
 SAMPLE = 1000
 #: Rows whose attributes are compared at a time.
 ATTRIBUTES_PAGE = 5000
+#: Bytes of a namespace that each run reads in full, some ten thousand chunks in a tenth of a second. Damage in a larger
+#: one is met by what reads it.
+RUN_BYTES = 2**24
+#: Bytes of a namespace that a check from time to time reads in full.
+CHECK_BYTES = 2**30
 #: Vectors deleted per request.
 MAX_DELETES = 5000
 
@@ -80,6 +85,7 @@ class RepairResult:
 
 def inspect(pool: Pool, store: VectorStore, index: Index) -> IndexReport:
     """Compare an index with its namespace in constant memory. Raises `StoreError`."""
+    store.verify(index.namespace)
     was_busy = drift.is_busy(pool, index.id)
     rows, (miscounted, bare) = drift.rows(pool, index.id), drift.wrong_files(pool, index.id)
     missing = stray = 0
@@ -96,6 +102,7 @@ def repair(pool: Pool, store: VectorStore, index: Index) -> RepairResult:
 
     Raises `StoreError`, or `LeaseLost` once a task works on the index; everything done by then is correct.
     """
+    store.verify(index.namespace)
     lost = deleted = 0
     for missing, stray in differences(pool, store, index):
         drift.mark_lost(pool, index.id, missing, None)
@@ -116,6 +123,7 @@ def before_listing(pool: Pool, store: VectorStore, index: Index, task_id: UUID) 
     Raises `LeaseLost` if the epoch moved on.
     """
     try:
+        store.verify(index.namespace, RUN_BYTES)
         if _has_lost_some(pool, store, index):
             log.warning("the namespace has lost vectors; writing them again", namespace=index.namespace)
             for missing, _ in differences(pool, store, index):
@@ -128,14 +136,16 @@ def before_listing(pool: Pool, store: VectorStore, index: Index, task_id: UUID) 
         log.info("files without vectors queued again", files=taken)
 
 
-def check(pool: Pool, store: VectorStore, index: Index) -> UUID | None:
+def check(pool: Pool, store: VectorStore, index: Index, verified_bytes: int = RUN_BYTES) -> UUID | None:
     """Start a task over an idle index whose namespace has lost vectors, and return its id. Raises `StoreError`.
 
-    Each call compares the next range of ids and repairs what else is wrong there. Raises `LeaseLost` if another task
-    begins meanwhile; that task makes its own check.
+    Each call compares the next range of ids and repairs what else is wrong there. A namespace of up to `verified_bytes`
+    is read in full, as damage may hide anywhere. Raises `LeaseLost` if another task begins meanwhile; that task makes
+    its own check.
     """
     if drift.is_busy(pool, index.id):
         return None
+    store.verify(index.namespace, verified_bytes)
     lost_some = _look_further(pool, store, index, SAMPLE)
     if not lost_some:
         return None

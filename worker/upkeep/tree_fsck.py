@@ -32,6 +32,7 @@ def inspect(pool: Pool, store: VectorStore, index: Index) -> TreeReport | None:
     before = views.all_nodes(pool, index.id)
     if before is None:
         return None
+    store.verify(index.namespace + TREE)
     stored = _stored(store, index)
     after = views.all_nodes(pool, index.id) or views.AllNodes(set(), set())
     return TreeReport(

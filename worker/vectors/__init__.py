@@ -206,6 +206,10 @@ class VectorStore(Protocol):
         """Delete the namespace with all its rows. Returns whether it existed."""
         ...
 
+    def verify(self, namespace: str, most_bytes: int | None = None) -> None:
+        """Look for damage in a namespace of at most `most_bytes`. What cannot be read is missing from then on."""
+        ...
+
     def optimize(self, namespace: str, *, writing: bool = False) -> None:
         """Compact and index what was written. Called from one place at a time.
 

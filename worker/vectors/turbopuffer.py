@@ -201,6 +201,9 @@ class TurbopufferStore:
         """Delete the namespace with all its rows. Returns whether it existed. Raises as `write` does."""
         return self._request(namespace, lambda ns: ns.delete_all()) is not None
 
+    def verify(self, namespace: str, most_bytes: int | None = None) -> None:
+        """Do nothing: the service checks what it stores."""
+
     def optimize(self, namespace: str, *, writing: bool = False) -> None:
         """Do nothing: the store compacts and indexes by itself, and its API has no such call."""
 

@@ -25,7 +25,7 @@ def test_a_compaction_gives_back_its_memory(monkeypatch: pytest.MonkeyPatch, giv
     monkeypatch.setattr("worker.tasks.process.resources", lambda: SimpleNamespace(pool=None))
     monkeypatch.setattr("worker.state.index.tools.index", lambda *_: SimpleNamespace(namespace="n"))
     monkeypatch.setattr(upkeep, "compact_in_turn", lambda *_: True)
-    monkeypatch.setattr(upkeep, "_compare", lambda _: {"lost vectors": 0})
+    monkeypatch.setattr(upkeep, "_compare", lambda *_: {"lost vectors": 0})
     assert upkeep._optimize(uuid4())["lost vectors"] == 0
     eventually(lambda: given_back == ["back"], 60)
 
@@ -68,6 +68,6 @@ def test_a_check_gives_back_its_memory(monkeypatch: pytest.MonkeyPatch, given_ba
     monkeypatch.setattr("worker.tasks.process.resources", lambda: SimpleNamespace(pool=None))
     monkeypatch.setattr("worker.state.index.leftovers.forget_removed", lambda *_: None)
     monkeypatch.setattr("worker.state.index.tools.index", lambda *_: SimpleNamespace(namespace="n"))
-    monkeypatch.setattr(upkeep, "_compare", lambda _: {"compared": True})
+    monkeypatch.setattr(upkeep, "_compare", lambda *_: {"compared": True})
     assert upkeep._check(uuid4()) == {"compared": True}
     eventually(lambda: given_back == ["back"], 60)

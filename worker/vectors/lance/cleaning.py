@@ -57,6 +57,17 @@ def committing(path: Path) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def alone(path: Path) -> Iterator[int | None]:
+    """Yield the number of a table's directory while no commit runs there, or once one has run for `MAX_WAIT_S`.
+
+    None if there is no directory.
+    """
+    with _directory(path) as directory:
+        _tried_lock(directory, fcntl.LOCK_EX)
+        yield None if directory is None else os.fstat(directory).st_ino
+
+
 def _moment_without_commit(path: Path) -> float | None:
     """Return a moment at which no commit was running; None if there is none within `MAX_WAIT_S`."""
     with _directory(path) as directory:
@@ -68,7 +79,7 @@ def _directory(path: Path) -> Iterator[int | None]:
     """Yield a descriptor of the table's directory; None if the table was dropped. Closing it releases its lock."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         yield None
         return
     try:

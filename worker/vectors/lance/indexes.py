@@ -48,6 +48,14 @@ def add_missing(table: Any, large_rows: int) -> None:
             create(table, column)
 
 
+def read_all(dataset: Any, table: Any, column: str) -> None:
+    """Read all of an index, if a column has one, and run a small query. Raises what Lance and LanceDB raise."""
+    name = f"{column}_idx"
+    if name in {index.name for index in dataset.describe_indices()}:
+        dataset.prewarm_index(name)
+    read(table, column)
+
+
 def read(table: Any, column: str) -> None:
     """Run a small query on an index. Raises what LanceDB raises."""
     from lancedb.query import MatchQuery

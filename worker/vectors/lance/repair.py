@@ -1,61 +1,266 @@
-"""Handles LanceDB tables with deleted files: repairs what can be read, or declares the table lost.
+"""Finds out what is damaged once a call on a LanceDB table failed, and sets it aside or makes it again.
 
-If a table's directory is deleted during a commit, the commit's own files remain, and no library call handles that.
+Files of a table may be deleted, cut short or overwritten, by others or by a broken disk. Indexes are made again from
+the rows. A table whose rows cannot be read is set aside, as if it had been deleted: Foldex then writes its rows again
+from Postgres and the embedding cache.
 """
 
 from __future__ import annotations
 
+import errno
+import os
+import re
+import shutil
+import time
 from collections.abc import Callable
 from contextlib import suppress
+from enum import Enum, auto
+from functools import partial
+from operator import itemgetter
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import structlog
 
-from worker.machine.error_texts import lacks_file
-from worker.vectors.lance import indexes
-from worker.vectors.lance.cleaning import committing
+from worker.machine.error_texts import lacks_memory, system_error
+from worker.vectors.lance import indexes, vector_index
+from worker.vectors.lance.cleaning import alone, committing
 
 log = structlog.get_logger()
 
 #: Attempts to read a table whose files others delete meanwhile, as compactions do.
 ATTEMPTS = 10
+#: Attempts that must fail, while nobody writes, before a table counts as damaged.
+FAILURES = 2
+#: Rows that are read at a time, and bytes that are read ahead: Lance's own limit is 2 GB.
+BATCH_ROWS = 1024
+AHEAD_BYTES = 64 * 1024**2
+#: Seconds for which a version of a table that was found whole is not read again.
+TRUST_S = 60.0
+#: Tables of which that is known.
+MAX_TRUSTED = 1000
+#: Damaged tables that a directory keeps; those set aside longest ago are deleted.
+KEPT = 3
+#: Names of damaged tables: the time at which they were set aside, and their own name.
+ASIDE = re.compile(r"\.damaged-(\d{20})-([A-Za-z0-9\-_.]+\.lance)")
+#: What the system says of a file that is missing, of the wrong kind, or on a broken disk. Anything else is no damage,
+#: such as missing permission, too many open files or a full disk.
+DAMAGE = {errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.EIO, errno.EINVAL, errno.ENXIO}
+
+#: Number of which the name of a version's file is the rest.
+LAST_VERSION = 2**64 - 1
+#: What libraries raise for what they cannot read.
+_FOREIGN = (OSError, RuntimeError, ValueError, TypeError, LookupError)
+
+
+class Condition(Enum):
+    """What a look at a table found."""
+
+    WHOLE = auto()
+    #: Its rows can be read. Indexes or old versions could not, and were replaced or deleted.
+    MENDED = auto()
+    #: Its rows could not be read, so it was set aside.
+    SET_ASIDE = auto()
+    #: The system or other writers did not let it be read.
+    UNKNOWN = auto()
 
 
 def versions(path: Path) -> frozenset[Path]:
     """The files of a table's versions. They change with each commit, and when old versions are deleted."""
-    with suppress(FileNotFoundError):
+    with suppress(FileNotFoundError, NotADirectoryError):
         return frozenset((path / "_versions").iterdir())
     return frozenset()
 
 
-def is_lost(open_table: Callable[[], Any], path: Path) -> bool:
-    """Whether rows of a table at `path` are no longer readable. If they are readable, rebuilds indexes that are not."""
-    for _ in range(ATTEMPTS):
-        before = versions(path)
+def is_panic(error: BaseException) -> bool:
+    """Whether code in Rust gave up, as it does for some damage. Not all of these are an `Exception`."""
+    return type(error).__module__.startswith("pyo3_")
+
+
+def may_be_damage(error: BaseException | None) -> bool:
+    """Whether damaged files may have led to an error: the system refused nothing, and the memory sufficed."""
+    if error is None or not (isinstance(error, _FOREIGN) or is_panic(error)) or lacks_memory(error):
+        return False
+    number = system_error(error)
+    return number is None or number in DAMAGE
+
+
+class Repairs:
+    """Looks at tables of a directory on which a call failed. Threads may share it.
+
+    `open_dataset` opens a version of a table by Lance, or the latest, and `open_table` the latest by LanceDB. Both
+    begin with empty caches.
+    """
+
+    def __init__(
+        self, directory: Path, open_dataset: Callable[[Path, int | None], Any], open_table: Callable[[str], Any]
+    ) -> None:
+        self._directory = directory
+        self._open_dataset, self._open_table = open_dataset, open_table
+        self._lock = Lock()
+        self._trusted: dict[str, tuple[frozenset[Path], float]] = {}
+
+    def look(self, namespace: str, path: Path, *, again: bool = False) -> Condition:
+        """Read all of a table, and repair it; `again`, even if it was found whole just now.
+
+        `UNKNOWN` if another thread looks at a table.
+        """
+        if not self._lock.acquire(blocking=False):
+            return Condition.UNKNOWN
         try:
-            # Open it again: a compaction deletes files that earlier openings still refer to.
-            table = open_table()
-            for _ in table.search().select(["id", "vector"]).to_batches():
-                pass
-        except (RuntimeError, ValueError) as error:
-            if not lacks_file(error):
-                return False
-            if versions(path) == before:
-                return True
+            if not again and self._is_trusted(namespace, path):
+                return Condition.WHOLE
+            found = self._look(namespace, path)
+            if found in {Condition.WHOLE, Condition.MENDED}:
+                if len(self._trusted) >= MAX_TRUSTED:
+                    self._trusted.clear()
+                self._trusted[namespace] = versions(path), time.monotonic()
+            return found
+        finally:
+            self._lock.release()
+
+    def _is_trusted(self, namespace: str, path: Path) -> bool:
+        """Reading a large table takes seconds, and a call that is refused must not cost that each time."""
+        known, looked_at = self._trusted.get(namespace, (None, 0.0))
+        return known == versions(path) and time.monotonic() - looked_at < TRUST_S
+
+    def _look(self, namespace: str, path: Path) -> Condition:
+        failures = 0
+        for _ in range(ATTEMPTS):
+            before, number = versions(path), _number(path)
+            if number is None or _is_refused(path):
+                return Condition.UNKNOWN
+            try:
+                # opened again, because a compaction deletes files that earlier openings still refer to
+                _read_rows(self._open_dataset(path, None))
+                return self._mend(namespace, path)
+            except BaseException as error:
+                if not may_be_damage(error):
+                    if isinstance(error, Exception):
+                        return Condition.UNKNOWN
+                    raise
+                failures = failures + 1 if versions(path) == before else 0
+                if failures == FAILURES:
+                    return set_aside(self._directory, path, number, str(error))
+        return Condition.UNKNOWN
+
+    def _mend(self, namespace: str, path: Path) -> Condition:
+        """Replace what cannot be read, although the rows can."""
+        found = Condition.WHOLE
+        for manifest, version in _older(path):
+            if not _is_readable(partial(self._open_dataset, path, version)) and manifest.exists():
+                log.warning("an old version of a LanceDB table cannot be read", table=namespace, version=version)
+                _delete(manifest)
+                found = Condition.MENDED
+        table = self._open_table(namespace)
+        for column in (*indexes.indexable(table, large_rows=0), "vector"):
+            if not _is_readable(partial(self._read_index, path, table, column)):
+                log.warning("an index of a LanceDB table cannot be read; making it again", table=namespace, of=column)
+                with committing(path):
+                    if column == "vector":
+                        vector_index.create(self._open_dataset(path, None))
+                    else:
+                        indexes.create(table, column)
+                found = Condition.MENDED
+        return found
+
+    def _read_index(self, path: Path, table: Any, column: str) -> None:
+        dataset = self._open_dataset(path, None)
+        if column == "vector":
+            vector_index.read_all(dataset)
         else:
-            for column in indexes.indexable(table, large_rows=0):
-                _mend(table, path, column)
-            return False
+            indexes.read_all(dataset, table, column)
+
+
+def _is_readable(read: Callable[[], object]) -> bool:
+    """Whether something is read at the last of a few attempts, between which a compaction may have ended."""
+    for _ in range(FAILURES):
+        try:
+            read()
+        except BaseException as error:
+            if not may_be_damage(error):
+                raise
+        else:
+            return True
     return False
 
 
-def _mend(table: Any, path: Path, column: str) -> None:
+def drop_set_aside(directory: Path, name: str) -> None:
+    """Delete what was set aside of a table."""
+    for found, of in _all_set_aside(directory):
+        if of == name:
+            _delete(found)
+
+
+def _read_rows(dataset: Any) -> None:
+    scanner = dataset.scanner(
+        batch_size=BATCH_ROWS, batch_readahead=1, fragment_readahead=1, io_buffer_size=AHEAD_BYTES
+    )
+    for _ in scanner.to_batches():
+        pass
+
+
+def _number(path: Path) -> int | None:
+    """The number of what is at `path` now; None if nothing is."""
     try:
-        indexes.read(table, column)
-    except RuntimeError as error:
-        if not lacks_file(error):
-            raise
-        log.warning("an index of a LanceDB table lost its files; rebuilding it", table=table.name, column=column)
-        with committing(path):
-            indexes.create(table, column)
+        return os.lstat(path).st_ino
+    except FileNotFoundError:
+        return None
+
+
+def _is_refused(path: Path) -> bool:
+    """Whether the system refuses to open a file for another reason than damage."""
+    errors: list[OSError] = []
+    for folder, _, names in os.walk(path, onerror=errors.append):
+        for name in names:
+            try:
+                # a pipe would never answer
+                os.close(os.open(Path(folder) / name, os.O_RDONLY | os.O_NONBLOCK))
+            except OSError as error:
+                errors.append(error)
+    return any(error.errno not in DAMAGE for error in errors)
+
+
+def _older(path: Path) -> list[tuple[Path, int]]:
+    """The files of a table's versions but the latest, with their numbers. Newer releases of Lance count backwards."""
+    numbered = [(file, int(file.stem)) for file in versions(path) if re.fullmatch(r"\d{1,20}\.manifest", file.name)]
+    found = sorted(
+        ((file, LAST_VERSION - n if n > LAST_VERSION // 2 else n) for file, n in numbered), key=itemgetter(1)
+    )
+    return found[:-1]
+
+
+def set_aside(directory: Path, path: Path, number: int | None = None, cause: str = "") -> Condition:
+    """Rename a damaged table, unless another process did so, or made it again: it no longer has this `number` then."""
+    kept = directory / f".damaged-{time.time_ns():020}-{path.name}"
+    try:
+        with alone(path):
+            if number is not None and _number(path) != number:
+                return Condition.UNKNOWN
+            path.rename(kept)
+    except OSError as error:
+        log.exception("a damaged LanceDB table cannot be set aside", table=path.stem, error=str(error))
+        return Condition.UNKNOWN
+    log.error(
+        "a LanceDB table is damaged; it is set aside, and its rows are written again",
+        table=path.stem,
+        kept=str(kept),
+        error=cause,
+    )
+    for old, _ in _all_set_aside(directory)[:-KEPT]:
+        _delete(old)
+    return Condition.SET_ASIDE
+
+
+def _all_set_aside(directory: Path) -> list[tuple[Path, str]]:
+    """What was set aside, with the table's name, oldest first."""
+    found = [(entry, match[2]) for entry in directory.iterdir() if (match := ASIDE.fullmatch(entry.name))]
+    return sorted(found)
+
+
+def _delete(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 from worker.vectors import Leg, Ranked
 from worker.vectors.lance import ties, vector_index, word_search
+from worker.vectors.lance.crashes import OpenCalls
 from worker.vectors.lance.filter_sql import where
 from worker.vectors.lance.indexes import COLUMNS, FIELDS
 from worker.vectors.lance.open_tables import OpenTable, OpenTables, TableSnapshot
@@ -51,8 +52,8 @@ FIRST_READ = 2
 class Searcher:
     """Searches the tables of a directory. Threads may share one; a process opens its own after any fork."""
 
-    def __init__(self, directory: Path, word_bytes: int) -> None:
-        self._directory = directory
+    def __init__(self, directory: Path, word_bytes: int, calls: OpenCalls) -> None:
+        self._directory, self._calls = directory, calls
         self._spaces = OpenTables(directory)
         self._searches = SearchCounter(FIRST_READ)
         self._rows_in_memory: LatestPerNamespace[GrowingNamespaceRows] = LatestPerNamespace(
@@ -161,15 +162,20 @@ class Searcher:
         version, cached_rows = growing.latest
         if version != opened.version:
             return None, None
-        read = partial(self._read_words, opened)
+        read = partial(self._read_words, namespace, opened)
         has_words = all(name in opened.columns for name in FIELDS)
         memory = self._word_memories.of(namespace, number, growing, cached_rows, read) if has_words else None
         return cached_rows, memory
 
-    def _read_words(self, opened: TableSnapshot, columns: Sequence[str], row_ids: RowIds | None) -> Iterable[Any]:
-        if row_ids is None:
-            return word_search.texts(opened.dataset, columns)
-        return self._run(_texts(opened.table, columns, row_ids))
+    def _read_words(
+        self, namespace: str, opened: TableSnapshot, columns: Sequence[str], row_ids: RowIds | None
+    ) -> Iterable[Any]:
+        # also in a thread that outlives the search
+        with self._calls.call(f"{namespace}.lance"):
+            if row_ids is None:
+                yield from word_search.texts(opened.dataset, columns)
+            else:
+                yield from self._run(_texts(opened.table, columns, row_ids))
 
     def _rows(
         self, namespace: str, number: int, opened: TableSnapshot, *, may_read: bool

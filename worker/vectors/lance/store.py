@@ -35,15 +35,24 @@ import structlog
 
 from schemas.errors import StoreError, StoreRefused, StoreUnavailable
 from worker.machine.disk_space import means_full
-from worker.machine.error_texts import lacks_file
+from worker.machine.error_texts import lacks_file, system_error
 from worker.tokens.keywords import Keywords
 from worker.vectors import CHECKED_ATTRIBUTES, STRING_ATTRIBUTES, Leg, Patch, Ranked, Value, Vector, VectorRow
 from worker.vectors.lance import indexes, vector_index
 from worker.vectors.lance.cleaning import clean, committing, has_versions_to_delete
 from worker.vectors.lance.compaction import Thresholds, compact, is_due
+from worker.vectors.lance.crashes import OpenCalls
 from worker.vectors.lance.filter_sql import is_in
 from worker.vectors.lance.indexes import FIELDS, OLDER
-from worker.vectors.lance.repair import is_lost, versions
+from worker.vectors.lance.repair import (
+    Condition,
+    Repairs,
+    drop_set_aside,
+    is_panic,
+    may_be_damage,
+    set_aside,
+    versions,
+)
 from worker.vectors.lance.vector_cache import unpack_vectors
 from worker.vectors.rows import can_match, check, column, matrix, storable
 
@@ -54,6 +63,8 @@ T = TypeVar("T")
 
 log = structlog.get_logger()
 
+#: Advice if nobody knows better.
+FAILED = "LanceDB failed; check the free space and permissions of its directory, then try again."
 #: Attempts of a commit that loses races.
 ATTEMPTS = 10
 #: Maximum seconds of the first pause between two attempts; this maximum doubles with each attempt.
@@ -70,6 +81,14 @@ METADATA_BYTES = 32 * 1024**2
 WORD_BYTES = 128 * 1024**2
 #: Maximum number of ids in one expression, because LanceDB parses its text.
 MAX_IDS = 4_000
+#: What to do after a call that failed, by what was found then.
+_AFTER = {
+    Condition.WHOLE: "Files of this namespace were deleted in the meantime; try again.",
+    Condition.MENDED: "An index of this namespace was damaged and has been made again; try again.",
+    Condition.SET_ASIDE: "The vectors of this index were damaged. They are written again by the next run, or the next "
+    "check within minutes; try again then.",
+    Condition.UNKNOWN: FAILED,
+}
 
 
 class LanceStore:
@@ -91,6 +110,8 @@ class LanceStore:
         self._process: int | None = None
         self._connection: Any = None
         self._searching: Searcher | None = None
+        self._calls = OpenCalls(directory, lambda name: set_aside(directory, directory / name))
+        self._repairs = Repairs(directory, _dataset, lambda namespace: _open(directory).open_table(namespace))
 
     @property
     def has_keywords(self) -> bool:
@@ -114,7 +135,8 @@ class LanceStore:
         check(upserts, patches, deletes)
         data = _upsert_table(upserts, dimensions, has_keywords=self._has_keywords) if upserts else None
         if data is not None and not self._path(namespace).exists():
-            self._create(namespace, data.schema)
+            with self._whole(namespace):
+                self._create(namespace, data.schema)
         with committing(self._path(namespace)), self._table(namespace) as table:
             if table is None:
                 return
@@ -183,6 +205,7 @@ class LanceStore:
             with suppress(FileNotFoundError):
                 path.rename(self._directory / f".dropped-{uuid4().hex}")
                 existed = True
+            drop_set_aside(self._directory, path.name)
             # Also delete what crashed processes left behind.
             for dropped in self._directory.glob(".dropped-*"):
                 shutil.rmtree(dropped, ignore_errors=True)
@@ -191,6 +214,14 @@ class LanceStore:
                     if time.time() - staging.stat().st_mtime > ABANDONED_S:
                         shutil.rmtree(staging, ignore_errors=True)
         return existed
+
+    def verify(self, namespace: str, most_bytes: int | None = None) -> None:
+        """Read all of a table with at most `most_bytes`, and repair it or set it aside. Raises `StoreUnavailable`."""
+        path = self._path(namespace)
+        if os.path.lexists(path) and (most_bytes is None or _bytes(path) <= most_bytes):
+            with self._calls.call(path.name), _mapped(path):
+                if self._repairs.look(namespace, path, again=most_bytes is None) is Condition.UNKNOWN:
+                    raise StoreUnavailable(FAILED)
 
     def optimize(self, namespace: str, *, writing: bool = False) -> None:
         """If it is due, merge small files, index new rows and remove old versions. Else returns quickly.
@@ -228,17 +259,20 @@ class LanceStore:
 
     @contextmanager
     def _whole(self, namespace: str) -> Iterator[None]:
-        """Map errors as `_mapped` does. If files of the table were deleted, repair or drop it before raising."""
+        """Map errors as `_mapped` does. If files of the table are damaged, repair it or set it aside before raising."""
+        path = self._path(namespace)
         try:
-            with _mapped(self._path(namespace)):
+            with self._calls.call(path.name), _mapped(path):
                 yield
         except StoreError as error:
-            if not lacks_file(error.__cause__) or not self._path(namespace).exists():
+            # a link to nothing is damage, too
+            if not may_be_damage(error.__cause__) or not os.path.lexists(path):
                 raise
-            if is_lost(lambda: self._connect().open_table(namespace), self._path(namespace)):
-                log.exception("files of a LanceDB table were deleted; dropping the table", namespace=namespace)
-                self.drop(namespace)
-            raise StoreUnavailable("Files of this namespace were deleted in the meantime; try again.") from error
+            with self._calls.call(path.name):
+                found = self._repairs.look(namespace, path)
+            if found is Condition.WHOLE and not lacks_file(error.__cause__):
+                raise
+            raise StoreUnavailable(_AFTER[found]) from error
 
     def _path(self, namespace: str) -> Path:
         if not re.fullmatch(r"[A-Za-z0-9\-_.]{1,128}", namespace):
@@ -256,7 +290,7 @@ class LanceStore:
 
         with self._one_process():
             if self._searching is None:
-                self._searching = Searcher(self._directory, self._word_bytes)
+                self._searching = Searcher(self._directory, self._word_bytes, self._calls)
             return self._searching
 
     @contextmanager
@@ -282,6 +316,16 @@ class LanceStore:
                 shutil.rmtree(staging)
 
 
+def _bytes(path: Path) -> int:
+    """The size of all files below `path`."""
+    found = 0
+    for folder, _, names in os.walk(path):
+        for name in names:
+            with suppress(OSError):
+                found += (Path(folder) / name).lstat().st_size
+    return found
+
+
 def _open(directory: Path) -> Any:
     import lancedb
 
@@ -289,11 +333,11 @@ def _open(directory: Path) -> Any:
     return lancedb.connect(directory, read_consistency_interval=timedelta(0), session=session)
 
 
-def _dataset(path: Path) -> Any:
+def _dataset(path: Path, version: int | None = None) -> Any:
     """Open a table with Lance itself, without an index in memory. Its import is cheap, but starts threads."""
     import lance
 
-    return lance.dataset(path)
+    return lance.dataset(path, version=version, session=lance.Session(INDEX_BYTES, METADATA_BYTES))
 
 
 def _build(directory: Path, namespace: str, schema: Any) -> None:
@@ -438,10 +482,14 @@ def _mapped(path: Path) -> Iterator[None]:
     except (TypeError, ValueError) as error:
         if not path.exists():
             raise StoreUnavailable("The namespace was dropped in the meantime; try again.") from error
+        if system_error(error) is not None:
+            raise StoreUnavailable(FAILED) from error
         raise StoreRefused("LanceDB rejected these rows or this filter; see the log for the reason.") from error
     except (OSError, RuntimeError) as error:
         if means_full(error):
             raise StoreUnavailable("The disk of LanceDB's directory is full; free some space.") from error
-        raise StoreUnavailable(
-            "LanceDB failed; check the free space and permissions of its directory, then try again."
-        ) from error
+        raise StoreUnavailable(FAILED) from error
+    except BaseException as error:
+        if not is_panic(error):
+            raise
+        raise StoreUnavailable(FAILED) from error

@@ -42,8 +42,19 @@ def extend(opened: Callable[[], Any], min_rows: int) -> None:
     """Index the vectors of a large table, or train their index again if the table grew. Raises what Lance raises."""
     dataset = opened()
     if is_due(dataset, min_rows):
-        partitions = max(1, dataset.count_rows() // PARTITION_ROWS)
-        dataset.create_index("vector", KIND, name=NAME, metric="cosine", replace=True, num_partitions=partitions)
+        create(dataset)
+
+
+def create(dataset: Any) -> None:
+    """Index the vectors of a table, replacing an existing index. Raises what Lance raises."""
+    partitions = max(1, dataset.count_rows() // PARTITION_ROWS)
+    dataset.create_index("vector", KIND, name=NAME, metric="cosine", replace=True, num_partitions=partitions)
+
+
+def read_all(dataset: Any) -> None:
+    """Read all of the index, if there is one. Raises what Lance raises."""
+    if NAME in {index.name for index in dataset.describe_indices()}:
+        dataset.prewarm_index(NAME)
 
 
 def is_due(dataset: Any, min_rows: int) -> bool:
