@@ -36,7 +36,7 @@ ANY_TYPE = "application/octet-stream"
 #: Slashes, and marks that change the direction of text, with which a name can look like another.
 _MISLEADING = re.compile("[/\\\\\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 #: One range of bytes: from the first to the last, from the first on, or as many as stand last.
-_RANGE = re.compile(r"bytes\s*=\s*(?!-\s*$)([0-9]{0,18})\s*-\s*([0-9]{0,18})", re.IGNORECASE)
+_RANGE = re.compile(r"bytes\s{0,9}=\s{0,9}(?!-\s*$)([0-9]{0,18})\s{0,9}-\s{0,9}([0-9]{0,18})", re.IGNORECASE)
 #: Maximum characters of a `Range`, more than two numbers of 18 digits take.
 _MAX_RANGE = 100
 _ETAG = re.compile(r'(?:W/)?("[^"]*")')

@@ -28,7 +28,7 @@ _MODULES = b"{modules}"
 #: and the space around marks.
 _SPARE = {
     ".js": re.compile(rb"^[ \t]*//.*$|^[ \t]+", re.MULTILINE),
-    ".css": re.compile(rb"/\*.*?\*/|\s+(?=[{};,])|(?<=[{};,])\s+|(?<=:) ", re.DOTALL),
+    ".css": re.compile(rb"/\*.*?(?:\*/|\Z)|(?<!\s)\s+(?=[{};,])|(?<=[{};,])\s+|(?<=:) ", re.DOTALL),
 }
 
 

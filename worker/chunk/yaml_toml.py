@@ -15,7 +15,7 @@ from worker.chunk.measure import ChunkSpan, Measure
 
 #: A key without a value on its own line. The lines indented below belong to it.
 _KEY = re.compile(
-    r"[ ]*(?:- +)*(?P<key>[^\s#\[\]{}:-][^:\n]{0,200}?|\"[^\"\n]{1,200}\"):[ \t]*[|>]?[-+]?[ \t]*(?:#.*)?"
+    r"[ ]*(?:- +)*(?P<key>[^\s#\[\]{}:-][^:\n]{0,200}?|\"[^\"\n]{1,200}\"):[ \t]*(?:(?:[|>][-+]?|[-+])[ \t]*)?(?:#.*)?"
 )
 _SECTION = re.compile(r"\[{1,2}(?P<section>[^\[\]\n]{1,200})\]{1,2}[ \t]*(?:#.*)?")
 

@@ -108,8 +108,10 @@ def warm() -> Any:
 
 #: LiteLLM's response model declares vectors as lists and warns about each one in base64. Pydantic warns about LiteLLM's
 #: models when it first builds them.
-_IGNORED_WARNINGS = "Pydantic serializer warnings|Item '.+' on TypedDict class"
+_IGNORED_WARNINGS = "Pydantic serializer warnings|Item '[^']+' on TypedDict class"
 _WARNING_FILTER = ("ignore", re.compile(_IGNORED_WARNINGS, re.IGNORECASE), UserWarning, None, 0)
+#: What is around the message in a provider's JSON. One pattern for all of it would take quadratic time.
+_MESSAGE, _MESSAGE_END = re.compile(r"""["']message["']: ?["']"""), re.compile(r"""["'](?:,|})""")
 
 
 def silence_warnings() -> None:
@@ -174,8 +176,10 @@ def is_caused_by(error: BaseException | None, kind: type[Exception] | tuple[type
 def provider_text(error: Exception) -> str:
     """The provider's message, extracted from the JSON that LiteLLM quotes. It is foreign text, so only log it."""
     text = str(error)
-    quoted = re.search(r"""["']message["']: ?["'](.+?)["'](?:,|})""", text)
-    return (quoted[1] if quoted else text.partition("Exception - ")[2] or text)[:MAX_LOGGED_CHARACTERS].strip()
+    begin = _MESSAGE.search(text)
+    end = _MESSAGE_END.search(text, begin.end() + 1) if begin else None
+    message = text[begin.end() : end.start()] if begin and end else text.partition("Exception - ")[2] or text
+    return message[:MAX_LOGGED_CHARACTERS].strip()
 
 
 def retry_after(error: Exception) -> float | None:

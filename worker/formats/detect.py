@@ -29,7 +29,7 @@ _BEGINNINGS = {beginning: format_ for format_ in FORMATS for beginning in format
 #: Bytes searched for the first two tags of XML, and what is no part of them.
 _ROOT_WITHIN_BYTES = 8192
 _ROOTS = [(re.compile(format_.root), format_) for format_ in FORMATS if format_.root]
-_FIRST_TAGS, _COMMENT = re.compile(rb"(?:<[A-Za-z_][^<>]*>[^<>]*){1,2}"), re.compile(rb"<!--.*?-->", re.DOTALL)
+_FIRST_TAGS, _COMMENT = re.compile(rb"(?:<[A-Za-z_][^<>]*>[^<>]*){1,2}"), re.compile(rb"<!--.*?(?:-->|\Z)", re.DOTALL)
 #: Formats whose name says more than such a beginning: they may quote or contain markup.
 _TRUSTED_NAMES = {"markdown", "code", "email"}
 

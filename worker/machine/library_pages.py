@@ -20,7 +20,7 @@ from typing import NamedTuple
 _WORTH_BYTES = 100_000
 _MADV_DONTNEED = 4
 #: The line with which smaps begins a mapping: addresses, permissions, offset, device, inode, and the path, if any.
-_BEGIN = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S{4}) \S+ \S+ \S+ *(.*)")
+_BEGIN = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S{4}) \S+ \S+ \S+ *(.*)", re.DOTALL)
 
 
 class _Mapping(NamedTuple):

@@ -20,7 +20,7 @@ from schemas.errors import Invalid
 
 _TOKEN = re.compile(
     r"(?P<quoted>\\Q.*?(?:\\E|\Z))|(?P<escape>\\.)|(?P<flags>\(\?[imsU]*-[imsU]*[:)])"
-    r"|(?P<set>\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\])|(?P<single>.)",
+    r"|(?P<set>\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*(?:\]|\\?\Z))|(?P<single>.)",
     re.DOTALL,
 )
 _SET_PART = re.compile(r"\\.|\[:\^?\w+:\]|.", re.DOTALL)

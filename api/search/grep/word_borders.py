@@ -150,23 +150,27 @@ def _is_set_of_words(part: str) -> bool:
     parts = set_parts(part)
     if part.startswith("[^") or any(part[0] == "\\" and not _ESCAPES.fullmatch(part) for part in parts):
         return False
-    return all(map(_is_of_words, _members(parts)))
+    members = [member for member in _members(parts) if member not in _WORDS]
+    if any(member.startswith(("\\", "[:")) for member in members):
+        return False
+    # one search for all of them, as ranges may stand for a million
+    return _no_word().search("".join(members)) is None
 
 
 def _members(parts: Sequence[str]) -> Iterator[str]:
-    """The members of a set, with ranges expanded. A range that is not analyzed yields a hyphen."""
+    """The members of a set, with ranges as runs of characters. A range that is not analyzed yields a hyphen."""
     position = 0
     while position < len(parts):
         first, hyphen, last = (*parts[position : position + 3], "", "")[:3]
         is_range = hyphen == "-" and last != ""
         position += 3 if is_range else 1
-        yield from _range(first, last) if is_range else [first]
+        yield _range(first, last) if is_range else first
 
 
-def _range(first: str, last: str) -> Sequence[str]:
+def _range(first: str, last: str) -> str:
     if len(first) > 1 or len(last) > 1 or ord(last) - ord(first) > _MAX_RANGE:
         return "-"
-    return list(map(chr, range(ord(first), ord(last) + 1)))
+    return "".join(map(chr, range(ord(first), ord(last) + 1)))
 
 
 def _is_of_words(part: str) -> bool:
