@@ -121,10 +121,10 @@ def _parts(operation: Any, value: Any) -> list[Any]:
 
 
 class TooLongError(Exception):
-    """A text took more than `LIMIT_SECONDS`."""
+    """A text took more than the limit."""
 
 
-#: Seconds of processor time after which a text counts as too slow. `re` can be interrupted.
+#: Seconds of processor time after which even a short text counts as too slow. `re` can be interrupted.
 LIMIT_SECONDS = 0.5
 #: Seconds of processor time below which nothing is suspicious.
 LEAST_SECONDS = 0.03
@@ -132,8 +132,8 @@ LEAST_SECONDS = 0.03
 FACTOR, MOST_GROWTH = 8, 24
 
 
-def seconds(look: Callable[[str], object], text: str) -> float:
-    """Processor time for a text; infinite if it takes more than `LIMIT_SECONDS`. For the main thread only."""
+def seconds(look: Callable[[str], object], text: str, limit: float = LIMIT_SECONDS) -> float:
+    """Processor time for a text; infinite if it takes more than `limit`. For the main thread only."""
 
     def interrupt(*_: object) -> None:
         raise TooLongError
@@ -141,7 +141,7 @@ def seconds(look: Callable[[str], object], text: str) -> float:
     previous = signal.signal(signal.SIGVTALRM, interrupt)
     started = time.process_time()
     try:
-        signal.setitimer(signal.ITIMER_VIRTUAL, LIMIT_SECONDS)
+        signal.setitimer(signal.ITIMER_VIRTUAL, limit)
         look(text)
         return time.process_time() - started
     except TooLongError:
@@ -156,5 +156,6 @@ def grows_too_fast(look: Callable[[str], object], text: Callable[[int], str], si
     if seconds(look, text(size)) < LEAST_SECONDS:
         return False
     # again, as the machine may have been busy
-    small = max(min(seconds(look, text(size // FACTOR)) for _ in range(2)), LEAST_SECONDS / FACTOR)
-    return isinf(small) or min(seconds(look, text(size)) for _ in range(2)) > MOST_GROWTH * small
+    small = min(seconds(look, text(size // FACTOR)) for _ in range(2))
+    most = MOST_GROWTH * max(small, LEAST_SECONDS / FACTOR)
+    return isinf(small) or all(seconds(look, text(size), most) > most for _ in range(2))

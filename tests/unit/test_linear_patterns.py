@@ -52,8 +52,10 @@ class Expression(NamedTuple):
         if self.methods - {"match", "fullmatch"}:
             yield lambda text: all(self.pattern.finditer(self._as_sent(text)))
         for name in self.methods & {"match", "fullmatch"}:
-            method = getattr(self.pattern, name)
-            yield lambda text, method=method: method(self._as_sent(text))
+            yield partial(self._matched, name)
+
+    def _matched(self, method: str, text: str) -> object:
+        return getattr(self.pattern, method)(self._as_sent(text))
 
     def _as_sent(self, text: str) -> str | bytes:
         return text.encode("latin-1", "replace") if isinstance(self.pattern.pattern, bytes) else text

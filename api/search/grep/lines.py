@@ -59,13 +59,14 @@ def _line_by_line(text: bytes, pattern: Pattern, check: Callable[[], None]) -> I
 
 
 def _across_lines(text: bytes, pattern: Pattern, check: Callable[[], None]) -> Iterator[MatchedLine]:
-    number, start = 1, -1
+    number, start, line_end = 1, 0, -1
     for first, last in _matches(text, pattern, check):
-        begins, ends = _line(text, 0, first)
-        if begins != start and not (first == len(text) and text.endswith(b"\n")):
-            number += text.count(b"\n", max(0, start), begins)
-            start = begins
-            stop = _line(text, 0, max(first, last - 1))[1]
+        # a line may have a million matches, so it is not looked for at each of them
+        if first > line_end and not (first == len(text) and text.endswith(b"\n")):
+            begins, ends = _line(text, line_end + 1, first)
+            number += text.count(b"\n", start, begins)
+            start, line_end = begins, _line_end(text, first)
+            stop = _line(text, begins, max(first, last - 1))[1]
             yield MatchedLine(number, begins, ends, first - begins, number + text.count(b"\n", begins, stop), stop)
 
 
