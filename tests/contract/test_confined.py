@@ -53,6 +53,7 @@ tries = {{
     "write a file": lambda: open(place + "/written", "w").close(),
     "read beside the code": lambda: open({str(ROOT / "pyproject.toml")!r}).read(),
     "write to the code": lambda: open({str(ROOT / "worker/parse/sandbox/confine.py")!r}, "ab").close(),
+    "delete a file in /tmp": lambda: os.unlink(place + "/other"),
     "write a large file": large,
     "write a small file": small,
 }}
@@ -80,7 +81,9 @@ program = Path(sys.argv[1], "bin", "tesseract")
 program.parent.mkdir()
 program.write_text(sys.argv[2].replace("PLACE", repr(sys.argv[1])).replace("WORKER", str(os.getpid())))
 program.chmod(0o755)
-os.environ["PATH"] = f"{program.parent}:{os.environ['PATH']}"
+if sys.argv[5] == "office":
+    (program.parent / "soffice").symlink_to(program)
+os.environ["PATH"] = str(program.parent)
 os.environ["EMBEDDING_API_KEY"] = os.environ["AWS_SECRET_ACCESS_KEY"] = "made-up"
 from tests.parsing import parse
 from worker.parse import Limits
@@ -117,6 +120,7 @@ def place() -> Iterator[Path]:
         folder.chmod(0o777)
         (folder / "secret").write_text("secret")
         (folder / "secret").chmod(0o644)
+        (folder / "other").touch()
         yield folder
 
 
@@ -126,12 +130,14 @@ def port() -> Iterator[int]:
         yield server.getsockname()[1]
 
 
-def attacked(place: Path, port: int, user: int | None, before: str = "") -> dict[str, list[str]]:
+def attacked(
+    place: Path, port: int, user: int | None, before: str = "", office: str = "no office"
+) -> dict[str, list[str]]:
     """What the program was able to do in the helper of a worker that runs as `user`."""
     pytest.importorskip("PIL", reason="install pillow (extra `ocr`) to run")
     other = ["-", "-", "0"] if user is None else [str(user), str(user), str(int(needs_reach(user)))]
     wrapper = [sys.executable, "-I", "-S", str(END_WITH_PARENT), str(os.getpid()), str(int(SIGKILL)), *other]
-    arguments = [str(place), ATTACK.replace("PORT", str(port)), str(DATA / "image/notice.png"), str(MEMORY)]
+    arguments = [str(place), ATTACK.replace("PORT", str(port)), str(DATA / "image/notice.png"), str(MEMORY), office]
     command = [*wrapper, sys.executable, "-c", before + WORKER, *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode == 3:
@@ -169,6 +175,18 @@ def test_a_parser_that_was_taken_over_reaches_nothing(place: Path, port: int, us
     answer = attacked(place, port, user)
     assert {*answer["done"]} == possible, answer["refused"]
     assert "made-up" not in json.dumps(answer["environ"])
+
+
+@linux
+def test_files_in_tmp_can_be_deleted_only_where_libreoffice_is_installed(place: Path, port: int) -> None:
+    if "Landlock" in refused_here().split(", ") or not place.is_relative_to("/tmp"):
+        pytest.skip("run on a kernel with Landlock, with temporary files in /tmp")
+    assert "delete a file in /tmp" in attacked(place, port, None, office="office")["done"]
+    (place / "bin" / "soffice").unlink()
+    (place / "bin" / "tesseract").unlink()
+    (place / "bin").rmdir()
+    (place / "other").touch()
+    assert "delete a file in /tmp" not in attacked(place, port, None)["done"]
 
 
 @linux

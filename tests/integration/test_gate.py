@@ -136,6 +136,17 @@ def test_a_page_of_another_site_changes_nothing(open_: Service, headers: dict[st
     assert open_.client.get(TOOLS, headers=headers).status_code == 200
 
 
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:1"])
+def test_no_answer_may_be_read_by_a_page_of_another_site(open_: Service, origin: str) -> None:
+    """A browser shows an answer to a page of another site only if a header permits it."""
+    asked = {"Access-Control-Request-Method": "GET", "Access-Control-Request-Headers": "content-type"}
+    for path in (TOOLS, "/healthz", "/api/nothing-here"):
+        for method, headers in (("GET", {}), ("OPTIONS", asked), ("POST", {})):
+            answer = open_.client.request(method, path, headers={"Origin": origin, **headers})
+            assert [name for name in answer.headers if name.startswith("access-control-")] == []
+            assert method != "OPTIONS" or answer.status_code >= 400
+
+
 def test_no_redirect_repeats_what_the_caller_said_its_host_is(open_: Service) -> None:
     answer = open_.client.get(f"{TOOLS}/", headers={"Host": "localhost:1"}, follow_redirects=False)
     assert answer.status_code == 404

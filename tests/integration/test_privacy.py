@@ -13,6 +13,7 @@ import pytest
 
 from api.stack import programs
 from api.stack.processes import SystemAccount, log_file, run_once, running
+from tests.contract.samples import ROOT
 from tests.contract.test_confined import NOBODY, WITHOUT, needs_reach
 from tests.service import environment, next_broker
 from worker.machine.privacy import close_home, passable
@@ -42,6 +43,20 @@ def test_a_program_of_the_same_user_cannot_read_the_environment(
             assert process.uids().real == NOBODY
             said = run_once(("/bin/cat", f"/proc/{process.pid}/environ"), account, Path("/"))
             assert (said.returncode, said.stdout) == (1, ""), process.cmdline()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="run on Linux: other systems tell no environment")
+@pytest.mark.parametrize(("debuggers", "read"), [("on", True), ("off", False)])
+def test_debuggers_of_the_same_user_read_the_environment_if_allowed(debuggers: str, read: bool) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("run as root: it takes another user")
+    account = SystemAccount(NOBODY, NOBODY, needs_reach(NOBODY))
+    code = (
+        "import subprocess, sys, os; from worker.machine.privacy import keep_private; keep_private(sys.argv[1]);"
+        "sys.exit(subprocess.run(['/bin/cat', f'/proc/{os.getpid()}/environ'], stdout=subprocess.DEVNULL).returncode)"
+    )
+    done = run_once((sys.executable, "-c", code, debuggers), account, ROOT)
+    assert (done.returncode == 0) is read, done.stderr
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="run on Linux: other systems confine no process")
