@@ -6,6 +6,7 @@ import os.path
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self, get_args
+from urllib.parse import unquote
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, field_validator
 
@@ -121,6 +122,29 @@ class LocalSource(_SourceTraits):
         return self.path
 
 
+#: What a server might resolve in a path, so that it leads elsewhere than its beginning says.
+PLAIN = "cannot have `.`, `..` or nothing between two slashes"
+
+
+def _is_plain(part: str) -> bool:
+    return part != "" and {".", ".."}.isdisjoint(_folders(part))
+
+
+def leads_out(key: str) -> bool:
+    """Whether an object's key, relative to a folder, leads out of it once dots are resolved."""
+    depth = 0
+    for part in _folders(key):
+        depth += {"": 0, ".": 0, "..": -1}.get(part, 1)
+        if depth < 0:
+            return True
+    return False
+
+
+def _folders(key: str) -> list[str]:
+    """The parts of a key, as a server sees them that decodes it, or that takes backslashes for slashes."""
+    return unquote(key).replace("\\", "/").split("/")
+
+
 class S3Source(_SourceTraits):
     """The objects of a bucket below a prefix, treated as a folder: `docs` and `docs/` mean the same."""
 
@@ -149,7 +173,15 @@ class S3Source(_SourceTraits):
         if not place.startswith(S3):
             return None
         bucket, _, prefix = place.removeprefix(S3).partition("/")
-        return cls(kind="s3", bucket=bucket, prefix=prefix)
+        source = cls(kind="s3", bucket=bucket, prefix=prefix)
+        if not source.has_plain_prefix:
+            raise ValueError(f"the prefix of a bucket {PLAIN}")
+        return source
+
+    @property
+    def has_plain_prefix(self) -> bool:
+        """Whether the prefix means the same to every server, also to one that resolves dots and joins slashes."""
+        return all(_is_plain(folder) for folder in self.prefix.split("/")[:-1])
 
     @property
     def place(self) -> str:

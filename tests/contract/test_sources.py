@@ -14,7 +14,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from schemas.content.source import S3Source
+from schemas.content.source import S3Source, leads_out, source_at
 from schemas.errors import FileError, FolderGone, SourceRefused, SourceUnavailable
 from schemas.status import Reason
 from tests.contract.folders import TREE, Bucket, Folder, Tree, listed
@@ -159,6 +159,30 @@ def test_a_node_keeps_its_stamp_and_cursor_when_moved_or_renamed(tree: Tree) -> 
     assert moved[given[0].key].id_path == "/elsewhere" + given[0].id_path
 
 
+def test_a_node_that_was_moved_out_is_no_longer_read(tree: Tree) -> None:
+    tree.write("a/one.md", b"1")
+    tree.write("a/two.json", b"2")
+    source = tree.source()
+    keys = [entry.key for entry in listed(source)]
+    assert [source.read(key, LIMIT).data for key in keys] == [b"1", b"2"]
+    for elsewhere in ("/top/root-2", "/elsewhere", "/top/roots"):
+        tree.run(
+            "UPDATE content_node SET id_path = %s || substr(id_path, length('/top/root') + 1)"
+            " WHERE project_id = %s AND starts_with(id_path, '/top/root/')",
+            *(elsewhere, tree.project),
+        )
+        for key in keys:
+            with pytest.raises(FileError, match="no longer"):
+                source.read(key, LIMIT)
+        tree.run(
+            "UPDATE content_node SET id_path = '/top/root' || substr(id_path, length(%s) + 1)"
+            " WHERE project_id = %s AND starts_with(id_path, %s || '/%%')",
+            *(elsewhere, tree.project, elsewhere),
+        )
+    # a tool over the single node follows it wherever it goes
+    assert tree.source(node_id=keys[0].decode()).read(keys[0], LIMIT).data == b"1"
+
+
 def test_a_node_made_anew_under_its_old_id_is_another(tree: Tree) -> None:
     stamps_seen = set()
     for _ in range(2):
@@ -259,7 +283,44 @@ def test_keys_that_look_like_ways_up_are_names(bucket: Bucket) -> None:
     for key in keys:
         bucket.write(key, key.encode())
     source = bucket.source(rules=Rules(exclude=["node_modules/"]))
-    assert {entry.path: source.read(entry.key, LIMIT).data.decode() for entry in listed(source)} == {k: k for k in keys}
+    assert {entry.path for entry in listed(source)} == keys
+    for key in keys - {"../c.md"}:
+        assert source.read(key.encode(), LIMIT).data.decode() == key
+
+
+@pytest.mark.parametrize(
+    ("key", "leads"),
+    [
+        *(("../c.md", True), ("a/../../c.md", True), ("%2e%2e/c.md", True), ("..\\c.md", True), ("a/..%2f../c", True)),
+        *((".//../c.md", True), ("a/../c.md", False), ("..c.md", False), ("a/.../c", False), ("%252e%252e/c", False)),
+    ],
+)
+def test_a_key_that_leads_out_where_dots_are_resolved_is_not_asked_for(bucket: Bucket, key: str, leads: bool) -> None:
+    bucket.write("a.md", b"text")
+    assert leads_out(key) is leads
+    if leads:
+        with pytest.raises(FileError, match="could not be read"):
+            bucket.source().read(key.encode(), LIMIT)
+
+
+@pytest.mark.parametrize("above", ["", "team/"])
+@pytest.mark.parametrize(
+    ("prefix", "is_plain"),
+    [
+        *(
+            (name, False)
+            for name in ("..", "../x", "a/../b", "./a", "a//b", "/a", "a/%2e%2E/b", "a/..%2f..%2fb", "a\\..\\b")
+        ),
+        *((name, True) for name in ("", "a", "a/b/", "..a", "a..", "a b", "ä", "a/...", "%252e%252e")),
+    ],
+)
+def test_a_prefix_means_the_same_to_every_server(above: str, prefix: str, is_plain: bool) -> None:
+    source = S3Source(kind="s3", bucket="shelf", prefix=above + prefix)
+    expected = nullcontext() if is_plain else pytest.raises(SourceRefused, match="two slashes")
+    with expected:
+        S3Kind().open(access("http://127.0.0.1:1"), source, Rules())
+    with nullcontext() if is_plain else pytest.raises(ValueError, match="two slashes"):
+        assert source_at(source.place) == source
 
 
 def test_a_key_that_postgres_cannot_store_is_shown_otherwise(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:

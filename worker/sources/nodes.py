@@ -237,7 +237,7 @@ class NodeTree:
 
     def _stored(self, key: bytes, limit: int) -> _StoredContent:
         with _connection(self._pool) as database:
-            node = {"project_id": self._project_id, "node_id": key.decode()}
+            node = {"project_id": self._project_id, "node_id": key.decode(), "root_id": self._node_id}
             for stored in _rows(_StoredContent, database, "read_node", limit=limit, **node):
                 return stored
         raise FileError(Reason.UNREADABLE, "The node no longer exists; index again.")

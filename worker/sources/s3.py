@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from pydantic import ValidationError
 
 from schemas.content.document import FileContent, ListingPage
-from schemas.content.source import S3, S3Source
+from schemas.content.source import PLAIN, S3, S3Source
 from schemas.errors import FileError, SourceError, SourceRefused
 from schemas.status import Reason
 from worker.ignore import EVERYTHING, IGNORE_FILES, Rules
@@ -46,6 +46,8 @@ class S3Kind:
         options = access.options
         if options.auth == "on" and not grants.may_read_below(access.pool(), access.project_id, source.place):
             raise not_granted(access, source.place)
+        if not source.has_plain_prefix:
+            raise SourceRefused(f"The prefix of a bucket {PLAIN}; choose another folder of the bucket.")
         if source.bucket == options.s3_bucket:
             raise SourceRefused(
                 "S3_BUCKET contains the content of every project and cannot be indexed; choose another bucket."

@@ -10,6 +10,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from schemas.content.document import FileContent, ListingPage, SourceEntry
+from schemas.content.source import leads_out
 from schemas.errors import FileError, SourceRefused
 from schemas.status import Reason
 from worker.ignore import IGNORE_FILES, MAX_IGNORE_FILE, IgnoreFile, Rules, Trail
@@ -67,7 +68,12 @@ class BucketPrefix:
         return sorted(folder.removeprefix(self.prefix).removesuffix("/") for folder in found)
 
     def read(self, key: str, limit: int) -> FileContent:
-        """The content of one object. Raises `FileError` too."""
+        """The content of one object. Raises `FileError` too.
+
+        An object whose key leads out of the prefix on a server that resolves dots is not read.
+        """
+        if leads_out(key):
+            raise FileError(Reason.UNREADABLE)
         with s3_errors(self.bucket):
             data, etag = s3_fetch(self.endpoint_url, self.bucket, self.prefix + key, limit)
         return FileContent(data, _stamp(etag, len(data)))

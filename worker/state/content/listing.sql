@@ -43,8 +43,14 @@ WHERE project_id = %(project_id)s AND id = ANY(%(ids)s)
 SELECT type, object_key, octet_length(json::text) AS json_bytes, version,
     CASE WHEN octet_length(json::text) <= %(limit)s THEN json::text END AS json_text,
     (extract(epoch FROM created_at) * 1000000)::bigint AS created
-FROM content_node
+FROM content_node AS node
 WHERE project_id = %(project_id)s AND id = %(node_id)s
+    -- it may have been moved out of the folder since it was listed
+    AND EXISTS (
+        SELECT 1 FROM content_node AS root
+        WHERE root.project_id = %(project_id)s AND root.id = %(root_id)s
+            AND (root.id = node.id OR starts_with(node.id_path, root.id_path || '/'))
+    )
 
 -- name: find_ignore_files
 SELECT id, parent_id AS folder, name
