@@ -2,89 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
+import ctypes
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from threading import Event
-from typing import Any, cast
-from unittest.mock import Mock
-from uuid import uuid4
+from random import Random
+from threading import Event, Thread
+from typing import Any
 
 import pytest
 
-from api.search.grep import local_files, ripgrep
-from api.search.grep.pattern import compiled_pattern
-from api.search.grep.scope import FileScope
-from schemas.content.source import LocalSource
-from schemas.errors import FileError, FolderGone, SourceError
-from schemas.queries.grep import Grep
-from tests.helpers import HELPERS
-from worker.ignore import EVERYTHING, Rules
-from worker.machine.handles import identity_of, open_real
+from schemas.errors import FolderGone, SourceError
+from tests.chaos.full import IS_FULL
+from tests.contract.places import READERS, REFUSALS, SECRET, Ground, located, new_ground, watched
+from worker.machine.handles import closing, open_real
 from worker.machine.paths import real_path
-from worker.sources import local, pages
-from worker.sources.kind import ContentAccess, SourceOptions
-from worker.sources.local import LocalFolder, OpenedPlace
-from worker.sources.local_walk import WalkedFolder, walk
-from worker.sources.registry import locate, open_source
+from worker.sources import local
+from worker.sources.registry import locate
 from worker.state.access import grants
 from worker.state.pool import Pool
-from worker.upkeep.watched_folder import WatchedFolder
 
-#: How a place that may not be read is refused.
-REFUSALS = (SourceError, FileError)
-SECRET = "the password of the neighbour"
-
-
-@dataclass(frozen=True)
-class Ground:
-    """A project that may read `docs`, and its neighbour's folder, both with a file `a.md` and a folder `sub`."""
-
-    pool: Pool
-    root: Path
-    project: str
-
-    @property
-    def docs(self) -> Path:
-        return self.root / "mine" / "docs"
-
-    @property
-    def secret(self) -> Path:
-        return self.root / "theirs"
-
-    def access(self, *, auth: Any = "on", home: Path | None = None) -> ContentAccess:
-        options = SourceOptions(auth, home or self.root / "home", [self.root], None, None, None)
-        return ContentAccess(self.project, options, lambda: self.pool, Mock(), HELPERS)
-
-    def opened(self, path: Path | None = None, rules: Rules = EVERYTHING, **access: Any) -> LocalFolder:
-        source = LocalSource(kind="local", path=str(path or self.docs))
-        folder = open_source(self.access(**access), source, rules)
-        assert isinstance(folder, LocalFolder)
-        return folder
-
-    def swap(self, below: str = "") -> None:
-        """Put a link to the neighbour's folder, or to what is `below` it, in the place of the project's own."""
-        place = self.docs / below
-        place.rename(place.with_name(f"{place.name}.away"))
-        place.symlink_to(self.secret / below)
-
-    def swap_back(self, below: str = "") -> None:
-        place = self.docs / below
-        place.unlink()
-        place.with_name(f"{place.name}.away").rename(place)
+LIBC = ctypes.CDLL(None, use_errno=True)
+RENAME_EXCHANGE = 2
+CLONE_NEWNS, MS_REC, MS_PRIVATE, MS_BIND, MNT_DETACH = 0x20000, 0x4000, 1 << 18, 0x1000, 2
 
 
 @pytest.fixture
 def ground(pool: Pool, tmp_path: Path) -> Ground:
-    made = Ground(pool, tmp_path, f"p-{uuid4().hex}")
-    for folder, text in ((made.docs, "mine"), (made.secret, SECRET)):
-        (folder / "sub").mkdir(parents=True)
-        for name in ("a.md", "sub/a.md", "sub/.gitignore"):
-            (folder / name).write_text(text)
-        (folder / f"{text.split()[-1]}.md").write_text(text)
-    grants.add(pool, made.project, str(made.docs))
-    return made
+    return new_ground(pool, tmp_path)
 
 
 # --- a grant is for a directory, not for whatever its path leads to
@@ -205,69 +154,6 @@ def swapped_after(ground: Ground, monkeypatch: pytest.MonkeyPatch, below: str) -
         monkeypatch.setattr(local, "real_path", then_swapped(real_path))
 
 
-def listed(ground: Ground) -> object:
-    return [entry for page in pages(ground.opened(rules=Rules()), lambda: None) for entry in page.entries]
-
-
-def listed_in_part(ground: Ground) -> object:
-    folder = ground.opened()
-    folder.narrow([b"sub", b"neighbour.md"])
-    return folder.list(None)
-
-
-def read(ground: Ground) -> object:
-    folder, found = ground.opened(), []
-    for key in (b"sub/a.md", b"a.md", b"neighbour.md"):
-        with suppress(*REFUSALS):
-            found.append(folder.read(key, 1000))
-    return found
-
-
-def judged(ground: Ground) -> object:
-    # the neighbour's rules leave out what this project has
-    (ground.secret / "sub" / ".gitignore").write_text("*.md")
-    return SECRET if ground.opened(rules=Rules()).leaves_out(b"sub/a.md") else None
-
-
-def walked(ground: Ground) -> object:
-    folder = ground.opened()
-    return [*walk(folder, Rules(), WalkedFolder(folder.real_path))]
-
-
-def walked_in_part(ground: Ground) -> object:
-    folder = ground.opened()
-    return [*walk(folder, Rules(), WalkedFolder(folder.real_path), (b"sub",))]
-
-
-def grepped(ground: Ground) -> object:
-    program = ripgrep.program()
-    if program is None:
-        pytest.skip("install ripgrep to run")
-    request = Grep(pattern="password", glob="*.md")
-    folder, pattern = ground.opened(), compiled_pattern(request)
-    index = Mock(id=uuid4(), settings=Mock(exclude=[], include=[], use_ignore_files=False, keep=[]))
-    search = Mock(files=FileScope(request), pattern=pattern, index=index, max_bytes=1000)
-    return [*local_files.matching_keys(cast(Any, search), folder, program)] and SECRET
-
-
-def watched(ground: Ground) -> object:
-    place = OpenedPlace(str(ground.docs), identity_of(ground.docs.stat()))
-    ground.opened().check()  # it swaps
-    folder = WatchedFolder(place, Rules(), None, lambda: None)
-    with suppress(*REFUSALS):
-        assert folder.ready.wait(30) or folder.ended.is_set()
-    folder.close()
-    return sorted(folder._watched)
-
-
-def located(ground: Ground) -> object:
-    return [locate(ground.access(), str(ground.docs / name)) for name in ("sub/a.md", "neighbour.md", "sub")]
-
-
-#: Everything that opens a local folder.
-READERS = [listed, listed_in_part, read, judged, walked, walked_in_part, grepped, watched, located]
-
-
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("below", ["", "sub"])
 def test_a_link_that_is_swapped_in_after_the_check_shows_nothing(
@@ -283,3 +169,112 @@ def test_a_link_that_is_swapped_in_after_the_check_shows_nothing(
     assert "neighbour.md'" not in text
     if reader is not located:
         assert "theirs" not in text
+
+
+# --- everything at once
+
+
+def in_mount_namespace(act: Callable[[], None]) -> None:
+    """Run in a thread with mounts of its own, if this process may have them."""
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            LIBC.unshare(CLONE_NEWNS)
+            LIBC.mount(None, b"/", None, MS_REC | MS_PRIVATE, None)
+            act()
+        except BaseException as error:  # noqa: BLE001 - it is raised again
+            raised.append(error)
+
+    thread = Thread(target=run)
+    thread.start()
+    thread.join()
+    for error in raised:
+        raise error
+
+
+class Swapper:
+    """Swaps links, directories, files and mounts until it is stopped, and then puts all back.
+
+    It works by handles: through a link of its own it would move what is the neighbour's.
+    """
+
+    def __init__(self, ground: Ground, rng: Random, handles: ExitStack) -> None:
+        self._rng, self.rounds, self.mounts = rng, 0, 0
+        self._home = ground.root / "home"
+        (self._home / "objects").mkdir(parents=True)
+        for folder in ("", "objects"):
+            (self._home / folder / "neighbour.md").write_text(SECRET)
+        (ground.docs / "mounted").mkdir()
+        away = ground.docs.parent / "away"
+        away.mkdir()
+        mine, self._docs, away_handle = (
+            handles.enter_context(closing(open_real(bytes(path)))) for path in (ground.docs.parent, ground.docs, away)
+        )
+        self._pairs = [(mine, b"docs"), (self._docs, b"sub"), (self._docs, b"a.md")]
+        self._away, self._is_swapped = away_handle, [False, False, False]
+        for (_, name), target in zip(self._pairs, ("", "sub", "a.md"), strict=True):
+            (away / name.decode()).symlink_to(ground.secret / target)
+
+    def run(self, stop: Event) -> None:
+        while not stop.is_set():
+            self._exchange(self._rng.randrange(3))
+            if self._rng.random() < 0.2:
+                self._mount()
+            if self._rng.random() < 0.3:
+                stop.wait(self._rng.random() / 200)
+            self.rounds += 1
+        for number, is_swapped in enumerate(self._is_swapped):
+            if is_swapped:
+                self._exchange(number)
+
+    def _exchange(self, number: int) -> None:
+        """Swap a thing of the project and the link that takes its place, at once."""
+        folder, name = self._pairs[number]
+        assert LIBC.renameat2(folder, name, self._away, name, RENAME_EXCHANGE) == 0
+        self._is_swapped[number] = not self._is_swapped[number]
+
+    def _mount(self) -> None:
+        """Show FOLDEX_HOME, or a directory in it, in the folder for a moment."""
+        place = f"/proc/self/fd/{self._docs}/mounted".encode()
+        home = self._rng.choice([self._home, self._home / "objects"])
+        if LIBC.mount(bytes(home), place, None, MS_BIND, None) == 0:
+            self.mounts += 1
+            assert LIBC.umount2(place, MNT_DETACH) == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="run on Linux")
+def test_no_reader_sees_the_neighbour_while_everything_is_swapped(ground: Ground) -> None:
+    seconds = 20.0 if IS_FULL else 4.0
+    stop, seen = Event(), Counter[str]()
+
+    def read_on(readers: Sequence[Callable[[Ground], object]]) -> None:
+        while not stop.is_set():
+            for reader in readers:
+                with suppress(*REFUSALS):
+                    text = repr(reader(ground))
+                    assert SECRET not in text, reader
+                    assert reader is located or "neighbour" not in text, reader
+                    assert str(ground.secret) not in text, reader
+                    seen[reader.__name__] += 1
+
+    def everything_at_once() -> None:
+        with ExitStack() as handles, ThreadPoolExecutor(4) as threads:
+            swapper = Swapper(ground, Random(1), handles)
+            swapping = threads.submit(swapper.run, stop)
+            # a watch waits for half a second each time
+            others = [reader for reader in READERS if reader is not watched]
+            reading = [threads.submit(read_on, readers) for readers in (others[::2], others[1::2], [watched])]
+            stop.wait(seconds)
+            stop.set()
+            for each in (swapping, *reading):
+                each.result()
+        assert swapper.rounds > 100
+        assert swapper.mounts or os.geteuid() != 0
+
+    in_mount_namespace(everything_at_once)
+    assert {reader.__name__ for reader in READERS} <= {*seen}
+    # once all is calm, the folder is read as ever
+    folder = ground.opened()
+    folder.check()
+    assert {folder.read(key, 100).data for key in (b"a.md", b"sub/a.md", b"mine.md")} == {b"mine"}

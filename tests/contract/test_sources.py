@@ -164,7 +164,8 @@ def test_a_node_that_was_moved_out_is_no_longer_read(tree: Tree) -> None:
     tree.write("a/two.json", b"2")
     source = tree.source()
     keys = [entry.key for entry in listed(source)]
-    assert [source.read(key, LIMIT).data for key in keys] == [b"1", b"2"]
+    contents = {key: source.read(key, LIMIT).data for key in keys}
+    assert {*contents.values()} == {b"1", b"2"}
     for elsewhere in ("/top/root-2", "/elsewhere", "/top/roots"):
         tree.run(
             "UPDATE content_node SET id_path = %s || substr(id_path, length('/top/root') + 1)"
@@ -180,7 +181,7 @@ def test_a_node_that_was_moved_out_is_no_longer_read(tree: Tree) -> None:
             *(elsewhere, tree.project, elsewhere),
         )
     # a tool over the single node follows it wherever it goes
-    assert tree.source(node_id=keys[0].decode()).read(keys[0], LIMIT).data == b"1"
+    assert tree.source(node_id=keys[0].decode()).read(keys[0], LIMIT).data == contents[keys[0]]
 
 
 def test_a_node_made_anew_under_its_old_id_is_another(tree: Tree) -> None:

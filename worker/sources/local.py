@@ -103,7 +103,7 @@ class LocalFolder:
     ) -> None:
         self._path = path
         self._roots, self._refuse = [os.fspath(root) for root in roots], refuse
-        self._closed = closed_directories(closed)
+        self._home, self._closed = closed, closed_directories(closed)
         self._trail: Trail[bytes] = Trail(rules, os.fsdecode, self._ignore_files)
         self._page_size = page_size
         #: The only paths to list, ascending, none below another one; None for the whole folder.
@@ -184,6 +184,13 @@ class LocalFolder:
     def is_closed(self, info: os.stat_result) -> bool:
         """Whether a directory is one that is never entered."""
         return identity_of(info) in self._closed
+
+    def holds_closed(self) -> bool:
+        """Whether the directory that is never entered lies in this folder. Raises as `check` does."""
+        if self._home is None or not self._closed:
+            return False
+        with self._folder() as folder, closing(os.open(self._home, os.O_RDONLY | os.O_DIRECTORY)) as home:
+            return lies_in(home, {identity(folder)})
 
     def size_of(self, key: bytes) -> int | None:
         """The size of a regular file; None if there is none. Raises `SourceError`."""

@@ -133,8 +133,14 @@ class WatchedFolder:
 
     @contextmanager
     def _folder(self) -> Iterator[int]:
-        """Open the folder itself. Raises `OSError`, such as if another one has taken its path."""
-        with closing(open_real(os.fsencode(self.place.real_path))) as handle:
+        """Open the folder itself. Raises `FileNotFoundError` also if something else has taken its path."""
+        try:
+            folder = open_real(os.fsencode(self.place.real_path))
+        except OSError as error:
+            if error.errno in _NOT_ENTERED:
+                raise FileNotFoundError(self.place.real_path) from error
+            raise
+        with closing(folder) as handle:
             if identity(handle) != self.place.identity:
                 raise FileNotFoundError(self.place.real_path)
             yield handle

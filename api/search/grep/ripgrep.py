@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 
+from worker.machine.bounded_reads import can_bound_reads, start_below
 from worker.machine.handles import path_of_handle
 from worker.machine.slots import Slots
 
@@ -105,10 +107,7 @@ def _run(command: Sequence[str | bytes], folder: int | None, check: Callable[[],
 def _exit_and_output(
     command: Sequence[str | bytes], folder: int | None, check: Callable[[], None]
 ) -> tuple[int, bytes]:
-    place = None if folder is None else path_of_handle(folder)
-    with subprocess.Popen(
-        command, cwd=place, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ) as process:
+    with _started(command, folder) as process:
         try:
             while True:
                 check()
@@ -119,3 +118,17 @@ def _exit_and_output(
                 return process.returncode, output
         finally:
             process.kill()
+
+
+def _started(command: Sequence[str | bytes], folder: int | None) -> subprocess.Popen[bytes]:
+    """Start rg in an opened folder, out of which no link leads it where the system can prevent that."""
+
+    def start() -> subprocess.Popen[bytes]:
+        place = None if folder is None else path_of_handle(folder)
+        return subprocess.Popen(
+            command, cwd=place, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+
+    if folder is None or not can_bound_reads():
+        return start()
+    return start_below(folder, os.fsdecode(command[0]), start)

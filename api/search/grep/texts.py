@@ -15,6 +15,7 @@ from schemas.queries.search import Note
 from schemas.status import FileStatus
 from worker.formats.by_name import has_type
 from worker.formats.registry import AS_WRITTEN
+from worker.machine.bounded_reads import can_bound_reads
 from worker.machine.slots import Slots
 from worker.sandbox.pool import ProjectHelpers
 from worker.sandbox.texts import utf8_text, value_span
@@ -44,13 +45,20 @@ def all_texts(search: TextSearch) -> Iterator[Reading]:
         yield Note(code=error.code, detail=f"{error.message} Only indexed text was searched.")
         yield from _stored(search)
         return
-    program = ripgrep.program()
+    program = _program(search, source) if isinstance(source, LocalFolder) else None
     if isinstance(source, LocalFolder) and program:
         yield from _stored(search, AS_WRITTEN, source.leaves_out)
         yield from _on_disk(search, source, program)
     else:
         yield from _stored(search)
         yield from _unindexed(search, source)
+
+
+def _program(search: TextSearch, source: LocalFolder) -> str | None:
+    """The path of rg, unless links could lead it to what another project keeps. They stay within the folder."""
+    if search.resources.settings.auth == "off":
+        return ripgrep.program()
+    return ripgrep.program() if can_bound_reads() and not source.holds_closed() else None
 
 
 def _stored(

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tracemalloc
 from collections.abc import Iterator
+from contextlib import nullcontext
 from itertools import product
 from pathlib import Path
 from threading import Event
@@ -21,7 +22,7 @@ import pytest
 
 from api.search.across import unindexed
 from api.search.across.paths import RequestedLocation
-from api.search.grep import ripgrep
+from api.search.grep import ripgrep, texts
 from api.search.grep.fallback import any_of, best_lines
 from api.search.grep.file_types import FileTypeFilter, _kinds
 from api.search.grep.lines import lines_after, lines_before, matching_lines, shown
@@ -30,7 +31,7 @@ from api.search.grep.scope import SearchableText, TimeOver, narrowed
 from api.search.grep.translate import for_ripgrep
 from schemas.content.document import FileContent, ListingPage, SourceEntry
 from schemas.content.source import LocalSource
-from schemas.errors import Invalid, SourceError
+from schemas.errors import Invalid, SourceError, SourceRefused
 from schemas.queries.grep import MAX_SPAN, Grep
 from schemas.queries.search import Filters
 from tests.helpers import HELPERS
@@ -38,6 +39,7 @@ from tests.parsing import parse
 from worker.formats.by_name import _LANGUAGE_OF
 from worker.formats.registry import AS_WRITTEN, BY_EXTENSION, BY_TYPE
 from worker.ignore import Rules
+from worker.machine.bounded_reads import can_bound_reads
 from worker.machine.handles import open_real
 from worker.parse import Limits
 from worker.parse.encodings import decode
@@ -356,6 +358,42 @@ def test_a_program_that_comes_to_a_bad_end_hides_nothing(tmp_path: Path, end: st
 def test_a_program_that_is_gone_hides_nothing(tmp_path: Path) -> None:
     found = ripgrep.matching_files(str(tmp_path / "rg"), ["--", "x"], opened(tmp_path), [b"a", b"b"], nothing)
     assert found == [b"a", b"b"]
+
+
+def test_no_link_leads_rg_out_of_its_folder(tmp_path: Path) -> None:
+    program = ripgrep.program()
+    if program is None or not can_bound_reads():
+        pytest.skip("run on Linux with Landlock, with ripgrep installed")
+    for name in ("inside/a.txt", "inside/deep/a.txt", "outside/a.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("lamp")
+    (tmp_path / "inside" / "out").symlink_to(tmp_path / "outside")
+    (tmp_path / "inside" / "out.txt").symlink_to("../outside/a.txt")
+    names = [b"a.txt", b"deep/a.txt", b"out/a.txt", b"out.txt", b"../outside/a.txt", bytes(tmp_path / "outside/a.txt")]
+    found = ripgrep.matching_files(program, ["--", "lamp"], opened(tmp_path / "inside"), names, nothing)
+    assert found == [b"a.txt", b"deep/a.txt"]
+    # this process is as free as before
+    assert (tmp_path / "outside" / "a.txt").read_text() == "lamp"
+
+
+@pytest.mark.parametrize(
+    ("auth", "is_bound", "home", "runs"),
+    [
+        *(("off", False, "docs/home", True), ("on", True, "home", True), ("on", False, "home", False)),
+        *(("on", True, "docs/home", False), ("on", True, "docs", False), ("on", True, "nowhere", True)),
+    ],
+)
+def test_rg_is_run_where_no_project_can_lead_it_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, auth: str, is_bound: bool, home: str, runs: bool
+) -> None:
+    (tmp_path / "docs" / "home").mkdir(parents=True)
+    (tmp_path / "home").mkdir()
+    monkeypatch.setattr(texts, "can_bound_reads", lambda: is_bound)
+    monkeypatch.setattr(ripgrep, "program", lambda: "rg")
+    search = cast(Any, SimpleNamespace(resources=SimpleNamespace(settings=SimpleNamespace(auth=auth))))
+    folder = LocalFolder(str(tmp_path / "docs"), [tmp_path], closed=tmp_path / home)
+    with nullcontext() if home != "docs" else pytest.raises(SourceRefused):
+        assert texts._program(search, folder) == ("rg" if runs else None)
 
 
 def test_no_names_lead_through_a_link(tmp_path: Path) -> None:
