@@ -97,12 +97,13 @@ def _usual(method: str, path: str, operation: Operation) -> Iterator[DescribedEr
     if operation.get("parameters") or body_types:
         kinds.append(errors.Invalid)
     if method != "get":
-        kinds += [errors.CrossSite, errors.TooLarge]
+        kinds += [errors.CrossSite, errors.TooLarge, errors.BodiesBusy]
         # an upload may take its time
         kinds += [] if "multipart/form-data" in body_types else [errors.BodyTooSlow]
-    yield from map(_fault, kinds)
     if "application/json" in body_types:
+        kinds.append(errors.TooManyValues)
         yield INVALID_JSON
+    yield from map(_fault, kinds)
 
 
 def _fault(kind: type[FoldexError]) -> DescribedError:

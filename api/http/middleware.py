@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -18,7 +19,8 @@ from fastapi.concurrency import run_in_threadpool
 from psycopg import OperationalError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.http import lookup_cache, problems, request_log
+from api.http import bodies, lookup_cache, problems, request_log
+from api.http.bodies import BodyBudget
 from api.http.lookup_cache import Key, LookupCache, LookupCaches, Value
 from schemas.errors import BodyTooSlow, CrossSite, FoldexError, Invalid, NotLoopback, TooLarge, Unauthorized
 from worker.machine.privacy import names_loopback
@@ -37,6 +39,9 @@ _SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
 #: Beginnings of the paths that need a key.
 _GUARDED = ("/api/", "/v1/", "/mcp")
 _UPLOAD_PATH = re.compile(r"/api/projects/[^/]+/uploads")
+#: Paths of the calls that take the content of a file.
+_CONTENT_PATH = re.compile(r"/api/projects/[^/]+/nodes(/[^/]+)?")
+_MCP_PATH = "/mcp"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +61,15 @@ class AdmittedKey:
 class RequestGate:
     """Authorizes requests below `/api` unless it `is_open`, and limits the body size of all requests."""
 
-    def __init__(self, app: ASGIApp, *, is_open: bool, max_body_bytes: int, caches: LookupCaches) -> None:
+    def __init__(
+        self, app: ASGIApp, *, is_open: bool, max_body_bytes: int, caches: LookupCaches, all_bodies: int = 64 << 20
+    ) -> None:
         self._app = app
         self._is_open = is_open
         self._max_bytes = max_body_bytes
         self._caches = caches
+        # half for one project, and room for one body at least
+        self._budget = BodyBudget(max(all_bodies, 2 * max_body_bytes), max(all_bodies // 2, max_body_bytes))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
@@ -68,71 +77,119 @@ class RequestGate:
             await self._app(scope, receive, send)
             return
         request, body = Request(scope), _Body(receive)
-        try:
-            await self._admit(request)
-            if request.method not in _SAFE_METHODS and not _UPLOAD_PATH.fullmatch(request.url.path):
-                receive = await self._read(request, body)
-        except (FoldexError, OperationalError) as error:
-            answer = problems.answered(request, error)
-            if not isinstance(error, Unauthorized | CrossSite):
-                # the rest of the body must not be parsed as the next request
-                answer.headers["Connection"] = "close"
-                send = body.ending(send)
-            await answer(scope, receive, send)
-            return
-        await self._app(scope, receive, send)
+        with ExitStack() as held:
+            try:
+                owner = await self._admit(request)
+                if request.method not in _SAFE_METHODS:
+                    receive, send = await self._take_body(request, owner, body, send, held)
+            except (FoldexError, OperationalError) as error:
+                held.close()
+                answer = problems.answered(request, error)
+                if not isinstance(error, Unauthorized | CrossSite):
+                    # the rest of the body must not be parsed as the next request
+                    answer.headers["Connection"] = "close"
+                    send = body.ending(send)
+                await answer(scope, receive, send)
+                return
+            await self._app(scope, receive, send)
 
-    async def _admit(self, request: Request) -> None:
-        """Raise `Invalid`, `NotLoopback`, `CrossSite` or `Unauthorized` unless the request is allowed."""
+    async def _admit(self, request: Request) -> str:
+        """The project that sends the request, "" if it is not known.
+
+        Raises `Invalid`, `NotLoopback`, `CrossSite` or `Unauthorized` unless the request is allowed.
+        """
         if request.scope["query_string"].count(b"&") >= MAX_PARAMETERS:
             raise Invalid(f"The address has more than {MAX_PARAMETERS:,} parameters; send fewer.")
         if not request.url.path.startswith(_GUARDED):
-            return
+            return ""
         if self._is_open:
             check_loopback(request)
             _check_same_site(request)
-            return
+            return ""
         key = _sent_key(request)
         if not key:
             raise unauthorized()
-        request.state.admission = await self._admission_of(keys.hashed(key))
+        request.state.admission, project_id = await self._admission_of(keys.hashed(key))
+        request_log.note_project(project_id)
+        return project_id
 
-    async def _admission_of(self, key_hash: bytes) -> AdmittedKey:
+    async def _admission_of(self, key_hash: bytes) -> tuple[AdmittedKey, str]:
         projects = self._caches.projects
         cached = projects.cached(key_hash)
         if cached is not None:
-            request_log.note_project(cached)
-            return AdmittedKey(key_hash)
+            return AdmittedKey(key_hash), cached
         project_id = await run_in_threadpool(projects.get, key_hash)
         if project_id is None:
             raise unauthorized()
-        request_log.note_project(project_id)
-        return AdmittedKey(key_hash, project_id)
+        return AdmittedKey(key_hash, project_id), project_id
 
-    async def _read(self, request: Request, receive: Receive) -> Receive:
-        """A `receive` that returns the whole body at once. Raises `TooLarge` and `BodyTooSlow`."""
+    async def _take_body(
+        self, request: Request, owner: str, body: Receive, send: Send, held: ExitStack
+    ) -> tuple[Receive, Send]:
+        """Read and parse the body, unless it is an upload. `held` ends what it holds.
+
+        Raises `TooLarge`, `TooManyValues`, `BodiesBusy`, `BodyTooSlow` and `Invalid`.
+        """
+        add = held.enter_context(self._budget.holding(owner))
+        path = request.url.path
+        if _UPLOAD_PATH.fullmatch(path):
+            add(bodies.UPLOAD_BYTES)
+            return body, send
+        has_content = _CONTENT_PATH.fullmatch(path) is not None
+        message = await self._read(request, body, add, has_content=has_content)
+        data = message.get("body", b"")
+        if path == _MCP_PATH:
+            # its library parses it
+            await run_in_threadpool(bodies.check, data, bodies.MAX_MCP_VALUES)
+        elif data:
+            turn = held.enter_context(ExitStack())
+            most_values = bodies.MAX_CONTENT_VALUES if has_content else bodies.MAX_VALUES
+            if len(data) <= bodies.INLINE_BYTES:
+                bodies.parse(request.scope, data, most_values)
+            else:
+                await run_in_threadpool(bodies.parse_in_turn, request.scope, data, most_values, owner, turn)
+                send = _closing(turn, send)
+        return replayed(message, body), send
+
+    async def _read(
+        self, request: Request, receive: Receive, add: Callable[[int], None], *, has_content: bool
+    ) -> Message:
+        """A message with the whole body, or that the caller left."""
+        most = self._max_bytes if has_content else min(self._max_bytes, bodies.MAX_PLAIN_BYTES)
         length = request.headers.get("content-length", "")
-        if length.isdecimal() and int(length) > self._max_bytes:
-            raise self._too_large()
+        if length.isdecimal() and int(length) > most:
+            raise self._too_large(most)
         body, more = bytearray(), True
         try:
             async with asyncio.timeout(BODY_SECONDS):
                 while more:
                     message = await receive()
                     if message["type"] != "http.request":
-                        return replayed(message, receive)
-                    body += message.get("body", b"")
-                    if len(body) > self._max_bytes:
-                        raise self._too_large()
+                        return message
+                    piece = message.get("body", b"")
+                    if len(body) + len(piece) > most:
+                        raise self._too_large(most)
+                    add(len(piece))
+                    body += piece
                     more = message.get("more_body", False)
         except TimeoutError as error:
             raise BodyTooSlow(f"The body did not arrive within {BODY_SECONDS:g} s; send it again.") from error
-        return replayed({"type": "http.request", "body": bytes(body), "more_body": False}, receive)
+        return {"type": "http.request", "body": bytes(body), "more_body": False}
 
-    def _too_large(self) -> TooLarge:
-        return TooLarge(
-            f"The body has more than MAX_BODY_BYTES ({self._max_bytes:,}) bytes; send less, or upload it as a file."
-        )
+    def _too_large(self, most: int) -> TooLarge:
+        if most < self._max_bytes:
+            return TooLarge(f"The body has more than {most:,} bytes, which only the content of a file may; send less.")
+        return TooLarge(f"The body has more than MAX_BODY_BYTES ({most:,}) bytes; send less, or upload it as a file.")
+
+
+def _closing(turn: ExitStack, send: Send) -> Send:
+    """A `send` that first ends the turn of a body: what was made of it is not needed to answer."""
+
+    async def send_after(message: Message) -> None:
+        turn.close()
+        await send(message)
+
+    return send_after
 
 
 class _Body:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
+from api.http.bodies import JsonRoute
 from api.http.dependencies import CallerDep, ResourcesDep
 from schemas.access import Access
 from worker.state.index import tools
 
-router = APIRouter(prefix="/api/access", tags=["projects"])
+router = APIRouter(prefix="/api/access", tags=["projects"], route_class=JsonRoute)
 
 
 @router.get("")

@@ -7,6 +7,7 @@ from typing import Any, get_type_hints
 from fastapi import APIRouter
 from pydantic import BaseModel
 
+from api.http.bodies import JsonRoute
 from api.http.dependencies import ResourcesDep, ToolDep, known_caller, needs_space
 from api.http.described_errors import raises
 from api.indexers import Subject, subject_of
@@ -17,7 +18,7 @@ from schemas.tool import ToolConfig
 from worker.resources import Resources
 from worker.state.index import tool_actions
 
-router = APIRouter()
+router = APIRouter(route_class=JsonRoute)
 
 
 @router.get("/api/indexers", tags=["indexers"], dependencies=[known_caller])

@@ -6,13 +6,14 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 
+from api.http.bodies import JsonRoute
 from api.http.dependencies import ResourcesDep, known_caller
 from api.models.budget import with_budgets
 from api.models.check import ModelChecks
 from api.models.offered import OfferedOptions, offered
 from schemas.model import Models
 
-router = APIRouter(prefix="/api/models", tags=["models"])
+router = APIRouter(prefix="/api/models", tags=["models"], route_class=JsonRoute)
 
 
 @router.get("", dependencies=[known_caller])

@@ -6,13 +6,14 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path
 
+from api.http.bodies import JsonRoute
 from api.http.dependencies import CallerDep, LookupCachesDep, ResourcesDep
 from schemas.errors import NotFound
 from schemas.tool import ProjectDeleted
 from worker.state.index import tools
 from worker.upkeep.orphans import drop
 
-router = APIRouter(prefix="/api/projects", tags=["projects"])
+router = APIRouter(prefix="/api/projects", tags=["projects"], route_class=JsonRoute)
 
 ProjectId = Annotated[str, Path(description="Id of the project.", examples=["project-1"])]
 

@@ -13,6 +13,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 from psycopg import OperationalError
 
+from api.http.bodies import JsonRoute
 from api.http.dependencies import ResourcesDep, ToolDep, needs_space
 from api.http.described_errors import raises
 from api.indexers import chunks, subject_of
@@ -28,7 +29,7 @@ from worker.state.index import tasks, tool_actions, tools
 from worker.state.index.tool_actions import ConfigChanged
 from worker.state.pool import Pool
 
-router = APIRouter(prefix="/api/tools/search", tags=["search tools"])
+router = APIRouter(prefix="/api/tools/search", tags=["search tools"], route_class=JsonRoute)
 
 #: Seconds between two polls of the task whose events are streamed.
 POLL_SECONDS = 0.5

@@ -11,6 +11,7 @@ from uuid import UUID
 from fastapi import APIRouter, Path, Query, Response
 from fastapi.responses import JSONResponse
 
+from api.http.bodies import JsonRoute
 from api.http.dependencies import (
     Caller,
     CallerDep,
@@ -61,7 +62,7 @@ from worker.resources import Resources
 from worker.state.index import files, tasks, tools
 from worker.state.index.tools import Index, NewIndex
 
-router = APIRouter(prefix="/api/tools/search", tags=["search tools"])
+router = APIRouter(prefix="/api/tools/search", tags=["search tools"], route_class=JsonRoute)
 
 #: What a tool's source and config may be refused for.
 CONFIG_ERRORS = (

@@ -4,8 +4,9 @@ FoldexError
 ├── Unauthorized · NotLoopback · CrossSite · NotFound · Conflict · TooManyTools
 ├── Invalid
 │   ├── FilterMatchesNothing · ModelNotAllowed · ModelRefused · NoTree
-│   └── TooLarge · HeadersTooLarge · BodyTooSlow · RangeNotSatisfiable
+│   └── TooLarge · TooManyValues · HeadersTooLarge · BodyTooSlow · RangeNotSatisfiable
 ├── TooManyConnections    (of one process of the API)
+├── BodiesBusy            (too many large bodies arrive or are in progress)
 ├── SearchSlow            (a search of several tools, and none answered in time)
 ├── SearchBusy            (too many large answers are in progress)
 ├── EstimateBusy          (too many estimates are in progress)
@@ -50,6 +51,7 @@ from __future__ import annotations
 
 from schemas.errors.base import FoldexError
 from schemas.errors.calls import (
+    BodiesBusy,
     BodyTooSlow,
     Conflict,
     CrossSite,
@@ -68,6 +70,7 @@ from schemas.errors.calls import (
     TooLarge,
     TooManyConnections,
     TooManyTools,
+    TooManyValues,
     Unauthorized,
 )
 from schemas.errors.models import (
@@ -100,6 +103,7 @@ from schemas.errors.trees import MissingDependency, TooManyLeaves, TooManyTokens
 from schemas.errors.work import LeaseLost, PlanCrashed, SliceCrashed, SliceOver, TaskCrashed, TreeCrashed
 
 __all__ = [
+    "BodiesBusy",
     "BodyTooSlow",
     "Conflict",
     "CrossSite",
@@ -153,6 +157,7 @@ __all__ = [
     "TooManyLeaves",
     "TooManyTokens",
     "TooManyTools",
+    "TooManyValues",
     "TreeCrashed",
     "TreeError",
     "Unauthorized",

@@ -88,6 +88,13 @@ class TooLarge(Invalid):
     example = "The body has more than MAX_BODY_BYTES (33,554,432) bytes; send less, or upload it as a file."
 
 
+class TooManyValues(Invalid):
+    """A body in JSON has more values than this call takes."""
+
+    code = "too_many_values"
+    example = "The body has more than 100,000 values; send fewer, or upload a large document as a file."
+
+
 class HeadersTooLarge(Invalid):
     """The headers of a request are too long, or too many."""
 
@@ -139,6 +146,15 @@ class TooManyTools(FoldexError):
     code = "too_many_tools"
     status = 409
     example = "This project has 100 tools, and MAX_TOOLS allows no more; delete one, or ask the operator to raise it."
+
+
+class BodiesBusy(FoldexError):
+    """Too many large bodies arrive or are in progress, of this project or in all; this one must wait."""
+
+    code = "bodies_busy"
+    status = 503
+    retryable = True
+    example = "Too many large bodies arrive or are in progress; try again, or send smaller ones."
 
 
 class SearchSlow(FoldexError):

@@ -9,9 +9,10 @@ from functools import partial
 from uuid import uuid4
 
 import httpx
+import psutil
 import pytest
 
-from api.routes.content.node_content import PIECE
+from api.routes.content.node_answers import PIECE
 from tests.fakes.faulty import CUT, Faulty, faulty_bucket
 from tests.service import PROJECT, NewService, Service, checked, service
 from worker.objects.object_store import s3_client
@@ -185,6 +186,42 @@ def test_only_the_part_is_read_from_the_store(in_bucket: Service, front: Faulty)
     assert "expected 2)" in str(broken.value)
     assert front.failed == 1
     assert content(in_bucket, node, Range="bytes=7-8").content == BYTES[7:9]
+
+
+def private_bytes(running: Service) -> int:
+    """Private memory of the API's process."""
+    listening = [each for each in psutil.net_connections("tcp") if each.status == "LISTEN"]
+    own = running.client.base_url.port
+    (pid,) = {each.pid for each in listening if getattr(each.laddr, "port", 0) == own}
+    return int(psutil.Process(pid).memory_full_info().uss)
+
+
+def test_large_content_is_read_back_as_it_is_stored(running: Service) -> None:
+    """Nothing parses it: 18 MB of small values would take 362 MB and stall all others for two seconds."""
+    rows = [{"n": n, "\u00e4": ["x", None, 1.5]} for n in range(500_000)]
+    for odd, value in ((json.dumps(rows), rows), ('["\\ud800", ' + "1," * PIECE + "1]", None)):
+        node = uploaded(running, "large.json", odd.encode())
+        before = private_bytes(running)
+        answer = running.client.get(f"{NODES}/{node}")
+        grown = private_bytes(running) - before
+        assert checked(answer, 200)["content"] == (odd if value is None else value)
+        assert grown < 150 << 20
+    text = 'a\u20ac"\\\n\U0001f600' * PIECE
+    node = uploaded(running, "large.md", text.encode() + b"\xff")
+    assert running.get(f"{NODES}/{node}")["content"] == text + "\ufffd"
+
+
+def test_large_json_is_answered_as_it_was_sent(in_directory: Service) -> None:
+    value = {"rows": [{"n": n, "text": "\u00e4" * 40} for n in range(20_000)]}
+    body = {"name": "rows", "type": "json", "content": value}
+    made = checked(in_directory.client.post(NODES, json=body), 201)
+    assert made["content"] == value
+    read = in_directory.get(f"{NODES}/{made['id']}")
+    assert read == made
+    changed = checked(in_directory.client.patch(f"{NODES}/{made['id']}", json={"content": [value]}), 200)
+    assert changed["content"] == [value]
+    shown = content(in_directory, made["id"])
+    assert (shown.json(), shown.headers["content-length"]) == ([value], str(changed["size"]))
 
 
 def test_a_folder_and_a_missing_node_have_no_content(in_directory: Service) -> None:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
 
-import structlog
 from fastapi import APIRouter, Request, Response
-from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 
 from api.http import downloads
 from api.http.dependencies import CallerDep, ResourcesDep
 from api.http.described_errors import raises
-from api.routes.content.nodes import OBJECT_ERRORS, NodeId, ProjectId, missing_content
-from schemas.errors import FileError, NotFound, RangeNotSatisfiable, SourceError, SourceUnavailable
+from api.routes.content import node_answers
+from api.routes.content.node_answers import missing_content
+from api.routes.content.nodes import OBJECT_ERRORS, NodeId, ProjectId
+from schemas.errors import FileError, NotFound, RangeNotSatisfiable, SourceError
 from worker.formats import by_name
 from worker.objects.object_store import ObjectReader, ObjectStore
 from worker.resources import Resources
@@ -26,13 +24,11 @@ from worker.state.content import nodes
 
 router = APIRouter(prefix="/api/projects/{project_id}/nodes", tags=["nodes"])
 
-#: Bytes that are read, held in memory and sent at a time.
-PIECE = 1 << 18
+#: Characters of inline JSON that is shown with indentation. Larger ones would take seconds and twenty times their size.
+MAX_RENDERED = 1 << 20
 
 #: Further extensions of kinds of binary content.
 _KINDS = {"jpeg": "jpg"}
-
-log = structlog.get_logger()
 
 _BYTES = {"type": "string", "format": "binary", "description": "The bytes.", "examples": ["# Overview"]}
 _CONTENT: dict[int | str, dict[str, Any]] = {
@@ -43,10 +39,6 @@ _CONTENT: dict[int | str, dict[str, Any]] = {
     206: {"description": "The part that `Range` asks for", "content": {"*/*": {"schema": _BYTES}}},
     304: {"description": "The content has the `ETag` of `If-None-Match`"},
 }
-
-
-class BrokenOffError(Exception):
-    """The store failed after the answer had begun, so only the end of the connection can tell the caller."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +162,9 @@ def _content(resources: Resources, row: nodes.Row) -> _InStore | _InRow:
         return _InStore(resources.objects, row["object_key"], row["size"])
     if row["type"] != "json":
         return _InRow(b"")
-    text = json.dumps(row["json"])
+    text = row["json"] or "null"
+    if len(text) > MAX_RENDERED:
+        return _InRow(text.encode())
     try:
         return _InRow(json_text(resources.helpers(row["project_id"]), text, resources.settings.max_file_bytes))
     except FileError:
@@ -185,21 +179,4 @@ def _sent(resources: Resources, row: nodes.Row, request: Request) -> Response:
     part = downloads.part(asked, if_range, _etag(row), content.size)
     reader = content.reader(part)
     headers = _headers(row, reader.size if part is None else content.size, part)
-    return StreamingResponse(_pieces(reader, row["id"]), 200 if part is None else 206, headers=headers)
-
-
-async def _pieces(reader: ObjectReader, node_id: str) -> AsyncIterator[bytes]:
-    """The content piece by piece. If the store fails, the connection is closed before `Content-Length` is reached."""
-    unsent = reader.size
-    try:
-        while unsent > 0:
-            piece = await run_in_threadpool(reader.read, PIECE)
-            if not piece:
-                raise SourceUnavailable("The stored content ends too early; upload it again.")
-            unsent -= len(piece)
-            yield piece
-    except SourceError as error:
-        log.warning("a download broke off", node=node_id, unsent=unsent, code=error.code, reason=error.message)
-        raise BrokenOffError(error.message) from None
-    finally:
-        reader.close()
+    return StreamingResponse(node_answers.read(reader, row["id"]), 200 if part is None else 206, headers=headers)

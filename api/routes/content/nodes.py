@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -11,21 +10,22 @@ from operator import itemgetter
 from typing import Annotated, Any
 from uuid import uuid4
 
-from fastapi import APIRouter, Path, Query
-from psycopg.types.json import Json
+from fastapi import APIRouter, Path, Query, Response
 from pydantic_core import PydanticSerializationError, to_json
 
+from api.http.bodies import JsonRoute
 from api.http.dependencies import CallerDep, ResourcesDep, needs_space
 from api.http.described_errors import raises
 from api.http.paging import Cursor, Limit, from_cursor, page
+from api.routes.content import node_answers
 from schemas.content.node import NewNode, Node, NodeDeleted, NodePatch
-from schemas.errors import Conflict, FileError, Invalid, SourceError, SourceRefused, SourceUnavailable
+from schemas.errors import BodiesBusy, Conflict, Invalid, SourceError, SourceRefused, SourceUnavailable
 from schemas.tool import Listing
 from worker.resources import Resources
 from worker.state.content import nodes, orphans
 from worker.upkeep.orphans import drop
 
-router = APIRouter(prefix="/api/projects/{project_id}/nodes", tags=["nodes"])
+router = APIRouter(prefix="/api/projects/{project_id}/nodes", tags=["nodes"], route_class=JsonRoute)
 
 #: A longer id could not own a tool, nor be indexed by Postgres.
 ProjectId = Annotated[str, Path(max_length=200, description="Id of the project.", examples=["project-1"])]
@@ -34,12 +34,11 @@ NodeId = Annotated[str, Path(description="Id of the node within the project.", e
 #: How the store of contents may fail.
 OBJECT_ERRORS = (SourceRefused, SourceUnavailable)
 
-#: Maximum bytes of content that GET reads back; more than a request can upload.
-MAX_CONTENT_BYTES = 1_000_000_000
 
-
-@router.post("", status_code=201, dependencies=[needs_space], openapi_extra=raises(Conflict, *OBJECT_ERRORS))
-def create_node(project_id: ProjectId, body: NewNode, caller: CallerDep, resources: ResourcesDep) -> Node:
+@router.post(
+    "", status_code=201, response_model=Node, dependencies=[needs_space], openapi_extra=raises(Conflict, *OBJECT_ERRORS)
+)
+def create_node(project_id: ProjectId, body: NewNode, caller: CallerDep, resources: ResourcesDep) -> Response:
     """Add a folder, or a file with its content."""
     caller.check(project_id)
     if body.type == "folder" and body.content is not None:
@@ -51,7 +50,7 @@ def create_node(project_id: ProjectId, body: NewNode, caller: CallerDep, resourc
     stored = _store(resources, project_id, body.type, body.content)
     with _dropped_on_error(resources, stored):
         row = nodes.insert(resources.pool, project_id, {**node, **stored})
-    return Node(**{**row, "content": body.content})
+    return node_answers.answer(row, node_answers.sent(body.content, stored["json"]), 201)
 
 
 @router.get("", response_model_exclude={"items": {"__all__": {"content"}}})
@@ -79,18 +78,22 @@ def list_nodes(
     )
 
 
-@router.get("/{node_id}", openapi_extra=raises(SourceError, *OBJECT_ERRORS))
-def get_node(project_id: ProjectId, node_id: NodeId, caller: CallerDep, resources: ResourcesDep) -> Node:
+@router.get("/{node_id}", response_model=Node, openapi_extra=raises(SourceError, BodiesBusy, *OBJECT_ERRORS))
+def get_node(project_id: ProjectId, node_id: NodeId, caller: CallerDep, resources: ResourcesDep) -> Response:
     """Get a node with its whole content."""
     caller.check(project_id)
-    row = nodes.get(resources.pool, project_id, node_id)
-    return Node(**{**row, "content": _load(resources, row)})
+    return node_answers.stored(resources, nodes.get(resources.pool, project_id, node_id))
 
 
-@router.patch("/{node_id}", dependencies=[needs_space], openapi_extra=raises(Conflict, SourceError, *OBJECT_ERRORS))
+@router.patch(
+    "/{node_id}",
+    response_model=Node,
+    dependencies=[needs_space],
+    openapi_extra=raises(Conflict, SourceError, *OBJECT_ERRORS),
+)
 def patch_node(
     project_id: ProjectId, node_id: NodeId, body: NodePatch, caller: CallerDep, resources: ResourcesDep
-) -> Node:
+) -> Response:
     """Rename, move or rewrite a node, atomically."""
     caller.check(project_id)
     sent_fields = body.model_fields_set
@@ -121,7 +124,8 @@ def _store(resources: Resources, project_id: str, type_: str, value: Any) -> dic
     if type_ == "folder":
         return {"json": None, "object_key": None, "size": 0}
     if type_ == "json":
-        return {"json": Json(value), "object_key": None, "size": len(_checked_json(value))}
+        text = _checked_json(value)
+        return {"json": text, "object_key": None, "size": len(text)}
     if not isinstance(value, str | None):
         raise Invalid(f"The content of a {type_} node must be a string; only json nodes accept other values.")
     try:
@@ -138,16 +142,15 @@ def _checked_json(value: Any) -> str:
         text = json.dumps(value, allow_nan=False)
     except ValueError as error:
         raise Invalid("JSON does not allow NaN or Infinity; use null or a string.") from error
-    if not _is_serializable(value):
+    if "\\ud" in text and not _is_text(value):
         raise Invalid(
-            "The content is nested deeper than 250 levels, or contains an unpaired surrogate; upload it as a "
-            "file, which keeps its bytes."
+            "The content contains an unpaired surrogate, which is not valid text; upload it as a file, which keeps its "
+            "bytes."
         )
     return text
 
 
-def _is_serializable(value: Any) -> bool:
-    """Whether pydantic can serialize a value that the JSON parser accepted."""
+def _is_text(value: Any) -> bool:
     try:
         to_json(value)
     except PydanticSerializationError:
@@ -160,39 +163,6 @@ def new_object_keys(resources: Resources, project_id: str, count: int) -> list[s
     keys = [f"{project_id}/{uuid4()}" for _ in range(count)]
     orphans.announce(resources.pool, keys, timedelta(seconds=resources.settings.stray_seconds))
     return keys
-
-
-def _load(resources: Resources, row: dict[str, Any]) -> Any:
-    """A node's content: a JSON value, also for well-formed uploaded JSON; otherwise text."""
-    if row["object_key"] is None:
-        # older rows may hold values that would be rejected today
-        return row["json"] if _is_serializable(row["json"]) else json.dumps(row["json"])
-    try:
-        text = resources.objects.get(row["object_key"], MAX_CONTENT_BYTES).decode(errors="replace")
-    except FileError as error:
-        raise missing_content(row) from error
-    return _parsed_json(text) if row["type"] == "json" else text
-
-
-def missing_content(row: dict[str, Any]) -> SourceError:
-    """The error for a node whose object the store does not have."""
-    return SourceError(f"The content of node {row['id']!r} is missing from the object store; upload it again.")
-
-
-def _parsed_json(text: str) -> Any:
-    """The value of a JSON text; the text itself if it is not well-formed or cannot be answered."""
-    try:
-        value = json.loads(text, parse_constant=_finite, parse_float=_finite)
-    except (ValueError, RecursionError):
-        return text
-    return value if _is_serializable(value) else text
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError("it could not be answered as JSON")
-    return number
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from functools import partial
 from fastapi import APIRouter, Request, Response
 
 from api.http import event_stream, large_answers
+from api.http.bodies import JsonRoute
 from api.http.dependencies import CachedCallerDep, ResourcesDep
 from api.http.described_errors import raises
 from api.http.disconnect import DisconnectDep
@@ -21,7 +22,7 @@ from schemas.queries.across import Across, AcrossAnswer
 from schemas.queries.search import Step
 from schemas.tool import ToolConfig
 
-router = APIRouter(prefix="/api/search", tags=["search"])
+router = APIRouter(prefix="/api/search", tags=["search"], route_class=JsonRoute)
 
 
 @router.post(

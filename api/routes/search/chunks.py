@@ -8,6 +8,7 @@ from uuid import UUID
 
 from fastapi import APIRouter, Path, Query
 
+from api.http.bodies import JsonRoute
 from api.http.dependencies import IndexDep, ResourcesDep, ToolId
 from api.http.paging import Cursor, Limit, from_cursor, page
 from api.routes.tools import FileId, file_of
@@ -19,7 +20,7 @@ from worker.resources import Resources
 from worker.state.index.tools import Index
 from worker.state.search import found_chunks, snippets
 
-router = APIRouter(prefix="/api/tools/search/{tool_id}", tags=["search"])
+router = APIRouter(prefix="/api/tools/search/{tool_id}", tags=["search"], route_class=JsonRoute)
 
 #: Maximum neighbours on each side.
 MAX_NEIGHBOURS = 100

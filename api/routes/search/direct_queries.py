@@ -5,17 +5,15 @@ It calls what the route calls. Unusual requests go on to the route unchanged, wh
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from uuid import UUID
 
 from fastapi import Request, Response
 from fastapi.concurrency import run_in_threadpool
-from pydantic import ValidationError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.http import event_stream, problems
+from api.http import bodies, event_stream, problems
 from api.http.dependencies import cached_caller, cached_index
 from api.http.disconnect import watched
 from api.http.lookup_cache import LookupCaches
@@ -77,8 +75,7 @@ def _query(request: Request, message: Message) -> Query | None:
     if not is_json or message["type"] != "http.request" or message.get("more_body", False):
         return None
     try:
-        # the parser that FastAPI uses: others differ in numbers and in broken characters
-        body = json.loads(message["body"])
+        body = bodies.parsed(request.scope)
         return Query.model_validate(body) if isinstance(body, dict) else None
-    except (ValidationError, ValueError, RecursionError):
+    except ValueError:
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
+from api.http.bodies import JsonRoute
 from api.http.dependencies import IndexDep, ResourcesDep
 from api.http.described_errors import raises
 from api.http.disconnect import DisconnectDep
@@ -11,7 +12,7 @@ from api.search.grep.grep import grep
 from schemas.errors import FilterMatchesNothing
 from schemas.queries.grep import Grep, GrepAnswer
 
-router = APIRouter(prefix="/api/tools/search", tags=["search"])
+router = APIRouter(prefix="/api/tools/search", tags=["search"], route_class=JsonRoute)
 
 
 @router.post("/{tool_id}/grep", openapi_extra=raises(FilterMatchesNothing))

@@ -8,6 +8,7 @@ from uuid import UUID
 from fastapi import APIRouter, Request, Response
 
 from api.http import event_stream, large_answers
+from api.http.bodies import JsonRoute
 from api.http.dependencies import CachedIndexDep, ResourcesDep, ToolId
 from api.http.described_errors import raises
 from api.http.disconnect import Disconnect, DisconnectDep
@@ -33,7 +34,7 @@ from schemas.queries.tree_search import TreeAnswer
 from worker.resources import Resources
 from worker.state.index.tools import Index
 
-router = APIRouter(prefix="/api/tools/search", tags=["search"])
+router = APIRouter(prefix="/api/tools/search", tags=["search"], route_class=JsonRoute)
 
 
 #: What a search of any kind may fail for.

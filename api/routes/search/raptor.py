@@ -8,6 +8,7 @@ from uuid import UUID
 
 from fastapi import APIRouter, Query
 
+from api.http.bodies import JsonRoute
 from api.http.dependencies import ResourcesDep, ToolDep, needs_space
 from api.http.described_errors import raises
 from api.http.paging import Cursor, Limit, from_cursor, page
@@ -20,7 +21,7 @@ from schemas.raptor import RaptorStatus, TreeNode
 from schemas.tool import Listing
 from worker.state.tree import trees, views
 
-router = APIRouter(prefix="/api/tools/search", tags=["summary trees"])
+router = APIRouter(prefix="/api/tools/search", tags=["summary trees"], route_class=JsonRoute)
 
 
 @router.post("/{tool_id}/raptor/cancel", status_code=202)
@@ -65,7 +66,7 @@ def _shown_node(node: views.ShownNode) -> TreeNode:
 
 #: The same calls at other paths, where the id of a knowledge base is that of a tool.
 calls = IndexerCalls(RAPTOR)
-aliases = APIRouter(prefix="/v1/knowledge-bases/{tool_id}/raptor", include_in_schema=False)
+aliases = APIRouter(prefix="/v1/knowledge-bases/{tool_id}/raptor", include_in_schema=False, route_class=JsonRoute)
 for path in ("", "/status"):
     aliases.get(path, response_model=RaptorStatus)(calls.get)
 for path in ("", "/build"):

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from fastapi import APIRouter, Query
 
+from api.http.bodies import JsonRoute
 from api.http.dependencies import IndexDep, ResourcesDep
 from api.http.paging import Cursor, Limit, from_cursor, page
 from schemas.content.document import Kind, UseKind
@@ -19,7 +20,7 @@ from worker.resources import Resources
 from worker.state.index.tools import Index
 from worker.state.search import call_graph, symbols
 
-router = APIRouter(prefix="/api/tools/search/{tool_id}", tags=["symbols"])
+router = APIRouter(prefix="/api/tools/search/{tool_id}", tags=["symbols"], route_class=JsonRoute)
 
 Scope = Annotated[
     str | None,

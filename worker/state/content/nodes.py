@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from psycopg import Connection
+from psycopg import Connection, DataError
+from psycopg.errors import ProgramLimitExceeded
 from psycopg.rows import dict_row
 
 from schemas.errors import Conflict, Invalid, NotFound
@@ -25,9 +26,19 @@ Row = dict[str, Any]
 
 
 def get(pool: Pool, project_id: str, node_id: str) -> Row:
-    """Return a node with its inline JSON or the key of its object. Raises `NotFound`."""
+    """Return a node with the text of its inline JSON or the key of its object. Raises `NotFound`."""
     with pool.connection() as connection:
-        return _get(connection, project_id, node_id)
+        return _get(connection, project_id, node_id, "get")
+
+
+def is_json(pool: Pool, text: bytes) -> bool:
+    """Whether Postgres reads a text as JSON."""
+    try:
+        with pool.connection() as connection:
+            connection.execute(_SQL["check_json"], {"text": text.decode()})
+    except (DataError, ProgramLimitExceeded, UnicodeDecodeError):
+        return False
+    return True
 
 
 def page(pool: Pool, project_id: str, parent_id: str | None, *, after: tuple[str, str] | None, limit: int) -> list[Row]:
@@ -154,9 +165,9 @@ def _affected(node: Row) -> str:
     return path.rpartition("/")[0] or path if node["name"].startswith(".") else path
 
 
-def _get(connection: Connection[Any], project_id: str, node_id: str) -> Row:
+def _get(connection: Connection[Any], project_id: str, node_id: str, query: str = "without_json") -> Row:
     values = {"project_id": project_id, "id": node_id}
-    row = connection.cursor(row_factory=dict_row).execute(_SQL["get"], values).fetchone()
+    row = connection.cursor(row_factory=dict_row).execute(_SQL[query], values).fetchone()
     if row is None:
         raise NotFound(f"The project {project_id!r} has no node {node_id!r}; check both ids.")
     return row

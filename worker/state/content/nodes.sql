@@ -1,7 +1,16 @@
 -- name: get
-SELECT id, project_id, parent_id, id_path, name, type, json, object_key, size_bytes AS size, version, created_at,
+-- as text: parsing it would take twenty times its size
+SELECT id, project_id, parent_id, id_path, name, type, json::text, object_key, size_bytes AS size, version, created_at,
        updated_at, url
 FROM content_node WHERE project_id = %(project_id)s AND id = %(id)s
+
+-- name: without_json
+SELECT id, project_id, parent_id, id_path, name, type, object_key, size_bytes AS size, version, created_at, updated_at,
+       url
+FROM content_node WHERE project_id = %(project_id)s AND id = %(id)s
+
+-- name: check_json
+SELECT %(text)s::json IS NULL
 
 -- name: page
 -- The prefix of the name comes first because the index holds only that.

@@ -1,0 +1,157 @@
+"""Answers a node with its content. The content is sent as it is stored, piece by piece: nothing parses it."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+from collections.abc import Iterator
+from itertools import chain, islice
+from typing import Any
+
+import structlog
+from fastapi import Response
+from fastapi.responses import StreamingResponse
+from pydantic_core import from_json, to_json
+
+from schemas.content.node import Node
+from schemas.errors import BodiesBusy, FileError, SourceError, SourceUnavailable
+from worker.machine.slots import Slots
+from worker.objects.object_store import ObjectReader
+from worker.resources import Resources
+from worker.state.content import nodes
+
+#: Bytes that are read, held in memory and sent at a time.
+PIECE = 1 << 18
+#: Bytes of an uploaded JSON that is parsed to see whether it is well-formed. Postgres judges a larger one, as parsing
+#: would take twenty times its size.
+MAX_PARSED_BYTES = 1 << 16
+#: Bytes of an uploaded JSON that is answered as a value. A larger one is answered as text.
+MAX_JSON_BYTES = 64 << 20
+
+#: Large JSON that a process judges at the same time, and that of one project. Each takes some four times its size.
+MAX_JUDGED, MAX_JUDGED_OF_ONE = 2, 1
+#: Seconds that a further one waits.
+JUDGE_WAIT_SECONDS = 10.0
+
+_judging = Slots(MAX_JUDGED, MAX_JUDGED_OF_ONE)
+_ESCAPED = re.compile(rb"\\u[dD][89a-fA-F]")
+_PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F]")
+
+log = structlog.get_logger()
+
+
+class BrokenOffError(Exception):
+    """The store failed after the answer had begun, so only the end of the connection can tell the caller."""
+
+    def __init__(self, reason: SourceError) -> None:
+        super().__init__(reason.message)
+        self.reason = reason
+
+
+def stored(resources: Resources, row: nodes.Row) -> Response:
+    """The node with its stored content. Raises `SourceError`."""
+    return answer(row, _content(resources, row))
+
+
+def answer(row: nodes.Row, content: Iterator[bytes], status: int = 200) -> Response:
+    """The node with this content in JSON."""
+    rest = {key: value for key, value in row.items() if key != "json"}
+    head = Node(**rest).model_dump_json(exclude={"content"}).encode()
+    pieces = chain([head[:-1] + b',"content":'], content, [b"}"])
+    try:
+        first = list(islice(pieces, 3))
+    except BrokenOffError as error:
+        raise error.reason from error
+    if len(first[1]) < PIECE and first[-1] == b"}":
+        return Response(b"".join(first), status, media_type="application/json")
+    return StreamingResponse(chain(first, pieces), status, media_type="application/json")
+
+
+def sent(value: Any, json_text: str | None) -> Iterator[bytes]:
+    """The content that a caller sent: JSON that was written already, or text."""
+    return _slices(to_json(value) if json_text is None else json_text.encode())
+
+
+def missing_content(row: nodes.Row) -> SourceError:
+    """The error for a node whose object the store does not have."""
+    return SourceError(f"The content of node {row['id']!r} is missing from the object store; upload it again.")
+
+
+def _content(resources: Resources, row: nodes.Row) -> Iterator[bytes]:
+    """A node's content in JSON: a value, also for well-formed uploaded JSON; otherwise text."""
+    if row["object_key"] is None:
+        return iter([b"null"]) if row["json"] is None else _slices(row["json"].encode())
+    if row["type"] == "json" and row["size"] <= MAX_JSON_BYTES and _is_value(resources, row):
+        return read(_opened(resources, row), row["id"])
+    return _as_text(read(_opened(resources, row), row["id"]))
+
+
+def _opened(resources: Resources, row: nodes.Row) -> ObjectReader:
+    try:
+        return resources.objects.reader(row["object_key"])
+    except FileError as error:
+        raise missing_content(row) from error
+
+
+def read(reader: ObjectReader, node_id: str) -> Iterator[bytes]:
+    """A content piece by piece. If the store fails, it ends by an error that closes the connection."""
+    unsent = reader.size
+    try:
+        while unsent > 0:
+            piece = reader.read(PIECE)
+            if not piece:
+                raise SourceUnavailable("The stored content ends too early; upload it again.")
+            unsent -= len(piece)
+            yield piece
+    except SourceError as error:
+        log.warning("a download broke off", node=node_id, unsent=unsent, code=error.code, reason=error.message)
+        raise BrokenOffError(error) from None
+    finally:
+        reader.close()
+
+
+def _as_text(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    yield b'"'
+    for piece in pieces:
+        yield to_json(decoder.decode(piece))[1:-1]
+    yield to_json(decoder.decode(b"", final=True))[1:-1] + b'"'
+
+
+def _slices(data: bytes) -> Iterator[bytes]:
+    return (data[start : start + PIECE] for start in range(0, len(data), PIECE))
+
+
+def _is_value(resources: Resources, row: nodes.Row) -> bool:
+    """Whether an uploaded content is JSON that every client can read."""
+    if row["size"] <= MAX_PARSED_BYTES:
+        return _is_readable(_data(resources, row))
+    busy = BodiesBusy("Too many large JSON nodes are being read; try again, or download the content.")
+    with _judging.within(JUDGE_WAIT_SECONDS, busy, row["project_id"]):
+        data = _data(resources, row)
+        return not _has_surrogate(data) and nodes.is_json(resources.pool, data)
+
+
+def _data(resources: Resources, row: nodes.Row) -> bytes:
+    try:
+        return resources.objects.get(row["object_key"], MAX_JSON_BYTES)
+    except FileError as error:
+        raise missing_content(row) from error
+
+
+def _has_surrogate(data: bytes) -> bool:
+    """Whether an escaped half of a surrogate pair stands alone."""
+    if b"\\u" not in data:
+        return False
+    unescaped = data.replace(b"\\\\", b"")
+    return len(_ESCAPED.findall(unescaped)) != 2 * len(_PAIR.findall(unescaped))
+
+
+def _is_readable(data: bytes) -> bool:
+    try:
+        # the standard library writes no infinite number then, which JSON does not know
+        json.dumps(from_json(data, allow_inf_nan=False), allow_nan=False)
+    except ValueError:
+        return False
+    return True
