@@ -79,7 +79,7 @@ class Resources:
     def objects(self) -> ObjectStore:
         """The object store of node contents."""
         s = self.settings
-        return open_objects(s.s3_bucket, s.s3_endpoint_url, self.home / "objects")
+        return open_objects(s.s3_bucket, s.s3_endpoint_url, self.home / "objects", self.space)
 
     @cached_property
     def helper_pool(self) -> HelperPool:

@@ -94,6 +94,8 @@ class TimedProtocol(HttpToolsProtocol):
     _has_headers = False
     _head_bytes = _fields = 0
     _is_refused = False
+    #: Bytes of an answered request that came since the last new deadline.
+    _discarded = 0
 
     def connection_made(self, transport: Any) -> None:
         """See asyncio."""
@@ -246,6 +248,8 @@ class TimedProtocol(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         """See httptools."""
         self._move()
+        if self.cycle.response_complete:
+            self._discard(len(body))
         super().on_body(body)
 
     def on_message_complete(self) -> None:
@@ -258,6 +262,14 @@ class TimedProtocol(HttpToolsProtocol):
         if not self.pipeline and not self.transport.is_closing():
             self.receiving.waiting[self] = None
         super().on_response_complete()
+
+    def _discard(self, size: int) -> None:
+        """Pass over a body that came after its answer. A client that sends it steadily reads the answer afterwards."""
+        self._discarded += size
+        if self._deadline is not None and self._discarded >= STALLED_BYTES:
+            self._discarded = 0
+            self._stop_waiting()
+            self._wait_for_headers()
 
     def _move(self) -> None:
         self._has_moved, self.unfinished = True, 0

@@ -6,7 +6,11 @@ import errno
 import hashlib
 import os
 import socket
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 from uuid import uuid4
 
@@ -22,12 +26,14 @@ from botocore.exceptions import (
 )
 
 from api.routes.content.uploads import IncomingUpload
-from schemas.errors import FileError, FolderGone, SourceError, SourceRefused, SourceUnavailable
+from schemas.errors import DiskFull, FileError, FolderGone, SourceError, SourceRefused, SourceUnavailable
 from schemas.status import Reason
+from worker.machine.disk_space import LAST_SHARE, DiskSpace, free_bytes
 from worker.objects.object_store import (
     PART,
     DirectoryObjects,
     ObjectStore,
+    ObjectWriter,
     S3Objects,
     _FileWriter,
     open_objects,
@@ -352,3 +358,43 @@ def test_an_answer_that_breaks_off_may_be_asked_for_again(endpoint_url: str, mon
     monkeypatch.setattr(reader.body, "read", fail)
     with pytest.raises(SourceUnavailable):
         reader.read(5)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 32 MiB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=32m", "tmpfs", str(place)]
+    if subprocess.run(command, capture_output=True, check=False).returncode != 0:
+        pytest.skip("run as root where a small tmpfs may be mounted")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "-l", place], check=True)
+
+
+def test_contents_written_at_once_leave_the_reserve_of_the_disk(small_disk: Path) -> None:
+    """All began while there was space: each block is checked, with those that other threads write."""
+    space = DiskSpace(small_disk, reserve=LAST_SHARE * (16 << 20))
+    objects = DirectoryObjects(small_disk / "objects", space)
+    start = Barrier(8)
+
+    def fill(writer: ObjectWriter) -> int:
+        written = 0
+        start.wait()
+        try:
+            while True:
+                writer.write(bytes(1 << 18))
+                written += 1 << 18
+        except DiskFull:
+            return written
+
+    writers = [objects.open(f"key {number}") for number in range(8)]
+    with ThreadPoolExecutor(8) as threads:
+        written = sum(threads.map(fill, writers))
+    free = free_bytes(small_disk)
+    for writer in writers:
+        writer.abort()
+    assert written >= 12 << 20
+    assert free >= 16 << 20

@@ -13,6 +13,7 @@ from api.http.multipart import MAX_LINE
 from api.http.upload_names import MAX_DEPTH
 from api.main import create_app
 from api.routes.content.uploads import MAX_FIELD_BYTES, MAX_FIELDS, MAX_OVERRUN
+from worker.machine import disk_space
 from worker.settings import LOCAL_MODEL, Settings
 
 #: Bytes of a file, and bytes and files of an upload.
@@ -109,3 +110,21 @@ def test_a_field_may_be_so_long(client: TestClient, project: str, length: int, s
         f"/api/projects/{project}/uploads", files={"files": ("a.txt", b"x")}, data={"parent_id": "p" * length}
     )
     assert answer.status_code == status
+
+
+def test_a_disk_that_fills_during_an_upload_refuses_it(
+    client: TestClient, project: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each block is checked: the upload began while there was space."""
+    roomy, files = 1 << 40, {"files": ("a.txt", b"x" * FILE)}
+    free = [roomy, 0]
+    monkeypatch.setattr(disk_space, "free_bytes", lambda _: free.pop(0) if len(free) > 1 else free[0])
+    refused = client.post(f"/api/projects/{project}/uploads", files=files)
+    assert (refused.status_code, refused.json()["code"], "retry-after" in refused.headers) == (503, "disk_full", True)
+    free[:] = [roomy, 0]
+    body = {"name": "a.md", "type": "markdown", "content": "text"}
+    refused = client.post(f"/api/projects/{project}/nodes", json=body)
+    assert (refused.status_code, refused.json()["code"]) == (503, "disk_full")
+    free[:] = [roomy]
+    assert client.get(f"/api/projects/{project}/nodes").json()["items"] == []
+    assert client.post(f"/api/projects/{project}/uploads", files=files).status_code == 200

@@ -54,10 +54,12 @@ def index_files(
 
     If `more` files are to come, texts that do not fill a request wait for them; pass the returned files to the next
     call. Raises errors that concern more than one file: `EmbeddingError`, `StoreError`, `SourceUnavailable`,
-    `LeaseLost`, `SliceOver`. Claims without an outcome are then still held, and repeating them changes nothing already
-    written. Files that need no more embedding get their outcomes even if the provider is down.
+    `DiskFull`, `LeaseLost`, `SliceOver`. Claims without an outcome are then still held, and repeating them changes
+    nothing already written. Files that need no more embedding get their outcomes even if the provider is down.
     """
     try:
+        if run.space is not None:
+            run.space.check()
         prepared = prepare(run, claims)
         all_prepared = len(prepared) == len(claims)
         waiting = still_claimed(run, waiting)

@@ -9,6 +9,7 @@ from worker.embed import Embedder
 from worker.embed.rate_limit import RateBudget
 from worker.index.lease import Lease
 from worker.index.spending import Spending
+from worker.machine.disk_space import DiskSpace
 from worker.parse import Limits
 from worker.sources import Source
 from worker.state.index.tools import Index
@@ -35,6 +36,8 @@ class IndexRun:
     #: None if the tool sets no limit.
     spending: Spending | None = None
     embed_seconds: float = math.inf
+    #: The disk on which runs write; None if it is not watched.
+    space: DiskSpace | None = None
 
     @property
     def dimensions(self) -> int:

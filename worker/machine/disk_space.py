@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import errno
 import shutil
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 
 from psycopg.errors import DiskFull as PostgresDiskFull
 
@@ -14,6 +18,9 @@ from worker.machine.error_texts import lacks_space
 
 #: One part in this many of the reserve is kept for reading, cancelling and deleting.
 LAST_SHARE = 4
+#: Bytes that threads of this process are writing, by directory.
+_being_written: Counter[Path] = Counter()
+_lock = Lock()
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
@@ -36,12 +43,28 @@ class DiskSpace:
         shortage = f"The disk of {self.directory} has {_mb(free)} left, below its reserve of {_mb(self.reserve)}"
         return f"{shortage}; free some space."
 
-    def check(self) -> None:
-        """Raise `DiskFull` if too little space is left to add anything."""
-        free, needed = self.free(), self.reserve // LAST_SHARE
+    def check(self, size: int = 0) -> None:
+        """Raise `DiskFull` if too little space is left to add this many bytes, or anything."""
+        free, needed = self.free() - size, self.reserve // LAST_SHARE
         if free < needed:
-            shortage = f"The disk of FOLDEX_HOME has {_mb(free)} left, but {_mb(needed)} are needed"
+            shortage = f"The disk of FOLDEX_HOME has {_mb(max(0, free))} left, but {_mb(needed)} are needed"
             raise DiskFull(f"{shortage}; free some space, or delete tools.")
+
+    @contextmanager
+    def adding(self, size: int) -> Iterator[None]:
+        """Write so many bytes within the block. Raises `DiskFull` if too little would be left.
+
+        What other threads write at this moment counts as well. Other processes can each exceed the bound by one block.
+        """
+        with _lock:
+            _being_written[self.directory] += size
+            together = _being_written[self.directory]
+        try:
+            self.check(together)
+            yield
+        finally:
+            with _lock:
+                _being_written[self.directory] -= size
 
 
 def free_bytes(directory: Path) -> int:

@@ -7,7 +7,7 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
@@ -28,6 +28,7 @@ from botocore.exceptions import (
 
 from schemas.errors import FileError, FolderGone, SourceError, SourceRefused, SourceUnavailable
 from schemas.status import Reason
+from worker.machine.disk_space import DiskSpace
 
 if TYPE_CHECKING:
     from botocore.response import StreamingBody
@@ -125,9 +126,14 @@ class ObjectStore(Protocol):
         ...
 
 
-def open_objects(bucket: str | None, endpoint_url: str | None, directory: Path) -> ObjectStore:
-    """The store in `bucket` if one is set, else in `directory`, which is created at the first `put`."""
-    return S3Objects(bucket, endpoint_url) if bucket else DirectoryObjects(directory)
+def open_objects(
+    bucket: str | None, endpoint_url: str | None, directory: Path, space: DiskSpace | None = None
+) -> ObjectStore:
+    """The store in `bucket` if one is set, else in `directory`, which is created at the first `put`.
+
+    Contents that would leave too little of `space` are refused with `DiskFull`.
+    """
+    return S3Objects(bucket, endpoint_url) if bucket else DirectoryObjects(directory, space)
 
 
 @dataclass(frozen=True)
@@ -135,6 +141,7 @@ class DirectoryObjects:
     """Objects as files named by the hash of their key, so that keys cannot leave the directory or exceed its limits."""
 
     directory: Path
+    space: DiskSpace | None = None
 
     def put(self, key: str, data: bytes) -> None:
         """See `ObjectStore`."""
@@ -152,7 +159,7 @@ class DirectoryObjects:
         with _disk_errors(self.directory):
             _make_directory(path.parent)
             handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=_unfinished(path))
-        return _FileWriter(self.directory, path, Path(temporary), os.fdopen(handle, "wb"))
+        return _FileWriter(self.directory, path, Path(temporary), os.fdopen(handle, "wb"), self.space)
 
     def get(self, key: str, limit: int) -> bytes:
         """See `ObjectStore`."""
@@ -220,10 +227,11 @@ class _FileWriter:
     path: Path
     temporary: Path
     file: BinaryIO
+    space: DiskSpace | None = None
 
     def write(self, data: bytes) -> None:
-        """See `ObjectWriter`."""
-        with _disk_errors(self.directory):
+        """See `ObjectWriter`. Raises `DiskFull` as well."""
+        with nullcontext() if self.space is None else self.space.adding(len(data)), _disk_errors(self.directory):
             self.file.write(data)
 
     def close(self) -> None:

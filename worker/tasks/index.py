@@ -131,6 +131,7 @@ def _run(r: Resources, task: RunningTask, index: Index, lease: Lease, queue: str
         budget=r.budget(settings.embedder),
         spending=None if task.max_cost_tokens is None else Spending(r.pool, task.id, task.over_cost),
         embed_seconds=EMBED_SECONDS[queue],
+        space=r.space,
         limits=Limits(
             max_pages=settings.max_pages,
             max_characters=settings.max_characters,

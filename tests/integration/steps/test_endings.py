@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -9,13 +10,16 @@ from uuid import UUID
 import pytest
 from psycopg.types.json import Jsonb
 
-from schemas.errors import FolderGone, LeaseLost
+from schemas.errors import DiskFull, FolderGone, LeaseLost
 from schemas.tool import ToolConfig
 from tests.integration.steps.site import FILES, Site, listed_site, new_site
 from worker.index.pipeline import index_files
+from worker.machine import disk_space
+from worker.machine.disk_space import LAST_SHARE, DiskSpace
 from worker.resources import Resources
 from worker.state.index import changes, files, index_switch, tasks, tool_actions, tools
 from worker.state.index.tasks import ClosedTask
+from worker.tasks.failures import settle
 
 
 def task(site: Site, columns: str) -> tuple[Any, ...]:
@@ -159,6 +163,23 @@ def test_a_warning_ends_with_the_wait_unless_it_asks_for_a_decision(site: Site, 
     index_all(site)
     end(site)
     assert task(site, "warning") == ("At first." if held else None,)
+
+
+def test_a_run_waits_for_the_disk_and_says_so(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    space = DiskSpace(site.folder, reserve=LAST_SHARE << 20)
+    run = replace(site.worker(), space=space)
+    monkeypatch.setattr(disk_space, "free_bytes", lambda _: (1 << 20) - 1)
+    with pytest.raises(DiskFull) as full:
+        index_files(run, site.claim(run))
+    files.release(site.pool, run.lease.owner)
+    running = tasks.running(site.pool, site.task)
+    assert running is not None
+    assert settle(site.pool, running, full.value).retry_seconds is not None
+    (warning,) = task(site, "warning")
+    assert warning.startswith("Waiting: The disk of FOLDEX_HOME has ")
+    monkeypatch.setattr(disk_space, "free_bytes", lambda _: 1 << 20)
+    index_files(run, site.claim(run))
+    assert set(site.outcomes().values()) == {"indexed"}
 
 
 def test_removals_stay_held_while_nothing_is_listed(resources: Resources) -> None:

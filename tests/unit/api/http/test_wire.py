@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import re
 import socket
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from api.http import protocol
 from api.http.lookup_cache import LookupCaches
 from api.http.middleware import MAX_PARAMETERS, RequestGate
+from api.http.protocol import STALLED_BYTES
 from tests.bare_server import Place, serving
 
 MAX_BODY_BYTES = 1000
@@ -100,6 +103,32 @@ def test_a_client_that_sends_too_much_reads_why(place: Place, framed: Callable[[
     status, problem = answered(place, HEAD + framed(size))
     assert status.startswith(b"HTTP/1.1 413 ")
     assert problem["code"] == "too_large"
+
+
+@pytest.mark.parametrize("framed", [counted, chunked])
+def test_a_client_that_sends_slowly_after_its_answer_reads_it(
+    framed: Callable[[int], bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "HEADER_SECONDS", 0.5)
+
+    async def refuses(_scope: Any, _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 503, "headers": [(b"content-length", b"0")]})
+        await send({"type": "http.response.body"})
+
+    body = framed(16 * STALLED_BYTES)
+    with serving(refuses) as place, socket.create_connection(place, 30) as client:
+        client.sendall(HEAD)
+        for start in range(0, len(body), STALLED_BYTES):
+            client.sendall(body[start : start + STALLED_BYTES])
+            time.sleep(0.1)
+        client.sendall(HEAD + counted(0))
+        answers = b""
+        while answers.count(b"HTTP/1.1 503 ") < 2:
+            answers += client.recv(1 << 16)
+        # one that stops sending is not waited for
+        client.sendall(HEAD + counted(9)[:-1])
+        while client.recv(1 << 16):
+            pass
 
 
 def test_a_client_that_waits_for_leave_to_send_is_refused_at_once(place: Place) -> None:
