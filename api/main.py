@@ -14,6 +14,7 @@ from fastapi_offline import FastAPIOffline
 from api.http import metrics, openapi, problems
 from api.http.lookup_cache import LookupCaches
 from api.http.middleware import RequestGate
+from api.http.protocol import TimedProtocol
 from api.http.request_log import RequestLog
 from api.models.budget import ModelBudgets
 from api.models.check import ModelChecks
@@ -22,8 +23,10 @@ from api.routes import access, agents, health, indexers, models, projects, tool_
 from api.routes.content import node_content, nodes, uploads
 from api.routes.search import across, chunks, grep, queries, raptor, symbols
 from api.routes.search.direct_queries import DirectQueries
+from api.search.query import query_vectors
 from api.search.rank import rerank
 from schemas.errors import FoldexError
+from worker.machine.api_memory import ApiMemory
 from worker.resources import Resources, preload_store
 from worker.sandbox.helper import stop_all
 from worker.sandbox.pool import BRISK
@@ -73,6 +76,9 @@ ROUTES = (
 def create_app(settings: Settings) -> FastAPI:
     """Create the application for these settings. Connections open on first use."""
     resources = Resources(settings, pool_size=20, limits=REQUEST, helper_limits=BRISK)
+    memory = ApiMemory(settings.api_memory_mb << 20)
+    query_vectors.limit_cache(memory.query_vectors)
+    TimedProtocol.limit(memory)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -104,6 +110,7 @@ def create_app(settings: Settings) -> FastAPI:
         RequestGate,
         is_open=settings.auth == "off",
         max_body_bytes=settings.max_body_bytes,
+        all_bodies=memory.bodies,
         caches=app.state.lookup_caches,
     )
     metrics.install(app, metrics.BacklogCollector(resources.pool), ModelBudgets(resources))

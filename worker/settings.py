@@ -16,6 +16,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from schemas.content.source import Granularity
 from schemas.errors import Invalid
+from worker.machine.api_memory import DEFAULT_MB
 from worker.machine.error_texts import own_message
 from worker.state.address import Address, PooledAddress
 from worker.stores import STORES
@@ -277,6 +278,11 @@ class Settings(BaseSettings):
     )
     keyword_index: Literal["postgres", "store"] | None = Field(
         None, description="Where new indexes keep keywords; unset: as the folder's first index, else in the store."
+    )
+    api_memory_mb: int = Field(
+        DEFAULT_MB,
+        ge=256,
+        description="MiB of private memory below which each API process stays; its caches and buffers are shares.",
     )
     words_memory_mb: int = Field(
         128,

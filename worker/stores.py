@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from schemas.errors import Invalid
+from worker.machine.api_memory import ApiMemory
 from worker.machine.gc_pause import without_garbage_collection
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ class StoreOptions:
 
     foldex_home: Path
     words_memory_mb: int
+    api_memory_mb: int
     turbopuffer_api_key: str | None
     turbopuffer_region: str
     turbopuffer_base_url: str | None
@@ -95,7 +97,14 @@ def _open_lance(options: StoreOptions, has_keywords: bool) -> VectorStore:
     from worker.vectors.lance.store import LanceStore
 
     directory = options.foldex_home.absolute() / _LANCE_DIRECTORY
-    return LanceStore(directory, has_keywords=has_keywords, word_bytes=options.words_memory_mb * 2**20)
+    memory = ApiMemory(options.api_memory_mb << 20)
+    return LanceStore(
+        directory,
+        has_keywords=has_keywords,
+        word_bytes=options.words_memory_mb << 20,
+        table_bytes=memory.store_tables,
+        vector_bytes=memory.store_vectors,
+    )
 
 
 def _import_lance_dependencies() -> None:

@@ -23,6 +23,7 @@ from api.http import bodies, lookup_cache, problems, request_log
 from api.http.bodies import BodyBudget
 from api.http.lookup_cache import Key, LookupCache, LookupCaches, Value
 from schemas.errors import BodyTooSlow, CrossSite, FoldexError, Invalid, NotLoopback, TooLarge, Unauthorized
+from worker.machine.api_memory import ApiMemory
 from worker.machine.privacy import names_loopback
 from worker.state.access import keys
 
@@ -62,7 +63,13 @@ class RequestGate:
     """Authorizes requests below `/api` unless it `is_open`, and limits the body size of all requests."""
 
     def __init__(
-        self, app: ASGIApp, *, is_open: bool, max_body_bytes: int, caches: LookupCaches, all_bodies: int = 64 << 20
+        self,
+        app: ASGIApp,
+        *,
+        is_open: bool,
+        max_body_bytes: int,
+        caches: LookupCaches,
+        all_bodies: int = ApiMemory().bodies,
     ) -> None:
         self._app = app
         self._is_open = is_open

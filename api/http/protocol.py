@@ -6,6 +6,7 @@ No caller needs a key for what happens here. So all that a connection may hold i
 from __future__ import annotations
 
 import asyncio
+import resource
 import sys
 from collections.abc import Collection
 from typing import Any, ClassVar
@@ -15,6 +16,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from api.http import problems, request_log
 from schemas.errors import FoldexError, HeadersTooLarge, TooManyConnections
+from worker.machine.api_memory import ApiMemory
 
 #: Seconds within which a request's headers must arrive.
 HEADER_SECONDS = 20.0
@@ -22,17 +24,13 @@ HEADER_SECONDS = 20.0
 STALLED_SECONDS = 20.0
 STALLED_BYTES = 1 << 16
 #: Bytes of answers that a process buffers for slow clients. Above them the client that is slow for longest is dropped.
-MAX_UNSENT_BYTES = 256 << 20
+MAX_UNSENT_BYTES = ApiMemory().unsent_answers
 #: Bytes of a request's line and headers, and of the trailers after its body. Servers and proxies accept 8 to 64 KiB.
 MAX_HEAD_BYTES = 1 << 16
 #: Header fields of a request. Browsers send some 20, and proxies add a few.
 MAX_FIELDS = 100
 #: Bytes that the parser takes at once: the precision with which unfinished headers are counted.
 PIECE_BYTES = 1 << 14
-#: Bytes of unfinished headers that all connections may hold. Nearly all headers arrive in one piece.
-MAX_UNFINISHED_BYTES = 16 << 20
-#: Connections of a process. Each takes some 30 kB while it waits.
-MAX_CONNECTIONS = 2000
 #: Requests that a connection may send before the first of them is answered. Browsers wait for each answer.
 MAX_PIPELINED = 16
 #: Seconds for which the rest of a refused request is read and discarded: a client that still sends when its connection
@@ -43,7 +41,7 @@ DISCARD_SECONDS = 5.0
 class Receiving:
     """What all connections of a process may hold together before their requests begin."""
 
-    def __init__(self, max_connections: int = MAX_CONNECTIONS, max_bytes: int = MAX_UNFINISHED_BYTES) -> None:
+    def __init__(self, max_connections: int, max_bytes: int) -> None:
         self.max_connections = max_connections
         self._max_bytes = max_bytes
         #: Connections that wait for a request, or for the rest of its headers, longest first.
@@ -81,7 +79,9 @@ class TimedProtocol(HttpToolsProtocol):
     """
 
     #: Bounds of all connections of this process.
-    receiving: ClassVar[Receiving] = Receiving()
+    receiving: ClassVar[Receiving] = Receiving(ApiMemory().connections, ApiMemory().unfinished_headers)
+    #: See `MAX_UNSENT_BYTES`; None for as many.
+    max_unsent: ClassVar[int | None] = None
     #: Connections of slow clients, slow for longest first, and their unsent bytes at the last check.
     _behind: ClassVar[dict[TimedProtocol, int]] = {}
     _deadline: asyncio.TimerHandle | None = None
@@ -96,6 +96,13 @@ class TimedProtocol(HttpToolsProtocol):
     _is_refused = False
     #: Bytes of an answered request that came since the last new deadline.
     _discarded = 0
+
+    @classmethod
+    def limit(cls, memory: ApiMemory) -> None:
+        """Set the bounds of this process, whose connections may take half of the files that it may open."""
+        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        cls.receiving = Receiving(min(memory.connections, files // 2), memory.unfinished_headers)
+        cls.max_unsent = memory.unsent_answers
 
     def connection_made(self, transport: Any) -> None:
         """See asyncio."""
@@ -173,9 +180,10 @@ class TimedProtocol(HttpToolsProtocol):
         super().pause_writing()
         self._behind[self] = self.transport.get_write_buffer_size()
         self._next_look = self.loop.call_later(STALLED_SECONDS, self._look_at_reader)
+        most = MAX_UNSENT_BYTES if self.max_unsent is None else self.max_unsent
         # aborting a transport may pause another one, so iterate over a copy
         for protocol in list(self._behind):
-            if sum(other.transport.get_write_buffer_size() for other in self._behind) <= MAX_UNSENT_BYTES:
+            if sum(other.transport.get_write_buffer_size() for other in self._behind) <= most:
                 break
             protocol.drop()
 

@@ -19,7 +19,7 @@ import structlog
 import uvicorn
 from starlette.types import ASGIApp
 
-from api.http.protocol import MAX_CONNECTIONS, Receiving, TimedProtocol
+from api.http.protocol import TimedProtocol
 from worker.machine.parent import end_with
 
 #: Seconds between two rounds of upkeep. The `Date` of answers is at most as old.
@@ -31,7 +31,7 @@ ENDING_SECONDS = 8.0
 #: Seconds for which an idle connection is kept. Clients and proxies keep theirs for 5 to 60 s, and must close it first:
 #: a request that the server's close crosses fails.
 KEEP_ALIVE_SECONDS = 75
-#: Files and connections that a process may have open. Connections of callers may be half of them.
+#: Files and connections that a process may have open. Connections of callers take at most half of them.
 MAX_FILES = 4096
 #: A number of a round in which uvicorn renews the `Date` header. It does so in every tenth round.
 _RENEWING = 0
@@ -96,7 +96,7 @@ def serve(serving: Serving, processes: int) -> NoReturn:
 
 
 def _serve(serving: Serving, listening: socket | None = None) -> None:
-    TimedProtocol.receiving = Receiving(min(MAX_CONNECTIONS, _allow_files() // 2))
+    _allow_files()
     server = SignalledServer(serving.config(serving.make_app()))
     with suppress(KeyboardInterrupt):
         server.run(None if listening is None else [listening])
@@ -104,13 +104,12 @@ def _serve(serving: Serving, listening: socket | None = None) -> None:
         sys.exit(_NOT_STARTED)
 
 
-def _allow_files() -> int:
-    """Open as many files as the system permits, and return their number. Many systems begin with 1,024."""
+def _allow_files() -> None:
+    """Let this process open `MAX_FILES` if the system permits. Many systems begin with 1,024."""
     least, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     allowed = min(most, MAX_FILES) if most != resource.RLIM_INFINITY else MAX_FILES
     if allowed > least != resource.RLIM_INFINITY:
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, most))
-    return max(least, allowed)
 
 
 def _leave(status: int) -> NoReturn:

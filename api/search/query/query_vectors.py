@@ -18,13 +18,14 @@ from schemas.content.source import EmbedderProfile
 from schemas.errors import EmbeddingUnavailable
 from worker.embed import provider
 from worker.embed.batching import pack
+from worker.machine.api_memory import ApiMemory
 from worker.resources import Resources
 from worker.state.index.tools import Index
 from worker.tokens.tokenizers import truncated
 from worker.vectors import Vector
 
-#: Maximum bytes of the cached vectors.
-CACHE_BYTES = 64 * 2**20
+#: Maximum bytes of the cached vectors, unless `API_MEMORY_MB` sets another number.
+CACHE_BYTES = ApiMemory().query_vectors
 #: Assumed bytes of a cached vector without its values.
 _OVERHEAD_BYTES = 256
 #: Seconds that a query waits for a provider. Keywords answer sooner, and the request holds one of few threads.
@@ -58,6 +59,11 @@ class VectorCache:
         self._lock = Lock()
         self._vectors: LRUCache[_Key, Vector] = LRUCache(size, getsizeof=lambda vector: vector.nbytes + _OVERHEAD_BYTES)
 
+    def limit(self, size: int) -> None:
+        """Begin anew, with another size."""
+        with self._lock:
+            self._vectors = LRUCache(size, getsizeof=self._vectors.getsizeof)
+
     def get(self, key: _Key) -> Vector | None:
         """The cached vector of shape (dimensions,), or None."""
         with self._lock:
@@ -74,6 +80,8 @@ class VectorCache:
 
 
 _process_cache = VectorCache()
+#: Limits the vectors that this process keeps.
+limit_cache = _process_cache.limit
 #: Runs requests to providers, so that abandoned ones do not block the threads that serve HTTP.
 _provider_threads = ThreadPoolExecutor(PROVIDER_THREADS, thread_name_prefix="embed-query")
 #: Runs the local model, once per processor: more threads would not be faster.

@@ -275,7 +275,7 @@ BOUNDS: dict[str, tuple[float, float | None]] = {
     **dict.fromkeys(("chunk_size_tokens", "chunk_size_chars"), (16, None)),
     **dict.fromkeys(("search_seconds", "grep_seconds"), (0.001, 300)),
     "embedding_concurrency": (1, 64),
-    "parse_memory_mb": (256, None),
+    **dict.fromkeys(("parse_memory_mb", "api_memory_mb"), (256, None)),
     "ocr_pictures": (0, 1000),
     "rerank_seconds": (0.001, 60),
     "rerank_candidates": (1, 200),

@@ -20,11 +20,9 @@ OPEN_TABLES = 64
 #: Deleted directories of indexes whose files a table may keep open.
 GONE_SEGMENTS = 12
 #: Cache bytes of a process over all tables. LanceDB's own limits add up to 7 GB.
-ALL_BYTES = 640 * 1024**2
-#: Cache bytes of one table for its indexes.
-INDEX_BYTES = 512 * 1024**2
-#: Cache bytes of one table for other data.
-METADATA_BYTES = 128 * 1024**2
+ALL_BYTES = 160 * 1024**2
+#: Shares of them for the indexes of one table and for its other data, each in both of its sessions.
+INDEX_SHARE, METADATA_SHARE = 0.4, 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +57,9 @@ class OpenTable:
 class OpenTables:
     """The most recently used tables. Threads may share it."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, all_bytes: int = ALL_BYTES) -> None:
         self._directory = directory
+        self._all_bytes = all_bytes
         self._lock = Lock()
         self._open: OrderedDict[str, OpenTable] = OrderedDict()
         self._numbers = count()
@@ -86,8 +85,8 @@ class OpenTables:
             before = self._open.get(namespace)
             is_same = before is not None and _is_same(before.segments, segments)
             number = before.number if before is not None and is_same else next(self._numbers)
-        session = lancedb.Session(INDEX_BYTES, METADATA_BYTES)
-        word_session = word_search.new_session(INDEX_BYTES, METADATA_BYTES)
+        shares = int(self._all_bytes * INDEX_SHARE), int(self._all_bytes * METADATA_SHARE)
+        session, word_session = lancedb.Session(*shares), word_search.new_session(*shares)
         return OpenTable(
             path, number, segments, session, word_session, await lancedb.connect_async(self._directory, session=session)
         )
@@ -105,7 +104,7 @@ class OpenTables:
 
     def _are_too_many(self) -> bool:
         cached_bytes = sum(space.session.size_bytes + space.word_session.size_bytes() for space in self._open.values())
-        return len(self._open) > OPEN_TABLES or cached_bytes > ALL_BYTES
+        return len(self._open) > OPEN_TABLES or cached_bytes > self._all_bytes
 
     def _path(self, namespace: str) -> Path:
         return self._directory / f"{namespace}.lance"

@@ -52,12 +52,20 @@ FIRST_READ = 2
 class Searcher:
     """Searches the tables of a directory. Threads may share one; a process opens its own after any fork."""
 
-    def __init__(self, directory: Path, word_bytes: int, calls: OpenCalls) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        word_bytes: int,
+        calls: OpenCalls,
+        table_bytes: int | None = None,
+        vector_bytes: int | None = None,
+    ) -> None:
         self._directory, self._calls = directory, calls
-        self._spaces = OpenTables(directory)
+        self._vector_bytes = MAX_BYTES if vector_bytes is None else vector_bytes
+        self._spaces = OpenTables(directory) if table_bytes is None else OpenTables(directory, table_bytes)
         self._searches = SearchCounter(FIRST_READ)
         self._rows_in_memory: LatestPerNamespace[GrowingNamespaceRows] = LatestPerNamespace(
-            MAX_BYTES, lambda growing: growing.nbytes
+            self._vector_bytes, lambda growing: growing.nbytes
         )
         self._word_memories = WordMemories(word_bytes)
         self._rankings = RankingCache()
@@ -185,7 +193,7 @@ class Searcher:
         if growing is not None:
             self._advance(namespace, number, opened, growing)
         elif may_read and self._searches.is_read_due(namespace, number):
-            first = self._run(_read(opened.table))
+            first = self._run(_read(opened.table, self._vector_bytes))
             if first is not None:
                 growing = GrowingNamespaceRows(opened.version, first)
                 self._rows_in_memory.put(namespace, (number,), growing)
@@ -233,10 +241,10 @@ def _run_until_stopped(loop: asyncio.AbstractEventLoop) -> None:
     loop.close()
 
 
-async def _read(table: Any) -> NamespaceRows | None:
-    """All rows of a table; None if their vectors exceed `MAX_BYTES`."""
+async def _read(table: Any, most_bytes: int) -> NamespaceRows | None:
+    """All rows of a table; None if their vectors have more bytes."""
     dimensions = (await table.schema()).field("vector").type.list_size
-    if 4 * dimensions * await table.count_rows() > MAX_BYTES:
+    if 4 * dimensions * await table.count_rows() > most_bytes:
         return None
     return await _prepared_rows(table.query())
 

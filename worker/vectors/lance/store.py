@@ -101,11 +101,14 @@ class LanceStore:
         has_keywords: bool,
         thresholds: Thresholds | None = None,
         word_bytes: int = WORD_BYTES,
+        table_bytes: int | None = None,
+        vector_bytes: int | None = None,
     ) -> None:
         self._directory = directory
         self._has_keywords = has_keywords
         self._thresholds = thresholds or Thresholds()
-        self._word_bytes = word_bytes
+        #: What a searching process keeps: words, other data of tables, vectors.
+        self._cache_bytes = word_bytes, table_bytes, vector_bytes
         self._lock = threading.Lock()
         self._process: int | None = None
         self._connection: Any = None
@@ -290,7 +293,8 @@ class LanceStore:
 
         with self._one_process():
             if self._searching is None:
-                self._searching = Searcher(self._directory, self._word_bytes, self._calls)
+                word_bytes, *others = self._cache_bytes
+                self._searching = Searcher(self._directory, word_bytes, self._calls, *others)
             return self._searching
 
     @contextmanager

@@ -1,0 +1,39 @@
+"""The caches and buffers of an API process fit into the memory that the operator gives it."""
+
+from __future__ import annotations
+
+import pytest
+
+from api.http.protocol import TimedProtocol
+from api.main import create_app
+from api.search.query import query_vectors
+from worker.machine.api_memory import CONNECTION_BYTES, ApiMemory
+from worker.settings import Settings
+from worker.stores import STORES, StoreOptions
+
+#: Bytes of a process with its model that does nothing, and of words in memory.
+OWN = (215 << 20) + (128 << 20)
+
+
+def test_all_shares_and_the_process_itself_fit() -> None:
+    memory = ApiMemory()
+    shares = memory.unsent_answers + memory.bodies + memory.unfinished_headers + memory.query_vectors
+    shares += memory.connections * CONNECTION_BYTES + memory.store_vectors + memory.store_tables
+    assert shares + OWN < memory.total
+
+
+@pytest.mark.parametrize("mebibytes", [256, 1024, 4096])
+def test_everything_follows_the_setting(mebibytes: int) -> None:
+    try:
+        settings = Settings(database_url="postgresql://127.0.0.1:1/none", auth="off", api_memory_mb=mebibytes)
+        create_app(settings)
+        memory = ApiMemory(mebibytes << 20)
+        assert TimedProtocol.max_unsent == memory.unsent_answers == mebibytes << 16
+        assert query_vectors._process_cache._vectors.maxsize == memory.query_vectors
+        assert TimedProtocol.receiving.max_connections <= memory.connections
+        store = STORES["lancedb"].open(settings.values(StoreOptions), True)
+        assert vars(store)["_cache_bytes"][1:] == (memory.store_tables, memory.store_vectors)
+    finally:
+        query_vectors.limit_cache(ApiMemory().query_vectors)
+        TimedProtocol.limit(ApiMemory())
+        TimedProtocol.max_unsent = None

@@ -1,0 +1,55 @@
+"""What the caches and buffers of one process of the API may take: shares of `API_MEMORY_MB`.
+
+The rest is for the process itself with its model (215 MB), for `WORDS_MEMORY_MB`, and for what calls in progress hold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+#: MiB of one process of the API, unless the operator sets another number.
+DEFAULT_MB = 1024
+#: Bytes that a connection takes while it waits.
+CONNECTION_BYTES = 32 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class ApiMemory:
+    """The shares, in bytes."""
+
+    total: int = DEFAULT_MB << 20
+
+    @property
+    def unsent_answers(self) -> int:
+        """Parts of answers that slow clients have not read."""
+        return self.total // 16
+
+    @property
+    def bodies(self) -> int:
+        """Bodies that arrive or are in progress."""
+        return self.total // 16
+
+    @property
+    def unfinished_headers(self) -> int:
+        """Headers that are not complete."""
+        return self.total // 64
+
+    @property
+    def connections(self) -> int:
+        """Number of open connections."""
+        return self.total // 16 // CONNECTION_BYTES
+
+    @property
+    def query_vectors(self) -> int:
+        """Vectors of queries."""
+        return self.total // 32
+
+    @property
+    def store_vectors(self) -> int:
+        """Vectors of LanceDB's tables."""
+        return self.total // 16 * 3
+
+    @property
+    def store_tables(self) -> int:
+        """Indexes and other data of LanceDB's tables."""
+        return self.total // 32 * 5
