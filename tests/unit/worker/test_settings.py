@@ -268,7 +268,7 @@ BOUNDS: dict[str, tuple[float, float | None]] = {
     **dict.fromkeys(("embedding_dimensions", "embedding_batch_size", "embedding_rpm", "embedding_tpm"), (1, None)),
     **dict.fromkeys(("llm_rpm", "llm_tpm", "worker_concurrency", "stray_seconds", "parse_seconds"), (1, None)),
     **dict.fromkeys(("max_file_bytes", "max_pages", "max_characters", "max_body_bytes"), (1, None)),
-    **dict.fromkeys(("max_upload_files", "max_upload_bytes"), (1, None)),
+    **dict.fromkeys(("max_upload_files", "max_upload_bytes", "max_tools"), (1, None)),
     **dict.fromkeys(("embedding_cache_spare", "embedding_cache_max", "unembedded_max_chars"), (0, None)),
     **dict.fromkeys(("chunk_overlap_tokens", "chunk_overlap_chars", "chunk_threshold_chars"), (0, None)),
     **dict.fromkeys(("disk_reserve_mb", "watch_rest_seconds", "refresh_seconds", "words_memory_mb"), (0, None)),
