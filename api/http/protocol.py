@@ -65,8 +65,10 @@ class Receiving:
             return
         held = sorted(connections, key=lambda each: each.unfinished, reverse=True)
         self._estimate = sum(each.unfinished for each in held)
+        # to sort again for each piece would take the processor
+        most = self._max_bytes * 7 // 8 if self._estimate > self._max_bytes else self._max_bytes
         for each in held:
-            if self._estimate <= self._max_bytes:
+            if self._estimate <= most:
                 break
             self._estimate -= each.unfinished
             each.drop()
