@@ -45,6 +45,8 @@ def resources(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     )
     monkeypatch.setattr(process, "resources", lambda: made)
     monkeypatch.setattr(app, "send_task", lambda *_, **__: None)
+    # a listing leaves the files to the slices of a test
+    monkeypatch.setattr("worker.tasks.plan.index_due", lambda _: {})
     # rendering tracebacks takes longer than these tests
     with made.pool, capture_logs():
         # a server that just started grants its clients time, and takes none of them for dead
