@@ -11,7 +11,8 @@ import structlog
 from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
 
-from api.http import metrics, openapi, problems
+from api.http import fair_calls, metrics, openapi, problems
+from api.http.fair_calls import FairCalls
 from api.http.lookup_cache import LookupCaches
 from api.http.middleware import RequestGate
 from api.http.protocol import TimedProtocol
@@ -83,6 +84,7 @@ def create_app(settings: Settings) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         preload_store(settings)
+        fair_calls.reserve_threads()
         # loading a model takes seconds: do it in the background so that the first answer does not wait
         threading.Thread(target=_warm, args=(resources,), name="warm", daemon=True).start()
         yield
@@ -106,6 +108,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(raptor.aliases)
     # innermost, so that a query has passed all checks
     app.add_middleware(DirectQueries)
+    app.add_middleware(FairCalls)
     app.add_middleware(
         RequestGate,
         is_open=settings.auth == "off",

@@ -16,6 +16,7 @@ from pydantic_core import PydanticUndefined
 
 from api.cli.commands import main as command_line
 from api.cli.invocation import COMMON_OPTIONS
+from api.http.shares import SHARES
 from docs.openapi import http_calls
 from schemas.content.node import Refused
 from schemas.errors import FoldexError
@@ -55,6 +56,8 @@ def errors() -> Iterator[str]:
     for error in _descendants(FoldexError.__subclasses__()):
         retry = "yes" if error.retryable else "no"
         yield f"| `{error.code}` | {error.status} | {retry} | {_first_sentence(error)} |"
+    yield ""
+    yield from _shares()
     yield "\n## Reasons of files that are not indexed\n"
     yield "| reason | file status | remedy |"
     yield "|---|---|---|"
@@ -65,6 +68,22 @@ def errors() -> Iterator[str]:
     yield "|---|---|"
     for refused in Refused:
         yield f"| `{refused}` | {_cell(refused.remedy)} |"
+
+
+def _shares() -> Iterator[str]:
+    yield from (
+        "## Calls at a time",
+        "",
+        "Each process of the API has room for so many things of a kind, and each project has a share of it. Further",
+        "calls wait in a queue of their project, which delays no other project. If the queue is full, or the time is",
+        "over, a call gets 429 `project_busy`, or the 503 if other projects hold the room.",
+        "",
+        "| kind | in all | of a project | in its queue | seconds | 503 |",
+        "|---|---|---|---|---|---|",
+    )
+    for share in SHARES:
+        numbers = f"{share.total} | {share.each} | {share.queue} | {share.seconds:g}"
+        yield f"| {share.what} | {numbers} | `{share.busy.code}` |"
 
 
 def _descendants(errors_: list[type[FoldexError]]) -> Iterator[type[FoldexError]]:

@@ -18,7 +18,8 @@ _OBJECT = "#/components/schemas/"
 _VALUES = {"project_id": "project-1", "name": "parse_header", "parent_id": "folder-001"}
 
 #: Codes that the page explains once for all calls.
-_COMMON_ERRORS = {"unauthorized", "auth_required", "internal", "database_unavailable", "disk_full"} | {
+_COMMON_ERRORS = {
+    "unauthorized", "auth_required", "internal", "database_unavailable", "disk_full", "project_busy", "server_busy",
     "cross_site", "body_too_slow", "too_large", "invalid_json", "invalid_request", "not_found",
     "headers_too_large", "too_many_connections", "too_many_values", "bodies_busy",
 }  # fmt: skip # a line each says nothing

@@ -84,7 +84,10 @@ def _usual(method: str, path: str, operation: Operation) -> Iterator[DescribedEr
     yield INTERNAL
     yield _fault(errors.HeadersTooLarge)
     yield _fault(errors.TooManyConnections)
-    if path in {"/healthz", "/metrics"}:  # they answer without Postgres
+    if path == "/healthz":  # it waits for nothing
+        return
+    yield from map(_fault, (errors.ProjectBusy, errors.ServerBusy))
+    if path == "/metrics":  # it answers without Postgres
         return
     yield DATABASE_UNAVAILABLE
     yield _fault(errors.DiskFull)

@@ -12,8 +12,11 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from urllib.parse import urlsplit
 
+from anyio import CapacityLimiter, to_thread
+from cachetools import LRUCache, TTLCache
 from fastapi import Request
 from fastapi.concurrency import run_in_threadpool
 from psycopg import OperationalError
@@ -22,6 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from api.http import bodies, lookup_cache, problems, request_log
 from api.http.bodies import BodyBudget
 from api.http.lookup_cache import Key, LookupCache, LookupCaches, Value
+from api.http.shares import KEYS, UNNAMED
 from schemas.errors import BodyTooSlow, CrossSite, FoldexError, Invalid, NotLoopback, TooLarge, Unauthorized
 from worker.machine.api_memory import ApiMemory
 from worker.machine.privacy import names_loopback
@@ -32,8 +36,12 @@ BODY_SECONDS = 60.0
 #: Seconds for which the rest of a body is read and discarded after a refusal.
 DISCARD_SECONDS = 10.0
 
+#: Threads in which large bodies are parsed or wait for it.
+PARSER_THREADS = 64
 #: Maximum parameters of an address. They are parsed several times in the event loop: 32,000 of them take 0.3 s.
 MAX_PARAMETERS = 1000
+#: Keys that are remembered as valid, and as unknown.
+MAX_KNOWN = 10_000
 
 #: Methods that change nothing.
 _SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
@@ -75,6 +83,11 @@ class RequestGate:
         self._is_open = is_open
         self._max_bytes = max_body_bytes
         self._caches = caches
+        #: Projects of keys that were valid before, by hash. They do not wait behind strangers' keys.
+        self._known: LRUCache[bytes, str] = LRUCache(MAX_KNOWN)
+        self._unknown: TTLCache[bytes, bool] = TTLCache(MAX_KNOWN, lookup_cache.CACHE_SECONDS)
+        #: Threads in which bodies wait for their turn. Those of calls in progress are not taken for it.
+        self._parsers = CapacityLimiter(PARSER_THREADS)
         # half for one project, and room for one body at least
         self._budget = BodyBudget(max(all_bodies, 2 * max_body_bytes), max(all_bodies // 2, max_body_bytes))
 
@@ -83,7 +96,7 @@ class RequestGate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request, body = Request(scope), _Body(receive)
+        request, body = Request(scope), IncomingBody(receive)
         with ExitStack() as held:
             try:
                 owner = await self._admit(request)
@@ -116,18 +129,25 @@ class RequestGate:
         key = _sent_key(request)
         if not key:
             raise unauthorized()
-        request.state.admission, project_id = await self._admission_of(keys.hashed(key))
+        request.state.admission, project_id = await self._admission_of(keys.hashed(key), request)
         request_log.note_project(project_id)
         return project_id
 
-    async def _admission_of(self, key_hash: bytes) -> tuple[AdmittedKey, str]:
+    async def _admission_of(self, key_hash: bytes, request: Request) -> tuple[AdmittedKey, str]:
         projects = self._caches.projects
         cached = projects.cached(key_hash)
         if cached is not None:
             return AdmittedKey(key_hash), cached
-        project_id = await run_in_threadpool(projects.get, key_hash)
-        if project_id is None:
+        if key_hash in self._unknown:
             raise unauthorized()
+        # no project's id has a NUL
+        owner = self._known.get(key_hash) or f"\0{request.client.host if request.client else UNNAMED}"
+        async with KEYS.held_by_call(owner):
+            project_id = await run_in_threadpool(projects.get, key_hash)
+        if project_id is None:
+            self._unknown[key_hash] = True
+            raise unauthorized()
+        self._known[key_hash] = project_id
         return AdmittedKey(key_hash, project_id), project_id
 
     async def _take_body(
@@ -147,14 +167,15 @@ class RequestGate:
         data = message.get("body", b"")
         if path == _MCP_PATH:
             # its library parses it
-            await run_in_threadpool(bodies.check, data, bodies.MAX_MCP_VALUES)
+            await to_thread.run_sync(bodies.check, data, bodies.MAX_MCP_VALUES, limiter=self._parsers)
         elif data:
             turn = held.enter_context(ExitStack())
             most_values = bodies.MAX_CONTENT_VALUES if has_content else bodies.MAX_VALUES
             if len(data) <= bodies.INLINE_BYTES:
                 bodies.parse(request.scope, data, most_values)
             else:
-                await run_in_threadpool(bodies.parse_in_turn, request.scope, data, most_values, owner, turn)
+                parse = partial(bodies.parse_in_turn, request.scope, data, most_values, owner, turn)
+                await to_thread.run_sync(parse, limiter=self._parsers)
                 send = _closing(turn, send)
         return replayed(message, body), send
 
@@ -199,13 +220,14 @@ def _closing(turn: ExitStack, send: Send) -> Send:
     return send_after
 
 
-class _Body:
+class IncomingBody:
     """A `receive` that knows whether the body has ended."""
 
     def __init__(self, receive: Receive) -> None:
         self._receive, self._has_ended = receive, False
 
     async def __call__(self) -> Message:
+        """See ASGI."""
         message = await self._receive()
         self._has_ended = not message.get("more_body", False)
         return message

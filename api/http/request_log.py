@@ -49,6 +49,12 @@ def note_project(project_id: str) -> None:
         line.project = project_id[:_MAX_PROJECT]
 
 
+def noted_project() -> str | None:
+    """The project of the request at hand, as far as it is known."""
+    line = _line.get(None)
+    return None if line is None else line.project
+
+
 def headers() -> dict[str, str]:
     """The header of the request at hand, for answers that are made outside of `RequestLog`."""
     request_id = structlog.contextvars.get_contextvars().get("request_id")

@@ -4,30 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from api.http.shares import ESTIMATES
 from schemas.content.document import SourceEntry
-from schemas.errors import EstimateBusy
 from schemas.estimate import Estimate
 from worker.embed.known_models import known
 from worker.embed.models import is_local, limits
 from worker.estimate import PricedModel, estimate
-from worker.machine.slots import Slots
 from worker.resources import Resources
 from worker.state.index import files, tools
 from worker.state.index.tools import NewIndex
 from worker.stores import too_large
 
-#: Estimates that a process makes at the same time: each lists a folder, and keeps a thread for up to half a minute.
-MAX_CONCURRENT = 2
-#: Seconds that a further estimate waits.
-SLOT_SECONDS = 10.0
 #: Digits of a number of chunks that an estimate leaves open where the number matters.
 ROUNDED_DIGITS = 4
 
-_slots = Slots(MAX_CONCURRENT)
-
 
 def estimate_of(new_index: NewIndex, resources: Resources) -> Estimate:
-    """Estimate the first run over an index, or the next one if it exists. Raises `EstimateBusy` or `SourceError`."""
+    """Estimate the first run over an index, or the next one if it exists.
+
+    Raises `EstimateBusy`, `ProjectBusy` or `SourceError`.
+    """
     settings, index_id = new_index.settings, tools.find(resources.pool, new_index)
 
     def unchanged(listed: Sequence[SourceEntry]) -> set[bytes]:
@@ -41,7 +37,7 @@ def estimate_of(new_index: NewIndex, resources: Resources) -> Estimate:
         max_request_tokens=model_limits.max_request_tokens,
         price=0.0 if is_local(name) else known(name).input_price,
     )
-    with _slots.within(SLOT_SECONDS, EstimateBusy("Too many estimates are in progress; try again shortly.")):
+    with ESTIMATES.held(new_index.project_id):
         found = estimate(
             resources.source_with(new_index.project_id, new_index.source, settings),
             settings,

@@ -239,6 +239,14 @@ class SearchSlow(FoldexError, code="tool_slow"):
     """None of the searched tools answered in time."""
 
 
+class ProjectBusy(FoldexError, code="project_busy"):
+    """The project already has as many calls of a kind in progress as it may."""
+
+
+class ServerBusy(FoldexError, code="server_busy"):
+    """The calls of all projects together fill the API."""
+
+
 class SearchBusy(FoldexError, code="search_busy"):
     """Too many large answers are in progress."""
 

@@ -8,6 +8,8 @@ FoldexError
 ├── TooManyConnections    (of one process of the API)
 ├── BodiesBusy            (too many large bodies arrive or are in progress)
 ├── SearchSlow            (a search of several tools, and none answered in time)
+├── ProjectBusy           (the project has its share of calls in progress)
+├── ServerBusy            (the calls of all projects fill the API)
 ├── SearchBusy            (too many large answers are in progress)
 ├── EstimateBusy          (too many estimates are in progress)
 ├── EmbeddingError
@@ -64,9 +66,11 @@ from schemas.errors.calls import (
     NotFound,
     NotLoopback,
     NoTree,
+    ProjectBusy,
     RangeNotSatisfiable,
     SearchBusy,
     SearchSlow,
+    ServerBusy,
     TooLarge,
     TooManyConnections,
     TooManyTools,
@@ -135,12 +139,14 @@ __all__ = [
     "NotFound",
     "NotLoopback",
     "PlanCrashed",
+    "ProjectBusy",
     "RangeNotSatisfiable",
     "RerankError",
     "RerankNotConfigured",
     "RerankUnavailable",
     "SearchBusy",
     "SearchSlow",
+    "ServerBusy",
     "SliceCrashed",
     "SliceOver",
     "SourceBusy",

@@ -166,6 +166,24 @@ class SearchSlow(FoldexError):
     example = "No tool answered within SEARCH_SECONDS; try again, or raise that setting."
 
 
+class ProjectBusy(FoldexError):
+    """The project already has as many calls of a kind in progress as it may; this one must wait."""
+
+    code = "project_busy"
+    status = 429
+    retryable = True
+    example = "This project already has 4 greps in progress, and others wait; try again shortly."
+
+
+class ServerBusy(FoldexError):
+    """The calls of all projects together fill the API; this one must wait."""
+
+    code = "server_busy"
+    status = 503
+    retryable = True
+    example = "Too many greps are in progress; try again shortly."
+
+
 class SearchBusy(FoldexError):
     """Too many large answers are in progress; this request must wait."""
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from threading import Event, Lock
+from typing import Protocol
 
 from schemas.errors import FoldexError
 
@@ -14,20 +16,70 @@ from schemas.errors import FoldexError
 POLL_SECONDS = 0.1
 
 
+class QueueFull(Exception):
+    """As many callers of this owner wait as may."""
+
+
+class Turn(Protocol):
+    """Someone who waits. `set` is called once, in any thread, while the slots are locked."""
+
+    def set(self) -> None:
+        """Take the slot."""
+        ...
+
+    def is_set(self) -> bool:
+        """Whether it has the slot."""
+        ...
+
+
+class _LoopTurn:
+    """A turn of a coroutine."""
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._loop = asyncio.get_running_loop()
+        self._waiter: asyncio.Future[None] | None = None
+
+    def set(self) -> None:
+        """See `Turn`."""
+        self._is_set = True
+        if self._waiter is not None:
+            self._loop.call_soon_threadsafe(self._wake)
+
+    def is_set(self) -> bool:
+        """See `Turn`."""
+        return self._is_set
+
+    async def wait(self) -> None:
+        """Return once there is a slot."""
+        # before it looks, so that no `set` in between is missed
+        self._waiter = self._loop.create_future()
+        if not self._is_set:
+            await self._waiter
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
 class Slots:
     """As many slots as things may be done at the same time. Thread-safe.
 
     An owner, such as a project, holds at most `per_owner` slots (None: as many as there are). A free slot goes to the
-    waiting owner that holds the fewest; among equals, to the one that waits for longest.
+    waiting owner that holds the fewest; among equals, to the one that waits for longest. At most `queue` callers of an
+    owner wait (None: any number), and at most `queue_of_all` together, except that each owner may have one.
     """
 
-    def __init__(self, number: int, per_owner: int | None = None) -> None:
+    def __init__(
+        self, number: int, per_owner: int | None = None, *, queue: int | None = None, queue_of_all: int | None = None
+    ) -> None:
         self._free = number
         self._per_owner = number if per_owner is None else per_owner
+        self._queue, self._queue_of_all = queue, queue_of_all
         self._lock = Lock()
         self._held: Counter[str] = Counter()
         #: Waiting callers by owner. The owner that got a slot last stands last.
-        self._waiting: dict[str, deque[Event]] = {}
+        self._waiting: dict[str, deque[Turn]] = {}
 
     @contextmanager
     def within(self, seconds: float, busy: FoldexError, owner: str = "") -> Iterator[None]:
@@ -43,18 +95,68 @@ class Slots:
 
     @contextmanager
     def waiting(self, check: Callable[[], None], owner: str = "") -> Iterator[None]:
-        """Hold a slot, however long that takes. Until then `check` is called, which may raise to end the wait."""
+        """Hold a slot, however long that takes. Until then `check` is called, which may raise to end the wait.
+
+        Raises `QueueFull`.
+        """
         self._acquire(check, owner)
         try:
             yield
         finally:
-            self._release(owner)
+            self.release(owner)
 
-    def _acquire(self, check: Callable[[], None], owner: str) -> None:
-        turn = Event()
+    @asynccontextmanager
+    async def of_call(self, seconds: float, owner: str = "") -> AsyncIterator[None]:
+        """Hold a slot in a coroutine. Raises `TimeoutError` if none becomes free within `seconds`, and `QueueFull`."""
+        turn = _LoopTurn()
+        self.join(turn, owner)
+        try:
+            if not turn.is_set():
+                async with asyncio.timeout(seconds):
+                    await turn.wait()
+        except BaseException:
+            self._withdraw(turn, owner)
+            raise
+        try:
+            yield
+        finally:
+            self.release(owner)
+
+    @contextmanager
+    def lent(self, owner: str = "") -> Iterator[None]:
+        """Give back a slot that the caller holds, and take one again at the end, however long that takes."""
+        self.release(owner)
+        try:
+            yield
+        finally:
+            self._acquire(_go_on, owner, is_bounded=False)
+
+    def join(self, turn: Turn, owner: str, *, is_bounded: bool = True) -> None:
+        """Wait for a slot, which is given by `turn.set()`. Raises `QueueFull`, if the queue `is_bounded`."""
         with self._lock:
             self._waiting.setdefault(owner, deque()).append(turn)
             self._grant()
+            if is_bounded and not turn.is_set() and self._is_crowded(owner):
+                self._forget(turn, owner)
+                raise QueueFull
+
+    def release(self, owner: str) -> None:
+        """Give a slot back."""
+        with self._lock:
+            self._free += 1
+            self._held[owner] -= 1
+            if not self._held[owner]:
+                del self._held[owner]
+            self._grant()
+
+    def holds_share(self, owner: str) -> bool:
+        """Whether an owner holds all the slots that it may."""
+        with self._lock:
+            return self._held[owner] >= self._per_owner
+
+    def _acquire(self, check: Callable[[], None], owner: str, *, is_bounded: bool = True) -> None:
+        turn = Event()
+        self.join(turn, owner, is_bounded=is_bounded)
         try:
             while not turn.wait(POLL_SECONDS):
                 check()
@@ -62,21 +164,21 @@ class Slots:
             self._withdraw(turn, owner)
             raise
 
-    def _withdraw(self, turn: Event, owner: str) -> None:
+    def _is_crowded(self, owner: str) -> bool:
+        """Whether one more than may waits. Requires the lock."""
+        of_owner = len(self._waiting[owner])
+        if self._queue is not None and of_owner > self._queue:
+            return True
+        of_all = sum(map(len, self._waiting.values())) if self._queue_of_all is not None else 0
+        return self._queue_of_all is not None and of_owner > 1 and of_all > self._queue_of_all
+
+    def _withdraw(self, turn: Turn, owner: str) -> None:
         with self._lock:
             if not turn.is_set():
                 self._forget(turn, owner)
                 return
         # granted in the last moment
-        self._release(owner)
-
-    def _release(self, owner: str) -> None:
-        with self._lock:
-            self._free += 1
-            self._held[owner] -= 1
-            if not self._held[owner]:
-                del self._held[owner]
-            self._grant()
+        self.release(owner)
 
     def _grant(self) -> None:
         """Give free slots to callers that wait. Requires the lock."""
@@ -93,7 +195,11 @@ class Slots:
             self._held[owner] += 1
             turn.set()
 
-    def _forget(self, turn: Event, owner: str) -> None:
+    def _forget(self, turn: Turn, owner: str) -> None:
         self._waiting[owner].remove(turn)
         if not self._waiting[owner]:
             del self._waiting[owner]
+
+
+def _go_on() -> None:
+    """Wait on."""

@@ -41,7 +41,7 @@ def search_project(
     caller.check(body.project_id)
 
     def answer(on_step: Callable[[Step], None]) -> str:
-        with large_answers.answer(body.top_k):
+        with large_answers.answer(body.top_k, body.project_id):
             index_folder = partial(whole_tool, resources, body.project_id, ToolConfig())
             return answer_json(
                 body, search_across(resources, body, index_folder, disconnect=disconnect, on_step=on_step)

@@ -88,7 +88,7 @@ def query_answer(
     on_step: Callable[[Step], None] = unheard,
 ) -> str:
     """The answer to a query as JSON. Raises `SEARCH_ERRORS`, `NoTree` and `CallerLeft`."""
-    with large_answers.answer(query.top_k):
+    with large_answers.answer(query.top_k, index.project_id):
         prepare = answering(query.tree).search
         found = answered(resources, tool_id, index, query, prepare=prepare, disconnect=disconnect, on_step=on_step)
         return answer_json(query, found)

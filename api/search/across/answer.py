@@ -50,7 +50,8 @@ def search_across(
     new_tools = index_missing(resources, wanted, index_folder, disconnect)
     jobs_started = time.monotonic()
     jobs = _jobs(resources, request, targets, jobs_started, on_step)
-    outcomes = run_side_by_side(jobs, jobs_started + resources.settings.search_seconds, disconnect)
+    deadline = jobs_started + resources.settings.search_seconds
+    outcomes = run_side_by_side(jobs, deadline, disconnect, request.project_id)
     check_answered(outcomes, request)
     results = [outcome.result for outcome in outcomes if outcome.result is not None]
     tool_answers = [result.searched for result in results if result.searched is not None]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 from psycopg import DataError
 
 from api.http.disconnect import CallerLeft, Disconnect
+from api.http.shares import ACROSS_THREADS, UNNAMED
 from api.search.across.merge import ToolHits
 from api.search.query.filters import shortened
 from schemas.errors import FilterMatchesNothing, FoldexError, SearchSlow
@@ -19,8 +21,6 @@ from schemas.queries.search import Note, SearchRequest
 
 #: Seconds between two checks whether the caller has disconnected.
 POLL_SECONDS = 0.1
-#: Maximum tools that one request searches at a time. There may be any number below a path.
-MAX_THREADS = 64
 
 log = structlog.get_logger()
 
@@ -51,14 +51,15 @@ class JobOutcome:
     error: Exception | None = None
 
 
-def run_side_by_side(jobs: Sequence[Job], deadline: float, disconnect: Disconnect) -> list[JobOutcome]:
-    """Run jobs in parallel until `deadline`, a time of `time.monotonic`, and return their outcomes in order.
+def run_side_by_side(
+    jobs: Sequence[Job], deadline: float, disconnect: Disconnect, owner: str = UNNAMED
+) -> list[JobOutcome]:
+    """Run jobs of a project, the `owner`, in parallel, and return their outcomes in order.
 
-    Unfinished jobs are told to stop. Raises `CallerLeft`.
+    They end at `deadline`, a time of `time.monotonic`. Unfinished jobs are told to stop. Raises `CallerLeft`.
     """
     stops = [Disconnect() for _ in jobs]
-    pool = ThreadPoolExecutor(min(len(jobs), MAX_THREADS), thread_name_prefix="across")
-    futures = [pool.submit(job.run, stop) for job, stop in zip(jobs, stops, strict=True)]
+    futures = [ACROSS_THREADS.submit(owner, partial(job.run, stop)) for job, stop in zip(jobs, stops, strict=True)]
     pending = set(futures)
     try:
         while pending and (remaining := deadline - time.monotonic()) > 0:
@@ -71,7 +72,8 @@ def run_side_by_side(jobs: Sequence[Job], deadline: float, disconnect: Disconnec
     finally:
         for stop in stops:
             stop.event.set()
-        pool.shutdown(wait=False, cancel_futures=True)
+        for future in futures:
+            future.cancel()
 
 
 def _outcome(name: str, future: Future[JobResult]) -> JobOutcome:

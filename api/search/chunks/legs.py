@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Literal
 
 import structlog
 from psycopg import OperationalError
 
+from api.http.shares import KEYWORD_THREADS
 from api.search.query.report import SearchReport, note
 from api.search.query.search import IndexSearch
 from api.search.rank.boosts import phrases
@@ -35,11 +37,6 @@ PHRASE_DEPTH = 300
 #: Minimum difference of distances that counts fully. If the nearest vectors are about as near as the others, the leg
 #: guesses, and must not outweigh words.
 MIN_SPAN = 0.2
-#: Threads for keyword legs in Postgres. Fewer than the pool has connections, which leaves some to other requests.
-KEYWORD_THREADS = 16
-
-_keyword_threads = ThreadPoolExecutor(KEYWORD_THREADS, thread_name_prefix="keywords")
-
 log = structlog.get_logger()
 
 #: A leg of the store, with its query and kind.
@@ -105,14 +102,14 @@ class LegResults:
 def started_keywords(search: IndexSearch) -> Iterator[Sequence[KeywordLeg]]:
     """Start the keyword legs in Postgres; none if the store has the keywords. At the end, cancels those not begun."""
     in_postgres = search.uses_keywords and not search.store.has_keywords
-    texts = search.request.texts if in_postgres else []
+    texts, owner = search.request.texts if in_postgres else [], search.index.project_id
     legs = [
-        (text, field, _keyword_threads.submit(_search_postgres, search, text, field))
+        (text, field, KEYWORD_THREADS.submit(owner, partial(_search_postgres, search, text, field)))
         for text in texts
         for field in keywords.FIELDS
     ]
     legs += [
-        (text, "text", _keyword_threads.submit(_search_phrase, search, phrase))
+        (text, "text", KEYWORD_THREADS.submit(owner, partial(_search_phrase, search, phrase)))
         for text in texts
         for phrase in phrases(text)
     ]

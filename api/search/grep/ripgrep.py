@@ -13,19 +13,14 @@ from pathlib import Path
 
 from worker.machine.bounded_reads import can_bound_reads, start_below
 from worker.machine.handles import path_of_handle
-from worker.machine.slots import Slots
 
 #: Seconds between two calls of `check`.
 _POLL_SECONDS = 0.1
-#: Processes of rg that run at a time. Each uses all processors, so more of them would only use more memory.
-_MAX_PROCESSES = 4
 
 #: An older rg finds other lines than Python for some patterns.
 _MIN_MAJOR_VERSION = 14
 #: Seconds in which rg tells its version.
 _VERSION_SECONDS = 5
-
-_slots = Slots(_MAX_PROCESSES)
 
 #: No configuration, no ignore rules but ours, NUL after names, and no mmap: a truncated file would crash rg.
 _OPTIONS = (
@@ -97,8 +92,7 @@ def _accepts(program_: str, pattern: Sequence[str], check: Callable[[], None]) -
 def _run(command: Sequence[str | bytes], folder: int | None, check: Callable[[], None]) -> tuple[int | None, bytes]:
     """Run rg. Returns its exit code and output; no code if it cannot be started."""
     try:
-        with _slots.waiting(check):
-            return _exit_and_output(command, folder, check)
+        return _exit_and_output(command, folder, check)
     except OSError:
         # the folder or rg was deleted, or the system cannot start another process
         return None, b""

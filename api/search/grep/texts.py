@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from api.http.shares import STORED_GREPS
 from api.search.grep import ripgrep
 from api.search.grep.local_files import matching_keys
 from api.search.grep.scope import Reading, SearchableText, TextSearch, UnreadFile, narrowed
@@ -16,7 +17,6 @@ from schemas.status import FileStatus
 from worker.formats.by_name import has_type
 from worker.formats.registry import AS_WRITTEN
 from worker.machine.bounded_reads import can_bound_reads
-from worker.machine.slots import Slots
 from worker.sandbox.pool import ProjectHelpers
 from worker.sandbox.texts import utf8_text, value_span
 from worker.sources import Source, pages
@@ -25,11 +25,6 @@ from worker.sources.local_keys import printable
 from worker.state.index.files import file_id
 from worker.state.search import file_texts, snippets
 from worker.state.search.file_texts import ListedFile, TextFile
-
-#: Greps of one process that read stored texts at a time. Each holds a connection; most of the pool is left to others.
-_MAX_READERS = 8
-
-_slots = Slots(_MAX_READERS)
 
 
 def all_texts(search: TextSearch) -> Iterator[Reading]:
@@ -76,7 +71,7 @@ def _stored(
     pool, below = search.resources.pool, search.files.path
     # for other sources, the stored type may come from the content instead of the name
     is_typed_by_name = search.index.source.states_types
-    with _slots.waiting(search.check):
+    with STORED_GREPS.held(search.index.project_id, search.check):
         for file, chunk_rows in file_texts.stored(
             pool, search.index.id, excluded_types=excluded_types, below=below, is_wanted=is_wanted
         ):

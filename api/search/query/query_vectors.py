@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from cachetools import LRUCache
 
+from api.http.shares import ACROSS_THREADS, SEARCHES
 from api.search.query.coalesce import Coalescer
 from schemas.content.source import EmbedderProfile
 from schemas.errors import EmbeddingUnavailable
@@ -30,8 +31,8 @@ CACHE_BYTES = ApiMemory().query_vectors
 _OVERHEAD_BYTES = 256
 #: Seconds that a query waits for a provider. Keywords answer sooner, and the request holds one of few threads.
 QUERY_SECONDS = 4.0
-#: Requests to providers that run at a time.
-PROVIDER_THREADS = 32
+#: Requests to providers that run at a time: as many as searches, so that none waits for a thread of another's.
+PROVIDER_THREADS = SEARCHES.total + ACROSS_THREADS.number
 #: Seconds that a text waits for a request to its provider that is in flight, before another is sent.
 PROVIDER_QUEUED_SECONDS = 0.01
 #: Seconds that a query waits for the local model, which answers however busy the machine is.

@@ -19,11 +19,12 @@ STATUSES = {
     422: "invalid_request no_such_files embedding_model_refused model_not_allowed no_tree source_error folder_gone"
     " source_refused rerank_not_configured llm_not_configured tree_error too_many_leaves too_many_tokens"
     " missing_dependency",
+    429: "project_busy",
     500: "internal file_error file_too_slow task_crashed plan_crashed slice_crashed tree_crashed",
     502: "embedding_error embedding_refused embedding_unreadable embedding_unauthorized rerank_error llm_error"
     " llm_refused llm_unauthorized llm_failed store_error store_refused store_unauthorized",
     503: "source_unavailable embedding_unavailable rerank_unavailable llm_unavailable store_unavailable disk_full"
-    " tool_slow search_busy estimate_busy slice_over source_busy",
+    " tool_slow server_busy search_busy estimate_busy slice_over source_busy",
 }
 
 
@@ -37,7 +38,7 @@ def tree(error: type[FoldexError] = FoldexError) -> Iterator[type[FoldexError]]:
 @pytest.mark.parametrize("error", [*tree()], ids=lambda error: error.code)
 def test_a_code_has_one_status_and_a_retry_helps_where_something_is_away(error: type[FoldexError]) -> None:
     assert error.code in STATUSES[error.status].split()
-    assert error.retryable is (error.status == 503)
+    assert error.retryable is (error.status in {429, 503})
 
 
 def test_no_two_errors_have_one_code() -> None:

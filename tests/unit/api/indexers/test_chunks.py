@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from api.http.shares import ESTIMATES
 from api.indexers import chunks, estimates
 from schemas.content.source import LocalSource, NodesSource, S3Source
 from schemas.errors import EstimateBusy, Invalid
 from schemas.tool import ToolConfig
-from worker.machine.slots import Slots
 from worker.settings import LOCAL_MODEL
 from worker.state.index import tools
 
@@ -63,11 +64,10 @@ def test_a_source_is_followed_only_in_a_way_that_it_has(config: ToolConfig, reme
 
 
 def test_only_so_many_estimates_are_made_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    slots = Slots(1)
-    monkeypatch.setattr(estimates, "_slots", slots)
-    monkeypatch.setattr(estimates, "SLOT_SECONDS", 0.01)
+    room = replace(ESTIMATES, total=1, each=1, seconds=0.01)
+    monkeypatch.setattr(estimates, "ESTIMATES", room)
     monkeypatch.setattr(tools, "find", lambda *_: None)
-    wanted: Any = SimpleNamespace(settings=SimpleNamespace(embedder=SimpleNamespace(model=LOCAL_MODEL)))
+    wanted: Any = SimpleNamespace(project_id="b", settings=SimpleNamespace(embedder=SimpleNamespace(model=LOCAL_MODEL)))
     resources: Any = SimpleNamespace(pool=None, settings=SimpleNamespace(embedding_batch_size=1))
-    with slots.within(0, EstimateBusy("")), pytest.raises(EstimateBusy, match="try again shortly"):
+    with room.held("a"), pytest.raises(EstimateBusy, match="try again shortly"):
         estimates.estimate_of(wanted, resources)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from contextlib import suppress
 from threading import Event, Thread
@@ -26,6 +25,7 @@ from schemas.errors import (
     StoreUnavailable,
 )
 from schemas.queries.search import Query
+from worker.machine.fair_threads import FairThreads
 
 NOTHING = JobResult(ToolHits(None, [], []), None)
 
@@ -148,13 +148,12 @@ def test_what_the_tools_have_instead_is_told_once() -> None:
 
 
 def test_what_has_not_begun_in_time_never_begins(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(side_by_side, "MAX_THREADS", 1)
+    threads = FairThreads("one", 1, 1)
+    monkeypatch.setattr(side_by_side, "ACROSS_THREADS", threads)
     first, second = Waiting(), Waiting()
     jobs = [Job("first", first), Job("second", second)]
     assert run_side_by_side(jobs, time.monotonic() + 0.2, Disconnect()) == [JobOutcome("first"), JobOutcome("second")]
-    for thread in threading.enumerate():
-        if thread.name.startswith("across"):
-            thread.join(10)
+    threads.submit("", lambda: None).result(10)
     assert first.ended.is_set()
     assert not second.begun.is_set()
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from threading import Event
 from typing import Any
 from unittest.mock import Mock
@@ -16,6 +17,7 @@ import pytest
 from psycopg_pool import PoolTimeout
 
 from api.http.disconnect import CallerLeft, Disconnect
+from api.http.shares import KEYWORD_THREADS
 from api.search.chunks import answer, legs
 from api.search.chunks.answer import run_legs
 from api.search.chunks.legs import MIN_SPAN, NEAREST, PHRASE_DEPTH, Kind, LegResults, Ranking
@@ -111,14 +113,16 @@ def test_nothing_begins_for_a_search_that_failed_or_whose_caller_left(postgres: 
     postgres.go.set()
     for future in begun:
         future.result(10)
-    legs._keyword_threads.submit(str).result(10)
+    KEYWORD_THREADS.submit("other", str).result(10)
     assert set(postgres.asked) == {"other"}
 
 
 def rankings_of_many() -> list[Any]:
     """Another search's keywords, which occupy all threads."""
     return [
-        legs._keyword_threads.submit(keywords.search, Mock(), {"query": "other"}, "text", IN_ENGLISH) for _ in range(16)
+        KEYWORD_THREADS.submit(owner, partial(keywords.search, Mock(), {"query": "other"}, "text", IN_ENGLISH))
+        for owner in ("one", "two")
+        for _ in range(8)
     ]
 
 

@@ -1,0 +1,141 @@
+"""What the calls of one process may hold at a time: of each kind so much in all, and so much of one project.
+
+Everything in the API that bounds threads, processes, memory or connections is a row here. A call that gets no room in
+time is refused: with 429 if its own project holds its share, else with 503.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from schemas.errors import EstimateBusy, FoldexError, ProjectBusy, SearchBusy, ServerBusy
+from worker.machine.fair_threads import FairThreads
+from worker.machine.slots import QueueFull, Slots
+
+#: Owner of calls whose project is not known.
+UNNAMED = ""
+
+
+def _no_check() -> None:
+    """Wait on."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """Room for things of a kind. Thread-safe.
+
+    There are `total` at a time, `each` of them for one project. Of a project `queue` more wait, for at most `seconds`.
+    """
+
+    what: str
+    total: int
+    each: int
+    queue: int = 64
+    seconds: float = 10.0
+    #: The error if others hold the room.
+    busy: type[FoldexError] = ServerBusy
+    #: Who has a share.
+    whose: str = "This project"
+    #: Whether each holds one of the threads that serve calls.
+    uses_threads: bool = False
+    remedy: str = field(default="try again shortly", kw_only=True)
+
+    @contextmanager
+    def held(self, owner: str, check: Callable[[], None] = _no_check) -> Iterator[None]:
+        """Hold room for one. Meanwhile `check` is called, which may raise. Raises `ProjectBusy` or `busy`."""
+        deadline = time.monotonic() + self.seconds
+
+        def still_waits() -> None:
+            check()
+            if time.monotonic() >= deadline:
+                raise self._refusal(owner)
+
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(self.slots.waiting(still_waits, owner))
+            except QueueFull:
+                raise self._refusal(owner) from None
+            yield
+
+    @asynccontextmanager
+    async def held_by_call(self, owner: str) -> AsyncIterator[None]:
+        """Do what `held` does, in a coroutine."""
+        async with AsyncExitStack() as stack:
+            try:
+                await stack.enter_async_context(self.slots.of_call(self.seconds, owner))
+            except (QueueFull, TimeoutError):
+                raise self._refusal(owner) from None
+            yield
+
+    @cached_property
+    def slots(self) -> Slots:
+        """The slots of this process."""
+        return Slots(self.total, self.each, queue=self.queue, queue_of_all=8 * self.queue)
+
+    def _refusal(self, owner: str) -> FoldexError:
+        if self.slots.holds_share(owner):
+            return ProjectBusy(
+                f"{self.whose} already has {self.each} {self.what} in progress, and others wait; {self.remedy}."
+            )
+        return self.busy(f"Too many {self.what} are in progress; {self.remedy}.")
+
+
+#: Calls in progress, by kind. Each may hold one thread, except as said.
+READS = Share("reading calls", 32, 12, uses_threads=True)
+WRITES = Share("changing calls", 24, 8, uses_threads=True)
+SEARCHES = Share("searches", 48, 24, uses_threads=True)
+GREPS = Share("greps", 12, 6, uses_threads=True)
+#: Each searches several tools side by side, in threads of its own.
+ACROSS = Share("searches of several tools", 12, 6, uses_threads=True)
+UPLOADS = Share("uploads", 16, 6, uses_threads=True)
+DOWNLOADS = Share("downloads", 32, 12, uses_threads=True)
+#: A stream holds a thread only while it asks for news, which it does twice a second.
+STREAMS = Share("event streams", 256, 64, queue=0)
+#: Each makes calls of its own, which count as such.
+AGENTS = Share("calls of agents", 64, 24)
+#: Pages, readiness and metrics, for callers without a key. Their owner is an address.
+PROBES = Share("calls without a key", 12, 6, whose="This address", uses_threads=True)
+#: Keys that are looked up. Their owner is a project whose key was valid before, else an address.
+KEYS = Share("keys to look up", 8, 3, whose="This address", uses_threads=True)
+
+#: What a call holds besides. An estimate lists a folder, and takes up to half a minute.
+ESTIMATES = Share("estimates", 3, 2, queue=4, busy=EstimateBusy)
+#: An answer of 10,000 hits takes about 100 MB until it is serialized.
+LARGE_ANSWERS = Share("answers of over 1,000 hits", 2, 1, queue=8, busy=SearchBusy, remedy="try again, or lower top_k")
+#: Processes of rg. Each uses all processors, so more of them would only use more memory.
+RG_PROCESSES = Share("greps of folders", 4, 2)
+#: Greps that read stored texts. Each holds a connection; most of the pool is left to others.
+STORED_GREPS = Share("greps of stored texts", 8, 4)
+
+#: Threads for keyword legs in Postgres. Fewer than the pool has connections, which leaves some to other requests.
+KEYWORD_THREADS = FairThreads("keywords", 16, 8)
+#: Threads that search the tools of one request side by side.
+ACROSS_THREADS = FairThreads("across", 64, 32)
+
+SHARES: Sequence[Share] = [each for each in vars().values() if isinstance(each, Share)]
+THREADS: Sequence[FairThreads] = [each for each in vars().values() if isinstance(each, FairThreads)]
+
+_READING = frozenset({"GET", "HEAD", "OPTIONS"})
+_POST = frozenset({"POST"})
+_TOOL = "/api/tools/search/[^/]+"
+#: Which calls are of which kind, by method (None: any) and path: the first row that fits.
+CALLS: Sequence[tuple[frozenset[str] | None, re.Pattern[str], Share]] = [
+    (methods, re.compile(pattern, re.DOTALL), share)
+    for methods, pattern, share in (
+        (None, r"(?!/api/|/v1/|/mcp)", PROBES),
+        (None, "/mcp", AGENTS),
+        (_POST, f"{_TOOL}/query$", SEARCHES),
+        (_POST, f"{_TOOL}/grep$", GREPS),
+        (_POST, "/api/search$", ACROSS),
+        (_POST, "/api/projects/[^/]+/uploads$", UPLOADS),
+        (_READING, "/api/projects/[^/]+/nodes/[^/]+/content$", DOWNLOADS),
+        (_READING, f"{_TOOL}/events$", STREAMS),
+        (_READING, "", READS),
+        (None, "", WRITES),
+    )
+]

@@ -1,0 +1,154 @@
+"""Each kind of thing that calls hold is bounded in all and by project, and so are those that wait for it."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, ExitStack
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+import api
+from api.http import shares
+from api.http.shares import SHARES, THREADS, Share
+from schemas.errors import FoldexError, ProjectBusy
+from tests import coroutines
+from tests.service import eventually
+from worker.machine.fair_threads import FairThreads
+
+#: What bounds things by itself, and why no project has a share of them.
+ELSEWHERE = {
+    # at least as many threads as searches, each of which has one request in flight
+    "api/search/query/query_vectors.py": 2,
+    # each model is asked once a minute, whoever wants to know
+    "api/models/check.py": 1,
+}
+#: Calls that make something which bounds things.
+MAKERS = {"Slots", "ThreadPoolExecutor", "Semaphore", "BoundedSemaphore", "CapacityLimiter", "FairThreads"}
+
+each_share = pytest.mark.parametrize("share", SHARES, ids=lambda share: share.what)
+
+
+def impatient(share: Share, queue: int = 1) -> Share:
+    """The same share with slots of its own, and little patience."""
+    return replace(share, seconds=0.05, queue=min(queue, share.queue))
+
+
+@each_share
+def test_a_project_that_holds_its_share_stops_itself_alone(share: Share) -> None:
+    share = impatient(share)
+    with ExitStack() as stack:
+        for _ in range(share.each):
+            stack.enter_context(share.held("a"))
+        with pytest.raises(ProjectBusy, match=f"already has {share.each} "), share.held("a"):
+            pass
+        with share.held("b"):
+            pass
+
+
+@each_share
+def test_all_projects_together_hold_no_more_than_there_is(share: Share) -> None:
+    share = impatient(share)
+    owners = [owner for owner in map(str, range(share.total)) for _ in range(share.each)][: share.total]
+    assert len(set(owners)) > 1, "one project may hold everything"
+    with ExitStack() as stack:
+        for owner in owners:
+            stack.enter_context(share.held(owner))
+        with pytest.raises(FoldexError) as refused, share.held("another"):
+            pass
+    assert (type(refused.value), refused.value.status, refused.value.retryable) == (share.busy, 503, True)
+    with share.held("another"):
+        pass
+
+
+@each_share
+def test_calls_are_bounded_alike(share: Share) -> None:
+    async def run() -> None:
+        own = impatient(share)
+        async with AsyncExitStack() as stack:
+            for _ in range(own.each):
+                await stack.enter_async_context(own.held_by_call("a"))
+            with pytest.raises(ProjectBusy):
+                await stack.enter_async_context(own.held_by_call("a"))
+            await stack.enter_async_context(own.held_by_call("b"))
+        async with own.held_by_call("a"):
+            pass
+
+    coroutines.run(run())
+
+
+@each_share
+def test_a_queue_that_is_full_refuses_at_once(share: Share) -> None:
+    async def run() -> None:
+        own = replace(share, seconds=60)
+        async with AsyncExitStack() as stack:
+            for _ in range(own.each):
+                await stack.enter_async_context(own.held_by_call("a"))
+            waiting = [asyncio.create_task(enter(own)) for _ in range(own.queue)]
+            await asyncio.sleep(0)
+            assert not any(task.done() for task in waiting)
+            with pytest.raises(ProjectBusy):
+                await asyncio.wait_for(enter(own), 10)
+        await asyncio.wait_for(asyncio.gather(*waiting), 10)
+
+    async def enter(own: Share) -> None:
+        async with own.held_by_call("a"):
+            pass
+
+    coroutines.run(run())
+
+
+def test_a_cancelled_call_leaves_the_queue() -> None:
+    async def run() -> None:
+        own = Share("things", 2, 1, seconds=60)
+        async with own.held_by_call("a"):
+            waiting = asyncio.create_task(own.held_by_call("a").__aenter__())
+            await asyncio.sleep(0)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+        async with own.held_by_call("a"), own.held_by_call("b"):
+            pass
+
+    coroutines.run(run())
+
+
+@pytest.mark.parametrize("threads", THREADS, ids=lambda threads: threads.name)
+def test_a_project_uses_no_more_threads_than_its_share(threads: FairThreads) -> None:
+    own, go, began = FairThreads("test", threads.number, threads.per_owner), Event(), list[str]()
+    assert threads.per_owner < threads.number
+
+    def work(owner: str) -> str:
+        began.append(owner)
+        assert go.wait(20)
+        return owner
+
+    futures = [own.submit("a", lambda: work("a")) for _ in range(threads.number + 1)]
+    late = own.submit("b", lambda: work("b"))
+    unwanted = own.submit("a", lambda: work("unwanted"))
+    assert unwanted.cancel()
+    eventually(lambda: "b" in began, 20)
+    assert began.count("a") <= threads.per_owner
+    go.set()
+    assert [future.result(20) for future in (*futures, late)] == ["a"] * len(futures) + ["b"]
+    assert "unwanted" not in began
+
+
+def test_nothing_else_in_the_api_bounds_what_calls_hold() -> None:
+    root = Path(api.__file__).parent
+    found = {
+        f"api/{path.relative_to(root).as_posix()}": count
+        for path in sorted(root.rglob("*.py"))
+        if path != Path(shares.__file__) and (count := sum(1 for _ in made_in(path)))
+    }
+    assert found == ELSEWHERE, "give it a row in api/http/shares.py"
+
+
+def made_in(path: Path) -> Iterator[ast.Call]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and (getattr(node.func, "id", "") or getattr(node.func, "attr", "")) in MAKERS:
+            yield node
