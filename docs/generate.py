@@ -76,13 +76,14 @@ def _shares() -> Iterator[str]:
         "",
         "Each process of the API has room for so many things of a kind, and each project has a share of it. Further",
         "calls wait in a queue of their project, which delays no other project. If the queue is full, or the time is",
-        "over, a call gets 429 `project_busy`, or the 503 if other projects hold the room.",
+        "over, a call gets 429 `project_busy`, or the 503 if other projects hold the room. A project has the smaller",
+        "share while others use some, too.",
         "",
-        "| kind | in all | of a project | in its queue | seconds | 503 |",
-        "|---|---|---|---|---|---|",
+        "| kind | in all | of a project | beside others | in its queue | seconds | 503 |",
+        "|---|---|---|---|---|---|---|",
     )
     for share in SHARES:
-        numbers = f"{share.total} | {share.each} | {share.queue} | {share.seconds:g}"
+        numbers = f"{share.total} | {share.each} | {share.beside} | {share.queue} | {share.seconds:g}"
         yield f"| {share.what} | {numbers} | `{share.busy.code}` |"
 
 

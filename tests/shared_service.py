@@ -52,6 +52,7 @@ GROUPS = {
     "keys": (
         "tests/integration/test_gate.py",
         "tests/integration/test_keys.py",
+        "tests/integration/test_shares.py",
         "tests/browser/test_docs_page.py",
         "tests/browser/test_page_key.py",
     ),

@@ -9,7 +9,15 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from contextlib import (
+    AbstractContextManager,
+    AsyncExitStack,
+    ExitStack,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+)
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -29,12 +37,14 @@ def _no_check() -> None:
 class Share:
     """Room for things of a kind. Thread-safe.
 
-    There are `total` at a time, `each` of them for one project. Of a project `queue` more wait, for at most `seconds`.
+    There are `total` at a time, `each` of them for one project, and only `beside` while other projects use some too. Of
+    a project `queue` more wait, for at most `seconds`.
     """
 
     what: str
     total: int
     each: int
+    beside: int
     queue: int = 64
     seconds: float = 10.0
     #: The error if others hold the room.
@@ -75,47 +85,69 @@ class Share:
     @cached_property
     def slots(self) -> Slots:
         """The slots of this process."""
-        return Slots(self.total, self.each, queue=self.queue, queue_of_all=8 * self.queue)
+        return Slots(self.total, self.each, beside=self.beside, queue=self.queue, queue_of_all=8 * self.queue)
 
     def _refusal(self, owner: str) -> FoldexError:
         if self.slots.holds_share(owner):
-            return ProjectBusy(
-                f"{self.whose} already has {self.each} {self.what} in progress, and others wait; {self.remedy}."
-            )
+            return ProjectBusy(f"{self.whose} already has its share of {self.what} in progress; {self.remedy}.")
         return self.busy(f"Too many {self.what} are in progress; {self.remedy}.")
 
 
-#: Calls in progress, by kind. Each may hold one thread, except as said.
-READS = Share("reading calls", 32, 12, uses_threads=True)
-WRITES = Share("changing calls", 24, 8, uses_threads=True)
-SEARCHES = Share("searches", 48, 24, uses_threads=True)
-GREPS = Share("greps", 12, 6, uses_threads=True)
+#: Calls in progress, by kind. Each may hold one thread, except as said. A search may wait for a provider.
+READS = Share("reading calls", 32, 12, 3, uses_threads=True)
+WRITES = Share("changing calls", 24, 8, 4, uses_threads=True)
+SEARCHES = Share("searches", 48, 24, 24, uses_threads=True)
+GREPS = Share("greps", 12, 6, 6, uses_threads=True)
 #: Each searches several tools side by side, in threads of its own.
-ACROSS = Share("searches of several tools", 12, 6, uses_threads=True)
-UPLOADS = Share("uploads", 16, 6, uses_threads=True)
-DOWNLOADS = Share("downloads", 32, 12, uses_threads=True)
-#: A stream holds a thread only while it asks for news, which it does twice a second.
-STREAMS = Share("event streams", 256, 64, queue=0)
+ACROSS = Share("searches of several tools", 12, 6, 2, uses_threads=True)
+UPLOADS = Share("uploads", 16, 6, 2, uses_threads=True)
+DOWNLOADS = Share("downloads", 32, 12, 12, uses_threads=True)
+#: A stream asks for news twice a second, as a reading call of its own.
+STREAMS = Share("event streams", 256, 64, 64, queue=0)
 #: Each makes calls of its own, which count as such.
-AGENTS = Share("calls of agents", 64, 24)
+AGENTS = Share("calls of agents", 64, 24, 24)
 #: Pages, readiness and metrics, for callers without a key. Their owner is an address.
-PROBES = Share("calls without a key", 12, 6, whose="This address", uses_threads=True)
+PROBES = Share("calls without a key", 12, 6, 6, whose="This address", uses_threads=True)
 #: Keys that are looked up. Their owner is a project whose key was valid before, else an address.
-KEYS = Share("keys to look up", 8, 3, whose="This address", uses_threads=True)
+KEYS = Share("keys to look up", 8, 3, 3, whose="This address", uses_threads=True)
 
-#: What a call holds besides. An estimate lists a folder, and takes up to half a minute.
-ESTIMATES = Share("estimates", 3, 2, queue=4, busy=EstimateBusy)
+#: Steps that compute in Python. All threads share one interpreter, whose time is divided by thread: one thread of each
+#: project at a time shares it fairly.
+COMPUTING = Share("searches that compute", 4, 3, 1)
+#: Greps that read. One of them holds a connection, or a process that uses all processors.
+READING_GREPS = Share("greps that read", 8, 4, 1)
+#: An estimate lists a folder, and takes up to half a minute.
+ESTIMATES = Share("estimates", 3, 2, 1, queue=4, busy=EstimateBusy)
 #: An answer of 10,000 hits takes about 100 MB until it is serialized.
-LARGE_ANSWERS = Share("answers of over 1,000 hits", 2, 1, queue=8, busy=SearchBusy, remedy="try again, or lower top_k")
-#: Processes of rg. Each uses all processors, so more of them would only use more memory.
-RG_PROCESSES = Share("greps of folders", 4, 2)
-#: Greps that read stored texts. Each holds a connection; most of the pool is left to others.
-STORED_GREPS = Share("greps of stored texts", 8, 4)
+LARGE_ANSWERS = Share(
+    "answers of over 1,000 hits", 2, 1, 1, queue=8, busy=SearchBusy, remedy="try again, or lower top_k"
+)
 
 #: Threads for keyword legs in Postgres. Fewer than the pool has connections, which leaves some to other requests.
 KEYWORD_THREADS = FairThreads("keywords", 16, 8)
 #: Threads that search the tools of one request side by side.
 ACROSS_THREADS = FairThreads("across", 64, 32)
+
+#: The owner of the room in `COMPUTING` that the thread at hand holds.
+_computing: ContextVar[str | None] = ContextVar("computing", default=None)
+
+
+@contextmanager
+def computing(owner: str, check: Callable[[], None] = _no_check) -> Iterator[None]:
+    """Hold room to compute, as `Share.held` does."""
+    with COMPUTING.held(owner, check):
+        token = _computing.set(owner)
+        try:
+            yield
+        finally:
+            _computing.reset(token)
+
+
+def elsewhere() -> AbstractContextManager[None]:
+    """Leave the room to others while the thread at hand waits for another machine."""
+    owner = _computing.get()
+    return nullcontext() if owner is None else COMPUTING.slots.lent(owner)
+
 
 SHARES: Sequence[Share] = [each for each in vars().values() if isinstance(each, Share)]
 THREADS: Sequence[FairThreads] = [each for each in vars().values() if isinstance(each, FairThreads)]

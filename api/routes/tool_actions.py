@@ -16,11 +16,13 @@ from psycopg import OperationalError
 from api.http.bodies import JsonRoute
 from api.http.dependencies import ResourcesDep, ToolDep, needs_space
 from api.http.described_errors import raises
+from api.http.shares import READS
 from api.indexers import chunks, subject_of
 from api.indexers.chunks import shown_status
 from api.indexers.registry import DERIVED, follow_config
 from api.routes.tools import CONFIG_ERRORS, existing, shown_tool, wanted_index
 from schemas.content.source import parsed_source
+from schemas.errors import ProjectBusy, ServerBusy
 from schemas.tool import Reindex, Status, Tool, ToolConfig, ToolPatch
 from worker import app as queue
 from worker import dispatch
@@ -141,14 +143,16 @@ def _send_retry(started: tasks.RetryTask, tool_id: UUID) -> None:
 async def stream_events(tool: ToolDep, resources: ResourcesDep) -> StreamingResponse:
     """Stream the status as server-sent events of type `status`: now, and at each change until the task has ended."""
     headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
-    return StreamingResponse(_events(resources, tool["tool_id"]), media_type="text/event-stream", headers=headers)
+    return StreamingResponse(
+        _events(resources, tool["tool_id"], tool["project_id"]), media_type="text/event-stream", headers=headers
+    )
 
 
-async def _events(resources: Resources, tool_id: UUID) -> AsyncIterator[str]:
+async def _events(resources: Resources, tool_id: UUID, project_id: str) -> AsyncIterator[str]:
     """Yield events. Holds no thread and no connection between polls, and ends when the client disconnects."""
     previous, quiet_polls = "", 0
     while True:
-        row = await run_in_threadpool(_newest_task, resources.pool, tool_id)
+        row = await _newest_in_turn(resources.pool, tool_id, project_id)
         if row is None:
             return
         status = shown_status(tool_id, row)
@@ -162,6 +166,15 @@ async def _events(resources: Resources, tool_id: UUID) -> AsyncIterator[str]:
         if quiet_polls % MAX_QUIET_POLLS == 0:
             yield ": nothing new\n\n"
         await asyncio.sleep(POLL_SECONDS)
+
+
+async def _newest_in_turn(pool: Pool, tool_id: UUID, project_id: str) -> dict[str, Any] | None:
+    """What `_newest_task` does, as one of the reading calls of a project."""
+    try:
+        async with READS.held_by_call(project_id):
+            return await run_in_threadpool(_newest_task, pool, tool_id)
+    except (ProjectBusy, ServerBusy):
+        return None
 
 
 def _newest_task(pool: Pool, tool_id: UUID) -> dict[str, Any] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -14,6 +15,8 @@ from schemas.errors import FoldexError
 
 #: Seconds between two calls of `check` while a caller waits.
 POLL_SECONDS = 0.1
+#: Seconds for which an owner that used slots counts as one that may need some at any moment.
+RECENT_SECONDS = 2.0
 
 
 class QueueFull(Exception):
@@ -65,17 +68,27 @@ class _LoopTurn:
 class Slots:
     """As many slots as things may be done at the same time. Thread-safe.
 
-    An owner, such as a project, holds at most `per_owner` slots (None: as many as there are). A free slot goes to the
-    waiting owner that holds the fewest; among equals, to the one that waits for longest. At most `queue` callers of an
-    owner wait (None: any number), and at most `queue_of_all` together, except that each owner may have one.
+    An owner, such as a project, holds at most `per_owner` slots (None: as many as there are). While another one has
+    used some within `RECENT_SECONDS`, it gets only `beside` of them (None: the same). A free slot goes to the waiting
+    owner that holds the fewest; among equals, to the one that waits for longest. At most `queue` callers of an owner
+    wait (None: any number), and at most `queue_of_all` together, except that each owner may have one.
     """
 
     def __init__(
-        self, number: int, per_owner: int | None = None, *, queue: int | None = None, queue_of_all: int | None = None
+        self,
+        number: int,
+        per_owner: int | None = None,
+        *,
+        beside: int | None = None,
+        queue: int | None = None,
+        queue_of_all: int | None = None,
     ) -> None:
         self._free = number
         self._per_owner = number if per_owner is None else per_owner
+        self._beside = self._per_owner if beside is None else beside
         self._queue, self._queue_of_all = queue, queue_of_all
+        #: The owner that used slots last, and when; and when any other owner did.
+        self._last, self._last_at, self._other_at = "", -math.inf, -math.inf
         self._lock = Lock()
         self._held: Counter[str] = Counter()
         #: Waiting callers by owner. The owner that got a slot last stands last.
@@ -134,6 +147,7 @@ class Slots:
     def join(self, turn: Turn, owner: str, *, is_bounded: bool = True) -> None:
         """Wait for a slot, which is given by `turn.set()`. Raises `QueueFull`, if the queue `is_bounded`."""
         with self._lock:
+            self._note_use(owner)
             self._waiting.setdefault(owner, deque()).append(turn)
             self._grant()
             if is_bounded and not turn.is_set() and self._is_crowded(owner):
@@ -143,6 +157,7 @@ class Slots:
     def release(self, owner: str) -> None:
         """Give a slot back."""
         with self._lock:
+            self._note_use(owner)
             self._free += 1
             self._held[owner] -= 1
             if not self._held[owner]:
@@ -152,7 +167,7 @@ class Slots:
     def holds_share(self, owner: str) -> bool:
         """Whether an owner holds all the slots that it may."""
         with self._lock:
-            return self._held[owner] >= self._per_owner
+            return self._held[owner] >= self._most(owner)
 
     def _acquire(self, check: Callable[[], None], owner: str, *, is_bounded: bool = True) -> None:
         turn = Event()
@@ -183,7 +198,7 @@ class Slots:
     def _grant(self) -> None:
         """Give free slots to callers that wait. Requires the lock."""
         while self._free:
-            owners = [owner for owner in self._waiting if self._held[owner] < self._per_owner]
+            owners = [owner for owner in self._waiting if self._held[owner] < self._most(owner)]
             if not owners:
                 return
             owner = min(owners, key=self._held.__getitem__)
@@ -194,6 +209,17 @@ class Slots:
             self._free -= 1
             self._held[owner] += 1
             turn.set()
+
+    def _most(self, owner: str) -> int:
+        """The slots that an owner may hold now. Requires the lock."""
+        other_at = self._other_at if owner == self._last else self._last_at
+        return self._beside if time.monotonic() - other_at < RECENT_SECONDS else self._per_owner
+
+    def _note_use(self, owner: str) -> None:
+        """Note that an owner uses slots. Requires the lock."""
+        if owner != self._last:
+            self._last, self._other_at = owner, self._last_at
+        self._last_at = time.monotonic()
 
     def _forget(self, turn: Turn, owner: str) -> None:
         self._waiting[owner].remove(turn)

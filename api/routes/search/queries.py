@@ -13,6 +13,7 @@ from api.http.dependencies import CachedIndexDep, ResourcesDep, ToolId
 from api.http.described_errors import raises
 from api.http.disconnect import Disconnect, DisconnectDep
 from api.http.responses import answer_json
+from api.http.shares import computing
 from api.indexers.registry import answering
 from api.search.query.frame import answered
 from api.search.query.search import unheard
@@ -88,7 +89,7 @@ def query_answer(
     on_step: Callable[[Step], None] = unheard,
 ) -> str:
     """The answer to a query as JSON. Raises `SEARCH_ERRORS`, `NoTree` and `CallerLeft`."""
-    with large_answers.answer(query.top_k, index.project_id):
+    with large_answers.answer(query.top_k, index.project_id), computing(index.project_id, disconnect.check):
         prepare = answering(query.tree).search
         found = answered(resources, tool_id, index, query, prepare=prepare, disconnect=disconnect, on_step=on_step)
         return answer_json(query, found)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from threading import Event
 
 from api.http.disconnect import Disconnect
+from api.http.shares import computing
 from api.search.across.merge import ToolHits
 from api.search.across.paths import ToolRoute, id_path_prefix
 from api.search.across.side_by_side import JobResult
@@ -51,7 +52,8 @@ def search_tool(
         on_step(ToolStep(tool_id=tool.tool_id, **dict(step)))
 
     query = _query(request, route)
-    answer = search(resources, tool.tool_id, tool.index, query, disconnect=disconnect, on_step=told)
+    with computing(tool.index.project_id, disconnect.check):
+        answer = search(resources, tool.tool_id, tool.index, query, disconnect=disconnect, on_step=told)
     prefix = id_path_prefix(tool.index)
     files = [file_id(prefix + hit.file_id_path) for hit in answer.results]
     shown = {name: getattr(answer, name) for name in ("took_ms", "total_results", "coverage", "notes", "trace")}
@@ -69,7 +71,8 @@ def embed_in_turn(
             disconnect.check()
         return
     try:
-        embed_queries(resources, index, request.texts)
+        with computing(index.project_id, disconnect.check):
+            embed_queries(resources, index, request.texts)
     except EmbeddingError:
         # the search tries again, and can fall back to keywords
         return

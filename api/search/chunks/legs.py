@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
@@ -13,7 +13,7 @@ from typing import Literal
 import structlog
 from psycopg import OperationalError
 
-from api.http.shares import KEYWORD_THREADS
+from api.http.shares import KEYWORD_THREADS, elsewhere
 from api.search.query.report import SearchReport, note
 from api.search.query.search import IndexSearch
 from api.search.rank.boosts import phrases
@@ -213,9 +213,7 @@ def _run_in_store(
 ) -> LegResults:
     started = time.perf_counter()
     try:
-        results: Sequence[Ranked] = (
-            search.store.search(search.index.namespace, [leg for _, _, leg in legs]) if legs else []
-        )
+        results = _asked(search, [leg for _, _, leg in legs]) if legs else []
     except StoreError as error:  # also if the store rejects its key, because Postgres needs none
         if must_answer:
             raise
@@ -236,6 +234,11 @@ def _run_in_store(
     rankings = [Ranking(text, kind, _best(search, kind, results)) for (text, kind), results in by_leg.items()]
     rankings += of_phrases
     return LegResults(rankings, search.step("store", started, sum(map(len, results)), f"{len(legs)} legs"))
+
+
+def _asked(search: IndexSearch, legs: Sequence[Leg]) -> Sequence[Ranked]:
+    with nullcontext() if search.store.is_here else elsewhere():
+        return search.store.search(search.index.namespace, legs)
 
 
 def _best(search: IndexSearch, kind: Kind, results: Sequence[Ranked]) -> Ranked:

@@ -13,7 +13,6 @@ from uuid import UUID
 
 from cachetools import LRUCache
 
-from api.http.shares import RG_PROCESSES
 from api.search.grep import ripgrep
 from api.search.grep.scope import TextSearch
 from worker.ignore import rules_of
@@ -56,13 +55,12 @@ def _matching(search: TextSearch, program: str, root: int, names: Sequence[bytes
     pattern, check = search.pattern, search.check
     if pattern.ripgrep is None:
         return names
-    with RG_PROCESSES.held(search.index.project_id, check):
-        matching = ripgrep.matching_files(program, pattern.ripgrep, root, names, check)
-        if pattern.is_ascii:
-            return matching
-        candidates = set(matching)
-        others = [name for name in names if name not in candidates]
-        candidates.update(ripgrep.oddly_encoded_files(program, root, others, check))
+    matching = ripgrep.matching_files(program, pattern.ripgrep, root, names, check)
+    if pattern.is_ascii:
+        return matching
+    candidates = set(matching)
+    others = [name for name in names if name not in candidates]
+    candidates.update(ripgrep.oddly_encoded_files(program, root, others, check))
     return [name for name in names if name in candidates]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from api.http.shares import STORED_GREPS
+from api.http.shares import READING_GREPS
 from api.search.grep import ripgrep
 from api.search.grep.local_files import matching_keys
 from api.search.grep.scope import Reading, SearchableText, TextSearch, UnreadFile, narrowed
@@ -31,8 +31,13 @@ def all_texts(search: TextSearch) -> Iterator[Reading]:
     """Yield every text that may have a match: indexed ones from Postgres, the rest from the source.
 
     If rg is installed, plain texts of a local folder are read from disk instead. If the source is unavailable, or may
-    no longer be read, only indexed texts are searched, and a note says so.
+    no longer be read, only indexed texts are searched, and a note says so. Raises `ProjectBusy` and `ServerBusy`.
     """
+    with READING_GREPS.held(search.index.project_id, search.check):
+        yield from _all_texts(search)
+
+
+def _all_texts(search: TextSearch) -> Iterator[Reading]:
     try:
         source = search.resources.source_of(search.index)
         source.check()
@@ -71,13 +76,12 @@ def _stored(
     pool, below = search.resources.pool, search.files.path
     # for other sources, the stored type may come from the content instead of the name
     is_typed_by_name = search.index.source.states_types
-    with STORED_GREPS.held(search.index.project_id, search.check):
-        for file, chunk_rows in file_texts.stored(
-            pool, search.index.id, excluded_types=excluded_types, below=below, is_wanted=is_wanted
-        ):
-            search.check()
-            data, part = _stored_text(search, chunk_rows)
-            yield SearchableText(file.id, file.node_id or str(file.id), file.path, file.id_path, data, part)
+    for file, chunk_rows in file_texts.stored(
+        pool, search.index.id, excluded_types=excluded_types, below=below, is_wanted=is_wanted
+    ):
+        search.check()
+        data, part = _stored_text(search, chunk_rows)
+        yield SearchableText(file.id, file.node_id or str(file.id), file.path, file.id_path, data, part)
 
 
 def _stored_text(search: TextSearch, chunk_rows: Sequence[dict[str, Any]]) -> tuple[bytes, range | None]:

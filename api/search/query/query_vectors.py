@@ -6,14 +6,14 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import lru_cache, partial
 from threading import Lock
 from typing import NamedTuple
 
 from cachetools import LRUCache
 
-from api.http.shares import ACROSS_THREADS, SEARCHES
+from api.http.shares import ACROSS_THREADS, SEARCHES, elsewhere
 from api.search.query.coalesce import Coalescer
 from schemas.content.source import EmbedderProfile
 from schemas.errors import EmbeddingUnavailable
@@ -138,7 +138,8 @@ def _in_time(
     """What `wait` returns within the time limit. A late request goes on, and the cache gets its vectors."""
     seconds = LOCAL_SECONDS if is_local else QUERY_SECONDS
     try:
-        return wait(seconds)
+        with nullcontext() if is_local else elsewhere():
+            return wait(seconds)
     except TimeoutError as error:
         remedy = "" if is_local else " If this persists, check the provider and EMBEDDING_API_BASE."
         raise EmbeddingUnavailable(

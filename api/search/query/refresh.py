@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from api.http.disconnect import Disconnect
+from api.http.shares import elsewhere
 from schemas.errors import SourceError
 from schemas.queries.search import Note, Refresh
 from worker import dispatch
@@ -135,7 +136,8 @@ def _wait_for_task(resources: Resources, index: Index, deadline: float, disconne
             break
         if time.monotonic() > deadline:
             return [Note(code="still_indexing", detail="REFRESH_SECONDS elapsed before all changes were indexed.")]
-        disconnect.wait(POLL_SECONDS)
+        with elsewhere():
+            disconnect.wait(POLL_SECONDS)
     failed = task is not None and task["status"] == "error"
     return [Note(code="reindex_failed", detail=str(task and task["error"]))] if failed else []
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Literal
 
+from api.http.shares import elsewhere
 from schemas.errors import RerankNotConfigured
 from worker.embed import litellm
 from worker.embed.models import is_local
@@ -45,7 +47,8 @@ def reranked(
     provider = provider_of(options, kind)
     sent = candidates[: options.rerank_candidates]
     texts = [text for _, text in sent]
-    scores = _scores(options, kind, provider, query, texts, check) if texts else []
+    with elsewhere() if is_remote(provider.model) else nullcontext():
+        scores = _scores(options, kind, provider, query, texts, check) if texts else []
     scored = zip((id_ for id_, _ in sent), scores, strict=True)
     unscored = [(id_, 0.0) for id_, _ in candidates[len(sent) :]]
     return [*sorted(scored, key=lambda id_and_score: -id_and_score[1]), *unscored]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from contextlib import ExitStack
 from threading import Event, Thread
@@ -11,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.errors import EstimateBusy, SearchBusy
-from worker.machine.slots import Slots
+from tests import coroutines
+from worker.machine.slots import QueueFull, Slots
 
 
 def test_one_more_than_there_are_slots_is_told_so() -> None:
@@ -108,3 +110,44 @@ def test_a_free_slot_goes_to_the_owner_that_holds_least_and_waits_longest(
     for thread in threads:
         thread.join(30)
     assert not waiting
+
+
+def test_an_owner_has_less_while_another_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    slots, busy = Slots(4, 3, beside=1), EstimateBusy("Too many.")
+    with slots.within(0.01, busy, "a"), slots.within(0.01, busy, "a"):
+        with slots.within(0.01, busy, "b"), pytest.raises(EstimateBusy), slots.within(0.01, busy, "a"):
+            pass
+        with pytest.raises(EstimateBusy), slots.within(0.01, busy, "a"):
+            pass
+        monkeypatch.setattr("worker.machine.slots.RECENT_SECONDS", 0)
+        with slots.within(0.01, busy, "a"):
+            pass
+
+
+def test_a_slot_that_is_lent_is_taken_again() -> None:
+    slots, busy = Slots(1), EstimateBusy("Too many.")
+    with slots.within(0.01, busy, "a"):
+        with slots.lent("a"), slots.within(0.01, busy, "b"):
+            pass
+        with pytest.raises(EstimateBusy), slots.within(0.01, busy, "b"):
+            pass
+    with slots.within(0.01, busy, "b"):
+        pass
+
+
+def test_so_many_wait_but_each_owner_may_have_one() -> None:
+    async def run() -> None:
+        slots = Slots(1, queue=2, queue_of_all=2)
+        async with slots.of_call(60, "a"):
+            waiting = [asyncio.create_task(held(slots, owner)) for owner in "aabc"]
+            await asyncio.sleep(0)
+            for owner in "ab":
+                with pytest.raises(QueueFull):
+                    await held(slots, owner)
+        await asyncio.wait_for(asyncio.gather(*waiting), 20)
+
+    async def held(slots: Slots, owner: str) -> None:
+        async with slots.of_call(60, owner):
+            pass
+
+    coroutines.run(run())
