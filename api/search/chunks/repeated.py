@@ -8,11 +8,10 @@ from threading import Lock
 from typing import Any
 from uuid import UUID
 
-from cachetools import LRUCache
-
 from api.search.chunks.candidates import Candidate, RankedCandidates, RankOptions
 from api.search.chunks.legs import Ranking
 from schemas.queries.search import SearchRequest
+from worker.machine.fair_cache import FairCache
 
 #: Number of queries whose ranking a process keeps, of about 50 kB each.
 MAX_QUERIES = 256
@@ -25,6 +24,10 @@ class RankingInputs:
     options: RankOptions
     rankings: Sequence[Ranking]
     defining: Collection[str]
+
+
+#: The index, and what else a ranking depends on.
+_Key = tuple[UUID, Hashable]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +56,11 @@ class KeptRanking:
 
 
 class Repeated:
-    """The rankings of recent queries. Thread-safe."""
+    """The rankings of recent queries, fair between indexes. Thread-safe."""
 
     def __init__(self, size: int = MAX_QUERIES) -> None:
         self._lock = Lock()
-        self._kept: LRUCache[Hashable, KeptRanking] = LRUCache(size)
+        self._kept: FairCache[_Key, KeptRanking] = FairCache(size, lambda key: key[0])
 
     def get(self, index_id: UUID, request: SearchRequest, made: RankingInputs) -> KeptRanking | None:
         """The ranking that was made of the same, if the rows are still those of its versions."""
@@ -95,7 +98,8 @@ def _is_kept(request: SearchRequest) -> bool:
     return not request.explain and not request.group_by_file and len(request.texts) == 1
 
 
-def _key(index_id: UUID, request: SearchRequest) -> Hashable:
+def _key(index_id: UUID, request: SearchRequest) -> _Key:
     """What a ranking depends on besides what `RankingInputs` holds."""
     context = request.context
-    return index_id, request.texts[0], request.mode, request.ranking, request.top_k, context.path, context.symbol
+    asked = (request.texts[0], request.mode, request.ranking, request.top_k, context.path, context.symbol)
+    return index_id, asked

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -16,6 +17,9 @@ from worker.machine.handles import path_of_handle
 
 #: Seconds between two calls of `check`.
 _POLL_SECONDS = 0.1
+
+#: Niceness of rg. It uses all processors, which other calls need more.
+_NICENESS = 10
 
 #: An older rg finds other lines than Python for some patterns.
 _MIN_MAJOR_VERSION = 14
@@ -102,6 +106,8 @@ def _exit_and_output(
     command: Sequence[str | bytes], folder: int | None, check: Callable[[], None]
 ) -> tuple[int, bytes]:
     with _started(command, folder) as process:
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, process.pid, _NICENESS)
         try:
             while True:
                 check()

@@ -11,8 +11,6 @@ from functools import lru_cache, partial
 from threading import Lock
 from typing import NamedTuple
 
-from cachetools import LRUCache
-
 from api.http.shares import ACROSS_THREADS, SEARCHES, elsewhere
 from api.search.query.coalesce import Coalescer
 from schemas.content.source import EmbedderProfile
@@ -20,6 +18,7 @@ from schemas.errors import EmbeddingUnavailable
 from worker.embed import provider
 from worker.embed.batching import pack
 from worker.machine.api_memory import ApiMemory
+from worker.machine.fair_cache import FairCache
 from worker.resources import Resources
 from worker.state.index.tools import Index
 from worker.tokens.tokenizers import truncated
@@ -53,17 +52,21 @@ class _QueryModel(NamedTuple):
     explicit_dimensions: bool
 
 
+def _vectors(size: int) -> FairCache[_Key, Vector]:
+    return FairCache(size, lambda key: key[0], lambda vector: vector.nbytes + _OVERHEAD_BYTES)
+
+
 class VectorCache:
-    """An LRU cache of vectors by project, model, provider address and text hash. Thread-safe."""
+    """A cache of vectors, fair between projects, by project, model, provider address and text hash. Thread-safe."""
 
     def __init__(self, size: int = CACHE_BYTES) -> None:
         self._lock = Lock()
-        self._vectors: LRUCache[_Key, Vector] = LRUCache(size, getsizeof=lambda vector: vector.nbytes + _OVERHEAD_BYTES)
+        self._vectors = _vectors(size)
 
     def limit(self, size: int) -> None:
         """Begin anew, with another size."""
         with self._lock:
-            self._vectors = LRUCache(size, getsizeof=self._vectors.getsizeof)
+            self._vectors = _vectors(size)
 
     def get(self, key: _Key) -> Vector | None:
         """The cached vector of shape (dimensions,), or None."""

@@ -549,3 +549,9 @@ def test_the_text_of_such_types_is_the_files_own(type_: str) -> None:
     for path in (DATA / type_).iterdir():
         data = path.read_bytes()
         assert parse(path.name, data, Limits()).text == decode(data)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="run this on Linux, which says how nice a process is")
+def test_rg_leaves_the_processors_to_others() -> None:
+    waited = ["sh", "-c", f"while [ $(nice) -le {os.nice(0)} ]; do sleep 0.01; done; nice"]
+    assert int(ripgrep._exit_and_output(waited, None, nothing)[1]) > os.nice(0)
