@@ -38,6 +38,7 @@ from schemas.errors import (
     ModelNotAllowed,
     ModelRefused,
     NotFound,
+    SourceBusy,
     SourceRefused,
     SourceUnavailable,
     TooManyTools,
@@ -97,7 +98,7 @@ OUTSIDE_BOUNDS_REMEDY = "Change min_token_count or max_token_count of the tool's
     response_model=Tool,
     responses={200: {"model": Estimate, "description": "The estimate of a dry run."}},
     dependencies=[needs_space],
-    openapi_extra=raises(NotFound, EstimateBusy, TooManyTools, *CONFIG_ERRORS),
+    openapi_extra=raises(NotFound, EstimateBusy, SourceBusy, TooManyTools, *CONFIG_ERRORS),
 )
 def create_tool(body: NewTool, caller: CallerDep, resources: ResourcesDep) -> Tool | Response:
     """Create a tool over a folder and start indexing it. Poll its status; it can be queried meanwhile.
@@ -215,7 +216,7 @@ def list_files(
     )
 
 
-@router.get("/{tool_id}/files/{file_id}")
+@router.get("/{tool_id}/files/{file_id}", openapi_extra=raises(SourceBusy))
 def get_file(
     tool_id: ToolId,
     index: IndexDep,
