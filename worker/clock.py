@@ -17,7 +17,7 @@ from celery.beat import PersistentScheduler, ScheduleEntry, Scheduler
 from worker import logs
 from worker.app import IDLE_LOOK_SECONDS, IDLE_SWEEP_SECONDS, NO_EVENTS, SWEEP_INTERVAL_SECONDS, app, crowded, settings
 from worker.state import open_work
-from worker.state.connections import SWEEP
+from worker.state.connections import SWEEP, Application, name_process
 from worker.state.pool import Pool, open_pool
 
 
@@ -69,6 +69,8 @@ class SweepScheduler(Scheduler):  # type: ignore[misc] # Celery has no types
     """Sends sweeps that are due. Flower gets no events of them, since it would list little else."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
+        # a worker may have forked this process
+        name_process(Application.BEAT)
         self._sweeps = _SweepSchedule()
         super().__init__(*args, **options)
 

@@ -44,11 +44,11 @@ def wake(
     bulk = max(min_messages, min(max_messages, math.ceil(pending / FILES_PER_SLICE)))
     fast = fast and bool(pending or min_messages) and task.is_small(SMALL_TASK)
     sent = {FAST: int(fast), BULK: bulk}
+    if not (fast or bulk) or not messages.sent(pool, task_id):
+        return {}
     for queue, number in sent.items():
         for _ in range(number):
             send_index(task, queue)
-    if fast or bulk:
-        messages.sent(pool, task_id)
     return sent
 
 
@@ -62,7 +62,7 @@ def send_index(task: RunningTask | None, queue: str, countdown: float | None = N
 def close_if_done(pool: Pool, task_id: UUID, index_id: UUID, *, wait: bool = True) -> ClosedTask | None:
     """Count a task's files, and close the task if nothing is left. Returns None while it continues.
 
-    Without `wait`, a task whose project or index is locked is left alone.
+    Without `wait`, a task is left alone if its row, its project or its index is locked.
     """
     closed = tasks.refresh(pool, task_id, index_id, wait=wait)
     if closed is None:

@@ -75,6 +75,7 @@ def serve() -> None:
     from worker.machine.privacy import close_home, keep_private
     from worker.machine.scratch import Scratch
     from worker.settings import Settings
+    from worker.state.connections import Application, name_process
     from worker.state.migrate import migrate
     from worker.stores import store_directories
 
@@ -86,6 +87,7 @@ def serve() -> None:
     logs.configure(settings.log_level)
     for sentence in settings.misspelt(os.environ):
         structlog.get_logger().warning(sentence)
+    name_process(Application.API)
     migrate(settings.session_url)
     with ExitStack() as stack:
         if settings.api_processes > 1:
@@ -115,6 +117,7 @@ def watch(context: click.Context) -> None:
     from worker.machine.privacy import keep_private
     from worker.resources import Resources
     from worker.settings import Settings
+    from worker.state.connections import Application, name_process
     from worker.upkeep.watch import run as watch_folders
 
     settings, stop = Settings(), Event()
@@ -122,6 +125,7 @@ def watch(context: click.Context) -> None:
     logs.configure(settings.log_level)
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signal_number, lambda *_: stop.set())
+    name_process(Application.WATCH)
     watch_folders(Resources(settings), stop)
 
 

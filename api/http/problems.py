@@ -14,14 +14,14 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from fastapi.routing import iter_route_contexts
 from psycopg import DataError, OperationalError
-from psycopg.errors import ProgramLimitExceeded
+from psycopg.errors import LockNotAvailable, ProgramLimitExceeded
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from api.http import request_log
 from api.http.described_errors import DATABASE_UNAVAILABLE, INTERNAL, INVALID_JSON, DescribedError
 from api.http.disconnect import CALLER_LEFT, CallerLeft
-from schemas.errors import DiskFull, FoldexError, RangeNotSatisfiable
+from schemas.errors import DiskFull, FoldexError, Locked, RangeNotSatisfiable
 from worker.machine.disk_space import means_full
 from worker.machine.error_texts import own_message
 
@@ -158,6 +158,9 @@ def _disk(_: Request, error: Exception) -> JSONResponse:
 
 
 def _database(request: Request, error: Exception) -> JSONResponse:
+    if isinstance(error, LockNotAvailable):
+        log.warning("another session of Postgres holds what a call needs", error=str(error))
+        return _foldex(request, Locked(Locked.example))
     if means_full(error) or not _has_space(request):
         # Postgres shuts down when its disk is full, and then does not answer
         return _full(error)

@@ -6,7 +6,7 @@ from fastapi import APIRouter
 
 from api.http.dependencies import ResourcesDep
 from schemas.health import Alive, Ready
-from worker.state import open_work
+from worker.state import open_work, silent_backends
 from worker.state.open_work import UNWATCHED, UNWATCHED_SECONDS
 
 router = APIRouter(tags=["health"])
@@ -24,7 +24,9 @@ async def healthz() -> Alive:
 def readyz(resources: ResourcesDep) -> Ready:
     """Readiness: Postgres answers. The broker is not checked, as an outage only delays tasks.
 
-    `warning` is set when the disk is low on space, or when no worker has looked for work for half a minute.
+    `warning` is set when the disk is low on space, when no worker has looked for work for half a minute, or when a
+    session of Postgres holds locks for long.
     """
     unwatched = UNWATCHED if open_work.sweep_age(resources.pool) > UNWATCHED_SECONDS else None
-    return Ready(warning=" ".join(filter(None, (resources.space.warning(), unwatched))) or None)
+    blockers = map(str, silent_backends.blockers(resources.pool))
+    return Ready(warning=" ".join(filter(None, (resources.space.warning(), unwatched, *blockers))) or None)

@@ -231,6 +231,10 @@ class DatabaseUnavailable(FoldexError, code="database_unavailable"):
     """Postgres does not answer."""
 
 
+class Locked(FoldexError, code="locked"):
+    """Another session of Postgres holds what the call needs."""
+
+
 class DiskFull(FoldexError, code="disk_full"):
     """A required disk has no space left."""
 

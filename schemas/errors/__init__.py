@@ -36,6 +36,7 @@ FoldexError
 │   ├── StoreRefused          (these rows)
 │   ├── StoreUnauthorized
 │   └── StoreUnavailable
+├── Locked                (another session of Postgres holds a row or a table)
 ├── DiskFull              (the disk of FOLDEX_HOME, or of Postgres)
 ├── TreeError             (ends the build of a summary tree; the last complete one stays)
 │   └── TooManyLeaves · TooManyTokens · MissingDependency
@@ -102,7 +103,7 @@ from schemas.errors.sources import (
     SourceRefused,
     SourceUnavailable,
 )
-from schemas.errors.stores import DiskFull, StoreError, StoreRefused, StoreUnauthorized, StoreUnavailable
+from schemas.errors.stores import DiskFull, Locked, StoreError, StoreRefused, StoreUnauthorized, StoreUnavailable
 from schemas.errors.trees import MissingDependency, TooManyLeaves, TooManyTokens, TreeError
 from schemas.errors.work import LeaseLost, PlanCrashed, SliceCrashed, SliceOver, TaskCrashed, TreeCrashed
 
@@ -132,6 +133,7 @@ __all__ = [
     "LlmRefused",
     "LlmUnauthorized",
     "LlmUnavailable",
+    "Locked",
     "MissingDependency",
     "ModelNotAllowed",
     "ModelRefused",

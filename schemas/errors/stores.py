@@ -47,6 +47,18 @@ class StoreUnavailable(StoreError):
         self.timed_out = timed_out
 
 
+class Locked(FoldexError):
+    """Another session of the database holds what the call needs. It may let go of it later."""
+
+    code = "locked"
+    status = 503
+    retryable = True
+    example = (
+        "Another session of the database holds what this call needs; try again shortly, or ask the operator to run "
+        "`foldex doctor`, which names it."
+    )
+
+
 class DiskFull(FoldexError):
     """A required disk has no space left. Space may become free later."""
 

@@ -9,7 +9,7 @@ A silent process does not make others wait, and no process waits for a silent se
 - The server ends long statements, long waits for locks, and transactions whose client is idle. It stops computing
   for a client that is gone.
 - The server never ends a COPY whose client sends nothing, nor a result that is not read: only `pg_terminate_backend`
-  does. So each round of the sweep begins with `silent_backends.reap`, which finds our connections by `APPLICATION`.
+  does. So each round of the sweep begins with `silent_backends.reap`, which finds our connections by `EXPENDABLE`.
 
 Every new transaction must take less than `IDLE_SECONDS` between two statements, and less than `statement` for each
 statement. Steps of the sweep skip locked rows (SKIP LOCKED) or take what they can without waiting.
@@ -20,6 +20,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from threading import Lock, Thread
 from typing import Any, Self, TypeVar
 
@@ -33,8 +34,22 @@ from worker.state.address import Address, PooledAddress
 
 T = TypeVar("T")
 
-#: Name of our connections in `pg_stat_activity`.
-APPLICATION = "foldex"
+
+class Application(StrEnum):
+    """Names of our connections in `pg_stat_activity`, by what their process does."""
+
+    API = "foldex api"
+    WORKER = "foldex worker"
+    BEAT = "foldex beat"
+    WATCH = "foldex watch"
+    CLI = "foldex cli"
+    MIGRATE = "foldex migrate"
+
+
+#: The name of all connections of earlier releases.
+EARLIER_APPLICATION = "foldex"
+#: The connections that the sweep may end: their processes open others, and repeat what was not committed.
+EXPENDABLE = (Application.API, Application.WORKER, EARLIER_APPLICATION)
 #: Seconds that a transaction may be idle, about as long as a lease: then other transactions need its locks.
 IDLE_SECONDS = 8.0
 #: Seconds after which the connections of a lost machine are ended.
@@ -55,7 +70,8 @@ class ConnectionLimits:
 
     `answer`: silence after which the client gives up on the server. `patient`: the same after `be_patient`. `lock`,
     `statement` and `transaction` are limits of the server. `pool`: longest wait for a free connection. `rest`: time
-    after which a pool closes a connection that nobody needs. `plan_each_time`: whether the server makes a plan for
+    after which a pool closes a connection that nobody needs. `again`: time in which a transaction that met a lock is
+    tried again. `plan_each_time`: whether the server makes a plan for
     each execution, and keeps none.
     """
 
@@ -66,17 +82,19 @@ class ConnectionLimits:
     pool: float
     transaction: float = 600.0
     rest: float = 600.0
+    again: float = 0.0
     plan_each_time: bool = False
 
 
 #: Statements over a million files take a minute. The server's limit is shorter than the client's. A worker at rest
-#: keeps no connection. A plan for the empty tables of a new installation would read all rows of each later batch.
+#: keeps no connection. Who meets a lock leaves the task for later, and serves another one. A plan for the empty tables
+#: of a new installation would read all rows of each later batch.
 WORK = ConnectionLimits(
-    answer=130.0, patient=130.0, lock=20.0, statement=120.0, pool=20.0, rest=30.0, plan_each_time=True
+    answer=130.0, patient=130.0, lock=5.0, statement=120.0, pool=20.0, rest=30.0, plan_each_time=True
 )
-#: A caller gets an answer within 5 s. Write requests wait longer: for a lock until a silent process loses it, and for
-#: statements over all files of an index.
-REQUEST = ConnectionLimits(answer=3.5, patient=130.0, lock=15.0, statement=120.0, pool=4.0)
+#: A caller gets an answer within 5 s. Write requests wait longer for statements over all files of an index. What is
+#: locked is answered within 10 s: reads give up before they take the server for silent.
+REQUEST = ConnectionLimits(answer=3.5, patient=130.0, lock=3.0, statement=120.0, pool=4.0, again=5.0)
 #: A locked row delays only its own task.
 SWEEP = ConnectionLimits(answer=65.0, patient=65.0, lock=1.0, statement=60.0, pool=4.0)
 #: For probing whether the server answers at all; with the time to connect, it ends before the first caller gives up.
@@ -197,6 +215,20 @@ def be_brief(connection: Connection[Any]) -> None:
         connection.answer = connection.limits.answer
 
 
+class _Process:
+    """What this process is for."""
+
+    application = Application.CLI
+
+
+_process = _Process()
+
+
+def name_process(application: Application) -> None:
+    """Name the connections that this process opens from now on."""
+    _process.application = application
+
+
 def parameters(database: Address, limits: ConnectionLimits, *options: str) -> dict[str, Any]:
     """Return connection parameters; the URL's own values take precedence, except for `application_name`."""
     url_parameters = conninfo_to_dict(database.url if isinstance(database, PooledAddress) else database)
@@ -217,7 +249,7 @@ def parameters(database: Address, limits: ConnectionLimits, *options: str) -> di
         "keepalives_count": 2,
         "tcp_user_timeout": _milliseconds(_LOST_HOST_SECONDS),
         **url_parameters,
-        "application_name": APPLICATION,
+        "application_name": _process.application,
         # a pooler rejects options, and gives the next transaction a connection that does not know the statement
         **({} if is_shared else {"options": _options(server_options, url_parameters)}),
         **({"prepare_threshold": None} if is_shared or limits.plan_each_time else {}),

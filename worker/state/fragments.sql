@@ -5,9 +5,18 @@
 -- share. It expects the rows of a few files to be a large part of it, or a limit to end the reading early.
 set_config('enable_seqscan', 'off', true)
 
+-- name: hurry
+-- From here on the transaction waits for each lock for at most a second: it holds one for which others wait.
+set_config('lock_timeout', '1s', true)
+
 -- name: open
 -- status of a task that has not ended, or of a file that waits or is worked on
 ('pending', 'indexing')
+
+-- name: shown_end
+-- Status and end of a task t of an index i. Its work has stopped as soon as a cancel is noted.
+CASE WHEN i.stopping = t.id AND t.status IN :open THEN 'cancelled' ELSE t.status END AS status,
+    CASE WHEN i.stopping = t.id AND t.status IN :open THEN now() ELSE t.finished_at END AS finished_at
 
 -- name: unwatched_seconds
 -- seconds since the last sweep, or since a task t was created if that is later; without sweeps nobody tells what it
@@ -25,6 +34,12 @@ coalesce((SELECT extract(epoch FROM now() - greatest(ran_at, pg_postmaster_start
 -- pending files would read the table, finished rows first, until it meets one.
 SELECT f.id FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'pending'
 ORDER BY f.size_bytes, f.id LIMIT 1
+
+-- name: files_are_held
+-- whether files of the index of a task t wait, and other transactions lock all of them
+(:first_pending) IS NOT NULL AND NOT EXISTS (
+    SELECT FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'pending'
+    ORDER BY f.size_bytes, f.id LIMIT 1 FOR UPDATE SKIP LOCKED)
 
 -- name: no_open_file
 -- whether no file of the index of a task t is open; one look at each of two partial indexes
@@ -186,6 +201,13 @@ concat_ws(' ', c.xmin, f.xmin, n.xmin)
     AND (%(folders)s::text[] IS NULL OR f.id_path ^@ ANY (%(folders)s::text[]))
     AND (%(endings)s::text[] IS NULL OR f.path LIKE ANY (%(endings)s::text[]))
     AND (%(types)s::text[] IS NULL OR f.type = ANY (%(types)s))
+
+-- name: free_upkeep
+-- the row of an index in the queue of deletions, unless it is locked
+free AS (SELECT FROM search_index_upkeep WHERE index_id = %(index_id)s FOR UPDATE SKIP LOCKED)
+
+-- name: is_free_upkeep
+EXISTS (SELECT FROM free) OR NOT EXISTS (SELECT FROM search_index_upkeep WHERE index_id = %(index_id)s)
 
 -- name: check_every
 -- interval at which the namespace of an index i is compared: the time since its last task began, between two bounds

@@ -15,4 +15,8 @@ SELECT coalesce((SELECT ran_at FROM upkeep WHERE name = 'sweep') < now() - %(aft
 SELECT :sweep_age
 
 -- name: swept
-INSERT INTO upkeep (name, ran_at) VALUES ('sweep', now()) ON CONFLICT (name) DO UPDATE SET ran_at = now()
+-- a locked row is left alone
+WITH free AS (SELECT FROM upkeep WHERE name = 'sweep' FOR NO KEY UPDATE SKIP LOCKED)
+INSERT INTO upkeep (name, ran_at)
+SELECT 'sweep', now() WHERE EXISTS (SELECT FROM free) OR NOT EXISTS (SELECT FROM upkeep WHERE name = 'sweep')
+ON CONFLICT (name) DO UPDATE SET ran_at = now()

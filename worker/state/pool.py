@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import functools
 import select
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any, Self
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from psycopg import Connection, OperationalError
+from psycopg.errors import LockNotAvailable
 from psycopg.rows import TupleRow
 from psycopg_pool import ConnectionPool, PoolTimeout
 
+from schemas.errors import Locked
+from worker.machine.slots import Slots
 from worker.state.address import Address
 from worker.state.connections import WORK, BoundedConnection, ConnectionLimits, SilenceGuard, be_brief, parameters
 
 Pool = ConnectionPool[Connection[TupleRow]]
+P = ParamSpec("P")
+T = TypeVar("T")
 
 #: How long a pool keeps trying to open one connection, and its pause between two attempts, in seconds.
 _RECONNECT_SECONDS, _RECONNECT_PAUSE_SECONDS = 60.0, 0.2
+#: Seconds between two attempts at a transaction that met a lock.
+_AGAIN_PAUSE_SECONDS = 0.1
 
 
 class PooledConnection(BoundedConnection):
@@ -41,7 +49,9 @@ class GuardedPool(ConnectionPool[Connection[TupleRow]]):
     """A pool whose users do not wait for a server that is known to be silent."""
 
     def __init__(self, database: Address, limits: ConnectionLimits, *, max_size: int, **options: Any) -> None:
-        self._limits, self._guard = limits, SilenceGuard(database)
+        self.limits, self._guard = limits, SilenceGuard(database)
+        #: Transactions that may wait for locks.
+        self.waiting = Slots(max(1, max_size // 2), per_owner=max(1, max_size // 6))
         super().__init__(
             connection_class=PooledConnection,
             kwargs={**parameters(database, limits), "guard": self._guard},
@@ -80,7 +90,7 @@ class GuardedPool(ConnectionPool[Connection[TupleRow]]):
     def _restrict(self, connection: Connection[Any]) -> None:
         if isinstance(connection, BoundedConnection):
             connection.guard = self._guard
-            connection.restrict(self._limits)
+            connection.restrict(self.limits)
 
 
 def open_pool(database: Address, *, max_size: int = 4, limits: ConnectionLimits = WORK, **options: Any) -> Pool:
@@ -97,6 +107,32 @@ def _check(connection: Connection[Any]) -> None:
     heard.register(connection.fileno(), select.POLLIN)
     if heard.poll(0):
         ConnectionPool.check_connection(connection)
+
+
+def again_if_locked(work: Callable[Concatenate[Pool, P], T]) -> Callable[Concatenate[Pool, P], T]:
+    """Repeat a transaction that met a lock for as long as its pool is patient: it holds nothing in between.
+
+    So a caller gets what another transaction locks for some seconds, and nobody waits for what this one has locked.
+    Such transactions together use at most half of the connections, and those about one thing only a few.
+    """
+
+    def repeated(pool: Pool, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        if not isinstance(pool, GuardedPool) or not pool.limits.again:
+            return work(pool, *args, **kwargs)
+        until = time.monotonic() + pool.limits.again
+        # what the caller changes: a project, a tool, or what a tool needs
+        owner = str(getattr(args[0], "project_id", args[0])) if args else ""
+        told = Locked(Locked.example)
+        while True:
+            try:
+                with pool.waiting.within(max(until - time.monotonic(), _AGAIN_PAUSE_SECONDS), told, owner):
+                    return work(pool, *args, **kwargs)
+            except LockNotAvailable:
+                if time.monotonic() >= until:
+                    raise
+            time.sleep(_AGAIN_PAUSE_SECONDS)
+
+    return functools.wraps(work)(repeated)
 
 
 @contextmanager

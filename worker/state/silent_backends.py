@@ -1,17 +1,65 @@
-"""Server processes behind our own connections, and those of them whose client fell silent."""
+"""Server processes that hold up others: those whose client fell silent, and those that hold locks for long."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from psycopg import Connection
+from psycopg.rows import class_row
 
-from worker.state.connections import APPLICATION, IDLE_SECONDS
+from worker.state.connections import EXPENDABLE, IDLE_SECONDS
 from worker.state.pool import Pool, autocommit
 from worker.state.queries import load
 
 _SQL = load("silent_backends")
+
+
+#: Time for which an idle transaction of ours holds up others before it is ended. The limits of a connection are
+#: shorter, but a pooler or another release may not set them.
+BLOCKING = timedelta(seconds=60)
+#: Time for which a session holds locks before operators hear of it, and sessions that they hear of.
+NAMED_AFTER, MAX_NAMED = timedelta(seconds=10), 3
+
+
+@dataclass(frozen=True, slots=True)
+class Blocker:
+    """A session that holds locks in `tables` for long, and the number of sessions that wait for it now."""
+
+    pid: int
+    application: str
+    since: datetime | None
+    tables: str | None
+    waiting: int
+
+    def __str__(self) -> str:
+        held = f"rows or locks of {self.tables}" if self.tables else "a lock"
+        since = f" since {self.since.astimezone(UTC):%H:%M:%S} UTC" if self.since else ""
+        return (
+            f"Postgres process {self.pid} ({self.application or 'no application_name'}) has held {held}{since}, and "
+            f"{self.waiting} other sessions wait for it; end its transaction, or run "
+            f"SELECT pg_terminate_backend({self.pid})."
+        )
+
+
+def blockers(pool: Pool, patience: timedelta = NAMED_AFTER) -> list[Blocker]:
+    """Return sessions, ours or not, that hold up others, the longest first."""
+    with autocommit(pool) as connection:
+        cursor = connection.cursor(row_factory=class_row(Blocker))
+        return cursor.execute(_SQL["blockers"], {"patience": patience, "limit": MAX_NAMED}).fetchall()
+
+
+def end_blocking(
+    pool: Pool, patience: timedelta = BLOCKING, idle: timedelta = timedelta(seconds=IDLE_SECONDS)
+) -> list[int]:
+    """End connections of the API and of workers that are idle in a transaction and have held up others for `patience`.
+
+    Those of migrations, backups and people are never ended: `blockers` names them.
+    """
+    with autocommit(pool) as connection:
+        values = {"applications": list(EXPENDABLE), "patience": patience, "idle": idle}
+        return [pid for (pid,) in connection.execute(_SQL["end_blocking"], values).fetchall()]
 
 
 def reap(pool: Pool, silence: timedelta = timedelta(seconds=IDLE_SECONDS)) -> list[int]:
@@ -22,7 +70,7 @@ def reap(pool: Pool, silence: timedelta = timedelta(seconds=IDLE_SECONDS)) -> li
     rows.
     """
     with autocommit(pool) as connection:
-        rows = connection.execute(_SQL["reap"], {"application": APPLICATION, "silence": silence}).fetchall()
+        rows = connection.execute(_SQL["reap"], {"applications": list(EXPENDABLE), "silence": silence}).fetchall()
         return [pid for (pid,) in rows]
 
 

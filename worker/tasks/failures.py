@@ -10,7 +10,7 @@ from uuid import UUID
 import psycopg
 import structlog
 from celery import Task
-from psycopg.errors import ProgramLimitExceeded
+from psycopg.errors import LockNotAvailable, ProgramLimitExceeded
 
 from schemas.errors import FoldexError, LeaseLost, SliceOver
 from worker import dispatch
@@ -21,6 +21,8 @@ from worker.tasks import process
 
 #: Seconds before work is retried after a transient error.
 RETRY_SECONDS = 3.0
+#: The result of a slice that met a lock.
+LOCKED = {"left": "locked"}
 #: Maximum length in characters of an unexpected exception in a task's message.
 MAX_FAULT = 300
 
@@ -84,6 +86,18 @@ def settle(pool: Pool, task: ListingLease | RunningTask, error: FoldexError) -> 
 def retry_seconds(error: FoldexError) -> float:
     """Seconds until work that failed is tried again: what the service asks for, within the bounds that sweeps trust."""
     return max(RETRY_SECONDS, min(error.retry_after or 0, tasks.LONGEST_WAIT.total_seconds()))
+
+
+def unless_locked(work: Callable[[UUID], dict[str, Any]], task_id: UUID) -> dict[str, Any]:
+    """Work on a task, or pass over it while another transaction locks what it needs: others wait for this process."""
+    try:
+        return work(task_id)
+    except LockNotAvailable as error:
+        log.warning(
+            "a lock stays on what the task needs; it is tried again later", locked=str(task_id), error=str(error)
+        )
+        messages.pass_over(process.resources().pool, task_id)
+        return LOCKED
 
 
 def outcome(pool: Pool, task_id: UUID) -> dict[str, Any]:

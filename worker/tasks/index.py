@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
@@ -22,13 +23,16 @@ from worker.logs import bind_run
 from worker.parse import Limits
 from worker.resources import Resources
 from worker.state.exclusive import try_exclusive
-from worker.state.index import counting, files, tasks, tools, turns
+from worker.state.index import counting, files, messages, tasks, tools, turns
 from worker.state.index.tasks import RunningTask
 from worker.state.index.tools import Index
 from worker.state.pool import Pool
 from worker.tasks import failures, process
 from worker.tasks.compaction import CompactionTurns
 from worker.tasks.limits import EMBED_SECONDS, SLICE_SECONDS
+
+#: Seconds between two looks at files that are locked: no claim takes as long.
+HELD_SECONDS = 0.3
 
 log = structlog.get_logger()
 _turns = CompactionTurns()
@@ -49,7 +53,7 @@ def _index_small(task_id: UUID, node: str) -> dict[str, Any]:
         if not free:
             return {"left": "to another process"}
         with process.idle.work():
-            result = _index(turns.fairest(r.pool, preferred=task_id, most_files=SMALL_TASK) or task_id, FAST)
+            result = _serve(r.pool, task_id, FAST, most_files=SMALL_TASK)
     # a message that arrived meanwhile found this process busy
     following = None if result.get("more") else turns.fairest(r.pool, most_files=SMALL_TASK)
     if following:
@@ -67,7 +71,21 @@ def _index_fairly(task_id: UUID) -> dict[str, Any]:
     """Index the task that the rows choose; the message only says that some task has files."""
     # a slice frees hundreds of megabytes, and this process may not index again for hours
     with process.idle.work():
-        return _index(turns.fairest(process.resources().pool, preferred=task_id) or task_id, BULK)
+        return _serve(process.resources().pool, task_id, BULK)
+
+
+def _serve(pool: Pool, task_id: UUID, queue: str, most_files: int | None = None) -> dict[str, Any]:
+    """Index the fairest task, and after each that is locked the next one: the message is not only for that one."""
+    work = functools.partial(_index, queue=queue)
+    chosen = turns.fairest(pool, preferred=task_id, most_files=most_files) or task_id
+    result, met = failures.unless_locked(work, chosen), {chosen}
+    while result is failures.LOCKED:
+        following = turns.fairest(pool, most_files=most_files)
+        if following is None or following in met:
+            break
+        result = failures.unless_locked(work, following)
+        met.add(following)
+    return result
 
 
 def _index(task_id: UUID, queue: str) -> dict[str, Any]:
@@ -95,11 +113,22 @@ def _index(task_id: UUID, queue: str) -> dict[str, Any]:
             raise
     closed = dispatch.close_if_done(r.pool, task_id, task.index_id)
     more = more and not closed
+    if not finished and not more and not closed and _are_held(r.pool, task_id):
+        messages.pass_over(r.pool, task_id)
+        return failures.LOCKED
     if more:
         dispatch.send_index(tasks.running(r.pool, task_id), queue)
     # a slice that found no file has no part in how the task ended
     failure = failures.outcome(r.pool, task_id) if finished or closed else {}
     return {"claimed": finished, "more": more, **failure}
+
+
+def _are_held(pool: Pool, task_id: UUID) -> bool:
+    """Whether all files that wait stay locked; another claim locks some for a moment."""
+    if not files.are_held(pool, task_id):
+        return False
+    time.sleep(HELD_SECONDS)
+    return files.are_held(pool, task_id)
 
 
 def _record(pool: Pool, task: RunningTask, batches: Iterable[TurnResult]) -> tuple[int, bool]:

@@ -41,7 +41,7 @@ def plan(self: Any, task_id: str) -> dict[str, Any]:
 
 
 def _plan_and_index(task_id: UUID, node: str) -> dict[str, Any]:
-    result = _plan(task_id)
+    result = failures.unless_locked(_plan, task_id)
     # while many folders wait to be listed, the messages of slices come after those of all of them
     return {**index_due(node), **result} if "listed" in result else result
 
@@ -53,6 +53,10 @@ def _plan(task_id: UUID) -> dict[str, Any]:
     if not plan or not index:
         return {"nothing": "to list"}
     turns.take(r.pool, index.project_id, "listing")
+    return failures.unless_locked(lambda _: _list_slice(r, plan, index, lease), plan.id)
+
+
+def _list_slice(r: Resources, plan: ListingLease, index: Index, lease: Lease) -> dict[str, Any]:
     with kept(lease, r.settings.database, plan.id):
         bind_run(plan.id, plan.tool_id, plan.request_id)
         log.info("planning", namespace=index.namespace)

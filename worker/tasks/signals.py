@@ -17,6 +17,7 @@ from worker.machine.scratch import hold_files_of_pool, remove_abandoned
 from worker.parse.sandbox.client import prepare
 from worker.resources import preload
 from worker.sandbox.helper import stop_all
+from worker.state.connections import Application, name_process
 from worker.stores import store_directories
 
 log = structlog.get_logger()
@@ -46,6 +47,12 @@ def _check_semaphores(**_: Any) -> None:
     except OSError as error:
         place = "/dev/shm" if sys.platform == "linux" else "the place of semaphores"  # noqa: S108 - where Linux keeps them
         raise SystemExit(f"{place} is not writable ({error.strerror}); worker processes need it") from None
+
+
+@signals.worker_init.connect
+def _name_process(**_: Any) -> None:
+    """Tell our connections apart; the pool's processes inherit it."""
+    name_process(Application.WORKER)
 
 
 @signals.worker_init.connect

@@ -50,6 +50,8 @@ def wake_tasks(resources: Resources) -> int:
     tasks.bring_back(pool)
     counting.refresh_due(pool)
     _close_done(pool)
+    _end_stopped(pool)
+    messages.take_up_freed(pool)
     return _send_plans(pool) + _wake_workers(pool)
 
 
@@ -57,7 +59,7 @@ def _send_plans(pool: Pool) -> int:
     unplanned = messages.unplanned(pool, MAX_WAITING)
     sent = 0
     for task_id, tool_id in [] if unplanned and crowded(FAST) else unplanned:
-        if messages.sent_unless_held(pool, task_id):
+        if messages.sent(pool, task_id):
             send_plan(task_id, tool_id)
             sent += 1
     return sent
@@ -68,6 +70,12 @@ def _close_done(pool: Pool) -> None:
         closed = unless_locked(partial(dispatch.close_if_done, pool, task_id, index_id, wait=False))
         if closed and closed.failure:
             show_failed_run(task_id, closed.tool_id, closed.failure)
+
+
+def _end_stopped(pool: Pool) -> None:
+    """End tasks that a cancel or a delete left open because their rows were locked."""
+    for task_id, index_id in tasks.stopping(pool, MAX_CLOSED):
+        unless_locked(partial(tasks.end_stopped, pool, task_id, index_id))
 
 
 def _wake_workers(pool: Pool) -> int:

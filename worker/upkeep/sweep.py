@@ -40,6 +40,8 @@ def sweep(resources: Resources) -> dict[str, Any]:
         "noted": _note,
         # before what follows, because it frees rows that the other steps need
         "silent": _end_silent,
+        "blocking": _end_blocking,
+        "blockers": _named.log_new,
         "expired": _return_expired,
         "followed": open_tasks.start_due,
         "woken": open_tasks.wake_tasks,
@@ -99,6 +101,30 @@ def _end_silent(resources: Resources) -> int:
     if ended:
         log.warning("connections of silent processes ended", backends=ended)
     return len(ended)
+
+
+def _end_blocking(resources: Resources) -> int:
+    ended = silent_backends.end_blocking(resources.pool)
+    if ended:
+        log.warning("idle transactions that held up others ended", backends=ended)
+    return len(ended)
+
+
+class _Named:
+    """The sessions that hold up others, as this process last logged them."""
+
+    seen: frozenset[tuple[int, object]] = frozenset()
+
+    def log_new(self, resources: Resources) -> int:
+        """Log each session once."""
+        found = {(each.pid, each.since): each for each in silent_backends.blockers(resources.pool)}
+        for key in found.keys() - self.seen:
+            log.warning("a session holds up others", session=str(found[key]))
+        self.seen = frozenset(found)
+        return len(found)
+
+
+_named = _Named()
 
 
 def _return_expired(resources: Resources) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import timedelta
 from threading import Event
@@ -18,6 +18,7 @@ from uuid import UUID
 import psycopg
 import structlog
 from psycopg import Connection
+from psycopg.errors import LockNotAvailable
 from psycopg.rows import TupleRow
 
 from schemas.content.source import AnySource, S3Source
@@ -126,6 +127,8 @@ class Watcher:
         self._followed: dict[UUID, Followed] = {}
         #: When the runs over changed folders are due.
         self._due: dict[UUID, float] = {}
+        #: Folders whose changes could not be noted because another session locks their indexes.
+        self._unnoted: set[UUID] = set()
         self._woken = Event()
         queue_url = resources.settings.s3_events_queue_url
         self._bucket_events = BucketEvents(EventQueue(queue_url), self._woken.set) if queue_url else None
@@ -181,12 +184,25 @@ class Watcher:
         for id_, followed in self._followed.items():
             noticed = followed.look()
             if noticed is not None:
-                paths, quiet = noticed.seen.paths, noticed.quiet
-                seconds = changes.changed(self._resources.pool, id_, paths=paths, quiet=quiet, rest=self._rest)
-                if seconds is not None:
-                    self._due[id_] = time.monotonic() + seconds + CLOCK_SECONDS
+                self._note(id_, noticed.seen.paths, noticed.quiet)
+        for id_ in self._unnoted - self._followed.keys():
+            self._unnoted.discard(id_)
+        for id_ in [*self._unnoted]:
+            self._unnoted.discard(id_)
+            self._note(id_, None, changes.QUIET)
         if self._bucket_events:
             self._bucket_events.close_batch()
+
+    def _note(self, id_: UUID, paths: Collection[str] | None, quiet: timedelta) -> None:
+        """Note a change. If another session locks the index, the whole folder is noted once it is free."""
+        try:
+            seconds = changes.changed(self._resources.pool, id_, paths=paths, quiet=quiet, rest=self._rest)
+        except LockNotAvailable as error:
+            log.warning("a lock delays the run over a folder that changed", index_id=str(id_), error=str(error))
+            self._unnoted.add(id_)
+        else:
+            if seconds is not None:
+                self._due[id_] = time.monotonic() + seconds + CLOCK_SECONDS
 
     def _start_runs(self) -> None:
         """Start the runs that are due, without waiting for the next sweep."""

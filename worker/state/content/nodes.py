@@ -14,7 +14,7 @@ from schemas.errors import Conflict, Invalid, NotFound
 from worker.formats.by_name import stated_type
 from worker.state.content import orphans
 from worker.state.index import changes, index_switch
-from worker.state.pool import Pool
+from worker.state.pool import Pool, again_if_locked
 from worker.state.queries import load
 
 #: Maximum bytes of the ids from the root to a node: an index row of Postgres holds at most about 2,700.
@@ -66,6 +66,7 @@ def id_paths(pool: Pool, project_id: str, ids: Sequence[str]) -> dict[str, str]:
         return dict(connection.execute(_SQL["id_paths"], {"project_id": project_id, "ids": list(ids)}).fetchall())
 
 
+@again_if_locked
 def insert(pool: Pool, project_id: str, node: Row) -> Row:
     """Insert a node. Raises `NotFound` for its parent and `Conflict` for its id."""
     with pool.connection() as connection:
@@ -96,6 +97,7 @@ class NodeLink:
     url: str | None
 
 
+@again_if_locked
 def change(
     pool: Pool, project_id: str, node_id: str, place: NodeMove | None, content: Row | None, link: NodeLink | None = None
 ) -> str | None:
@@ -149,6 +151,7 @@ def _move(connection: Connection[Any], node: Row, place: NodeMove) -> None:
         changes.nodes_changed(connection, project_id, [path])
 
 
+@again_if_locked
 def delete(pool: Pool, project_id: str, node_id: str) -> list[str]:
     """Delete a node with everything below it. Returns the keys of the objects that are no longer needed."""
     with pool.connection() as connection:

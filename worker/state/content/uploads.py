@@ -13,7 +13,7 @@ from psycopg import Connection
 from schemas.content.node import Refused
 from worker.state.content import nodes, orphans
 from worker.state.index import changes, index_switch
-from worker.state.pool import Pool
+from worker.state.pool import Pool, again_if_locked
 from worker.state.queries import load
 
 _SQL = load("content/uploads")
@@ -78,6 +78,7 @@ class _UploadTree:
         self.touched += [row["id_path"] for row in rows]
 
 
+@again_if_locked
 def save(
     pool: Pool,
     project_id: str,

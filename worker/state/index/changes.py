@@ -100,6 +100,7 @@ def changed(
     if paths is not None:
         values["patience"] = LONGEST_DELAY_OF_PATHS
     with pool.connection() as connection:
+        connection.execute(_SQL["hurry"])
         row = connection.execute(_SQL["changed"], values).fetchone()
         return None if row is None else row[0]
 

@@ -36,6 +36,9 @@ SET since = :waits_since, paths = :noted_paths, paths_by = excluded.paths_by,
                       END)
 RETURNING extract(epoch FROM due_at - now())::float8
 
+-- name: hurry
+SELECT :hurry
+
 -- name: watched
 SELECT DISTINCT i.id, i.project_id, i.source, i.settings
 FROM search_tool s JOIN search_index i ON i.id = s.index_id
@@ -59,7 +62,12 @@ WHERE c.seen IS DISTINCT FROM excluded.seen
 -- name: schedule
 -- an open run suffices, if it lists the whole folder
 WITH due AS (
-    SELECT id FROM search_tool WHERE next_run_at <= now() ORDER BY next_run_at LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
+    SELECT s.id FROM search_tool s JOIN search_index i ON i.id = s.index_id
+    LEFT JOIN search_index_change c ON c.index_id = i.id
+    WHERE s.next_run_at <= now() AND (c.index_id IS NULL OR EXISTS (
+        -- that of another tool waits as long as its row is locked
+        SELECT FROM search_index_change f WHERE f.index_id = c.index_id FOR UPDATE SKIP LOCKED))
+    ORDER BY s.next_run_at LIMIT %(limit)s FOR NO KEY UPDATE OF s SKIP LOCKED FOR KEY SHARE OF i SKIP LOCKED
 ), moved AS (
     UPDATE search_tool s SET next_run_at = now() + make_interval(secs => (config ->> 'every')::float8)
     FROM due WHERE s.id = due.id
@@ -83,7 +91,7 @@ UPDATE search_index_change SET due_at = now() + %(pause)s WHERE index_id IN (
 -- name: noted
 -- the paths to list; null: the whole folder
 SELECT CASE WHEN xmin = paths_by::xid THEN paths END FROM search_index_change
-WHERE index_id = %(index_id)s AND due_at <= now() FOR NO KEY UPDATE
+WHERE index_id = %(index_id)s AND due_at <= now() FOR NO KEY UPDATE SKIP LOCKED
 
 -- name: take
 -- the first run covers what was missed before watching; no watch needs to rest after it

@@ -108,6 +108,7 @@ def insert(pool: Pool, owner: UUID, epoch: int, placed: Iterable[tuple[PlacedChu
     """
     with pool.connection() as connection:
         staged = _stage(connection, placed)
+        connection.execute(_SQL["hurry"])
         inserted = connection.execute(_SQL["insert_staged"], {"owner": owner, "epoch": epoch}).rowcount
         if inserted < staged and connection.execute(_SQL["any_unwritten"]).fetchone() is not None:
             raise LeaseLost("the task was cancelled, deleted or taken over")

@@ -28,6 +28,9 @@ COPY staged_chunk (id, file_id, chunk_index, json_pointer, chunk_text, context, 
     embedded, keywords, code)
 FROM STDIN
 
+-- name: hurry
+SELECT :hurry
+
 -- name: insert_staged
 -- not live; only for files that this worker still holds under the index's current epoch
 WITH held AS MATERIALIZED (

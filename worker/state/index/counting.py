@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
 from psycopg import Connection
+from psycopg.errors import LockNotAvailable
 
 from worker.state.pool import Pool
 from worker.state.queries import load
@@ -63,12 +66,26 @@ def refresh_due(pool: Pool, limit: int = MAX_COUNTED) -> int:
     with pool.connection() as connection:
         due = _ids(connection, "all_due", {"limit": limit, "seconds": COUNT_SECONDS})
         if due:
-            count(connection, due)
+            try:
+                with connection.transaction():
+                    count(connection, due)
+            except LockNotAvailable:
+                # what workers noted of one of them is locked: the others are counted
+                _count_each(connection, due)
     with pool.connection() as connection:
         noted = _ids(connection, "lock_all_noted", {"limit": limit})
         if noted:
             add_noted(connection, noted)
     return len(due)
+
+
+def _count_each(connection: Connection[Any], task_ids: Sequence[UUID]) -> None:
+    until = time.monotonic() + COUNT_SECONDS
+    for task_id in task_ids:
+        with suppress(LockNotAvailable), connection.transaction():
+            count(connection, [task_id])
+        if time.monotonic() > until:
+            return
 
 
 def _ids(connection: Connection[Any], query: str, values: dict[str, Any]) -> list[UUID]:

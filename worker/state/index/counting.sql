@@ -20,7 +20,8 @@ FOR NO KEY UPDATE SKIP LOCKED
 -- name: add_noted
 -- adds to the counts of a locked task what its workers noted since
 WITH noted AS (
-    DELETE FROM search_index_task_delta WHERE task_id = ANY (%(task_ids)s) RETURNING *
+    DELETE FROM search_index_task_delta WHERE ctid = ANY (ARRAY (
+        SELECT ctid FROM search_index_task_delta WHERE task_id = ANY (%(task_ids)s) FOR UPDATE SKIP LOCKED)) RETURNING *
 ), d AS (
     SELECT task_id, sum(total) AS total, sum(indexed) AS indexed, sum(skipped) AS skipped, sum(failed) AS failed,
         sum(removed) AS removed, sum(chunks) AS chunks, sum(embedded) AS embedded, sum(reused) AS reused,

@@ -42,6 +42,6 @@ def _record(pool: Pool, query: str, values: dict[str, Any]) -> None:
     try:
         with pool.connection() as connection:
             connection.execute(_SQL[query], values)
-    except psycopg.errors.ForeignKeyViolation:
-        # another sweep purged the index meanwhile
+    except (psycopg.errors.ForeignKeyViolation, psycopg.errors.LockNotAvailable):
+        # another sweep purged the index meanwhile, or another transaction locks it
         return

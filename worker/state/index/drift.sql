@@ -135,8 +135,8 @@ RETURNING id
 
 -- name: request_comparison
 UPDATE search_index SET checked_at = NULL
-WHERE id = %(index_id)s AND checked_at < now() - %(pause)s
-  AND EXISTS (SELECT FROM chunk WHERE index_id = %(index_id)s AND live AND embedded AND NOT lost)
+WHERE id = (SELECT id FROM search_index WHERE id = %(index_id)s FOR NO KEY UPDATE SKIP LOCKED)
+  AND checked_at < now() - %(pause)s AND EXISTS (SELECT FROM chunk WHERE index_id = %(index_id)s AND live AND embedded AND NOT lost)
 
 -- name: any_embedded
 SELECT EXISTS (SELECT FROM search_index_file WHERE index_id = %(index_id)s AND live_chunks > 0 AND live_embedded)

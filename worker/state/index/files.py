@@ -21,7 +21,7 @@ from worker.state.index import counting
 from worker.state.index.leftovers import NO_ID
 from worker.state.index.tasks import LEASE
 from worker.state.pool import Pool, autocommit
-from worker.state.queries import load
+from worker.state.queries import is_true, load
 
 #: Processes that a file may crash before it is given up.
 MAX_CRASHES = 3
@@ -324,6 +324,12 @@ def count_pending(pool: Pool, index_id: UUID, *, most: int) -> int:
     with autocommit(pool) as connection:
         row = connection.execute(_SQL["count_pending"], {"index_id": index_id, "most": most}).fetchone()
         return int(row[0]) if row else 0
+
+
+def are_held(pool: Pool, task_id: UUID) -> bool:
+    """Whether files of a task wait for a worker, and other transactions lock all of them."""
+    with pool.connection() as connection:
+        return is_true(connection, _SQL["are_held"], {"task_id": task_id})
 
 
 def release(pool: Pool, owner: UUID) -> None:

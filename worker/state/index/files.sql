@@ -164,6 +164,9 @@ RETURNING f.id, f.key, f.path, f.id_path, f.node_id, f.type, f.size_bytes, f.sta
           -- as it was before this claim
           s.patch_pending
 
+-- name: are_held
+SELECT :files_are_held FROM search_index_task t WHERE t.id = %(task_id)s
+
 -- name: count_pending
 SELECT count(*) FROM (
     SELECT FROM search_index_file WHERE index_id = %(index_id)s AND status = 'pending'
@@ -177,7 +180,7 @@ WHERE id IN (
     SELECT id FROM search_index_file WHERE lease_owner = %(owner)s AND status = 'indexing' FOR UPDATE SKIP LOCKED)
 
 -- name: hold_epoch
-SELECT epoch FROM search_index WHERE id = %(index_id)s AND deleted_at IS NULL FOR SHARE
+SELECT epoch, :hurry FROM search_index WHERE id = %(index_id)s AND deleted_at IS NULL FOR SHARE
 
 -- name: prefer_indexes
 SELECT :avoid_table_scans
@@ -270,12 +273,13 @@ FROM (
     SELECT id, crashes + counts::int AS crashes, counts AND crashes + 1 >= %(crashes)s AS given_up FROM (
         -- skips rows that other transactions lock: they are being finished or cancelled
         SELECT f.id, f.crashes, f.parsing = 1 OR f.suspect AND f.attempts > %(deaths)s AS counts
-        FROM search_index_file f, alive
+        FROM search_index_file f JOIN search_index i ON i.id = f.index_id, alive
         WHERE f.status = 'indexing'
           -- the lease of a worker of the previous release
           AND (f.lease_until IS NULL OR NOT ends @> f.lease_until)
           AND NOT EXISTS (SELECT FROM file_lease l WHERE l.owner = f.lease_owner AND ends @> l.until)
-        FOR UPDATE OF f SKIP LOCKED) e
+        -- a tombstone refers to the index
+        FOR UPDATE OF f SKIP LOCKED FOR KEY SHARE OF i SKIP LOCKED) e
 ) d
 WHERE f.id = d.id
 RETURNING f.id, f.path, f.crashes, d.given_up

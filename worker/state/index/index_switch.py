@@ -33,26 +33,14 @@ class LockedTool:
     next_identity: str | None
     #: The config, or the one that a change under way leads to.
     wanted_config: dict[str, Any]
+    #: Whether the work of the index's open task was stopped, and the task has not ended yet.
+    is_stopping: bool
 
 
 def lock_project(connection: Connection[Any], project_id: str) -> None:
     """Wait for other transactions that change the references, the tasks' ends or the nodes of a project.
 
-    The order of locks, for every transaction of the service:
-
-        project (this lock) → tools → indexes → changes → tasks → files → chunks
-
-    Transactions that hold the project's lock exclude each other, so their own order matters less. The following do not
-    hold it, and all others keep the order towards them:
-
-    - `changes.schedule`: tools, then changes. It skips locked tools.
-    - The watch process notes the changes of one index at a time, and starts runs as the sweep does.
-    - Listing: index and task when it begins, then its task and files. It waits for no chunks.
-    - Indexing: `claim` and `finish` hold the index (FOR SHARE), then files; `claim` skips locked ones. `finish` holds
-      chunks last.
-    - Lease renewals and the sweep's `return_expired` skip locked leases, files and chunks.
-
-    Several indexes or changes are locked by ascending id.
+    From then on this transaction waits at most a second for each further lock: see `worker.state.lock_order`.
     """
     be_patient(connection)
     connection.execute(_SQL["lock_project"], {"project_id": project_id})
@@ -86,6 +74,14 @@ def lock_tool(connection: Connection[Any], tool_id: UUID) -> LockedTool | None:
     if tool is not None:
         connection.execute(_SQL["lock_indexes"], {"index_ids": [tool.index_id, tool.next_index_id]})
     return tool
+
+
+def shut_out(connection: Connection[Any], tool_id: UUID) -> None:
+    """Stop the work over a tool's indexes, whatever else is locked. The tasks are to be ended next.
+
+    The sweep ends those that this process does not.
+    """
+    connection.execute(_SQL["shut_out"], {"tool_id": tool_id})
 
 
 def bury(connection: Connection[Any], index_id: UUID, linger: timedelta = timedelta(0)) -> bool:

@@ -1,15 +1,15 @@
 -- name: lock_project
 -- transactions of a project that change tools' indexes, end a task or edit nodes run one after another
-SELECT pg_advisory_xact_lock(hashtextextended(%(project_id)s, 0))
+SELECT pg_advisory_xact_lock(hashtextextended(%(project_id)s, 0)), :hurry
 
 -- name: lock_project_of_index
-SELECT pg_advisory_xact_lock(hashtextextended(project_id, 0)) FROM search_index WHERE id = %(index_id)s
+SELECT pg_advisory_xact_lock(hashtextextended(project_id, 0)), :hurry FROM search_index WHERE id = %(index_id)s
 
 -- name: try_lock_project_of_index
-SELECT pg_try_advisory_xact_lock(hashtextextended(project_id, 0)) FROM search_index WHERE id = %(index_id)s
+SELECT pg_try_advisory_xact_lock(hashtextextended(project_id, 0)), :hurry FROM search_index WHERE id = %(index_id)s
 
 -- name: lock_project_of_tool
-SELECT pg_advisory_xact_lock(hashtextextended(project_id, 0)) FROM search_tool WHERE id = %(tool_id)s
+SELECT pg_advisory_xact_lock(hashtextextended(project_id, 0)), :hurry FROM search_tool WHERE id = %(tool_id)s
 
 -- name: lock_indexes
 -- every transaction locks an index before its tasks; with NO KEY, a listing that holds its task can still add files
@@ -21,9 +21,22 @@ SELECT FROM search_index WHERE id = %(index_id)s FOR NO KEY UPDATE SKIP LOCKED
 -- name: lock_tool
 -- includes the tool's row, which a due schedule locks before it notes a change of the index
 SELECT s.id, s.project_id, s.index_id, i.identity, i.folder_node_id, s.next_index_id, n.identity AS next_identity,
-       coalesce(s.next_config, s.config) AS wanted_config
+       coalesce(s.next_config, s.config) AS wanted_config, EXISTS (
+           SELECT FROM search_index_task t WHERE t.id = i.stopping AND t.status IN :open) AS is_stopping
 FROM search_tool s JOIN search_index i ON i.id = s.index_id LEFT JOIN search_index n ON n.id = s.next_index_id
 WHERE s.id = %(tool_id)s FOR NO KEY UPDATE OF s
+
+-- name: shut_out
+-- From now on nothing is recorded that workers still do for the index of a tool, and for the one that is built for it,
+-- unless another tool waits for that. Notes which tasks are to end.
+WITH stopped AS (
+    SELECT i.id FROM search_tool s JOIN search_index i ON i.id = s.index_id OR i.id = s.next_index_id AND NOT EXISTS (
+        SELECT FROM search_tool o WHERE o.id <> s.id AND s.next_index_id IN (o.index_id, o.next_index_id))
+    WHERE s.id = %(tool_id)s ORDER BY i.id FOR NO KEY UPDATE OF i
+)
+UPDATE search_index i SET epoch = i.epoch + 1, stopping = t.id
+FROM stopped JOIN search_index_task t ON t.index_id = stopped.id AND t.status IN :open
+WHERE i.id = stopped.id
 
 -- name: bury_index
 -- the raised epoch shuts out every worker that still writes
@@ -33,10 +46,14 @@ WHERE i.id = %(index_id)s AND i.deleted_at IS NULL
 
 -- name: cancel_buried
 WITH noted AS (
-    DELETE FROM search_index_task_delta d USING search_index_task t WHERE t.id = d.task_id AND t.index_id = %(index_id)s
+    DELETE FROM search_index_task_delta WHERE ctid = ANY (ARRAY (
+        SELECT d.ctid FROM search_index_task_delta d JOIN search_index_task t ON t.id = d.task_id
+        WHERE t.index_id = %(index_id)s FOR UPDATE OF d SKIP LOCKED))
 )
 UPDATE search_index_task SET status = 'cancelled', finished_at = now(), plan_owner = NULL, plan_until = NULL
-WHERE index_id = %(index_id)s AND status IN :open
+WHERE id = ANY (ARRAY (
+    -- the sweep ends a locked one
+    SELECT id FROM search_index_task WHERE index_id = %(index_id)s AND status IN :open FOR NO KEY UPDATE SKIP LOCKED))
 
 -- name: begin_update
 UPDATE search_tool SET next_index_id = %(index_id)s, next_config = %(config)s, update_error = NULL, updated_at = now()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 from psycopg import Connection
+from psycopg.errors import LockNotAvailable
 
 from worker.state.index import counting, index_switch
 from worker.state.pool import Pool, autocommit
@@ -33,7 +35,7 @@ def return_files(connection: Connection[Any], index_id: UUID, after: UUID = NO_I
     values = {"index_id": index_id, "after": after, "rows": ROWS}
     held = [id_ for (id_,) in connection.execute(_SQL["held_files"], values)]
     waiting = [id_ for (id_,) in connection.execute(_SQL["waiting_files"], values)]
-    for query in ("bury_unfinished", "return_files"):
+    for query in ("return_files", "bury_unfinished"):
         connection.execute(_SQL[query], {"files": held + waiting})
     return waiting[-1] if len(waiting) == ROWS else None
 
@@ -57,7 +59,9 @@ def tidy(pool: Pool, seconds: float = TIDY_SECONDS) -> int:
     for task_id, index_id in left:
         more = True
         while more and time.monotonic() < until:
-            with pool.connection() as connection:
+            # the next round tries again what other transactions lock
+            more = False
+            with suppress(LockNotAvailable), pool.connection() as connection:
                 more = _tidy(connection, task_id, index_id)
             steps += 1
     return steps

@@ -36,7 +36,7 @@ SELECT id, index_id FROM search_index_task WHERE leftover ORDER BY finished_at L
 -- the last file that was returned, and whether no later task may work on the rest
 SELECT t.leftover_after, NOT EXISTS (
     SELECT FROM search_index_task n WHERE n.index_id = t.index_id AND n.created_at > t.created_at)
-FROM search_index_task t WHERE t.id = %(task_id)s AND t.leftover FOR NO KEY UPDATE OF t
+FROM search_index_task t WHERE t.id = %(task_id)s AND t.leftover FOR NO KEY UPDATE OF t SKIP LOCKED
 
 -- name: forget_listing
 DELETE FROM search_index_listing WHERE ctid = ANY (ARRAY (

@@ -16,6 +16,10 @@ from worker.state.queries import load
 
 #: A task without a worker for this long gets another message.
 RESEND_AFTER = timedelta(seconds=3)
+#: The warning of a task that is passed over.
+LOCKED = "Waiting: another session of Postgres holds rows of this index. `foldex doctor` names it."
+#: Time after which a task is tried again that needs a row which stays locked.
+LOCKED_PAUSE = timedelta(seconds=30)
 #: Files left for each slice beyond those that every task may have.
 FILES_PER_FURTHER_SLICE = 500
 
@@ -32,19 +36,27 @@ class WaitingTask:
     is_small: bool
 
 
-def sent(pool: Pool, task_id: UUID, seconds: float = 0) -> None:
-    """Note that a message was sent, to arrive in `seconds`, so that the sweep waits for it."""
-    with pool.connection() as connection:
-        connection.execute(_SQL["sent"], {"task_id": task_id, "delay": timedelta(seconds=seconds)})
+def sent(pool: Pool, task_id: UUID, seconds: float = 0) -> bool:
+    """Note that a message is sent, to arrive in `seconds`, so that the sweep waits for it.
 
-
-def sent_unless_held(pool: Pool, task_id: UUID) -> bool:
-    """Note that a message was sent, unless another transaction locks the task: then it is being handled.
-
-    Returns whether it was noted.
+    Returns False if another transaction locks the task: then it is being handled, or nobody could.
     """
     with pool.connection() as connection:
-        return connection.execute(_SQL["sent_unless_held"], {"task_id": task_id}).rowcount > 0
+        values = {"task_id": task_id, "delay": timedelta(seconds=seconds)}
+        return connection.execute(_SQL["sent"], values).rowcount > 0
+
+
+def pass_over(pool: Pool, task_id: UUID) -> None:
+    """Let workers serve other tasks for a while: a lock stays on what this one needs."""
+    with pool.connection() as connection:
+        values = {"task_id": task_id, "soon": RESEND_AFTER, "later": LOCKED_PAUSE, "warning": LOCKED}
+        connection.execute(_SQL["pass_over"], values)
+
+
+def take_up_freed(pool: Pool) -> int:
+    """Let workers serve tasks whose index or files were locked, and are no more. Returns how many."""
+    with autocommit(pool) as connection:
+        return connection.execute(_SQL["take_up_freed"], {"warning": LOCKED}).rowcount
 
 
 def unplanned(pool: Pool, limit: int) -> Sequence[tuple[UUID, UUID]]:

@@ -1,9 +1,28 @@
 -- name: sent
-UPDATE search_index_task SET sent_at = now() + %(delay)s WHERE id = %(task_id)s
+UPDATE search_index_task SET sent_at = now() + %(delay)s
+WHERE id = (SELECT id FROM search_index_task WHERE id = %(task_id)s FOR NO KEY UPDATE SKIP LOCKED)
 
--- name: sent_unless_held
-UPDATE search_index_task SET sent_at = now()
-WHERE id IN (SELECT id FROM search_index_task WHERE id = %(task_id)s FOR NO KEY UPDATE SKIP LOCKED)
+-- name: pass_over
+-- A locked table holds up all tasks, and for minutes at most: they go on soon after it is free.
+UPDATE search_index_task t
+SET sent_at = now() + CASE WHEN EXISTS (
+        SELECT FROM pg_locks l JOIN pg_class c ON c.oid = l.relation
+        WHERE l.mode = 'AccessExclusiveLock' AND l.granted
+          AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+          AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'search_index'::regclass)
+    ) THEN %(soon)s ELSE %(later)s END,
+    warning = CASE WHEN held_removals = 0 THEN %(warning)s ELSE warning END,
+    held = NOT EXISTS (SELECT FROM search_index i WHERE i.id = t.index_id FOR NO KEY UPDATE SKIP LOCKED) OR :files_are_held
+WHERE id = (SELECT id FROM search_index_task WHERE id = %(task_id)s FOR NO KEY UPDATE SKIP LOCKED)
+
+-- name: take_up_freed
+-- tasks that were passed over because of locks that are gone
+UPDATE search_index_task
+SET held = false, sent_at = NULL, warning = CASE WHEN warning <> %(warning)s THEN warning END
+WHERE id = ANY (ARRAY (
+    SELECT t.id FROM search_index_task t JOIN search_index i ON i.id = t.index_id
+    WHERE t.status IN :open AND t.held AND NOT (:files_are_held)
+    FOR NO KEY UPDATE OF t, i SKIP LOCKED))
 
 -- name: unplanned
 -- pending or half-listed tasks without a worker, whose message may be lost

@@ -19,4 +19,4 @@ RETURNING name, vector_store, keyword_index
 UPDATE namespace_name
 SET next_check_at = CASE WHEN now() - retired_at < %(watched)s
                          THEN now() + greatest(%(pause)s, least(now() - retired_at, %(longest)s)) END
-WHERE name = %(name)s
+WHERE name = (SELECT name FROM namespace_name WHERE name = %(name)s FOR NO KEY UPDATE SKIP LOCKED)

@@ -356,7 +356,7 @@ def beat(connection: Connection[Any], task_id: UUID, owner: UUID, *, parsing: bo
 def refresh(pool: Pool, task_id: UUID, index_id: UUID, *, wait: bool = True) -> ClosedTask | None:
     """Bring a task's counts up to date, and close it if nothing is left. Returns None while it continues.
 
-    Without `wait`, a task whose project or index is locked is left alone.
+    Without `wait`, a task is left alone if its row, its project or its index is locked.
     """
     values = {"task_id": task_id, "index_id": index_id}
     with pool.connection() as connection:
@@ -367,18 +367,29 @@ def refresh(pool: Pool, task_id: UUID, index_id: UUID, *, wait: bool = True) -> 
             return None
         seconds, are_noted = row
         takes_long = seconds > counting.LONG_SECONDS
+        if not _holds(connection, task_id, wait=wait):
+            return None
         if takes_long and wait and not are_noted:
             # nobody else counts meanwhile, and nobody waits for this; what follows counts as noted
-            if connection.execute(_SQL["lock_task"], values).fetchone() is None:
-                return None
             counting.count(connection, [task_id])
     with pool.connection() as connection:
         if wait:
             index_switch.lock_index(connection, index_id)
         elif not index_switch.try_lock_index(connection, index_id):
             return None
+        if not _holds(connection, task_id, wait=wait):
+            return None
         (counting.add_noted if takes_long or are_noted else counting.count)(connection, [task_id])
         return _closed(connection, _SQL["close"], values)
+
+
+def _holds(connection: Connection[Any], task_id: UUID, *, wait: bool) -> bool:
+    """Lock a task's row; `wait` for a second. Nobody begins to wait for it who holds its project already."""
+    values = {"task_id": task_id, "patience": "1s"}
+    if not wait:
+        return connection.execute(_SQL["lock_task"], values).fetchone() is not None
+    connection.execute(_SQL["hurry"], values)
+    return connection.execute(_SQL["await_task"], values).fetchone() is not None
 
 
 def done(pool: Pool, limit: int) -> Sequence[tuple[UUID, UUID]]:
@@ -398,6 +409,20 @@ def cancel(connection: Connection[Any], index_id: UUID) -> bool:
     """End the task that is open over an index. Returns False if none is. Requires the index locked."""
     row = connection.execute(_SQL["open_task"], {"index_id": index_id}).fetchone()
     return row is not None and _stop(connection, row[0], index_id, TaskStatus.CANCELLED, None) is not None
+
+
+def stopping(pool: Pool, limit: int) -> Sequence[tuple[UUID, UUID]]:
+    """Return open tasks, with their indexes, whose work a cancel or a delete stopped."""
+    with autocommit(pool) as connection:
+        return connection.execute(_SQL["stopping"], {"limit": limit}).fetchall()
+
+
+def end_stopped(pool: Pool, task_id: UUID, index_id: UUID) -> ClosedTask | None:
+    """End a task whose work was stopped, unless it, its project or its index is locked."""
+    with pool.connection() as connection:
+        if index_switch.try_lock_index(connection, index_id) and _holds(connection, task_id, wait=False):
+            return _stop(connection, task_id, index_id, TaskStatus.CANCELLED, None)
+        return None
 
 
 def _stop(

@@ -79,19 +79,20 @@ SELECT indexed_files + CASE WHEN %(include_lost)s THEN (
 FROM :newest_task
 
 -- name: newest_of_tool
-SELECT t.*, i.namespace, i.vector_store, s.project_id, s.id AS asked_of, :unwatched_seconds
+SELECT t.*, :shown_end, i.namespace, i.vector_store, s.project_id, s.id AS asked_of, :unwatched_seconds
 FROM search_tool s JOIN search_index i ON i.id = s.index_id :newest_task_of_tool
 WHERE s.id = %(tool_id)s
 
 -- name: newest_of_tools
-SELECT t.*, i.namespace, i.vector_store, s.id AS asked_of, s.created_at AS asked_of_created_at, :unwatched_seconds
+SELECT t.*, :shown_end, i.namespace, i.vector_store, s.id AS asked_of, s.created_at AS asked_of_created_at,
+       :unwatched_seconds
 FROM search_tool s JOIN search_index i ON i.id = s.index_id :newest_task_of_tool
 WHERE (%(project_id)s::text IS NULL OR s.project_id = %(project_id)s)
   AND (%(after_time)s::timestamptz IS NULL OR (s.created_at, s.id) > (%(after_time)s, %(after_id)s))
 ORDER BY s.created_at, s.id LIMIT %(limit)s
 
 -- name: history
-SELECT t.*, i.namespace, i.vector_store, :unwatched_seconds
+SELECT t.*, :shown_end, i.namespace, i.vector_store, :unwatched_seconds
 FROM search_tool s JOIN search_index i ON i.id IN (s.index_id, s.next_index_id)
 JOIN search_index_task t ON t.index_id = i.id
 WHERE s.id = %(tool_id)s
@@ -115,6 +116,7 @@ SET plan_owner = %(owner)s, plan_until = now() + %(lease)s, status = 'indexing',
     plan_dead = CASE WHEN plan_owner IS NOT NULL AND plan_until - %(lease)s > pg_postmaster_start_time()
                      THEN array_append(plan_dead, plan_owner) ELSE plan_dead END
 WHERE id = %(task_id)s AND status IN :open AND listing
+  AND NOT EXISTS (SELECT FROM search_index i WHERE i.id = t.index_id AND i.stopping = t.id)
   AND (plan_until IS NULL OR plan_until < now()
        AND now() NOT BETWEEN pg_postmaster_start_time() AND pg_postmaster_start_time() + interval '10 s')
 RETURNING id, index_id, tool_id, request_id, list_cursor, epoch, allow_removals, matched, paths,
@@ -165,7 +167,8 @@ SET plan_dead = array_remove(plan_dead, %(owner)s), plan_owner = CASE WHEN plan_
 WHERE id = %(task_id)s AND (plan_owner = %(owner)s OR %(owner)s = ANY (plan_dead))
 
 -- name: note_fault
-UPDATE search_index_task SET fault = %(fault)s WHERE id = %(task_id)s AND status = 'indexing'
+UPDATE search_index_task SET fault = %(fault)s
+WHERE id = (SELECT id FROM search_index_task WHERE id = %(task_id)s AND status = 'indexing' FOR NO KEY UPDATE SKIP LOCKED)
 
 -- name: spend
 WITH before AS (
@@ -223,6 +226,14 @@ WHERE t.id = %(task_id)s AND t.status = 'indexing' AND i.epoch = t.epoch
 -- name: lock_task
 SELECT FROM search_index_task WHERE id = %(task_id)s FOR NO KEY UPDATE SKIP LOCKED
 
+-- name: await_task
+SELECT FROM search_index_task WHERE id = %(task_id)s FOR NO KEY UPDATE
+
+-- name: stopping
+-- open tasks whose work was stopped while another transaction held their rows
+SELECT t.id, t.index_id FROM search_index_task t JOIN search_index i ON i.id = t.index_id
+WHERE t.status IN :open AND (i.stopping = t.id OR i.deleted_at IS NOT NULL) ORDER BY random() LIMIT %(limit)s
+
 -- name: complete
 SELECT t.refresh_seconds, coalesce(t.paths IS NOT NULL AND t.counted_at = t.refreshed_at, false)
 FROM search_index_task t
@@ -251,7 +262,7 @@ SELECT id FROM search_index_task WHERE index_id = %(index_id)s AND status IN :op
 
 -- name: shut_out
 -- from now on nothing that workers still do for the index is recorded
-UPDATE search_index SET epoch = epoch + 1 WHERE id = %(index_id)s
+UPDATE search_index SET epoch = epoch + 1, stopping = NULL WHERE id = %(index_id)s
 
 -- name: stop
 UPDATE search_index_task
@@ -299,12 +310,17 @@ WHERE t.id = %(id)s
 -- name: warn
 -- a warning about held removals stays: it asks for a decision, and waiting does not
 UPDATE search_index_task SET warning = %(warning)s
-WHERE id = ANY (%(task_ids)s) AND status = 'indexing' AND held_removals = 0
+WHERE id = ANY (ARRAY (
+    SELECT id FROM search_index_task WHERE id = ANY (%(task_ids)s) AND status = 'indexing' AND held_removals = 0
+    FOR NO KEY UPDATE SKIP LOCKED))
 
 -- name: clear_warning
 UPDATE search_index_task
 SET warning = CASE WHEN held_removals > 0 THEN warning END, faults = 0, fault = NULL
-WHERE id = %(task_id)s AND status = 'indexing' AND (faults > 0 OR held_removals = 0 AND warning IS NOT NULL)
+WHERE id = (
+    SELECT id FROM search_index_task
+    WHERE id = %(task_id)s AND status = 'indexing' AND (faults > 0 OR held_removals = 0 AND warning IS NOT NULL)
+    FOR NO KEY UPDATE SKIP LOCKED)
 
 -- name: bring_back
 -- times further ahead than ever set mean that Postgres' clock was set back; nothing should wait until then

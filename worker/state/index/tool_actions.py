@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
+import structlog
 from psycopg import Connection
+from psycopg.errors import LockNotAvailable
 from psycopg.types.json import Jsonb
 
 from schemas.errors import NotFound
@@ -16,7 +18,7 @@ from worker.state.index import changes, index_switch, tasks, tools
 from worker.state.index.index_switch import LockedTool
 from worker.state.index.tasks import RetryTask
 from worker.state.index.tools import NewIndex
-from worker.state.pool import Pool
+from worker.state.pool import Pool, again_if_locked
 from worker.state.queries import load
 
 CANCELLED = "The change was cancelled."
@@ -26,9 +28,12 @@ class ConfigChanged(Exception):
     """Another request changed the config on which a change is based."""
 
 
+log = structlog.get_logger()
+
 _SQL = load("index/tools")
 
 
+@again_if_locked
 def reindex(
     pool: Pool, tool_id: UUID, *, full: bool, allow_removals: bool, paths: Sequence[str] | None = None
 ) -> UUID | None:
@@ -58,7 +63,19 @@ def reindex(
 
 
 def cancel(pool: Pool, tool_id: UUID) -> None:
-    """End the task over the tool's index, and give up the index that is being built for it. Raises `NotFound`."""
+    """End the task over the tool's index, and give up the index that is being built for it. Raises `NotFound`.
+
+    First the work stops. If another session holds the task's row, the sweep ends the task as soon as it is free.
+    """
+    with pool.connection() as connection:
+        index_switch.shut_out(connection, tool_id)
+    try:
+        _end_work(pool, tool_id)
+    except LockNotAvailable as error:
+        log.warning("cancelled; a lock delays the end of the task", tool_id=str(tool_id), error=str(error))
+
+
+def _end_work(pool: Pool, tool_id: UUID) -> None:
     with pool.connection() as connection:
         tool = _lock(connection, tool_id)
         index_switch.end_update(connection, tool, CANCELLED)
@@ -66,6 +83,7 @@ def cancel(pool: Pool, tool_id: UUID) -> None:
         changes.let_be(connection, tool.index_id, stopped=stopped)
 
 
+@again_if_locked
 def retry(pool: Pool, tool_id: UUID) -> RetryTask | None:
     """Start a task over what failed or was left open. Returns None if there is nothing, or a task is already open.
 
@@ -78,12 +96,14 @@ def retry(pool: Pool, tool_id: UUID) -> RetryTask | None:
         return tasks.retry(connection, tool_id=tool_id, index_id=tool.index_id, folder_node_id=tool.folder_node_id)
 
 
+@again_if_locked
 def rename(pool: Pool, tool_id: UUID, name: str) -> None:
     """Give a tool another name."""
     with pool.connection() as connection:
         connection.execute(_SQL["rename"], {"tool_id": tool_id, "name": name})
 
 
+@again_if_locked
 def set_derived(pool: Pool, tool_id: UUID, name: str, part: dict[str, Any]) -> None:
     """Change only the part of a tool's config that is for one derived index."""
     with pool.connection() as connection:
@@ -97,6 +117,7 @@ def index_id(pool: Pool, tool_id: UUID) -> UUID | None:
         return row[0] if row else None
 
 
+@again_if_locked
 def change_config(
     pool: Pool, tool_id: UUID, config: ToolConfig, new_index: NewIndex, *, base: dict[str, Any] | None = None
 ) -> UUID | None:
@@ -140,4 +161,7 @@ def _lock(connection: Connection[Any], tool_id: UUID) -> LockedTool:
     tool = index_switch.lock_tool(connection, tool_id)
     if tool is None:
         raise NotFound("The tool was deleted in the meantime; create a new one.")
+    if tool.is_stopping:
+        # what is asked for now is not for the task that a cancel stopped
+        tasks.cancel(connection, tool.index_id)
     return tool

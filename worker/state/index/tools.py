@@ -29,7 +29,7 @@ from worker.formats.by_name import plain_type
 from worker.state.index import index_switch, namespaces, tasks
 from worker.state.index.chunks import LATE_WRITE
 from worker.state.index.delete_queue import LONGEST_PAUSE
-from worker.state.pool import Pool, autocommit
+from worker.state.pool import Pool, again_if_locked, autocommit
 from worker.state.queries import is_true, load
 
 #: Turbopuffer's limit for the length of a namespace's name.
@@ -149,6 +149,7 @@ def namespace(new_index: NewIndex, suffix: UUID | None = None) -> str:
     return next(name for name in spellings if len(name) <= MAX_NAMESPACE - len(TREE))
 
 
+@again_if_locked
 def create(
     pool: Pool, new_index: NewIndex, *, name: str, config: ToolConfig, most: int | None = None
 ) -> tuple[UUID, UUID | None]:
@@ -175,6 +176,7 @@ def create_over_source(
     return _create_unless(pool, "over_source", new_index, name, config, most)
 
 
+@again_if_locked
 def _create_unless(
     pool: Pool, query: str, new_index: NewIndex, name: str, config: ToolConfig, most: int | None
 ) -> ToolOver:
@@ -331,6 +333,7 @@ def searchable(pool: Pool, project_id: str, tool_ids: Sequence[UUID] | None = No
     return [SearchableTool(row.pop("tool_id"), row.pop("name"), Index(**row)) for row in rows]
 
 
+@again_if_locked
 def delete(pool: Pool, tool_id: UUID) -> None:
     """Delete a tool, and delete its indexes unless another tool refers to them."""
     with pool.connection() as connection:
@@ -350,9 +353,14 @@ def delete_project(pool: Pool, project_id: str) -> list[str]:
         tool_rows = connection.execute(_SQL["project_tools"], values).fetchall()
     for (tool_id,) in tool_rows:
         delete(pool, tool_id)
+    return _delete_rows(pool, values)
+
+
+@again_if_locked
+def _delete_rows(pool: Pool, values: dict[str, str]) -> list[str]:
     with pool.connection() as connection:
         # nodes that others add meanwhile would go with their folder, and nobody would know of their objects
-        index_switch.lock_project(connection, project_id)
+        index_switch.lock_project(connection, values["project_id"])
         connection.execute(_SQL["wait_for_vectors"], values)
         rows = connection.execute(_SQL["delete_project_rows"], values).fetchall()
         return [key for (key,) in rows]

@@ -12,6 +12,8 @@ SELECT t.id FROM (
       AND (%(most_files)s::bigint IS NULL OR :is_small)
     ORDER BY coalesce(p.slices, 0), coalesce(r.number, 0), coalesce(w.slices, 0),
         t.id IS NOT DISTINCT FROM %(preferred)s::uuid DESC, t.started_at
+    -- whoever serves a locked one would only wait
+    FOR SHARE OF t, i SKIP LOCKED
 ) t
 CROSS JOIN LATERAL (:first_pending) f
 LIMIT 1
@@ -30,6 +32,7 @@ LEFT JOIN project_turn r ON r.project_id = i.project_id AND r.work = 'listing'
 WHERE t.status IN :open AND t.listing AND (t.plan_until IS NULL OR t.plan_until < now())
   AND (coalesce(t.sent_at, now()) <= now() OR t.id = %(preferred)s)
 ORDER BY coalesce(w.listings, 0), coalesce(r.number, 0), t.id = %(preferred)s DESC, t.created_at LIMIT %(limit)s
+FOR SHARE OF t, i SKIP LOCKED
 
 -- name: take
 -- A row that another worker writes at the moment is about to get a number as high. No worker waits for the disk.

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 from psycopg import Connection
+from psycopg.errors import LockNotAvailable
 from psycopg.rows import class_row, dict_row
 from psycopg.types.json import Jsonb
 
@@ -19,7 +21,7 @@ from worker.state.index.chunks import LATE_WRITE
 from worker.state.index.messages import RESEND_AFTER
 from worker.state.index.tasks import LEASE, LONGEST_WAIT
 from worker.state.index.tools import TREE
-from worker.state.pool import Pool, autocommit
+from worker.state.pool import Pool, again_if_locked, autocommit
 from worker.state.queries import is_true, load
 
 #: Workers in a row that may die of a build without progress before it ends.
@@ -83,21 +85,26 @@ class Tree:
     built_at: datetime | None
 
 
-def reconcile(pool: Pool, index_id: UUID | None = None) -> int:
+@again_if_locked
+def reconcile(pool: Pool, index_id: UUID | None = None, *, wait: bool = True) -> int:
     """Make the trees that tools want, start the builds that are due, and delete the rest. Returns how many changed.
 
-    Only trees over `index_id`, if given.
+    Only trees over `index_id`, if given. Rows that other transactions lock are left to the next call. Without `wait`,
+    all is left to it while another process is at it.
     """
     values = {"index_id": index_id}
     with pool.connection() as connection:
-        connection.execute(_SQL["lock"])
+        if wait:
+            connection.execute(_SQL["lock"])
+        elif not is_true(connection, _SQL["try_lock"]):
+            return 0
         changed = connection.execute(_SQL["adopt"], values).rowcount
         made = [id_ for (id_,) in connection.execute(_SQL["insert"], values).fetchall()]
         namespaces.register(connection, made, TREE)
         changed += len(made) + connection.execute(_SQL["start_due"], values).rowcount
         unwanted = [id_ for (id_,) in connection.execute(_SQL["unwanted"], values).fetchall()]
-        _delete(connection, unwanted)
-    return changed + len(unwanted)
+        deleted = sum(_delete(connection, id_) for id_ in unwanted)
+    return changed + deleted
 
 
 def start_after_run(pool: Pool, index_id: UUID) -> None:
@@ -105,14 +112,16 @@ def start_after_run(pool: Pool, index_id: UUID) -> None:
     with autocommit(pool) as connection:
         has_trees = is_true(connection, _SQL["any_over"], {"index_id": index_id})
     if has_trees:
-        reconcile(pool, index_id)
+        reconcile(pool, index_id, wait=False)
 
 
-def _delete(connection: Connection[Any], ids: Sequence[UUID]) -> None:
-    """Delete trees. Their vectors wait as tombstones until the store confirms."""
-    if ids:
+def _delete(connection: Connection[Any], tree_id: UUID) -> bool:
+    """Delete a tree, unless its rows are locked. Its vectors wait as tombstones until the store confirms."""
+    with suppress(LockNotAvailable), connection.transaction():
         for name in ("bury_nodes", "forget_vectors", "delete"):
-            connection.execute(_SQL[name], {"ids": list(ids)})
+            connection.execute(_SQL[name], {"ids": [tree_id]})
+        return True
+    return False
 
 
 def any_open(pool: Pool) -> bool:

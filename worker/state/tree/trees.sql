@@ -1,6 +1,9 @@
 -- name: lock
 -- only one transaction at a time decides which trees there are
-SELECT pg_advisory_xact_lock(hashtextextended('summary trees', 0))
+SELECT pg_advisory_xact_lock(hashtextextended('summary trees', 0)), :hurry
+
+-- name: try_lock
+SELECT pg_try_advisory_xact_lock(hashtextextended('summary trees', 0)), :hurry
 
 -- name: adopt
 -- A changed config takes over a tree that no tool wants any more. Its summaries answer until the new ones are complete.
@@ -11,34 +14,42 @@ WITH wanted AS (
 ), spare AS (
     SELECT DISTINCT ON (t.index_id) t.id, w.config
     FROM summary_tree t JOIN wanted w ON w.index_id = t.index_id WHERE NOT :is_wanted
+), free AS (
+    SELECT id FROM summary_tree WHERE id IN (SELECT id FROM spare) FOR NO KEY UPDATE SKIP LOCKED
 )
 UPDATE summary_tree t
 SET config = spare.config, is_full = true, :begin_again
-FROM spare WHERE t.id = spare.id
+FROM spare JOIN free USING (id) WHERE t.id = spare.id
 
 -- name: insert
-INSERT INTO summary_tree (id, index_id, project_id, config)
-SELECT gen_random_uuid(), w.index_id, w.project_id, w.config FROM (
+WITH missing AS MATERIALIZED (
     SELECT DISTINCT s.index_id, s.project_id, s.config -> 'raptor' AS config FROM search_tool s
-    JOIN search_index i ON i.id = s.index_id AND i.deleted_at IS NULL
-    WHERE :tree_is_enabled AND (%(index_id)s::uuid IS NULL OR s.index_id = %(index_id)s)) w
-WHERE NOT EXISTS (SELECT FROM summary_tree t WHERE t.index_id = w.index_id AND t.config = w.config)
+    WHERE :tree_is_enabled AND (%(index_id)s::uuid IS NULL OR s.index_id = %(index_id)s)
+      AND NOT EXISTS (SELECT FROM summary_tree t WHERE t.index_id = s.index_id AND t.config = s.config -> 'raptor')
+), free AS (
+    SELECT id FROM search_index WHERE id IN (SELECT index_id FROM missing) AND deleted_at IS NULL FOR KEY SHARE SKIP LOCKED
+)
+INSERT INTO summary_tree (id, index_id, project_id, config)
+SELECT gen_random_uuid(), m.index_id, m.project_id, m.config FROM missing m JOIN free ON free.id = m.index_id
 ON CONFLICT DO NOTHING RETURNING index_id
 
 -- name: start_due
 -- a run over the index ended `ready` since the tree was last built
 UPDATE summary_tree t SET is_full = false, :begin_again
-FROM summary_tree o CROSS JOIN LATERAL (
-    SELECT n.id, n.status FROM search_index_task n WHERE n.index_id = o.index_id
-    ORDER BY n.created_at DESC LIMIT 1) newest
-WHERE o.id = t.id AND (%(index_id)s::uuid IS NULL OR t.index_id = %(index_id)s) AND t.status NOT IN :open
-  AND newest.status = 'ready' AND newest.id IS DISTINCT FROM t.index_task_id
+WHERE t.id = ANY (ARRAY (
+    SELECT o.id FROM summary_tree o CROSS JOIN LATERAL (
+        SELECT n.id, n.status FROM search_index_task n WHERE n.index_id = o.index_id
+        ORDER BY n.created_at DESC LIMIT 1) newest
+    WHERE (%(index_id)s::uuid IS NULL OR o.index_id = %(index_id)s) AND o.status NOT IN :open
+      AND newest.status = 'ready' AND newest.id IS DISTINCT FROM o.index_task_id
+    FOR NO KEY UPDATE OF o SKIP LOCKED))
 
 -- name: any_over
 SELECT :any_tree
 
 -- name: unwanted
 SELECT t.id FROM summary_tree t WHERE (%(index_id)s::uuid IS NULL OR t.index_id = %(index_id)s) AND NOT :is_wanted
+FOR UPDATE SKIP LOCKED
 
 -- name: bury_nodes
 INSERT INTO tree_tombstone (id, index_id)
@@ -81,13 +92,14 @@ LEFT JOIN project_turn r ON r.project_id = t.project_id AND r.work = 'tree'
 WHERE t.status IN :open AND :unleased AND (coalesce(t.sent_at, now()) <= now() OR t.id = %(preferred)s)
   AND NOT :waits_for_task
 ORDER BY coalesce(w.builds, 0), coalesce(r.number, 0), t.id = %(preferred)s DESC, t.sent_at LIMIT 1
+FOR SHARE OF t SKIP LOCKED
 
 -- name: begin
 UPDATE summary_tree t
 SET status = 'indexing', owner = %(owner)s, lease_until = now() + %(lease)s, started_at = coalesce(t.started_at, now()),
     deaths = t.deaths + (t.owner IS NOT NULL)::int
-WHERE t.id = %(tree_id)s AND t.status IN :open AND :unleased
-  AND NOT :waits_for_task
+WHERE t.id = (SELECT id FROM summary_tree WHERE id = %(tree_id)s FOR NO KEY UPDATE SKIP LOCKED) AND t.status IN :open
+  AND :unleased AND NOT :waits_for_task
 RETURNING t.id, t.index_id, t.project_id, t.config, t.epoch, t.stage, t.level, t.is_full, t.deaths, t.fits,
           t.tokens_in + t.tokens_out AS spent, t.built_at IS NOT NULL AND NOT t.is_full AS is_current
 
@@ -129,7 +141,8 @@ SET done_summaries = done_summaries + 1, deaths = 0, faults = 0, warning = NULL,
 WHERE id = %(tree_id)s RETURNING failures
 
 -- name: warn
-UPDATE summary_tree SET warning = %(warning)s WHERE id = %(tree_id)s AND status IN :open
+UPDATE summary_tree SET warning = %(warning)s WHERE id = (
+    SELECT id FROM summary_tree WHERE id = %(tree_id)s AND status IN :open FOR NO KEY UPDATE SKIP LOCKED)
 
 -- name: count_fault
 UPDATE summary_tree SET faults = faults + 1 WHERE id = %(tree_id)s AND status IN :open RETURNING faults
