@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
@@ -15,14 +16,15 @@ from fastapi.testclient import TestClient
 from psycopg.errors import LockNotAvailable
 
 from api.main import create_app
+from schemas.errors import Locked
 from tests.integration.database import do
 from tests.integration.test_leases import claimed, index_of, new_task
 from tests.integration.test_locks import is_waiting
 from tests.service import eventually
 from worker.settings import Settings
 from worker.state import silent_backends
-from worker.state.connections import EXPENDABLE, WORK, Application
-from worker.state.index import files, messages, tasks, tool_actions, tools
+from worker.state.connections import EXPENDABLE, REQUEST, WORK, Application
+from worker.state.index import files, messages, tasks, tool_actions, tools, turns
 from worker.state.pool import Pool, open_pool
 
 AT_ONCE, SOON = timedelta(0), timedelta(seconds=0.5)
@@ -166,11 +168,11 @@ def test_workers_serve_no_task_whose_rows_are_held(pool: Pool, database_url: str
     do(pool, "UPDATE search_index_task SET status = 'cancelled' WHERE status IN ('pending', 'indexing')")
     task = new_task(pool)
     row = task if table == "search_index_task" else index_of(pool, task)
-    assert files.fairest(pool) == task
+    assert turns.fairest(pool) == task
     with session(database_url, "psql", f"SELECT FROM {table} WHERE id = '{row}' FOR UPDATE"):
-        assert files.fairest(pool) is None
+        assert turns.fairest(pool) is None
         other = new_task(pool)
-        assert files.fairest(pool, preferred=task) == other
+        assert turns.fairest(pool, preferred=task) == other
 
 
 def test_a_task_is_passed_over_until_its_files_are_free(pool: Pool, database_url: str) -> None:
@@ -181,12 +183,12 @@ def test_a_task_is_passed_over_until_its_files_are_free(pool: Pool, database_url
     with session(database_url, "psql", lock):
         assert files.are_held(pool, task)
         messages.pass_over(pool, task)
-        assert files.fairest(pool) is None
+        assert turns.fairest(pool) is None
         waits = "SELECT sent_at BETWEEN now() + interval '25 s' AND now() + interval '35 s', warning IS NOT NULL"
         assert do(pool, f"{waits} FROM search_index_task WHERE id = %s", task) == [(True, True)]
         assert messages.take_up_freed(pool) == 0
     assert messages.take_up_freed(pool) == 1
-    assert files.fairest(pool) == task
+    assert turns.fairest(pool) == task
     assert do(pool, "SELECT warning FROM search_index_task WHERE id = %s", task) == [(None,)]
 
 
@@ -206,3 +208,31 @@ def test_a_request_waits_for_a_lock_and_then_gives_up(pool: Pool, database_url: 
     assert Application.API in EXPENDABLE
     with open_pool(database_url) as another:
         assert tool_actions.reindex(another, tool, full=False, allow_removals=False) is None
+
+
+def test_requests_that_wait_for_locks_leave_connections_to_others(pool: Pool, database_url: str) -> None:
+    task = new_task(pool)
+    ((tool,),) = do(pool, "SELECT tool_id FROM search_index_task WHERE id = %s", task)
+    limits, tried = replace(REQUEST, again=1.5, lock=0.5), []
+
+    def reindex(lender: Pool) -> None:
+        with pytest.raises((LockNotAvailable, Locked)):
+            tool_actions.reindex(lender, tool, full=False, allow_removals=False)
+        tried.append(tool)
+
+    with (
+        session(database_url, "psql", LOCK.format(task)),
+        open_pool(database_url, max_size=6, limits=limits) as lender,
+        ThreadPoolExecutor(40) as threads,
+    ):
+        waiting = [threads.submit(reindex, lender) for _ in range(40)]
+        most = 0
+        while not all(each.done() for each in waiting):
+            used = lender.get_stats()
+            most = max(most, used["pool_size"] - used["pool_available"])
+            assert do(lender, "SELECT 1") == [(1,)]
+        for each in waiting:
+            each.result()
+    assert len(tried) == 40
+    # one for the tool, one for this test, and one that is being opened
+    assert most <= 3

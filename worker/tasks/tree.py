@@ -10,6 +10,7 @@ from uuid import UUID
 import psycopg
 import structlog
 from psycopg import Connection
+from psycopg.errors import LockNotAvailable
 
 from schemas.errors import FoldexError, LeaseLost, TreeCrashed
 from worker.app import BULK, app, queued
@@ -18,6 +19,7 @@ from worker.llm.chat import Chat
 from worker.resources import Resources
 from worker.state.exclusive import exclusive_connection
 from worker.state.index import tasks, tools, turns
+from worker.state.index.messages import LOCKED_PAUSE
 from worker.state.pool import Pool
 from worker.state.tree import trees
 from worker.state.tree.trees import TreeBuild
@@ -104,8 +106,10 @@ def _record_fault(pool: Pool, build: TreeBuild, lease: TreeLease, error: Excepti
     After too many without progress the build ends.
     """
     if failures.is_outage(error):
+        is_locked = isinstance(error, LockNotAvailable)
         with suppress(psycopg.OperationalError):
-            trees.release(pool, build.id, lease.owner)
+            # other builds have their turn, as after `messages.pass_over`
+            trees.release(pool, build.id, lease.owner, LOCKED_PAUSE.total_seconds() if is_locked else 0)
         return
     reason = failures.one_line(error)
     faults = trees.count_fault(pool, build.id)
