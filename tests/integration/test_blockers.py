@@ -130,9 +130,9 @@ def test_a_cancel_stops_the_work_although_the_row_of_the_task_is_held(pool: Pool
         assert tools.get(pool, tool)["task"] == "cancelled"  # type: ignore[index] # the tool exists
         assert claimed(pool, task, uuid4()) == set()
         assert tasks.stopping(pool, 9) == [(task, index_of(pool, task))]
-        assert tasks.end_stopped(pool, *tasks.stopping(pool, 9)[0]) is None
+        assert not tool_actions.end_stopped(pool, *tasks.stopping(pool, 9)[0])
         holder.rollback()
-    assert tasks.end_stopped(pool, *tasks.stopping(pool, 9)[0]) is not None
+    assert tool_actions.end_stopped(pool, *tasks.stopping(pool, 9)[0])
     assert do(pool, "SELECT status FROM search_index_task WHERE id = %s", task) == [("cancelled",)]
     assert tasks.stopping(pool, 9) == []
 
@@ -147,7 +147,7 @@ def test_what_is_asked_for_after_such_a_cancel_is_not_cancelled(pool: Pool, data
     assert asked not in {None, task}
     assert do(pool, "SELECT status FROM search_index_task WHERE id = %s", task) == [("cancelled",)]
     assert tasks.stopping(pool, 9) == []
-    assert tasks.begin_plan(pool, asked, uuid4()) is not None  # type: ignore[arg-type] # it is a task
+    assert tasks.begin_plan(pool, asked, uuid4()) is not None
 
 
 def test_a_task_that_did_not_begin_does_not_begin_after_such_a_cancel(pool: Pool, database_url: str) -> None:
@@ -160,7 +160,7 @@ def test_a_task_that_did_not_begin_does_not_begin_after_such_a_cancel(pool: Pool
         tool_actions.cancel(pool, tool)
         holder.rollback()
     assert tasks.begin_plan(pool, task, uuid4()) is None
-    assert tasks.end_stopped(pool, task, index_of(pool, task)) is not None
+    assert tool_actions.end_stopped(pool, task, index_of(pool, task))
 
 
 @pytest.mark.parametrize("table", ["search_index_task", "search_index"])

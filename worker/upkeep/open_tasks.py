@@ -11,7 +11,7 @@ import structlog
 from worker import dispatch
 from worker.app import BULK, FAST, MAX_SLICES, MAX_WAITING, SMALL_TASK, crowded, queued, send_plan
 from worker.resources import Resources
-from worker.state.index import changes, counting, leftovers, messages, tasks
+from worker.state.index import changes, counting, leftovers, messages, tasks, tool_actions
 from worker.state.pool import Pool
 from worker.upkeep.flower import show_failed_run
 from worker.upkeep.isolation import failing_alone, unless_locked
@@ -75,7 +75,7 @@ def _close_done(pool: Pool) -> None:
 def _end_stopped(pool: Pool) -> None:
     """End tasks that a cancel or a delete left open because their rows were locked."""
     for task_id, index_id in tasks.stopping(pool, MAX_CLOSED):
-        unless_locked(partial(tasks.end_stopped, pool, task_id, index_id))
+        unless_locked(partial(tool_actions.end_stopped, pool, task_id, index_id))
 
 
 def _wake_workers(pool: Pool) -> int:

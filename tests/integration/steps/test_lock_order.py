@@ -157,7 +157,7 @@ def steps(sites: list[Site]) -> list[Callable[[Site], object]]:
         lambda site: leftovers.tidy(site.pool, 0.1),
         lambda site: drift.start(site.pool, site.index.id),
         lambda site: trees.reconcile(site.pool),
-        lambda site: [tasks.end_stopped(site.pool, *each) for each in tasks.stopping(site.pool, 9)],
+        lambda site: [tool_actions.end_stopped(site.pool, *each) for each in tasks.stopping(site.pool, 9)],
     ]
 
 

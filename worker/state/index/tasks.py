@@ -367,7 +367,7 @@ def refresh(pool: Pool, task_id: UUID, index_id: UUID, *, wait: bool = True) -> 
             return None
         seconds, are_noted = row
         takes_long = seconds > counting.LONG_SECONDS
-        if not _holds(connection, task_id, wait=wait):
+        if not holds(connection, task_id, wait=wait):
             return None
         if takes_long and wait and not are_noted:
             # nobody else counts meanwhile, and nobody waits for this; what follows counts as noted
@@ -377,13 +377,13 @@ def refresh(pool: Pool, task_id: UUID, index_id: UUID, *, wait: bool = True) -> 
             index_switch.lock_index(connection, index_id)
         elif not index_switch.try_lock_index(connection, index_id):
             return None
-        if not _holds(connection, task_id, wait=wait):
+        if not holds(connection, task_id, wait=wait):
             return None
         (counting.add_noted if takes_long or are_noted else counting.count)(connection, [task_id])
         return _closed(connection, _SQL["close"], values)
 
 
-def _holds(connection: Connection[Any], task_id: UUID, *, wait: bool) -> bool:
+def holds(connection: Connection[Any], task_id: UUID, *, wait: bool) -> bool:
     """Lock a task's row; `wait` for a second. Nobody begins to wait for it who holds its project already."""
     values = {"task_id": task_id, "patience": "1s"}
     if not wait:
@@ -405,24 +405,23 @@ def fail(pool: Pool, task_id: UUID, index_id: UUID, error: FoldexError) -> Close
         return _stop(connection, task_id, index_id, TaskStatus.ERROR, error)
 
 
-def cancel(connection: Connection[Any], index_id: UUID) -> bool:
-    """End the task that is open over an index. Returns False if none is. Requires the index locked."""
+def cancel(connection: Connection[Any], index_id: UUID, only: UUID | None = None) -> bool:
+    """End the task that is open over an index, if it is `only` that one. Returns False if none is.
+
+    Requires the index locked.
+    """
     row = connection.execute(_SQL["open_task"], {"index_id": index_id}).fetchone()
-    return row is not None and _stop(connection, row[0], index_id, TaskStatus.CANCELLED, None) is not None
+    return (
+        row is not None
+        and only in (None, row[0])
+        and _stop(connection, row[0], index_id, TaskStatus.CANCELLED, None) is not None
+    )
 
 
 def stopping(pool: Pool, limit: int) -> Sequence[tuple[UUID, UUID]]:
     """Return open tasks, with their indexes, whose work a cancel or a delete stopped."""
     with autocommit(pool) as connection:
         return connection.execute(_SQL["stopping"], {"limit": limit}).fetchall()
-
-
-def end_stopped(pool: Pool, task_id: UUID, index_id: UUID) -> ClosedTask | None:
-    """End a task whose work was stopped, unless it, its project or its index is locked."""
-    with pool.connection() as connection:
-        if index_switch.try_lock_index(connection, index_id) and _holds(connection, task_id, wait=False):
-            return _stop(connection, task_id, index_id, TaskStatus.CANCELLED, None)
-        return None
 
 
 def _stop(

@@ -262,7 +262,9 @@ SELECT id FROM search_index_task WHERE index_id = %(index_id)s AND status IN :op
 
 -- name: shut_out
 -- from now on nothing that workers still do for the index is recorded
-UPDATE search_index SET epoch = epoch + 1, stopping = NULL WHERE id = %(index_id)s
+-- unless a cancel did so before
+UPDATE search_index SET epoch = epoch + CASE WHEN stopping = %(task_id)s THEN 0 ELSE 1 END, stopping = NULL
+WHERE id = %(index_id)s
 
 -- name: stop
 UPDATE search_index_task

@@ -22,6 +22,7 @@ from worker.state.pool import Pool, again_if_locked
 from worker.state.queries import load
 
 CANCELLED = "The change was cancelled."
+GONE = "The tool was deleted in the meantime; create a new one."
 
 
 class ConfigChanged(Exception):
@@ -77,10 +78,11 @@ def cancel(pool: Pool, tool_id: UUID) -> None:
 
 def _end_work(pool: Pool, tool_id: UUID) -> None:
     with pool.connection() as connection:
-        tool = _lock(connection, tool_id)
+        tool = index_switch.lock_tool(connection, tool_id)
+        if tool is None:
+            raise NotFound(GONE)
         index_switch.end_update(connection, tool, CANCELLED)
-        stopped = tasks.cancel(connection, tool.index_id)
-        changes.let_be(connection, tool.index_id, stopped=stopped)
+        _stop(connection, tool.index_id)
 
 
 @again_if_locked
@@ -160,8 +162,21 @@ def _build(connection: Connection[Any], tool: LockedTool, new_index: NewIndex, c
 def _lock(connection: Connection[Any], tool_id: UUID) -> LockedTool:
     tool = index_switch.lock_tool(connection, tool_id)
     if tool is None:
-        raise NotFound("The tool was deleted in the meantime; create a new one.")
+        raise NotFound(GONE)
     if tool.is_stopping:
         # what is asked for now is not for the task that a cancel stopped
-        tasks.cancel(connection, tool.index_id)
+        _stop(connection, tool.index_id)
     return tool
+
+
+def end_stopped(pool: Pool, task_id: UUID, index_id: UUID) -> bool:
+    """End a task that a cancel or a delete left open, unless it, its project or its index is locked."""
+    with pool.connection() as connection:
+        is_free = index_switch.try_lock_index(connection, index_id) and tasks.holds(connection, task_id, wait=False)
+        return is_free and _stop(connection, index_id, task_id)
+
+
+def _stop(connection: Connection[Any], index_id: UUID, only: UUID | None = None) -> bool:
+    stopped = tasks.cancel(connection, index_id, only)
+    changes.let_be(connection, index_id, stopped=stopped)
+    return stopped
