@@ -24,7 +24,7 @@ from tests.service import eventually
 from worker.settings import Settings
 from worker.state import silent_backends
 from worker.state.connections import EXPENDABLE, REQUEST, WORK, Application
-from worker.state.index import files, messages, tasks, tool_actions, tools, turns
+from worker.state.index import files, index_switch, messages, tasks, tool_actions, tools, turns
 from worker.state.pool import Pool, open_pool
 
 AT_ONCE, SOON = timedelta(0), timedelta(seconds=0.5)
@@ -129,12 +129,12 @@ def test_a_cancel_stops_the_work_although_the_row_of_the_task_is_held(pool: Pool
         assert (shown["status"], shown["finished_at"] is None) == ("cancelled", False)
         assert tools.get(pool, tool)["task"] == "cancelled"  # type: ignore[index] # the tool exists
         assert claimed(pool, task, uuid4()) == set()
-        assert tasks.stopping(pool, 9) == [(task, index_of(pool, task))]
-        assert not tool_actions.end_stopped(pool, *tasks.stopping(pool, 9)[0])
+        assert index_switch.stopping(pool, 9) == [(task, index_of(pool, task))]
+        assert not tool_actions.end_stopped(pool, *index_switch.stopping(pool, 9)[0])
         holder.rollback()
-    assert tool_actions.end_stopped(pool, *tasks.stopping(pool, 9)[0])
+    assert tool_actions.end_stopped(pool, *index_switch.stopping(pool, 9)[0])
     assert do(pool, "SELECT status FROM search_index_task WHERE id = %s", task) == [("cancelled",)]
-    assert tasks.stopping(pool, 9) == []
+    assert index_switch.stopping(pool, 9) == []
 
 
 def test_what_is_asked_for_after_such_a_cancel_is_not_cancelled(pool: Pool, database_url: str) -> None:
@@ -146,7 +146,7 @@ def test_what_is_asked_for_after_such_a_cancel_is_not_cancelled(pool: Pool, data
     asked = tool_actions.reindex(pool, tool, full=False, allow_removals=False)
     assert asked not in {None, task}
     assert do(pool, "SELECT status FROM search_index_task WHERE id = %s", task) == [("cancelled",)]
-    assert tasks.stopping(pool, 9) == []
+    assert index_switch.stopping(pool, 9) == []
     assert tasks.begin_plan(pool, asked, uuid4()) is not None
 
 

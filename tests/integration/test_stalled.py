@@ -99,9 +99,9 @@ def test_work_is_noted_every_ten_seconds(pool: Pool, task: UUID, seconds_ago: fl
 
 def test_a_worker_whose_lease_is_over_does_no_work(pool: Pool, task: UUID) -> None:
     owner = _claim(pool, task)
-    assert tasks.any_work(pool)
+    assert files.any_work(pool)
     _execute(pool, "UPDATE file_lease SET until = now() - interval '1 s' WHERE owner = %s", owner)
-    assert not tasks.any_work(pool)
+    assert not files.any_work(pool)
 
 
 def test_a_task_whose_folder_is_being_listed_is_at_work(pool: Pool, task: UUID) -> None:

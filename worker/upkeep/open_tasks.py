@@ -11,7 +11,16 @@ import structlog
 from worker import dispatch
 from worker.app import BULK, FAST, MAX_SLICES, MAX_WAITING, SMALL_TASK, crowded, queued, send_plan
 from worker.resources import Resources
-from worker.state.index import changes, counting, leftovers, messages, tasks, tool_actions
+from worker.state.index import (
+    changes,
+    counting,
+    files,
+    index_switch,
+    leftovers,
+    messages,
+    tasks,
+    tool_actions,
+)
 from worker.state.pool import Pool
 from worker.upkeep.flower import show_failed_run
 from worker.upkeep.isolation import failing_alone, unless_locked
@@ -74,7 +83,7 @@ def _close_done(pool: Pool) -> None:
 
 def _end_stopped(pool: Pool) -> None:
     """End tasks that a cancel or a delete left open because their rows were locked."""
-    for task_id, index_id in tasks.stopping(pool, MAX_CLOSED):
+    for task_id, index_id in index_switch.stopping(pool, MAX_CLOSED):
         unless_locked(partial(tool_actions.end_stopped, pool, task_id, index_id))
 
 
@@ -108,7 +117,7 @@ def tidy(resources: Resources) -> int:
 def restart_stalled(resources: Resources) -> int:
     """Report open tasks without a worker, and send all their messages again, whatever was sent before."""
     pool = resources.pool
-    busy = tasks.any_work(pool)
+    busy = files.any_work(pool)
     stalled = tasks.stalled(pool, limit=counting.MAX_COUNTED if busy else MAX_RESTARTED)
     if busy:
         tasks.warn_all(pool, [task.id for task in stalled], tasks.BUSY)
@@ -120,7 +129,7 @@ def restart_stalled(resources: Resources) -> int:
             tool_id=str(task.tool_id),
             status=task.status,
             listing=task.listing,
-            open_files=tasks.open_files(pool, task.index_id),
+            open_files=files.open_files(pool, task.index_id),
             plan_until=str(task.plan_until),
             sent_at=str(task.sent_at),
             refreshed_at=str(task.refreshed_at),

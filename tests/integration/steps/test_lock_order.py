@@ -23,7 +23,18 @@ from tests.integration.steps.site import Site, write
 from worker.index.pipeline import index_files
 from worker.resources import Resources
 from worker.state.content import nodes
-from worker.state.index import changes, counting, drift, files, leftovers, messages, tasks, tool_actions, tools
+from worker.state.index import (
+    changes,
+    counting,
+    drift,
+    files,
+    index_switch,
+    leftovers,
+    messages,
+    tasks,
+    tool_actions,
+    tools,
+)
 from worker.state.lock_order import ORDER
 from worker.state.tree import trees
 
@@ -157,7 +168,7 @@ def steps(sites: list[Site]) -> list[Callable[[Site], object]]:
         lambda site: leftovers.tidy(site.pool, 0.1),
         lambda site: drift.start(site.pool, site.index.id),
         lambda site: trees.reconcile(site.pool),
-        lambda site: [tool_actions.end_stopped(site.pool, *each) for each in tasks.stopping(site.pool, 9)],
+        lambda site: [tool_actions.end_stopped(site.pool, *each) for each in index_switch.stopping(site.pool, 9)],
     ]
 
 

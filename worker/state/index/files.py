@@ -332,6 +332,18 @@ def are_held(pool: Pool, task_id: UUID) -> bool:
         return is_true(connection, _SQL["are_held"], {"task_id": task_id})
 
 
+def any_work(pool: Pool) -> bool:
+    """Whether any worker holds files of any task."""
+    with autocommit(pool) as connection:
+        return is_true(connection, _SQL["any_work"])
+
+
+def open_files(pool: Pool, index_id: UUID) -> dict[str, int]:
+    """Count an index's unfinished files by status and work."""
+    with autocommit(pool) as connection:
+        return dict(connection.execute(_SQL["open_files"], {"index_id": index_id}).fetchall())
+
+
 def release(pool: Pool, owner: UUID) -> None:
     """Release what was claimed and not finished."""
     with pool.connection() as connection:

@@ -172,6 +172,13 @@ SELECT count(*) FROM (
     SELECT FROM search_index_file WHERE index_id = %(index_id)s AND status = 'pending'
     ORDER BY size_bytes, id LIMIT %(most)s) p
 
+-- name: any_work
+SELECT EXISTS (SELECT FROM file_lease WHERE until > now())
+
+-- name: open_files
+SELECT format('%%s %%s', status, work), count(*) FROM search_index_file
+WHERE index_id = %(index_id)s AND status IN :open GROUP BY 1 ORDER BY 1
+
 -- name: release
 -- claimed files that are not finished are released without counting an attempt
 UPDATE search_index_file

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -12,6 +13,7 @@ from psycopg.rows import class_row
 
 from schemas.status import TaskStatus
 from worker.state.connections import be_patient
+from worker.state.pool import Pool, autocommit
 from worker.state.queries import load
 
 #: Time for which queries that began before the switch can read the old index: more than the longest answer takes.
@@ -82,6 +84,12 @@ def shut_out(connection: Connection[Any], tool_id: UUID) -> None:
     The sweep ends those that this process does not.
     """
     connection.execute(_SQL["shut_out"], {"tool_id": tool_id})
+
+
+def stopping(pool: Pool, limit: int) -> Sequence[tuple[UUID, UUID]]:
+    """Return open tasks, with their indexes, whose work a cancel or a delete stopped."""
+    with autocommit(pool) as connection:
+        return connection.execute(_SQL["stopping"], {"limit": limit}).fetchall()
 
 
 def bury(connection: Connection[Any], index_id: UUID, linger: timedelta = timedelta(0)) -> bool:

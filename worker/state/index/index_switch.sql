@@ -38,6 +38,11 @@ UPDATE search_index i SET epoch = i.epoch + 1, stopping = t.id
 FROM stopped JOIN search_index_task t ON t.index_id = stopped.id AND t.status IN :open
 WHERE i.id = stopped.id
 
+-- name: stopping
+-- open tasks whose work was stopped while another transaction held their rows
+SELECT t.id, t.index_id FROM search_index_task t JOIN search_index i ON i.id = t.index_id
+WHERE t.status IN :open AND (i.stopping = t.id OR i.deleted_at IS NOT NULL) ORDER BY random() LIMIT %(limit)s
+
 -- name: bury_index
 -- the raised epoch shuts out every worker that still writes
 UPDATE search_index i SET deleted_at = now() + %(linger)s, epoch = epoch + 1

@@ -17,7 +17,7 @@ from schemas.status import TaskKind, TaskStatus
 from worker.logs import request_at_hand
 from worker.state.index import counting, index_switch, leftovers
 from worker.state.pool import Pool, autocommit
-from worker.state.queries import is_true, load
+from worker.state.queries import load
 
 #: A worker that does not renew its leases for this long is considered dead.
 LEASE = timedelta(seconds=8)
@@ -418,12 +418,6 @@ def cancel(connection: Connection[Any], index_id: UUID, only: UUID | None = None
     )
 
 
-def stopping(pool: Pool, limit: int) -> Sequence[tuple[UUID, UUID]]:
-    """Return open tasks, with their indexes, whose work a cancel or a delete stopped."""
-    with autocommit(pool) as connection:
-        return connection.execute(_SQL["stopping"], {"limit": limit}).fetchall()
-
-
 def _stop(
     connection: Connection[Any], task_id: UUID, index_id: UUID, status: TaskStatus, error: FoldexError | None
 ) -> ClosedTask | None:
@@ -498,15 +492,3 @@ def stalled(pool: Pool, patience: timedelta = STALLED_AFTER, limit: int = counti
         connection.execute(_SQL["note_work"])
         cursor = connection.cursor(row_factory=class_row(StalledTask))
         return cursor.execute(_SQL["stalled"], {"patience": patience, "busy": BUSY, "limit": limit}).fetchall()
-
-
-def any_work(pool: Pool) -> bool:
-    """Whether any worker holds files of any task."""
-    with autocommit(pool) as connection:
-        return is_true(connection, _SQL["any_work"])
-
-
-def open_files(pool: Pool, index_id: UUID) -> dict[str, int]:
-    """Count an index's unfinished files by status and work."""
-    with autocommit(pool) as connection:
-        return dict(connection.execute(_SQL["open_files"], {"index_id": index_id}).fetchall())

@@ -229,11 +229,6 @@ SELECT FROM search_index_task WHERE id = %(task_id)s FOR NO KEY UPDATE SKIP LOCK
 -- name: await_task
 SELECT FROM search_index_task WHERE id = %(task_id)s FOR NO KEY UPDATE
 
--- name: stopping
--- open tasks whose work was stopped while another transaction held their rows
-SELECT t.id, t.index_id FROM search_index_task t JOIN search_index i ON i.id = t.index_id
-WHERE t.status IN :open AND (i.stopping = t.id OR i.deleted_at IS NOT NULL) ORDER BY random() LIMIT %(limit)s
-
 -- name: complete
 SELECT t.refresh_seconds, coalesce(t.paths IS NOT NULL AND t.counted_at = t.refreshed_at, false)
 FROM search_index_task t
@@ -363,10 +358,3 @@ WHERE id = ANY (ARRAY (
       AND coalesce(t.sent_at, t.created_at) <= now()
     LIMIT %(limit)s FOR NO KEY UPDATE OF t SKIP LOCKED))
 RETURNING t.id, t.tool_id, t.index_id, t.status, t.listing, t.plan_until, t.sent_at, t.refreshed_at
-
--- name: any_work
-SELECT EXISTS (SELECT FROM file_lease WHERE until > now())
-
--- name: open_files
-SELECT format('%%s %%s', status, work), count(*) FROM search_index_file
-WHERE index_id = %(index_id)s AND status IN :open GROUP BY 1 ORDER BY 1
