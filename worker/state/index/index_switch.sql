@@ -45,7 +45,11 @@ WHERE t.status IN :open AND (i.stopping = t.id OR i.deleted_at IS NOT NULL) ORDE
 
 -- name: bury_index
 -- the raised epoch shuts out every worker that still writes
-UPDATE search_index i SET deleted_at = now() + %(linger)s, epoch = epoch + 1
+UPDATE search_index i
+SET deleted_at = now() + %(linger)s,
+    -- unless a cancel did so before
+    epoch = epoch + CASE WHEN EXISTS (SELECT FROM search_index_task t WHERE t.id = i.stopping AND t.status IN :open)
+                         THEN 0 ELSE 1 END
 WHERE i.id = %(index_id)s AND i.deleted_at IS NULL
   AND NOT EXISTS (SELECT FROM search_tool s WHERE s.index_id = i.id OR s.next_index_id = i.id)
 
