@@ -47,6 +47,8 @@ SELECT min(virtualtransaction), bool_or(locktype = 'advisory'),
 FROM pg_locks WHERE pid = %s AND granted AND locktype IN ('relation', 'advisory')
 """
 WRITTEN = re.compile(r"\b(?:UPDATE|DELETE FROM) (\w+)|\bINSERT INTO (\w+)(?=.*\bDO UPDATE\b)", re.DOTALL)
+MADE = re.compile(r"\bINSERT INTO (\w+)(?!.*\bDO UPDATE\b)", re.DOTALL)
+READ = re.compile(r"\b(?:FROM|JOIN) (\w+)")
 LOCKED = re.compile(r"\bFOR (?:NO KEY UPDATE|UPDATE|SHARE)\b")
 LEVEL = {table: level for level, tables in enumerate(ORDER) for table in tables}
 
@@ -57,6 +59,8 @@ class Transaction:
 
     in_project: bool = False
     shared: set[str] = field(default_factory=set)
+    #: Tables in which it made a row, for which nobody else waits, nor it for others.
+    made: set[str] = field(default_factory=set)
     steps: list[set[str]] = field(default_factory=list)
 
     def pairs(self) -> set[tuple[str, str]]:
@@ -92,6 +96,10 @@ class Recorder:
             awaited = set() if "SKIP LOCKED" in text else named
             if LOCKED.search(text) and "SKIP LOCKED" not in text:
                 awaited |= (shared - transaction.shared) & LEVEL.keys()
+                # a statement that skipped locked rows may have locked others of the table before
+                awaited |= {*READ.findall(text)} & shared & LEVEL.keys() if " OF " not in text else set()
+            awaited -= transaction.made
+            transaction.made |= {*MADE.findall(text)}
             transaction.shared |= shared
             transaction.in_project |= in_project
             if awaited:

@@ -18,7 +18,8 @@ from worker.state.queries import load
 RESEND_AFTER = timedelta(seconds=3)
 #: The warning of a task that is passed over.
 LOCKED = "Waiting: another session of Postgres holds rows of this index. `foldex doctor` names it."
-#: Time after which a task is tried again that needs a row which stays locked.
+#: Time after which a task is tried again that met a lock, and if its index or all its files stay locked.
+PAUSE = timedelta(seconds=8)
 LOCKED_PAUSE = timedelta(seconds=30)
 #: Files left for each slice beyond those that every task may have.
 FILES_PER_FURTHER_SLICE = 500
@@ -49,7 +50,7 @@ def sent(pool: Pool, task_id: UUID, seconds: float = 0) -> bool:
 def pass_over(pool: Pool, task_id: UUID) -> None:
     """Let workers serve other tasks for a while: a lock stays on what this one needs."""
     with pool.connection() as connection:
-        values = {"task_id": task_id, "soon": RESEND_AFTER, "later": LOCKED_PAUSE, "warning": LOCKED}
+        values = {"task_id": task_id, "soon": PAUSE, "later": LOCKED_PAUSE, "warning": LOCKED}
         connection.execute(_SQL["pass_over"], values)
 
 

@@ -3,17 +3,16 @@ UPDATE search_index_task SET sent_at = now() + %(delay)s
 WHERE id = (SELECT id FROM search_index_task WHERE id = %(task_id)s FOR NO KEY UPDATE SKIP LOCKED)
 
 -- name: pass_over
--- A locked table holds up all tasks, and for minutes at most: they go on soon after it is free.
+-- If its index or all its files are locked, the sweep notices when they are free. Of anything else no trace is left.
+WITH found AS (
+    SELECT t.id, NOT EXISTS (SELECT FROM search_index i WHERE i.id = t.index_id FOR NO KEY UPDATE SKIP LOCKED)
+        OR :files_are_held AS held
+    FROM search_index_task t WHERE t.id = %(task_id)s FOR NO KEY UPDATE SKIP LOCKED
+)
 UPDATE search_index_task t
-SET sent_at = now() + CASE WHEN EXISTS (
-        SELECT FROM pg_locks l JOIN pg_class c ON c.oid = l.relation
-        WHERE l.mode = 'AccessExclusiveLock' AND l.granted
-          AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-          AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'search_index'::regclass)
-    ) THEN %(soon)s ELSE %(later)s END,
-    warning = CASE WHEN held_removals = 0 THEN %(warning)s ELSE warning END,
-    held = NOT EXISTS (SELECT FROM search_index i WHERE i.id = t.index_id FOR NO KEY UPDATE SKIP LOCKED) OR :files_are_held
-WHERE id = (SELECT id FROM search_index_task WHERE id = %(task_id)s FOR NO KEY UPDATE SKIP LOCKED)
+SET held = f.held, sent_at = now() + CASE WHEN f.held THEN %(later)s ELSE %(soon)s END,
+    warning = CASE WHEN t.held_removals = 0 THEN %(warning)s ELSE t.warning END
+FROM found f WHERE t.id = f.id
 
 -- name: take_up_freed
 -- tasks that were passed over because of locks that are gone
