@@ -55,6 +55,6 @@ class FileError(FoldexError):
 
 
 class FileTooSlow(FileError):
-    """The outcome of a file that takes more processor time than it may."""
+    """The outcome of a file that takes more time than it may."""
 
     code = "file_too_slow"

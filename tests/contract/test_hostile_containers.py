@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import bz2
 import gzip
-import io
 import lzma
 import os
 import signal
 import struct
 import subprocess
 import sys
-import tarfile
 import time
-import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from email.message import EmailMessage
 from pathlib import Path
 from random import Random
 from threading import Thread
@@ -28,6 +24,7 @@ import pytest
 from schemas.errors import FileError, FileTooSlow, SourceBusy
 from schemas.status import Reason
 from tests.compound import outlook
+from tests.containers import large_directory, long_number, mailed, nested_mail, parted_name, tarred, zipped
 from worker.ignore import EVERYTHING
 from worker.sandbox import pool as pool_module
 from worker.sandbox import process
@@ -56,64 +53,6 @@ def _pool(number: int = 1, seconds: float = SECONDS, patience: float = 10.0) -> 
     return HelperPool(HelperLimits(number, seconds, patience), max_seconds=60.0, memory_bytes=MEMORY)
 
 
-def _zip(files: dict[str, bytes]) -> bytes:
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in files.items():
-            archive.writestr(name, data)
-    return packed.getvalue()
-
-
-def _tar(files: dict[str, bytes], mode: str = "w") -> bytes:
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode=mode) as archive:  # type: ignore[call-overload]  # modes are literals there
-        for name, data in files.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(data)
-            archive.addfile(info, io.BytesIO(data))
-    return packed.getvalue()
-
-
-def _mail(files: dict[str, bytes]) -> bytes:
-    message = EmailMessage()
-    message.set_content("See what is attached.")
-    for name, data in files.items():
-        message.add_attachment(data, maintype="application", subtype="octet-stream", filename=name)
-    return bytes(message)
-
-
-def long_number(digits: int) -> bytes:
-    """An archive whose extended header has a number of that many digits, of which `int` takes quadratic time."""
-    record = b"size=" + b"1" * digits + b"\n"
-    length = len(record) + 1 + len(str(len(record) + 10))
-    record = b"%d %s" % (length, record)
-    info = tarfile.TarInfo("x")
-    info.type, info.size = tarfile.XHDTYPE, len(record)
-    padding = b"\0" * (-len(record) % tarfile.BLOCKSIZE)
-    return gzip.compress(info.tobuf(tarfile.USTAR_FORMAT) + record + padding + tarfile.TarInfo("y").tobuf())
-
-
-def parted_name(semicolons: int) -> bytes:
-    """A mail with a file name that takes quadratic time to be split at its semicolons."""
-    name = b";" * semicolons
-    return b'Content-Type: text/plain\nContent-Disposition: attachment; filename="' + name + b'"\n\ntext\n'
-
-
-def large_directory(size: int) -> bytes:
-    """A ZIP archive that is nothing but the directory of its members."""
-    entry = struct.pack("<4s4B4HL2L5H2L", b"PK\x01\x02", *[0] * 4, *[0] * 4, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0) + b"a"
-    directory = entry * (size // len(entry))
-    count = size // len(entry) % 65536
-    return directory + struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, count, count, len(directory), 0, 0)
-
-
-def nested_mail(depth: int) -> bytes:
-    text = "Content-Type: text/plain\n\nend\n"
-    for number in range(depth):
-        text = f'Content-Type: multipart/mixed; boundary="b{number}"\n\n--b{number}\n{text}\n--b{number}--\n'
-    return text.encode()
-
-
 HOSTILE: dict[str, tuple[Packing, Callable[[], bytes]]] = {
     "a number of 2,000,000 digits": ("tar", lambda: long_number(2_000_000)),
     "a number of 40,000,000 digits": ("tar", lambda: long_number(40_000_000)),
@@ -125,7 +64,7 @@ HOSTILE: dict[str, tuple[Packing, Callable[[], bytes]]] = {
     "zeros by xz": ("tar", lambda: lzma.compress(bytes(100_000_000), preset=0) * 8),
     "zeros by bzip2": ("tar", lambda: bz2.compress(bytes(60_000_000)) * 10),
     "members of a petabyte": ("zip", lambda: large_directory(1_000).replace(struct.pack("<L", 0), b"\xff" * 4)),
-    "nested names": ("tar", lambda: _tar({"a/" * 20_000 + "b": b""})),
+    "nested names": ("tar", lambda: tarred({"a/" * 20_000 + "b": b""})),
 }
 
 
@@ -140,7 +79,7 @@ def test_a_hostile_container_has_an_outcome_in_bounded_time(helpers: ProjectHelp
     # this process neither parses nor holds what the helper does
     assert time.process_time() - worked < 1
     assert psutil.Process().memory_info().rss - before < 3 * len(data) + (30 << 20)
-    assert [each.path for each in list_members(helpers, "good", "zip", _zip({"a.md": b"a"}))] == ["a.md"]
+    assert [each.path for each in list_members(helpers, "good", "zip", zipped({"a.md": b"a"}))] == ["a.md"]
 
 
 def test_what_takes_too_long_is_too_large_with_a_remedy(helpers: ProjectHelpers) -> None:
@@ -156,7 +95,7 @@ def test_containers_that_take_long_end_a_page_and_are_not_opened_again(
     monkeypatch.setattr(opening, "PAGE_SECONDS", 0.3)
     for number in range(3):
         (tmp_path / f"{number}.eml").write_bytes(parted_name(2_000_000))
-    (tmp_path / "a.zip").write_bytes(_zip({"a.md": b"a"}))
+    (tmp_path / "a.zip").write_bytes(zipped({"a.md": b"a"}))
     helpers, opened = ProjectHelpers(_pool(seconds=0.5), "project"), list[str]()
 
     def source() -> OpeningSource:
@@ -181,14 +120,23 @@ def _children() -> list[psutil.Process]:
     return [child for child in psutil.Process().children() if PROGRAM in child.cmdline()]
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
-@pytest.mark.parametrize("operation", ["list", "read", "read kept"])
+@pytest.mark.parametrize(
+    ("operation", "how"),
+    [
+        ("list", signal.SIGKILL),
+        ("read", signal.SIGKILL),
+        ("read kept", signal.SIGKILL),
+        ("read", signal.SIGSTOP),
+        ("read kept", signal.SIGSTOP),
+    ],
+)
 def test_a_helper_that_dies_or_freezes_is_replaced(
     monkeypatch: pytest.MonkeyPatch, operation: str, how: signal.Signals
 ) -> None:
-    monkeypatch.setattr(process, "PIPE_SECONDS", 3.0)
+    # a frozen one is waited for until the end
+    monkeypatch.setattr(process, "PIPE_SECONDS", 8.0 if how == signal.SIGSTOP else 60.0)
     helpers = ProjectHelpers(_pool(patience=0.1), "project")
-    data = _zip({"a.md": b"text"})
+    data = zipped({"a.md": b"text"})
     assert read_member(helpers, "a", "zip", data, "a.md", LIMIT) == b"text"
     child = max(_children(), key=psutil.Process.create_time)
     os.kill(child.pid, how)
@@ -240,7 +188,7 @@ def test_a_helper_that_answers_nonsense_is_an_outcome(
     monkeypatch.setattr(process, "PIPE_SECONDS", 1.0)
     helpers = ProjectHelpers(_pool(patience=0.0), "project")
     with pytest.raises(FileError) as refused:
-        list_members(helpers, "a", "zip", _zip({"a.md": b"a"}))
+        list_members(helpers, "a", "zip", zipped({"a.md": b"a"}))
     assert refused.value.reason is Reason.CRASHED
     helpers.pool.stop()
 
@@ -250,7 +198,7 @@ def test_one_projects_containers_leave_a_helper_to_others(monkeypatch: pytest.Mo
     monkeypatch.setattr(pool_module, "WAIT_SECONDS", 0.2)
     pool = _pool(2, seconds=3.0)
     hostile, other = ProjectHelpers(pool, "hostile"), ProjectHelpers(pool, "other")
-    good = _zip({"a.md": b"a"})
+    good = zipped({"a.md": b"a"})
 
     def attack() -> None:
         with suppress(FileError):
@@ -272,7 +220,7 @@ def test_one_projects_containers_leave_a_helper_to_others(monkeypatch: pytest.Mo
 def test_an_idle_helper_ends_and_the_next_request_starts_another(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool_module, "IDLE_SECONDS", 0.3)
     helpers = ProjectHelpers(_pool(), "project")
-    data, before = _zip({"a.md": b"a"}), len(_children())
+    data, before = zipped({"a.md": b"a"}), len(_children())
     list_members(helpers, "a", "zip", data)
     assert len(_children()) == before + 1
     deadline = time.monotonic() + 30
@@ -285,7 +233,7 @@ def test_an_idle_helper_ends_and_the_next_request_starts_another(monkeypatch: py
 
 def test_a_helper_outlives_the_thread_that_started_it() -> None:
     helpers = ProjectHelpers(_pool(), "project")
-    data, before = _zip({"a.md": b"a"}), {child.pid for child in _children()}
+    data, before = zipped({"a.md": b"a"}), {child.pid for child in _children()}
     thread = Thread(target=list_members, args=(helpers, "a", "zip", data))
     thread.start()
     thread.join()
@@ -298,7 +246,7 @@ def test_a_helper_outlives_the_thread_that_started_it() -> None:
 @pytest.mark.parametrize("kept", [4, 5])
 def test_a_helper_keeps_a_few_containers_open(helpers: ProjectHelpers, kept: int) -> None:
     for number in range(kept):
-        read_member(helpers, f"{kept} {number}", "zip", _zip({"a.md": b"%d" % number}), "a.md", LIMIT)
+        read_member(helpers, f"{kept} {number}", "zip", zipped({"a.md": b"%d" % number}), "a.md", LIMIT)
     assert read_kept(helpers, f"{kept} 0", "a.md", LIMIT) == (b"0" if kept == 4 else None)
     assert read_kept(helpers, f"{kept} {kept - 1}", "a.md", LIMIT) == b"%d" % (kept - 1)
 
@@ -307,12 +255,12 @@ def test_thousands_of_random_corrupt_containers_have_outcomes(helpers: ProjectHe
     rng = Random(48)
     files = {f"{number}.md": rng.randbytes(200) for number in range(3)}
     whole: list[tuple[Packing, bytes]] = [
-        ("zip", _zip(files)),
-        ("tar", _tar(files)),
-        ("tar", _tar(files, "w:gz")),
-        ("tar", _tar(files, "w:xz")),
-        ("tar", _tar(files, "w:bz2")),
-        ("mail", _mail(files)),
+        ("zip", zipped(files)),
+        ("tar", tarred(files)),
+        ("tar", tarred(files, "w:gz")),
+        ("tar", tarred(files, "w:xz")),
+        ("tar", tarred(files, "w:bz2")),
+        ("mail", mailed(files)),
         ("outlook", outlook({"0037": "Report"}, tuple(files), tuple(files.values()))),
     ]
     opened, worked = 0, time.process_time()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from uuid import UUID, uuid4
 
 import pytest
@@ -126,6 +126,20 @@ def paths(pool: Pool, listing: ListingRun, work: str = "read") -> set[str]:
             "SELECT path FROM search_index_file WHERE index_id = %s AND work = %s", (listing.index.id, work)
         )
         return {path for (path,) in rows}
+
+
+def test_a_slice_whose_time_is_up_reads_no_page_in_vain(pool: Pool, folder: Path, task: UUID) -> None:
+    """Opening what a page contains may take long, so what is read is recorded."""
+    listed = 0
+    while True:
+        listing = begun(pool, task, folder)
+        (page,) = list_pages(listing, until=0.0)
+        listed += 1
+        assert [*cast(Breaking, listing.source).ended] == [row(pool, task)["list_cursor"]]
+        if page.last:
+            break
+        released(pool, listing)
+    assert (listed > 2, len(paths(pool, listing))) == (True, 12)
 
 
 @pytest.mark.parametrize("pages", [1, 60])

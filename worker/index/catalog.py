@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -67,14 +69,16 @@ class RecordedPage(NamedTuple):
     last: bool
 
 
-def list_pages(listing: ListingRun) -> Iterator[RecordedPage]:
+def list_pages(listing: ListingRun, until: float = math.inf) -> Iterator[RecordedPage]:
     """Record one page of the folder after the other, from the plan's cursor on, and yield after each.
+
+    Ends with the folder, or after the time `until` of `time.monotonic` once every page that was read is recorded.
 
     Raises `SourceError`, or `LeaseLost` if another worker took over.
     """
     listing.source.check()
     is_first = listing.plan.list_cursor is None
-    for read in _pages(listing):
+    for read in _pages(listing, until):
         listing.lease.check()
         _record(listing, read, first=is_first)
         is_last = read.page.cursor is None
@@ -84,14 +88,14 @@ def list_pages(listing: ListingRun) -> Iterator[RecordedPage]:
         is_first = False
 
 
-def _pages(listing: ListingRun) -> Iterator[_Read]:
+def _pages(listing: ListingRun, until: float) -> Iterator[_Read]:
     """Read the pages from the plan's cursor on. While the caller works on one, a thread reads the next."""
     read = _read(listing, listing.plan.list_cursor)
     if read.page.cursor is None:
         yield read
         return
     with ThreadPoolExecutor(1, thread_name_prefix="foldex-listing") as reader:
-        while read.page.cursor is not None:
+        while read.page.cursor is not None and time.monotonic() <= until:
             following = reader.submit(copy_context().run, _read, listing, read.page.cursor)
             yield read
             read = following.result()

@@ -87,7 +87,7 @@ class Helper:
             self._end()
             if not fresh:
                 return None
-            raise FileError(Reason.CRASHED, _ENDLESS) from None
+            raise FileTooSlow(Reason.CRASHED, _ENDLESS) from None
         except DiedError:
             self._raise_if_guilty(*self._end(), running, bounds, fresh=fresh)
             return None

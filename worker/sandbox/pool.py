@@ -34,9 +34,9 @@ class HelperLimits:
 
 
 #: For workers, which do one thing after the other.
-PATIENT = HelperLimits(1, seconds=60.0, patience=5.0)
+PATIENT = HelperLimits(1, seconds=60.0, patience=10.0)
 #: For the API: a caller waits for the answer, and other projects for the helper.
-BRISK = HelperLimits(2, seconds=5.0, patience=2.0)
+BRISK = HelperLimits(2, seconds=5.0, patience=3.0)
 
 
 class HelperPool:

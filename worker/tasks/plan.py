@@ -97,15 +97,13 @@ def _list(r: Resources, plan: ListingLease, index: Index, lease: Lease) -> bool:
     _check_deaths(plan)
     if plan.list_cursor is None:
         fsck.before_listing(r.pool, r.store(index.vector_store, index.keyword_index), index, plan.id)
-    deadline = time.monotonic() + SLICE_SECONDS[FAST]
-    for page in list_pages(open_listing(plan, index, partial(r.source_of, index), r.pool, lease)):
+    until = time.monotonic() + SLICE_SECONDS[FAST]
+    for page in list_pages(open_listing(plan, index, partial(r.source_of, index), r.pool, lease), until):
         if page.last:
             return True
         if page.first:
             # indexing need not wait for the last page
             dispatch.start_indexing(r.pool, plan.id, plan.index_id)
-        if time.monotonic() > deadline:
-            break
     return False
 
 

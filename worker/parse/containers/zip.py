@@ -14,16 +14,34 @@ from worker.parse.containers import Container, cleaned, damaged, too_much
 from worker.sandbox.members import MAX_INFLATED_BYTES, MAX_MEMBERS, Member
 
 _ENCRYPTED = 0x1
+#: Most bytes of an archive's directory: room for a long name of each member. Once read, it takes ten times as many.
+MAX_DIRECTORY_BYTES = 1_500 * MAX_MEMBERS
+#: Bytes of the record at an archive's end with its longest comment, and of what large archives have before it.
+_END_BYTES, _LOCATOR_BYTES = 22 + 65_535, 20
+#: Stands for a size that the record has no room for.
+_ELSEWHERE = 0xFFFF_FFFF
 _ERRORS = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError, NotImplementedError)
 
 
 def open_zip(data: bytes) -> Container:
     """See `Opener`."""
+    if _directory_bytes(data) > MAX_DIRECTORY_BYTES:
+        raise too_much()
     try:
         archive = zipfile.ZipFile(io.BytesIO(data))
     except _ERRORS as error:
         raise damaged(error) from None
     return _Zip(archive, len(data))
+
+
+def _directory_bytes(data: bytes) -> int:
+    """The size that an archive states for its directory; 0 if it states none."""
+    end = data.rfind(b"PK\x05\x06", max(0, len(data) - _END_BYTES))
+    size = int.from_bytes(data[end + 12 : end + 16], "little") if end >= 0 else 0
+    if size != _ELSEWHERE or not data.startswith(b"PK\x06\x07", max(0, end - _LOCATOR_BYTES)):
+        return size
+    record = int.from_bytes(data[end - 12 : end - 4], "little")
+    return int.from_bytes(data[record + 40 : record + 48], "little")
 
 
 class _Zip:

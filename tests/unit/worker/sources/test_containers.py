@@ -382,6 +382,30 @@ def test_a_member_that_understates_its_size_gives_no_more() -> None:
     assert refused.value.reason is Reason.PARSE_FAILED
 
 
+@pytest.mark.parametrize("is_large", [False, True])
+@pytest.mark.parametrize("beyond", [False, True])
+def test_a_large_directory_is_refused_before_it_is_read(
+    monkeypatch: pytest.MonkeyPatch, *, is_large: bool, beyond: bool
+) -> None:
+    """The directory of a large archive states its size in a record of its own."""
+    if is_large:
+        monkeypatch.setattr("zipfile.ZIP_FILECOUNT_LIMIT", 1)
+    packed = _zip({"a.md": b"a", "b.md": b"b"})
+    assert (b"PK\x06\x07" in packed) == is_large
+    size = packed.find(b"PK\x06\x06" if is_large else b"PK\x05\x06") - packed.find(b"PK\x01\x02")
+    if is_large:
+        # archives with an exact size there are as good
+        at = packed.find(b"PK\x05\x06") + 12
+        packed = packed[:at] + b"\xff" * 8 + packed[at + 8 :]
+    monkeypatch.setattr("worker.parse.containers.zip.MAX_DIRECTORY_BYTES", size - beyond)
+    if beyond:
+        with pytest.raises(FileError) as refused:
+            open_zip(packed)
+        assert refused.value.reason is Reason.TOO_LARGE
+    else:
+        assert [member.path for member in open_zip(packed).members()] == ["a.md", "b.md"]
+
+
 @pytest.mark.parametrize("copies", [2, 3])
 def test_members_that_share_bytes_are_refused(copies: int) -> None:
     packed = _zip({"a.md": b"".join(b"%d" % number for number in range(2_000))})
