@@ -21,16 +21,25 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 Answered = tuple[dict[str, Any], bytes]
 
 
-def text(_ask: dict[str, Any], data: bytes, _limits: Limits) -> Answered:
-    """Text as UTF-8 without its mark. Refuses text with a NUL, or that is neither UTF-8 nor UTF-16 with a mark."""
+def texts(ask: dict[str, Any], data: bytes, _limits: Limits) -> Answered:
+    """Each text as UTF-8 without its mark. The answer has the size of each, and None for what is no such text."""
+    decoded, start = list[bytes | None](), 0
+    for size in ask["sizes"]:
+        decoded.append(_utf8(data[start : start + size]))
+        start += size
+    return {"sizes": [None if one is None else len(one) for one in decoded]}, b"".join(one or b"" for one in decoded)
+
+
+def _utf8(data: bytes) -> bytes | None:
+    """Text as UTF-8 without its mark; None if it has a NUL, or is neither UTF-8 nor UTF-16 with a mark."""
     wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     try:
         decoded = data.decode("utf-16" if wide else "utf-8")
     except UnicodeDecodeError:
-        raise FileError(Reason.NOT_UTF8) from None
+        return None
     if "\0" in decoded:
-        raise FileError(Reason.BINARY)
-    return {}, decoded.encode(errors="replace") if wide else data.removeprefix(codecs.BOM_UTF8)
+        return None
+    return decoded.encode(errors="replace") if wide else data.removeprefix(codecs.BOM_UTF8)
 
 
 def value(ask: dict[str, Any], data: bytes, _limits: Limits) -> Answered:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
 
 from schemas.errors import FileError, NotFound
 from schemas.status import Reason
@@ -17,10 +17,15 @@ _SECONDS_PER_BYTE = 1e-7
 _JSON_SECONDS_PER_BYTE = 3e-6
 #: Most bytes of an answer's head.
 _HEAD_BYTES = 1 << 16
+#: Files and bytes that go to a helper together. Asking takes longer than decoding a small text.
+BATCH_FILES = 32
+BATCH_BYTES = 1 << 20
 #: Most bytes of a UTF-8 text for each byte of another encoding.
 _GROWTH = 2
 _SLOW = "Reading the file takes too long; split it."
 _LARGE = "Reading the file takes too much memory; split it."
+
+File = TypeVar("File")
 
 
 class Sample(NamedTuple):
@@ -31,18 +36,61 @@ class Sample(NamedTuple):
     type: str
 
 
-def utf8_text(helpers: ProjectHelpers, data: bytes) -> bytes | None:
-    """Text as UTF-8 without its mark; None if it has a NUL, or is neither UTF-8 nor UTF-16 with a mark.
+def utf8_texts(
+    helpers: ProjectHelpers, contents: Iterable[tuple[File, bytes | None]]
+) -> Iterator[tuple[File, bytes | None]]:
+    """Each file with its text as UTF-8 without its mark, in order.
 
-    Raises `SourceBusy`. ASCII is what it is, and needs no helper.
+    None if it has a NUL, or is neither UTF-8 nor UTF-16 with a mark, or if there is no content. What `contents` raises
+    comes after the texts before it. Raises `SourceBusy`.
     """
-    if data.isascii():
-        return None if b"\0" in data else data
+    batch = list[tuple[File, bytes | None]]()
     try:
-        answer = helpers.ask({"operation": "text"}, data, _bounds(helpers, len(data), _GROWTH * len(data)))
-    except FileError:
-        return None
-    return bytes(answer.payload)
+        for content in contents:
+            batch.append(content)
+            if len(batch) >= BATCH_FILES or sum(len(data or b"") for _, data in batch) >= BATCH_BYTES:
+                ready, batch = batch, []
+                yield from _decoded(helpers, ready)
+    except Exception:
+        yield from _decoded(helpers, batch)
+        raise
+    yield from _decoded(helpers, batch)
+
+
+def _decoded(
+    helpers: ProjectHelpers, batch: Sequence[tuple[File, bytes | None]]
+) -> Iterator[tuple[File, bytes | None]]:
+    """Each file with its text. ASCII is what it is, and needs no helper."""
+    texts = iter(_asked(helpers, [data for _, data in batch if data is not None and not data.isascii()]))
+    for file, data in batch:
+        if data is None or not data.isascii():
+            yield file, None if data is None else next(texts)
+        else:
+            yield file, None if b"\0" in data else data
+
+
+def _asked(helpers: ProjectHelpers, contents: Sequence[bytes]) -> Sequence[bytes | None]:
+    if not contents:
+        return ()
+    sizes = [len(data) for data in contents]
+    bounds = _bounds(helpers, sum(sizes), _GROWTH * sum(sizes))
+    try:
+        answer = helpers.ask({"operation": "texts", "sizes": sizes}, b"".join(contents), bounds)
+        return _pieces(answer.payload, answer.head["sizes"], len(contents))
+    except (FileError, KeyError, TypeError):
+        # one of them may be to blame
+        return [None] if len(contents) == 1 else [text for data in contents for text in _asked(helpers, [data])]
+
+
+def _pieces(joined: bytes | bytearray, sizes: Sequence[int | None], number: int) -> Sequence[bytes | None]:
+    """The texts of these sizes. Raises `TypeError` if they are not as many or not of numbers."""
+    pieces, start = list[bytes | None](), 0
+    for size in sizes:
+        pieces.append(None if size is None else bytes(joined[start : start + size]))
+        start += size or 0
+    if len(pieces) != number:
+        raise TypeError
+    return pieces
 
 
 def value_span(helpers: ProjectHelpers, document: bytes, pointer: str) -> tuple[int, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from uuid import NAMESPACE_URL, UUID, uuid5
@@ -19,7 +19,7 @@ from schemas.errors import FileError
 from schemas.queries.search import Filters, Hit, Note, SearchRequest
 from worker.ignore import Rules
 from worker.resources import Resources
-from worker.sandbox.texts import utf8_text
+from worker.sandbox.texts import utf8_texts
 from worker.sources import Source, pages
 from worker.sources.nodes import NODES
 from worker.sources.registry import address_prefix
@@ -31,6 +31,9 @@ MAX_FILES = 10_000
 MAX_BYTES = 5_000_000
 #: Maximum paths that a note names.
 MAX_LISTED_PATHS = 20
+
+#: The address and the path of a file.
+_Place = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +162,8 @@ def _single(search: UnindexedSearch, location: RequestedLocation) -> Iterator[Re
 
 def _file(search: UnindexedSearch, location: RequestedLocation, key: bytes) -> Iterator[Reading]:
     source = search.resources.source(search.project_id, location.source)
-    yield _read(search, source, key, location.address, location.path, search.resources.settings.max_file_bytes)
+    content = _content(source, key, search.resources.settings.max_file_bytes)
+    yield from _texts(search, [((location.address, location.path), content)])
 
 
 def _below(search: UnindexedSearch, folders: Sequence[RequestedLocation]) -> Iterator[Reading]:
@@ -175,11 +179,17 @@ def _below(search: UnindexedSearch, folders: Sequence[RequestedLocation]) -> Ite
 
 def _folder(search: UnindexedSearch, folder: RequestedLocation, numbers: Iterator[int]) -> Iterator[Reading]:
     """The texts in one folder. Raises `SourceError`, and `_TooManyError` once `numbers` is exhausted."""
+    yield from _texts(search, _contents(search, folder, numbers))
+
+
+def _contents(
+    search: UnindexedSearch, folder: RequestedLocation, numbers: Iterator[int]
+) -> Iterator[tuple[_Place, bytes | None]]:
     for source, entry, address in _entries(search, folder):
         search.check()
         if next(numbers, None) is None:
             raise _TooManyError
-        yield _read(search, source, entry.key, address, f"{folder.path.rstrip('/')}/{entry.path}", MAX_BYTES)
+        yield (address, f"{folder.path.rstrip('/')}/{entry.path}"), _content(source, entry.key, MAX_BYTES)
 
 
 def _entries(search: UnindexedSearch, folder: RequestedLocation) -> Iterator[tuple[Source, SourceEntry, str]]:
@@ -192,19 +202,22 @@ def _entries(search: UnindexedSearch, folder: RequestedLocation) -> Iterator[tup
             yield source, entry, address
 
 
-def _read(
-    search: UnindexedSearch, source: Source, key: bytes, address: str, path: str, max_bytes: int
-) -> SearchableText | UnreadFile:
+def _content(source: Source, key: bytes, max_bytes: int) -> bytes | None:
     try:
-        data = utf8_text(search.resources.helpers(search.project_id), source.read(key, max_bytes).data)
+        return source.read(key, max_bytes).data
     except FileError:
-        data = None
-    if data is None:
-        return UnreadFile(path)
-    id_ = file_id(address)
-    id_path = address.removeprefix(NODES)
-    node_id = id_path.rsplit("/", 1)[-1] if address.startswith(NODES) else str(id_)
-    return SearchableText(id_, node_id, path, id_path, data)
+        return None
+
+
+def _texts(search: UnindexedSearch, contents: Iterable[tuple[_Place, bytes | None]]) -> Iterator[Reading]:
+    for (address, path), data in utf8_texts(search.resources.helpers(search.project_id), contents):
+        if data is None:
+            yield UnreadFile(path)
+            continue
+        id_ = file_id(address)
+        id_path = address.removeprefix(NODES)
+        node_id = id_path.rsplit("/", 1)[-1] if address.startswith(NODES) else str(id_)
+        yield SearchableText(id_, node_id, path, id_path, data)
 
 
 def _described(location: RequestedLocation) -> str:

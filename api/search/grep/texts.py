@@ -18,13 +18,17 @@ from worker.formats.by_name import has_type
 from worker.formats.registry import AS_WRITTEN
 from worker.machine.bounded_reads import can_bound_reads
 from worker.sandbox.pool import ProjectHelpers
-from worker.sandbox.texts import utf8_text, value_span
+from worker.sandbox.texts import utf8_texts, value_span
 from worker.sources import Source, pages
 from worker.sources.local import LocalFolder
 from worker.sources.local_keys import printable
 from worker.state.index.files import file_id
 from worker.state.search import file_texts, snippets
 from worker.state.search.file_texts import ListedFile, TextFile
+
+
+#: A file with its row.
+_Listed = tuple[SourceEntry, ListedFile | None]
 
 
 def all_texts(search: TextSearch) -> Iterator[Reading]:
@@ -97,12 +101,17 @@ def _on_disk(search: TextSearch, source: LocalFolder, program: str) -> Iterator[
     for matching in matching_keys(search, source, program):
         keys = [key for key in matching if not source.leaves_out(key)]
         rows = file_texts.listed_files(search.resources.pool, [file_id(search.index.id, key) for key in keys])
-        for key in keys:
-            path = printable(key)
-            row = rows.get(file_id(search.index.id, key))
-            has_stored_text = row is not None and row.has_text and row.type not in AS_WRITTEN
-            if not has_stored_text and (row is not None or has_type(search.index.types, path, None)):
-                yield from _read(search, source, SourceEntry(key, path, f"/{path}", None, 0, ""), row)
+        found = ((key, printable(key), rows.get(file_id(search.index.id, key))) for key in keys)
+        yield from _read(
+            search,
+            source,
+            (
+                (SourceEntry(key, path, f"/{path}", None, 0, ""), row)
+                for key, path, row in found
+                if has_type(search.index.types, path, None) or row is not None
+                if row is None or not row.has_text or row.type in AS_WRITTEN
+            ),
+        )
 
 
 def _unindexed(search: TextSearch, source: Source) -> Iterator[Reading]:
@@ -114,17 +123,23 @@ def _unindexed(search: TextSearch, source: Source) -> Iterator[Reading]:
             "A grep does not list the bucket: objects added or changed since the last run are left out until a reindex."
         )
         yield Note(code="as_listed", detail=detail)
-    outdated = 0
-    for entry, row in _unfinished(search) if is_listed else _listed(search, source):
+    outdated = list[SourceEntry]()
+    listed = _unfinished(search) if is_listed else _listed(search, source)
+    yield from _read(search, source, _without_text(search, listed, outdated))
+    if outdated:
+        detail = f"Files that changed since they were indexed, and were searched in their old version: {len(outdated)}."
+        yield Note(code="outdated", detail=detail)
+
+
+def _without_text(search: TextSearch, listed: Iterable[_Listed], outdated: list[SourceEntry]) -> Iterator[_Listed]:
+    """The files without text in Postgres. Adds those whose stored text is older than the file to `outdated`."""
+    for entry, row in listed:
         if row is not None and row.has_text:
-            outdated += _is_outdated(entry, row)
+            outdated += [entry] if _is_outdated(entry, row) else []
         elif entry.size <= search.max_bytes and (
             row is not None or has_type(search.index.types, entry.path, entry.type)
         ):
-            yield from _read(search, source, entry, row)
-    if outdated:
-        detail = f"Files that changed since they were indexed, and were searched in their old version: {outdated}."
-        yield Note(code="outdated", detail=detail)
+            yield entry, row
 
 
 def _is_outdated(entry: SourceEntry, row: ListedFile) -> bool:
@@ -151,28 +166,30 @@ def _listed(search: TextSearch, source: Source) -> Iterator[tuple[SourceEntry, L
         yield from ((entry, rows.get(file_id(index.id, entry.key))) for entry in entries)
 
 
-def _read(
-    search: TextSearch, source: Source, entry: SourceEntry, row: ListedFile | None
-) -> Iterable[SearchableText | UnreadFile]:
-    """One file's text; nothing if it cannot be read, or if its present content was skipped."""
-    search.check()
-    id_ = file_id(search.index.id, entry.key)
-    try:
-        content = source.read(entry.key, search.max_bytes, entry.stamp)
-    except FileError:
-        return ()
-    if row is not None and row.status == FileStatus.SKIPPED and row.stamp in {"", content.stamp}:
-        return ()
-    helpers = search.resources.helpers(search.index.project_id)
-    data = utf8_text(helpers, content.data)
-    if data is None and row is not None and row.has_text:
-        # its encoding is known to parsers only: use the indexed text
-        data = joined(snippets.text(search.resources.pool, id_)).encode()
-    pointer = search.index.source.narrowed_to
-    part = _at_pointer(helpers, data, pointer) if data is not None and pointer else (data, None)
-    if part is None or part[0] is None:
-        return (UnreadFile(entry.path),)
-    return (SearchableText(id_, entry.node_id or str(id_), entry.path, entry.id_path, *part),)
+def _read(search: TextSearch, source: Source, listed: Iterable[_Listed]) -> Iterator[SearchableText | UnreadFile]:
+    """The texts of files, but for those that cannot be read, or whose present content was skipped."""
+    helpers, pointer = search.resources.helpers(search.index.project_id), search.index.source.narrowed_to
+    for (entry, row), text in utf8_texts(helpers, _contents(search, source, listed)):
+        id_, data = file_id(search.index.id, entry.key), text
+        if data is None and row is not None and row.has_text:
+            # its encoding is known to parsers only: use the indexed text
+            data = joined(snippets.text(search.resources.pool, id_)).encode()
+        part = _at_pointer(helpers, data, pointer) if data is not None and pointer else (data, None)
+        if part is None or part[0] is None:
+            yield UnreadFile(entry.path)
+        else:
+            yield SearchableText(id_, entry.node_id or str(id_), entry.path, entry.id_path, *part)
+
+
+def _contents(search: TextSearch, source: Source, listed: Iterable[_Listed]) -> Iterator[tuple[_Listed, bytes]]:
+    for entry, row in listed:
+        search.check()
+        try:
+            content = source.read(entry.key, search.max_bytes, entry.stamp)
+        except FileError:
+            continue
+        if row is None or row.status != FileStatus.SKIPPED or row.stamp not in {"", content.stamp}:
+            yield (entry, row), content.data
 
 
 def _at_pointer(helpers: ProjectHelpers, data: bytes, pointer: str) -> tuple[bytes, range] | None:

@@ -62,13 +62,13 @@ def test_hostile_containers_delay_nobody_else(running: Service, root: Path) -> N
         running.post(f"{TOOLS}/{tool}/grep", {"pattern": "café"}, status=200)
         neighbour = running.tool(project="project-2", source={"kind": "local", "path": str(other)})
         assert running.wait(neighbour)["indexed_files"] == 1
-        assert running.wait(tool)["failed_files"] == 2
+        assert running.wait(tool)["skipped_files"] == 2
     outcomes = {file["file_path"]: (file["status"], file["reason"]) for file in running.files(tool)}
     assert outcomes == {
         "good.zip/a.md": ("indexed", None),
-        "number.tar.gz": ("failed", "too_large"),
-        "directory.zip": ("failed", "too_large"),
+        "number.tar.gz": ("skipped", "too_large"),
+        "directory.zip": ("skipped", "too_large"),
     }
-    (message,) = {file["message"] for file in running.files(tool) if file["status"] == "failed"}
+    (message,) = {file["message"] for file in running.files(tool) if file["status"] == "skipped"}
     assert "unpack it and index its files" in message
     assert max(seconds) < MOST_SECONDS

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 OPERATIONS = {
     "members": "worker.parse.containers.opened:members",
     "member": "worker.parse.containers.opened:member",
-    "text": "worker.parse.given:text",
+    "texts": "worker.parse.given:texts",
     "value": "worker.parse.given:value",
     "sample": "worker.parse.given:sample",
     "json": "worker.parse.given:json_text",

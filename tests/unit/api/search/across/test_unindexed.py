@@ -6,7 +6,6 @@ import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -15,7 +14,6 @@ from api.http.disconnect import CallerLeft, Disconnect
 from api.search.across import unindexed
 from api.search.across.paths import RequestedLocation
 from api.search.across.unindexed import uncovered_hits
-from api.search.grep.scope import UnreadFile
 from schemas.content.source import LocalSource
 from schemas.queries.search import Filters, Hit, Query
 from worker.resources import Resources
@@ -137,13 +135,12 @@ def test_what_is_found_until_the_deadline_comes_with_a_note(tmp_path: Path) -> N
 
 def test_no_file_is_read_after_the_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, **{f"f{number}": "apples" for number in range(9)})
-    read: list[str] = []
+    read: list[bytes] = []
 
-    def slowly(_search: Any, _source: Source, _key: bytes, _address: str, path: str, _max_bytes: int) -> UnreadFile:
-        read.append(path)
-        return UnreadFile(path)
+    def slowly(_source: Source, key: bytes, _max_bytes: int) -> None:
+        read.append(key)
 
-    monkeypatch.setattr(unindexed, "_read", slowly)
+    monkeypatch.setattr(unindexed, "_content", slowly)
     # each file takes a second
     monkeypatch.setattr(unindexed, "time", Mock(monotonic=lambda: len(read)))
     assert found(tmp_path, "./", deadline=2) == ([], ["not_indexed", "not_text", "time_over"])
