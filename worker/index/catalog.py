@@ -95,7 +95,9 @@ def _pages(listing: ListingRun, until: float) -> Iterator[_Read]:
         yield read
         return
     with ThreadPoolExecutor(1, thread_name_prefix="foldex-listing") as reader:
-        while read.page.cursor is not None and time.monotonic() <= until:
+        while read.page.cursor is not None:
+            if time.monotonic() > until:
+                break
             following = reader.submit(copy_context().run, _read, listing, read.page.cursor)
             yield read
             read = following.result()
