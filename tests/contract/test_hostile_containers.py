@@ -243,6 +243,16 @@ def test_a_helper_outlives_the_thread_that_started_it() -> None:
     helpers.pool.stop()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="run on Linux: other systems confine no process")
+def test_a_helper_of_a_pool_is_confined_as_any_other(helpers: ProjectHelpers) -> None:
+    list_members(helpers, "a", "zip", zipped({"a.md": b"a"}))
+    for child in _children():
+        status = Path(f"/proc/{child.pid}/status").read_text()
+        assert "NoNewPrivs:\t1" in status
+        assert "CapEff:\t0000000000000000" in status or os.geteuid() == 0
+        assert not [each for each in Path(f"/proc/{child.pid}/fd").iterdir() if "socket" in str(each.readlink())]
+
+
 @pytest.mark.parametrize("kept", [4, 5])
 def test_a_helper_keeps_a_few_containers_open(helpers: ProjectHelpers, kept: int) -> None:
     for number in range(kept):
