@@ -26,7 +26,6 @@ from worker.state.index.files import file_id
 from worker.state.search import file_texts, snippets
 from worker.state.search.file_texts import ListedFile, TextFile
 
-
 #: A file with its row.
 _Listed = tuple[SourceEntry, ListedFile | None]
 
