@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from uuid import uuid4
 
 import httpx
@@ -105,6 +105,13 @@ class Service:
 NewService = Callable[..., AbstractContextManager[Service]]
 
 
+class HasEnvironment(Protocol):
+    """A running service with the environment of its processes."""
+
+    @property
+    def env(self) -> Mapping[str, str]: ...
+
+
 def checked(response: httpx.Response, status: int) -> dict[str, Any]:
     assert response.status_code == status, response.text
     body: dict[str, Any] = response.json()
@@ -186,7 +193,7 @@ def with_one_worker(env: Mapping[str, str]) -> Iterator[Service]:
 
 
 @contextmanager
-def another_api(service: Service, **env: str) -> Iterator[Service]:
+def another_api(service: HasEnvironment, **env: str) -> Iterator[Service]:
     """Another API of a service, with its own settings."""
     given = {**service.env, "API_PORT": str(server_port()), **env}
     with _running(given, [replace(programs.api(given), name=f"api-{given['API_PORT']}")]) as running:

@@ -8,8 +8,10 @@ from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from schemas.content.source import AnySource, ChunkSettings, EmbedderProfile, Granularity
+from schemas.errors import TextKeyMissing
 from schemas.tool import IndexSettings
 from worker.embed import Embedder, litellm, provider
 from worker.embed.fleet import FleetView
@@ -34,12 +36,16 @@ from worker.sources import Source
 from worker.sources.kind import ContentAccess, SourceOptions
 from worker.sources.opening import OpeningSource
 from worker.sources.registry import open_source
+from worker.state import text_keys
 from worker.state.connections import SWEEP, WORK, ConnectionLimits
 from worker.state.index.tools import Index
 from worker.state.pool import Pool, open_pool
 from worker.stores import STORES, StoreOptions, default_store
 from worker.tokens.tokenizers import Tokenizer, cl100k
 from worker.vectors import VectorStore
+
+if TYPE_CHECKING:
+    from worker.vectors.blind import BlindKey
 
 #: Requests for summaries that one process may have in flight: the maximum of a tool's config.
 MAX_SUMMARIES = 32
@@ -61,7 +67,7 @@ class Resources:
         self._lock = Lock()
         self._embedders: dict[EmbedderProfile, Embedder] = {}
         self._budgets: dict[str, RateBudget] = {}
-        self._stores: dict[tuple[str, bool], VectorStore] = {}
+        self._stores: dict[tuple[str, bool, str | None], VectorStore] = {}
 
     @cached_property
     def pool(self) -> Pool:
@@ -227,13 +233,41 @@ class Resources:
         """The model's own tokenizer if it ships offline, otherwise one that counts at least as many tokens."""
         return tokenizer_for(profile, self.settings.local_model_dir)
 
-    def store(self, name: str, keyword_index: str) -> VectorStore:
-        """Return a vector store, opened once per process."""
-        key = (name, keyword_index == "store")
+    def store_of(self, index: Index) -> VectorStore:
+        """Return the vector store of an index, opened once per process. Raises `TextKeyMissing`."""
+        return self.store(index.vector_store, index.keyword_index, index.text_key)
+
+    def store(self, name: str, keyword_index: str, text_key: str | None = None) -> VectorStore:
+        """Return a vector store, opened once per process. Without its `text_key` it can only delete.
+
+        Raises `TextKeyMissing`.
+        """
+        key = (name, keyword_index == "store", text_key)
         with self._lock:
             if key not in self._stores:
-                self._stores[key] = STORES[name].open(self.settings.values(StoreOptions), key[1])
+                blind = None if text_key is None else self._text_key(text_key)
+                self._stores[key] = STORES[name].open(self.settings.values(StoreOptions), key[1], blind)
             return self._stores[key]
+
+    def text_key_for(self, store: str) -> str | None:
+        """Return the id of the key for new indexes in a store; None if it gets readable text.
+
+        The first index that needs a key makes one, unless BLIND_TOKEN_KEY is set.
+        """
+        if not STORES[store].is_foreign or self.settings.vector_store_text == "plain":
+            return None
+        from worker.vectors.blind import BlindKey
+
+        return BlindKey.of(self.settings.blind_token_key or text_keys.keep(self.pool)).id
+
+    def _text_key(self, id_: str) -> BlindKey:
+        from worker.vectors.blind import BlindKey
+
+        secrets = filter(None, (self.settings.blind_token_key, text_keys.kept(self.pool)))
+        for key in map(BlindKey.of, secrets):
+            if key.id == id_:
+                return key
+        raise TextKeyMissing(id_)
 
 
 def _hashed(address: str | None) -> str:

@@ -293,6 +293,17 @@ class Settings(BaseSettings):
     turbopuffer_region: str = Field("gcp-us-central1", description="Region of Turbopuffer.")
     turbopuffer_base_url: str | None = Field(None, description="Address of Turbopuffer; if set, replaces the region.")
 
+    vector_store_text: Literal["blind", "plain"] | None = Field(
+        None,
+        description="What new indexes give a store that others operate: `blind`, keyed hashes of words, names and "
+        "paths, or `plain`, readable ones; unset: as the folder's newest index, else `blind`.",
+    )
+    blind_token_key: str | None = Field(
+        None,
+        min_length=16,
+        description="Key of these hashes, at least 16 characters; unset: a key made once and kept in Postgres.",
+    )
+
     namespace_prefix: str = Field(
         "",
         pattern=r"^([A-Za-z0-9_-][A-Za-z0-9_.-]{0,31})?$",

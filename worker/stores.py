@@ -12,7 +12,9 @@ from worker.machine.api_memory import ApiMemory
 from worker.machine.gc_pause import without_garbage_collection
 
 if TYPE_CHECKING:
-    from worker.vectors import VectorStore  # loads numpy, which most commands never need
+    # they load numpy, which most commands never need
+    from worker.vectors import VectorStore
+    from worker.vectors.blind import BlindKey
 
 #: Directory of LanceDB's tables in FOLDEX_HOME.
 _LANCE_DIRECTORY = "lancedb"
@@ -40,14 +42,16 @@ def _nothing() -> None:
 class StoreKind:
     """What Foldex knows of a store before it opens one."""
 
-    #: Opens the store. The flag is its `has_keywords`.
-    open: Callable[[StoreOptions, bool], VectorStore]
+    #: Opens the store. The flag is its `has_keywords`; with a key it gets keyed hashes of words, names and paths.
+    open: Callable[[StoreOptions, bool, BlindKey | None], VectorStore]
     #: Whether the options hold all that the store needs; the first such row is the default.
     is_configured: Callable[[StoreOptions], bool]
     #: Imports the client at the start of the API and of workers.
     import_client: Callable[[], None] = _nothing
     #: Imports more before workers fork. It opens nothing and starts no thread.
     import_before_fork: Callable[[], None] = _nothing
+    #: Whether others operate it. Then it can get keyed hashes instead of readable text, and does by default.
+    is_foreign: bool = False
     #: Name of the store's directory in FOLDEX_HOME; None if it keeps nothing there.
     directory: str | None = None
     #: Chunks of a folder that the store searches quickly; None if any number.
@@ -75,7 +79,7 @@ def store_directories() -> frozenset[str]:
     return frozenset(kind.directory for kind in STORES.values() if kind.directory is not None)
 
 
-def _open_turbopuffer(options: StoreOptions, has_keywords: bool) -> VectorStore:
+def _open_turbopuffer(options: StoreOptions, has_keywords: bool, text_key: BlindKey | None) -> VectorStore:
     from worker.vectors.turbopuffer import TurbopufferStore
 
     if not options.turbopuffer_api_key:
@@ -85,6 +89,7 @@ def _open_turbopuffer(options: StoreOptions, has_keywords: bool) -> VectorStore:
         region=options.turbopuffer_region,
         base_url=options.turbopuffer_base_url,
         has_keywords=has_keywords,
+        text_key=text_key,
     )
 
 
@@ -93,7 +98,7 @@ def _import_turbopuffer() -> None:
     import turbopuffer  # noqa: F401 - preloaded
 
 
-def _open_lance(options: StoreOptions, has_keywords: bool) -> VectorStore:
+def _open_lance(options: StoreOptions, has_keywords: bool, _text_key: BlindKey | None) -> VectorStore:
     from worker.vectors.lance.store import LanceStore
 
     directory = options.foldex_home.absolute() / _LANCE_DIRECTORY
@@ -123,6 +128,7 @@ STORES: dict[str, StoreKind] = {
         _open_turbopuffer,
         is_configured=lambda options: bool(options.turbopuffer_api_key),
         import_client=_import_turbopuffer,
+        is_foreign=True,
     ),
     "lancedb": StoreKind(
         _open_lance,

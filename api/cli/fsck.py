@@ -69,7 +69,7 @@ def check(resources: Resources, tool_id: UUID | None, *, repair: bool) -> Iterat
 def _check_chunks(resources: Resources, index: Index, *, repair: bool) -> Finding:
     found = Finding(index.namespace, "chunks")
     try:
-        store = resources.store(index.vector_store, index.keyword_index)
+        store = resources.store_of(index)
         report = fsck.inspect(resources.pool, store, index)
         found.live, found.drift, found.busy = report.live, report.drift, report.busy
         if report.drift and repair:
@@ -88,7 +88,7 @@ def check_tree(resources: Resources, index: Index, *, repair: bool) -> Finding |
     """Check the summaries of an index; None if it has no tree."""
     found = Finding(index.namespace + TREE, "summaries")
     try:
-        store = resources.store(index.vector_store, index.keyword_index)
+        store = resources.store_of(index)
         report = tree_fsck.inspect(resources.pool, store, index)
         if report is None:
             return None

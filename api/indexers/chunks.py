@@ -13,13 +13,14 @@ from schemas.content.source import FLOAT32, AnySource, EmbedderProfile
 from schemas.errors import Invalid, NotFound
 from schemas.estimate import Estimate
 from schemas.queries.search import MAX_NAMES
-from schemas.tool import IndexSettings, Status, ToolConfig
+from schemas.tool import IndexSettings, Reindex, Status, ToolConfig
+from worker import app as queue
 from worker import dispatch
 from worker.ignore import Rules
 from worker.resources import Resources, chunk_settings, store_name
 from worker.sources.registry import target_of
-from worker.state.index import tasks, tools
-from worker.state.index.tools import NewIndex
+from worker.state.index import tasks, tool_actions, tools
+from worker.state.index.tools import Index, NewIndex
 from worker.state.open_work import UNWATCHED, UNWATCHED_SECONDS
 from worker.stores import too_large
 
@@ -44,7 +45,34 @@ def estimate(resources: Resources, subject: Subject) -> Estimate:
 
 def build(resources: Resources, subject: Subject, what: Build) -> None:
     """Index what changed in the folder, or all of it. Raises `NotFound`."""
-    dispatch.reindex(resources.pool, subject.tool_id, full=what == "full")
+    reindex(resources, subject.tool_id, Reindex(full=what == "full"))
+
+
+def reindex(resources: Resources, tool_id: UUID, asked: Reindex) -> None:
+    """Index what changed in the folder, or all of it, or what lies at some paths. Raises `NotFound`.
+
+    A full run also gives the store the text in the form that new indexes have. Then another index is built beside the
+    present one, with its vectors.
+    """
+    index = tools.index_of_tool(resources.pool, tool_id)
+    if index is not None and asked.full and asked.paths is None:
+        text_key = resources.text_key_for(index.vector_store)
+        if index.text_key != text_key:
+            _rewrite(resources, tool_id, index, text_key)
+            return
+    dispatch.reindex(resources.pool, tool_id, full=asked.full, allow_removals=asked.allow_removals, paths=asked.paths)
+
+
+def _rewrite(resources: Resources, tool_id: UUID, index: Index, text_key: str | None) -> None:
+    new_index = NewIndex(
+        *(index.project_id, index.source, index.folder_node_id, index.settings),
+        *(index.vector_store, index.keyword_index),
+        namespace_prefix=resources.settings.namespace_prefix,
+        text_key=text_key,
+    )
+    task_id = tool_actions.rebuild(resources.pool, tool_id, new_index)
+    if task_id is not None:
+        queue.post_plan(task_id, tool_id)
 
 
 def status(resources: Resources, subject: Subject) -> Status:
@@ -76,7 +104,8 @@ def index_for(
     profile = _with_first_precision(resources, project_id, source, profile)
     store = store_name(settings)
     keywords = _keyword_index(resources, project_id, source, store)
-    resources.store(store, keywords)
+    text_key = _text_key(resources, project_id, source, store)
+    resources.store(store, keywords, text_key)
     index = IndexSettings(
         embedder=profile,
         explicit_dimensions=explicit,
@@ -96,6 +125,7 @@ def index_for(
     new_index = NewIndex(
         *(project_id, source, target.folder_node_id, index, store, keywords),
         namespace_prefix=settings.namespace_prefix,
+        text_key=text_key,
     )
     return new_index, target.name
 
@@ -114,6 +144,19 @@ def _keyword_index(resources: Resources, project_id: str, source: AnySource, sto
     """Where a new index keeps its keywords: as the source's first index does, so that further tools share it."""
     configured = resources.settings.keyword_index
     return configured or tools.first_keyword_index(resources.pool, project_id, source, store) or "store"
+
+
+def _text_key(resources: Resources, project_id: str, source: AnySource, store: str) -> str | None:
+    """The key of a new index's hashes.
+
+    It is that of the source's newest index, unless VECTOR_STORE_TEXT asks for another form.
+    """
+    wanted = resources.text_key_for(store)
+    newest = tools.newest_text_key(resources.pool, project_id, source, store)
+    if newest is None:
+        return wanted
+    is_blind, configured = newest[0] is not None, resources.settings.vector_store_text
+    return newest[0] if configured is None or is_blind == (configured == "blind") else wanted
 
 
 def _check_bounds(config: ToolConfig) -> None:

@@ -25,7 +25,6 @@ from schemas.content.source import parsed_source
 from schemas.errors import ProjectBusy, ServerBusy
 from schemas.tool import Reindex, Status, Tool, ToolConfig, ToolPatch
 from worker import app as queue
-from worker import dispatch
 from worker.resources import Resources
 from worker.state.index import tasks, tool_actions, tools
 from worker.state.index.tool_actions import ConfigChanged
@@ -97,11 +96,10 @@ def reindex_tool(tool: ToolDep, resources: ResourcesDep, body: Reindex | None = 
     """Index what changed in the folder.
 
     If a task is open, that task is returned with `rerun: true`. One more task follows it, however many requests came.
+    A full run also gives a store that others operate the form of text that VECTOR_STORE_TEXT names: another index is
+    built beside the present one, without a call of the model; see `updating` of the tool.
     """
-    asked = body or Reindex()
-    dispatch.reindex(
-        resources.pool, tool["tool_id"], full=asked.full, allow_removals=asked.allow_removals, paths=asked.paths
-    )
+    chunks.reindex(resources, tool["tool_id"], body or Reindex())
     return chunks.status(resources, subject_of(tool))
 
 

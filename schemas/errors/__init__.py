@@ -35,6 +35,7 @@ FoldexError
 ├── StoreError
 │   ├── StoreRefused          (these rows)
 │   ├── StoreUnauthorized
+│   ├── TextKeyMissing        (whose hashes the store has)
 │   └── StoreUnavailable
 ├── Locked                (another session of Postgres holds a row or a table)
 ├── DiskFull              (the disk of FOLDEX_HOME, or of Postgres)
@@ -103,7 +104,15 @@ from schemas.errors.sources import (
     SourceRefused,
     SourceUnavailable,
 )
-from schemas.errors.stores import DiskFull, Locked, StoreError, StoreRefused, StoreUnauthorized, StoreUnavailable
+from schemas.errors.stores import (
+    DiskFull,
+    Locked,
+    StoreError,
+    StoreRefused,
+    StoreUnauthorized,
+    StoreUnavailable,
+    TextKeyMissing,
+)
 from schemas.errors.trees import MissingDependency, TooManyLeaves, TooManyTokens, TreeError
 from schemas.errors.work import LeaseLost, PlanCrashed, SliceCrashed, SliceOver, TaskCrashed, TreeCrashed
 
@@ -160,6 +169,7 @@ __all__ = [
     "StoreUnauthorized",
     "StoreUnavailable",
     "TaskCrashed",
+    "TextKeyMissing",
     "TooLarge",
     "TooManyConnections",
     "TooManyLeaves",

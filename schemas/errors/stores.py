@@ -33,6 +33,22 @@ class StoreUnauthorized(StoreError):
     example = "Turbopuffer rejected the key; check TURBOPUFFER_API_KEY."
 
 
+class TextKeyMissing(StoreError):
+    """The key is gone whose hashes the store has instead of words, names and paths."""
+
+    code = "text_key_missing"
+    example = (
+        "The store has hashes of this folder's words under a key that is neither BLIND_TOKEN_KEY nor the one in "
+        'Postgres (id 5f0c0a1b2c3d4e5f); set that key again, or reindex with {"full": true}.'
+    )
+
+    def __init__(self, key_id: str) -> None:
+        super().__init__(
+            "The store has hashes of this folder's words under a key that is neither BLIND_TOKEN_KEY nor the one in "
+            f'Postgres (id {key_id}); set that key again, or reindex with {{"full": true}}.'
+        )
+
+
 class StoreUnavailable(StoreError):
     """Back-pressure, time-out, connection error or server error. `timed_out` means that no answer came in time."""
 

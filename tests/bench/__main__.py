@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 from tests.bench import (
+    blind,
     command,
     folder,
     formats,
@@ -36,6 +37,7 @@ BENCHES = {
     "incremental": incremental.run,
     "parallel": parallel.run,
     "keywords": keywords.run,
+    "blind": blind.run,
     "queries": queries.run,
     "size": parts.run,
     "grep": grep.run,

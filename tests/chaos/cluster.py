@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from http import HTTPStatus
@@ -31,6 +31,8 @@ from tests.fakes.embeddings import EmbeddingsFake
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from tests.service import TOOLS, another_node, checked, environment, eventually
 from worker.app import make_app
+from worker.vectors import StoredAttributes
+from worker.vectors.blind import BlindKey, Blinds
 from worker.vectors.lance.store import LanceStore
 
 #: Processes of the two workers: as many as stages that a test reaches at once, plus one for the sweep.
@@ -111,6 +113,14 @@ class Cluster:
         with self.vectors.lock:
             space = self.vectors.namespaces.get(namespace)
             return {str(id_): dict(row.values) for id_, row in space.rows.items()} if space else {}
+
+    def form(self, namespace: str) -> Callable[[Mapping[str, Any]], StoredAttributes]:
+        """A function that returns the store's attributes of a row with these values."""
+        ((text_key,),) = self.rows("SELECT text_key FROM search_index WHERE namespace = %s", namespace)
+        if text_key is None:
+            return lambda values: values
+        ((secret,),) = self.rows("SELECT secret FROM text_key")
+        return Blinds(BlindKey.of(secret)).of(namespace).attributes
 
     def logs(self) -> str:
         logs = sorted((self.home / "log").glob("*.log"))

@@ -132,7 +132,9 @@ def wrong(here: Cluster, tool: str, namespace: str, *, lance: bool) -> set[str]:
     """Live chunks whose attributes in the store differ from their rows."""
     stored = here.attributes(namespace, lance=lance)
     expected = here.rows(ATTRIBUTES, tool)
-    return {id_ for id_, row in expected if id_ in stored and any(stored[id_].get(k) != v for k, v in row.items())}
+    form = here.form(namespace)
+    kept = ((id_, form(row)) for id_, row in expected if id_ in stored)
+    return {id_ for id_, row in kept if any(stored[id_].get(name) != value for name, value in row.items())}
 
 
 def prove_answers(made: Case, expected: Result) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 
 from tests.chaos import corpus
-from tests.chaos.cluster import Cluster
+from tests.chaos.cluster import WORKERS, Cluster
 from tests.chaos.proof import Case, Result, prove, prove_vectors
-from tests.service import eventually
+from tests.contract.stores import of_file
+from tests.service import Service, another_api, eventually
 from worker.state.index.tasks import LEASE
 
 NewCase = Callable[..., Case]
@@ -57,8 +59,17 @@ def test_deletes_that_fail_are_repeated(here: Cluster, new_case: NewCase, calm_e
 
 def test_a_refused_row_fails_its_file_only(here: Cluster, new_case: NewCase, calm: Result) -> None:
     made = new_case("refused")
-    here.vectors.refuse('"note-05.md"')
-    corpus.write(made.folder / "note-05.md", corpus.note(made.mark, "05"))
+    refused = made.folder / "note-05.md"
+    refused.unlink()
+    here.wait(made.start())
+    ((namespace,),) = here.rows(
+        "SELECT namespace FROM search_index i JOIN search_tool s ON s.index_id = i.id WHERE s.id = %s", made.tool
+    )
+    form = here.form(namespace)
+    # the store knows the file by hashes only: the one that no other file of its type has
+    terms, others = (str(form(of_file(name))["file_terms"]) for name in (refused.name, "note-06.md"))
+    here.vectors.refuse((set(re.findall(r"[\w-]{8}", terms)) - set(re.findall(r"[\w-]{8}", others))).pop())
+    corpus.write(refused, corpus.note(made.mark, "05"))
     made.start()
     here.wait(made.tool)
     outcomes = {path: (status, reason) for path, status, reason in made.result().outcomes}
@@ -80,3 +91,38 @@ def test_a_namespace_deleted_from_outside_is_rebuilt(here: Cluster, new_case: Ne
         del here.vectors.namespaces[namespace]
     made.start()
     prove(made, calm, in_vain=0)
+
+
+def test_an_index_changes_the_form_of_its_text_while_workers_die(
+    here: Cluster, new_case: NewCase, calm: Result
+) -> None:
+    made = new_case("form")
+    with another_api(here, VECTOR_STORE_TEXT="plain") as plain:
+        made.tool = plain.local_tool(made.folder, project=made.project)
+        here.wait(made.tool)
+        before = index_of(here, made)
+        hold = here.vectors.holds.add("upsert", made.project)
+        here.ask(made.tool, "reindex", {"full": True})
+        for victim in WORKERS:
+            eventually(lambda: bool(hold.arrived), 30, here.logs)
+            old = here.kill(victim)
+            hold.arrived.clear()
+            here.restarted(victim, old)
+        hold.release()
+        # the readable index answers until the other one is ready
+        eventually(lambda: answers(plain, made, calm) and index_of(here, made) != before, 120, here.logs)
+    prove(made, calm, in_vain=0)
+
+
+def index_of(here: Cluster, made: Case) -> tuple[object, ...]:
+    """The index of a tool, and the key of its text."""
+    query = "SELECT i.id, i.text_key FROM search_tool s JOIN search_index i ON i.id = s.index_id WHERE s.id = %s"
+    (row,) = here.rows(query, made.tool)
+    return row
+
+
+def answers(api: Service, made: Case, expected: Result) -> bool:
+    """Check that a search finds what a calm run finds."""
+    wanted = {path for path, _, text in expected.chunks if "birds" in text}
+    assert {hit["file_path"] for hit in api.query(made.tool, "birds", mode="keyword", top_k=100)} >= wanted
+    return True

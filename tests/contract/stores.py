@@ -15,6 +15,7 @@ from schemas.errors import StoreError
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from worker.tokens.keywords import Keywords, keywords_of
 from worker.vectors import Condition, Leg, Ranked, Value, Vector, VectorRow, VectorStore
+from worker.vectors.blind import GROUPS, BlindKey
 from worker.vectors.lance.compaction import Thresholds
 from worker.vectors.lance.store import LanceStore
 from worker.vectors.turbopuffer import TurbopufferStore
@@ -25,9 +26,9 @@ ALWAYS = Thresholds(fragments=0, rows_while_writing=0)
 REAL_KEY = os.environ.get("TURBOPUFFER_API_KEY", "")
 HAS_KEY = REAL_KEY.startswith("tpuf_") and not os.environ.get("TURBOPUFFER_BASE_URL")
 live = pytest.mark.skipif(not HAS_KEY, reason="set TURBOPUFFER_API_KEY to a key of the real service to run")
-WITHOUT_KEYWORDS = ["lance", "fake", pytest.param("live", marks=live)]
+WITHOUT_KEYWORDS = ["lance", "fake", "blind", pytest.param("live", marks=live)]
 WITH_KEYWORDS = [
-    *("lance-keywords", "fake-keywords", "held-keywords", "read-keywords"),
+    *("lance-keywords", "fake-keywords", "blind-keywords", "held-keywords", "read-keywords"),
     pytest.param("live-keywords", marks=live),
 ]
 
@@ -68,8 +69,11 @@ def make(kind: str, directory: Path, fake: FakeTurbopuffer) -> VectorStore:
         return SearchedTwice(directory, has_keywords=bool(keywords), thresholds=ALWAYS, word_bytes=0)
     if name == "read":
         return WordsInMemory(directory, has_keywords=bool(keywords), thresholds=ALWAYS)
-    if name == "fake":
-        return TurbopufferStore(fake.api_key, region="nowhere", base_url=fake.url, has_keywords=bool(keywords))
+    if name in {"fake", "blind"}:
+        key = BlindKey.of("a key of the tests") if name == "blind" else None
+        return TurbopufferStore(
+            fake.api_key, region="nowhere", base_url=fake.url, has_keywords=bool(keywords), text_key=key
+        )
     region = os.environ.get("TURBOPUFFER_REGION", "gcp-us-central1")
     return TurbopufferStore(REAL_KEY, region=region, has_keywords=bool(keywords))
 
@@ -88,6 +92,11 @@ def words(text: str, language: str = "en") -> Keywords:
 def row(number: int, vector: Vector | None = None, keywords: str | None = None, **attributes: Value) -> VectorRow:
     given = None if keywords is None else words(keywords)
     return VectorRow(UUID(int=number), vector, {"file_name": f"{number}.md", "level": 0, **attributes}, given)
+
+
+def of_file(name: str | None) -> dict[str, Value]:
+    """All attributes of a row's file, which a patch changes together."""
+    return {**dict.fromkeys(GROUPS["file_terms"]), "file_name": name}
 
 
 def numbers(found: Ranked) -> list[int]:

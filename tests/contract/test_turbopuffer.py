@@ -17,6 +17,7 @@ from tests.fakes.turbopuffer import FakeTurbopuffer
 from worker.tokens.keywords import Keywords
 from worker.vectors import FILTERED, STRING_ATTRIBUTES, Condition, Leg, Patch, Value, VectorRow, turbopuffer
 from worker.vectors.turbopuffer import TurbopufferStore
+from worker.vectors.turbopuffer_rows import MAX_LIMIT
 
 
 def puffer(fake: FakeTurbopuffer, key: str | None = None) -> TurbopufferStore:
@@ -53,7 +54,7 @@ def test_the_time_to_wait_is_told_in_seconds(fake: FakeTurbopuffer, header: str 
 def test_no_more_hits_are_requested_than_the_service_gives(fake: FakeTurbopuffer) -> None:
     store = puffer(fake)
     store.write("a", D, [row(1, axis(0))])
-    for limit in (turbopuffer.MAX_LIMIT, turbopuffer.MAX_LIMIT + 1):
+    for limit in (MAX_LIMIT, MAX_LIMIT + 1):
         assert near(store, "a", axis(0), limit=limit) == [1]
 
 

@@ -13,14 +13,14 @@ import pyarrow as pa
 import pytest
 
 from schemas.errors import StoreRefused
-from tests.contract.stores import WITHOUT_KEYWORDS, D, about, axis, near, numbers, row, words
+from tests.contract.stores import WITHOUT_KEYWORDS, D, about, axis, near, numbers, of_file, row, words
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from worker.vectors import (
     CHECKED_ATTRIBUTES,
     Condition,
     Leg,
     Patch,
-    Value,
+    StoredAttributes,
     Vector,
     VectorRow,
     VectorStore,
@@ -51,7 +51,7 @@ def test_repeating_a_write_changes_nothing(store: VectorStore, space: str) -> No
     store.write(space, D, [row(3, axis(2))])
     change: dict[str, Any] = {
         "upserts": [row(1, axis(0)), row(2, axis(1))],
-        "patches": [Patch(UUID(int=3), {"file_name": "new"})],
+        "patches": [Patch(UUID(int=3), of_file("new"))],
         "deletes": [UUID(int=4)],
     }
     for _ in range(2):
@@ -69,8 +69,8 @@ def test_an_upsert_replaces_the_whole_row(store: VectorStore, space: str) -> Non
 
 def test_a_patch_leaves_the_rest_alone(store: VectorStore, space: str) -> None:
     store.write(space, D, [row(1, axis(0), "apples", language="python"), row(2, axis(1), "pears")])
-    patches = [Patch(UUID(int=1), {"file_name": "moved", "level": 2}), Patch(UUID(int=2), {"file_name": None})]
-    store.write(space, D, patches=[*patches, Patch(UUID(int=99), {"file_name": "moved"})])
+    patches = [Patch(UUID(int=1), {**of_file("moved"), "level": 2}), Patch(UUID(int=2), of_file(None))]
+    store.write(space, D, patches=[*patches, Patch(UUID(int=99), of_file("moved"))])
     both = Condition("file_name", "in", ["moved"]), Condition("language", "in", ["python"])
     assert near(store, space, axis(0), *both, Condition("level", "in", [2])) == [1]
     assert near(store, space, axis(0), Condition("file_name", "in", ["1.md", "2.md"])) == []
@@ -89,7 +89,7 @@ def test_a_patch_applies_to_no_row_of_a_greater_generation(store: VectorStore, s
 
     def patch(name: str, generation: int) -> None:
         ids = [UUID(int=number) for number in (4, 5, 6, 7)]
-        store.write(space, D, patches=[Patch(id_, {"file_name": name}, words(name), generation) for id_ in ids])
+        store.write(space, D, patches=[Patch(id_, of_file(name), words(name), generation) for id_ in ids])
 
     patch("five", 5)
     assert (sorted(named(store, space, "five")), named(store, space, "6.md")) == ([4, 5], [6])
@@ -132,16 +132,16 @@ def test_rows_of_an_earlier_release_have_no_generation_until_they_are_written_ag
         for document in old.rows.values():
             document.values.pop("generation")
     assert sorted(near(store, space, axis(0))) == [1, 2, 3, 4]
-    store.write(space, D, patches=[Patch(UUID(int=number), {"file_name": "new"}, None, 7) for number in (1, 2)])
+    store.write(space, D, patches=[Patch(UUID(int=number), of_file("new"), None, 7) for number in (1, 2)])
     store.write(space, D, [replace(row(3, axis(0), file_name="new"), generation=7)])
-    store.write(space, D, patches=[Patch(UUID(int=number), {"file_name": "old"}, None, 6) for number in (1, 2, 3, 4)])
+    store.write(space, D, patches=[Patch(UUID(int=number), of_file("old"), None, 6) for number in (1, 2, 3, 4)])
     assert (sorted(named(store, space, "new")), named(store, space, "old")) == ([1, 2, 3], [4])
 
 
 @pytest.mark.parametrize("store", WITHOUT_KEYWORDS, indirect=True)
 def test_patched_keywords_are_ignored_without_an_index_of_them(store: VectorStore, space: str) -> None:
     store.write(space, D, [row(1, axis(0)), row(2, axis(1))])
-    patches = [Patch(UUID(int=1), {"file_name": "new"}, words("word " * 2_000)), Patch(UUID(int=2), {}, words("word"))]
+    patches = [Patch(UUID(int=1), of_file("new"), words("word " * 2_000)), Patch(UUID(int=2), {}, words("word"))]
     store.write(space, D, patches=patches)
     assert near(store, space, axis(0), Condition("file_name", "in", ["new"])) == [1]
     assert near(store, space, axis(1)) == [2, 1]
@@ -178,12 +178,16 @@ def test_ids_come_in_pages(store: VectorStore, space: str) -> None:
 
 def test_attributes_come_in_pages_and_say_what_is_missing(store: VectorStore, space: str) -> None:
     store.write(space, D, [row(number, axis(0), symbol="x" if number % 2 else None) for number in range(1, 6)])
-    found: dict[UUID, dict[str, Value]] = {}
+    found: dict[UUID, StoredAttributes] = {}
     while page := store.attributes(space, next(reversed(found), None), 2):
         found |= page
     assert [id_.int for id_ in found] == [1, 2, 3, 4, 5]
-    expected = dict.fromkeys(CHECKED_ATTRIBUTES) | {"file_name": "1.md", "symbol": "x", "level": 0}
-    assert (found[UUID(int=1)], found[UUID(int=2)]["symbol"]) == (expected, None)
+    first, second = (
+        dict.fromkeys(CHECKED_ATTRIBUTES) | {"file_name": name, "symbol": symbol, "level": 0}
+        for name, symbol in (("1.md", "x"), ("2.md", None))
+    )
+    assert (found[UUID(int=1)], found[UUID(int=2)]) == (store.stored(space, first), store.stored(space, second))
+    assert found[UUID(int=1)] != store.stored(space, second)
     assert store.attributes("nothing", None, 2) == {}
 
 
@@ -208,7 +212,7 @@ def test_rows_without_vector_have_none_to_read_back(store: VectorStore, space: s
 
 
 def test_a_missing_namespace_is_empty_and_stays_missing(store: VectorStore, space: str) -> None:
-    store.write(space, D, patches=[Patch(UUID(int=1), {"file_name": "x"})], deletes=[UUID(int=2)])
+    store.write(space, D, patches=[Patch(UUID(int=1), of_file("x"))], deletes=[UUID(int=2)])
     assert not store.drop(space)
     store.optimize(space)
     assert store.search(space, [Leg(5, vector=axis(0)), Leg(5, vector=axis(1))]) == [[], []]
@@ -316,10 +320,11 @@ def test_a_filter_leaves_the_limit_full(store: VectorStore, space: str) -> None:
 def test_long_values_are_cut_and_found(store: VectorStore, space: str) -> None:
     long = "é" * 4096
     store.write(space, D, [row(1, axis(0), symbol=long, scope="x" * 1024)])
-    store.write(space, D, patches=[Patch(UUID(int=1), {"file_name": long})])
+    store.write(space, D, patches=[Patch(UUID(int=1), of_file(long))])
     for name in ("symbol", "file_name"):
         assert near(store, space, axis(0), Condition(name, "in", [long])) == [1]
-        assert near(store, space, axis(0), Condition(name, "prefix", [long])) == [1]
+    store.write(space, D, [row(2, axis(0), scope=long)])
+    assert near(store, space, axis(0), Condition("scope", "prefix", [long])) == [2]
     assert near(store, space, axis(0), Condition("symbol", "in", [cut_filterable(long)])) == [1]
 
 

@@ -8,17 +8,18 @@ from uuid import UUID
 
 import pytest
 
-from tests.contract.stores import D, about, axis, make, near, row
+from tests.contract.stores import D, about, axis, make, near, of_file, row
 from tests.fakes.turbopuffer import FakeTurbopuffer
-from worker.vectors import Condition, Patch, turbopuffer
+from worker.vectors import Condition, Patch
 from worker.vectors.lance import store as lance
 from worker.vectors.lance.ties import TIES
+from worker.vectors.turbopuffer_rows import MAX_LIMIT
 
 
 @pytest.mark.parametrize("kind", ["lance", "fake"])
 def test_ids_beyond_one_page_are_given(kind: str, tmp_path: Path, fake: FakeTurbopuffer) -> None:
     store = make(kind, tmp_path, fake)
-    most = turbopuffer.MAX_LIMIT
+    most = MAX_LIMIT
     everything = [UUID(int=number) for number in range(most + 1)]
     store.write("a", D, [row(number, axis(0)) for number in range(most + 1)])
     assert store.ids("a", None, 2 * most) == everything
@@ -31,7 +32,7 @@ def test_ids_beyond_one_page_are_given(kind: str, tmp_path: Path, fake: FakeTurb
 def test_attributes_beyond_one_page_are_given(
     fake: FakeTurbopuffer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turbopuffer, "MAX_LIMIT", 10)
+    monkeypatch.setattr("worker.vectors.turbopuffer.MAX_LIMIT", 10)
     store = make("fake", tmp_path, fake)
     everything = [UUID(int=number) for number in range(21)]
     store.write("a", D, [row(number, axis(0)) for number in range(21)])
@@ -50,7 +51,7 @@ def test_vectors_patches_and_deletes_of_many_ids(kind: str, beyond: int, tmp_pat
     found = store.vectors("a", ids)
     assert len(found) == number
     assert all(found[id_][id_.int % D] == pytest.approx(1.0) for id_ in ids)
-    store.write("a", D, patches=[Patch(id_, {"file_name": "new"}) for id_ in ids])
+    store.write("a", D, patches=[Patch(id_, of_file("new")) for id_ in ids])
     names = [values["file_name"] for values in store.attributes("a", None, number + 1).values()]
     assert names == ["new"] * number + [f"{number}.md"]
     store.write("a", D, deletes=ids)

@@ -11,7 +11,7 @@ import lancedb
 import pyarrow as pa
 import pytest
 
-from tests.contract.stores import WITH_KEYWORDS, D, about, axis, coded, near, numbers, row, words
+from tests.contract.stores import WITH_KEYWORDS, D, about, axis, coded, near, numbers, of_file, row, words
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from tests.fakes.turbopuffer_namespace import words as fake_words
 from worker.tokens.keywords import KeywordForms
@@ -27,7 +27,7 @@ def test_patched_keywords_replace_the_old_ones(store: VectorStore, space: str) -
     for old, new in (("apples", "bananas"), ("bananas", "plums")):
         store.optimize(space)
         patches = [
-            Patch(UUID(int=1), {"file_name": new}, words(f"{new} row")),
+            Patch(UUID(int=1), of_file(new), words(f"{new} row")),
             Patch(UUID(int=3), {}, words(f"{new} third")),
         ]
         store.write(space, D, patches=[*patches, Patch(UUID(int=2), {"level": 5})])

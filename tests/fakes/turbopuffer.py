@@ -69,6 +69,8 @@ class FakeTurbopuffer:
         self.refused: str | None = None
         #: Additional seconds that a request takes for each of its bytes.
         self.seconds_per_byte = 0.0
+        #: Every request's target and body, once a test puts a list here.
+        self.received: list[bytes] | None = None
         self.lock = threading.RLock()
         self.connections: set[socket.socket] = set()
         self._server = _Server(port, self)
@@ -114,6 +116,8 @@ class FakeTurbopuffer:
     ) -> tuple[int, Json, Fault | None]:
         """Answer one request from a client's port, one at a time, and record it."""
         kind = kind_of(method, target, raw)
+        if self.received is not None:
+            self.received.append(target.encode() + b"\n" + raw)
         time.sleep(len(raw) * self.seconds_per_byte)
         self.holds.wait(kind, target.encode() + raw, port, after=False)
         answer = self._answer(method, target, key, raw)

@@ -416,14 +416,17 @@ def predicate(space: Namespace, node: Any) -> Predicate:
         require(config and config.get("full_text_search") and fits("[]string", want), "invalid filter of tokens")
         return lambda _id, row: set(want) <= row.terms.get(name, {}).keys()
     require(config and config.get("filterable", True), f"attribute {name!r} isn't filterable; is BM25 enabled?")
-    require(how in COMPARE, f"the fake does not know the filter {how}")
+    require(how in COMPARE or how == "ContainsAny", f"the fake does not know the filter {how}")
     # Only globs that mean the same in Python.
     require(
         how != "Glob" or re.fullmatch(r"[*.+\w-]+", str(want), re.ASCII), f"the fake does not know the glob {want!r}"
     )
+    kind = config["type"] if config else ""
+    if how == "ContainsAny":
+        require(kind.startswith("[]") and fits(kind, want), f"ContainsAny expects an array, but got {want!r}")
+        return lambda _id, row: not set(want).isdisjoint(row.values.get(name) or ())
     wants = want if how == "In" else [want]
     require(isinstance(wants, list), f"{how} expects an array")
-    kind = config["type"] if config else ""
     typed = all(fits(kind, one) or (one is None and how == "Eq") for one in wants)
     require(typed, f"filter error in key `{name}`: type mismatch, {how} expects {kind}, but got {want!r}")
     return lambda id_, row: COMPARE[how](id_ if name == "id" else row.values.get(name), want)

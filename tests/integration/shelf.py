@@ -185,13 +185,19 @@ class Shelf(OfTool):
 
     @property
     def store(self) -> VectorStore:
-        return self.resources.store(self.vector_store, self.keyword_index)
+        return self.resources.store(self.vector_store, self.keyword_index, self.text_key)
+
+    @property
+    def text_key(self) -> str | None:
+        return self.resources.text_key_for(self.vector_store)
 
     def wanted(self, dimensions: int = 8) -> tools.NewIndex:
         profile = EmbedderProfile(model="m", dimensions=dimensions)
         settings = IndexSettings(embedder=profile, chunks=ChunkSettings(size=64, overlap=0), max_file_bytes=10**6)
         source = NodesSource(kind="nodes", node_id="folder")
-        return tools.NewIndex(self.project, source, "folder", settings, self.vector_store, self.keyword_index)
+        return tools.NewIndex(
+            *(self.project, source, "folder", settings, self.vector_store, self.keyword_index), text_key=self.text_key
+        )
 
     def create(self, dimensions: int = 8) -> UUID:
         """Create the tool and its first task."""

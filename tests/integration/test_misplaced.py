@@ -8,6 +8,7 @@ from uuid import UUID, uuid4
 import numpy as np
 import pytest
 
+from tests.contract.stores import of_file
 from tests.integration.shelf import Shelf, both_stores
 from worker.index.commit import finish
 from worker.index.write import write
@@ -23,7 +24,7 @@ def resources(tmp_path_factory: pytest.TempPathFactory, database_url: str) -> It
         yield made
 
 
-@pytest.fixture(params=["lancedb-store", "turbopuffer-postgres"])
+@pytest.fixture(params=["lancedb-store", "turbopuffer-store", "turbopuffer-postgres"])
 def shelf(request: pytest.FixtureRequest, resources: Resources) -> Shelf:
     """Six indexed files: one is code, and one was moved."""
     made = Shelf(resources, *request.param.split("-"))
@@ -43,7 +44,8 @@ def differs(shelf: Shelf) -> dict[str, int]:
 
 def spoil(shelf: Shelf, ids: set[UUID], generation: int) -> None:
     words = Keywords("wrong", "wrong")
-    patches = [Patch(id_, {"file_id_path": "/elsewhere", "file_name": "x"}, words, generation) for id_ in ids]
+    attributes = {**of_file("x"), "file_id_path": "/elsewhere"}
+    patches = [Patch(id_, attributes, words, generation) for id_ in ids]
     shelf.store.write(shelf.index.namespace, 8, patches=patches)
 
 

@@ -154,7 +154,7 @@ class Unwell:
 @pytest.fixture(params=[StoreUnavailable("down"), KeyError("a mistake")], ids=["down", "mistake"])
 def unwell(request: pytest.FixtureRequest, resources: Resources) -> Unwell:
     made = Unwell(resources, request.param)
-    resources._stores["lancedb", True] = made  # type: ignore[assignment] # all that the sweep asks of it
+    resources._stores["lancedb", True, None] = made  # type: ignore[assignment] # all that the sweep asks of it
     return made
 
 

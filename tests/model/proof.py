@@ -220,23 +220,22 @@ class Proof:
                 "level": level,
                 "embedded": embedded,
             }
-            _equal(stored[id_], wanted, f"attributes of {path}")
+            kept = self._of(index).stored(index.namespace, wanted)
+            _equal({name: stored[id_].get(name) for name in kept}, kept, f"attributes of {path}")
 
     def _stored(self, index: Index) -> dict[str, dict[str, Any]]:
         """The attributes of each row of a namespace, by id."""
-        names = (*STRING_ATTRIBUTES, "level", "embedded")
         if self._store is not None:
             with self._store.lock:
                 space = self._store.namespaces.get(index.namespace)
-                rows = {id_: dict(row.values) for id_, row in space.rows.items()} if space else {}
-            return {str(id_): {name: row.get(name) for name in names} for id_, row in rows.items()}
+                return {str(id_): dict(row.values) for id_, row in space.rows.items()} if space else {}
         import lancedb
 
         directory = self._running.resources.home / "lancedb"
         if not (directory / f"{index.namespace}.lance").exists():
             return {}
         table = lancedb.connect(directory).open_table(index.namespace)
-        found = table.to_arrow().select(["id", *names]).to_pylist()
+        found = table.to_arrow().select(["id", *STRING_ATTRIBUTES, "level", "embedded"]).to_pylist()
         assert len({row["id"] for row in found}) == len(found), "an id stands twice in the store"
         return {row.pop("id"): row for row in found}
 
@@ -247,7 +246,7 @@ class Proof:
         return {path.stem for path in (self._running.resources.home / "lancedb").glob("*.lance")}
 
     def _of(self, index: Index) -> Any:
-        return self._running.resources.store(index.vector_store, index.keyword_index)
+        return self._running.resources.store_of(index)
 
     def _prove_answers(
         self, tool: str, folder: Folder, expected: Mapping[str, Expected], gone: set[str], by: random.Random

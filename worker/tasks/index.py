@@ -153,7 +153,7 @@ def _run(r: Resources, task: RunningTask, index: Index, lease: Lease, queue: str
         source=r.source_of(index),
         tokenizer=r.tokenizer(settings.embedder),
         embedder=r.embedder(settings.embedder, explicit_dimensions=settings.explicit_dimensions),
-        store=r.store(index.vector_store, index.keyword_index),
+        store=r.store_of(index),
         pool=r.pool,
         lease=lease,
         concurrency=r.settings.embedding_concurrency,

@@ -96,7 +96,7 @@ def _list(r: Resources, plan: ListingLease, index: Index, lease: Lease) -> bool:
     """List until the time is up. Returns True once everything is listed."""
     _check_deaths(plan)
     if plan.list_cursor is None:
-        fsck.before_listing(r.pool, r.store(index.vector_store, index.keyword_index), index, plan.id)
+        fsck.before_listing(r.pool, r.store_of(index), index, plan.id)
     until = time.monotonic() + SLICE_SECONDS[FAST]
     for page in list_pages(open_listing(plan, index, partial(r.source_of, index), r.pool, lease), until):
         if page.last:

@@ -131,7 +131,7 @@ def _run(r: Resources, build: TreeBuild, lease: TreeLease) -> TreeRun:
         index=index,
         pool=r.pool,
         lease=lease,
-        store=r.store(index.vector_store, index.keyword_index),
+        store=r.store_of(index),
         embedder=r.embedder(settings.embedder, explicit_dimensions=settings.explicit_dimensions),
         tokenizer=r.tokenizer(settings.embedder),
         budget=r.budget(settings.embedder),

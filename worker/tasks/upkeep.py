@@ -182,4 +182,4 @@ def _compare(index: Index, verified_bytes: int) -> dict[str, Any]:
 
 
 def _store(index: Index) -> VectorStore:
-    return process.resources().store(index.vector_store, index.keyword_index)
+    return process.resources().store_of(index)

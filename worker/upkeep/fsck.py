@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from uuid import UUID
 
 import structlog
@@ -22,8 +23,7 @@ from worker.state.index import chunks, drift
 from worker.state.index.embedding_cache import VectorOwner
 from worker.state.index.tools import Index
 from worker.state.pool import Pool
-from worker.vectors import Patch, Value, VectorStore
-from worker.vectors.rows import storable
+from worker.vectors import Patch, StoredAttributes, Value, VectorStore
 
 #: Ids compared at a time.
 PAGE = 20_000
@@ -227,16 +227,21 @@ def _wrong(pool: Pool, store: VectorStore, index: Index, after: UUID | None, lim
     """
     stored = store.attributes(index.namespace, after, limit)
     before = drift.expected(pool, index.id, list(stored))
-    if not _unequal(stored, before):
+    unequal = partial(_unequal, store, index.namespace)
+    if not unequal(stored, before):
         return []
     stored = store.attributes(index.namespace, after, limit)
     now = drift.expected(pool, index.id, list(stored))
-    return sorted(_unequal(stored, before) & _unequal(stored, now))
+    return sorted(unequal(stored, before) & unequal(stored, now))
 
 
-def _unequal(stored: dict[UUID, dict[str, Value]], expected: dict[UUID, dict[str, Value]]) -> set[UUID]:
-    storable_rows = {id_: {name: storable(value) for name, value in row.items()} for id_, row in expected.items()}
-    return {id_ for id_, row in storable_rows.items() if id_ in stored and stored[id_] != row}
+def _unequal(
+    store: VectorStore,
+    namespace: str,
+    stored: dict[UUID, StoredAttributes],
+    expected: dict[UUID, dict[str, Value]],
+) -> set[UUID]:
+    return {id_ for id_, row in expected.items() if id_ in stored and stored[id_] != store.stored(namespace, row)}
 
 
 def _patch(pool: Pool, store: VectorStore, index: Index, ids: list[UUID]) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, overload
 from uuid import UUID
@@ -17,6 +17,8 @@ from worker.tokens.keywords import IN_ENGLISH, KeywordForms, Keywords
 Field = Literal["text", "code", "older"]
 Vector = NDArray[np.float32]
 Value = str | int | bool | None
+#: Attributes of a row as its store has them: a store that others operate has arrays of hashes for strings.
+StoredAttributes = Mapping[str, Value | list[str]]
 
 #: String attributes of every row. Rows also have `level` and `generation` (int) and `embedded` (bool).
 STRING_ATTRIBUTES = (
@@ -194,8 +196,12 @@ class VectorStore(Protocol):
         """The next `limit` ids after `after`, in ascending order, for reconciliation."""
         ...
 
-    def attributes(self, namespace: str, after: UUID | None, limit: int) -> dict[UUID, dict[str, Value]]:
-        """The filterable strings and the level of the next rows, in ascending order of their ids."""
+    def attributes(self, namespace: str, after: UUID | None, limit: int) -> dict[UUID, StoredAttributes]:
+        """What describes the next rows' files and chunks, in ascending order of their ids."""
+        ...
+
+    def stored(self, namespace: str, attributes: Mapping[str, Value]) -> StoredAttributes:
+        """What `attributes` returns for a row that was written with these values."""
         ...
 
     def vectors(self, namespace: str, ids: Sequence[UUID]) -> dict[UUID, Vector]:

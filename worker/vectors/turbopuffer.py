@@ -20,22 +20,23 @@ from cachetools import TTLCache
 
 from schemas.errors import StoreError, StoreRefused, StoreUnauthorized, StoreUnavailable
 from worker.machine.retry_after import seconds_to_wait
-from worker.tokens.keywords import BM25_B, BM25_K1, Keywords
-from worker.vectors import (
-    CHECKED_ATTRIBUTES,
-    FILTERED,
-    STRING_ATTRIBUTES,
-    Condition,
-    Field,
-    Leg,
-    Patch,
-    Ranked,
-    Value,
-    Vector,
-    VectorRow,
-    cut_filterable,
+from worker.vectors import Leg, Patch, Ranked, StoredAttributes, Value, Vector, VectorRow
+from worker.vectors.blind import BlindKey, Blinds
+from worker.vectors.rows import can_match, check, ranked
+from worker.vectors.turbopuffer_rows import (
+    KEYWORDS_SCHEMA,
+    MAX_LIMIT,
+    OLDER_TEXT,
+    ROW_OVERHEAD_BYTES,
+    BlindRows,
+    ReadableRows,
+    RowForm,
+    keyword_attributes,
+    patch_body,
+    query_of,
+    row_bytes,
+    upsert_body,
 )
-from worker.vectors.rows import attributes, can_match, check, clean, matrix, ranked, storable, words
 
 if TYPE_CHECKING:
     from turbopuffer import APIStatusError, Turbopuffer
@@ -57,43 +58,31 @@ MIN_BYTES = 100_000
 SMALL_S = 600.0
 #: The store's limit of subqueries in one request.
 MAX_LEGS = 16
-#: The store's limit of rows in one answer.
-MAX_LIMIT = 10_000
 #: Vectors in one answer: 8 MB at 4096 dimensions.
 MAX_VECTORS = 400
 #: Seconds for which a process remembers a namespace's attributes; another process may add some.
 SCHEMA_S = 120
-#: JSON around a row's values: quotes, commas, id and small values. Column names are sent once per request.
-ROW_OVERHEAD_BYTES = 200
-
-#: Tokens are made here, so that they are the same in every store. Namespaces of an earlier release lack some fields.
-TOKENS = {"tokenizer": "pre_tokenized_array", "max_token_length": 254, "k1": BM25_K1, "b": BM25_B}
-KEYWORDS_SCHEMA: dict[str, Any] = {
-    name: {"type": "[]string", "filterable": False, "full_text_search": TOKENS}
-    for name in ("chunk_words", "chunk_code")
-}
-#: The attribute of natural language in namespaces of an earlier release, null in rows that were written since.
-OLDER_TEXT = "chunk_text"
-#: The attributes that keyword legs search, by their field.
-ATTRIBUTES: Mapping[Field, str] = {"text": "chunk_words", "code": "chunk_code", "older": OLDER_TEXT}
-
-#: Namespaces of an earlier release lack this attribute; the next write adds it.
-GENERATION_SCHEMA: dict[str, Any] = {"generation": "int"}
-#: Also true for rows without a generation.
-OLDER = ("generation", "Lte", {"$ref_new": "generation"})
 
 
 class TurbopufferStore:
     """The vector store for installations with a Turbopuffer key.
 
-    `base_url` overrides the region's address. Threads may share a store. A forked child opens its own connections,
-    because sockets must not be shared.
+    `base_url` overrides the region's address. With a `text_key` the store gets keyed hashes of words, names and paths.
+    Threads may share a store. A forked child opens its own connections, because sockets must not be shared.
     """
 
     def __init__(
-        self, api_key: str, *, region: str, base_url: str | None = None, has_keywords: bool, timeout: float = TIMEOUT_S
+        self,
+        api_key: str,
+        *,
+        region: str,
+        base_url: str | None = None,
+        has_keywords: bool,
+        text_key: BlindKey | None = None,
+        timeout: float = TIMEOUT_S,
     ) -> None:
         self._timeout = timeout
+        self._blinds = None if text_key is None else Blinds(text_key)
         self._max_request_bytes, self._small_until = MAX_BYTES, 0.0
         self._api_key = api_key
         self._region = region
@@ -127,18 +116,18 @@ class TurbopufferStore:
         call. After a time-out requests are half as large, so that the repeated call gets further.
         """
         check(upserts, patches, deletes)
-        keywords = self._has_keywords
+        form, keywords = self._form(namespace), self._has_keywords
         self._each(
             upserts,
-            lambda row: _bytes(row) + dimensions * 4 * 4 // 3,
-            lambda rows: self._send(namespace, _upsert_body(rows, dimensions, has_keywords=keywords)),
+            lambda row: row_bytes(row) + dimensions * 4 * 4 // 3,
+            lambda rows: self._send(namespace, upsert_body(form, rows, dimensions, has_keywords=keywords)),
         )
         has_older = keywords and any(patch.keywords for patch in patches) and self._has_older(namespace)
         self._each(
             patches,
-            _bytes,
+            row_bytes,
             lambda batch: self._send_existing(
-                namespace, _patch_body(batch, has_keywords=keywords, has_older=has_older)
+                namespace, patch_body(form, batch, has_keywords=keywords, has_older=has_older)
             ),
         )
         self._each(
@@ -173,21 +162,22 @@ class TurbopufferStore:
                 break
         return ids
 
-    def attributes(self, namespace: str, after: UUID | None, limit: int) -> dict[UUID, dict[str, Value]]:
+    def attributes(self, namespace: str, after: UUID | None, limit: int) -> dict[UUID, StoredAttributes]:
         """Return the attributes of the next `limit` rows in ascending order of ids. Raises as `write` does."""
-        by_id: dict[UUID, dict[str, Value]] = {}
+        names = self._form(namespace).checked
+        by_id: dict[UUID, StoredAttributes] = {}
         while len(by_id) < limit:
             page_size = min(limit - len(by_id), MAX_LIMIT)
-            rows = self._rows(
-                namespace, next(reversed(by_id), after), page_size, include_attributes=[*CHECKED_ATTRIBUTES]
-            )
+            rows = self._rows(namespace, next(reversed(by_id), after), page_size, include_attributes=[*names])
             # The store omits nulls.
-            by_id |= {
-                UUID(str(row.id)): {name: getattr(row, name, None) for name in CHECKED_ATTRIBUTES} for row in rows
-            }
+            by_id |= {UUID(str(row.id)): {name: getattr(row, name, None) for name in names} for row in rows}
             if len(rows) < page_size:
                 break
         return by_id
+
+    def stored(self, namespace: str, attributes: Mapping[str, Value]) -> StoredAttributes:
+        """Return what `attributes` returns for a row that was written with these values."""
+        return self._form(namespace).changed(attributes)
 
     def vectors(self, namespace: str, ids: Sequence[UUID]) -> dict[UUID, Vector]:
         """Return the vectors of those ids that have one, at most `MAX_VECTORS` per request. Raises as `write` does."""
@@ -207,16 +197,20 @@ class TurbopufferStore:
     def optimize(self, namespace: str, *, writing: bool = False) -> None:
         """Do nothing: the store compacts and indexes by itself, and its API has no such call."""
 
+    def _form(self, namespace: str) -> RowForm:
+        return ReadableRows() if self._blinds is None else BlindRows(self._blinds.of(namespace))
+
     def _search(self, namespace: str, legs: Sequence[Leg]) -> list[Ranked]:
         known = self._known(namespace)
-        if known is not None and not _fields(legs) <= known:
+        if known is not None and not keyword_attributes(legs) <= known:
             return self._search_known(namespace, legs, known)
-        queries: Any = [_query(leg) for leg in legs]
+        form = self._form(namespace)
+        queries: Any = [query_of(form, leg) for leg in legs]
         try:
             answer = self._request(namespace, lambda ns: ns.multi_query(queries=queries))
-        except StoreRefused:
-            if not _fields(legs) or _fields(legs) <= self._read_schema(namespace):
-                raise
+        except StoreRefused as refused:
+            if not keyword_attributes(legs) or keyword_attributes(legs) <= self._read_schema(namespace):
+                raise StoreRefused(form.readable(refused.message, legs)) from refused
             return self._search(namespace, legs)
         if answer is None:
             return []
@@ -232,7 +226,7 @@ class TurbopufferStore:
 
     def _search_known(self, namespace: str, legs: Sequence[Leg], known: frozenset[str]) -> list[Ranked]:
         """One ranking per leg for a namespace without some keyword fields; legs over those find nothing."""
-        possible = [_fields([leg]) <= known for leg in legs]
+        possible = [keyword_attributes([leg]) <= known for leg in legs]
         others = [leg for leg, is_possible in zip(legs, possible, strict=True) if is_possible]
         rankings = iter(self._search(namespace, others) if others else [])
         return [next(rankings, Ranked([], [])) if is_possible else Ranked([], []) for is_possible in possible]
@@ -340,108 +334,11 @@ def _batches(items: Sequence[T], size: Callable[[T], int], max_bytes: int) -> It
         yield items[start:]
 
 
-def _bytes(row: VectorRow | Patch) -> int:
-    """Estimate the bytes of a row without its vector."""
-    strings = [value for value in row.attributes.values() if isinstance(value, str)]
-    if row.keywords is not None:
-        # Each token has quotes and a comma where the text has a space.
-        strings += [f"{tokens}{'  ' * tokens.count(' ')}" for tokens in (row.keywords.text, row.keywords.code)]
-    return ROW_OVERHEAD_BYTES + sum(len(value.encode()) for value in strings)
-
-
-def _schema(dimensions: int, *, has_keywords: bool) -> dict[str, Any]:
-    # What is not filterable costs half as much to store.
-    schema: dict[str, Any] = {name: {"type": "string", "filterable": name in FILTERED} for name in STRING_ATTRIBUTES}
-    schema |= {"id": "uuid", "vector": {"type": f"[{dimensions}]f32", "ann": True}, "level": "int", "embedded": "bool"}
-    schema |= GENERATION_SCHEMA
-    return schema | KEYWORDS_SCHEMA if has_keywords else schema
-
-
-def _upsert_body(rows: Sequence[VectorRow], dimensions: int, *, has_keywords: bool) -> dict[str, Any]:
-    columns: dict[str, list[Any]] = {"id": [str(row.id) for row in rows]}
-    # The client takes twice as long to encode lists of floats, and rejects numpy arrays.
-    columns["vector"] = [base64.b64encode(vector.tobytes()).decode() for vector in matrix(rows, dimensions)]
-    values = [attributes(row) for row in rows]
-    columns |= {name: [row[name] for row in values] for name in values[0]}
-    if has_keywords:
-        fields = [_tokens(row.keywords) for row in rows]
-        columns |= {name: [values[name] for values in fields] for name in KEYWORDS_SCHEMA}
-    return {
-        "upsert_columns": columns,
-        "upsert_condition": OLDER,
-        "distance_metric": "cosine_distance",
-        "schema": _schema(dimensions, has_keywords=has_keywords),
-    }
-
-
 def _decoded(value: object) -> Vector:
     """Decode a vector from base64, or from the list of numbers that a service without this option sends."""
     if isinstance(value, str):
         return np.frombuffer(base64.b64decode(value), dtype="<f4")
     return np.asarray(value, dtype=np.float32)
-
-
-def _fields(legs: Sequence[Leg]) -> set[str]:
-    """The keyword attributes that legs search."""
-    return {ATTRIBUTES[leg.field] for leg in legs if leg.vector is None}
-
-
-def _patch_body(patches: Sequence[Patch], *, has_keywords: bool, has_older: bool) -> dict[str, Any]:
-    rows = [_patch_row(patch, has_keywords=has_keywords, has_older=has_older) for patch in patches]
-    # Without a schema, a namespace of an earlier release would make a new attribute filterable.
-    schema = GENERATION_SCHEMA | (KEYWORDS_SCHEMA if has_keywords else {})
-    return {"patch_rows": rows, "patch_condition": OLDER, "schema": schema}
-
-
-def _patch_row(patch: Patch, *, has_keywords: bool, has_older: bool) -> dict[str, Any]:
-    row = {"id": str(patch.id), "generation": patch.generation}
-    row |= {name: storable(value) for name, value in patch.attributes.items()}
-    if not has_keywords or patch.keywords is None:
-        return row
-    return row | _tokens(patch.keywords) | ({OLDER_TEXT: None} if has_older else {})
-
-
-def _tokens(keywords: Keywords | None) -> dict[str, Any]:
-    if keywords is None:
-        return dict.fromkeys(KEYWORDS_SCHEMA)
-    return {"chunk_words": keywords.text.split(), "chunk_code": keywords.code.split()}
-
-
-def _query(leg: Leg) -> dict[str, Any]:
-    filters = [_filter(condition) for condition in leg.conditions]
-    if leg.vector is None:
-        asked = words(leg)
-        query: dict[str, Any] = {
-            "rank_by": (ATTRIBUTES[leg.field], "BM25", asked if leg.field == "older" else asked.split())
-        }
-        if leg.phrase:
-            filters.append((ATTRIBUTES[leg.field], "ContainsAllTokens", asked.split()))
-    else:
-        query = {"rank_by": ("vector", "ANN", leg.vector.tolist())}
-        filters.append(("embedded", "Eq", True))
-    if filters:
-        query["filters"] = ("And", filters)
-    return query | {"limit": min(leg.limit, MAX_LIMIT)}
-
-
-def _filter(condition: Condition) -> tuple[Any, ...]:
-    values = [cut_filterable(clean(value)) if isinstance(value, str) else value for value in condition.values]
-    name = condition.attribute
-    if condition.op == "in":
-        alternatives: list[tuple[Any, ...]] = [(name, "In", values)]
-    elif condition.op == "prefix":
-        alternatives = [part for value in values for part in _below(name, value)]
-    else:
-        # Suffixes hold no glob characters.
-        alternatives = [(name, "Glob", f"*{value}") for value in values]
-    if condition.ids:
-        alternatives.append(("id", "In", [str(id_) for id_ in condition.ids]))
-    return alternatives[0] if len(alternatives) == 1 else ("Or", alternatives)
-
-
-def _below(name: str, value: str | int | bool | None) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    # "0" is the character after "/", so the range is exactly the values below the prefix; a Glob would need escapes.
-    return (name, "Eq", value), ("And", [(name, "Gte", f"{value}/"), (name, "Lt", f"{value}0")])
 
 
 @contextmanager

@@ -29,6 +29,7 @@ from schemas.errors import (
     StoreRefused,
     StoreUnauthorized,
     StoreUnavailable,
+    TextKeyMissing,
 )
 from schemas.queries.search import Query, Step
 from schemas.queries.tree_search import TreeAnswer
@@ -49,6 +50,7 @@ SEARCH_ERRORS = (
     StoreRefused,
     StoreUnauthorized,
     StoreUnavailable,
+    TextKeyMissing,
     SearchBusy,
 )
 

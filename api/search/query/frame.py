@@ -73,7 +73,7 @@ def _findings(
         filters = resolve_filters(resources.pool, index, query.filters)
     except FilterMatchesNothing as error:
         return Findings([], not_indexed_yet(resources, index, error))
-    store = resources.store(index.vector_store, index.keyword_index)
+    store = resources.store_of(index)
     depth = min(MAX_DEPTH, max(MIN_DEPTH, 2 * query.top_k))
     whole = query.include_unembedded and index.settings.bounded
     parts, report = split(query.texts)

@@ -30,7 +30,7 @@ from worker.resources import Resources
 from worker.state.index import index_switch, tasks, tool_actions, tools
 from worker.state.search import call_graph, found_chunks
 from worker.upkeep import fsck
-from worker.vectors.turbopuffer import MAX_LIMIT
+from worker.vectors.turbopuffer_rows import MAX_LIMIT
 
 #: More than the candidates that features rank, and more than the smallest search depth.
 MANY = 130

@@ -204,7 +204,7 @@ def test_a_cancelled_change_leaves_the_old_text_searchable(
     tool = running.local_tool(folder)
     running.wait(tool)
     write(folder, apples=f"# apples\n\nNow {word} is about zebras.\n")
-    hold = store.holds.add("upsert", "apples.md")
+    hold = store.holds.add("upsert", running.status(tool)["namespace"])
     ask(running, tool, "reindex")
     eventually(lambda: bool(hold.arrived), 20, running.logs)
     assert leftovers(running, tool) == (1, 1)

@@ -28,7 +28,7 @@ def imported(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The store "shelf" has a row; what was imported for it."""
     steps: list[str] = []
     row = StoreKind(
-        open=lambda options, has_keywords: cast(VectorStore, Shelf(options, has_keywords)),
+        open=lambda options, has_keywords, _key: cast(VectorStore, Shelf(options, has_keywords)),
         is_configured=lambda options: options.turbopuffer_region == "shelf",
         import_client=lambda: steps.append("client"),
         import_before_fork=lambda: steps.append("before fork"),

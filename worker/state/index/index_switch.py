@@ -109,6 +109,11 @@ def begin_update(connection: Connection[Any], tool_id: UUID, index_id: UUID, con
     connection.execute(_SQL["begin_update"], {"tool_id": tool_id, "index_id": index_id, "config": config})
 
 
+def begin_updates(connection: Connection[Any], index_id: UUID, next_index_id: UUID) -> None:
+    """Note that all tools of an index switch to another one as soon as that is ready. Requires the project locked."""
+    connection.execute(_SQL["begin_updates"], {"index_id": index_id, "next_index_id": next_index_id})
+
+
 def end_update(connection: Connection[Any], tool: LockedTool, error: str | None = None) -> None:
     """Give up the index that is being built for a tool, if any; `error` tells the tool's owner why."""
     if tool.next_index_id is not None:

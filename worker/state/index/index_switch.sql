@@ -68,6 +68,12 @@ WHERE id = ANY (ARRAY (
 UPDATE search_tool SET next_index_id = %(index_id)s, next_config = %(config)s, update_error = NULL, updated_at = now()
 WHERE id = %(tool_id)s
 
+-- name: begin_updates
+-- of all tools of an index that no other change is under way for
+UPDATE search_tool
+SET next_index_id = %(next_index_id)s, next_config = config, update_error = NULL, updated_at = now()
+WHERE index_id = %(index_id)s AND next_index_id IS NULL
+
 -- name: end_update
 UPDATE search_tool SET next_index_id = NULL, next_config = NULL, update_error = %(error)s, updated_at = now()
 WHERE id = %(tool_id)s

@@ -63,6 +63,29 @@ def reindex(
         )
 
 
+@again_if_locked
+def rebuild(pool: Pool, tool_id: UUID, new_index: NewIndex) -> UUID | None:
+    """Build another index in place of a tool's, and let all tools of that index switch to it once it is ready.
+
+    Returns the task to send, if one was started. An index that is being built for the tool is brought up to date
+    instead. Raises `NotFound`.
+    """
+    with pool.connection() as connection:
+        tool = _lock(connection, tool_id)
+        if tool.next_index_id is not None:
+            tasks.request_rerun(connection, tool.next_index_id, tool_id)
+            return None
+        index_id, _ = tools.find_or_make(connection, new_index)
+        index_switch.begin_updates(connection, tool.index_id, index_id)
+        return tasks.create(
+            connection,
+            tool_id=tool_id,
+            index_id=index_id,
+            folder_node_id=new_index.folder_node_id,
+            kind=TaskKind.UPDATE,
+        )
+
+
 def cancel(pool: Pool, tool_id: UUID) -> None:
     """End the task over the tool's index, and give up the index that is being built for it. Raises `NotFound`.
 

@@ -59,6 +59,8 @@ class Index:
     namespace: str
     epoch: int
     url_template: str | None = None
+    #: Id of the key whose hashes the store has instead of words, names and paths; None: it has readable text.
+    text_key: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "source", parsed_source(self.source))
@@ -108,11 +110,12 @@ class NewIndex:
     vector_store: str
     keyword_index: str
     namespace_prefix: str = ""
+    text_key: str | None = None
 
     @property
     def identity(self) -> str:
         """Equal for two tools exactly if they share an index."""
-        parts = [self.source.model_dump(), self.settings.identity, self.keyword_index]
+        parts = [self.source.model_dump(), self.settings.identity, self.keyword_index, *filter(None, [self.text_key])]
         return hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
@@ -212,6 +215,13 @@ def first_keyword_index(pool: Pool, project_id: str, source: AnySource, vector_s
         return None if row is None else str(row[0])
 
 
+def newest_text_key(pool: Pool, project_id: str, source: AnySource, vector_store: str) -> tuple[str | None] | None:
+    """Return the `text_key` of the newest index of a source in a store as a 1-tuple; None if there is no index."""
+    with autocommit(pool) as connection:
+        values = {"project_id": project_id, "source": Jsonb(source.model_dump()), "vector_store": vector_store}
+        return connection.execute(_SQL["newest_text_key"], values).fetchone()
+
+
 def any_busy(pool: Pool, tool_ids: Sequence[UUID]) -> bool:
     """Whether the index of one of these tools has an open task."""
     with autocommit(pool) as connection:
@@ -277,6 +287,7 @@ def find_or_make(connection: Connection[Any], new_index: NewIndex) -> tuple[UUID
         "settings": Jsonb(new_index.settings.model_dump()),
         "vector_store": new_index.vector_store,
         "keyword_index": new_index.keyword_index,
+        "text_key": new_index.text_key,
     }
     for name in (namespace(new_index), namespace(new_index, index_id)):
         row = connection.execute(_SQL["lock_index"], values).fetchone()

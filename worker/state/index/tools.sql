@@ -5,9 +5,10 @@ WITH named AS (
     VALUES (%(namespace)s, %(id)s, %(vector_store)s, %(keyword_index)s)
     ON CONFLICT DO NOTHING RETURNING name
 )
-INSERT INTO search_index (id, project_id, identity, source, folder_node_id, settings, vector_store, keyword_index, namespace)
+INSERT INTO search_index (id, project_id, identity, source, folder_node_id, settings, vector_store, keyword_index, text_key,
+                          namespace)
 SELECT %(id)s, %(project_id)s, %(identity)s, %(source)s, %(folder_node_id)s, %(settings)s, %(vector_store)s,
-       %(keyword_index)s, name
+       %(keyword_index)s, %(text_key)s, name
 FROM named
 ON CONFLICT DO NOTHING
 
@@ -32,6 +33,11 @@ ORDER BY created_at LIMIT 1
 
 -- name: is_full
 SELECT count(*) >= %(most)s FROM search_tool WHERE project_id = %(project_id)s
+
+-- name: newest_text_key
+SELECT text_key FROM search_index
+WHERE project_id = %(project_id)s AND source = %(source)s AND vector_store = %(vector_store)s AND deleted_at IS NULL
+ORDER BY created_at DESC LIMIT 1
 
 -- name: insert_tool
 INSERT INTO search_tool (id, project_id, name, index_id, node_id, source, config, next_run_at)
@@ -60,17 +66,17 @@ WHERE (%(tool_id)s::uuid IS NULL OR s.id = %(tool_id)s)
 ORDER BY s.created_at, s.id LIMIT %(limit)s
 
 -- name: index
-SELECT id, project_id, source, folder_node_id, settings, vector_store, keyword_index, namespace, epoch
+SELECT id, project_id, source, folder_node_id, settings, vector_store, keyword_index, namespace, epoch, text_key
 FROM search_index WHERE id = %(index_id)s AND deleted_at IS NULL
 
 -- name: index_of_tool
 SELECT i.id, i.project_id, i.source, i.folder_node_id, i.settings, i.vector_store, i.keyword_index, i.namespace, i.epoch,
-       s.config ->> 'url_template' AS url_template
+       i.text_key, s.config ->> 'url_template' AS url_template
 FROM search_tool s JOIN search_index i ON i.id = s.index_id WHERE s.id = %(tool_id)s
 
 -- name: searchable
 SELECT s.id AS tool_id, s.name, i.id, i.project_id, i.source, i.folder_node_id, i.settings, i.vector_store,
-       i.keyword_index, i.namespace, i.epoch, s.config ->> 'url_template' AS url_template
+       i.keyword_index, i.namespace, i.epoch, i.text_key, s.config ->> 'url_template' AS url_template
 FROM search_tool s JOIN search_index i ON i.id = s.index_id
 WHERE s.project_id = %(project_id)s AND (%(tool_ids)s::uuid[] IS NULL OR s.id = ANY (%(tool_ids)s))
 ORDER BY s.created_at DESC, s.id

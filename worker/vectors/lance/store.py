@@ -22,7 +22,7 @@ import re
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import partial
@@ -37,7 +37,17 @@ from schemas.errors import StoreError, StoreRefused, StoreUnavailable
 from worker.machine.disk_space import means_full
 from worker.machine.error_texts import lacks_file, system_error
 from worker.tokens.keywords import Keywords
-from worker.vectors import CHECKED_ATTRIBUTES, STRING_ATTRIBUTES, Leg, Patch, Ranked, Value, Vector, VectorRow
+from worker.vectors import (
+    CHECKED_ATTRIBUTES,
+    STRING_ATTRIBUTES,
+    Leg,
+    Patch,
+    Ranked,
+    StoredAttributes,
+    Value,
+    Vector,
+    VectorRow,
+)
 from worker.vectors.lance import indexes, vector_index
 from worker.vectors.lance.cleaning import clean, committing, has_versions_to_delete
 from worker.vectors.lance.compaction import Thresholds, compact, is_due
@@ -169,7 +179,11 @@ class LanceStore:
         """Return the next `limit` ids in ascending order; fewer only at the end. Raises `StoreUnavailable`."""
         return [UUID(row["id"]) for row in self._rows(namespace, after, limit, ())]
 
-    def attributes(self, namespace: str, after: UUID | None, limit: int) -> dict[UUID, dict[str, Value]]:
+    def stored(self, _namespace: str, attributes: Mapping[str, Value]) -> StoredAttributes:
+        """Return what `attributes` returns for a row that was written with these values."""
+        return {name: storable(value) for name, value in attributes.items()}
+
+    def attributes(self, namespace: str, after: UUID | None, limit: int) -> dict[UUID, StoredAttributes]:
         """Return the attributes of the next `limit` rows in ascending order of ids. Raises `StoreUnavailable`."""
         rows = self._rows(namespace, after, limit, CHECKED_ATTRIBUTES)
         return {UUID(row.pop("id")): row for row in rows}

@@ -31,7 +31,7 @@ def test_everything_follows_the_setting(mebibytes: int) -> None:
         assert TimedProtocol.max_unsent == memory.unsent_answers == mebibytes << 16
         assert query_vectors._process_cache._vectors.maxsize == memory.query_vectors
         assert TimedProtocol.receiving.max_connections <= memory.connections
-        store = STORES["lancedb"].open(settings.values(StoreOptions), True)
+        store = STORES["lancedb"].open(settings.values(StoreOptions), True, None)
         assert vars(store)["_cache_bytes"][1:] == (memory.store_tables, memory.store_vectors)
     finally:
         query_vectors.limit_cache(ApiMemory().query_vectors)
