@@ -27,6 +27,11 @@ ELSEWHERE = {
     "api/search/query/query_vectors.py": 2,
     # each model is asked once a minute, whoever wants to know
     "api/models/check.py": 1,
+    # bodies that are parsed and contents that are judged, with shares of projects of their own
+    "api/http/bodies.py": 1,
+    "api/routes/content/node_answers.py": 1,
+    # as many threads as bodies that wait for these
+    "api/http/middleware.py": 1,
 }
 #: Calls that make something which bounds things.
 MAKERS = {"Slots", "ThreadPoolExecutor", "Semaphore", "BoundedSemaphore", "CapacityLimiter", "FairThreads"}
