@@ -321,6 +321,24 @@ def test_a_converter_ends_with_whoever_started_it(launched: Path) -> None:
     assert ended(child)
 
 
+def test_a_program_ends_with_the_process_that_started_it(launched: Path) -> None:
+    launched.with_name("soffice").write_text(
+        f"#!/bin/sh\necho $$ > {launched}.new\nmv {launched}.new {launched}\nexec sleep 600\n"
+    )
+    command = [sys.executable, "-c", CONVERTS, str(launched.with_name("file.doc"))]
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL) as reader:
+        deadline = time.monotonic() + 20
+        while not launched.exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        program = psutil.Process(int(launched.read_text()))
+        starter = program.parent()
+        assert starter is not None
+        starter.kill()
+    assert reader.returncode
+    assert ended(program)
+
+
 def test_names_of_streams_are_in_any_case() -> None:
     data = of("doc/diary.doc")
     for name in ("WordDocument", "1Table"):

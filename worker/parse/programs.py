@@ -21,6 +21,8 @@ from typing import BinaryIO, NoReturn
 
 import orjson
 
+from worker.machine.parent import end_with
+
 #: Maximum bytes of a request or an answer.
 _MAX_MESSAGE_BYTES = 1 << 16
 #: The office suite reserves far more address space than it uses.
@@ -145,6 +147,7 @@ def _keep_only(wanted: int, answer: int) -> None:
 
 
 def _result(job: Job, ended: int, confine: Callable[[], object]) -> Ended:
+    starter = os.getpid()
     with open(job.output, "wb") as output:  # noqa: PTH123 - a string
         process = subprocess.Popen(
             job.command,
@@ -153,7 +156,7 @@ def _result(job: Job, ended: int, confine: Callable[[], object]) -> Ended:
             stderr=subprocess.DEVNULL,
             # killed alone, the office suite's launcher leaves a child behind
             process_group=0,
-            preexec_fn=lambda: _limit(job, confine),  # noqa: PLW1509 - this process has one thread
+            preexec_fn=lambda: _confine(job, starter, confine),  # noqa: PLW1509 - this process has one thread
         )
     deadline = time.monotonic() + job.seconds
     while True:
@@ -190,7 +193,8 @@ def _kill(group: int) -> None:
         os.killpg(group, signal.SIGKILL)
 
 
-def _limit(job: Job, confine: Callable[[], object]) -> None:
+def _confine(job: Job, starter: int, confine: Callable[[], object]) -> None:
+    end_with(starter, signal.SIGKILL)
     # a program that goes on after the first limit of its processor time is killed at the second
     for name, value, grace in (
         (resource.RLIMIT_FSIZE, job.file_bytes, 0),
