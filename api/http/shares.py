@@ -109,7 +109,8 @@ AGENTS = Share("calls of agents", 64, 24, 24)
 #: Pages, readiness and metrics, for callers without a key. Their owner is an address.
 PROBES = Share("calls without a key", 12, 6, 6, whose="This address", uses_threads=True)
 #: Keys that are looked up. Their owner is a project whose key was valid before, else an address.
-KEYS = Share("keys to look up", 8, 3, 3, whose="This address", uses_threads=True)
+#: If their table is locked, each waits for `REQUEST.lock`, and a call must be answered within 10 s.
+KEYS = Share("keys to look up", 8, 3, 3, seconds=4.0, whose="This address", uses_threads=True)
 
 #: Steps that compute in Python. All threads share one interpreter, whose time is divided by thread: one thread of each
 #: project at a time shares it fairly.
