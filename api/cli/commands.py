@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -301,16 +302,17 @@ def add_grant(project_id: str, place: str, as_json: bool) -> None:
 @click.argument("project_id", required=False)
 @json_option
 def list_grants(project_id: str | None, as_json: bool) -> None:
-    """List the grants of PROJECT_ID, or of all projects."""
+    """List the grants of PROJECT_ID, or of all projects, and folders that lead elsewhere now."""
     from worker.state.access import grants as rows
 
     with _database() as pool:
-        found = rows.page(pool, project_id)
+        found = [(row, row.leads_to) for row in rows.page(pool, project_id)]
     if as_json:
-        output.print_records(found)
-    for row in () if as_json else found:
-        leads = f" -> {row.real_place}" if row.real_place not in {None, row.place} else ""
-        click.echo(f"{row.project_id}  {row.place}{leads}  {row.created_at:%Y-%m-%d}")
+        output.print_records({**asdict(row), "leads_to": leads_to} for row, leads_to in found)
+    for row, leads_to in () if as_json else found:
+        led = f" -> {row.real_place}" if row.real_place not in {None, row.place} else ""
+        now = f" (leads to {leads_to} now)" if leads_to not in {None, row.real_place} else ""
+        click.echo(output.clean(f"{row.project_id}  {row.place}{led}{now}  {row.created_at:%Y-%m-%d}"))
 
 
 @grants.command("remove")
@@ -322,14 +324,14 @@ def remove_grant(project_id: str, place: str, as_json: bool) -> None:
 
     Indexed content stays searchable until its tools are deleted.
     """
-    from schemas.content.source import source_at
     from worker.state.access import grants as rows
 
     with _database() as pool, _place():
-        if not rows.remove(pool, project_id, place):
-            raise VerbFailed(f"Project {project_id} has no grant of {place}; `foldex grants list` shows them.")
+        removed = rows.remove(pool, project_id, place)
+    if removed is None:
+        raise VerbFailed(f"Project {project_id} has no grant of {place}; `foldex grants list` shows them.")
     if as_json:
-        output.print_record({"project_id": project_id, "place": source_at(place).place, "removed": True})
+        output.print_record({"project_id": project_id, "place": removed, "removed": True})
     else:
         click.echo(f"Project {project_id} may no longer read {place}.")
 

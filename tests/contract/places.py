@@ -25,7 +25,7 @@ from worker.sources import pages
 from worker.sources.kind import ContentAccess, SourceOptions
 from worker.sources.local import LocalFolder, OpenedPlace
 from worker.sources.local_walk import WalkedFolder, walk
-from worker.sources.registry import locate, open_source
+from worker.sources.registry import addresses, locate, open_source
 from worker.state.access import grants
 from worker.state.pool import Pool
 from worker.upkeep.watched_folder import WatchedFolder
@@ -143,5 +143,11 @@ def located(ground: Ground) -> object:
     return [locate(ground.access(), str(ground.docs / name)) for name in ("sub/a.md", "neighbour.md", "sub")]
 
 
-#: Everything that opens a local folder.
-READERS = [listed, listed_in_part, read, judged, walked, walked_in_part, grepped, watched, located]
+def addressed(ground: Ground) -> object:
+    return addresses(ground.access(), [LocalSource(kind="local", path=str(ground.docs))])
+
+
+#: What opens nothing, but resolves a path.
+RESOLVERS = [located, addressed]
+#: Everything that opens or names a local folder.
+READERS = [listed, listed_in_part, read, judged, walked, walked_in_part, grepped, watched, *RESOLVERS]

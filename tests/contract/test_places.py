@@ -16,13 +16,14 @@ from typing import Any
 
 import pytest
 
+from schemas.content.source import LocalSource
 from schemas.errors import FolderGone, SourceError
 from tests.chaos.full import IS_FULL
-from tests.contract.places import READERS, REFUSALS, SECRET, Ground, located, new_ground, watched
+from tests.contract.places import READERS, REFUSALS, RESOLVERS, SECRET, Ground, located, new_ground, watched
 from worker.machine.handles import closing, open_real
 from worker.machine.paths import real_path
 from worker.sources import local
-from worker.sources.registry import locate
+from worker.sources.registry import addresses, locate
 from worker.state.access import grants
 from worker.state.pool import Pool
 
@@ -131,6 +132,63 @@ def test_a_message_tells_no_more_than_the_link_itself(ground: Ground) -> None:
             ground.opened(never_granted)
 
 
+def test_a_grant_shows_where_its_place_led_and_where_it_leads(ground: Ground) -> None:
+    grants.add(ground.pool, ground.project, "s3://shelf/docs")
+
+    def shown() -> list[tuple[str | None, str | None]]:
+        return [(grant.real_place, grant.leads_to) for grant in grants.page(ground.pool, ground.project)]
+
+    docs = str(ground.docs)
+    assert shown() == [(docs, docs), (None, None)]
+    ground.swap()
+    assert shown() == [(docs, str(ground.secret)), (None, None)]
+
+
+#: Grants of an earlier release, with spellings by which they are removed.
+OLD_GRANTS = {
+    "s3://shelf/a/../b/": ["s3://shelf/a/../b/", "s3://shelf/a/../b"],
+    "s3://shelf/a//b/": ["s3://shelf/a//b/", "s3://shelf/a//b"],
+    "s3://x/": ["s3://x/", "s3://x"],
+    "/srv/../docs": ["/srv/../docs"],
+    "/docs": ["/docs", "/docs/", "/srv/../docs"],
+    "docs": ["docs"],
+}
+
+
+@pytest.mark.parametrize(("place", "spelling"), [(old, new) for old, each in OLD_GRANTS.items() for new in each])
+def test_each_grant_of_an_earlier_release_can_be_removed(ground: Ground, place: str, spelling: str) -> None:
+    added = "INSERT INTO source_grant (project_id, place) VALUES (%s, %s)"
+    with ground.pool.connection() as connection:
+        connection.execute(added, (ground.project, place))
+    for other in ("", "/", "s3://shelf/a", "s3://shelf", str(ground.root), f"{place}x"):
+        assert grants.remove(ground.pool, ground.project, other) is None
+    assert grants.remove(ground.pool, ground.project, spelling) == place
+    assert [grant.place for grant in grants.page(ground.pool, ground.project)] == [str(ground.docs)]
+
+
+@pytest.mark.parametrize("auth", ["on", "off"])
+def test_an_address_never_shows_where_a_place_leads_that_may_not_be_read(ground: Ground, auth: str) -> None:
+    outside = ground.root.parent / f"outside-{ground.root.name}"
+    target = ground.secret if auth == "on" else outside
+    link = ground.docs / "link"
+    link.symlink_to("sub")
+    paths = (ground.docs, ground.docs / "sub", link, ground.docs / "missing")
+    sources = [LocalSource(kind="local", path=str(path)) for path in paths]
+    real = [ground.docs, ground.docs / "sub", ground.docs / "sub", ground.docs / "missing"]
+    assert addresses(ground.access(auth=auth), sources) == [*map(str, real)]
+    ground.docs.rename(ground.root / "away")
+    ground.docs.symlink_to(target)
+    # a link below a grant is not remembered
+    assert addresses(ground.access(auth=auth), sources) == [*map(str, paths)]
+    ground.docs.unlink()
+    ground.docs.symlink_to(ground.root / "away")
+    grants.add(ground.pool, ground.project, str(ground.root / "away"))
+    away = ground.root / "away"
+    assert addresses(ground.access(auth=auth), sources) == [
+        *map(str, (away, away / "sub", away / "sub", away / "missing"))
+    ]
+
+
 # --- what is opened is what was checked
 
 
@@ -163,7 +221,7 @@ def test_a_link_that_is_swapped_in_after_the_check_shows_nothing(
     shown: object = None
     with suppress(*REFUSALS):
         shown = reader(ground)
-    assert ground.docs.joinpath(below).is_symlink() or reader is located
+    assert ground.docs.joinpath(below).is_symlink() or reader in RESOLVERS
     text = repr(shown)
     assert SECRET not in text
     assert "neighbour.md'" not in text

@@ -116,7 +116,13 @@ def test_grants_are_printed_as_json(running: Service, root: Path) -> None:
         assert done == {"project_id": "printed", "place": place, "added": added}
     [listed] = printed(foldex(running, "grants", "list", "printed", "--json"))["items"]
     assert datetime.fromisoformat(listed.pop("created_at")).tzinfo is not None
-    assert listed == {"project_id": "printed", "place": place, "real_place": place}
+    assert listed == {"project_id": "printed", "place": place, "real_place": place, "leads_to": place}
+    (root / "printed").symlink_to(root / "elsewhere")
+    [listed] = printed(foldex(running, "grants", "list", "printed", "--json"))["items"]
+    assert (listed["real_place"], listed["leads_to"]) == (place, f"{root}/elsewhere")
+    shown = foldex(running, "grants", "list", "printed").stdout
+    assert f"{place} (leads to {root}/elsewhere now)" in shown
+    (root / "printed").unlink()
     removed = printed(foldex(running, "grants", "remove", "printed", place, "--json"))
     assert removed == {"project_id": "printed", "place": place, "removed": True}
     assert printed(foldex(running, "grants", "list", "printed", "--json")) == {"items": []}

@@ -97,12 +97,15 @@ class SourceKind(Protocol[Model_contra]):
         """Check a new tool's source. Raises `NotFound`, `Invalid` or `SourceError` if it cannot be indexed."""
         ...
 
-    def address_prefix(self, source: Model_contra) -> str:
-        """What turns the id path of one of the source's files into its address."""
+    def address_prefix(self, address: str | None) -> str:
+        """What turns the id path of a file into its address, if `address` is that of its source."""
         ...
 
     def addresses(self, access: ContentAccess, sources: Sequence[Model_contra]) -> list[str | None]:
-        """The address of each source; None if it is gone or only a part of a file."""
+        """The address of each source; None if it is gone or only a part of a file.
+
+        It never shows where a place leads that the project may not read.
+        """
         ...
 
     def locate(self, access: ContentAccess, path: str) -> list[SourceLocation] | None:

@@ -10,7 +10,7 @@ from functools import partial
 from schemas.content.source import LocalSource
 from schemas.errors import FolderGone, SourceError
 from worker.ignore import EVERYTHING, Rules
-from worker.machine.paths import real_path
+from worker.machine.paths import is_below, real_path
 from worker.sources.kind import (
     ContentAccess,
     IndexedTarget,
@@ -32,12 +32,10 @@ class LocalKind:
 
     def open(self, access: ContentAccess, source: LocalSource, rules: Rules) -> LocalFolder:
         """See `SourceKind`."""
-        options = access.options
-        roots, refuse = options.local_roots, outside_roots
-        if options.auth == "on":
-            granted = grants.folders(access.pool(), access.project_id)
-            roots, refuse = grants.readable(granted, roots), partial(_refusal, access, granted)
-        folder = LocalFolder(source.path, roots, rules, closed=options.home, refuse=refuse)
+        granted = _granted(access)
+        refuse = outside_roots if granted is None else partial(_refusal, access, granted)
+        roots = _readable(access, granted)
+        folder = LocalFolder(source.path, roots, rules, closed=access.options.home, refuse=refuse)
         folder.resolve()
         return folder
 
@@ -45,13 +43,15 @@ class LocalKind:
         """See `SourceKind`."""
         return outside_target(source, source.path, lambda: self.open(access, source, EVERYTHING))
 
-    def address_prefix(self, source: LocalSource) -> str:
+    def address_prefix(self, address: str | None) -> str:
         """See `SourceKind`."""
-        return real_path(source.path).rstrip("/")
+        return address or ""
 
-    def addresses(self, _access: ContentAccess, sources: Sequence[LocalSource]) -> list[str | None]:
-        """See `SourceKind`."""
-        return [self.address_prefix(source) for source in sources]
+    def addresses(self, access: ContentAccess, sources: Sequence[LocalSource]) -> list[str | None]:
+        """See `SourceKind`. That of a folder that may not be read now is where its path led when it was granted."""
+        granted = _granted(access)
+        roots = _readable(access, granted)
+        return [_address(source.path, roots, granted or ()) for source in sources]
 
     def locate(self, access: ContentAccess, path: str) -> list[SourceLocation] | None:
         """See `SourceKind`."""
@@ -83,9 +83,33 @@ class LocalKind:
         return SourceLocation(real, source, key)
 
 
+def _granted(access: ContentAccess) -> list[FolderGrant] | None:
+    """The folders that the project was granted; None if no grant is needed."""
+    return grants.folders(access.pool(), access.project_id) if access.options.auth == "on" else None
+
+
+def _readable(access: ContentAccess, granted: Sequence[FolderGrant] | None) -> list[str]:
+    """The real paths below which the project may read."""
+    roots = access.options.local_roots
+    return roots if granted is None else grants.readable(granted, roots)
+
+
+def _address(path: str, roots: Sequence[str], granted: Sequence[FolderGrant]) -> str:
+    with suppress(FolderGone):
+        real = real_path(path)
+        if any(is_below(real, root) for root in roots):
+            return real.rstrip("/")
+    return (_path_when_granted(path, granted) or os.path.normpath(path)).rstrip("/")
+
+
+def _path_when_granted(path: str, granted: Sequence[FolderGrant]) -> str | None:
+    """Where a path led when it was granted; None if no grant names it."""
+    return next((known for grant in granted if (known := grant.real_path_of(path)) is not None), None)
+
+
 def _refusal(access: ContentAccess, granted: Sequence[FolderGrant], path: str, real: str) -> SourceError:
     """The error for a path that the project may not read. It tells of a place that was granted and leads elsewhere."""
-    was = next((known for grant in granted if (known := grant.real_path_of(path)) is not None), None)
+    was = _path_when_granted(path, granted)
     if was is None or was == real:
         return not_granted(access, path)
     return FolderGone(
@@ -106,7 +130,7 @@ def _shown_target(path: str, granted: Sequence[FolderGrant]) -> str:
                 break
             target = os.path.join(os.path.dirname(link), os.readlink(link))  # noqa: PTH118, PTH120, PTH115 - strings
             path = os.path.normpath(target + path[len(link) :])
-            if all(grant.real_path_of(path) is None for grant in granted):
+            if _path_when_granted(path, granted) is None:
                 break
     return path
 

@@ -89,7 +89,7 @@ class NodesKind:
             raise Invalid("json_pointer needs a json node, and this is not one; omit it, or choose a json node.")
         return IndexedTarget(source.node_id if node["type"] == "folder" else None, node["name"])
 
-    def address_prefix(self, _source: NodesSource) -> str:
+    def address_prefix(self, _address: str | None) -> str:
         """See `SourceKind`."""
         return NODES
 

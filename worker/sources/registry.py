@@ -31,9 +31,9 @@ def target_of(access: ContentAccess, source: AnySource) -> IndexedTarget:
     return KINDS[type(source)].target(access, source)
 
 
-def address_prefix(source: AnySource) -> str:
+def address_prefix(source: AnySource, address: str | None) -> str:
     """See `SourceKind.address_prefix`."""
-    return KINDS[type(source)].address_prefix(source)
+    return KINDS[type(source)].address_prefix(address)
 
 
 def addresses(access: ContentAccess, sources: Sequence[AnySource]) -> list[str | None]:

@@ -61,13 +61,13 @@ class S3Kind:
         place = f"{source.bucket}/{source.prefix}"
         return outside_target(source, place, lambda: self.open(access, source, EVERYTHING))
 
-    def address_prefix(self, source: S3Source) -> str:
+    def address_prefix(self, address: str | None) -> str:
         """See `SourceKind`."""
-        return source.place.rstrip("/")
+        return address or ""
 
     def addresses(self, _access: ContentAccess, sources: Sequence[S3Source]) -> list[str | None]:
         """See `SourceKind`."""
-        return [self.address_prefix(source) for source in sources]
+        return [source.place.rstrip("/") for source in sources]
 
     def locate(self, access: ContentAccess, path: str) -> list[SourceLocation] | None:
         """See `SourceKind`."""

@@ -13,7 +13,7 @@ from api.http.disconnect import Disconnect
 from api.search.across.merge import ToolHits, merged
 from api.search.across.missing import IndexFolder, index_missing
 from api.search.across.one_tool import EmbedTurn, OnStep, search_tool
-from api.search.across.paths import SearchTargets, ToolRoute, route_paths
+from api.search.across.paths import SearchTargets, route_paths, whole
 from api.search.across.side_by_side import Job, JobResult, check_answered, notes_of, run_side_by_side
 from api.search.across.unindexed import uncovered_hits
 from api.search.query.search import unheard
@@ -80,7 +80,7 @@ def _targets(resources: Resources, request: Across, disconnect: Disconnect) -> S
     if missing:
         listed = ", ".join(sorted(map(str, missing)))
         raise NotFound(f"This project has no search tool {listed}; list its tools with GET /api/tools/search.")
-    return SearchTargets([ToolRoute(tool, None) for tool in searchable])
+    return SearchTargets(whole(resources.access(request.project_id), searchable))
 
 
 def _while_connected(paths: Iterable[str], disconnect: Disconnect) -> Iterator[str]:

@@ -9,7 +9,7 @@ from threading import Event
 from api.http.disconnect import Disconnect
 from api.http.shares import computing
 from api.search.across.merge import ToolHits
-from api.search.across.paths import ToolRoute, id_path_prefix
+from api.search.across.paths import ToolRoute
 from api.search.across.side_by_side import JobResult
 from api.search.across.unindexed import file_id
 from api.search.chunks.answer import search
@@ -54,8 +54,7 @@ def search_tool(
     query = _query(request, route)
     with computing(tool.index.project_id, disconnect.check):
         answer = search(resources, tool.tool_id, tool.index, query, disconnect=disconnect, on_step=told)
-    prefix = id_path_prefix(tool.index)
-    files = [file_id(prefix + hit.file_id_path) for hit in answer.results]
+    files = [file_id(route.prefix + hit.file_id_path) for hit in answer.results]
     shown = {name: getattr(answer, name) for name in ("took_ms", "total_results", "coverage", "notes", "trace")}
     searched = Searched(tool_id=tool.tool_id, name=tool.name, **shown)
     part = ToolHits(tool.tool_id, answer.results, files, tool.index.settings.embedder)

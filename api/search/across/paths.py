@@ -13,7 +13,7 @@ from worker.sources import kind
 from worker.sources.kind import ContentAccess
 from worker.sources.registry import address_prefix, addresses, locate
 from worker.state.index import files
-from worker.state.index.tools import Index, SearchableTool
+from worker.state.index.tools import SearchableTool
 from worker.state.search import found_chunks
 
 
@@ -38,10 +38,14 @@ class RequestedLocation:
 
 @dataclass(frozen=True, slots=True)
 class ToolRoute:
-    """A tool to search, restricted to files and folders by `file_id_path`; None: all of its files."""
+    """A tool to search, restricted to files and folders by `file_id_path`; None: all of its files.
+
+    `prefix` turns the id path of one of its files into the file's address.
+    """
 
     tool: SearchableTool
-    id_paths: frozenset[str] | None
+    prefix: str
+    id_paths: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,16 @@ class SearchTargets:
 
 #: A tool with the address of its folder.
 _Rooted = tuple[str, SearchableTool]
+
+
+def whole(access: ContentAccess, tools: Sequence[SearchableTool]) -> list[ToolRoute]:
+    """The routes to all files of these tools."""
+    roots = addresses(access, [tool.index.source for tool in tools])
+    return [_whole(root, tool) for root, tool in zip(roots, tools, strict=True)]
+
+
+def _whole(root: str | None, tool: SearchableTool) -> ToolRoute:
+    return ToolRoute(tool, address_prefix(tool.index.source, root))
 
 
 def route_paths(
@@ -89,7 +103,7 @@ def _targets_at(
     for located in (located for located in readable if located is not None):
         location = RequestedLocation(path, located.address, located.source, located.key)
         tools_below = _tools_below(resources, location, rooted)
-        routes += [ToolRoute(tool, None) for tool in tools_below.values()]
+        routes += [_whole(root, tool) for root, tool in tools_below.items()]
         tools_above = tuple(tool.tool_id for root, tool in rooted if _is_within(location.address, root))
         uncovered.append(replace(location, covered=tuple(tools_below), tools_above=tools_above))
     return None if not locations or None in readable else SearchTargets(routes, uncovered)
@@ -108,8 +122,8 @@ def _joined(all_targets: Sequence[SearchTargets]) -> SearchTargets:
 def _joined_route(first: ToolRoute, second: ToolRoute) -> ToolRoute:
     """The files of both routes to the same tool."""
     if first.id_paths is None or second.id_paths is None:
-        return ToolRoute(first.tool, None)
-    return ToolRoute(first.tool, first.id_paths | second.id_paths)
+        return replace(first, id_paths=None)
+    return replace(first, id_paths=first.id_paths | second.id_paths)
 
 
 def _by_address(access: ContentAccess, tools: Sequence[SearchableTool]) -> list[_Rooted]:
@@ -119,19 +133,15 @@ def _by_address(access: ContentAccess, tools: Sequence[SearchableTool]) -> list[
     return sorted(rooted, key=lambda root_and_tool: -len(root_and_tool[0]))
 
 
-def id_path_prefix(index: Index) -> str:
-    """The prefix that turns the id path of an index's file into an address."""
-    return address_prefix(index.source)
-
-
 def _route(resources: Resources, location: kind.SourceLocation, rooted: Sequence[_Rooted]) -> ToolRoute | None:
     """The most specific tool that has text at the location."""
     for root, tool in rooted:
         if _is_within(location.address, root):
-            id_path = location.address.removeprefix(id_path_prefix(tool.index))
+            route = _whole(root, tool)
+            id_path = location.address.removeprefix(route.prefix)
             of_nodes = tool.index.source.content_node is not None
             if files.below(resources.pool, tool.index.id, id_path, limit=1, of_nodes=of_nodes):
-                return ToolRoute(tool, None if location.address == root else frozenset([id_path]))
+                return route if location.address == root else replace(route, id_paths=frozenset([id_path]))
     return None
 
 

@@ -195,7 +195,7 @@ def _contents(
 def _entries(search: UnindexedSearch, folder: RequestedLocation) -> Iterator[tuple[Source, SourceEntry, str]]:
     """The source, entry and address of each file to read in a folder."""
     source = search.resources.source(search.project_id, folder.source, Rules())
-    prefix = address_prefix(folder.source)
+    prefix = address_prefix(folder.source, folder.address)
     for entry in (entry for page in pages(source, search.check) for entry in page.entries):
         address = prefix + entry.id_path
         if entry.reason is None and search.matches(entry.path) and not folder.is_covered(address):

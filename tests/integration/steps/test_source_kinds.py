@@ -90,11 +90,11 @@ class ShelfKind:
     def target(self, access: ContentAccess, source: ShelfSource) -> IndexedTarget:
         return outside_target(cast(AnySource, source), source.name, lambda: self.open(access, source, Rules()))
 
-    def address_prefix(self, source: ShelfSource) -> str:
-        return source.place.rstrip("/")
+    def address_prefix(self, address: str | None) -> str:
+        return address or ""
 
     def addresses(self, _access: ContentAccess, sources: Sequence[ShelfSource]) -> list[str | None]:
-        return [self.address_prefix(source) for source in sources]
+        return [source.place.rstrip("/") for source in sources]
 
     def locate(self, _access: ContentAccess, path: str) -> list[SourceLocation] | None:
         if not path.startswith(SHELF):

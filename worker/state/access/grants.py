@@ -7,13 +7,15 @@ grants nothing.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
 from psycopg.rows import class_row
 
-from schemas.content.source import LocalSource, source_at
+from schemas.content.source import S3, LocalSource, source_at
+from schemas.errors import FolderGone
 from worker.machine.paths import is_below, real_path
 from worker.state.pool import Pool, autocommit
 from worker.state.queries import load
@@ -33,6 +35,13 @@ class Grant:
     place: str
     real_place: str | None
     created_at: datetime
+
+    @property
+    def leads_to(self) -> str | None:
+        """Where the path of a folder leads now. None for what has no real place, and for a link that keeps changing."""
+        with suppress(FolderGone):
+            return None if self.real_place is None else real_path(self.place)
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +69,22 @@ def add(pool: Pool, project_id: str, place: str) -> bool:
         return bool(connection.execute(_SQL["add"], values).rowcount)
 
 
-def remove(pool: Pool, project_id: str, place: str) -> bool:
-    """Revoke a grant. Returns False if there is none for that place."""
+def remove(pool: Pool, project_id: str, place: str) -> str | None:
+    """Revoke a grant. Returns its place as it was listed; None if there is none for that place."""
     with pool.connection() as connection:
-        values = {"project_id": project_id, "place": source_at(place).place}
-        return bool(connection.execute(_SQL["remove"], values).rowcount)
+        for spelling in _spellings(place):
+            if connection.execute(_SQL["remove"], {"project_id": project_id, "place": spelling}).rowcount:
+                return spelling
+    return None
+
+
+def _spellings(place: str) -> Iterator[str]:
+    """How a place may have been granted. An earlier release granted some that are no places any more."""
+    yield place
+    if place.startswith(S3):
+        yield f"{place}/"
+    with suppress(ValueError):
+        yield source_at(place).place
 
 
 def page(pool: Pool, project_id: str | None = None) -> list[Grant]:
