@@ -77,7 +77,7 @@ def _shares() -> Iterator[str]:
         "Each process of the API has room for so many things of a kind, and each project has a share of it. Further",
         "calls wait in a queue of their project, which delays no other project. If the queue is full, or the time is",
         "over, a call gets 429 `project_busy`, or the 503 if other projects hold the room. A project has the smaller",
-        "share while others use some, too.",
+        "share while others use some, too. A call waits that long in all its queues together.",
         "",
         "| kind | in all | of a project | beside others | in its queue | seconds | 503 |",
         "|---|---|---|---|---|---|---|",

@@ -37,7 +37,7 @@ INLINE_BYTES = 1 << 15
 #: Large bodies that a process parses and carries out at the same time, and those of one project.
 MAX_PARSED, MAX_PARSED_OF_ONE = 2, 1
 #: Seconds that a large body waits for its turn to be parsed.
-PARSE_WAIT_SECONDS = 10.0
+PARSE_WAIT_SECONDS = 3.0
 #: Bytes that an upload counts as: what is read ahead of its parser.
 UPLOAD_BYTES = 1 << 20
 #: Bytes that are scanned at a time.

@@ -18,6 +18,7 @@ from api.http import problems, request_log, shares
 from api.http.middleware import IncomingBody, replayed
 from api.http.shares import CALLS, PROBES, UNNAMED, Share
 from schemas.errors import FoldexError
+from worker.machine.owner import working_for
 
 #: Tools whose project is remembered.
 MAX_TOOLS = 10_000
@@ -60,7 +61,8 @@ class FairCalls:
             except FoldexError as error:
                 await _refuse(request, error, receive, send)
                 return
-            await self._app(scope, receive, send)
+            with working_for(owner):
+                await self._app(scope, receive, send)
         tool = _TOOL.match(scope["path"])
         if tool is not None and (project := request_log.noted_project()) is not None:
             self._projects[tool[1]] = project

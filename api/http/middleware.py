@@ -25,7 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from api.http import bodies, lookup_cache, problems, request_log
 from api.http.bodies import BodyBudget
 from api.http.lookup_cache import Key, LookupCache, LookupCaches, Value
-from api.http.shares import KEYS, UNNAMED
+from api.http.shares import KEYS, UNNAMED, one_call
 from schemas.errors import BodyTooSlow, CrossSite, FoldexError, Invalid, NotLoopback, TooLarge, Unauthorized
 from worker.machine.api_memory import ApiMemory
 from worker.machine.privacy import names_loopback
@@ -97,7 +97,7 @@ class RequestGate:
             await self._app(scope, receive, send)
             return
         request, body = Request(scope), IncomingBody(receive)
-        with ExitStack() as held:
+        with one_call(), ExitStack() as held:
             try:
                 owner = await self._admit(request)
                 if request.method not in _SAFE_METHODS:

@@ -27,6 +27,28 @@ from worker.machine.slots import QueueFull, Slots
 
 #: Owner of calls whose project is not known.
 UNNAMED = ""
+#: Seconds that a call waits in all its queues together. It may then wait for a lock, and is answered within 10 s.
+QUEUE_SECONDS = 3.0
+
+
+@dataclass
+class _Patience:
+    """Seconds for which a call may still wait in queues."""
+
+    left: float = QUEUE_SECONDS
+
+
+_patience: ContextVar[_Patience | None] = ContextVar("patience", default=None)
+
+
+@contextmanager
+def one_call() -> Iterator[None]:
+    """Count what the call at hand waits in its queues, whatever thread it waits in."""
+    token = _patience.set(_Patience())
+    try:
+        yield
+    finally:
+        _patience.reset(token)
 
 
 def _no_check() -> None:
@@ -46,7 +68,7 @@ class Share:
     each: int
     beside: int
     queue: int = 64
-    seconds: float = 10.0
+    seconds: float = QUEUE_SECONDS
     #: The error if others hold the room.
     busy: type[FoldexError] = ServerBusy
     #: Who has a share.
@@ -58,29 +80,40 @@ class Share:
     @contextmanager
     def held(self, owner: str, check: Callable[[], None] = _no_check) -> Iterator[None]:
         """Hold room for one. Meanwhile `check` is called, which may raise. Raises `ProjectBusy` or `busy`."""
-        deadline = time.monotonic() + self.seconds
-
-        def still_waits() -> None:
-            check()
-            if time.monotonic() >= deadline:
-                raise self._refusal(owner)
-
         with ExitStack() as stack:
-            try:
-                stack.enter_context(self.slots.waiting(still_waits, owner))
-            except QueueFull:
-                raise self._refusal(owner) from None
+            with self._queueing() as seconds:
+                deadline = time.monotonic() + seconds
+
+                def still_waits() -> None:
+                    check()
+                    if time.monotonic() >= deadline:
+                        raise self._refusal(owner)
+
+                try:
+                    stack.enter_context(self.slots.waiting(still_waits, owner))
+                except QueueFull:
+                    raise self._refusal(owner) from None
             yield
 
     @asynccontextmanager
     async def held_by_call(self, owner: str) -> AsyncIterator[None]:
         """Do what `held` does, in a coroutine."""
         async with AsyncExitStack() as stack:
-            try:
-                await stack.enter_async_context(self.slots.of_call(self.seconds, owner))
-            except (QueueFull, TimeoutError):
-                raise self._refusal(owner) from None
+            with self._queueing() as seconds:
+                try:
+                    await stack.enter_async_context(self.slots.of_call(seconds, owner))
+                except (QueueFull, TimeoutError):
+                    raise self._refusal(owner) from None
             yield
+
+    @contextmanager
+    def _queueing(self) -> Iterator[float]:
+        """The seconds for which the call at hand may wait here. What it waits is taken from its other queues."""
+        patience, began = _patience.get() or _Patience(self.seconds), time.monotonic()
+        try:
+            yield min(self.seconds, patience.left)
+        finally:
+            patience.left -= time.monotonic() - began
 
     @cached_property
     def slots(self) -> Slots:
@@ -109,8 +142,7 @@ AGENTS = Share("calls of agents", 64, 24, 24)
 #: Pages, readiness and metrics, for callers without a key. Their owner is an address.
 PROBES = Share("calls without a key", 12, 6, 6, whose="This address", uses_threads=True)
 #: Keys that are looked up. Their owner is a project whose key was valid before, else an address.
-#: If their table is locked, each waits for `REQUEST.lock`, and a call must be answered within 10 s.
-KEYS = Share("keys to look up", 8, 3, 3, seconds=4.0, whose="This address", uses_threads=True)
+KEYS = Share("keys to look up", 8, 3, 3, whose="This address", uses_threads=True)
 
 #: Steps that compute in Python. All threads share one interpreter, whose time is divided by thread: one thread of each
 #: project at a time shares it fairly.

@@ -16,7 +16,7 @@ from psycopg import OperationalError
 from api.http.bodies import JsonRoute
 from api.http.dependencies import ResourcesDep, ToolDep, needs_space
 from api.http.described_errors import raises
-from api.http.shares import READS
+from api.http.shares import READS, one_call
 from api.indexers import chunks, subject_of
 from api.indexers.chunks import shown_status
 from api.indexers.registry import DERIVED, follow_config
@@ -169,8 +169,10 @@ async def _events(resources: Resources, tool_id: UUID, project_id: str) -> Async
 async def _newest_in_turn(pool: Pool, tool_id: UUID, project_id: str) -> dict[str, Any] | None:
     """What `_newest_task` does, as one of the reading calls of a project."""
     try:
-        async with READS.held_by_call(project_id):
-            return await run_in_threadpool(_newest_task, pool, tool_id)
+        # each poll may wait anew
+        with one_call():
+            async with READS.held_by_call(project_id):
+                return await run_in_threadpool(_newest_task, pool, tool_id)
     except (ProjectBusy, ServerBusy):
         return None
 

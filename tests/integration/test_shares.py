@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
 
 from api.http.shares import STREAMS
 from tests.integration.test_keys import new_key
 from tests.service import TOOLS, Service, checked, eventually
+from worker.machine.slots import RECENT_SECONDS
 
 #: Seconds within which a call of the other project answers, however busy the machine is: refused ones wait for longer.
 SOON = 8.0
+#: Connections of the API that wait for a lock.
+WAITING = """SELECT count(*) FROM pg_stat_activity
+WHERE wait_event_type = 'Lock' AND application_name = 'foldex api' AND datname = current_database()"""
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +74,33 @@ def test_streams_of_one_project_leave_room_for_another(projects: tuple[httpx.Cli
             return stream.status_code == 200
 
     eventually(is_free, 20)
+
+
+def test_calls_that_wait_for_a_lock_leave_connections_to_another_project(
+    running: Service, projects: tuple[httpx.Client, httpx.Client]
+) -> None:
+    first, second = projects
+    nodes, others = "/api/projects/share-a/nodes", list[Future[httpx.Response]]()
+    checked(second.get(TOOLS), 200)
+
+    def ask(number: int) -> int:
+        if number % 3 == 0:
+            return first.post(nodes, json={"name": "new", "type": "folder"}).status_code
+        return first.get(f"{nodes}/none" if number % 3 == 1 else f"{nodes}/none/content").status_code
+
+    time.sleep(RECENT_SECONDS)  # a project that is alone has the larger share
+    with psycopg.connect(running.database_url) as holder, ThreadPoolExecutor(41) as threads:
+        holder.execute("LOCK TABLE content_node IN ACCESS EXCLUSIVE MODE")
+        calls, most = [threads.submit(ask, number) for number in range(40)], 0
+        while not any(call.done() for call in calls):
+            ((waiting,),) = running.rows(WAITING)
+            most = max(most, waiting)
+            if most > 10 and not others:
+                others.append(threads.submit(second.get, TOOLS, timeout=SOON))
+        holder.rollback()
+    assert 10 < most <= 13
+    assert [each.result().status_code for each in others] == [200]
+    assert {call.result() for call in calls} <= {201, 404, 429, 503}
 
 
 def test_wrong_keys_delay_no_right_one(running: Service, projects: tuple[httpx.Client, httpx.Client]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Generic, TypeVar
 
+from worker.machine.owner import working_for
 from worker.machine.slots import Slots
 
 Result = TypeVar("Result")
@@ -52,7 +53,8 @@ class _Job(Generic[Result]):
 
     def _answer(self) -> None:
         try:
-            result = self._work()
+            with working_for(self._owner):
+                result = self._work()
         except BaseException as error:  # noqa: BLE001 # whatever it is, it belongs to who waits for the result
             self.future.set_exception(error)
         else:

@@ -15,7 +15,7 @@ from worker.sandbox.helper import Helper
 from worker.sandbox.protocol import Answer, Bounds
 
 #: Seconds that a request waits for a helper.
-WAIT_SECONDS = 10.0
+WAIT_SECONDS = 6.0
 #: Seconds after which a helper without requests ends. A start takes half a second.
 IDLE_SECONDS = 60.0
 _BUSY = "Too many files are being opened; try again shortly."

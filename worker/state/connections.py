@@ -94,7 +94,7 @@ WORK = ConnectionLimits(
 )
 #: A caller gets an answer within 5 s. Write requests wait longer for statements over all files of an index. What is
 #: locked is answered within 10 s: reads give up before they take the server for silent.
-REQUEST = ConnectionLimits(answer=3.5, patient=130.0, lock=3.0, statement=120.0, pool=4.0, again=5.0)
+REQUEST = ConnectionLimits(answer=3.5, patient=130.0, lock=3.0, statement=120.0, pool=3.0, again=3.5)
 #: A locked row delays only its own task.
 SWEEP = ConnectionLimits(answer=65.0, patient=65.0, lock=1.0, statement=60.0, pool=4.0)
 #: For probing whether the server answers at all; with the time to connect, it ends before the first caller gives up.

@@ -14,7 +14,8 @@ from psycopg.errors import LockNotAvailable
 from psycopg.rows import TupleRow
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from schemas.errors import Locked
+from schemas.errors import Locked, ProjectBusy
+from worker.machine import owner
 from worker.machine.slots import Slots
 from worker.state.address import Address
 from worker.state.connections import WORK, BoundedConnection, ConnectionLimits, SilenceGuard, be_brief, parameters
@@ -46,12 +47,16 @@ class PooledConnection(BoundedConnection):
 
 
 class GuardedPool(ConnectionPool[Connection[TupleRow]]):
-    """A pool whose users do not wait for a server that is known to be silent."""
+    """A pool whose users do not wait for a server that is known to be silent.
+
+    Where calls of many projects share it, one project has at most two thirds of it, and half of it beside others.
+    """
 
     def __init__(self, database: Address, limits: ConnectionLimits, *, max_size: int, **options: Any) -> None:
         self.limits, self._guard = limits, SilenceGuard(database)
         #: Transactions that may wait for locks.
         self.waiting = Slots(max(1, max_size // 2), per_owner=max(1, max_size // 6))
+        self._shares = Slots(max_size, max(1, max_size * 2 // 3), beside=max(1, max_size // 2))
         super().__init__(
             connection_class=PooledConnection,
             kwargs={**parameters(database, limits), "guard": self._guard},
@@ -71,9 +76,12 @@ class GuardedPool(ConnectionPool[Connection[TupleRow]]):
     def connection(self, timeout: float | None = None) -> Iterator[Connection[TupleRow]]:
         """See psycopg. Also raises `ServerSilent`."""
         self._guard.check()
+        patience = self.timeout if timeout is None else timeout
+        until = time.monotonic() + patience
         with ExitStack() as stack:
             try:
-                connection = stack.enter_context(super().connection(timeout))
+                self._take_share(stack, patience)
+                connection = stack.enter_context(super().connection(max(0.0, until - time.monotonic())))
             except PoolTimeout:
                 # all connections are in use, or none can be opened
                 self._guard.suspect()
@@ -81,6 +89,26 @@ class GuardedPool(ConnectionPool[Connection[TupleRow]]):
             # not as the pool's `reset`, for which each connection passes to another thread and back
             be_brief(connection)
             yield connection
+
+    def _take_share(self, stack: ExitStack, patience: float) -> None:
+        """Hold one of the connections that the owner at hand may have. Raises `PoolTimeout` and `ProjectBusy`."""
+        whose = owner.current.get()
+        if whose is None:
+            return
+        until = time.monotonic() + patience
+
+        def wait_on() -> None:
+            self._guard.check()
+            if time.monotonic() < until:
+                return
+            if self._shares.holds_share(whose):
+                self._guard.suspect()
+                raise ProjectBusy(
+                    "This project already uses its share of the connections to Postgres; try again shortly."
+                )
+            raise PoolTimeout(f"no connection became free within {patience:g} s")
+
+        stack.enter_context(self._shares.waiting(wait_on, whose))
 
     def close(self, timeout: float = 5.0) -> None:
         """See psycopg."""

@@ -32,7 +32,7 @@ MAX_JSON_BYTES = 64 << 20
 #: Large JSON that a process judges at the same time, and that of one project. Each takes some four times its size.
 MAX_JUDGED, MAX_JUDGED_OF_ONE = 2, 1
 #: Seconds that a further one waits.
-JUDGE_WAIT_SECONDS = 10.0
+JUDGE_WAIT_SECONDS = 3.0
 
 _judging = Slots(MAX_JUDGED, MAX_JUDGED_OF_ONE)
 _ESCAPED = re.compile(rb"\\u[dD][89a-fA-F]")

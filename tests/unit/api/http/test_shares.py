@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import time
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import replace
@@ -14,12 +15,13 @@ import pytest
 
 import api
 from api.http import shares
-from api.http.shares import SHARES, THREADS, Share
+from api.http.shares import QUEUE_SECONDS, SHARES, THREADS, Share
 from schemas.errors import FoldexError, ProjectBusy
 from tests import coroutines
 from tests.service import eventually
 from worker.machine import slots
 from worker.machine.fair_threads import FairThreads
+from worker.state.connections import REQUEST
 
 #: What bounds things by itself, and why no project has a share of them.
 ELSEWHERE = {
@@ -132,6 +134,31 @@ def test_who_waits_for_another_machine_lets_others_compute() -> None:
             stack.enter_context(shares.computing("a"))
     with shares.elsewhere(), shares.computing("a"):
         pass
+
+
+def test_what_a_call_waits_in_one_queue_is_taken_from_its_others() -> None:
+    async def run() -> None:
+        own, others = (Share(what, 2, 1, 1, seconds=60) for what in ("some", "others"))
+        async with own.held_by_call("a"), others.held_by_call("a"):
+            with shares.one_call():
+                with pytest.raises(ProjectBusy):
+                    await asyncio.wait_for(own.held_by_call("a").__aenter__(), shares.QUEUE_SECONDS + 20)
+                began = time.monotonic()
+                with pytest.raises(ProjectBusy):
+                    await asyncio.to_thread(others.held("a").__enter__)
+                assert time.monotonic() - began < shares.QUEUE_SECONDS
+                # room that is free needs no patience
+                async with own.held_by_call("b"):
+                    pass
+
+    coroutines.run(run())
+
+
+def test_a_call_that_queues_and_meets_a_lock_is_answered_within_ten_seconds() -> None:
+    assert all(share.seconds <= QUEUE_SECONDS for share in SHARES)
+    # one more attempt may begin just before the time is over
+    assert QUEUE_SECONDS + REQUEST.again + REQUEST.lock < 10
+    assert QUEUE_SECONDS + REQUEST.pool + max(REQUEST.lock, REQUEST.answer) < 10
 
 
 def test_a_cancelled_call_leaves_the_queue() -> None:
