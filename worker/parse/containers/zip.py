@@ -49,7 +49,7 @@ class _Zip:
         self._archive, self._size = archive, size
         # of members with one name, the last counts, as for programs that unpack
         self._infos = {
-            path: info for info in archive.infolist() if not info.is_dir() and (path := cleaned(info.filename))
+            path: info for info in archive.infolist() if (path := cleaned(info.filename)) and not info.is_dir()
         }
 
     def members(self) -> Iterator[Member]:
