@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import sys
 from collections import Counter
@@ -11,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from random import Random
-from threading import Event, Thread
+from threading import Event
 from typing import Any
 
 import pytest
@@ -20,16 +19,13 @@ from schemas.content.source import LocalSource
 from schemas.errors import FolderGone, SourceError
 from tests.chaos.full import IS_FULL
 from tests.contract.places import READERS, REFUSALS, RESOLVERS, SECRET, Ground, located, new_ground, watched
-from worker.machine.handles import closing, open_real
+from tests.contract.swaps import Swapper, in_mount_namespace
+from worker.machine.handles import open_real
 from worker.machine.paths import real_path
 from worker.sources import local
 from worker.sources.registry import addresses, locate
 from worker.state.access import grants
 from worker.state.pool import Pool
-
-LIBC = ctypes.CDLL(None, use_errno=True)
-RENAME_EXCHANGE = 2
-CLONE_NEWNS, MS_REC, MS_PRIVATE, MS_BIND, MNT_DETACH = 0x20000, 0x4000, 1 << 18, 0x1000, 2
 
 
 @pytest.fixture
@@ -232,79 +228,14 @@ def test_a_link_that_is_swapped_in_after_the_check_shows_nothing(
 # --- everything at once
 
 
-def in_mount_namespace(act: Callable[[], None]) -> None:
-    """Run in a thread with mounts of its own, if this process may have them."""
-    raised: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            LIBC.unshare(CLONE_NEWNS)
-            LIBC.mount(None, b"/", None, MS_REC | MS_PRIVATE, None)
-            act()
-        except BaseException as error:  # noqa: BLE001 - it is raised again
-            raised.append(error)
-
-    thread = Thread(target=run)
-    thread.start()
-    thread.join()
-    for error in raised:
-        raise error
-
-
-class Swapper:
-    """Swaps links, directories, files and mounts until it is stopped, and then puts all back.
-
-    It works by handles: through a link of its own it would move what is the neighbour's.
-    """
-
-    def __init__(self, ground: Ground, rng: Random, handles: ExitStack) -> None:
-        self._rng, self.rounds, self.mounts = rng, 0, 0
-        self._home = ground.root / "home"
-        (self._home / "objects").mkdir(parents=True)
-        for folder in ("", "objects"):
-            (self._home / folder / "neighbour.md").write_text(SECRET)
-        (ground.docs / "mounted").mkdir()
-        away = ground.docs.parent / "away"
-        away.mkdir()
-        mine, self._docs, away_handle = (
-            handles.enter_context(closing(open_real(bytes(path)))) for path in (ground.docs.parent, ground.docs, away)
-        )
-        self._pairs = [(mine, b"docs"), (self._docs, b"sub"), (self._docs, b"a.md")]
-        self._away, self._is_swapped = away_handle, [False, False, False]
-        for (_, name), target in zip(self._pairs, ("", "sub", "a.md"), strict=True):
-            (away / name.decode()).symlink_to(ground.secret / target)
-
-    def run(self, stop: Event) -> None:
-        while not stop.is_set():
-            self._exchange(self._rng.randrange(3))
-            if self._rng.random() < 0.2:
-                self._mount()
-            if self._rng.random() < 0.3:
-                stop.wait(self._rng.random() / 200)
-            self.rounds += 1
-        for number, is_swapped in enumerate(self._is_swapped):
-            if is_swapped:
-                self._exchange(number)
-
-    def _exchange(self, number: int) -> None:
-        """Swap a thing of the project and the link that takes its place, at once."""
-        folder, name = self._pairs[number]
-        assert LIBC.renameat2(folder, name, self._away, name, RENAME_EXCHANGE) == 0
-        self._is_swapped[number] = not self._is_swapped[number]
-
-    def _mount(self) -> None:
-        """Show FOLDEX_HOME, or a directory in it, in the folder for a moment."""
-        place = f"/proc/self/fd/{self._docs}/mounted".encode()
-        home = self._rng.choice([self._home, self._home / "objects"])
-        if LIBC.mount(bytes(home), place, None, MS_BIND, None) == 0:
-            self.mounts += 1
-            assert LIBC.umount2(place, MNT_DETACH) == 0
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="run on Linux")
 def test_no_reader_sees_the_neighbour_while_everything_is_swapped(ground: Ground) -> None:
     seconds = 20.0 if IS_FULL else 4.0
     stop, seen = Event(), Counter[str]()
+    closed = [ground.root / "home", ground.root / "home" / "objects"]
+    for place in closed:
+        place.mkdir()
+        (place / "neighbour.md").write_text(SECRET)
 
     def read_on(readers: Sequence[Callable[[Ground], object]]) -> None:
         while not stop.is_set():
@@ -318,7 +249,7 @@ def test_no_reader_sees_the_neighbour_while_everything_is_swapped(ground: Ground
 
     def everything_at_once() -> None:
         with ExitStack() as handles, ThreadPoolExecutor(4) as threads:
-            swapper = Swapper(ground, Random(1), handles)
+            swapper = Swapper(ground.docs, ground.secret, ("sub", "a.md"), closed, Random(1), handles)
             swapping = threads.submit(swapper.run, stop)
             # a watch waits for half a second each time
             others = [reader for reader in READERS if reader is not watched]
