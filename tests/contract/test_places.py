@@ -12,6 +12,7 @@ from pathlib import Path
 from random import Random
 from threading import Event
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -100,6 +101,14 @@ def test_a_grant_of_an_earlier_release_is_for_the_place_of_its_first_use(ground:
     ground.swap()
     with pytest.raises(FolderGone):
         ground.opened()
+
+
+def test_an_old_grant_whose_link_keeps_changing_stops_no_other(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    grants.add(ground.pool, ground.project, str(ground.root / "restless"))
+    with ground.pool.connection() as connection:
+        connection.execute("UPDATE source_grant SET real_place = NULL WHERE place LIKE '%/restless'")
+    monkeypatch.setattr(grants, "real_path", Mock(side_effect=FolderGone("it keeps changing")))
+    ground.opened().check()
 
 
 def test_a_place_that_is_missing_when_it_is_granted_is_no_link_later(ground: Ground) -> None:

@@ -117,8 +117,15 @@ def readable(granted: Iterable[FolderGrant], roots: Sequence[str]) -> list[str]:
 
 
 def _kept(pool: Pool, grant: Grant) -> str | None:
-    """Note where the path of a grant leads, unless another process did so. Returns what is noted; None if revoked."""
-    values = {"project_id": grant.project_id, "place": grant.place, "real_place": real_path(grant.place)}
+    """Note where the path of a grant leads, unless another process did so. Returns what is noted.
+
+    None if it is revoked, or a link that keeps changing.
+    """
+    try:
+        real = real_path(grant.place)
+    except FolderGone:
+        return None
+    values = {"project_id": grant.project_id, "place": grant.place, "real_place": real}
     with autocommit(pool) as connection:
         row = connection.execute(_SQL["keep_real_place"], values).fetchone()
     return None if row is None else str(row[0])
