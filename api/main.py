@@ -29,6 +29,7 @@ from api.search.query import query_vectors
 from api.search.rank import rerank
 from schemas.errors import FoldexError
 from worker.machine.api_memory import ApiMemory
+from worker.machine.freed_memory import keep_little
 from worker.resources import Resources, preload_store
 from worker.sandbox.helper import stop_all
 from worker.sandbox.pool import BRISK
@@ -88,6 +89,7 @@ def create_app(settings: Settings) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        keep_little()
         preload_store(settings)
         fair_calls.reserve_threads()
         sys.setswitchinterval(SWITCH_SECONDS)

@@ -156,6 +156,9 @@ LARGE_ANSWERS = Share(
     "answers of over 1,000 hits", 2, 1, 1, queue=8, busy=SearchBusy, remedy="try again, or lower top_k"
 )
 
+#: A text of 10 MB takes up to 80 MB until it is serialized, or stored for its reader.
+LARGE_TEXTS = Share("large texts", 3, 2, 1)
+
 #: Threads for keyword legs in Postgres. Fewer than the pool has connections, which leaves some to other requests.
 KEYWORD_THREADS = FairThreads("keywords", 16, 8)
 #: Threads that search the tools of one request side by side.

@@ -11,6 +11,7 @@ from uuid import UUID
 from fastapi import APIRouter, Path, Query, Response
 from fastapi.responses import JSONResponse
 
+from api.http import large_answers
 from api.http.bodies import JsonRoute
 from api.http.dependencies import (
     Caller,
@@ -216,7 +217,7 @@ def list_files(
     )
 
 
-@router.get("/{tool_id}/files/{file_id}", openapi_extra=raises(SourceBusy))
+@router.get("/{tool_id}/files/{file_id}", response_model=FileText, openapi_extra=raises(SourceBusy))
 def get_file(
     tool_id: ToolId,
     index: IndexDep,
@@ -231,10 +232,12 @@ def get_file(
     pointer: Annotated[
         str | None, Query(description="JSON pointer to the value to return; default: the whole text.")
     ] = None,
-) -> FileText:
+) -> Response:
     """Get the indexed text of a file: all of it, some lines (inclusive), or the value at a JSON pointer."""
     file = file_of(resources, index, tool_id, file_id)
-    return file_text(resources.pool, resources.helpers(index.project_id), file, start_line, end_line, pointer)
+    with large_answers.text(file["live_chunks"], index.project_id):
+        text = file_text(resources.pool, resources.helpers(index.project_id), file, start_line, end_line, pointer)
+        return Response(text.model_dump_json(), media_type="application/json")
 
 
 def file_of(resources: Resources, index: Index, tool_id: str, file_id: str) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 The quiet project has one client, which sends a query and asks for a status in turn, and creates tools of 20 files one
 after another. The noisy project has ten clients, each of which sends its next request once it has the answer. Each kind
-is measured beside the same moments before, because other work on the machine counts, too.
+is measured beside the same moments before, because other work on the machine counts, too. The last figure is the peak
+of the API's private memory.
 
 `NOISE=greps make bench ONLY=neighbours` measures one kind.
 """
@@ -30,6 +31,7 @@ from api.stack.record import ROOT
 from tests.bench.folder import corpus
 from tests.bench.neighbour_load import Load
 from tests.bench.running import running
+from tests.private_memory import sampled
 from tests.service import TOOLS, Service
 
 NOISY, QUIET = "noisy", "quiet"
@@ -101,7 +103,7 @@ def run(place: Path) -> None:
 
 def _compare(both: Neighbours, name: str, requests: Sequence[Request]) -> None:
     before = _noticed(both)
-    with _load(both, requests) as statuses:
+    with sampled(both.service.processes["api"].child.pid) as peak, _load(both, requests) as statuses:
         time.sleep(AHEAD_SECONDS)
         during = _noticed(both)
     cells = [
@@ -112,7 +114,10 @@ def _compare(both: Neighbours, name: str, requests: Sequence[Request]) -> None:
     ]
     was, now = statistics.median(before.ready), statistics.median(during.ready)
     cells.append(f"{was:.2f} → {now:.2f} s x {now / was:.1f}")
-    print(f"{name:14}" + "".join(f"{cell:>24}" for cell in cells) + f"  {dict(statuses)}", flush=True)
+    print(
+        f"{name:14}" + "".join(f"{cell:>24}" for cell in cells) + f"  {peak.mebibytes} MiB  {dict(statuses)}",
+        flush=True,
+    )
     _rest(both)
 
 

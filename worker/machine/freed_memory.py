@@ -18,6 +18,10 @@ IDLE_SECONDS = 5.0
 LONG_IDLE_SECONDS = 30.0
 #: Seconds in which a library that another thread loads is mapped as a whole.
 SETTLE_SECONDS = 1.0
+#: Bytes of a block that is not kept once it is freed.
+LARGE_BLOCK_BYTES = 1 << 20
+#: The numbers of glibc's options.
+_M_ARENA_MAX, _M_MMAP_THRESHOLD = -8, -3
 
 
 class IdleProcess:
@@ -42,6 +46,16 @@ class IdleProcess:
             for timer in self._timers:
                 timer.daemon = True
                 timer.start()
+
+
+def keep_little() -> None:
+    """Let the C library keep few heaps, and return large blocks when they are freed. To be called before threads begin.
+
+    Otherwise it keeps a heap for each thread at work, and what was once freed there.
+    """
+    if set_option := getattr(ctypes.CDLL(None), "mallopt", None):
+        set_option(_M_ARENA_MAX, 2)
+        set_option(_M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES)
 
 
 def give_back() -> None:

@@ -6,14 +6,17 @@ import codecs
 import json
 import re
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from itertools import chain, islice
-from typing import Any
+from tempfile import TemporaryFile
+from typing import IO, Any
 
 import structlog
 from fastapi import Response
 from fastapi.responses import StreamingResponse
 from pydantic_core import from_json, to_json
 
+from api.http.shares import LARGE_TEXTS
 from schemas.content.node import Node
 from schemas.errors import BodiesBusy, FileError, SourceError, SourceUnavailable
 from worker.machine.slots import Slots
@@ -51,7 +54,10 @@ class BrokenOffError(Exception):
 
 def stored(resources: Resources, row: nodes.Row) -> Response:
     """The node with its stored content. Raises `SourceError`."""
-    return answer(row, _content(resources, row))
+    with room_for(row):
+        row = with_json(resources, row)
+        content = _content(resources, row)
+    return answer(row, content)
 
 
 def answer(row: nodes.Row, content: Iterator[bytes], status: int = 200) -> Response:
@@ -70,7 +76,7 @@ def answer(row: nodes.Row, content: Iterator[bytes], status: int = 200) -> Respo
 
 def sent(value: Any, json_text: str | None) -> Iterator[bytes]:
     """The content that a caller sent: JSON that was written already, or text."""
-    return _slices(to_json(value) if json_text is None else json_text.encode())
+    return spooled(to_json(value) if json_text is None else json_text.encode())
 
 
 def missing_content(row: nodes.Row) -> SourceError:
@@ -81,7 +87,7 @@ def missing_content(row: nodes.Row) -> SourceError:
 def _content(resources: Resources, row: nodes.Row) -> Iterator[bytes]:
     """A node's content in JSON: a value, also for well-formed uploaded JSON; otherwise text."""
     if row["object_key"] is None:
-        return iter([b"null"]) if row["json"] is None else _slices(row["json"].encode())
+        return iter([b"null"]) if row["json"] is None else spooled(row["json"].encode())
     if row["type"] == "json" and row["size"] <= MAX_JSON_BYTES and _is_value(resources, row):
         return read(_opened(resources, row), row["id"])
     return _as_text(read(_opened(resources, row), row["id"]))
@@ -119,8 +125,34 @@ def _as_text(pieces: Iterator[bytes]) -> Iterator[bytes]:
     yield to_json(decoder.decode(b"", final=True))[1:-1] + b'"'
 
 
-def _slices(data: bytes) -> Iterator[bytes]:
-    return (data[start : start + PIECE] for start in range(0, len(data), PIECE))
+def room_for(row: nodes.Row) -> AbstractContextManager[None]:
+    """Hold room for the text of a node's inline JSON. Raises `ProjectBusy` or `ServerBusy`."""
+    is_large = row["object_key"] is None and row["size"] > MAX_PARSED_BYTES
+    return LARGE_TEXTS.held(row["project_id"]) if is_large else nullcontext()
+
+
+def with_json(resources: Resources, row: nodes.Row) -> nodes.Row:
+    """The node with its inline JSON as text, both as they are now."""
+    return nodes.with_json(resources.pool, row["project_id"], row["id"]) if row["object_key"] is None else row
+
+
+def spooled(data: bytes) -> Iterator[bytes]:
+    """A content piece by piece. On its way to a slow reader a large one is on disk, not in memory."""
+    return iter([data]) if len(data) < PIECE else _pieces(stored_aside(data))
+
+
+def stored_aside(data: bytes) -> IO[bytes]:
+    """A file without a name, which ends when it is closed."""
+    file = TemporaryFile()  # noqa: SIM115 - its reader closes it
+    file.write(data)
+    file.seek(0)
+    return file
+
+
+def _pieces(file: IO[bytes]) -> Iterator[bytes]:
+    with file:
+        while piece := file.read(PIECE):
+            yield piece
 
 
 def _is_value(resources: Resources, row: nodes.Row) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from io import BytesIO
-from typing import Any
+from typing import IO, Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
@@ -42,15 +42,11 @@ _CONTENT: dict[int | str, dict[str, Any]] = {
 
 
 @dataclass(frozen=True)
-class _InMemory:
-    """Reads a content that its row holds."""
+class _Aside:
+    """Reads a content that its row held."""
 
-    file: BytesIO
-
-    @property
-    def size(self) -> int:
-        """See `ObjectReader`."""
-        return len(self.file.getbuffer())
+    file: IO[bytes]
+    size: int
 
     def read(self, size: int) -> bytes:
         """See `ObjectReader`."""
@@ -58,6 +54,7 @@ class _InMemory:
 
     def close(self) -> None:
         """See `ObjectReader`."""
+        self.file.close()
 
 
 @dataclass(frozen=True)
@@ -71,7 +68,8 @@ class _InRow:
         return len(self.data)
 
     def reader(self, part: range | None) -> ObjectReader:
-        return _InMemory(BytesIO(self.data if part is None else self.data[part.start : part.stop]))
+        data = self.data if part is None else self.data[part.start : part.stop]
+        return _Aside(BytesIO(data) if len(data) < node_answers.PIECE else node_answers.stored_aside(data), len(data))
 
 
 @dataclass(frozen=True)
@@ -126,7 +124,9 @@ def head_content(
     row = _file(resources, project_id, node_id)
     if downloads.is_known(_etag(row), request.headers.get("if-none-match")):
         return Response(status_code=304, headers=downloads.validators(_etag(row)))
-    return Response(headers=_headers(row, _content(resources, row).size))
+    with node_answers.room_for(row):
+        row = node_answers.with_json(resources, row)
+        return Response(headers=_headers(row, _content(resources, row).size))
 
 
 def _file(resources: Resources, project_id: str, node_id: str) -> nodes.Row:
@@ -174,9 +174,11 @@ def _content(resources: Resources, row: nodes.Row) -> _InStore | _InRow:
 
 def _sent(resources: Resources, row: nodes.Row, request: Request) -> Response:
     """The content, or the part that the request asks for. Raises `FileError` if its object is missing."""
-    content = _content(resources, row)
-    asked, if_range = request.headers.get("range"), request.headers.get("if-range")
-    part = downloads.part(asked, if_range, _etag(row), content.size)
-    reader = content.reader(part)
+    with node_answers.room_for(row):
+        row = node_answers.with_json(resources, row)
+        content = _content(resources, row)
+        asked, if_range = request.headers.get("range"), request.headers.get("if-range")
+        part = downloads.part(asked, if_range, _etag(row), content.size)
+        reader = content.reader(part)
     headers = _headers(row, reader.size if part is None else content.size, part)
     return StreamingResponse(node_answers.read(reader, row["id"]), 200 if part is None else 206, headers=headers)

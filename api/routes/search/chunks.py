@@ -6,8 +6,9 @@ from operator import itemgetter
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Path, Query, Response
 
+from api.http import large_answers
 from api.http.bodies import JsonRoute
 from api.http.dependencies import IndexDep, ResourcesDep, ToolId
 from api.http.paging import Cursor, Limit, from_cursor, page
@@ -31,20 +32,22 @@ ChunkId = Annotated[
 Count = Annotated[int, Query(ge=0, le=MAX_NEIGHBOURS, description="Number of neighbouring chunks on this side.")]
 
 
-@router.get("/chunks/{chunk_id}")
+@router.get("/chunks/{chunk_id}", response_model=Around)
 def get_chunk(
     index: IndexDep, resources: ResourcesDep, chunk_id: ChunkId, before: Count = 0, after: Count = 0
-) -> Around:
+) -> Response:
     """Get a chunk with up to `before` and `after` neighbours in its file. Page on from the first or last of them."""
     row = _live_row(resources, index, chunk_id)
     chunk = snippets.ShownChunk(row["chunk_id"], row["chunk_index"], row["start_char"])
-    [(rows_before, rows_after)] = snippets.neighbours(
-        resources.pool, index.id, [(row["file_id"], [chunk])], before=before, after=after
-    )
-    return Around(chunk=FileChunk(**row), before=pieces(rows_before), after=pieces(rows_after))
+    with large_answers.text(before + after, index.project_id):
+        [(rows_before, rows_after)] = snippets.neighbours(
+            resources.pool, index.id, [(row["file_id"], [chunk])], before=before, after=after
+        )
+        around = Around(chunk=FileChunk(**row), before=pieces(rows_before), after=pieces(rows_after))
+        return Response(around.model_dump_json(), media_type="application/json")
 
 
-@router.get("/files/{file_id}/chunks")
+@router.get("/files/{file_id}/chunks", response_model=Listing[ListedChunk])
 def list_chunks(
     tool_id: ToolId,
     index: IndexDep,
@@ -52,16 +55,18 @@ def list_chunks(
     file_id: FileId,
     cursor: Cursor = None,
     limit: Limit = 100,
-) -> Listing[ListedChunk]:
+) -> Response:
     """List the searchable chunks of a file in its order, with their tokens, positions and ids."""
     file = file_of(resources, index, tool_id, file_id)
     after = from_cursor(cursor, int, UUID)
-    return page(
-        lambda most: snippets.page(resources.pool, file["id"], after=after, limit=most),
-        limit,
-        lambda row: ListedChunk(**row),
-        itemgetter("chunk_index", "chunk_id"),
-    )
+    with large_answers.text(limit, index.project_id):
+        listed = page(
+            lambda most: snippets.page(resources.pool, file["id"], after=after, limit=most),
+            limit,
+            lambda row: ListedChunk(**row),
+            itemgetter("chunk_index", "chunk_id"),
+        )
+        return Response(listed.model_dump_json(), media_type="application/json")
 
 
 def _live_row(resources: Resources, index: Index, chunk_id: str) -> snippets.Row:

@@ -117,7 +117,7 @@ def test_a_file_takes_the_place_of_json(resources: Resources, project: str) -> N
     key = f"{project}/notes"
     orphans.announce(resources.pool, [key], timedelta(hours=1))
     uploads.save(resources.pool, project, None, [ReceivedFile(("notes",), "json", key, 1)])
-    node = nodes.get(resources.pool, project, "notes")
+    node = nodes.with_json(resources.pool, project, "notes")
     assert (node["json"], node["object_key"], node["version"]) == (None, key, 3)
 
 

@@ -20,15 +20,26 @@ from worker.state.queries import load
 #: Maximum bytes of the ids from the root to a node: an index row of Postgres holds at most about 2,700.
 MAX_ID_PATH = 2_000
 
+#: Bytes of a value above which its connection is not used again.
+MAX_BUFFER = 1 << 20
+
 _SQL = load("content/nodes")
 
 Row = dict[str, Any]
 
 
 def get(pool: Pool, project_id: str, node_id: str) -> Row:
-    """Return a node with the text of its inline JSON or the key of its object. Raises `NotFound`."""
+    """Return a node without its inline JSON. Raises `NotFound`."""
     with pool.connection() as connection:
-        return _get(connection, project_id, node_id, "get")
+        return _get(connection, project_id, node_id)
+
+
+def with_json(pool: Pool, project_id: str, node_id: str) -> Row:
+    """Return a node with the text of its inline JSON. Raises `NotFound`."""
+    with pool.connection() as connection:
+        row = _get(connection, project_id, node_id, "with_json")
+        _shed(connection, row["size"])
+    return row
 
 
 def is_json(pool: Pool, text: bytes) -> bool:
@@ -36,6 +47,7 @@ def is_json(pool: Pool, text: bytes) -> bool:
     try:
         with pool.connection() as connection:
             connection.execute(_SQL["check_json"], {"text": text.decode()})
+            _shed(connection, len(text))
     except (DataError, ProgramLimitExceeded, UnicodeDecodeError):
         return False
     return True
@@ -78,7 +90,9 @@ def insert(pool: Pool, project_id: str, node: Row) -> Row:
         if not created.rowcount:
             raise Conflict(f"A node {node['id']!r} already exists in this project; choose another id, or PATCH it.")
         changes.nodes_changed(connection, project_id, [path])
-        return _get(connection, project_id, node["id"])
+        row = _get(connection, project_id, node["id"])
+        _shed(connection, row["size"] if node["json"] else 0)
+    return row
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +125,9 @@ def change(
             _move(connection, _get(connection, project_id, node_id), place)
         if link is not None:
             connection.execute(_SQL["set_url"], {"project_id": project_id, "id": node_id, "url": link.url})
-        return None if content is None else _set_content(connection, project_id, node_id, content)
+        unused = None if content is None else _set_content(connection, project_id, node_id, content)
+        _shed(connection, len(content["json"] or "") if content is not None else 0)
+    return unused
 
 
 def _set_content(connection: Connection[Any], project_id: str, node_id: str, content: Row) -> str | None:
@@ -166,6 +182,13 @@ def _affected(node: Row) -> str:
     """Return the id path that the end of a node's name or place affects: a hidden node may hold rules of its folder."""
     path: str = node["id_path"]
     return path.rpartition("/")[0] or path if node["name"].startswith(".") else path
+
+
+def _shed(connection: Connection[Any], sent: int) -> None:
+    """Commit and close a connection that sent or received a large value: it keeps a buffer of that size otherwise."""
+    if sent > MAX_BUFFER:
+        connection.commit()
+        connection.close()
 
 
 def _get(connection: Connection[Any], project_id: str, node_id: str, query: str = "without_json") -> Row:

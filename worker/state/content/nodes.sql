@@ -1,4 +1,4 @@
--- name: get
+-- name: with_json
 -- as text: parsing it would take twenty times its size
 SELECT id, project_id, parent_id, id_path, name, type, json::text, object_key, size_bytes AS size, version, created_at,
        updated_at, url
