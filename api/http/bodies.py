@@ -15,6 +15,7 @@ from typing import Any
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
+from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 from starlette.types import Scope
 
@@ -30,6 +31,8 @@ MAX_VALUES = 100_000
 MAX_CONTENT_VALUES = 500_000
 #: Values of a message of agents, which the library of their protocol parses in the event loop.
 MAX_MCP_VALUES = 10_000
+#: Faults of a large body that are looked at. Pydantic holds the interpreter for 4 µs to describe each.
+MAX_FAULTS = 1000
 #: Levels of a body. Pydantic's parser and serializer take no more.
 MAX_LEVELS = 200
 #: Bytes of a body that is parsed in the event loop, which takes less than a thread switch under load.
@@ -44,6 +47,8 @@ UPLOAD_BYTES = 1 << 20
 _BLOCK = 1 << 18
 #: Where a request carries its parsed body, or the reason why there is none.
 _PARSED = "foldex.body"
+#: Where a request tells that its body is large.
+_IS_LARGE = "foldex.large_body"
 _BUSY = "Too many large bodies arrive or are in progress; try again, or send smaller ones."
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
@@ -135,11 +140,14 @@ def _with_surrogates(body: bytes) -> Any:
         return json.loads(body)
     except ValueError as error:
         return error
+    except RecursionError:
+        return ValueError("it is nested too deeply")
 
 
 def parse_in_turn(scope: Scope, body: bytes, most_values: int, owner: str, turn: ExitStack) -> None:
     """Parse a large body when it is its turn, which `turn` ends. Raises `BodiesBusy` as well."""
     turn.enter_context(_slots.within(PARSE_WAIT_SECONDS, BodiesBusy(_BUSY), owner))
+    scope[_IS_LARGE] = True
     parse(scope, body, most_values)
 
 
@@ -149,6 +157,16 @@ def parsed(scope: Scope) -> Any:
     if isinstance(value, ValueError):
         raise value
     return value
+
+
+def _check_faults(adapter: TypeAdapter[Any], value: Any) -> None:
+    try:
+        adapter.validate_python(value)
+    except ValidationError as error:
+        if error.error_count() > MAX_FAULTS:
+            raise Invalid(
+                f"The body has {error.error_count():,} fields or items that this call does not take; see /docs."
+            ) from None
 
 
 class _ParsedRequest(Request):
@@ -161,13 +179,20 @@ class _ParsedRequest(Request):
 
 
 class JsonRoute(APIRoute):
-    """A route that takes the body as it was parsed. FastAPI itself parses it in the event loop."""
+    """A route that takes the body as it was parsed. FastAPI itself parses it in the event loop.
+
+    FastAPI describes every fault of a body there, too. So those of a large body are counted first.
+    """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """See FastAPI."""
         handler = super().get_route_handler()
+        expected = None if self.body_field is None else self.body_field.field_info.annotation
+        adapter: TypeAdapter[Any] | None = None if expected is None else TypeAdapter(expected)
 
         async def handle(request: Request) -> Response:
+            if adapter is not None and request.scope.get(_IS_LARGE):
+                _check_faults(adapter, request.scope[_PARSED])
             return await handler(_ParsedRequest(request.scope, request.receive))
 
         return handle

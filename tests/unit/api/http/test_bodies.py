@@ -10,9 +10,21 @@ from typing import Any
 
 import pytest
 from fastapi.routing import APIRoute, iter_route_contexts
+from fastapi.testclient import TestClient
 
 from api.http import bodies
-from api.http.bodies import MAX_LEVELS, MAX_VALUES, BodyBudget, JsonRoute, check, parse, parse_in_turn, parsed
+from api.http.bodies import (
+    INLINE_BYTES,
+    MAX_FAULTS,
+    MAX_LEVELS,
+    MAX_VALUES,
+    BodyBudget,
+    JsonRoute,
+    check,
+    parse,
+    parse_in_turn,
+    parsed,
+)
 from api.main import create_app
 from schemas.errors import BodiesBusy, FoldexError, Invalid, TooManyValues
 from worker.settings import Settings
@@ -74,6 +86,14 @@ def test_both_sides_of_the_number_of_values(unit: bytes) -> None:
     assert len(parsed(scope)) == most + 1
     with pytest.raises(TooManyValues):
         check(b"[" + unit * (most + 1) + b"1]", MAX_VALUES)
+
+
+@pytest.mark.parametrize("closed", [0, 1])
+def test_levels_that_never_end_are_no_json_even_with_a_surrogate(closed: int) -> None:
+    scope: dict[str, Any] = {}
+    parse(scope, b'{"a":"\\ud800","b":' + b"[" * 50_000 + b"]" * closed, MAX_VALUES)
+    with pytest.raises(ValueError, match="nested"):
+        parsed(scope)
 
 
 def test_both_sides_of_the_number_of_levels() -> None:
@@ -148,3 +168,17 @@ def test_every_route_with_a_body_takes_it_as_it_was_parsed() -> None:
     with_body = [route for route in routes if isinstance(route, APIRoute) and route.body_field is not None]
     assert len(with_body) > 10
     assert [route.path for route in with_body if not isinstance(route, JsonRoute)] == []
+
+
+def test_a_large_body_with_many_faults_is_refused_as_a_whole() -> None:
+    app = create_app(Settings(database_url="postgresql://127.0.0.1:1/none", auth="off"))
+    client = TestClient(app, base_url="http://127.0.0.1", client=("127.0.0.1", 1))
+    contexts = [context for context in iter_route_contexts(app.routes) if getattr(context, "body_field", None)]
+    assert len(contexts) > 10
+    for context in contexts:
+        for faults, is_too_many in ((MAX_FAULTS - 10, False), (MAX_FAULTS + 1, True)):
+            body = {f"unknown {number:040}": 0 for number in range(faults)}
+            assert len(json.dumps(body)) > INLINE_BYTES
+            answer = client.request(next(iter(context.methods or ())), context.path or "", json=body)
+            assert ("that this call does not take" in answer.json()["detail"]) is is_too_many, context.path
+            assert answer.status_code == 422 or not is_too_many
