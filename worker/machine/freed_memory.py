@@ -20,8 +20,8 @@ LONG_IDLE_SECONDS = 30.0
 SETTLE_SECONDS = 1.0
 #: Bytes of a block that is not kept once it is freed.
 LARGE_BLOCK_BYTES = 1 << 20
-#: The numbers of glibc's options.
-_M_ARENA_MAX, _M_MMAP_THRESHOLD = -8, -3
+#: The number of glibc's option.
+_M_MMAP_THRESHOLD = -3
 
 
 class IdleProcess:
@@ -49,12 +49,8 @@ class IdleProcess:
 
 
 def keep_little() -> None:
-    """Let the C library keep few heaps, and return large blocks when they are freed. To be called before threads begin.
-
-    Otherwise it keeps a heap for each thread at work, and what was once freed there.
-    """
+    """Let the C library return large blocks when they are freed. Otherwise it keeps them in a heap for each thread."""
     if set_option := getattr(ctypes.CDLL(None), "mallopt", None):
-        set_option(_M_ARENA_MAX, 2)
         set_option(_M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES)
 
 
