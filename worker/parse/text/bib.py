@@ -29,7 +29,7 @@ def read(data: bytes, _limits: Limits) -> Document:
 def headings(text: str) -> Iterator[Heading]:
     """The first lines of the entries, with the title of each, else its key."""
     entries = list(_ENTRY.finditer(text))
-    ends = [entry.start() for entry in entries[1:]] + [len(text)]
+    ends = [*(entry.start() for entry in entries), len(text)][1:]
     for entry, end in zip(entries, ends, strict=True):
         title = _TITLE.search(text, entry.end(), end)
         yield Heading(entry.start(), entry.end(), 1, _BRACES.sub("", title[1]).strip() if title else entry[1])

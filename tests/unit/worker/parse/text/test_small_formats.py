@@ -25,6 +25,11 @@ def test_entries_of_a_bibliography_are_sections() -> None:
     assert [text[each.start : each.end] for each in found] == ["@Book{one,", "@misc(two,"]
 
 
+@pytest.mark.parametrize("text", ['@string{acm = "ACM Press"}', "@comment{none}", "@a{" + "{" * 1000])
+def test_a_bibliography_without_entries_has_no_sections(text: str) -> None:
+    assert list(bib.headings(text)) == []
+
+
 @pytest.mark.parametrize("damaged", ["<article><p>One</article>", '<!DOCTYPE a [<!ENTITY x "y">]><a><p>&x;</p></a>'])
 def test_what_cannot_be_parsed_safely_is_read_as_other_xml(damaged: str) -> None:
     document = articles.read_jats(damaged.encode(), LIMITS)
