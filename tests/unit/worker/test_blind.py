@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.tokens.keywords import Keywords
-from worker.vectors import CHECKED_ATTRIBUTES, Condition, VectorRow
+from worker.tokens.keywords import IN_ENGLISH, KeywordForms, Keywords, keywords_of
+from worker.vectors import CHECKED_ATTRIBUTES, Condition, Field, Leg, VectorRow
 from worker.vectors.blind import GROUPS, Blind, BlindKey
+from worker.vectors.rows import MAX_KEYWORD_BYTES
+from worker.vectors.turbopuffer_rows import BlindRows, ReadableRows
 
 KEY = BlindKey.of("a key of the tests")
 NAMESPACE = Blind(KEY, "namespace")
@@ -98,3 +100,51 @@ def test_a_row_has_no_readable_string() -> None:
 
 def test_lone_surrogates_have_hashes() -> None:
     assert matches(Condition("symbol", "in", ["\ud800"]), "\ud800")
+
+
+FIELDS: tuple[Field, Field] = ("text", "code")
+#: A sentence by language, with a word to ask for that stands in it in another form.
+SENTENCES = {
+    "en": ("The ferries were crossing the harbour", "ferry"),
+    "de": ("Die Schröderwege führten durch die Häuser", "Haus"),
+    "fr": ("Les bibliothèques étaient fermées", "bibliothèque"),
+    "es": ("Las canciones antiguas del niño", "canción"),
+    "ru": ("Старые книги лежали на столах", "книга"),
+    "ar": ("ذهب الطلاب إلى المدرسة الجديدة", "المدرسة"),
+    "zh": ("图书馆里有很多旧书", "图书馆"),
+    "ja": ("東京の図書館で本を読む", "図書館"),
+    "ko": ("도서관에서 책을 읽었다", "도서관에서"),
+    "hi": ("पुस्तकालय में पुरानी किताबें हैं", "पुस्तकालय"),
+    "th": ("ห้องสมุดมีหนังสือเก่า", "ห้องสมุด"),
+    "tr": ("Kütüphanede eski kitaplar", "kitap"),
+    "code": ("def parseHTTPRequest(raw_bytes): return C++", "parseHTTPRequest"),
+}
+
+
+@pytest.mark.parametrize("language", SENTENCES)
+@pytest.mark.parametrize("phrase", [False, True])
+def test_a_query_has_the_hashes_of_the_rows_that_it_finds(language: str, phrase: bool) -> None:
+    text, asked = SENTENCES[language]
+    written = KeywordForms(frozenset({language}) if language != "code" else IN_ENGLISH.languages)
+    row = keywords_of("a/b.txt", "", text, language if language != "code" else "en")
+    hashes: dict[Field, list[str]] = dict(zip(FIELDS, NAMESPACE.keywords(row), strict=True))
+    readable: dict[Field, list[str]] = {"text": row.text.split(), "code": row.code.split()}
+    blind, plain = BlindRows(NAMESPACE), ReadableRows()
+    for query in (text, asked, "zebra"):
+        for field in FIELDS:
+            leg = Leg(10, keywords=query, field=field, phrase=phrase, written=written)
+            found = [hashed in hashes[field] for hashed in blind.tokens(leg)]
+            assert found == [token in readable[field] for token in plain.tokens(leg)]
+    assert set(hashes["text"]) & set(blind.tokens(Leg(10, keywords=asked, written=written)))
+
+
+def test_a_message_of_the_store_shows_words_and_not_their_hashes() -> None:
+    rows = BlindRows(NAMESPACE)
+    legs = [Leg(10, keywords="ferry harbour", conditions=[Condition("symbol", "in", ["sail"])])]
+    words = [*rows.tokens(legs[0]), *NAMESPACE.condition(legs[0].conditions[0])[1]]
+    assert rows.readable(f"bad tokens {words}", legs) == "bad tokens ['ferri', 'harbour', 'sail']"
+
+
+def test_a_long_query_keeps_to_the_limit_of_the_store() -> None:
+    leg = Leg(10, keywords=" ".join(f"w{number}" for number in range(3000)), field="code")
+    assert len(" ".join(BlindRows(NAMESPACE).tokens(leg))) <= MAX_KEYWORD_BYTES
