@@ -74,7 +74,7 @@ def drop(resources: Resources, subject: Subject) -> None:
     """Delete all names. Those of a deleted index go with it."""
     index = tools.index(resources.pool, subject.index_id)
     if index is not None:
-        resources.store(index.vector_store, index.keyword_index).drop(index.namespace + SUFFIX)
+        resources.store_of(index).drop(index.namespace + SUFFIX)
 
 
 def _found(search: IndexSearch) -> Findings:
@@ -92,7 +92,7 @@ def _found(search: IndexSearch) -> Findings:
 def _opened(resources: Resources, subject: Subject) -> tuple[Index, VectorStore]:
     index = tools.index(resources.pool, subject.index_id)
     assert index is not None
-    return index, resources.store(index.vector_store, index.keyword_index)
+    return index, resources.store_of(index)
 
 
 def _files(resources: Resources, subject: Subject) -> list[tuple[UUID, str]]:

@@ -121,7 +121,7 @@ def _settings(service: Service) -> Settings:
 
 def _legs(resources: Resources, index: Index, question: Question) -> Recorded:
     request = Query(query=question.query)
-    store = resources.store(index.vector_store, index.keyword_index)
+    store = resources.store_of(index)
     filters = resolve_filters(resources.pool, index, request.filters)
     search = IndexSearch(
         resources, index, store, request, filters, MIN_DEPTH, whole_files=False, disconnect=Disconnect()

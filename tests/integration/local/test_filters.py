@@ -37,7 +37,7 @@ def index(running: Service, resources: Resources, root: Path) -> Index:
 
 def passing(resources: Resources, index: Index, filters: ResolvedFilters) -> list[list[str]]:
     """The paths of the chunks that pass the filters in the store, and in Postgres."""
-    store = resources.store(index.vector_store, index.keyword_index)
+    store = resources.store_of(index)
     vector = np.ones(index.settings.embedder.dimensions, np.float32)
     (found,) = store.search(index.namespace, [Leg(100, vector=vector, conditions=filters.conditions)])
     chunk = SQL(

@@ -347,10 +347,13 @@ def test_a_stranger_sees_nothing(running: Service) -> None:
 
 @pytest.fixture
 def without_rg(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    python = sys.executable
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     ripgrep.program.cache_clear()
     assert ripgrep.program() is None
+    # helpers are started with it
+    monkeypatch.setattr(sys, "executable", python)
     yield
     ripgrep.program.cache_clear()
 

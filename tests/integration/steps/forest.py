@@ -99,7 +99,7 @@ class Forest:
             index=index,
             pool=r.pool,
             lease=lease,
-            store=r.store(index.vector_store, index.keyword_index),
+            store=r.store_of(index),
             embedder=r.embedder(settings.embedder, explicit_dimensions=False),
             tokenizer=r.tokenizer(settings.embedder),
             budget=None,
@@ -132,7 +132,7 @@ class Forest:
     def stored(self) -> set[UUID]:
         """Every id in the namespace of summaries."""
         index = self.site.index
-        store = self.site.resources.store(index.vector_store, index.keyword_index)
+        store = self.site.resources.store_of(index)
         return set(store.ids(index.namespace + tools.TREE, None, 100_000))
 
     def prove(self) -> None:

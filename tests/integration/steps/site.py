@@ -135,7 +135,7 @@ class Site(OfTool):
             source=r.source_of(index),
             tokenizer=r.tokenizer(settings.embedder),
             embedder=r.embedder(settings.embedder, explicit_dimensions=False),
-            store=r.store(index.vector_store, index.keyword_index),
+            store=r.store_of(index),
             pool=self.pool,
             lease=lease_of(owner),
             concurrency=1,
@@ -177,7 +177,7 @@ class Site(OfTool):
     def vectors(self) -> set[UUID]:
         """Every id in the store."""
         index = self.index
-        store = self.resources.store(index.vector_store, index.keyword_index)
+        store = self.resources.store_of(index)
         return set(store.ids(index.namespace, None, 1_000_000))
 
     def prove(self) -> None:

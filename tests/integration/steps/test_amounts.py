@@ -193,7 +193,7 @@ def test_forgotten_tombstones_of_any_number_are_seen_to(site: Site) -> None:
         " SELECT gen_random_uuid(), %s, now() - interval '1 h' FROM generate_series(1, %s::int)",
         *(index.id, fsck.MAX_DELETES + 1),
     )
-    mended = fsck.repair(site.pool, site.resources.store(index.vector_store, index.keyword_index), index)
+    mended = fsck.repair(site.pool, site.resources.store_of(index), index)
     assert mended.deleted == fsck.MAX_DELETES + 1
     assert site.tombstones() == set()
     site.prove()

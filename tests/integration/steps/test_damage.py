@@ -45,7 +45,7 @@ def ready(resources: Resources) -> Site:
 
 
 def store_of(site: Site) -> VectorStore:
-    return site.resources.store(site.index.vector_store, site.index.keyword_index)
+    return site.resources.store_of(site.index)
 
 
 def vectors_of(site: Site) -> dict[UUID, bytes]:

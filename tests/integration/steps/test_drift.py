@@ -309,7 +309,7 @@ class Meanwhile(AroundStore):
 
 
 def store_of(site: Site) -> VectorStore:
-    return site.resources.store(site.index.vector_store, site.index.keyword_index)
+    return site.resources.store_of(site.index)
 
 
 def test_an_index_is_busy_if_a_task_was_open_at_any_time_of_the_comparison(pair: tuple[Site, Site]) -> None:

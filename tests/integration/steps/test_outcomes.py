@@ -225,7 +225,7 @@ def lose(site: Site) -> None:
     )
     ((lost,),) = site.do(found, site.index.id)
     index = site.index
-    store = site.resources.store(index.vector_store, index.keyword_index)
+    store = site.resources.store_of(index)
     store.write(index.namespace, index.settings.embedder.dimensions, deletes=[lost])
     drift.mark_lost(site.pool, index.id, [lost], None)
     assert lost in site.chunks(live=True) - site.vectors()

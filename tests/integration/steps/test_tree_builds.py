@@ -290,7 +290,7 @@ def test_the_vectors_of_summaries_go_with_their_index(forest: Forest, resources:
     forest.fill(texts(9))
     forest.build()
     index = forest.site.index
-    store, name = resources.store(index.vector_store, index.keyword_index), index.namespace + tools.TREE
+    store, name = resources.store_of(index), index.namespace + tools.TREE
     assert store.ids(name, None, 10)
     tools.delete(forest.site.pool, forest.site.tool)
     deletions.purge_indexes(resources, limit=1000)

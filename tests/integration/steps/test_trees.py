@@ -221,7 +221,7 @@ def test_summaries_of_an_open_build_hide_none_that_answer(forest: Forest, tree: 
     forest.build()
     index = forest.site.index
     store, namespace = (
-        forest.site.resources.store(index.vector_store, index.keyword_index),
+        forest.site.resources.store_of(index),
         index.namespace + tools.TREE,
     )
     dimensions = index.settings.embedder.dimensions
@@ -385,7 +385,7 @@ def test_fsck_compares_summaries_too(forest: Forest, resources: Resources) -> No
     forest.fill(texts(20))
     forest.build()
     index = forest.site.index
-    store = resources.store(index.vector_store, index.keyword_index)
+    store = resources.store_of(index)
     report = tree_fsck.inspect(resources.pool, store, index)
     assert report is not None
     assert (report.live, report.missing, report.stray) == (len(forest.nodes()), [], [])

@@ -74,7 +74,7 @@ class Ground:
         return found
 
     def store(self, index: Index) -> VectorStore:
-        return self.resources.store(index.vector_store, index.keyword_index)
+        return self.resources.store_of(index)
 
     def ids(self, index: Index, path: str | None = None) -> list[UUID]:
         """Live chunks of an index, or of one of its files, in order."""
