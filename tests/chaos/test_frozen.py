@@ -148,7 +148,9 @@ def postgres_is_frozen(frozen: Frozen, whole: str, tools: list[str]) -> None:
             return client.request(*call).status_code, time.monotonic() - began
 
         answers = list(callers.map(ask, asked))
-        assert {status for status, _ in answers} == {HTTPStatus.SERVICE_UNAVAILABLE}
+        statuses = {status for status, _ in answers}
+        # a caller's share of calls may be full of those that wait
+        assert statuses - {HTTPStatus.TOO_MANY_REQUESTS} == {HTTPStatus.SERVICE_UNAVAILABLE}
         assert max(seconds for _, seconds in answers) < REFUSED
     status, seconds = frozen.timed("GET", "/healthz")
     assert (status, seconds < SOON) == (HTTPStatus.OK, True)

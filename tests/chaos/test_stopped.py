@@ -13,7 +13,7 @@ from signal import SIGCONT, SIGSTOP
 
 import pytest
 
-from tests.chaos.cluster import BULK, FAST, Cluster
+from tests.chaos.cluster import BULK, FAST, Cluster, Unavailable
 from tests.chaos.proof import Case, Result, case, prove
 from tests.chaos.test_boundaries import GATES, Border, meet, prepare
 from tests.chaos.test_messages import in_hand
@@ -76,7 +76,7 @@ def began(made: Case) -> bool:
     """Create its tool, unless a lock prevents that."""
     try:
         made.start()
-    except AssertionError as error:
+    except Unavailable as error:
         if '"locked"' not in str(error):
             raise
         return False
