@@ -135,6 +135,22 @@ class TooLarge(Invalid, code="too_large"):
     """The request is larger than this installation accepts."""
 
 
+class TooManyValues(Invalid, code="too_many_values"):
+    """The body has more values, or is nested deeper, than this installation accepts."""
+
+
+class HeadersTooLarge(Invalid, code="headers_too_large"):
+    """The headers are larger, or have more fields, than this installation accepts."""
+
+
+class TooManyConnections(FoldexError, code="too_many_connections"):
+    """The API has as many connections as it keeps."""
+
+
+class BodiesBusy(FoldexError, code="bodies_busy"):
+    """The API holds as many bodies as it may."""
+
+
 class RangeNotSatisfiable(Invalid, code="range_not_satisfiable"):
     """The range begins after the content."""
 
@@ -169,6 +185,14 @@ class SourceRefused(SourceError, code="source_refused"):
 
 class SourceUnavailable(SourceError, code="source_unavailable"):
     """The source did not answer."""
+
+
+class SourceBusy(SourceUnavailable, code="source_busy"):
+    """Helpers that read the source's files are busy."""
+
+
+class FileTooSlow(FoldexError, code="file_too_slow"):
+    """Reading the file takes too much time."""
 
 
 class EmbeddingError(FoldexError, code="embedding_error"):
@@ -221,6 +245,10 @@ class StoreRefused(StoreError, code="store_refused"):
 
 class StoreUnauthorized(StoreError, code="store_unauthorized"):
     """The store refuses the service's key."""
+
+
+class TextKeyMissing(StoreError, code="text_key_missing"):
+    """The key is gone whose hashes the store has instead of words, names and paths."""
 
 
 class StoreUnavailable(StoreError, code="store_unavailable"):

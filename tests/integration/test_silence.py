@@ -98,7 +98,7 @@ def test_who_comes_to_a_server_that_is_known_to_be_silent_fails_at_once(behind: 
         proxy.freeze()
         with ThreadPoolExecutor(10) as others:
             waited = sorted(others.map(ask, [lender] * 50))
-        assert waited[-1] < REQUEST.pool + 0.5
+        assert waited[-1] < REQUEST.pool + 2
         assert waited[30] < 0.1
         proxy.thaw()
         eventually(lambda: is_back(lender), 5)

@@ -18,14 +18,16 @@ STATUSES = {
     416: "range_not_satisfiable",
     422: "invalid_request no_such_files embedding_model_refused model_not_allowed no_tree source_error folder_gone"
     " source_refused rerank_not_configured llm_not_configured tree_error too_many_leaves too_many_tokens"
-    " missing_dependency",
+    " missing_dependency too_many_values",
     429: "project_busy",
     431: "headers_too_large",
     500: "internal file_error file_too_slow task_crashed plan_crashed slice_crashed tree_crashed",
     502: "embedding_error embedding_refused embedding_unreadable embedding_unauthorized rerank_error llm_error"
-    " llm_refused llm_unauthorized llm_failed store_error store_refused store_unauthorized",
+    " llm_refused llm_unauthorized llm_failed store_error store_refused store_unauthorized"
+    " text_key_missing",
     503: "source_unavailable embedding_unavailable rerank_unavailable llm_unavailable store_unavailable disk_full"
-    " tool_slow too_many_connections server_busy search_busy estimate_busy slice_over source_busy",
+    " tool_slow too_many_connections server_busy search_busy estimate_busy slice_over source_busy"
+    " bodies_busy locked",
 }
 
 
