@@ -33,7 +33,7 @@ def test_a_compaction_gives_back_its_memory(monkeypatch: pytest.MonkeyPatch, giv
 def test_a_slice_gives_back_its_memory(monkeypatch: pytest.MonkeyPatch, given_back: list[str]) -> None:
     monkeypatch.setattr("worker.tasks.process.resources", lambda: SimpleNamespace(pool=None))
     monkeypatch.setattr("worker.state.index.turns.fairest", lambda *_, **__: None)
-    monkeypatch.setattr(index, "_index", lambda *_: {"claimed": 1, "more": True})
+    monkeypatch.setattr(index, "_index", lambda *_, **__: {"claimed": 1, "more": True})
     assert index._index_fairly(uuid4()) == {"claimed": 1, "more": True}
     eventually(lambda: given_back == ["back"], 60)
 
@@ -43,7 +43,7 @@ def test_a_slice_of_a_small_task_gives_back_its_memory(monkeypatch: pytest.Monke
     monkeypatch.setattr("worker.tasks.process.resources", lambda: SimpleNamespace(pool=None, settings=settings))
     monkeypatch.setattr(index, "try_exclusive", lambda *_: nullcontext(True))
     monkeypatch.setattr("worker.state.index.turns.fairest", lambda *_, **__: None)
-    monkeypatch.setattr(index, "_index", lambda *_: {"claimed": 1, "more": True})
+    monkeypatch.setattr(index, "_index", lambda *_, **__: {"claimed": 1, "more": True})
     assert index._index_small(uuid4(), "node") == {"claimed": 1, "more": True}
     eventually(lambda: given_back == ["back"], 60)
 
