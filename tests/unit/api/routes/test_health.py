@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from api.routes import health
-from worker.state import open_work
+from worker.state import open_work, silent_backends
 from worker.state.open_work import UNWATCHED, UNWATCHED_SECONDS
 
 
@@ -31,6 +31,7 @@ def test_the_api_is_ready_as_long_as_postgres_answers(
 ) -> None:
     ages: list[float] = [0.0]
     monkeypatch.setattr(open_work, "sweep_age", lambda _: ages[-1])
+    monkeypatch.setattr(silent_backends, "blockers", lambda _: [])
     app = FastAPI()
     app.include_router(health.router)
     app.state.resources = SimpleNamespace(pool=None, space=SimpleNamespace(warning=lambda: warning))
