@@ -55,8 +55,15 @@ def test_tasks_tell_tool_task_and_files(started: tuple[Service, str], page: Page
     service, flower = started
     tool = service.local_tool(folder)
     task = service.wait(tool)["task_id"]
-    show_tasks(page, flower)
     row = page.get_by_role("row").filter(has_text="foldex.index").filter(has_text=f"'claimed': {FILES}")
+
+    def is_shown() -> bool:
+        show_tasks(page, flower)
+        page.get_by_role("row").filter(has_text=task).first.wait_for()
+        return row.count() > 0
+
+    # the task is ready before the event of its last message arrives
+    eventually(is_shown, 60)
     # a claim may be sent before its files are counted
     said = re.compile(f"0 of (0|{FILES}) files done, tool {tool}, task {task}")
     expect(row.first).to_contain_text(said, timeout=20_000)
