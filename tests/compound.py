@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from itertools import pairwise
+from collections.abc import Sequence
+from itertools import count, pairwise
 
 _SECTOR, _SMALL, _CUTOFF = 512, 64, 4096
 _FREE, _END, _TABLE = 0xFFFF_FFFF, 0xFFFF_FFFE, 0xFFFF_FFFD
@@ -93,8 +94,8 @@ def _entry(name: str, kind: int, sibling: int, child: int, start: int, size: int
     return struct.pack("<64sHBBIII36xIQ", written, len(written), kind, 1, _FREE, sibling, child, start, size)
 
 
-def workbook(name: str, rows: list[list[str | float]]) -> bytes:
-    """A stream with one sheet, as Excel 97 writes it ([MS-XLS])."""
+def workbook(name: str, rows: Sequence[Sequence[str | float]], formats: Sequence[str] = ()) -> bytes:
+    """A stream with one sheet, as Excel 97 writes it ([MS-XLS]). The numbers have these formats in turn."""
 
     def record(kind: int, data: bytes = b"") -> bytes:
         return struct.pack("<HH", kind, len(data)) + data
@@ -103,17 +104,23 @@ def workbook(name: str, rows: list[list[str | float]]) -> bytes:
         return record(0x809, struct.pack("<HHHHII", 0x600, kind, 0, 0, 0, 6))
 
     title = struct.pack("<BB", len(name), 1) + name.encode("utf-16-le")
-    sheet_at = len(begin(5)) + 4 + 6 + len(title) + 4
-    cells = b""
+    looks = b"".join(
+        record(0x41E, struct.pack("<HHB", number, len(code), 1) + code.encode("utf-16-le"))
+        + record(0xE0, struct.pack("<HH", 0, number).ljust(20, b"\0"))
+        for number, code in enumerate(formats, 164)
+    )
+    sheet_at = len(begin(5)) + len(looks) + 4 + 6 + len(title) + 4
+    cells, looked = b"", count()
     for down, row in enumerate(rows):
         for across, value in enumerate(row):
             place = struct.pack("<HHH", down, across, 0)
             if isinstance(value, str):
                 cells += record(0x204, place + struct.pack("<HB", len(value), 1) + value.encode("utf-16-le"))
             else:
-                cells += record(0x203, place + struct.pack("<d", value))
+                look = struct.pack("<H", next(looked) % len(formats) if formats else 0)
+                cells += record(0x203, place[:4] + look + struct.pack("<d", value))
     sheets = record(0x85, struct.pack("<IH", sheet_at, 0) + title)
-    return begin(5) + sheets + record(0xA) + begin(0x10) + cells + record(0xA)
+    return begin(5) + looks + sheets + record(0xA) + begin(0x10) + cells + record(0xA)
 
 
 def outlook(

@@ -20,6 +20,7 @@ from worker.parse.limits import Limits
 from worker.parse.office import drawing
 from worker.parse.office.numbering import ParagraphNumbers
 from worker.parse.office.transitional import transitional
+from worker.parse.text import ruby
 from worker.parse.text.markdown import title_of
 from worker.parse.text.markdown_blocks import code, comment, edges, heading, item, joined, paragraph, table
 
@@ -47,6 +48,7 @@ _NUMBERED = qn("w:numPr")
 _DEPTH = f"{_NUMBERED}/{qn('w:ilvl')}"
 _COLUMNS_BEFORE, _COLUMNS_SPANNED = f"{qn('w:trPr')}/{qn('w:gridBefore')}", f"{qn('w:tcPr')}/{qn('w:gridSpan')}"
 _VALUE = qn("w:val")
+_RUBY, _RUBY_TEXT, _RUBY_BASE = qn("w:ruby"), qn("w:rt"), qn("w:rubyBase")
 _MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _FORMULA = f"{_MATH}oMath"
 _FORMULAS = f"{_MATH}oMathPara"
@@ -224,6 +226,10 @@ def _paragraph(element: Any, styles: _Styles) -> str:
 
 def _text(element: Any) -> str:
     """Text of a paragraph, including that of boxes anchored in it."""
+    return ruby.behind_words(_with_readings(element))
+
+
+def _with_readings(element: Any) -> str:
     parts: list[str] = []
     for child in element.iterchildren():
         tag = child.tag
@@ -236,9 +242,12 @@ def _text(element: Any) -> str:
         elif tag == _PICTURE:
             parts.append(f" {drawing.described(child)} ")
         elif tag == _P:
-            parts.append(f"{child.get(_ITEM_NUMBER, '')} {_text(child)}\n".lstrip(" "))
+            parts.append(f"{child.get(_ITEM_NUMBER, '')} {_with_readings(child)}\n".lstrip(" "))
+        elif tag == _RUBY:
+            above, base = ("".join(map(_with_readings, child.iterchildren(part))) for part in (_RUBY_TEXT, _RUBY_BASE))
+            parts.append(ruby.annotated(base, above))
         elif tag not in _LEFT_OUT:
-            parts.append(_text(child))
+            parts.append(_with_readings(child))
     return "".join(parts)
 
 

@@ -18,8 +18,10 @@ from schemas.content.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
 from worker.parse.limits import Limits
+from worker.parse.office.number_formats import both
 from worker.parse.office.zip_container import member, opened
 from worker.parse.properties import DUBLIN_CORE, dublin_core
+from worker.parse.text import ruby
 from worker.parse.text.markdown import title_of
 from worker.parse.text.markdown_blocks import (
     code,
@@ -57,6 +59,8 @@ _LEFT_OUT |= {f"{_TEXT}{name}" for name in ("tracked-changes", "sequence-decls",
 _MARKS = {f"{_TEXT}tab": "\t", f"{_TEXT}line-break": "\n", f"{_DRAW}text-box": "\n"}
 #: The title and the description of a picture.
 _MARKS |= dict.fromkeys((f"{_SVG}title", f"{_SVG}desc"), " ")
+#: What is written around ruby text, and around the readings in it.
+_AROUND = {f"{_TEXT}ruby": (ruby.BEGIN, ruby.END), f"{_TEXT}ruby-text": (ruby.READING, ruby.READ)}
 _H = f"{_TEXT}h"
 _P = f"{_TEXT}p"
 _LIST = f"{_TEXT}list"
@@ -73,6 +77,11 @@ _MATH = "{http://www.w3.org/1998/Math/MathML}"
 _ROW = f"{_TABLE}table-row"
 _CELL = f"{_TABLE}table-cell"
 _COVERED = f"{_TABLE}covered-table-cell"
+_VALUE_TYPE = f"{_OFFICE}value-type"
+#: What holds the value of a cell, by its type.
+_STORED = {**dict.fromkeys(("float", "percentage", "currency"), f"{_OFFICE}value"), "date": f"{_OFFICE}date-value"}
+#: A number that is shown as it is, or rounded.
+_PLAIN = re.compile(r"-?\d+(?:[.,]\d+)?")
 #: Maximum copies of equal adjacent cells or rows, which are stored once with a count: a hostile file may choose any.
 _MAX_REPEATED = 1000
 _MAX_SPACES = 100
@@ -293,20 +302,37 @@ def _cell(element: Element) -> list[str]:
     if element.tag not in (_CELL, _COVERED):
         return []
     text = " ".join(_text(child) for child in element)
+    kind = element.get(_VALUE_TYPE)
+    text = _with_stored(text, element, kind) if kind in _STORED else text
     return [text] * _number(element, f"{_TABLE}number-columns-repeated", _MAX_REPEATED)
+
+
+def _with_stored(text: str, cell: Element, kind: str) -> str:
+    """The text of a cell as shown, with its value as stored if that differs by more than rounding."""
+    stored = cell.get(_STORED[kind], "").removesuffix("T00:00:00")
+    if not text.strip():
+        return stored
+    return text if not stored or _PLAIN.fullmatch(text.strip()) else both(stored, text)
 
 
 def _text(element: Element) -> str:
     """Text of an element, including the text between and inside its spans. A note's text appears at its reference."""
+    return ruby.behind_words(_with_readings(element))
+
+
+def _with_readings(element: Element) -> str:
     if element.tag in _LEFT_OUT:
         return ""
     if element.tag == f"{_TEXT}s":
         return " " * _number(element, f"{_TEXT}c", _MAX_SPACES)
     parts = [_MARKS.get(element.tag, ""), element.text or ""]
     for child in element:
-        parts += (_text(child), "\n" if child.tag == _P else "", child.tail or "")
+        parts += (_with_readings(child), "\n" if child.tag == _P else "", child.tail or "")
     if element.tag == f"{_TEXT}note-citation":
         return ""
+    if element.tag in _AROUND:
+        before, after = _AROUND[element.tag]
+        return f"{before}{''.join(parts)}{after}"
     return f" ({''.join(parts).strip()})" if element.tag == f"{_TEXT}note" else "".join(parts)
 
 

@@ -15,7 +15,10 @@ from schemas.content.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
 from worker.parse.limits import Limits, too_large
+from worker.parse.office import xls_formats
+from worker.parse.office.number_formats import as_shown
 from worker.parse.office.stated import core, summary
+from worker.parse.office.xls_formats import Formats, binary_records
 from worker.parse.office.xlsx import shown
 from worker.parse.office.zip_container import opened
 from worker.parse.text.markdown_blocks import heading, joined, tables
@@ -36,11 +39,11 @@ _CELL_BYTES = 50
 
 def read(data: bytes, limits: Limits) -> Document:
     """The sheets as Markdown. Raises `FileError`: `encrypted`, and as `zip_container.opened` does."""
-    _check_area(data, limits)
+    formats = _checked(data, limits)
     try:
         book = python_calamine.load_workbook(BytesIO(data))
         limits.check_pages(len(book.sheet_names), "sheets")
-        text = joined(_sheets(book, limits), limits)
+        text = joined(_sheets(book, formats, limits), limits)
     except python_calamine.PasswordError:
         raise FileError(Reason.ENCRYPTED) from None
     except BaseException as failure:  # a panic of the library's Rust code is no `Exception`
@@ -51,17 +54,25 @@ def read(data: bytes, limits: Limits) -> Document:
     return Document(text, "xls", title=properties.title or None, markup="markdown", properties=properties)
 
 
-def _check_area(data: bytes, limits: Limits) -> None:
-    """Refuse sheets whose cells span more than fits into memory: the library takes it for the empty ones as well."""
+def _checked(data: bytes, limits: Limits) -> list[Formats] | dict[str, Formats]:
+    """The number formats of cells by sheet, by number or by name.
+
+    Refuses sheets whose cells span more than fits into memory: the library takes it for the empty ones as well.
+    """
     if not data.startswith(_OLE):
         with opened(data, limits) as archive:
             sheets = [archive.read(name) for name in archive.namelist() if _SHEET.fullmatch(name)]
-        rows, columns = _spans(chain.from_iterable(map(_binary_cells, sheets)))
-    else:
-        with olefile.OleFileIO(BytesIO(data)) as file:
-            _check_chains(file)
-            streams = [file.openstream(path).read() for path in file.listdir() if path[-1].lower() == "workbook"]
-        rows, columns = _spans(chain.from_iterable(map(_cells, streams)))
+            _check_area(chain.from_iterable(map(_binary_cells, sheets)), limits)
+            return xls_formats.binary(archive)
+    with olefile.OleFileIO(BytesIO(data)) as file:
+        _check_chains(file)
+        streams = [file.openstream(path).read() for path in file.listdir() if path[-1].lower() == "workbook"]
+    _check_area(chain.from_iterable(map(_cells, streams)), limits)
+    return xls_formats.old(streams[0]) if streams else []
+
+
+def _check_area(cells: Iterable[tuple[int, int]], limits: Limits) -> None:
+    rows, columns = _spans(cells)
     if rows > _MAX_ROWS or columns > _MAX_COLUMNS:
         raise ValueError(f"a cell in row {rows:,} and column {columns:,}")
     if rows * columns * _CELL_BYTES > limits.memory_bytes:
@@ -111,33 +122,34 @@ def _cells(stream: bytes) -> Iterator[tuple[int, int]]:
 
 def _binary_cells(part: bytes) -> Iterator[tuple[int, int]]:
     """Places of cells in a binary sheet. Kinds of records have one or two bytes, their lengths up to four."""
-    at, row = 0, 0
-    while at + 2 < len(part):
-        kind, at = _number(part, at, 2)
-        length, at = _number(part, at, 4)
-        if kind <= _LAST_CELL and at + 4 <= len(part):
-            (number,) = struct.unpack_from("<I", part, at)
+    row = 0
+    for kind, data in binary_records(part):
+        if kind <= _LAST_CELL and len(data) >= 4:  # noqa: PLR2004 - the place
+            (number,) = struct.unpack_from("<I", data)
             row = number if kind == 0 else row
             yield row, number if kind else 0
-        at += length
 
 
-def _number(part: bytes, at: int, most: int) -> tuple[int, int]:
-    """A number of seven bits a byte, and the place behind it."""
-    value = 0
-    for step in range(most):
-        byte = part[at] if at < len(part) else 0
-        value |= (byte & 0x7F) << 7 * step
-        at += 1
-        if byte < 0x80:  # noqa: PLR2004 - the sign that another byte follows
-            break
-    return value, at
-
-
-def _sheets(book: python_calamine.CalamineWorkbook, limits: Limits) -> Iterator[str]:
+def _sheets(
+    book: python_calamine.CalamineWorkbook, formats: list[Formats] | dict[str, Formats], limits: Limits
+) -> Iterator[str]:
+    by_name = formats if isinstance(formats, dict) else dict(zip(book.sheet_names, formats, strict=False))
     for name in book.sheet_names:
-        sheet = book.get_sheet_by_name(name)
-        content = list(tables(([shown(value) for value in row] for row in sheet.iter_rows()), limits))
+        content = list(tables(_rows(book.get_sheet_by_name(name), by_name.get(name, {})), limits))
         if content:
             yield heading(1, name)
             yield from content
+
+
+def _rows(sheet: python_calamine.CalamineSheet, formats: Formats) -> Iterator[list[str]]:
+    if not formats:
+        yield from ([shown(value) for value in row] for row in sheet.iter_rows())
+        return
+    # its rows count from the top, and its columns from the first that is used
+    first = sheet.start[1] if sheet.start else 0
+    for number, row in enumerate(sheet.iter_rows()):
+        codes = (formats.get((number, column), "") for column in range(first, first + len(row)))
+        yield [
+            as_shown(shown(value), value, code) if code else shown(value)
+            for value, code in zip(row, codes, strict=True)
+        ]

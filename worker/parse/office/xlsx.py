@@ -22,6 +22,7 @@ from openpyxl.reader.excel import ExcelReader
 from schemas.content.document import Document
 from worker.parse.limits import Limits
 from worker.parse.office import drawing
+from worker.parse.office.number_formats import as_shown
 from worker.parse.office.transitional import transitional
 from worker.parse.office.zip_container import related
 from worker.parse.text.markdown_blocks import comment, edges, heading, joined, named, paragraph, tables
@@ -34,6 +35,8 @@ _EDGE = re.compile(r"<(?:\w+:)?(?:odd|even|first)(Header|Footer)(?: [^<>]*)?>([^
 _TAIL_BYTES = 1 << 16
 #: Codes in them: the start of a section of the line, an escaped ampersand, and formatting or fields.
 _CODE = re.compile(r'&(?:([LCR])|(&)|"[^"]*"|K(?:[0-9A-Fa-f]{6}|\d\d[+-]\d{3})|\d+|.?)', re.DOTALL)
+#: Types of cells whose values have a format: numbers, and dates.
+_FORMATTED = ("n", "d")
 _THREADS = "{http://schemas.microsoft.com/office/spreadsheetml/2018/threadedcomments}"
 
 
@@ -148,8 +151,16 @@ def _tail(archive: ZipFile, member: str) -> str:
 
 
 def _rows(sheet: Any) -> Iterator[list[str]]:
-    for row in sheet.iter_rows(values_only=True):
-        yield [shown(value) for value in row]
+    for row in sheet.iter_rows():
+        yield [_cell(cell) for cell in row]
+
+
+def _cell(cell: Any) -> str:
+    value = cell.value
+    # most cells are text, which no format changes
+    if value is None or value.__class__ is str or cell.data_type not in _FORMATTED or not cell.has_style:
+        return shown(value)
+    return as_shown(shown(value), value, cell.number_format)
 
 
 def shown(value: object) -> str:

@@ -141,7 +141,13 @@ def _filled(cells: Sequence[str] | None) -> int:
 
 
 def _has_values(cells: Sequence[str] | None) -> bool:
-    return any(map(_VALUE.fullmatch, cells or ()))
+    return any(_VALUE.fullmatch(cell) or (cell.endswith(")") and _is_shown_value(cell)) for cell in cells or ())
+
+
+def _is_shown_value(cell: str) -> bool:
+    """Whether a cell has a value as shown, and as stored in brackets."""
+    shown, _, stored = cell.removesuffix(")").rpartition(" (")
+    return bool(shown) and not shown[0].isalpha() and bool(_VALUE.fullmatch(stored))
 
 
 def joined(blocks: Iterable[str], limits: Limits) -> str:

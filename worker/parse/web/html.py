@@ -12,10 +12,11 @@ from schemas.status import Reason
 from worker.parse.encodings import decode
 from worker.parse.limits import Limits
 from worker.parse.properties import MAX_TITLE_CHARS, properties_of
+from worker.parse.text import ruby
 from worker.parse.text.markdown import fenced
 
 #: Elements that never hold text.
-_NO_TEXT = "script, style, template, head"
+_NO_TEXT = "script, style, template, head, rp"
 #: Elements that are not text of the page, or that every page of a site repeats. Also heading anchors and line numbers,
 #: as documentation generators write them, and pictures of formulas that are present as formulas, too.
 _DROPPED = (
@@ -47,10 +48,17 @@ _KEPT = 'main [role="contentinfo"], [role=main] [role="contentinfo"]'
 
 _HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}
 _INLINE_TAGS = (
-    "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark output q rp rt ruby s samp small "
-    "span strike strong sub sup time tt u var wbr img br slot picture"
+    "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark output q rp rb rt rtc ruby s "
+    "samp small span strike strong sub sup time tt u var wbr img br slot picture"
 )
 _INLINE = frozenset(_INLINE_TAGS.split())
+
+#: What is written where an inline element begins, and where it ends.
+_AROUND = {
+    "code": ("`", "`"),
+    "ruby": (ruby.BEGIN, ruby.END),
+    "rt": (ruby.READING, ruby.READ),
+}
 
 #: Blocks that follow the previous one without an empty line.
 _TIGHT = frozenset(("li", "dt", "dd", "tr", "thead", "tbody", "tfoot"))
@@ -116,8 +124,15 @@ def _properties(tree: Any) -> DocumentProperties:
 
 def _heading(tree: Any) -> str | None:
     """The first top-level heading with text."""
-    headings = (" ".join(node.text().split()) for node in tree.css("h1"))
+    headings = (" ".join(_without_readings(node).split()) for node in tree.css("h1"))
     return next(filter(None, headings), "")[:MAX_TITLE_CHARS] or None
+
+
+def _without_readings(node: Any) -> str:
+    if node.css_first("rt, rp") is None:
+        return str(node.text())
+    texts = (each for each in node.traverse(include_text=True) if each.tag == "-text")
+    return "".join(each.text_content for each in texts if each.parent.tag not in ("rt", "rp"))
 
 
 def _check_depth(markup: str) -> None:
@@ -276,8 +291,8 @@ class _MarkdownDraft:
 
     def open(self, tag: str) -> None:
         if tag in _INLINE:
-            if tag == "code":
-                self.write("`")
+            if tag in _AROUND:
+                self.write(_AROUND[tag][0])
             return
         if self.cells is not None and tag not in ("tr", "table"):
             self.write(" ")
@@ -299,8 +314,8 @@ class _MarkdownDraft:
 
     def close(self, tag: str) -> None:
         if tag in _INLINE:
-            if tag == "code":
-                self.write("`")
+            if tag in _AROUND:
+                self.write(_AROUND[tag][1])
         elif tag in ("td", "th") and self.cells is not None:
             self.cell(self.taken(" ").replace("|", "\\|"))
         elif tag == "tr":
@@ -344,7 +359,7 @@ class _MarkdownDraft:
 
     def taken(self, joint: str) -> str:
         """Take the running text so far, with white space collapsed."""
-        lines = [" ".join("".join(line).split()) for line in self.lines]
+        lines = [ruby.behind_words(" ".join("".join(line).split())) for line in self.lines]
         self.lines = [[]]
         return joint.join(filter(None, lines))
 

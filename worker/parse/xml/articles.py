@@ -17,6 +17,7 @@ from schemas.content.document import Document
 from worker.parse.encodings import decode
 from worker.parse.limits import Limits
 from worker.parse.properties import properties_of
+from worker.parse.text import ruby
 from worker.parse.text.markdown_blocks import code, heading, item, joined, paragraph, table
 from worker.parse.xml import xml
 
@@ -57,6 +58,8 @@ _PEOPLE = {"author", "contrib"}
 _TABLES = {"table", "informaltable"}
 #: Names of characters that HTML has, but those that XML has as well.
 _ENTITY = re.compile(r"&((?!(?:amp|lt|gt|quot|apos);)\w{1,40};)")
+#: What is written around ruby text, and around the readings in it.
+_AROUND = {"ruby": (ruby.BEGIN, ruby.END), "rt": (ruby.READING, ruby.READ)}
 _MAX_LIST_LEVELS = 8
 #: Maximum levels of elements that are walked. Real ones have some twenty.
 _MAX_DEPTH = 200
@@ -85,6 +88,8 @@ def _read(data: bytes, type_: str, limits: Limits) -> Document:
         return xml.read_damaged(data, limits, error)
     except DefusedXmlException:
         return xml.read(data, limits)
+    if b"rt>" in data:
+        _mark_readings(root)
     title = next((text for element in root.iter() if _name(element) in _TITLES and (text := _text(element))), "")
     text = joined(_blocks(root, 0, limits), limits)
     if not text:
@@ -147,4 +152,15 @@ def _name(element: Element) -> str:
 
 
 def _text(element: Element) -> str:
-    return " ".join("".join(element.itertext()).split())
+    return ruby.behind_words(" ".join("".join(element.itertext()).split()))
+
+
+def _mark_readings(root: Element) -> None:
+    """Write the marks of ruby text into the texts of elements."""
+    for element in root.iter():
+        before, after = _AROUND.get(_name(element), ("", ""))
+        element.text = f"{before}{element.text or ''}" if before else element.text
+        if after and len(element):
+            element[-1].tail = f"{element[-1].tail or ''}{after}"
+        elif after:
+            element.text = f"{element.text}{after}"

@@ -1,0 +1,236 @@
+"""Shows the values of cells as spreadsheets do, by their number formats (ECMA-376, part 1, 18.8.31).
+
+Only what shows more than digits is written: percentages, amounts, dates, units. Names of months and days are English.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import ROUND_HALF_UP, Decimal
+from functools import lru_cache
+
+Moment = date | time | timedelta
+
+#: Longest format that Excel accepts, in characters.
+_MAX_CODE = 255
+#: Numbers from here on are shown in scientific notation, or exceed what a cell holds exactly.
+_MAX_NUMBER = 1e15
+_MAX_SECTIONS = 4
+#: Parts of a format: text in quotes, an escaped sign, room for a sign, a sign that fills the cell, a bracket, or one
+#: sign. Parts of dates come in runs of one letter.
+_PART = re.compile(
+    r'"(?P<quoted>[^"]*)"?|\\(?P<escaped>.)|(?P<room>_.)|\*.|\[(?P<bracket>[^\]]*)\]'
+    r"|(?P<general>General)|(?P<half>AM/PM|A/P)|(?P<date>[yY]+|[mM]+|[dD]+|[hH]+|[sS]+)|(?P<exponent>[eE][+-])"
+    r"|(?P<digits>[0#?](?:[0#?,]*[0#?])?(?P<thousands>,*))|(?P<sign>.)",
+    re.DOTALL | re.IGNORECASE,
+)
+_CURRENCY = re.compile(r"\$(?P<sign>[^-]*)(?:-(?P<locale>[0-9A-Fa-f]{1,8}))?")
+_ELAPSED = re.compile(r"[hH]+|[mM]+|[sS]+")
+#: The part of a locale's number that tells the language, and that of English.
+_LANGUAGE, _ENGLISH = 0x3FF, 0x9
+_MONTHS = (
+    *("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November"),
+    "December",
+)
+_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+#: A number without signs of its own, and without zeros in front.
+_PLAIN = re.compile(r"-?(?:0|[1-9]\d*)?(?:\.\d*)?")
+#: A zero in front of an hour, a day or a month, which a format may leave out.
+_ZERO = re.compile(r"\b0(?=\d)")
+#: What Excel shows for the formats that follow the system's language, in English.
+_OF_SYSTEM = {"mm-dd-yy": "m/d/yyyy", "m/d/yy h:mm": "m/d/yyyy h:mm"}
+_NOON = 12
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part of a section: literal text, a run of digits (`0`, `#`), or a part of a date (`y`, `[h]`, `ampm`)."""
+
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    parts: tuple[_Part, ...]
+    percents: int
+    thousands: int
+    is_grouped: bool
+
+
+def as_shown(stored: str, value: object, code: str) -> str:
+    """A cell's text: as shown, with the value as stored in brackets if that differs."""
+    shown = _shown(value, code)
+    return stored if shown is None else both(stored, shown)
+
+
+def both(stored: str, shown: str) -> str:
+    """The shown text, with the stored one behind it unless it contains that."""
+    if not stored or stored in shown.split():
+        return shown
+    return stored if _ZERO.sub("", stored) == _ZERO.sub("", shown) else f"{shown} ({stored})"
+
+
+def _shown(value: object, code: str) -> str | None:
+    """What is shown; None if the format adds nothing but digits, or is not understood."""
+    sections = _sections(code)
+    if sections is None:
+        return None
+    if isinstance(value, Moment):
+        return _moment(value, sections[0])
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _MAX_NUMBER:
+        return None
+    shown = _number(value, sections)
+    return None if shown is None or _PLAIN.fullmatch(shown) else shown
+
+
+@lru_cache(maxsize=512)
+def _sections(code: str) -> tuple[_Section, ...] | None:
+    """The sections of a format; None if one is not understood."""
+    if len(code) > _MAX_CODE or code in ("General", "@", ""):
+        return None
+    found: list[list[re.Match[str]]] = [[]]
+    for part in _PART.finditer(_OF_SYSTEM.get(code, code)):
+        if part["sign"] == ";":
+            found.append([])
+        else:
+            found[-1].append(part)
+    sections = tuple(map(_section, found[:_MAX_SECTIONS]))
+    understood = tuple(section for section in sections if section is not None)
+    return understood if len(understood) == len(sections) else None
+
+
+def _section(found: Sequence[re.Match[str]]) -> _Section | None:
+    parts, percents, thousands, is_grouped = list[_Part](), 0, 0, False
+    for part in found:
+        if part["general"] or part["exponent"]:
+            return None
+        if part["digits"]:
+            run = part["digits"]
+            thousands = len(part["thousands"])
+            is_grouped = is_grouped or "," in run.rstrip(",")
+            parts.append(_Part("digits", run.replace(",", "")))
+        elif part["date"] or part["half"]:
+            parts.append(_Part("date", (part["date"] or "ampm").lower()))
+        elif part["bracket"] is not None:
+            inner = _bracket(part["bracket"])
+            if inner is None:
+                return None
+            parts.append(inner)
+        else:
+            text = part["quoted"] or part["escaped"] or part["sign"] or (" " if part["room"] else "")
+            percents += part["sign"] == "%"
+            if part["sign"] in ("/", "?") and any(each.kind == "digits" for each in parts):
+                return None  # a fraction
+            parts.append(_Part("point" if part["sign"] == "." else "text", text))
+    return _Section(tuple(parts), percents, thousands, is_grouped)
+
+
+def _bracket(inner: str) -> _Part | None:
+    """The currency, the elapsed time or nothing (a colour) that a bracket stands for; None for a condition."""
+    if currency := _CURRENCY.fullmatch(inner):
+        language = int(currency["locale"] or "0", 16) & _LANGUAGE
+        return _Part("text" if language in (0, _ENGLISH) else "foreign", currency["sign"])
+    if _ELAPSED.fullmatch(inner):
+        return _Part("elapsed", inner[0].lower() * min(len(inner), 2))
+    return None if inner[:1] in ("<", ">", "=") else _Part("text", "")
+
+
+def _number(value: float, sections: Sequence[_Section]) -> str | None:
+    at = 2 if value == 0 and len(sections) > 2 else 1 if value < 0 and len(sections) > 1 else 0  # noqa: PLR2004
+    section = sections[at]
+    kinds = [part.kind for part in section.parts]
+    if "date" in kinds or "elapsed" in kinds or not 1 <= kinds.count("digits") <= 2 or kinds.count("point") > 1:  # noqa: PLR2004
+        return None
+    first, last = kinds.index("digits"), len(kinds) - 1 - kinds[::-1].index("digits")
+    if last - first > (2 if "point" in kinds[first:last] else 0):
+        return None  # signs between digits
+    number = abs(Decimal(repr(value))) * 100**section.percents / 1000**section.thousands
+    places = section.parts[last].text if last > first or "point" in kinds[:first] else ""
+    whole = section.parts[first].text if last > first or "point" not in kinds[:first] else ""
+    digits = _digits(number, whole, places, is_grouped=section.is_grouped)
+    start = first if whole else kinds.index("point")
+    before, after = (
+        "".join(part.text for part in parts) for parts in (section.parts[:start], section.parts[last + 1 :])
+    )
+    minus = "-" if value < 0 and at == 0 and any(digit in digits for digit in "123456789") else ""
+    return " ".join(f"{minus}{before}{digits}{after}".split())
+
+
+def _digits(number: Decimal, whole: str, places: str, *, is_grouped: bool) -> str:
+    rounded = number.quantize(Decimal(1).scaleb(-len(places)), ROUND_HALF_UP)
+    integer, _, fraction = f"{rounded:f}".partition(".")
+    integer = integer.lstrip("0").rjust(whole.count("0"), "0")
+    integer = f"{int(integer):,}".rjust(len(integer), "0") if is_grouped and integer else integer
+    needed = len(places.rstrip("#?"))
+    fraction = fraction[:needed] + fraction[needed:].rstrip("0")
+    return f"{integer}.{fraction}" if fraction else integer
+
+
+def _moment(value: Moment, section: _Section) -> str | None:
+    """A date or a time as shown."""
+    parts = section.parts
+    names = any(part.kind == "date" and part.text[0] in "md" and len(part.text) > 2 for part in parts)  # noqa: PLR2004
+    if names and any(part.kind == "foreign" for part in parts):
+        return None
+    of_time = [at for at, part in enumerate(parts) if part.kind in ("date", "elapsed")]
+    texts, half = [part.text for part in parts], any(part.text == "ampm" for part in parts if part.kind == "date")
+    for number, at in enumerate(of_time):
+        before = parts[of_time[number - 1]].text[0] if number else ""
+        after = parts[of_time[number + 1]].text[0] if number + 1 < len(of_time) else ""
+        is_minute = parts[at].text in ("m", "mm") and (before == "h" or after == "s")
+        shown = (
+            _elapsed(value, parts[at]) if parts[at].kind == "elapsed" else _part(value, parts[at].text, is_minute, half)
+        )
+        if shown is None:
+            return None
+        texts[at] = shown
+    for at, part in enumerate(parts):
+        if part.kind == "digits":
+            texts[at] = _fraction(value, len(part.text))
+    shown = " ".join("".join(texts).split())
+    return shown if any(map(str.isdigit, shown)) else None
+
+
+def _part(value: Moment, letters: str, is_minute: bool, half: bool) -> str | None:
+    """A part of a date or time as its letters ask for it; None if the value has none."""
+    day = value if isinstance(value, date) else None
+    clock = _clock(value)
+    kind, length = letters[0], len(letters)
+    if letters == "ampm":
+        return "PM" if clock.hour >= _NOON else "AM"
+    if kind in "hs" or is_minute:
+        hour = (clock.hour + 11) % 12 + 1 if half else clock.hour
+        number = clock.minute if is_minute else hour if kind == "h" else clock.second
+        return str(number).rjust(min(length, 2), "0")
+    if day is None:
+        return None
+    if kind == "y":
+        return f"{day.year:04}" if length > 2 else f"{day.year % 100:02}"  # noqa: PLR2004
+    number, names = (day.month, _MONTHS) if kind == "m" else (day.day, _DAYS)
+    if length <= 2:  # noqa: PLR2004
+        return str(number).rjust(length, "0")
+    name = names[day.month - 1 if kind == "m" else day.weekday()]
+    return name[:3] if length == 3 else name[:1] if length == 5 else name  # noqa: PLR2004
+
+
+def _clock(value: Moment) -> time:
+    if isinstance(value, datetime):
+        return value.time()
+    if isinstance(value, timedelta):
+        return (datetime(1, 1, 1, tzinfo=UTC) + value % timedelta(days=1)).time()
+    return value if isinstance(value, time) else time()
+
+
+def _elapsed(value: Moment, part: _Part) -> str | None:
+    if not isinstance(value, timedelta):
+        return None
+    unit = {"h": 3600, "m": 60, "s": 1}[part.text[0]]
+    return str(int(abs(value.total_seconds())) // unit).rjust(len(part.text), "0")
+
+
+def _fraction(value: Moment, places: int) -> str:
+    return f"{_clock(value).microsecond:06}"[:places]
