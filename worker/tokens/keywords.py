@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Literal
 
 from schemas.content.document import DocumentProperties
+from worker.tokens.invisible import plain
 from worker.tokens.languages import DEFAULT
 from worker.tokens.remembered import Remembered
 from worker.tokens.words import (
@@ -24,7 +24,7 @@ from worker.tokens.words import (
 )
 
 #: Part of a file's code version: the next reindex reads files again whose words came from an earlier version.
-VERSION = "words-2"
+VERSION = "words-3"
 #: Maximum characters in a token. Names are shorter; anything longer is data, such as a hash, base64 or minified text.
 MAX_TOKEN = 64
 #: Maximum parts of one name; `getUserNameById` has five. What changes case and digits more often is data, too.
@@ -102,7 +102,7 @@ def code_words(text: str) -> str:
 
 def _groups(text: str) -> list[str]:
     """Divide a text where no word continues, in order."""
-    return text.translate(_TO_SPACES).split() if text.isascii() else _GROUP.findall(unicodedata.normalize("NFKC", text))
+    return text.translate(_TO_SPACES).split() if text.isascii() else _GROUP.findall(plain(text))
 
 
 def query_tokens(query: str, field: Literal["text", "code"], written: KeywordForms) -> list[str]:
@@ -134,7 +134,7 @@ def phrase_tokens(phrase: str) -> tuple[Literal["text", "code"], list[str]]:
 
 def _words(text: str) -> Iterator[str]:
     """Words short enough to be names; a longer word is divided into the names it joins."""
-    for word in _ASCII_WORD.findall(text) if text.isascii() else _WORD.findall(unicodedata.normalize("NFKC", text)):
+    for word in _ASCII_WORD.findall(text) if text.isascii() else _WORD.findall(plain(text)):
         if len(word) > MAX_TOKEN:
             yield from filter(None, _names_in_long_word(word))
         elif word != "_":

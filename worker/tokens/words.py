@@ -13,6 +13,7 @@ from threading import Lock
 
 import Stemmer
 
+from worker.tokens.invisible import plain
 from worker.tokens.languages import candidates, language_for, script_of, stop_words
 from worker.tokens.remembered import Remembered
 
@@ -86,7 +87,7 @@ _lock = Lock()
 
 def text_words(text: str, language: str) -> str:
     """The tokens of a document's text in order, separated by spaces. Time and result grow linearly with the text."""
-    normal = text if text.isascii() else unicodedata.normalize("NFKC", text)
+    normal = plain(text)
     return " ".join(filter(None, map(_remembered(language).__getitem__, _groups(normal))))
 
 
@@ -95,7 +96,7 @@ def query_words(query: str, written: Collection[str]) -> list[str]:
 
     A word counts in each language that it may be written in. Stop words are left out, unless nothing else is left.
     """
-    found = list(_WORD.finditer(unicodedata.normalize("NFKC", query)))
+    found = list(_WORD.finditer(plain(query)))
     dropped = stop_words_of([match[0] for match in found if not match["unspaced"]], written)
     tokens: dict[str, None] = {}
     for match in [match for match in found if match[0].lower() not in dropped] or found:
@@ -128,7 +129,7 @@ def stop_words_of(words: Collection[str], written: Collection[str]) -> frozenset
 
 def unspaced_pairs(text: str) -> list[str]:
     """The pairs of neighbouring characters of such words."""
-    normal = unicodedata.normalize("NFKC", text)
+    normal = plain(text)
     return [pair for match in _WORD.finditer(normal) if match["unspaced"] for pair in _pairs(match[0])]
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import unicodedata
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from worker.tokens import remembered
+from worker.tokens.invisible import plain
 from worker.tokens.keywords import _tokens, _words, code_words
 from worker.tokens.remembered import MAX_CHARACTERS, Remembered
 from worker.tokens.words import _all_indexed, text_words
@@ -47,5 +46,5 @@ def test_a_full_cache_starts_anew(monkeypatch: pytest.MonkeyPatch) -> None:
 @example(" .net", "en")
 @example("C# #C c#d", "en")
 def test_words_are_those_of_the_undivided_text(text: str, language: str) -> None:
-    assert text_words(text, language) == _all_indexed(unicodedata.normalize("NFKC", text), language)
+    assert text_words(text, language) == _all_indexed(plain(text), language)
     assert code_words(text) == " ".join(map(_tokens, _words(text)))
