@@ -1,6 +1,6 @@
 """Matches .gitignore patterns against a path, one name at a time.
 
-A pattern between two slashes means what git's own wildmatch takes it for. Lines apply in git's order: the last match
+The part of a pattern between two slashes matches as in git's `wildmatch`. Lines apply in git's order: the last match
 decides, and names are checked from the top down. Patterns never become regular expressions. Those with wildcards form
 one machine, which reads each name of a path once. So the time is linear in the length of the path.
 
@@ -33,7 +33,7 @@ _WILDCARD_COST = 10
 #: Characters of a pattern with wildcards that cost as much as a plain one: memory grows with them.
 _CHARACTERS_PER_COST = 4
 
-#: Directories of which a glob keeps what it awaits there.
+#: Directories for which a glob remembers the state of its match.
 _MAX_FOLDERS = 1_000
 
 _SPECIAL = frozenset("*?[\\")

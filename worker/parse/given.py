@@ -1,4 +1,4 @@
-"""Reads what a process may need of a file besides its document. No document comes of it."""
+"""Answers requests for parts of a file that need no document: plain text, samples and JSON values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Answered = tuple[dict[str, Any], bytes]
 
 
 def texts(ask: dict[str, Any], data: bytes, _limits: Limits) -> Answered:
-    """Each text as UTF-8 without its mark. The answer has the size of each, and None for what is no such text."""
+    """Return each text as UTF-8 without its byte order mark, and its size in bytes; None where bytes are not text."""
     decoded, start = list[bytes | None](), 0
     for size in ask["sizes"]:
         decoded.append(_utf8(data[start : start + size]))
@@ -31,7 +31,7 @@ def texts(ask: dict[str, Any], data: bytes, _limits: Limits) -> Answered:
 
 
 def _utf8(data: bytes) -> bytes | None:
-    """Text as UTF-8 without its mark; None if it has a NUL, or is neither UTF-8 nor UTF-16 with a mark."""
+    """Text as UTF-8 without its byte order mark. None if it has a NUL, or is neither UTF-8 nor marked UTF-16."""
     wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     try:
         decoded = data.decode("utf-16" if wide else "utf-8")
@@ -43,7 +43,7 @@ def _utf8(data: bytes) -> bytes | None:
 
 
 def value(ask: dict[str, Any], data: bytes, _limits: Limits) -> Answered:
-    """Where the value at a pointer begins and ends, in characters; why there is none if there is none."""
+    """Return the range of characters of the value at a pointer, or the reason why it is absent."""
     document = data.decode()
     try:
         start, end = span(plain(document) if is_by_hand(document) else document, ask["pointer"])

@@ -1,4 +1,4 @@
-"""Files that contain files, as a helper tells of them: the limits of a container, and its members.
+"""Containers, such as archives and mails: their limits, and their members as a helper lists them.
 
 A member's path continues the container's: `mail.eml/report.pdf`. Containers within containers are not opened.
 """
@@ -12,11 +12,11 @@ from schemas.status import Reason
 
 #: Most members of a container.
 MAX_MEMBERS = 10_000
-#: Most bytes of all members of a container together: their names alone may promise petabytes.
+#: Most unpacked bytes of all members of a container together. A small archive can claim petabytes.
 MAX_INFLATED_BYTES = 500_000_000
 #: Most characters of a member's path. Longer ones are cut, and a hash keeps them apart.
 MAX_PATH_CHARACTERS = 400
-#: Most bytes of an answer's head: paths of four bytes a character, and what JSON adds.
+#: Most bytes of the head of an answer: four bytes for each character of a path, and the syntax of JSON.
 MAX_HEAD_BYTES = 4 * MAX_MEMBERS * (MAX_PATH_CHARACTERS + 100)
 #: Why a container is not opened.
 TOO_MUCH = (

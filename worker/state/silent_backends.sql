@@ -22,8 +22,8 @@ WITH waiting AS (
 SELECT pid FROM seen WHERE CASE WHEN since < clock_timestamp() - %(silence)s THEN pg_terminate_backend(pid) END
 
 -- name: end_blocking
--- Sessions of ours whose client stopped amid a transaction, without a time limit of the server. Others wait for their
--- locks only for moments, so who was seen to hold one up stays noted until its transaction ends.
+-- Our sessions whose client stopped in a transaction that the server does not time out. Other sessions wait for their
+-- locks only for moments, so a session that blocked one stays recorded until its transaction ends.
 WITH blocking AS (
     SELECT DISTINCT b.pid FROM pg_stat_activity w CROSS JOIN LATERAL unnest(pg_blocking_pids(w.pid)) AS b (pid)
     WHERE w.datname = current_database() AND w.wait_event_type = 'Lock'
@@ -48,8 +48,8 @@ WITH blocking AS (
 SELECT pid FROM seen WHERE CASE WHEN since < clock_timestamp() - %(patience)s THEN pg_terminate_backend(pid) END
 
 -- name: blockers
--- Sessions, of whomever, that hold locks of our tables and do nothing, or for which others wait. Without the right to
--- see another role's session, only what waits for it is known.
+-- Sessions of any role that block others, or that are idle and hold locks of our tables. Without the right to see
+-- another role's sessions, only the sessions that wait for them are known.
 WITH waiting AS (
     SELECT w.pid, b.pid AS blocker FROM pg_stat_activity w
     CROSS JOIN LATERAL unnest(pg_blocking_pids(w.pid)) AS b (pid)
