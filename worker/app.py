@@ -104,7 +104,7 @@ def make_app(broker_url: str, parse_seconds: float = 60.0) -> Celery:
             f"sweep {queue}": {
                 "task": "foldex.sweep",
                 "schedule": SWEEP_INTERVAL_SECONDS,
-                "options": {"queue": queue, "expires": 2 * SWEEP_INTERVAL_SECONDS},
+                "options": {"queue": queue},
             }
             for queue in (FAST, BULK)
         },

@@ -1,6 +1,7 @@
-"""The clock: Celery's beat, which asks for a sweep each second while anything is open, and seldom while nothing is.
+"""The scheduler (Celery's beat): it asks for a sweep each second while anything is open, and seldom while nothing is.
 
-`python -m worker.clock` runs it by itself. It imports no task, so it takes little memory.
+Two may run, so that the loss of one machine stops no sweep. `python -m worker.clock` runs it alone. It imports no task,
+so it takes little memory.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class _SweepSchedule:
     def is_due(self, queue: str) -> bool:
         """Whether to send one now: never while the queue is crowded. While nothing is open, the queues take turns.
 
-        Only a worker of the queue removes expired messages, and that worker may be gone for days.
+        Messages do not expire, because that would compare the clocks of two machines. A queue's workers may be gone.
         """
         now = time.monotonic()
         sent, last_queue = self._sent
@@ -66,7 +67,10 @@ def _pool() -> Pool:
 
 
 class SweepScheduler(Scheduler):  # type: ignore[misc] # Celery has no types
-    """Sends sweeps that are due. Flower gets no events of them, since it would list little else."""
+    """Sends sweeps that are due. Flower gets no events of them, since it would list little else.
+
+    Only monotonic time counts. Celery's own scheduler compares times of day, so it stops for as long as they step back.
+    """
 
     def __init__(self, *args: Any, **options: Any) -> None:
         # a worker may have forked this process
@@ -74,18 +78,16 @@ class SweepScheduler(Scheduler):  # type: ignore[misc] # Celery has no types
         self._sweeps = _SweepSchedule()
         super().__init__(*args, **options)
 
-    def adjust(self, seconds: float, drift: float = 0) -> float:
-        """Sleep until an entry is due. Celery's own drift wakes it 10 ms before, in which it does nothing but ask."""
-        return seconds + drift
-
-    def tick(self, *args: Any, **options: Any) -> float:
+    def tick(self, *_: Any, **__: Any) -> float:
         """Send what is due. Returns the seconds to sleep, which are more while nothing is open."""
-        seconds = float(super().tick(*args, **options))
-        return max(seconds, IDLE_LOOK_SECONDS) if self._sweeps.is_at_rest else seconds
+        began = time.monotonic()
+        for entry in [*self.schedule.values()]:
+            self.apply_entry(self.reserve(entry), producer=self.producer)
+        pause = IDLE_LOOK_SECONDS if self._sweeps.is_at_rest else SWEEP_INTERVAL_SECONDS
+        return max(0.0, began + pause - time.monotonic())
 
-    def apply_async(self, entry: ScheduleEntry, producer: Any = None, advance: bool = True, **_: Any) -> Any:
+    def apply_async(self, entry: ScheduleEntry, producer: Any = None, **_: Any) -> Any:
         """Send the message, if it is due."""
-        entry = self.reserve(entry) if advance else entry
         if not self._sweeps.is_due(entry.options["queue"]):
             return None
         return self.send_task(entry.task, producer=producer, event_dispatcher=NO_EVENTS, **entry.options)

@@ -11,8 +11,8 @@ from worker.state.queries import is_true, load
 #: and a busy worker takes it later.
 UNWATCHED_SECONDS = 30.0
 UNWATCHED = (
-    f"No worker has looked for work for more than {UNWATCHED_SECONDS:.0f} s; check that the workers, the clock and the "
-    "broker run."
+    f"No worker has looked for work for more than {UNWATCHED_SECONDS:.0f} s; check that the workers, the scheduler "
+    "(beat) and the broker run."
 )
 
 _SQL = load("open_work")
@@ -35,6 +35,12 @@ def sweep_age(pool: Pool) -> float:
     with autocommit(pool) as connection:
         row = connection.execute(_SQL["sweep_age"]).fetchone()
     return float(row[0]) if row else 0.0
+
+
+def is_swept(pool: Pool, within: timedelta) -> bool:
+    """Whether a sweep began `within` the last moments."""
+    with autocommit(pool) as connection:
+        return is_true(connection, _SQL["is_swept"], {"within": within})
 
 
 def swept(pool: Pool) -> None:

@@ -11,6 +11,9 @@ SELECT EXISTS (SELECT FROM search_index_task WHERE status IN :open)
 SELECT coalesce((SELECT ran_at FROM upkeep WHERE name = 'sweep') < now() - %(after)s, true)
    AND EXISTS (SELECT FROM search_index_task WHERE status IN :open AND created_at < now() - %(after)s)
 
+-- name: is_swept
+SELECT EXISTS (SELECT FROM upkeep WHERE name = 'sweep' AND ran_at BETWEEN now() - %(within)s AND now())
+
 -- name: sweep_age
 SELECT :sweep_age
 

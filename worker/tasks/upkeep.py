@@ -28,6 +28,8 @@ from worker.vectors import VectorStore
 
 #: Time without a sweep after which a process sweeps between two of its tasks.
 LATE = timedelta(seconds=3 * SWEEP_INTERVAL_SECONDS)
+#: Time after a sweep in which a message for another one does nothing.
+JUST_NOW = timedelta(seconds=SWEEP_INTERVAL_SECONDS / 2)
 
 log = structlog.get_logger()
 
@@ -35,7 +37,13 @@ log = structlog.get_logger()
 @app.task(name="foldex.sweep", base=failures.ShownTask, send_events=False)
 def sweep() -> dict[str, Any]:
     """Repair what crashes and lost messages left behind."""
-    return failures.contain_upkeep("sweep skipped", lambda: run_sweep(process.resources().sweeping))
+    return failures.contain_upkeep("sweep skipped", _sweep_in_turn)
+
+
+def _sweep_in_turn() -> dict[str, Any]:
+    """Sweep, unless another message led to a sweep just now: queues have messages of their own, and may be long."""
+    r = process.resources().sweeping
+    return {"skipped": "swept just now"} if open_work.is_swept(r.pool, JUST_NOW) else run_sweep(r)
 
 
 class _SweepLooks:

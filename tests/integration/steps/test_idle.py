@@ -20,6 +20,7 @@ from worker.clock import SweepScheduler
 from worker.resources import Resources
 from worker.state import open_work
 from worker.state.index import changes
+from worker.tasks import process, upkeep
 
 pytestmark = pytest.mark.usefixtures("nobody_else")
 
@@ -113,21 +114,39 @@ def test_a_sweep_is_late_only_while_a_task_is_open_for_as_long(idle: Site) -> No
     assert is_late()
 
 
-def sweeps_in_a_minute(monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], int]:
-    """The queues that get a sweep within a minute, in this order, and how often the clock woke for it."""
+@pytest.mark.parametrize(("seconds", "skipped"), [(0, True), (1, False), (-3600, False)])
+def test_a_message_sweeps_unless_a_sweep_began_just_now(
+    idle: Site, monkeypatch: pytest.MonkeyPatch, seconds: int, skipped: bool
+) -> None:
+    monkeypatch.setattr(process, "resources", lambda: idle.resources)
+    open_work.swept(idle.pool)
+    idle.do("UPDATE upkeep SET ran_at = ran_at - make_interval(secs => %s) RETURNING 1", seconds)
+    assert (upkeep.sweep() == {"skipped": "swept just now"}) == skipped
+
+
+def sweeps_in_a_minute(monkeypatch: pytest.MonkeyPatch, step_seconds: float = 0) -> tuple[list[str], int]:
+    """The queues that get a sweep within a minute, in this order, and how often the clock woke for it.
+
+    After half of the minute, the time of day steps by `step_seconds`.
+    """
     sent: list[str] = []
     monkeypatch.setattr(clock, "crowded", lambda _: False)
-    monkeypatch.setattr(SweepScheduler, "send_task", lambda *_, **options: sent.append(options["queue"]))
+
+    def send(_: object, __: str, *, queue: str, **options: object) -> None:
+        # an expiry would be a time of this machine's clock, which another machine compares with its own
+        assert options.keys() <= {"producer", "event_dispatcher"}
+        sent.append(queue)
+
+    monkeypatch.setattr(SweepScheduler, "send_task", send)
     monkeypatch.setattr(SweepScheduler, "producer", None)
-    start = datetime.now(UTC)
-    now, times = start, Times()
+    now, times = datetime.now(UTC), Times()
     monkeypatch.setattr(clock, "time", times)
     monkeypatch.setattr(schedule, "now", lambda _: now)
     beat = SweepScheduler(app)
     turns = 0
-    while now < start + timedelta(seconds=60.5):
+    while times.seconds < 60:
         pause = beat.tick()
-        now += timedelta(seconds=pause)
+        now += timedelta(seconds=pause + (step_seconds if times.seconds < 30 <= times.seconds + pause else 0))
         times.seconds += pause
         turns += 1
         # Celery's own clock asks thousands of times
@@ -144,6 +163,16 @@ def test_the_clock_sends_few_messages_while_nothing_is_open(idle: Site, monkeypa
     assert turns <= 2 * 60 / IDLE_LOOK_SECONDS + 2
     idle.start()
     sent, _ = sweeps_in_a_minute(monkeypatch)
+    assert Counter(sent) == {FAST: 60, BULK: 60}
+
+
+@pytest.mark.parametrize("step_seconds", [-3600, 3600])
+def test_a_step_of_the_time_of_day_stops_no_sweep(
+    idle: Site, monkeypatch: pytest.MonkeyPatch, step_seconds: float
+) -> None:
+    monkeypatch.setattr(clock, "_pool", lambda: idle.pool)
+    idle.start()
+    sent, _ = sweeps_in_a_minute(monkeypatch, step_seconds)
     assert Counter(sent) == {FAST: 60, BULK: 60}
 
 
