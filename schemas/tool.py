@@ -19,6 +19,7 @@ from pydantic import (
 from schemas import fields
 from schemas.content.source import AnySource, ChunkSettings, EmbedderProfile, Granularity
 from schemas.derived import DerivedConfigs
+from schemas.ids import NewId
 from schemas.status import FileStatus, Reason, TaskKind, TaskStatus
 from schemas.url import PLACEHOLDERS, UrlTemplate
 
@@ -159,7 +160,7 @@ class NewTool(BaseModel):
         },
     )
 
-    project_id: str = Field(
+    project_id: NewId = Field(
         min_length=1, max_length=200, description="Project that owns the tool; it is created if new."
     )
     node_id: str | None = Field(

@@ -6,6 +6,7 @@ names the call by a number alone, which another agent with the same key may use 
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from typing import Any, cast
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.requests import Request
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.agents import server
 from api.agents.access import ServiceAccess, as_it_is, path_for_others
@@ -40,8 +41,15 @@ class ConnectedCaller:
 async def answer(scope: Scope, receive: Receive, send: Send, *, caller: ConnectedCaller, allow_delete: bool) -> None:
     """Answer one request. The key that it brings is what all its calls use."""
     manager = StreamableHTTPSessionManager(_server(allow_delete), stateless=True)
+
+    async def unmarked() -> Message:
+        """The next part of the body, without the byte order mark that some programs put before JSON."""
+        part = await receive()
+        body = part.get("body", b"")
+        return {**part, "body": body.removeprefix(BOM_UTF8)} if body.startswith(BOM_UTF8) else part
+
     async with manager.run():
-        await manager.handle_request({**scope, _CALLER: caller}, receive, send)
+        await manager.handle_request({**scope, _CALLER: caller}, unmarked, send)
 
 
 @cache

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from api.agents.access import ServiceAccess, name_of
 from api.agents.fitting import CUT_LINE_TOKENS, FittedEntries, ResultEntry, counted, fitted, places
@@ -21,9 +21,15 @@ Progress = Callable[[Status], Coroutine[Any, Any, None]]
 
 
 class ToolArguments(BaseModel):
-    """Arguments of a tool."""
+    """Arguments of a tool. Models send null for an optional argument that they leave out."""
 
     model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _leave_out_nulls(cls, given: dict[str, Any]) -> dict[str, Any]:
+        needed = {name for name, field in cls.model_fields.items() if field.is_required()}
+        return {name: value for name, value in given.items() if value is not None or name in needed}
 
 
 Folder = Annotated[

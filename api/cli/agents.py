@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
     from mcp_types import JSONRPCError
 
+BYTE_ORDER_MARK = "\ufeff"
+
 
 def serve(invocation: Invocation, folders: Sequence[str], *, allow_delete: bool) -> None:
     """Serve one agent until it closes standard input. Raises `VerbFailed` for a folder that cannot be indexed."""
@@ -64,7 +66,10 @@ async def _serve(stack: _Stack, *, allow_delete: bool) -> None:
 async def readable(
     incoming: ReadStream[SessionMessage | Exception], outgoing: WriteStream[SessionMessage]
 ) -> AsyncIterator[ReadStream[SessionMessage | Exception]]:
-    """The messages of an agent. Anything else gets an error here, as the library leaves it unanswered."""
+    """The messages of an agent. A blank line is none; anything else gets an error, as the library leaves it unanswered.
+
+    Some shells put a byte order mark before what they pipe.
+    """
     from anyio import create_memory_object_stream
     from mcp.shared.message import SessionMessage
 
@@ -73,16 +78,37 @@ async def readable(
     async def sort() -> None:
         async with sender:
             async for item in incoming:
-                if isinstance(item, SessionMessage):
-                    await sender.send(item)
-                else:
-                    await outgoing.send(SessionMessage(_refusal(item)))
+                found = item if isinstance(item, SessionMessage) else _unmarked(item)
+                if isinstance(found, SessionMessage):
+                    await sender.send(found)
+                elif found is not None:
+                    await outgoing.send(SessionMessage(_refusal(found)))
 
     sorting = asyncio.create_task(sort())
     try:
         yield messages
     finally:
         sorting.cancel()
+
+
+def _unmarked(error: Exception) -> SessionMessage | Exception | None:
+    """What a line holds that the library could not read: a message after a byte order mark, or nothing."""
+    from mcp.shared.message import SessionMessage
+    from mcp_types import jsonrpc_message_adapter
+    from pydantic import ValidationError
+
+    line = error.errors()[0]["input"] if isinstance(error, ValidationError) else None
+    if not isinstance(line, str):
+        return error
+    text = line.strip().removeprefix(BYTE_ORDER_MARK).strip()
+    if not text:
+        return None
+    if text == line.strip():
+        return error
+    try:
+        return SessionMessage(jsonrpc_message_adapter.validate_json(text, by_name=False))
+    except ValidationError as other:
+        return other
 
 
 def _refusal(error: Exception) -> JSONRPCError:

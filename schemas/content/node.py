@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 from uuid import UUID
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from schemas import fields
+from schemas.ids import NewId
 from schemas.queries.search import Note
 from schemas.url import Url
-
-
-def _reachable(node_id: str) -> str:
-    if node_id in {".", ".."}:
-        raise ValueError(
-            "programs remove `.` and `..` from addresses, so no call would reach the node; choose another id"
-        )
-    return node_id
 
 
 class NewNode(BaseModel):
@@ -35,11 +28,10 @@ class NewNode(BaseModel):
         },
     )
 
-    id: Annotated[str, AfterValidator(_reachable)] | None = Field(
+    id: NewId | None = Field(
         default=None,
         min_length=1,
         max_length=200,
-        pattern=r"^[^/\x00]+$",
         description="Id within the project; null: Foldex creates one.",
     )
     parent_id: str | None = Field(

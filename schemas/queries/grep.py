@@ -48,7 +48,7 @@ class Grep(Times):
         default=None,
         min_length=1,
         max_length=1024,
-        description="A pattern as in .gitignore. With `!`: all other files. Null: every file.",
+        description="A path, or a pattern as in .gitignore. With `!`: all other files. Null: every file.",
     )
     types: Names | None = Field(
         default=None,

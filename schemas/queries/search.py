@@ -100,7 +100,7 @@ class Filters(Times):
         default=None,
         min_length=1,
         max_length=4096,
-        description="Glob over file_path. `**` crosses folders. With `!`: all other files. Null: every path.",
+        description="A file_path, or a glob over it. `**` crosses folders. With `!`: all other files. Null: every one.",
     )
     file_ids: Names | None = Field(
         default=None, min_length=1, description="file_id or file_node_id values; null: every file."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Callable, Iterator
@@ -473,6 +474,27 @@ def test_pages_of_other_sites_are_refused(running: Service) -> None:
     assert post(headers={**headers, "Host": "evil.example"}).json()["code"] == "auth_required"
     assert post(headers={**headers, "Origin": "https://evil.example"}).json()["code"] == "cross_site"
     assert running.client.get("/mcp", headers=headers).status_code == 405
+
+
+def test_a_byte_order_mark_before_a_message_is_passed_over(running: Service) -> None:
+    headers = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+    marked = running.client.post("/mcp", content=b"\xef\xbb\xbf" + json.dumps(PING).encode(), headers=headers)
+    assert (marked.status_code, "result" in marked.text) == (200, True)
+
+
+def test_a_path_with_brackets_is_found_by_search_and_grep(agent: Agent, root: Path, request: Any) -> None:
+    folder = root / f"routes-{request.node.callspec.id}"
+    for name in ("[slug]", "s"):
+        (folder / "app" / name).mkdir(parents=True)
+        (folder / "app" / name / "page.tsx").write_text("export const bracketed = 1\n")
+    agent.ask("index_folder", path=str(folder))
+    for path in ("app/[slug]/page.tsx", "app/[slug]/**"):
+        grepped = agent.data("grep", pattern="bracketed", path=path, folder=str(folder))
+        searched = agent.data("search", query="bracketed", path=path, folder=str(folder), types=None)
+        found = {hit["file"] for hit in [*grepped["files"], *searched["hits"]]}
+        assert found == {"app/[slug]/page.tsx"}
+        below = agent.data("search", query="bracketed", path="[slug]/*", folder=f"{folder}/app", top_k=None)
+        assert {hit["file"] for hit in below["hits"]} == {"app/[slug]/page.tsx"}
 
 
 def test_the_calls_of_one_message_have_its_id_in_the_log(running: Service, docs: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 from api.search.grep.lines import matching_lines
 from api.search.grep.pattern import compiled_pattern
 from api.search.grep.scope import FileScope
-from api.search.query.file_filter import path_matcher
+from api.search.text.path_pattern import PathPattern
 from schemas.errors import Invalid
 from schemas.queries.grep import Grep
 from tests.pumps import grows_too_fast
@@ -81,7 +81,7 @@ def glob(chance: random.Random) -> str:
 
 
 def by_filter(chance: random.Random) -> Look:
-    return path_matcher(glob(chance))[1]
+    return PathPattern("path", glob(chance)).anywhere()
 
 
 def by_glob(chance: random.Random) -> Look:

@@ -20,6 +20,7 @@ from api.http.paging import Cursor, Limit, from_cursor, page
 from api.routes.content import node_answers
 from schemas.content.node import NewNode, Node, NodeDeleted, NodePatch
 from schemas.errors import BodiesBusy, Conflict, Invalid, SourceError, SourceRefused, SourceUnavailable
+from schemas.ids import NewId
 from schemas.tool import Listing
 from worker.resources import Resources
 from worker.state.content import nodes, orphans
@@ -28,7 +29,7 @@ from worker.upkeep.orphans import drop
 router = APIRouter(prefix="/api/projects/{project_id}/nodes", tags=["nodes"], route_class=JsonRoute)
 
 #: A longer id could not own a tool, nor be indexed by Postgres.
-ProjectId = Annotated[str, Path(max_length=200, description="Id of the project.", examples=["project-1"])]
+ProjectId = Annotated[NewId, Path(max_length=200, description="Id of the project.", examples=["project-1"])]
 NodeId = Annotated[str, Path(description="Id of the node within the project.", examples=["folder-001"])]
 
 #: How the store of contents may fail.

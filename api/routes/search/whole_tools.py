@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from api.routes.tools import wanted_index
 from schemas.content.source import AnySource
+from schemas.errors import Invalid
+from schemas.ids import addressable
 from schemas.tool import ToolConfig
 from worker import app as queue
 from worker.resources import Resources
@@ -19,6 +21,10 @@ def whole_tool(resources: Resources, project_id: str, config: ToolConfig, source
     found = tools.over_whole(resources.pool, project_id, source, config)
     if found is not None:
         return found
+    try:
+        addressable(project_id)
+    except ValueError as error:
+        raise Invalid(f"Project {project_id!r} cannot be made: {error}.") from None
     resources.space.check()
     # this may ask a provider, so it happens before the transaction
     new_index, name = wanted_index(project_id, source, config, resources)

@@ -13,7 +13,7 @@ from api.search.across.paths import RequestedLocation
 from api.search.grep.fallback import BestLines, any_of, best_lines, hit_of, until_source_fails, words_of
 from api.search.grep.pattern import compiled_pattern
 from api.search.grep.scope import Reading, SearchableText, TimeOver, UnreadFile
-from api.search.query.file_filter import path_matcher
+from api.search.text.path_pattern import PathPattern
 from schemas.content.document import SourceEntry
 from schemas.errors import FileError
 from schemas.queries.search import Filters, Hit, Note, SearchRequest
@@ -44,7 +44,7 @@ class UnindexedSearch:
     project_id: str
     request: SearchRequest
     check: Callable[[], None]
-    matches: Callable[[str], bool | None]
+    matches: Callable[[str], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,9 @@ def uncovered_hits(
         if time.monotonic() > deadline or disconnect.event.is_set():
             raise TimeOver
 
-    search = UnindexedSearch(resources, project_id, request, check, path_matcher(request.filters.path)[1])
+    path = request.filters.path
+    matches = PathPattern("path", path).anywhere() if path is not None else lambda _: True
+    search = UnindexedSearch(resources, project_id, request, check, matches)
     words = words_of(" ".join(request.texts))
     whole = _whole_files(search, locations, words)
     folders = [location for location in locations if location.key is None]

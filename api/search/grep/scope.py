@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from threading import Event
 from uuid import UUID
@@ -11,12 +11,13 @@ from uuid import UUID
 from api.search.grep.file_types import FileTypeFilter
 from api.search.grep.lines import MatchedLine, matching_lines
 from api.search.grep.pattern import Pattern, compiled_pattern
+from api.search.text.path_pattern import PathPattern
 from api.search.text.times import time_matcher
 from schemas.errors import Invalid
 from schemas.queries.grep import Grep
 from schemas.queries.search import Note
-from worker.ignore import compiled_glob
 from worker.resources import Resources
+from worker.state.index import files
 from worker.state.index.tools import Index
 
 
@@ -27,16 +28,17 @@ class TimeOver(Exception):
 class FileScope:
     """Selects the files to search: at or below a path, by a glob or all but `!glob`, by type, and by time.
 
-    Raises `Invalid` for an invalid path, glob or type.
+    `paths_in` gives the known files below a folder. Raises `Invalid` for an invalid path, glob or type.
     """
 
-    def __init__(self, request: Grep) -> None:
+    def __init__(self, request: Grep, paths_in: Callable[[str], Sequence[str]] = lambda _: ()) -> None:
         path, glob, types = request.path, request.glob, request.types
         self.path = _relative(path) if path is not None else None
         #: Number of files found at the path.
         self.files_at_path = 0
-        self._excludes = glob is not None and glob.startswith("!")
-        self._spec = compiled_glob("glob", glob.removeprefix("!")) if glob is not None else None
+        pattern = PathPattern("glob", glob) if glob is not None else None
+        known = paths_in(pattern.folder) if pattern and pattern.is_ambiguous else ()
+        self._takes = pattern.among(known) if pattern else None
         self._types = FileTypeFilter(types) if types is not None else None
         self._is_in_time = time_matcher(request)
 
@@ -52,7 +54,7 @@ class FileScope:
         self.files_at_path += 1
         if self._types is not None and not self._types.has(path, type_):
             return False
-        if self._spec is not None and self._spec.matches(path) == self._excludes:
+        if self._takes is not None and not self._takes(path):
             return False
         return self._is_in_time is None or self._is_in_time(mtime_ms)
 
@@ -81,7 +83,10 @@ def text_search(resources: Resources, index: Index, request: Grep, disconnected:
         if time.monotonic() > deadline or (disconnected is not None and disconnected.is_set()):
             raise TimeOver
 
-    return TextSearch(resources, index, FileScope(request), compiled_pattern(request), check)
+    def paths_in(folder: str) -> list[str]:
+        return [file.path for file in files.searchable(resources.pool, index.id, folder)]
+
+    return TextSearch(resources, index, FileScope(request, paths_in), compiled_pattern(request), check)
 
 
 @dataclass(frozen=True, slots=True)

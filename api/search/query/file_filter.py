@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 
+from api.search.text.path_pattern import PathPattern
 from api.search.text.times import time_matcher
 from schemas.queries.search import Filters
 from worker.formats.by_name import split
 from worker.formats.registry import BY_TYPE
-from worker.ignore import compiled_glob
 from worker.state.index import files
 from worker.state.index.files import IndexedFile
 from worker.state.index.tools import Index
@@ -23,7 +22,6 @@ MAX_IDS = 1_000
 #: Maximum folders or endings in their place.
 MAX_PATTERNS = 32
 
-_GLOB_CHARACTERS = frozenset("*?[]{}!\\")
 #: Endings that are literal in every store's patterns.
 _LITERAL_ENDING = re.compile(r"\.[A-Za-z0-9+-]{1,32}")
 
@@ -44,9 +42,13 @@ def select_files(
     is_in_time = time_matcher(filters)
     if filters.path is None and indexed_types(filters) == filters.types and is_in_time is None:
         return None if allowed_ids is None else FileSelection(sorted(allowed_ids))
-    folder, matches = path_matcher(filters.path)
+    pattern = None if filters.path is None else PathPattern("path", filters.path)
+    folder = pattern.folder if pattern else ""
     in_folder = files.searchable(pool, index.id, folder)
-    selected = [file for file in in_folder if matches(file.path) and _has_type(filters, file)]
+    selected = [file for file in in_folder if _has_type(filters, file)]
+    if pattern:
+        takes = pattern.among([file.path for file in in_folder])
+        selected = [file for file in selected if takes(file.path)]
     if is_in_time:
         selected = [file for file in selected if is_in_time(file.mtime_ms)]
     ids = [file.file_node_id for file in selected if allowed_ids is None or file.file_node_id in allowed_ids]
@@ -58,14 +60,6 @@ def indexed_types(filters: Filters) -> list[str] | None:
     """The types that a store can filter by; None if files must be found by extension or language."""
     are_types = filters.types is not None and all(type_ in BY_TYPE for type_ in filters.types)
     return filters.types if are_types else None
-
-
-def folder_of(glob: str) -> str:
-    """The literal folders at the start of a glob, such as `dir/` for `dir/**`; "" if there are none."""
-    # a trailing slash alone does not anchor a pattern
-    folders = glob.removeprefix("/").rstrip("/").split("/")[:-1]
-    literal = takewhile(lambda name: name not in {"", ".", ".."} and not _GLOB_CHARACTERS & set(name), folders)
-    return "".join(f"{name}/" for name in literal)
 
 
 def selection_by_patterns(
@@ -81,17 +75,6 @@ def selection_by_patterns(
         if not (is_exact and _are_few(endings) and all(map(_LITERAL_ENDING.fullmatch, endings))):
             return None
     return FileSelection(None, folders, endings)
-
-
-def path_matcher(path: str | None) -> tuple[str, Callable[[str], bool | None]]:
-    """The literal prefix of a path filter, and a function that tells whether a path matches; no filter matches all."""
-    if path is None:
-        return "", lambda _: True
-    if path.startswith("!") and path[1:].strip():
-        excluded = compiled_glob("path", path[1:])
-        return "", lambda path: not excluded.matches(path)
-    glob = path.removeprefix("./")
-    return folder_of(glob), compiled_glob("path", glob).matches
 
 
 def _has_type(filters: Filters, file: IndexedFile) -> bool:

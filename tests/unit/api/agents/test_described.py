@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from mcp import Client
 from mcp_types import Tool
+from pydantic import ValidationError
 
 from api.agents import code, find, manage, search, server
 from api.agents.fitting import counted
@@ -90,3 +91,21 @@ def test_what_may_be_missing_in_an_answer_is_not_required(tool: AgentTool[Any]) 
 def test_the_whole_list_costs_few_tokens(tools: list[Tool]) -> None:
     read = [{"name": tool.name, "description": tool.description, "input_schema": tool.input_schema} for tool in tools]
     assert counted(json.dumps(read)) <= MAX_TOKENS
+
+
+#: Values of the arguments that must be given.
+GIVEN = {"query": "x", "pattern": "x", "file": "a.md", "name": "x", "path": "/a", "folder": "a"}
+
+
+@pytest.mark.parametrize("tool", ALL, ids=lambda tool: tool.name)
+def test_null_is_an_argument_left_out(tool: AgentTool[Any]) -> None:
+    fields = tool.arguments.model_fields
+    given = {name: GIVEN[name] for name, field in fields.items() if field.is_required()}
+    optional = [name for name in fields if name not in given]
+    usual = tool.arguments.model_validate(given)
+    for name in optional:
+        assert tool.arguments.model_validate({**given, name: None}) == usual
+    assert tool.arguments.model_validate({**given, **dict.fromkeys(optional)}) == usual
+    for name in given:
+        with pytest.raises(ValidationError):
+            tool.arguments.model_validate({**given, name: None})

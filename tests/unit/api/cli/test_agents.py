@@ -12,7 +12,7 @@ from anyio import create_memory_object_stream
 from mcp.shared.message import SessionMessage
 from mcp_types import INVALID_REQUEST, PARSE_ERROR, jsonrpc_message_adapter
 
-from api.cli.agents import readable
+from api.cli.agents import BYTE_ORDER_MARK, readable
 from tests.coroutines import run
 
 PING = '{"jsonrpc": "2.0", "id": 1, "method": "ping"}'
@@ -43,6 +43,28 @@ def test_a_folder_that_cannot_be_indexed_ends_the_command_at_once(folder: str, r
     assert "; name " in ended.stderr or "; write " in ended.stderr
 
 
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("", PING),
+        ("\n", " \t\r\n", PING + "\n"),
+        (BYTE_ORDER_MARK + PING,),
+        (f" {BYTE_ORDER_MARK} {PING}\r\n",),
+        (BYTE_ORDER_MARK + "\n", PING),
+    ],
+)
+def test_blank_lines_and_a_byte_order_mark_are_passed_over(lines: tuple[str, ...]) -> None:
+    answer, passed = run(_sent(*lines, "{"))
+    assert answer.message.model_dump()["error"]["code"] == PARSE_ERROR
+    assert passed == _read(PING)
+
+
+@pytest.mark.parametrize("line", [BYTE_ORDER_MARK + "{", BYTE_ORDER_MARK * 2 + PING, "\0"])
+def test_a_byte_order_mark_makes_no_message_of_what_is_none(line: str) -> None:
+    answer, _ = run(_sent(line, PING))
+    assert answer.message.model_dump()["error"]["code"] == PARSE_ERROR
+
+
 async def _sent(*lines: str) -> tuple[SessionMessage, SessionMessage | Exception]:
     agent, incoming = create_memory_object_stream[SessionMessage | Exception](len(lines))
     outgoing, answers = create_memory_object_stream[SessionMessage](len(lines))
@@ -50,7 +72,8 @@ async def _sent(*lines: str) -> tuple[SessionMessage, SessionMessage | Exception
         async with asyncio.timeout(30), readable(incoming, outgoing) as messages, messages:
             for line in lines:
                 await agent.send(_read(line))
-            return await answers.receive(), await messages.receive()
+            answer, passed = await asyncio.gather(answers.receive(), messages.receive())
+            return answer, passed
 
 
 def _read(line: str) -> SessionMessage | Exception:

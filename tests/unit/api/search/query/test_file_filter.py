@@ -8,8 +8,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from api.search.query import file_filter
 from api.search.query.file_filter import MAX_IDS, MAX_PATTERNS, FileSelection, select_files, selection_by_patterns
+from api.search.text.path_pattern import folder_of
 from schemas.errors import Invalid
 from schemas.queries.search import Filters
 from worker.state.index import files
@@ -107,4 +107,4 @@ def test_patterns_are_few_and_short(over: int) -> None:
 
 
 def test_the_name_of_the_parent_is_no_literal_folder() -> None:
-    assert file_filter.folder_of("docs/../other/x.md") == "docs/"
+    assert folder_of("docs/../other/x.md") == "docs/"

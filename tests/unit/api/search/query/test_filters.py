@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.search.query import filters
-from api.search.query.file_filter import FileSelection, folder_of, selection_by_patterns
+from api.search.query.file_filter import FileSelection, selection_by_patterns
 from api.search.query.filters import (
     MAX_LISTED_NAMES,
     MAX_VALUE_CHARACTERS,
@@ -23,6 +23,7 @@ from api.search.query.filters import (
     shortened,
 )
 from api.search.rank.fusion import by_score, ranks_and_values, reciprocal_ranks
+from api.search.text.path_pattern import folder_of
 from schemas.errors import FilterMatchesNothing
 from schemas.queries.search import Filters
 from worker.ignore import compiled_glob
