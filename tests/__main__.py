@@ -22,7 +22,7 @@ ALL = (
     *("tests/chaos", "tests/integration", "tests/acceptance", "tests/browser", "tests/contract", "tests/unit"),
 )
 #: The most failed tests that run once more.
-RERUN_AT_MOST = 3
+RERUN_AT_MOST = 8
 #: The exit status of pytest when tests failed.
 _FAILED = 1
 #: The exit status that a shell gives after Ctrl-C.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -224,8 +223,9 @@ def worker_of_all_queues(env: Mapping[str, str]) -> Program:
 def another_node(env: Mapping[str, str], queue: str, name: str, concurrency: int) -> Program:
     """A worker of a queue beside the one that has it already, with a name of its own as on another machine."""
     program = programs.worker(queue, concurrency, env)
-    old, new = f"{queue}@{socket.gethostname()}", f"{queue}-{name}@{socket.gethostname()}"
-    command = tuple(new if part == old else part for part in program.command)
+    at = program.command.index("-n", program.command.index("celery")) + 1
+    new = program.command[at].replace("@", f"-{name}@")
+    command = (*program.command[:at], new, *program.command[at + 1 :])
     broker = env["CELERY_BROKER_URL"]
     return replace(
         program, name=f"worker-{queue}-{name}", command=command, ready=lambda: programs._listens(broker, new)

@@ -9,10 +9,12 @@ import shlex
 import shutil
 import subprocess
 import tomllib
+import uuid
 from pathlib import Path
 
 import pytest
 
+from api.stack import programs
 from tests.composed import COMPOSE, OURS, REQUIRED, SERVICES, TEXT, command_of, environment_of
 from worker.embed.models import is_local
 from worker.formats.registry import BY_TYPE
@@ -47,6 +49,17 @@ def words(command: str | list[str]) -> list[str]:
     """The words of a command, including those of an inner shell command."""
     outer = shlex.split(command) if isinstance(command, str) else command
     return [word for part in outer for word in (shlex.split(part) if " " in part else [part])]
+
+
+def test_workers_of_two_machines_with_one_name_are_two_to_flower(monkeypatch: pytest.MonkeyPatch) -> None:
+    def node() -> str:
+        command = programs.worker("bulk", 1, {"CELERY_BROKER_URL": ""}).command
+        return command[command.index("-n", command.index("celery")) + 1]
+
+    first, again = node(), node()
+    monkeypatch.setattr(uuid, "getnode", lambda: 7)
+    assert first == again
+    assert node() != first
 
 
 @pytest.mark.parametrize("name", SERVICES)
