@@ -10,7 +10,6 @@ it holds 1.4 MB in memory, and Starlette's form 194 MB: it keeps every file belo
 from __future__ import annotations
 
 from email.message import Message
-from email.utils import collapse_rfc2231_value
 from typing import Any, Protocol
 
 from python_multipart.exceptions import FormParserError
@@ -134,10 +133,10 @@ def _encoded_filename(disposition: bytes) -> str | None:
     message["content-disposition"] = disposition.decode("latin-1")
     try:
         params: Any = message.get_params([], "content-disposition")
-        encoded = (value for name, value in params if name == "filename" and isinstance(value, tuple))
-        return next(map(collapse_rfc2231_value, encoded), None)
     except ValueError:  # for example a number of thousands of digits
         return None
+    encoded = (value for name, value in params if name == "filename" and isinstance(value, tuple))
+    return next((_text(value.encode("latin-1")) for _, _, value in encoded), None)
 
 
 def _text(name: bytes) -> str:

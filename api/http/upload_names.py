@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-import unicodedata
 
 from schemas.content.document import extension
+from worker.tokens.normal_forms import normalized
 
 #: Maximum bytes of one name, as in common file systems.
 MAX_NAME = 255
@@ -15,6 +15,7 @@ MAX_EXTENSION = 10
 #: Maximum number of path parts.
 MAX_DEPTH = 50
 
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _DRIVE = re.compile(r"^[A-Za-z]:")
 #: Quotes and control characters, as browsers and libraries escape them in a quoted name.
 _ESCAPED = re.compile("%([01][0-9A-F]|22|7F)")
@@ -34,8 +35,7 @@ def clean_path(sent: str) -> tuple[str, ...]:
 
 
 def _clean(part: str) -> str:
-    plain = "".join(letter for letter in unicodedata.normalize("NFC", part) if unicodedata.category(letter) != "Cc")
-    plain = plain.strip()
+    plain = _CONTROLS.sub("", normalized("NFC", part)).strip()
     return "" if plain in {".", ".."} else _shortened(plain)
 
 

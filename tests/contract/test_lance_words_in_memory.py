@@ -20,6 +20,7 @@ from lance.query import MatchQuery
 
 from tests.contract.stores import ALWAYS, D, axis, numbers, warmed
 from worker.tokens.keywords import Keywords, keywords_of
+from worker.tokens.normal_forms import normalized
 from worker.vectors import Condition, Leg, Patch, Ranked, Value, VectorRow
 from worker.vectors.lance import indexes, word_memory, word_search
 from worker.vectors.lance.bm25 import folded
@@ -185,8 +186,7 @@ def test_letters_are_folded_as_by_lance(tmp_path: Path) -> None:
     letters = [
         letter
         for letter in map(chr, [*range(0x80, 0x3000), *range(0xA640, 0xAC00), *range(0xFB00, 0x10000)])
-        if unicodedata.category(letter)[0] in "LMN"
-        and unicodedata.normalize("NFKC", letter) == letter == letter.lower()
+        if unicodedata.category(letter)[0] in "LMN" and normalized("NFKC", letter) == letter == letter.lower()
     ]
     # a letter between ASCII ones, so that only the row of this letter has the token
     tokens = {letter: f"{ord(letter):x}q{letter}q" for letter in letters}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Callable, Sequence
 from itertools import permutations
 
@@ -13,6 +12,7 @@ from tests.contract.test_keywords import FILTERS, Index
 from worker.state.pool import Pool
 from worker.state.search import keywords
 from worker.tokens.keywords import IN_ENGLISH
+from worker.tokens.normal_forms import normalized
 from worker.vectors import Field, Leg, VectorStore
 
 #: Characters that nobody sees, which editors, web pages and PDFs leave within words.
@@ -33,7 +33,7 @@ MARKED = [
     ("COVID\u201119", "COVID-19"),
     ("wi\u2010fi", "wi-fi"),
     *(
-        (unicodedata.normalize("NFD", word), word)
+        (normalized("NFD", word), word)
         for word in ("café", "Schröder", "Ελλάδα", "Йод", "Việt", "ガラス", "한국", "آب")
     ),
 ]

@@ -20,6 +20,8 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
+from worker.tokens.normal_forms import normalized
+
 Json = dict[str, Any]
 
 MAX_VALUE, MAX_FILTERABLE = 8 << 20, 4096
@@ -375,7 +377,7 @@ def terms(config: Json, given: Any) -> list[str]:
 
 def words(text: str) -> list[str]:
     """Split into words: lower case, without accents, without English endings."""
-    plain = "".join(c for c in unicodedata.normalize("NFKD", text.lower()) if not unicodedata.combining(c))
+    plain = "".join(c for c in normalized("NFKD", text.lower()) if not unicodedata.combining(c))
     return [stem(word) for word in re.findall(r"\w+", plain) if len(word.encode()) <= 39]
 
 

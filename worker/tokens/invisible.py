@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-import unicodedata
+
+from worker.tokens.normal_forms import normalized
 
 #: Unicode's Default_Ignorable_Code_Point: soft hyphen, zero-width space and joiners, word joiner, byte order mark,
 #: direction marks, variation selectors, fillers, tags.
@@ -37,7 +38,7 @@ def plain(text: str) -> str:
     """
     if text.isascii():
         return text
-    normal = unicodedata.normalize("NFKC", text)
+    normal = normalized("NFKC", text)
     shown, hidden = _HIDING.subn("", normal)
     # what stood apart may make one letter now
-    return (unicodedata.normalize("NFKC", shown) if hidden else normal).replace(_HYPHEN, "-")
+    return (normalized("NFKC", shown) if hidden else normal).replace(_HYPHEN, "-")

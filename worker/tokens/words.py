@@ -15,6 +15,7 @@ import Stemmer
 
 from worker.tokens.invisible import plain
 from worker.tokens.languages import candidates, language_for, script_of, stop_words
+from worker.tokens.normal_forms import normalized
 from worker.tokens.remembered import Remembered
 
 #: Maximum characters of a word; anything longer is data.
@@ -200,7 +201,7 @@ def _token(word: str, language: str) -> str:
             lower = stemmer.stemWord(lower)
     if lower.isascii() or language in _ACCENTED or script_of(lower) != "latin":
         return lower
-    return "".join(c for c in unicodedata.normalize("NFD", lower.translate(_PLAIN)) if not unicodedata.combining(c))
+    return "".join(c for c in normalized("NFD", lower.translate(_PLAIN)) if not unicodedata.combining(c))
 
 
 @cache

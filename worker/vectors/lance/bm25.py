@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.tokens.keywords import BM25_B, BM25_K1
+from worker.tokens.normal_forms import normalized
 from worker.vectors import Ranked
 from worker.vectors.lance.vector_cache import Positions
 from worker.vectors.rows import ranked
@@ -40,7 +41,7 @@ class _Folded(dict[int, str]):
 
     def __missing__(self, number: int) -> str:
         character = chr(number)
-        decomposed = unicodedata.normalize("NFKD", character)
+        decomposed = normalized("NFKD", character)
         plain = "".join(_LETTERS.get(part, part) for part in decomposed if not unicodedata.combining(part))
         self[number] = folded = plain if plain and plain.isascii() else character
         return folded
