@@ -50,7 +50,11 @@ _PARSED = "foldex.body"
 #: Where a request tells that its body is large.
 _IS_LARGE = "foldex.large_body"
 _BUSY = "Too many large bodies arrive or are in progress; try again, or send smaller ones."
-_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+#: The escape of half a surrogate pair without the other half.
+_UNPAIRED = re.compile(
+    rb"\\u[dD](?:[89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
+    rb"|[c-fC-F](?<!\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F]))"
+)
 
 _slots = Slots(MAX_PARSED, MAX_PARSED_OF_ONE)
 
@@ -131,11 +135,16 @@ def parse(scope: Scope, body: bytes, most_values: int) -> None:
         try:
             scope[_PARSED] = from_json(body, cache_strings="keys")
         except ValueError as error:
-            scope[_PARSED] = _with_surrogates(body) if _SURROGATE.search(body) else error
+            scope[_PARSED] = _with_surrogates(body) if _UNPAIRED.search(body) else error
 
 
 def _with_surrogates(body: bytes) -> Any:
-    """A value with unpaired surrogates, whose field the answer then names; the reason if it is no JSON."""
+    """A value with unpaired surrogates, whose field the answer then names; the reason if it is no JSON.
+
+    Raises `Invalid` for a body that would hold the interpreter for long.
+    """
+    if len(body) > INLINE_BYTES:
+        raise Invalid("The body has an unpaired surrogate, which is not valid text; remove it.")
     try:
         return json.loads(body)
     except ValueError as error:

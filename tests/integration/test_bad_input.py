@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import string
@@ -214,6 +215,8 @@ NEW_NODES: list[tuple[dict[str, Any], int, str, str]] = [
     ({"name": "x", "type": "folder", "id": "a/b"}, 422, "invalid_request", "id"),
     ({"name": "a\0b", "type": "folder"}, 422, "invalid_request", "NUL"),
     ({"name": "x", "type": "json", "content": {"a": "\ud800"}}, 422, "invalid_request", "surrogate"),
+    ({"name": "x", "type": "json", "content": ["NaN", math.inf]}, 422, "invalid_request", "Infinity"),
+    ({"name": "x", "type": "json", "content": {"Infinity": math.nan}}, 422, "invalid_request", "NaN"),
     ({"name": "x", "type": "json", "content": json.loads("[" * 300 + "]" * 300)}, 422, "invalid_request", "deeper"),
     ({"name": "", "type": "folder"}, 422, "invalid_request", "name"),
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -126,7 +125,7 @@ def _store(resources: Resources, project_id: str, type_: str, value: Any) -> dic
         return {"json": None, "object_key": None, "size": 0}
     if type_ == "json":
         text = _checked_json(value)
-        return {"json": text, "object_key": None, "size": len(text)}
+        return {"json": text, "object_key": None, "size": len(text.encode())}
     if not isinstance(value, str | None):
         raise Invalid(f"The content of a {type_} node must be a string; only json nodes accept other values.")
     try:
@@ -140,23 +139,16 @@ def _store(resources: Resources, project_id: str, type_: str, value: Any) -> dic
 
 def _checked_json(value: Any) -> str:
     try:
-        text = json.dumps(value, allow_nan=False)
-    except ValueError as error:
-        raise Invalid("JSON does not allow NaN or Infinity; use null or a string.") from error
-    if "\\ud" in text and not _is_text(value):
+        # the standard library holds the interpreter for ten times as long
+        text = to_json(value, inf_nan_mode="constants")
+    except PydanticSerializationError as error:
         raise Invalid(
             "The content contains an unpaired surrogate, which is not valid text; upload it as a file, which keeps its "
             "bytes."
-        )
-    return text
-
-
-def _is_text(value: Any) -> bool:
-    try:
-        to_json(value)
-    except PydanticSerializationError:
-        return False
-    return True
+        ) from error
+    if (b"NaN" in text or b"Infinity" in text) and text != to_json(value, inf_nan_mode="null"):
+        raise Invalid("JSON does not allow NaN or Infinity; use null or a string.")
+    return text.decode()
 
 
 def new_object_keys(resources: Resources, project_id: str, count: int) -> list[str]:

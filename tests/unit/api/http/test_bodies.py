@@ -91,8 +91,27 @@ def test_both_sides_of_the_number_of_values(unit: bytes) -> None:
 @pytest.mark.parametrize("closed", [0, 1])
 def test_levels_that_never_end_are_no_json_even_with_a_surrogate(closed: int) -> None:
     scope: dict[str, Any] = {}
-    parse(scope, b'{"a":"\\ud800","b":' + b"[" * 50_000 + b"]" * closed, MAX_VALUES)
+    parse(scope, b'{"a":"\\ud800","b":' + b"[" * 30_000 + b"]" * closed, MAX_VALUES)
     with pytest.raises(ValueError, match="nested"):
+        parsed(scope)
+
+
+@pytest.mark.parametrize("escape", ["\\ud800", "\\uDFFF", "\\ud83d\\ud83d\\ude00", "\\ude00\\ud83d"])
+def test_half_a_pair_is_named_by_its_field_in_a_small_body_alone(escape: str) -> None:
+    """The standard library, which takes it, holds the interpreter for as long as it parses."""
+    scope: dict[str, Any] = {}
+    parse(scope, f'{{"a":"{escape}"}}'.ljust(INLINE_BYTES).encode(), MAX_VALUES)
+    assert parsed(scope) == {"a": json.loads(f'"{escape}"')}
+    with pytest.raises(Invalid, match="surrogate"):
+        parse(scope, f'{{"a":"{escape}"}}'.ljust(INLINE_BYTES + 1).encode(), MAX_VALUES)
+
+
+def test_a_pair_is_a_character_in_any_body() -> None:
+    scope: dict[str, Any] = {}
+    parse(scope, b'["' + b"\\uD83D\\ude00" * 10_000 + b'"]', MAX_VALUES)
+    assert parsed(scope) == ["\U0001f600" * 10_000]
+    parse(scope, b'["\\ud83d\\ude00",' + b" " * INLINE_BYTES, MAX_VALUES)
+    with pytest.raises(ValueError, match="EOF"):
         parsed(scope)
 
 
