@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import resource
 import sys
+import time
 from collections.abc import Collection
 from typing import Any, ClassVar
 
@@ -31,6 +32,11 @@ MAX_HEAD_BYTES = 1 << 16
 MAX_FIELDS = 100
 #: Bytes that the parser takes at once: the precision with which unfinished headers are counted.
 PIECE_BYTES = 1 << 14
+#: Seconds of work for a connection after which all others have their turn.
+TURN_SECONDS = 0.005
+#: Chunks of a body that have fewer than `SMALL_BYTES`. Each takes some microseconds, and most clients send larger ones.
+MAX_SMALL_CHUNKS = 50_000
+SMALL_BYTES = 512
 #: Requests that a connection may send before the first of them is answered. Browsers wait for each answer.
 MAX_PIPELINED = 16
 #: Seconds for which the rest of a refused request is read and discarded: a client that still sends when its connection
@@ -95,6 +101,8 @@ class TimedProtocol(HttpToolsProtocol):
     #: Whether the headers of the request at hand are complete.
     _has_headers = False
     _head_bytes = _fields = 0
+    #: Small chunks of the body at hand, and the bytes of its latest chunk.
+    _small_chunks = _chunk_bytes = 0
     _is_refused = False
     #: Bytes of an answered request that came since the last new deadline.
     _discarded = 0
@@ -122,10 +130,19 @@ class TimedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """See asyncio."""
+        began = time.monotonic()
         for start in range(0, len(data), PIECE_BYTES):
             if self._is_refused or self.transport.is_closing():
                 return
             self._take(data if len(data) <= PIECE_BYTES else data[start : start + PIECE_BYTES])
+        if time.monotonic() - began > TURN_SECONDS:
+            # the loop reads all that a client has sent in one turn
+            self.transport.pause_reading()
+            self.loop.call_soon(self._read_on)
+
+    def _read_on(self) -> None:
+        if not self.flow.read_paused and not self.transport.is_closing():
+            self.transport.resume_reading()
 
     def _take(self, piece: bytes) -> None:
         self._has_moved = False
@@ -223,7 +240,7 @@ class TimedProtocol(HttpToolsProtocol):
         """See httptools."""
         self._move()
         self._has_headers = False
-        self._head_bytes = self._fields = 0
+        self._head_bytes = self._fields = self._small_chunks = self._chunk_bytes = 0
         super().on_message_begin()
         if self._deadline is None:
             self._wait_for_headers()
@@ -258,9 +275,21 @@ class TimedProtocol(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         """See httptools."""
         self._move()
+        self._chunk_bytes += len(body)
         if self.cycle.response_complete:
             self._discard(len(body))
         super().on_body(body)
+
+    def on_chunk_complete(self) -> None:
+        """See httptools."""
+        # the last one is empty
+        self._small_chunks += 0 < self._chunk_bytes < SMALL_BYTES
+        self._chunk_bytes = 0
+        if self._small_chunks > MAX_SMALL_CHUNKS:
+            raise ValueError(
+                f"more than {MAX_SMALL_CHUNKS:,} chunks of the body have fewer than {SMALL_BYTES} bytes; send larger "
+                "chunks"
+            )
 
     def on_message_complete(self) -> None:
         """See httptools."""
