@@ -26,7 +26,9 @@ from schemas.url import PLACEHOLDERS, UrlTemplate
 Item = TypeVar("Item")
 
 #: Kinds of files that are excluded unless a tool's `config.keep` names them.
-IgnoredKind = Literal["vcs", "dependencies", "caches", "locks", "minified", "generated", "editors", "binaries"]
+IgnoredKind = Literal[
+    "vcs", "worktrees", "dependencies", "caches", "locks", "minified", "generated", "editors", "binaries"
+]
 
 #: Containers whose files a tool's `config.containers` indexes as files of their own.
 ContainerKind = Literal["archives", "attachments"]
@@ -96,7 +98,7 @@ class ChunksConfig(BaseModel):
     )
     use_ignore_files: bool = Field(
         default=True,
-        description="Apply .gitignore, .ignore, .cursorignore and .foldexignore, each below its directory.",
+        description="Apply .gitignore, .ignore, .cursorignore and .foldexignore, and what else git ignores.",
     )
     keep: list[IgnoredKind] = Field(
         default_factory=list,

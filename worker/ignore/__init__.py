@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from functools import partial
+from typing import Generic, TypeVar, get_args
 
 import structlog
 
-from schemas.tool import IndexSettings
+from schemas.tool import IgnoredKind, IndexSettings
 from worker.ignore.defaults import DEFAULTS
 from worker.ignore.patterns import Patterns, check, compiled_glob, lines_of
 from worker.ignore.wildcards import name_matches
@@ -19,12 +20,14 @@ __all__ = [
     "IGNORE_FILES",
     "MAX_IGNORE_FILE",
     "NOT_OBEYED",
+    "Above",
     "Active",
     "IgnoreFile",
     "Rules",
     "Trail",
     "compiled_glob",
     "name_matches",
+    "nothing",
     "rules_of",
 ]
 
@@ -49,6 +52,21 @@ log = structlog.get_logger()
 Active = Sequence[tuple[int, Patterns]]
 
 
+def nothing() -> None:
+    """No default leaves out a path for what it holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Above:
+    """What applies to a folder from above it: the `names` of directories on the way to it, from where that begins.
+
+    Each of the `files` comes with the depth of its directory among them.
+    """
+
+    names: Sequence[str] = ()
+    files: Sequence[tuple[int, IgnoreFile]] = ()
+
+
 class Rules:
     """The file selection of one tool, over paths relative to its folder.
 
@@ -65,7 +83,8 @@ class Rules:
         keep: Iterable[str] = (),
         use_ignore_files: bool = True,
     ) -> None:
-        wanted, unwanted, kept_kinds = list(include), list(exclude), set(keep)
+        wanted, unwanted = list(include), list(exclude)
+        self._keep = frozenset(keep)
         for name, patterns in (("include", wanted), ("exclude", unwanted)):
             check(name, patterns)
         self.use_ignore_files = use_ignore_files
@@ -74,23 +93,33 @@ class Rules:
         self._exclude = Patterns(unwanted, "exclude")
         self._defaults = Patterns()
         for kind, lines in DEFAULTS.items():
-            if kind not in kept_kinds:
+            if kind not in self._keep:
                 self._defaults.add(lines, kind)
 
-    def ignored(self, names: Sequence[str], active: Active, *, is_dir: bool) -> str | None:
-        """The rule that leaves out the path `names` below the folder, judged on its own; None if no rule does.
+    def ignored(
+        self,
+        names: Sequence[str],
+        active: Active,
+        top: int = 0,
+        kind: Callable[[], str | None] = nothing,
+        *,
+        is_dir: bool,
+    ) -> str | None:
+        """The rule that leaves out the path `names[top:]` below the folder, judged on its own; None if no rule does.
 
-        `active` are the patterns of the ignore files above it, the folder's own first.
+        `active` are the patterns of the ignore files above it, the outermost first. `kind` tells which default leaves
+        the path out for what it holds, whatever its name.
         """
-        for depth, patterns in ((0, self._exclude), *reversed(active), (0, self._defaults)):
+        for depth, patterns in ((top, self._exclude), *reversed(active), (top, self._defaults)):
             verdict = patterns.match(names, depth, is_dir=is_dir)
             if verdict:
                 return verdict[0]
-        return None
+        found = kind()
+        return None if found in self._keep else found
 
-    def includes(self, names: Sequence[str], inherited: bool, *, is_dir: bool) -> bool:
-        """Whether `include` covers the path `names`. If no pattern matches, it inherits from its directory."""
-        verdict = self._include.match(names, 0, is_dir=is_dir)
+    def includes(self, names: Sequence[str], inherited: bool, top: int = 0, *, is_dir: bool) -> bool:
+        """Whether `include` covers the path `names[top:]`. If no pattern matches, it inherits from its directory."""
+        verdict = self._include.match(names, top, is_dir=is_dir)
         return verdict[0] is not None if verdict else inherited
 
 
@@ -101,7 +130,7 @@ def rules_of(settings: IndexSettings) -> Rules:
 
 
 #: Rules that leave nothing out.
-EVERYTHING = Rules(keep=DEFAULTS, use_ignore_files=False)
+EVERYTHING = Rules(keep=get_args(IgnoredKind), use_ignore_files=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,21 +144,31 @@ class _DirectoryLevel:
 class Trail(Generic[Part]):
     """Applies the rules along the path from a folder to the current directory, named by the source's own `Part`s.
 
-    `shown` gives the name of a part; `load` gives a directory's ignore files, in the order of `IGNORE_FILES`. A walk
+    `shown` gives the name of a part; `load` gives a directory's ignore files, those that take precedence last. `above`
+    gives those above the folder, and `kind` the default that leaves out a directory for what it holds. A walk
     directory by directory judges and loads each directory once. Memory holds only the current path. Nothing below an
     excluded directory is examined.
     """
 
     def __init__(
-        self, rules: Rules, shown: Callable[[Part], str], load: Callable[[tuple[Part, ...]], Iterable[IgnoreFile]]
+        self,
+        rules: Rules,
+        shown: Callable[[Part], str],
+        load: Callable[[tuple[Part, ...]], Iterable[IgnoreFile]],
+        *,
+        above: Callable[[], Above] = Above,
+        kind: Callable[[tuple[Part, ...]], str | None] = lambda _: None,
     ) -> None:
         self._rules, self._shown, self._load = rules, shown, load
+        self._above, self._kind = above, kind
         self.forget()
 
     def forget(self) -> None:
         """Start a new listing: load everything again."""
         self._way: tuple[Part, ...] = ()
+        #: From the outermost directory whose ignore files apply; the folder is at `_top`.
         self._names: list[str] = []
+        self._top = 0
         self._levels: list[_DirectoryLevel] = []
         self._active: list[tuple[int, Patterns]] = []
         self._reason: str | None = None
@@ -159,8 +198,9 @@ class Trail(Generic[Part]):
         """The rule that leaves out a file of the current directory, which is open; None if the file is indexed."""
         self._names.append(name)
         try:
-            reason = self._rules.ignored(self._names, self._active, is_dir=False)
-            if reason is None and not self._rules.includes(self._names, self._levels[-1].included, is_dir=False):
+            reason = self._rules.ignored(self._names, self._active, self._top, is_dir=False)
+            included = self._levels[-1].included
+            if reason is None and not self._rules.includes(self._names, included, self._top, is_dir=False):
                 return "include"
             return reason
         finally:
@@ -169,37 +209,51 @@ class Trail(Generic[Part]):
     def _return_towards(self, way: tuple[Part, ...]) -> int:
         """Go back up to the common prefix of the two paths and return its length."""
         if not self._levels:
-            self._open((), included=self._rules.includes_all)
+            self._begin()
         if way == self._way:
             return len(way)
         shared = _shared(self._way, way)
         if shared < len(self._way):
             self._reason = None
         self._way = way[:shared]
-        del self._names[shared:], self._levels[shared + 1 :]
+        del self._names[self._top + shared :], self._levels[shared + 1 :]
         del self._active[self._levels[-1].active :]
         return shared
+
+    def _begin(self) -> None:
+        """Enter the folder itself, whatever the rules above it say of it."""
+        if self._rules.use_ignore_files:
+            above = self._above()
+            self._names, self._top = [*above.names], len(above.names)
+            for depth, file in above.files:
+                self._obey((), above.names[:depth], file)
+        self._open((), included=self._rules.includes_all)
 
     def _enter(self, way: tuple[Part, ...]) -> None:
         self._way = way
         self._names.append(self._shown(way[-1]))
-        self._reason = self._rules.ignored(self._names, self._active, is_dir=True)
+        self._reason = self._rules.ignored(self._names, self._active, self._top, partial(self._kind, way), is_dir=True)
         if self._reason is None:
-            self._open(way, included=self._rules.includes(self._names, self._levels[-1].included, is_dir=True))
+            included = self._levels[-1].included
+            self._open(way, included=self._rules.includes(self._names, included, self._top, is_dir=True))
         else:
             self._levels.append(_DirectoryLevel(included=False, active=len(self._active)))
 
     def _open(self, way: tuple[Part, ...], *, included: bool) -> None:
         if self._rules.use_ignore_files:
-            for name, data in self._load(way):
-                path = "/".join((*self._names, name))
-                cost_above = sum(outer.cost for _, outer in self._active)
-                patterns = _patterns(path, data, MAX_COST - cost_above)
-                if patterns is None:
-                    self._refused.append(way)
-                elif patterns.cost:
-                    self._active.append((len(way), patterns))
+            for file in self._load(way):
+                self._obey(way, self._names, file)
         self._levels.append(_DirectoryLevel(included, len(self._active)))
+
+    def _obey(self, way: tuple[Part, ...], folder: Sequence[str], file: IgnoreFile) -> None:
+        """Apply an ignore file of a directory below it."""
+        name, data = file
+        cost_above = sum(outer.cost for _, outer in self._active)
+        patterns = _patterns("/".join((*folder, name)), data, MAX_COST - cost_above)
+        if patterns is None:
+            self._refused.append(way)
+        elif patterns.cost:
+            self._active.append((len(folder), patterns))
 
 
 def _patterns(path: str, data: bytes | None, max_cost: int) -> Patterns | None:

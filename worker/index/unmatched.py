@@ -5,7 +5,7 @@ An entry is noted by its list and its place there, such as `include:3`. Entries 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import TypeVar
 
@@ -14,7 +14,7 @@ from schemas.status import Reason
 from schemas.tool import IndexSettings
 from worker.formats.by_name import LANGUAGES, plain_type, type_names
 from worker.formats.registry import BY_EXTENSION, BY_TYPE
-from worker.ignore import Active, Rules
+from worker.ignore import Active, Rules, nothing
 from worker.ignore.defaults import DEFAULTS
 from worker.ignore.patterns import Patterns
 from worker.state.index.tools import Index
@@ -105,19 +105,27 @@ class NotingRules(Rules):
         self._matched = matched
         self._open = {name: _OpenPatterns(matched, name) for name in _PATTERNS}
 
-    def ignored(self, names: Sequence[str], active: Active, *, is_dir: bool) -> str | None:
+    def ignored(
+        self,
+        names: Sequence[str],
+        active: Active,
+        top: int = 0,
+        kind: Callable[[], str | None] = nothing,
+        *,
+        is_dir: bool,
+    ) -> str | None:
         """See `Rules`. A kind counts as kept only if no other rule leaves out the path."""
         self._matched.add(_JUDGED)
-        rule = super().ignored(names, active, is_dir=is_dir)
-        self._open["exclude"].note(names, is_dir=is_dir)
+        rule = super().ignored(names, active, top, kind, is_dir=is_dir)
+        self._open["exclude"].note(names[top:], is_dir=is_dir)
         if rule is None:
-            self._open["keep"].note(names, is_dir=is_dir)
+            self._open["keep"].note(names[top:], is_dir=is_dir)
         return rule
 
-    def includes(self, names: Sequence[str], inherited: bool, *, is_dir: bool) -> bool:
+    def includes(self, names: Sequence[str], inherited: bool, top: int = 0, *, is_dir: bool) -> bool:
         """See `Rules`."""
-        self._open["include"].note(names, is_dir=is_dir)
-        return super().includes(names, inherited, is_dir=is_dir)
+        self._open["include"].note(names[top:], is_dir=is_dir)
+        return super().includes(names, inherited, top, is_dir=is_dir)
 
 
 class _OpenPatterns:

@@ -27,6 +27,9 @@ _MAX_PATH = 4096
 #: Errors of a kernel, or of a container's filter, that does not offer the call.
 _NOT_OFFERED = {errno.ENOSYS, errno.EPERM, errno.EACCES, errno.EINVAL}
 
+#: Errors of a process or machine that can open nothing more.
+OUT_OF_HANDLES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+
 #: Device and inode of a directory, whatever its path.
 Identity = tuple[int, int]
 

@@ -13,8 +13,8 @@ import stat
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -23,10 +23,20 @@ from schemas.content.document import FileContent, ListingPage, SourceEntry
 from schemas.errors import FileError, FolderGone, SourceError, SourceRefused, SourceUnavailable
 from schemas.status import Reason
 from worker.ignore import EVERYTHING, IGNORE_FILES, MAX_IGNORE_FILE, IgnoreFile, Rules, Trail
-from worker.machine.handles import Identity, closing, identity, identity_of, lies_in, open_beneath, open_real
+from worker.machine.handles import (
+    OUT_OF_HANDLES,
+    Identity,
+    closing,
+    identity,
+    identity_of,
+    lies_in,
+    open_beneath,
+    open_real,
+)
 from worker.machine.paths import is_below, real_path
 from worker.sources.flat_listing import DIRECTORIES, topmost
 from worker.sources.local_directories import DirectoryClosed, OpenDirectories, closed_directories
+from worker.sources.local_git import GIT, NOTHING_ABOVE, GitReach, git_patterns, kind_of
 from worker.sources.local_keys import Parts, cursor_of, key_of, parts_of, parts_of_cursor, printable
 
 #: Entries of one page.
@@ -49,8 +59,6 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 
 #: Errors of a path that is gone, has become a link, or never was.
 _VANISHED = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG}
-#: Errors of a process or machine that can open nothing more.
-_OUT_OF_HANDLES = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 
 #: A name and its file information; None stands for the directory itself, which could not be listed.
 _NameInfo = tuple[bytes, os.stat_result | None]
@@ -78,17 +86,18 @@ def outside_roots(path: str, _real: str) -> SourceError:
 
 @dataclass(frozen=True, slots=True)
 class OpenedPlace:
-    """A directory, distinguished from another that takes its real path."""
+    """A directory, distinguished from another that takes its real path. `git`: see `LocalFolder`."""
 
     real_path: str
     identity: Identity
+    git: GitReach = field(default=NOTHING_ABOVE, compare=False)
 
 
 class LocalFolder:
     """A source over the directory `path`, whose real path must lie in one of `roots`, which are real paths.
 
-    `refuse` makes the error for another real path. What lies in the `closed` directory is never entered, whatever the
-    rules say, and whatever path leads there.
+    `refuse` makes the error for another real path. `git` is what may be read of git's patterns outside of the
+    folder. What lies in the `closed` directory is never entered, whatever the rules say, and whatever path leads there.
     """
 
     def __init__(
@@ -99,12 +108,15 @@ class LocalFolder:
         *,
         closed: Path | None = None,
         refuse: Callable[[str, str], SourceError] = outside_roots,
+        git: GitReach = NOTHING_ABOVE,
         page_size: int = PAGE_SIZE,
     ) -> None:
         self._path = path
         self._roots, self._refuse = [os.fspath(root) for root in roots], refuse
-        self._home, self._closed = closed, closed_directories(closed)
-        self._trail: Trail[bytes] = Trail(rules, os.fsdecode, self._ignore_files)
+        self._home, self._closed, self.git = closed, closed_directories(closed), git
+        self._trail: Trail[bytes] = Trail(
+            rules, os.fsdecode, self._ignore_files, above=lambda: git.above(self.real_path), kind=self._kind
+        )
         self._page_size = page_size
         #: The only paths to list, ascending, none below another one; None for the whole folder.
         self._tops: list[Parts] | None = None
@@ -132,7 +144,7 @@ class LocalFolder:
     def place(self) -> OpenedPlace:
         """The directory that is at the path now. Raises as `check` does."""
         with self._folder() as handle:
-            return OpenedPlace(os.fsdecode(self.real_path) or "/", identity(handle))
+            return OpenedPlace(os.fsdecode(self.real_path) or "/", identity(handle), self.git)
 
     def list(self, cursor: str | None) -> ListingPage:
         """See `Source`. Names are in byte order, with a directory's contents in its place.
@@ -157,7 +169,7 @@ class LocalFolder:
 
     def narrow(self, keys: Sequence[bytes]) -> Sequence[bytes] | None:
         """See `Source`."""
-        self._tops = topmost(map(parts_of, keys), [os.fsencode(name) for name in IGNORE_FILES])
+        self._tops = topmost(map(parts_of, keys), [os.fsencode(name) for name in (*IGNORE_FILES, GIT)])
         return None if self._tops is None else [key_of(top) for top in self._tops]
 
     def leaves_out(self, key: bytes) -> bool:
@@ -278,7 +290,7 @@ class LocalFolder:
             except DirectoryClosed:
                 continue
             except OSError as error:
-                if error.errno in _OUT_OF_HANDLES:
+                if error.errno in OUT_OF_HANDLES:
                     raise _unavailable(error) from error
                 if error.errno not in _VANISHED and top[:-1] != unlisted:
                     unlisted = top[:-1]
@@ -287,7 +299,14 @@ class LocalFolder:
             if info is not None:
                 yield _WalkedName(top, info)
 
+    def _kind(self, parts: Parts) -> str | None:
+        with suppress(FileError), _file_errors():
+            return kind_of(self._directories, self.real_path, parts)
+        return None
+
     def _ignore_files(self, parts: Parts) -> Iterator[IgnoreFile]:
+        with suppress(FileError), _file_errors():
+            yield from [*git_patterns(self._directories.handle(parts), self.git.user)]
         for name in self._names_in(parts):
             try:
                 yield os.fsdecode(name), self.read(key_of((*parts, name)), MAX_IGNORE_FILE).data
@@ -312,7 +331,7 @@ class LocalFolder:
             try:
                 names, start = self._window(parent, start)
             except OSError as error:
-                if error.errno in _OUT_OF_HANDLES:
+                if error.errno in OUT_OF_HANDLES:
                     raise _unavailable(error) from error
                 names, start = [] if error.errno in _VANISHED else [(b"", None)], None
             for name, info in names:
@@ -398,7 +417,7 @@ def _file_errors() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in _OUT_OF_HANDLES:
+        if error.errno in OUT_OF_HANDLES:
             raise _unavailable(error) from error
         raise FileError(_REASONS.get(error.errno or 0, Reason.UNREADABLE)) from error
 

@@ -20,6 +20,7 @@ from worker.sources.kind import (
     raise_if_temporary,
 )
 from worker.sources.local import LocalFolder, outside_roots
+from worker.sources.local_git import GitReach, no_patterns, user_patterns
 from worker.state.access import grants
 from worker.state.access.grants import FolderGrant
 
@@ -35,7 +36,8 @@ class LocalKind:
         granted = _granted(access)
         refuse = outside_roots if granted is None else partial(_refusal, access, granted)
         roots = _readable(access, granted)
-        folder = LocalFolder(source.path, roots, rules, closed=access.options.home, refuse=refuse)
+        git = GitReach(lambda _: True, user_patterns) if granted is None else _granted_reach(roots)
+        folder = LocalFolder(source.path, roots, rules, closed=access.options.home, refuse=refuse, git=git)
         folder.resolve()
         return folder
 
@@ -81,6 +83,10 @@ class LocalKind:
         if self.open(access, source, EVERYTHING).size_of(key) is None:
             raise FolderGone(f"{real} does not exist; check the path.")
         return SourceLocation(real, source, key)
+
+
+def _granted_reach(roots: Sequence[str]) -> GitReach:
+    return GitReach(lambda path: any(is_below(path, root) for root in roots), no_patterns)
 
 
 def _granted(access: ContentAccess) -> list[FolderGrant] | None:

@@ -18,6 +18,7 @@ from schemas.errors import FileError
 from worker.ignore import IGNORE_FILES, MAX_IGNORE_FILE, IgnoreFile, Rules, Trail
 from worker.sources.local import TRUSTED_AGE_NS, LocalFolder
 from worker.sources.local_directories import DirectoryClosed, OpenDirectories
+from worker.sources.local_git import EXCLUDE, GIT, git_patterns, kind_of
 from worker.sources.local_keys import Parts, key_of
 
 _Stamp = tuple[int, int, int, int] | None
@@ -69,7 +70,9 @@ class _Walk:
 
     def __init__(self, source: LocalFolder, rules: Rules, names: WalkedFolder, directories: OpenDirectories) -> None:
         self._source, self._names, self._directories = source, names, directories
-        self._trail: Trail[bytes] = Trail(rules, os.fsdecode, self._ignore_files)
+        self._trail: Trail[bytes] = Trail(
+            rules, os.fsdecode, self._ignore_files, above=lambda: source.git.above(names.folder), kind=self._kind
+        )
         self._scanned: dict[Parts, _Children] = {}
 
     def files(self, top: Parts) -> Iterator[tuple[bytes, int]]:
@@ -102,9 +105,20 @@ class _Walk:
             return error.errno == errno.EACCES
         return True
 
+    def _kind(self, parts: Parts) -> str | None:
+        with suppress(OSError):
+            return kind_of(self._directories, self._names.folder, parts)
+        return None
+
     def _ignore_files(self, parts: Parts) -> Iterator[IgnoreFile]:
         # a directory is only opened if it is not excluded
         self._scanned[parts] = self._scan(parts)
+        if any(item.name == os.fsencode(GIT) for item in self._scanned[parts]):
+            for beside in (GIT, EXCLUDE):
+                path = self._names.path((*parts, beside.encode()))
+                self._names.stamps[path] = _stamp(path)
+            with suppress(OSError):
+                yield from [*git_patterns(self._directories.handle(parts), self._source.git.user)]
         present = {item.name for item in self._scanned[parts] if not item.is_directory}
         for name in (name for name in map(os.fsencode, IGNORE_FILES) if name in present):
             path = self._names.path((*parts, name))

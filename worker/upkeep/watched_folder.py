@@ -16,10 +16,11 @@ import structlog
 from watchfiles import Change
 from watchfiles import watch as changes_in
 
-from worker.ignore import IGNORE_FILES, MAX_IGNORE_FILE, IgnoreFile, Rules, Trail
+from worker.ignore import IGNORE_FILES, MAX_IGNORE_FILE, Above, IgnoreFile, Rules, Trail
 from worker.machine.handles import closing, identity, identity_of, open_beneath, open_real, path_of_handle
 from worker.sources.local import OpenedPlace
 from worker.sources.local_directories import OpenDirectories, closed_directories
+from worker.sources.local_git import GIT, git_patterns, kind_of
 
 #: If this many changes arrive at once, the system may have dropped some.
 MANY_CHANGES = 1000
@@ -74,7 +75,7 @@ class WatchedFolder:
         self._opened = OpenDirectories(self._folder, self._closed)
         self._stop = Event()
         self._watched: set[str] = set()
-        self._trail: Trail[str] = Trail(rules, str, self._ignore_files)
+        self._trail: Trail[str] = Trail(rules, str, self._ignore_files, above=self._above, kind=self._kind)
         Thread(target=self._listen, name=f"watch {place.real_path}", daemon=True).start()
 
     def close(self) -> None:
@@ -210,7 +211,7 @@ class WatchedFolder:
         came = {path for change, path in changes if change is Change.added}
         paths = {path for _, path in changes}
         seen = frozenset(self._relative(path) for path in paths if self._concerns(path, came=path in came))
-        if any(path.rpartition("/")[2] in IGNORE_FILES for path in paths):
+        if any(map(self._changes_rules, paths)):
             # other directories may be watched under the new rules
             self.unheard, seen_paths = ANYTHING, None
             self.stale.set()
@@ -219,6 +220,14 @@ class WatchedFolder:
             seen_paths = None if "" in seen else seen
         self._renew({path for path in paths if self._adds_directories(path, came=path in came)})
         self._note(SeenChanges(seen_paths))
+
+    def _changes_rules(self, path: str) -> bool:
+        """Whether other directories may be entered, because an ignore file or what names a repository changed."""
+        name = path.rpartition("/")[2]
+        if name != GIT:
+            return name in IGNORE_FILES
+        info = self._info(path)
+        return info is None or not stat.S_ISDIR(info.st_mode)
 
     def _concerns(self, path: str, *, came: bool) -> bool:
         """Whether a listing could see the change of something that was just added (`came`) or was there before."""
@@ -249,7 +258,21 @@ class WatchedFolder:
         except OSError:
             return None
 
+    def _above(self) -> Above:
+        return self.place.git.above(self._root)
+
+    def _kind(self, way: tuple[str, ...]) -> str | None:
+        with suppress(OSError):
+            return kind_of(self._opened, self._root, tuple(map(os.fsencode, way)))
+        return None
+
+    @property
+    def _root(self) -> bytes:
+        return os.fsencode(self.place.real_path).rstrip(b"/")
+
     def _ignore_files(self, way: tuple[str, ...]) -> Iterable[IgnoreFile]:
+        with suppress(OSError):
+            yield from [*git_patterns(self._handle(way), self.place.git.user)]
         for name in IGNORE_FILES:
             with suppress(OSError):
                 data = _regular(self._handle(way), name.encode())

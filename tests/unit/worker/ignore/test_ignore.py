@@ -20,7 +20,7 @@ from worker.ignore import EVERYTHING, IGNORE_FILES, MAX_COST, MAX_IGNORE_FILE, N
 from worker.ignore.defaults import DEFAULTS
 from worker.ignore.patterns import MAX_LIST_COST, MAX_PATTERN, MAX_PATTERNS, Patterns, compiled_glob
 
-BARE = Rules(keep=DEFAULTS)
+BARE = Rules(keep=get_args(IgnoredKind))
 
 
 def judge(rules: Rules, path: str, ignore_files: Mapping[str, bytes | str] | None = None) -> str | None:
@@ -85,8 +85,9 @@ def test_each_default_can_be_turned_off(kind: str) -> None:
     }
     for name, path in examples.items():
         assert (judge(Rules(keep=[kind]), path) is None) == (name == kind)
-    # the content, not the name, decides what is binary
-    assert {*examples, "binaries"} == {*DEFAULTS, "binaries"} == set(get_args(IgnoredKind))
+    # what they hold, not the name, decides what is binary and what is a worktree
+    content = {"binaries", "worktrees"}
+    assert {*examples, *content} == {*DEFAULTS, *content} == set(get_args(IgnoredKind))
 
 
 def test_an_ignore_file_or_exclude_takes_a_default_back() -> None:

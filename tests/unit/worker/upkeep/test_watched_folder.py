@@ -25,14 +25,15 @@ SETTINGS = IndexSettings(embedder=EmbedderProfile(model="m", dimensions=8), chun
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A folder that leaves out `made` and files `*.log`. `home` is closed, and links are not followed."""
-    for name in ("sub", "made", "home", "linked"):
+    """A folder that leaves out `made`, `worktree` and files `*.log`. `home` is closed, and links are not followed."""
+    for name in ("sub", "made", "home", "linked", "worktree", ".git"):
         (tmp_path / name).mkdir()
     for name in ("a.md", "x.log", "sub/c.md", "made/b.md", "home/d.md", "linked/e.md"):
         (tmp_path / name).write_text("words")
     (tmp_path / ".gitignore").write_text("made/\n*.log\n!*.log/\n")
     (tmp_path / "rules.txt").write_text("*.md\n")
     (tmp_path / "linked" / ".gitignore").symlink_to(tmp_path / "rules.txt")
+    (tmp_path / "worktree" / ".git").write_text("gitdir: ../.git/worktrees/worktree")
     (tmp_path / "link").symlink_to(tmp_path / "sub")
     return tmp_path
 
@@ -104,6 +105,11 @@ def some(*paths: str) -> SeenChanges:
         (ADDED, "gone.log", NOTHING, NOTHING),
         (MODIFIED, ".gitignore", ANYTHING, ANYTHING),
         (DELETED, "sub/.gitignore", ANYTHING, ANYTHING),
+        # a directory may become a linked worktree, or end to be one
+        (DELETED, "sub/.git", ANYTHING, ANYTHING),
+        (ADDED, "worktree", NOTHING, NOTHING),
+        (MODIFIED, "worktree/x.md", NOTHING, NOTHING),
+        (MODIFIED, ".git", NOTHING, NOTHING),
         (MODIFIED, "", ANYTHING, NOTHING),
     ],
 )
