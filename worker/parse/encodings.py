@@ -270,8 +270,7 @@ def _is_likely(sample: bytes, encoding: str, confidence: float) -> bool:
     ):
         return False
     odd = sum(
-        _is_odd(text[position - 1 : position], text[position], text[position + 1 : position + 2])
-        for position in foreign
+        is_odd(text[position - 1 : position], text[position], text[position + 1 : position + 2]) for position in foreign
     )
     return odd <= len(foreign) * _MAX_ODD_SHARE
 
@@ -281,7 +280,8 @@ def _are_eastern(characters: Sequence[str]) -> bool:
     return sum(ord(character) >> 8 in _EASTERN for character in characters) >= _MIN_EASTERN_SHARE * len(characters)
 
 
-def _is_odd(before: str, character: str, after: str) -> bool:
+def is_odd(before: str, character: str, after: str) -> bool:
+    """Whether a foreign character stands where no European language has it. The neighbours may be empty."""
     if not _EUROPEAN.match(character):
         return False
     if character.isalpha():

@@ -59,7 +59,7 @@ def _unpacked(data: bytes) -> IO[bytes]:
 
 def _copy(packed: io.BufferedIOBase, unpacked: IO[bytes]) -> None:
     largest = MAX_INFLATED_BYTES + MAX_MEMBERS * _HEADER_BYTES + tarfile.RECORDSIZE
-    while step := packed.read(_STEP_BYTES):
+    while step := _next_step(packed, is_first=not unpacked.tell()):
         if unpacked.tell() + len(step) > largest:
             raise too_much()
         try:
@@ -70,19 +70,41 @@ def _copy(packed: io.BufferedIOBase, unpacked: IO[bytes]) -> None:
             raise
 
 
+def _next_step(packed: io.BufferedIOBase, *, is_first: bool) -> bytes:
+    """The next unpacked bytes; none at the end, and none where an archive is cut or damaged behind its first bytes."""
+    try:
+        return packed.read1(_STEP_BYTES)
+    except _ERRORS:
+        if is_first:
+            raise
+        return b""
+
+
 class _Tar:
     def __init__(self, unpacked: IO[bytes]) -> None:
         weakref.finalize(self, unpacked.close)
         self._archive = tarfile.open(fileobj=unpacked, mode="r:")  # noqa: SIM115 - it stays open for reads
         self._infos: dict[str, tarfile.TarInfo] = {}
         total = 0
-        for number, info in enumerate(self._archive):
+        for number, info in enumerate(self._up_to_damage()):
             total += info.size
             if number >= MAX_MEMBERS or total > MAX_INFLATED_BYTES:
                 raise too_much()
             path = cleaned(info.name)
             if path and not info.isdir():
                 self._infos[path] = info
+
+    def _up_to_damage(self) -> Iterator[tarfile.TarInfo]:
+        """The members in front of the place where an archive is cut or damaged, and the one that is cut."""
+        read = iter(self._archive)
+        while True:
+            try:
+                info = next(read, None)
+            except tarfile.TarError:
+                return
+            if info is None:
+                return
+            yield info
 
     def members(self) -> Iterator[Member]:
         """See `Container`."""

@@ -1,8 +1,10 @@
-"""Zip archives. Their directory states all sizes, so limits are checked before anything is unpacked."""
+"""Zip archives. Their directory states all sizes, so limits are checked before anything is unpacked.
+
+An archive that is cut has no directory. Its members are listed by their own heads, and the one that is cut fails.
+"""
 
 from __future__ import annotations
 
-import io
 import lzma
 import zipfile
 import zlib
@@ -10,6 +12,7 @@ from collections.abc import Iterator
 
 from schemas.errors import FileError
 from schemas.status import Reason
+from worker.parse import zip_members
 from worker.parse.containers import Container, cleaned, damaged, too_much
 from worker.sandbox.members import MAX_INFLATED_BYTES, MAX_MEMBERS, Member
 
@@ -28,7 +31,9 @@ def open_zip(data: bytes) -> Container:
     if _directory_bytes(data) > MAX_DIRECTORY_BYTES:
         raise too_much()
     try:
-        archive = zipfile.ZipFile(io.BytesIO(data))
+        archive, _ = zip_members.open_zip(data, MAX_INFLATED_BYTES)
+    except zip_members.TooMuchError:
+        raise too_much() from None
     except _ERRORS as error:
         raise damaged(error) from None
     return _Zip(archive, len(data))
