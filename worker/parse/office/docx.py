@@ -87,6 +87,10 @@ def _blocks(document: Any, styles: _Styles, limits: Limits) -> Iterator[str]:
         yield _block(block, styles, limits)
         if annotations:
             yield from _annotations_of(block, annotations, limits)
+    for (tag, _), element in annotations.items():
+        # in a note, or their place is lost
+        if tag == _COMMENT_REFERENCE:
+            yield comment(element.get(qn("w:author"), ""), _text(element))
     for note in chain.from_iterable(_parts(part, *_NOTES)):
         if note.get(qn("w:type")) not in _SEPARATORS:
             yield from _content(note, styles, limits)

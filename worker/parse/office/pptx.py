@@ -68,8 +68,8 @@ def _shown(shapes: Iterable[Any], cpu_deadline: float, limits: Limits, hindrance
                 yield paragraph(image.text_and_pages(shape.image.blob, cpu_deadline, limits)[0])
             except FileError as failure:
                 hindrances.append(failure)
-            except (OSError, ValueError):
-                # a picture that is linked, drawn by commands or damaged
+            except (OSError, ValueError, LookupError):
+                # a picture that is linked, missing, drawn by commands or damaged
                 continue
 
 

@@ -16,6 +16,7 @@ from schemas.errors import FileError
 from schemas.status import Reason
 from worker.parse.limits import Limits, too_large
 from worker.parse.office import xls_formats
+from worker.parse.office.mended import noted
 from worker.parse.office.number_formats import as_shown
 from worker.parse.office.stated import core, summary
 from worker.parse.office.xls_formats import Formats, binary_records
@@ -43,7 +44,8 @@ def read(data: bytes, limits: Limits) -> Document:
     try:
         book = python_calamine.load_workbook(BytesIO(data))
         limits.check_pages(len(book.sheet_names), "sheets")
-        text = joined(_sheets(book, formats, limits), limits)
+        lost = list[str]()
+        text = joined(_sheets(book, formats, limits, lost), limits)
     except python_calamine.PasswordError:
         raise FileError(Reason.ENCRYPTED) from None
     except BaseException as failure:  # a panic of the library's Rust code is no `Exception`
@@ -51,7 +53,8 @@ def read(data: bytes, limits: Limits) -> Document:
             raise
         raise ValueError(str(failure)) from failure
     properties = summary(data) if data.startswith(_OLE) else core(data)
-    return Document(text, "xls", title=properties.title or None, markup="markdown", properties=properties)
+    document = Document(text, "xls", title=properties.title or None, markup="markdown", properties=properties)
+    return noted(document, lost)
 
 
 def _checked(data: bytes, limits: Limits) -> list[Formats] | dict[str, Formats]:
@@ -131,14 +134,27 @@ def _binary_cells(part: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _sheets(
-    book: python_calamine.CalamineWorkbook, formats: list[Formats] | dict[str, Formats], limits: Limits
+    book: python_calamine.CalamineWorkbook,
+    formats: list[Formats] | dict[str, Formats],
+    limits: Limits,
+    lost: list[str],
 ) -> Iterator[str]:
+    """The sheets that can be read. The names of others are added to `lost`; if there are no more, raises why."""
+    has_text, failure = False, None
     by_name = formats if isinstance(formats, dict) else dict(zip(book.sheet_names, formats, strict=False))
     for name in book.sheet_names:
-        content = list(tables(_rows(book.get_sheet_by_name(name), by_name.get(name, {})), limits))
+        try:
+            content = list(tables(_rows(book.get_sheet_by_name(name), by_name.get(name, {})), limits))
+        except (python_calamine.CalamineError, OSError) as error:
+            failure = failure or error
+            lost.append(f"the sheet {name}")
+            continue
         if content:
+            has_text = True
             yield heading(1, name)
             yield from content
+    if failure and not has_text:
+        raise failure
 
 
 def _rows(sheet: python_calamine.CalamineSheet, formats: Formats) -> Iterator[list[str]]:

@@ -55,8 +55,22 @@ def read(data: bytes, limits: Limits) -> Document:
     return Document(text, "xlsx", title=properties.title or None, markup="markdown", properties=properties)
 
 
+class _Strings(dict[int, str]):
+    """The texts of a workbook by their numbers. One that is missing leaves its cells empty."""
+
+    def __missing__(self, number: int) -> str:
+        return ""
+
+
+class _Reader(ExcelReader):  # type: ignore[misc] # openpyxl has no types
+    def read_strings(self) -> None:
+        """Read the texts that cells refer to."""
+        super().read_strings()
+        self.shared_strings = _Strings(enumerate(self.shared_strings))
+
+
 def _loaded(data: bytes) -> Any:
-    reader = ExcelReader(BytesIO(data), read_only=True, data_only=True, keep_links=False)
+    reader = _Reader(BytesIO(data), read_only=True, data_only=True, keep_links=False)
     # it fails on some chart sheets, and its result for the others is not used
     reader.read_chartsheet = lambda *_: None
     reader.read()
@@ -160,7 +174,10 @@ def _cell(cell: Any) -> str:
     # most cells are text, which no format changes
     if value is None or value.__class__ is str or cell.data_type not in _FORMATTED or not cell.has_style:
         return shown(value)
-    return as_shown(shown(value), value, cell.number_format)
+    try:
+        return as_shown(shown(value), value, cell.number_format)
+    except LookupError:  # the styles are damaged
+        return shown(value)
 
 
 def shown(value: object) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import posixpath
+import re
 import zlib
-from collections.abc import Iterator, Sequence
-from io import BytesIO
+from collections.abc import Callable, Collection, Iterator
 from zipfile import BadZipFile, ZipFile, ZipInfo
 
 from defusedxml.ElementTree import fromstring
@@ -14,8 +14,10 @@ from schemas.content.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
 from worker.formats.registry import BY_TYPE, FORMATS, Format, imported
+from worker.parse import zip_members
 from worker.parse.limits import Limits, too_large
 from worker.parse.ocr.pictures import with_pictures
+from worker.parse.office import mended
 
 #: Signature of each entry in the central directory (PKWARE's APPNOTE, 4.3.12).
 _ENTRY = b"PK\1\2"
@@ -30,6 +32,10 @@ _DECLARATIONS = (b"<!DOCTYPE", b"<!ENTITY")
 #: Endings of pictures, and pictures of the document itself.
 _PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp")
 _PREVIEWS = {"docProps/thumbnail.jpeg", "Thumbnails/thumbnail.png"}
+#: Members of each OpenDocument, and those of which each document of Office Open XML has at least one.
+_OPEN_DOCUMENT = {"content.xml", "META-INF/manifest.xml"}
+_OFFICE_XML = {"[Content_Types].xml", "_rels/.rels"}
+_OFFICE_PART = re.compile(r"ppt/slides/slide\d+\.xml|xl/worksheets/sheet\d+\.xml")
 #: Formats by the first folder of the member that they always have, and by the start of the type that they state.
 _BY_FOLDER = {format_.member.split("/")[0] + "/": format_ for format_ in FORMATS if format_.member}
 _BY_PACKAGE_TYPE = {format_.package_type.encode(): format_ for format_ in FORMATS if format_.package_type}
@@ -37,10 +43,37 @@ _BY_PACKAGE_TYPE = {format_.package_type.encode(): format_ for format_ in FORMAT
 
 def read(data: bytes, limits: Limits) -> Document:
     """Read the document in a container by its kind. Raises `FileError`: `unsupported_type` for other archives."""
-    with opened(data, limits) as archive:
-        format_ = _format(archive)
-        document: Document = imported(format_.reader)(data, limits)
-        return with_pictures(document, _pictures(archive), limits)
+    try:
+        with opened(data, limits) as archive:
+            format_ = _format(archive.namelist(), archive.read)
+            mended.check_relations(archive, format_)
+            document: Document = imported(format_.reader)(data, limits)
+            document = mended.noted(document, mended.dangling(archive))
+            return with_pictures(document, _pictures(archive.namelist(), archive.read), limits)
+    except MemoryError:
+        raise
+    except FileError as failure:
+        if failure.reason is not Reason.PARSE_FAILED:
+            raise
+        return _read_damaged(data, limits, failure)
+    except Exception as failure:  # noqa: BLE001 - libraries raise all kinds of exceptions on damaged files
+        return _read_damaged(data, limits, failure)
+
+
+def _read_damaged(data: bytes, limits: Limits, failure: Exception) -> Document:
+    """The document of the parts that can be read. Raises `failure` if they have no text."""
+    max_bytes, excess = _budget(data, limits)
+    try:
+        contents, lost = mended.unpacked(data, max_bytes)
+    except zip_members.TooMuchError:
+        raise excess from None
+    except BadZipFile:
+        raise failure from None
+    if not contents:
+        raise failure
+    format_ = _format(contents, contents.__getitem__)
+    document = mended.read_mended(contents, lost, format_, imported(format_.reader), limits, failure)
+    return with_pictures(document, _pictures(contents, contents.__getitem__), limits)
 
 
 def opened(data: bytes, limits: Limits, *, declarations: bool = True) -> ZipFile:
@@ -50,18 +83,25 @@ def opened(data: bytes, limits: Limits, *, declarations: bool = True) -> ZipFile
     `encrypted`, `parse_failed`.
     """
     _check_members(data)
-    archive = ZipFile(BytesIO(data))
+    archive, is_cut = zip_members.open_zip(data, _budget(data, limits)[0])
+    if is_cut:
+        raise BadZipFile("the end is missing")
     members = archive.infolist()
     if any(member.flag_bits & _IS_ENCRYPTED for member in members):
         raise FileError(Reason.ENCRYPTED)
-    plausible_bytes = max(_ALWAYS_ALLOWED_BYTES, _MAX_RATIO * len(data))
-    excess = _bomb_error(plausible_bytes) if plausible_bytes < limits.memory_bytes else _memory_error(limits)
-    budget = min(plausible_bytes, limits.memory_bytes)
+    budget, excess = _budget(data, limits)
     if sum(member.file_size for member in members) > budget:
         raise excess
     for member in members:
         budget -= _inflated(archive, member, budget, excess, declarations=declarations)
     return archive
+
+
+def _budget(data: bytes, limits: Limits) -> tuple[int, FileError]:
+    """The bytes to which a container may inflate, and the error beyond them."""
+    plausible_bytes = max(_ALWAYS_ALLOWED_BYTES, _MAX_RATIO * len(data))
+    excess = _bomb_error(plausible_bytes) if plausible_bytes < limits.memory_bytes else _memory_error(limits)
+    return min(plausible_bytes, limits.memory_bytes), excess
 
 
 def member(archive: ZipFile, name: str) -> bytes:
@@ -83,26 +123,28 @@ def related(archive: ZipFile, name: str) -> Iterator[tuple[str, str, str]]:
             yield relation.get("Id", ""), relation.get("Type", "").rpartition("/")[2], target
 
 
-def _format(archive: ZipFile) -> Format:
-    names = archive.namelist()
+def _format(names: Collection[str], read_member: Callable[[str], bytes]) -> Format:
     if "mimetype" in names:
-        media = archive.read("mimetype")[:100].strip()
+        media = read_member("mimetype")[:100].strip()
         for start, format_ in _BY_PACKAGE_TYPE.items():
             if media.startswith(start):
                 return format_
-    if "META-INF/container.xml" in names:
+    if "META-INF/container.xml" in names or any(name.endswith(".opf") for name in names):
         return BY_TYPE["epub"]
-    if "[Content_Types].xml" in names:
-        exact = next((format_ for format_ in FORMATS if format_.member in names), None)
-        if exact:
-            return exact
+    if set(names) >= _OPEN_DOCUMENT:
+        return BY_TYPE["odt"]
+    exact = next((format_ for format_ in FORMATS if format_.member in names), None)
+    if exact:
+        return exact
+    # programs write the list of types first or last
+    if not _OFFICE_XML.isdisjoint(names) or any(map(_OFFICE_PART.fullmatch, names)):
         for folder, format_ in _BY_FOLDER.items():
             if any(name.startswith(folder) for name in names):
                 return format_
     raise _unsupported(names)
 
 
-def _unsupported(names: Sequence[str]) -> FileError:
+def _unsupported(names: Collection[str]) -> FileError:
     """The error for a container that holds no document that is read."""
     if any(name.endswith(".iwa") for name in names):
         # .key is also the ending of keys, which are text
@@ -115,11 +157,11 @@ def _unsupported(names: Sequence[str]) -> FileError:
     return FileError(Reason.UNSUPPORTED_TYPE, "Archives are not supported; extract the archive and index its files.")
 
 
-def _pictures(archive: ZipFile) -> Iterator[bytes]:
+def _pictures(members: Collection[str], read_member: Callable[[str], bytes]) -> Iterator[bytes]:
     """The pictures of a document, in the order of their names, which programs number."""
-    names = [name for name in archive.namelist() if name.lower().endswith(_PICTURES) and name not in _PREVIEWS]
+    names = [name for name in members if name.lower().endswith(_PICTURES) and name not in _PREVIEWS]
     for name in sorted(names, key=lambda name: (len(name), name)):
-        yield archive.read(name)
+        yield read_member(name)
 
 
 def _check_members(data: bytes) -> None:

@@ -15,6 +15,7 @@ from schemas.errors import FileError
 from schemas.status import Reason
 from worker.parse.encodings import decode
 from worker.parse.limits import Limits
+from worker.parse.office.mended import noted
 from worker.parse.office.zip_container import member, opened
 from worker.parse.properties import dublin_core
 from worker.parse.text.markdown_blocks import joined
@@ -23,6 +24,8 @@ from worker.parse.web import html
 _CONTAINER = "{urn:oasis:names:tc:opendocument:xmlns:container}"
 _PACKAGE = "{http://www.idpf.org/2007/opf}"
 _REFERENCE = "{http://www.w3.org/2001/04/xmlenc#}CipherReference"
+#: Bytes at the end of a chapter in which it is closed.
+_TAIL_BYTES = 4096
 _MARKUP = ("application/xhtml+xml", "text/html")
 
 
@@ -38,9 +41,11 @@ def read(data: bytes, limits: Limits) -> Document:
         chapters = _chapters(package, posixpath.dirname(path))
         _refuse_locked(archive, chapters)
         limits.check_pages(len(chapters), "chapters")
-        text = joined(_texts(archive, chapters), limits)
+        lost = list[str]()
+        text = joined(_texts(archive, chapters, lost), limits)
     properties = dublin_core(package.find(f"{_PACKAGE}metadata"), undated="created")
-    return Document(text, "epub", title=properties.title or None, markup="markdown", properties=properties)
+    document = Document(text, "epub", title=properties.title or None, markup="markdown", properties=properties)
+    return noted(document, lost)
 
 
 def _chapters(package: Element, folder: str) -> list[str]:
@@ -61,19 +66,26 @@ def _refuse_locked(archive: ZipFile, chapters: list[str]) -> None:
         raise FileError(Reason.ENCRYPTED, "The book is protected by DRM; index an unprotected copy.")
 
 
-def _texts(archive: ZipFile, chapters: list[str]) -> Iterator[str]:
-    """Yield the chapters that can be read. If none can, raises the first chapter's error."""
+def _texts(archive: ZipFile, chapters: list[str], lost: list[str]) -> Iterator[str]:
+    """Yield the chapters that can be read, and add others and those that are cut to `lost`.
+
+    If none can be read, raises the first chapter's error.
+    """
     names = set(archive.namelist())
     read, failure = False, None
     for path in chapters:
         markup = archive.read(path) if path in names else b""
         if not markup.strip():
+            lost += [path] if path in names else []
             continue
         try:
             text = html.to_markdown(decode(markup))
         except FileError as error:
             failure = failure or error
+            lost.append(path)
             continue
+        if b"</html" not in markup[-_TAIL_BYTES:].lower():
+            lost.append(path)
         read = True
         yield text
     if failure and not read:

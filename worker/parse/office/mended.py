@@ -1,0 +1,246 @@
+"""Mends documents in ZIP containers of which some parts are damaged or missing, so that the others are read.
+
+What is left of each part is unpacked, its XML is recovered, and relations to missing parts are removed. The format's
+reader reads the mended copy. If it fails, it gets one with nothing but text; if that fails, the text of all parts is
+read without its structure.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import replace
+from html import escape
+from io import BytesIO
+from itertools import chain
+from urllib.parse import unquote
+from zipfile import ZIP_STORED, ZipFile
+
+from schemas.content.document import Document
+from schemas.errors import FileError
+from schemas.status import Reason
+from worker.formats.registry import Format
+from worker.parse import zip_members
+from worker.parse.limits import Limits
+from worker.parse.office import mended_relations
+from worker.parse.office.mended_relations import Contents
+from worker.parse.office.recovered_xml import plain_text, sound
+from worker.parse.text.markdown_blocks import joined, paragraph
+
+#: Most parts that a message names.
+_MAX_NAMED = 5
+_XML = (".xml", ".rels", ".opf", ".ncx")
+_PAGES = (".xhtml", ".html", ".htm")
+_CONTAINER, _CONTENT, _MANIFEST = "META-INF/container.xml", "content.xml", "META-INF/manifest.xml"
+#: Parts with text, by the type of the document: those that are read in any case, and in the order of their kinds.
+_WITH_TEXT = {
+    "docx": r"word/(?:(?:document|header|footer|charts/chart|diagrams/data)\d*|footnotes|endnotes|comments)\.xml",
+    "pptx": r"ppt/(?:slides/slide\d+|notesSlides/notesSlide\d+|comments/\w+|charts/chart\d*|diagrams/data\d*)\.xml",
+    "xlsx": r"xl/(?:sharedStrings|comments(?:\d*|/\w+)|threadedComments/\w+|drawings/drawing\d+|charts/chart\d*)\.xml",
+    "odt": r"(?:[^/]+/)?content\.xml",
+    "epub": r".*\.x?html?",
+}
+#: Parts that a reader cannot do without, besides those with text.
+_NEEDED = re.compile(
+    r"\[Content_Types\]\.xml|.*\.rels|ppt/presentation\.xml|xl/workbook\.xml|xl/worksheets/[^/]+\.xml|mimetype|META-INF/container\.xml|.*\.opf"
+)
+_IS_ENCRYPTED = 0x1
+#: Names what a container lacks that is cut.
+_END = "the end of the file"
+_DIGITS = re.compile(r"(\d+)")
+_HREF = re.compile(r"""(?:href|full-path)\s*=\s*["']([^"']{1,500})["']""")
+
+#: Types of packages whose parts have relations.
+_OFFICE_XML = {"docx", "pptx", "xlsx", "xls"}
+#: What a list of files may name and a document does not need.
+_UNNEEDED = ("Configurations2", "Thumbnails")
+
+Reader = Callable[[bytes, Limits], Document]
+
+
+def unpacked(data: bytes, max_bytes: int) -> tuple[Contents, list[str]]:
+    """What is left of each member, and the names of those that are damaged. Raises `FileError` and `TooMuchError`."""
+    archive, is_cut = zip_members.open_zip(data, max_bytes)
+    contents, lost = Contents(), [_END] if is_cut else []
+    with archive:
+        for info in archive.infolist():
+            if info.is_dir():
+                continue
+            if info.flag_bits & _IS_ENCRYPTED:
+                raise FileError(Reason.ENCRYPTED)
+            name = info.filename.replace("\\", "/").lstrip("/")
+            content, is_whole = zip_members.read_what_is_left(data, archive, info, max_bytes)
+            max_bytes -= len(content)
+            if content or is_whole:
+                contents[name] = content
+            if not is_whole:
+                lost.append(name)
+    return contents, lost
+
+
+def read_mended(
+    contents: Contents, lost: list[str], format_: Format, reader: Reader, limits: Limits, failure: Exception
+) -> Document:
+    """The document of what is left. If that has no text, raises `failure`. A note names what is missing."""
+    lost = [*lost, *_recover(contents), *_complete(contents, format_)]
+    for attempt in (contents, _with_text_alone(contents, format_)):
+        try:
+            document = reader(_packed(attempt), limits)
+        except MemoryError:
+            raise
+        except FileError as error:
+            if error.reason in (Reason.TOO_LARGE, Reason.ENCRYPTED):
+                raise
+        except Exception:  # noqa: BLE001, S112 - libraries raise all kinds of exceptions on what is left
+            continue
+        else:
+            if document.text.strip():
+                return _with_rest(document, contents, format_, lost, limits)
+    text = joined(map(paragraph, _plain(contents, format_)), limits)
+    if not text.strip():
+        raise failure
+    return noted(Document(text, format_.type, markup="markdown"), lost)
+
+
+def noted(document: Document, lost: Iterable[str]) -> Document:
+    """The document with a note that names the parts that are missing, if there are any."""
+    names = list(dict.fromkeys(lost))
+    if not names:
+        return document
+    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+    note = (
+        f"Parts of the file are damaged or missing ({', '.join(names[:_MAX_NAMED])}{more}); save it again to find all."
+    )
+    return replace(document, note=" ".join(filter(None, (document.note, note))))
+
+
+def check_relations(archive: ZipFile, format_: Format) -> None:
+    """Raise `ValueError` if parts with text are lost because the relations to them are missing."""
+    names = archive.namelist()
+    files = {name: archive.read(name) for name in names if name.endswith(".rels")}
+    if format_.type not in mended_relations.FAMILIES:
+        return
+    mended_relations.check(files, names)
+    is_suspect = mended_relations.unrelated(files, names) or any(mended_relations.missing(names, files.items()))
+    if is_suspect and (lost := _unreached(files, names, format_)):
+        raise ValueError(f"no relation leads to {lost[0]}")
+
+
+def _unreached(files: Contents, names: Collection[str], format_: Format) -> list[str]:
+    """The parts with text that no relation leads to."""
+    with_text = re.compile(_WITH_TEXT.get(format_.type, r"(?!)"))
+    reached = mended_relations.reached(files, set(names))
+    return sorted((name for name in names if with_text.fullmatch(name) and name not in reached), key=_natural)
+
+
+def dangling(archive: ZipFile) -> Iterator[str]:
+    """What the parts of a container name and it lacks: targets of relations, or entries of the list of its files."""
+    names = set(archive.namelist())
+    files = ((name, archive.read(name)) for name in names if name.endswith(".rels"))
+    yield from mended_relations.missing(names, sorted(files))
+    if _MANIFEST in names:
+        yield from _unlisted(archive.read(_MANIFEST), "", names)
+    for name in names:
+        if name.endswith(".opf"):
+            yield from _unlisted(archive.read(name), posixpath.dirname(name), names)
+
+
+def _unlisted(manifest: bytes, folder: str, names: Collection[str]) -> Iterator[str]:
+    for found in _HREF.finditer(manifest.decode("utf-8", "replace")):
+        path = found[1].partition("#")[0]
+        paths = {posixpath.normpath(posixpath.join(folder, each)) for each in (path, unquote(path))}
+        if (
+            path
+            and not path.endswith("/")
+            and ":" not in path
+            and not path.startswith(_UNNEEDED)
+            and paths.isdisjoint(names)
+        ):
+            yield posixpath.normpath(posixpath.join(folder, unquote(path)))
+
+
+def _recover(contents: Contents) -> list[str]:
+    """Replace XML that is damaged by what can be read of it. Returns the names of the damaged parts."""
+    lost = list[str]()
+    for name, content in list(contents.items()):
+        if not name.lower().endswith(_XML):
+            continue
+        recovered = sound(content)
+        if recovered is None:
+            del contents[name]
+        else:
+            contents[name] = recovered
+        if recovered is not content and recovered != content:
+            lost.append(name)
+    return lost
+
+
+def _complete(contents: Contents, format_: Format) -> list[str]:
+    """Add the parts by which others are found, if they are missing. Returns the names of missing parts."""
+    if format_.type in _OFFICE_XML:
+        return mended_relations.mended(contents, format_)
+    return _complete_book(contents) if format_.type == "epub" else []
+
+
+def _complete_book(contents: Contents) -> list[str]:
+    lost = list[str]()
+    package = next((name for name in contents if name.endswith(".opf")), "")
+    if not package:
+        package = "package.opf"
+        lost.append(package)
+        contents[package] = _package(sorted((name for name in contents if name.lower().endswith(_PAGES)), key=_natural))
+    stated = contents.get(_CONTAINER, b"").decode("utf-8", "replace")
+    if package not in {unquote(found[1]) for found in _HREF.finditer(stated)}:
+        lost += [] if _CONTAINER in contents else [_CONTAINER]
+        root = f'<rootfile full-path="{escape(package)}" media-type="application/oebps-package+xml"/>'
+        names = "urn:oasis:names:tc:opendocument:xmlns:container"
+        contents[_CONTAINER] = f'<container xmlns="{names}"><rootfiles>{root}</rootfiles></container>'.encode()
+    return lost
+
+
+def _package(pages: list[str]) -> bytes:
+    items = (
+        f'<item id="p{number}" href="{escape(page)}" media-type="application/xhtml+xml"/>'
+        for number, page in enumerate(pages)
+    )
+    references = (f'<itemref idref="p{number}"/>' for number in range(len(pages)))
+    body = f"<manifest>{''.join(items)}</manifest><spine>{''.join(references)}</spine>"
+    return f'<package xmlns="http://www.idpf.org/2007/opf">{body}</package>'.encode()
+
+
+def _with_text_alone(contents: Contents, format_: Format) -> Contents:
+    """The parts that a reader needs and those with text, without styles, settings and the like."""
+    with_text = re.compile(_WITH_TEXT.get(format_.type, ".*"))
+    kept = {name: part for name, part in contents.items() if _NEEDED.fullmatch(name) or with_text.fullmatch(name)}
+    _complete(kept, format_)
+    return kept
+
+
+def _packed(contents: Contents) -> bytes:
+    made = BytesIO()
+    with ZipFile(made, "w", ZIP_STORED) as archive:
+        for name, content in contents.items():
+            archive.writestr(name, content)
+    return made.getvalue()
+
+
+def _with_rest(document: Document, contents: Contents, format_: Format, lost: list[str], limits: Limits) -> Document:
+    """The document, with the text of parts that no relation leads to any more behind its own."""
+    files = {name: content for name, content in contents.items() if name.endswith(".rels")}
+    unreached = _unreached(files, contents, format_) if format_.type in _OFFICE_XML else []
+    rest = (plain_text(contents[name]) for name in unreached)
+    text = joined(chain([document.text], map(paragraph, rest)), limits)
+    return noted(replace(document, text=text), chain(lost, (f"the relations to {name}" for name in unreached)))
+
+
+def _plain(contents: Contents, format_: Format) -> Iterator[str]:
+    """The texts of the parts, without structure."""
+    with_text = re.compile(_WITH_TEXT.get(format_.type, r"(?!)"))
+    for name in sorted(filter(with_text.fullmatch, contents), key=_natural):
+        yield plain_text(contents[name], is_open_document=format_.type in ("odt", "epub"))
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """The key by which names are in the order of their numbers."""
+    return [(int(part), "") if part.isdecimal() and len(part) < 10 else (0, part) for part in _DIGITS.split(name)]  # noqa: PLR2004

@@ -1,0 +1,84 @@
+"""Recovers XML that is damaged: cut, with invalid characters, or with tags that do not match."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from html.entities import html5
+
+from lxml import etree
+
+#: A document type without declarations of its own, and what declares entities, which might expand without end.
+_DOCUMENT_TYPE = re.compile(rb"<!DOCTYPE[^\[<>]{0,1000}>")
+_DECLARATIONS = (b"<!DOCTYPE", b"<!ENTITY")
+_HEAD = re.compile(r"\s*<\?xml[^<>]*\?>")
+#: Characters that XML cannot have, also as references.
+_INVALID = re.compile(
+    "[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]"
+    "|&#(?:0{0,6}(?:[0-8]|1[124-9]|2[0-9]|3[01])|[xX]0{0,6}(?:[0-8bcefBCEF]|1[0-9a-fA-F]));"
+)
+#: An ampersand, with what makes it a reference, and a sign that begins no tag.
+_AMPERSAND = re.compile(r"&(?:(\w{1,31};)|(?!#(?:\d{1,7}|[xX][0-9a-fA-F]{1,6});))")
+_NO_TAG = re.compile(r"<(?![\w/!?:])")
+_OF_XML = {"amp;", "lt;", "gt;", "quot;", "apos;"}
+#: The first tag, which never ends in a slash here, and its name.
+_ROOT = re.compile(r"<([\w:.-]{1,100})[\s>]")
+
+#: Elements of Office Open XML with text, and those that end a line.
+_TEXT = re.compile(r"<(?:\w+:)?t(?:\s[^<>]*)?>([^<]*)|</(?:\w+:)?(p|si|is|tr|row|comment)>")
+_TAG = re.compile(r"<[^<>]*>")
+#: Elements of OpenDocument that end a line.
+_END_OF_LINE = re.compile(r"</text:(?:p|h)>|<text:line-break/>")
+
+
+def sound(content: bytes) -> bytes | None:
+    """The XML itself if it is well-formed, else what can be read of it; None if that is nothing."""
+    content = _DOCUMENT_TYPE.sub(b"", content, count=1)
+    if any(mark in content for mark in _DECLARATIONS):
+        return None
+    if _parsed(content, recover=False) is not None:
+        return content
+    text = _cleaned(content)
+    if root_tag := _ROOT.search(text):
+        # an end of the whole in the middle of it would hide the rest
+        text = text.replace(f"</{root_tag[1]}>", "")
+    root = _parsed(text.encode(), recover=True)
+    if root is None or not (len(root) or (root.text or "").strip()):
+        return None
+    made: bytes = etree.tostring(root, encoding="UTF-8", xml_declaration=True)
+    return made
+
+
+def _parsed(content: bytes, *, recover: bool) -> etree._Element | None:
+    parser = etree.XMLParser(recover=recover, resolve_entities=False, no_network=True)
+    try:
+        root: etree._Element | None = etree.fromstring(content, parser)
+    except (etree.XMLSyntaxError, ValueError):
+        return None
+    return root
+
+
+def _cleaned(content: bytes) -> str:
+    wide = content.startswith((b"\xff\xfe", b"\xfe\xff"))
+    text = content.decode("utf-16" if wide else "utf-8", "replace").removeprefix("\ufeff")
+    text = _INVALID.sub("", _HEAD.sub("", text, count=1))
+    return _NO_TAG.sub("&lt;", _AMPERSAND.sub(_reference, text))
+
+
+def _reference(found: re.Match[str]) -> str:
+    name = found[1]
+    if name in _OF_XML:
+        return found[0]
+    # a sign of XML itself must not become markup
+    return html5.get(name, f"&amp;{name}") if name else "&amp;"
+
+
+def plain_text(content: bytes, *, is_open_document: bool = False) -> str:
+    """The text of a part, line by line, whatever its markup is."""
+    text = _cleaned(content)
+    if is_open_document:
+        lines = unescape(_TAG.sub("", _END_OF_LINE.sub("\n", text))).split("\n")
+    else:
+        parts = (found[1] if found[2] is None else "\n" for found in _TEXT.finditer(text))
+        lines = unescape("".join(parts)).split("\n")
+    return "\n".join(filter(None, (" ".join(line.split()) for line in lines)))
