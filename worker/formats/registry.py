@@ -260,7 +260,7 @@ FORMATS = (
         "pptx",
         "pptx pptm ppsx ppsm potx potm",
         "worker.parse.office.pptx:read",
-        version=5,
+        version=6,
         mime=f"{_OFFICE_XML}.presentationml.presentation",
         isolated=True,
         binary=True,

@@ -196,30 +196,35 @@ class Inflated:
 
 
 def read_what_is_left(data: bytes, archive: ZipFile, info: ZipInfo, max_bytes: int) -> tuple[bytes, bool]:
-    """The bytes of a member as far as they can be read, and whether they are whole. Raises `TooMuchError`."""
+    """The bytes of a member as far as they can be read, and whether they are whole. Raises `TooMuchError`.
+
+    They are never more than the directory states.
+    """
+    stated = info.file_size
+    if stated > max_bytes:
+        raise TooMuchError
     head = data[info.header_offset : info.header_offset + _HEAD.size]
     if info.compress_type not in (ZIP_STORED, ZIP_DEFLATED) or not head.startswith(_HEAD_MARK):
         return _read_by_library(archive, info, max_bytes)
     begin = info.header_offset + _HEAD.size + sum(struct.unpack("<HH", head[-4:]))
     end = min(begin + info.compress_size, len(data))
     if info.compress_type == ZIP_STORED:
-        content, is_whole = data[begin:end], True
+        content, is_whole = data[begin : min(end, begin + stated)], True
     else:
         inflated = Inflated(data, begin, end)
-        content = b"".join(_up_to(inflated, max_bytes))
+        content = b"".join(_up_to(inflated, stated))[:stated]
         is_whole = inflated.is_whole
-    if len(content) > max_bytes:
-        raise TooMuchError
     return content, is_whole and zlib.crc32(content) == info.CRC
 
 
 def _up_to(pieces: Inflated, max_bytes: int) -> Iterator[bytes]:
+    """Pieces up to the first that exceeds the bytes."""
     size = 0
     for piece in pieces:
+        yield piece
         size += len(piece)
         if size > max_bytes:
-            raise TooMuchError
-        yield piece
+            return
 
 
 def _read_by_library(archive: ZipFile, info: ZipInfo, max_bytes: int) -> tuple[bytes, bool]:

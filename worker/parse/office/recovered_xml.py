@@ -11,6 +11,9 @@ from lxml import etree
 #: A document type without declarations of its own, and what declares entities, which might expand without end.
 _DOCUMENT_TYPE = re.compile(rb"<!DOCTYPE[^\[<>]{0,1000}>")
 _DECLARATIONS = (b"<!DOCTYPE", b"<!ENTITY")
+#: How XML in UTF-16 begins, with a byte order mark and without one.
+_WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_UNMARKED = {b"<\0": "utf-16-le", b"\0<": "utf-16-be"}
 _HEAD = re.compile(r"\s*<\?xml[^<>]*\?>")
 #: Characters that XML cannot have, also as references.
 _INVALID = re.compile(
@@ -33,6 +36,8 @@ _END_OF_LINE = re.compile(r"</text:(?:p|h)>|<text:line-break/>")
 
 def sound(content: bytes) -> bytes | None:
     """The XML itself if it is well-formed, else what can be read of it; None if that is nothing."""
+    if content[:2] in _WIDE_MARKS or b"\0" in content[:4]:
+        content = _cleaned(content).encode()
     content = _DOCUMENT_TYPE.sub(b"", content, count=1)
     if any(mark in content for mark in _DECLARATIONS):
         return None
@@ -59,8 +64,8 @@ def _parsed(content: bytes, *, recover: bool) -> etree._Element | None:
 
 
 def _cleaned(content: bytes) -> str:
-    wide = content.startswith((b"\xff\xfe", b"\xfe\xff"))
-    text = content.decode("utf-16" if wide else "utf-8", "replace").removeprefix("\ufeff")
+    marked, unmarked = content[:2] in _WIDE_MARKS, _UNMARKED.get(content[:2], "utf-8")
+    text = content.decode("utf-16" if marked else unmarked, "replace").removeprefix("\ufeff")
     text = _INVALID.sub("", _HEAD.sub("", text, count=1))
     return _NO_TAG.sub("&lt;", _AMPERSAND.sub(_reference, text))
 

@@ -63,6 +63,8 @@ class _Strings(dict[int, str]):
 
 
 class _Reader(ExcelReader):  # type: ignore[misc] # openpyxl has no types
+    shared_strings: Any
+
     def read_strings(self) -> None:
         """Read the texts that cells refer to."""
         super().read_strings()

@@ -6,6 +6,7 @@ import io
 import struct
 import time
 from random import Random
+from typing import Any
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 import pytest
@@ -14,6 +15,7 @@ from schemas.errors import FileError
 from schemas.status import Reason
 from tests.containers import tarred
 from worker.parse import zip_members
+from worker.parse.containers import Container
 from worker.parse.containers.tar import open_tar
 from worker.parse.containers.zip import open_zip
 
@@ -30,9 +32,9 @@ class _Stream(io.RawIOBase):
     def writable(self) -> bool:
         return True
 
-    def write(self, data: object, /) -> int:
-        self.data += bytes(data)  # type: ignore[call-overload] # any buffer
-        return len(bytes(data))  # type: ignore[call-overload]
+    def write(self, data: Any, /) -> int:
+        self.data += bytes(data)
+        return len(data)
 
 
 def seekable(method: int) -> bytes:
@@ -45,7 +47,7 @@ def seekable(method: int) -> bytes:
 
 def streamed(method: int) -> bytes:
     out = _Stream()
-    with ZipFile(out, "w", method) as archive:  # type: ignore[call-overload] # it only writes
+    with ZipFile(out, "w", method) as archive:
         for name, data in FILES.items():
             archive.writestr(name, data)
     return out.data
@@ -126,9 +128,9 @@ def test_a_cut_tar_has_the_members_before_the_cut(mode: str, share: float) -> No
     assert len(paths) - len(whole) <= 1
 
 
-def read_or_none(opened: object, path: str) -> bytes | None:
+def read_or_none(opened: Container, path: str) -> bytes | None:
     try:
-        return opened.read(path, LIMIT)  # type: ignore[attr-defined]
+        return opened.read(path, LIMIT)
     except FileError:
         return None
 
@@ -205,7 +207,7 @@ def test_heads_without_end_are_refused_or_read_in_linear_time() -> None:
 
 def test_a_bomb_without_a_directory_is_refused() -> None:
     out = _Stream()
-    with ZipFile(out, "w", ZIP_DEFLATED) as archive:  # type: ignore[call-overload] # it only writes
+    with ZipFile(out, "w", ZIP_DEFLATED) as archive:
         archive.writestr("zeros", bytes(LIMIT + 1))
     data = out.data[: out.data.index(b"PK\1\2")]
     with pytest.raises(zip_members.TooMuchError):
