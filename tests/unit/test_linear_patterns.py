@@ -167,6 +167,8 @@ READERS: dict[str, Callable[[str], object]] = {
     "a grep of text": grep(word=True),
     "code words": keywords.code_words,
     "phrase tokens": keywords.phrase_tokens,
+    "code words of a query": lambda text: keywords.query_tokens(text, "code", keywords.IN_ENGLISH),
+    "words of a query": lambda text: keywords.query_tokens(text, "text", keywords.IN_ENGLISH),
     "text words": lambda text: words.text_words(text, "english"),
     "pairs": words.unspaced_pairs,
     "language": languages.language_of,

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
 from typing import Literal
 
 from schemas.content.document import DocumentProperties
 from worker.tokens.invisible import plain
 from worker.tokens.languages import DEFAULT
 from worker.tokens.remembered import Remembered
+from worker.tokens.spellings import canonical, is_hash, joined, numbered, plurals, short_hash
 from worker.tokens.words import (
     MARKS,
-    REMEMBERED_LANGUAGES,
     SIGNED,
+    groups,
     is_signed,
     query_words,
+    stems,
     stop_words_of,
-    text_words,
     unspaced_pairs,
 )
 
@@ -37,9 +37,6 @@ _NAME = rf"\w+(?:[{MARKS}]+\w*)*"
 #: Dots and hyphens join one word: `os.path`, `dry-run`, `3.11`, `giraffe.txt`. The ASCII variant takes half the time.
 _WORD = re.compile(rf"{SIGNED}|{_NAME}(?:[.-]{_NAME})*")
 _ASCII_WORD = re.compile(rf"{SIGNED}|\w+(?:[.-]\w+)*", re.ASCII)
-#: Characters that no word contains, and what stands between them: one word or none, with few exceptions.
-_TO_SPACES = str.maketrans({c: " " for c in map(chr, range(128)) if not c.isalnum() and c not in "_.-+#"})
-_GROUP = re.compile("[A-Za-z0-9_.+#\x80-\U0010ffff-]+")
 _JOINTS = re.compile("[.-]")
 _SEPARATORS = re.compile("[._-]+")
 #: Digits; capitals up to the one that starts the next part; or lower-case letters with or without their capital.
@@ -80,46 +77,44 @@ def keywords_of(path: str, context: str, text: str, language: str) -> Keywords:
 
     The path and the context are included. The path may be one `with_properties`.
     """
-    groups = _groups(f"{path}\n{context}\n{text}")
-    stems = _remembered_stems(language)
-    return Keywords(
-        # no word of the text's language spans two groups, nor does what makes it a name with signs
-        " ".join(filter(None, map(stems.__getitem__, groups))),
-        " ".join(filter(None, map(_remembered.__getitem__, groups))),
-    )
+    normal = plain(f"{path}\n{context}\n{text}")
+    of_text = groups(normal)
+    # no word of the text's language spans two groups, nor does what makes it a name with signs
+    return Keywords(stems(of_text, language), _names(normal, of_text))
 
 
 def code_words(text: str) -> str:
     """The tokens of every word of a text, in lower case, in order, separated by spaces.
 
-    A word's tokens are the word itself and its parts. Parts are separated by dots, hyphens, underscores, and changes of
-    case or between letters and digits: `HTTPServerError2` is `httpservererror2 http server error 2`. A token consists
-    of letters, digits, "_", "." and "-"; `C++`, `C#` and `.NET` are tokens, too. Tokens of more than `MAX_TOKEN`
-    characters are left out. Time and result grow linearly with the text.
+    A word's tokens are its canonical spelling and its parts. Parts are separated by dots, hyphens, underscores, and
+    changes of case or between letters and digits: `HTTPServerError2` is `httpservererror2 http server error 2`. A hash
+    has its beginning instead. A token consists of letters, digits, "_", "." and "-"; `C++`, `C#` and `.NET` are tokens,
+    too. Tokens of more than `MAX_TOKEN` characters are left out. Time and result grow linearly with the text.
     """
-    return " ".join(filter(None, map(_remembered.__getitem__, _groups(text))))
+    normal = plain(text)
+    return _names(normal, groups(normal))
 
 
-def _groups(text: str) -> list[str]:
-    """Divide a text where no word continues, in order."""
-    return text.translate(_TO_SPACES).split() if text.isascii() else _GROUP.findall(plain(text))
+def _names(normal: str, of_text: Sequence[str]) -> str:
+    """The tokens of a text that is `plain`, of its groups and of the words that it writes apart."""
+    return " ".join(filter(None, [*map(_remembered.__getitem__, of_text), *numbered(normal)]))
 
 
 def query_tokens(query: str, field: Literal["text", "code"], written: KeywordForms) -> list[str]:
     """The distinct tokens to search for in a field. Stop words are left out, unless nothing else is left.
 
     In "code" digits stay with the letters around them: a search for `kiwi17` finds that, and not every `kiwi` and
-    every `17`.
+    every `17`. Words that stand next to each other also count as one: `kiwi 17` finds `kiwi17` first.
     """
     if field == "text":
         return query_words(query, written.languages)
     words = list(_words(query))
     dropped = stop_words_of(words, written.languages)
     kept = [word for word in words if word.lower() not in dropped] or words
-    tokens = " ".join(
-        word.lower() if is_signed(word) and not written.older else _tokens(word, _QUERY_PARTS) for word in kept
-    )
-    return list(dict.fromkeys(tokens.split()))
+    tokens = [word.lower() if is_signed(word) and not written.older else _tokens(word, _QUERY_PARTS) for word in kept]
+    spellings = joined(plain(query), dropped if len(kept) < len(words) else ())
+    others = [other for word in kept for other in (short_hash(word), *plurals(word.lower()))]
+    return list(dict.fromkeys(" ".join([*tokens, *spellings, *others]).lower().split()))
 
 
 def phrase_tokens(phrase: str) -> tuple[Literal["text", "code"], list[str]]:
@@ -128,7 +123,8 @@ def phrase_tokens(phrase: str) -> tuple[Literal["text", "code"], list[str]]:
     Those of "code" are no stems, so they are the same in all languages; but a word that no space ends is one token.
     """
     pairs = unspaced_pairs(phrase)
-    tokens = list(dict.fromkeys(pairs or map(str.lower, _words(phrase))))
+    words = (word if is_signed(word) else canonical(name) for word in _words(phrase) for name in _JOINTS.split(word))
+    tokens = list(dict.fromkeys(pairs or map(str.lower, filter(None, words))))
     return ("text" if pairs else "code"), tokens
 
 
@@ -149,8 +145,13 @@ def _names_in_long_word(word: str) -> Iterator[str]:
 def _tokens(word: str, part_pattern: re.Pattern[str] = _PARTS) -> str:
     """The distinct tokens of a word of at most `MAX_TOKEN` characters."""
     parts = part_pattern.findall(word) if word.isascii() else _parts_by_case(word)
-    names = filter(None, _JOINTS.split(word.rstrip("+#")))
-    return " ".join(dict.fromkeys([word, *names, *(parts if len(parts) <= MAX_PARTS else [])])).lower()
+    if len(parts) > MAX_PARTS or is_hash(word):
+        parts = []
+    if word.isalpha():
+        return " ".join(dict.fromkeys([word, *parts])).lower()
+    names = [name for name in _JOINTS.split(word.rstrip("+#")) if name]
+    hashes = [short_hash(name) for name in names if is_hash(name)]
+    return " ".join(dict.fromkeys([canonical(word), *map(canonical, names), *hashes, *parts])).lower()
 
 
 def _parts_by_case(word: str) -> list[str]:
@@ -164,12 +165,6 @@ def _group_tokens(group: str) -> str:
     if group.isascii() and group.isalpha() and group.islower():
         return group if len(group) <= MAX_TOKEN else ""
     return " ".join(map(_tokens, _words(group)))
-
-
-@lru_cache(REMEMBERED_LANGUAGES)
-def _remembered_stems(language: str) -> Remembered:
-    """The stems of groups in a document of that language, in order."""
-    return Remembered(partial(text_words, language=language))
 
 
 #: The tokens of groups, in order.

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache, lru_cache, partial
 from threading import Lock
 
 import Stemmer
 
 from worker.tokens.invisible import plain
-from worker.tokens.languages import candidates, language_for, script_of, stop_words
+from worker.tokens.languages import DEFAULT, candidates, language_for, script_of, stop_words
 from worker.tokens.normal_forms import normalized
 from worker.tokens.remembered import Remembered
+from worker.tokens.spellings import compounds, joined, singulars, whole
 
 #: Maximum characters of a word; anything longer is data.
 MAX_WORD = 64
@@ -64,7 +65,12 @@ _PLAIN = str.maketrans({"\u0131": "i", "ø": "o", "ł": "l", "đ": "d", "ß": "s
 #: Accents and vowel signs, which belong to the letter before them. Hardly any exist beyond this range.
 MARKS = "".join(c for c in map(chr, range(0x300, 0x12000)) if unicodedata.category(c).startswith("M"))
 #: Names of languages that mean something else without their signs: `C++`, `C#`, `.NET`.
-SIGNED = r"(?<![\w.])\.(?:NET|Net|net)\b|(?<!\w)[A-Za-z]+(?:\+\+|\#)(?![\w+#])"
+SIGNED = r"(?<![\w.])\.(?:NET|Net|net)\b|(?<!\w)[A-Za-z]+(?:\+\+(?![^\W\d]|[_+#])|\#(?![\w+#]))"
+#: Pictures, each a word; two letters make a flag. Their skin tones are none.
+EMOJI = (
+    "[\U0001f1e6-\U0001f1ff]{2}"
+    "|[\u231a-\u23ff\u2600-\u27bf\u2b05-\u2b55\U0001f000-\U0001f1e5\U0001f200-\U0001f3fa\U0001f400-\U0001faff]"
+)
 #: Han and Korean, where a single character may be a word.
 _WORD_SIGNS = "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af\u1100-\u11ff\uac00-\ud7af"
 #: These, and kana, Thai, Lao, Myanmar and Khmer.
@@ -73,23 +79,32 @@ _UNSPACED = (
     "\u1050-\u109f\u1780-\u17d3"
 )
 _LETTER = rf"(?![{_UNSPACED}])[^\W_]"
-_ASCII_WORD = re.compile(rf"{SIGNED}|[A-Za-z0-9]+", re.ASCII)
-_WORD = re.compile(rf"(?P<unspaced>[{_UNSPACED}]+)|{SIGNED}|{_LETTER}(?:{_LETTER}|[{MARKS}])*")
+_WORD = re.compile(rf"(?P<unspaced>[{_UNSPACED}]+)|{SIGNED}|{_LETTER}(?:{_LETTER}|[{MARKS}])*|{EMOJI}")
 _SIGN = re.compile(f"[{_WORD_SIGNS}]")
-#: Characters that end every word, and what stands between them: a word, or several in scripts without spaces.
-_TO_SPACES = str.maketrans({character: " " for character in map(chr, range(128)) if not character.isalnum()})
-_GROUP = re.compile("[A-Za-z0-9\x80-\U0010ffff]+")
-#: A letter and a `#`; it starts with a constant, which makes the search fast.
-_SHARP = re.compile(r"\#(?<=[A-Za-z]\#)")
-_NETS = (".NET", ".Net", ".net")
+#: Characters that no word contains, and what stands between them: one word or none, with few exceptions.
+_TO_SPACES = str.maketrans({c: " " for c in map(chr, range(128)) if not c.isalnum() and c not in "_.-+#"})
+_ALL_TO_SPACES = str.maketrans(dict.fromkeys("_.-+#", " "))
+_GROUP = re.compile("[A-Za-z0-9_.+#\x80-\U0010ffff-]+")
 
 _lock = Lock()
 
 
 def text_words(text: str, language: str) -> str:
     """The tokens of a document's text in order, separated by spaces. Time and result grow linearly with the text."""
-    normal = plain(text)
-    return " ".join(filter(None, map(_remembered(language).__getitem__, _groups(normal))))
+    return stems(groups(plain(text)), language)
+
+
+def groups(normal: str) -> list[str]:
+    """Divide a text that is `plain` where no word continues, in order. No name with signs spans two groups."""
+    return normal.translate(_TO_SPACES).split() if normal.isascii() else _GROUP.findall(normal)
+
+
+def stems(of_groups: Sequence[str], language: str) -> str:
+    """The tokens of a text's groups, and of the words that it writes apart."""
+    tokens = list(map(_remembered(language).__getitem__, of_groups))
+    if language == DEFAULT:
+        tokens += [_token(word, language) for word in compounds(of_groups)]
+    return " ".join(filter(None, tokens))
 
 
 def query_words(query: str, written: Collection[str]) -> list[str]:
@@ -97,17 +112,25 @@ def query_words(query: str, written: Collection[str]) -> list[str]:
 
     A word counts in each language that it may be written in. Stop words are left out, unless nothing else is left.
     """
-    found = list(_WORD.finditer(plain(query)))
+    normal = plain(query)
+    found = list(_WORD.finditer(normal))
     dropped = stop_words_of([match[0] for match in found if not match["unspaced"]], written)
+    kept = [match for match in found if match[0].lower() not in dropped] or found
     tokens: dict[str, None] = {}
-    for match in [match for match in found if match[0].lower() not in dropped] or found:
-        if match["unspaced"]:
-            tokens.update(dict.fromkeys(_pairs(match[0])))
-        else:
-            languages = candidates(script_of(match[0]), written)
-            tokens.update(dict.fromkeys(_token(match[0], language) for language in languages))
+    for match in kept:
+        tokens.update(dict.fromkeys(_pairs(match[0]) if match["unspaced"] else _asked(match[0], written)))
+    for spelling in joined(normal, dropped if len(kept) < len(found) else ()):
+        tokens.update(dict.fromkeys(_asked(spelling, written)))
     tokens.pop("", None)
     return list(tokens)
+
+
+def _asked(word: str, written: Collection[str]) -> Iterable[str]:
+    """The tokens of a word in each language that it may be written in. A plural also asks for its singular."""
+    for language in candidates(script_of(word), written):
+        yield _token(word, language)
+        if language == DEFAULT and (singular := singulars().get(word.lower())):
+            yield _token(singular, language)
 
 
 def stop_words_of(words: Collection[str], written: Collection[str]) -> frozenset[str]:
@@ -139,22 +162,6 @@ def is_signed(word: str) -> bool:
     return word[0] == "." or word[-1] in "+#"
 
 
-def _groups(text: str) -> list[str]:
-    """Divide a text at some ends of words, in order; what is left out holds no word."""
-    if _may_have_signs(text):
-        return [match[0] for match in (_ASCII_WORD if text.isascii() else _WORD).finditer(text)]
-    return text.translate(_TO_SPACES).split() if text.isascii() else _GROUP.findall(text)
-
-
-def _may_have_signs(text: str) -> bool:
-    # most texts lack the constant in front of each slower test
-    return (
-        "++" in text
-        or ("#" in text and _SHARP.search(text) is not None)
-        or ((".N" in text or ".n" in text) and any(name in text for name in _NETS))
-    )
-
-
 @lru_cache(REMEMBERED_LANGUAGES)
 def _remembered(language: str) -> Remembered:
     """The tokens of groups in a document of that language."""
@@ -166,15 +173,29 @@ def _all_indexed(text: str, language: str) -> str:
     if text.isascii() and text.isalnum():
         return _token(text, language_for("latin", language))
     tokens: list[str] = []
-    for match in _WORD.finditer(text):
-        word = match[0]
-        if match["unspaced"]:
-            tokens += _pairs(word)
-            if len(word) > 1:
-                tokens += _SIGN.findall(word)
-        else:
-            tokens.append(_indexed(word, language_for(script_of(word), language)))
-    return " ".join(filter(None, tokens))
+    if text.isascii() and not _may_have_signs(text):
+        tokens += map(_remembered(language).__getitem__, text.translate(_ALL_TO_SPACES).split())
+    else:
+        for match in _WORD.finditer(text):
+            tokens += _tokens_of(match, language)
+    return " ".join(filter(None, tokens + _whole(text, language)))
+
+
+def _tokens_of(match: re.Match[str], language: str) -> list[str]:
+    word = match[0]
+    if match["unspaced"]:
+        return _pairs(word) + (_SIGN.findall(word) if len(word) > 1 else [])
+    return [_indexed(word, language_for(script_of(word), language))]
+
+
+def _may_have_signs(text: str) -> bool:
+    return "++" in text or "#" in text or ".net" in text.lower()
+
+
+def _whole(text: str, language: str) -> list[str]:
+    if "-" in text or ("." in text and text[0].isdigit()):
+        return [_token(word, language_for(script_of(word), language)) for word in whole(text)]
+    return []
 
 
 def _pairs(run: str) -> list[str]:

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from api.search.rank.definition_query import names_in_query
 from schemas.queries.search import Context
 from worker.tokens.keywords import code_words
+from worker.tokens.spellings import canonical
 
 T = TypeVar("T")
 Row = Mapping[str, Any]
@@ -233,7 +234,7 @@ def _symbol_overlap(signals: QuerySignals, symbol: str) -> float:
 
 @lru_cache(maxsize=MAX_CACHED_TERMS)
 def _symbol_parts(symbol: str) -> frozenset[str]:
-    return _name_terms(symbol) - {symbol.lower()} or _name_terms(symbol)
+    return _name_terms(symbol) - {canonical(symbol).lower()} or _name_terms(symbol)
 
 
 @lru_cache(maxsize=MAX_CACHED_TERMS)

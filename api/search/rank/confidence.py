@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from api.search.rank.boosts import MAX_ENDING, MIN_ROOT, terms
+from worker.tokens.invisible import plain
 from worker.tokens.languages import DEFAULT
+from worker.tokens.spellings import NO_JOINTS
 from worker.tokens.words import text_words, unspaced_pairs
 
 #: Logistic regression on questions with and without an answer of fifteen folders, by the embedded model:
@@ -34,7 +36,7 @@ FITS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class HitTexts:
-    """The paths and texts of the best hits, best first: in lower case, and of the first ones the stems, in order."""
+    """The paths and texts of the best hits, best first: to look up words, and of the first ones the stems, in order."""
 
     lower: Sequence[str]
     stems: Sequence[str]
@@ -43,7 +45,7 @@ class HitTexts:
     def of(cls, texts: Sequence[str]) -> HitTexts:
         """What is compared of these texts with each query of a search."""
         stems = [f" {text_words(text, DEFAULT)} " for text in texts[:READ_HITS]]
-        return cls([text.lower() for text in texts[:COUNTED_HITS]], stems)
+        return cls(list(map(_comparable, texts[:COUNTED_HITS])), stems)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +96,17 @@ def _words(query: str, texts: Sequence[str]) -> float:
 
 def _roots(query: str) -> list[str]:
     """The beginnings of words, and the pairs of characters of scripts without spaces."""
-    spaced = (word for word in terms(query) if not unspaced_pairs(word))
+    # what the query writes apart is counted by its parts
+    written = _comparable(query)
+    spaced = (word for word in terms(query) if word in written and not unspaced_pairs(word))
     pairs = unspaced_pairs(query)[:MAX_QUERY_WORDS]
     return [*(word[: max(MIN_ROOT, len(word) - MAX_ENDING)] for word in spaced), *dict.fromkeys(pairs)]
+
+
+def _comparable(text: str) -> str:
+    """A text in lower case, as written and with all its words joined: `Wi-Fi` is also `wifi`."""
+    lower = plain(text).lower()
+    return f"{lower}\n{lower.translate(NO_JOINTS)}"
 
 
 def _run(query: str, texts: Sequence[str]) -> int:

@@ -66,6 +66,7 @@ def test_a_name_among_several_counts_less_as_a_definition() -> None:
 def test_a_symbol_counts_as_far_as_it_is_what_the_query_says() -> None:
     assert features_of("token bucket", row(symbol="TokenBucket"))["symbol"] == 1
     assert features_of("fill a bucket", row(symbol="TokenBucket"))["symbol"] == pytest.approx(1 / 4)
+    assert features_of("token bucket", row(symbol="token_bucket"))["symbol"] == 1
     assert "symbol" not in features_of("how is water drawn", row(symbol="TokenBucket"))
 
 

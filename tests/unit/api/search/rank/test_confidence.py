@@ -106,6 +106,20 @@ def test_words_are_found_in_either_case() -> None:
     assert found("Banana", "BANANA bread") == found("banana", "banana bread")
 
 
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("wifi", "the Wi-Fi is down"),
+        ("Wi-Fi", "the wifi is down"),
+        ("file_name", "a file_name of it"),
+        ("ISO 27001", "by ISO 27001 alone"),
+        ("soft\u00adhyphen", "a softhyphen"),
+    ],
+)
+def test_words_are_found_in_either_spelling(query: str, text: str) -> None:
+    assert found(query, text)["words"] == 1
+
+
 def test_words_of_scripts_without_spaces_are_found_by_pairs_of_characters() -> None:
     text = "自然語言處理是人工智慧的一個領域"
     assert found("什么是自然語言", text)["words"] > found("什么是自然", text)["words"] > 0

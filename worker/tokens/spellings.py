@@ -1,0 +1,162 @@
+"""Spellings of one word that find each other: joined or split, with their number or unit, shortened, in the plural.
+
+What a search can ask for in addition costs an index nothing. Only what a text writes apart, and nobody would guess from
+the joined word, becomes one more token of the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cache
+from itertools import compress, pairwise
+from pathlib import Path
+
+from worker.tokens.languages import stop_words
+
+#: First digits of a hash that are a token of their own, as git shortens hashes, and the least digits of a longer one.
+SHORT_HASH, MIN_HASH = 7, 8
+#: Minimum changes between digits and letters that tell a hash from a word such as `decade2020`.
+_MIN_RUNS = 3
+#: Maximum characters of a word or number after which something belongs to it.
+MAX_APART = 16
+#: Maximum words of a query whose neighbours are joined, and the lengths of one that is joined as a whole.
+MAX_JOINED_WORDS, JOINED_NAMES = 12, (3, 4)
+
+#: A table of `str.translate` that removes what joins words.
+NO_JOINTS = str.maketrans("", "", "._-")
+#: Joints that only one of two spellings has; between digits they tell numbers apart.
+_LOOSE_JOINTS = re.compile(r"(?<=[^\W_])[._-]+(?=[^\W\d_])|(?<=[^\W\d_])[._-]+(?=\d)")
+_NUMBER_JOINTS = re.compile(r"(?<=\d)[_-]+(?=\d)")
+_VERSION = re.compile(r"[vV](?=\d+\.\d)")
+_HASH = re.compile(r"(?=[0-9a-fA-F]*[0-9])(?:[0-9a-f]{8,64}|[0-9A-F]{8,64})")
+_RUNS = re.compile(r"[0-9]+|[a-fA-F]+")
+#: What a text writes apart: what stands between, and the words before and after. Searches for a constant beginning are
+#: fast.
+_APART = tuple(
+    (re.compile(between), re.compile(rf"(?<![\w.-]){before}\Z"), re.compile(rf"{after}(?!\w)"))
+    for between, before, after in (
+        (r" (?=\d)(?<=[^\W\d_] )", r"[^\W\d_]+(?:[.-][^\W\d_]+)*", r"\d{1,16}(?:\.\d{1,8}){0,4}"),
+        (r" (?<=\d )(?=[^\W\d_])", r"\d+(?:\.\d+)*", r"[^\W\d_]{1,5}"),
+        (r"/(?=[A-Z])(?<=[A-Z]/)", "[A-Z][A-Z0-9]{0,4}", "[A-Z][A-Z0-9]{0,4}"),
+        (r"&(?=[A-Z])(?<=[A-Z]&)", "[A-Z][A-Z0-9]{0,4}", "[A-Z][A-Z0-9]{0,4}"),
+        (r"'(?=[A-Z])(?<=[A-Z]')", "[A-Z]", "[A-Z][a-z]{2,15}"),
+        ("\u2019(?=[A-Z])(?<=[A-Z]\u2019)", "[A-Z]", "[A-Z][a-z]{2,15}"),
+    )
+)
+#: Units that some language has as a stop word.
+_UNIT_LETTERS = frozenset("glms")
+_WHOLE = re.compile(r"(?<!\w)(?:[^\W\d_]+(?:-[^\W\d_]+)+|\d+\.\d+[^\W\d_]+)(?!\w)")
+_QUERY_WORD = re.compile(r"\w+(?:[.-]\w+)*")
+_NARROW = re.compile(r"[ ./&'\u2019-]{0,3}")
+#: What may stand around a word in its group.
+_AROUND = "._+#-"
+
+
+def canonical(word: str) -> str:
+    """The spelling that stands for all others: `wi-fi`, `wi_fi` and `wifi` are one, and so are `v1.2` and `1.2`."""
+    if word.isalnum():
+        return word
+    # most names have no digits; this takes a quarter of the time
+    if word[0].isalnum() and word[-1].isalnum() and (letters := word.translate(NO_JOINTS)).isalpha():
+        return letters
+    joined = _NUMBER_JOINTS.sub("-", _LOOSE_JOINTS.sub("", word))
+    return _VERSION.sub("", joined) if joined[:1] in "vV" else joined
+
+
+def is_hash(word: str) -> bool:
+    """Whether a word looks like a hash, or the beginning of one."""
+    return bool(short_hash(word)) and len(_RUNS.findall(word)) >= _MIN_RUNS
+
+
+def short_hash(word: str) -> str:
+    """The beginning by which a hash is found; empty if the word is none, or as short."""
+    return word[:SHORT_HASH] if len(word) >= MIN_HASH and word.isalnum() and _HASH.fullmatch(word) else ""
+
+
+def whole(text: str) -> Iterator[str]:
+    """The words that a reader of words divides further: `e-mails` without its hyphen, and `3.5mm`."""
+    return (match[0].replace("-", "") for match in _WHOLE.finditer(text))
+
+
+def numbered(text: str) -> list[str]:
+    """The joined spellings of what a text writes apart: `ISO 27001`, `32 GB`, `TCP/IP`, `O'Reilly`."""
+    found: list[str] = []
+    for between, before, after in _APART:
+        for gap in between.finditer(text):
+            first = before.search(text, max(0, gap.start() - MAX_APART), gap.start())
+            second = after.match(text, gap.end()) if first else None
+            if first and second and not _is_stop_word(first[0]) and not _is_stop_word(second[0]):
+                found.append(canonical(f"{first[0]}-{second[0]}").lower())
+    return found
+
+
+def _is_stop_word(word: str) -> bool:
+    return not word.isupper() and word not in _UNIT_LETTERS and word.lower() in _every_stop_word()
+
+
+@cache
+def _every_stop_word() -> frozenset[str]:
+    """The stop words of all languages: a text of any may hold names of products, and years."""
+    return frozenset().union(*stop_words().values())
+
+
+def compounds(words: Sequence[str]) -> list[str]:
+    """The words among those of a text in English that it writes apart, and others join: `data set`, `time outs`."""
+    found: list[str] = []
+    known = _compounds()
+    for at in compress(range(len(words) - 1), map(known.__contains__, words)):
+        second = words[at + 1].strip(_AROUND).lower()
+        if second in known[words[at]]:
+            found.append(f"{words[at]}{second}".lower())
+    return found
+
+
+@cache
+def _compounds() -> Mapping[str, Collection[str]]:
+    """The second parts of compounds, in the singular and plural, by their first parts in either case."""
+    known: dict[str, frozenset[str]] = {}
+    for first, *seconds in _lines("compounds.txt"):
+        both = frozenset([*seconds, *(f"{second}s" for second in seconds)])
+        known |= {first: both, first.capitalize(): both}
+    return known
+
+
+def joined(query: str, dropped: Collection[str]) -> list[str]:
+    """The joined spellings of words of a query that stand next to each other, in lower case.
+
+    After a stop word, which are those of `dropped`, stands no other half: `is a` is no word, but `sign off` is.
+    """
+    words = list(_QUERY_WORD.finditer(query))
+    stops = [word[0].lower() in dropped and not word[0].isupper() for word in words]
+    found = [canonical(word[0]) for word in words if not word[0].isalnum()]
+    if len(words) <= MAX_JOINED_WORDS:
+        for (first, second), is_stop in zip(pairwise(words), stops, strict=False):
+            if not is_stop and _NARROW.fullmatch(query, first.end(), second.start()):
+                found.append(canonical(f"{first[0]}-{second[0]}"))
+    if len(words) in JOINED_NAMES and not any(stops):
+        found.append(canonical("-".join(word[0] for word in words)))
+    return list(dict.fromkeys(word.lower() for word in found))
+
+
+def plurals(word: str) -> Sequence[str]:
+    """The plurals of an English word that add no `s`, if it has some. The word may be a plural itself."""
+    words = (singulars().get(word, word), word.removesuffix("s"), word.removesuffix("es"))
+    return next((_plurals()[each] for each in words if each in _plurals()), ())
+
+
+@cache
+def singulars() -> Mapping[str, str]:
+    """The singular of such plurals."""
+    return {plural: singular for singular, others in _plurals().items() for plural in others}
+
+
+@cache
+def _plurals() -> Mapping[str, Sequence[str]]:
+    return {singular: others for singular, *others in _lines("irregular_plurals.txt")}
+
+
+def _lines(name: str) -> Iterator[list[str]]:
+    for line in Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines():
+        if line and not line.startswith("#"):
+            yield line.split()
