@@ -174,7 +174,8 @@ class Document:
 class Chunk(NamedTuple):
     """A piece of a document: `document.text[start_char:end_char] == text`. Lines count from 1, inclusive.
 
-    `context` (headings, JSON keys) is embedded in front of the text but never shown; `tokens` counts both.
+    `context` (headings, JSON keys) is embedded in front of the text but never shown; `tokens` counts both. `read` is
+    the text as it is read, without escapes and bytes; None if it is read as it is written.
     """
 
     text: str
@@ -191,8 +192,10 @@ class Chunk(NamedTuple):
     scope: str | None = None
     level: int = 0
     page: int | None = None
+    read: str | None = None
 
     @property
     def embedded_text(self) -> str:
         """The text sent to the model; its hash is the chunk's content hash."""
-        return f"{self.context}\n\n{self.text}" if self.context else self.text
+        text = self.text if self.read is None else self.read
+        return f"{self.context}\n\n{text}" if self.context else text

@@ -18,6 +18,7 @@ from worker.chunk.context import contexts
 from worker.chunk.measure import ChunkSpan, Measure, measure, trim, trimmed
 from worker.chunk.packed import pack
 from worker.machine.gc_pause import without_garbage_collection
+from worker.reading import as_read
 from worker.tokens.tokenizers import Offsets, Tokenizer, char_offsets
 
 #: Maximum tokens of context in front of a chunk's text, by markup. Table and class headers are longer than headings.
@@ -31,9 +32,10 @@ def chunk(
 ) -> list[Chunk]:
     """Cut a document into chunks, ordered by `start_char`; no chunk is only white space.
 
-    No text is longer than `settings.size` in its unit. No context and text together exceed `max_tokens`, the model's
-    limit. A text below `settings.threshold` stays whole if the model can take it. `pointer` (RFC 6901) narrows a JSON
-    document to one value. Raises `NotFound` if there is no such value, and `FileError` if the JSON is not well-formed.
+    No text is longer than `settings.size` in its unit, as it is read. No context and text together exceed `max_tokens`,
+    the model's limit. A text below `settings.threshold` stays whole if the model can take it. `pointer` (RFC 6901)
+    narrows a JSON document to one value. Raises `NotFound` if there is no such value, and `FileError` if the JSON is
+    not well-formed.
     """
     if pointer and document.note:
         raise FileError(Reason.PARSE_FAILED, document.note)
@@ -41,12 +43,12 @@ def chunk(
         raise NotFound(f'"{pointer}" is a JSON pointer, but this document is {document.type}; omit json_pointer.')
     limits = measure(
         document.text,
-        tokenizer.starts(document.text),
         settings,
         tokenizer,
         max_tokens,
         context_tokens=_CONTEXT_TOKENS[document.markup],
         joint="\n" if document.markup == "code" else " > ",
+        type_=document.type,
     )
     # a garbage collection over thousands of pieces would take longer than the rest of the work
     with without_garbage_collection():
@@ -85,7 +87,7 @@ def _stays_whole(limits: Measure, settings: ChunkSettings, start: int, end: int)
     if not settings.threshold:
         return False
     tokens = limits.count(start, end)
-    length = end - start if settings.unit == "characters" else tokens
+    length = limits.length(start, end) if settings.unit == "characters" else tokens
     return length < settings.threshold and tokens <= limits.room - limits.slack
 
 
@@ -106,9 +108,9 @@ def _chunks(document: Document, limits: Measure, pieces: Iterable[ChunkSpan]) ->
     tokens = np.maximum(1, limits.tokens(end_array) - limits.tokens(start_array)) + context_tokens
     newlines = _line_breaks(text)
     first_and_last_lines = [(newlines.searchsorted(side) + 1).tolist() for side in (start_array, end_array)]
-    levels, pages = repeat(0), _pages(document, start_array)
+    levels, pages, reads = repeat(0), _pages(document, start_array), map(partial(as_read, document.type), texts)
     positions = (texts, starts, ends, *first_and_last_lines, tokens.tolist(), context)
-    columns = (*positions, pointers, titles, symbols, node_types, scopes, levels, pages)
+    columns = (*positions, pointers, titles, symbols, node_types, scopes, levels, pages, reads)
     return list(map(partial(tuple.__new__, Chunk), zip(*columns, strict=False)))
 
 

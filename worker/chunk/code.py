@@ -129,7 +129,7 @@ def _fits(measure: Measure, outline: _Outline, start: int, end: int) -> bool:
     fits = outline.fits.get((start, end))
     if fits is None:
         # the token counts already settle most spans
-        is_sure = _count(outline, start, end) <= measure.max_tokens - measure.slack and end - start <= measure.max_chars
+        is_sure = _count(outline, start, end) <= measure.max_tokens - measure.slack and measure.has_room(start, end)
         fits = outline.fits[start, end] = is_sure or measure.fits(start, end)
     return fits
 

@@ -53,6 +53,8 @@ def cut_all(measure: Measure, sections: Sequence[Span], blocks: Sequence[Span] |
     places = _bordered(_places(measure, int(starts[0]), int(ends[-1])), starts, ends)
     if len(blocks):
         places.keys[_inside(places.offsets, blocks)] = NEVER
+    if measure.read is not None:
+        places.keys[measure.read.is_inside(places.offsets)] = NEVER
     firsts, lasts = places.offsets.searchsorted(starts), places.offsets.searchsorted(ends)
     return _overlapped(measure, places, divide(measure, places, firsts, lasts), starts)
 
@@ -205,6 +207,8 @@ def _earliest(measure: Measure, starts: Offsets, ends: Offsets) -> Offsets:
         measure.tokens(ends) - (measure.max_tokens - measure.slack), measure.tokens(starts) - measure.overlap_tokens
     )
     by_tokens = measure.starts[np.minimum(np.maximum(tokens, 0), len(measure.starts) - 1)]
-    by_chars = np.maximum(ends - measure.max_chars, starts - measure.overlap_chars)
+    by_chars = measure.at_chars(
+        np.maximum(measure.chars(ends) - measure.max_chars, measure.chars(starts) - measure.overlap_chars)
+    )
     earliest: Offsets = np.maximum(by_tokens, by_chars)
     return earliest

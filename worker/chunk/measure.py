@@ -9,7 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from schemas.content.source import ChunkSettings
+from worker.reading import ReadText, embedded, placed
 from worker.tokens.tokenizers import Offsets, Tokenizer
+
+#: Maximum characters of a chunk as it is written: a picture in a text has a million, though few tokens.
+MAX_WRITTEN_CHARS = 1_000_000
 
 #: Maximum tokens that the empty line between context and text costs.
 SEPARATOR_TOKENS = 2
@@ -47,7 +51,8 @@ class Measure:
 
     `starts` are the offsets of the tokens in the whole text. A part tokenised alone can have a few tokens more, so
     spans within `slack` of the limit are tokenised again. `room` is the model's limit less the context, which has at
-    most `context_tokens`. `joint` separates the parts of a context.
+    most `context_tokens`. `joint` separates the parts of a context. Tokens and characters are those of the text as it
+    is `read`, if that is another one than the written `text`, whose offsets count; `type` says how it is read.
     """
 
     text: str
@@ -61,6 +66,8 @@ class Measure:
     room: int
     context_tokens: int
     joint: str = " > "
+    type: str | None = None
+    read: ReadText | None = None
 
     @property
     def slack(self) -> int:
@@ -74,7 +81,15 @@ class Measure:
 
     def units(self, offsets: Offsets) -> Offsets:
         """Distances of the offsets `offsets` from the text's start, in the unit that cuts are spaced in."""
-        return offsets if self.by_chars else self.tokens(offsets)
+        return self.chars(offsets) if self.by_chars else self.tokens(offsets)
+
+    def chars(self, offsets: Offsets) -> Offsets:
+        """Number of characters that are read before each of the offsets `offsets`."""
+        return offsets if self.read is None else self.read.read_at(offsets)
+
+    def at_chars(self, numbers: Offsets) -> Offsets:
+        """The offsets before which so many characters are read."""
+        return numbers if self.read is None else self.read.written_at(numbers)
 
     def tokens(self, offsets: Offsets) -> Offsets:
         """Number of tokens that start before each of the offsets `offsets`."""
@@ -88,18 +103,36 @@ class Measure:
     def surely_fit(self, starts: Offsets, ends: Offsets) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """Which spans certainly fit, judged without tokenising again."""
         tokens = self.tokens(ends) - self.tokens(starts)
-        return (tokens <= self.max_tokens - self.slack) & (ends - starts <= self.max_chars)
+        chars = self.chars(ends) - self.chars(starts)
+        fit = (tokens <= self.max_tokens - self.slack) & (chars <= self.max_chars)
+        return fit if self.read is None else fit & (ends - starts <= MAX_WRITTEN_CHARS)
 
     def fits(self, start: int, end: int) -> bool:
         """Whether the span, tokenised alone without surrounding white space, is within all limits."""
         tokens = self.count(start, end)
-        if tokens <= self.max_tokens - self.slack and end - start <= self.max_chars:
+        if tokens <= self.max_tokens - self.slack and self.has_room(start, end):
             return True
         start, end = trim(self.text, start, end)
         tokens = self.count(start, end)
-        if end - start > self.max_chars or tokens > self.max_tokens:
+        if tokens > self.max_tokens or not self.has_room(start, end):
             return False
-        return tokens <= self.max_tokens - self.slack or self.alone(self.text[start:end]) <= self.max_tokens
+        return tokens <= self.max_tokens - self.slack or self.alone(self.as_read(start, end)) <= self.max_tokens
+
+    def has_room(self, start: int, end: int) -> bool:
+        """Whether the span is within the limits on characters."""
+        is_short = self.read is None or end - start <= MAX_WRITTEN_CHARS
+        return is_short and self.length(start, end) <= self.max_chars
+
+    def length(self, start: int, end: int) -> int:
+        """Number of characters of the span that are read."""
+        if self.read is None:
+            return end - start
+        first, last = self.read.read_at(np.array((start, end))).tolist()
+        return int(last - first)
+
+    def as_read(self, start: int, end: int) -> str:
+        """The span as it is read on its own."""
+        return self.text[start:end] if self.read is None else embedded(self.type, self.text[start:end])
 
     def alone(self, text: str) -> int:
         """Tokens of a text on its own."""
@@ -108,15 +141,15 @@ class Measure:
 
 def measure(
     text: str,
-    starts: Offsets,
     settings: ChunkSettings,
     tokenizer: Tokenizer,
     max_tokens: int,
     *,
     context_tokens: int,
     joint: str = " > ",
+    type_: str | None = None,
 ) -> Measure:
-    """Combine the limits of `settings` with those of a model that takes `max_tokens`.
+    """Combine the limits of `settings` with those of a model that takes `max_tokens`, and count the text's tokens.
 
     Reserves room for a context of `context_tokens`, but at most a quarter of the model's limit.
     """
@@ -124,10 +157,11 @@ def measure(
     room = max(1, max_tokens - context - (SEPARATOR_TOKENS if context else 0))
     characters = settings.unit == "characters"
     size = min(settings.size, room)
+    as_read = placed(type_, text)
     return Measure(
         text=text,
         tokenizer=tokenizer,
-        starts=starts,
+        starts=tokenizer.starts(text) if as_read is None else as_read.written_at(tokenizer.starts(as_read.text)),
         max_tokens=room if characters else size,
         max_chars=settings.size if characters else len(text),
         # if the model's limit is by far the narrower one, cuts are spaced by it
@@ -138,6 +172,8 @@ def measure(
         room=room,
         context_tokens=context,
         joint=joint,
+        type=type_,
+        read=as_read,
     )
 
 

@@ -22,6 +22,10 @@ class Signature:
     is_media: bool = False
 
 
+_READ_AS_TEXT = "worker.reading.ways:TEXT"
+_READ_AS_JSON = "worker.reading.ways:JSON"
+
+
 @dataclass(frozen=True, slots=True)
 class Format:
     """One row of the table.
@@ -42,6 +46,7 @@ class Format:
 
     The text of `as_written` formats is the decoded file, so line numbers of the text and the file agree. A source may
     state the type of files with `stated` extensions. `headings` finds those of a text that is cut at headings.
+    `reading` names the way in which a text is read that is written otherwise, with escapes or entities.
     """
 
     type: str
@@ -62,6 +67,7 @@ class Format:
     as_written: bool = False
     stated: str = ""
     headings: str = "worker.parse.text.markdown:headings"
+    reading: str = ""
 
     def is_isolated(self, size: int) -> bool:
         """Whether a file of `size` bytes is read in the helper process."""
@@ -75,8 +81,8 @@ def imported(reference: str) -> Any:
 
 
 FORMATS = (
-    Format("text", "txt", "worker.parse.encodings:read", version=3, as_written=True),
-    Format("code", "", "worker.parse.source_code:read", version=6, as_written=True),
+    Format("text", "txt", "worker.parse.encodings:read", version=3, as_written=True, reading=_READ_AS_TEXT),
+    Format("code", "", "worker.parse.source_code:read", version=6, as_written=True, reading="worker.reading.ways:CODE"),
     Format(
         "markdown",
         "md markdown mdown mkd mdx",
@@ -85,6 +91,7 @@ FORMATS = (
         mime="text/markdown",
         as_written=True,
         stated="md markdown mdown mkd mdx",
+        reading="worker.reading.ways:MARKDOWN",
     ),
     Format(
         "rst",
@@ -93,6 +100,7 @@ FORMATS = (
         mime="text/x-rst",
         as_written=True,
         headings="worker.parse.text.rst:headings",
+        reading=_READ_AS_TEXT,
     ),
     Format(
         "asciidoc",
@@ -101,6 +109,7 @@ FORMATS = (
         mime="text/asciidoc",
         as_written=True,
         headings="worker.parse.text.asciidoc:headings",
+        reading=_READ_AS_TEXT,
     ),
     Format(
         "org",
@@ -110,6 +119,7 @@ FORMATS = (
         mime="text/org",
         as_written=True,
         headings="worker.parse.text.org:headings",
+        reading=_READ_AS_TEXT,
     ),
     Format(
         "tex",
@@ -119,6 +129,7 @@ FORMATS = (
         mime="text/x-tex",
         as_written=True,
         headings="worker.parse.text.tex:headings",
+        reading="worker.reading.ways:TEX",
     ),
     Format(
         "json",
@@ -131,6 +142,7 @@ FORMATS = (
         harmless=1 << 20,
         as_written=True,
         stated="json geojson webmanifest",
+        reading=_READ_AS_JSON,
     ),
     Format(
         "notebook",
@@ -140,13 +152,44 @@ FORMATS = (
         mime="application/x-ipynb+json",
         isolated=True,
         harmless=1 << 20,
+        reading=_READ_AS_TEXT,
     ),
     Format(
-        "jsonl", "jsonl ndjson", "worker.parse.data.jsonl:read", version=2, mime="application/jsonl", as_written=True
+        "jsonl",
+        "jsonl ndjson",
+        "worker.parse.data.jsonl:read",
+        version=2,
+        mime="application/jsonl",
+        as_written=True,
+        reading=_READ_AS_JSON,
     ),
-    Format("yaml", "yaml yml", "worker.parse.data.yaml:read", version=3, mime="application/yaml", as_written=True),
-    Format("toml", "toml", "worker.parse.data.toml:read", version=4, mime="application/toml", as_written=True),
-    Format("csv", "csv tsv", "worker.parse.data.csv:read", version=4, mime="text/csv", as_written=True),
+    Format(
+        "yaml",
+        "yaml yml",
+        "worker.parse.data.yaml:read",
+        version=3,
+        mime="application/yaml",
+        as_written=True,
+        reading=_READ_AS_TEXT,
+    ),
+    Format(
+        "toml",
+        "toml",
+        "worker.parse.data.toml:read",
+        version=4,
+        mime="application/toml",
+        as_written=True,
+        reading=_READ_AS_TEXT,
+    ),
+    Format(
+        "csv",
+        "csv tsv",
+        "worker.parse.data.csv:read",
+        version=4,
+        mime="text/csv",
+        as_written=True,
+        reading=_READ_AS_TEXT,
+    ),
     Format(
         "html",
         "html htm xhtml",
@@ -164,6 +207,7 @@ FORMATS = (
         mime="application/xml",
         beginnings=(b"<?xml",),
         as_written=True,
+        reading=_READ_AS_TEXT,
     ),
     Format(
         "fb2",
@@ -193,7 +237,7 @@ FORMATS = (
         root=rb"//NLM//DTD |<article\s[^<>]*\b(?:article-type|dtd-version)\s*=|<article\b[^<>]*>\s*<front>",
     ),
     Format("opml", "opml", "worker.parse.xml.opml:read", mime="text/x-opml", isolated=True, root=rb"<opml\b"),
-    Format("subtitles", "vtt srt", "worker.parse.text.subtitles:read", mime="text/vtt"),
+    Format("subtitles", "vtt srt", "worker.parse.text.subtitles:read", mime="text/vtt", reading=_READ_AS_TEXT),
     Format(
         "bibtex",
         "bib",
@@ -201,6 +245,7 @@ FORMATS = (
         mime="application/x-bibtex",
         as_written=True,
         headings="worker.parse.text.bib:headings",
+        reading="worker.reading.ways:TEX",
     ),
     Format("email", "eml mht mhtml", "worker.parse.mail.email:read", version=6, mime="message/rfc822", isolated=True),
     Format("mbox", "mbox", "worker.parse.mail.mbox:read", mime="application/mbox", isolated=True),

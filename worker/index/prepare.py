@@ -27,6 +27,7 @@ from worker.index.file_states import FailedFile, File, FileFacts, PreparedFile, 
 from worker.index.memory_guard import GuardedTokenizer
 from worker.index.reuse_chunks import match_live, restore
 from worker.index.run import IndexRun
+from worker.reading import embedded
 from worker.sandbox.members import TOO_MUCH
 from worker.state.index import files
 from worker.state.index.chunks import PlacedChunk
@@ -159,12 +160,12 @@ class _Reading:
         with self._timed("parse"):
             document = self._parse(detected, content.data)
         with self._timed("chunk"):
-            chunks, embedded = self._chunk(document)
+            chunks, has_vectors = self._chunk(document)
         if not chunks:
             raise FileError(Reason.NO_TEXT)
-        placed = place(claim, self._facts, document, chunks, epoch=self._run.epoch, embedded=embedded)
+        placed = place(claim, self._facts, document, chunks, epoch=self._run.epoch, embedded=has_vectors)
         symbols = document.definitions, document.references
-        return PreparedFile(claim, self._facts, placed, embedded, *symbols, self._timings)
+        return PreparedFile(claim, self._facts, placed, has_vectors, *symbols, self._timings)
 
     def _parse(self, file: Detected, data: bytes) -> Document:
         run, keep = self._run, self._run.index.settings.keep
@@ -175,7 +176,9 @@ class _Reading:
         run.lease.parsing(run.limits.seconds, parse.max_seconds(file, len(data), run.limits))
         document = parse.parse(file, data, run.limits, binaries="binaries" in keep)
         # what code says in its own words is rarely enough to tell a language
-        words_language = DEFAULT if document.markup == "code" else language_of(document.text)
+        words_language = DEFAULT
+        if document.markup != "code":
+            words_language = language_of(embedded(document.type, document.text))
         self._facts = replace(
             self._facts,
             type=document.type,
@@ -188,17 +191,18 @@ class _Reading:
 
     def _chunk(self, document: Document) -> tuple[Sequence[Chunk], bool]:
         """Cut the document. Returns the chunks and whether they get vectors. Raises `FileError` (`too_large`)."""
-        run, settings, embedded = self._run, self._run.index.settings, True
+        run, settings, has_vectors = self._run, self._run.index.settings, True
         tokenizer, max_tokens = run.tokenizer, settings.embedder.max_input_tokens
         bounds = settings.chunks, max_tokens, document.markup, run.limits.memory_bytes
         if settings.bounded:
-            GuardedTokenizer(cl100k(), *bounds).check(document.text)
-            tokens, tokenizer = counted(document.text, tokenizer)
-            embedded = settings.embeds(tokens)
+            text = embedded(document.type, document.text)
+            GuardedTokenizer(cl100k(), *bounds).check(text)
+            tokens, tokenizer = counted(text, tokenizer)
+            has_vectors = settings.embeds(tokens)
         guarded = GuardedTokenizer(tokenizer, *bounds)
         chunks = chunk(document, settings.chunks, guarded, max_tokens, run.index.source.narrowed_to or "")
         guarded.check_chunks(len(chunks), settings.embedder.dimensions)
-        return chunks, embedded
+        return chunks, has_vectors
 
     @contextmanager
     def _timed(self, stage: str) -> Iterator[None]:
@@ -219,7 +223,9 @@ def place(
     placed, end = [], 0
     for number, piece in enumerate(chunks):
         content_hash = text_hash(piece.embedded_text)
-        id_ = chunk_id(claim.id, piece, [content_hash, occurrences[content_hash], epoch, stored])
+        # a text that is read as another one is still a row of its own
+        written = stored if piece.read is None else [*stored, text_hash(piece.text)]
+        id_ = chunk_id(claim.id, piece, [content_hash, occurrences[content_hash], epoch, written])
         occurrences[content_hash] += 1
         lead, end = text[end : piece.start_char], max(end, piece.end_char)
         trail = text[end:] if number == len(chunks) - 1 else ""

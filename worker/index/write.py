@@ -17,6 +17,7 @@ from schemas.status import Reason
 from worker.index.embed import share
 from worker.index.file_states import EmbeddedFile, File, failed
 from worker.index.run import IndexRun
+from worker.reading import words
 from worker.state.index import chunks
 from worker.state.index.chunks import PlacedChunk
 from worker.state.search import keywords
@@ -122,8 +123,10 @@ def _rows(run: IndexRun, file: EmbeddedFile) -> Iterator[VectorRow]:
             "scope": c.scope,
             "level": c.level,
         }
-        words = keywords_of(found, c.context, c.text, language) if run.store.has_keywords else None
-        yield VectorRow(placed.id, file.vectors.get(placed.id), attributes, words, file.claim.generation)
+        tokens = None
+        if run.store.has_keywords:
+            tokens = keywords_of(found, c.context, words(file.state.facts.type, c.text), language)
+        yield VectorRow(placed.id, file.vectors.get(placed.id), attributes, tokens, file.claim.generation)
 
 
 def _file_attributes(file: File) -> dict[str, Value]:
@@ -140,7 +143,8 @@ def keyword_vectors(run: IndexRun, file: File, placed: PlacedChunk) -> Keywords 
     """Return the keyword fields of a chunk's row, or None if the store keeps the keywords."""
     if run.index.keyword_index != "postgres":
         return None
-    return keywords.vectors(found_by(file), placed.chunk.context, placed.chunk.text, file.facts.words_language)
+    chunk, facts = placed.chunk, file.facts
+    return keywords.vectors(found_by(file), chunk.context, words(facts.type, chunk.text), facts.words_language)
 
 
 def found_by(file: File) -> str:
@@ -151,5 +155,7 @@ def found_by(file: File) -> str:
 def _patches(run: IndexRun, file: File) -> Iterator[Patch]:
     found, language = found_by(file), file.facts.words_language
     for id_, context, text in chunks.of_file(run.pool, file.claim.id, unembedded=run.store.has_keywords):
-        words = keywords_of(found, context, text, language) if run.store.has_keywords else None
-        yield Patch(id_, _file_attributes(file), words, file.claim.generation)
+        tokens = None
+        if run.store.has_keywords:
+            tokens = keywords_of(found, context, words(file.facts.type, text), language)
+        yield Patch(id_, _file_attributes(file), tokens, file.claim.generation)

@@ -14,6 +14,7 @@ from psycopg.rows import class_row
 
 from schemas.content.document import Chunk
 from schemas.errors import LeaseLost
+from worker.reading import as_read
 from worker.state.index.delete_queue import LONGEST_PAUSE
 from worker.state.pool import Pool, autocommit
 from worker.state.queries import load, text_array
@@ -87,11 +88,14 @@ def lost(pool: Pool, files: Sequence[UUID]) -> dict[UUID, list[PlacedChunk]]:
     """Return the live chunks of files whose vectors the store lost, in order."""
     by_file: dict[UUID, list[PlacedChunk]] = defaultdict(list)
     with pool.connection() as connection:
-        for file_id, id_, index, content_hash, language, lead, trail, embedded, *chunk in connection.execute(
+        for file_id, id_, index, content_hash, language, lead, trail, embedded, *columns, type_ in connection.execute(
             _SQL["lost"], {"files": list(files)}
         ):
-            placed = PlacedChunk(id_, file_id, index, Chunk(*chunk), content_hash, language, lead, trail, embedded)
-            by_file[file_id].append(placed)
+            chunk = Chunk(*columns)
+            chunk = chunk._replace(read=as_read(type_, chunk.text))
+            by_file[file_id].append(
+                PlacedChunk(id_, file_id, index, chunk, content_hash, language, lead, trail, embedded)
+            )
     return by_file
 
 

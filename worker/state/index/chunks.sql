@@ -5,8 +5,9 @@ FROM chunk WHERE file_id = ANY (%(files)s) AND live AND NOT lost ORDER BY file_i
 -- name: lost
 -- live, but not in the store
 SELECT file_id, id, chunk_index, content_hash, language, lead, trail, embedded, chunk_text, start_char, end_char,
-       start_line, end_line, tokens_estimate, context, json_pointer, title, symbol, node_type, scope, level, page
-FROM chunk WHERE file_id = ANY (%(files)s) AND live AND lost ORDER BY file_id, chunk_index
+       start_line, end_line, tokens_estimate, context, json_pointer, title, symbol, node_type, scope, level, page, type
+FROM chunk JOIN (SELECT id AS file_id, type FROM search_index_file WHERE id = ANY (%(files)s)) f USING (file_id)
+WHERE live AND lost ORDER BY file_id, chunk_index
 
 -- name: restored
 WITH found AS (UPDATE chunk SET lost = false WHERE id = ANY (%(ids)s))
@@ -82,14 +83,14 @@ UPDATE chunk SET live = true WHERE file_id = ANY (%(files)s) AND NOT live
 
 -- name: move_kept
 UPDATE chunk c
-SET chunk_index = s.chunk_index, context = s.context, lead = s.lead, trail = s.trail, start_line = s.start_line,
+SET chunk_index = s.chunk_index, chunk_text = s.chunk_text, context = s.context, lead = s.lead, trail = s.trail, start_line = s.start_line,
     end_line = s.end_line, start_char = s.start_char, end_char = s.end_char, title = s.title,
     page = s.page, keywords = s.keywords, code = s.code
 FROM staged_chunk s
 WHERE c.id = s.id AND (c.chunk_index, c.lead, c.trail, c.start_line, c.end_line, c.start_char, c.end_char, c.title,
-        c.page, c.keywords, c.code)
+        c.page, c.chunk_text, c.keywords, c.code)
     IS DISTINCT FROM (s.chunk_index, s.lead, s.trail, s.start_line, s.end_line, s.start_char, s.end_char, s.title,
-        s.page, s.keywords, s.code)
+        s.page, s.chunk_text, s.keywords, s.code)
 
 -- name: move_keywords
 UPDATE chunk c SET keywords = s.keywords || ts_filter(c.keywords, '{d}'), code = s.code || ts_filter(c.code, '{d}')

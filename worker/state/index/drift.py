@@ -13,6 +13,7 @@ from psycopg.rows import class_row, dict_row
 
 from schemas.content.document import DocumentProperties
 from schemas.errors import LeaseLost
+from worker import reading
 from worker.state.index import counting, index_switch, tasks
 from worker.state.index.chunks import LATE_WRITE
 from worker.state.index.embedding_cache import VectorOwner
@@ -182,8 +183,10 @@ def rewrite(
         (generation,) = connection.execute(_SQL["next_generation"]).fetchone() or (0,)
         texts = connection.execute(_SQL["words"], {"ids": list(ids), "default": DEFAULT}).fetchall()
         words = {
-            id_: keywords_of(with_properties(path, DocumentProperties(**stated or {})), *rest)
-            for id_, path, stated, *rest in texts
+            id_: keywords_of(
+                with_properties(path, DocumentProperties(**stated or {})), context, reading.words(type_, text), language
+            )
+            for id_, path, stated, type_, context, text, language in texts
         }
         return generation, _expected(connection, index_id, ids), words
 

@@ -105,7 +105,7 @@ FROM chunk c JOIN search_index_file f ON f.id = c.file_id
 WHERE c.id = ANY (%(ids)s) AND c.index_id = %(index_id)s AND c.live AND NOT c.lost AND f.status = 'indexed'
 
 -- name: words
-SELECT c.id, f.live_path, f.properties, c.context, c.chunk_text, coalesce(f.words_language, %(default)s)
+SELECT c.id, f.live_path, f.properties, f.type, c.context, c.chunk_text, coalesce(f.words_language, %(default)s)
 FROM chunk c JOIN search_index_file f ON f.id = c.file_id WHERE c.id = ANY (%(ids)s)
 
 -- name: lock_generations

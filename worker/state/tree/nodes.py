@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from psycopg import Connection
 
+from worker.reading import embedded
 from worker.state.pool import Pool
 from worker.state.queries import load
 from worker.state.tree import trees
@@ -141,7 +142,9 @@ def texts(pool: Pool, build: TreeBuild, level: int, children: Sequence[str]) -> 
     """Return the texts of a cluster's children by hash or key, as far as they still exist."""
     values = {"tree_id": build.id, "index_id": build.index_id, "hashes": list(children), "keys": list(children)}
     with pool.connection() as connection:
-        return dict(connection.execute(_SQL["leaf_texts" if level == 1 else "node_texts"], values).fetchall())
+        if level == 1:
+            return _as_embedded(connection.execute(_SQL["leaf_texts"], values).fetchall())
+        return dict(connection.execute(_SQL["node_texts"], values).fetchall())
 
 
 def cached(pool: Pool, build: TreeBuild, key: str) -> str | None:
@@ -189,7 +192,12 @@ def stored(pool: Pool, build: TreeBuild, ids: Sequence[UUID], refused: Sequence[
 def leaf_inputs(pool: Pool, chunk_ids: Sequence[UUID]) -> dict[str, str]:
     """Return what was embedded of these chunks, by hash."""
     with pool.connection() as connection:
-        return dict(connection.execute(_SQL["lost_leaves"], {"ids": list(chunk_ids)}).fetchall())
+        return _as_embedded(connection.execute(_SQL["lost_leaves"], {"ids": list(chunk_ids)}).fetchall())
+
+
+def _as_embedded(rows: Iterable[tuple[str, str | None, str, str]]) -> dict[str, str]:
+    """Texts of chunks as they are embedded, behind their context, by hash."""
+    return {hash_: "\n\n".join(filter(None, (context, embedded(type_, text)))) for hash_, type_, context, text in rows}
 
 
 def publish(pool: Pool, build: TreeBuild) -> None:

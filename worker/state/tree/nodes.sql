@@ -56,10 +56,11 @@ WHERE tree_id = %(tree_id)s AND level = %(level)s AND building AND text IS NULL 
 LIMIT %(limit)s
 
 -- name: leaf_texts
-SELECT DISTINCT ON (c.content_hash) c.content_hash, c.chunk_text
+SELECT DISTINCT ON (c.content_hash) c.content_hash, f.type, '' AS context, c.chunk_text
 FROM unnest(%(hashes)s::text[]) AS h (hash)
 JOIN chunk c ON c.index_id = %(index_id)s AND hashtextextended(c.content_hash, 0) = hashtextextended(h.hash, 0)
      AND c.content_hash = h.hash AND c.live
+JOIN search_index_file f ON f.id = c.file_id
 ORDER BY c.content_hash
 
 -- name: node_texts
@@ -122,10 +123,8 @@ SELECT g.id, t.index_id FROM gone g JOIN summary_tree t ON t.id = %(tree_id)s ON
 UPDATE tree_leaf SET building = true WHERE tree_id = %(tree_id)s AND NOT building
 
 -- name: lost_leaves
-SELECT d.hash, d.text FROM (
-    SELECT DISTINCT ON (c.content_hash) c.content_hash AS hash,
-           c.context || CASE WHEN c.context = '' THEN '' ELSE E'\n\n' END || c.chunk_text AS text
-    FROM chunk c WHERE c.id = ANY (%(ids)s) ORDER BY c.content_hash) d
+SELECT DISTINCT ON (c.content_hash) c.content_hash, f.type, c.context, c.chunk_text
+FROM chunk c JOIN search_index_file f ON f.id = c.file_id WHERE c.id = ANY (%(ids)s) ORDER BY c.content_hash
 
 -- name: count_unsummarised
 SELECT count(*) FROM tree_node

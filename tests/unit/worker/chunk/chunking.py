@@ -9,6 +9,7 @@ from schemas.content.source import ChunkSettings
 from tests.parsing import parse
 from worker.chunk import chunk
 from worker.parse import Limits
+from worker.reading import as_read
 from worker.tokens.tokenizers import Offsets, Tokenizer, cl100k
 
 
@@ -46,6 +47,7 @@ def check(document: Document, chunks: list[Chunk]) -> None:
         assert text[c.start_char : c.end_char] == c.text
         assert c.text.strip()
         assert c.tokens > 0
+        assert c.read == as_read(document.type, c.text)
     # counting the lines before every start of a long text takes too long
     for c in [*chunks[:20], *chunks[-20:]]:
         assert c.start_line == text.count("\n", 0, c.start_char) + 1
@@ -54,8 +56,9 @@ def check(document: Document, chunks: list[Chunk]) -> None:
 
 def check_limits(chunks: list[Chunk], settings: ChunkSettings, tokenizer: Tokenizer, max_tokens: int) -> None:
     for c in chunks:
-        alone = len(tokenizer.starts(c.text))
-        length = alone if settings.unit == "tokens" else len(c.text)
+        read = c.text if c.read is None else c.read
+        alone = len(tokenizer.starts(read))
+        length = alone if settings.unit == "tokens" else len(read)
         assert length <= settings.size or length < settings.threshold
         assert (alone if not c.context else len(tokenizer.starts(c.embedded_text))) <= max_tokens
 

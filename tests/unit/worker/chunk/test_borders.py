@@ -127,7 +127,7 @@ def test_parts_begin_with_their_first_lines(part: str) -> None:
 def measured(text: str, size: int = 64, context: int = 0, tokenizer: Characters | None = None) -> Measure:
     tokenizer = tokenizer or Characters()
     settings = ChunkSettings(size=size, overlap=0)
-    return measure(text, tokenizer.starts(text), settings, tokenizer, 8192, context_tokens=context)
+    return measure(text, settings, tokenizer, 8192, context_tokens=context)
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ def test_a_pointer_into_what_is_no_whole_json_is_told() -> None:
 def measured(text: str, each: int = 1, max_tokens: int = 8192, context: int = 0, **settings: Any) -> Measure:
     tokenizer = Characters(each)
     chunks = ChunkSettings(**{"size": 64, "overlap": 0, **settings})
-    return measure(text, tokenizer.starts(text), chunks, tokenizer, max_tokens, context_tokens=context)
+    return measure(text, chunks, tokenizer, max_tokens, context_tokens=context)
 
 
 def test_limits_are_those_of_the_settings_and_of_the_model() -> None:
@@ -144,7 +144,7 @@ def test_a_part_that_has_more_tokens_alone_does_not_fit() -> None:
             return np.arange(0, len(text) + (3 if len(text) < 100 else 0))
 
     text, tokenizer = "a" * 200, Alone()
-    of = measure(text, tokenizer.starts(text), ChunkSettings(size=64, overlap=0), tokenizer, 8192, context_tokens=0)
+    of = measure(text, ChunkSettings(size=64, overlap=0), tokenizer, 8192, context_tokens=0)
     assert [of.fits(0, length) for length in (61, 62, 64)] == [True, False, False]
 
 

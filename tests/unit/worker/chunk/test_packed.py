@@ -91,14 +91,14 @@ def pieces_of(lengths: list[int]) -> tuple[str, list[ChunkSpan]]:
 def test_pieces_are_joined_up_to_the_limit(tokens: int, expected: int) -> None:
     text, pieces = pieces_of([30, tokens - 30])
     settings = ChunkSettings(size=64, overlap=0)
-    limits = measure(text, cl100k().starts(text), settings, cl100k(), 8192, context_tokens=0)
+    limits = measure(text, settings, cl100k(), 8192, context_tokens=0)
     assert len(list(pack(limits, pieces))) == expected
 
 
 def test_pieces_that_overlap_stay_apart() -> None:
     text, (one, other) = pieces_of([10, 10])
     settings = ChunkSettings(size=64, overlap=8)
-    limits = measure(text, cl100k().starts(text), settings, cl100k(), 8192, context_tokens=0)
+    limits = measure(text, settings, cl100k(), 8192, context_tokens=0)
     overlapping = [one, other._replace(start=one.end - 4)]
     assert list(pack(limits, overlapping)) == overlapping
     assert len(list(pack(limits, [one, other]))) == 1
@@ -108,7 +108,7 @@ def joined(*pieces: ChunkSpan, size: int = 64) -> list[ChunkSpan]:
     """Pieces of a text of which each character is a token."""
     text = "".join(chr(ord("a") + number % 26) * 10 for number in range(pieces[-1].end // 10))
     settings = ChunkSettings(size=size, overlap=0)
-    return list(pack(measure(text, Characters().starts(text), settings, Characters(), 8192, context_tokens=0), pieces))
+    return list(pack(measure(text, settings, Characters(), 8192, context_tokens=0), pieces))
 
 
 def row(*fields: dict[str, Any]) -> list[ChunkSpan]:

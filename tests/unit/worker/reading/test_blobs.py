@@ -1,0 +1,167 @@
+"""Bytes written as text are one placeholder. Whatever people write, and hashes that they search for, are none."""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+import time
+from itertools import pairwise
+from uuid import UUID
+
+import pytest
+
+from schemas.content.source import ChunkSettings
+from tests.unit.worker.chunk.chunking import Characters, cut
+from worker.reading import embedded
+from worker.reading.blobs import blobs
+
+RANDOM = random.Random(7)
+BYTES = RANDOM.randbytes(400_000)
+BASE64, HEX = base64.b64encode(BYTES).decode(), BYTES.hex()
+URL_SAFE = base64.urlsafe_b64encode(BYTES[:6_000]).decode()
+
+
+def wrapped(text: str, width: int, start: str = "", joint: str = "\n", end: str = "") -> str:
+    return joint.join(f"{start}{text[at : at + width]}{end}" for at in range(0, len(text), width))
+
+
+def letters(alphabet: str, length: int) -> str:
+    return "".join(RANDOM.choice(alphabet) for _ in range(length))
+
+
+PEM = wrapped(base64.b64encode(BYTES[:1_201]).decode(), 64)
+QUOTED = wrapped(BASE64[:8_000], 100, '    "', end='"')
+JOINED = wrapped(BASE64[:8_000], 100, '"', " +\n  ", '"')
+BLOBS = {
+    "picture in Markdown": ("md", f"# A\n![x](data:image/png;base64,{BASE64})\nend", "[base64, 400 kB, image/png]"),
+    "picture in JSON": ("json", f'{{"a": "data:image/png;base64,{BASE64}", "b": 1}}', "[base64, 400 kB, image/png]"),
+    "escaped slashes": ("json", f'{{"a":"data:image/png;base64,{BASE64}"}}'.replace("/", r"\/"), "400 kB, image/png]"),
+    "picture in SVG": (
+        "svg",
+        f'<svg><image href="data:image/png;base64,\n{wrapped(BASE64, 76)}"/></svg>',
+        "image/png]",
+    ),
+    "small picture": ("md", f"![x](data:image/gif;base64,{BASE64[:120]})", "[base64, 90 bytes, image/gif]"),
+    "base64 in YAML": ("yaml", f"a: {BASE64[:80_000]}\nb: 1", "a: [base64, 60 kB]\nb: 1"),
+    "block in YAML": ("yaml", f"a: |\n{wrapped(BASE64[:8_001], 76, '  ')}\nb: 1", "[base64, 6 kB]\nb: 1"),
+    "hex in code": ("py", f'KEY = "{HEX[:8_000]}"\n', '"[hex, 4 kB]"'),
+    "hex behind 0x": ("json", f'{{"bytecode": "0x{HEX[:8_000]}"}}', "[hex, 4 kB]"),
+    "capital hex": ("txt", HEX[:2_000].upper(), "[hex, 1 kB]"),
+    "dump of hex": ("txt", wrapped(HEX[:6_000], 60), "[hex, 3 kB]"),
+    "strings in code": ("py", f"X = (\n{QUOTED}\n)\n", '"[base64, 6 kB]"'),
+    "joined strings": ("js", f"x = {JOINED};", '"[base64, 6 kB]"'),
+    "certificate": (
+        "pem",
+        f"-----BEGIN CERTIFICATE-----\n{PEM}\n-----END CERTIFICATE-----\n",
+        "[base64, 1 kB]\n-----END",
+    ),
+    "key in JSON": ("json", json.dumps({"k": f"-----BEGIN KEY-----\n{PEM}\n-----END KEY-----\n"}), "1 kB]\n-----END"),
+    "safe for addresses": ("txt", f"token {URL_SAFE} end", "token [base64, 6 kB] end"),
+    "column of a table": ("csv", f"a,b\n1,{BASE64[:4_000]}\n", "1,[base64, 3 kB]"),
+    "zeros among bytes": ("txt", base64.b64encode(b"\0" * 600 + BYTES[:600]).decode(), "[base64, 1 kB]"),
+    "text in base64": (
+        "txt",
+        base64.b64encode(b"The quick brown fox jumps over a lazy dog. " * 40).decode(),
+        "[base64, 2 kB]",
+    ),
+}
+UUIDS = [str(UUID(bytes=BYTES[at : at + 16])) for at in range(0, 3_200, 16)]
+NO_BLOBS = {
+    "long words": "Rinderkennzeichnungsfleischetikettierungsüberwachungsaufgabenübertragungsgesetz " * 20,
+    "compounds without blanks": "Donaudampfschifffahrtselektrizitaetenhauptbetriebswerkbauunterbeamtengesellschaft"
+    * 12,
+    "hashes, one on a line": wrapped(HEX[:6_400], 64),
+    "short hashes": wrapped(HEX[:4_000], 40),
+    "hashes in base64": "\n".join(base64.b64encode(BYTES[at : at + 32]).decode() for at in range(0, 3_200, 32)),
+    "integrity of packages": "\n".join(f"sha512-{BASE64[at : at + 86]}==" for at in range(0, 8_600, 86)),
+    "a list of hashes": ",".join(f'"{HEX[at : at + 128]}"' for at in range(0, 12_800, 128)),
+    "lines of UUIDs": "\n".join(UUIDS),
+    "a row of UUIDs": ",".join(UUIDS),
+    "DNA": letters("ACGT", 5_000),
+    "DNA on lines": wrapped(letters("ACGT", 5_000), 60),
+    "a protein": wrapped(letters("ACDEFGHIKLMNPQRSTVWY", 3_000), 60),
+    "an address": f"https://example.org/a/{URL_SAFE[:1_000]}?b={URL_SAFE[:600]}",
+    "a JWT": f"eyJhbGciOiJSUzI1NiJ9.eyJ{URL_SAFE[:900]}.{URL_SAFE[:342]}",
+    "a key for SSH": f"ssh-rsa AAAAB3NzaC1yc2E{BASE64[:372]} me@example.org",
+    "slugs": "-".join(["how-we-moved-the-search-of-two-million-documents"] * 20),
+    "constants": "_".join(["MAX_NUMBER_OF_RETRIES_BEFORE_FAILURE"] * 20),
+    "camel case": "AbstractSingletonProxyFactoryBeanWithGenericTypeArguments" * 15,
+    "minified code": "function(e,t){var n=e.x1,r=t.y2;return n&&r?o(n,i(r)):null};" * 200,
+    "a generated table": "\n".join(f"    0x{n:02x}, 0x{n ^ 85:02x}, 0x{n ^ 170:02x}," for n in range(256)),
+    "a line of bytes": ",".join(f"0x{byte:02x}" for byte in BYTES[:1_000]),
+    "digits": letters("0123456789", 2_000),
+    "Chinese": letters("的一是了我不人在他有这个上们来到时大地为子中你说生国年着就那和要她出也得里后自以会", 2_000),
+    "a path": "/usr/share/some/very/deep/folder" * 30,
+    "rules": "-" * 1_000 + "\n" + "=" * 1_000 + "\n" + "_" * 1_000 + "\n" + "a" * 1_000,
+    "letters only": "abcdefghij" * 100,
+}
+
+
+@pytest.mark.parametrize("case", BLOBS)
+def test_bytes_are_a_placeholder_and_one_chunk(case: str) -> None:
+    extension, text, expected = BLOBS[case]
+    chunks = cut(text, f"a.{extension}")
+    assert len(chunks) == 1
+    assert expected in chunks[0].embedded_text
+    assert chunks[0].tokens < 80
+    assert chunks[0].text == text.strip()
+
+
+@pytest.mark.parametrize("case", NO_BLOBS)
+def test_what_people_write_or_search_for_stays(case: str) -> None:
+    text = NO_BLOBS[case]
+    assert not blobs(text)
+    assert not blobs(f'{{"a": "{text}"}}\n')
+
+
+def test_text_around_a_blob_is_cut_as_without_it() -> None:
+    lines = [f"Line {number} tells of one thing and of another one." for number in range(200)]
+    text = "\n".join([*lines[:100], f"![x](data:image/png;base64,{BASE64})", *lines[100:]])
+    chunks = cut(text, "a.md", settings=ChunkSettings(size=256, overlap=0))
+    assert len(chunks) <= len(cut("\n".join(lines), "a.md", settings=ChunkSettings(size=256, overlap=0))) + 1
+    assert [piece for piece in chunks if "[base64, 400 kB, image/png]" in piece.embedded_text]
+    for piece, following in pairwise(chunks):
+        assert piece.end_line <= following.start_line
+
+
+@pytest.mark.parametrize("size", [1_400_000, 3_000_000])
+def test_a_chunk_has_a_maximum_of_written_characters(size: int) -> None:
+    text = f'{{"a": "{base64.b64encode(RANDOM.randbytes(size)).decode()}"}}'
+    chunks = cut(text, "a.json", tokenizer=Characters(each=3))
+    assert max(len(piece.text) for piece in chunks) <= 1_000_000
+    assert len(chunks) <= size // 200_000
+
+
+def test_characters_are_those_that_are_read() -> None:
+    settings = ChunkSettings(unit="characters", size=500, overlap=50)
+    chunks = cut(f"# A\n\nBefore it.\n\n{BASE64}\n\nBehind it.\n", "a.md", settings=settings)
+    assert len(chunks) == 1
+    assert "[base64, 400 kB]" in chunks[0].embedded_text
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "\\",
+        "\\\\n",
+        "&",
+        "&#",
+        "data:",
+        "data:a/b;",
+        "A1b" * 19 + "\n",
+        "=",
+        "A1b2" * 300,
+        "{",
+        '{\\"',
+        "\\/",
+        "<rt>",
+        "://",
+    ],
+)
+@pytest.mark.parametrize("type_", ["json", "code", "markdown", "tex", "text"])
+def test_hostile_texts_take_linear_time(part: str, type_: str) -> None:
+    started = time.monotonic()
+    embedded(type_, part * (1_000_000 // len(part)))
+    # a generous bound: a quadratic search would take hours
+    assert time.monotonic() - started < 20

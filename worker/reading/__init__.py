@@ -1,0 +1,152 @@
+"""How a text is read: without the escapes, accents and bytes in which its file writes it.
+
+What is read is embedded, counted in tokens, and found by its words. What is written is stored and shown. The read form
+is computed from the written one alone, in linear time, so nothing stores it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from worker.formats.registry import BY_TYPE, imported
+from worker.reading.blobs import blobs
+from worker.reading.edits import Edit
+
+Offsets = NDArray[np.int64]
+
+
+class Way(NamedTuple):
+    """How texts of a format are read.
+
+    `edits` replace what is written by what is embedded. `full` edits also replace what only words and a grep read: it
+    is more where few texts should be embedded again. `twins` are words of the other reading of what is ambiguous: a
+    Windows path, or a line break before a word. `mark` is a regular expression of ripgrep that each text with an edit
+    matches.
+    """
+
+    edits: Callable[[str], Iterable[Edit]]
+    full: Callable[[str], Iterable[Edit]]
+    twins: Callable[[str], Iterable[str]]
+    mark: str
+
+
+def way_of(type_: str | None) -> Way | None:
+    """The way in which texts of a type are read; None if they are written as they are read."""
+    format_ = BY_TYPE.get(type_ or "")
+    return _imported(format_.reading) if format_ is not None and format_.reading else None
+
+
+@cache
+def _imported(reference: str) -> Way:
+    way: Way = imported(reference)
+    return way
+
+
+def embedded(type_: str | None, text: str) -> str:
+    """A text as it is embedded: the text itself where nothing is read otherwise."""
+    return _applied(text, _edits(type_, text))
+
+
+def as_read(type_: str | None, text: str) -> str | None:
+    """A text as it is embedded; None if that is as it is written."""
+    return None if (read := embedded(type_, text)) == text else read
+
+
+def words(type_: str | None, text: str) -> str:
+    """A text as its words are found, with the words of the other reading of what is ambiguous at its end."""
+    way = way_of(type_)
+    if way is None:
+        return _applied(text, blobs(text))
+    read = _applied(text, _outside(blobs(text), way.full(text)))
+    return "\n".join([read, *way.twins(text)])
+
+
+def full(type_: str | None, text: str) -> ReadText | None:
+    """A text with all that a grep reads otherwise than it is written; None if that is nothing."""
+    way = way_of(type_)
+    found = list(way.full(text)) if way else []
+    return ReadText(text, found) if found else None
+
+
+def placed(type_: str | None, text: str) -> ReadText | None:
+    """A text as it is embedded, with its places in the written one; None if it is the written one."""
+    found = _edits(type_, text)
+    return ReadText(text, found) if found else None
+
+
+def _edits(type_: str | None, text: str) -> Sequence[Edit]:
+    way = way_of(type_)
+    return blobs(text) if way is None else _outside(blobs(text), way.edits(text))
+
+
+def _outside(found: Sequence[Edit], others: Iterable[Edit]) -> Sequence[Edit]:
+    """The blobs and the other edits in order, without those that touch a blob."""
+    return list(_merged(found, others)) if found else list(others)
+
+
+def _merged(found: Sequence[Edit], others: Iterable[Edit]) -> Iterator[Edit]:
+    number = 0
+    for edit in others:
+        while number < len(found) and found[number].end <= edit.start:
+            yield found[number]
+            number += 1
+        if number == len(found) or edit.end <= found[number].start:
+            yield edit
+    yield from found[number:]
+
+
+def _applied(text: str, edits: Iterable[Edit]) -> str:
+    parts: list[str] = []
+    done = 0
+    for start, end, replacement in edits:
+        parts += (text[done:start], replacement)
+        done = end
+    return "".join([*parts, text[done:]]) if done else text
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Where edits begin and end, in the written text and in the read one."""
+
+    starts: Offsets
+    ends: Offsets
+    read_starts: Offsets
+    read_ends: Offsets
+
+
+class ReadText:
+    """A text as it is read, and where its characters stand in the written text."""
+
+    def __init__(self, written: str, edits: Sequence[Edit]) -> None:
+        self.text = _applied(written, edits)
+        starts, ends = (np.array([edit[side] for edit in edits], dtype=np.int64) for side in range(2))
+        lengths = np.fromiter((len(edit.text) for edit in edits), dtype=np.int64, count=len(edits))
+        grown = np.cumsum(lengths - (ends - starts))
+        self._places = _Places(starts, ends, ends + grown - lengths, ends + grown)
+
+    def written_at(self, offsets: Offsets) -> Offsets:
+        """The places in the written text of offsets in the read one; those within an edit are at its start."""
+        places = self._places
+        edit = places.read_starts.searchsorted(offsets, side="right") - 1
+        is_inside = offsets < places.read_ends[edit]
+        after = np.where(is_inside, places.starts[edit], places.ends[edit] + offsets - places.read_ends[edit])
+        return np.asarray(np.where(edit < 0, offsets, after))
+
+    def is_inside(self, offsets: Offsets) -> NDArray[np.bool_]:
+        """Which places of the written text are within an edit."""
+        edit = self._places.starts.searchsorted(offsets) - 1
+        return np.asarray((edit >= 0) & (offsets < self._places.ends[edit]))
+
+    def read_at(self, offsets: Offsets) -> Offsets:
+        """The places in the read text of offsets in the written one; those within an edit are at its end."""
+        places = self._places
+        edit = places.starts.searchsorted(offsets, side="right") - 1
+        after = places.read_ends[edit] + np.maximum(offsets - places.ends[edit], 0)
+        at_start = np.where(offsets == places.starts[edit], places.read_starts[edit], after)
+        return np.asarray(np.where(edit < 0, offsets, at_start))

@@ -1,0 +1,230 @@
+r"""Bytes that are written as text: base64 and hex. They are read as a short placeholder: `[base64, 400 kB, image/png]`.
+
+They are recognised by their shape: a long run of the characters of an encoding, or lines of equal length of them, that
+changes between capitals, small letters and digits as often as chance does. Words, hashes and names do not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from worker.reading.edits import Edit
+
+_Bytes = NDArray[np.uint8]
+
+#: Characters of the shortest run that is looked at: a line of a key in PEM format has 64, one of uuencode about 60.
+_LINE = 57
+#: Characters of the shortest blob: of several lines, in one run, and behind `data:…;base64,`. Tokens of web services,
+#: such as JWTs, have runs of hundreds of characters, and people search for them.
+_MIN_LINES_CHARS = 200
+_MIN_RUN = 512
+_MIN_URI = 100
+#: A longer run is a blob even in an address or a token.
+_MIN_IN_TOKEN = 4_096
+#: Lines of equal length that are no list of tokens.
+_MIN_LINES = 3
+#: Digits of common hashes. A list of them has lines of equal length, too.
+_HASH_DIGITS = frozenset({64, 96, 128})
+#: Characters in front of a run in which its media type, or the beginning of an address, is searched for.
+_BEFORE = 200
+_TOKEN_BEFORE = 2_000
+
+_ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_"
+_MARKS = bytes(1 if byte in _ALPHABET else 0 for byte in range(256))
+_LONG = b"\1" * _LINE
+_DATA_URI = re.compile(
+    r"data:(?P<media>[\w.+-]{1,60}\\?/[\w.+-]{1,80})?(?:;[\w-]{1,40}=[\w.-]{1,40}){0,3};base64,[ \t\r\n]{0,20}\Z"
+)
+#: What stands between two lines of a blob: their ends, written or escaped, quotes, signs of comments and joints.
+_BETWEEN = re.compile(r"(?:[\s\"'`+\\.#*>|()]|&\#x?[0-9A-Fa-f]{1,3};|(?<=\\)[rnt]|//){1,120}")
+_LINE_END = re.compile(r"\n|\\n|&\#(?:10|x[aA]);")
+#: The last line, which is shorter.
+_REST = re.compile(r"[A-Za-z0-9+/_-]{1,4096}={0,2}(?![\w+/-])")
+_PADDING = re.compile("=|%3D", re.IGNORECASE)
+#: Characters of the last line without padding by which it is told from a word.
+_MIN_REST = 12
+_ADDRESS = re.compile(r"://[^\s\"'<>`]*\Z")
+
+#: Shares of kinds of characters, and of changes between them, of which random ones have more.
+_MIN_CHANGES = 0.38
+_MIN_CASE = 0.08
+_MIN_DIGITS = 0.02
+_MIN_DISTINCT = 24
+_MIN_VARIED = 48
+#: In hex there are 16 characters, of which ten are digits.
+_HEX_DISTINCT = 12
+_HEX_LETTERS = (0.1, 0.7)
+#: Equal characters in a row that say nothing about the others: zeros, mostly.
+_EQUAL = 4
+
+_UPPER, _LOWER, _DIGIT, _OTHER = range(4)
+_KINDS = bytes(
+    _UPPER if 65 <= byte <= 90 else _LOWER if 97 <= byte <= 122 else _DIGIT if 48 <= byte <= 57 else _OTHER  # noqa: PLR2004 - ASCII
+    for byte in range(256)
+)
+_KILO, _MEGA = 1_000, 1_000_000
+
+
+def blobs(text: str) -> Sequence[Edit]:
+    """The blobs of a text, in order, with their placeholders."""
+    if len(text) < _MIN_URI:
+        return ()
+    # one byte for each character; those that do not exist in Latin-1 are in no blob
+    raw = text.encode("latin-1", "replace")
+    marks = raw.translate(_MARKS)
+    if _LONG not in marks:
+        return ()
+    return list(_found(text, np.frombuffer(raw, dtype=np.uint8), np.frombuffer(marks, dtype=np.uint8)))
+
+
+@dataclass(slots=True)
+class _Lines:
+    """Runs that follow each other, one on each line, from the first character to the end of the last one."""
+
+    runs: list[tuple[int, int]]
+    end: int
+
+    @property
+    def width(self) -> int:
+        """Characters of the full lines. Something else may stand in front of the first one."""
+        start, end = self.runs[min(1, len(self.runs) - 1)]
+        return end - start
+
+
+def _found(text: str, raw: _Bytes, marks: _Bytes) -> Iterator[Edit]:
+    for lines in _joined(text, _runs(raw, marks)):
+        start = lines.runs[0][0]
+        characters = np.concatenate([raw[first:last] for first, last in lines.runs])
+        characters = characters[characters != ord("\\")]
+        uri = _DATA_URI.search(text, max(0, start - _BEFORE), start)
+        kind = "base64" if uri and len(characters) >= _MIN_URI else _kind(text, lines, characters)
+        if kind:
+            yield Edit(uri.start() if uri else start, lines.end, _placeholder(kind, len(characters), uri))
+
+
+def _placeholder(kind: str, characters: int, uri: re.Match[str] | None) -> str:
+    size = characters // 2 if kind == "hex" else characters * 3 // 4
+    shown = f"{size} bytes" if size < _KILO else f"{size / _KILO:.0f} kB"
+    shown = shown if size < _MEGA else f"{size / _MEGA:.1f} MB"
+    media = uri["media"] if uri else None
+    return f"[{kind}, {shown}, {media.replace(chr(92), '')}]" if media else f"[{kind}, {shown}]"
+
+
+def _runs(raw: _Bytes, marks: _Bytes) -> Iterator[tuple[int, int]]:
+    """The long runs of characters of the alphabet, with a slash that is escaped, and with characters of addresses."""
+    is_inside = marks.astype(np.bool_)
+    _take_escaped(raw, is_inside)
+    edges = np.flatnonzero(np.diff(is_inside, prepend=False, append=False))
+    starts, ends = edges[::2], edges[1::2]
+    is_long = ends - starts >= _LINE
+    for start, end in zip(starts[is_long].tolist(), ends[is_long].tolist(), strict=True):
+        # the letter of an escaped line end is no part of the line
+        is_escape = start > 0 and raw[start - 1] == ord("\\") and raw[start] in b"nrt"
+        yield start + is_escape, end
+
+
+def _take_escaped(raw: _Bytes, is_inside: NDArray[np.bool_]) -> None:
+    slashes = np.flatnonzero(raw[:-1] == ord("\\"))
+    is_inside[slashes[raw[slashes + 1] == ord("/")]] = True
+    percents = np.flatnonzero(raw[:-2] == ord("%"))
+    first, second = raw[percents + 1], raw[percents + 2]
+    # plus and slash as addresses write them
+    is_sign = (first == ord("2")) & np.isin(second, list(b"BFbf"))
+    is_inside[percents[is_sign]] = True
+
+
+def _joined(text: str, runs: Iterator[tuple[int, int]]) -> Iterator[_Lines]:
+    """Join runs that are lines of one blob: of equal length, but for the first and the last."""
+    lines: _Lines | None = None
+    for start, end in runs:
+        if lines is not None and _continues(text, lines, start, end):
+            lines.runs.append((start, end))
+        else:
+            if lines is not None:
+                yield _ended(text, lines)
+            lines = _Lines([(start, end)], end)
+        lines.end = end
+    if lines is not None:
+        yield _ended(text, lines)
+
+
+def _continues(text: str, lines: _Lines, start: int, end: int) -> bool:
+    first, last = lines.runs[-1]
+    between = _BETWEEN.fullmatch(text, last, start)
+    if between is None or not _LINE_END.search(text, last, start):
+        return False
+    if len(lines.runs) == 1:
+        return True
+    return last - first == lines.width and end - start <= lines.width
+
+
+def _ended(text: str, lines: _Lines) -> _Lines:
+    """The lines with the last one, if it is short, and with padding."""
+    between = _BETWEEN.match(text, lines.end) if len(lines.runs) > 1 else None
+    rest = _REST.match(text, between.end()) if between and _LINE_END.search(text, *between.span()) else None
+    if rest and rest.end() - rest.start() <= lines.width and _is_rest(rest[0]):
+        lines.runs.append(rest.span())
+        lines.end = rest.end()
+    while padding := _PADDING.match(text, lines.end):
+        lines.end = padding.end()
+    return lines
+
+
+def _is_rest(line: str) -> bool:
+    """Whether a line is the rest of a blob rather than a word."""
+    is_mixed = any(map(str.isdigit, line)) and any(map(str.isupper, line)) and any(map(str.islower, line))
+    return line.endswith("=") or (len(line) >= _MIN_REST and is_mixed)
+
+
+def _kind(text: str, lines: _Lines, characters: _Bytes) -> str | None:
+    """The encoding of a blob; None if it is none."""
+    kind = _encoding(characters)
+    is_block = len(lines.runs) >= _MIN_LINES and len(characters) >= _MIN_LINES_CHARS
+    is_list = kind == "hex" and lines.width in _HASH_DIGITS
+    if kind is None or (is_block and not is_list):
+        return kind
+    longest = max(end - start for start, end in lines.runs)
+    return kind if longest >= (_MIN_IN_TOKEN if _is_in_token(text, lines) else _MIN_RUN) else None
+
+
+def _is_in_token(text: str, lines: _Lines) -> bool:
+    """Whether a run is a part of an address, or of a token whose parts are joined by dots."""
+    start, end = lines.runs[0]
+    is_joined = text[start - 1 : start] == "." or text[end : end + 1] == "."
+    return is_joined or _ADDRESS.search(text, max(0, start - _TOKEN_BEFORE), start) is not None
+
+
+def _encoding(characters: _Bytes) -> str | None:
+    """Base64 or hex, if the characters follow each other as chance would have it."""
+    varied = _varied(characters)
+    total = len(varied)
+    if total < _MIN_VARIED:
+        return None
+    counts = np.bincount(varied, minlength=256)
+    distinct = int(np.count_nonzero(counts))
+    digits, upper, lower = (int(counts[first : last + 1].sum()) for first, last in (b"09", b"AZ", b"az"))
+    hexes = max(int(counts[first : last + 1].sum()) for first, last in (b"AF", b"af"))
+    # an `x` may stand behind the first zero
+    if total - digits - hexes <= 1:
+        return "hex" if distinct >= _HEX_DISTINCT and _HEX_LETTERS[0] <= hexes / total <= _HEX_LETTERS[1] else None
+    kinds = np.frombuffer(varied.tobytes().translate(_KINDS), dtype=np.uint8)
+    changes = np.count_nonzero(kinds[1:] != kinds[:-1])
+    is_mixed = min(upper, lower) >= _MIN_CASE * total and digits >= _MIN_DIGITS * total and distinct >= _MIN_DISTINCT
+    return "base64" if is_mixed and changes >= _MIN_CHANGES * total else None
+
+
+def _varied(characters: _Bytes) -> _Bytes:
+    """The characters without runs of equal ones."""
+    if len(characters) < _EQUAL:
+        return characters
+    equal = characters[1:] == characters[:-1]
+    runs = equal[:-2] & equal[1:-1] & equal[2:]
+    is_run = np.zeros(len(characters), dtype=np.bool_)
+    for step in range(_EQUAL):
+        is_run[step : len(runs) + step] |= runs
+    return characters[~is_run]

@@ -1,0 +1,23 @@
+"""Entities of HTML, as they stand in Markdown, tables and texts that were taken from web pages."""
+
+from __future__ import annotations
+
+from html.entities import html5
+
+#: An entity with its end. Those without one are seldom meant as entities: `?a=1&copy=2`.
+ENTITY = r"&(?:\#[0-9]{1,7}|\#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});"
+#: Characters that only say where a word may be divided, or in which direction it runs.
+_UNSEEN = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060"))
+
+
+def decoded_entity(entity: str) -> str | None:
+    """The text that an entity stands for; None if there is none."""
+    if not entity.startswith("&#"):
+        known = html5.get(entity[1:])
+        return None if known is None else known.translate(_UNSEEN)
+    number = int(entity[3:-1], 16) if entity[2] in "xX" else int(entity[2:-1])
+    try:
+        character = chr(number)
+    except (ValueError, OverflowError):
+        return None
+    return character.translate(_UNSEEN) if character.isprintable() or character in "\u00a0\u00ad\t\n" else None

@@ -1,0 +1,34 @@
+r"""Markdown: entities, escapes of characters, `snake\_case`, and ruby text in elements of HTML."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from worker.reading import escapes
+from worker.reading.edits import Edit
+
+#: An escaped underscore within a word, or the reading of Chinese characters and the elements around it.
+_MARK = re.compile(
+    r"(?<=\w)\\_(?=\w)|<(?:rt|rp)(?:\s[^<>]{0,200})?>[^<>]{0,200}(?:</(?:rt|rp)\s{0,9}>)?|</?(?:ruby|rb)(?:\s[^<>]{0,200})?>",
+    re.IGNORECASE,
+)
+
+
+def edits(text: str) -> Iterator[Edit]:
+    """The characters that escapes and entities stand for, words with underscores, and characters without readings."""
+    marks = (Edit(match.start(), match.end(), "_" if match[0][0] == "\\" else "") for match in _marks(text))
+    pending = next(marks, None)
+    for edit in escapes.anywhere(text):
+        while pending is not None and pending.end <= edit.start:
+            yield pending
+            pending = next(marks, None)
+        if pending is None or edit.end <= pending.start:
+            yield edit
+    if pending is not None:
+        yield pending
+        yield from marks
+
+
+def _marks(text: str) -> Iterator[re.Match[str]]:
+    return _MARK.finditer(text) if "\\_" in text or "<r" in text.lower() else iter(())

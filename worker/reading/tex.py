@@ -1,0 +1,108 @@
+r"""Accents and letters of LaTeX and BibTeX: `G{\"o}del`, `\'e`, `\c{c}`, `{\ss}`; also `\-`, `\_` and `{K}alman`."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from string import ascii_letters
+
+from worker.reading.edits import Edit
+
+#: Combining characters by the sign or letter of the command.
+_ACCENTS = {
+    '"': "\u0308",
+    "'": "\u0301",
+    "`": "\u0300",
+    "^": "\u0302",
+    "~": "\u0303",
+    "=": "\u0304",
+    ".": "\u0307",
+    "u": "\u0306",
+    "v": "\u030c",
+    "H": "\u030b",
+    "c": "\u0327",
+    "k": "\u0328",
+    "r": "\u030a",
+    "b": "\u0331",
+    "d": "\u0323",
+}
+#: Letters by the command. The dotless ones stand below an accent.
+_LETTERS = {
+    "ss": "ß",
+    "ae": "æ",
+    "AE": "Æ",
+    "oe": "œ",
+    "OE": "Œ",
+    "o": "ø",
+    "O": "Ø",
+    "l": "ł",
+    "L": "Ł",
+    "aa": "å",
+    "AA": "Å",
+    "i": "\u0131",
+    "j": "\u0237",
+    "dh": "ð",
+    "DH": "Ð",
+    "th": "þ",
+    "TH": "Þ",
+    "dj": "đ",
+    "DJ": "Đ",
+    "ng": "ŋ",
+    "NG": "Ŋ",
+}
+_DOTLESS = {"\\i": "i", "\\j": "j"}
+#: A letter below an accent; signs need no blank or brace before it.
+_BASE = r"(?:\\[ij](?![A-Za-z])|[^\W\d_])"
+_ACCENT = r"\\(?P<accent>[\"'`^~=.](?=[ \t]?(?:\{|\\[ij](?![A-Za-z])|[^\W\d_]))|[uvHckrbd](?=[ \t]|\{))[ \t]?"
+_COMMAND = rf"\\(?P<letter>{'|'.join(sorted(_LETTERS, key=len, reverse=True))})(?![A-Za-z])(?:\{{\}}|[ \t])?"
+_EDIT = re.compile(
+    rf"(?P<open>\{{)?(?:{_ACCENT}(?:(?P<base>{_BASE})|\{{[ \t]?(?P<braced>{_BASE})[ \t]?\}})|{_COMMAND})(?P<close>\}})?"
+    r"|\\(?P<sign>[_&%#$-])"
+    # capitals that BibTeX shall keep
+    r"|(?<![\\\w}\]])\{(?P<start>[^\W\d_]{1,8})\}(?=[^\W\d_])|\{(?P<inner>[^\W\d_]{1,8})\}"
+)
+#: Characters in front of a brace that are searched for a command whose argument it opens.
+_MAX_COMMAND = 32
+
+
+def edits(text: str) -> Iterator[Edit]:
+    """The characters that commands for accents, letters and signs stand for, and words without braces inside."""
+    if "\\" in text or "{" in text:
+        for match in _EDIT.finditer(text):
+            yield from _edit(text, match)
+
+
+def _edit(text: str, match: re.Match[str]) -> Iterator[Edit]:
+    start, end = match.span()
+    if match["sign"]:
+        yield Edit(start, end, "" if match["sign"] == "-" else match["sign"])
+    elif match["start"]:
+        yield Edit(start, end, match["start"])
+    elif match["inner"]:
+        if _word_before(text, start):
+            yield Edit(start, end, match["inner"])
+    else:
+        # the braces are those of the accent, unless they are the argument of a command before it
+        is_enclosed = bool(match["open"] and match["close"]) and not _follows_command(text, start)
+        is_open, is_closed = bool(match["open"]) and not is_enclosed, bool(match["close"]) and not is_enclosed
+        yield Edit(start + is_open, end - is_closed, _letter(match))
+
+
+def _letter(match: re.Match[str]) -> str:
+    if match["letter"]:
+        return _LETTERS[match["letter"]]
+    base = match["base"] or match["braced"]
+    return unicodedata.normalize("NFC", _DOTLESS.get(base, base) + _ACCENTS[match["accent"]])
+
+
+def _word_before(text: str, place: int) -> bool:
+    """Whether a word, and no command, ends at a place."""
+    return text[place - 1 : place].isalpha() and not _follows_command(text, place)
+
+
+def _follows_command(text: str, place: int) -> bool:
+    """Whether a command, with or without a star, ends at a place."""
+    head = text[max(0, place - _MAX_COMMAND) : place].rstrip("*")
+    stem = head.rstrip(ascii_letters)
+    return len(stem) < len(head) and stem.endswith("\\")
