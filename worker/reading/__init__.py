@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from worker.formats.registry import BY_TYPE, imported
 from worker.reading.blobs import blobs
 from worker.reading.edits import Edit
+from worker.tokens.invisible import INVISIBLE
 
 Offsets = NDArray[np.int64]
 
@@ -26,14 +27,15 @@ class Way(NamedTuple):
 
     `edits` replace what is written by what is embedded. `full` edits also replace what only words and a grep read: it
     is more where few texts should be embedded again. `twins` are words of the other reading of what is ambiguous: a
-    Windows path, or a line break before a word. `mark` is a regular expression of ripgrep that each text with an edit
-    matches.
+    Windows path, or a line break before a word. In the syntax of ripgrep, each text with an edit matches `mark`, and
+    `unit` matches what is written for a character that is read.
     """
 
     edits: Callable[[str], Iterable[Edit]]
     full: Callable[[str], Iterable[Edit]]
     twins: Callable[[str], Iterable[str]]
     mark: str
+    unit: str
 
 
 def way_of(type_: str | None) -> Way | None:
@@ -50,7 +52,7 @@ def _imported(reference: str) -> Way:
 
 def embedded(type_: str | None, text: str) -> str:
     """A text as it is embedded: the text itself where nothing is read otherwise."""
-    return _applied(text, _edits(type_, text))
+    return applied(text, _edits(type_, text))
 
 
 def as_read(type_: str | None, text: str) -> str | None:
@@ -62,16 +64,19 @@ def words(type_: str | None, text: str) -> str:
     """A text as its words are found, with the words of the other reading of what is ambiguous at its end."""
     way = way_of(type_)
     if way is None:
-        return _applied(text, blobs(text))
-    read = _applied(text, _outside(blobs(text), way.full(text)))
+        return applied(text, blobs(text))
+    read = applied(text, _outside(blobs(text), way.full(text)))
     return "\n".join([read, *way.twins(text)])
 
 
-def full(type_: str | None, text: str) -> ReadText | None:
-    """A text with all that a grep reads otherwise than it is written; None if that is nothing."""
+def full(type_: str | None, text: str) -> Sequence[Edit]:
+    """All that a grep reads otherwise than it is written: no blobs, and without what nobody sees."""
     way = way_of(type_)
     found = list(way.full(text)) if way else []
-    return ReadText(text, found) if found else None
+    if text.isascii():
+        return found
+    unseen = [Edit(*match.span(), "") for match in INVISIBLE.finditer(text)]
+    return _outside(unseen, found)
 
 
 def placed(type_: str | None, text: str) -> ReadText | None:
@@ -86,7 +91,7 @@ def _edits(type_: str | None, text: str) -> Sequence[Edit]:
 
 
 def _outside(found: Sequence[Edit], others: Iterable[Edit]) -> Sequence[Edit]:
-    """The blobs and the other edits in order, without those that touch a blob."""
+    """The edits and the others in order, without those of the others that touch one."""
     return list(_merged(found, others)) if found else list(others)
 
 
@@ -101,7 +106,8 @@ def _merged(found: Sequence[Edit], others: Iterable[Edit]) -> Iterator[Edit]:
     yield from found[number:]
 
 
-def _applied(text: str, edits: Iterable[Edit]) -> str:
+def applied(text: str, edits: Iterable[Edit]) -> str:
+    """A text with what its edits say."""
     parts: list[str] = []
     done = 0
     for start, end, replacement in edits:
@@ -124,7 +130,7 @@ class ReadText:
     """A text as it is read, and where its characters stand in the written text."""
 
     def __init__(self, written: str, edits: Sequence[Edit]) -> None:
-        self.text = _applied(written, edits)
+        self.text = applied(written, edits)
         starts, ends = (np.array([edit[side] for edit in edits], dtype=np.int64) for side in range(2))
         lengths = np.fromiter((len(edit.text) for edit in edits), dtype=np.int64, count=len(edits))
         grown = np.cumsum(lengths - (ends - starts))

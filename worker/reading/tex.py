@@ -60,7 +60,7 @@ _EDIT = re.compile(
     rf"(?P<open>\{{)?(?:{_ACCENT}(?:(?P<base>{_BASE})|\{{[ \t]?(?P<braced>{_BASE})[ \t]?\}})|{_COMMAND})(?P<close>\}})?"
     r"|\\(?P<sign>[_&%#$-])"
     # capitals that BibTeX shall keep
-    r"|(?<![\\\w}\]])\{(?P<start>[^\W\d_]{1,8})\}(?=[^\W\d_])|\{(?P<inner>[^\W\d_]{1,8})\}"
+    r"|(?<![\\\w}\]])\{(?P<start>[^\W\d_]{1,8})\}(?=[^\W\d_]|\\[\"'`^~=.])|\{(?P<inner>[^\W\d_]{1,8})\}"
 )
 #: Characters in front of a brace that are searched for a command whose argument it opens.
 _MAX_COMMAND = 32

@@ -11,9 +11,21 @@ def _none(_text: str) -> Iterator[str]:
     return iter(())
 
 
+_HEX = "[0-9A-Fa-f]"
+_ENTITY = "&[#A-Za-z0-9]{2,33};"
+#: An escape, or a pair of them, in the syntax of ripgrep.
+_UNICODE = rf"(?:\\{{1,8}}(?:[uUx]\{{?{_HEX}{{2,8}}\}}?|N\{{[A-Za-z0-9 -]{{2,80}}\}})){{1,2}}"
+_ESCAPE = rf"{_UNICODE}|(?:\\[0-3x][0-9A-Fa-f]{{2}}){{1,4}}|{_ENTITY}"
+
 #: Escapes and entities in text that is written as it is read otherwise.
-TEXT = Way(escapes.anywhere, escapes.anywhere, escapes.words_in_code, r"\\[uUNx23]|&#?\w+;")
-JSON = Way(escapes.in_json, escapes.in_json, escapes.words_in_json, r"\\|&#?\w+;")
-CODE = Way(escapes.letters, escapes.anywhere, escapes.words_in_code, r"\\[uUNx23]|&#?\w+;")
-MARKDOWN = Way(markup.edits, markup.edits, escapes.words_in_code, r"\\[uUNx23_]|&#?\w+;|<(?:rt|RT)\b")
-TEX = Way(tex.edits, tex.edits, _none, r"\\|\{")
+TEXT = Way(escapes.anywhere, escapes.anywhere, escapes.words_in_code, rf"\\[uUNx23]|{_ENTITY}", _ESCAPE)
+JSON = Way(escapes.in_json, escapes.in_json, escapes.words_in_json, rf"\\|{_ENTITY}", rf'{_ESCAPE}|\\["\\/bfnrt]')
+CODE = Way(escapes.letters, escapes.anywhere, escapes.words_in_code, rf"\\[uUNx23]|{_ENTITY}", _ESCAPE)
+MARKDOWN = Way(
+    markup.edits,
+    markup.edits,
+    escapes.words_in_code,
+    rf"\\[uUNx23_]|{_ENTITY}|<[rR]",
+    rf"{_ESCAPE}|\\_|</?[rR][^<>]{{0,200}}>|<[rR][tTpP][^<>]{{0,200}}>[^<>]{{0,200}}",
+)
+TEX = Way(tex.edits, tex.edits, _none, r"\\|\{", r"[{\\][^\n]{1,8}|[{}]")

@@ -17,6 +17,7 @@ from api.search.text.path_pattern import PathPattern
 from schemas.content.document import SourceEntry
 from schemas.errors import FileError
 from schemas.queries.search import Filters, Hit, Note, SearchRequest
+from worker.formats import by_name
 from worker.ignore import Rules
 from worker.resources import Resources
 from worker.sandbox.texts import utf8_texts
@@ -219,7 +220,7 @@ def _texts(search: UnindexedSearch, contents: Iterable[tuple[_Place, bytes | Non
         id_ = file_id(address)
         id_path = address.removeprefix(NODES)
         node_id = id_path.rsplit("/", 1)[-1] if address.startswith(NODES) else str(id_)
-        yield SearchableText(id_, node_id, path, id_path, data)
+        yield SearchableText(id_, node_id, path, id_path, data, type=by_name.of(path)[0].type)
 
 
 def _described(location: RequestedLocation) -> str:

@@ -121,7 +121,7 @@ def _best_line(
     best: tuple[int, MatchedLine] | None = None
     words_in_file: set[str] = set()
     for line in islice(text.lines(pattern, check), MAX_LINES):
-        lowered = text.data[line.start : line.end].decode(errors="replace").lower()
+        lowered = "\n".join(text.forms(line)).lower()
         words_in_line = {word for word in words if word in lowered}
         words_in_file |= words_in_line
         if best is None or len(words_in_line) > best[0]:

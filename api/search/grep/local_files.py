@@ -6,7 +6,8 @@ is ASCII. UTF-16 and UTF-32 files without a byte order mark may be missed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from threading import Lock
 from uuid import UUID
@@ -14,8 +15,11 @@ from uuid import UUID
 from cachetools import LRUCache
 
 from api.search.grep import ripgrep
+from api.search.grep.read_forms import ripgrep_pattern
 from api.search.grep.scope import TextSearch
+from worker.formats import by_name
 from worker.ignore import rules_of
+from worker.reading import Way, way_of
 from worker.sources.local import LocalFolder
 from worker.sources.local_directories import OpenDirectories
 from worker.sources.local_keys import printable
@@ -38,17 +42,50 @@ _cache: LRUCache[UUID, WalkedFolder] = LRUCache(
 _cache_lock = Lock()
 
 
+#: Finds those of some names, relative to the opened folder, that may have a match.
+_Finder = Callable[[TextSearch, str, int, Sequence[bytes]], Sequence[bytes]]
+
+
 def matching_keys(search: TextSearch, source: LocalFolder, program: str) -> Iterator[Sequence[bytes]]:
-    """Yield batches of keys of files that may have a match. Ignored files may be among them."""
-    count = _FIRST_NAMES
+    """Yield batches of keys of files that may have a match, first of those that match as they are written.
+
+    Ignored files may be among them.
+    """
+    found: set[bytes] = set()
     with source.open_directories().closing() as directories:
-        in_scope = _in_scope(search, source, directories)
-        while names := list(_command_line(in_scope, count)):
-            search.check()
-            matching = _matching(search, program, directories.handle(()), names)
-            for start in range(0, len(matching), _BATCH_FILES):
-                yield matching[start : start + _BATCH_FILES]
-            count = _MAX_NAMES
+        for finder in (_matching, _matching_as_read):
+            for batch in _batches(search, _in_scope(search, source, directories), directories, program, finder):
+                new = [key for key in batch if key not in found]
+                found.update(new)
+                yield new
+
+
+def _batches(
+    search: TextSearch, in_scope: Iterator[bytes], directories: OpenDirectories, program: str, finder: _Finder
+) -> Iterator[Sequence[bytes]]:
+    count = _FIRST_NAMES
+    while names := list(_command_line(in_scope, count)):
+        search.check()
+        matching = finder(search, program, directories.handle(()), names)
+        for start in range(0, len(matching), _BATCH_FILES):
+            yield matching[start : start + _BATCH_FILES]
+        count = _MAX_NAMES
+
+
+def _matching_as_read(search: TextSearch, program: str, root: int, names: Sequence[bytes]) -> Sequence[bytes]:
+    """The files that may match as they are read, one way after the other."""
+    by_way: dict[Way, list[bytes]] = defaultdict(list)
+    for name in names:
+        way = way_of(by_name.of(printable(name))[0].type)
+        if way is not None:
+            by_way[way].append(name)
+    return [
+        name
+        for way, of_way in by_way.items()
+        for name in ripgrep.matching_files(
+            program, ripgrep_pattern(search.pattern.literal, way), root, of_way, search.check
+        )
+    ]
 
 
 def _matching(search: TextSearch, program: str, root: int, names: Sequence[bytes]) -> Sequence[bytes]:

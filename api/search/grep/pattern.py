@@ -86,7 +86,7 @@ class Pattern:
     `ripgrep` holds the arguments with which rg finds every file with such a line; None if rg would read the pattern
     differently. rg misses only files that are not UTF-8. With `is_ascii` it misses none of those either: matches have
     the same bytes in nearly every encoding, or rg accepts any bytes for them. At most `reach` bytes are searched at a
-    time.
+    time. `literal` is a pattern that is no expression.
     """
 
     exact: ExactMatcher
@@ -95,6 +95,7 @@ class Pattern:
     is_ascii: bool
     is_multiline: bool
     reach: int
+    literal: str | None = None
 
     def is_cut(self, text: bytes) -> bool:
         """Whether some line, or the text if matches may span lines, is longer than `reach`."""
@@ -126,7 +127,8 @@ def compiled_pattern(request: Grep) -> Pattern:
     re2.purge()
     is_ascii = request.pattern.isascii() and not (request.regex and matches_more(request.pattern))
     reach = max(MIN_REACH, MAX_STEPS // max(1, text.programsize, exact.size))
-    return Pattern(exact, text, _arguments(request, borders), is_ascii, request.multiline, reach)
+    literal = None if request.regex else request.pattern
+    return Pattern(exact, text, _arguments(request, borders), is_ascii, request.multiline, reach, literal)
 
 
 def next_character(text: bytes, position: int) -> int:

@@ -9,13 +9,15 @@ from threading import Event
 from uuid import UUID
 
 from api.search.grep.file_types import FileTypeFilter
-from api.search.grep.lines import MatchedLine, matching_lines
+from api.search.grep.lines import MatchedLine
 from api.search.grep.pattern import Pattern, compiled_pattern
+from api.search.grep.read_forms import lines_as_read
 from api.search.text.path_pattern import PathPattern
 from api.search.text.times import time_matcher
 from schemas.errors import Invalid
 from schemas.queries.grep import Grep
 from schemas.queries.search import Note
+from worker.reading import applied, full
 from worker.resources import Resources
 from worker.state.index import files
 from worker.state.index.tools import Index
@@ -91,7 +93,7 @@ def text_search(resources: Resources, index: Index, request: Grep, disconnected:
 
 @dataclass(frozen=True, slots=True)
 class SearchableText:
-    """A file's text in UTF-8. If the tool is narrowed to a part, only the bytes in `narrowed` are shown."""
+    """A file's text in UTF-8, with its type. If the tool is narrowed to a part, only bytes in `narrowed` are shown."""
 
     file_id: UUID
     file_node_id: str
@@ -99,12 +101,18 @@ class SearchableText:
     id_path: str
     data: bytes
     narrowed: range | None = None
+    type: str | None = None
 
     def lines(self, pattern: Pattern, check: Callable[[], None]) -> Iterator[MatchedLine]:
-        """The matching lines, in order. `check` may raise to end the search."""
-        lines = matching_lines(self.data, pattern, check)
+        """The lines that match as they are written or read, in order. `check` may raise to end the search."""
+        lines = lines_as_read(self.data, self.type, pattern, check)
         part = self.narrowed
         return lines if part is None else (line for line in lines if line.start < part.stop and line.stop > part.start)
+
+    def forms(self, line: MatchedLine) -> Sequence[str]:
+        """A line as it is written and as it is read."""
+        written = self.data[line.start : line.end].decode(errors="replace")
+        return written, applied(written, full(self.type, written))
 
 
 @dataclass(frozen=True, slots=True)

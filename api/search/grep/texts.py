@@ -14,6 +14,7 @@ from schemas.content.document import SourceEntry
 from schemas.errors import FileError, NotFound, SourceError
 from schemas.queries.search import Note
 from schemas.status import FileStatus
+from worker.formats import by_name
 from worker.formats.by_name import has_type
 from worker.formats.registry import AS_WRITTEN
 from worker.machine.bounded_reads import can_bound_reads
@@ -84,7 +85,7 @@ def _stored(
     ):
         search.check()
         data, part = _stored_text(search, chunk_rows)
-        yield SearchableText(file.id, file.node_id or str(file.id), file.path, file.id_path, data, part)
+        yield SearchableText(file.id, file.node_id or str(file.id), file.path, file.id_path, data, part, file.type)
 
 
 def _stored_text(search: TextSearch, chunk_rows: Sequence[dict[str, Any]]) -> tuple[bytes, range | None]:
@@ -177,7 +178,8 @@ def _read(search: TextSearch, source: Source, listed: Iterable[_Listed]) -> Iter
         if part is None or part[0] is None:
             yield UnreadFile(entry.path)
         else:
-            yield SearchableText(id_, entry.node_id or str(id_), entry.path, entry.id_path, *part)
+            type_ = (row and row.type) or by_name.of(by_name.with_stated_type(entry.path, entry.type))[0].type
+            yield SearchableText(id_, entry.node_id or str(id_), entry.path, entry.id_path, *part, type=type_)
 
 
 def _contents(search: TextSearch, source: Source, listed: Iterable[_Listed]) -> Iterator[tuple[_Listed, bytes]]:

@@ -68,6 +68,7 @@ READ = [
     ("tex", r"Donau\-dampf\-schiff snake\_case AT\&T", "Donaudampfschiff snake_case AT&T"),
     ("tex", r"\textbf{\"O}sterreich \emph{Foo}bar \cite{Foo}", r"\textbf{Ö}sterreich \emph{Foo}bar \cite{Foo}"),
     ("bibtex", r"title = {{K}alman and {NASA}, Mc{D}onald}", "title = {Kalman and {NASA}, McDonald}"),
+    ("bibtex", r"{M}\'alaga", "Málaga"),
     ("tex", r"\frac{a}{b} \begin{itemize} x_{i} \alpha\beta", r"\frac{a}{b} \begin{itemize} x_{i} \alpha\beta"),
 ]
 

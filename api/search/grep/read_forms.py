@@ -1,0 +1,110 @@
+"""The second try of a grep: lines that match as they are read, without escapes, accents and what nobody sees.
+
+Only lines that are read otherwise are searched again. A hit is the line of the file, at the place that matches there.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from heapq import merge
+from operator import attrgetter
+
+import numpy as np
+
+from api.search.grep.lines import MatchedLine, matching_lines
+from api.search.grep.pattern import Pattern
+from worker.reading import ReadText, Way, full
+from worker.reading.edits import Edit
+from worker.tokens.invisible import INVISIBLE
+
+
+def lines_as_read(text: bytes, type_: str | None, pattern: Pattern, check: Callable[[], None]) -> Iterator[MatchedLine]:
+    """Yield the lines of a UTF-8 text that match as they are written, or else as they are read, in order.
+
+    `type_` says how the text is read. `check` may raise to end the search.
+    """
+    written = matching_lines(text, pattern, check)
+    edits = full(type_, text.decode(errors="replace"))
+    if not edits:
+        yield from written
+        return
+    last = 0
+    for line in merge(written, _OtherLines(text.decode(errors="replace"), edits).matching(pattern, check), key=_NUMBER):
+        if line.number > last:
+            yield line
+            last = line.last_number
+
+
+def ripgrep_pattern(literal: str | None, way: Way) -> Sequence[str]:
+    """The arguments with which rg finds the files where something may match as it is read.
+
+    A `literal` may be written with escapes for some of its characters, and with what nobody sees between them.
+    """
+    if literal is None or len(literal) > _MAX_LITERAL or not literal.isprintable():
+        return ["--", f"{way.mark}|{_UNSEEN}"]
+    unit = rf"{way.unit}|{_UNSEEN}"
+    characters = (rf"(?:\x{{{ord(character):x}}}|{unit})" for character in literal)
+    return ["--ignore-case", "--", f"(?:{unit}|\\-)*".join(characters)]
+
+
+_NUMBER = attrgetter("number")
+#: Characters of the longest text that rg looks for in all its spellings.
+_MAX_LITERAL = 64
+_UNSEEN = INVISIBLE.pattern.removesuffix("+")
+
+
+class _OtherLines:
+    """The lines of a text that are read otherwise, each with the places at which it is."""
+
+    def __init__(self, text: str, edits: Sequence[Edit]) -> None:
+        self._text = text
+        self._starts: list[int] = []
+        self._lines: list[ReadText] = []
+        number = 0
+        while number < len(edits):
+            start = text.rfind("\n", 0, edits[number].start) + 1
+            end, first = start, number
+            while number < len(edits) and (number == first or edits[number].start <= end):
+                found = text.find("\n", max(end, edits[number].end))
+                end = len(text) if found < 0 else found
+                number += 1
+            of_line = [Edit(edit.start - start, edit.end - start, edit.text) for edit in edits[first:number]]
+            self._starts.append(start)
+            self._lines.append(ReadText(text[start:end], of_line))
+
+    def matching(self, pattern: Pattern, check: Callable[[], None]) -> Iterator[MatchedLine]:
+        """The lines of the text that match as they are read, in order, each once."""
+        number, counted, size = 1, 0, 0
+        for index, column in self._matches(pattern, check):
+            place = self._starts[index] + column
+            start = self._text.rfind("\n", 0, place) + 1
+            if start < counted:
+                continue
+            end = self._text.find("\n", place)
+            line = self._text[start : len(self._text) if end < 0 else end].removesuffix("\r")
+            number += self._text.count("\n", counted, start)
+            size += len(self._text[counted:start].encode())
+            first = len(line[: place - start].encode())
+            length = len(line.encode())
+            yield MatchedLine(number, size, size + length, first, number, size + length)
+            counted, size = start + len(line), size + length
+
+    def _matches(self, pattern: Pattern, check: Callable[[], None]) -> Iterator[tuple[int, int]]:
+        """Numbers of the lines that match, and the place in each."""
+        if pattern.is_multiline:
+            # a match spans no two lines that do not follow each other
+            for index, line in enumerate(self._lines):
+                for match in matching_lines(line.text.encode(), pattern, check):
+                    yield index, self._column(index, line.text.encode(), match)
+                    break
+            return
+        parts = [line.text.encode() for line in self._lines]
+        ends = np.cumsum([len(part) + 1 for part in parts]).tolist()
+        for match in matching_lines(b"\n".join(parts), pattern, check):
+            index = bisect_right(ends, match.start)
+            yield index, self._column(index, parts[index], match, ends[index] - len(parts[index]) - 1)
+
+    def _column(self, index: int, part: bytes, match: MatchedLine, start: int = 0) -> int:
+        read = len(part[: match.start - start + match.match_start].decode(errors="replace"))
+        return int(self._lines[index].written_at(np.array(read)))
