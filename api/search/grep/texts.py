@@ -174,12 +174,14 @@ def _read(search: TextSearch, source: Source, listed: Iterable[_Listed]) -> Iter
         if data is None and row is not None and row.has_text:
             # its encoding is known to parsers only: use the indexed text
             data = joined(snippets.text(search.resources.pool, id_)).encode()
-        part = _at_pointer(helpers, data, pointer) if data is not None and pointer else (data, None)
-        if part is None or part[0] is None:
+        span: range | None = None
+        if data is not None and pointer:
+            data, span = _at_pointer(helpers, data, pointer) or (None, None)
+        if data is None:
             yield UnreadFile(entry.path)
         else:
             type_ = (row and row.type) or by_name.of(by_name.with_stated_type(entry.path, entry.type))[0].type
-            yield SearchableText(id_, entry.node_id or str(id_), entry.path, entry.id_path, *part, type=type_)
+            yield SearchableText(id_, entry.node_id or str(id_), entry.path, entry.id_path, data, span, type_)
 
 
 def _contents(search: TextSearch, source: Source, listed: Iterable[_Listed]) -> Iterator[tuple[_Listed, bytes]]:

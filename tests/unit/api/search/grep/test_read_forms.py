@@ -1,0 +1,113 @@
+"""Lines are found as they are read, at their place in the file, and ripgrep misses no file that has one."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from api.search.grep import ripgrep
+from api.search.grep.lines import matching_lines
+from api.search.grep.pattern import compiled_pattern
+from api.search.grep.read_forms import lines_as_read, ripgrep_pattern
+from schemas.queries.grep import Grep
+from tests.unit.worker.reading.test_read_forms import READ
+from worker.reading import applied, full, way_of
+
+#: Texts that are read otherwise than they are written, each with the longest word that only its reading has.
+CHANGED = [
+    (type_, written, max(new, key=len))
+    for type_, written, read in READ
+    if (new := [word for word in re.findall(r"[^\W_]{2,}", read) if word not in written])
+]
+
+
+def found(text: str, type_: str, **request: object) -> list[tuple[int, int]]:
+    pattern = compiled_pattern(Grep.model_validate(request))
+    lines = list(lines_as_read(text.encode(), type_, pattern, lambda: None))
+    rows = text.split("\n")
+    for line in lines:
+        assert text.encode()[line.start : line.end].decode() == rows[line.number - 1].removesuffix("\r")
+    return [
+        (line.number, len(text.encode()[line.start : line.start + line.match_start].decode()) + 1) for line in lines
+    ]
+
+
+@pytest.mark.parametrize(("type_", "written", "word"), CHANGED)
+@pytest.mark.parametrize("regex", [False, True])
+def test_a_line_is_found_as_it_is_read(type_: str, written: str, word: str, regex: bool) -> None:
+    assert len(CHANGED) > 20
+    ((line, column),) = found(f"Überall\r\n{written}\nend", type_, pattern=word, regex=regex)
+    # the match begins at a place that is written otherwise, or at the same letter
+    assert line == 2
+    assert written[column - 1 :][:1] in {word[0], *'\\&{"<('} or written[column - 1].isdigit()
+
+
+@pytest.mark.parametrize(("type_", "written", "word"), CHANGED)
+@pytest.mark.parametrize("literal", [False, True])
+def test_ripgrep_finds_each_such_file(tmp_path: Path, type_: str, written: str, word: str, literal: bool) -> None:
+    program, way = ripgrep.program(), way_of(type_)
+    assert program is not None
+    assert way is not None
+    (tmp_path / "file").write_text(f"above\n{written}\n")
+    arguments = ripgrep_pattern(word if literal else None, way)
+    for text, expected in ((f"above\n{written}\n", 0), (f"above\n{'Nothing of it.'}\n", 1)):
+        (tmp_path / "file").write_text(text)
+        ended = subprocess.run([program, "-q", *arguments, str(tmp_path / "file")], check=False)
+        assert ended.returncode == expected
+
+
+def test_both_forms_are_found_in_order_and_once() -> None:
+    text = '{"a": "Schröder",\n "b": "Schr\\u00f6der",\n\n "c": "Schröder und Schr\\u00f6der", "d": "Schr\\u00f6der"}'
+    assert found(text, "json", pattern="schröder") == [(1, 8), (2, 8), (4, 8)]
+    assert found(text, "json", pattern="Schr\\u00f6der") == [(2, 8), (4, 21)]
+    assert found(text, "text", pattern="schröder", word=True) == [(1, 8), (2, 8), (4, 8)]
+    assert found(text, "pdf", pattern="schröder") == [(1, 8), (4, 8)]
+
+
+def test_a_match_over_lines_does_not_join_lines_that_are_apart() -> None:
+    text = 'a: "\\u00e4"\nplain\nb: "\\u00f6"\n'
+    assert found(text, "yaml", pattern='ä"\\s*b', regex=True, multiline=True) == []
+    assert found(text, "yaml", pattern='b: "ö', multiline=True) == [(3, 1)]
+
+
+def test_what_nobody_sees_does_not_hide_a_line() -> None:
+    assert found("ein Dampf\u00adlok\u200bschuppen", "text", pattern="dampflokschuppen") == [(1, 5)]
+    assert found("ein Dampf\u00adlok", "pdf", pattern="dampflok") == [(1, 5)]
+
+
+PIECES = [
+    "Schr\\u00f6der",
+    "\\n",
+    "\\\\",
+    "ö",
+    "a",
+    " ",
+    "\n",
+    "\r\n",
+    "&uuml;",
+    "\u00ad",
+    '"',
+    "\\u5927",
+    "\\x41",
+    "{\\'e}",
+]
+
+
+@given(st.lists(st.sampled_from(PIECES)), st.sampled_from(["json", "code", "text", "tex", "markdown"]))
+@example(["\n", "Schr\\u00f6der", "\n", "Schr\\u00f6der"], "json")
+def test_every_line_that_matches_in_either_form_is_found(pieces: list[str], type_: str) -> None:
+    text = "".join(pieces)
+    for word in ("ö", "schröder", "a"):
+        pattern = compiled_pattern(Grep(pattern=word))
+        written = {line.number for line in matching_lines(text.encode(), pattern, lambda: None)}
+        read = {
+            number
+            for number, line in enumerate(text.split("\n"), 1)
+            if word in applied(line, full(type_, line)).lower()
+        }
+        assert {line for line, _ in found(text, type_, pattern=word)} == written | read
