@@ -182,6 +182,18 @@ def test_only_live_chunks_of_the_index_are_shown(pool: Pool, seed: int) -> None:
     assert found_chunks.with_phrase(pool, made.index_id, made.ids, "QUICK brown   fox") == with_phrase
 
 
+@pytest.mark.parametrize(("type_", "found"), [("json", {0, 1}), ("text", {0}), ("pdf", {0})])
+def test_a_phrase_is_found_as_it_is_read(pool: Pool, type_: str, found: set[int]) -> None:
+    index = Index(pool, ["Schr\u00f6der\nWeg 3", '"Schr\\u00f6der\\nWeg 3"', "Schroeder Weg"])
+    with pool.connection() as connection:
+        connection.execute("UPDATE search_index_file SET type = %s WHERE id = %s", (type_, index.file_id))
+    ids = [str(placed.id) for placed in index.placed]
+    holding = found_chunks.with_phrase(pool, index.id, ids, "schröder  weg")
+    assert holding == {ids[number] for number in found}
+    rows = found_chunks.hits(pool, index.id, ids)
+    assert [rows[id_]["read_text"] is None for id_ in ids] == [True, type_ == "pdf", True]
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_a_line_is_in_the_live_chunks_that_hold_it(pool: Pool, seed: int) -> None:
     made = pair(pool, Random(seed))

@@ -32,6 +32,7 @@ from api.search.query.no_hits import stand_in, without_store
 from api.search.query.query_vectors import begun_queries
 from api.search.query.report import SearchReport, note
 from api.search.query.search import Finder, Findings, IndexSearch, unheard
+from api.search.rank.boosts import text_of
 from api.search.rank.confidence import FITS
 from api.search.rank.rerank import RerankOptions, provider_of, reranked
 from schemas.errors import EmbeddingError, RerankUnavailable, StoreUnavailable
@@ -193,7 +194,7 @@ def _rerank(search: IndexSearch, candidates: Sequence[Candidate]) -> tuple[Seque
 def _with_place(candidate: Candidate) -> str:
     """A chunk's text below its path, and the headings or definitions around it."""
     row = candidate.row
-    return "\n".join(filter(None, (row["file_path"], row["context"], row["chunk_text"])))
+    return "\n".join(filter(None, (row["file_path"], row["context"], text_of(row))))
 
 
 def _blended(candidate: Candidate, score: float) -> Candidate:

@@ -15,6 +15,7 @@ from api.search.rank.boosts import (
     name_share,
     query_signals,
     split_near_duplicates,
+    text_of,
 )
 from api.search.rank.confidence import AGREEING, COUNTED_HITS, USUAL_AGREEMENT, Evidence, HitTexts, confidence
 from api.search.rank.files import FoundChunk, file_parts
@@ -215,7 +216,7 @@ def boost(
     file_weights = {**weights, "coherence": about_files * weights["coherence"]}
     boosted = _by_files(_boosted(first, signals, weights), file_weights, grouped=request.group_by_file)
     kept, duplicates = split_near_duplicates(
-        boosted, lambda candidate: candidate.row["chunk_text"], first=max(MIN_DEDUPLICATED, request.top_k)
+        boosted, lambda candidate: text_of(candidate.row), first=max(MIN_DEDUPLICATED, request.top_k)
     )
     behind = _capped(others, min((candidate.score for candidate in kept), default=0.0))
     last = _capped(duplicates, min((candidate.score for candidate in behind or kept), default=0.0))
@@ -234,7 +235,7 @@ def confidence_of(request: SearchRequest, fusion: Fusion, candidates: Sequence[C
     distances = [each.distance for each in candidates if each.distance is not None]
     if not distances:
         return None
-    texts = HitTexts.of([f"{each.row['file_path']}\n{each.row['chunk_text']}" for each in candidates[:COUNTED_HITS]])
+    texts = HitTexts.of([f"{each.row['file_path']}\n{text_of(each.row)}" for each in candidates[:COUNTED_HITS]])
     evidence = {
         query: Evidence(1 - min(distances), _agreement(fusion.rankings, query), bool(fusion.defining), texts)
         for query in request.texts

@@ -175,9 +175,16 @@ def word_runs(text: str) -> list[str]:
     return runs[:: len(runs) // MAX_RUNS + 1]
 
 
+def text_of(row: Row) -> str:
+    """The text of a chunk by which it is ranked: as it is read."""
+    read: str | None = row.get("read_text")
+    text: str = row["chunk_text"] if read is None else read
+    return text
+
+
 def chunk_features(signals: QuerySignals, row: Row) -> dict[str, float]:
     """The nonzero features of a chunk, 0 to 1 by name. Penalties are those with negative weights."""
-    path, text = row["file_path"], row["chunk_text"]
+    path, text = row["file_path"], text_of(row)
     features = {kind: 1.0 for kind in _penalized_kinds(path) if kind not in signals.unpenalized}
     if row["chunk_id"] in signals.defining:
         features["definition"] = signals.name_share

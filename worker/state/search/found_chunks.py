@@ -8,6 +8,7 @@ from uuid import UUID
 
 from psycopg.rows import dict_row
 
+from worker.reading import applied, as_read, full
 from worker.state.pool import Pool, autocommit
 from worker.state.queries import is_true, load, storable, text_array
 
@@ -19,7 +20,13 @@ def hits(pool: Pool, index_id: UUID, ids: Iterable[str]) -> dict[str, dict[str, 
     values = {"ids": text_array(ids), "index_id": index_id}
     with autocommit(pool) as connection:
         cursor = connection.cursor(row_factory=dict_row, binary=True)
-        return {row["chunk_id"]: row for row in cursor.execute(_SQL["hits"], values).fetchall()}
+        return {row["chunk_id"]: _with_reading(row) for row in cursor.execute(_SQL["hits"], values).fetchall()}
+
+
+def _with_reading(row: dict[str, Any]) -> dict[str, Any]:
+    """Add the text as it is read, by which a chunk is ranked; None if it is read as it is written."""
+    row["read_text"] = as_read(row["file_type"], row["chunk_text"])
+    return row
 
 
 def newer_hits(
@@ -34,7 +41,7 @@ def newer_hits(
         cursor = connection.cursor(binary=True).execute(_SQL["newer_hits"], values)
         rows, names = cursor.fetchall(), [column.name for column in cursor.description or ()]
     # the text is null only if the version is known
-    newer = {row[0]: dict(zip(names, row, strict=True)) for row in rows if row[2] is not None}
+    newer = {row[0]: _with_reading(dict(zip(names, row, strict=True))) for row in rows if row[2] is not None}
     return {row[0]: row[1] for row in rows}, newer
 
 
@@ -53,11 +60,19 @@ def file_ids(pool: Pool, index_id: UUID, ids: Iterable[str]) -> dict[str, UUID]:
 
 
 def with_phrase(pool: Pool, index_id: UUID, ids: Iterable[str], phrase: str) -> set[str]:
-    """Return those of the live chunks that hold a phrase in lower case, whatever the white space between its words."""
+    """Return those of the live chunks that hold a phrase in lower case, whatever the white space between its words.
+
+    It may stand there as it is written or as it is read.
+    """
     normal = " ".join(storable(phrase.lower()).split())
     with autocommit(pool) as connection:
         values = {"ids": text_array(ids), "index_id": index_id, "phrase": normal}
-        return {id_ for (id_,) in connection.execute(_SQL["with_phrase"], values)}
+        found = connection.execute(_SQL["with_phrase"], values).fetchall()
+    return {id_ for id_, type_, text in found if text is None or normal in _normal_reading(type_, text)}
+
+
+def _normal_reading(type_: str | None, text: str) -> str:
+    return " ".join(applied(text, full(type_, text)).lower().split())
 
 
 def any_live(pool: Pool, index_id: UUID) -> bool:

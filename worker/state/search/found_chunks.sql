@@ -20,10 +20,13 @@ WHERE c.id = ANY (%(ids)s::uuid[]) AND c.index_id = %(index_id)s AND c.live
 SELECT id::text, file_id FROM chunk WHERE id = ANY (%(ids)s::uuid[]) AND index_id = %(index_id)s AND live
 
 -- name: with_phrase
--- white space of any length and kind is one space
-SELECT id::text FROM chunk
+-- White space of any length and kind is one space. Texts that may be read otherwise than they are written come along.
+SELECT id::text, type, CASE WHEN NOT written THEN chunk_text END
+FROM chunk c CROSS JOIN LATERAL (
+    SELECT strpos(regexp_replace(lower(chunk_text), '\s+', ' ', 'g'), %(phrase)s) > 0 AS written) w
+CROSS JOIN LATERAL (SELECT type FROM search_index_file f WHERE f.id = c.file_id) f
 WHERE id = ANY (%(ids)s::uuid[]) AND index_id = %(index_id)s AND live
-  AND strpos(regexp_replace(lower(chunk_text), '\s+', ' ', 'g'), %(phrase)s) > 0
+  AND (written OR chunk_text ~ '\\[^ ]|&#?\w+;|<r|\{\w+\}\w')
 
 -- name: any_live
 SELECT EXISTS (SELECT FROM search_index_file WHERE index_id = %(index_id)s AND live_chunks > 0)

@@ -68,7 +68,7 @@ class LiveRows:
 
 
 def _size(row: Row) -> int:
-    return ROW_BYTES + len(row["chunk_text"]) + len(row["context"] or "")
+    return ROW_BYTES + sum(len(row.get(name) or "") for name in ("chunk_text", "read_text", "context"))
 
 
 _process_rows = LiveRows()
