@@ -3,11 +3,11 @@ r"""Accents and letters of LaTeX and BibTeX: `G{\"o}del`, `\'e`, `\c{c}`, `{\ss}
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterator
 from string import ascii_letters
 
 from worker.reading.edits import Edit
+from worker.tokens.normal_forms import normalized
 
 #: Combining characters by the sign or letter of the command.
 _ACCENTS = {
@@ -93,7 +93,7 @@ def _letter(match: re.Match[str]) -> str:
     if match["letter"]:
         return _LETTERS[match["letter"]]
     base = match["base"] or match["braced"]
-    return unicodedata.normalize("NFC", _DOTLESS.get(base, base) + _ACCENTS[match["accent"]])
+    return normalized("NFC", _DOTLESS.get(base, base) + _ACCENTS[match["accent"]])
 
 
 def _word_before(text: str, place: int) -> bool:
