@@ -41,7 +41,7 @@ FILES = {
         "@book{a,\n title = {The {W}asserstein {M}\\'alaga},\n}\n",
         "Wasserstein Málaga",
         "málaga",
-        (2, 28),
+        (2, 29),
     ),
     "page.md": ("# Schl&ouml;sser\n\nsnake\\_casing\n", "Schlösser snake_casing", "snake_casing", (3, 1)),
     "table.csv": ("a,b\n1,M&uuml;nchnerin\n", "Münchnerin", "münchnerin", (2, 3)),
