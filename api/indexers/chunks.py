@@ -32,6 +32,10 @@ FILE_BYTES = 1024
 OVER_COST = (
     "The run stopped before it passed config.max_cost_tokens ({:,}); raise it, then retry to embed the other files."
 )
+CUT_TEXTS = (
+    "Some texts were longer than the embedding model takes, so they were cut in smaller chunks; "
+    "set a smaller config.chunk_size."
+)
 
 search = answer.prepared
 
@@ -188,7 +192,9 @@ def shown_status(tool_id: UUID, row: dict[str, Any]) -> Status:
     size = too_large(row["vector_store"], row["total_chunks"])
     is_unwatched = row["finished_at"] is None and row["unwatched_seconds"] > UNWATCHED_SECONDS
     unwatched = f"{UNWATCHED} The task goes on once they do." if is_unwatched else None
-    warning = " ".join(filter(None, (over_cost, size, row["listing_warning"], row["warning"], unwatched))) or None
+    cut_texts = CUT_TEXTS if row["cut_texts"] else None
+    said = (over_cost, cut_texts, size, row["listing_warning"], row["warning"], unwatched)
+    warning = " ".join(filter(None, said)) or None
     return Status(**{**row, "task_id": row["id"], "tool_id": tool_id, "eta_seconds": _eta(row), "warning": warning})
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any, Self
 
 from schemas.errors.base import FoldexError
 from schemas.status import Reason
@@ -15,26 +17,53 @@ class EmbeddingError(FoldexError):
     status = 502
 
 
+class Excess(StrEnum):
+    """What a request has more of than its provider takes. `SIZE` is one of the others, but which is unknown."""
+
+    TEXTS = "texts"
+    #: Tokens of all texts together.
+    TOKENS = "tokens"
+    #: Tokens of one text.
+    LENGTH = "length"
+    SIZE = "size"
+
+
 class EmbeddingRefused(EmbeddingError):
     """The provider refuses some of these inputs; a smaller batch may pass.
 
     `indices` are the positions of the refused texts in the request, if the provider names them. `reason` is that of
-    their files.
+    their files. `excess` is what the request has too much of, if the provider says so, and `most` what it takes.
     """
 
     code = "embedding_refused"
     example = "The provider's vectors are not readable; check EMBEDDING_API_BASE."
 
-    def __init__(self, message: str, *, indices: Sequence[int] = (), reason: Reason = Reason.EMBEDDING_REFUSED) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        indices: Sequence[int] = (),
+        reason: Reason = Reason.EMBEDDING_REFUSED,
+        excess: Excess | None = None,
+        most: int | None = None,
+    ) -> None:
         super().__init__(message)
         self.indices = indices
         self.reason = reason
+        self.excess = excess
+        self.most = most
+
+    def at(self, places: Sequence[int]) -> Self:
+        """The same refusal for a larger request, which has the texts of this one at these positions."""
+        moved = self.with_message(self.message)
+        moved.indices = [places[index] for index in self.indices]
+        return moved
 
 
 class EmbeddingUnreadable(EmbeddingRefused):
     """The provider's answer does not fit the request, such as too few vectors. A smaller batch may pass.
 
-    `vectors` is the number of vectors in the answer, 0 if that is unknown.
+    `vectors` is the number of vectors in the answer, 0 if that is unknown. `answered` has the usable ones by position.
     """
 
     code = "embedding_unreadable"
@@ -42,9 +71,23 @@ class EmbeddingUnreadable(EmbeddingRefused):
         "The provider returned 1 vector for 64 texts; check EMBEDDING_API_BASE, or set a smaller EMBEDDING_BATCH_SIZE."
     )
 
-    def __init__(self, message: str, *, vectors: int = 0) -> None:
-        super().__init__(message)
+    def __init__(
+        self,
+        message: str,
+        *,
+        vectors: int = 0,
+        indices: Sequence[int] = (),
+        answered: Mapping[int, Any] | None = None,
+    ) -> None:
+        super().__init__(message, indices=indices)
         self.vectors = vectors
+        self.answered = answered or {}
+
+    def at(self, places: Sequence[int]) -> Self:
+        """See `EmbeddingRefused`."""
+        moved = super().at(places)
+        moved.answered = {places[index]: vector for index, vector in self.answered.items()}
+        return moved
 
 
 class EmbeddingUnauthorized(EmbeddingError):
@@ -59,7 +102,7 @@ class EmbeddingUnavailable(EmbeddingError):
 
     `provider_status` is the HTTP status of the provider's answer, if there was one. `was_taken`: a server took the
     request, and then closed the connection or let the time pass. `was_sent` is False for a request that was held back
-    because the provider may not be asked at the moment.
+    because the provider may not be asked at the moment. `has_no_quota`: the account must be topped up first.
     """
 
     code = "embedding_unavailable"
@@ -75,12 +118,14 @@ class EmbeddingUnavailable(EmbeddingError):
         provider_status: int | None = None,
         was_taken: bool = False,
         was_sent: bool = True,
+        has_no_quota: bool = False,
     ) -> None:
         super().__init__(message)
         self.retry_after = retry_after
         self.provider_status = provider_status
         self.was_taken = was_taken
         self.was_sent = was_sent
+        self.has_no_quota = has_no_quota
 
 
 class RerankError(FoldexError):
@@ -157,11 +202,13 @@ class LlmUnavailable(LlmError):
         retry_after: float | None = None,
         provider_status: int | None = None,
         was_taken: bool = False,
+        has_no_quota: bool = False,
     ) -> None:
         super().__init__(message)
         self.retry_after = retry_after
         self.provider_status = provider_status
         self.was_taken = was_taken
+        self.has_no_quota = has_no_quota
 
 
 class LlmFailed(LlmError):

@@ -39,6 +39,7 @@ from worker.embed.models import (
     same_provider,
     tokenizer_for,
 )
+from worker.embed.retry import QUOTA_SECONDS
 from worker.resources import Resources
 from worker.settings import Settings
 
@@ -274,9 +275,9 @@ def test_a_request_is_silent(
 @pytest.mark.parametrize(
     ("status", "expected"),
     [
-        *((status, EmbeddingUnauthorized) for status in (401, 402, 403, 404, 405)),
+        *((status, EmbeddingUnauthorized) for status in (401, 403, 404, 405)),
         *((status, EmbeddingRefused) for status in (400, 413, 422)),
-        *((status, EmbeddingUnavailable) for status in (0, 408, 409, 425, 429, 500, 502, 503, 504, 529)),
+        *((status, EmbeddingUnavailable) for status in (0, 402, 408, 409, 425, 429, 500, 502, 503, 504, 529)),
     ],
 )
 def test_a_status_decides_what_is_done(
@@ -288,7 +289,7 @@ def test_a_status_decides_what_is_done(
     with pytest.raises(expected) as caught:
         embedder.embed(TEXTS)
     assert len(fake.audit.requests) == 2, "the library retries on its own"
-    assert caught.value.retry_after is None
+    assert caught.value.retry_after == (QUOTA_SECONDS if status == 402 else None)
     assert embedder.embed(TEXTS).shape == (4, SMALL)
 
 
@@ -372,7 +373,7 @@ def test_a_vector_without_direction_refuses_its_text_only(
     [
         ("bad-count", EmbeddingUnreadable),
         ("bad-dims", EmbeddingUnauthorized),
-        ("bad-json", EmbeddingUnavailable),
+        ("bad-json", EmbeddingUnreadable),
         ("error-in-body", EmbeddingUnavailable),
         ("odd-error-in-body", EmbeddingUnavailable),
     ],

@@ -8,7 +8,8 @@ Models with these names misbehave: `no-such-model` (404), `no-base64` (400 to th
 `bad-nan` and `bad-zero` for inputs with `BAD-ROW`; `bad-count`, `bad-dims`, `bad-order` and `bad-json` always;
 `error-in-body` (status 200 with error 429 in the body), `odd-error-in-body` (the same with a word as code). An input
 with `REFUSE-ME` makes the server refuse the whole request, one with `FAULT-ME` makes it answer 500, and one with
-`DROP-ME` makes it close the connection. The key `wrong` is refused like a missing one.
+`DROP-ME` makes it close the connection. An input with `HTML-ME` is answered by a page, one with `NAN-ME` by that
+literal, `NULL-ME` by null in place of its row, `EMPTY-ME` by a row without a vector, and `GONE-ME` by one row too few. The key `wrong` is refused like a missing one.
 """
 
 from __future__ import annotations
@@ -159,6 +160,22 @@ class Request:
 
 
 @dataclass
+class Limits:
+    """What the server takes. A refusal of too many texts has these words: `{texts}` of them, and `{most}` it takes.
+
+    Without `has_quota` it refuses all. If it `is_broken`, every answer is a page instead of JSON.
+    """
+
+    most_texts: int = MAX_INPUTS
+    words: str = "'$.input' is invalid: at most {most} inputs."
+    status: int = 400
+    most_tokens: int = MAX_INPUT_TOKENS
+    too_long: tuple[int, str] = (400, f"This model's maximum context length is {MAX_INPUT_TOKENS} tokens.")
+    has_quota: bool = True
+    is_broken: bool = False
+
+
+@dataclass
 class Audit:
     """What the server was asked. `texts` counts the answered texts by SHA-256."""
 
@@ -182,6 +199,7 @@ class EmbeddingsFake:
 
     def __init__(self, port: int = 0, dimensions: int = 384, delay: float = 0.0) -> None:
         self.dimensions = dimensions
+        self.limits = Limits()
         self.delay = delay
         self.audit = Audit()
         #: Held requests have the kind `embeddings`; those held after being applied count as answered.
@@ -229,8 +247,9 @@ class EmbeddingsFake:
             self._failures.clear()
 
     def reset(self) -> None:
-        """Drop the audit and the failures that are still to come."""
+        """Drop the audit, the limits and the failures that are still to come."""
         with self._lock:
+            self.limits = Limits()
             self.audit = Audit(in_flight=self.audit.in_flight)
             self._failures.clear()
 
@@ -280,7 +299,9 @@ class EmbeddingsFake:
         texts = _texts(body)
         record.model, record.inputs, record.tokens = body["model"], len(texts), sum(map(_tokens, texts))
         record.encoding = body.get("encoding_format", "float")
-        _check(record, texts)
+        _check(record, texts, self.limits)
+        if self.limits.is_broken:
+            return b"<html>down for maintenance</html>"
         vectors = self._vectors(texts, body.get("dimensions") or self.dimensions)
         return _answer_body(record, texts, vectors)
 
@@ -309,15 +330,17 @@ def _texts(body: Any) -> list[str]:
     return texts
 
 
-def _check(record: Request, texts: list[str]) -> None:
+def _check(record: Request, texts: list[str], limits: Limits) -> None:
+    if not limits.has_quota:
+        raise Refusal(429, "You exceeded your current quota, please check your plan.", "insufficient_quota")
     if record.model == "no-such-model":
         raise Refusal(404, f"The model `{record.model}` does not exist.", "model_not_found")
     if record.encoding not in {"float", "base64"} or (record.model, record.encoding) == ("no-base64", "base64"):
         raise Refusal(400, f"Unsupported encoding_format: {record.encoding}")
-    if len(texts) > MAX_INPUTS:
-        raise Refusal(400, f"'$.input' is invalid: at most {MAX_INPUTS} inputs.")
-    if any(_tokens(text) > MAX_INPUT_TOKENS for text in texts):
-        raise Refusal(400, f"This model's maximum context length is {MAX_INPUT_TOKENS} tokens.")
+    if len(texts) > limits.most_texts:
+        raise Refusal(limits.status, limits.words.format(most=limits.most_texts, texts=len(texts)))
+    if any(_tokens(text) > limits.most_tokens for text in texts):
+        raise Refusal(*limits.too_long)
     if record.tokens > MAX_REQUEST_TOKENS * ESTIMATE_MARGIN:
         raise Refusal(400, f"Requested {record.tokens} tokens, max {MAX_REQUEST_TOKENS} tokens per request.")
     if any("REFUSE-ME" in text for text in texts):
@@ -334,19 +357,28 @@ def _answer_body(record: Request, texts: list[str], vectors: NDArray[np.float32]
         vectors[rows] = np.nan if record.model == "bad-nan" else 0.0
     if record.model == "bad-dims":
         vectors = np.ascontiguousarray(vectors[:, :-1])
-    if record.model == "bad-json":
+    if record.model == "bad-json" or any("HTML-ME" in text for text in texts):
         return b"<html>this is no JSON</html>"
     if record.model.endswith("error-in-body"):
         return orjson.dumps({"error": {"message": "overloaded", "code": "odd" if "odd" in record.model else 429}})
     plain = record.encoding == "float" or record.model == "lists-only"
     cells = vectors.tolist() if plain else [base64.b64encode(row).decode() for row in vectors]
-    data = [{"object": "embedding", "index": index, "embedding": cell} for index, cell in enumerate(cells)]
+    data: list[Any] = [{"object": "embedding", "index": index, "embedding": cell} for index, cell in enumerate(cells)]
     if record.model == "bad-count":
         data.pop()
     if record.model == "bad-order":
         data.reverse()
+    for position, text in enumerate(texts):
+        if "NULL-ME" in text:
+            data[position] = None
+        if "NAN-ME" in text:
+            data[position]["embedding"] = "the literal"
+        if "EMPTY-ME" in text:
+            data[position]["embedding"] = None
+    data = [row for row, text in zip(data, texts, strict=False) if "GONE-ME" not in text]
     usage = {"prompt_tokens": record.tokens, "total_tokens": record.tokens}
-    return orjson.dumps({"object": "list", "data": data, "model": record.model, "usage": usage})
+    body = orjson.dumps({"object": "list", "data": data, "model": record.model, "usage": usage})
+    return body.replace(b'"the literal"', b"[NaN,1.0]")
 
 
 class _Server(Server):

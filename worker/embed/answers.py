@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,11 @@ from schemas.errors import (
     EmbeddingUnauthorized,
     EmbeddingUnavailable,
     EmbeddingUnreadable,
+    Excess,
 )
-from worker.embed import Vectors
-from worker.embed.retry import REFUSED_STATUSES, is_unavailable, trouble
+from worker.embed import Vectors, verdicts
+from worker.embed.retry import QUOTA_SECONDS, no_quota, trouble
+from worker.embed.verdicts import Kind
 
 #: Maximum length of a provider's message in the log, in characters.
 MAX_LOGGED_CHARACTERS = 300
@@ -26,25 +29,36 @@ KEY_REMEDY = (
 )
 ADDRESS_REMEDY = "Check that its server runs, and EMBEDDING_API_BASE if it is set."
 MODEL_REMEDY = "Check the model's name, which must begin with its provider, as in openai/text-embedding-3-small."
-_STATUS_REMEDIES = {
-    402: "Add credit to the provider's account.",
-    404: f"{MODEL_REMEDY} Check EMBEDDING_API_BASE, if it is set.",
+_STATUS_REMEDIES = {404: f"{MODEL_REMEDY} Check EMBEDDING_API_BASE, if it is set."}
+_EXCESSES = {
+    Excess.TEXTS: " The request has more texts than it takes; set a smaller EMBEDDING_BATCH_SIZE.",
+    Excess.LENGTH: " The text is longer than the model takes; set a smaller chunk_size.",
 }
 
 log = structlog.get_logger()
 
 
-def status_error(model: str, status: int, said: str, seconds: float | None) -> EmbeddingError:
-    """The error for a status, what the provider said of it, and the seconds that it asks to wait."""
+def status_error(
+    model: str, status: int, headers: Mapping[str, str], body: bytes | str, texts: int = 1
+) -> EmbeddingError:
+    """The error for an answer other than 200 to a request of so many texts. Names of headers are in lower case."""
+    verdict = verdicts.judge(status, headers, body, texts)
     # The address may be an internal service whose response only the operator may read, so log it but do not raise it.
-    log.warning("a provider rejected a request", model=model, status=status, said=said)
+    log.warning("a provider rejected a request", model=model, status=status, said=said(body))
     message = f"{model} failed with {status}."
-    if status in REFUSED_STATUSES:
-        return EmbeddingRefused(message)
-    if is_unavailable(status):
-        message = f"{trouble(model, status, seconds)}."
-        return EmbeddingUnavailable(message, retry_after=seconds, provider_status=status)
-    return EmbeddingUnauthorized(f"{message} {_STATUS_REMEDIES.get(status, KEY_REMEDY)}")
+    match verdict.kind:
+        case Kind.REFUSED:
+            message += _EXCESSES.get(verdict.excess, "") if verdict.excess else ""
+            return EmbeddingRefused(message, excess=verdict.excess, most=verdict.most)
+        case Kind.UNAUTHORIZED:
+            return EmbeddingUnauthorized(f"{message} {_STATUS_REMEDIES.get(status, KEY_REMEDY)}")
+        case Kind.QUOTA:
+            return EmbeddingUnavailable(
+                f"{no_quota(model)}.", retry_after=QUOTA_SECONDS, provider_status=status, has_no_quota=True
+            )
+        case Kind.RATE | Kind.OUTAGE:
+            message = f"{trouble(model, status, verdict.wait)}."
+            return EmbeddingUnavailable(message, retry_after=verdict.wait, provider_status=status)
 
 
 def no_answer(model: str, said: str, *, was_taken: bool) -> EmbeddingUnavailable:
@@ -60,6 +74,11 @@ def errors_after_connecting() -> tuple[type[Exception], ...]:
     return httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError, httpx.ReadTimeout, httpx.WriteTimeout
 
 
+def said(body: bytes | str) -> str:
+    """What a provider said, for the log: the message, which comes before codes and types."""
+    return verdicts.words_of(body).strip().partition("\n")[0][:MAX_LOGGED_CHARACTERS]
+
+
 def missing_key(model: str) -> EmbeddingUnauthorized:
     """The error for a provider that needs a key and got none."""
     return EmbeddingUnauthorized(f"{model} needs a key. {KEY_REMEDY}")
@@ -71,44 +90,92 @@ def unreadable(model: str, error: Exception) -> EmbeddingUnreadable:
     return EmbeddingUnreadable(f"The response of {model} is not readable; check EMBEDDING_API_BASE.")
 
 
+def error_in_body(model: str, body: bytes | str, texts: int = 1) -> EmbeddingError:
+    """The error for an answer of status 200 that holds an error instead of vectors.
+
+    It is an outage, unless its words name something that other requests avoid.
+    """
+    verdict = verdicts.judge(HTTPStatus.BAD_REQUEST, {}, body, texts)
+    if verdict.excess is not None or verdict.kind is Kind.QUOTA:
+        return status_error(model, HTTPStatus.BAD_REQUEST, {}, body, texts)
+    log.warning("a provider answered with an error", model=model, said=said(body))
+    message = f"The response of {model} holds an error instead of vectors; the log quotes it."
+    return EmbeddingUnavailable(f"{message} {ADDRESS_REMEDY}")
+
+
 def decode(data: Sequence[Any], count: int) -> Vectors:
-    """Rows in the order of the inputs, from base64 of little-endian floats or from lists."""
-    if len(data) != count:
-        amounts = f"{len(data)} vector{'s' * (len(data) != 1)} for {count} text{'s' * (count != 1)}"
+    """Rows in the order of the inputs, from base64 of little-endian floats or from lists.
+
+    A row without numbers is returned as one that has no direction: `unit` names its text, and keeps the others, which
+    are paid for.
+    """
+    cells = _in_order([row if isinstance(row, dict) else {} for row in data], count)
+    lengths = {len(cell) for cell in cells if cell is not None}
+    if len(lengths) != 1 or 0 in lengths:
+        raise EmbeddingUnreadable("The provider's vectors are not readable; check EMBEDDING_API_BASE.")
+    missing = np.full(lengths.pop(), np.nan, dtype=np.float32)
+    return np.stack([missing if cell is None else cell for cell in cells])
+
+
+def _in_order(rows: Sequence[dict[str, Any]], count: int) -> list[Vectors | None]:
+    """The vector of each text, None for one that has none. Raises `EmbeddingUnreadable` if they cannot be assigned."""
+    indices = [row.get("index") for row in rows]
+    if len(rows) == count and _is_in_place(indices):
+        return [_cell(row) for row in rows]
+    if len(rows) != count and not _tells_what_is_missing(indices, count):
+        amounts = f"{len(rows)} vector{'s' * (len(rows) != 1)} for {count} text{'s' * (count != 1)}"
         smaller = ", or set a smaller EMBEDDING_BATCH_SIZE" * (count > 1)
         raise EmbeddingUnreadable(
-            f"The provider returned {amounts}; check EMBEDDING_API_BASE{smaller}.", vectors=len(data)
+            f"The provider returned {amounts}; check EMBEDDING_API_BASE{smaller}.", vectors=len(rows)
         )
-    try:
-        rows = sorted(data, key=lambda row: row["index"])
-        cells = [_cell(row["embedding"]) for row in rows]
-        vectors = np.stack(cells)
-    except (LookupError, TypeError, ValueError) as error:
-        log.warning("cannot read a provider's vectors", error=str(error)[:MAX_LOGGED_CHARACTERS])
-        raise EmbeddingUnreadable("The provider's vectors are not readable; check EMBEDDING_API_BASE.") from error
-    if [row["index"] for row in rows] != list(range(count)):
+    by_index = {index: row for index, row in zip(indices, rows, strict=True) if type(index) is int}
+    if len(by_index) != len(rows) or not by_index.keys() <= set(range(count)):
         raise EmbeddingUnreadable(
             "The provider's response does not say which vector belongs to which text; check EMBEDDING_API_BASE."
         )
-    return vectors
+    return [_cell(by_index.get(index, {})) for index in range(count)]
 
 
-def _cell(value: str | Sequence[float]) -> Vectors:
-    if isinstance(value, str):
-        return np.frombuffer(pybase64.b64decode(value), dtype="<f4").astype(np.float32, copy=False)
-    return np.asarray(value, dtype=np.float32)
+def _is_in_place(indices: Sequence[Any]) -> bool:
+    """Whether rows are in the order of the texts: each says so or nothing, all say zero, or they count from one."""
+    is_stated = [(position, index) for position, index in enumerate(indices) if index is not None]
+    return (
+        all(index == position for position, index in is_stated)
+        or all(index == 0 for _, index in is_stated)
+        or (len(is_stated) == len(indices) and all(index == position + 1 for position, index in is_stated))
+    )
+
+
+def _tells_what_is_missing(indices: Sequence[Any], count: int) -> bool:
+    """Whether too few rows say which texts they belong to. Those of the first texts may be all of a shorter request."""
+    stated = {index for index in indices if type(index) is int and 0 <= index < count}
+    return 0 < len(indices) < count and len(stated) == len(indices) and max(stated) >= len(indices)
+
+
+def _cell(row: dict[str, Any]) -> Vectors | None:
+    """The vector of a row, None if it has none."""
+    value = row.get("embedding")
+    try:
+        if isinstance(value, str):
+            vector = np.frombuffer(pybase64.b64decode(value), dtype="<f4").astype(np.float32, copy=False)
+        else:
+            vector = np.asarray(value, dtype=np.float32)
+    except (TypeError, ValueError):
+        return None
+    return vector if vector.ndim == 1 and len(vector) else None
 
 
 def unit(vectors: Vectors) -> Vectors:
-    """The vectors at length one. Raises `EmbeddingRefused` with the indices of those that have no direction."""
+    """The vectors at length one. Raises `EmbeddingUnreadable` with those, and with the indices of the others."""
     with np.errstate(over="ignore", invalid="ignore"):
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    bad = np.flatnonzero(~np.isfinite(norms[:, 0]) | (norms[:, 0] == 0)).tolist()
-    if bad:
-        raise EmbeddingRefused(
+        directions: Vectors = vectors / norms
+    good = np.isfinite(norms[:, 0]) & (norms[:, 0] != 0)
+    if not good.all():
+        raise EmbeddingUnreadable(
             "The provider returned a vector that is zero or not a number. "
             "Retry; if that fails again, exclude the file or change the model.",
-            indices=bad,
+            indices=np.flatnonzero(~good).tolist(),
+            answered={index: directions[index] for index in np.flatnonzero(good).tolist()},
         )
-    directions: Vectors = vectors / norms
     return directions

@@ -8,11 +8,20 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
-from schemas.errors import EmbeddingRefused, EmbeddingUnavailable, EmbeddingUnreadable, FoldexError, SliceOver
+import numpy as np
+
+from schemas.errors import (
+    EmbeddingRefused,
+    EmbeddingUnavailable,
+    EmbeddingUnreadable,
+    Excess,
+    FoldexError,
+    SliceOver,
+)
 from worker.embed import Embedder, Vectors, retry
 from worker.embed.rate_limit import RateBudget, no_check
 
@@ -20,6 +29,8 @@ from worker.embed.rate_limit import RateBudget, no_check
 FULL_SHARE = 0.95
 #: Groups that packing keeps open. More would fill groups better but scatter a file's chunks more widely.
 _OPEN_GROUPS = 8
+
+_TOO_LONG = "The text is longer than the model takes; set a smaller chunk_size."
 
 Outcome = tuple[list[int], Vectors | EmbeddingRefused]
 
@@ -93,9 +104,32 @@ def embed_all(
     if terms.only_full:
         batches = [batch for batch in batches if _is_full(len(batch), sum(tokens[i] for i in batch), *limits)]
     with ThreadPoolExecutor(concurrency, thread_name_prefix="embed") as pool:
-        run = _EmbeddingRun(embedder, texts, tokens, pool, deque(batches), terms)
+        run = _EmbeddingRun(embedder, texts, tokens, pool, batches, terms)
         for indices, result in run.outcomes(concurrency):
             yield _with_duplicates(indices, result, [positions[texts[index]] for index in indices])
+
+
+class _Outgrown(Exception):
+    """A request that waited for permission, and is larger than what the fleet learned meanwhile."""
+
+
+@dataclass(eq=False)
+class _Refused:
+    """A request that was refused without a reason, and is sent in parts. `left` parts have no outcome yet."""
+
+    texts: int
+    left: int
+    parent: _Refused | None
+    #: Whether a text was the cause: it is refused alone.
+    is_excused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """Texts that wait together; `parent` is the refused request that had them."""
+
+    indices: list[int]
+    parent: _Refused | None = None
 
 
 class _EmbeddingRun:
@@ -107,49 +141,67 @@ class _EmbeddingRun:
         texts: Sequence[str],
         tokens: Sequence[int],
         pool: ThreadPoolExecutor,
-        waiting: deque[list[int]],
+        waiting: Iterable[list[int]],
         terms: RequestTerms,
     ) -> None:
         self._embedder = embedder
         self._texts = texts
         self._tokens = tokens
         self._pool = pool
-        self._waiting = waiting
+        self._waiting = deque(map(_Batch, waiting))
         self._terms = terms
         self._until = time.monotonic() + terms.seconds
-        self._in_flight: dict[Future[Vectors], list[int]] = {}
+        self._in_flight: dict[Future[Vectors], _Batch] = {}
         self._error: BaseException | None = None
         self._answered = self._has_progress = False
         self._refusals = 0
         self._patience = retry.Patience()
 
     def outcomes(self, concurrency: int) -> Iterator[Outcome]:
-        self._start(concurrency)
+        yield from self._start(concurrency)
         while self._in_flight:
             done, _ = wait(self._in_flight, return_when=FIRST_COMPLETED)
             outcomes = [outcome for request in done for outcome in self._end(request, self._in_flight.pop(request))]
             yield from outcomes
             # Refill only now: a crash loses the answers that are not yet recorded and all requests in flight.
-            self._start(concurrency)
+            yield from self._start(concurrency)
         if self._error is not None:
             raise self._error
 
-    def _start(self, concurrency: int) -> None:
+    def _start(self, concurrency: int) -> Iterator[Outcome]:
+        """Send requests. Yields the texts that are known to be too long, which are not sent."""
         while self._waiting and self._error is None and len(self._in_flight) < self._allowed(concurrency):
             self._error = self._reason_to_stop()
             if self._error is None:
-                batch = self._next()
-                self._in_flight[self._pool.submit(self._send, batch)] = batch
+                batch, too_long = self._next()
+                if too_long:
+                    yield too_long, EmbeddingRefused(_TOO_LONG, excess=Excess.LENGTH)
+                if batch.indices:
+                    self._in_flight[self._pool.submit(self._send, batch.indices)] = batch
 
-    def _next(self) -> list[int]:
-        """The texts of the next request: those that waited together, or the first part if requests are smaller now."""
-        first, *others = _packed(self._waiting.popleft(), self._tokens, *_limits(self._embedder, self._terms.budget))
-        self._waiting.extendleft(reversed(others))
-        return first
+    def _next(self) -> tuple[_Batch, list[int]]:
+        """The texts of the next request, and those that are too long for any.
+
+        They are the texts that waited together, or the first part of them if requests are smaller now.
+        """
+        waiting, budget = self._waiting.popleft(), self._terms.budget
+        indices, too_long = waiting.indices, []
+        if budget is not None:
+            too_long = [index for index in indices if budget.sizes.is_too_long(self._tokens[index])]
+            indices = [index for index in indices if index not in too_long] if too_long else indices
+        parts = _packed(indices, self._tokens, *_limits(self._embedder, budget)) or [[]]
+        if waiting.parent is not None:
+            waiting.parent.left += len(parts) - 1
+            if parts == [[]]:
+                self._excuse(waiting)
+        self._waiting.extendleft(_Batch(part, waiting.parent) for part in reversed(parts[1:]))
+        return _Batch(parts[0], waiting.parent), too_long
 
     def _allowed(self, concurrency: int) -> int:
         budget = self._terms.budget
-        return min(concurrency, budget.concurrency) if budget else concurrency
+        if budget is None:
+            return concurrency
+        return 1 if budget.sizes.is_in_doubt else min(concurrency, budget.concurrency)
 
     def _reason_to_stop(self) -> FoldexError | None:
         try:
@@ -167,35 +219,81 @@ class _EmbeddingRun:
         if budget is None:
             return self._embedder.embed(texts)
         tokens = sum(self._tokens[index] for index in batch)
+
+        def send() -> Vectors:
+            if len(batch) > 1 and not _fits(len(batch), tokens, *_limits(self._embedder, budget)):
+                raise _Outgrown
+            return self._embedder.embed(texts)
+
         return budget.call(
-            lambda: self._embedder.embed(texts),
+            send,
             project=terms.project,
             tokens=tokens,
             share=min(1.0, max(len(batch) / self._embedder.max_inputs, tokens / self._embedder.max_request_tokens)),
             check=terms.check,
         )
 
-    def _end(self, request: Future[Vectors], batch: list[int]) -> Iterator[Outcome]:
+    def _end(self, request: Future[Vectors], batch: _Batch) -> Iterator[Outcome]:
         """Yield what a finished request decides; queue again what it leaves open."""
         error = request.exception()
         if error is None:
             self._answered = self._has_progress = True
             self._patience.succeeded()
-            yield batch, request.result()
+            self._learn_from_answer(batch)
+            yield batch.indices, request.result()
         elif isinstance(error, EmbeddingUnreadable) and not self._answered and self._refusals >= retry.MAX_UNREADABLE:
             self._error = self._error or error
         elif isinstance(error, EmbeddingRefused):
-            self._refusals += 1
-            refused, batches = retry.split(batch, error, self._refusals)
-            if refused:
-                # texts that are not readable may be the fault of a provider, which more of them show
-                self._has_progress |= not isinstance(error, EmbeddingUnreadable)
-                yield refused, error
-            self._waiting.extendleft(reversed(batches))
-        elif isinstance(error, EmbeddingUnavailable) and self._is_repeated(error):
+            yield from self._split(batch, error)
+        elif isinstance(error, _Outgrown) or (isinstance(error, EmbeddingUnavailable) and self._is_repeated(error)):
             self._waiting.appendleft(batch)
         else:
             self._error = self._error or error
+
+    def _split(self, batch: _Batch, error: EmbeddingRefused) -> Iterator[Outcome]:
+        """Yield the texts of a refused request that have an outcome; queue the others in smaller requests."""
+        tokens = [self._tokens[index] for index in batch.indices]
+        if self._terms.budget is not None:
+            self._terms.budget.refused(error, tokens)
+        if error.excess is None:
+            self._refusals += 1
+        if isinstance(error, EmbeddingUnreadable) and error.answered:
+            self._answered = self._has_progress = True
+            yield [batch.indices[place] for place in error.answered], np.stack(list(error.answered.values()))
+        again = batch.parent is not None
+        refused, parts = retry.split(batch.indices, error, self._refusals, tokens, again=again)
+        if refused:
+            # texts that are not readable may be the fault of a provider, which more of them show
+            self._has_progress |= not isinstance(error, EmbeddingUnreadable)
+            yield refused, error
+        if refused or error.excess is not None or error.indices:
+            self._excuse(batch)
+            self._waiting.extendleft(_Batch(part) for part in reversed(parts))
+        else:
+            parent = _Refused(len(batch.indices), len(parts), batch.parent)
+            self._waiting.extendleft(_Batch(part, parent) for part in reversed(parts))
+
+    def _learn_from_answer(self, batch: _Batch) -> None:
+        """Learn what size was answered, and that refused requests were too large whose parts are all answered."""
+        budget, refused = self._terms.budget, batch.parent
+        if budget is None:
+            return
+        budget.answered([self._tokens[index] for index in batch.indices])
+        while refused is not None:
+            refused.left -= 1
+            if refused.left or refused.is_excused:
+                break
+            budget.refused_for_size(refused.texts)
+            refused = refused.parent
+
+    def _excuse(self, batch: _Batch) -> None:
+        """Blame no size for the refusals of the requests that had this batch: there is another reason."""
+        refused = batch.parent
+        while refused is not None and not refused.is_excused:
+            refused.is_excused = True
+            if self._terms.budget is not None:
+                self._terms.budget.excused(refused.texts)
+            refused = refused.parent
 
     def _is_repeated(self, error: EmbeddingUnavailable) -> bool:
         # only a budget makes the repeated request wait
@@ -208,7 +306,12 @@ def _limits(embedder: Embedder, budget: RateBudget | None) -> tuple[int, int]:
     if budget is None:
         return inputs, tokens
     tokens = min(tokens, budget.max_request_tokens or tokens)
-    return max(1, int(inputs * budget.request_share)), max(1, int(tokens * budget.request_share))
+    share = max(1, int(inputs * budget.request_share)), max(1, int(tokens * budget.request_share))
+    return budget.largest_request(*share)
+
+
+def _fits(texts: int, tokens: int, max_texts: int, max_tokens: int) -> bool:
+    return texts <= max_texts and tokens <= max_tokens
 
 
 def _packed(indices: Sequence[int], tokens: Sequence[int], max_inputs: int, max_tokens: int) -> list[list[int]]:

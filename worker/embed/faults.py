@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from schemas.errors import EmbeddingError, EmbeddingRefused, EmbeddingUnavailable, LlmUnavailable
+from schemas.errors import EmbeddingError, EmbeddingRefused, EmbeddingUnavailable, EmbeddingUnreadable, LlmUnavailable
 from worker.embed import Embedder, Vectors, WrappedEmbedder, retry
 from worker.embed.rate_limit import RateBudget, no_check
 
@@ -52,6 +52,13 @@ class FaultFindingEmbedder(WrappedEmbedder):
             began = self._clock.now()
             try:
                 return self._embedder.embed(texts)
+            except EmbeddingUnreadable as error:
+                if self._seconds_of_harmless() is None:
+                    # nothing that it answers can be used, so that no text is to blame
+                    raise EmbeddingUnavailable(error.message) from error
+                faults += 1
+                if error.answered or faults >= retry.faults_to_refuse(error, len(texts), 0):
+                    raise
             except EmbeddingUnavailable as error:
                 seconds = self._clock.now() - began
                 if retry.is_too_large(error, len(texts), seconds):

@@ -25,6 +25,8 @@ from worker.machine.named_texts import named_texts
 
 #: Seconds for which a process counts as sharing the rate after it asked.
 SHARING_SECONDS = 60
+#: Seconds for which the fleet remembers the sizes of requests that a provider refused.
+SIZES_SECONDS = 7 * 86_400
 
 _SCRIPTS = named_texts("worker.embed", "fleet.lua")
 
@@ -43,14 +45,14 @@ def _storage_in(redis: Redis) -> RedisStorage:
 
 def _keys_of(name: str) -> list[str]:
     """The keys of a budget in Redis."""
-    return [f"foldex:{{{name}}}:{part}" for part in ("asking", "blocked", "failures", "probe", "sharing")]
+    return [f"foldex:{{{name}}}:{part}" for part in ("asking", "blocked", "failures", "probe", "sharing", "quota", "sizes")]
 
 
 class FleetLimiter:
     """The limiter of the whole fleet. Every method raises `RedisError` if Redis does not answer."""
 
     def __init__(self, url: str, name: str, rate: Rate) -> None:
-        redis = _open_redis(url)
+        self._redis = redis = _open_redis(url)
         self._spent = SpentRate(_storage_in(redis), name, rate)
         self._keys = _keys_of(name)
         self._process_id = uuid4().hex
@@ -62,14 +64,16 @@ class FleetLimiter:
         """See `Limiter`."""
         breaker = retry.FAILURES_TO_BLOCK, _ms(retry.PROBE_SECONDS)
         values = project, request_id, ACTIVE_SECONDS, *breaker, self._process_id, SHARING_SECONDS
-        remaining_ms, active, reason, failures, processes = self._run(self._ask, *values)
+        remaining_ms, active, reason, failures, processes, has_no_quota, sizes = self._run(self._ask, *values)
         permit = permit_of(
             remaining_ms / 1000 if remaining_ms > 0 else remaining_ms,
             int(active),
             bytes(reason).decode(),
             int(failures),
         )
-        return replace(permit, processes=int(processes))
+        return replace(
+            permit, processes=int(processes), has_no_quota=bool(int(has_no_quota)), sizes=bytes(sizes).decode()
+        )
 
     def spend(self, project: str, tokens: int, active_projects: int, *, force: bool = False) -> bool:
         """See `Limiter`."""
@@ -78,12 +82,18 @@ class FleetLimiter:
     def record_failure(self, request_id: str, failure: retry.Failure) -> None:
         """See `Limiter`."""
         wait, blocks = _ms(failure.retry_after), retry.BLOCK_SECONDS
-        values = wait, failure.failures_to_block, failure.reason, retry.FAILURE_MEMORY_SECONDS, *blocks
+        # without quota one request at a time goes out from now on
+        failures = retry.FAILURES_TO_BLOCK if failure.has_no_quota else 0
+        values = wait, failure.failures_to_block, failure.reason, retry.FAILURE_MEMORY_SECONDS, failures, *blocks
         self._run(self._record_failure, request_id, *values)
 
     def record_end(self, request_id: str, *, answered: bool) -> None:
         """See `Limiter`."""
         self._run(self._record_end, request_id, int(answered))
+
+    def share_sizes(self, sizes: str) -> None:
+        """See `Limiter`."""
+        self._redis.set(self._keys[-1], sizes, ex=SIZES_SECONDS)
 
     def _run(self, script: Any, *values: str | float) -> Any:
         return script(keys=self._keys, args=values)

@@ -7,7 +7,8 @@ import ssl
 import time
 from collections import defaultdict, deque
 from collections.abc import Mapping
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from threading import Lock
 from typing import NamedTuple
 
@@ -26,10 +27,10 @@ class Origin(NamedTuple):
 
 
 class HttpAnswer(NamedTuple):
-    """The answer to a request."""
+    """The answer to a request. Names of headers are in lower case."""
 
     status: int
-    retry_after: str | None
+    headers: Mapping[str, str]
     content: bytes
 
 
@@ -59,7 +60,7 @@ class KeptOpen:
                 connection.sock.settimeout(seconds)
             _send(connection, path, headers, body)
             response = connection.getresponse()
-            answer = HttpAnswer(response.status, response.getheader("Retry-After"), response.read())
+            answer = HttpAnswer(response.status, _headers(response), response.read())
         except BaseException:  # whatever broke off the request, its answer must not be taken for that to another
             connection.close()
             raise
@@ -94,6 +95,13 @@ class KeptOpen:
                 surplus.append(idle.popleft()[0])
         for each in surplus:
             each.close()
+
+
+def _headers(response: HTTPResponse) -> Mapping[str, str]:
+    """The headers of an answer that failed; those of others are of no interest, and reading them takes time."""
+    if response.status == HTTPStatus.OK:
+        return {}
+    return {name.lower(): value for name, value in response.getheaders()}
 
 
 def _connect(connection: HTTPConnection) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from worker.embed import retry
@@ -25,7 +25,8 @@ class Permit:
 
     It names no reason while another request finds out whether the provider is back.
     `active_projects` are asking at the moment. `failures` counts consecutive failures over all workers. `processes` is
-    the number of processes that recently used the rate, if known.
+    the number of processes that recently used the rate, if known. `sizes` is what the fleet learned of the sizes of
+    requests, as of `RequestSizes.shared`. `has_no_quota`: only a request of one text may go out.
     """
 
     wait: float
@@ -33,6 +34,8 @@ class Permit:
     reason: str = ""
     failures: int = 0
     processes: int | None = None
+    sizes: str = ""
+    has_no_quota: bool = False
 
 
 class Limiter(Protocol):
@@ -52,6 +55,10 @@ class Limiter(Protocol):
 
     def record_end(self, request_id: str, *, answered: bool) -> None:
         """Let the next request probe; reset the failures if the provider answered."""
+        ...
+
+    def share_sizes(self, sizes: str) -> None:
+        """Tell all processes what this one learned of the sizes of requests."""
         ...
 
 
@@ -77,6 +84,7 @@ class LocalLimiter:
     _blocked_until: float = 0.0
     _reason: str = ""
     _probe: tuple[str, float] | None = None
+    _has_no_quota: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _costs: list[_SpentAmount] = field(default_factory=list)
 
@@ -89,12 +97,13 @@ class LocalLimiter:
                 self._asked_at[project] = now
             active = len(self._asked_at)
             if self._blocked_until > now:
-                return permit_of(self._blocked_until - now, active, self._reason, self._failures)
+                permit = permit_of(self._blocked_until - now, active, self._reason, self._failures)
+                return replace(permit, has_no_quota=self._has_no_quota)
             if self._failures >= retry.FAILURES_TO_BLOCK:
                 if self._probe and self._probe[0] != request_id and self._probe[1] > now:
-                    return permit_of(-1, active, "", self._failures)
+                    return replace(permit_of(-1, active, "", self._failures), has_no_quota=self._has_no_quota)
                 self._probe = request_id, now + retry.PROBE_SECONDS
-            return Permit(0, active, failures=self._failures)
+            return Permit(0, active, failures=self._failures, has_no_quota=self._has_no_quota)
 
     def spend(self, project: str, tokens: int, active_projects: int, *, force: bool = False) -> bool:
         """See `Limiter`."""
@@ -128,6 +137,9 @@ class LocalLimiter:
         with self._lock:
             now, wait = self.now(), failure.retry_after
             self._end_probe(request_id)
+            if failure.has_no_quota:
+                # from now on one request at a time
+                self._has_no_quota, self._failures = True, max(self._failures, retry.FAILURES_TO_BLOCK)
             if self._blocked_until <= now:
                 self._failures += 1
                 further = self._failures - failure.failures_to_block
@@ -141,7 +153,10 @@ class LocalLimiter:
         with self._lock:
             self._end_probe(request_id)
             if answered:
-                self._failures = 0
+                self._failures, self._has_no_quota = 0, False
+
+    def share_sizes(self, sizes: str) -> None:
+        """See `Limiter`. There is nobody to tell."""
 
     def _end_probe(self, request_id: str) -> None:
         if self._probe and self._probe[0] == request_id:

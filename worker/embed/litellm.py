@@ -10,15 +10,17 @@ import logging
 import os
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from http import HTTPStatus
+from json import JSONDecodeError
 from typing import Any
 
 from schemas.errors import EmbeddingError, EmbeddingUnauthorized
 from worker.embed.answers import (
     MAX_LOGGED_CHARACTERS,
     MODEL_REMEDY,
+    error_in_body,
     errors_after_connecting,
     missing_key,
     no_answer,
@@ -28,10 +30,11 @@ from worker.embed.answers import (
 from worker.embed.endpoint import Endpoint
 from worker.logs import LITELLM_LOGGERS
 from worker.machine.gc_pause import without_garbage_collection
-from worker.machine.retry_after import seconds_to_wait
 
 #: Providers whose client requires a key, although self-hosted servers with the same API need none.
 _NEED_KEY_PROVIDERS = {"openai", "openrouter"}
+#: Errors behind those that LiteLLM raises if an answer of status 200 does not have the expected form.
+_UNREADABLE = (JSONDecodeError, LookupError, TypeError, AttributeError)
 
 
 class LiteLLMClient(Endpoint):
@@ -45,7 +48,7 @@ class LiteLLMClient(Endpoint):
         try:
             return self._ask(litellm, texts, encoding)
         except openai.OpenAIError as error:
-            raise embedding_error(self.model, error) from error
+            raise embedding_error(self.model, error, len(texts)) from error
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             # LiteLLM raises such errors, too, if an answer does not have the expected form.
             raise unreadable(self.model, error) from error
@@ -141,17 +144,30 @@ def _price(model: str) -> None:
         litellm.register_model({model: {"litellm_provider": _provider(model), **free}})
 
 
-def embedding_error(model: str, error: Exception) -> EmbeddingError:
+def embedding_error(model: str, error: Exception, texts: int = 1) -> EmbeddingError:
     """Map LiteLLM's error to ours by its status, because LiteLLM picks its classes by words in the provider's text."""
     if isinstance(error, warm().exceptions.LiteLLMUnknownProvider):
         return EmbeddingUnauthorized(f"The provider of {model} does not offer embeddings. {MODEL_REMEDY}")
     if is_unanswered(error):
         return no_answer(model, provider_text(error), was_taken=was_taken(error))
+    if not is_refused(error):
+        if is_caused_by(error, _UNREADABLE):
+            return unreadable(model, error)
+        if any(type(cause) is Exception for cause in causes(error)):
+            # so LiteLLM raises an error that it finds in a body
+            return error_in_body(model, str(error), texts)
     status = getattr(error, "status_code", None)
     if not isinstance(status, int):
         # an error in a body with a provider-specific code
         status = HTTPStatus.INTERNAL_SERVER_ERROR.value
-    return status_error(model, status, provider_text(error), retry_after(error))
+    return status_error(model, status, headers_of(error), body_of(error), texts)
+
+
+def is_refused(error: Exception) -> bool:
+    """Whether a server's answer with another status than 200 is known to be behind an error."""
+    import httpx
+
+    return is_caused_by(error, httpx.HTTPStatusError)
 
 
 def is_unanswered(error: Exception) -> bool:
@@ -168,9 +184,14 @@ def was_taken(error: Exception) -> bool:
 
 def is_caused_by(error: BaseException | None, kind: type[Exception] | tuple[type[Exception], ...]) -> bool:
     """Whether an error, or one of those behind it, is of that kind."""
-    while error is not None and not isinstance(error, kind):
+    return any(isinstance(cause, kind) for cause in causes(error))
+
+
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """An error, and those behind it."""
+    while error is not None:
+        yield error
         error = error.__cause__ or error.__context__
-    return error is not None
 
 
 def provider_text(error: Exception) -> str:
@@ -182,8 +203,14 @@ def provider_text(error: Exception) -> str:
     return message[:MAX_LOGGED_CHARACTERS].strip()
 
 
-def retry_after(error: Exception) -> float | None:
-    """Seconds to wait, from a header that holds seconds or a date."""
+def body_of(error: BaseException) -> bytes | str:
+    """The body of the provider's answer, or else the text in which LiteLLM quotes it. It is foreign, so only log it."""
+    contents = (getattr(getattr(cause, "response", None), "content", None) for cause in causes(error))
+    return next((content for content in contents if isinstance(content, bytes) and content), str(error))
+
+
+def headers_of(error: Exception) -> dict[str, str]:
+    """The headers of the provider's answer, with names in lower case."""
     response = getattr(error, "response", None)
     headers = getattr(error, "litellm_response_headers", None) or getattr(response, "headers", None) or {}
-    return seconds_to_wait(headers.get("retry-after"))
+    return {str(name).lower(): str(value) for name, value in headers.items()}

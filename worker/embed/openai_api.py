@@ -5,6 +5,7 @@ It saves LiteLLM's import: two seconds, and 140 MB in each process that does not
 
 from __future__ import annotations
 
+import json
 import os
 import ssl
 from collections.abc import Mapping, Sequence
@@ -17,16 +18,17 @@ from urllib.request import getproxies
 
 import orjson
 
-from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, EmbeddingUnavailable
+from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized
 from worker.embed import answers
 from worker.embed.endpoint import Endpoint
 from worker.embed.kept_open import HttpAnswer, KeptOpen, NotConnected, Origin
-from worker.machine.retry_after import seconds_to_wait
 
 if TYPE_CHECKING:
     from httpx import URL, Client, Headers
 
 PREFIX = "openai/"
+#: Members of an answer that describe an error.
+_OF_ERRORS = ("error", "errors", "message", "detail")
 _DEFAULT_BASE = "https://api.openai.com/v1"
 
 
@@ -53,9 +55,8 @@ class OpenAIClient(Endpoint):
                 f"A text or the key has characters that cannot be sent to {self.model}; check EMBEDDING_API_KEY."
             ) from error
         if not HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES:
-            seconds = seconds_to_wait(answer.retry_after)
-            raise answers.status_error(self.model, answer.status, _said(answer), seconds)
-        return self._read(answer.content)
+            raise answers.status_error(self.model, answer.status, answer.headers, answer.content, len(texts))
+        return self._read(answer.content, len(texts))
 
     def _answer(self, body: bytes) -> HttpAnswer:
         if self._is_plain:
@@ -66,7 +67,7 @@ class OpenAIClient(Endpoint):
                 return answer
         # it follows redirects
         answered = _connections(os.getpid()).post(self._url, headers=self._headers, content=body, timeout=self.seconds)
-        return HttpAnswer(answered.status_code, answered.headers.get("retry-after"), answered.content)
+        return HttpAnswer(answered.status_code, answered.headers, answered.content)
 
     @cached_property
     def _is_plain(self) -> bool:
@@ -118,23 +119,19 @@ class OpenAIClient(Endpoint):
             raise answers.missing_key(self.model)
         return key or "none"
 
-    def _read(self, content: bytes) -> list[Any]:
-        """The rows of an answer. Raises `EmbeddingUnavailable` if it is no JSON, or holds an error."""
+    def _read(self, content: bytes, texts: int) -> list[Any]:
+        """The rows of an answer. Raises `EmbeddingUnreadable`, and what `error_in_body` says if it holds an error."""
         try:
-            answer = orjson.loads(content)
-        except orjson.JSONDecodeError as error:
-            raise EmbeddingUnavailable(
-                f"The response of {self.model} is not JSON; check EMBEDDING_API_BASE."
-            ) from error
-        try:
-            if "error" in answer and "data" not in answer:
-                said = str(answer["error"])[: answers.MAX_LOGGED_CHARACTERS]
-                answers.log.warning("a provider answered with an error", model=self.model, said=said)
-                message = f"The response of {self.model} holds an error instead of vectors; the log quotes it."
-                raise EmbeddingUnavailable(f"{message} {answers.ADDRESS_REMEDY}")
-            return list(answer["data"] or [])
-        except (LookupError, TypeError) as error:
+            answer = _parsed(content)
+        except (ValueError, RecursionError) as error:
             raise answers.unreadable(self.model, error) from error
+        if not isinstance(answer, dict):
+            raise answers.unreadable(self.model, TypeError(f"not an object but {type(answer).__name__}"))
+        if not answer.get("data") and any(map(answer.get, _OF_ERRORS)):
+            raise answers.error_in_body(self.model, content, texts)
+        if not isinstance(answer.get("data"), list):
+            raise answers.unreadable(self.model, LookupError("no list of vectors"))
+        return list(answer["data"])
 
 
 def warm() -> None:
@@ -175,6 +172,14 @@ def _certificates() -> ssl.SSLContext:
     return context
 
 
+def _parsed(content: bytes) -> Any:
+    """An answer in JSON. Some servers write numbers that JSON does not have, and the other vectors are paid for."""
+    try:
+        return orjson.loads(content)
+    except orjson.JSONDecodeError:
+        return json.loads(content)
+
+
 def _was_taken(error: Exception) -> bool:
     """Whether a server took the request that failed."""
     if isinstance(error, OSError | HTTPException):
@@ -191,12 +196,3 @@ def _custom_headers(lines: str) -> Mapping[str, str]:
     """Headers from a variable of OpenAI's own client: lines of a name, a colon and a value."""
     pairs = (line.partition(":") for line in lines.splitlines())
     return {name.strip(): value.strip() for name, colon, value in pairs if colon and name.strip()}
-
-
-def _said(answer: HttpAnswer) -> str:
-    """The provider's message. It is foreign text, so only log it."""
-    try:
-        said = orjson.loads(answer.content)["error"]["message"]
-    except (LookupError, TypeError, ValueError):
-        said = answer.content.decode(errors="replace")
-    return str(said)[: answers.MAX_LOGGED_CHARACTERS].strip()

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from schemas.content.source import EmbedderProfile
-from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized
+from schemas.errors import EmbeddingError, EmbeddingRefused, EmbeddingUnauthorized
 from worker.embed import Vectors, answers, known_models, litellm, openai_api
 
 #: Seconds without a byte from the provider after which a request counts as lost.
 TIMEOUT_SECONDS = 60.0
+#: A text that every model can embed.
+ONE_WORD = "word"
 
 
 class Client(Protocol):
@@ -71,7 +73,7 @@ class ModelCall:
         try:
             data = self._client.rows(texts, encoding)
         except EmbeddingRefused as refusal:
-            if encoding == "float" or self._base64_works:
+            if encoding == "float" or self._base64_works or refusal.excess is not None:
                 raise
             data = self._retry_with_lists(texts, refusal)
         else:
@@ -82,9 +84,19 @@ class ModelCall:
         try:
             data = self._client.rows(texts, "float")
         except EmbeddingRefused:
+            if len(texts) > 1:
+                self._find_out_with_one_word()
             raise refusal from None
         self._encoding = "float"
         return data
+
+    def _find_out_with_one_word(self) -> None:
+        """Find out whether the provider takes base64, or else each refusal of many texts would be tried twice."""
+        try:
+            self._client.rows([ONE_WORD], "base64")
+        except EmbeddingError:
+            return
+        self._base64_works = True
 
 
 def native_dimensions(
@@ -97,7 +109,7 @@ def native_dimensions(
 ) -> int:
     """Dimensions of the model's answer to one word, if `dimensions` are requested. Raises any `EmbeddingError`."""
     call = ModelCall(_client(model, api_base, api_key, dimensions, seconds))
-    width: int = answers.unit(call.vectors(["word"])).shape[1]
+    width: int = answers.unit(call.vectors([ONE_WORD])).shape[1]
     return width
 
 

@@ -14,9 +14,10 @@ from uuid import uuid4
 import structlog
 from redis import RedisError
 
-from schemas.errors import EmbeddingError, EmbeddingUnavailable, LlmError
+from schemas.errors import EmbeddingError, EmbeddingRefused, EmbeddingUnavailable, LlmError
 from worker.embed import retry
 from worker.embed.fleet import FleetLimiter
+from worker.embed.learned import RequestSizes
 from worker.embed.limiter import Limiter, LocalLimiter, Permit
 from worker.embed.rates import Rate
 
@@ -62,6 +63,9 @@ class RateBudget:
         self._local = LocalLimiter(rate, self._clock.now, processes)
         self._without_redis_until: float | None = None
         self._pace = retry.Pace(concurrency)
+        #: What was learned of the requests that the provider takes.
+        self.sizes = RequestSizes()
+        self._has_no_quota = False
         self._calm_until = float("-inf")
         self._active_projects = 1
         #: Maximum number of tokens in one request that still fits into the budget.
@@ -76,6 +80,35 @@ class RateBudget:
     def request_share(self) -> float:
         """The share of a model's largest request that this process sends at once."""
         return self._pace.request_share
+
+    def largest_request(self, max_texts: int, max_tokens: int) -> tuple[int, int]:
+        """Texts and tokens of the largest request, of those that a model takes, that its provider is sent now."""
+        return (1, max_tokens) if self._has_no_quota else self.sizes.of(max_texts, max_tokens)
+
+    def answered(self, tokens: list[int]) -> None:
+        """Learn from an answer to texts of so many tokens each."""
+        self._learn(lambda: self.sizes.answered(tokens))
+
+    def refused(self, refusal: EmbeddingRefused, tokens: list[int]) -> None:
+        """Learn from a refusal of texts of so many tokens each."""
+        self._learn(lambda: self.sizes.refused(refusal, tokens))
+
+    def refused_for_size(self, texts: int) -> None:
+        """Learn that a request of so many texts was refused for its size."""
+        self._learn(lambda: self.sizes.was_for_size(texts))
+
+    def excused(self, texts: int) -> None:
+        """Learn that a request of so many texts was refused for another reason than its size."""
+        self._learn(lambda: self.sizes.excused(texts))
+
+    def _learn(self, learn: Callable[[], None]) -> None:
+        """Learn, and share what is new and of use to other processes."""
+        before = self.sizes.shared
+        was_bounded = self.sizes.is_bounded
+        learn()
+        shared = self.sizes.shared
+        if shared != before and (was_bounded or self.sizes.is_bounded):
+            self._with_limiter(lambda limiter: limiter.share_sizes(shared))
 
     def call(
         self,
@@ -133,6 +166,8 @@ class RateBudget:
     def _request_permit(self, project: str, request_id: str) -> Permit:
         permit = self._with_limiter(lambda limiter: limiter.request_permit(project, request_id))
         self._active_projects = permit.active_projects
+        self._has_no_quota = permit.has_no_quota
+        self.sizes.take(permit.sizes)
         if permit.processes:
             self._local.processes = permit.processes
         if not permit.wait and not permit.failures:
@@ -152,6 +187,8 @@ class RateBudget:
                 return
             if self._clock.now() + permit.wait > until:
                 probed = f"{self._model} failed repeatedly, and one request at a time checks whether it is back"
+                if permit.has_no_quota:
+                    probed = retry.no_quota(self._model)
                 raise EmbeddingUnavailable(
                     f"{permit.reason or probed}; retrying in {max(1, round(permit.wait))} s.",
                     retry_after=permit.wait,
@@ -166,7 +203,10 @@ class RateBudget:
         except EmbeddingUnavailable as error:
             pause = self._failed(retry.failure_of(self._model, error), request_id, began, share)
             raise EmbeddingUnavailable(
-                error.message, retry_after=pause, provider_status=error.provider_status
+                error.message,
+                retry_after=pause,
+                provider_status=error.provider_status,
+                has_no_quota=error.has_no_quota,
             ) from error
         except BaseException as error:  # a refusal is an answer too; after anything else, let other requests probe
             answered = isinstance(error, EmbeddingError | LlmError)
@@ -179,6 +219,7 @@ class RateBudget:
 
     def _failed(self, failure: retry.Failure, request_id: str, began: float, share: float) -> float:
         """Record a failure. Returns the seconds until this process asks again."""
+        self._has_no_quota = failure.has_no_quota
         self._calm_until = float("-inf")
         pause = self._pace.failed(failure, began, self._clock.now(), share)
         self._with_limiter(lambda limiter: limiter.record_failure(request_id, failure))

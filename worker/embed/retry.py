@@ -28,7 +28,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from schemas.errors import EmbeddingRefused, EmbeddingUnavailable, EmbeddingUnreadable, LlmUnavailable
+from schemas.errors import EmbeddingRefused, EmbeddingUnavailable, EmbeddingUnreadable, Excess, LlmUnavailable
 
 #: Consecutive failures, over all workers, after which the provider is blocked. One 429 is enough.
 FAILURES_TO_BLOCK = 5
@@ -65,13 +65,13 @@ POLL_SECONDS = 0.25
 #: Seconds over which requests that waited for the same moment are spread.
 SPREAD_SECONDS = 0.5
 
-#: Statuses that refuse a request for what it holds, so that the same request is refused again.
-REFUSED_STATUSES = frozenset({400, 413, 422})
-#: Statuses after which the same request may succeed later, apart from those of server errors.
-_BUSY_STATUSES = frozenset({408, 409, 425, 429})
+#: Seconds between two requests, of one text each, to a provider whose account has no quota left.
+QUOTA_SECONDS = 30.0
 
 #: Faults in a row, each while the server answers another text, after which a request is refused. Seconds between them.
 FAULTS_TO_REFUSE, FAULT_PAUSE_SECONDS = 3, 0.25
+#: The same for a single text and answers that cannot be used. Each may be paid for; several texts are split at once.
+UNREADABLE_TO_REFUSE = 2
 #: The same for a single text and closed connections, because a bad network closes some of them by chance.
 DROPS_TO_REFUSE = 5
 #: After a request without an answer, another text must be answered within these seconds, or this share of its time.
@@ -91,6 +91,8 @@ class Failure:
     retry_after: float
     is_rate_limit: bool
     reason: str
+    #: Whether the account has nothing left. Then one text at a time finds out whether it has something again.
+    has_no_quota: bool = False
 
     @property
     def failures_to_block(self) -> int:
@@ -101,16 +103,13 @@ class Failure:
 def failure_of(model: str, error: EmbeddingUnavailable) -> Failure:
     """What the failed request to a model means."""
     status = error.provider_status
+    if error.has_no_quota:
+        return Failure(QUOTA_SECONDS, is_rate_limit=False, reason=no_quota(model), has_no_quota=True)
     return Failure(
         min(error.retry_after or 0.0, LONGEST_RETRY_AFTER_SECONDS),
         status == HTTPStatus.TOO_MANY_REQUESTS,
         trouble(model, status),
     )
-
-
-def is_unavailable(status: int) -> bool:
-    """Whether a provider that answers with this status may answer the same request later."""
-    return status in _BUSY_STATUSES or status >= HTTPStatus.INTERNAL_SERVER_ERROR
 
 
 def may_be_fault_of_text(error: EmbeddingUnavailable | LlmUnavailable) -> bool:
@@ -124,8 +123,10 @@ def is_too_large(error: EmbeddingUnavailable, texts: int, seconds: float) -> boo
     return error.was_taken and texts > 1 and seconds >= SLOW_SECONDS
 
 
-def faults_to_refuse(error: EmbeddingUnavailable, texts: int, seconds: float) -> int:
+def faults_to_refuse(error: EmbeddingUnavailable | EmbeddingUnreadable, texts: int, seconds: float) -> int:
     """Faults in a row, the last one after `seconds`, after which a request of so many texts is refused."""
+    if isinstance(error, EmbeddingUnreadable):
+        return UNREADABLE_TO_REFUSE if texts == 1 else 1
     is_drop = error.was_taken and seconds < SLOW_SECONDS
     return DROPS_TO_REFUSE if is_drop and texts == 1 else FAULTS_TO_REFUSE
 
@@ -144,6 +145,11 @@ def trouble(model: str, status: int | None, wait: float | None = None) -> str:
     is_fault = status >= HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.SERVICE_UNAVAILABLE
     what = f"has a fault (HTTP {status})" if is_fault else f"is busy (HTTP {status})"
     return f"{model} {what} and asks to wait {wait:.0f} s" if wait else f"{model} {what}"
+
+
+def no_quota(model: str) -> str:
+    """What to say of a model whose account has no quota left."""
+    return f"{model} has no quota left; add credit to its account, or raise its limit. One text is tried every 30 s"
 
 
 def spread(seconds: float) -> float:
@@ -271,21 +277,33 @@ class Patience:
         return now + (error.retry_after or 0.0) < self._failing_since + SLICE_RETRY_SECONDS
 
 
-def split(batch: Sequence[int], refusal: EmbeddingRefused, refusals: int) -> tuple[list[int], list[list[int]]]:
+def split(
+    batch: Sequence[int], refusal: EmbeddingRefused, refusals: int, tokens: Sequence[int], *, again: bool = False
+) -> tuple[list[int], list[list[int]]]:
     """The refused texts of a refused request, and the requests to send instead.
 
     A text counts as refused if the provider names it, if it was alone, or after `MAX_REFUSALS` refused requests. A
-    provider that answered with too few vectors gets as many texts as it answered: each answer may have been paid for.
+    text whose vector alone cannot be used is sent once more. A provider that answered with too few vectors gets as many
+    texts as it answered, unless it does so `again`: each answer may have been paid for. If a text is too long, the
+    shorter half is sent first, because it is more likely to be taken.
     """
     named = {batch[index] for index in refusal.indices}
-    if not named and (len(batch) == 1 or refusals >= MAX_REFUSALS):
+    if named and len(batch) > 1 and isinstance(refusal, EmbeddingUnreadable) and refusals < MAX_REFUSALS:
+        return [], [[index] for index in batch if index in named]
+    if refusal.excess is None and not named and refusals >= MAX_REFUSALS:
+        return sorted(batch), []
+    if not named and len(batch) == 1:
         return sorted(batch), []
     rest = [index for index in batch if index not in named]
-    size = len(rest) if named else _smaller(len(rest), refusal)
+    if refusal.excess is Excess.LENGTH:
+        by_length = [index for _, index in sorted(zip(tokens, batch, strict=True))]
+        rest = [index for index in by_length if index not in named]
+    size = len(rest) if named else _smaller(len(rest), refusal, again=again)
     return sorted(named), [rest[start : start + size] for start in range(0, len(rest), size)] if rest else []
 
 
-def _smaller(size: int, refusal: EmbeddingRefused) -> int:
+def _smaller(size: int, refusal: EmbeddingRefused, *, again: bool) -> int:
     """How many texts to send at a time after a refused request of `size` texts."""
-    vectors = refusal.vectors if isinstance(refusal, EmbeddingUnreadable) else 0
-    return vectors if 0 < vectors < size else (size + 1) // 2
+    vectors = refusal.vectors if isinstance(refusal, EmbeddingUnreadable) and not again else 0
+    stated = refusal.most or vectors
+    return stated if 0 < stated < size else (size + 1) // 2

@@ -6,20 +6,22 @@ import functools
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 from uuid import UUID
 
 from schemas.content.document import Chunk
-from schemas.errors import EmbeddingRefused, FileError, FoldexError
+from schemas.errors import EmbeddingRefused, Excess, FileError, FoldexError
 from schemas.status import Reason
 from worker.embed import Embedder
 from worker.embed.batching import RequestTerms, embed_all
 from worker.embed.faults import FaultFindingEmbedder, FurtherRequests
-from worker.index.file_states import EmbeddedFile, File, ProviderUsage, failed
+from worker.index.file_states import EmbeddedFile, File, PreparedFile, ProviderUsage, failed
+from worker.index.halve import halved, is_cuttable
 from worker.index.run import IndexRun
 from worker.index.skip_cached import CacheFirstEmbedder
 from worker.index.spending import LimitedEmbedder
-from worker.state.index import embedding_cache
+from worker.state.index import embedding_cache, tasks
 from worker.state.index.chunks import PlacedChunk
 from worker.vectors import Vector
 
@@ -45,6 +47,13 @@ def embed(run: IndexRun, prepared: Sequence[File], waiting: Sequence[EmbeddedFil
     for content_hash, vector in recall(run, fresh).items():
         batch.answer(missing.pop(content_hash), vector)
     stopped = _pay(run, batch, list(missing.values()), fresh, more=more)
+    while stopped is None and (cut := batch.cut(run)):
+        tasks.note_cut_texts(run.pool, run.index.id, run.epoch)
+        missing = batch.missing_vectors()
+        missing = {hash_: missing[hash_] for hash_ in cut if hash_ in missing}
+        for content_hash, vector in recall(run, missing).items():
+            batch.answer(missing.pop(content_hash), vector)
+        stopped = _pay(run, batch, list(missing.values()), missing.keys(), more=more)
     return Embedding(batch.files(time.monotonic() - started), stopped)
 
 
@@ -69,13 +78,15 @@ class _EmbeddedBatch:
         self._vectors = {file.claim.id: dict(file.vectors) for file in files}
         self._paid = {file.claim.id: file.paid for file in files}
         self._refusals: dict[UUID, FileError] = {}
+        #: The ids of chunks that are longer than the model takes, by file.
+        self._too_long: dict[UUID, set[UUID]] = defaultdict(set)
 
     def missing_vectors(self) -> dict[str, list[PlacedChunk]]:
         """The chunks without a vector, by the hash of their text."""
         missing: dict[str, list[PlacedChunk]] = defaultdict(list)
         for file in self._files:
             for chunk in file.state.new if file.state.embedded else ():
-                if chunk.id not in file.vectors:
+                if chunk.id not in self._vectors[file.claim.id]:
                     missing[chunk.content_hash].append(chunk)
         return missing
 
@@ -90,11 +101,29 @@ class _EmbeddedBatch:
         self._paid[chunk.file_id] = ProviderUsage(chunks + 1, tokens + chunk.chunk.tokens)
 
     def refuse(self, chunks: Iterable[PlacedChunk], refusal: EmbeddingRefused) -> None:
-        """Fail the files of a text that the provider refused."""
+        """Fail the files of a text that the provider refused. One that is only too long waits for `cut`."""
         for chunk in chunks:
+            if refusal.excess is Excess.LENGTH and is_cuttable(chunk):
+                self._too_long[chunk.file_id].add(chunk.id)
+                continue
             is_text = refusal.reason is Reason.EMBEDDING_REFUSED
             message = _with_lines(chunk.chunk, refusal.message) if is_text else refusal.message
             self._refusals[chunk.file_id] = FileError(refusal.reason, message)
+
+    def cut(self, run: IndexRun) -> set[str]:
+        """Cut the chunks that are too long in two. Returns the hashes of the new texts."""
+        too_long, self._too_long = self._too_long, defaultdict(set)
+        hashes: set[str] = set()
+        states = []
+        for file in self._files:
+            ids = too_long.get(file.claim.id)
+            if ids and isinstance(file.state, PreparedFile):
+                state, new = halved(run, file.state, ids)
+                hashes |= new
+                file = replace(file, state=state)
+            states.append(file)
+        self._files = states
+        return hashes
 
     def files(self, seconds: float) -> list[EmbeddedFile]:
         """The files with their answers, after `seconds` of work on all of them."""

@@ -37,6 +37,17 @@ def restore(run: IndexRun, files: Sequence[File]) -> list[File]:
     ]
 
 
+def match_unused(
+    run: IndexRun, file: PreparedFile, placed: Sequence[PlacedChunk]
+) -> tuple[Sequence[PlacedChunk], frozenset[UUID]]:
+    """Give these chunks of a file the ids of equal live chunks that the file does not use. Returns those ids, too."""
+    if not file.claim.live_chunks:
+        return placed, frozenset()
+    live = chunks.live(run.pool, [file.claim.id])[file.claim.id]
+    matched = _matched(replace(file, chunks=placed), [row for row in live if row.id not in file.live])
+    return matched.chunks, matched.live
+
+
 def _matched(file: PreparedFile, live: Sequence[LiveChunk]) -> PreparedFile:
     """Return the file whose chunks have the ids of equal live chunks. Each id is used once, in order."""
     unused: dict[tuple[object, ...], list[UUID]] = defaultdict(list)

@@ -50,5 +50,4 @@ class CacheFirstEmbedder(WrappedEmbedder):
             return self._embedder.embed([texts[index] for index in indices]) if indices else []
         except EmbeddingRefused as refusal:
             # the caller knows the texts by their positions in its own request
-            refused = [indices[position] for position in refusal.indices]
-            raise EmbeddingRefused(refusal.message, indices=refused, reason=refusal.reason) from refusal
+            raise refusal.at(indices) from refusal

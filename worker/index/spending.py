@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from schemas.errors import EmbeddingRefused, FoldexError
+from schemas.errors import EmbeddingRefused, EmbeddingUnreadable, FoldexError
 from schemas.status import Reason
 from worker.embed import Embedder, Vectors, WrappedEmbedder
 from worker.state.index import tasks
@@ -55,6 +55,9 @@ class LimitedEmbedder(WrappedEmbedder):
             raise EmbeddingRefused(Reason.COST_LIMIT.remedy, indices=unfit, reason=Reason.COST_LIMIT)
         try:
             return self._embedder.embed(texts)
+        except EmbeddingUnreadable:
+            # the provider has answered, and counts the tokens
+            raise
         except FoldexError:
             self._spending.give_back(sum(tokens))
             raise

@@ -14,17 +14,20 @@ import structlog
 from schemas.errors import EmbeddingUnavailable, LlmError, LlmRefused, LlmUnauthorized, LlmUnavailable
 from worker.embed.faults import is_fault_of_text
 from worker.embed.litellm import (
+    body_of,
+    headers_of,
     is_caused_by,
     is_unanswered,
     provider_text,
-    retry_after,
     silence_warnings,
     warm,
     was_taken,
 )
 from worker.embed.rate_limit import RateBudget, no_check
-from worker.embed.retry import REFUSED_STATUSES, fault, is_unavailable, trouble
+from worker.embed.retry import fault, no_quota, trouble
+from worker.embed.verdicts import Kind, judge
 from worker.llm.litellm import Check, Provider, arguments, event_loop, wait_in_time
+from worker.llm.thoughts import text_of, without_thoughts
 from worker.tokens.tokenizers import cl100k
 
 #: A prompt that every model can answer, and the tokens of its answer.
@@ -72,7 +75,10 @@ class Chat:
                     raise LlmRefused(said, reason="no_answer" if error.was_taken else "refused") from error
                 # the budget knows the errors of embedding only; what follows a failure is the same
                 raise EmbeddingUnavailable(
-                    error.message, retry_after=error.retry_after, provider_status=error.provider_status
+                    error.message,
+                    retry_after=error.retry_after,
+                    provider_status=error.provider_status,
+                    has_no_quota=error.has_no_quota,
                 ) from error
 
         try:
@@ -82,7 +88,10 @@ class Chat:
                 answer = self.budget.call(send, project=self.project, tokens=tokens + max_tokens, check=check)
         except EmbeddingUnavailable as error:
             raise LlmUnavailable(
-                error.message, retry_after=error.retry_after, provider_status=error.provider_status
+                error.message,
+                retry_after=error.retry_after,
+                provider_status=error.provider_status,
+                has_no_quota=error.has_no_quota,
             ) from error
         self.paid(answer.tokens_in, answer.tokens_out)
         return answer
@@ -137,11 +146,11 @@ def _completion(provider: Provider, prompt: str, max_tokens: int, check: Check) 
 
 def _read(prompt: str, answer: Any) -> Completion:
     choice = answer.choices[0]
-    text = choice.message.content or ""
+    text = text_of(choice.message.content)
     usage = getattr(answer, "usage", None)
     tokens_in = getattr(usage, "prompt_tokens", None) or len(cl100k().starts(prompt))
     tokens_out = getattr(usage, "completion_tokens", None) or len(cl100k().starts(text))
-    return Completion(text.strip(), tokens_in, tokens_out, choice.finish_reason == "length")
+    return Completion(without_thoughts(text), tokens_in, tokens_out, choice.finish_reason == "length")
 
 
 def _error(provider: Provider, error: Exception) -> LlmError:
@@ -160,13 +169,17 @@ def _error(provider: Provider, error: Exception) -> LlmError:
         status = HTTPStatus.INTERNAL_SERVER_ERROR.value
     log.warning("a provider rejected a request", model=provider.model, status=status, said=provider_text(error))
     message = f"{provider.model} failed with {status}."
-    if status in REFUSED_STATUSES:
-        return LlmRefused(message)
-    if is_unavailable(status):
-        seconds = retry_after(error)
-        message = f"{trouble(provider.model, status, seconds)}."
-        return LlmUnavailable(message, retry_after=seconds, provider_status=status)
-    return LlmUnauthorized(f"{message} Check {provider.variables}.")
+    verdict = judge(status, headers_of(error), body_of(error))
+    match verdict.kind:
+        case Kind.REFUSED:
+            return LlmRefused(message)
+        case Kind.UNAUTHORIZED:
+            return LlmUnauthorized(f"{message} Check {provider.variables}.")
+        case Kind.QUOTA:
+            return LlmUnavailable(f"{no_quota(provider.model)}.", provider_status=status, has_no_quota=True)
+        case Kind.RATE | Kind.OUTAGE:
+            message = f"{trouble(provider.model, status, verdict.wait)}."
+            return LlmUnavailable(message, retry_after=verdict.wait, provider_status=status)
 
 
 def _unreadable(provider: Provider) -> LlmRefused:

@@ -22,6 +22,7 @@ import structlog
 from schemas.errors import RerankUnavailable
 from worker.embed.litellm import provider_text, silence_warnings, warm
 from worker.embed.rate_limit import no_check
+from worker.llm.thoughts import text_of, without_thoughts
 
 T = TypeVar("T")
 Check = Callable[[], None]
@@ -163,5 +164,4 @@ def _scores_in_order(provider: Provider, answer: Any, count: int) -> list[float]
 
 def _content(provider: Provider, answer: Any) -> str:
     log.debug("completed", model=provider.model, tokens=answer.usage.total_tokens)
-    content: str | None = answer.choices[0].message.content
-    return content or ""
+    return without_thoughts(text_of(answer.choices[0].message.content))

@@ -477,6 +477,12 @@ def clear_warning(pool: Pool, task_id: UUID) -> None:
         connection.execute(_SQL["clear_warning"], {"task_id": task_id})
 
 
+def note_cut_texts(pool: Pool, index_id: UUID, epoch: int) -> None:
+    """Note that the run of an index cuts texts again that are longer than the model takes."""
+    with autocommit(pool) as connection:
+        connection.execute(_SQL["note_cut_texts"], {"index_id": index_id, "epoch": epoch})
+
+
 def bring_back(pool: Pool) -> int:
     """Reset times further ahead than any task is ever delayed: the clock was set back. Returns the number of tasks."""
     with autocommit(pool) as connection:

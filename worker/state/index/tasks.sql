@@ -184,6 +184,10 @@ RETURNING b.left_tokens
 -- name: give_back
 UPDATE search_index_task SET spent_tokens = greatest(spent_tokens - %(tokens)s, 0) WHERE id = %(task_id)s
 
+-- name: note_cut_texts
+UPDATE search_index_task SET cut_texts = true
+WHERE index_id = %(index_id)s AND epoch = %(epoch)s AND status = 'indexing' AND NOT cut_texts
+
 -- name: count_fault
 -- slices that fail at the same time count once
 UPDATE search_index_task

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+from unittest.mock import Mock
 
 from worker.embed.rates import Rate
 from worker.embed.retry import Failure, TimeSource
 
 UNLIMITED = Rate(None, None, 60)
 DOWN = Failure(0, is_rate_limit=False, reason="down")
+
+#: What a mocked budget says of the sizes of requests.
+NO_LIMITS: dict[str, Any] = {
+    "max_request_tokens": None,
+    "request_share": 1.0,
+    "largest_request": lambda texts, tokens: (texts, tokens),
+    "sizes": Mock(is_in_doubt=False, is_too_long=lambda _: False),
+}
 
 
 @dataclass

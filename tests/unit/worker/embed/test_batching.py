@@ -25,7 +25,7 @@ from schemas.errors import (
     LeaseLost,
     SliceOver,
 )
-from tests.unit.worker.embed.rates import UNLIMITED, Hours
+from tests.unit.worker.embed.rates import NO_LIMITS, UNLIMITED, Hours
 from worker.embed import Vectors
 from worker.embed.batching import FREE, Outcome, RequestTerms, embed_all, pack
 from worker.embed.rate_limit import RateBudget
@@ -232,7 +232,7 @@ def test_a_repeated_request_comes_before_all_others() -> None:
             return vectors
 
     embedder = BusyAtFirst(max_inputs=1)
-    budget = Mock(call=lambda send, **_: send(), max_request_tokens=None, request_share=1.0, concurrency=1)
+    budget = Mock(call=lambda send, **_: send(), concurrency=1, **NO_LIMITS)
     collect(embed_all(embedder, ["a", "b", "c"], [1] * 3, 1, RequestTerms(budget, "p")))
     assert embedder.requests == [["a"], ["a"], ["b"], ["c"]]
 
@@ -249,7 +249,7 @@ def test_the_budget_bounds_the_requests_in_flight() -> None:
             return super().embed(texts)
 
     embedder = Slow(max_inputs=1)
-    budget = Mock(call=lambda send, **_: send(), max_request_tokens=None, request_share=1.0, concurrency=1)
+    budget = Mock(call=lambda send, **_: send(), concurrency=1, **NO_LIMITS)
     collect(embed_all(embedder, ["a", "b", "c"], [1] * 3, 3, RequestTerms(budget, "p")))
     assert embedder.most == 1
 
@@ -332,7 +332,7 @@ def test_a_request_is_charged_for_its_own_texts_to_its_project() -> None:
         charged.append((project, tokens))
         return send()
 
-    budget = Mock(call=call, max_request_tokens=None, request_share=1.0, concurrency=1)
+    budget = Mock(call=call, concurrency=1, **NO_LIMITS)
     collect(embed_all(Lengths(max_inputs=2), ["a", "b", "c"], [1, 2, 4], 1, RequestTerms(budget, "p")))
     assert charged == [("p", 3), ("p", 4)]
 

@@ -78,7 +78,7 @@ def test_a_failure_says_how_long_the_fleet_waits(
 def test_a_refused_request_is_split_until_the_refused_texts_are_alone(
     batch: list[int], refusal: EmbeddingRefused, refusals: int, refused: list[int], batches: list[list[int]]
 ) -> None:
-    assert split(batch, refusal, refusals) == (refused, batches)
+    assert split(batch, refusal, refusals, [1] * len(batch)) == (refused, batches)
 
 
 def test_a_request_is_repeated_while_the_wait_ends_within_the_patience() -> None:

@@ -17,6 +17,7 @@ from schemas.content.document import Chunk, text_hash
 from schemas.content.source import EmbedderProfile
 from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized
 from schemas.status import Reason
+from tests.unit.worker.embed.rates import NO_LIMITS
 from worker.embed import Vectors
 from worker.index.embed import Embedding, embed, share
 from worker.index.file_states import EmbeddedFile, FailedFile, FileFacts, PreparedFile, ProviderUsage
@@ -167,7 +168,7 @@ def test_vectors_that_are_live_elsewhere_are_read_from_there(cache: Cache) -> No
 
 def waiting_after(provider: Provider, file: PreparedFile, **given: Any) -> tuple[IndexRun, Embedding]:
     """A run in which a file's text does not fill a request, and waits for more."""
-    budget: Any = Mock(max_request_tokens=None, request_share=1.0, concurrency=1, call=lambda request, **_: request())
+    budget: Any = Mock(concurrency=1, call=lambda request, **_: request(), **NO_LIMITS)
     run = run_with(provider, budget=budget, **given)
     return run, embed(run, [file], more=True)
 

@@ -1,0 +1,209 @@
+"""The largest request that a provider takes, as its answers teach it.
+
+A size that was answered is good, and the smallest one that was refused for its size is bad. A first refusal makes
+requests four times as small, and answers bring them closer to the bad size, until the two meet. From then on a request
+of the bad size is tried now and then: the server may have another limit by now. All processes share what one of them
+learns (`worker.embed.fleet`).
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+from schemas.errors import EmbeddingRefused, EmbeddingUnreadable, Excess
+
+#: The share of a refused size that is tried next.
+DESCENT = 4
+#: Answers of the largest size that is allowed, before a larger one is tried between it and the bad one.
+ANSWERS_TO_GROW = 2
+#: The same, before the bad size itself is tried; twice as many after each such try that fails.
+FEWEST_TO_PROBE, MOST_TO_PROBE = 32, 1024
+#: Texts that are refused alone for their length before others of this length are cut unsent. How many are noted.
+REFUSED_TO_LEARN, MOST_TOO_LONG = 3, 1000
+#: Failed tries that are counted.
+MOST_PROBES = 8
+#: The part of the good size by which the bad one may be larger, so that nothing between them is worth a try.
+CLOSE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """What is known of a size: the largest `good` one, the smallest `bad` one (0: none), and the failed `probes`."""
+
+    good: int = 0
+    bad: int = 0
+    probes: int = 0
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the good and the bad size are so close that nothing between them is worth a try."""
+        return bool(self.bad) and self.bad - self.good <= max(1, self.good // CLOSE)
+
+    def refused(self, size: int, most: int | None = None) -> Learned:
+        """What is known after a request was refused for its size; `most` is the size that the provider states."""
+        if self.is_settled and size == self.bad and most in {None, self.good}:
+            return Learned(self.good, self.bad, min(self.probes + 1, MOST_PROBES))
+        if most is not None and 0 < most < size:
+            return Learned(most, most + 1)
+        if self.bad and size >= self.bad:
+            return self
+        return Learned(self.good if self.good < size else 0, size)
+
+    def answered(self, size: int) -> Learned:
+        """What is known after a request of this size was answered."""
+        if size <= self.good:
+            return self
+        return Learned(size, self.bad if self.bad > size else 0, 0 if size >= self.bad else self.probes)
+
+    def excused(self, size: int) -> Learned:
+        """What is known once another reason was found for the refusal of a request of this size."""
+        return Learned(self.good) if self.bad == size else self
+
+
+class SizeLimit:
+    """The size of the requests that one process sends. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self.known = Learned()
+        self._limit = 0
+        self._answers = 0
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether a size was refused and none was answered: then one request at a time finds out."""
+        return bool(self.known.bad) and not self.known.good
+
+    def of(self, most: int) -> int:
+        """The largest size to send, at most `most`."""
+        return min(most, self._limit) if self.known.bad else most
+
+    def refused(self, size: int, most: int | None = None) -> None:
+        """Learn from a request that was refused for its size."""
+        self.take(self.known.refused(size, most))
+        self._answers = 0
+
+    def answered(self, size: int) -> None:
+        """Learn from an answer, and allow a larger size after enough of them."""
+        self.take(self.known.answered(size))
+        if not self.known.bad or size < self._limit:
+            return
+        self._answers += 1
+        if self.known.is_settled:
+            if self._answers >= min(MOST_TO_PROBE, FEWEST_TO_PROBE << self.known.probes):
+                self._limit, self._answers = self.known.bad, 0
+        elif self._answers >= ANSWERS_TO_GROW:
+            between = (self.known.good + self.known.bad) // 2
+            self._limit, self._answers = max(self.known.good + 1, min(2 * self.known.good, between)), 0
+
+    def excused(self, size: int) -> None:
+        """Forget that a size was refused: the request had another fault."""
+        self.take(self.known.excused(size))
+
+    def take(self, known: Learned) -> None:
+        """Go by what is known, which another process may have learned."""
+        if known == self.known:
+            return
+        was, self.known = self.known, known
+        if not known.bad:
+            self._limit = 0
+        elif known.bad != was.bad or known.probes != was.probes or not self._limit < known.bad:
+            self._limit = known.good or max(1, known.bad // DESCENT)
+        else:
+            self._limit = max(self._limit, known.good)
+
+
+class RequestSizes:
+    """The sizes of the requests that one process sends, in texts and in tokens. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._texts, self._tokens = SizeLimit(), SizeLimit()
+        #: The longest text that was answered, and those that were refused alone for their length, in tokens.
+        self._longest_answered, self._too_long = 0, list[int]()
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether one request at a time should find out what the provider takes."""
+        return self._texts.is_in_doubt or self._tokens.is_in_doubt
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether some size is known to be refused."""
+        return bool(self._texts.known.bad or self._tokens.known.bad)
+
+    @property
+    def shared(self) -> str:
+        """What other processes should know."""
+        with self._lock:
+            sizes = (self._texts.known, self._tokens.known)
+            return " ".join(f"{known.good} {known.bad} {known.probes}" for known in sizes)
+
+    def take(self, shared: str) -> None:
+        """Go by what another process learned; the empty text says nothing."""
+        if not shared:
+            return
+        numbers = list(map(int, shared.split()))
+        with self._lock:
+            self._texts.take(Learned(*numbers[:3]))
+            self._tokens.take(Learned(*numbers[3:]))
+
+    def of(self, max_texts: int, max_tokens: int) -> tuple[int, int]:
+        """The texts and the tokens of the largest request to send."""
+        with self._lock:
+            return self._texts.of(max_texts), self._tokens.of(max_tokens)
+
+    def answered(self, tokens: list[int]) -> None:
+        """Learn from an answer to texts of so many tokens each."""
+        with self._lock:
+            self._texts.answered(len(tokens))
+            self._tokens.answered(sum(tokens))
+            self._longest_answered = max(self._longest_answered, *tokens)
+            if self._too_long and self._longest_answered >= min(self._too_long):
+                self._too_long.clear()
+
+    def refused(self, refusal: EmbeddingRefused, tokens: list[int]) -> None:
+        """Learn from a refusal of texts of so many tokens each.
+
+        A refusal without a reason is for the size if none so large was answered. Otherwise a text may be the cause.
+        """
+        texts = len(tokens)
+        with self._lock:
+            match refusal.excess:
+                case Excess.TEXTS:
+                    self._texts.refused(texts, refusal.most)
+                case Excess.TOKENS:
+                    self._tokens.refused(sum(tokens))
+                case Excess.LENGTH:
+                    self._note_too_long(tokens)
+                case Excess.SIZE:
+                    self._texts.refused(texts)
+                case _:
+                    self._learn_from_unexplained(refusal, texts)
+
+    def was_for_size(self, texts: int) -> None:
+        """Learn that a request was refused for its size: all of its texts were answered in smaller ones."""
+        with self._lock:
+            self._texts.refused(texts)
+
+    def excused(self, texts: int) -> None:
+        """Forget that a request of so many texts was refused: one of them was the cause."""
+        with self._lock:
+            self._texts.excused(texts)
+
+    def is_too_long(self, tokens: int) -> bool:
+        """Whether a text of so many tokens would be refused: several that were not longer were."""
+        with self._lock:
+            return len(self._too_long) >= REFUSED_TO_LEARN and tokens >= min(self._too_long)
+
+    def _learn_from_unexplained(self, refusal: EmbeddingRefused, texts: int) -> None:
+        vectors = refusal.vectors if isinstance(refusal, EmbeddingUnreadable) else 0
+        if 0 < vectors <= texts // 2:
+            self._texts.refused(texts, vectors)
+        elif texts > max(1, self._texts.known.good) and not isinstance(refusal, EmbeddingUnreadable):
+            self._texts.refused(texts)
+
+    def _note_too_long(self, tokens: list[int]) -> None:
+        """Note a text that was refused alone, unless as long a one was answered: its words have more tokens."""
+        if len(tokens) == 1 and tokens[0] > self._longest_answered and len(self._too_long) < MOST_TOO_LONG:
+            self._too_long.append(tokens[0])
