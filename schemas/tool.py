@@ -374,8 +374,8 @@ class Status(BaseModel):
     listing: bool = Field(description="Whether the folder is still being listed.")
     rerun: bool = Field(description="Whether another task follows this one.")
     warning: str | None = Field(
-        description="What the task waits for, what needs a decision, what in `config` matches nothing, or that the run "
-        "reached `max_cost_tokens`.",
+        description="What the task waits for, what needs a decision, what in `config` matches nothing, that texts were "
+        "longer than the model takes, or that the run reached `max_cost_tokens`.",
         examples=[None],
     )
     error: str | None = Field(description="Why the task failed; null unless `status` is error.", examples=[None])

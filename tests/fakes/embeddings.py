@@ -9,7 +9,8 @@ Models with these names misbehave: `no-such-model` (404), `no-base64` (400 to th
 `error-in-body` (status 200 with error 429 in the body), `odd-error-in-body` (the same with a word as code). An input
 with `REFUSE-ME` makes the server refuse the whole request, one with `FAULT-ME` makes it answer 500, and one with
 `DROP-ME` makes it close the connection. An input with `HTML-ME` is answered by a page, one with `NAN-ME` by that
-literal, `NULL-ME` by null in place of its row, `EMPTY-ME` by a row without a vector, and `GONE-ME` by one row too few. The key `wrong` is refused like a missing one.
+literal, `NULL-ME` by null in place of its row, `EMPTY-ME` by a row without a vector, and `GONE-ME` by one row too few.
+The key `wrong` is refused like a missing one.
 """
 
 from __future__ import annotations
@@ -364,21 +365,25 @@ def _answer_body(record: Request, texts: list[str], vectors: NDArray[np.float32]
     plain = record.encoding == "float" or record.model == "lists-only"
     cells = vectors.tolist() if plain else [base64.b64encode(row).decode() for row in vectors]
     data: list[Any] = [{"object": "embedding", "index": index, "embedding": cell} for index, cell in enumerate(cells)]
+    data = [row for row in map(_marked, data, texts) if row != {}]
     if record.model == "bad-count":
         data.pop()
     if record.model == "bad-order":
         data.reverse()
-    for position, text in enumerate(texts):
-        if "NULL-ME" in text:
-            data[position] = None
-        if "NAN-ME" in text:
-            data[position]["embedding"] = "the literal"
-        if "EMPTY-ME" in text:
-            data[position]["embedding"] = None
-    data = [row for row, text in zip(data, texts, strict=False) if "GONE-ME" not in text]
     usage = {"prompt_tokens": record.tokens, "total_tokens": record.tokens}
     body = orjson.dumps({"object": "list", "data": data, "model": record.model, "usage": usage})
-    return body.replace(b'"the literal"', b"[NaN,1.0]")
+    return body.replace(b'"the literal"', b"[" + b"NaN," * (vectors.shape[1] - 1) + b"NaN]")
+
+
+def _marked(row: dict[str, Any], text: str) -> dict[str, Any] | None:
+    """The row of a text as its words ask for it; empty if it is left out."""
+    if "NULL-ME" in text:
+        return None
+    if "GONE-ME" in text:
+        return {}
+    if "EMPTY-ME" in text:
+        return row | {"embedding": None}
+    return row | {"embedding": "the literal"} if "NAN-ME" in text else row
 
 
 class _Server(Server):

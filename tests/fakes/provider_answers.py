@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - answers as providers send them
 """Errors in the words of providers, as their documentation and their users quote them, with what each one means.
 
 Numbers are those of the request that was refused. Only ids and names of accounts are made up.

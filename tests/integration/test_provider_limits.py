@@ -1,4 +1,4 @@
-"""Providers with limits of their own, answers that cannot be used, and accounts without quota: every file is indexed."""
+"""Providers with limits of their own, answers that cannot be used, accounts without quota: every file is indexed."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
@@ -110,11 +111,12 @@ def decode(data: Sequence[Any], count: int) -> Vectors:
     are paid for.
     """
     cells = _in_order([row if isinstance(row, dict) else {} for row in data], count)
-    lengths = {len(cell) for cell in cells if cell is not None}
-    if len(lengths) != 1 or 0 in lengths:
+    lengths = Counter(len(cell) for cell in cells if cell is not None)
+    (length, number), *_ = lengths.most_common(1) or [(0, 0)]
+    if not length or 2 * number <= sum(lengths.values()):
         raise EmbeddingUnreadable("The provider's vectors are not readable; check EMBEDDING_API_BASE.")
-    missing = np.full(lengths.pop(), np.nan, dtype=np.float32)
-    return np.stack([missing if cell is None else cell for cell in cells])
+    missing = np.full(length, np.nan, dtype=np.float32)
+    return np.stack([cell if cell is not None and len(cell) == length else missing for cell in cells])
 
 
 def _in_order(rows: Sequence[dict[str, Any]], count: int) -> list[Vectors | None]:

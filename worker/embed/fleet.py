@@ -45,7 +45,9 @@ def _storage_in(redis: Redis) -> RedisStorage:
 
 def _keys_of(name: str) -> list[str]:
     """The keys of a budget in Redis."""
-    return [f"foldex:{{{name}}}:{part}" for part in ("asking", "blocked", "failures", "probe", "sharing", "quota", "sizes")]
+    return [
+        f"foldex:{{{name}}}:{part}" for part in ("asking", "blocked", "failures", "probe", "sharing", "quota", "sizes")
+    ]
 
 
 class FleetLimiter:

@@ -26,10 +26,10 @@ _MAX_BODY = 1 << 20
 #: Values of a body in JSON that are looked at, and the depth to which they are.
 _MAX_VALUES, _MAX_DEPTH = 200, 6
 #: Members of an error in JSON that describe it. Others may quote the request.
-_DESCRIBING = frozenset(
-    ["error", "errors", "message", "msg", "detail", "details", "code", "type", "error_type", "status", "reason"]
-    + ["retryDelay", "quotaId", "description", "error_description", "error_code", "title"]
-)
+_DESCRIBING = frozenset({
+    "code", "description", "detail", "details", "error", "error_code", "error_description", "error_type", "errors",
+    "message", "msg", "reason", "retryDelay", "status", "title", "type",
+})  # fmt: skip
 
 #: Statuses that refuse a request for what it holds, so that the same request is refused again.
 REFUSED_STATUSES = frozenset({400, 413, 422})
@@ -43,7 +43,8 @@ _QUOTA_STATUSES = frozenset({400, 403, 429})
 _NO_QUOTA = re.compile(
     r"insufficient_quota|insufficient[ _](?:balance|funds|credit)|billing[ _](?:hard[ _]limit|not[ _]active)"
     r"|credit balance|not enough (?:credit|balance|fund)|(?:out|run out) of credit|exceeded_current_quota"
-    r"|payment[ _]required|arrearage|in good standing|account is not active|top up|calls ?/ ?month|monthly (?:quota|limit)"
+    r"|payment[ _]required|arrearage|in good standing|account is not active|top up|calls ?/ ?month"
+    r"|monthly (?:quota|limit)"
 )
 #: So do OpenAI, if nothing is left, and Gemini, also if the rate of a minute is used up: then it says how long to wait.
 _MAYBE_NO_QUOTA = re.compile(r"exceeded your current quota")
@@ -61,12 +62,13 @@ _TOKENS = re.compile(
 _LENGTH = re.compile(
     r"context[ _](?:length|size|window)|context the overflows|exceed_context|too large to process|physical batch size"
     r"|maximum input length|(?:less|fewer|more) than \d{1,9} (?:tokens|characters)|max_?(?:model|seq|input)_?len"
-    r"|too many (?:input )?tokens|(?:number of|input|allowed|max|maximum) tokens?\b|allowed token size|token limit|max \d{1,9} tokens"
+    r"|too many (?:input )?tokens|(?:number of|input|allowed|max|maximum) tokens?\b|allowed token size|token limit"
+    r"|max \d{1,9} tokens|out of bounds|index out of range|invalid index|maxlength|size of (?:the )?tensor"
     r"|(?:limit|maximum) of \d{1,9} (?:tokens|characters)|maximum (?:sequence )?length of \d{1,9} (?:tokens|characters)"
-    r"|exceeds?\b.{0,40}\b(?:tokens?|sequence length|characters)\b|(?:sequence|prompt|text|string|sentence)s? (?:length )?is too long"
+    r"|exceeds?\b.{0,40}\b(?:tokens?|sequence length|characters)\b"
+    r"|(?:sequence|prompt|text|string|sentence)s? (?:length )?is too long"
     r"|string_too_long|at most \d{1,9} (?:tokens|characters)|input is too long|too long for (?:the|this) model"
-    r"|reduce the length|shorter input|token indices sequence length|kv (?:cache|size)|out of bounds|index out of range|invalid index|maxlength"
-    r"|size of (?:the )?tensor"
+    r"|reduce the length|shorter input|token indices sequence length|kv (?:cache|size)"
 )
 #: More texts than a request may hold.
 _THINGS = r"(?:inputs?|texts?|items?|elements?|requests?|documents?|strings?|sentences?|entries|instances?|contents?)"
@@ -74,14 +76,14 @@ _TEXTS = re.compile(
     rf"batch[ _]?size|too many (?!requests){_THINGS}\b(?! tokens)|number of {_THINGS}\b|at most \d{{1,9}} {_THINGS}\b"
     rf"|more than \d{{1,9}} {_THINGS}\b|(?:limit|maximum|max) (?:of|is) \d{{1,9}} {_THINGS}\b"
     rf"|max(?:imum)? \d{{1,9}} {_THINGS}\b|exceeds? .{{0,20}}\d{{1,9}} {_THINGS}\b"
-    r"|array.{0,20}(?:too (?:long|large)|maximum length)|\[\] is too long|list.{0,20}at most|too_many_|too_long.{0,20}list"
+    r"|array.{0,20}(?:too (?:long|large)|maximum length)|\[\] is too long|list.{0,20}at most|too_many_"
     r"|largest allowed size|item count|batch (?:is )?too (?:large|big|long)|list too long|array length"
 )
 #: A request may hold one text only.
 _SINGLE = re.compile(
-    r"only (?:a single|one|1) (?:input|text|string|item|element)|single (?:input|text|string)|one (?:input|text) (?:per|at)"
-    r"|does not support (?:batch|arrays?|lists?|multiple)|batch(?:ing|es)? (?:is|are) not supported"
-    r"|(?:be a valid|valid|be a|expected a?) ?string"
+    r"only (?:a single|one|1) (?:input|text|string|item|element)|single (?:input|text|string)"
+    r"|one (?:input|text) (?:per|at)|does not support (?:batch|arrays?|lists?|multiple)"
+    r"|batch(?:ing|es)? (?:is|are) not supported|(?:be a valid|valid|be a|expected a?) ?string"
 )
 #: In other words: that something is too much, and what. Not if the words are about something else.
 _TOO = re.compile(

@@ -80,6 +80,8 @@ class _EmbeddedBatch:
         self._refusals: dict[UUID, FileError] = {}
         #: The ids of chunks that are longer than the model takes, by file.
         self._too_long: dict[UUID, set[UUID]] = defaultdict(set)
+        #: Files that were just cut. The live chunks of others stay as they are.
+        self._prepared = {file.claim.id for file in files if isinstance(file.state, PreparedFile)}
 
     def missing_vectors(self) -> dict[str, list[PlacedChunk]]:
         """The chunks without a vector, by the hash of their text."""
@@ -103,7 +105,7 @@ class _EmbeddedBatch:
     def refuse(self, chunks: Iterable[PlacedChunk], refusal: EmbeddingRefused) -> None:
         """Fail the files of a text that the provider refused. One that is only too long waits for `cut`."""
         for chunk in chunks:
-            if refusal.excess is Excess.LENGTH and is_cuttable(chunk):
+            if refusal.excess is Excess.LENGTH and chunk.file_id in self._prepared and is_cuttable(chunk):
                 self._too_long[chunk.file_id].add(chunk.id)
                 continue
             is_text = refusal.reason is Reason.EMBEDDING_REFUSED
@@ -114,15 +116,14 @@ class _EmbeddedBatch:
         """Cut the chunks that are too long in two. Returns the hashes of the new texts."""
         too_long, self._too_long = self._too_long, defaultdict(set)
         hashes: set[str] = set()
-        states = []
+        files = []
         for file in self._files:
-            ids = too_long.get(file.claim.id)
-            if ids and isinstance(file.state, PreparedFile):
-                state, new = halved(run, file.state, ids)
+            state, ids = file.state, too_long.get(file.claim.id)
+            if ids and isinstance(state, PreparedFile):
+                state, new = halved(run, state, ids)
                 hashes |= new
-                file = replace(file, state=state)
-            states.append(file)
-        self._files = states
+            files.append(replace(file, state=state))
+        self._files = files
         return hashes
 
     def files(self, seconds: float) -> list[EmbeddedFile]:

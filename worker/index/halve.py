@@ -22,9 +22,13 @@ from worker.state.index.chunks import PlacedChunk
 _WINDOW = 4
 
 
+#: Chunks of as many tokens are no longer cut: every model takes more, so that the provider must mean something else.
+FEWEST_TOKENS = 8
+
+
 def is_cuttable(placed: PlacedChunk) -> bool:
-    """Whether a chunk can be made shorter: it has a context, or at least two characters."""
-    return bool(placed.chunk.context) or len(placed.chunk.text) > 1
+    """Whether a chunk is long enough to be made shorter."""
+    return placed.chunk.tokens > FEWEST_TOKENS and len(placed.chunk.text) > 1
 
 
 def halved(run: IndexRun, file: PreparedFile, too_long: Collection[UUID]) -> tuple[PreparedFile, set[str]]:

@@ -23,6 +23,8 @@ _AROUND = re.compile(
     r"|(?:<\|(?:end_response|end_of_solution|end|return|im_end)\|>|</(?:answer|response|output|summary)>)\s*$",
     re.IGNORECASE,
 )
+#: What stands on both sides of a mark that is quoted.
+_QUOTES = "`'\"\u2018\u2019\u201c\u201d«»"
 
 
 def text_of(content: str | Sequence[Mapping[str, Any]] | None) -> str:
@@ -58,4 +60,4 @@ def without_thoughts(text: str) -> str:
 def _is_quoted(text: str, mark: re.Match[str]) -> bool:
     """Whether a mark stands between backticks or quotation marks, as in a text about it."""
     before, after = text[max(0, mark.start() - 1) : mark.start()], text[mark.end() : mark.end() + 1]
-    return bool(before) and before in "`'\"“‘«" and bool(after) and after in "`'\"”’»"
+    return bool(before) and before in _QUOTES and bool(after) and after in _QUOTES

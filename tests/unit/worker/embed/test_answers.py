@@ -129,11 +129,14 @@ def test_the_order_counts_where_rows_have_no_numbers(indices: list[Any]) -> None
     assert decode(rows, 3).tolist() == [[0, 1], [1, 1], [2, 1]]
 
 
-@pytest.mark.parametrize(
-    "middle",
-    [None, {}, "row", 7, {"index": 1}]
-    + [{"index": 1, "embedding": value} for value in (None, [], "AAA", "", ["x", "y"], [[1, 2]], {}, [math.nan, 1])],
-)
+UNUSABLE: list[Any] = [None, {}, "row", 7, {"index": 1}]
+UNUSABLE += [
+    {"index": 1, "embedding": value}
+    for value in (None, [], "AAA", "", [1], [1, 2, 3], ["x", "y"], [[1, 2]], {}, [math.nan, 1])
+]
+
+
+@pytest.mark.parametrize("middle", UNUSABLE)
 def test_a_row_that_cannot_be_used_names_its_text_and_costs_no_other(middle: Any) -> None:
     with pytest.raises(EmbeddingUnreadable) as caught:
         unit(decode([row(0, 3, 4), middle, row(2, 0, 2)], 3))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from schemas.content.source import EmbedderProfile
-from schemas.errors import EmbeddingRefused, EmbeddingUnavailable, LeaseLost
+from schemas.errors import EmbeddingRefused, EmbeddingUnavailable, EmbeddingUnreadable, LeaseLost
 from tests.unit.worker.embed.rates import Hours
 from worker.embed import Vectors
 from worker.embed.batching import embed_all
@@ -17,7 +17,7 @@ from worker.embed.faults import HARMLESS_TEXT, HARMLESS_TOKENS, FaultFindingEmbe
 from worker.embed.provider import TIMEOUT_SECONDS
 from worker.embed.rate_limit import RateBudget, no_check
 from worker.embed.rates import Rate
-from worker.embed.retry import DROPS_TO_REFUSE, FAULTS_TO_REFUSE, HARMLESS_TRIES
+from worker.embed.retry import DROPS_TO_REFUSE, FAULTS_TO_REFUSE, HARMLESS_TRIES, UNREADABLE_TO_REFUSE
 
 
 class Faulty:
@@ -219,3 +219,29 @@ def test_a_wait_for_the_rate_ends_once_the_work_is_unwanted() -> None:
     with pytest.raises(LeaseLost):
         budget.call(lambda: embedder.embed(["bad"]), project="p", tokens=1)
     assert server.requests == [["bad"]]
+
+
+class Unusable(Faulty):
+    """A server whose answers cannot be used if `fails` says so."""
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        self.requests.append(texts)
+        if self._fails(texts):
+            raise EmbeddingUnreadable("not readable")
+        return np.array([[len(text)] for text in texts], dtype=np.float32)
+
+
+def test_a_text_whose_answer_cannot_be_used_is_refused_alone_after_a_second_try() -> None:
+    texts = [f"good {number}" for number in range(10)]
+    texts.insert(5, "bad")
+    server = Unusable(has_bad)
+    outcomes = list(embed_all(finding(server), texts, [1] * len(texts), 1))
+    assert [indices for indices, result in outcomes if isinstance(result, EmbeddingRefused)] == [[5]]
+    assert [list(texts) for texts in server.requests].count(["bad"]) == UNREADABLE_TO_REFUSE
+
+
+def test_a_server_none_of_whose_answers_can_be_used_is_down() -> None:
+    down = Unusable(lambda _: True)
+    with pytest.raises(EmbeddingUnavailable, match="not readable"):
+        finding(down).embed(["good", "fine"])
+    assert down.requests == [["good", "fine"], [HARMLESS_TEXT]]

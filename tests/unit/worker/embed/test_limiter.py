@@ -15,7 +15,14 @@ from tests.unit.worker.embed.rates import DOWN, UNLIMITED, Hours
 from worker.embed.fleet import SHARING_SECONDS, FleetLimiter
 from worker.embed.limiter import ACTIVE_SECONDS, Limiter, LocalLimiter
 from worker.embed.rates import Rate, SpentRate
-from worker.embed.retry import BLOCK_SECONDS, FAILURE_MEMORY_SECONDS, FAILURES_TO_BLOCK, PROBE_SECONDS, Failure
+from worker.embed.retry import (
+    BLOCK_SECONDS,
+    FAILURE_MEMORY_SECONDS,
+    FAILURES_TO_BLOCK,
+    PROBE_SECONDS,
+    QUOTA_SECONDS,
+    Failure,
+)
 
 
 @pytest.fixture(params=["shared", "alone"])
@@ -253,3 +260,24 @@ def test_what_a_fleet_knows_is_forgotten_in_time(redis_url: str) -> None:
         limiter.request_permit("p", "the one that tries")
         for part, seconds in kept.items():
             assert seconds - 3 < redis.pttl(f"foldex:{{{name}}}:{part}") / 1000 <= seconds, part
+
+
+NO_QUOTA = Failure(QUOTA_SECONDS, is_rate_limit=False, reason="no quota left", has_no_quota=True)
+
+
+def test_without_quota_all_wait_and_then_one_request_at_a_time_goes_out(limiter: Callable[[Rate], Limiter]) -> None:
+    limited = limiter(UNLIMITED)
+    assert not limited.request_permit("p", "first").has_no_quota
+    limited.record_failure("first", NO_QUOTA)
+    permit = limited.request_permit("p", "second")
+    assert permit.wait >= QUOTA_SECONDS - 1
+    assert (permit.has_no_quota, permit.reason, permit.failures >= FAILURES_TO_BLOCK) == (True, "no quota left", True)
+    limited.record_end("second", answered=True)
+    assert not limited.request_permit("p", "third").has_no_quota
+
+
+def test_what_one_process_learned_of_sizes_all_others_are_told(redis_url: str) -> None:
+    one, other = (FleetLimiter(redis_url, "learning", UNLIMITED) for _ in range(2))
+    assert other.request_permit("p", "r").sizes == ""
+    one.share_sizes("10 11 0 0 0 0")
+    assert other.request_permit("p", "r").sizes == "10 11 0 0 0 0"
