@@ -130,10 +130,8 @@ def test_the_order_counts_where_rows_have_no_numbers(indices: list[Any]) -> None
 
 
 UNUSABLE: list[Any] = [None, {}, "row", 7, {"index": 1}]
-UNUSABLE += [
-    {"index": 1, "embedding": value}
-    for value in (None, [], "AAA", "", [1], [1, 2, 3], ["x", "y"], [[1, 2]], {}, [math.nan, 1])
-]
+NO_VECTORS: list[Any] = [None, [], "AAA", "", [1], [1, 2, 3], ["x", "y"], [[1, 2]], {}, [math.nan, 1]]
+UNUSABLE += [{"index": 1, "embedding": value} for value in NO_VECTORS]
 
 
 @pytest.mark.parametrize("middle", UNUSABLE)
