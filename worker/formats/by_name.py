@@ -24,7 +24,7 @@ LANGUAGES = {
     "groovy": "groovy gradle",
     "haskell": "hs",
     "hcl": "tf hcl tfvars",
-    "html": "vue svelte",
+    "html": "vue svelte astro",
     "ini": "ini cfg conf properties",
     "java": "java",
     "javascript": "js jsx mjs cjs",

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from schemas.content.document import CodeDefinition, CodeReference, Document
 from worker.formats.grammars import is_known
 from worker.machine.gc_pause import without_garbage_collection
+from worker.parse.code import scripts
 from worker.parse.code.syntax import Syntax
 from worker.parse.limits import Limits
 from worker.parse.sandbox import client as sandbox
@@ -42,9 +43,15 @@ def read(text: str, language: str | None, limits: Limits) -> Document:
     if language == "c" and any(word in text for word in _CPP_WORDS) and _CPP_CONSTRUCT.search(text):
         language = "cpp"
     plain = Document(text, "code", language)
+    if language == "html" and len(text) <= MAX_BYTES:
+        language, text = scripts.alone(text)
     data = text.encode(errors="replace")
     if language is None or len(data) > MAX_BYTES or not is_known(language):
         return plain
+    return _with_syntax(plain, data, language, limits)
+
+
+def _with_syntax(plain: Document, data: bytes, language: str, limits: Limits) -> Document:
     seconds = min(limits.seconds, _BASE_SECONDS + _SECONDS_PER_BYTE * len(data))
     syntax_columns = sandbox.syntax(data, language, replace(limits, seconds=seconds))
     with without_garbage_collection():

@@ -17,7 +17,7 @@ import numpy as np
 
 from schemas.content.document import Kind, UseKind
 from worker.machine.gc_pause import without_garbage_collection
-from worker.parse.code import error_recovery
+from worker.parse.code import conditions, error_recovery
 from worker.parse.code.definition_names import NameFields, body_of, name_of
 from worker.parse.code.grammar import Grammar, grammar
 from worker.tokens.tokenizers import Offsets, char_offsets
@@ -39,6 +39,8 @@ _MAX_REFERENCES = 50_000
 #: Languages whose macros look like errors to a parser: missing nodes that a macro alone causes, and the maximum number
 #: of errors that one stray sign still explains. C++ is excluded, as a stray brace in a class looks the same.
 _MACROS = {"c": (frozenset({";", "#endif", "identifier", "type_identifier"}), 16)}
+#: Languages with C's preprocessor.
+_WITH_CONDITIONS = frozenset({"c", "cpp"})
 _NO_MACROS: tuple[frozenset[str], float] = (frozenset(), math.inf)
 
 #: Maximum share of a text that may be errors outside sound definitions.
@@ -149,6 +151,24 @@ def _analysis(data: bytes, text: str, language: str, language_grammar: Grammar) 
     A broken text gives those of its sound parts and of each broken part.
     """
     tree = language_grammar.parser.parse(data)
+    found = _recovered(data, text, language, language_grammar, tree)
+    spans = conditions.excluded(data) if tree.root_node.has_error and language in _WITH_CONDITIONS else []
+    if not spans:
+        return found
+    # with one branch of each condition that a parser cannot follow
+    reduced = language_grammar.parser.parse(error_recovery.blanked(data, spans))
+    other = _merged([(0, len(data), reduced)], text, language_grammar)
+    if other and (found is None or (len(other[0]) >= len(found[0]) and _names(other[0]) - _names(found[0]))):
+        return other
+    return found
+
+
+def _names(definitions: list[_FoundDefinition]) -> set[tuple[str, ...]]:
+    return {definition.path for definition in definitions}
+
+
+def _recovered(data: bytes, text: str, language: str, language_grammar: Grammar, tree: Tree) -> _Analysis | None:
+    """What the tree of a text has, or with broken parts by themselves if that finds more."""
     whole = _merged([(0, len(data), tree)], text, language_grammar)
     if not tree.root_node.has_error or (whole and not _is_harmed(tree, language)):
         return whole
