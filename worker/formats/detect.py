@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from schemas.errors import FileError
 from schemas.status import Reason
-from worker.formats import by_name
+from worker.formats import by_name, disguised
 from worker.formats.magic import OLE, ZIP, signature_of
 from worker.formats.registry import BY_KIND, BY_TYPE, FORMATS, PACKAGE, Format, Signature
 from worker.formats.unsupported import unsupported
@@ -76,6 +76,8 @@ def detect(name: str, data: bytes) -> Detected:
         format_ = _format(named, signature, start, data)
     except FileError as error:
         failure = error
+    if format_ is not named and not is_binary and named.binary:
+        mime = format_.mime
     return Detected(name, format_, language, mime, is_binary, refusal(name), failure)
 
 
@@ -100,7 +102,16 @@ def _format(named: Format, signature: Signature | None, start: bytes, data: byte
         return _ole_format(data)
     if signature and signature.kind in BY_KIND:
         return BY_KIND[signature.kind]
-    return _text_format(named, start, data) if named.binary else named
+    return _text_format(named, data) if named.binary or _is_disguised(named, start) else named
+
+
+def _is_disguised(named: Format, start: bytes) -> bool:
+    """Whether a file has the name of rich text or of a page, and begins as neither does."""
+    return (named.type == "rtf" and not start.startswith(b"{\\rtf")) or (
+        named.type == "html"
+        and not start.startswith(b"<")
+        and disguised.format_of_text(named, start) is BY_TYPE["email"]
+    )
 
 
 def _ole_format(data: bytes) -> Format:
@@ -120,13 +131,12 @@ def _format_by_stream(data: bytes) -> Format | None:
     return None if found is BY_TYPE["xls"] and _SLIDES_STREAM in data else found
 
 
-def _text_format(named: Format, start: bytes, data: bytes) -> Format:
+def _text_format(named: Format, data: bytes) -> Format:
     """The format of a file whose content contradicts its name: usually some kind of text."""
     if named.type == "pdf" and b"%PDF-" in data[:_PDF_HEADER_WITHIN]:
         return named
-    markup = _markup_format(start)
-    # a signature is only at the very start
-    return markup if markup and not markup.signatures else BY_TYPE["text"]
+    format_ = disguised.format_of_text(named, data) or BY_TYPE["text"]
+    return _by_root(data) if format_.type == "xml" else format_
 
 
 def _markup_format(start: bytes) -> Format | None:

@@ -82,7 +82,7 @@ def imported(reference: str) -> Any:
 
 FORMATS = (
     Format("text", "txt", "worker.parse.encodings:read", version=3, as_written=True, reading=_READ_AS_TEXT),
-    Format("code", "", "worker.parse.source_code:read", version=6, as_written=True, reading="worker.reading.ways:CODE"),
+    Format("code", "", "worker.parse.source_code:read", version=7, as_written=True, reading="worker.reading.ways:CODE"),
     Format(
         "markdown",
         "md markdown mdown mkd mdx",
@@ -247,13 +247,13 @@ FORMATS = (
         headings="worker.parse.text.bib:headings",
         reading="worker.reading.ways:TEX",
     ),
-    Format("email", "eml mht mhtml", "worker.parse.mail.email:read", version=6, mime="message/rfc822", isolated=True),
-    Format("mbox", "mbox", "worker.parse.mail.mbox:read", mime="application/mbox", isolated=True),
+    Format("email", "eml mht mhtml", "worker.parse.mail.email:read", version=7, mime="message/rfc822", isolated=True),
+    Format("mbox", "mbox", "worker.parse.mail.mbox:read", version=2, mime="application/mbox", isolated=True),
     Format(
         "msg",
         "msg",
         "worker.parse.mail.msg:read",
-        version=2,
+        version=3,
         mime="application/vnd.ms-outlook",
         isolated=True,
         binary=True,
@@ -263,7 +263,7 @@ FORMATS = (
         "rtf",
         "rtf",
         "worker.parse.office.rtf:read",
-        version=6,
+        version=7,
         mime="application/rtf",
         isolated=True,
         # its files are text, so the signature has no MIME type of its own
@@ -295,7 +295,7 @@ FORMATS = (
         "doc",
         "worker.parse.office.doc:read",
         stream="WordDocument",
-        version=5,
+        version=6,
         mime="application/msword",
         isolated=True,
         binary=True,
