@@ -39,6 +39,8 @@ _ENCODINGS = re.compile(
     r"(?:cp\d+|iso8859-\d+|iso2022\w+|koi8-\w|mac-\w+|gb\w+|big5\w*|shift_\w+|euc_\w+|utf-(?:16|32)\S*|tis-620)"
 )
 
+#: Encodings that messages state besides.
+_STATED = frozenset({"ascii", "utf-8", "utf-8-sig", "utf-7", "hz", "johab", "ptcp154", "kz1048", "hp-roman8"})
 #: Encodings that are guessed. In others (EBCDIC, UTF-7, …) nearly any bytes could be text.
 _GUESSABLE_ENCODINGS = (
     *("cp1250", "cp1251", "cp1252", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "cp1258", "cp874"),
@@ -231,6 +233,17 @@ def decoded(body: bytes, encoding: str) -> str | None:
     except LookupError:
         return None
     return (_decoded(body, _WIDER_ENCODING[name]) if name in _WIDER_ENCODING else None) or _decoded(body, name)
+
+
+def text_encoding(encoding: str) -> str:
+    """Python's name of an encoding that a message states. Raises `LookupError` unless it decodes text in linear time.
+
+    Python's decoder of names of hosts takes the square of their length.
+    """
+    name = codecs.lookup(encoding).name
+    if not (_ENCODINGS.fullmatch(name) or name in _STATED):
+        raise LookupError(f"{encoding} encodes no text of messages")
+    return name
 
 
 def _decoded(body: bytes, name: str) -> str | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mimetypes
 from collections.abc import Iterator
-from email import message_from_bytes
 from email.errors import HeaderParseError
 from email.header import decode_header, make_header
 from email.message import Message
@@ -12,13 +11,13 @@ from email.message import Message
 from schemas.errors import FileError
 from schemas.status import Reason
 from worker.parse.containers import Container, cleaned, of_its_own, too_much
-from worker.parse.mail.parts import attached
+from worker.parse.mail.parts import attached, message_of
 from worker.sandbox.members import MAX_MEMBERS, Member
 
 
 def open_mail(data: bytes) -> Container:
     """See `Opener`. A message in UTF-16 has no attachments."""
-    return _Mail(message_from_bytes(data.lstrip(b"\xef\xbb\xbf\r\n")))
+    return _Mail(message_of(data.lstrip(b"\xef\xbb\xbf\r\n")))
 
 
 class _Mail:

@@ -6,18 +6,16 @@ Pages that a browser saves as one file (MHTML) are messages, too.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from email import message_from_bytes
 from email.errors import HeaderParseError
 from email.header import decode_header
 from email.message import Message
-from email.policy import Compat32
 from itertools import chain
 
 from schemas.content.document import Document
 from schemas.errors import FileError
-from worker.parse.encodings import decode, decoded
+from worker.parse.encodings import decode, decoded, text_encoding
 from worker.parse.limits import Limits
-from worker.parse.mail.parts import attached, inner_parts, is_attached
+from worker.parse.mail.parts import BoundedHeaders, attached, inner_parts, is_attached, message_of
 from worker.parse.ocr.pictures import with_pictures
 from worker.parse.properties import properties_of
 from worker.parse.text.markdown_blocks import paragraph
@@ -43,7 +41,7 @@ _Shown = list[tuple[str, str]]
 _UNREAD_TYPES = {"text/css", "text/javascript"}
 
 
-class _Readable(Compat32):
+class _Readable(BoundedHeaders):
     """Treats headers with raw non-ASCII bytes, which a separate standard allows, as text.
 
     Uses the compatible policy, as the newer one's address parser fails on some addresses in use.
@@ -84,7 +82,7 @@ def _pictures(message: Message) -> Iterator[bytes]:
 
 
 def _message(data: bytes) -> Message:
-    return message_from_bytes(_narrow(data).lstrip(b"\xef\xbb\xbf\r\n"), policy=_Readable())
+    return message_of(_narrow(data).lstrip(b"\xef\xbb\xbf\r\n"), _Readable())
 
 
 def _narrow(data: bytes) -> bytes:
@@ -150,7 +148,7 @@ def _word(part: str | bytes, charset: str | None) -> str:
         if charset is None:
             # text between encoded words arrives in Python's raw-unicode-escape
             return part.decode("raw-unicode-escape")
-        return decoded(part, charset) or part.decode(charset, "replace")
+        return decoded(part, charset) or part.decode(text_encoding(charset), "replace")
     except (LookupError, UnicodeDecodeError):
         return _guessed(part)
 
@@ -190,7 +188,7 @@ def _text(part: Message) -> str:
     if _is_utf8(part, payload, charset):
         return payload.decode()
     try:
-        return decoded(payload, charset) or payload.decode(charset)
+        return decoded(payload, charset) or payload.decode(text_encoding(charset))
     except (LookupError, UnicodeDecodeError):
         return decode(payload)
 
