@@ -7,6 +7,7 @@ for ripgrep, search whole texts. They may match more, but never less.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,8 +26,9 @@ from api.search.grep.word_borders import WordBorders, split_borders
 from schemas.errors import Invalid
 from schemas.queries.grep import MAX_SPAN, Grep
 
-#: Maximum bytes of memory that RE2 uses for one expression, compiled and running.
-MAX_MEMORY = 8 << 20
+#: Maximum bytes of memory that RE2 uses for one expression, compiled and running. It holds the interpreter while it
+#: compiles, for some 30 ms for each MB.
+MAX_MEMORY = 4 << 20
 #: Maximum steps of one uninterruptible search in the worst case: an expression's instructions times bytes.
 MAX_STEPS = 200_000_000
 #: Minimum bytes that any expression searches at a time. The next window begins at half of this one.
@@ -34,6 +36,9 @@ MIN_REACH = 2 * MAX_SPAN
 
 #: Maximum characters of a pattern with its classes spelled out. RE2 parses longer ones for seconds, then rejects them.
 MAX_SPELLED_CHARACTERS = 300_000
+#: Maximum classes of Unicode in a pattern. RE2 takes up to a millisecond to parse one.
+MAX_CLASSES = 100
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 #: Maximum characters of RE2's message in an error.
 MAX_MESSAGE_CHARACTERS = 200
 
@@ -113,13 +118,15 @@ def compiled_pattern(request: Grep) -> Pattern:
     borders = WordBorders(request.pattern if request.regex else re2.escape(request.pattern), front=False, back=False)
     source = borders.pattern
     if request.regex:
+        if sum(each in "wWpP" for each in _ESCAPED.findall(source)) > MAX_CLASSES:
+            raise Invalid(f"`pattern` has more than {MAX_CLASSES} of `\\w`, `\\W`, `\\p` and `\\P`; use fewer of them.")
         # compile the pattern as sent first, so that errors refer to it
         _expression(source, request)
         refuse_operations(source)
         borders = split_borders(source)
         source = for_re2(borders.pattern)
         if len(source) > MAX_SPELLED_CHARACTERS:
-            raise Invalid("`pattern` is too large with its Unicode classes; use fewer of `\\w`, `\\W` and `\\S`.")
+            raise Invalid("`pattern` is too large with its Unicode classes; use fewer of `\\s` and `\\S`.")
     wide = across_lines(source) if request.multiline else by_lines(source)
     text = _expression(wide, request)
     exact = _finder(wide if request.multiline else source, request, borders)

@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -26,7 +27,7 @@ from api.search.grep import ripgrep, texts
 from api.search.grep.fallback import any_of, best_lines
 from api.search.grep.file_types import FileTypeFilter, _kinds
 from api.search.grep.lines import lines_after, lines_before, matching_lines, shown
-from api.search.grep.pattern import compiled_pattern
+from api.search.grep.pattern import MAX_CLASSES, compiled_pattern
 from api.search.grep.scope import SearchableText, TimeOver, narrowed
 from api.search.grep.translate import for_ripgrep
 from schemas.content.document import FileContent, ListingPage, SourceEntry
@@ -241,7 +242,29 @@ def test_half_a_surrogate_pair_is_found_nowhere() -> None:
     assert [line.number for line in matching_lines("é id\nxid\n".encode(), made, nothing)] == [1]
 
 
-@pytest.mark.parametrize("pattern", [r"[\W]" * 2_000, r"\w" * 5_000, r"\w{1000}"])
+@pytest.mark.parametrize("part", [r"\w", r"\pL", r"\W", r"(?i)[\PL]", r"[a\p{Greek}]"])
+def test_classes_of_unicode_are_taken_up_to_their_number(part: str) -> None:
+    assert compiled_pattern(Grep(pattern=part * MAX_CLASSES, regex=True)).exact.anywhere is not None
+    with pytest.raises(Invalid, match=f"more than {MAX_CLASSES}"):
+        compiled_pattern(Grep(pattern=part * (MAX_CLASSES + 1), regex=True))
+    # what only looks like one
+    assert compiled_pattern(Grep(pattern=r"\\w" * (MAX_CLASSES + 1), regex=True)).exact.anywhere is not None
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [r"\pL" * 3_300, r"\w" * 5_000, r"\w{1000}", r"((\pL{10}){10}){10}", r"(?i)[\w\s]\pL" * 600, r"\s" * 5_000],
+)
+def test_what_compiles_for_long_is_refused_soon(pattern: str) -> None:
+    """RE2 holds the interpreter while it compiles: up to two seconds before there was a limit."""
+    begun = time.thread_time()
+    for word, multiline in product([True, False], repeat=2):
+        with pytest.raises(Invalid, match=r"too large|more than"):
+            compiled_pattern(Grep(pattern=pattern, regex=True, word=word, multiline=multiline))
+    assert time.thread_time() - begun < 2
+
+
+@pytest.mark.parametrize("pattern", [r"[\S]" * 2_000, r"\s" * 5_000, r"\w{1000}"])
 def test_too_many_classes_are_refused(pattern: str) -> None:
     with pytest.raises(Invalid, match="too large"):
         compiled_pattern(Grep(pattern=pattern, regex=True))
