@@ -10,7 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from api.http.multipart import MAX_LINE
-from api.http.upload_names import MAX_DEPTH
+from api.http.upload_names import MAX_DEPTH, MAX_NAME
 from api.main import create_app
 from api.routes.content.uploads import MAX_FIELD_BYTES, MAX_FIELDS, MAX_OVERRUN
 from worker.machine import disk_space
@@ -95,6 +95,18 @@ def test_a_request_with_far_too_many_bytes_is_ended(client: TestClient, project:
 @pytest.mark.parametrize(("depth", "reason"), [(MAX_DEPTH, None), (MAX_DEPTH + 1, "too_deep")])
 def test_a_file_may_lie_so_deep(client: TestClient, project: str, depth: int, reason: str | None) -> None:
     assert reasons(client, project, ("d/" * (depth - 1) + "a.txt", 1)) == [reason]
+
+
+@pytest.mark.parametrize("name", ["/" * 8000, "\x01" * 4000, "a/" * 4000 + "/", "a/" * 4000 + "a"])
+def test_a_refused_name_is_answered_cut(client: TestClient, project: str, name: str) -> None:
+    """The answer to four thousand names that are as long as possible took hundreds of megabytes."""
+    head = f'--x\r\nContent-Disposition: form-data; name="files"; filename="{name}"\r\n\r\na\r\n--x--\r\n'
+    headers = {"Content-Type": "multipart/form-data; boundary=x"}
+    answer = client.post(f"/api/projects/{project}/uploads", content=head.encode(), headers=headers)
+    (item,) = answer.json()["items"]
+    assert item["outcome"] == "refused"
+    assert name.startswith(item["file_path"])
+    assert len(answer.content) < 20 * MAX_NAME
 
 
 @pytest.mark.parametrize(("number", "status"), [(MAX_FIELDS, 200), (MAX_FIELDS + 1, 422)])

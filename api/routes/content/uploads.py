@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect
 from api.http.dependencies import CallerDep, ResourcesDep, needs_space
 from api.http.described_errors import raises
 from api.http.multipart import MAX_LINE, Multipart
-from api.http.upload_names import MAX_DEPTH, clean_path
+from api.http.upload_names import MAX_DEPTH, MAX_NAME, clean_path
 from api.routes.content.nodes import OBJECT_ERRORS, ProjectId, new_object_keys
 from api.routes.search.whole_tools import whole_tool
 from schemas.content.document import extension
@@ -197,7 +197,8 @@ class IncomingUpload:
         if not self._files and self.parent_id is not None:
             # fail before anything is stored; `save` checks again
             self._check_parent(self.parent_id)
-        file = _IncomingFile(filename, clean_path(filename))
+        # refused names are answered, too
+        file = _IncomingFile(filename[:MAX_NAME], clean_path(filename)[: MAX_DEPTH + 1])
         self._files.append(file)
         file.refused = self._reason_to_refuse(file)
         if file.refused is None:
