@@ -23,7 +23,8 @@ _ACCENTS = "\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
 #: The characters that stand within a word and change nothing about it.
 INVISIBLE = re.compile(f"[{_IGNORED}{_POINTS}]+")
 _HIDING = re.compile(f"[{_IGNORED}{_POINTS}{_ACCENTS}]+")
-_HYPHEN = "\u2010"
+#: The hyphen of Unicode, and the dash that some write for one.
+_HYPHEN, _DASH = "\u2010", "\u2013"
 
 
 def strip_invisible(text: str) -> str:
@@ -34,11 +35,11 @@ def strip_invisible(text: str) -> str:
 def plain(text: str) -> str:
     """The form in which texts and queries are divided into words: NFKC, without invisible characters.
 
-    Unicode's hyphens become the one that a keyboard has.
+    Hyphens become the one that a keyboard has.
     """
     if text.isascii():
         return text
     normal = normalized("NFKC", text)
     shown, hidden = _HIDING.subn("", normal)
     # what stood apart may make one letter now
-    return (normalized("NFKC", shown) if hidden else normal).replace(_HYPHEN, "-")
+    return (normalized("NFKC", shown) if hidden else normal).replace(_HYPHEN, "-").replace(_DASH, "-")

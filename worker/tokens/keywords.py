@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal
 
 from schemas.content.document import DocumentProperties
@@ -97,7 +98,7 @@ def code_words(text: str) -> str:
 
 def _names(normal: str, of_text: Sequence[str]) -> str:
     """The tokens of a text that is `plain`, of its groups and of the words that it writes apart."""
-    return " ".join(filter(None, [*map(_remembered.__getitem__, of_text), *numbered(normal)]))
+    return " ".join(filter(None, chain(map(_remembered.__getitem__, of_text), numbered(normal))))
 
 
 def query_tokens(query: str, field: Literal["text", "code"], written: KeywordForms) -> list[str]:

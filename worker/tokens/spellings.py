@@ -16,8 +16,10 @@ from worker.tokens.languages import stop_words
 
 #: First digits of a hash that are a token of their own, as git shortens hashes, and the least digits of a longer one.
 SHORT_HASH, MIN_HASH = 7, 8
-#: Minimum changes between digits and letters that tell a hash from a word such as `decade2020`.
-_MIN_RUNS = 3
+#: Minimum runs of digits or letters that tell a hash from a word such as `decade2020`, and a longer hash from a number.
+_MIN_RUNS, _MIN_RUNS_OF_LONG = 3, 2
+#: Least digits of a longer hash.
+LONG_HASH = 12
 #: Maximum characters of a word or number after which something belongs to it.
 MAX_APART = 16
 #: Maximum words of a query whose neighbours are joined, and the lengths of one that is joined as a whole.
@@ -31,22 +33,25 @@ _NUMBER_JOINTS = re.compile(r"(?<=\d)[_-]+(?=\d)")
 _VERSION = re.compile(r"[vV](?=\d+\.\d)")
 _HASH = re.compile(r"(?=[0-9a-fA-F]*[0-9])(?:[0-9a-f]{8,64}|[0-9A-F]{8,64})")
 _RUNS = re.compile(r"[0-9]+|[a-fA-F]+")
-#: What a text writes apart: what stands between, and the words before and after. Searches for a constant beginning are
-#: fast.
+#: What a text writes apart: what stands between, with a pattern that finds it fast, and the words before and after.
 _APART = tuple(
-    (re.compile(between), re.compile(rf"(?<![\w.-]){before}\Z"), re.compile(rf"{after}(?!\w)"))
-    for between, before, after in (
-        (r" (?=\d)(?<=[^\W\d_] )", r"[^\W\d_]+(?:[.-][^\W\d_]+)*", r"\d{1,16}(?:\.\d{1,8}){0,4}"),
-        (r" (?<=\d )(?=[^\W\d_])", r"\d+(?:\.\d+)*", r"[^\W\d_]{1,5}"),
-        (r"/(?=[A-Z])(?<=[A-Z]/)", "[A-Z][A-Z0-9]{0,4}", "[A-Z][A-Z0-9]{0,4}"),
-        (r"&(?=[A-Z])(?<=[A-Z]&)", "[A-Z][A-Z0-9]{0,4}", "[A-Z][A-Z0-9]{0,4}"),
-        (r"'(?=[A-Z])(?<=[A-Z]')", "[A-Z]", "[A-Z][a-z]{2,15}"),
-        ("\u2019(?=[A-Z])(?<=[A-Z]\u2019)", "[A-Z]", "[A-Z][a-z]{2,15}"),
+    (sign, re.compile(between), re.compile(rf"(?<![\w.-]){before}\Z"), re.compile(rf"{after}(?!\w)"))
+    for sign, between, before, after in (
+        (" ", r" (?=\d)(?<=[^\W\d_] )", r"[^\W\d_]+(?:[.-][^\W\d_]+)*", r"\d{1,16}(?:\.\d{1,8}){0,4}"),
+        (" ", r" (?<=\d )(?=[^\W\d_])", r"\d+(?:\.\d+)*", r"[^\W\d_]{1,5}"),
+        ("/", r"/(?=[A-Z])(?<=[A-Z]/)", "[A-Z][A-Z0-9]{0,4}", "[A-Z][A-Z0-9]{0,4}"),
+        ("&", r"&(?=[A-Z])(?<=[A-Z]&)", "[A-Z][A-Z0-9]{0,4}", "[A-Z][A-Z0-9]{0,4}"),
+        ("'", r"'(?=[A-Z])(?<=[A-Z]')", "[A-Z]", "[A-Z][a-z]{2,15}"),
+        ("\u2019", "\u2019(?=[A-Z])(?<=[A-Z]\u2019)", "[A-Z]", "[A-Z][a-z]{2,15}"),
     )
 )
 #: Units that some language has as a stop word.
 _UNIT_LETTERS = frozenset("glms")
 _WHOLE = re.compile(r"(?<!\w)(?:[^\W\d_]+(?:-[^\W\d_]+)+|\d+\.\d+[^\W\d_]+)(?!\w)")
+_ARTICLES = "ai"
+#: Plurals that also end compounds, such as `firemen`.
+_ENDINGS = {"men": "man", "children": "child", "mice": "mouse", "feet": "foot", "teeth": "tooth"}
+_PLURALS_OF_ENDINGS = {one: plural for plural, one in _ENDINGS.items()}
 _QUERY_WORD = re.compile(r"\w+(?:[.-]\w+)*")
 _NARROW = re.compile(r"[ ./&'\u2019-]{0,3}")
 #: What may stand around a word in its group.
@@ -66,7 +71,9 @@ def canonical(word: str) -> str:
 
 def is_hash(word: str) -> bool:
     """Whether a word looks like a hash, or the beginning of one."""
-    return bool(short_hash(word)) and len(_RUNS.findall(word)) >= _MIN_RUNS
+    return bool(short_hash(word)) and len(_RUNS.findall(word)) >= (
+        _MIN_RUNS if len(word) < LONG_HASH else _MIN_RUNS_OF_LONG
+    )
 
 
 def short_hash(word: str) -> str:
@@ -82,8 +89,8 @@ def whole(text: str) -> Iterator[str]:
 def numbered(text: str) -> list[str]:
     """The joined spellings of what a text writes apart: `ISO 27001`, `32 GB`, `TCP/IP`, `O'Reilly`."""
     found: list[str] = []
-    for between, before, after in _APART:
-        for gap in between.finditer(text):
+    for sign, between, before, after in _APART:
+        for gap in between.finditer(text) if sign in text else ():
             first = before.search(text, max(0, gap.start() - MAX_APART), gap.start())
             second = after.match(text, gap.end()) if first else None
             if first and second and not _is_stop_word(first[0]) and not _is_stop_word(second[0]):
@@ -128,7 +135,7 @@ def joined(query: str, dropped: Collection[str]) -> list[str]:
     After a stop word, which are those of `dropped`, stands no other half: `is a` is no word, but `sign off` is.
     """
     words = list(_QUERY_WORD.finditer(query))
-    stops = [word[0].lower() in dropped and not word[0].isupper() for word in words]
+    stops = [_is_stop_half(word[0], dropped) for word in words]
     found = [canonical(word[0]) for word in words if not word[0].isalnum()]
     if len(words) <= MAX_JOINED_WORDS:
         for (first, second), is_stop in zip(pairwise(words), stops, strict=False):
@@ -139,21 +146,34 @@ def joined(query: str, dropped: Collection[str]) -> list[str]:
     return list(dict.fromkeys(word.lower() for word in found))
 
 
+def _is_stop_half(word: str, dropped: Collection[str]) -> bool:
+    """Whether a stop word begins no word that is written apart. A letter may: `t shirt`. So may capitals: `U S A`."""
+    return word.lower() in dropped and not word.isupper() and (len(word) > 1 or word in _ARTICLES)
+
+
 def plurals(word: str) -> Sequence[str]:
     """The plurals of an English word that add no `s`, if it has some. The word may be a plural itself."""
-    words = (singulars().get(word, word), word.removesuffix("s"), word.removesuffix("es"))
-    return next((_plurals()[each] for each in words if each in _plurals()), ())
+    words = (singular(word) or word, word.removesuffix("s"), word.removesuffix("es"))
+    return next((found for each in words if (found := _plurals().get(each) or _ending(each, _PLURALS_OF_ENDINGS))), ())
 
 
-@cache
-def singulars() -> Mapping[str, str]:
-    """The singular of such plurals."""
-    return {plural: singular for singular, others in _plurals().items() for plural in others}
+def singular(word: str) -> str:
+    """The singular of such a plural; empty if it is none."""
+    return _singulars().get(word) or next(iter(_ending(word, _ENDINGS)), "")
+
+
+def _ending(word: str, endings: Mapping[str, str]) -> list[str]:
+    return [word.removesuffix(old) + new for old, new in endings.items() if word.endswith(old)]
 
 
 @cache
 def _plurals() -> Mapping[str, Sequence[str]]:
-    return {singular: others for singular, *others in _lines("irregular_plurals.txt")}
+    return {one: others for one, *others in _lines("irregular_plurals.txt")}
+
+
+@cache
+def _singulars() -> Mapping[str, str]:
+    return {plural: one for one, others in _plurals().items() for plural in others}
 
 
 def _lines(name: str) -> Iterator[list[str]]:

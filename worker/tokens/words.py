@@ -9,6 +9,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterable, Sequence
 from functools import cache, lru_cache, partial
+from itertools import chain
 from threading import Lock
 
 import Stemmer
@@ -17,7 +18,7 @@ from worker.tokens.invisible import plain
 from worker.tokens.languages import DEFAULT, candidates, language_for, script_of, stop_words
 from worker.tokens.normal_forms import normalized
 from worker.tokens.remembered import Remembered
-from worker.tokens.spellings import compounds, joined, singulars, whole
+from worker.tokens.spellings import compounds, joined, singular, whole
 
 #: Maximum characters of a word; anything longer is data.
 MAX_WORD = 64
@@ -101,10 +102,8 @@ def groups(normal: str) -> list[str]:
 
 def stems(of_groups: Sequence[str], language: str) -> str:
     """The tokens of a text's groups, and of the words that it writes apart."""
-    tokens = list(map(_remembered(language).__getitem__, of_groups))
-    if language == DEFAULT:
-        tokens += [_token(word, language) for word in compounds(of_groups)]
-    return " ".join(filter(None, tokens))
+    apart = [_token(word, language) for word in compounds(of_groups)] if language == DEFAULT else []
+    return " ".join(filter(None, chain(map(_remembered(language).__getitem__, of_groups), apart)))
 
 
 def query_words(query: str, written: Collection[str]) -> list[str]:
@@ -129,8 +128,8 @@ def _asked(word: str, written: Collection[str]) -> Iterable[str]:
     """The tokens of a word in each language that it may be written in. A plural also asks for its singular."""
     for language in candidates(script_of(word), written):
         yield _token(word, language)
-        if language == DEFAULT and (singular := singulars().get(word.lower())):
-            yield _token(singular, language)
+        if language == DEFAULT and (one := singular(word.lower())):
+            yield _token(one, language)
 
 
 def stop_words_of(words: Collection[str], written: Collection[str]) -> frozenset[str]:
@@ -216,11 +215,18 @@ def _token(word: str, language: str) -> str:
     lower = word.lower().replace("i\u0307", "i")  # the Turkish capital
     if is_signed(lower):
         return lower
+    if language == DEFAULT:
+        # its stems are those of words without accents
+        lower = _without_accents(lower)
     stemmer = _stemmer(language)
     if stemmer is not None:
         with _lock:
             lower = stemmer.stemWord(lower)
-    if lower.isascii() or language in _ACCENTED or script_of(lower) != "latin":
+    return lower if language in _ACCENTED else _without_accents(lower)
+
+
+def _without_accents(lower: str) -> str:
+    if lower.isascii() or script_of(lower) != "latin":
         return lower
     return "".join(c for c in normalized("NFD", lower.translate(_PLAIN)) if not unicodedata.combining(c))
 

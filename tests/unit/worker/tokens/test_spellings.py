@@ -1,0 +1,100 @@
+"""Which spellings are one word, by the tokens of texts and queries alone."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from worker.tokens.keywords import IN_ENGLISH, keywords_of, query_tokens
+from worker.tokens.spellings import JOINED_NAMES, LONG_HASH, MAX_APART, MAX_JOINED_WORDS, SHORT_HASH, joined, numbered
+
+#: Spellings that find each other, beyond those that every keyword index is asked for.
+ALIKE = [
+    ("A4", "A 4"),
+    ("Windows 11", "windows11"),
+    ("5 kg", "5kg"),
+    ("512MB", "512 MB", "512-MB"),
+    ("2.5 GHz", "2.5GHz"),
+    ("CI/CD", "CICD", "CI-CD"),
+    ("AT&T", "ATT"),
+    ("L'Oréal", "LOreal"),
+    ("O\u2019Reilly", "oreilly"),
+    ("front-end", "frontend", "front end"),
+    ("real-time", "realtime", "real time"),
+    ("file system", "filesystem"),
+    ("health care", "healthcare"),
+    ("Ph.D.", "PhD"),
+    ("U.K.", "UK"),
+    ("socket.io", "socketio"),
+    ("Next.js 14", "nextjs14"),
+    ("utf-8", "utf8", "UTF 8"),
+    ("SHA-256", "sha256", "SHA 256"),
+    ("T-shirt", "tshirt", "t shirt"),
+    ("multi-threaded", "multithreaded"),
+    ("e-mails", "email"),
+    ("wi\u2013fi", "wifi"),
+    ("GPT\u00a04", "GPT4"),
+    ("32\u202fGB", "32GB"),
+    ("résumé", "resume"),
+    ("coöperate", "co-operate"),
+    ("grandchildren", "grandchild"),
+    ("firewomen", "firewoman"),
+    ("formulae", "formulas", "formula"),
+    ("\U0001f469\u200d\U0001f4bb", "\U0001f469\U0001f4bb"),
+    ("\u2714\ufe0f", "\u2714"),
+    ("a1b2c3d4e5f6a7b8", "a1b2c3d4e5", "a1b2c3d"),
+    ("deadbeef1234567", "deadbee"),
+]
+#: What looks alike and is not.
+APART = [
+    ("32 GB", "64MB"),
+    ("3.11", "311"),
+    ("192.168.0.1", "19216801"),
+    ("what is a cat", "isa"),
+    ("in2019", "in 2019"),
+    ("decade2", "decade2020"),
+    ("2024010", "20240105"),
+    ("C++", "C"),
+]
+
+
+def shared(query: str, text: str) -> list[str]:
+    words = keywords_of("", "", text, "en")
+    of_text = set(words.text.split()).intersection(query_tokens(query, "text", IN_ENGLISH))
+    of_code = set(words.code.split()).intersection(query_tokens(query, "code", IN_ENGLISH))
+    return sorted(of_text | of_code)
+
+
+@pytest.mark.parametrize(("query", "text"), [pair for group in ALIKE for pair in permutations(group, 2)])
+def test_spellings_share_a_token(query: str, text: str) -> None:
+    assert shared(query, text)
+
+
+@pytest.mark.parametrize(("query", "text"), APART)
+def test_other_words_share_none(query: str, text: str) -> None:
+    assert shared(query, text) == []
+
+
+@pytest.mark.parametrize(("length", "found"), [(MAX_APART, 1), (MAX_APART + 1, 0)])
+def test_a_word_before_its_number_is_short(length: int, found: int) -> None:
+    assert len(numbered(f"the {'x' * length} 7")) == found
+
+
+@pytest.mark.parametrize(("words", "found"), [(MAX_JOINED_WORDS, MAX_JOINED_WORDS - 1), (MAX_JOINED_WORDS + 1, 0)])
+def test_the_neighbours_in_a_long_query_are_not_joined(words: int, found: int) -> None:
+    assert len(joined(" ".join(f"{chr(ord('a') + number)}bc" for number in range(words)), ())) == found
+
+
+@pytest.mark.parametrize("words", range(1, 6))
+def test_a_name_of_few_words_is_also_joined_as_a_whole(words: int) -> None:
+    name = "get user name by id".split()[:words]  # noqa: SIM905 - a name reads better as one string
+    assert ("".join(name) in joined(" ".join(name), ())) == (words in {2, *JOINED_NAMES})
+
+
+@given(st.text("0123456789abcdef", min_size=LONG_HASH, max_size=64), st.integers(SHORT_HASH, 40))
+def test_a_hash_is_found_by_each_beginning(word: str, length: int) -> None:
+    if not (word.isdigit() or word.isalpha()):
+        assert shared(word[: min(length, len(word))], f"commit {word} of them")
