@@ -48,6 +48,7 @@ class Reason(StrEnum):
     ENCRYPTED = "encrypted"
     MINIFIED = "minified"
     GENERATED = "generated"
+    SECRET = "secret"  # noqa: S105 - a reason
     SYMLINK = "symlink"
     NOT_A_FILE = "not_a_file"
     UNREADABLE = "unreadable"
@@ -90,6 +91,7 @@ _REMEDIES = {
     Reason.ENCRYPTED: "The file is encrypted; save it without a password and index again.",
     Reason.MINIFIED: "The file is minified; index its source, or add `minified` to the tool's config.keep.",
     Reason.GENERATED: "The file is generated; index its source, or add `generated` to the tool's config.keep.",
+    Reason.SECRET: "The file holds a private key or a token; remove it, or add `secrets` to the tool's config.keep.",
     Reason.SYMLINK: "Symbolic links are not followed; index the link's target instead.",
     Reason.NOT_A_FILE: "Pipes, sockets and devices are not read; save their output as a file.",
     Reason.UNREADABLE: "The file could not be read; check its permissions and that it still exists, then index again.",

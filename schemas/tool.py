@@ -27,7 +27,7 @@ Item = TypeVar("Item")
 
 #: Kinds of files that are excluded unless a tool's `config.keep` names them.
 IgnoredKind = Literal[
-    "vcs", "worktrees", "dependencies", "caches", "locks", "minified", "generated", "editors", "binaries"
+    "secrets", "vcs", "worktrees", "dependencies", "caches", "locks", "minified", "generated", "editors", "binaries"
 ]
 
 #: Containers whose files a tool's `config.containers` indexes as files of their own.

@@ -81,13 +81,13 @@ def imported(reference: str) -> Any:
 
 
 FORMATS = (
-    Format("text", "txt", "worker.parse.encodings:read", version=3, as_written=True, reading=_READ_AS_TEXT),
+    Format("text", "txt", "worker.parse.encodings:read", version=4, as_written=True, reading=_READ_AS_TEXT),
     Format("code", "", "worker.parse.source_code:read", version=7, as_written=True, reading="worker.reading.ways:CODE"),
     Format(
         "markdown",
         "md markdown mdown mkd mdx",
         "worker.parse.text.markdown:read",
-        version=4,
+        version=5,
         mime="text/markdown",
         as_written=True,
         stated="md markdown mdown mkd mdx",
@@ -135,7 +135,7 @@ FORMATS = (
         "json",
         "json geojson webmanifest jsonc",
         "worker.parse.data.json:read",
-        version=4,
+        version=5,
         mime="application/json",
         # parsed values take up to thirty times the memory of their text
         isolated=True,
@@ -167,7 +167,7 @@ FORMATS = (
         "yaml",
         "yaml yml",
         "worker.parse.data.yaml:read",
-        version=3,
+        version=4,
         mime="application/yaml",
         as_written=True,
         reading=_READ_AS_TEXT,

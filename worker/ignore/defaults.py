@@ -5,6 +5,21 @@ from __future__ import annotations
 #: Patterns as in .gitignore, by kind. `target`, `build`, `dist` and `vendor` are missing on purpose: people keep their
 #: own files in folders of those names. Files that only their content gives away are detected when they are read.
 DEFAULTS: dict[str, tuple[str, ...]] = {
+    # what gives access to something; first, as its exceptions are none from other kinds
+    "secrets": (
+        *(".env", ".env.*", ".env-*", ".env_*", "*.env", ".envrc"),
+        # a directory of that name is usually an environment of Python, and examples hold nothing
+        *("!.env/", "!.env.*/", "!*.env/", "!.env*example*", "!.env*sample*", "!.env*template*", "!.env*.tmpl"),
+        *("!.env*.tpl", "!.env*.dist", "!.env*.defaults", "!.env*.schema", "!*example*.env", "!*sample*.env"),
+        *("!*template*.env", "!.env.d.ts", "!.env*.md"),
+        *(".netrc", "_netrc", ".pgpass", "pgpass.conf", ".my.cnf", ".mylogin.cnf", ".htpasswd", ".s3cfg", ".boto"),
+        *("**/.aws/credentials", "**/.azure/accessTokens.json", "**/gcloud/application_default_credentials.json"),
+        *(".git-credentials", "**/.config/git/credentials", "**/.config/gh/hosts.yml", ".vault-token"),
+        *("**/.kube/config", "kubeconfig", "*.kubeconfig", "**/.docker/config.json", ".dockercfg"),
+        *("**/.cargo/credentials", "**/.cargo/credentials.toml", "**/.gem/credentials", ".databrickscfg"),
+        *("*.jks", "*.keystore", "*.jceks", "*.bks", "*.p12", "*.pfx", "*.kdbx", "*.kdb", "*.ppk", "*.keychain"),
+        *("*.keychain-db", "secring.gpg", "*.tfstate", "*.tfstate.backup", "*.tfstate.*.backup"),
+    ),
     # version control history rather than files
     "vcs": (".git", ".hg/", ".svn/", ".bzr/", ".jj/", "CVS/", "_darcs/"),
     # third-party code that can be fetched again

@@ -173,8 +173,12 @@ class _Reading:
         reason = parse.generated_reason(file, data)
         if reason and reason.value not in keep:
             raise FileError(reason)
+        if "secrets" not in keep and parse.is_secret(file.name, data, run.limits):
+            raise FileError(Reason.SECRET)
         run.lease.parsing(run.limits.seconds, parse.max_seconds(file, len(data), run.limits))
         document = parse.parse(file, data, run.limits, binaries="binaries" in keep)
+        if "secrets" not in keep:
+            document = replace(document, text=parse.without_keys(document.text))
         # what code says in its own words is rarely enough to tell a language
         words_language = DEFAULT
         if document.markup != "code":

@@ -32,7 +32,7 @@ _MAX_CHARACTERS = 60
 #: How similar a known type must be to an unknown one to be suggested, from 0 to 1: one letter of four may differ.
 _SIMILARITY = 0.75
 #: Kinds of `config.keep` that names alone decide. A file may also be of another kind by its content.
-_NAMED_KINDS = frozenset(DEFAULTS) - {Reason.MINIFIED, Reason.GENERATED}
+_NAMED_KINDS = frozenset(DEFAULTS) - {"secrets", Reason.MINIFIED, Reason.GENERATED}
 _EXTENSIONS = {language: extensions.split() for language, extensions in LANGUAGES.items()}
 _KNOWN_TYPES = sorted({*BY_TYPE, *BY_EXTENSION, *(one for several in _EXTENSIONS.values() for one in several)})
 

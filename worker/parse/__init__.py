@@ -8,11 +8,12 @@ from schemas.status import Reason
 from worker.formats.detect import Detected, detect, refusal
 from worker.formats.versions import version
 from worker.ignore.generated import generated_reason
+from worker.ignore.secrets import may_be_secret, without_keys
 from worker.parse.limits import Limits
 from worker.parse.sandbox import client as sandbox
 from worker.parse.sandbox.read import read
 
-__all__ = ["Limits", "generated_reason", "max_seconds", "parse", "refusal", "version"]
+__all__ = ["Limits", "generated_reason", "is_secret", "max_seconds", "parse", "refusal", "version", "without_keys"]
 
 #: Outcomes of data that is not text when read strictly.
 _NOT_TEXT = {Reason.BINARY, Reason.NOT_UTF8}
@@ -40,6 +41,11 @@ def parse(file: Detected, data: bytes, limits: Limits, *, binaries: bool = False
             text = data.replace(b"\0", _REPLACEMENT)
             return _parsed(detect(file.name, text), text, limits)
         raise (file.refusal or failure) from None
+
+
+def is_secret(name: str, data: bytes, limits: Limits) -> bool:
+    """Whether a file is nothing but a secret; a helper looks at those that may be. Raises `FileError` as `parse`."""
+    return may_be_secret(name, data) and sandbox.is_secret(name, data, limits)
 
 
 def _parsed(file: Detected, data: bytes, limits: Limits) -> Document:

@@ -13,6 +13,7 @@ from schemas.jsonc import is_by_hand, plain
 from schemas.status import Reason
 from worker.formats.detect import detect
 from worker.ignore.generated import generated_reason
+from worker.ignore.secrets import is_secret, may_be_secret, without_keys
 from worker.parse.data.json_pointer import span
 from worker.parse.limits import Limits
 
@@ -22,10 +23,17 @@ Answered = tuple[dict[str, Any], bytes]
 
 
 def texts(ask: dict[str, Any], data: bytes, _limits: Limits) -> Answered:
-    """Return each text as UTF-8 without its byte order mark, and its size in bytes; None where bytes are not text."""
+    """Return each text as UTF-8 without its byte order mark, and its size in bytes; None where bytes are not text.
+
+    Of a file that has a name here, private keys are left out. If it is nothing but a secret, it is None too.
+    """
     decoded, start = list[bytes | None](), 0
-    for size in ask["sizes"]:
-        decoded.append(_utf8(data[start : start + size]))
+    for size, name in zip(ask["sizes"], ask["names"], strict=True):
+        given = data[start : start + size]
+        text = _utf8(given)
+        if name is not None and text is not None:
+            text = None if is_secret(name, given) else without_keys(text.decode()).encode()
+        decoded.append(text)
         start += size
     return {"sizes": [None if one is None else len(one) for one in decoded]}, b"".join(one or b"" for one in decoded)
 
@@ -59,12 +67,19 @@ def sample(ask: dict[str, Any], data: bytes, _limits: Limits) -> Answered:
     file = detect(ask["name"], data)
     failure = file.failure or (FileError(Reason.BINARY) if file.is_binary else None)
     reason = generated_reason(file, data)
+    if "secrets" not in ask["keep"] and may_be_secret(file.name, data) and is_secret(file.name, data):
+        raise FileError(Reason.SECRET)
     if failure or (reason and reason.value not in ask["keep"]):
         raise failure or FileError(reason or Reason.GENERATED)
     decoded = data.decode(errors="replace")
     if not decoded or decoded.isspace():
         raise FileError(Reason.NO_TEXT)
     return {"type": file.format.type, "characters": len(decoded)}, decoded[: ask["characters"]].encode()
+
+
+def secret(ask: dict[str, Any], data: bytes, _limits: Limits) -> Answered:
+    """Whether a file is nothing but a secret."""
+    return {"secret": is_secret(ask["name"], data)}, b""
 
 
 def json_text(ask: dict[str, Any], data: bytes, _limits: Limits) -> Answered:

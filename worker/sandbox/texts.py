@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 from schemas.errors import FileError, NotFound
@@ -36,13 +36,20 @@ class Sample(NamedTuple):
     type: str
 
 
+def unsuspected(_: object, __: bytes) -> None:
+    """No file is looked at for secrets."""
+
+
 def utf8_texts(
-    helpers: ProjectHelpers, contents: Iterable[tuple[File, bytes | None]]
+    helpers: ProjectHelpers,
+    contents: Iterable[tuple[File, bytes | None]],
+    suspect: Callable[[File, bytes], str | None] = unsuspected,
 ) -> Iterator[tuple[File, bytes | None]]:
     """Each file with its text as UTF-8 without its mark, in order.
 
-    None if it has a NUL, or is neither UTF-8 nor UTF-16 with a mark, or if there is no content. What `contents` raises
-    comes after the texts before it. Raises `SourceBusy`.
+    None if it has a NUL, or is neither UTF-8 nor UTF-16 with a mark, or if there is no content. None too if it is
+    nothing but a secret: `suspect` gives the name of a file that may be one. What `contents` raises comes after the
+    texts before it. Raises `SourceBusy`.
     """
     batch = list[tuple[File, bytes | None]]()
     try:
@@ -50,36 +57,44 @@ def utf8_texts(
             batch.append(content)
             if len(batch) >= BATCH_FILES or sum(len(data or b"") for _, data in batch) >= BATCH_BYTES:
                 ready, batch = batch, []
-                yield from _decoded(helpers, ready)
+                yield from _decoded(helpers, ready, suspect)
     except Exception:
-        yield from _decoded(helpers, batch)
+        yield from _decoded(helpers, batch, suspect)
         raise
-    yield from _decoded(helpers, batch)
+    yield from _decoded(helpers, batch, suspect)
 
 
 def _decoded(
-    helpers: ProjectHelpers, batch: Sequence[tuple[File, bytes | None]]
+    helpers: ProjectHelpers,
+    batch: Sequence[tuple[File, bytes | None]],
+    suspect: Callable[[File, bytes], str | None],
 ) -> Iterator[tuple[File, bytes | None]]:
     """Each file with its text. ASCII is what it is, and needs no helper."""
-    texts = iter(_asked(helpers, [data for _, data in batch if data is not None and not data.isascii()]))
-    for file, data in batch:
-        if data is None or not data.isascii():
-            yield file, None if data is None else next(texts)
+    named = [(file, data, suspect(file, data) if data else None) for file, data in batch]
+    texts = iter(_asked(helpers, [(name, data) for _, data, name in named if data and not _is_plain(name, data)]))
+    for file, data, name in named:
+        if data and not _is_plain(name, data):
+            yield file, next(texts)
         else:
-            yield file, None if b"\0" in data else data
+            yield file, None if data is None or b"\0" in data else data
 
 
-def _asked(helpers: ProjectHelpers, contents: Sequence[bytes]) -> Sequence[bytes | None]:
-    if not contents:
+def _is_plain(name: str | None, data: bytes) -> bool:
+    return name is None and data.isascii()
+
+
+def _asked(helpers: ProjectHelpers, asked: Sequence[tuple[str | None, bytes]]) -> Sequence[bytes | None]:
+    if not asked:
         return ()
-    sizes = [len(data) for data in contents]
+    sizes = [len(data) for _, data in asked]
+    head = {"operation": "texts", "sizes": sizes, "names": [name for name, _ in asked]}
     bounds = _bounds(helpers, sum(sizes), _GROWTH * sum(sizes))
     try:
-        answer = helpers.ask({"operation": "texts", "sizes": sizes}, b"".join(contents), bounds)
-        return _pieces(answer.payload, answer.head["sizes"], len(contents))
+        answer = helpers.ask(head, b"".join(data for _, data in asked), bounds)
+        return _pieces(answer.payload, answer.head["sizes"], len(asked))
     except (FileError, KeyError, TypeError):
         # one of them may be to blame
-        return [None] if len(contents) == 1 else [text for data in contents for text in _asked(helpers, [data])]
+        return [None] if len(asked) == 1 else [text for one in asked for text in _asked(helpers, [one])]
 
 
 def _pieces(joined: bytes | bytearray, sizes: Sequence[int | None], number: int) -> Sequence[bytes | None]:

@@ -19,6 +19,7 @@ from schemas.errors import FileError
 from schemas.queries.search import Filters, Hit, Note, SearchRequest
 from worker.formats import by_name
 from worker.ignore import Rules
+from worker.ignore.secrets import suspect
 from worker.resources import Resources
 from worker.sandbox.texts import utf8_texts
 from worker.sources import Source, pages
@@ -213,7 +214,8 @@ def _content(source: Source, key: bytes, max_bytes: int) -> bytes | None:
 
 
 def _texts(search: UnindexedSearch, contents: Iterable[tuple[_Place, bytes | None]]) -> Iterator[Reading]:
-    for (address, path), data in utf8_texts(search.resources.helpers(search.project_id), contents):
+    helpers = search.resources.helpers(search.project_id)
+    for (address, path), data in utf8_texts(helpers, contents, lambda place, data: suspect(place[1], data, ())):
         if data is None:
             yield UnreadFile(path)
             continue

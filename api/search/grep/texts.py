@@ -17,6 +17,7 @@ from schemas.status import FileStatus
 from worker.formats import by_name
 from worker.formats.by_name import has_type
 from worker.formats.registry import AS_WRITTEN
+from worker.ignore.secrets import suspect
 from worker.machine.bounded_reads import can_bound_reads
 from worker.sandbox.pool import ProjectHelpers
 from worker.sandbox.texts import utf8_texts, value_span
@@ -169,7 +170,12 @@ def _listed(search: TextSearch, source: Source) -> Iterator[tuple[SourceEntry, L
 def _read(search: TextSearch, source: Source, listed: Iterable[_Listed]) -> Iterator[SearchableText | UnreadFile]:
     """The texts of files, but for those that cannot be read, or whose present content was skipped."""
     helpers, pointer = search.resources.helpers(search.index.project_id), search.index.source.narrowed_to
-    for (entry, row), text in utf8_texts(helpers, _contents(search, source, listed)):
+    keep = search.index.settings.keep
+
+    def suspected(file: _Listed, data: bytes) -> str | None:
+        return suspect(file[0].path, data, keep)
+
+    for (entry, row), text in utf8_texts(helpers, _contents(search, source, listed), suspected):
         id_, data = file_id(search.index.id, entry.key), text
         if data is None and row is not None and row.has_text:
             # its encoding is known to parsers only: use the indexed text

@@ -182,3 +182,62 @@ def test_no_warning_for_a_single_node_to_which_no_rule_applies(running: Service)
     config = {"types": ["markdown"], "include": ["*.md"], "exclude": ["docs/"], "keep": ["vcs"]}
     status = running.wait(running.tool(node_id=single, config=config))
     assert (status["indexed_files"], status["warning"]) == (1, None)
+
+
+KEY = (
+    "-----BEGIN PRIVATE KEY-----\n"
+    + "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7\n" * 8
+    + "-----END PRIVATE KEY-----\n"
+)
+SECRETS = {
+    ".env": "TOKEN=zebra-name",
+    "app/.env.local": "TOKEN=zebra-local",
+    "infra/terraform.tfstate": '{"password": "zebra-state"}',
+    "release.jks": "zebra-store",
+    "id_rsa": KEY,
+    ".npmrc": "//registry.npmjs.org/:_authToken=zebra_npm\n",
+}
+PLAIN = {
+    ".env.example": "TOKEN=zebra-example",
+    "tls.md": f"# Zebra\n\nA key of a zebra:\n\n{KEY}\nThat was it.\n",
+    "app.py": 'TOKEN = "zebra_code"\n',
+}
+
+
+def test_secrets_are_neither_embedded_nor_found(running: Service, root: Path) -> None:
+    folder = write(root / "secretive", {**SECRETS, **PLAIN})
+    tool = running.local_tool(folder)
+    status = running.wait(tool)
+    assert (status["ignored"], status["skipped_files"], status["failed_files"]) == ({"secrets": 4}, 2, 0)
+    assert {file["file_path"]: file["reason"] for file in running.files(tool, status="skipped")} == {
+        "id_rsa": "secret",
+        ".npmrc": "secret",
+    }
+    index = running.get(f"{TOOLS}/{tool}")["index"]["index_id"]
+    stored = " ".join(
+        text for (text,) in running.rows("SELECT lead || chunk_text || trail FROM chunk WHERE index_id = %s", index)
+    )
+    assert "[private key]" in stored
+    assert "That was it." in stored
+    assert not any(word in stored for word in ("MIIEvQ", "zebra-name", "zebra-state", "zebra_npm"))
+    for words in ("zebra", "MIIEvQ", "registry"):
+        for hit in running.post(f"{TOOLS}/{tool}/grep", {"pattern": words}, 200)["hits"]:
+            assert hit["file_path"] in PLAIN
+            assert "MIIEvQ" not in hit["preview"]
+
+    # one that comes after the run is no hit of a grep either
+    write(folder, {"new_key": KEY, "web/.npmrc": "_authToken=zebra_new\n", "new.md": f"A new zebra\n{KEY}"})
+    hits = running.post(f"{TOOLS}/{tool}/grep", {"pattern": "MIIEvQ|zebra_new|new zebra", "regex": True}, 200)["hits"]
+    assert [hit["file_path"] for hit in hits] == ["new.md"]
+
+    kept = running.wait(running.local_tool(folder, config={"keep": ["secrets"]}))
+    assert (kept["ignored"], kept["skipped_files"], kept["indexed_files"]) == ({}, 0, len({**SECRETS, **PLAIN}) + 3)
+
+
+def test_secrets_of_nodes_are_left_out_too(running: Service) -> None:
+    folder = running.node("secretive", "folder")
+    for name, text in {"id_rsa": KEY, ".npmrc": SECRETS[".npmrc"], ".env": "A=1", **PLAIN}.items():
+        running.node(name, "file", text, parent_id=folder)
+    tool = running.tool(node_id=folder)
+    status = running.wait(tool)
+    assert (status["ignored"], status["skipped_files"], status["indexed_files"]) == ({"secrets": 1}, 2, len(PLAIN))

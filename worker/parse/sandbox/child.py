@@ -45,6 +45,7 @@ OPERATIONS = {
     "value": "worker.parse.given:value",
     "sample": "worker.parse.given:sample",
     "json": "worker.parse.given:json_text",
+    "secret": "worker.parse.given:secret",
 }
 #: Names what an answer carries beside its head.
 _PAYLOAD = "payload"

@@ -40,6 +40,12 @@ def syntax(data: bytes, language: str, limits: Limits) -> Syntax | None:
     return None
 
 
+def is_secret(name: str, data: bytes, limits: Limits) -> bool:
+    """Whether a file holds nothing but secrets. Raises `FileError` as `read` does."""
+    answer = parser.ask({"operation": "secret", "name": name, "limits": limits}, data, _bounds(limits))
+    return bool(answer.head.get("secret"))
+
+
 def max_seconds(limits: Limits) -> float:
     """Maximum wall-clock seconds until `read` gives up, over all attempts."""
     return ATTEMPTS * process.seconds_of(_bounds(limits)) + process.PIPE_SECONDS

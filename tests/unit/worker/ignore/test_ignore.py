@@ -75,6 +75,7 @@ def test_what_nobody_means_is_left_out(path: str, rule: str | None) -> None:
 @pytest.mark.parametrize("kind", get_args(IgnoredKind))
 def test_each_default_can_be_turned_off(kind: str) -> None:
     examples = {
+        "secrets": ".env",
         "vcs": ".git/a",
         "dependencies": "venv/a",
         "caches": ".cache/a",
