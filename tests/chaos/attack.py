@@ -79,6 +79,8 @@ class Attacker:
                 '{"query": ' + '{"a":' * size,
                 json.dumps({"query": "a " * size, "mode": "keyword", "top_k": 1000}),
                 json.dumps({"query": "".join(map(chr, chance.choices(range(1, 0xD800), k=min(size, 9_000))))}),
+                json.dumps({"query": "\u0301\u0316" * min(size // 2, 4_900), "pattern": "\u0301\u0316" * 4_900}),
+                json.dumps({"name": "n", "type": "json", "content": dict.fromkeys(map(str, range(2 * size)), 1.5e300)}),
                 json.dumps({f"k{number}": number for number in range(min(size, 20_000))}),
                 '{"query": "' + "\\ud800" * size + '"}',
                 "1" * size,
