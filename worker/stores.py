@@ -27,6 +27,7 @@ class StoreOptions:
     """The settings that stores need, by the names they have in `worker.settings`."""
 
     foldex_home: Path
+    api_processes: int
     words_memory_mb: int
     api_memory_mb: int
     turbopuffer_api_key: str | None
@@ -90,6 +91,7 @@ def _open_turbopuffer(options: StoreOptions, has_keywords: bool, text_key: Blind
         base_url=options.turbopuffer_base_url,
         has_keywords=has_keywords,
         text_key=text_key,
+        processes=options.api_processes,
     )
 
 

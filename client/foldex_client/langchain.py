@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables.config import run_in_executor
 from pydantic import Field, model_validator
 
 from foldex_client.client import AsyncFoldex, Foldex
@@ -23,7 +25,8 @@ class FoldexRetriever(BaseRetriever):
     """Finds the chunks of a tool, or of several tools or paths of a project.
 
     Without an `async_client`, asynchronous calls run the `client` in a thread. `options` are further parameters of
-    `search`, such as `mode` and `filters`.
+    `search`, such as `mode` and `filters`. `k`, as LangChain names it, comes before `top_k`, and `k` of a call before
+    both.
     """
 
     client: Foldex | None = None
@@ -33,6 +36,7 @@ class FoldexRetriever(BaseRetriever):
     tools: Sequence[Tool | UUID | str] | None = None
     paths: Sequence[str] | None = None
     top_k: int = TOP_K
+    k: int | None = None
     options: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -40,19 +44,28 @@ class FoldexRetriever(BaseRetriever):
         self._question()
         return self
 
-    def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:  # noqa: ARG002 # LangChain's signature
-        return [_document(hit) for hit in self._question().hits(query)]
+    def _get_relevant_documents(
+        self,
+        query: str,
+        *,
+        run_manager: CallbackManagerForRetrieverRun,  # noqa: ARG002 # LangChain's signature
+        k: int | None = None,
+    ) -> list[Document]:
+        return [_document(hit) for hit in self._question(k).hits(query)]
 
     async def _aget_relevant_documents(
-        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, k: int | None = None
     ) -> list[Document]:
         if self.async_client is None:
-            return await super()._aget_relevant_documents(query, run_manager=run_manager)
-        return [_document(hit) for hit in await self._question().hits_async(query)]
+            # as the base class does, which passes no further arguments
+            find = partial(self._get_relevant_documents, query, run_manager=run_manager.get_sync(), k=k)
+            return await run_in_executor(None, find)
+        return [_document(hit) for hit in await self._question(k).hits_async(query)]
 
-    def _question(self) -> Question:
+    def _question(self, k: int | None = None) -> Question:
         place = (self.tool, self.project_id, self.tools, self.paths)
-        return Question(self.client, self.async_client, *place, self.top_k, self.options)
+        number = next(each for each in (k, self.k, self.top_k) if each is not None)
+        return Question(self.client, self.async_client, *place, number, self.options)
 
 
 def _document(hit: Hit) -> Document:

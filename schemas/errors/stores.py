@@ -50,17 +50,23 @@ class TextKeyMissing(StoreError):
 
 
 class StoreUnavailable(StoreError):
-    """Back-pressure, time-out, connection error or server error. `timed_out` means that no answer came in time."""
+    """Back-pressure, time-out, connection error or server error.
+
+    `timed_out` means that no answer came in time, and `is_busy` that the store has too much to do at the moment.
+    """
 
     code = "store_unavailable"
     status = 503
     retryable = True
     example = "Turbopuffer did not answer in time; try again later."
 
-    def __init__(self, message: str, *, retry_after: float | None = None, timed_out: bool = False) -> None:
+    def __init__(
+        self, message: str, *, retry_after: float | None = None, timed_out: bool = False, is_busy: bool = False
+    ) -> None:
         super().__init__(message)
         self.retry_after = retry_after
         self.timed_out = timed_out
+        self.is_busy = is_busy
 
 
 class Locked(FoldexError):

@@ -47,7 +47,7 @@ def test_faults_are_mapped_and_never_retried(fake: FakeTurbopuffer, status: int,
 def test_the_time_to_wait_is_told_in_seconds(fake: FakeTurbopuffer, header: str | None, seconds: float | None) -> None:
     fake.fail_next(429, retry_after=header)
     with pytest.raises(StoreUnavailable) as caught:
-        puffer(fake).ids("a", None, 1)
+        puffer(fake).write("a", D, [row(1, axis(0))])
     assert caught.value.retry_after == seconds
 
 

@@ -12,7 +12,7 @@ import re
 import socket
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from http.server import BaseHTTPRequestHandler
@@ -25,6 +25,14 @@ from tests.fakes.server import Server
 from tests.fakes.turbopuffer_namespace import Json, Namespace, Refused, queries, require, write
 
 MAX_BODY = 512_000_000
+#: Subqueries that a namespace runs at once, and the seconds for which the next one waits.
+MAX_SUBQUERIES, SUBQUERY_WAIT_S = 16, 0.8
+#: Bytes that a namespace has not yet indexed, from which it refuses writes.
+MAX_UNINDEXED = 2_000_000_000
+#: Rows and bytes of a shard.
+MAX_SHARD_ROWS, MAX_SHARD_BYTES = 500_000_000, 1_000_000_000_000
+#: The status of a query whose index is being built. Its answer has no results.
+ACCEPTED = 202
 INVALID_NAME = "invalid namespace name"
 NAMESPACE = re.compile(r"[A-Za-z0-9\-_.]{1,128}")
 
@@ -67,8 +75,17 @@ class FakeTurbopuffer:
         #: Held requests have the kind `upsert`, `patch`, `delete`, `query`, `drop` or `read`.
         self.holds = Holds()
         self.refused: str | None = None
-        #: Additional seconds that a request takes for each of its bytes.
-        self.seconds_per_byte = 0.0
+        #: Additional seconds that a request takes for each of its bytes, and that a query takes.
+        self.seconds_per_byte = self.query_seconds = 0.0
+        #: The limits of a namespace. Tests make them small.
+        self.max_unindexed, self.max_shard_rows, self.max_shard_bytes = MAX_UNINDEXED, MAX_SHARD_ROWS, MAX_SHARD_BYTES
+        #: Bytes of each namespace that were written, and those that are not yet indexed.
+        self.written: Counter[str] = Counter()
+        self.unindexed: Counter[str] = Counter()
+        #: The subqueries in progress, by namespace, and the most that ever were.
+        self.running: Counter[str] = Counter()
+        self.most_running = 0
+        self._ended = threading.Condition()
         #: Every request's target and body, once a test puts a list here.
         self.received: list[bytes] | None = None
         self.lock = threading.RLock()
@@ -120,9 +137,31 @@ class FakeTurbopuffer:
             self.received.append(target.encode() + b"\n" + raw)
         time.sleep(len(raw) * self.seconds_per_byte)
         self.holds.wait(kind, target.encode() + raw, port, after=False)
-        answer = self._answer(method, target, key, raw)
+        answer = self._queried(method, target, key, raw) if kind == "query" else self._answer(method, target, key, raw)
         self.holds.wait(kind, target.encode() + raw, port, after=True)
         return answer
+
+    def _queried(self, method: str, target: str, key: str | None, raw: bytes) -> tuple[int, Json, Fault | None]:
+        """Answer a query while the namespace has room for its subqueries."""
+        namespace = urlsplit(target).path
+        # more are refused
+        subqueries = min(max(1, len(parsed(raw).get("queries") or ())), MAX_SUBQUERIES)
+        with self._ended:
+            if not self._ended.wait_for(
+                lambda: self.running[namespace] + subqueries <= MAX_SUBQUERIES, SUBQUERY_WAIT_S
+            ):
+                with self.lock:
+                    self.audit.append(Call(method, namespace, 429, applied=False, upserts=[], patches=[], deletes=[]))
+                return 429, {"status": "error", "error": "too many concurrent queries"}, None
+            self.running[namespace] += subqueries
+            self.most_running = max(self.most_running, self.running[namespace])
+        try:
+            time.sleep(self.query_seconds)
+            return self._answer(method, target, key, raw)
+        finally:
+            with self._ended:
+                self.running[namespace] -= subqueries
+                self._ended.notify_all()
 
     def _answer(self, method: str, target: str, key: str | None, raw: bytes) -> tuple[int, Json, Fault | None]:
         with self.lock:
@@ -145,7 +184,9 @@ class FakeTurbopuffer:
                 status, result = 422, {"status": "error", "error": f"Failed to deserialize the JSON body: {error!r}"}
                 body = {}
             if fault is not None:
-                status, result = fault.status, {"status": "error", "error": "fault"}
+                # an index that a query needs is being built
+                said = {"status": "ACCEPTED"} if fault.status == ACCEPTED else {"status": "error", "error": "fault"}
+                status, result = fault.status, said
             self.audit.append(
                 Call(method, urlsplit(target).path, status, applied, *_touched(body), len(body.get("queries") or ()))
             )
@@ -160,12 +201,12 @@ class FakeTurbopuffer:
         require(NAMESPACE.fullmatch(rest[0]), INVALID_NAME)
         verb = (method, version, *rest[1:])
         if verb == ("POST", "v2"):
-            return self._write(rest[0], body)
+            return self._write(rest[0], body, len(json.dumps(body)))
         space = self.namespaces.get(rest[0])
         if space is None:
             raise Refused(404, f"🤷 namespace '{rest[0]}' was not found")
         if verb == ("DELETE", "v2"):
-            del self.namespaces[rest[0]]
+            del self.namespaces[rest[0]], self.written[rest[0]], self.unindexed[rest[0]]
             return {"status": "OK"}
         if verb == ("POST", "v2", "query"):
             return queries(space, body)
@@ -182,13 +223,27 @@ class FakeTurbopuffer:
         more = names[size - 1] if len(names) > size else None
         return {"namespaces": [{"id": name} for name in names[:size]], "next_cursor": more}
 
-    def _write(self, name: str, body: Json) -> Json:
+    def indexed(self, name: str) -> None:
+        """Note that a namespace has indexed all that was written."""
+        with self.lock:
+            del self.unindexed[name]
+
+    def _write(self, name: str, body: Json, size: int) -> Json:
         space = self.namespaces.get(name)
+        # back-pressure may be turned off, but not for writes with a condition
+        is_pressed = not body.get("disable_backpressure") or any(key.endswith("_condition") for key in body)
+        require(not is_pressed or self.unindexed[name] + size <= self.max_unindexed, "too much is not yet indexed", 429)
         if space is None:
             # whether a patch or a delete creates a namespace is not documented: assume that it does
             require(body.get("create_namespace") is not False, f"🤷 namespace '{name}' was not found", 404)
             space = Namespace()
+        adds = any(key.startswith("upsert") for key in body)
+        rows = len(space.rows) + len(_touched(body)[0])
+        is_full = rows > self.max_shard_rows or self.written[name] + size > self.max_shard_bytes
+        require(not adds or not is_full, "the namespace is full; shard it")
         result = write(space, body)
+        self.written[name] += size
+        self.unindexed[name] += size
         self.namespaces[name] = space
         return result
 

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import base64
 import os
+import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
@@ -23,6 +25,7 @@ from worker.machine.retry_after import seconds_to_wait
 from worker.vectors import Leg, Patch, Ranked, StoredAttributes, Value, Vector, VectorRow
 from worker.vectors.blind import BlindKey, Blinds
 from worker.vectors.rows import can_match, check, ranked
+from worker.vectors.subquery_turns import SubqueryTurns
 from worker.vectors.turbopuffer_rows import (
     KEYWORDS_SCHEMA,
     MAX_LIMIT,
@@ -48,6 +51,8 @@ log = structlog.get_logger()
 
 #: Time-out of a request in seconds. Requests are not retried here; the task layer waits out back-pressure.
 TIMEOUT_S = 15.0
+#: The shortest time-out of a request, for one whose turn came at the last moment.
+SHORTEST_S = 0.5
 #: Maximum rows of a request. A namespace accepts 10k rows per second.
 MAX_ROWS = 4_000
 #: Maximum bytes of a request. A namespace accepts 32 MB per second.
@@ -56,8 +61,13 @@ MAX_BYTES = 32_000_000
 MIN_BYTES = 100_000
 #: Seconds after a time-out for which requests stay smaller.
 SMALL_S = 600.0
-#: The store's limit of subqueries in one request.
-MAX_LEGS = 16
+#: Subqueries that a namespace runs at once. Each leg of a search is one. The next waits 0.8 s, and then gets a 429.
+MAX_SUBQUERIES = 16
+#: Legs in one request. The store takes 16, but one search must not keep all others waiting.
+MAX_LEGS = 8
+#: Seconds until a read that got a 429 is sent again: other processes read the namespace, too. Doubled each time. A
+#: longer wait is the caller's.
+FIRST_BUSY_PAUSE, LONGEST_BUSY_PAUSE = 0.1, 2.0
 #: Vectors in one answer: 8 MB at 4096 dimensions.
 MAX_VECTORS = 400
 #: Seconds for which a process remembers a namespace's attributes; another process may add some.
@@ -80,8 +90,11 @@ class TurbopufferStore:
         has_keywords: bool,
         text_key: BlindKey | None = None,
         timeout: float = TIMEOUT_S,
+        processes: int = 1,
     ) -> None:
+        """`processes` are those of the API, which share the subqueries of a namespace."""
         self._timeout = timeout
+        self._turns = SubqueryTurns(max(1, MAX_SUBQUERIES // processes))
         self._blinds = None if text_key is None else Blinds(text_key)
         self._max_request_bytes, self._small_until = MAX_BYTES, 0.0
         self._api_key = api_key
@@ -146,9 +159,12 @@ class TurbopufferStore:
             (number, leg) for number, leg in enumerate(legs) if can_match(leg, has_keywords=self._has_keywords)
         ]
         rankings = [Ranked([], []) for _ in legs]
-        for start in range(0, len(answerable), MAX_LEGS):
-            group = answerable[start : start + MAX_LEGS]
-            for (number, _), ranking in zip(group, self._search(namespace, [leg for _, leg in group]), strict=False):
+        size = min(MAX_LEGS, self._turns.most)
+        deadline = time.monotonic() + self._timeout
+        for start in range(0, len(answerable), size):
+            group = answerable[start : start + size]
+            found = self._search(namespace, [leg for _, leg in group], deadline)
+            for (number, _), ranking in zip(group, found, strict=False):
                 rankings[number] = ranking
         return rankings
 
@@ -200,20 +216,23 @@ class TurbopufferStore:
     def _form(self, namespace: str) -> RowForm:
         return ReadableRows() if self._blinds is None else BlindRows(self._blinds.of(namespace))
 
-    def _search(self, namespace: str, legs: Sequence[Leg]) -> list[Ranked]:
+    def _search(self, namespace: str, legs: Sequence[Leg], deadline: float) -> list[Ranked]:
         known = self._known(namespace)
         if known is not None and not keyword_attributes(legs) <= known:
-            return self._search_known(namespace, legs, known)
+            return self._search_known(namespace, legs, known, deadline)
         form = self._form(namespace)
         queries: Any = [query_of(form, leg) for leg in legs]
         try:
-            answer = self._request(namespace, lambda ns: ns.multi_query(queries=queries))
+            answer = self._read(
+                namespace, lambda ns, seconds: ns.multi_query(queries=queries, timeout=seconds), len(legs), deadline
+            )
         except StoreRefused as refused:
             if not keyword_attributes(legs) or keyword_attributes(legs) <= self._read_schema(namespace):
                 raise StoreRefused(form.readable(refused.message, legs)) from refused
-            return self._search(namespace, legs)
+            return self._search(namespace, legs, deadline)
         if answer is None:
             return []
+        results = _present(answer, "results")
         return [
             ranked(
                 [str(row.id) for row in result.rows or ()],
@@ -221,14 +240,16 @@ class TurbopufferStore:
                 descending=leg.vector is None,
                 limit=leg.limit,
             )
-            for leg, result in zip(legs, answer.results or (), strict=True)
+            for leg, result in zip(legs, results, strict=True)
         ]
 
-    def _search_known(self, namespace: str, legs: Sequence[Leg], known: frozenset[str]) -> list[Ranked]:
+    def _search_known(
+        self, namespace: str, legs: Sequence[Leg], known: frozenset[str], deadline: float
+    ) -> list[Ranked]:
         """One ranking per leg for a namespace without some keyword fields; legs over those find nothing."""
         possible = [keyword_attributes([leg]) <= known for leg in legs]
         others = [leg for leg, is_possible in zip(legs, possible, strict=True) if is_possible]
-        rankings = iter(self._search(namespace, others) if others else [])
+        rankings = iter(self._search(namespace, others, deadline) if others else [])
         return [next(rankings, Ranked([], [])) if is_possible else Ranked([], []) for is_possible in possible]
 
     def _known(self, namespace: str) -> frozenset[str] | None:
@@ -251,15 +272,22 @@ class TurbopufferStore:
 
     def _rows(self, namespace: str, after: UUID | None, limit: int, **columns: Any) -> Sequence[Any]:
         start: dict[str, Any] = {} if after is None else {"filters": ("id", "Gt", str(after))}
-        answer = self._request(namespace, lambda ns: ns.query(rank_by=("id", "asc"), limit=limit, **start, **columns))
-        return () if answer is None else answer.rows or ()
+        answer = self._read(
+            namespace,
+            lambda ns, seconds: ns.query(rank_by=("id", "asc"), limit=limit, timeout=seconds, **start, **columns),
+        )
+        return () if answer is None else _present(answer, "rows")
 
     def _vectors(self, namespace: str, filters: Any) -> dict[UUID, Vector]:
         columns: dict[str, Any] = {"include_attributes": ["vector"], "vector_encoding": "base64"}
-        answer = self._request(
-            namespace, lambda ns: ns.query(rank_by=("id", "asc"), limit=MAX_VECTORS, filters=filters, **columns)
+        answer = self._read(
+            namespace,
+            lambda ns, seconds: ns.query(
+                rank_by=("id", "asc"), limit=MAX_VECTORS, filters=filters, timeout=seconds, **columns
+            ),
         )
-        return {} if answer is None else {UUID(str(row.id)): _decoded(row.vector) for row in answer.rows or ()}
+        rows = () if answer is None else _present(answer, "rows")
+        return {UUID(str(row.id)): _decoded(row.vector) for row in rows}
 
     def _each(self, items: Sequence[T], size: Callable[[T], int], send: Callable[[Sequence[T]], None]) -> None:
         """Send items in batches. A batch that times out is not repeated: only the caller knows if it is wanted."""
@@ -291,6 +319,36 @@ class TurbopufferStore:
     def _send_existing(self, namespace: str, body: dict[str, Any]) -> None:
         # A late patch or delete must not recreate a dropped namespace.
         self._request(namespace, lambda ns: ns.write(**body, create_namespace=False))
+
+    def _read(
+        self,
+        namespace: str,
+        call: Callable[[Namespace, float], T],
+        subqueries: int = 1,
+        deadline: float | None = None,
+    ) -> T | None:
+        """Return what `call` returns once it is its turn, or None if the namespace does not exist.
+
+        `call` gets the seconds that are left until the `deadline`. A busy namespace is asked again until then.
+        """
+        deadline = time.monotonic() + self._timeout if deadline is None else deadline
+        pause = FIRST_BUSY_PAUSE
+        while True:
+            try:
+                return self._read_once(namespace, call, subqueries, deadline)
+            except StoreUnavailable as error:
+                wait = max(error.retry_after or 0.0, random.uniform(pause / 2, pause))  # noqa: S311 - spreads requests
+                if not error.is_busy or wait > LONGEST_BUSY_PAUSE or time.monotonic() + wait >= deadline:
+                    raise
+            time.sleep(wait)
+            pause = min(2 * pause, LONGEST_BUSY_PAUSE)
+
+    def _read_once(
+        self, namespace: str, call: Callable[[Namespace, float], T], subqueries: int, deadline: float
+    ) -> T | None:
+        with self._turns.held(namespace, subqueries, deadline):
+            seconds = max(deadline - time.monotonic(), SHORTEST_S)
+            return self._request(namespace, lambda ns: call(ns, seconds))
 
     def _request(self, namespace: str, call: Callable[[Namespace], T]) -> T | None:
         """Return what `call` returns, or None if the namespace does not exist."""
@@ -334,6 +392,14 @@ def _batches(items: Sequence[T], size: Callable[[T], int], max_bytes: int) -> It
         yield items[start:]
 
 
+def _present(answer: object, name: str) -> Sequence[Any]:
+    """What an answer has. One of status 202 has nothing: the store has not built an index that the query needs."""
+    found: Sequence[Any] | None = getattr(answer, name, None)
+    if found is None:
+        raise StoreUnavailable("Turbopuffer is building an index of this folder; try again shortly.")
+    return found
+
+
 def _decoded(value: object) -> Vector:
     """Decode a vector from base64, or from the list of numbers that a service without this option sends."""
     if isinstance(value, str):
@@ -365,5 +431,7 @@ def _by_status(error: APIStatusError) -> StoreError:
     # 409 means that an index is still being built.
     if status in {408, 409, 429} or status >= 500:  # noqa: PLR2004 - the class of server errors
         wait = seconds_to_wait(error.response.headers.get("retry-after"))
-        return StoreUnavailable(f"Turbopuffer is busy (HTTP {status}); try again later.", retry_after=wait)
+        is_busy = status == HTTPStatus.TOO_MANY_REQUESTS
+        said = f"Turbopuffer is busy (HTTP {status}); try again later."
+        return StoreUnavailable(said, retry_after=wait, is_busy=is_busy)
     return StoreRefused(f"Turbopuffer rejected the request (HTTP {status}): {error}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
@@ -14,7 +15,7 @@ from typing import NamedTuple
 from api.http.shares import ACROSS_THREADS, SEARCHES, elsewhere
 from api.search.query.coalesce import Coalescer
 from schemas.content.source import EmbedderProfile
-from schemas.errors import EmbeddingUnavailable
+from schemas.errors import EmbeddingRefused, EmbeddingUnavailable, Excess
 from worker.embed import provider
 from worker.embed.batching import pack
 from worker.machine.api_memory import ApiMemory
@@ -42,6 +43,9 @@ LOCAL_QUEUED_SECONDS = 0.05
 MAX_COALESCERS = 64
 #: Characters of a token, for an estimate of a request's tokens.
 CHARACTERS_PER_TOKEN = 4
+
+#: Characters of a text that is no longer cut if its model refuses it for its length.
+SHORTEST_CUT = 32
 
 #: Project, model, provider address, text hash. Without the project, timing would reveal other projects' queries.
 _Key = tuple[str, EmbedderProfile, str | None, bytes]
@@ -178,10 +182,33 @@ def _embed(resources: Resources, model: _QueryModel, texts: Sequence[str]) -> li
     tokens = [len(text) // CHARACTERS_PER_TOKEN + 1 for text in inputs]
     embedder = resources.embedder(model.profile, explicit_dimensions=model.explicit_dimensions)
     budget = resources.budget(model.profile)
+    limits = embedder.max_inputs, embedder.max_request_tokens
+    waiting = deque(pack(tokens, *(limits if budget is None else budget.largest_request(*limits))))
     rows: dict[int, Vector] = {}
-    for batch in pack(tokens, embedder.max_inputs, embedder.max_request_tokens):
+    while waiting:
+        batch = waiting.popleft()
         send = partial(embedder.embed, [inputs[number] for number in batch])
-        # rate limits do not delay queries, but a provider's request to back off does
-        vectors = send() if budget is None else budget.query(send, tokens=sum(tokens[number] for number in batch))
-        rows |= zip(batch, vectors, strict=True)
+        try:
+            # rate limits do not delay queries, but a provider's request to back off does
+            vectors = send() if budget is None else budget.query(send, tokens=sum(tokens[number] for number in batch))
+        except EmbeddingRefused as refusal:
+            if budget is not None:
+                budget.refused(refusal, [tokens[number] for number in batch])
+            waiting.extendleft(_smaller(refusal, batch, inputs))
+        else:
+            rows |= zip(batch, vectors, strict=True)
     return [rows[number] for number in range(len(texts))]
+
+
+def _smaller(refusal: EmbeddingRefused, batch: list[int], inputs: list[str]) -> list[list[int]]:
+    """The requests to send instead of a refused one: each text alone, and one that is too long cut to its first half.
+
+    Raises the refusal if the text itself was refused.
+    """
+    if len(batch) > 1:
+        return [[number] for number in reversed(batch)]
+    (number,) = batch
+    if refusal.excess is not Excess.LENGTH or len(inputs[number]) < SHORTEST_CUT:
+        raise refusal
+    inputs[number] = inputs[number][: len(inputs[number]) // 2]
+    return [batch]

@@ -100,6 +100,30 @@ def test_langchain_gets_documents(client: Foldex, sent: Sent) -> None:
     assert sent.asked == [(f"/api/tools/search/{TOOL}/query", expected)]
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize(
+    ("options", "call", "number"),
+    [
+        ({}, {}, 10),
+        ({"k": 3}, {}, 3),
+        ({"top_k": 5}, {}, 5),
+        ({"k": 3, "top_k": 5}, {}, 3),
+        ({"k": 3}, {"k": 1}, 1),
+        ({}, {"k": 2}, 2),
+        ({"k": 3}, {"k": None}, 3),
+    ],
+)
+def test_langchain_names_the_number_of_hits_k(
+    client: Foldex, sent: Sent, options: dict[str, int], call: dict[str, int], number: int, *, is_async: bool
+) -> None:
+    retriever = langchain(client=client, tool=TOOL, **options)
+    if is_async:
+        coroutines.run(retriever.ainvoke("days", None, **call))
+    else:
+        retriever.invoke("days", None, **call)
+    assert [body["top_k"] for _, body in sent.asked] == [number]
+
+
 def test_langchain_runs_a_retriever_in_a_chain(client: Foldex) -> None:
     chain = langchain(client=client, tool=TOOL) | (lambda documents: documents[0].page_content)
     assert chain.invoke("days") == "Thirty days."

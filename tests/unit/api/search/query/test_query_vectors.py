@@ -18,7 +18,7 @@ from api.stack.processes import wait_until
 from schemas.content.source import ChunkSettings, EmbedderProfile, NodesSource
 from schemas.errors import EmbeddingUnavailable
 from schemas.tool import IndexSettings
-from tests.fakes.embeddings import EmbeddingsFake
+from tests.fakes.embeddings import EmbeddingsFake, Limits
 from worker.embed import Vectors
 from worker.embed.local import minilm
 from worker.resources import Resources
@@ -64,6 +64,21 @@ def test_what_is_missing_goes_in_one_request(resources: Resources, provider: Emb
     assert not np.array_equal(together[0], together[2])
     assert embed_queries(resources, index(), ["three", "two"], cache)[0].shape == (8,)
     assert len(provider.audit.requests) == 2
+
+
+def test_queries_are_answered_by_a_server_that_takes_one_text_and_a_short_one(
+    resources: Resources, provider: EmbeddingsFake
+) -> None:
+    model = f"openai/{uuid4().hex}"
+    provider.limits = Limits(most_texts=1, words="Bad Request", most_tokens=64)
+    try:
+        found = embed_queries(resources, index(model), ["one", "two", "long " * 100], VectorCache())
+        assert [vector.shape for vector in found] == [(8,)] * 3
+        provider.audit.requests.clear()
+        embed_queries(resources, index(model), ["four", "five"], VectorCache())
+        assert [(request.inputs, request.status) for request in provider.audit.requests] == [(1, 200)] * 2
+    finally:
+        provider.limits = Limits()
 
 
 def test_no_vector_of_another_model(resources: Resources, provider: EmbeddingsFake) -> None:
