@@ -27,11 +27,6 @@ _HIDING = re.compile(f"[{_IGNORED}{_POINTS}{_ACCENTS}]+")
 _HYPHEN, _DASH = "\u2010", "\u2013"
 
 
-def strip_invisible(text: str) -> str:
-    """The text without the characters of `INVISIBLE`."""
-    return text if text.isascii() else INVISIBLE.sub("", text)
-
-
 def plain(text: str) -> str:
     """The form in which texts and queries are divided into words: NFKC, without invisible characters.
 

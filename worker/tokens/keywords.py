@@ -150,9 +150,12 @@ def _tokens(word: str, part_pattern: re.Pattern[str] = _PARTS) -> str:
         parts = []
     if word.isalpha():
         return " ".join(dict.fromkeys([word, *parts])).lower()
-    names = [name for name in _JOINTS.split(word.rstrip("+#")) if name]
-    hashes = [short_hash(name) for name in names if is_hash(name)]
-    return " ".join(dict.fromkeys([canonical(word), *map(canonical, names), *hashes, *parts])).lower()
+    tokens = [canonical(word)]
+    if word.isalnum() or "." in word or "-" in word or is_signed(word):
+        names = [name for name in _JOINTS.split(word.rstrip("+#")) if name]
+        tokens += map(canonical, names)
+        tokens += (short_hash(name) for name in names if is_hash(name))
+    return " ".join(dict.fromkeys([*tokens, *parts])).lower()
 
 
 def _parts_by_case(word: str) -> list[str]:

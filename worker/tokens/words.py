@@ -215,14 +215,15 @@ def _token(word: str, language: str) -> str:
     lower = word.lower().replace("i\u0307", "i")  # the Turkish capital
     if is_signed(lower):
         return lower
-    if language == DEFAULT:
+    is_ascii = lower.isascii()
+    if language == DEFAULT and not is_ascii:
         # its stems are those of words without accents
         lower = _without_accents(lower)
     stemmer = _stemmer(language)
     if stemmer is not None:
         with _lock:
             lower = stemmer.stemWord(lower)
-    return lower if language in _ACCENTED else _without_accents(lower)
+    return lower if is_ascii or language in _ACCENTED else _without_accents(lower)
 
 
 def _without_accents(lower: str) -> str:
