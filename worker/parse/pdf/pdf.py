@@ -25,6 +25,7 @@ from worker.parse.pdf import headings, outline, page_annotations
 from worker.parse.pdf.characters import PageCharacters
 from worker.parse.pdf.looks import add_looks
 from worker.parse.pdf.paths import PagePaths
+from worker.parse.pdf.rebuilt import rebuilt
 from worker.parse.pdf.ruled_tables import add_tables
 from worker.parse.pdf.text_lines import ROW, PageLines, join_words, lines_of
 from worker.parse.programs import cpu_seconds
@@ -34,6 +35,8 @@ from worker.parse.text.markdown_blocks import laid_out, paragraph
 #: Dots per inch at which pages are rendered for Tesseract, and maximum pixels of a page.
 _RENDER_DPI = 200
 _MAX_PIXELS = 25_000_000
+#: Most damaged pages that a note names.
+_MAX_NAMED = 5
 #: Their buffers are made once for a process, as PDFium is not for several threads.
 _PATHS, _CHARACTERS = PagePaths(), PageCharacters()
 
@@ -47,7 +50,8 @@ class _PageText(NamedTuple):
 
 def read(data: bytes, limits: Limits) -> Document:
     """The text of all pages. Raises `FileError`: `encrypted`, `needs_ocr`, `too_large`, `parse_failed`."""
-    with _opened(data) as pdf:
+    pdf, is_cut = _opened(data)
+    with pdf:
         limits.check_pages(len(pdf))
         with suppress(pypdfium2.PdfiumError):
             # before any page is loaded
@@ -56,13 +60,27 @@ def read(data: bytes, limits: Limits) -> Document:
         begin = outline.entries(pdf)
         # labels and values of forms are drawn like headings
         looks = not begin and pdf.get_formtype() == raw.FORMTYPE_NONE
-        read_pages = list(_pages(pdf, limits, looks=looks))
+        damaged = list[int]()
+        read_pages = list(_pages(pdf, limits, damaged, looks=looks))
     found = headings.levels([page.lines for page in read_pages])
     is_marked = bool(begin or found) or any(ROW in page.lines.starts for page in read_pages)
     texts = (_text(page, number, begin, found, is_marked=is_marked) for number, page in enumerate(read_pages))
     text, pages = laid_out(texts, limits)
     markup = "markdown" if is_marked else "lines"
-    return Document(text, "pdf", title=properties.title or None, markup=markup, pages=pages, properties=properties)
+    title, note = properties.title or None, _note(damaged, is_cut=is_cut)
+    return Document(text, "pdf", title=title, markup=markup, pages=pages, properties=properties, note=note)
+
+
+def _note(damaged: list[int], *, is_cut: bool) -> str:
+    """What is missing, and what to do."""
+    more = f" and {len(damaged) - _MAX_NAMED} more" if len(damaged) > _MAX_NAMED else ""
+    missing = ["the end of the file"] if is_cut else []
+    missing += [f"pages {', '.join(map(str, damaged[:_MAX_NAMED]))}{more}"] if damaged else []
+    return (
+        f"Parts of the file are damaged or missing ({'; '.join(missing)}); save it again to find all."
+        if missing
+        else ""
+    )
 
 
 def _text(
@@ -78,13 +96,17 @@ def _text(
     return "\n\n".join(filter(None, (shown, more)))
 
 
-def _opened(data: bytes) -> pypdfium2.PdfDocument:
+def _opened(data: bytes) -> tuple[pypdfium2.PdfDocument, bool]:
+    """The document, and whether its end is missing."""
     try:
-        return pypdfium2.PdfDocument(data)
+        return pypdfium2.PdfDocument(data), False
     except pypdfium2.PdfiumError as error:
         if error.err_code in (raw.FPDF_ERR_PASSWORD, raw.FPDF_ERR_SECURITY):
             raise FileError(Reason.ENCRYPTED) from None
-        raise
+        mended = rebuilt(data)
+        if mended is None:
+            raise
+        return pypdfium2.PdfDocument(mended), True
 
 
 @dataclass(slots=True)
@@ -107,10 +129,10 @@ class _Seen:
             raise self.damage
 
 
-def _pages(pdf: pypdfium2.PdfDocument, limits: Limits, *, looks: bool) -> Iterator[_PageText]:
+def _pages(pdf: pypdfium2.PdfDocument, limits: Limits, damaged: list[int], *, looks: bool) -> Iterator[_PageText]:
     """Yield each page, an empty one if it is damaged. On scans, OCR text follows any printed text.
 
-    Raises after the last page if no page has text.
+    Numbers of damaged pages are added to `damaged`. Raises after the last page if no page has text.
     """
     seen, size = _Seen(), 0
     cpu_deadline = cpu_seconds() + limits.seconds
@@ -120,6 +142,7 @@ def _pages(pdf: pypdfium2.PdfDocument, limits: Limits, *, looks: bool) -> Iterat
             lines, text, is_scan = _layer(page, limits, looks=looks)
         except pypdfium2.PdfiumError as error:
             seen.damage = error
+            damaged.append(number + 1)
             yield _PageText(PageLines())
             continue
         shown = ""
