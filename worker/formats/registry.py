@@ -274,7 +274,7 @@ FORMATS = (
         "pdf",
         "pdf",
         "worker.parse.pdf.pdf:read",
-        version=7,
+        version=8,
         isolated=True,
         binary=True,
         programs=("tesseract",),

@@ -11,13 +11,16 @@ from email.message import Message
 from schemas.errors import FileError
 from schemas.status import Reason
 from worker.parse.containers import Container, cleaned, of_its_own, too_much
+from worker.parse.mail.mended import mend
 from worker.parse.mail.parts import attached, message_of
 from worker.sandbox.members import MAX_MEMBERS, Member
 
 
 def open_mail(data: bytes) -> Container:
     """See `Opener`. A message in UTF-16 has no attachments."""
-    return _Mail(message_of(data.lstrip(b"\xef\xbb\xbf\r\n")))
+    message = message_of(data.lstrip(b"\xef\xbb\xbf\r\n"))
+    mend(message, message.policy)
+    return _Mail(message)
 
 
 class _Mail:

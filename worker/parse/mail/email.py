@@ -15,6 +15,7 @@ from schemas.content.document import Document
 from schemas.errors import FileError
 from worker.parse.encodings import decode, decoded, text_encoding
 from worker.parse.limits import Limits
+from worker.parse.mail.mended import mend
 from worker.parse.mail.parts import BoundedHeaders, attached, inner_parts, is_attached, message_of
 from worker.parse.ocr.pictures import with_pictures
 from worker.parse.properties import properties_of
@@ -57,15 +58,20 @@ def read(data: bytes, limits: Limits) -> Document:
     Character offsets count in the text built here, not in the file.
     """
     message = _message(data)
+    lost, failures = mend(message, message.policy), list[FileError]()
     head = "\n".join([*_head(message), *_attachments(message)])
-    shown = _shown(message)
+    shown = _shown(message, failures)
+    if failures and not shown:
+        raise failures[0]
     markup = "markdown" if any(markup == "markdown" for markup, _ in shown) else "lines"
     body = "\n\n".join(text if markup in ("lines", own_markup) else paragraph(text) for own_markup, text in shown)
     properties = properties_of(
         title=_header(message, "Subject"), author=_header(message, "From"), created=_header(message, "Date")
     )
     title = properties.title or None
-    document = Document(f"{head}\n\n{body}".strip(), "email", None, title, markup, properties=properties)
+    lost = " and ".join(filter(None, [lost, f"{len(failures)} of its parts" if failures else ""]))
+    note = f"The message is damaged ({lost} cannot be read or found); save it again to find all." if lost else ""
+    document = Document(f"{head}\n\n{body}".strip(), "email", None, title, markup, properties=properties, note=note)
     return with_pictures(document, _pictures(message), limits)
 
 
@@ -95,9 +101,12 @@ def _narrow(data: bytes) -> bytes:
         return data
 
 
-def _shown(part: Message) -> _Shown:
-    """The texts of a part, in order. Of alternatives: the first plain text, else the last HTML, which is the best."""
-    inner = [shown for each in inner_parts(part) if (shown := _shown(each))]
+def _shown(part: Message, failures: list[FileError]) -> _Shown:
+    """The texts of a part, in order. Why one cannot be read is added to `failures`.
+
+    Of alternatives: the first plain text, else the last HTML, which is the best.
+    """
+    inner = [shown for each in inner_parts(part) if (shown := _shown(each, failures))]
     if inner and part.get_content_type() == "multipart/alternative":
         # a calendar alternative may repeat the content
         kinds = {shown[0][0]: shown for shown in inner if shown[0][0] != "lines"}
@@ -105,7 +114,11 @@ def _shown(part: Message) -> _Shown:
     if part.get_content_type() == "message/rfc822":
         # a forwarded or returned message: its sender and subject appear nowhere else
         inner = [[("lines", "\n".join(_head(each))) for each in inner_parts(part) if any(_head(each))], *inner]
-    return [*chain.from_iterable(inner), *_own_text(part)]
+    try:
+        return [*chain.from_iterable(inner), *_own_text(part)]
+    except FileError as failure:
+        failures.append(failure)
+        return [*chain.from_iterable(inner)]
 
 
 def _own_text(part: Message) -> _Shown:

@@ -8,6 +8,8 @@ from dataclasses import replace
 from itertools import chain
 
 from schemas.content.document import Document
+from schemas.errors import FileError
+from schemas.status import Reason
 from worker.parse.limits import Limits
 from worker.parse.mail import email
 from worker.parse.ocr.pictures import with_pictures
@@ -25,14 +27,26 @@ def read(data: bytes, limits: Limits) -> Document:
     begins = [start.end() for start in starts] or [0]
     ends = [*(start.start() for start in starts[1:]), len(data)]
     messages = [_ESCAPED.sub(b"", data[begin:end]) for begin, end in zip(begins, ends, strict=True)]
-    document = Document(joined(_sections(messages, limits), limits), "mbox", markup="markdown")
+    failures = list[FileError]()
+    text = joined(_sections(messages, limits, failures), limits)
+    if failures and not text:
+        raise failures[0]
+    note = f"{len(failures)} messages cannot be read; export them again to find them." if failures else ""
+    document = Document(text, "mbox", markup="markdown", note=note)
     return with_pictures(document, chain.from_iterable(map(email.pictures, messages)), limits)
 
 
-def _sections(messages: list[bytes], limits: Limits) -> Iterator[str]:
+def _sections(messages: list[bytes], limits: Limits, failures: list[FileError]) -> Iterator[str]:
+    """The messages that can be read. Why another cannot is added to `failures`."""
     # the limit of pictures holds for the whole file
     limits = replace(limits, ocr_pictures=0)
     for data in messages:
-        message = email.read(data, limits)
+        try:
+            message = email.read(data, limits)
+        except FileError as failure:
+            if failure.reason is Reason.TOO_LARGE:
+                raise
+            failures.append(failure)
+            continue
         yield heading(1, message.title or "(no subject)") if message.text else ""
         yield message.text if message.markup == "markdown" else paragraph(message.text)

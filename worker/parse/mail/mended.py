@@ -1,0 +1,48 @@
+"""Mends e-mail messages whose parts no boundary divides."""
+
+from __future__ import annotations
+
+import re
+from email import message_from_string
+from email.errors import CloseBoundaryNotFoundDefect
+from email.message import Message
+from email.policy import Policy
+
+#: A line that may begin a part, and the header below it.
+_BOUNDARY = re.compile(
+    r"^--(?P<boundary>[^\s-][^\r\n]{0,69}?|-{1,40}[^\s-][^\r\n]{0,69}?)[ \t]*\r?\n(?=[Cc]ontent-[\w-]{1,40}:)",
+    re.MULTILINE,
+)
+#: Most parts that are divided: each is read again.
+_MAX_DIVIDED = 20
+_PAGE = re.compile(r"\s*<(?:!doctype|html|head|body|div|p|table|meta|style)\b", re.IGNORECASE)
+
+
+def mend(message: Message, policy: Policy) -> str:
+    """Divide parts whose boundary is missing. Returns what is missing in the message; "" if nothing is."""
+    divided, is_cut = 0, False
+    for part in message.walk():
+        is_cut = is_cut or any(isinstance(defect, CloseBoundaryNotFoundDefect) for defect in part.defects)
+        payload = part.get_payload()
+        if part.get_content_maintype() != "multipart" or not isinstance(payload, str) or not payload.strip():
+            continue
+        if divided < _MAX_DIVIDED:
+            divided += 1
+            part.set_payload([_divided(part, payload, policy)])
+    lost = [*(["the boundary of its parts"] if divided else []), *(["its end"] if is_cut else [])]
+    return " and ".join(lost)
+
+
+def _divided(part: Message, payload: str, policy: Policy) -> Message:
+    """The text of a part as parts, by the first line that looks like a boundary, else as one text."""
+    found = _BOUNDARY.search(payload)
+    if found:
+        quoted = found["boundary"].replace("\\", "\\\\").replace('"', '\\"')
+        head = f'Content-Type: multipart/mixed; boundary="{quoted}"\n\n'
+        divided = message_from_string(head + payload, policy=policy)
+        if divided.is_multipart():
+            return divided
+    kind = "html" if _PAGE.match(payload) else "plain"
+    encoding = part.get("Content-Transfer-Encoding")
+    stated = f"Content-Transfer-Encoding: {encoding}\n" if encoding else ""
+    return message_from_string(f"Content-Type: text/{kind}\n{stated}\n{payload}", policy=policy)
