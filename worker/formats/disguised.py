@@ -14,7 +14,7 @@ _WITHIN_BYTES = 8192
 _WIDE_MARKS = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 _SPACE = "\ufeff \t\r\n"
 #: What may stand in front of a page, and how one begins.
-_IN_FRONT = re.compile(r"(?:<\?xml[^<>]{0,500}\?>|<!--(?:[^-]|-(?!->))*+-->|\s)*+")
+_IN_FRONT = re.compile(r"(?:<\?xml[^<>]{0,500}\?>|<!--(?:[^-]|-(?!->))*-->|\s)*")
 _PAGE = re.compile(
     r"<(?:!doctype html|(?:html|head|body|meta|title|style|script|base|link|table|thead|tbody|tr|div|p|h[1-6]|center"
     r"|font|span|br|b|ul|ol)(?=[\s>/]))"

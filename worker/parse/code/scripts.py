@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 #: A script's first tag. Values may have a sign that ends a tag elsewhere.
 _SCRIPT = re.compile(
-    r"""<script\b(?P<attributes>(?:[^<>"']++|"[^"]{0,2000}+"|'[^']{0,2000}+'){0,100}+)>|<!--(?:[^-]|-(?!->))*+(?:-->|\Z)""",
+    r"""<script\b(?P<attributes>(?:[^<>"']|"[^"]{0,500}"|'[^']{0,500}'){0,1000})>|<!--(?:[^-]|-(?!->))*(?:-->|\Z)""",
     re.IGNORECASE,
 )
 _END = re.compile(r"</script\b", re.IGNORECASE)

@@ -35,15 +35,23 @@ _PAGES = (".xhtml", ".html", ".htm")
 _CONTAINER, _CONTENT, _MANIFEST = "META-INF/container.xml", "content.xml", "META-INF/manifest.xml"
 #: Parts with text, by the type of the document: those that are read in any case, and in the order of their kinds.
 _WITH_TEXT = {
-    "docx": r"word/(?:(?:document|header|footer|charts/chart|diagrams/data)\d*|footnotes|endnotes|comments)\.xml",
-    "pptx": r"ppt/(?:slides/slide\d+|notesSlides/notesSlide\d+|comments/\w+|charts/chart\d*|diagrams/data\d*)\.xml",
-    "xlsx": r"xl/(?:sharedStrings|comments(?:\d*|/\w+)|threadedComments/\w+|drawings/drawing\d+|charts/chart\d*)\.xml",
-    "odt": r"(?:[^/]+/)?content\.xml",
-    "epub": r".*\.x?html?",
+    "docx": re.compile(
+        r"word/(?:(?:document|header|footer|charts/chart|diagrams/data)\d*|footnotes|endnotes|comments)\.xml"
+    ),
+    "pptx": re.compile(
+        r"ppt/(?:slides/slide\d+|notesSlides/notesSlide\d+|comments/\w+|charts/chart\d*|diagrams/data\d*)\.xml"
+    ),
+    "xlsx": re.compile(
+        r"xl/(?:sharedStrings|comments(?:\d*|/\w+)|threadedComments/\w+|drawings/drawing\d+|charts/chart\d*)\.xml"
+    ),
+    "odt": re.compile(r"(?:[^/]+/)?content\.xml"),
+    "epub": re.compile(r".*\.x?html?"),
 }
+_WITHOUT_TEXT = re.compile(r"(?!)")
 #: Parts that a reader cannot do without, besides those with text.
 _NEEDED = re.compile(
-    r"\[Content_Types\]\.xml|.*\.rels|ppt/presentation\.xml|xl/workbook\.xml|xl/worksheets/[^/]+\.xml|mimetype|META-INF/container\.xml|.*\.opf"
+    r"\[Content_Types\]\.xml|.*\.rels|ppt/presentation\.xml|xl/workbook\.xml|xl/worksheets/[^/]+\.xml|mimetype"
+    r"|META-INF/container\.xml|.*\.opf"
 )
 _IS_ENCRYPTED = 0x1
 #: Names what a container lacks that is cut.
@@ -129,7 +137,7 @@ def check_relations(archive: ZipFile, format_: Format) -> None:
 
 def _unreached(files: Contents, names: Collection[str], format_: Format) -> list[str]:
     """The parts with text that no relation leads to."""
-    with_text = re.compile(_WITH_TEXT.get(format_.type, r"(?!)"))
+    with_text = _WITH_TEXT.get(format_.type, _WITHOUT_TEXT)
     reached = mended_relations.reached(files, set(names))
     return sorted((name for name in names if with_text.fullmatch(name) and name not in reached), key=_natural)
 
@@ -211,7 +219,7 @@ def _package(pages: list[str]) -> bytes:
 
 def _with_text_alone(contents: Contents, format_: Format) -> Contents:
     """The parts that a reader needs and those with text, without styles, settings and the like."""
-    with_text = re.compile(_WITH_TEXT.get(format_.type, ".*"))
+    with_text = _WITH_TEXT.get(format_.type, _NEEDED)
     kept = {name: part for name, part in contents.items() if _NEEDED.fullmatch(name) or with_text.fullmatch(name)}
     _complete(kept, format_)
     return kept
@@ -236,7 +244,7 @@ def _with_rest(document: Document, contents: Contents, format_: Format, lost: li
 
 def _plain(contents: Contents, format_: Format) -> Iterator[str]:
     """The texts of the parts, without structure."""
-    with_text = re.compile(_WITH_TEXT.get(format_.type, r"(?!)"))
+    with_text = _WITH_TEXT.get(format_.type, _WITHOUT_TEXT)
     for name in sorted(filter(with_text.fullmatch, contents), key=_natural):
         yield plain_text(contents[name], is_open_document=format_.type in ("odt", "epub"))
 
