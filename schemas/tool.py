@@ -58,6 +58,8 @@ def _encodable(text: str) -> str:
 
 #: A string that can be stored.
 Encodable = Annotated[str, AfterValidator(_encodable)]
+#: A type of files. Names of types are shorter.
+TypeName = Annotated[Encodable, StringConstraints(max_length=100)]
 
 
 class ChunksConfig(BaseModel):
@@ -93,7 +95,7 @@ class ChunksConfig(BaseModel):
     exclude: list[Encodable] = Field(
         default_factory=list, description="Patterns of files to leave out, as in .gitignore.", examples=[["drafts/"]]
     )
-    types: list[Encodable] = Field(
+    types: list[TypeName] = Field(
         default_factory=list, description="File types to index; empty: every type.", examples=[["markdown", "pdf"]]
     )
     use_ignore_files: bool = Field(

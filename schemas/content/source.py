@@ -74,7 +74,9 @@ class NodesSource(_SourceTraits):
     kind: Literal["nodes"] = Field(default="nodes", description="A node of the project.")
     node_id: str = Field(min_length=1, max_length=512, description="Id of the folder or file.", examples=["folder-001"])
     json_pointer: str | None = Field(
-        default=None, description="JSON pointer (RFC 6901): index only this part of a single JSON node."
+        default=None,
+        max_length=10_000,
+        description="JSON pointer (RFC 6901): index only this part of a single JSON node.",
     )
 
     @property

@@ -32,6 +32,8 @@ ROWS = {
 }
 #: Longest time that a lock is held, and that a request waits for its answer.
 LOCK_SECONDS, ANSWER_SECONDS = 12.0, 120.0
+#: Opens archives and mail.
+OPENED = {"containers": ["archives", "attachments"]}
 LETTERS = ["a", "b", "*", "**", "?", "[ab]", "[!a]", "/", "a" * 20, "{a,b}", "\\", "[", "é", "!"]
 EXPRESSIONS = ["a", "(a|aa)+", "(a*)*", "[^b]*", r"\w+", r"\b", ".*", "{1,99}", "$", "(", "[", r"\pL", "é", "x?", r"\Q"]
 
@@ -122,7 +124,7 @@ class Attacker:
                 self._send(client, "POST", f"{TOOLS}/{self.tool}/grep", json={"pattern": expression, **options})
             case _:
                 (self._folder / ".gitignore").write_text("\n".join([f"{glob}b"] * chance.choice([1, 500])))
-                self._estimate(client, config={"exclude": [glob] * chance.choice([1, 900]), "containers": True})
+                self._estimate(client, config={"exclude": [glob] * chance.choice([1, 900]), **OPENED})
 
     def _container(self, client: httpx.Client, chance: random.Random) -> None:
         data = bytearray(chance.choice([_zip, _tar, _mail])(chance))
@@ -131,7 +133,7 @@ class Attacker:
         name = f"c{chance.randrange(20)}.{chance.choice(['zip', 'tar', 'tar.gz', 'eml', 'docx', 'epub'])}"
         if chance.random() < 0.5:
             (self._folder / name).write_bytes(data)
-            self._estimate(client, config={"containers": True})
+            self._estimate(client, config=OPENED)
             self._send(client, "POST", f"{TOOLS}/{self.tool}/reindex")
         else:
             uploads = f"/api/projects/{self._project}/uploads"

@@ -65,6 +65,8 @@ def of_model(model: str, **more: Any) -> dict[str, Any]:
 
 SMALL: dict[str, Any] = {"source": {"kind": "local", "path": "{root}/small"}}
 CREATE: list[tuple[dict[str, Any], int, str, str]] = [
+    ({"source": {"kind": "nodes", "node_id": "none", "json_pointer": "/" * 10_000}}, 404, "not_found", "none"),
+    ({"source": {"kind": "nodes", "node_id": "none", "json_pointer": "/" * 10_001}}, 422, "invalid_request", "pointer"),
     ({"node_id": "none"}, 404, "not_found", "check both ids"),
     ({"project_id": "nobody", "node_id": "none"}, 404, "not_found", "'nobody'"),
     ({}, 422, "invalid_request", "either node_id or source"),
@@ -91,6 +93,13 @@ CREATE: list[tuple[dict[str, Any], int, str, str]] = [
     ({**SMALL, "config": {"include": ["\ud800"]}}, 422, "invalid_request", "config.include"),
     ({**SMALL, "config": {"exclude": ["a", "\udcff"]}}, 422, "invalid_request", "config.exclude"),
     ({**SMALL, "config": {"types": ["\ud800"]}}, 422, "invalid_request", "config.types"),
+    ({**SMALL, "config": {"types": ["a" * 101]}}, 422, "invalid_request", "config.types"),
+    (
+        {**SMALL, "config": {"exclude": [letter * 1000 for letter in "ab" * 50] + ["c"]}},
+        422,
+        "invalid_request",
+        "100,000",
+    ),
     ({**SMALL, "name": "\ud800"}, 422, "invalid_request", "name"),
     ({**SMALL, **of_model("openai/no-such-model")}, 422, "embedding_model_refused", "no-such-model"),
     ({**SMALL, **of_model("openai/bad-dims", dimensions=32)}, 422, "embedding_model_refused", "31 dimensions"),

@@ -24,6 +24,8 @@ from worker.ignore.wildcards import Element, UnreadableError, Varying, Wildcard,
 #: Maximum patterns in one list, and maximum characters in one pattern.
 MAX_PATTERNS = 1000
 MAX_PATTERN = 1000
+#: Characters of all patterns of a list. A page of a thousand tools shows the lists of each.
+MAX_LIST = 100_000
 #: Maximum total cost of a list, and of one glob of a request, as each file is matched against all of it.
 MAX_LIST_COST = 100_000
 MAX_GLOB_COST = 10_000
@@ -305,6 +307,8 @@ def check(name: str, patterns: Sequence[str], max_cost: int = MAX_LIST_COST) -> 
         raise Invalid(f"`{name}` has more than {MAX_PATTERNS} patterns; combine some with wildcards.")
     for pattern in patterns:
         _check_length(name, pattern)
+    if sum(map(len, patterns)) > MAX_LIST:
+        raise Invalid(f"`{name}` has more than {MAX_LIST:,} characters; combine some patterns with wildcards.")
     if Patterns(patterns).cost > max_cost:
         raise Invalid(f"`{name}` has too many patterns with wildcards; remove some, or shorten them.")
     for pattern in patterns:

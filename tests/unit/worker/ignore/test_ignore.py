@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import get_args
 
@@ -18,7 +19,7 @@ from schemas.errors import Invalid
 from schemas.tool import IgnoredKind
 from worker.ignore import EVERYTHING, IGNORE_FILES, MAX_COST, MAX_IGNORE_FILE, NOT_OBEYED, IgnoreFile, Rules, Trail
 from worker.ignore.defaults import DEFAULTS
-from worker.ignore.patterns import MAX_LIST_COST, MAX_PATTERN, MAX_PATTERNS, Patterns, compiled_glob
+from worker.ignore.patterns import MAX_LIST, MAX_LIST_COST, MAX_PATTERN, MAX_PATTERNS, Patterns, compiled_glob
 
 BARE = Rules(keep=get_args(IgnoredKind))
 
@@ -139,6 +140,13 @@ def test_too_many_patterns_are_refused_and_blank_ones_pass() -> None:
         Rules(exclude=["a"] * 1001)
     assert judge(Rules(exclude=["", "# a comment", "[[:alpha:]&&]b"]), "a") is None
     assert judge(Rules(exclude=["a"] * 1000), "a") == "exclude"
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_patterns_of_a_list_are_bounded_together(more: int) -> None:
+    patterns = ["a" * MAX_PATTERN] * (MAX_LIST // MAX_PATTERN) + ["b"] * more
+    with pytest.raises(Invalid, match="combine") if more else nullcontext():
+        assert judge(Rules(exclude=patterns), "c") is None
 
 
 @pytest.mark.parametrize(
