@@ -30,6 +30,8 @@ FULL_SHARE = 0.95
 #: Groups that packing keeps open. More would fill groups better but scatter a file's chunks more widely.
 _OPEN_GROUPS = 8
 
+#: Characters of a text below which nobody cuts it, even if its model refuses it for its length.
+SHORTEST_CUT = 32
 _TOO_LONG = "The text is longer than the model takes; set a smaller chunk_size."
 
 Outcome = tuple[list[int], Vectors | EmbeddingRefused]
@@ -185,10 +187,9 @@ class _EmbeddingRun:
         They are the texts that waited together, or the first part of them if requests are smaller now.
         """
         waiting, budget = self._waiting.popleft(), self._terms.budget
-        indices, too_long = waiting.indices, []
-        if budget is not None:
-            too_long = [index for index in indices if budget.sizes.is_too_long(self._tokens[index])]
-            indices = [index for index in indices if index not in too_long] if too_long else indices
+        limit = math.inf if budget is None else budget.sizes.shortest_refused
+        indices = [index for index in waiting.indices if self._tokens[index] < limit]
+        too_long = [index for index in waiting.indices if self._tokens[index] >= limit]
         parts = _packed(indices, self._tokens, *_limits(self._embedder, budget)) or [[]]
         if waiting.parent is not None:
             waiting.parent.left += len(parts) - 1

@@ -8,6 +8,7 @@ learns (`worker.embed.fleet`).
 
 from __future__ import annotations
 
+import math
 import threading
 from dataclasses import dataclass
 
@@ -191,10 +192,11 @@ class RequestSizes:
         with self._lock:
             self._texts.excused(texts)
 
-    def is_too_long(self, tokens: int) -> bool:
-        """Whether a text of so many tokens would be refused: several that were not longer were."""
+    @property
+    def shortest_refused(self) -> float:
+        """The tokens from which a text would be refused: several that were not longer were. Infinite if unknown."""
         with self._lock:
-            return len(self._too_long) >= REFUSED_TO_LEARN and tokens >= min(self._too_long)
+            return min(self._too_long) if len(self._too_long) >= REFUSED_TO_LEARN else math.inf
 
     def _learn_from_unexplained(self, refusal: EmbeddingRefused, texts: int) -> None:
         vectors = refusal.vectors if isinstance(refusal, EmbeddingUnreadable) else 0

@@ -9,8 +9,8 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.errors import EmbeddingRefused
-from worker.embed.batching import RequestTerms, embed_all
+from schemas.errors import EmbeddingRefused, Excess
+from worker.embed.batching import SHORTEST_CUT, RequestTerms, embed_all
 from worker.embed.faults import FaultFindingEmbedder, FurtherRequests
 from worker.state.index import embedding_cache
 from worker.state.index.embedding_cache import VectorOwner
@@ -86,7 +86,10 @@ def _attributes(run: TreeRun, level: int, text: UnembeddedSummary) -> dict[str, 
 
 
 def _embedded(run: TreeRun, texts: Mapping[str, str]) -> dict[str, Vector]:
-    """Embed texts by hash, and cache each answer at once. Refused texts are missing from the result."""
+    """Embed texts by hash, and cache each answer at once. Refused texts are missing from the result.
+
+    A text that is longer than the model takes gets the vector of its first part that the model takes.
+    """
     hashes = list(texts)
     limit = run.index.settings.embedder.max_input_tokens
     inputs = [truncated(text, limit, lambda: run.tokenizer) for text in texts.values()]
@@ -96,12 +99,17 @@ def _embedded(run: TreeRun, texts: Mapping[str, str]) -> dict[str, Vector]:
     tokens_of = dict(zip(inputs, tokens, strict=True))
     further = FurtherRequests(run.lease.check, run.budget, run.index.project_id, tokens_of)
     embedder = FaultFindingEmbedder(run.embedder, further)
+    shorter: dict[str, str] = {}
     for indices, result in embed_all(embedder, inputs, tokens, run.concurrency, terms):
-        if not isinstance(result, EmbeddingRefused):
+        if isinstance(result, EmbeddingRefused):
+            if result.excess is Excess.LENGTH:
+                shorter |= {hashes[index]: inputs[index][: len(inputs[index]) // 2] for index in indices}
+        else:
             answered = {hashes[index]: result[row] for row, index in enumerate(indices)}
             embedding_cache.keep(run.pool, _owner(run), answered)
             vectors |= answered
-    return vectors
+    shorter = {hash_: text for hash_, text in shorter.items() if len(text) >= SHORTEST_CUT}
+    return vectors | _embedded(run, shorter) if shorter else vectors
 
 
 def _owner(run: TreeRun) -> VectorOwner:

@@ -17,7 +17,7 @@ from api.search.query.coalesce import Coalescer
 from schemas.content.source import EmbedderProfile
 from schemas.errors import EmbeddingRefused, EmbeddingUnavailable, Excess
 from worker.embed import provider
-from worker.embed.batching import pack
+from worker.embed.batching import SHORTEST_CUT, pack
 from worker.machine.api_memory import ApiMemory
 from worker.machine.fair_cache import FairCache
 from worker.resources import Resources
@@ -43,9 +43,6 @@ LOCAL_QUEUED_SECONDS = 0.05
 MAX_COALESCERS = 64
 #: Characters of a token, for an estimate of a request's tokens.
 CHARACTERS_PER_TOKEN = 4
-
-#: Characters of a text that is no longer cut if its model refuses it for its length.
-SHORTEST_CUT = 32
 
 #: Project, model, provider address, text hash. Without the project, timing would reveal other projects' queries.
 _Key = tuple[str, EmbedderProfile, str | None, bytes]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 from unittest.mock import Mock
@@ -17,7 +18,7 @@ NO_LIMITS: dict[str, Any] = {
     "max_request_tokens": None,
     "request_share": 1.0,
     "largest_request": lambda texts, tokens: (texts, tokens),
-    "sizes": Mock(is_in_doubt=False, is_too_long=lambda _: False),
+    "sizes": Mock(is_in_doubt=False, shortest_refused=math.inf),
 }
 
 

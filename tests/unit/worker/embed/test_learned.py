@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -121,8 +123,8 @@ def test_texts_are_cut_unsent_once_several_that_were_not_longer_were_refused() -
     sizes.answered([100])
     for tokens in (90, *range(300, 300 + REFUSED_TO_LEARN - 1)):
         sizes.refused(LENGTH, [tokens])
-    assert not sizes.is_too_long(300)
+    assert sizes.shortest_refused == math.inf
     sizes.refused(LENGTH, [400])
-    assert [sizes.is_too_long(tokens) for tokens in (299, 300, 500)] == [False, True, True]
+    assert sizes.shortest_refused == 300
     sizes.answered([350])
-    assert not sizes.is_too_long(500)
+    assert sizes.shortest_refused == math.inf
