@@ -128,10 +128,14 @@ class _Refused:
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """Texts that wait together; `parent` is the refused request that had them."""
+    """Texts that wait together; `parent` is the refused request that had them.
+
+    If it `may_grow`, texts that wait behind it may join it, once larger requests are taken.
+    """
 
     indices: list[int]
     parent: _Refused | None = None
+    may_grow: bool = False
 
 
 class _EmbeddingRun:
@@ -150,7 +154,7 @@ class _EmbeddingRun:
         self._texts = texts
         self._tokens = tokens
         self._pool = pool
-        self._waiting = deque(map(_Batch, waiting))
+        self._waiting = deque(_Batch(indices, may_grow=terms.budget is not None) for indices in waiting)
         self._terms = terms
         self._until = time.monotonic() + terms.seconds
         self._in_flight: dict[Future[Vectors], _Batch] = {}
@@ -186,7 +190,7 @@ class _EmbeddingRun:
 
         They are the texts that waited together, or the first part of them if requests are smaller now.
         """
-        waiting, budget = self._waiting.popleft(), self._terms.budget
+        waiting, budget = self._grown(self._waiting.popleft()), self._terms.budget
         limit = math.inf if budget is None else budget.sizes.shortest_refused
         indices = [index for index in waiting.indices if self._tokens[index] < limit]
         too_long = [index for index in waiting.indices if self._tokens[index] >= limit]
@@ -195,8 +199,20 @@ class _EmbeddingRun:
             waiting.parent.left += len(parts) - 1
             if parts == [[]]:
                 self._excuse(waiting)
-        self._waiting.extendleft(_Batch(part, waiting.parent) for part in reversed(parts[1:]))
-        return _Batch(parts[0], waiting.parent), too_long
+        first, *others = (_Batch(part, waiting.parent, waiting.may_grow) for part in parts)
+        self._waiting.extendleft(reversed(others))
+        return first, too_long
+
+    def _grown(self, batch: _Batch) -> _Batch:
+        """The texts with those behind them that fit in the same request, if larger ones are taken than before."""
+        limits, indices = _limits(self._embedder, self._terms.budget), batch.indices
+        while batch.may_grow and self._waiting and self._waiting[0].may_grow:
+            together = [*indices, *self._waiting[0].indices]
+            if not _fits(len(together), sum(self._tokens[index] for index in together), *limits):
+                break
+            self._waiting.popleft()
+            indices = together
+        return _Batch(indices, batch.parent, batch.may_grow)
 
     def _allowed(self, concurrency: int) -> int:
         budget = self._terms.budget
@@ -269,7 +285,8 @@ class _EmbeddingRun:
             yield refused, error
         if refused or error.excess is not None or error.indices:
             self._excuse(batch)
-            self._waiting.extendleft(_Batch(part) for part in reversed(parts))
+            is_learned = batch.may_grow and error.excess not in {None, Excess.LENGTH}
+            self._waiting.extendleft(_Batch(part, may_grow=is_learned) for part in reversed(parts))
         else:
             parent = _Refused(len(batch.indices), len(parts), batch.parent)
             self._waiting.extendleft(_Batch(part, parent) for part in reversed(parts))

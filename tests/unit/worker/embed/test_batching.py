@@ -22,6 +22,7 @@ from schemas.errors import (
     EmbeddingUnauthorized,
     EmbeddingUnavailable,
     EmbeddingUnreadable,
+    Excess,
     LeaseLost,
     SliceOver,
 )
@@ -456,3 +457,24 @@ def test_without_a_budget_no_request_is_repeated() -> None:
     with pytest.raises(EmbeddingUnavailable):
         run(embedder, ["a"])
     assert embedder.requests == [["a"]]
+
+
+@pytest.mark.parametrize("excess", [Excess.TEXTS, Excess.SIZE, None])
+def test_requests_grow_while_texts_wait_once_larger_ones_are_taken(hours: Hours, excess: Excess | None) -> None:
+    class Few(Lengths):
+        most = 10
+
+        def embed(self, texts: Sequence[str]) -> Vectors:
+            if len(texts) > self.most:
+                self.requests.append(list(texts))
+                raise EmbeddingRefused("no", excess=excess)
+            return super().embed(texts)
+
+    server = Few(max_inputs=400)
+    budget = RateBudget("m", "n", UNLIMITED, redis_url="redis://127.0.0.1:1/0", concurrency=2, clock=hours.clock)
+    texts = [f"text {number:3}" for number in range(400)]
+    assert len(collect(embed_all(server, texts, [1] * 400, 2, RequestTerms(budget, "p")))) == 400
+    refused = [len(request) for request in server.requests if len(request) > 10]
+    assert len(refused) <= 12
+    assert len(server.requests) - len(refused) <= 80
+    assert Counter(text for request in server.requests if len(request) <= 10 for text in request).total() == 400
