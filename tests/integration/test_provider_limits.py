@@ -79,7 +79,8 @@ def test_one_refusal_teaches_the_next_folder_and_a_limit_that_rises_is_found(
         if number == 0:
             learned = len(refusals(provider))
     assert learned <= 4
-    assert len(refusals(provider)) == learned
+    # after some answers a larger request is tried, by each of those in flight
+    assert len(refusals(provider)) <= learned + 4
     provider.limits = Limits(most_texts=64)
     files = {f"f{each}": f"After the lesson, {each}." for each in range(400)}
     here.wait(here.local_tool(write(root / uuid4().hex, files), config=model))
