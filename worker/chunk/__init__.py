@@ -108,10 +108,15 @@ def _chunks(document: Document, limits: Measure, pieces: Iterable[ChunkSpan]) ->
     tokens = np.maximum(1, limits.tokens(end_array) - limits.tokens(start_array)) + context_tokens
     newlines = _line_breaks(text)
     first_and_last_lines = [(newlines.searchsorted(side) + 1).tolist() for side in (start_array, end_array)]
-    levels, pages, reads = repeat(0), _pages(document, start_array), map(partial(as_read, document.type), texts)
+    levels, pages, reads = repeat(0), _pages(document, start_array), _reads(limits, texts)
     positions = (texts, starts, ends, *first_and_last_lines, tokens.tolist(), context)
     columns = (*positions, pointers, titles, symbols, node_types, scopes, levels, pages, reads)
     return list(map(partial(tuple.__new__, Chunk), zip(*columns, strict=False)))
+
+
+def _reads(limits: Measure, texts: Iterable[str]) -> Iterable[str | None]:
+    """Each text as it is read; None for those that are read as they are written."""
+    return map(partial(as_read, limits.type), texts) if limits.may_differ else repeat(None)
 
 
 def _pages(document: Document, starts: Offsets) -> list[int] | list[None]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from schemas.content.source import ChunkSettings
-from worker.reading import ReadText, embedded, placed
+from worker.reading import ReadText, embedded, may_differ, placed
 from worker.tokens.tokenizers import Offsets, Tokenizer
 
 #: Maximum characters of a chunk as it is written: a picture in a text has a million, though few tokens.
@@ -52,7 +52,8 @@ class Measure:
     `starts` are the offsets of the tokens in the whole text. A part tokenised alone can have a few tokens more, so
     spans within `slack` of the limit are tokenised again. `room` is the model's limit less the context, which has at
     most `context_tokens`. `joint` separates the parts of a context. Tokens and characters are those of the text as it
-    is `read`, if that is another one than the written `text`, whose offsets count; `type` says how it is read.
+    is `read`, if that is another one than the written `text`, whose offsets count. `type` says how it is read, and
+    `may_differ` whether parts may be read otherwise than they are written.
     """
 
     text: str
@@ -67,6 +68,7 @@ class Measure:
     context_tokens: int
     joint: str = " > "
     type: str | None = None
+    may_differ: bool = False
     read: ReadText | None = None
 
     @property
@@ -157,7 +159,8 @@ def measure(
     room = max(1, max_tokens - context - (SEPARATOR_TOKENS if context else 0))
     characters = settings.unit == "characters"
     size = min(settings.size, room)
-    as_read = placed(type_, text)
+    differs = may_differ(type_, text)
+    as_read = placed(type_, text) if differs else None
     return Measure(
         text=text,
         tokenizer=tokenizer,
@@ -173,6 +176,7 @@ def measure(
         context_tokens=context,
         joint=joint,
         type=type_,
+        may_differ=differs,
         read=as_read,
     )
 

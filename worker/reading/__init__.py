@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.formats.registry import BY_TYPE, imported
-from worker.reading.blobs import blobs
+from worker.reading.blobs import blobs, has_long_run
 from worker.reading.edits import Edit
 from worker.tokens.invisible import INVISIBLE
 
@@ -27,13 +27,14 @@ class Way(NamedTuple):
 
     `edits` replace what is written by what is embedded. `full` edits also replace what only words and a grep read: it
     is more where few texts should be embedded again. `twins` are words of the other reading of what is ambiguous: a
-    Windows path, or a line break before a word. In the syntax of ripgrep, each text with an edit matches `mark`, and
-    `unit` matches what is written for a character that is read.
+    Windows path, or a line break before a word. A text that `may` not be read otherwise is not, and no part of it is.
+    In the syntax of ripgrep, each text with an edit matches `mark`, and `unit` matches what is written for a character.
     """
 
     edits: Callable[[str], Iterable[Edit]]
     full: Callable[[str], Iterable[Edit]]
     twins: Callable[[str], Iterable[str]]
+    may: Callable[[str], bool]
     mark: str
     unit: str
 
@@ -77,6 +78,12 @@ def full(type_: str | None, text: str) -> Sequence[Edit]:
         return found
     unseen = [Edit(*match.span(), "") for match in INVISIBLE.finditer(text)]
     return _outside(unseen, found)
+
+
+def may_differ(type_: str | None, text: str) -> bool:
+    """Whether a text, or a part of it, may be embedded otherwise than it is written: a fast test."""
+    way = way_of(type_)
+    return has_long_run(text) or (way is not None and way.may(text))
 
 
 def placed(type_: str | None, text: str) -> ReadText | None:

@@ -42,6 +42,10 @@ _DATA_URI = re.compile(
 )
 #: What stands between two lines of a blob: their ends, written or escaped, quotes, signs of comments and joints.
 _BETWEEN = re.compile(r"(?:[\s\"'`+\\.#*>|()]|&\#x?[0-9A-Fa-f]{1,3};|(?<=\\)[rnt]|//){1,120}")
+#: Characters between two lines at most.
+_MAX_BETWEEN = 120
+_IS_BETWEEN = np.zeros(256, dtype=np.bool_)
+_IS_BETWEEN[list(b" \t\n\r\f\v\"'`+\\.#*>|()&;/nrt\x85\xa0")] = True
 _LINE_END = re.compile(r"\n|\\n|&\#(?:10|x[aA]);")
 #: The last line, which is shorter.
 _REST = re.compile(r"[A-Za-z0-9+/_-]{1,4096}={0,2}(?![\w+/-])")
@@ -70,6 +74,11 @@ _KINDS = bytes(
 _KILO, _MEGA = 1_000, 1_000_000
 
 
+def has_long_run(text: str) -> bool:
+    """Whether a text has a run of which a blob may consist."""
+    return _LONG in text.encode("latin-1", "replace").translate(_MARKS)
+
+
 def blobs(text: str) -> Sequence[Edit]:
     """The blobs of a text, in order, with their placeholders."""
     if len(text) < _MIN_URI:
@@ -95,14 +104,33 @@ class _Lines:
         start, end = self.runs[min(1, len(self.runs) - 1)]
         return end - start
 
+    @property
+    def characters(self) -> int:
+        """Characters of all lines."""
+        return sum(end - start for start, end in self.runs)
+
+    @property
+    def longest(self) -> int:
+        """Characters of the longest line."""
+        return max(end - start for start, end in self.runs)
+
+    @property
+    def is_block(self) -> bool:
+        """Whether there are enough lines for a blob."""
+        return len(self.runs) >= _MIN_LINES and self.characters >= _MIN_LINES_CHARS
+
 
 def _found(text: str, raw: _Bytes, marks: _Bytes) -> Iterator[Edit]:
     for lines in _joined(text, _runs(raw, marks)):
         start = lines.runs[0][0]
+        if lines.characters < _MIN_URI:
+            continue
+        uri = _DATA_URI.search(text, max(0, start - _BEFORE), start)
+        if not uri and not lines.is_block and lines.longest < _MIN_RUN:
+            continue
         characters = np.concatenate([raw[first:last] for first, last in lines.runs])
         characters = characters[characters != ord("\\")]
-        uri = _DATA_URI.search(text, max(0, start - _BEFORE), start)
-        kind = "base64" if uri and len(characters) >= _MIN_URI else _kind(text, lines, characters)
+        kind = "base64" if uri else _kind(text, lines, characters)
         if kind:
             yield Edit(uri.start() if uri else start, lines.end, _placeholder(kind, len(characters), uri))
 
@@ -117,25 +145,36 @@ def _placeholder(kind: str, characters: int, uri: re.Match[str] | None) -> str:
 
 def _runs(raw: _Bytes, marks: _Bytes) -> Iterator[tuple[int, int]]:
     """The long runs of characters of the alphabet, with a slash that is escaped, and with characters of addresses."""
-    is_inside = marks.astype(np.bool_)
-    _take_escaped(raw, is_inside)
-    edges = np.flatnonzero(np.diff(is_inside, prepend=False, append=False))
+    is_inside = np.zeros(len(marks) + 2, dtype=np.bool_)
+    is_inside[1:-1] = marks
+    _take_escaped(raw, is_inside[1:-1])
+    edges = (is_inside[1:] != is_inside[:-1]).nonzero()[0]
     starts, ends = edges[::2], edges[1::2]
     is_long = ends - starts >= _LINE
-    for start, end in zip(starts[is_long].tolist(), ends[is_long].tolist(), strict=True):
+    starts, ends = starts[is_long], ends[is_long]
+    kept = _may_count(raw, starts, ends)
+    for start, end in zip(starts[kept].tolist(), ends[kept].tolist(), strict=True):
         # the letter of an escaped line end is no part of the line
         is_escape = start > 0 and raw[start - 1] == ord("\\") and raw[start] in b"nrt"
         yield start + is_escape, end
 
 
+def _may_count(raw: _Bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which runs are long enough on their own, or may be a line above or below another one."""
+    joins = (starts[1:] - ends[:-1] <= _MAX_BETWEEN) & _IS_BETWEEN[raw[starts[1:] - 1]] & _IS_BETWEEN[raw[ends[:-1]]]
+    kept = ends - starts >= _MIN_URI
+    kept[1:] |= joins
+    kept[:-1] |= joins
+    return kept
+
+
 def _take_escaped(raw: _Bytes, is_inside: NDArray[np.bool_]) -> None:
-    slashes = np.flatnonzero(raw[:-1] == ord("\\"))
+    slashes = (raw[:-1] == ord("\\")).nonzero()[0]
     is_inside[slashes[raw[slashes + 1] == ord("/")]] = True
-    percents = np.flatnonzero(raw[:-2] == ord("%"))
-    first, second = raw[percents + 1], raw[percents + 2]
+    percents = (raw[:-2] == ord("%")).nonzero()[0]
     # plus and slash as addresses write them
-    is_sign = (first == ord("2")) & np.isin(second, list(b"BFbf"))
-    is_inside[percents[is_sign]] = True
+    second = raw[percents + 2] & ~np.uint8(0x20)
+    is_inside[percents[(raw[percents + 1] == ord("2")) & ((second == ord("B")) | (second == ord("F")))]] = True
 
 
 def _joined(text: str, runs: Iterator[tuple[int, int]]) -> Iterator[_Lines]:
@@ -155,8 +194,9 @@ def _joined(text: str, runs: Iterator[tuple[int, int]]) -> Iterator[_Lines]:
 
 def _continues(text: str, lines: _Lines, start: int, end: int) -> bool:
     first, last = lines.runs[-1]
-    between = _BETWEEN.fullmatch(text, last, start)
-    if between is None or not _LINE_END.search(text, last, start):
+    if start - last > _MAX_BETWEEN or not _BETWEEN.fullmatch(text, last, start):
+        return False
+    if not _LINE_END.search(text, last, start):
         return False
     if len(lines.runs) == 1:
         return True
@@ -184,12 +224,10 @@ def _is_rest(line: str) -> bool:
 def _kind(text: str, lines: _Lines, characters: _Bytes) -> str | None:
     """The encoding of a blob; None if it is none."""
     kind = _encoding(characters)
-    is_block = len(lines.runs) >= _MIN_LINES and len(characters) >= _MIN_LINES_CHARS
     is_list = kind == "hex" and lines.width in _HASH_DIGITS
-    if kind is None or (is_block and not is_list):
+    if kind is None or (lines.is_block and not is_list):
         return kind
-    longest = max(end - start for start, end in lines.runs)
-    return kind if longest >= (_MIN_IN_TOKEN if _is_in_token(text, lines) else _MIN_RUN) else None
+    return kind if lines.longest >= (_MIN_IN_TOKEN if _is_in_token(text, lines) else _MIN_RUN) else None
 
 
 def _is_in_token(text: str, lines: _Lines) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from html.entities import html5
 
 #: An entity with its end. Those without one are seldom meant as entities: `?a=1&copy=2`.
-ENTITY = r"&(?:\#[0-9]{1,7}|\#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});"
+ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 #: Characters that only say where a word may be divided, or in which direction it runs.
 _UNSEEN = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060"))
 

@@ -9,20 +9,20 @@ import re
 import sys
 import unicodedata
 from collections.abc import Iterator
+from heapq import merge
 
 from worker.reading.edits import Edit
 from worker.reading.entities import ENTITY, decoded_entity
 
 _HEX = "[0-9A-Fa-f]"
-#: Escapes of characters. JSON within JSON has several backslashes in front of one.
-_UNICODE = (
-    rf"\\{{1,8}}(?:u{_HEX}{{4}}|u\{{{_HEX}{{1,6}}\}}|U{_HEX}{{8}}|N\{{[A-Za-z0-9 -]{{2,80}}\}}|x\{{{_HEX}{{2,6}}\}})"
-)
+#: Escapes of characters, without the backslash. JSON within JSON has several in front of one.
+_UNICODE = rf"(?:u{_HEX}{{4}}|u\{{{_HEX}{{1,6}}\}}|U{_HEX}{{8}}|N\{{[A-Za-z0-9 -]{{2,80}}\}}|x\{{{_HEX}{{2,6}}\}})"
 #: Escapes of bytes. Octal ones below 200 are seldom letters, but often groups of regular expressions.
-_BYTE = rf"\\(?:x{_HEX}{{2}}|[23][0-7]{{2}})"
-#: An escaped backslash, a run of escapes of one kind, or an entity.
-_ANY = re.compile(rf"(?P<unicode>(?:{_UNICODE})+)|\\\\|(?P<bytes>(?:{_BYTE})+)|(?P<entity>{ENTITY})")
-_IN_JSON = re.compile(rf"(?P<unicode>(?:{_UNICODE})+)|\\(?P<one>[\"\\/bfnrt])|(?P<entity>{ENTITY})")
+_BYTE = rf"(?:x{_HEX}{{2}}|[23][0-7]{{2}})"
+_RUN = rf"\\{{0,7}}{_UNICODE}(?:\\{{1,8}}{_UNICODE})*"
+#: A run of escapes of one kind, or an escaped backslash. What begins with a constant is found fast.
+_ANY = re.compile(rf"\\(?:(?P<unicode>{_RUN})|\\|(?P<bytes>{_BYTE}(?:\\{_BYTE})*))")
+_IN_JSON = re.compile(rf"\\(?:(?P<unicode>{_RUN})|(?P<one>[\"\\/bfnrt]))")
 #: What each such escape has; the search for it is fast.
 _ESCAPE = re.compile(r"\\[uUNx23]")
 _ONE_UNICODE = re.compile(r"\\{1,8}(?:[uUx]\{?([0-9A-Fa-f]{1,8})\}?|N\{([A-Za-z0-9 -]{2,80})\})")
@@ -37,35 +37,34 @@ _NO_CHARACTER = 0xFFFD
 _FIRST_LATIN = 0xC0
 
 
+def may_have_escapes(text: str) -> bool:
+    """Whether a text may have escapes of characters or bytes."""
+    return "\\" in text and _ESCAPE.search(text) is not None
+
+
+def may_have_any(text: str) -> bool:
+    """Whether a text may have such escapes, or entities."""
+    return "&" in text or may_have_escapes(text)
+
+
+def may_have_json(text: str) -> bool:
+    """Whether a text may have escapes of JSON, or entities."""
+    return "&" in text or "\\" in text
+
+
 def in_json(text: str) -> Iterator[Edit]:
     """The characters that escapes in JSON stand for, and entities within."""
-    if "\\" in text or "&" in text:
-        for match in _IN_JSON.finditer(text):
-            start, end = match.span()
-            if match["one"]:
-                yield Edit(start, end, _SINGLE[match["one"]])
-            elif match["entity"]:
-                yield from _entity(match)
-            elif read := _characters(match["unicode"]):
-                yield Edit(start, end, read)
-            elif match["unicode"].startswith("\\\\"):
-                # no letter follows: these are backslashes, in pairs
-                pairs = len(match["unicode"]) - len(match["unicode"].lstrip("\\"))
-                yield Edit(start, start + pairs // 2 * 2, "\\" * (pairs // 2))
+    return _with_entities(text, _in_json(text)) if "&" in text else _in_json(text)
 
 
 def anywhere(text: str) -> Iterator[Edit]:
     """The characters that escapes of characters and bytes, and entities, stand for."""
-    if "&" in text or _ESCAPE.search(text):
-        for match in _ANY.finditer(text):
-            yield from _entity(match) if match["entity"] else _read(text, match)
+    return _with_entities(text, _escapes(text)) if "&" in text else _escapes(text)
 
 
 def letters(text: str) -> Iterator[Edit]:
     """The letters that escapes in code stand for: other signs, and entities, stay, so that few texts change."""
-    if _ESCAPE.search(text):
-        for match in _ANY.finditer(text):
-            yield from (edit for edit in _read(text, match) if any(map(str.isalpha, edit.text)))
+    return (edit for edit in _escapes(text) if any(map(str.isalpha, edit.text)))
 
 
 def words_in_json(text: str) -> Iterator[str]:
@@ -80,21 +79,30 @@ def words_in_code(text: str) -> Iterator[str]:
         yield from (match["word"] or match["name"] for match in _CONTROL.finditer(text) if match[0] != "\\\\")
 
 
-def _entity(match: re.Match[str]) -> Iterator[Edit]:
-    read = decoded_entity(match["entity"])
-    if read is not None:
-        yield Edit(match.start(), match.end(), read)
+def _with_entities(text: str, escaped: Iterator[Edit]) -> Iterator[Edit]:
+    found = ((match.span(), decoded_entity(match[0])) for match in ENTITY.finditer(text))
+    # no escape begins or ends within an entity, or the other way round
+    return merge(escaped, (Edit(*span, read) for span, read in found if read is not None))
 
 
-def _read(text: str, match: re.Match[str]) -> Iterator[Edit]:
-    if match["unicode"]:
-        read = _characters(match["unicode"])
-    elif match["bytes"]:
-        read = _of_bytes(text, match)
-    else:
-        read = ""
-    if read:
-        yield Edit(match.start(), match.end(), read)
+def _in_json(text: str) -> Iterator[Edit]:
+    for match in _IN_JSON.finditer(text):
+        start, end = match.span()
+        if match["one"]:
+            yield Edit(start, end, _SINGLE[match["one"]])
+        elif read := _characters(match[0]):
+            yield Edit(start, end, read)
+        elif pairs := (end - start - len(match[0].lstrip("\\"))) // 2:
+            # no letter follows: these are backslashes
+            yield Edit(start, start + 2 * pairs, "\\" * pairs)
+
+
+def _escapes(text: str) -> Iterator[Edit]:
+    if may_have_escapes(text):
+        for match in _ANY.finditer(text):
+            read = _characters(match[0]) if match["unicode"] else _of_bytes(text, match) if match["bytes"] else ""
+            if read:
+                yield Edit(match.start(), match.end(), read)
 
 
 def _characters(escapes: str) -> str:
@@ -118,7 +126,7 @@ def _code(number: str, name: str) -> int:
 
 def _of_bytes(text: str, match: re.Match[str]) -> str:
     """The text of a run of escaped bytes: UTF-8, or a letter of Latin-1 within a word."""
-    data = bytes(int(hexes, 16) if hexes else int(octal, 8) for hexes, octal in _ONE_BYTE.findall(match["bytes"]))
+    data = bytes(int(hexes, 16) if hexes else int(octal, 8) for hexes, octal in _ONE_BYTE.findall(match[0]))
     try:
         read = data.decode()
     except UnicodeDecodeError:

@@ -15,6 +15,11 @@ _MARK = re.compile(
 )
 
 
+def may_have(text: str) -> bool:
+    """Whether a text may have anything that is read otherwise."""
+    return escapes.may_have_any(text) or _may_have_marks(text)
+
+
 def edits(text: str) -> Iterator[Edit]:
     """The characters that escapes and entities stand for, words with underscores, and characters without readings."""
     marks = (Edit(match.start(), match.end(), "_" if match[0][0] == "\\" else "") for match in _marks(text))
@@ -31,4 +36,8 @@ def edits(text: str) -> Iterator[Edit]:
 
 
 def _marks(text: str) -> Iterator[re.Match[str]]:
-    return _MARK.finditer(text) if "\\_" in text or "<r" in text.lower() else iter(())
+    return _MARK.finditer(text) if _may_have_marks(text) else iter(())
+
+
+def _may_have_marks(text: str) -> bool:
+    return "\\_" in text or "<r" in text or "<R" in text or "</" in text

@@ -66,9 +66,14 @@ _EDIT = re.compile(
 _MAX_COMMAND = 32
 
 
+def may_have(text: str) -> bool:
+    """Whether a text may have a command or braces."""
+    return "\\" in text or "{" in text
+
+
 def edits(text: str) -> Iterator[Edit]:
     """The characters that commands for accents, letters and signs stand for, and words without braces inside."""
-    if "\\" in text or "{" in text:
+    if may_have(text):
         for match in _EDIT.finditer(text):
             yield from _edit(text, match)
 
