@@ -61,6 +61,8 @@ _HREF = re.compile(r"""(?:href|full-path)\s*=\s*["']([^"']{1,500})["']""")
 
 #: Types of packages whose parts have relations.
 _OFFICE_XML = {"docx", "pptx", "xlsx", "xls"}
+#: Endings of files that say what else is in a container.
+LISTS = (".rels", _MANIFEST, ".opf")
 #: What a list of files may name and a document does not need.
 _UNNEEDED = ("Configurations2", "Thumbnails")
 
@@ -123,16 +125,20 @@ def noted(document: Document, lost: Iterable[str]) -> Document:
     return replace(document, note=" ".join(filter(None, (document.note, note))))
 
 
-def check_relations(archive: ZipFile, format_: Format) -> None:
-    """Raise `ValueError` if parts with text are lost because the relations to them are missing."""
-    names = archive.namelist()
-    files = {name: archive.read(name) for name in names if name.endswith(".rels")}
-    if format_.type not in mended_relations.FAMILIES:
-        return
-    mended_relations.check(files, names)
-    is_suspect = mended_relations.unrelated(files, names) or any(mended_relations.missing(names, files.items()))
-    if is_suspect and (lost := _unreached(files, names, format_)):
-        raise ValueError(f"no relation leads to {lost[0]}")
+def check_relations(files: Contents, names: Collection[str], format_: Format) -> list[str]:
+    """What relations lead to that is missing. `files` are the `LISTS` of the package.
+
+    Raises `ValueError` if parts with text are lost because the relations to them are missing.
+    """
+    known = set(names)
+    files = {path: content for path, content in files.items() if path.endswith(".rels")}
+    lost = list(mended_relations.missing(known, sorted(files.items())))
+    if format_.type in mended_relations.FAMILIES:
+        mended_relations.check(files, names)
+        is_suspect = lost or mended_relations.unrelated(files, names)
+        if is_suspect and (unreached := _unreached(files, names, format_)):
+            raise ValueError(f"no relation leads to {unreached[0]}")
+    return lost
 
 
 def _unreached(files: Contents, names: Collection[str], format_: Format) -> list[str]:
@@ -142,21 +148,21 @@ def _unreached(files: Contents, names: Collection[str], format_: Format) -> list
     return sorted((name for name in names if with_text.fullmatch(name) and name not in reached), key=_natural)
 
 
-def dangling(archive: ZipFile) -> Iterator[str]:
-    """What the parts of a container name and it lacks: targets of relations, or entries of the list of its files."""
-    names = set(archive.namelist())
-    files = ((name, archive.read(name)) for name in names if name.endswith(".rels"))
-    yield from mended_relations.missing(names, sorted(files))
-    if _MANIFEST in names:
-        yield from _unlisted(archive.read(_MANIFEST), "", names)
-    for name in names:
-        if name.endswith(".opf"):
-            yield from _unlisted(archive.read(name), posixpath.dirname(name), names)
+def missing_files(files: Contents, names: Collection[str]) -> Iterator[str]:
+    """What the list of the files of an OpenDocument or of a book names and the container lacks."""
+    known = set(names)
+    for path, content in files.items():
+        if path == _MANIFEST:
+            yield from _unlisted(content, "", known)
+        elif path.endswith(".opf"):
+            yield from _unlisted(content, posixpath.dirname(path), known)
 
 
 def _unlisted(manifest: bytes, folder: str, names: Collection[str]) -> Iterator[str]:
     for found in _HREF.finditer(manifest.decode("utf-8", "replace")):
         path = found[1].partition("#")[0]
+        if f"{folder}/{path}".lstrip("/") in names:
+            continue
         paths = {posixpath.normpath(posixpath.join(folder, each)) for each in (path, unquote(path))}
         if (
             path

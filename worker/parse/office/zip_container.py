@@ -44,12 +44,14 @@ _BY_PACKAGE_TYPE = {format_.package_type.encode(): format_ for format_ in FORMAT
 def read(data: bytes, limits: Limits) -> Document:
     """Read the document in a container by its kind. Raises `FileError`: `unsupported_type` for other archives."""
     try:
-        with opened(data, limits) as archive:
-            format_ = _format(archive.namelist(), archive.read)
-            mended.check_relations(archive, format_)
+        lists = dict[str, bytes]()
+        with opened(data, limits, lists=lists) as archive:
+            names = archive.namelist()
+            format_ = _format(names, archive.read)
+            lost = mended.check_relations(lists, names, format_)
             document: Document = imported(format_.reader)(data, limits)
-            document = mended.noted(document, mended.dangling(archive))
-            return with_pictures(document, _pictures(archive.namelist(), archive.read), limits)
+            document = mended.noted(document, [*lost, *mended.missing_files(lists, names)])
+            return with_pictures(document, _pictures(names, archive.read), limits)
     except MemoryError:
         raise
     except FileError as failure:
@@ -76,8 +78,8 @@ def _read_damaged(data: bytes, limits: Limits, failure: Exception) -> Document:
     return with_pictures(document, _pictures(contents, contents.__getitem__), limits)
 
 
-def opened(data: bytes, limits: Limits, *, declarations: bool = True) -> ZipFile:
-    """The container, after each member was inflated once and counted.
+def opened(data: bytes, limits: Limits, *, declarations: bool = True, lists: dict[str, bytes] | None = None) -> ZipFile:
+    """The container, after each member was inflated once and counted. Those that list others are added to `lists`.
 
     Unless `declarations` is set, its XML may not contain declarations. Raises `FileError`: `too_large` (a bomb),
     `encrypted`, `parse_failed`.
@@ -93,7 +95,10 @@ def opened(data: bytes, limits: Limits, *, declarations: bool = True) -> ZipFile
     if sum(member.file_size for member in members) > budget:
         raise excess
     for member in members:
-        budget -= _inflated(archive, member, budget, excess, declarations=declarations)
+        pieces = list[bytes]() if lists is not None and member.filename.endswith(mended.LISTS) else None
+        budget -= _inflated(archive, member, budget, excess, pieces, declarations=declarations)
+        if lists is not None and pieces is not None:
+            lists[member.filename] = b"".join(pieces)
     return archive
 
 
@@ -171,8 +176,10 @@ def _check_members(data: bytes) -> None:
         raise FileError(Reason.TOO_LARGE, message)
 
 
-def _inflated(archive: ZipFile, info: ZipInfo, budget: int, excess: FileError, *, declarations: bool) -> int:
-    """Inflated bytes of a member, counted piece by piece: its declared size may be wrong."""
+def _inflated(
+    archive: ZipFile, info: ZipInfo, budget: int, excess: FileError, pieces: list[bytes] | None, *, declarations: bool
+) -> int:
+    """Inflated bytes of a member, counted piece by piece: its declared size may be wrong. `pieces` receive them."""
     size, tail = 0, b""
     is_checked = not declarations and info.filename.endswith((".xml", ".rels"))
     try:
@@ -183,6 +190,8 @@ def _inflated(archive: ZipFile, info: ZipInfo, budget: int, excess: FileError, *
                 size += len(chunk)
                 if size > budget:
                     raise excess
+                if pieces is not None:
+                    pieces.append(chunk)
     except (zlib.error, EOFError) as error:
         raise BadZipFile(f"{info.filename} cannot be decompressed") from error
     return size
