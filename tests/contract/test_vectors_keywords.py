@@ -14,7 +14,8 @@ import pytest
 from tests.contract.stores import WITH_KEYWORDS, D, about, axis, coded, near, numbers, of_file, row, words
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from tests.fakes.turbopuffer_namespace import words as fake_words
-from worker.tokens.keywords import KeywordForms
+from worker.reading import words as as_words
+from worker.tokens.keywords import KeywordForms, keywords_of
 from worker.vectors import Condition, Field, Leg, Patch, VectorStore
 from worker.vectors.lance import indexes
 from worker.vectors.lance.store import LanceStore
@@ -46,6 +47,23 @@ def test_any_word_counts_and_rare_ones_more(store: VectorStore, space: str) -> N
     assert sorted(about(store, space, "runs")) == [0, 2]
     found = store.search(space, [Leg(5, keywords="dog")])[0]
     assert found[0].value >= found[1].value > 0
+
+
+def test_texts_are_found_as_they_are_read(store: VectorStore, space: str) -> None:
+    written = {
+        "json": ('"Schr\\u00f6derweg"', "Schröderweg"),
+        "tex": ('Kurt G{\\"o}del', "Gödel"),
+        "markdown": ("M&uuml;nchner", "Münchner"),
+        "code": ('"first\\nsecondword"', "secondword"),
+        "text": (r"C:\newdir\tablecloth", "newdir tablecloth"),
+    }
+    rows = [
+        replace(row(number, axis(number), "x"), keywords=keywords_of("", "", as_words(type_, text), "en"))
+        for number, (type_, (text, _)) in enumerate(written.items())
+    ]
+    store.write(space, D, rows)
+    for number, (_, query) in enumerate(written.values()):
+        assert [about(store, space, word) for word in query.split()] == [[number]] * len(query.split())
 
 
 def test_keywords_obey_filters_and_limits(store: VectorStore, space: str) -> None:
