@@ -46,7 +46,7 @@ Language = Annotated[
 ]
 IsStale = Annotated[
     bool,
-    Field(description="Whether the file has a newer version that is not indexed yet, or could not be."),
+    Field(description="Whether the file has a newer version that is not indexed yet, or could not be, or is gone."),
 ]
 
 ChunkId = Annotated[UUID, Field(description="Id of the chunk.", examples=["0c9c7a52-8f53-4c1e-b4a4-2b8e5d1f7a90"])]

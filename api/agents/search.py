@@ -221,7 +221,11 @@ def _hit(hit: Hit, folder: str | None = None) -> ResultEntry:
     if folder is not None:
         place = f"[{folder}] {place}"
     title = hit.symbol or hit.title or hit.json_pointer or None
-    more = [title or "", f"page {hit.page}" if hit.page else "", "old text, its update failed" if hit.stale else ""]
+    more = [
+        title or "",
+        f"page {hit.page}" if hit.page else "",
+        "old text: it changed or is gone" if hit.stale else "",
+    ]
     head = "  ".join([place, f"{hit.score:.2f}", *filter(None, more)])
     data = {
         "folder": folder,

@@ -164,6 +164,8 @@ class Shelf(OfTool):
     def narrow(self, _keys: Sequence[bytes]) -> None:
         """List everything."""
 
+    def near(self) -> None: ...
+
     def leaves_out(self, key: bytes) -> bool:
         raise NotImplementedError
 

@@ -143,10 +143,20 @@ def test_most_files_gone_at_once_are_held_until_they_are_back(running: Service, 
     assert (status["held_removals"], status["removed_files"], status["total_chunks"]) == (20, 0, 24)
     assert "allow_removals" in status["warning"]
     assert found(running, tool, "number7") == {"f7.md"}
+    for refresh in ("none", "if_stale"):
+        body = {"query": "number", "top_k": 24, "refresh": refresh}
+        answer = running.post(f"{TOOLS}/{tool}/query", body, 200)
+        assert [note["code"] for note in answer["notes"]] == ["removals_held"]
+        assert "20 files have vanished" in answer["notes"][0]["detail"]
+        stale = {hit["file_path"] for hit in answer["results"] if hit["stale"]}
+        assert stale == {f"f{number}.md" for number in range(20)}
+        assert len(answer["results"]) == 24
     write(folder, **dict(list(files.items())[:19]))
     tool, status = indexed(running, **local(folder))
     assert (status["held_removals"], status["removed_files"], status["warning"]) == (0, 1, None)
     assert found(running, tool, "number19") == set()
+    answer = running.post(f"{TOOLS}/{tool}/query", {"query": "number", "top_k": 24}, 200)
+    assert (answer["notes"], [hit for hit in answer["results"] if hit["stale"]]) == ([], [])
 
 
 def test_few_files_are_removed_even_if_all_are_gone(running: Service, root: Path) -> None:

@@ -136,7 +136,8 @@ def _listed(index: Index, entry: SourceEntry) -> files.ListedEntry:
 
 
 def _end(listing: ListingRun) -> None:
-    listing_warning = listing.matched.warning()
+    warnings = [listing.matched.warning(), _no_file(listing)]
+    listing_warning = " ".join(filter(None, warnings)) or None
     # Foldex owns the content tree, so what it reports as gone is gone
     hold = not listing.index.source.removals_are_certain and not listing.plan.allow_removals
     files.end_listing(
@@ -150,6 +151,17 @@ def _end(listing: ListingRun) -> None:
         listing_warning=listing_warning,
         keys=listing.keys,
     )
+
+
+def _no_file(listing: ListingRun) -> str | None:
+    """Why the whole folder has no file, as a sentence; None if it has some, or is just empty."""
+    ignored = files.ignored_if_empty(listing.pool, listing.plan.id) if listing.keys is None else None
+    if ignored is None:
+        return None
+    if not ignored:
+        return listing.source.near()
+    counted = ", ".join(f"{rule}: {number}" for rule, number in sorted(ignored.items()))
+    return f"Every file was left out ({counted}); change the tool's config, or the ignore files."
 
 
 def _left_out(listing: ListingRun) -> int:

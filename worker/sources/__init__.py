@@ -34,6 +34,10 @@ class Source(Protocol):
         """Whether the rules are the reason why a previously listed file is no longer listed."""
         ...
 
+    def near(self) -> str | None:
+        """What exists near a root without files, as a sentence; None if that says nothing."""
+        ...
+
     def read(self, key: bytes, limit: int, listed: str = "", /) -> FileContent:
         """The bytes of one file. Raises `FileError` (`too_large` above `limit` bytes, `unreadable`, …).
 

@@ -184,6 +184,9 @@ class LocalFolder:
                 pass  # the rules of directories that are there decide
             return bool(self._trail.pruned(tuple(folders)) or self._trail.ignored(os.fsdecode(name)))
 
+    def near(self) -> None:
+        """See `Source`."""
+
     @property
     def real_path(self) -> bytes:
         """The directory's path with links resolved. Raises as `resolve` does."""

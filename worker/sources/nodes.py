@@ -187,6 +187,9 @@ class NodeTree:
             self._load_folders(database, set(folders))
         return bool(self._trail.pruned(folders) or self._trail.ignored(_shown(rows[0].name, rows[0].id)))
 
+    def near(self) -> None:
+        """See `Source`."""
+
     def read(self, key: bytes, limit: int, _listed: str = "", /) -> FileContent:
         """See `Source`. Inline JSON is returned as `json_text` of a helper writes it."""
         stored = self._stored(key, limit)

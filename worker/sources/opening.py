@@ -113,6 +113,10 @@ class OpeningSource:
         container, _, within = key.partition(_WITHIN)
         return self._source.leaves_out(container) or bool(within and self._ignores(container, within))
 
+    def near(self) -> str | None:
+        """See `Source`."""
+        return self._source.near()
+
     def read(self, key: bytes, limit: int, listed: str = "", /) -> FileContent:
         """See `Source`."""
         container, _, within = key.partition(_WITHIN)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property, partial
@@ -25,6 +25,7 @@ from worker.sources.kind import (
     outside_target,
     raise_if_temporary,
 )
+from worker.sources.s3_nearby import nearby
 from worker.sources.s3_reader import BucketPrefix, RangeReader
 from worker.state.access import grants
 
@@ -44,8 +45,15 @@ class S3Kind:
     def open(self, access: ContentAccess, source: S3Source, rules: Rules) -> S3Prefix:
         """See `SourceKind`."""
         options = access.options
-        if options.auth == "on" and not grants.may_read_below(access.pool(), access.project_id, source.place):
+
+        def may_read(place: str) -> bool:
+            return options.auth == "off" or grants.may_read_below(access.pool(), access.project_id, place)
+
+        if not may_read(source.place):
             raise not_granted(access, source.place)
+        if source.prefix.startswith("/"):
+            without = source.prefix.lstrip("/")
+            raise SourceRefused(f"The prefix of a bucket {PLAIN}; write {without!r}, without a slash at its beginning.")
         if not source.has_plain_prefix:
             raise SourceRefused(f"The prefix of a bucket {PLAIN}; choose another folder of the bucket.")
         if source.bucket == options.s3_bucket:
@@ -54,7 +62,7 @@ class S3Kind:
             )
         if not _BUCKET.fullmatch(source.bucket) or source.bucket.endswith(_ALIASES):
             raise SourceRefused("Use the bucket's own name; an access point could be an alias of S3_BUCKET.")
-        return S3Prefix(source.bucket, source.prefix, options.s3_endpoint_url, rules)
+        return S3Prefix(source.bucket, source.prefix, options.s3_endpoint_url, rules, may_read=may_read)
 
     def target(self, access: ContentAccess, source: S3Source) -> IndexedTarget:
         """See `SourceKind`."""
@@ -99,7 +107,10 @@ class S3Kind:
 
 
 class S3Prefix:
-    """A source over a bucket's prefix. `docs` and `docs/` mean the same; neither matches `docs-old`."""
+    """A source over a bucket's prefix. `docs` and `docs/` mean the same; neither matches `docs-old`.
+
+    `may_read` tells which other places may be named if nothing is here.
+    """
 
     def __init__(
         self,
@@ -110,10 +121,11 @@ class S3Prefix:
         *,
         page_size: int = PAGE_SIZE,
         max_ranges: int = MAX_RANGES,
+        may_read: Callable[[str], bool] = lambda _: True,
     ) -> None:
         prefix = prefix if not prefix or prefix.endswith("/") else prefix + "/"
         self._place, self._rules = BucketPrefix(bucket, prefix, endpoint_url), rules
-        self._page_size, self._max_ranges = page_size, max_ranges
+        self._page_size, self._max_ranges, self._may_read = page_size, max_ranges, may_read
         #: What is listed: one key, or all that begin with a folder's name and "/", or all.
         self._parts = [""]
         self._readers: dict[KeyRange, RangeReader] = {}
@@ -163,6 +175,10 @@ class S3Prefix:
     def leaves_out(self, key: bytes) -> bool:
         """See `Source`."""
         return self._judge.leaves_out(key.decode())
+
+    def near(self) -> str:
+        """See `Source`."""
+        return nearby(self._place, self._may_read)
 
     def read(self, key: bytes, limit: int, _listed: str = "", /) -> FileContent:
         """See `Source`."""

@@ -177,7 +177,7 @@ LEFT JOIN content_node n ON n.project_id = i.project_id AND n.id = f.node_id
 c.chunk_text, coalesce(f.node_id, f.id::text) AS file_node_id, f.id AS file_id, f.id_path AS file_id_path,
 f.path AS file_path, f.type AS file_type, c.title, c.json_pointer, c.chunk_index, f.live_chunks AS total_chunks,
 c.content_hash, c.start_line, c.end_line, c.start_char, c.end_char, c.language, c.context, c.symbol, c.node_type,
-c.scope, c.level, c.page, c.embedded, f.status <> 'indexed' AS stale, n.url
+c.scope, c.level, c.page, c.embedded, (f.status <> 'indexed' OR f.missing) AS stale, n.url
 
 -- name: hit_version
 -- The transactions that last wrote the rows of a hit. It changes whenever what `hits` returns changes.

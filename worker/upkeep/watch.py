@@ -53,7 +53,7 @@ NODES_SHARE = 0.05
 WALK_SHARE = 0.05
 #: Seconds by which a run is started late, so that Postgres finds it due.
 CLOCK_SECONDS = 0.005
-#: Seconds after which a folder with changes is listed as a whole, in case the system lost one.
+#: Seconds after which a folder is listed as a whole: a change by mmap or through another hard link is not told.
 EVERYTHING_SECONDS = 3600.0
 #: The same for a bucket: its queue keeps events, and its listing takes longer.
 EVERYTHING_IN_BUCKET_SECONDS = 86_400.0
@@ -313,7 +313,7 @@ class LocalWatch:
             return self._everything(timedelta(0))
         unheard = self._renew(folder)
         seen = folder.take() | unheard
-        if seen and time.monotonic() - self._listed >= EVERYTHING_SECONDS:
+        if time.monotonic() - self._listed >= EVERYTHING_SECONDS:
             seen = ANYTHING
         if seen.paths is None:
             return self._everything(changes.QUIET)

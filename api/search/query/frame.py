@@ -50,15 +50,14 @@ def answered(
     finder = prepare(resources, tool_id, query)
     freshness = refresh(resources, tool_id, index, query.refresh, disconnect=disconnect)
     findings = _findings(resources, index, finder, disconnect, on_step)
+    covered = coverage(resources, index, finder.query, freshness.stale_files, vectors_missing=findings.vectors_missing)
     return finder.answer(
         query=query.texts[0],
         mode=finder.query.mode,
         total_results=len(findings.hits),
         took_ms=round((time.perf_counter() - started) * 1000, 1),
-        coverage=coverage(
-            resources, index, finder.query, freshness.stale_files, vectors_missing=findings.vectors_missing
-        ),
-        notes=[*freshness.notes, *findings.report.notes],
+        coverage=covered.coverage,
+        notes=[*freshness.notes, *findings.report.notes, *covered.notes()],
         trace=list(findings.report.steps) if query.trace else None,
         results=with_urls(findings.hits, index.url_template),
         **findings.more,

@@ -94,11 +94,8 @@ def _reindex_stale(resources: Resources, tool_id: UUID, index: Index, stale: Sta
     if not stale.total:
         return []
     if _are_held_removals(stale, task):
-        detail = (
-            f'{stale.vanished} files have vanished from the folder; reindex with {{"allow_removals": true}} if they '
-            "were removed on purpose."
-        )
-        return [Note(code="removals_held", detail=detail)]
+        # the answer has a note on them in any case
+        return []
     if stale.unseen or stale.vanished or task is None or task["finished_at"] is not None:
         dispatch.reindex(resources.pool, tool_id)
     return [

@@ -241,3 +241,15 @@ def test_secrets_of_nodes_are_left_out_too(running: Service) -> None:
     tool = running.tool(node_id=folder)
     status = running.wait(tool)
     assert (status["ignored"], status["skipped_files"], status["indexed_files"]) == ({"secrets": 1}, 2, len(PLAIN))
+
+
+def test_a_folder_of_which_every_file_is_left_out_says_so(running: Service, root: Path) -> None:
+    folder = write(root / "all-left-out", {"a.log": "a", "b.log": "b", ".env": "A=1", "node_modules/x/y.js": "1"})
+    tool = running.local_tool(folder, config={"exclude": ["*.log"]})
+    status = running.wait(tool)
+    assert (status["total_files"], status["status"]) == (0, "ready")
+    said = "Every file was left out (dependencies_directories: 1, exclude: 2, secrets: 1); change the tool's config"
+    assert said in status["warning"]
+    write(folder, {"c.md": "# C"})
+    running.post(f"{TOOLS}/{tool}/reindex", {})
+    assert running.wait(tool)["warning"] is None

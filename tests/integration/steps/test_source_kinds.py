@@ -70,6 +70,8 @@ class Shelf:
     def narrow(self, _keys: Sequence[bytes]) -> None:
         """List everything."""
 
+    def near(self) -> None: ...
+
     def leaves_out(self, _key: bytes) -> bool:
         return False
 

@@ -146,7 +146,7 @@ def test_removals_that_are_held_are_said_and_not_tried_again(running: Service, r
     (folder / "broken.pdf").unlink()
     for number in range(24):
         (folder / f"f{number}.md").unlink()
-    assert stale(ask(running, tool, "wait")) == (24, [])
+    assert stale(ask(running, tool, "wait")) == (24, ["removals_held"])
     assert stale(ask(running, tool, "if_stale")) == (24, ["removals_held"])
     assert tasks(running, tool) == 2
 

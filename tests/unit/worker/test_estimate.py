@@ -40,6 +40,8 @@ class Texts:
     def narrow(self, _keys: Sequence[bytes]) -> None:
         """List everything."""
 
+    def near(self) -> None: ...
+
     def leaves_out(self, key: bytes) -> bool:
         return False
 

@@ -261,6 +261,13 @@ def _too_many(vanished: int, total: int) -> bool:
     return vanished >= MIN_HELD_REMOVALS and vanished > HELD_SHARE * total
 
 
+def ignored_if_empty(pool: Pool, task_id: UUID) -> dict[str, int] | None:
+    """What a complete listing left out, by rule, if it found no file; None if it found any."""
+    with pool.connection() as connection:
+        row = connection.execute(_SQL["ignored_if_empty"], {"task_id": task_id}).fetchone()
+    return dict(row[0]) if row else None
+
+
 def end_listing(
     pool: Pool,
     *,
@@ -289,6 +296,10 @@ def end_listing(
         held_removals = counts.live if is_held else 0
         if counts.files > held_removals:
             _remove_vanished(connection, values, counts, keep_live=is_held)
+        connection.execute(_SQL["note_returned"], values)
+        if held_removals:
+            ids = None if keys is None else [id_ for id_, _, _ in counts.at_keys]
+            connection.execute(_SQL["note_missing"], {**values, "ids": ids})
         values |= {"held": held_removals, "warning": warning if held_removals else None}
         connection.execute(_TASKS["end_listing"], {**values, "listing_warning": listing_warning})
         return held_removals

@@ -102,6 +102,25 @@ FROM (
     FROM search_index_file f WHERE f.index_id = %(index_id)s AND f.status <> 'removed'
 ) f LEFT JOIN search_index_listing l ON l.task_id = %(task_id)s AND l.file_id = f.id
 
+-- name: ignored_if_empty
+SELECT t.ignored FROM search_index_task t
+WHERE t.id = %(task_id)s AND NOT EXISTS (SELECT FROM search_index_listing l WHERE l.task_id = t.id)
+
+-- name: note_missing
+-- files whose removal is held, among those of an index that a listing lacks; `ids` are the only ones that may be
+UPDATE search_index_file f SET missing = true
+WHERE f.index_id = %(index_id)s AND f.status <> 'removed' AND f.live_fingerprint IS NOT NULL AND NOT f.missing
+  AND (%(ids)s::uuid[] IS NULL OR f.id = ANY (%(ids)s))
+  AND NOT EXISTS (SELECT FROM search_index_listing l WHERE l.task_id = %(task_id)s AND l.file_id = f.id)
+  AND NOT :is_unlisted
+
+-- name: note_returned
+-- no file is read unless removals of the index have been held
+UPDATE search_index_file f SET missing = false
+WHERE f.index_id = %(index_id)s AND f.missing
+  AND EXISTS (SELECT FROM search_index_task t WHERE t.index_id = %(index_id)s AND t.held_removals > 0)
+  AND EXISTS (SELECT FROM search_index_listing l WHERE l.task_id = %(task_id)s AND l.file_id = f.id)
+
 -- name: remove_vanished
 UPDATE search_index_file f
 SET work = 'remove', task_id = %(task_id)s, :set_pending

@@ -247,9 +247,14 @@ def counts(pool: Pool, index_id: UUID, *, include_lost: bool = False) -> tuple[i
 
     With `include_lost`, files that only need their vectors written again count as indexed.
     """
+    return counts_with_held(pool, index_id, include_lost=include_lost)[:2]
+
+
+def counts_with_held(pool: Pool, index_id: UUID, *, include_lost: bool) -> tuple[int, int, int]:
+    """As `counts`, with the number of files that have vanished and whose removal is held."""
     values = {"index_id": index_id, "include_lost": include_lost}
     with autocommit(pool) as connection:
-        return connection.execute(_SQL["counts"], values).fetchone() or (0, 0)
+        return connection.execute(_SQL["counts"], values).fetchone() or (0, 0, 0)
 
 
 def newest_of_tool(pool: Pool, tool_id: UUID) -> dict[str, Any] | None:

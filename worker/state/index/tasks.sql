@@ -75,7 +75,7 @@ WHERE t.index_id = %(index_id)s ORDER BY t.created_at DESC LIMIT 1
 SELECT indexed_files + CASE WHEN %(include_lost)s THEN (
            SELECT count(*) FROM search_index_file f
            WHERE f.index_id = %(index_id)s AND f.lost AND f.status <> 'indexed' AND f.live_chunks > 0) ELSE 0 END,
-       total_files
+       total_files, held_removals
 FROM :newest_task
 
 -- name: newest_of_tool

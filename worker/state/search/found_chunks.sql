@@ -55,7 +55,7 @@ ORDER BY f.path, f.id LIMIT %(limit)s
 SELECT c.id AS chunk_id, c.chunk_text, coalesce(f.node_id, f.id::text) AS file_node_id, f.id AS file_id,
        f.id_path AS file_id_path, f.path AS file_path, f.type AS file_type, c.title, c.json_pointer, c.chunk_index,
        f.live_chunks AS total_chunks, c.start_char, c.end_char, c.language, c.level, c.embedded,
-       f.status <> 'indexed' AS stale, n.url, c.lead, c.trail
+       (f.status <> 'indexed' OR f.missing) AS stale, n.url, c.lead, c.trail
 FROM chunk c JOIN search_index_file f ON f.id = c.file_id :node_of_file
 WHERE c.file_id = ANY (%(files)s) AND c.live AND c.level = 0 ORDER BY f.id, c.start_char, c.end_char
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -123,6 +124,25 @@ def test_a_folder_with_changes_is_listed_as_a_whole_now_and_then(
         monkeypatch.setattr(watch, "EVERYTHING_SECONDS", 0.0)
         (tmp_path / "a.md").write_text("edited")
         assert told(folder) == NoticedChanges(ANYTHING, QUIET)
+
+
+def test_a_change_that_is_not_told_is_found_by_the_listing_after_an_hour(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "a.md").write_text("apples")
+    (tmp_path / "elsewhere.md").hardlink_to(tmp_path / "folder" / "a.md")
+    with watched(tmp_path / "folder", tmp_path / "home") as folder:
+        (tmp_path / "elsewhere.md").write_text("birds!")
+        with (tmp_path / "elsewhere.md").open("r+b") as opened, mmap.mmap(opened.fileno(), 0) as mapped:
+            mapped[:6] = b"crows!"
+        until = time.monotonic() + 2
+        while time.monotonic() < until:
+            assert folder.look() is None
+        monkeypatch.setattr(watch, "EVERYTHING_SECONDS", 0.0)
+        assert folder.look() == NoticedChanges(ANYTHING, QUIET)
+        monkeypatch.setattr(watch, "EVERYTHING_SECONDS", 1000.0)
+        assert folder.look() is None
 
 
 @pytest.mark.parametrize(("more", "kept"), [(1, True), (2, False)])

@@ -11,6 +11,7 @@ import pytest
 
 from api.http.disconnect import Disconnect
 from api.search.query import frame
+from api.search.query.coverage import Covered
 from api.search.query.filters import ResolvedFilters
 from api.search.query.refresh import Freshness
 from api.search.query.report import note, step
@@ -31,8 +32,9 @@ class Finding:
         monkeypatch.setattr(frame, "coverage", self.coverage)
 
     @staticmethod
-    def coverage(*given: Any, vectors_missing: bool) -> Coverage:
-        return Coverage(indexed_files=0 if vectors_missing else 5, total_files=9, stale_files=given[3])
+    def coverage(*given: Any, vectors_missing: bool) -> Covered:
+        indexed = 0 if vectors_missing else 5
+        return Covered(Coverage(indexed_files=indexed, total_files=9, stale_files=given[3]), 0)
 
     def find(self, search: IndexSearch) -> Findings:
         self.search = search
