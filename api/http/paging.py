@@ -40,8 +40,8 @@ def to_cursor(*parts: Any) -> str:
 
 
 def from_cursor(cursor: str | None, *kinds: Any) -> tuple[Any, ...] | None:
-    """The parts of a cursor, each converted by its kind. Raises `Invalid` for a malformed cursor."""
-    if cursor is None:
+    """The parts of a cursor, each converted by its kind; an empty one is none. Raises `Invalid` for a malformed one."""
+    if not cursor:
         return None
     try:
         parts = orjson.loads(base64.urlsafe_b64decode(cursor))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from api.stack import flower, postgres, programs, redis
 from api.stack.forks import ForkServer
@@ -214,15 +215,26 @@ def _auth(settings: Settings) -> str:
     return settings.auth if "auth" in settings.model_fields_set else "off"
 
 
+def _port(settings: Settings, name: Literal["api_port", "flower_port"], host: str = "127.0.0.1") -> int:
+    """The port of a setting, or the next free one if nobody set it. Raises `StackError` if what was set is taken."""
+    port = settings.api_port if name == "api_port" else settings.flower_port
+    free = free_port(port, host)
+    if free != port and name in settings.model_fields_set:
+        raise StackError(
+            f"{name.upper()} is {port}, and another program uses that port; end it, set another port, or unset "
+            f"{name.upper()} for the next free one."
+        )
+    return free
+
+
 def _environment(settings: Settings, home: Path, urls: ServerUrls) -> dict[str, str]:
     """What the processes get on top of the caller's environment: addresses, and defaults that need no account."""
     configured = settings.model_fields_set
-    api_port = free_port(settings.api_port, settings.api_host)
     env = urls.env() | {
         "FOLDEX_HOME": str(home),
         "API_HOST": settings.api_host,
-        "API_PORT": str(api_port),
-        "FLOWER_PORT": str(free_port(settings.flower_port)),
+        "API_PORT": str(_port(settings, "api_port", settings.api_host)),
+        "FLOWER_PORT": str(_port(settings, "flower_port")),
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # otherwise importing it accesses the network
         "NAMED_FOLDERS_FILE": str(named_folders_file(home)),
         "AUTH": _auth(settings),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
 from foldex_client.bodies import UNSET, Content, given, readable, sent
 from foldex_client.both import Calls, Way, call, listing
-from foldex_client.models import Node, Page, Upload
+from foldex_client.models import Node, Page, Status, Upload
 from foldex_client.sending import Request, path_of
 
 
@@ -91,6 +91,19 @@ class Nodes(Calls[Way]):
 
 class Projects(Calls[Way]):
     """Projects exist once something names them."""
+
+    @call
+    def reindex(
+        self,
+        project_id: str,
+        *,
+        full: bool | None = None,
+        allow_removals: bool | None = None,
+        paths: Sequence[str] | None = None,
+    ) -> Request[Page[Status]]:
+        """Index what changed in the folders of all tools of a project, with the same options for each."""
+        body = given(full=full, allow_removals=allow_removals, paths=paths)
+        return Request("POST", _project(project_id, "reindex"), Page[Status], body=body, repeatable=False)
 
     @call
     def delete(self, project_id: str) -> Request[None]:

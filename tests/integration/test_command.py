@@ -12,6 +12,7 @@ from contextlib import chdir
 from pathlib import Path
 from signal import SIGCONT, SIGINT, SIGSTOP
 from typing import Any
+from uuid import uuid4
 
 import click
 import pytest
@@ -23,7 +24,7 @@ from api.cli.service.connection import Connection
 from api.cli.service.tool_lookup import check_folder
 from tests.integration.command_documents import DOCUMENTS, TREE_DOCUMENTS, items_of
 from tests.integration.commanding import INTERRUPTIBLE, environment, foldex, process, refused
-from tests.service import Service, another_api, eventually
+from tests.service import Service, another_api, checked, eventually
 from worker.settings import LOCAL_MODEL
 
 HANDBOOK = (
@@ -136,6 +137,39 @@ def test_a_tool_is_named_by_id_name_or_path(running: Service, docs: Path) -> Non
     for verb in ("retry", "reindex"):
         done = foldex(running, verb, "docs", "--wait")
         assert (done.returncode, tool_id in done.stdout) == (0, True), done.stderr
+
+
+def test_a_cancel_of_what_has_ended_says_that_nothing_runs(running: Service, docs: Path) -> None:
+    running.wait(json.loads(foldex(running, "status", "docs", "--json").stdout)["tool_id"])
+    done = foldex(running, "cancel", "docs")
+    assert (done.returncode, done.stdout) == (0, "Nothing runs: the last run of docs ended as ready.\n")
+    assert json.loads(foldex(running, "cancel", "docs", "--json").stdout)["status"] == "ready"
+
+
+def test_all_tools_are_indexed_again_at_once(running: Service, docs: Path, root: Path) -> None:
+    project = f"all-{uuid4().hex[:8]}"
+    for name in ("one", "two"):
+        (root / project / name).mkdir(parents=True)
+        (root / project / name / "a.md").write_text(f"# {name}\n")
+    source = {"kind": "local", "path": str(root / project / "one")}
+    made = [running.tool(project=project, source=source), running.tool(project=project, source=source, name="twin")]
+    made.append(running.tool(project=project, source={**source, "path": str(root / project / "two")}))
+    before = {tool: running.wait(tool)["task_id"] for tool in made}
+    answer = running.post(f"/api/projects/{project}/reindex", {"full": True})
+    assert [state["tool_id"] for state in answer["items"]] == made
+    # the two that share an index share its one run
+    tasks = {state["tool_id"]: (state["task_id"], state["rerun"]) for state in answer["items"]}
+    assert tasks[made[0]] == tasks[made[1]]
+    assert not any(task in before.values() or rerun for task, rerun in tasks.values())
+    for tool in made:
+        running.wait(tool)
+    done = foldex(running, "reindex", "--all", "--project", project, "--wait", "--json")
+    assert {state["tool_id"]: state["status"] for state in json.loads(done.stdout)["items"]} == dict.fromkeys(
+        made, "ready"
+    )
+    assert "Name one tool" in refused(foldex(running, "reindex"))
+    assert "Name one tool" in refused(foldex(running, "reindex", "docs", "--all"))
+    assert checked(running.client.post("/api/projects/nobody/reindex"), 404)["code"] == "not_found"
 
 
 def test_files_tell_why(running: Service, docs: Path) -> None:

@@ -295,6 +295,7 @@ OPERATIONS = {
     "/api/projects/{project_id}/nodes": {"post"},
     "/api/projects/{project_id}/nodes/{node_id}": {"get", "patch", "delete"},
     "/api/projects/{project_id}": {"delete"},
+    "/api/projects/{project_id}/reindex": {"post"},
     "/healthz": {"get"},
     "/readyz": {"get"},
     "/metrics": {"get"},

@@ -87,6 +87,7 @@ CALLS: dict[tuple[str, str], list[Call]] = {
         {"data": {"parent_id": "{node_id}"}, "files": FILES},
         {"data": {"parent_id": "{node_id}", "index": "true"}, "files": FILES},
     ],
+    ("POST", f"{PROJECTS}/reindex"): [{}, {"json": {"full": True}}],
     ("DELETE", PROJECTS): [{}],
 }
 #: Other paths of calls, and methods, which the document leaves out.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from api.agents.folders import FolderPart, root_of
-from api.cli.invocation import FOUND, NOTHING, Invocation, agreed, verb, yes
+from api.cli.invocation import FOUND, NOTHING, Invocation, VerbFailed, agreed, verb, yes
 from api.cli.service.connection import Connection, connect
 from api.cli.service.folder_tools import forget_unused
 from api.cli.service.tool_lookup import covering, named, states_of, tools_of
@@ -117,25 +117,54 @@ def retry(invocation: Invocation, tool: str, is_waiting: bool) -> int:
             return _shown(service, found, service.foldex.tools.retry(found.tool_id), is_waiting=is_waiting)
 
 
-@verb("foldex reindex . --wait", "foldex reindex handbook guides/start.md", "foldex reindex handbook --full")
-@tool_argument
+@verb("foldex reindex . --wait", "foldex reindex handbook guides/start.md", "foldex reindex --all --full")
+@click.argument("tool", required=False, metavar="[TOOL]", shell_complete=complete_places)
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.option("--all", "is_all", is_flag=True, help="Every tool, or every one of --project.")
 @click.option("--full", is_flag=True, help="Read every file again; only new text is embedded.")
 @click.option("--allow-removals", is_flag=True, help="Remove vanished files even if they are most of the folder.")
 @wait_option
 def reindex(
-    invocation: Invocation, tool: str, paths: tuple[str, ...], full: bool, allow_removals: bool, is_waiting: bool
+    invocation: Invocation,
+    tool: str | None,
+    paths: tuple[str, ...],
+    is_all: bool,
+    full: bool,
+    allow_removals: bool,
+    is_waiting: bool,
 ) -> int:
-    """Index what changed in TOOL, or at each PATH in it.
+    """Index what changed in TOOL, or at each PATH in it, or in all tools.
 
     TOOL is an id, a name or a path. Returns at once, unless --wait is given.
     """
+    if is_all == (tool is not None):
+        raise VerbFailed("Name one tool, or give --all.")
     with connect(invocation) as service:
+        if tool is None:
+            return _reindex_all(service, full or None, allow_removals or None, is_waiting=is_waiting)
         found = named(service, tool)
         with going_on(tool):
-            options = {"full": full or None, "allow_removals": allow_removals or None}
-            now = service.foldex.tools.reindex(found.tool_id, paths=paths or None, **options)
+            now = service.foldex.tools.reindex(
+                found.tool_id, full=full or None, allow_removals=allow_removals or None, paths=paths or None
+            )
             return _shown(service, found, now, is_waiting=is_waiting)
+
+
+def _reindex_all(service: Connection, full: bool | None, allow_removals: bool | None, *, is_waiting: bool) -> int:
+    by_id = {tool.tool_id: tool for tool in tools_of(service)}
+    projects = dict.fromkeys(tool.project_id for tool in by_id.values())
+    answers = [service.foldex.projects.reindex(it, full=full, allow_removals=allow_removals) for it in projects]
+    started = [state for answer in answers for state in answer.items]
+    found = [(by_id[state.tool_id], state) for state in started if state.tool_id in by_id]
+    if is_waiting:
+        found = [(tool, wait(service, tool)) for tool, _ in found]
+    if service.invocation.as_json:
+        output.print_items(state for _, state in found)
+    for tool, state in () if service.invocation.as_json else found:
+        output.status(tool, state)
+    if not found:
+        output.note(NO_TOOL)
+    return FOUND if found else NOTHING
 
 
 @verb("foldex cancel handbook")
@@ -147,7 +176,12 @@ def cancel(invocation: Invocation, tool: str) -> int:
     """
     with connect(invocation) as service:
         found = named(service, tool)
-        return _shown(service, found, service.foldex.tools.cancel(found.tool_id), is_waiting=False)
+        before = service.foldex.tools.status(found.tool_id)
+        now = service.foldex.tools.cancel(found.tool_id)
+        if before.ended and found.updating is None and not invocation.as_json:
+            click.echo(output.clean(f"Nothing runs: the last run of {found.name} ended as {before.status}."))
+            return FOUND
+        return _shown(service, found, now, is_waiting=False)
 
 
 def _shown(service: Connection, tool: Tool, now: Status, *, is_waiting: bool) -> int:
