@@ -21,6 +21,18 @@ _BEARER = {
     "scheme": "bearer",
     "description": "A key from `foldex keys create`. With AUTH=off no key is needed.",
 }
+#: What the calls of each tag do.
+TAGS = {
+    "search tools": "Make, change, run and watch search tools over folders, and read their files.",
+    "search": "Find text in one tool, in several, or at paths: by meaning, by words, or by a pattern.",
+    "symbols": "Find definitions, references and callers in code.",
+    "indexers": "What can be built over a folder.",
+    "summary trees": "Build and read trees of summaries over a folder.",
+    "nodes": "The project's own content: folders, files and uploads.",
+    "projects": "Projects as a whole, and what a key may see.",
+    "models": "Models that are configured or allowed.",
+    "health": "Whether the service runs, and its metrics.",
+}
 
 
 def short_id(route: APIRoute) -> str:
@@ -41,6 +53,8 @@ def install(app: FastAPI, *, is_open: bool) -> None:
 
 
 def _complete(document: Schema, *, is_open: bool) -> None:
+    document["servers"] = [{"url": "/", "description": "The service that this document comes from."}]
+    document["tags"] = [{"name": name, "description": text} for name, text in TAGS.items()]
     components = document["components"]
     schemas = components["schemas"]
     for name in _UNUSED:

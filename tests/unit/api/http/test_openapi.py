@@ -191,3 +191,13 @@ def test_a_key_is_optional_without_authentication() -> None:
     app = create_app(Settings(database_url="postgresql://nowhere.invalid/none", auth="off"))
     assert app.openapi()["paths"]["/api/search"]["post"]["security"] == [{"bearer": []}, {}]
     assert app.openapi()["components"]["securitySchemes"]["bearer"]["scheme"] == "bearer"
+
+
+def test_each_tag_is_described_and_has_calls() -> None:
+    described = {tag["name"]: tag["description"] for tag in description()["tags"]}
+    assert all(described.values())
+    assert {tag for call in operations().values() for tag in call["tags"]} == set(described)
+
+
+def test_the_document_says_where_the_service_is() -> None:
+    assert [server["url"] for server in description()["servers"]] == ["/"]
