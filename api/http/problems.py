@@ -112,7 +112,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= _MAX_CHARS else f"{text[:_MAX_CHARS]} …"
 
 
-def _http(request: Request, error: Exception) -> JSONResponse:
+def _http(request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise error
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
@@ -124,12 +124,16 @@ def _http(request: Request, error: Exception) -> JSONResponse:
     return _problem(error.status_code, code, f"{error.detail}. See /docs for all calls.", dict(error.headers or {}))
 
 
-def _other_method(request: Request) -> JSONResponse:
-    # each method of a path is its own route, and the exception names only the methods of the first one
+def _other_method(request: Request) -> Response:
+    """What an address takes: the answer to OPTIONS, and part of the refusal of any other method."""
+    # Each method of a path is its own route, and the exception names only the methods of the first one. A later path
+    # with a parameter may match too, but the first one is meant.
     routes = [r for r in iter_route_contexts(request.app.routes) if r.matches(request.scope)[0] is not Match.NONE]
-    methods = {method for route in routes for method in route.methods or ()}
+    methods = {method for route in routes if route.path == routes[0].path for method in route.methods or ()}
     # a mounted folder of files names none
-    allowed = ", ".join(sorted(methods)) or "GET, HEAD"
+    allowed = ", ".join(sorted({*(methods or {"GET", "HEAD"}), "OPTIONS"}))
+    if request.method == "OPTIONS":
+        return Response(status_code=204, headers={"Allow": allowed})
     detail = f"This address does not take {request.method}; send {allowed}. See /docs for all calls."
     return _problem(405, "method_not_allowed", detail, {"Allow": allowed})
 

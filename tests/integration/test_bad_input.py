@@ -187,7 +187,7 @@ def test_a_body_that_is_not_json_is_refused(running: Service, tool: str, path: s
 
 PLACES: list[tuple[str, str, int, str, str]] = [
     ("GET", "/api/nothing", 404, "not_found", "/docs"),
-    ("PUT", TOOLS, 405, "method_not_allowed", "send GET, POST"),
+    ("PUT", TOOLS, 405, "method_not_allowed", "send GET, OPTIONS, POST"),
     ("GET", f"{TOOLS}/no-id", 404, "not_found", "no-id"),
     ("GET", f"{TOOLS}/00000000-0000-0000-0000-000000000000/status", 404, "not_found", f"GET {TOOLS}"),
     ("DELETE", f"{TOOLS}/00000000-0000-0000-0000-000000000000", 404, "not_found", f"GET {TOOLS}"),

@@ -106,5 +106,28 @@ def test_a_wrong_method_is_told_all_that_the_address_takes() -> None:
         router.add_api_route(path, lambda: None, methods=[method])
     app.include_router(router)
     answer = TestClient(app).put("/things")
-    assert (answer.status_code, answer.headers["Allow"]) == (405, "GET, POST")
-    assert "send GET, POST" in answer.json()["detail"]
+    assert (answer.status_code, answer.headers["Allow"]) == (405, "GET, OPTIONS, POST")
+    assert "send GET, OPTIONS, POST" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [
+        ("/things", "GET, OPTIONS, POST"),
+        ("/things/all", "GET, OPTIONS"),
+        ("/things/one", "DELETE, OPTIONS, PATCH"),
+        ("/files/a.css", "GET, HEAD, OPTIONS"),
+    ],
+)
+def test_options_of_an_address_are_the_methods_of_its_own_path(path: str, allowed: str) -> None:
+    app, router = FastAPI(), APIRouter()
+    problems.install(app)
+    for at, method in (("/things", "GET"), ("/things", "POST"), ("/things/all", "GET")):
+        router.add_api_route(at, lambda: None, methods=[method])
+    for method in ("PATCH", "DELETE"):
+        router.add_api_route("/things/{name}", lambda name: name, methods=[method])
+    app.include_router(router)
+    app.add_api_route("/files/{name}", lambda name: name, methods=["GET", "HEAD"])
+    answer = TestClient(app).options(path)
+    assert (answer.status_code, answer.headers["Allow"], answer.content) == (204, allowed, b"")
+    assert TestClient(app).options("/nothing").status_code == 404
