@@ -63,6 +63,8 @@ _MIN_VARIED = 48
 #: In hex there are 16 characters, of which ten are digits.
 _HEX_DISTINCT = 12
 _HEX_LETTERS = (0.1, 0.7)
+#: Of the 32 characters of base32 six are digits.
+_BASE32_DIGITS = (0.08, 0.4)
 #: Equal characters in a row that say nothing about the others: zeros, mostly.
 _EQUAL = 4
 
@@ -71,6 +73,8 @@ _KINDS = bytes(
     _UPPER if 65 <= byte <= 90 else _LOWER if 97 <= byte <= 122 else _DIGIT if 48 <= byte <= 57 else _OTHER  # noqa: PLR2004 - ASCII
     for byte in range(256)
 )
+#: Bits that a character of an encoding stands for.
+_BITS = {"hex": 4, "base32": 5, "base64": 6}
 _KILO, _MEGA = 1_000, 1_000_000
 
 
@@ -136,7 +140,7 @@ def _found(text: str, raw: _Bytes, marks: _Bytes) -> Iterator[Edit]:
 
 
 def _placeholder(kind: str, characters: int, uri: re.Match[str] | None) -> str:
-    size = characters // 2 if kind == "hex" else characters * 3 // 4
+    size = characters * _BITS[kind] // 8
     shown = f"{size} bytes" if size < _KILO else f"{size / _KILO:.0f} kB"
     shown = shown if size < _MEGA else f"{size / _MEGA:.1f} MB"
     media = uri["media"] if uri else None
@@ -238,7 +242,7 @@ def _is_in_token(text: str, lines: _Lines) -> bool:
 
 
 def _encoding(characters: _Bytes) -> str | None:
-    """Base64 or hex, if the characters follow each other as chance would have it."""
+    """Base64, base32 or hex, if the characters follow each other as chance would have it."""
     varied = _varied(characters)
     total = len(varied)
     if total < _MIN_VARIED:
@@ -250,6 +254,8 @@ def _encoding(characters: _Bytes) -> str | None:
     # an `x` may stand behind the first zero
     if total - digits - hexes <= 1:
         return "hex" if distinct >= _HEX_DISTINCT and _HEX_LETTERS[0] <= hexes / total <= _HEX_LETTERS[1] else None
+    if upper + digits == total and _BASE32_DIGITS[0] <= digits / total <= _BASE32_DIGITS[1]:
+        return "base32" if distinct >= _MIN_DISTINCT else None
     kinds = np.frombuffer(varied.tobytes().translate(_KINDS), dtype=np.uint8)
     changes = np.count_nonzero(kinds[1:] != kinds[:-1])
     is_mixed = min(upper, lower) >= _MIN_CASE * total and digits >= _MIN_DIGITS * total and distinct >= _MIN_DISTINCT

@@ -60,6 +60,7 @@ BLOBS = {
     "safe for addresses": ("txt", f"token {URL_SAFE} end", "token [base64, 6 kB] end"),
     "column of a table": ("csv", f"a,b\n1,{BASE64[:4_000]}\n", "1,[base64, 3 kB]"),
     "zeros among bytes": ("txt", base64.b64encode(b"\0" * 600 + BYTES[:600]).decode(), "[base64, 1 kB]"),
+    "base32": ("txt", base64.b32encode(BYTES[:4_000]).decode(), "[base32, 4 kB]"),
     "text in base64": (
         "txt",
         base64.b64encode(b"The quick brown fox jumps over a lazy dog. " * 40).decode(),
