@@ -20,6 +20,7 @@ BACKTRACKING = {"fnmatch", "glob", "pathspec", "regex", "sre_compile", "wcmatch"
 #: Modules that compile more than constants, each with the reason why that is harmless.
 ALLOWED = {
     "worker/parse/code/error_recovery.py": "escaped blanks at the start of a line, in the helper process",
+    "worker/tokens/normal_forms.py": "a class of the accents in the interpreter's own tables, made when first needed",
 }
 
 
