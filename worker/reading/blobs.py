@@ -28,6 +28,8 @@ _MIN_URI = 100
 _MIN_IN_TOKEN = 4_096
 #: Lines of equal length that are no list of tokens.
 _MIN_LINES = 3
+#: Equal characters at the beginning of all lines of a list of names or tokens.
+_EQUAL_START = 4
 #: Digits of common hashes. A list of them has lines of equal length, too.
 _HASH_DIGITS = frozenset({64, 96, 128})
 #: Characters in front of a run in which its media type, or the beginning of an address, is searched for.
@@ -41,11 +43,11 @@ _DATA_URI = re.compile(
     r"data:(?P<media>[\w.+-]{1,60}\\?/[\w.+-]{1,80})?(?:;[\w-]{1,40}=[\w.-]{1,40}){0,3};base64,[ \t\r\n]{0,20}\Z"
 )
 #: What stands between two lines of a blob: their ends, written or escaped, quotes, signs of comments and joints.
-_BETWEEN = re.compile(r"(?:[\s\"'`+\\.#*>|()]|&\#x?[0-9A-Fa-f]{1,3};|(?<=\\)[rnt]|//){1,120}")
+_BETWEEN = re.compile(r"(?:[\s\"'`+\\.#*>|()]|(?<=\\n[\"']),|&\#x?[0-9A-Fa-f]{1,3};|(?<=\\)[rnt]|//){1,120}")
 #: Characters between two lines at most.
 _MAX_BETWEEN = 120
 _IS_BETWEEN = np.zeros(256, dtype=np.bool_)
-_IS_BETWEEN[list(b" \t\n\r\f\v\"'`+\\.#*>|()&;/nrt\x85\xa0")] = True
+_IS_BETWEEN[list(b" \t\n\r\f\v\"'`+\\.#*>|(),&;/nrt\x85\xa0")] = True
 _LINE_END = re.compile(r"\n|\\n|&\#(?:10|x[aA]);")
 #: The last line, which is shorter.
 _REST = re.compile(r"[A-Za-z0-9+/_-]{1,4096}={0,2}(?![\w+/-])")
@@ -56,6 +58,8 @@ _ADDRESS = re.compile(r"://[^\s\"'<>`]*\Z")
 
 #: Shares of kinds of characters, and of changes between them, of which random ones have more.
 _MIN_CHANGES = 0.38
+#: Share of small letters behind another one, of which words have more.
+_MAX_SMALL = 0.31
 _MIN_CASE = 0.08
 _MIN_DIGITS = 0.02
 _MIN_DISTINCT = 24
@@ -228,10 +232,16 @@ def _is_rest(line: str) -> bool:
 def _kind(text: str, lines: _Lines, characters: _Bytes) -> str | None:
     """The encoding of a blob; None if it is none."""
     kind = _encoding(characters)
-    is_list = kind == "hex" and lines.width in _HASH_DIGITS
+    is_list = lines.width in _HASH_DIGITS if kind == "hex" else _begin_alike(text, lines)
     if kind is None or (lines.is_block and not is_list):
         return kind
     return kind if lines.longest >= (_MIN_IN_TOKEN if _is_in_token(text, lines) else _MIN_RUN) else None
+
+
+def _begin_alike(text: str, lines: _Lines) -> bool:
+    """Whether all lines begin alike, as paths and tokens of one kind do. Zeros among bytes look alike, too."""
+    starts = {text[start : start + _EQUAL_START] for start, _ in lines.runs[:-1]}
+    return len(lines.runs) > _MIN_LINES - 1 and len(starts) == 1 and len(set(starts.pop())) > 1
 
 
 def _is_in_token(text: str, lines: _Lines) -> bool:
@@ -259,7 +269,9 @@ def _encoding(characters: _Bytes) -> str | None:
     kinds = np.frombuffer(varied.tobytes().translate(_KINDS), dtype=np.uint8)
     changes = np.count_nonzero(kinds[1:] != kinds[:-1])
     is_mixed = min(upper, lower) >= _MIN_CASE * total and digits >= _MIN_DIGITS * total and distinct >= _MIN_DISTINCT
-    return "base64" if is_mixed and changes >= _MIN_CHANGES * total else None
+    small = np.count_nonzero((kinds[1:] == _LOWER) & (kinds[:-1] == _LOWER))
+    is_random = changes >= _MIN_CHANGES * total and small <= _MAX_SMALL * total
+    return "base64" if is_mixed and is_random else None
 
 
 def _varied(characters: _Bytes) -> _Bytes:

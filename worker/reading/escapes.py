@@ -17,24 +17,39 @@ from worker.reading.entities import ENTITY, decoded_entity
 _HEX = "[0-9A-Fa-f]"
 #: Escapes of characters, without the backslash. JSON within JSON has several in front of one.
 _UNICODE = rf"(?:u{_HEX}{{4}}|u\{{{_HEX}{{1,6}}\}}|U{_HEX}{{8}}|N\{{[A-Za-z0-9 -]{{2,80}}\}}|x\{{{_HEX}{{2,6}}\}})"
-#: Escapes of bytes. Octal ones below 200 are seldom letters, but often groups of regular expressions.
+#: Escapes of bytes. Octal ones below 200 may be groups of regular expressions, unless there are several.
 _BYTE = rf"(?:x{_HEX}{{2}}|[23][0-7]{{2}})"
-_RUN = rf"\\{{0,7}}{_UNICODE}(?:\\{{1,8}}{_UNICODE})*"
+_BYTES = rf"(?:{_BYTE}|1[0-7]{{2}})"
+_FIRST_BYTE = rf"(?:{_BYTE}|1[0-7]{{2}}(?=(?:\\{_BYTES}){{2}}))"
+#: The end of a line within a word. YAML is written with one only behind escapes, or at blanks.
+_FOLD = rf"(?:\\\r?\n[ \t]{{0,99}}(?=[^\W_]|\\[uUx]{_HEX}))?"
+_RUN = rf"\\{{0,7}}{_UNICODE}{_FOLD}(?:\\{{1,8}}{_UNICODE}{_FOLD})*"
 #: A run of escapes of one kind, or an escaped backslash. What begins with a constant is found fast.
-_ANY = re.compile(rf"\\(?:(?P<unicode>{_RUN})|\\|(?P<bytes>{_BYTE}(?:\\{_BYTE})*))")
+_ANY = re.compile(rf"\\(?:(?P<unicode>{_RUN})|\\|(?P<bytes>{_FIRST_BYTE}{_FOLD}(?:\\{_BYTES}{_FOLD})*))")
 _IN_JSON = re.compile(rf"\\(?:(?P<unicode>{_RUN})|(?P<one>[\"\\/bfnrt]))")
 #: What each such escape has; the search for it is fast.
-_ESCAPE = re.compile(r"\\[uUNx23]")
+_ESCAPE = re.compile(r"\\[uUNx1-3]")
 _ONE_UNICODE = re.compile(r"\\{1,8}(?:[uUx]\{?([0-9A-Fa-f]{1,8})\}?|N\{([A-Za-z0-9 -]{2,80})\})")
 _ONE_BYTE = re.compile(r"\\(?:x(..)|(\d{3}))")
 _SINGLE = {'"': '"', "\\": "\\", "/": "/", "b": " ", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-#: An escaped backslash, or the escape of a control character or a byte in front of a word. Names of folders look alike.
+#: Backslashes and an escape of a control character or a byte in front of a word. Names of folders look alike.
 _CONTROL = re.compile(
-    rf"\\\\|\\(?P<control>[abefnrtv])(?P<word>[^\W_][\w.-]{{0,63}})|\\(?P<name>x{_HEX}{{2}}[^\W_][\w.-]{{0,59}})"
+    rf"\\(?<!\\\\)(?P<more>\\{{0,7}})(?:(?P<control>[abefnrtv])|(?P<code>x{_HEX}{{2}}|u00[01]{_HEX}))"
+    r"(?P<word>[^\W_][\w.-]{0,63})"
 )
+#: A path of Windows behind the letter of its drive.
+_PATH = re.compile(r":(?<=[A-Za-z]:)\\{1,4}[^\s\"'<>|*?:;,]{1,400}")
+#: Bytes that are letters of ASCII, or may be letters of Latin-1.
+_LETTERS = re.compile("x[2-7c-fC-F]")
+#: Blanks, characters that nobody sees, and those of a font of its own, such as the bullets of Word.
+_UNPRINTABLE = {"Zs", "Cf", "Co"}
+#: Control characters between words of JSON.
+_BLANKS = "\t\n\r"
 _NO_CHARACTER = 0xFFFD
 #: The first letter beyond ASCII that one byte of Latin-1 stands for.
 _FIRST_LATIN = 0xC0
+#: Such letters in a row.
+_MAX_LATIN = 3
 
 
 def may_have_escapes(text: str) -> bool:
@@ -68,15 +83,32 @@ def letters(text: str) -> Iterator[Edit]:
 
 
 def words_in_json(text: str) -> Iterator[str]:
-    r"""Words as they would be without escapes: `C:\newdir` is no path in JSON, but meant as one."""
-    if "\\" in text:
-        yield from (match["control"] + match["word"] for match in _CONTROL.finditer(text) if match["control"])
+    r"""Words as they would be without escapes, and those behind escapes in a text within the text.
+
+    `C:\newdir` is no path in JSON, but meant as one.
+    """
+    for match in _CONTROL.finditer(text) if "\\" in text else ():
+        is_read = match["control"] and not match["more"]
+        yield match["control"] + match["word"] if is_read else match["word"]
+    yield from _paths(text)
 
 
 def words_in_code(text: str) -> Iterator[str]:
     r"""Words behind the escape of a line break, as in `"first\nsecond"`, and names of folders such as `\xdebug`."""
-    if "\\" in text:
-        yield from (match["word"] or match["name"] for match in _CONTROL.finditer(text) if match[0] != "\\\\")
+    for match in _CONTROL.finditer(text) if "\\" in text else ():
+        code = match["code"] or ""
+        if code.startswith("x"):
+            yield code + match["word"]
+        if not _LETTERS.match(code):
+            yield match["word"]
+    yield from _paths(text)
+
+
+def _paths(text: str) -> Iterator[str]:
+    """Paths of Windows with names that look like escapes, such as that of the user `u123456`."""
+    for match in _PATH.finditer(text) if ":\\" in text else ():
+        if _ESCAPE.search(match[0]):
+            yield match[0]
 
 
 def _with_entities(text: str, escaped: Iterator[Edit]) -> Iterator[Edit]:
@@ -90,7 +122,7 @@ def _in_json(text: str) -> Iterator[Edit]:
         start, end = match.span()
         if match["one"]:
             yield Edit(start, end, _SINGLE[match["one"]])
-        elif read := _characters(match[0]):
+        elif read := _characters(match[0], _BLANKS):
             yield Edit(start, end, read)
         elif pairs := (end - start - len(match[0].lstrip("\\"))) // 2:
             # no letter follows: these are backslashes
@@ -105,12 +137,13 @@ def _escapes(text: str) -> Iterator[Edit]:
                 yield Edit(match.start(), match.end(), read)
 
 
-def _characters(escapes: str) -> str:
-    """What a run of escapes stands for; empty if some character has no place in a text."""
+def _characters(escapes: str, blanks: str = "") -> str:
+    """What a run of escapes stands for, with blanks for what has no place in a text; empty if nothing has one."""
     codes = [_code(number, name) for number, name in _ONE_UNICODE.findall(escapes)]
     # two halves of a pair become one character
     joined = "".join(map(chr, codes)).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return joined if chr(_NO_CHARACTER) not in joined and all(map(_is_text, joined)) else ""
+    shown = [c if c in blanks or (_is_text(c) and c != chr(_NO_CHARACTER)) else "" for c in joined]
+    return "".join(c or " " for c in shown) if any(shown) else ""
 
 
 def _code(number: str, name: str) -> int:
@@ -138,10 +171,14 @@ def _latin(text: str, match: re.Match[str], data: bytes) -> str:
     read = data.decode("latin-1")
     before, after = text[match.start() - 1 : match.start()], text[match.end() : match.end() + 1]
     is_letters = all(ord(c) >= _FIRST_LATIN and c.isalpha() for c in read)
+    if len(read) > 1:
+        # `cr\xe9\xe9e`; the others are the mark of UTF-16
+        is_word = before.isalpha() and len(read) <= _MAX_LATIN and read.islower() and not set(read) & set("ÿþ")
+        return read if is_letters and is_word else ""
     # a capital within a word is the start of a folder's name, behind a backslash
-    is_word = len(read) == 1 and (before.isalpha() or after.isalpha()) and not (before.islower() and read.isupper())
+    is_word = (before.isalpha() or after.isalpha()) and not (before.islower() and read.isupper())
     return read if is_letters and is_word else ""
 
 
 def _is_text(character: str) -> bool:
-    return character.isprintable() or character in "\u00a0\u00ad\u200b\u200c\u200d\u200e\u200f\u2009\u202f\u3000"
+    return character.isprintable() or unicodedata.category(character) in _UNPRINTABLE

@@ -26,10 +26,14 @@ _ACCENTS = {
     "r": "\u030a",
     "b": "\u0331",
     "d": "\u0323",
+    "h": "\u0309",
 }
 #: Letters by the command. The dotless ones stand below an accent.
 _LETTERS = {
     "ss": "ß",
+    "SS": "SS",
+    "ij": "ij",
+    "IJ": "IJ",
     "ae": "æ",
     "AE": "Æ",
     "oe": "œ",
@@ -51,14 +55,18 @@ _LETTERS = {
     "ng": "ŋ",
     "NG": "Ŋ",
 }
+#: Signs that only say where a word may be divided, and where letters are not drawn as one.
+_JOINTS = "-/"
 _DOTLESS = {"\\i": "i", "\\j": "j"}
-#: A letter below an accent; signs need no blank or brace before it.
-_BASE = r"(?:\\[ij](?![A-Za-z])|[^\W\d_])"
-_ACCENT = r"\\(?P<accent>[\"'`^~=.](?=[ \t]?(?:\{|\\[ij](?![A-Za-z])|[^\W\d_]))|[uvHckrbd](?=[ \t]|\{))[ \t]?"
+#: A letter below an accent, which may have one of its own; signs need no blank or brace before it.
+_BASE = r"(?:\\[ij](?![A-Za-z])[ \t]?|\\[\"'`^~=.](?:[^\W\d_]|\{[^\W\d_]\})|[^\W\d_])"
+_ACCENT = (
+    r"\\(?P<accent>[\"'`^~=.](?=[ \t]?(?:\{|\\[ij](?![A-Za-z])|\\[\"'`^~=.]|[^\W\d_]))|[uvHckrbdh](?=[ \t]|\{))[ \t]?"
+)
 _COMMAND = rf"\\(?P<letter>{'|'.join(sorted(_LETTERS, key=len, reverse=True))})(?![A-Za-z])(?:\{{\}}|[ \t])?"
 _EDIT = re.compile(
     rf"(?P<open>\{{)?(?:{_ACCENT}(?:(?P<base>{_BASE})|\{{[ \t]?(?P<braced>{_BASE})[ \t]?\}})|{_COMMAND})(?P<close>\}})?"
-    r"|\\(?P<sign>[_&%#$-])"
+    r"|\\(?P<sign>[_&%#$/-])"
     # capitals that BibTeX shall keep
     r"|(?<![\\\w}\]])\{(?P<start>[^\W\d_]{1,8})\}(?=[^\W\d_]|\\[\"'`^~=.])|\{(?P<inner>[^\W\d_]{1,8})\}"
 )
@@ -81,7 +89,7 @@ def edits(text: str) -> Iterator[Edit]:
 def _edit(text: str, match: re.Match[str]) -> Iterator[Edit]:
     start, end = match.span()
     if match["sign"]:
-        yield Edit(start, end, "" if match["sign"] == "-" else match["sign"])
+        yield Edit(start, end, "" if match["sign"] in _JOINTS else match["sign"])
     elif match["start"]:
         yield Edit(start, end, match["start"])
     elif match["inner"]:
@@ -97,7 +105,9 @@ def _edit(text: str, match: re.Match[str]) -> Iterator[Edit]:
 def _letter(match: re.Match[str]) -> str:
     if match["letter"]:
         return _LETTERS[match["letter"]]
-    base = match["base"] or match["braced"]
+    base = (match["base"] or match["braced"]).rstrip()
+    if base[0] == "\\" and base not in _DOTLESS:
+        base = base.rstrip("}")[-1] + _ACCENTS[base[1]]
     return normalized("NFC", _DOTLESS.get(base, base) + _ACCENTS[match["accent"]])
 
 

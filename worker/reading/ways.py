@@ -17,7 +17,7 @@ _ENTITY = "&[#A-Za-z0-9]{2,33};"
 _UNICODE = rf"(?:\\{{1,8}}(?:[uUx]\{{?{_HEX}{{2,8}}\}}?|N\{{[A-Za-z0-9 -]{{2,80}}\}})){{1,2}}"
 _ESCAPE = rf"{_UNICODE}|(?:\\[0-3x][0-9A-Fa-f]{{2}}){{1,4}}|{_ENTITY}"
 
-_MARK = rf"\\[uUNx23]|{_ENTITY}"
+_MARK = rf"\\[uUNx1-3]|{_ENTITY}"
 
 #: Escapes and entities in text that is written as it is read otherwise.
 TEXT = Way(escapes.anywhere, escapes.anywhere, escapes.words_in_code, escapes.may_have_any, _MARK, _ESCAPE)
@@ -35,7 +35,7 @@ MARKDOWN = Way(
     markup.edits,
     escapes.words_in_code,
     markup.may_have,
-    rf"\\[uUNx23_]|{_ENTITY}|<[rR]",
+    rf"\\[uUNx1-3_]|{_ENTITY}|<[rR]",
     rf"{_ESCAPE}|\\_|</?[rR][^<>]{{0,200}}>|<[rR][tTpP][^<>]{{0,200}}>[^<>]{{0,200}}",
 )
 TEX = Way(tex.edits, tex.edits, _none, tex.may_have, r"\\|\{", r"[{\\][^\n]{1,8}|[{}]")

@@ -30,6 +30,7 @@ def letters(alphabet: str, length: int) -> str:
     return "".join(RANDOM.choice(alphabet) for _ in range(length))
 
 
+LINES = wrapped(BASE64[:8_000], 76).split("\n")
 PEM = wrapped(base64.b64encode(BYTES[:1_201]).decode(), 64)
 QUOTED = wrapped(BASE64[:8_000], 100, '    "', end='"')
 JOINED = wrapped(BASE64[:8_000], 100, '"', " +\n  ", '"')
@@ -51,6 +52,7 @@ BLOBS = {
     "dump of hex": ("txt", wrapped(HEX[:6_000], 60), "[hex, 3 kB]"),
     "strings in code": ("py", f"X = (\n{QUOTED}\n)\n", '"[base64, 6 kB]"'),
     "joined strings": ("js", f"x = {JOINED};", '"[base64, 6 kB]"'),
+    "lines in JSON": ("json", json.dumps([f"{line}\n" for line in LINES], indent=1), '"[base64, 6 kB]'),
     "certificate": (
         "pem",
         f"-----BEGIN CERTIFICATE-----\n{PEM}\n-----END CERTIFICATE-----\n",
@@ -93,6 +95,13 @@ NO_BLOBS = {
     "a line of bytes": ",".join(f"0x{byte:02x}" for byte in BYTES[:1_000]),
     "digits": letters("0123456789", 2_000),
     "Chinese": letters("的一是了我不人在他有这个上们来到时大地为子中你说生国年着就那和要她出也得里后自以会", 2_000),
+    "lines of paths": "\n".join(f"/home/u1/Src/V2/Main3/Java/Com/Acme4/Invoice/Foo/Bar7/Baz{n}" for n in range(10, 90)),
+    "lines of names": "\n".join(
+        f"_ZNSt8_Rb_treeISsSt4pairIKSsSsESt10_Select1stIS2_ESt4lessE{n}" for n in range(10, 90)
+    ),
+    "names with numbers": "Http2ServerV1ErrorHandlerX86ConfigUtf8" * 20,
+    "a path with numbers": "/Users/Max/Documents/2024/Q1/Report-A1/Draft-02/Img-0012" * 20,
+    "hashes with their name": "\n".join(f"sha384-{BASE64[at : at + 64]}" for at in range(0, 6_400, 64)),
     "a path": "/usr/share/some/very/deep/folder" * 30,
     "rules": "-" * 1_000 + "\n" + "=" * 1_000 + "\n" + "_" * 1_000 + "\n" + "a" * 1_000,
     "letters only": "abcdefghij" * 100,
@@ -158,6 +167,9 @@ def test_characters_are_those_that_are_read() -> None:
         "\\/",
         "<rt>",
         "://",
+        "a:\\u",
+        "\\101",
+        "\\xe9\\\n",
     ],
 )
 @pytest.mark.parametrize("type_", ["json", "code", "markdown", "tex", "text"])
