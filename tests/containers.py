@@ -53,6 +53,11 @@ def parted_name(semicolons: int) -> bytes:
     return b'Content-Type: text/plain\nContent-Disposition: attachment; filename="' + name + b'"\n\ntext\n'
 
 
+def many_parts(count: int) -> bytes:
+    """A mail whose parts take a helper some seconds, although its time is linear."""
+    return b"Content-Type: multipart/mixed; boundary=b\n\n--b" + b"\n\nx\n--b" * count + b"--\n"
+
+
 def large_directory(size: int) -> bytes:
     """A ZIP archive that is nothing but the directory of its members."""
     entry = struct.pack("<4s4B4HL2L5H2L", b"PK\x01\x02", *[0] * 4, *[0] * 4, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0) + b"a"

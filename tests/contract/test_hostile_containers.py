@@ -24,7 +24,7 @@ import pytest
 from schemas.errors import FileError, FileTooSlow, SourceBusy
 from schemas.status import Reason
 from tests.compound import outlook
-from tests.containers import large_directory, long_number, mailed, nested_mail, parted_name, tarred, zipped
+from tests.containers import large_directory, long_number, mailed, many_parts, nested_mail, parted_name, tarred, zipped
 from worker.ignore import EVERYTHING
 from worker.sandbox import pool as pool_module
 from worker.sandbox import process
@@ -59,6 +59,7 @@ HOSTILE: dict[str, tuple[Packing, Callable[[], bytes]]] = {
     "40,000 semicolons": ("mail", lambda: parted_name(40_000)),
     "2,000,000 semicolons": ("mail", lambda: parted_name(2_000_000)),
     "a directory of 40 MB": ("zip", lambda: large_directory(40_000_000)),
+    "300,000 parts": ("mail", lambda: many_parts(300_000)),
     "nested parts": ("mail", lambda: nested_mail(3_000)),
     "zeros by gzip": ("tar", lambda: gzip.compress(bytes(600_000_000), 1)),
     "zeros by xz": ("tar", lambda: lzma.compress(bytes(100_000_000), preset=0) * 8),
@@ -84,7 +85,7 @@ def test_a_hostile_container_has_an_outcome_in_bounded_time(helpers: ProjectHelp
 
 def test_what_takes_too_long_is_too_large_with_a_remedy(helpers: ProjectHelpers) -> None:
     with pytest.raises(FileTooSlow) as refused:
-        list_members(helpers, "slow", "mail", parted_name(2_000_000))
+        list_members(helpers, "slow", "mail", many_parts(300_000))
     assert refused.value.reason is Reason.TOO_LARGE
     assert "takes too long to open; unpack it" in refused.value.message
 
@@ -94,7 +95,7 @@ def test_containers_that_take_long_end_a_page_and_are_not_opened_again(
 ) -> None:
     monkeypatch.setattr(opening, "PAGE_SECONDS", 0.3)
     for number in range(3):
-        (tmp_path / f"{number}.eml").write_bytes(parted_name(2_000_000))
+        (tmp_path / f"{number}.eml").write_bytes(many_parts(300_000))
     (tmp_path / "a.zip").write_bytes(zipped({"a.md": b"a"}))
     helpers, opened = ProjectHelpers(_pool(seconds=0.5), "project"), list[str]()
 
@@ -202,7 +203,7 @@ def test_one_projects_containers_leave_a_helper_to_others(monkeypatch: pytest.Mo
 
     def attack() -> None:
         with suppress(FileError):
-            list_members(hostile, "slow", "mail", parted_name(2_000_000))
+            list_members(hostile, "slow", "mail", many_parts(300_000))
 
     thread = Thread(target=attack)
     thread.start()

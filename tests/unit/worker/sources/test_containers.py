@@ -192,8 +192,13 @@ def test_a_damaged_archive_stands_for_its_members(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(data[: len(data) // 3])
     listed = _listed(lambda: _source(tmp_path))
     reasons = {path: entry.reason for path, entry in listed.items() if path in PACKERS}
-    # the header of a plain tar is whole, and only reading finds that its member is cut off
-    assert reasons == dict.fromkeys(set(whole) - {"b.tar"}, Reason.PARSE_FAILED)
+    # a plain tar ends in padding, and only reading finds that the member of the ZIP file is cut
+    assert reasons == dict.fromkeys(whole.keys() - {"a.zip", "b.tar"}, Reason.PARSE_FAILED)
+    source = _source(tmp_path)
+    assert source.read(listed["b.tar/1.md"].key, LIMIT).data == b"one" * 400
+    with pytest.raises(FileError) as caught:
+        source.read(listed["a.zip/1.md"].key, LIMIT)
+    assert caught.value.reason is Reason.PARSE_FAILED
 
 
 @pytest.mark.parametrize("raised", [MemoryError(), FileError(Reason.ENCRYPTED), KeyError("x")])
