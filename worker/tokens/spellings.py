@@ -50,7 +50,21 @@ _UNIT_LETTERS = frozenset("glms")
 _WHOLE = re.compile(r"(?<!\w)(?:[^\W\d_]+(?:-[^\W\d_]+)+|\d+\.\d+[^\W\d_]+)(?!\w)")
 _ARTICLES = "ai"
 #: Plurals that also end compounds, such as `firemen`.
-_ENDINGS = {"men": "man", "children": "child", "mice": "mouse", "feet": "foot", "teeth": "tooth"}
+_ENDINGS = {
+    "men": "man",
+    "children": "child",
+    "mice": "mouse",
+    "feet": "foot",
+    "teeth": "tooth",
+    "shelves": "shelf",
+    "selves": "self",
+    "wives": "wife",
+    "wolves": "wolf",
+    "indices": "index",
+    "vertices": "vertex",
+    "matrices": "matrix",
+    "analyses": "analysis",
+}
 _PLURALS_OF_ENDINGS = {one: plural for plural, one in _ENDINGS.items()}
 _QUERY_WORD = re.compile(r"\w+(?:[.-]\w+)*")
 _NARROW = re.compile(r"[ ./&'\u2019-]{0,3}")

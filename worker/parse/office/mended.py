@@ -24,6 +24,7 @@ from worker.formats.registry import Format
 from worker.parse import zip_members
 from worker.parse.limits import Limits
 from worker.parse.office import mended_relations
+from worker.parse.office.mended_cells import with_sound_cells
 from worker.parse.office.mended_relations import Contents
 from worker.parse.office.recovered_xml import plain_text, sound
 from worker.parse.text.markdown_blocks import joined, paragraph
@@ -56,7 +57,10 @@ _NEEDED = re.compile(
 _IS_ENCRYPTED = 0x1
 #: Names what a container lacks that is cut.
 _END = "the end of the file"
+_SHEET = re.compile(r"xl/worksheets/[^/]+\.xml")
 _DIGITS = re.compile(r"(\d+)")
+#: What the list of a book's chapters has.
+_ITEM = re.compile(rb"<(?:\w+:)?itemref[\s/>]")
 _HREF = re.compile(r"""(?:href|full-path)\s*=\s*["']([^"']{1,500})["']""")
 
 #: Types of packages whose parts have relations.
@@ -193,17 +197,18 @@ def _recover(contents: Contents) -> list[str]:
 def _complete(contents: Contents, format_: Format) -> list[str]:
     """Add the parts by which others are found, if they are missing. Returns the names of missing parts."""
     if format_.type in _OFFICE_XML:
+        contents.update({name: with_sound_cells(part) for name, part in contents.items() if _SHEET.fullmatch(name)})
         return mended_relations.mended(contents, format_)
     return _complete_book(contents) if format_.type == "epub" else []
 
 
 def _complete_book(contents: Contents) -> list[str]:
     lost = list[str]()
-    package = next((name for name in contents if name.endswith(".opf")), "")
-    if not package:
-        package = "package.opf"
+    package = next((name for name in contents if name.endswith(".opf")), "package.opf")
+    if not _ITEM.search(contents.get(package, b"")):
         lost.append(package)
-        contents[package] = _package(sorted((name for name in contents if name.lower().endswith(_PAGES)), key=_natural))
+        pages = sorted((name for name in contents if name.lower().endswith(_PAGES)), key=_natural)
+        contents[package] = _package(pages, posixpath.dirname(package))
     stated = contents.get(_CONTAINER, b"").decode("utf-8", "replace")
     if package not in {unquote(found[1]) for found in _HREF.finditer(stated)}:
         lost += [] if _CONTAINER in contents else [_CONTAINER]
@@ -213,9 +218,9 @@ def _complete_book(contents: Contents) -> list[str]:
     return lost
 
 
-def _package(pages: list[str]) -> bytes:
+def _package(pages: list[str], folder: str) -> bytes:
     items = (
-        f'<item id="p{number}" href="{escape(page)}" media-type="application/xhtml+xml"/>'
+        f'<item id="p{number}" href="{escape(posixpath.relpath(page, folder))}" media-type="application/xhtml+xml"/>'
         for number, page in enumerate(pages)
     )
     references = (f'<itemref idref="p{number}"/>' for number in range(len(pages)))

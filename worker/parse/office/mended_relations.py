@@ -273,7 +273,9 @@ def _complete(contents: Contents, family: _Family) -> list[str]:
         if parts and not lost:
             lost.append(own_path)
     if family.numbered:
-        contents[main] = _with_references(contents[main], family, relations(contents[own_path]))
+        stated, contents[main] = contents[main], _with_references(contents[main], family, relations(contents[own_path]))
+        if stated != contents[main] and not _END_OF_LIST.search(stated.decode("utf-8", "replace")):
+            lost.append(main)
     return lost
 
 

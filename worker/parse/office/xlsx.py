@@ -48,6 +48,8 @@ def read(data: bytes, limits: Limits) -> Document:
         try:
             limits.check_pages(len(book.worksheets), "sheets")
             members, people = _members_and_people(archive)
+            if not book.worksheets and not members:
+                raise ValueError("the workbook lists no sheets")
             sheets = _sheets(book, archive, members, people, limits)
             text = joined(chain(sheets, _edges(archive, members.values())), limits)
         finally:

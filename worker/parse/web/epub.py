@@ -39,6 +39,8 @@ def read(data: bytes, limits: Limits) -> Document:
         path = path if path in archive.namelist() else unquote(path)
         package = fromstring(member(archive, path))
         chapters = _chapters(package, posixpath.dirname(path))
+        if not chapters:
+            raise ValueError("the package lists no chapters")
         _refuse_locked(archive, chapters)
         limits.check_pages(len(chapters), "chapters")
         lost = list[str]()

@@ -282,6 +282,44 @@ def test_packages_of_careless_programs_are_read(name: str, change: str) -> None:
     assert [word for of_part in MADE[name][1].values() for word in of_part if word not in text_] == []
 
 
+@pytest.mark.parametrize(
+    ("name", "part"), [("a.xlsx", "xl/workbook.xml"), ("a.pptx", "ppt/presentation.xml"), ("a.epub", "OPS/book.opf")]
+)
+def test_a_list_of_parts_that_is_another_file_loses_none(name: str, part: str) -> None:
+    document = parse(name, packed({**made(name), part: b"<html><body>404 Not Found</body></html>"}), LIMITS)
+    assert [word for of_part in MADE[name][1].values() for word in of_part if word not in document.text] == []
+    assert part in document.note
+
+
+CELLS = [
+    '<c r="B2" s="99" t="n"><v>abc</v></c>',
+    '<c r="B2" s="x"><v>1</v></c>',
+    '<c r="?!"><v>1</v></c>',
+    '<c r="B2"><v>#N/A</v></c>',
+    '<c r="B2"><v>nan</v></c>',
+    '<c r="B2" t="s"><v>one</v></c>',
+    '<c r="B2" t="s"><v>999</v></c>',
+    '<c r="B2" t="b"><v>true</v></c>',
+    '<c r="B2" t="d"><v>gestern</v></c>',
+    '<c r="B2" t="x"><v>1</v></c>',
+    '<c r="B2"><f>A1</f><v>1,5</v></c>',
+    '</row><row r="x"><c><v>1</v></c>',
+]
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_a_bad_cell_loses_no_other(cell: str) -> None:
+    members = made("a.xlsx")
+    sheet = members["xl/worksheets/sheet1.xml"].decode()
+    damaged = re.sub('<c r="B2".*?</c>', lambda _: cell, sheet, count=1)
+    assert damaged != sheet
+    text_ = parse("a.xlsx", packed({**members, "xl/worksheets/sheet1.xml": damaged.encode()}), LIMITS).text
+    assert [
+        word for word in ("name", "amount", "row", "1002", "1003", "comment1", "# Third") if word not in text_
+    ] == []
+    assert [word for word in ("abc", "#N/A", "gestern", "1,5") if word in cell and word not in text_] == []
+
+
 def test_a_document_without_readable_text_fails() -> None:
     members = {part: data for part, data in made("a.docx").items() if part not in MADE["a.docx"][1]}
     with pytest.raises(FileError) as refused:
