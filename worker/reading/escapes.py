@@ -21,11 +21,9 @@ _UNICODE = rf"(?:u{_HEX}{{4}}|u\{{{_HEX}{{1,6}}\}}|U{_HEX}{{8}}|N\{{[A-Za-z0-9 -
 _BYTE = rf"(?:x{_HEX}{{2}}|[23][0-7]{{2}})"
 _BYTES = rf"(?:{_BYTE}|1[0-7]{{2}})"
 _FIRST_BYTE = rf"(?:{_BYTE}|1[0-7]{{2}}(?=(?:\\{_BYTES}){{2}}))"
-#: The end of a line within a word. YAML is written with one only behind escapes, or at blanks.
-_FOLD = rf"(?:\\\r?\n[ \t]{{0,99}}(?=[^\W_]|\\[uUx]{_HEX}))?"
-_RUN = rf"\\{{0,7}}{_UNICODE}{_FOLD}(?:\\{{1,8}}{_UNICODE}{_FOLD})*"
+_RUN = rf"\\{{0,7}}{_UNICODE}(?:\\{{1,8}}{_UNICODE})*"
 #: A run of escapes of one kind, or an escaped backslash. What begins with a constant is found fast.
-_ANY = re.compile(rf"\\(?:(?P<unicode>{_RUN})|\\|(?P<bytes>{_FIRST_BYTE}{_FOLD}(?:\\{_BYTES}{_FOLD})*))")
+_ANY = re.compile(rf"\\(?:(?P<unicode>{_RUN})|\\|(?P<bytes>{_FIRST_BYTE}(?:\\{_BYTES})*))")
 _IN_JSON = re.compile(rf"\\(?:(?P<unicode>{_RUN})|(?P<one>[\"\\/bfnrt]))")
 #: What each such escape has; the search for it is fast.
 _ESCAPE = re.compile(r"\\[uUNx1-3]")
@@ -138,12 +136,15 @@ def _escapes(text: str) -> Iterator[Edit]:
 
 
 def _characters(escapes: str, blanks: str = "") -> str:
-    """What a run of escapes stands for, with blanks for what has no place in a text; empty if nothing has one."""
+    """What a run of escapes stands for; empty if some character has no place in a text.
+
+    Where there may be `blanks`, one stands for such a character, unless there are no others.
+    """
     codes = [_code(number, name) for number, name in _ONE_UNICODE.findall(escapes)]
     # two halves of a pair become one character
     joined = "".join(map(chr, codes)).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     shown = [c if c in blanks or (_is_text(c) and c != chr(_NO_CHARACTER)) else "" for c in joined]
-    return "".join(c or " " for c in shown) if any(shown) else ""
+    return "".join(c or " " for c in shown) if (any if blanks else all)(shown) else ""
 
 
 def _code(number: str, name: str) -> int:

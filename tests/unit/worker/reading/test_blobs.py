@@ -169,7 +169,6 @@ def test_characters_are_those_that_are_read() -> None:
         "://",
         "a:\\u",
         "\\101",
-        "\\xe9\\\n",
     ],
 )
 @pytest.mark.parametrize("type_", ["json", "code", "markdown", "tex", "text"])
