@@ -68,9 +68,10 @@ def test_an_error_ends_the_stream_with_its_problem(error: Exception, status: int
 
 def test_a_quiet_search_sends_comments_and_ends_when_its_caller_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_stream, "QUIET_SECONDS", 0.01)
-    disconnect, ended = Disconnect(), Event()
+    disconnect, begun, ended = Disconnect(), Event(), Event()
 
     def work(_: Callable[[Step], None]) -> str:
+        begun.set()
         try:
             disconnect.wait(SECONDS)
         except CallerLeft:
@@ -81,6 +82,8 @@ def test_a_quiet_search_sends_comments_and_ends_when_its_caller_leaves(monkeypat
     async def read() -> str:
         events = streamed(work, disconnect)
         comment = await anext(events)
+        while not begun.is_set():
+            await anext(events)
         await events.aclose()
         return comment
 
