@@ -22,7 +22,6 @@ from api.cli.terminal.ending import ended, prepare_streams
 from api.cli.terminal.help_sections import HelpSections
 from api.cli.verbs import VERBS
 from api.stack.record import environment, installation_home
-from schemas.ids import addressable
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -340,6 +339,9 @@ def remove_grant(project_id: str, place: str, as_json: bool) -> None:
 def _check_project(project_id: str) -> None:
     if not project_id.strip():
         raise click.UsageError("PROJECT_ID is empty; give the id of a project.")
+    # pydantic takes as long to import as a search takes
+    from schemas.ids import addressable
+
     try:
         addressable(project_id)
     except ValueError as error:

@@ -143,6 +143,8 @@ def tool_calls(client: httpx.Client, tool: str) -> None:
         client.patch(place, json={"name": "tokens"})
         for action in ("reindex", "cancel", "retry"):
             client.post(f"{place}/{action}")
+    for project in (PROJECT, "nobody"):
+        client.post(f"/api/projects/{project}/reindex")
     client.patch(f"{TOOLS}/{tool}", json={"config": {"embedding_model": "openai/of-others"}})
     client.post(TOOLS, json={"project_id": PROJECT, "source": {"kind": "local", "path": "/outside"}})
     for listed in (TOOLS, f"{TOOLS}/statuses"):
