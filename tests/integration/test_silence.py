@@ -28,7 +28,7 @@ from worker.embed.rates import Rate
 from worker.index.lease import leased
 from worker.resources import Resources
 from worker.settings import Settings
-from worker.state import silent_backends
+from worker.state import connections, silent_backends
 from worker.state.connections import BRIEF, REQUEST, Application, BoundedConnection, be_patient
 from worker.state.exclusive import exclusive_connection
 from worker.state.index import files, tasks, tool_actions, tools
@@ -166,7 +166,9 @@ def test_a_lease_ends_though_postgres_is_silent(behind: str, proxy: Silence) -> 
         assert not [thread for thread in threading.enumerate() if thread.name == "lease" and not thread.daemon]
 
 
-def test_every_connection_has_the_limits(database_url: str) -> None:
+def test_every_connection_has_the_limits(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # other tests of this process may have named it
+    monkeypatch.setattr(connections, "_process", connections._Process())
     names = ["application_name", "lock_timeout", "idle_in_transaction_session_timeout", "statement_timeout"]
     names += ["client_connection_check_interval", "tcp_user_timeout", "tcp_keepalives_idle", "transaction_timeout"]
     with open_pool(database_url, limits=REQUEST) as pool, pool.connection() as connection:

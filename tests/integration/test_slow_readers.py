@@ -15,8 +15,8 @@ from api.http.protocol import TimedProtocol
 from tests.bare_server import Place, serving
 from tests.service import eventually
 
-#: Bytes of an answer: more than the system buffers between two sockets.
-LARGE = 24 << 20
+#: Bytes of an answer: several times what the system buffers between two sockets.
+LARGE = 48 << 20
 
 
 async def large_answers(scope: Any, receive: Any, send: Any) -> None:
