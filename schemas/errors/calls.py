@@ -96,11 +96,11 @@ class TooManyValues(Invalid):
 
 
 class HeadersTooLarge(Invalid):
-    """The headers of a request are too long, or too many."""
+    """The URL and headers of a request are too long, or the headers too many."""
 
     code = "headers_too_large"
     status = 431
-    example = "The headers have more than 65,536 bytes or 100 fields; send fewer, or shorter ones."
+    example = "The URL and headers have more than 65,536 bytes or 100 fields; send fewer, or shorter ones."
 
 
 class BodyTooSlow(Invalid):

@@ -80,6 +80,12 @@ def test_a_head_is_taken_up_to_its_bytes(place: Place, number: int) -> None:
         assert answer.startswith(b"HTTP/1.1 " + status), (size, answer[:100])
 
 
+@pytest.mark.parametrize(("size", "status"), [(MAX_HEAD_BYTES - 100, b"200"), (MAX_HEAD_BYTES + 100, b"431")])
+def test_a_url_counts_as_headers_do(place: Place, size: int, status: bytes) -> None:
+    answer = answer_to(place, [b"GET /" + b"a" * size + b" HTTP/1.1\r\n", END])
+    assert answer.startswith(b"HTTP/1.1 " + status), answer[:100]
+
+
 def test_a_head_is_taken_up_to_its_fields(place: Place) -> None:
     choice = random.Random(1)
     for number, status in ((MAX_FIELDS, b"200"), (MAX_FIELDS + 1, b"431")) * 3:
