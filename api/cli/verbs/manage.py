@@ -133,7 +133,7 @@ def reindex(
     allow_removals: bool,
     is_waiting: bool,
 ) -> int:
-    """Index what changed in TOOL, or at each PATH in it, or in all tools.
+    """Index what changed in TOOL, in PATHs of it, or in all tools.
 
     TOOL is an id, a name or a path. Returns at once, unless --wait is given.
     """

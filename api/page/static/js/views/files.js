@@ -1,4 +1,4 @@
-// The files of a tool with their outcome: counts, filters, the list, and what is known of the chosen file.
+// The files of a tool with their outcomes: counts, filters, the list and the chosen file.
 import { html, useEffect, useState } from "../../vendor/preact-htm.js";
 import { post, toolAt } from "../api.js";
 import { bytes, number, plural, words } from "../format.js";
