@@ -343,5 +343,6 @@ def _has_body(headers: list[tuple[bytes, bytes]]) -> bool:
 
 def _too_large() -> HeadersTooLarge:
     return HeadersTooLarge(
-        f"The URL and headers have more than {MAX_HEAD_BYTES:,} bytes or {MAX_FIELDS} fields; send fewer, or shorter ones."
+        f"The URL and headers have more than {MAX_HEAD_BYTES:,} bytes or {MAX_FIELDS} fields; send fewer, or shorter "
+        "ones."
     )

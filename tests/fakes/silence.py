@@ -21,6 +21,7 @@ class Silence:
         self._passes.set()
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         self._sockets: list[socket.socket] = []
+        self._lock, self._is_over = threading.Lock(), False
         #: Number of accepted connections.
         self.made = 0
         self.refuses = False
@@ -53,6 +54,8 @@ class Silence:
         self, _type: type[BaseException] | None, _error: BaseException | None, _: TracebackType | None
     ) -> None:
         self.thaw()
+        with self._lock:
+            self._is_over = True
         for one in [self._listener, *self._sockets]:
             with suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
@@ -75,7 +78,14 @@ class Silence:
         except OSError:
             client.close()
             return
-        self._sockets += [client, server]
+        with self._lock:
+            is_late = self._is_over
+            if not is_late:
+                self._sockets += [client, server]
+        if is_late:
+            client.close()
+            server.close()
+            return
         for source, target in ((client, server), (server, client)):
             threading.Thread(target=self._forward, args=(source, target), daemon=True).start()
 
