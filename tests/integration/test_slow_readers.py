@@ -16,7 +16,7 @@ from tests.bare_server import Place, serving
 from tests.service import eventually
 
 #: Bytes of an answer: several times what the system buffers between two sockets.
-LARGE = 48 << 20
+LARGE = 24 << 20
 
 
 async def large_answers(scope: Any, receive: Any, send: Any) -> None:
@@ -74,7 +74,7 @@ def test_who_reads_slowly_gets_all(place: Place, monkeypatch: pytest.MonkeyPatch
 
 
 def test_what_is_held_for_those_who_are_behind_is_bounded(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("api.http.protocol.MAX_UNSENT_BYTES", 2 * LARGE)
+    monkeypatch.setattr(TimedProtocol, "max_unsent", 2 * LARGE)
     with ExitStack() as stack:
         clients = []
         for _ in range(4):
