@@ -109,7 +109,7 @@ def _upsert(run: IndexRun, rows: Sequence[tuple[UUID, VectorRow]], refusals: dic
 
 
 def _rows(run: IndexRun, file: EmbeddedFile) -> Iterator[VectorRow]:
-    of_file, found, language = _file_attributes(file.state), found_by(file.state), file.state.facts.words_language
+    of_file, found = _file_attributes(file.state), found_by(file.state)
     for placed in file.state.new:
         c = placed.chunk
         attributes: dict[str, Value] = {
@@ -123,9 +123,7 @@ def _rows(run: IndexRun, file: EmbeddedFile) -> Iterator[VectorRow]:
             "scope": c.scope,
             "level": c.level,
         }
-        tokens = None
-        if run.store.has_keywords:
-            tokens = keywords_of(found, c.context, words(file.state.facts.type, c.text), language)
+        tokens = _stored_keywords(run, file.state, found, c.context, c.text)
         yield VectorRow(placed.id, file.vectors.get(placed.id), attributes, tokens, file.claim.generation)
 
 
@@ -139,8 +137,15 @@ def _file_attributes(file: File) -> dict[str, Value]:
     }
 
 
+def _stored_keywords(run: IndexRun, file: File, found: str, context: str, text: str) -> Keywords | None:
+    """Return the keyword fields of a chunk's row in the store, or None if the store keeps no keywords."""
+    if not run.store.has_keywords:
+        return None
+    return keywords_of(found, context, words(file.facts.type, text), file.facts.words_language)
+
+
 def keyword_vectors(run: IndexRun, file: File, placed: PlacedChunk) -> Keywords | None:
-    """Return the keyword fields of a chunk's row, or None if the store keeps the keywords."""
+    """Return the keyword fields of a chunk's row in Postgres, or None if the store keeps the keywords."""
     if run.index.keyword_index != "postgres":
         return None
     chunk, facts = placed.chunk, file.facts
@@ -153,9 +158,7 @@ def found_by(file: File) -> str:
 
 
 def _patches(run: IndexRun, file: File) -> Iterator[Patch]:
-    found, language = found_by(file), file.facts.words_language
+    found = found_by(file)
     for id_, context, text in chunks.of_file(run.pool, file.claim.id, unembedded=run.store.has_keywords):
-        tokens = None
-        if run.store.has_keywords:
-            tokens = keywords_of(found, context, words(file.facts.type, text), language)
+        tokens = _stored_keywords(run, file, found, context, text)
         yield Patch(id_, _file_attributes(file), tokens, file.claim.generation)

@@ -16,6 +16,10 @@ from functools import cache
 
 #: Flags to open a directory that is listed.
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+#: Flags to open a regular file. They never wait for a pipe or a device.
+REGULAR_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+#: Bytes per read call.
+_PIECE_BYTES = 1 << 18
 #: Flags to open a directory that is passed through, which may be closed to listing.
 _PASS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW
 
@@ -140,6 +144,15 @@ def path_of_handle(handle: int) -> str:
         path = fcntl.fcntl(handle, fcntl.F_GETPATH, bytes(1024))
         return os.fsdecode(path.rstrip(b"\0"))
     return f"/proc/self/fd/{handle}"
+
+
+def read_up_to(handle: int, limit: int) -> bytes:
+    """The next bytes of a file, at most `limit`; fewer only at its end."""
+    pieces, remaining = [], limit
+    while remaining and (piece := os.read(handle, min(remaining, _PIECE_BYTES))):
+        pieces.append(piece)
+        remaining -= len(piece)
+    return b"".join(pieces)
 
 
 @contextmanager

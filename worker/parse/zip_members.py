@@ -22,8 +22,8 @@ _HEAD = struct.Struct("<4s5H3L2H")
 _HEAD_MARK, _DESCRIPTOR_MARK, _ENTRY_MARK, _END_MARK = b"PK\3\4", b"PK\7\x08", b"PK\1\2", b"PK\5\6"
 _ENTRY = struct.Struct("<4s6H3L5H2L")
 _END = struct.Struct("<4s4H2LH")
-#: Flags: the sizes stand behind the data; the name is in UTF-8.
-_SIZES_BEHIND, _IS_UTF8 = 0x8, 0x800
+#: Flags: the data is encrypted; the sizes stand behind it; the name is in UTF-8.
+IS_ENCRYPTED, _SIZES_BEHIND, _IS_UTF8 = 0x1, 0x8, 0x800
 #: Says that a size stands in an extra field, and the ids of extra fields: of sizes, and of a name in UTF-8.
 _ELSEWHERE, _SIZES_FIELD, _NAME_FIELD = 0xFFFF_FFFF, 1, 0x7075
 _STEP_BYTES = 1 << 16

@@ -6,7 +6,7 @@ is computed from the written one alone, in linear time, so nothing stores it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from worker.formats.registry import BY_TYPE, imported
 from worker.reading.blobs import blobs, has_long_run
-from worker.reading.edits import Edit
+from worker.reading.edits import Edit, merged
 from worker.tokens.invisible import INVISIBLE
 
 Offsets = NDArray[np.int64]
@@ -66,22 +66,22 @@ def words(type_: str | None, text: str) -> str:
     way = way_of(type_)
     if way is None:
         return applied(text, blobs(text))
-    read = applied(text, _outside(blobs(text), way.full(text)))
+    read = applied(text, merged(blobs(text), way.full(text)))
     return "\n".join([read, *way.twins(text)])
 
 
 def full(type_: str | None, text: str) -> Sequence[Edit]:
-    """All that a grep reads otherwise than it is written: no blobs, and without what nobody sees."""
+    """The edits that a grep applies: those of the format, without blobs, and the removal of invisible characters."""
     way = way_of(type_)
     found = list(way.full(text)) if way else []
     if text.isascii():
         return found
     unseen = [Edit(*match.span(), "") for match in INVISIBLE.finditer(text)]
-    return _outside(unseen, found)
+    return list(merged(unseen, found))
 
 
 def may_differ(type_: str | None, text: str) -> bool:
-    """Whether a text, or a part of it, may be embedded otherwise than it is written: a fast test."""
+    """Test fast whether the embedded form of a text, or of a part of it, may differ from the written one."""
     way = way_of(type_)
     return has_long_run(text) or (way is not None and way.may(text))
 
@@ -94,23 +94,7 @@ def placed(type_: str | None, text: str) -> ReadText | None:
 
 def _edits(type_: str | None, text: str) -> Sequence[Edit]:
     way = way_of(type_)
-    return blobs(text) if way is None else _outside(blobs(text), way.edits(text))
-
-
-def _outside(found: Sequence[Edit], others: Iterable[Edit]) -> Sequence[Edit]:
-    """The edits and the others in order, without those of the others that touch one."""
-    return list(_merged(found, others)) if found else list(others)
-
-
-def _merged(found: Sequence[Edit], others: Iterable[Edit]) -> Iterator[Edit]:
-    number = 0
-    for edit in others:
-        while number < len(found) and found[number].end <= edit.start:
-            yield found[number]
-            number += 1
-        if number == len(found) or edit.end <= found[number].start:
-            yield edit
-    yield from found[number:]
+    return blobs(text) if way is None else list(merged(blobs(text), way.edits(text)))
 
 
 def applied(text: str, edits: Iterable[Edit]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 
@@ -11,3 +12,18 @@ class Edit(NamedTuple):
     start: int
     end: int
     text: str
+
+
+def merged(first: Iterable[Edit], others: Iterable[Edit]) -> Iterator[Edit]:
+    """The edits of both in order, without those of the others that overlap one of the first."""
+    of_first = iter(first)
+    pending = next(of_first, None)
+    for edit in others:
+        while pending is not None and pending.end <= edit.start:
+            yield pending
+            pending = next(of_first, None)
+        if pending is None or edit.end <= pending.start:
+            yield edit
+    if pending is not None:
+        yield pending
+        yield from of_first

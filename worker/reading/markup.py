@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from worker.reading import escapes
-from worker.reading.edits import Edit
+from worker.reading.edits import Edit, merged
 
 #: An escaped underscore within a word, or the reading of Chinese characters and the elements around it.
 _MARK = re.compile(
@@ -23,16 +23,7 @@ def may_have(text: str) -> bool:
 def edits(text: str) -> Iterator[Edit]:
     """The characters that escapes and entities stand for, words with underscores, and characters without readings."""
     marks = (Edit(match.start(), match.end(), "_" if match[0][0] == "\\" else "") for match in _marks(text))
-    pending = next(marks, None)
-    for edit in escapes.anywhere(text):
-        while pending is not None and pending.end <= edit.start:
-            yield pending
-            pending = next(marks, None)
-        if pending is None or edit.end <= pending.start:
-            yield edit
-    if pending is not None:
-        yield pending
-        yield from marks
+    return merged(marks, escapes.anywhere(text))
 
 
 def _marks(text: str) -> Iterator[re.Match[str]]:

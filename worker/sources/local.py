@@ -25,6 +25,7 @@ from schemas.status import Reason
 from worker.ignore import EVERYTHING, IGNORE_FILES, MAX_IGNORE_FILE, IgnoreFile, Rules, Trail
 from worker.machine.handles import (
     OUT_OF_HANDLES,
+    REGULAR_FILE,
     Identity,
     closing,
     identity,
@@ -32,6 +33,7 @@ from worker.machine.handles import (
     lies_in,
     open_beneath,
     open_real,
+    read_up_to,
 )
 from worker.machine.paths import is_below, real_path
 from worker.sources.flat_listing import DIRECTORIES, topmost
@@ -50,12 +52,6 @@ TRUSTED_AGE_NS = 2_000_000_000
 
 #: The rule name under which the closed directory is counted as ignored.
 CLOSED = "foldex_home"
-
-#: Bytes per read call.
-_PIECE = 1 << 18
-
-#: Flags to open a file, which never wait for a pipe or a device.
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 
 #: Errors of a path that is gone, has become a link, or never was.
 _VANISHED = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG}
@@ -383,7 +379,7 @@ def _info(name: bytes, folder: int) -> os.stat_result | None:
 def _open_file(name: bytes, folder: int) -> int:
     """A handle of a regular file. Its type is checked first, because opening a device can have side effects."""
     _refuse_special(os.stat(name, dir_fd=folder, follow_symlinks=False))
-    return open_beneath(folder, (name,), _FILE)
+    return open_beneath(folder, (name,), REGULAR_FILE)
 
 
 def _refuse_special(info: os.stat_result) -> None:
@@ -406,13 +402,10 @@ def _read_steadily(handle: int, limit: int) -> FileContent:
 
 
 def _bytes(handle: int, limit: int) -> bytes:
-    pieces, remaining = [], limit + 1
-    while remaining and (piece := os.read(handle, min(remaining, _PIECE))):
-        pieces.append(piece)
-        remaining -= len(piece)
-    if not remaining:
+    data = read_up_to(handle, limit + 1)
+    if len(data) > limit:
         raise FileError(Reason.TOO_LARGE)
-    return b"".join(pieces)
+    return data
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from worker.ignore import IGNORE_FILES, MAX_IGNORE_FILE, Above, IgnoreFile
-from worker.machine.handles import OUT_OF_HANDLES, closing, open_beneath, open_real
+from worker.machine.handles import OUT_OF_HANDLES, REGULAR_FILE, closing, open_beneath, open_real, read_up_to
 from worker.sources.local_directories import OpenDirectories
 from worker.sources.local_keys import Parts
 
@@ -29,7 +29,6 @@ WORKTREES = "worktrees"
 _MAX_POINTER = 1 << 13
 _MAX_CONFIG = 1 << 18
 _POINTER = b"gitdir:"
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +166,8 @@ def _regular(folder: int, name: bytes, limit: int) -> bytes | None:
     # its type is checked first, because opening a device can have side effects
     if not stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
         return None
-    with closing(open_beneath(folder, (name,), _FILE)) as file:
-        return _read(file, limit) if stat.S_ISREG(os.fstat(file).st_mode) else None
+    with closing(open_beneath(folder, (name,), REGULAR_FILE)) as file:
+        return read_up_to(file, limit) if stat.S_ISREG(os.fstat(file).st_mode) else None
 
 
 @contextmanager
@@ -184,16 +183,8 @@ def _tolerant() -> Iterator[None]:
 def _contents(path: str, limit: int) -> bytes | None:
     """The beginning of a file of the user's own, which may be a link to where it is kept."""
     with suppress(OSError, ValueError), closing(os.open(path, os.O_RDONLY | os.O_NONBLOCK)) as file:
-        return _read(file, limit) if stat.S_ISREG(os.fstat(file).st_mode) else None
+        return read_up_to(file, limit) if stat.S_ISREG(os.fstat(file).st_mode) else None
     return None
-
-
-def _read(file: int, limit: int) -> bytes:
-    pieces = []
-    while limit and (piece := os.read(file, limit)):
-        pieces.append(piece)
-        limit -= len(piece)
-    return b"".join(pieces)
 
 
 def _excludes_file(config: bytes, home: str) -> str | None:

@@ -25,12 +25,13 @@ def lines_as_read(text: bytes, type_: str | None, pattern: Pattern, check: Calla
     `type_` says how the text is read. `check` may raise to end the search.
     """
     written = matching_lines(text, pattern, check)
-    edits = full(type_, text.decode(errors="replace"))
+    decoded = text.decode(errors="replace")
+    edits = full(type_, decoded)
     if not edits:
         yield from written
         return
     last = 0
-    for line in merge(written, _OtherLines(text.decode(errors="replace"), edits).matching(pattern, check), key=_NUMBER):
+    for line in merge(written, _OtherLines(decoded, edits).matching(pattern, check), key=_NUMBER):
         if line.number > last:
             yield line
             last = line.last_number

@@ -16,7 +16,6 @@ from worker.parse import zip_members
 from worker.parse.containers import Container, cleaned, damaged, too_much
 from worker.sandbox.members import MAX_INFLATED_BYTES, MAX_MEMBERS, Member
 
-_ENCRYPTED = 0x1
 #: Most bytes of an archive's directory: room for a long name of each member. Once read, it takes ten times as many.
 MAX_DIRECTORY_BYTES = 1_500 * MAX_MEMBERS
 #: Bytes of the record at an archive's end with its longest comment, and of what large archives have before it.
@@ -65,14 +64,14 @@ class _Zip:
         if overlap or len(infos) > MAX_MEMBERS or sum(info.file_size for info in infos) > MAX_INFLATED_BYTES:
             raise too_much()
         for path, info in self._infos.items():
-            yield Member(path, info.file_size, Reason.ENCRYPTED if info.flag_bits & _ENCRYPTED else None)
+            yield Member(path, info.file_size, Reason.ENCRYPTED if info.flag_bits & zip_members.IS_ENCRYPTED else None)
 
     def read(self, path: str, limit: int) -> bytes:
         """See `Container`."""
         info = self._infos.get(path)
         if info is None:
             raise FileError(Reason.UNREADABLE)
-        if info.flag_bits & _ENCRYPTED:
+        if info.flag_bits & zip_members.IS_ENCRYPTED:
             raise FileError(Reason.ENCRYPTED)
         if info.file_size > limit:
             raise FileError(Reason.TOO_LARGE)

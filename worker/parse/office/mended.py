@@ -54,7 +54,6 @@ _NEEDED = re.compile(
     r"\[Content_Types\]\.xml|.*\.rels|ppt/presentation\.xml|xl/workbook\.xml|xl/worksheets/[^/]+\.xml|mimetype"
     r"|META-INF/container\.xml|.*\.opf"
 )
-_IS_ENCRYPTED = 0x1
 #: Names what a container lacks that is cut.
 _END = "the end of the file"
 _SHEET = re.compile(r"xl/worksheets/[^/]+\.xml")
@@ -81,7 +80,7 @@ def unpacked(data: bytes, max_bytes: int) -> tuple[Contents, list[str]]:
         for info in archive.infolist():
             if info.is_dir():
                 continue
-            if info.flag_bits & _IS_ENCRYPTED:
+            if info.flag_bits & zip_members.IS_ENCRYPTED:
                 raise FileError(Reason.ENCRYPTED)
             name = info.filename.replace("\\", "/").lstrip("/")
             content, is_whole = zip_members.read_what_is_left(data, archive, info, max_bytes)

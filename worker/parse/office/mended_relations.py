@@ -245,8 +245,7 @@ def _drop_references(contents: Contents, family: _Family) -> None:
     known = {relation.id for relation in relations(contents.get(relations_path(main), b""))}
 
     def kept(found: re.Match[str]) -> str:
-        ids = [value for name, value in _attributes(found[1]).items() if name.endswith(":id")]
-        return found[0] if ids and ids[0] in known else ""
+        return found[0] if _id_of(found) in known else ""
 
     if family.numbered:
         text = contents.get(main, b"").decode("utf-8", "replace")
@@ -284,10 +283,7 @@ def _with_references(main: bytes, family: _Family, stated: Iterable[Relation]) -
     text = main.decode("utf-8", "replace")
     known = set(_ids(text))
     parts = [(each.id, each.target) for each in stated if each.kind == family.numbered and each.id not in known]
-    more = "".join(
-        family.reference.format(number=10_000 + number, id=escape(id_), name=escape(posixpath.basename(name)[:-4]))
-        for number, (id_, name) in enumerate(parts)
-    )
+    more = _references(family, parts, first=10_000)
     end = _END_OF_LIST.search(text)
     if not more:
         return main
@@ -298,7 +294,20 @@ def _with_references(main: bytes, family: _Family, stated: Iterable[Relation]) -
 
 def _ids(main: str) -> Iterator[str]:
     for found in _REFERENCE.finditer(main):
-        yield next((value for name, value in _attributes(found[1]).items() if name.endswith(":id")), "")
+        yield _id_of(found) or ""
+
+
+def _id_of(reference: re.Match[str]) -> str | None:
+    """The id of the relation that a reference names; None if it names none."""
+    return next((value for name, value in _attributes(reference[1]).items() if name.endswith(":id")), None)
+
+
+def _references(family: _Family, parts: Iterable[tuple[str, str]], first: int) -> str:
+    """References of the main part to parts, of which each has the id of its relation and its name."""
+    return "".join(
+        family.reference.format(number=first + number, id=escape(id_), name=escape(posixpath.basename(name)[:-4]))
+        for number, (id_, name) in enumerate(parts)
+    )
 
 
 def _main_of(root: bytes, names: Container[str]) -> Iterator[str]:
@@ -328,12 +337,8 @@ def _relations_of_main(main: bytes, family: _Family, parts: Sequence[tuple[str, 
 
 
 def _empty_main(family: _Family, parts: Sequence[tuple[str, str]]) -> bytes:
-    references = (
-        family.reference.format(number=256 + number, id=f"foldex{number}", name=escape(posixpath.basename(name)[:-4]))
-        for number, (name, kind) in enumerate(parts)
-        if kind == family.numbered
-    )
-    return family.empty.format("".join(references)).encode()
+    named = [(f"foldex{number}", name) for number, (name, kind) in enumerate(parts) if kind == family.numbered]
+    return family.empty.format(_references(family, named, first=256)).encode()
 
 
 def _type_of(kind: str, family: _Family) -> str | None:

@@ -18,6 +18,7 @@ from worker.parse import zip_members
 from worker.parse.limits import Limits, too_large
 from worker.parse.ocr.pictures import with_pictures
 from worker.parse.office import mended
+from worker.parse.office.mended_relations import relations_path
 
 #: Signature of each entry in the central directory (PKWARE's APPNOTE, 4.3.12).
 _ENTRY = b"PK\1\2"
@@ -26,7 +27,6 @@ _MAX_MEMBERS = 20_000
 _ALWAYS_ALLOWED_BYTES = 64 << 20
 _MAX_RATIO = 200
 _CHUNK_BYTES = 1 << 16
-_IS_ENCRYPTED = 0x1
 #: Office Open XML has no such declarations. Entities that refer to each other would expand without end.
 _DECLARATIONS = (b"<!DOCTYPE", b"<!ENTITY")
 #: Endings of pictures, and pictures of the document itself.
@@ -89,7 +89,7 @@ def opened(data: bytes, limits: Limits, *, declarations: bool = True, lists: dic
     if is_cut:
         raise BadZipFile("the end is missing")
     members = archive.infolist()
-    if any(member.flag_bits & _IS_ENCRYPTED for member in members):
+    if any(member.flag_bits & zip_members.IS_ENCRYPTED for member in members):
         raise FileError(Reason.ENCRYPTED)
     budget, excess = _budget(data, limits)
     if sum(member.file_size for member in members) > budget:
@@ -119,10 +119,9 @@ def member(archive: ZipFile, name: str) -> bytes:
 
 def related(archive: ZipFile, name: str) -> Iterator[tuple[str, str, str]]:
     """Id, kind and name of each member that the member `name` of an Office Open XML container refers to."""
-    folder, _, last = name.rpartition("/")
-    relations_path = f"{folder}/_rels/{last}.rels".lstrip("/")
+    folder, path = posixpath.dirname(name), relations_path(name)
     members = set(archive.namelist())
-    for relation in fromstring(archive.read(relations_path)) if relations_path in members else ():
+    for relation in fromstring(archive.read(path)) if path in members else ():
         target = posixpath.normpath(posixpath.join("/", folder, relation.get("Target", ""))).lstrip("/")
         if relation.get("TargetMode") != "External" and target in members:
             yield relation.get("Id", ""), relation.get("Type", "").rpartition("/")[2], target
