@@ -139,7 +139,7 @@ def parse(scope: Scope, body: bytes, most_values: int) -> None:
 
 
 def _with_surrogates(body: bytes) -> Any:
-    """A value with unpaired surrogates, whose field the answer then names; the reason if it is no JSON.
+    """Parse a body with unpaired surrogates, so that the answer names their field. Returns the error if it is not JSON.
 
     Raises `Invalid` for a body that would hold the interpreter for long.
     """

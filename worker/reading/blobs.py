@@ -19,8 +19,8 @@ _Bytes = NDArray[np.uint8]
 
 #: Characters of the shortest run that is looked at: a line of a key in PEM format has 64, one of uuencode about 60.
 _LINE = 57
-#: Characters of the shortest blob: of several lines, in one run, and behind `data:…;base64,`. Tokens of web services,
-#: such as JWTs, have runs of hundreds of characters, and people search for them.
+#: Minimum characters of a blob: in several lines, in one run, and after `data:…;base64,`. Tokens of web services, such
+#: as JWTs, have runs of hundreds of characters, and people search for them.
 _MIN_LINES_CHARS = 200
 _MIN_RUN = 512
 _MIN_URI = 100
@@ -52,7 +52,7 @@ _LINE_END = re.compile(r"\n|\\n|&\#(?:10|x[aA]);")
 #: The last line, which is shorter.
 _REST = re.compile(r"[A-Za-z0-9+/_-]{1,4096}={0,2}(?![\w+/-])")
 _PADDING = re.compile("=|%3D", re.IGNORECASE)
-#: Characters of the last line without padding by which it is told from a word.
+#: Minimum characters of a last line without padding. A shorter one may be a word.
 _MIN_REST = 12
 _ADDRESS = re.compile(r"://[^\s\"'<>`]*\Z")
 

@@ -195,7 +195,7 @@ SECRETS = {
     "infra/terraform.tfstate": '{"password": "zebra-state"}',
     "release.jks": "zebra-store",
     "id_rsa": KEY,
-    ".npmrc": "//registry.npmjs.org/:_authToken=zebra_npm\n",
+    ".npmrc": "//packages.example/:_authToken=zebra_npm\n",
 }
 PLAIN = {
     ".env.example": "TOKEN=zebra-example",

@@ -20,7 +20,7 @@ WHERE c.id = ANY (%(ids)s::uuid[]) AND c.index_id = %(index_id)s AND c.live
 SELECT id::text, file_id FROM chunk WHERE id = ANY (%(ids)s::uuid[]) AND index_id = %(index_id)s AND live
 
 -- name: with_phrase
--- White space of any length and kind is one space. Texts that may be read otherwise than they are written come along.
+-- Any run of white space counts as one space. Texts whose read form may differ are returned too, to be checked again.
 SELECT id::text, type, CASE WHEN NOT written THEN chunk_text END
 FROM chunk c CROSS JOIN LATERAL (
     SELECT strpos(regexp_replace(lower(chunk_text), '\s+', ' ', 'g'), %(phrase)s) > 0 AS written) w

@@ -144,7 +144,7 @@ SECRET_FILES = {
     "that was cut": ("a.key", KEY[:900]),
     "with blanks before it": ("a.key", "\n\n  " + KEY.replace("\n", "\n  ")),
     "with a public key": ("a.key", f"ssh-rsa AAAAB3NzaC1yc2E ann@host\n{KEY}"),
-    "a token of npm": (".npmrc", "registry=https://r\n//registry.npmjs.org/:_authToken=npm_aBcD\n"),
+    "a token of npm": (".npmrc", "registry=https://r\n//packages.example/:_authToken=npm_aBcD\n"),
     "a token of npm in quotes": ("web/.npmrc", '_authToken = "abc"\n'),
     "a password of npm": (".npmrc", "//r/:username=a\n//r/:_password=c2VjcmV0\n"),
     "old auth of npm": (".npmrc", "_auth=YTpi\nalways-auth=true\n"),
@@ -176,14 +176,14 @@ PLAIN_FILES = {
     "marks alone": ("a.pem", "-----BEGIN PRIVATE KEY-----\n-----END PRIVATE KEY-----\n"),
     "a constant": ("pem.go", 'const begin = "-----BEGIN PRIVATE KEY-----"\n'),
     "words": ("a.txt", "PRIVATE KEY\n"),
-    "a variable for npm": (".npmrc", "//registry.npmjs.org/:_authToken=${NPM_TOKEN}\n"),
-    "settings of npm": (".npmrc", "save-exact=true\nregistry=https://registry.npmjs.org/\n"),
+    "a variable for npm": (".npmrc", "//packages.example/:_authToken=${NPM_TOKEN}\n"),
+    "settings of npm": (".npmrc", "save-exact=true\nregistry=https://packages.example/\n"),
     "an empty token": (".npmrc", "//r/:_authToken=\n"),
     "a PyPI without passwords": (".pypirc", "[distutils]\nindex-servers =\n    pypi\n\n[pypi]\nusername = __token__\n"),
     "a variable for PyPI": (".pypirc", "[pypi]\npassword = %(TOKEN)s\n"),
     "settings of yarn": (".yarnrc.yml", "nodeLinker: node-modules\n"),
     "a token in code": ("app.py", 'TOKEN = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"\npassword = "x"\n'),
-    "a token of npm in a text": ("ci.md", "//registry.npmjs.org/:_authToken=npm_aBcD\n"),
+    "a token of npm in a text": ("ci.md", "//packages.example/:_authToken=npm_aBcD\n"),
 }
 
 
