@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import socket
 import sys
-import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from http import HTTPStatus
@@ -14,6 +12,7 @@ from signal import SIGTERM
 
 from api.stack.processes import Program, which
 from api.stack.record import ROOT
+from worker.machine.host import this_host
 
 #: Seconds for a worker to stop, as in production. A slice ends within 20 s of the request.
 WORKER_GRACE = 75.0
@@ -30,7 +29,8 @@ def api(env: Mapping[str, str]) -> Program:
 
 def worker(queue: str, concurrency: int, env: Mapping[str, str]) -> Program:
     """A Celery worker for one queue with `concurrency` processes."""
-    node = f"{queue}@{_machine()}"
+    # to Flower, two workers of one name are one
+    node = f"{queue}@{this_host()}"
     # only Flower listens to the heartbeats
     quiet = ("--without-gossip", "--without-mingle", "--heartbeat-interval", "10")
     options = ("-P", "prefork", "-c", str(concurrency), *quiet, "-E")
@@ -78,11 +78,6 @@ def fork_server(env: Mapping[str, str]) -> Program:
     program = _python("fork-server", ("-m", "api.stack.fork_server"), {**env, **ONE_THREAD}, lambda: True)
     # it has nothing to finish, and may be frozen
     return replace(program, stop=())
-
-
-def _machine() -> str:
-    """The name of this machine, with its network address: to Flower, two workers of one name are one."""
-    return f"{socket.gethostname()}-{uuid.getnode():012x}"
 
 
 def _celery(command: str) -> tuple[str, ...]:

@@ -9,7 +9,6 @@ import shlex
 import shutil
 import subprocess
 import tomllib
-import uuid
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from api.stack import programs
 from tests.composed import COMPOSE, OURS, REQUIRED, SERVICES, TEXT, command_of, environment_of
 from worker.embed.models import is_local
 from worker.formats.registry import BY_TYPE
+from worker.machine.host import Host, this_host
 from worker.resources import store_name
 from worker.settings import LOCAL_MODEL, Settings
 
@@ -57,7 +57,7 @@ def test_workers_of_two_machines_with_one_name_are_two_to_flower(monkeypatch: py
         return command[command.index("-n", command.index("celery")) + 1]
 
     first, again = node(), node()
-    monkeypatch.setattr(uuid, "getnode", lambda: 7)
+    monkeypatch.setattr(programs, "this_host", lambda: Host(this_host().name, "0" * 12))
     assert first == again
     assert node() != first
 
