@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping
 from dataclasses import fields
-from functools import cache
-from itertools import takewhile
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 
@@ -29,8 +28,10 @@ SHARED_NAMES = {"DATABASE_URL", "CELERY_BROKER_URL", "FLOWER_PORT", "FLOWER_URL"
 TELLING_LENGTH = 10
 #: What begins the names of variables that only Foldex reads.
 OWN_PREFIX = "FOLDEX_"
-#: Words that two swapped letters make of short names.
-OTHER_WORDS = {"LLM_TMP", "LLM_PRM"}
+#: Minimum similarity, by `difflib`, of a variable and the setting that it probably means.
+ALIKE = 0.9
+#: The same for variables that begin with `OWN_PREFIX`.
+ALIKE_BEHIND_PREFIX = 0.85
 
 #: The model of the embedded stack; it needs no account.
 LOCAL_MODEL = "local/all-minilm-l6-v2"
@@ -371,29 +372,13 @@ class Settings(BaseSettings):
         """A sentence for each variable that is probably meant as a setting, and is none."""
         given = sorted(variable for variable, value in environ.items() if value)
         in_capitals = {variable.upper() for variable in given}
-        meant = {variable: cls._meant(variable.upper()) for variable in given}
+        meant = {variable: _meant_setting(variable.upper()) for variable in given}
         return [
             f"The variable {variable} is no setting and has no effect; did you mean {name}?"
             for variable, name in meant.items()
             # who has set the right one means another program with this one
             if name is not None and name not in in_capitals
         ]
-
-    @classmethod
-    def _meant(cls, variable: str) -> str | None:
-        """The setting of which a variable has nearly the name; None for settings, and for what others may read."""
-        names, bare = _names_by_ends(), variable.removeprefix(OWN_PREFIX)
-        for written in (variable, bare):  # FOLDEX_HOME has the prefix in its name
-            if written in names.get(written[:1], ()):
-                return None if written == variable else bare
-        near = {
-            name
-            for written in {variable, bare}
-            for end in _ends(written)
-            for name in names.get(end, ())
-            if abs(len(name) - len(written)) <= 1
-        }
-        return next((name for name in sorted(near) if _is_meant(variable, bare, name)), None)
 
     @classmethod
     def _explained(cls, error: ErrorDetails) -> str:
@@ -448,55 +433,21 @@ class Settings(BaseSettings):
         return roots
 
 
-@cache
-def _names_by_ends() -> Mapping[str, Collection[str]]:
-    """The variables of settings by their first letter, and by their last one after a dot."""
-    names: dict[str, set[str]] = {}
-    for field in Settings.model_fields:
-        for end in _ends(field.upper()):
-            names.setdefault(end, set()).add(field.upper())
-    return names
+def _meant_setting(variable: str) -> str | None:
+    """The setting whose name a variable nearly has; None for settings, and for variables of other programs."""
+    names = {field.upper() for field in Settings.model_fields}
+    bare = variable.removeprefix(OWN_PREFIX)
+    if variable in names or variable[-1:].isdigit():
+        return None
+    if bare == variable:
+        return _closest(variable, {name for name in names - SHARED_NAMES if len(name) >= TELLING_LENGTH}, ALIKE)
+    return _closest(bare, names, ALIKE_BEHIND_PREFIX) or _closest(variable, names, ALIKE)
 
 
-def _ends(name: str) -> tuple[str, str]:
-    """One slip changes at most one of these."""
-    return name[:1], f".{name[-1:]}"
-
-
-def _is_meant(variable: str, bare: str, name: str) -> bool:
-    """Whether a variable, without Foldex' prefix `bare`, is hardly anything but a slip in a setting's name."""
-    if variable != bare and _is_one_slip(bare, name):
-        return True
-    if name in SHARED_NAMES or len(name) < TELLING_LENGTH:
-        return variable not in OTHER_WORDS and _is_clear_slip(variable, name)
-    return _is_one_slip(variable, name)
-
-
-def _is_one_slip(written: str, name: str) -> bool:
-    """Whether one letter is missing, too many or another one, or two are swapped; a number at the end is no slip."""
-    if abs(len(written) - len(name)) > 1 or written[-1:].isdigit():
-        return False
-    rest, right = _rests(written, name)
-    return rest == right[1:] or rest[1:] in {right, right[1:]} or _are_swapped(rest, right)
-
-
-def _is_clear_slip(written: str, name: str) -> bool:
-    """Whether two letters are swapped, or one is doubled: that is no name of another program's variable."""
-    if not 0 <= len(written) - len(name) <= 1:
-        return False
-    rest, right = _rests(written, name)
-    before = written[: len(written) - len(rest)][-1:]
-    return _are_swapped(rest, right) or (rest[1:] == right and rest[0] == before and before.isalpha())
-
-
-def _rests(written: str, name: str) -> tuple[str, str]:
-    """What follows the letters that both begin with."""
-    at = len(list(takewhile(lambda pair: pair[0] == pair[1], zip(written, name, strict=False))))
-    return written[at:], name[at:]
-
-
-def _are_swapped(rest: str, right: str) -> bool:
-    return len(right) > 1 and rest[:2] == right[:2][::-1] and rest[2:] == right[2:]
+def _closest(written: str, names: Collection[str], alike: float) -> str | None:
+    """The most similar name that is at most one letter longer or shorter."""
+    comparable = sorted(name for name in names if abs(len(name) - len(written)) <= 1)
+    return next(iter(get_close_matches(written, comparable, n=1, cutoff=alike)), None)
 
 
 def _names(value: str) -> list[str]:
