@@ -26,9 +26,9 @@ from worker.sources.kind import ContentAccess, SourceOptions
 from worker.sources.local import LocalFolder, OpenedPlace
 from worker.sources.local_walk import WalkedFolder, walk
 from worker.sources.registry import addresses, locate, open_source
+from worker.sources.watching.directory import WatchedFolder
 from worker.state.access import grants
 from worker.state.pool import Pool
-from worker.upkeep.watched_folder import WatchedFolder
 
 #: How a place that may not be read is refused.
 REFUSALS = (SourceError, FileError)

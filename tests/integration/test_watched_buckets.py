@@ -13,18 +13,23 @@ from uuid import uuid4
 import boto3
 import pytest
 
-from schemas.content.source import LocalSource, S3Source
+from schemas.content.source import ChunkSettings, EmbedderProfile, LocalSource, S3Source
 from schemas.errors import SourceUnavailable
+from schemas.tool import IndexSettings
 from tests.integration.provider.test_auto_reindex import appears, runs, settled
 from tests.integration.test_watch import kill, taken_up, watcher
 from tests.service import TOOLS, NewService, Service, checked, eventually
 from worker.resources import Resources
 from worker.settings import LOCAL_MODEL, Settings
+from worker.sources import event_batches
 from worker.sources.bucket_events import EventQueue, QueueMessage
-from worker.upkeep import watch, watched_buckets
-from worker.upkeep.watch import BucketWatch, NoticedChanges, Watcher
-from worker.upkeep.watched_buckets import BucketEvents
-from worker.upkeep.watched_folder import ANYTHING, MANY_CHANGES, NOTHING, SeenChanges
+from worker.sources.changes_seen import ANYTHING, MANY_CHANGES, NOTHING, NoticedChanges, SeenChanges
+from worker.sources.event_batches import BucketEvents
+from worker.sources.kind import WatchAccess
+from worker.sources.registry import watch_source
+from worker.sources.watching import bucket
+from worker.sources.watching.bucket import BucketWatch
+from worker.state.index.changes import WatchedIndex
 
 
 class Shelf:
@@ -212,9 +217,9 @@ def test_a_key_that_no_path_can_name_is_a_change_of_everything(own: Shelf) -> No
 def test_a_queue_that_cannot_be_read_says_why_and_is_asked_again(
     s3: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watched_buckets, "RETRY_SECONDS", 0.1)
+    monkeypatch.setattr(event_batches, "RETRY_SECONDS", 0.1)
     # answers without messages are no batches
-    monkeypatch.setattr(watched_buckets, "LONG_POLL_SECONDS", 0)
+    monkeypatch.setattr(event_batches, "LONG_POLL_SECONDS", 0)
     address = f"{s3['S3_ENDPOINT_URL']}/123456789012/{uuid4().hex}"
     with pytest.raises(SourceUnavailable, match=r"cannot be read.*check S3_EVENTS_QUEUE_URL"):
         EventQueue(address).receive(0)
@@ -229,7 +234,7 @@ def test_a_queue_that_cannot_be_read_says_why_and_is_asked_again(
 
 
 def test_a_bug_in_one_round_does_not_end_the_others(own: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watched_buckets, "RETRY_SECONDS", 0.1)
+    monkeypatch.setattr(event_batches, "RETRY_SECONDS", 0.1)
     own.put(**{"a.md": "a"})
     queue = EventQueue(own.url)
     receive, failures = queue.receive, [KeyError("a bug")]
@@ -278,8 +283,8 @@ def test_a_bucket_is_listed_at_first_and_with_the_first_change_of_a_day(
     followed = BucketWatch(events, source)
     assert followed.look() == everything
     assert followed.look() is None
-    for seconds, seen in ((watch.EVERYTHING_IN_BUCKET_SECONDS, paths("a.md")), (0.0, ANYTHING)):
-        monkeypatch.setattr(watch, "EVERYTHING_IN_BUCKET_SECONDS", seconds)
+    for seconds, seen in ((bucket.EVERYTHING_IN_BUCKET_SECONDS, paths("a.md")), (0.0, ANYTHING)):
+        monkeypatch.setattr(bucket, "EVERYTHING_IN_BUCKET_SECONDS", seconds)
         # without a change, no time is too long
         assert followed.look() is None
         own.put(**{"a.md": "a"})
@@ -293,6 +298,14 @@ def test_a_bucket_is_listed_at_first_and_with_the_first_change_of_a_day(
 
 @pytest.mark.parametrize("queue_url", [None, "http://127.0.0.1:9/123456789012/events"])
 def test_without_a_queue_no_bucket_is_watched(tmp_path: Path, queue_url: str | None) -> None:
-    watcher = Watcher(Resources(Settings(foldex_home=tmp_path, s3_events_queue_url=queue_url)))
-    assert watcher._can_watch(S3Source(kind="s3", bucket="docs")) is (queue_url is not None)
-    assert watcher._can_watch(LocalSource(kind="local", path=str(tmp_path)))
+    events = BucketEvents(EventQueue(queue_url), lambda: None) if queue_url else None
+    access = WatchAccess(Resources(Settings(foldex_home=tmp_path)).access("p"), lambda: None, events)
+    profile = EmbedderProfile(model="m", dimensions=8)
+    settings = IndexSettings(embedder=profile, chunks=ChunkSettings(), max_file_bytes=1000)
+    for source in (S3Source(kind="s3", bucket="docs"), LocalSource(kind="local", path=str(tmp_path))):
+        followed = watch_source(access, WatchedIndex(uuid4(), "p", source, settings))
+        assert (followed is None) is (queue_url is None and source.kind == "s3")
+        if followed is not None:
+            followed.close()
+    if events is not None:
+        events.close()

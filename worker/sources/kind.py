@@ -16,6 +16,9 @@ from worker.machine.paths import real_path
 from worker.objects.object_store import ObjectStore
 from worker.sandbox.pool import ProjectHelpers
 from worker.sources import Source
+from worker.sources.changes_seen import Followed
+from worker.sources.event_batches import BucketEvents
+from worker.state.index.changes import WatchedIndex
 from worker.state.index.tools import hashed
 from worker.state.pool import Pool
 
@@ -57,6 +60,15 @@ class ContentAccess:
     pool: Callable[[], Pool]
     objects: Callable[[], ObjectStore]
     helpers: ProjectHelpers
+
+
+@dataclass(frozen=True, slots=True)
+class WatchAccess:
+    """What a watch of a folder needs. `wake` is called for each change. `bucket_events` is None without their queue."""
+
+    content: ContentAccess
+    wake: Callable[[], None]
+    bucket_events: BucketEvents | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +125,10 @@ class SourceKind(Protocol[Model_contra]):
 
         Raises `SourceError` if that is unknown for now.
         """
+        ...
+
+    def watch(self, access: WatchAccess, source: Model_contra, index: WatchedIndex) -> Followed | None:
+        """Start to watch the source of an index; None if this installation cannot notice its changes."""
         ...
 
 

@@ -9,20 +9,23 @@ from functools import partial
 
 from schemas.content.source import LocalSource
 from schemas.errors import FolderGone, SourceError
-from worker.ignore import EVERYTHING, Rules
+from worker.ignore import EVERYTHING, Rules, rules_of
 from worker.machine.paths import is_below, real_path
 from worker.sources.kind import (
     ContentAccess,
     IndexedTarget,
     SourceLocation,
+    WatchAccess,
     not_granted,
     outside_target,
     raise_if_temporary,
 )
 from worker.sources.local import LocalFolder, outside_roots
 from worker.sources.local_git import GitReach, no_patterns, user_patterns
+from worker.sources.watching.local import LocalWatch
 from worker.state.access import grants
 from worker.state.access.grants import FolderGrant
+from worker.state.index.changes import WatchedIndex
 
 #: Links on a path that a message follows.
 _MAX_LINKS = 40
@@ -67,6 +70,11 @@ class LocalKind:
         except SourceError as error:
             raise_if_temporary(error)
             return None
+
+    def watch(self, access: WatchAccess, source: LocalSource, index: WatchedIndex) -> LocalWatch:
+        """See `SourceKind`."""
+        open_folder = partial(self.open, access.content, source, EVERYTHING)
+        return LocalWatch(open_folder, rules_of(index.settings), access.content.options.home, access.wake)
 
     def _folder_at(self, access: ContentAccess, real: str) -> SourceLocation | None:
         source = LocalSource(kind="local", path=real)

@@ -20,8 +20,10 @@ from worker.objects.object_store import ObjectStore
 from worker.sandbox.pool import ProjectHelpers
 from worker.sandbox.texts import json_text
 from worker.sources.flat_listing import LAST, filter_files
-from worker.sources.kind import ContentAccess, IndexedTarget, SourceLocation
+from worker.sources.kind import ContentAccess, IndexedTarget, SourceLocation, WatchAccess
+from worker.sources.watching.nodes import NodesWatch
 from worker.state.content import nodes
+from worker.state.index.changes import WatchedIndex
 from worker.state.pool import Pool
 from worker.state.queries import load
 
@@ -103,6 +105,10 @@ class NodesKind:
         """See `SourceKind`. Several nodes may have one path."""
         rows = nodes.find(access.pool(), access.project_id, path.rstrip("/"), SLASH_IN_NAME)
         return [_location(row) for row in rows]
+
+    def watch(self, access: WatchAccess, _source: NodesSource, index: WatchedIndex) -> NodesWatch:
+        """See `SourceKind`."""
+        return NodesWatch(access.content.pool, index.id)
 
 
 def _location(row: nodes.Row) -> SourceLocation:

@@ -8,10 +8,12 @@ from typing import Any
 from schemas.content.source import AnySource, LocalSource, NodesSource, S3Source
 from worker.ignore import EVERYTHING, Rules
 from worker.sources import Source
-from worker.sources.kind import ContentAccess, IndexedTarget, SourceKind, SourceLocation
+from worker.sources.changes_seen import Followed
+from worker.sources.kind import ContentAccess, IndexedTarget, SourceKind, SourceLocation, WatchAccess
 from worker.sources.local_kind import LocalKind
 from worker.sources.nodes import NodesKind
 from worker.sources.s3 import S3Kind
+from worker.state.index.changes import WatchedIndex
 
 #: Kinds by the model of their sources. A path is located by the first kind that knows it; any path may be one of nodes.
 KINDS: dict[type[Any], SourceKind[Any]] = {
@@ -53,3 +55,8 @@ def locate(access: ContentAccess, path: str) -> list[SourceLocation]:
         if locations is not None:
             return locations
     return []
+
+
+def watch_source(access: WatchAccess, index: WatchedIndex) -> Followed | None:
+    """See `SourceKind.watch`."""
+    return KINDS[type(index.source)].watch(access, index.source, index)

@@ -21,13 +21,16 @@ from worker.sources.kind import (
     ContentAccess,
     IndexedTarget,
     SourceLocation,
+    WatchAccess,
     not_granted,
     outside_target,
     raise_if_temporary,
 )
 from worker.sources.s3_nearby import nearby
 from worker.sources.s3_reader import BucketPrefix, RangeReader
+from worker.sources.watching.bucket import BucketWatch
 from worker.state.access import grants
+from worker.state.index.changes import WatchedIndex
 
 #: Maximum number of keys in one S3 listing request.
 PAGE_SIZE = 1000
@@ -88,6 +91,10 @@ class S3Kind:
             return []
         folder = SourceLocation(path.rstrip("/"), source, None)
         return [replace(folder, resolve=partial(self._resolve, access, source, folder))]
+
+    def watch(self, access: WatchAccess, source: S3Source, _index: WatchedIndex) -> BucketWatch | None:
+        """See `SourceKind`."""
+        return BucketWatch(access.bucket_events, source) if access.bucket_events else None
 
     def _resolve(self, access: ContentAccess, source: S3Source, folder: SourceLocation) -> SourceLocation | None:
         """Find out whether a path is a folder or an object."""

@@ -24,10 +24,11 @@ from schemas.tool import ToolConfig
 from tests.integration.steps.site import Site
 from worker.ignore import Rules
 from worker.resources import Resources
-from worker.sources.kind import ContentAccess, IndexedTarget, SourceLocation, not_granted, outside_target
+from worker.sources.kind import ContentAccess, IndexedTarget, SourceLocation, WatchAccess, not_granted, outside_target
 from worker.sources.registry import KINDS, addresses
 from worker.state.access import grants
 from worker.state.index import changes, tasks, tool_actions, tools
+from worker.state.index.changes import WatchedIndex
 from worker.upkeep.watch import Watcher
 
 SHELF = "shelf://"
@@ -103,6 +104,9 @@ class ShelfKind:
             return None
         name, _, file = path.removeprefix(SHELF).partition("/")
         return [SourceLocation(path, cast(AnySource, ShelfSource(name=name)), file.encode() or None)]
+
+    def watch(self, _access: WatchAccess, _source: ShelfSource, _index: WatchedIndex) -> None:
+        """A shelf does not report changes."""
 
 
 @pytest.fixture

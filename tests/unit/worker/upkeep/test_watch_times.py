@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
 from threading import Event
 from types import SimpleNamespace
 from typing import Any, cast
@@ -13,33 +14,26 @@ import psycopg
 import pytest
 from structlog.testing import capture_logs
 
-from schemas.content.source import ChunkSettings, EmbedderProfile, LocalSource
-from schemas.tool import IndexSettings
+from worker.ignore import EVERYTHING
 from worker.resources import Resources
-from worker.sources.local import OpenedPlace
+from worker.sources.changes_seen import ANYTHING, NOTHING, NoticedChanges, SeenChanges
+from worker.sources.local import LocalFolder, OpenedPlace
+from worker.sources.watching import local, nodes
+from worker.sources.watching.local import UNWATCHED_SECONDS, WALK_SHARE, LocalWatch
+from worker.sources.watching.nodes import CHECK_SECONDS, NODES_SHARE, NodesWatch
 from worker.state.index import changes
-from worker.state.index.changes import QUIET, StartedTask, WatchedIndex
+from worker.state.index.changes import QUIET, StartedTask
+from worker.state.pool import Pool
 from worker.upkeep import watch
 from worker.upkeep.watch import (
     AWAY_SECONDS,
-    CHECK_SECONDS,
     CLOCK_SECONDS,
-    NODES_SHARE,
     TURN_SECONDS,
-    UNWATCHED_SECONDS,
-    WALK_SHARE,
-    LocalWatch,
-    NodesWatch,
-    NoticedChanges,
     PostgresOutage,
     Watcher,
 )
-from worker.upkeep.watched_folder import ANYTHING, NOTHING, SeenChanges
 
 ID, OTHER = UUID(int=1), UUID(int=2)
-PROFILE = EmbedderProfile(model="m", dimensions=8)
-SETTINGS = IndexSettings(embedder=PROFILE, chunks=ChunkSettings(), max_file_bytes=1000)
-INDEX = WatchedIndex(ID, "p", LocalSource(kind="local", path="/f"), SETTINGS)
 RESOURCES = cast(
     "Resources", SimpleNamespace(pool=None, settings=SimpleNamespace(watch_rest_seconds=60, s3_events_queue_url=None))
 )
@@ -60,7 +54,8 @@ class Now:
 @pytest.fixture
 def now(monkeypatch: pytest.MonkeyPatch) -> Now:
     made = Now()
-    monkeypatch.setattr(watch, "time", made)
+    for module in (watch, local, nodes):
+        monkeypatch.setattr(module, "time", made)
     return made
 
 
@@ -75,12 +70,12 @@ def test_a_tree_of_nodes_is_checked_in_a_share_of_the_time(
         now.seconds += took
 
     monkeypatch.setattr(changes, "look_at_nodes", check)
-    nodes = NodesWatch(RESOURCES, INDEX)
-    nodes.look()
+    followed = NodesWatch(lambda: cast("Pool", None), ID)
+    followed.look()
     due = checked[0] + max(CHECK_SECONDS, took + took / NODES_SHARE)
     for seconds, times in ((due - MOMENT, 1), (due + MOMENT, 2)):
         now.seconds = seconds
-        nodes.look()
+        followed.look()
         assert len(checked) == times
 
 
@@ -106,6 +101,11 @@ class Heard:
         self.closed = True
 
 
+def never_open() -> LocalFolder:
+    """The fixture `folders` opens folders instead."""
+    raise AssertionError
+
+
 @pytest.fixture
 def folders(monkeypatch: pytest.MonkeyPatch) -> list[Heard]:
     """Those that a watch opens, one after another."""
@@ -121,7 +121,7 @@ def folders(monkeypatch: pytest.MonkeyPatch) -> list[Heard]:
 
 
 def test_a_folder_is_walked_anew_in_a_share_of_the_time(now: Now, folders: list[Heard]) -> None:
-    followed = LocalWatch(RESOURCES, INDEX, "/f", lambda: None)
+    followed = LocalWatch(never_open, EVERYTHING, Path("/h"), lambda: None)
     assert followed.look() is None
     folders[0].ready.set()
     assert followed.look() == NoticedChanges(ANYTHING, timedelta(0))
@@ -145,7 +145,7 @@ def test_a_folder_is_walked_anew_in_a_share_of_the_time(now: Now, folders: list[
 def test_a_folder_that_cannot_be_watched_is_listed_and_tried_again_later(
     now: Now, folders: list[Heard], renewing: bool
 ) -> None:
-    followed = LocalWatch(RESOURCES, INDEX, "/f", lambda: None)
+    followed = LocalWatch(never_open, EVERYTHING, Path("/h"), lambda: None)
     followed.look()
     if renewing:
         folders[0].ready.set()
@@ -167,7 +167,7 @@ def test_a_folder_that_cannot_be_watched_is_listed_and_tried_again_later(
 def test_a_folder_that_vanished_is_told_once_and_watched_when_it_is_back(
     monkeypatch: pytest.MonkeyPatch, now: Now, folders: list[Heard]
 ) -> None:
-    followed = LocalWatch(RESOURCES, INDEX, "/f", lambda: None)
+    followed = LocalWatch(never_open, EVERYTHING, Path("/h"), lambda: None)
     for _ in range(2):
         monkeypatch.setattr(LocalWatch, "_place", lambda _: None)
         assert followed.look() == NoticedChanges(ANYTHING, timedelta(0))

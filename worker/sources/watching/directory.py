@@ -8,7 +8,6 @@ import stat
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Lock, Thread
 
@@ -18,12 +17,11 @@ from watchfiles import watch as changes_in
 
 from worker.ignore import IGNORE_FILES, MAX_IGNORE_FILE, Above, IgnoreFile, Rules, Trail
 from worker.machine.handles import closing, identity, identity_of, open_beneath, open_real, path_of_handle
+from worker.sources.changes_seen import ANYTHING, MANY_CHANGES, NOTHING, SeenChanges
 from worker.sources.local import OpenedPlace
 from worker.sources.local_directories import OpenDirectories, closed_directories
 from worker.sources.local_git import GIT, git_patterns, kind_of
 
-#: If this many changes arrive at once, the system may have dropped some.
-MANY_CHANGES = 1000
 #: Milliseconds for which changes of one folder are gathered, while more arrive.
 GATHER_MS = 400
 #: Milliseconds after which a folder's thread wakes up without any change.
@@ -32,24 +30,6 @@ LISTEN_MS = 500
 _NOT_ENTERED = {errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
 
 log = structlog.get_logger()
-
-
-@dataclass(frozen=True, slots=True)
-class SeenChanges:
-    """What changed in a folder: paths relative to it, or None if it may be anything."""
-
-    paths: frozenset[str] | None
-
-    def __or__(self, other: SeenChanges) -> SeenChanges:
-        if self.paths is None or other.paths is None or len(self.paths | other.paths) > MANY_CHANGES:
-            return ANYTHING
-        return SeenChanges(self.paths | other.paths)
-
-    def __bool__(self) -> bool:
-        return self.paths is None or bool(self.paths)
-
-
-NOTHING, ANYTHING = SeenChanges(frozenset()), SeenChanges(None)
 
 
 class WatchedFolder:

@@ -15,9 +15,10 @@ from schemas.content.source import ChunkSettings, EmbedderProfile
 from schemas.tool import IndexSettings
 from worker.ignore import rules_of
 from worker.machine.handles import identity_of
+from worker.sources.changes_seen import ANYTHING, NOTHING, SeenChanges
 from worker.sources.local import OpenedPlace
-from worker.upkeep import watched_folder
-from worker.upkeep.watched_folder import ANYTHING, NOTHING, SeenChanges, WatchedFolder
+from worker.sources.watching import directory
+from worker.sources.watching.directory import WatchedFolder
 
 ADDED, MODIFIED, DELETED = Change.added, Change.modified, Change.deleted
 SETTINGS = IndexSettings(embedder=EmbedderProfile(model="m", dimensions=8), chunks=ChunkSettings(), max_file_bytes=1000)
@@ -67,8 +68,8 @@ def heard(
             (root / ".gitignore").write_text(first_rules)
         yield set()
 
-    monkeypatch.setattr(watched_folder, "_changes_in", batches)
-    monkeypatch.setattr(watched_folder, "changes_in", watched)
+    monkeypatch.setattr(directory, "_changes_in", batches)
+    monkeypatch.setattr(directory, "changes_in", watched)
     place = OpenedPlace(str(root), identity_of(root.stat()))
     folder = WatchedFolder(place, rules_of(SETTINGS), root / "home", lambda: None)
     assert ended.wait(30)
@@ -144,7 +145,7 @@ def test_a_folder_that_is_deleted_is_listened_to_no_more(monkeypatch: pytest.Mon
 def test_of_many_changes_at_once_some_may_be_lost(
     monkeypatch: pytest.MonkeyPatch, root: Path, number: int, seen: SeenChanges
 ) -> None:
-    monkeypatch.setattr(watched_folder, "MANY_CHANGES", 3)
+    monkeypatch.setattr(directory, "MANY_CHANGES", 3)
     folder, _ = heard(monkeypatch, root, *((DELETED, name) for name in ("a.md", "b.md", "c.md")[:number]))
     is_lost = seen == ANYTHING
     assert (folder.take(), folder.unheard, folder.stale.is_set()) == (seen, ANYTHING if is_lost else NOTHING, is_lost)

@@ -16,10 +16,14 @@ from schemas.content.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.tool import IndexSettings
 from worker.resources import Resources
 from worker.settings import Settings
+from worker.sources import changes_seen
+from worker.sources.changes_seen import ANYTHING, NOTHING, NoticedChanges, SeenChanges
+from worker.sources.kind import WatchAccess
+from worker.sources.registry import watch_source
+from worker.sources.watching import directory, local
+from worker.sources.watching.directory import WatchedFolder
+from worker.sources.watching.local import LocalWatch
 from worker.state.index.changes import QUIET, QUIET_OF_PATHS, WatchedIndex
-from worker.upkeep import watch, watched_folder
-from worker.upkeep.watch import LocalWatch, NoticedChanges
-from worker.upkeep.watched_folder import ANYTHING, NOTHING, SeenChanges
 
 
 @contextmanager
@@ -29,7 +33,8 @@ def watched(folder: Path, home: Path) -> Iterator[LocalWatch]:
     settings = IndexSettings(embedder=profile, chunks=ChunkSettings(), max_file_bytes=1000)
     index = WatchedIndex(uuid4(), "p", LocalSource(kind="local", path=str(folder)), settings)
     settings_ = Settings(auth="off", local_source_roots=[folder], foldex_home=home)
-    made = LocalWatch(Resources(settings_), index, str(folder), lambda: None)
+    made = watch_source(WatchAccess(Resources(settings_).access("p"), lambda: None, None), index)
+    assert isinstance(made, LocalWatch)
     assert told(made) == NoticedChanges(ANYTHING, timedelta(0))
     yield made
     made.close()
@@ -58,7 +63,8 @@ def renewed(folder: LocalWatch, before: object) -> SeenChanges:
 def test_after_too_much_at_once_a_folder_is_looked_through_and_watched_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watched_folder, "MANY_CHANGES", 20)
+    for module in (changes_seen, directory):
+        monkeypatch.setattr(module, "MANY_CHANGES", 20)
     (tmp_path / ".gitignore").write_text("*.log")
     with watched(tmp_path, tmp_path / "home") as folder:
         before = folder._folder
@@ -90,13 +96,13 @@ def test_a_new_directory_and_one_that_is_taken_back_are_watched(tmp_path: Path) 
 def test_a_directory_that_is_made_while_the_others_are_found_is_watched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    find = watched_folder.WatchedFolder._directories
+    find = WatchedFolder._directories
 
-    def find_and_make(folder: watched_folder.WatchedFolder) -> Iterator[str]:
+    def find_and_make(folder: WatchedFolder) -> Iterator[str]:
         yield from find(folder)
         (tmp_path / "late").mkdir(exist_ok=True)
 
-    monkeypatch.setattr(watched_folder.WatchedFolder, "_directories", find_and_make)
+    monkeypatch.setattr(WatchedFolder, "_directories", find_and_make)
     with watched(tmp_path, tmp_path / "home") as folder:
         assert renewed(folder, folder._folder) == SeenChanges(frozenset({"late"}))
         (tmp_path / "late" / "a.md").touch()
@@ -121,7 +127,7 @@ def test_a_folder_with_changes_is_listed_as_a_whole_now_and_then(
     with watched(tmp_path, tmp_path / "home") as folder:
         (tmp_path / "a.md").touch()
         assert told(folder) == paths("a.md")
-        monkeypatch.setattr(watch, "EVERYTHING_SECONDS", 0.0)
+        monkeypatch.setattr(local, "EVERYTHING_SECONDS", 0.0)
         (tmp_path / "a.md").write_text("edited")
         assert told(folder) == NoticedChanges(ANYTHING, QUIET)
 
@@ -139,15 +145,15 @@ def test_a_change_that_is_not_told_is_found_by_the_listing_after_an_hour(
         until = time.monotonic() + 2
         while time.monotonic() < until:
             assert folder.look() is None
-        monkeypatch.setattr(watch, "EVERYTHING_SECONDS", 0.0)
+        monkeypatch.setattr(local, "EVERYTHING_SECONDS", 0.0)
         assert folder.look() == NoticedChanges(ANYTHING, QUIET)
-        monkeypatch.setattr(watch, "EVERYTHING_SECONDS", 1000.0)
+        monkeypatch.setattr(local, "EVERYTHING_SECONDS", 1000.0)
         assert folder.look() is None
 
 
 @pytest.mark.parametrize(("more", "kept"), [(1, True), (2, False)])
 def test_beyond_so_many_paths_anything_may_have_changed(monkeypatch: pytest.MonkeyPatch, more: int, kept: bool) -> None:
-    monkeypatch.setattr(watched_folder, "MANY_CHANGES", 3)
+    monkeypatch.setattr(changes_seen, "MANY_CHANGES", 3)
     seen = SeenChanges(frozenset({"a", "b"})) | SeenChanges(frozenset(map(str, range(more))))
     assert (seen.paths is not None) == kept
     assert seen | ANYTHING == ANYTHING

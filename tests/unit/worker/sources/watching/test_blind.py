@@ -23,7 +23,9 @@ from pathlib import Path
 from uuid import uuid4
 from schemas.content.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.tool import IndexSettings
-from worker.upkeep import watch
+from worker.sources.kind import WatchAccess
+from worker.sources.registry import watch_source
+from worker.sources.watching import local
 from worker.resources import Resources
 from worker.settings import Settings
 from worker.state.index.changes import QUIET_OF_PATHS, WatchedIndex
@@ -33,12 +35,12 @@ os.setgid(int(sys.argv[2])), os.setuid(int(sys.argv[2]))
 taken = []
 while (handle := ctypes.CDLL(None).inotify_init()) >= 0:
     taken.append(handle)
-watch.UNWATCHED_SECONDS = 0.2
+local.UNWATCHED_SECONDS = 0.2
 profile = EmbedderProfile.model_validate_json(sys.argv[3])
 settings = IndexSettings(embedder=profile, chunks=ChunkSettings(), max_file_bytes=1000)
 index = WatchedIndex(uuid4(), "p", LocalSource(kind="local", path=str(folder)), settings)
 resources = Resources(Settings(auth="off", local_source_roots=[folder]))
-watched = watch.LocalWatch(resources, index, str(folder), lambda: None)
+watched = watch_source(WatchAccess(resources.access("p"), lambda: None, None), index)
 
 def told(wanted, seconds=20):
     until = time.monotonic() + seconds
@@ -78,12 +80,12 @@ CROWDED = """
 import sys, time
 from datetime import timedelta
 from pathlib import Path
-from tests.unit.worker.upkeep.test_watch import told, watched
-from worker.upkeep import watch
+from tests.unit.worker.sources.watching.test_local import told, watched
+from worker.sources.watching import local
 
 folder = Path(sys.argv[1])
 Path("/proc/sys/user/max_inotify_watches").write_text("20")
-watch.UNWATCHED_SECONDS = 0.2
+local.UNWATCHED_SECONDS = 0.2
 with watched(folder, folder / "home") as looked:
     for number in range(40):
         (folder / str(number)).mkdir()
@@ -114,7 +116,7 @@ def test_directories_that_are_made_beyond_the_systems_handles_are_looked_through
 CLOSED = """
 import os, sys
 from pathlib import Path
-from tests.unit.worker.upkeep.test_watch import paths, renewed, told, watched
+from tests.unit.worker.sources.watching.test_local import paths, renewed, told, watched
 
 folder = Path(sys.argv[1])
 os.setgid(int(sys.argv[2])), os.setuid(int(sys.argv[2]))

@@ -12,7 +12,7 @@ import structlog
 from schemas.content.source import S3Source
 from schemas.errors import SourceUnavailable
 from worker.sources.bucket_events import LONG_POLL_SECONDS, EventQueue, QueueMessage
-from worker.upkeep.watched_folder import ANYTHING, NOTHING, SeenChanges
+from worker.sources.changes_seen import ANYTHING, NOTHING, SeenChanges
 
 #: Maximum messages of a batch, and seconds for which it is filled.
 MAX_MESSAGES, FILL_SECONDS = 1_000, 1.0

@@ -1,0 +1,1 @@
+"""Notices what changes in the folders of each kind of source."""
