@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import dedent
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -27,6 +28,6 @@ class Block:
 def blocks(page: Path) -> list[Block]:
     text = page.read_text()
     return [
-        Block(found[2], found[3], runs=_NOT_RUN not in text[: found.start()].rstrip().rpartition("\n")[2])
+        Block(found[2], dedent(found[3]), runs=_NOT_RUN not in text[: found.start()].rstrip().rpartition("\n")[2])
         for found in _BLOCK.finditer(text)
     ]
