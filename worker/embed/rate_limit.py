@@ -206,6 +206,7 @@ class RateBudget:
                 error.message,
                 retry_after=pause,
                 provider_status=error.provider_status,
+                was_taken=error.was_taken,
                 has_no_quota=error.has_no_quota,
             ) from error
         except BaseException as error:  # a refusal is an answer too; after anything else, let other requests probe

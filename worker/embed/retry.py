@@ -114,8 +114,12 @@ def failure_of(model: str, error: EmbeddingUnavailable) -> Failure:
 
 def may_be_fault_of_text(error: EmbeddingUnavailable | LlmUnavailable) -> bool:
     """Whether a text may have made its server fail. A busy server answers otherwise, or asks to wait."""
-    has_failed = error.was_taken or error.provider_status == HTTPStatus.INTERNAL_SERVER_ERROR
-    return has_failed and not error.retry_after
+    return has_failed(error) and not error.retry_after
+
+
+def has_failed(error: EmbeddingUnavailable | LlmUnavailable) -> bool:
+    """Whether a server failed at a request that it took."""
+    return error.was_taken or error.provider_status == HTTPStatus.INTERNAL_SERVER_ERROR
 
 
 def is_too_large(error: EmbeddingUnavailable, texts: int, seconds: float) -> bool:

@@ -1,31 +1,44 @@
-"""Coalesces concurrent embedding requests into one: each request costs as much as a search."""
+"""Coalesces concurrent embedding requests into one: each request costs as much as a search.
+
+The texts may be of different projects. So a text that its provider refuses, or fails at, must cost no other its vector.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, Future
 from threading import Lock
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
-from schemas.errors import EmbeddingRefused
+from schemas.errors import EmbeddingRefused, EmbeddingUnavailable
+from worker.embed.retry import has_failed
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
+_Given = TypeVar("_Given", contravariant=True)
+_Returned = TypeVar("_Returned", covariant=True)
 
 #: The texts that a caller asks for, with their keys, and the future on which it waits.
 _Pending = tuple[Mapping[str, Key], "Future[Mapping[str, Value]]"]
 
 
+class Send(Protocol[_Given, _Returned]):
+    """Embeds texts with their keys, and returns their values."""
+
+    def __call__(self, texts: Mapping[str, _Given], *, is_shared: bool) -> Mapping[str, _Returned]:
+        """If the request `is_shared` by several callers, it need not find out which text is at fault."""
+        ...
+
+
 class Coalescer(Generic[Key, Value]):
     """Sends texts at once; those that arrive during a request go together in the next. Thread-safe.
 
-    `send` takes texts with their keys and returns their values. It runs in threads of `pool`. A caller waits for the
-    request in flight, whose answer may take long, for at most `queued_seconds` before another is sent.
+    `send` runs in threads of `pool`. A caller waits for the request in flight, whose answer may take long, for at most
+    `queued_seconds` before another is sent. After an error that one of several callers may have caused, the texts of
+    each are sent once more, at the same time and alone.
     """
 
-    def __init__(
-        self, send: Callable[[Mapping[str, Key]], Mapping[str, Value]], pool: Executor, queued_seconds: float
-    ) -> None:
+    def __init__(self, send: Send[Key, Value], pool: Executor, queued_seconds: float) -> None:
         self._send = send
         self._pool = pool
         self._queued_seconds = queued_seconds
@@ -79,17 +92,21 @@ class Coalescer(Generic[Key, Value]):
         return pending
 
     def _answer(self, pending: Sequence[_Pending[Key, Value]]) -> None:
+        texts = {text: key for texts, _ in pending for text, key in texts.items()}
         try:
-            values = self._send({text: key for texts, _ in pending for text, key in texts.items()})
-        except EmbeddingRefused as refusal:
-            if len(pending) == 1:
-                pending[0][1].set_exception(refusal)
-            else:  # only one of them caused the refusal: retry each alone
-                for request in pending:
-                    self._answer([request])
+            values = self._send(texts, is_shared=len(pending) > 1)
         except Exception as error:  # noqa: BLE001 - any error belongs to the waiting callers
+            if len(pending) > 1 and _may_be_of_one(error):
+                for request in pending:
+                    self._pool.submit(self._answer, [request])
+                return
             for _, future in pending:
                 future.set_exception(error)
         else:
             for _, future in pending:
                 future.set_result(values)
+
+
+def _may_be_of_one(error: Exception) -> bool:
+    """Whether one text may have caused an error, so that the others are answered without it."""
+    return isinstance(error, EmbeddingRefused) or (isinstance(error, EmbeddingUnavailable) and has_failed(error))

@@ -162,10 +162,10 @@ def _coalescer(
 
 
 def _embed_and_cache(
-    resources: Resources, cache: VectorCache, model: _QueryModel, missing: Mapping[str, _Key]
+    resources: Resources, cache: VectorCache, model: _QueryModel, texts: Mapping[str, _Key], *, is_shared: bool
 ) -> dict[str, Vector]:
-    rows = _embed(resources, model, list(missing))
-    return {text: cache.add(key, row) for (text, key), row in zip(missing.items(), rows, strict=True)}
+    rows = _embed(resources, model, list(texts), is_shared=is_shared)
+    return {text: cache.add(key, row) for (text, key), row in zip(texts.items(), rows, strict=True)}
 
 
 def _key(resources: Resources, index: Index, text: str) -> _Key:
@@ -173,7 +173,8 @@ def _key(resources: Resources, index: Index, text: str) -> _Key:
     return index.project_id, index.settings.embedder, resources.settings.embedding_api_base, digest
 
 
-def _embed(resources: Resources, model: _QueryModel, texts: Sequence[str]) -> list[Vector]:
+def _embed(resources: Resources, model: _QueryModel, texts: Sequence[str], *, is_shared: bool) -> list[Vector]:
+    """The vectors of texts. A request that `is_shared` by callers is not split to find the text at fault."""
     limit, tokenizer = model.profile.max_input_tokens, partial(resources.tokenizer, model.profile)
     inputs = [truncated(text, limit, tokenizer) for text in texts]
     tokens = [len(text) // CHARACTERS_PER_TOKEN + 1 for text in inputs]
@@ -191,6 +192,8 @@ def _embed(resources: Resources, model: _QueryModel, texts: Sequence[str]) -> li
         except EmbeddingRefused as refusal:
             if budget is not None:
                 budget.refused(refusal, [tokens[number] for number in batch])
+            if is_shared and refusal.excess in {None, Excess.LENGTH}:
+                raise
             waiting.extendleft(_smaller(refusal, batch, inputs))
         else:
             rows |= zip(batch, vectors, strict=True)

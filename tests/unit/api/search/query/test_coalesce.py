@@ -5,32 +5,35 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from threading import Event
+from threading import Barrier, Event
 
 import pytest
 
 from api.search.query.coalesce import Coalescer
 from api.stack.processes import wait_until
-from schemas.errors import EmbeddingRefused, EmbeddingUnavailable
+from schemas.errors import EmbeddingError, EmbeddingRefused, EmbeddingUnavailable, EmbeddingUnreadable, Excess
 
 SECONDS = 20.0
 
 
 class Provider:
-    """Answers each text with its length once `go` is set. Rejects a request with `bad` in it."""
+    """Answers each text with its length once `go` is set. Fails at a request with `bad` in it."""
 
     def __init__(self) -> None:
         self.requests: list[list[str]] = []
+        self.shared: list[bool] = []
         self.go = Event()
         self.fails: Exception | None = None
+        self.fails_at_bad: Exception = EmbeddingRefused("one of them is refused")
 
-    def send(self, texts: Mapping[str, None]) -> dict[str, int]:
+    def send(self, texts: Mapping[str, None], *, is_shared: bool) -> dict[str, int]:
         self.requests.append(sorted(texts))
+        self.shared.append(is_shared)
         assert self.go.wait(SECONDS)
         if self.fails is not None:
             raise self.fails
         if "bad" in texts:
-            raise EmbeddingRefused("one of them is refused")
+            raise self.fails_at_bad
         return {text: len(text) for text in texts}
 
 
@@ -89,15 +92,49 @@ def test_what_comes_during_a_request_goes_together(
     assert provider.requests == [["first"], ["a", "bb", "ccc"]]
 
 
-def test_a_refused_text_is_nobody_elses_trouble(
-    coalescer: Coalescer[None, int], callers: ThreadPoolExecutor, provider: Provider
+@pytest.mark.parametrize(
+    "error",
+    [
+        EmbeddingRefused("one of them is refused"),
+        EmbeddingRefused("one of them is too long", excess=Excess.LENGTH),
+        EmbeddingUnreadable("one of the vectors is not a number"),
+        EmbeddingUnavailable("it fails at one of them", provider_status=500),
+        EmbeddingUnavailable("it closes the connection at one of them", was_taken=True),
+    ],
+    ids=str,
+)
+def test_a_text_at_which_the_provider_fails_is_nobody_elses_trouble(
+    coalescer: Coalescer[None, int], callers: ThreadPoolExecutor, provider: Provider, error: EmbeddingError
 ) -> None:
+    provider.fails_at_bad = error
     behind_one(coalescer, callers, provider)
-    good, bad = ask(coalescer, callers, "good", "bad")
+    good, bad, other = ask(coalescer, callers, "good", "bad", "other")
     provider.go.set()
-    assert good.result()["good"] == 4
-    with pytest.raises(EmbeddingRefused):
+    assert (good.result(), other.result()) == ({"good": 4}, {"other": 5})
+    with pytest.raises(type(error)):
         bad.result()
+    # each is sent once more, and alone
+    assert sorted(provider.requests) == [["bad"], ["bad", "good", "other"], ["first"], ["good"], ["other"]]
+    assert provider.shared == [len(texts) > 1 for texts in provider.requests]
+
+
+def test_those_that_are_sent_again_do_not_wait_for_each_other(callers: ThreadPoolExecutor, provider: Provider) -> None:
+    together = Barrier(3)
+
+    def send(texts: Mapping[str, None], *, is_shared: bool) -> Mapping[str, int]:
+        if "first" in texts:
+            return provider.send(texts, is_shared=is_shared)
+        if is_shared:
+            raise EmbeddingRefused("one of them is refused")
+        together.wait(SECONDS)
+        return dict.fromkeys(texts, 0)
+
+    with ThreadPoolExecutor(4) as threads:
+        coalescer = Coalescer(send, threads, SECONDS)
+        behind_one(coalescer, callers, provider)
+        others = ask(coalescer, callers, "a", "b", "c")
+        provider.go.set()
+        assert [each.result() for each in others] == [{"a": 0}, {"b": 0}, {"c": 0}]
 
 
 def test_a_provider_that_is_down_is_not_asked_for_each(
@@ -126,9 +163,9 @@ def test_nothing_is_sent_for_who_waits_no_longer(
 
 
 def test_a_request_that_takes_long_holds_nobody_up(callers: ThreadPoolExecutor, provider: Provider) -> None:
-    def send(texts: Mapping[str, None]) -> Mapping[str, int]:
+    def send(texts: Mapping[str, None], *, is_shared: bool) -> Mapping[str, int]:
         if "first" in texts:
-            return provider.send(texts)
+            return provider.send(texts, is_shared=is_shared)
         time.sleep(0.1)  # longer than a caller waits for the request in flight
         return dict.fromkeys(texts, 0)
 

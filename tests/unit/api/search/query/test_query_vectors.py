@@ -81,6 +81,37 @@ def test_queries_are_answered_by_a_server_that_takes_one_text_and_a_short_one(
         provider.limits = Limits()
 
 
+@pytest.mark.parametrize("bad", ["REFUSE-ME", "FAULT-ME", "NAN-ME", "NULL-ME", "long " * 100])
+def test_queries_that_share_a_request_with_a_bad_one_are_answered_after_two(
+    resources: Resources, provider: EmbeddingsFake, monkeypatch: pytest.MonkeyPatch, bad: str
+) -> None:
+    monkeypatch.setattr(query_vectors, "PROVIDER_QUEUED_SECONDS", 60.0)
+    model, cache = index(f"openai/{uuid4().hex}"), VectorCache()
+    provider.limits = Limits(most_tokens=64)
+    texts = [bad, *(f"{number} {bad[:4]}" for number in range(6))]
+    with ThreadPoolExecutor(8) as callers:
+        # the first answer shows that the model takes base64
+        embed_queries(resources, model, ["word"], cache)
+        held = provider.holds.add("embeddings", "first")
+        first = callers.submit(embed_queries, resources, model, ["first"], cache)
+        assert wait_until(lambda: len(held.arrived) == 1, 60)
+        others = [callers.submit(embed_queries, resources, model, [text], cache) for text in texts]
+        coalescer = query_vectors._coalescer(
+            resources,
+            cache,
+            query_vectors._QueryModel(model.settings.embedder, explicit_dimensions=False),
+            is_local=False,
+        )
+        assert wait_until(lambda: len(coalescer._waiting) == len(texts), 60)
+        provider.audit.requests.clear()
+        provider.holds.release()
+        assert [each.result()[0].shape for each in (first, *others[1:])] == [(8,)] * 7
+    sent = [request.inputs for request in provider.audit.requests]
+    provider.reset()
+    # a text that is too long is cut, and sent once more
+    assert (sent[0], sorted(sent[1:])) == (7, [1] * (7 + bad.startswith("long")))
+
+
 def test_no_vector_of_another_model(resources: Resources, provider: EmbeddingsFake) -> None:
     cache = VectorCache()
     embed_queries(resources, index(), ["one"], cache)
@@ -128,7 +159,7 @@ def test_a_text_that_nobody_waits_for_is_not_sent(resources: Resources, monkeypa
     monkeypatch.setattr(query_vectors, "PROVIDER_QUEUED_SECONDS", 60.0)
     requests, go, cache = list[list[str]](), Event(), VectorCache()
 
-    def held(_resources: object, _model: object, texts: Sequence[str]) -> list[Vectors]:
+    def held(_resources: object, _model: object, texts: Sequence[str], *, is_shared: bool) -> list[Vectors]:
         requests.append(list(texts))
         assert go.wait(60)
         return [np.ones(8, np.float32) for _ in texts]
