@@ -18,6 +18,7 @@ from worker.embed.batching import RequestTerms, embed_all
 from worker.embed.faults import FaultFindingEmbedder, FurtherRequests
 from worker.index.file_states import EmbeddedFile, File, PreparedFile, ProviderUsage, failed
 from worker.index.halve import halved, is_cuttable
+from worker.index.prepare import prepare_anew
 from worker.index.run import IndexRun
 from worker.index.skip_cached import CacheFirstEmbedder
 from worker.index.spending import LimitedEmbedder
@@ -47,7 +48,15 @@ def embed(run: IndexRun, prepared: Sequence[File], waiting: Sequence[EmbeddedFil
     for content_hash, vector in recall(run, fresh).items():
         batch.answer(missing.pop(content_hash), vector)
     stopped = _pay(run, batch, list(missing.values()), fresh, more=more)
-    while stopped is None and (cut := batch.cut(run)):
+    while stopped is None:
+        try:
+            cut = batch.cut(run)
+        except FoldexError as error:
+            # what was paid for is recorded with the files
+            stopped = error
+            break
+        if not cut:
+            break
         tasks.note_cut_texts(run.pool, run.index.id, run.epoch)
         missing = batch.missing_vectors()
         missing = {hash_: missing[hash_] for hash_ in cut if hash_ in missing}
@@ -80,8 +89,6 @@ class _EmbeddedBatch:
         self._refusals: dict[UUID, FileError] = {}
         #: The ids of chunks that are longer than the model takes, by file.
         self._too_long: dict[UUID, set[UUID]] = defaultdict(set)
-        #: Files that were just cut. The live chunks of others stay as they are.
-        self._prepared = {file.claim.id for file in files if isinstance(file.state, PreparedFile)}
 
     def missing_vectors(self) -> dict[str, list[PlacedChunk]]:
         """The chunks without a vector, by the hash of their text."""
@@ -105,7 +112,7 @@ class _EmbeddedBatch:
     def refuse(self, chunks: Iterable[PlacedChunk], refusal: EmbeddingRefused) -> None:
         """Fail the files of a text that the provider refused. One that is only too long waits for `cut`."""
         for chunk in chunks:
-            if refusal.excess is Excess.LENGTH and chunk.file_id in self._prepared and is_cuttable(chunk):
+            if refusal.excess is Excess.LENGTH and is_cuttable(chunk):
                 self._too_long[chunk.file_id].add(chunk.id)
                 continue
             is_text = refusal.reason is Reason.EMBEDDING_REFUSED
@@ -113,7 +120,10 @@ class _EmbeddedBatch:
             self._refusals[chunk.file_id] = FileError(refusal.reason, message)
 
     def cut(self, run: IndexRun) -> set[str]:
-        """Cut the chunks that are too long in two. Returns the hashes of the new texts."""
+        """Cut the chunks that are too long in two. Returns the hashes of the new texts.
+
+        A file whose live chunks were to stay is cut anew as a whole, and its chunks that are too long at the next call.
+        """
         too_long, self._too_long = self._too_long, defaultdict(set)
         hashes: set[str] = set()
         files = []
@@ -122,6 +132,9 @@ class _EmbeddedBatch:
             if ids and isinstance(state, PreparedFile):
                 state, new = halved(run, state, ids)
                 hashes |= new
+            elif ids:
+                state = prepare_anew(run, file.claim)
+                hashes |= {chunk.content_hash for chunk in state.new}
             files.append(replace(file, state=state))
         self._files = files
         return hashes

@@ -53,6 +53,11 @@ def prepare(run: IndexRun, claims: Sequence[FileClaim]) -> list[File]:
     return restore(run, match_live(run, read_files(run, claims)))
 
 
+def prepare_anew(run: IndexRun, claim: FileClaim) -> File:
+    """Read and cut one file, although its live chunks were to stay."""
+    return prepare(run, [replace(claim, work="full")])[0]
+
+
 def read_files(run: IndexRun, claims: Sequence[FileClaim]) -> list[File]:
     """Read and cut all claimed files, unless time runs out or they have too many chunks.
 

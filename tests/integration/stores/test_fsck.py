@@ -11,6 +11,7 @@ from uuid import UUID, uuid4
 import numpy as np
 import pytest
 
+from tests.fakes.embeddings import Limits
 from tests.integration.stores.ground import WELL, Ground
 from tests.service import TOOLS, eventually
 from worker.state.index.tools import Index
@@ -142,6 +143,32 @@ def test_only_what_the_cache_lost_too_is_paid_again(ground: Ground) -> None:
     # the rows are the old ones, and their files were not read again
     assert (ground.ids(index), ground.texts(tool)) == (ids, texts)
     assert status["total_chunks"] == 18
+
+
+def test_a_lost_text_that_is_too_long_for_the_model_by_now_is_cut(ground: Ground) -> None:
+    folder = ground.root / "shrunk"
+    folder.mkdir()
+    words = [f"shrunk{number}" for number in range(20)]
+    (folder / "long.md").write_text(f"# Long\n\n{' '.join(words)}\n\n# Short\n\nA short section.\n")
+    tool = ground.service.local_tool(folder, config={"embedding_model": "openai/shrinks"})
+    before = ground.service.wait(tool)
+    index = ground.index(tool)
+    ground.follow_up(index)
+    long, short = ground.ids(index)
+    ground.forget(index, [long])
+    ground.drop_cache([long])
+    ground.provider.reset()
+    ground.provider.limits = Limits(most_tokens=32)
+    code, out = ground.command(tool, "--repair")
+    assert (code, "1 vectors to be written again" in out) == (0, True), out
+    status = ground.settle(tool, index)
+    assert (status["indexed_files"], status["failed_files"]) == (1, 0)
+    assert "chunk_size" in status["warning"]
+    *halves, kept = ground.ids(index)
+    assert (before["total_chunks"], len(halves) > 1, kept) == (2, True, short)
+    assert " ".join(text for _, _, text, *_ in ground.texts(tool)[:-1]).split()[-20:] == words
+    assert {hit["file_path"] for hit in ground.service.query(tool, words[-1], mode="keyword")} == {"long.md"}
+    ground.provider.reset()
 
 
 def test_a_repair_waits_for_a_running_task(ground: Ground) -> None:
