@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 _LANCE_DIRECTORY = "lancedb"
 #: Chunks of a folder that LanceDB searches quickly. With half as many, a filter that half of them pass takes 2 s.
 LANCE_CHUNKS = 2_000_000
+#: Rows and bytes that Turbopuffer takes in a namespace, and bytes of a row beside its vector: attributes and hashes.
+TURBOPUFFER_ROWS, TURBOPUFFER_BYTES, ROW_BYTES = 500_000_000, 1_000_000_000_000, 700
+#: Share of them from which on a folder's status warns. Past them, writes fail.
+FULL_SHARE = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,10 @@ class StoreKind:
     open: Callable[[StoreOptions, bool, BlindKey | None], VectorStore]
     #: Whether the options hold all that the store needs; the first such row is the default.
     is_configured: Callable[[StoreOptions], bool]
+    #: Chunks of so many dimensions that a folder may have before users are warned.
+    most_chunks: Callable[[int], int]
+    #: The warning, with `most` and the folder's `chunks`.
+    warning: str
     #: Imports the client at the start of the API and of workers.
     import_client: Callable[[], None] = _nothing
     #: Imports more before workers fork. It opens nothing and starts no thread.
@@ -55,19 +63,18 @@ class StoreKind:
     is_foreign: bool = False
     #: Name of the store's directory in FOLDEX_HOME; None if it keeps nothing there.
     directory: str | None = None
-    #: Chunks of a folder that the store searches quickly; None if any number.
-    most_chunks: int | None = None
 
 
-def too_large(store: str, chunks: int) -> str | None:
+def too_large(store: str, chunks: int, dimensions: int) -> str | None:
     """What to do about a folder that has too many chunks for its store; None if it has not."""
-    most = STORES[store].most_chunks
-    if most is None or chunks <= most:
-        return None
-    return (
-        f"Searches are slow above {most:,} chunks in {store}, and this folder has {chunks:,}; "
-        "split it, or set VECTOR_STORE=turbopuffer and create the tool again."
-    )
+    kind = STORES[store]
+    most = kind.most_chunks(dimensions)
+    return kind.warning.format(most=most, chunks=chunks) if chunks > most else None
+
+
+def _most_in_turbopuffer(dimensions: int) -> int:
+    of_bytes = TURBOPUFFER_BYTES // (4 * dimensions + ROW_BYTES)
+    return int(FULL_SHARE * min(TURBOPUFFER_ROWS, of_bytes))
 
 
 def default_store(options: StoreOptions) -> str:
@@ -129,14 +136,19 @@ STORES: dict[str, StoreKind] = {
     "turbopuffer": StoreKind(
         _open_turbopuffer,
         is_configured=lambda options: bool(options.turbopuffer_api_key),
+        most_chunks=_most_in_turbopuffer,
+        warning="Above {most:,} chunks of this model a folder comes near to the limits of turbopuffer, and this folder "
+        "has {chunks:,}; split it before writes fail.",
         import_client=_import_turbopuffer,
         is_foreign=True,
     ),
     "lancedb": StoreKind(
         _open_lance,
         is_configured=lambda _: True,
+        most_chunks=lambda _: LANCE_CHUNKS,
+        warning="Searches are slow above {most:,} chunks in lancedb, and this folder has {chunks:,}; "
+        "split it, or set VECTOR_STORE=turbopuffer and create the tool again.",
         import_before_fork=_import_lance_dependencies,
         directory=_LANCE_DIRECTORY,
-        most_chunks=LANCE_CHUNKS,
     ),
 }

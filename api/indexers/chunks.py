@@ -189,7 +189,7 @@ def _check_following(source: AnySource, config: ToolConfig, *, has_event_queue: 
 def shown_status(tool_id: UUID, row: dict[str, Any]) -> Status:
     """Convert a task's row to its API form for one tool."""
     over_cost = OVER_COST.format(row["max_cost_tokens"]) if row["over_cost"] else None
-    size = too_large(row["vector_store"], row["total_chunks"])
+    size = too_large(row["vector_store"], row["total_chunks"], row["dimensions"])
     is_unwatched = row["finished_at"] is None and row["unwatched_seconds"] > UNWATCHED_SECONDS
     unwatched = f"{UNWATCHED} The task goes on once they do." if is_unwatched else None
     cut_texts = CUT_TEXTS if row["cut_texts"] else None

@@ -48,5 +48,6 @@ def estimate_of(new_index: NewIndex, resources: Resources) -> Estimate:
             model=model,
         )
     expected = found.by_granularity[settings.chunks.granularity].chunks.expected
-    size = too_large(new_index.vector_store, round(int(expected), -ROUNDED_DIGITS))
+    chunks = round(int(expected), -ROUNDED_DIGITS)
+    size = too_large(new_index.vector_store, chunks, settings.embedder.dimensions)
     return found.model_copy(update={"notes": [*filter(None, [size]), *found.notes]})

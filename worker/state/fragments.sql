@@ -18,6 +18,10 @@ set_config('lock_timeout', '1s', true)
 CASE WHEN i.stopping = t.id AND t.status IN :open THEN 'cancelled' ELSE t.status END AS status,
     CASE WHEN i.stopping = t.id AND t.status IN :open THEN now() ELSE t.finished_at END AS finished_at
 
+-- name: shown_index
+-- what the status of a task says of its index i
+i.namespace, i.vector_store, (i.settings -> 'embedder' ->> 'dimensions')::int AS dimensions
+
 -- name: unwatched_seconds
 -- seconds since the last sweep, or since a task t was created if that is later; without sweeps nobody tells what it
 -- waits for

@@ -30,6 +30,8 @@ def imported(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     row = StoreKind(
         open=lambda options, has_keywords, _key: cast(VectorStore, Shelf(options, has_keywords)),
         is_configured=lambda options: options.turbopuffer_region == "shelf",
+        most_chunks=lambda _: 1,
+        warning="",
         import_client=lambda: steps.append("client"),
         import_before_fork=lambda: steps.append("before fork"),
         directory="shelf",

@@ -79,12 +79,12 @@ SELECT indexed_files + CASE WHEN %(include_lost)s THEN (
 FROM :newest_task
 
 -- name: newest_of_tool
-SELECT t.*, :shown_end, i.namespace, i.vector_store, s.project_id, s.id AS asked_of, :unwatched_seconds
+SELECT t.*, :shown_end, :shown_index, s.project_id, s.id AS asked_of, :unwatched_seconds
 FROM search_tool s JOIN search_index i ON i.id = s.index_id :newest_task_of_tool
 WHERE s.id = %(tool_id)s
 
 -- name: newest_of_tools
-SELECT t.*, :shown_end, i.namespace, i.vector_store, s.id AS asked_of, s.created_at AS asked_of_created_at,
+SELECT t.*, :shown_end, :shown_index, s.id AS asked_of, s.created_at AS asked_of_created_at,
        :unwatched_seconds
 FROM search_tool s JOIN search_index i ON i.id = s.index_id :newest_task_of_tool
 WHERE (%(project_id)s::text IS NULL OR s.project_id = %(project_id)s)
@@ -92,7 +92,7 @@ WHERE (%(project_id)s::text IS NULL OR s.project_id = %(project_id)s)
 ORDER BY s.created_at, s.id LIMIT %(limit)s
 
 -- name: history
-SELECT t.*, :shown_end, i.namespace, i.vector_store, :unwatched_seconds
+SELECT t.*, :shown_end, :shown_index, :unwatched_seconds
 FROM search_tool s JOIN search_index i ON i.id IN (s.index_id, s.next_index_id)
 JOIN search_index_task t ON t.index_id = i.id
 WHERE s.id = %(tool_id)s
