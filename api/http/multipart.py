@@ -9,8 +9,9 @@ it holds 1.4 MB in memory, and Starlette's form 194 MB: it keeps every file belo
 
 from __future__ import annotations
 
-from email.message import Message
-from typing import Any, Protocol
+import re
+from string import hexdigits
+from typing import Protocol
 
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
@@ -25,6 +26,10 @@ MAX_LINES = 32
 #: line's length.
 MAX_SEMICOLONS = 30
 
+_ENCODED_FILENAME = re.compile(rb";[ \t]*filename\*[ \t]*=[ \t]*[^';]{0,64}'[^';]{0,64}'([^;\s]*)", re.IGNORECASE)
+#: An escaped byte, and the bytes by their digits. The functions of `urllib` and `email` take ten times as long for "%".
+_ESCAPED = re.compile(rb"%([0-9a-fA-F]{2})")
+_BYTES = {(first + second).encode(): bytes.fromhex(first + second) for first in hexdigits for second in hexdigits}
 MALFORMED = (
     f"The body is not well-formed multipart/form-data with names of at most {MAX_LINE:,} bytes and {MAX_SEMICOLONS} "
     "semicolons; build it with an HTTP library."
@@ -129,14 +134,10 @@ def _encoded_filename(disposition: bytes) -> str | None:
     """The RFC 5987 `filename*`. Forms should not send it, but .NET does, with an unusable `filename` beside it."""
     if b"*" not in disposition:
         return None
-    message = Message()
-    message["content-disposition"] = disposition.decode("latin-1")
-    try:
-        params: Any = message.get_params([], "content-disposition")
-    except ValueError:  # for example a number of thousands of digits
-        return None
-    encoded = (value for name, value in params if name == "filename" and isinstance(value, tuple))
-    return next((_text(value.encode("latin-1")) for _, _, value in encoded), None)
+    unescaped = disposition.replace(b"\\\\", b"").replace(b'\\"', b"")
+    outside_quotes = b"".join(unescaped.split(b'"')[::2])
+    found = _ENCODED_FILENAME.search(outside_quotes)
+    return None if found is None else _text(_ESCAPED.sub(lambda escaped: _BYTES[escaped[1]], found[1]))
 
 
 def _text(name: bytes) -> str:
