@@ -6,10 +6,12 @@ import bz2
 import gzip
 import lzma
 import os
+import shutil
 import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -49,6 +51,19 @@ def helpers() -> Iterator[ProjectHelpers]:
     made.pool.stop()
 
 
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    place = tmp_path / "disk"
+    place.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(place)]
+    if subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("run as root where a small tmpfs may be mounted")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)
+
+
 def _pool(number: int = 1, seconds: float = SECONDS, patience: float = 10.0) -> HelperPool:
     return HelperPool(HelperLimits(number, seconds, patience), max_seconds=60.0, memory_bytes=MEMORY)
 
@@ -81,6 +96,24 @@ def test_a_hostile_container_has_an_outcome_in_bounded_time(helpers: ProjectHelp
     assert time.process_time() - worked < 1
     assert psutil.Process().memory_info().rss - before < 3 * len(data) + (30 << 20)
     assert [each.path for each in list_members(helpers, "good", "zip", zipped({"a.md": b"a"}))] == ["a.md"]
+
+
+def test_an_archive_that_would_fill_the_disk_of_temporary_files_is_refused(
+    small_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(small_disk))
+    small = ProjectHelpers(_pool(), "project")
+    try:
+        # of 64 MiB a quarter stays free
+        fits, fills = (gzip.compress(tarred({"a": bytes(size << 20)}), 1) for size in (40, 56))
+        assert [each.path for each in list_members(small, "fits", "tar", fits)] == ["a"]
+        small.pool.stop()
+        with pytest.raises(FileError, match="The disk of temporary files has") as refused:
+            list_members(small, "fills", "tar", fills)
+        assert refused.value.reason is Reason.UNREADABLE
+        assert shutil.disk_usage(small_disk).free > 15 << 20
+    finally:
+        small.pool.stop()
 
 
 def test_what_takes_too_long_is_too_large_with_a_remedy(helpers: ProjectHelpers) -> None:

@@ -20,6 +20,7 @@ from typing import IO
 from schemas.errors import FileError
 from schemas.status import Reason
 from worker.parse.containers import Container, cleaned, damaged, too_much
+from worker.parse.temporary import check_disk
 from worker.sandbox.members import MAX_INFLATED_BYTES, MAX_MEMBERS, Member
 
 _STEP_BYTES = 1 << 20
@@ -62,6 +63,7 @@ def _copy(packed: io.BufferedIOBase, unpacked: IO[bytes]) -> None:
     while step := _next_step(packed, is_first=not unpacked.tell()):
         if unpacked.tell() + len(step) > largest:
             raise too_much()
+        check_disk(len(step))
         try:
             unpacked.write(step)
         except OSError as error:

@@ -18,6 +18,7 @@ from worker.formats import unsupported
 from worker.parse.limits import BUSY, Limits, too_large
 from worker.parse.ocr.deskew import skew, turned
 from worker.parse.programs import Job, cpu_seconds, run
+from worker.parse.temporary import check_disk
 from worker.parse.text.markdown_blocks import laid_out
 
 #: Pictures are refused by their declared size, before decoding: a pixel takes one byte, and more while converting.
@@ -132,6 +133,8 @@ def _recognised(image: Any, cpu_deadline: float, limits: Limits) -> str:
     seconds = cpu_deadline - cpu_seconds()
     if seconds <= 0:
         raise late
+    # a picture without compression
+    check_disk(image.width * image.height * len(image.getbands()))
     with tempfile.TemporaryDirectory() as folder:
         picture, text = f"{folder}/picture.png", f"{folder}/text"
         image.save(picture)

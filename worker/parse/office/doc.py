@@ -19,6 +19,7 @@ from worker.parse.limits import Limits, too_large
 from worker.parse.office.compound import without_signs
 from worker.parse.office.stated import summary
 from worker.parse.programs import OFFICE_MEMORY_FACTOR, Job, run
+from worker.parse.temporary import check_disk
 from worker.tokens import MAX_CHARACTER_BYTES
 
 MISSING = "Reading a .doc document needs catdoc, antiword or LibreOffice; install one, or save it as .docx."
@@ -33,6 +34,8 @@ def read(data: bytes, limits: Limits) -> Document:
     programs = unsupported.programs(BY_TYPE["doc"].programs)
     if not programs:
         raise FileError(Reason.UNSUPPORTED_TYPE, MISSING)
+    # a converter's text may be as long as its document
+    check_disk(2 * len(data))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "file.doc"
         data = _STREAM_NAME.sub(_usual_name, data)
