@@ -44,6 +44,7 @@ def examine(invocation: Invocation) -> Iterator[CheckOutcome]:
             yield from readiness(service)
             if service.home is not None:
                 yield _broker(service.home)
+                yield from grants_elsewhere(service.home)
             tools = tools_of(service)
             yield CheckOutcome("key", True, "accepted" if invocation.key else "none is needed")
             yield from _models(service, tools)
@@ -85,6 +86,24 @@ def _broker(home: Path) -> CheckOutcome:
     except (redis.RedisError, ValueError):
         return CheckOutcome("redis", False, f"does not answer; see {home / 'log' / 'redis.log'}, or run `foldex down`.")
     return CheckOutcome("redis", True, "answers")
+
+
+def grants_elsewhere(home: Path) -> Iterator[CheckOutcome]:
+    """Granted folders whose path leads to another place by now, which their project may not read."""
+    from worker.settings import Settings
+    from worker.state.access.grants import led_elsewhere
+    from worker.state.pool import open_pool
+
+    stack = {name.lower(): value for name, value in environment(home).items()}
+    settings = Settings.model_validate({name: stack[name] for name in Settings.model_fields.keys() & stack.keys()})
+    if settings.auth == "off":
+        return
+    with open_pool(settings.database) as pool:
+        for grant, now in led_elsewhere(pool):
+            detail = f"it led to {grant.real_place}, and leads to {now} now, which this project may not read"
+            names = f"{grant.project_id} {grant.place}"
+            remedy = f"run `foldex grants add {names}` to let it, or `foldex grants remove {names}`."
+            yield CheckOutcome(f"grant of {grant.place}", False, f"{detail}; {remedy}")
 
 
 def _models(service: Connection, tools: list[Tool]) -> Iterator[CheckOutcome]:

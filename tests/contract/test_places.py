@@ -16,6 +16,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from api.cli import checks
 from schemas.content.source import LocalSource
 from schemas.errors import FolderGone, SourceError
 from tests.chaos.full import IS_FULL
@@ -147,6 +148,31 @@ def test_a_grant_shows_where_its_place_led_and_where_it_leads(ground: Ground) ->
     assert shown() == [(docs, docs), (None, None)]
     ground.swap()
     assert shown() == [(docs, str(ground.secret)), (None, None)]
+
+
+def test_doctor_names_a_grant_that_leads_to_a_place_that_its_project_may_not_read(
+    ground: Ground, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stack = {"AUTH": "on", "DATABASE_URL": database_url}
+    monkeypatch.setattr(checks, "environment", lambda _: stack)
+    grants.add(ground.pool, ground.project, str(ground.root / "missing"))
+
+    def told() -> list[str]:
+        found = checks.grants_elsewhere(ground.root)
+        return [each.detail for each in found if each.what == f"grant of {ground.docs}" and not each.is_well]
+
+    assert told() == []
+    ground.swap()
+    [detail] = told()
+    assert f"it led to {ground.docs}, and leads to {ground.secret} now" in detail
+    assert f"`foldex grants remove {ground.project} {ground.docs}`" in detail
+    # grants mean nothing then
+    stack["AUTH"] = "off"
+    assert told() == []
+    stack["AUTH"] = "on"
+    # a link that is swapped on purpose
+    grants.add(ground.pool, ground.project, str(ground.secret))
+    assert told() == []
 
 
 #: Grants of an earlier release, with spellings by which they are removed.

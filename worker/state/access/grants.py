@@ -94,6 +94,16 @@ def page(pool: Pool, project_id: str | None = None) -> list[Grant]:
         return cursor.execute(_SQL["list"], {"project_id": project_id}).fetchall()
 
 
+def led_elsewhere(pool: Pool) -> Iterator[tuple[Grant, str]]:
+    """The grants of folders whose path leads by now to a place that their project may not read, and that place."""
+    granted = page(pool)
+    for grant in granted:
+        now = grant.leads_to
+        own = (each.real_place for each in granted if each.project_id == grant.project_id)
+        if now is not None and not any(is_below(now, place) for place in own if place is not None):
+            yield grant, now
+
+
 def may_read_below(pool: Pool, project_id: str, place: str) -> bool:
     """Whether a project was granted a place that ends with "/", or one above it."""
     return any(place.startswith(grant.place) for grant in page(pool, project_id))
