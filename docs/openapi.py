@@ -22,7 +22,7 @@ _COMMON_ERRORS = {
     "unauthorized", "auth_required", "internal", "database_unavailable", "locked", "disk_full",
     "project_busy", "server_busy",
     "cross_site", "body_too_slow", "too_large", "invalid_json", "invalid_request", "not_found",
-    "headers_too_large", "too_many_connections", "too_many_values", "bodies_busy",
+    "headers_too_large", "url_too_long", "too_many_connections", "too_many_values", "bodies_busy",
 }  # fmt: skip # a line each says nothing
 
 

@@ -83,6 +83,7 @@ def _usual(method: str, path: str, operation: Operation) -> Iterator[DescribedEr
     """The errors that follow from what an operation accepts."""
     yield INTERNAL
     yield _fault(errors.HeadersTooLarge)
+    yield _fault(errors.UrlTooLong)
     yield _fault(errors.TooManyConnections)
     if path == "/healthz":  # it waits for nothing
         return

@@ -16,7 +16,7 @@ from fastapi.responses import JSONResponse
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from api.http import problems, request_log
-from schemas.errors import FoldexError, HeadersTooLarge, TooManyConnections
+from schemas.errors import FoldexError, HeadersTooLarge, TooManyConnections, UrlTooLong
 from worker.machine.api_memory import ApiMemory
 
 #: Seconds within which a request's headers must arrive.
@@ -28,6 +28,10 @@ STALLED_BYTES = 1 << 16
 MAX_UNSENT_BYTES = ApiMemory().unsent_answers
 #: Bytes of a request's line and headers, and of the trailers after its body. Servers and proxies accept 8 to 64 KiB.
 MAX_HEAD_BYTES = 1 << 16
+#: Bytes of a URL: the parser takes no more.
+MAX_URL_BYTES = (1 << 16) - 1
+#: Bytes before a URL, which do not count: more than the longest method has.
+METHOD_BYTES = 32
 #: Header fields of a request. Browsers send some 20, and proxies add a few.
 MAX_FIELDS = 100
 #: Bytes that the parser takes at once: the precision with which unfinished headers are counted.
@@ -100,7 +104,7 @@ class TimedProtocol(HttpToolsProtocol):
     _has_moved = False
     #: Whether the headers of the request at hand are complete.
     _has_headers = False
-    _head_bytes = _fields = 0
+    _head_bytes = _url_bytes = _fields = 0
     #: Small chunks of the body at hand, and the bytes of its latest chunk.
     _small_chunks = _chunk_bytes = 0
     _is_refused = False
@@ -151,7 +155,7 @@ class TimedProtocol(HttpToolsProtocol):
             return
         if not self._has_moved:
             self.unfinished += len(piece)
-            if self.unfinished > MAX_HEAD_BYTES:
+            if self.unfinished > MAX_HEAD_BYTES + METHOD_BYTES:
                 self._refuse(_too_large())
                 return
             self.receiving.count_bytes(len(piece), self.connections)
@@ -240,13 +244,18 @@ class TimedProtocol(HttpToolsProtocol):
         """See httptools."""
         self._move()
         self._has_headers = False
-        self._head_bytes = self._fields = self._small_chunks = self._chunk_bytes = 0
+        self._head_bytes = self._url_bytes = self._fields = self._small_chunks = self._chunk_bytes = 0
         super().on_message_begin()
         if self._deadline is None:
             self._wait_for_headers()
 
     def on_url(self, url: bytes) -> None:
         """See httptools."""
+        self._url_bytes += len(url)
+        if self._url_bytes > MAX_URL_BYTES:
+            raise UrlTooLong(
+                f"The URL has more than {MAX_URL_BYTES:,} bytes; shorten it, or send what it holds in a body."
+            )
         self._count_head(len(url))
         super().on_url(url)
 

@@ -143,6 +143,10 @@ class HeadersTooLarge(Invalid, code="headers_too_large"):
     """The headers are larger, or have more fields, than this installation accepts."""
 
 
+class UrlTooLong(Invalid, code="url_too_long"):
+    """The URL is longer than this installation accepts."""
+
+
 class TooManyConnections(FoldexError, code="too_many_connections"):
     """The API has as many connections as it keeps."""
 

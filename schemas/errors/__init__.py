@@ -4,7 +4,7 @@ FoldexError
 ├── Unauthorized · NotLoopback · CrossSite · NotFound · Conflict · TooManyTools
 ├── Invalid
 │   ├── FilterMatchesNothing · ModelNotAllowed · ModelRefused · NoTree
-│   └── TooLarge · TooManyValues · HeadersTooLarge · BodyTooSlow · RangeNotSatisfiable
+│   └── TooLarge · TooManyValues · HeadersTooLarge · UrlTooLong · BodyTooSlow · RangeNotSatisfiable
 ├── TooManyConnections    (of one process of the API)
 ├── BodiesBusy            (too many large bodies arrive or are in progress)
 ├── SearchSlow            (a search of several tools, and none answered in time)
@@ -78,6 +78,7 @@ from schemas.errors.calls import (
     TooManyTools,
     TooManyValues,
     Unauthorized,
+    UrlTooLong,
 )
 from schemas.errors.models import (
     EmbeddingError,
@@ -181,4 +182,5 @@ __all__ = [
     "TreeCrashed",
     "TreeError",
     "Unauthorized",
+    "UrlTooLong",
 ]

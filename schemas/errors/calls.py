@@ -103,6 +103,14 @@ class HeadersTooLarge(Invalid):
     example = "The URL and headers have more than 65,536 bytes or 100 fields; send fewer, or shorter ones."
 
 
+class UrlTooLong(Invalid):
+    """The URL of a request is too long."""
+
+    code = "url_too_long"
+    status = 400
+    example = "The URL has more than 65,535 bytes; shorten it, or send what it holds in a body."
+
+
 class BodyTooSlow(Invalid):
     """The request body did not arrive in time."""
 

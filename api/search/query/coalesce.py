@@ -15,17 +15,17 @@ from worker.embed.retry import has_failed
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
-_Given = TypeVar("_Given", contravariant=True)
-_Returned = TypeVar("_Returned", covariant=True)
+_Given_contra = TypeVar("_Given_contra", contravariant=True)
+_Returned_co = TypeVar("_Returned_co", covariant=True)
 
 #: The texts that a caller asks for, with their keys, and the future on which it waits.
 _Pending = tuple[Mapping[str, Key], "Future[Mapping[str, Value]]"]
 
 
-class Send(Protocol[_Given, _Returned]):
+class Send(Protocol[_Given_contra, _Returned_co]):
     """Embeds texts with their keys, and returns their values."""
 
-    def __call__(self, texts: Mapping[str, _Given], *, is_shared: bool) -> Mapping[str, _Returned]:
+    def __call__(self, texts: Mapping[str, _Given_contra], *, is_shared: bool) -> Mapping[str, _Returned_co]:
         """If the request `is_shared` by several callers, it need not find out which text is at fault."""
         ...
 

@@ -9,6 +9,7 @@ import pytest
 from schemas.errors import FilterMatchesNothing, FoldexError, StoreUnavailable
 
 STATUSES = {
+    400: "url_too_long",
     401: "unauthorized",
     403: "auth_required cross_site",
     404: "not_found",

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from api.http import protocol
-from api.http.protocol import MAX_FIELDS, MAX_HEAD_BYTES, MAX_PIPELINED, Receiving, TimedProtocol
+from api.http.protocol import MAX_FIELDS, MAX_HEAD_BYTES, MAX_PIPELINED, MAX_URL_BYTES, Receiving, TimedProtocol
 from tests.bare_server import Place, serving
 from tests.service import eventually
 
@@ -80,10 +80,24 @@ def test_a_head_is_taken_up_to_its_bytes(place: Place, number: int) -> None:
         assert answer.startswith(b"HTTP/1.1 " + status), (size, answer[:100])
 
 
-@pytest.mark.parametrize(("size", "status"), [(MAX_HEAD_BYTES - 100, b"200"), (MAX_HEAD_BYTES + 100, b"431")])
-def test_a_url_counts_as_headers_do(place: Place, size: int, status: bytes) -> None:
-    answer = answer_to(place, [b"GET /" + b"a" * size + b" HTTP/1.1\r\n", END])
-    assert answer.startswith(b"HTTP/1.1 " + status), answer[:100]
+@pytest.mark.parametrize(("size", "field", "status"), [
+    (MAX_URL_BYTES, b"", b"200"),
+    (MAX_URL_BYTES, b"a: b\r\n", b"431"),
+    (MAX_URL_BYTES + 1, b"", b"400"),
+    (MAX_URL_BYTES + 1, b"a: b\r\n", b"400"),
+    (3 * MAX_URL_BYTES, b"", b"400"),
+])  # fmt: skip # a case a line
+@pytest.mark.parametrize("method", [b"GET", b"PROPPATCH"])
+def test_a_url_counts_as_headers_do_and_has_an_answer_of_its_own(
+    place: Place, size: int, field: bytes, status: bytes, method: bytes
+) -> None:
+    choice = random.Random(size)
+    request = method + b" /" + b"a" * (size - 1) + b" HTTP/1.1\r\n" + field + END
+    one_by_one = [*(request[at : at + 1] for at in range(20)), request[20:]]
+    for pieces in (one_by_one, *(pieces_of(request, choice) for _ in range(3))):
+        answer = answer_to(place, pieces)
+        assert answer.startswith(b"HTTP/1.1 " + status), answer[:100]
+        assert (b'"url_too_long"' in answer) is (status == b"400")
 
 
 def test_a_head_is_taken_up_to_its_fields(place: Place) -> None:
@@ -120,8 +134,9 @@ def test_what_never_ends_is_answered_soon(place: Place, kind: str) -> None:
                 sent += len(more)
                 assert sent < 64 * MAX_HEAD_BYTES
         answer = answer_of(client)
-    assert answer.startswith(b"HTTP/1.1 431 "), answer[:100]
-    assert b'"headers_too_large"' in answer
+    status, code = (b"400", b"url_too_long") if kind == "an address" else (b"431", b"headers_too_large")
+    assert answer.startswith(b"HTTP/1.1 " + status), answer[:100]
+    assert code in answer
 
 
 def test_trailers_are_no_headers(place: Place) -> None:

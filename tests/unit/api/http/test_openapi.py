@@ -156,7 +156,8 @@ def test_statuses_follow_from_what_an_operation_takes(name: str) -> None:
     else:
         assert "security" not in call
         assert not {401, 403} & statuses(call)
-    assert (400 in statuses(call)) == ("application/json" in call.get("requestBody", {}).get("content", {}))
+    body_types = call.get("requestBody", {}).get("content", {})
+    assert ("invalid_json" in stated_codes(call)) == ("application/json" in body_types)
     assert 422 in statuses(call) or not (call.get("parameters") or call.get("requestBody"))
 
 
@@ -166,7 +167,7 @@ def test_codes_of_some_operations() -> None:
     assert {"embedding_unavailable", "search_busy"} <= named["query_tool"] & named["search_project"]
     assert {"folder_gone", "model_not_allowed"} <= named["create_tool"] & named["patch_tool"]
     assert "conflict" not in named["get_tool"]
-    without_postgres = {"internal", "headers_too_large", "too_many_connections"}
+    without_postgres = {"internal", "headers_too_large", "url_too_long", "too_many_connections"}
     assert named["healthz"] == without_postgres
     assert named["metrics"] == {*without_postgres, "project_busy", "server_busy"}
 
