@@ -98,12 +98,12 @@ def test_definitions_are_paged_by_name_file_and_position(pool: Pool, size: int) 
             found += [(d["file_id"], d["number"]) for d in page]
             assert len(found) <= len(expected), asked
             last = page[-1]
-            after = last["name"], last["file_path"], last["file_id"], last["number"]
+            after = last["name"], last["file_path"], last["file_id_path"], last["file_id"], last["number"]
         assert found == [(d["file_id"], d["number"]) for d in expected], asked
 
 
 @pytest.mark.parametrize("size", [2, 5, 100])
-def test_uses_are_paged_by_file_and_position(pool: Pool, size: int) -> None:
+def test_uses_are_paged_by_path_and_position(pool: Pool, size: int) -> None:
     made = rows(pool, Random(size))
     queries: list[dict[str, Any]] = [{}, {"kind": "call"}, {"file": made.files[0]}, {"scope": "A"}, {"scope": "A/B"}]
     queries += [{"name": name} for name in (*NAMES, "A.run", "m.run", "n.f")] + [{"name": "run", "scope": "A"}]
@@ -119,11 +119,14 @@ def test_uses_are_paged_by_file_and_position(pool: Pool, size: int) -> None:
             and asked.get("file") in {None, use["file_id"]}
             and ("scope" not in asked or f"{use['scope']}/".startswith(f"{asked['scope']}/"))
         ]
-        expected.sort(key=lambda use: (use["file_id"], use["number"]))
+        expected.sort(key=lambda use: (made.files.index(use["file_id"]), use["number"]))
         found: list[tuple[UUID, int]] = []
-        while page := symbols.references(pool, made.index_id, after=found[-1] if found else None, limit=size, **asked):
+        after = None
+        while page := symbols.references(pool, made.index_id, after=after, limit=size, **asked):
             found += [(use["file_id"], use["number"]) for use in page]
             assert len(found) <= len(expected), asked
+            last = page[-1]
+            after = last["file_path"], last["file_id_path"], last["file_id"], last["number"]
         assert found == [(use["file_id"], use["number"]) for use in expected], asked
 
 
@@ -137,8 +140,8 @@ def best(made: Rows, asked: str) -> list[tuple[UUID, int, int, str, str]]:
         return not in_scope, d["name"] != name, d["kind"] in {"constant", "variable"}
 
     first = min(map(rank, known), default=None)
-    chosen = sorted((d["file_id"], d["number"], d) for d in known if rank(d) == first)
-    return [(file, d["start_line"], d["end_line"], d["name"], d["kind"]) for file, _, d in chosen]
+    chosen = sorted((d for d in known if rank(d) == first), key=lambda d: (made.files.index(d["file_id"]), d["number"]))
+    return [(d["file_id"], d["start_line"], d["end_line"], d["name"], d["kind"]) for d in chosen]
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -12,7 +12,7 @@ from tests.contract.stores import D, about, axis, make, near, of_file, row
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from worker.vectors import Condition, Patch
 from worker.vectors.lance import store as lance
-from worker.vectors.lance.ties import TIES
+from worker.vectors.ties import TIES
 from worker.vectors.turbopuffer_rows import MAX_LIMIT
 
 
@@ -59,7 +59,7 @@ def test_vectors_patches_and_deletes_of_many_ids(kind: str, beyond: int, tmp_pat
 
 
 @pytest.mark.parametrize("rows", [TIES, 4 * TIES + 1, 10 * TIES])
-@pytest.mark.parametrize("kind", ["lance-keywords", "held-keywords"])
+@pytest.mark.parametrize("kind", ["lance-keywords", "held-keywords", "fake-keywords"])
 def test_any_number_of_equal_hits_comes_by_id(kind: str, rows: int, tmp_path: Path, fake: FakeTurbopuffer) -> None:
     store = make(kind, tmp_path, fake)
     shuffled = random.Random(rows).sample(range(1, rows + 1), rows)

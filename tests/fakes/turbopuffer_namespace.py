@@ -309,7 +309,10 @@ def chosen(row: Document, wanted: bool | list[str], encoding: str) -> Json:
 
 
 def ranking(space: Namespace, body: Json) -> Iterator[tuple[Any, Json]]:
-    """All rows that have a rank, the best first. A generator, so that filters see no more rows than are needed."""
+    """All rows that have a rank, the best first. A generator, so that filters see no more rows than are needed.
+
+    Equal rows come as they were written: the service promises no order of theirs.
+    """
     name, how, *rest = body["rank_by"]
     if how in {"asc", "desc"}:
         require(name in space.schema and space.schema[name].get("filterable", True), f"cannot order by {name!r}")
@@ -328,7 +331,7 @@ def by_vector(space: Namespace, target: NDArray[np.float64]) -> Iterator[tuple[A
     ids, vectors = space.vectors
     # not `@`, which may sum the products of equal rows in different orders
     distances = 1.0 - (vectors * target).sum(axis=1)
-    return ((id_, {"$dist": distance}) for distance, id_ in sorted(zip(distances.tolist(), ids, strict=True)))
+    return ((ids[at], {"$dist": float(distances[at])}) for at in np.argsort(distances, kind="stable").tolist())
 
 
 def by_text(space: Namespace, name: str, text: Any) -> Iterator[tuple[Any, Json]]:
@@ -349,7 +352,7 @@ def by_text(space: Namespace, name: str, text: Any) -> Iterator[tuple[Any, Json]
         for id_, count in holding.items():
             length = 1.2 * (1 - 0.75 + 0.75 * postings.lengths[id_] / mean)
             scores[id_] = scores.get(id_, 0.0) + weight * count * 2.2 / (count + length)
-    return ((id_, {"$dist": -value}) for value, id_ in sorted((-score, id_) for id_, score in scores.items()))
+    return ((id_, {"$dist": score}) for id_, score in sorted(scores.items(), key=lambda item: -item[1]))
 
 
 def posted(space: Namespace, name: str) -> Postings:

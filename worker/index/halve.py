@@ -49,8 +49,8 @@ def halved(run: IndexRun, file: PreparedFile, too_long: Collection[UUID]) -> tup
 def _named(run: IndexRun, file: PreparedFile, part: PlacedChunk) -> PlacedChunk:
     """A part with an id that no other chunk of the file has: no two of them are at the same place."""
     stored = [file.claim.path, file.claim.id_path, file.facts.type, part.language, file.embedded]
-    content = [part.content_hash, part.chunk.start_char, run.epoch, stored]
-    return replace(part, id=chunk_id(file.claim.id, part.chunk, content))
+    start = part.chunk.start_char
+    return replace(part, id=chunk_id(file.claim, part.chunk, part.content_hash, start, [run.epoch, stored]))
 
 
 def _parts(run: IndexRun, placed: PlacedChunk) -> list[PlacedChunk]:

@@ -17,6 +17,7 @@ import structlog
 
 from schemas.content.document import Chunk, Document, FileContent, text_hash
 from schemas.errors import FileError
+from schemas.ids import ordered_id
 from schemas.status import Reason
 from worker import parse
 from worker.chunk import chunk
@@ -228,27 +229,32 @@ def place(
     """Give chunks ids, and the text between them that no chunk holds."""
     text, language = document.text, document.language
     stored = [claim.path, claim.id_path, facts.type, language, embedded]
-    occurrences: Counter[str] = Counter()
+    occurrences: Counter[tuple[object, ...]] = Counter()
     placed, end = [], 0
     for number, piece in enumerate(chunks):
         content_hash = text_hash(piece.embedded_text)
         # a text that is read as another one is still a row of its own
         written = stored if piece.read is None else [*stored, text_hash(piece.text)]
-        id_ = chunk_id(claim.id, piece, [content_hash, occurrences[content_hash], epoch, written])
-        occurrences[content_hash] += 1
+        ordinal = occurrences[content_hash, *_location(piece)]
+        occurrences[content_hash, *_location(piece)] += 1
+        id_ = chunk_id(claim, piece, content_hash, ordinal, [epoch, written])
         lead, end = text[end : piece.start_char], max(end, piece.end_char)
         trail = text[end:] if number == len(chunks) - 1 else ""
         placed.append(PlacedChunk(id_, claim.id, number, piece, content_hash, language, lead, trail, embedded))
     return placed
 
 
-def chunk_id(file_id: UUID, piece: Chunk, content: list[object]) -> UUID:
+def chunk_id(claim: FileClaim, piece: Chunk, content_hash: str, ordinal: int, writing: Sequence[object]) -> UUID:
     """Compute an id that is the same when a slice is repeated and never one that an earlier epoch may have deleted.
 
     A file's id already contains its index's. Everything that the store keeps of a row goes into its id, so that two
     writers of one id always write the same. A row written without a vector is never mistaken for one that has it.
-    `content` is the text's hash, its ordinal among equal texts of the file, the epoch, and what the store keeps of the
-    file.
+    `ordinal` counts the chunks of the file with equal texts at equal locations. `writing` is the epoch, and what the
+    store keeps of the file. The path, the text and the place in the file alone decide the order of ids.
     """
-    location = [piece.json_pointer, piece.symbol, piece.node_type, piece.scope, piece.level]
-    return uuid5(file_id, orjson.dumps([*content, location]).decode())
+    place = [content_hash, ordinal, *_location(piece)]
+    return ordered_id(orjson.dumps([claim.path, *place]), uuid5(claim.id, orjson.dumps([*place, *writing]).decode()))
+
+
+def _location(piece: Chunk) -> tuple[str | int | None, ...]:
+    return piece.json_pointer, piece.symbol, piece.node_type, piece.scope, piece.level

@@ -19,6 +19,7 @@ from psycopg import Connection
 
 from schemas.content.document import text_hash
 from schemas.errors import LlmFailed, SliceOver, TooManyLeaves
+from schemas.ids import ordered_id
 from worker.state.tree import nodes, trees
 from worker.state.tree.nodes import OpenCluster, PlannedCluster
 from worker.tree import clusters, vectors
@@ -138,7 +139,7 @@ def _planned(run: TreeRun, items: Sequence[ClusterItem], found: Clusters) -> lis
     for slot, indices in found.members:
         children = [items[index].key for index in indices]
         key = key_of(run.summariser, children)
-        by_key.setdefault(key, PlannedCluster(uuid4(), slot, key, children))
+        by_key.setdefault(key, PlannedCluster(ordered_id(key.encode(), uuid4()), slot, key, children))
     return list(by_key.values())
 
 

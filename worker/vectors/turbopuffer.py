@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
@@ -22,7 +23,7 @@ from cachetools import TTLCache
 
 from schemas.errors import StoreError, StoreRefused, StoreUnauthorized, StoreUnavailable
 from worker.machine.retry_after import seconds_to_wait
-from worker.vectors import Leg, Patch, Ranked, StoredAttributes, Value, Vector, VectorRow
+from worker.vectors import Leg, Patch, Ranked, StoredAttributes, Value, Vector, VectorRow, ties
 from worker.vectors.blind import BlindKey, Blinds
 from worker.vectors.rows import can_match, check, ranked
 from worker.vectors.subquery_turns import SubqueryTurns
@@ -163,7 +164,7 @@ class TurbopufferStore:
         deadline = time.monotonic() + self._timeout
         for start in range(0, len(answerable), size):
             group = answerable[start : start + size]
-            found = self._search(namespace, [leg for _, leg in group], deadline)
+            found = self._with_ties(namespace, [leg for _, leg in group], deadline)
             for (number, _), ranking in zip(group, found, strict=False):
                 rankings[number] = ranking
         return rankings
@@ -215,6 +216,19 @@ class TurbopufferStore:
 
     def _form(self, namespace: str) -> RowForm:
         return ReadableRows() if self._blinds is None else BlindRows(self._blinds.of(namespace))
+
+    def _with_ties(self, namespace: str, legs: Sequence[Leg], deadline: float) -> list[Ranked]:
+        """One ranking per leg. Where rows at its limit are equal, all of them are fetched, and their ids decide."""
+        limits: dict[int, int | None] = {at: min(ties.first_limit(leg.limit), MAX_LIMIT) for at, leg in enumerate(legs)}
+        rankings = [Ranked([], []) for _ in legs]
+        while asked := {at: limit for at, limit in limits.items() if limit is not None}:
+            wanted = [replace(legs[at], limit=limit) for at, limit in asked.items()]
+            # none if the namespace does not exist
+            found = self._search(namespace, wanted, deadline) or [Ranked([], []) for _ in wanted]
+            for (at, limit), ranking in zip(asked.items(), found, strict=True):
+                rankings[at] = ranking[: legs[at].limit]
+                limits[at] = ties.next_limit(legs[at].limit, limit, ranking.values, MAX_LIMIT)
+        return rankings
 
     def _search(self, namespace: str, legs: Sequence[Leg], deadline: float) -> list[Ranked]:
         known = self._known(namespace)

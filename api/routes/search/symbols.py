@@ -45,14 +45,14 @@ def list_symbols(
     limit: Limit = 100,
 ) -> Listing[Symbol]:
     """List definitions by name, then path and line: all, those of one name, or those with a prefix."""
-    after = from_cursor(cursor, str, str, UUID, int)
+    after = from_cursor(cursor, str, str, str, UUID, int)
     return page(
         lambda most: symbols.definitions(
             resources.pool, index.id, name=name, prefix=prefix, kind=kind, after=after, limit=most
         ),
         limit,
         lambda row: Symbol(**row),
-        itemgetter("name", "file_path", "file_id", "number"),
+        itemgetter("name", "file_path", "file_id_path", "file_id", "number"),
     )
 
 
@@ -70,20 +70,20 @@ def list_references(
     cursor: Cursor = None,
     limit: Limit = 100,
 ) -> Listing[Use]:
-    """List where a name is called, imported, inherited or used as a type.
+    """List where a name is called, imported, inherited or used as a type, by path and line.
 
     With `file_id` and `scope`, list what a definition uses.
     """
     if name is None and file_id is None:
         raise Invalid("Send `name` for what is used, or `file_id` (and optionally `scope`) for where it is used.")
-    after = from_cursor(cursor, UUID, int)
+    after = from_cursor(cursor, str, str, UUID, int)
     return page(
         lambda most: symbols.references(
             resources.pool, index.id, name=name, kind=kind, file=file_id, scope=scope, after=after, limit=most
         ),
         limit,
         lambda row: Use(**row),
-        itemgetter("file_id", "number"),
+        itemgetter("file_path", "file_id_path", "file_id", "number"),
     )
 
 

@@ -8,10 +8,11 @@ from heapq import merge
 from itertools import accumulate
 from math import inf
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID, uuid5
 
 from api.search.rank.fusion import reciprocal_ranks
+from api.search.rank.ties import place_of
 from schemas.content.source import EmbedderProfile
 from schemas.queries.across import PlacedHit
 from schemas.queries.search import Hit
@@ -47,8 +48,8 @@ class _RankedHit(NamedTuple):
 def merged(parts: Sequence[ToolHits], top_k: int, *, by_file: bool) -> list[PlacedHit]:
     """Rank hits of tools with one model by distance. Of several models, fuse these rankings by reciprocal ranks.
 
-    Ties go by the score in their own tool. Hits at the same place of a file are merged into the better one. With
-    `by_file`, all hits of a file are.
+    Ties go by the score in their own tool, then by path, then by the order of `parts`. Hits at the same place of a file
+    are merged into the better one. With `by_file`, all hits of a file are.
     """
     best: dict[UUID, _RankedHit] = {}
     rankings = []
@@ -59,7 +60,13 @@ def merged(parts: Sequence[ToolHits], top_k: int, *, by_file: bool) -> list[Plac
             if key not in best or hit.order < best[key].order:
                 best[key] = hit
     scores = reciprocal_ranks(rankings)
-    ordered = sorted(scores, key=lambda key: (-scores[key], -best[key].hit.score, best[key].hit.chunk_id))
+    places = {part.tool_id: number for number, part in enumerate(parts)}
+
+    def order(key: UUID) -> tuple[Any, ...]:
+        _, hit, tool_id = best[key]
+        return -scores[key], -hit.score, place_of(vars(hit)), places[tool_id]
+
+    ordered = sorted(scores, key=order)
     return [_placed(best[key], scores[key]) for key in ordered[:top_k]]
 
 

@@ -21,6 +21,7 @@ from api.search.rank.confidence import AGREEING, COUNTED_HITS, USUAL_AGREEMENT, 
 from api.search.rank.files import FoundChunk, file_parts
 from api.search.rank.fusion import by_score, ranks_and_values, reciprocal_ranks
 from api.search.rank.sureness import CODE, PROSE, VectorTrust, sureness_factors
+from api.search.rank.ties import place_of
 from schemas.queries.search import SearchRequest
 from worker.vectors import Ranked
 
@@ -100,11 +101,13 @@ def fuse(
 def _fused(rankings: Sequence[Ranking], weights: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:
     """Ids with scores from 0 to 1, in code and in prose."""
     shares = {query: name_share(query) for query in {each.query for each in rankings}}
-    legs = [(each.ids, each.values) for each in rankings]
+    legs = [(each.ids, each.ranks, each.values) for each in rankings]
     of_code, of_prose = (
         ranks_and_values(
-            (weight, ids, values)
-            for weight, (ids, values) in zip(_leg_weights(rankings, shares, weights, kind, trust), legs, strict=True)
+            (weight, ids, ranks, values)
+            for weight, (ids, ranks, values) in zip(
+                _leg_weights(rankings, shares, weights, kind, trust), legs, strict=True
+            )
         )
         for kind, trust in (("language", CODE), ("prose", PROSE))
     )
@@ -159,15 +162,12 @@ def wanted_ids(request: SearchRequest, fusion: Fusion, files: Files) -> list[str
 
 
 def joined(request: SearchRequest, fusion: Fusion, rows: Mapping[str, dict[str, Any]]) -> list[Candidate]:
-    """The ids that have a live row, best first. Chunks that no leg found come last."""
+    """The ids that have a live row, best first, equal ones by their place. Chunks that no leg found come last."""
     texts = request.texts
     distances = _distances(fusion.rankings)
     finders = _finders(request, fusion.rankings)
     ranks = _ranks(fusion.rankings) if request.explain else {}
-    # of equal scores, such as those of vectors that all point away, the stable order of the legs decides
-    order = {id_: rank for rank, id_ in enumerate([*fusion.scores, *sorted(rows.keys() - fusion.scores.keys())])}
-    by_rank = sorted(rows, key=order.__getitem__)
-    scores = dict(sorted(((id_, _score(fusion, id_, rows[id_])) for id_ in by_rank), key=lambda each: -each[1]))
+    scores = {id_: _score(fusion, id_, row) for id_, row in rows.items()}
     return [
         Candidate(
             id_,
@@ -178,7 +178,7 @@ def joined(request: SearchRequest, fusion: Fusion, rows: Mapping[str, dict[str, 
             finders.get(id_, texts),
             ranks.get(id_, {}),
         )
-        for id_, score in scores.items()
+        for id_, score in sorted(scores.items(), key=lambda each: (-each[1], place_of(rows[each[0]])))
     ]
 
 
@@ -272,7 +272,7 @@ def _ranks(rankings: Sequence[Ranking]) -> dict[str, dict[str, float]]:
     """The best rank of each kind of leg by id, counted from 1."""
     ranks: dict[str, dict[str, float]] = {}
     for ranking in rankings:
-        for rank, id_ in enumerate(ranking.ids, start=1):
+        for id_, rank in zip(ranking.ids, ranking.ranks, strict=True):
             of_id, name = ranks.setdefault(id_, {}), f"{ranking.kind}_rank"
             of_id[name] = min(rank, of_id.get(name, rank))
     return ranks
@@ -300,7 +300,12 @@ def _boosted(candidates: Sequence[Candidate], signals: QuerySignals, weights: Ma
         features = chunk_features(signals, each.row)
         added = {name: weights[name] * value / highest for name, value in features.items()}
         boosted.append(scaled(each, 1 / highest, added))
-    return sorted(boosted, key=lambda candidate: (-candidate.score, candidate.id))
+    return best_first(boosted)
+
+
+def best_first(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """The candidates by their scores, equal ones by their place."""
+    return sorted(candidates, key=lambda candidate: (-candidate.score, place_of(candidate.row)))
 
 
 def _by_files(candidates: Sequence[Candidate], weights: Mapping[str, float], *, grouped: bool) -> list[Candidate]:
@@ -313,7 +318,7 @@ def _by_files(candidates: Sequence[Candidate], weights: Mapping[str, float], *, 
         scaled(each, factor, {name: factor * value})
         for each, (name, value) in zip(candidates, file_parts(found, weights), strict=True)
     ]
-    return sorted(changed, key=lambda candidate: (-candidate.score, candidate.id))
+    return best_first(changed)
 
 
 def scaled(candidate: Candidate, factor: float, added: Mapping[str, float]) -> Candidate:

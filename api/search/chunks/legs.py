@@ -17,6 +17,7 @@ from api.http.shares import KEYWORD_THREADS, elsewhere
 from api.search.query.report import SearchReport, note
 from api.search.query.search import IndexSearch
 from api.search.rank.boosts import phrases
+from api.search.rank.fusion import shared_ranks
 from api.search.rank.sureness import COMPARED_RANK
 from schemas.errors import FoldexError, StoreError, StoreUnavailable
 from worker.state.index import drift
@@ -57,6 +58,11 @@ class Ranking:
     def ids(self) -> list[str]:
         """The ids, best first."""
         return Ranked.of(self.results).ids
+
+    @property
+    def ranks(self) -> list[int]:
+        """The ranks of the results. Equal results share one."""
+        return shared_ranks(Ranked.of(self.results).values)
 
     @property
     def first_scores(self) -> list[float]:

@@ -29,20 +29,34 @@ def reciprocal_ranks(rankings: Iterable[tuple[float, Sequence[Id]]]) -> dict[Id,
     return by_score(scores)
 
 
-def ranks_and_values(legs: Iterable[tuple[float, Sequence[Id], Sequence[float]]]) -> dict[Id, float]:
+def shared_ranks(values: Sequence[float]) -> list[int]:
+    """The ranks of values, which come best first, counted from 1. Equal values share the rank of the first of them."""
+    ranks: list[int] = []
+    rank, last = 0, None
+    for place, value in enumerate(values, start=1):
+        if value != last:
+            rank, last = place, value
+        ranks.append(rank)
+    return ranks
+
+
+def ranks_and_values(
+    legs: Iterable[tuple[float, Sequence[Id], Sequence[int], Sequence[float]]],
+) -> dict[Id, float]:
     """As `reciprocal_ranks` without its order, but half of a leg's share depends on the value that it gives each id.
 
-    Values are 0 to 1.
+    A leg has its weight, and the rank and the value of each id. Values are 0 to 1. Ids that a leg cannot tell apart
+    have one rank, so that no leg orders equal chunks by chance.
 
     Ranks alone do not distinguish a confident leg from a guessing one: Bruch, Gai and Ingber, "An Analysis of Fusion
     Functions for Hybrid Retrieval" (2023). Values alone say too little about legs that are far apart.
     """
-    weighted = [(weight, ids, values) for weight, ids, values in legs if weight > 0 and ids]
-    total = 2 * sum(weight for weight, _, _ in weighted)
+    weighted = [leg for leg in legs if leg[0] > 0 and leg[1]]
+    total = 2 * sum(weight for weight, *_ in weighted)
     scores: dict[Id, float] = defaultdict(float)
-    for weight, ids, values in weighted:
+    for weight, ids, ranks, values in weighted:
         share = weight / total
-        for rank, (id_, value) in enumerate(zip(ids, values, strict=True), start=1):
+        for id_, rank, value in zip(ids, ranks, values, strict=True):
             scores[id_] += share * ((RANK_CONSTANT + 1) / (RANK_CONSTANT + rank) + value)
     return dict(scores)
 

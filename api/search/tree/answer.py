@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import groupby
 from uuid import UUID
 
 from api.search.chunks.answer import embed
@@ -13,6 +14,7 @@ from api.search.chunks.legs import missing_vectors
 from api.search.query.frame import first_hits
 from api.search.query.no_hits import stand_in
 from api.search.query.search import Finder, Findings, IndexSearch
+from api.search.rank.ties import place_of
 from api.search.tree.built import built_tree
 from api.search.tree.forest import Forest, NearSummary
 from api.search.tree.ways import FoundInTree, LeafHit, collapsed, traversal
@@ -73,11 +75,12 @@ def _hits(search: IndexSearch, found: FoundInTree) -> list[TreeHit]:
     """The best leaves with a live row. Equal texts stand once, where they were first reached."""
     leaves = found.leaves[: 2 * search.request.top_k + len(found.summaries)]
     rows = found_chunks.hits(search.resources.pool, search.index.id, dict.fromkeys(str(leaf.id) for leaf in leaves))
+    live = [(leaf, rows[str(leaf.id)]) for leaf in leaves if str(leaf.id) in rows]
     hits: dict[str, TreeHit] = {}
-    for leaf in leaves:
-        row = rows.get(str(leaf.id))
-        if row is not None and row["content_hash"] not in hits:
-            hits[row["content_hash"]] = _hit(row, leaf)
+    for _, equal in groupby(live, key=lambda found: (found[0].score, found[0].distance)):
+        for leaf, row in sorted(equal, key=lambda found: place_of(found[1])):
+            if row["content_hash"] not in hits:
+                hits[row["content_hash"]] = _hit(row, leaf)
     return list(hits.values())
 
 

@@ -107,4 +107,4 @@ class Forest:
 
 
 def _sorted(found: Iterable[NearSummary]) -> list[NearSummary]:
-    return sorted(found, key=lambda each: (each.distance, str(each.node.id)))
+    return sorted(found, key=lambda each: (each.distance, each.node.key))

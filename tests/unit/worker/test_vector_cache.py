@@ -6,15 +6,12 @@ from random import Random
 from uuid import UUID
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from worker.tokens.keywords import KeywordForms
-from worker.vectors import Condition, Leg, Ranked
-from worker.vectors.lance import ties, vector_cache
-from worker.vectors.lance.ties import GROWTH, MAX_TIES, TIES, first_limit, next_limit
+from worker.vectors import Condition, Leg, Ranked, ties
+from worker.vectors.lance import vector_cache
 from worker.vectors.lance.vector_cache import (
-    EQUAL,
     GrowingNamespaceRows,
     LatestPerNamespace,
     NamespaceRows,
@@ -23,6 +20,7 @@ from worker.vectors.lance.vector_cache import (
     ranking_key,
     rows,
 )
+from worker.vectors.ties import EQUAL, GROWTH, MAX_TIES, TIES, first_limit, next_limit
 
 DIMENSIONS = 4
 
@@ -161,24 +159,24 @@ def test_only_the_latest_state_of_a_namespace_is_kept() -> None:
     assert latest.get("a", (2,)) is None
 
 
-def column(*values: float) -> pa.ChunkedArray:
-    return pa.chunked_array([pa.array(values, pa.float32())])
-
-
 def test_more_rows_are_fetched_while_the_last_may_equal_the_last_within_the_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert first_limit(10) == 10 + TIES
-    assert next_limit(2, 4, column(0.1, 0.2, 0.2, 0.2)) == 4 * GROWTH
-    assert next_limit(2, 4, column(0.1, 0.2, 0.2, 0.2 + EQUAL / 2)) == 4 * GROWTH
-    assert next_limit(2, 4, column(0.1, 0.2, 0.2, 0.2 + 2 * EQUAL)) is None
-    assert next_limit(2, 4, column(0.1, 0.1, 0.2, 0.2)) is None
+    assert next_limit(2, 4, [0.1, 0.2, 0.2, 0.2]) == 4 * GROWTH
+    assert next_limit(2, 4, [0.1, 0.2, 0.2, 0.2 + EQUAL / 2]) == 4 * GROWTH
+    assert next_limit(2, 4, [0.1, 0.2, 0.2, 0.2 + 2 * EQUAL]) is None
+    assert next_limit(2, 4, [0.1, 0.1, 0.2, 0.2]) is None
     # a keyword leg: the best has the greatest score
-    assert next_limit(2, 4, column(3, 2, 2, 2)) == 4 * GROWTH
+    assert next_limit(2, 4, [3, 2, 2, 2]) == 4 * GROWTH
     # there are no more rows
-    assert next_limit(2, 5, column(0.2, 0.2, 0.2, 0.2)) is None
-    assert next_limit(2, 5, column()) is None
+    assert next_limit(2, 5, [0.2, 0.2, 0.2, 0.2]) is None
+    assert next_limit(2, 5, []) is None
+    # the store returns no more, even if the limit is greater
+    assert next_limit(2, 4, [0.2] * 4, 6) == 6
+    assert next_limit(2, 6, [0.2] * 6, 6) is None
+    assert next_limit(9, 6, [0.2] * 6, 6) is None
     monkeypatch.setattr(ties, "MAX_TIES", 5)
-    assert next_limit(2, 4, column(*[0.2] * 4)) == 7
-    assert next_limit(2, 7, column(*[0.2] * 7)) is None
+    assert next_limit(2, 4, [0.2] * 4) == 7
+    assert next_limit(2, 7, [0.2] * 7) is None
     assert MAX_TIES > GROWTH * TIES

@@ -1,10 +1,11 @@
 -- name: definitions
 -- definitions of a name, in a scope ('': any), in a file (null: any)
-SELECT file_id, number, kind, scope, start_line, end_line FROM symbol
-WHERE index_id = %(index_id)s AND name = %(name)s
-  AND (%(scope)s::text = '' OR starts_with(reverse('/' || scope), reverse('/' || %(scope)s::text)))
-  AND (%(file)s::uuid IS NULL OR file_id = %(file)s)
-ORDER BY file_id, number LIMIT %(limit)s
+SELECT s.file_id, s.number, s.kind, s.scope, s.start_line, s.end_line
+FROM symbol s JOIN search_index_file f ON f.id = s.file_id
+WHERE s.index_id = %(index_id)s AND s.name = %(name)s
+  AND (%(scope)s::text = '' OR starts_with(reverse('/' || s.scope), reverse('/' || %(scope)s::text)))
+  AND (%(file)s::uuid IS NULL OR s.file_id = %(file)s)
+ORDER BY f.path COLLATE "C", f.id_path, s.number LIMIT %(limit)s
 
 -- name: callers
 -- for each name, in a file (null: any), the definitions that contain its calls, each once
@@ -38,7 +39,7 @@ SELECT e.place, s.name, s.kind, nullif(s.scope, '') AS scope, s.number, f.path A
        EXISTS (SELECT FROM used GROUP BY place HAVING count(*) = %(considered)s) AS more
 FROM edge e JOIN search_index_file f ON f.id = e.file_id
 LEFT JOIN symbol s ON s.file_id = e.file_id AND s.number = e.number
-ORDER BY e.place, f.path, e.line, e.scope, e.number LIMIT %(limit)s
+ORDER BY e.place, f.path, f.id_path, e.line, e.scope, e.number LIMIT %(limit)s
 
 -- name: callees
 -- What each definition calls, each name once, with the definition that is meant, if that is certain. '0' is the

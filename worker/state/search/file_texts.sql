@@ -4,7 +4,7 @@ SELECT id, node_id, key, path, id_path, type, size_bytes, mtime_ms FROM search_i
 WHERE index_id = %(index_id)s AND live_chunks > 0 AND status <> 'removed'
   AND (%(excluded_types)s::text[] IS NULL OR NOT type = ANY (%(excluded_types)s))
   AND (%(below)s::text IS NULL OR path = %(below)s OR starts_with(path, %(below)s || '/'))
-ORDER BY replace(path, '/', E'\x01') COLLATE "C", id
+ORDER BY replace(path, '/', E'\x01') COLLATE "C", id_path
 
 -- name: pieces
 SELECT file_id, chunk_text, lead, trail, start_char, end_char FROM chunk

@@ -56,4 +56,6 @@ WITH term AS MATERIALIZED (
     -- forces one call of ts_rank instead of one per mention of n
     OFFSET 0
 )
-SELECT id::text, sum(weight * n / (n + long)) AS score FROM counted GROUP BY id ORDER BY score DESC, counted.id LIMIT %(limit)s
+-- rounded, because a sum of fractions depends on their order, and equal chunks must have equal scores
+SELECT id::text, round(sum(weight * n / (n + long))::numeric, 9)::float8 AS score FROM counted
+GROUP BY id ORDER BY score DESC, counted.id LIMIT %(limit)s

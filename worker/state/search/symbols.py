@@ -121,17 +121,17 @@ def definitions(
     name: str | None = None,
     prefix: str | None = None,
     kind: str | None = None,
-    after: tuple[str, str, UUID, int] | None = None,
+    after: tuple[str, str, str, UUID, int] | None = None,
     limit: int,
 ) -> list[dict[str, Any]]:
     """Return an index's definitions by name, path and position; a qualified name (`Foo.run`) means that scope.
 
-    `after` holds name, path, file and number of the last row of the previous page.
+    `after` holds name, path, id path, file and number of the last row of the previous page.
     """
     scope, last = ("", None) if name is None else qualified(name)
     values = {"index_id": index_id, "name": last, "scope": scope, "kind": kind, "limit": limit}
     values |= {"first": prefix, "last": None if prefix is None else prefix + _LAST}
-    names = ("after_name", "after_path", "after_file", "after_number")
+    names = ("after_name", "after_path", "after_id_path", "after_file", "after_number")
     values |= dict(zip(names, after or (None,) * len(names), strict=True))
     with pool.connection() as connection:
         return connection.cursor(row_factory=dict_row).execute(_SQL["definitions"], values).fetchall()
@@ -145,15 +145,14 @@ def references(
     kind: str | None = None,
     file: UUID | None = None,
     scope: str | None = None,
-    after: tuple[UUID, int] | None = None,
+    after: tuple[str, str, UUID, int] | None = None,
     limit: int,
 ) -> list[dict[str, Any]]:
     """Return uses of a name (callers, importers, subclasses), or of any name in a file or definition ("outer/inner").
 
     If no use is spelled like a qualified name, the uses of its last part are returned, in any scope. They are ordered
-    by file and position; `after` holds file and number of the last row of the previous page.
+    by path and position; `after` holds path, id path, file and number of the last row of the previous page.
     """
-    after_file, after_number = after or (None, None)
     last = None if name is None else qualified(name)[1]
     values = {
         "index_id": index_id,
@@ -164,7 +163,8 @@ def references(
         "scope": scope,
         "limit": limit,
     }
-    values |= {"after_file": after_file, "after_number": after_number}
+    places = ("after_path", "after_id_path", "after_file", "after_number")
+    values |= dict(zip(places, after or (None,) * len(places), strict=True))
     with pool.connection() as connection:
         return connection.cursor(row_factory=dict_row).execute(_SQL["references"], values).fetchall()
 

@@ -18,9 +18,9 @@ WHERE s.index_id = %(index_id)s
   AND (%(first)s::text IS NULL OR s.name >= %(first)s)
   AND (%(last)s::text IS NULL OR s.name < %(last)s)
   AND (%(kind)s::text IS NULL OR s.kind = %(kind)s)
-  AND (%(after_name)s::text IS NULL OR s.name >= %(after_name)s AND (s.name, f.path, s.file_id, s.number)
-       > (%(after_name)s, %(after_path)s::text, %(after_file)s, %(after_number)s))
-ORDER BY s.name, f.path, s.file_id, s.number LIMIT %(limit)s
+  AND (%(after_name)s::text IS NULL OR s.name >= %(after_name)s AND (s.name, f.path, f.id_path, s.file_id, s.number)
+       > (%(after_name)s, %(after_path)s::text, %(after_id_path)s::text, %(after_file)s, %(after_number)s))
+ORDER BY s.name, f.path, f.id_path, s.file_id, s.number LIMIT %(limit)s
 
 -- name: references
 SELECT r.name, r.kind, nullif(r.scope, '') AS scope, r.line AS start_line, r.line AS end_line, r.file_id, r.number,
@@ -34,8 +34,9 @@ WHERE r.index_id = %(index_id)s
   AND (%(kind)s::text IS NULL OR r.kind = %(kind)s)
   AND (%(file)s::uuid IS NULL OR r.file_id = %(file)s)
   AND (%(scope)s::text IS NULL OR r.scope = %(scope)s OR starts_with(r.scope, %(scope)s || '/'))
-  AND (%(after_file)s::uuid IS NULL OR (r.file_id, r.number) > (%(after_file)s, %(after_number)s))
-ORDER BY r.file_id, r.number LIMIT %(limit)s
+  AND (%(after_file)s::uuid IS NULL OR (f.path, f.id_path, r.file_id, r.number)
+       > (%(after_path)s::text, %(after_id_path)s::text, %(after_file)s, %(after_number)s))
+ORDER BY f.path, f.id_path, r.file_id, r.number LIMIT %(limit)s
 
 -- name: named
 -- The best matches of each name: by scope, if it has one, then by case. Definitions that contain code come before
@@ -56,8 +57,10 @@ WITH asked AS (
         (SELECT *, false FROM symbol WHERE index_id = %(index_id)s AND lower(name) = lower(a.name COLLATE "C")
          ORDER BY file_id, number LIMIT %(considered)s)) s
 )
-SELECT file_id, start_line, end_line, name, kind FROM found WHERE rank = 1
-ORDER BY row_number() OVER (PARTITION BY place ORDER BY file_id, number), place LIMIT %(limit)s
+SELECT file_id, start_line, end_line, name, kind FROM (
+    SELECT d.*, row_number() OVER (PARTITION BY d.place ORDER BY f.path COLLATE "C", f.id_path, d.number) AS turn
+    FROM found d JOIN search_index_file f ON f.id = d.file_id WHERE d.rank = 1) d
+ORDER BY turn, place LIMIT %(limit)s
 
 -- name: starting_chunks
 -- Live chunks with the first line of definitions of these names. If scope is null, in any scope, but without chunks

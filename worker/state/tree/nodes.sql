@@ -20,14 +20,14 @@ UPDATE tree_node SET building = false WHERE tree_id = %(tree_id)s AND building
 -- name: leaves
 -- in the order of the files; of equal texts the first one
 SELECT d.hash, d.id, d.path FROM (
-    SELECT DISTINCT ON (c.content_hash) c.content_hash AS hash, c.id, f.path, c.chunk_index
+    SELECT DISTINCT ON (c.content_hash) c.content_hash AS hash, c.id, f.path, f.id_path, c.chunk_index
     FROM tree_leaf l
     JOIN chunk c ON c.index_id = %(index_id)s AND hashtextextended(c.content_hash, 0) = hashtextextended(l.hash, 0)
          AND c.content_hash = l.hash AND c.live AND c.embedded
     JOIN search_index_file f ON f.id = c.file_id
     WHERE l.tree_id = %(tree_id)s AND l.building
-    ORDER BY c.content_hash, f.path COLLATE "C", c.chunk_index) d
-ORDER BY string_to_array(d.path, '/') COLLATE "C", d.path, d.chunk_index
+    ORDER BY c.content_hash, f.path COLLATE "C", f.id_path, c.chunk_index) d
+ORDER BY string_to_array(d.path, '/') COLLATE "C", d.path, d.id_path, d.chunk_index
 
 -- name: nodes
 -- summaries of a level that the build has, with a vector
@@ -61,7 +61,7 @@ FROM unnest(%(hashes)s::text[]) AS h (hash)
 JOIN chunk c ON c.index_id = %(index_id)s AND hashtextextended(c.content_hash, 0) = hashtextextended(h.hash, 0)
      AND c.content_hash = h.hash AND c.live
 JOIN search_index_file f ON f.id = c.file_id
-ORDER BY c.content_hash
+ORDER BY c.content_hash, f.path COLLATE "C", f.id_path, c.chunk_index, c.id
 
 -- name: node_texts
 SELECT key, text FROM tree_node WHERE tree_id = %(tree_id)s AND key = ANY (%(keys)s) AND text IS NOT NULL
@@ -124,7 +124,8 @@ UPDATE tree_leaf SET building = true WHERE tree_id = %(tree_id)s AND NOT buildin
 
 -- name: lost_leaves
 SELECT DISTINCT ON (c.content_hash) c.content_hash, f.type, c.context, c.chunk_text
-FROM chunk c JOIN search_index_file f ON f.id = c.file_id WHERE c.id = ANY (%(ids)s) ORDER BY c.content_hash
+FROM chunk c JOIN search_index_file f ON f.id = c.file_id WHERE c.id = ANY (%(ids)s)
+ORDER BY c.content_hash, f.path COLLATE "C", f.id_path, c.chunk_index, c.id
 
 -- name: count_unsummarised
 SELECT count(*) FROM tree_node

@@ -105,4 +105,4 @@ JOIN chunk c ON c.index_id = %(index_id)s AND hashtextextended(c.content_hash, 0
      AND c.content_hash = h.hash AND c.live
 JOIN search_index_file f ON f.id = c.file_id
 WHERE :file_filters AND :chunk_filters
-ORDER BY c.content_hash, c.id
+ORDER BY c.content_hash, f.path COLLATE "C", f.id_path, c.chunk_index, c.id

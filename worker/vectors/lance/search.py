@@ -17,8 +17,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from worker.vectors import Leg, Ranked
-from worker.vectors.lance import ties, vector_index, word_search
+from worker.vectors import Leg, Ranked, ties
+from worker.vectors.lance import vector_index, word_search
 from worker.vectors.lance.crashes import OpenCalls
 from worker.vectors.lance.filter_sql import where
 from worker.vectors.lance.indexes import COLUMNS, FIELDS
@@ -326,7 +326,7 @@ async def _fetched(query: Any, leg: Leg) -> Any:
     limit = ties.first_limit(leg.limit)
     while True:
         answer = await query.select(["_distance", "id", "embedded"]).limit(limit).to_arrow()
-        more = ties.next_limit(leg.limit, limit, answer["_distance"])
+        more = ties.next_limit(leg.limit, limit, answer["_distance"].to_pylist())
         if more is None:
             return answer
         limit = more

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from worker.vectors import Leg, Ranked, Vector
 from worker.vectors.lance.filter_sql import where
 from worker.vectors.rows import ranked
+from worker.vectors.ties import EQUAL
 
 #: Bytes of vectors that a process caches: 170,000 rows of 384 dimensions.
 MAX_BYTES = 256 * 1024**2
@@ -37,8 +38,6 @@ NUMBERS_PER_THREAD = 2**21
 MAX_THREADS = min(os.cpu_count() or 1, 4)
 #: Assumed bytes of a cached filter without its row ids.
 _ENTRY_BYTES = 512
-#: Similarities that differ by at most this much may be equal: 32-bit sums depend on a row's position.
-EQUAL = 1e-5
 
 T = TypeVar("T")
 #: The store's own ids of rows.

@@ -9,8 +9,7 @@ from typing import Any
 import lance
 from lance.query import FullTextOperator, MatchQuery
 
-from worker.vectors import Leg
-from worker.vectors.lance import ties
+from worker.vectors import Leg, ties
 from worker.vectors.lance.filter_sql import where
 from worker.vectors.lance.indexes import COLUMNS
 from worker.vectors.rows import words
@@ -48,7 +47,7 @@ def found(opened: Any, leg: Leg, *, with_ids: bool) -> Any:
             limit=limit,
             full_text_query=query,
         ).to_table()
-        more = ties.next_limit(leg.limit, limit, rows["_score"])
+        more = ties.next_limit(leg.limit, limit, rows["_score"].to_pylist())
         if more is None:
             return rows
         limit = more

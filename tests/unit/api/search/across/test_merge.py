@@ -58,12 +58,17 @@ def changed(of: ToolHits, **fields: object) -> ToolHits:
     return replace(of, hits=[hit.model_copy(update=fields) for hit in of.hits])
 
 
-def test_what_is_equal_in_all_else_comes_by_id() -> None:
+def test_what_is_equal_in_all_else_comes_by_path_and_then_by_the_order_of_the_tools() -> None:
     parts = [part(tool, (name, 0, 0.5)) for tool, name in ((FIRST, "a"), (SECOND, "b"), (FIRST, "c"))]
     for number, each in zip((2, 3, 1), parts, strict=True):
         each.hits[0].chunk_id = UUID(int=number)
     for order in permutations(parts):
-        assert [name for name, *_ in shown(order)] == ["c", "a", "b"]
+        assert [name for name, *_ in shown(order)] == ["a", "b", "c"]
+    # two folders have a file of one name each
+    copies = [part(tool, ("a", 0, 0.5)) for tool in (FIRST, SECOND)]
+    copies = [replace(each, files=[uuid5(FILES, str(number))]) for number, each in enumerate(copies)]
+    for these in (copies, copies[::-1]):
+        assert [tool for *_, tool in shown(these)] == [each.tool_id for each in these]
 
 
 @pytest.mark.parametrize("fields", [{"level": 1}, {"end_char": 11}])

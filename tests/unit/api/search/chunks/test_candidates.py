@@ -34,7 +34,8 @@ RANKS = {"vector_rank", "text_rank", "code_rank"}
 
 
 def row(name: str, text: str, **more: Any) -> dict[str, Any]:
-    plain = {"file_path": f"{name}.py", "file_type": "code", "symbol": None, "scope": None}
+    plain = {"file_path": f"{name}.py", "file_id_path": f"/{name}.py", "chunk_index": 0}
+    plain |= {"file_type": "code", "symbol": None, "scope": None}
     return {"chunk_id": name, "file_id": UUID(int=1), "chunk_text": text, **plain, **more}
 
 
@@ -266,7 +267,7 @@ def test_without_boosts_the_scores_are_those_of_the_legs(change: dict[str, str],
     assert (sure is not None) is is_known
 
 
-def test_chunks_that_no_leg_found_come_last_by_id() -> None:
+def test_chunks_that_no_leg_found_come_last_by_path() -> None:
     names = [f"d{number}" for number in range(9)]
     request, rows = Query(query="q"), {name: row(name, name) for name in ["a", *reversed(names)]}
     fusion = fuse(request, OPTIONS, [ranking("q", "text", ("a", 1.0))], names)

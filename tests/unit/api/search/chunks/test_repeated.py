@@ -43,6 +43,8 @@ class Index:
             "chunk_id": id_,
             "file_id": UUID(int=number),
             "file_path": pick(("", "tests/", "vendor/", "src/")) + f"{pick(WORDS)}_{number}.py",
+            "file_id_path": f"/{number}",
+            "chunk_index": UUID(id_).int,
             "file_type": pick(("code", "markdown")),
             "chunk_text": " ".join(self.chance.choices(WORDS, k=12)),
             "symbol": pick((None, *WORDS)),
