@@ -11,7 +11,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from schemas.content.source import AnySource, ChunkSettings, EmbedderProfile, Granularity
-from schemas.errors import TextKeyMissing
+from schemas.errors import EmbeddingUnavailable, LlmUnavailable, ModelUnavailable, TextKeyMissing
 from schemas.tool import IndexSettings
 from worker.embed import Embedder, litellm, provider
 from worker.embed.fleet import FleetView
@@ -184,6 +184,7 @@ class Resources:
             # the bulk worker's processes, and the one process of the fast worker that indexes
             processes=s.worker_concurrency + 1,
             variables="EMBEDDING_RPM or EMBEDDING_TPM",
+            unavailable=EmbeddingUnavailable,
         )
 
     def llm_budget(self, model: str) -> RateBudget | None:
@@ -196,6 +197,7 @@ class Resources:
             concurrency=MAX_SUMMARIES,
             processes=self.settings.worker_concurrency,
             variables="LLM_RPM or LLM_TPM",
+            unavailable=LlmUnavailable,
         )
 
     def embedding_rate(self, model: str) -> SharedRate:
@@ -214,7 +216,14 @@ class Resources:
         return FleetView(self.settings.redis_url)
 
     def _budget(
-        self, model: str, shared: SharedRate, *, concurrency: int, processes: int, variables: str
+        self,
+        model: str,
+        shared: SharedRate,
+        *,
+        concurrency: int,
+        processes: int,
+        variables: str,
+        unavailable: type[ModelUnavailable],
     ) -> RateBudget:
         with self._lock:
             if shared.name not in self._budgets:
@@ -226,6 +235,7 @@ class Resources:
                     concurrency=concurrency,
                     processes=processes,
                     variables=variables,
+                    unavailable=unavailable,
                 )
             return self._budgets[shared.name]
 

@@ -16,7 +16,7 @@ FoldexError
 │   ├── EmbeddingRefused      (these inputs)
 │   │   └── EmbeddingUnreadable (an answer that does not fit; many of them fail the whole task)
 │   ├── EmbeddingUnauthorized (this key or model; fails the whole task)
-│   └── EmbeddingUnavailable  (temporary)
+│   └── EmbeddingUnavailable  (temporary; a ModelUnavailable)
 ├── RerankError
 │   ├── RerankNotConfigured
 │   └── RerankUnavailable     (the hits keep their order)
@@ -24,7 +24,7 @@ FoldexError
 │   ├── LlmNotConfigured
 │   ├── LlmRefused            (these texts)
 │   ├── LlmUnauthorized       (this key or model; ends the build)
-│   ├── LlmUnavailable        (temporary)
+│   ├── LlmUnavailable        (temporary; a ModelUnavailable)
 │   └── LlmFailed             (several clusters in a row; ends the build)
 ├── SourceError
 │   ├── FolderGone · SourceRefused
@@ -93,6 +93,7 @@ from schemas.errors.models import (
     LlmRefused,
     LlmUnauthorized,
     LlmUnavailable,
+    ModelUnavailable,
     RerankError,
     RerankNotConfigured,
     RerankUnavailable,
@@ -149,6 +150,7 @@ __all__ = [
     "MissingDependency",
     "ModelNotAllowed",
     "ModelRefused",
+    "ModelUnavailable",
     "NoTree",
     "NotFound",
     "NotLoopback",

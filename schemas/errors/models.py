@@ -10,6 +10,37 @@ from schemas.errors.base import FoldexError
 from schemas.status import Reason
 
 
+class ModelUnavailable(Exception):
+    """Rate limit, time-out, connection error or server error of a model's provider.
+
+    `provider_status` is the HTTP status of the provider's answer, if there was one. `was_taken`: a server took the
+    request, and then closed the connection or let the time pass. `was_sent` is False for a request that was held back
+    because the provider may not be asked at the moment. `has_no_quota`: the account must be topped up first. Its
+    children are `FoldexError`s too.
+    """
+
+    message: str
+    status = 503
+    retryable = True
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        retry_after: float | None = None,
+        provider_status: int | None = None,
+        was_taken: bool = False,
+        was_sent: bool = True,
+        has_no_quota: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+        self.provider_status = provider_status
+        self.was_taken = was_taken
+        self.was_sent = was_sent
+        self.has_no_quota = has_no_quota
+
+
 class EmbeddingError(FoldexError):
     """The embedding provider did not return usable vectors."""
 
@@ -97,35 +128,11 @@ class EmbeddingUnauthorized(EmbeddingError):
     example = "openai/text-embedding-3-small failed with 401. Set EMBEDDING_API_KEY to a valid key of the provider."
 
 
-class EmbeddingUnavailable(EmbeddingError):
-    """Rate limit, time-out, connection error or server error.
-
-    `provider_status` is the HTTP status of the provider's answer, if there was one. `was_taken`: a server took the
-    request, and then closed the connection or let the time pass. `was_sent` is False for a request that was held back
-    because the provider may not be asked at the moment. `has_no_quota`: the account must be topped up first.
-    """
+class EmbeddingUnavailable(ModelUnavailable, EmbeddingError):
+    """Rate limit, time-out, connection error or server error."""
 
     code = "embedding_unavailable"
-    status = 503
-    retryable = True
     example = "openai/text-embedding-3-small is busy (HTTP 429) and asks to wait 20 s."
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        retry_after: float | None = None,
-        provider_status: int | None = None,
-        was_taken: bool = False,
-        was_sent: bool = True,
-        has_no_quota: bool = False,
-    ) -> None:
-        super().__init__(message)
-        self.retry_after = retry_after
-        self.provider_status = provider_status
-        self.was_taken = was_taken
-        self.was_sent = was_sent
-        self.has_no_quota = has_no_quota
 
 
 class RerankError(FoldexError):
@@ -188,27 +195,10 @@ class LlmUnauthorized(LlmError):
     code = "llm_unauthorized"
 
 
-class LlmUnavailable(LlmError):
-    """Rate limit, time-out, connection error or server error of a language model. See `EmbeddingUnavailable`."""
+class LlmUnavailable(ModelUnavailable, LlmError):
+    """Rate limit, time-out, connection error or server error of a language model."""
 
     code = "llm_unavailable"
-    status = 503
-    retryable = True
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        retry_after: float | None = None,
-        provider_status: int | None = None,
-        was_taken: bool = False,
-        has_no_quota: bool = False,
-    ) -> None:
-        super().__init__(message)
-        self.retry_after = retry_after
-        self.provider_status = provider_status
-        self.was_taken = was_taken
-        self.has_no_quota = has_no_quota
 
 
 class LlmFailed(LlmError):

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from schemas.errors import EmbeddingError, EmbeddingRefused, EmbeddingUnavailable, EmbeddingUnreadable, LlmUnavailable
+from schemas.errors import EmbeddingError, EmbeddingRefused, EmbeddingUnavailable, EmbeddingUnreadable, ModelUnavailable
 from worker.embed import Embedder, Vectors, WrappedEmbedder, retry
 from worker.embed.rate_limit import RateBudget, no_check
 
@@ -82,9 +82,7 @@ class FaultFindingEmbedder(WrappedEmbedder):
         return self._clock.now() - began
 
 
-def is_fault_of_text(
-    error: EmbeddingUnavailable | LlmUnavailable, seconds: float, seconds_of_harmless: Callable[[], float | None]
-) -> bool:
+def is_fault_of_text(error: ModelUnavailable, seconds: float, seconds_of_harmless: Callable[[], float | None]) -> bool:
     """Whether a text made its server fail after `seconds`: the server answers a harmless text just after.
 
     `seconds_of_harmless` sends it, and returns None if it is not answered either.

@@ -14,7 +14,7 @@ from uuid import uuid4
 import structlog
 from redis import RedisError
 
-from schemas.errors import EmbeddingError, EmbeddingRefused, EmbeddingUnavailable, LlmError
+from schemas.errors import EmbeddingError, EmbeddingRefused, EmbeddingUnavailable, LlmError, ModelUnavailable
 from worker.embed import retry
 from worker.embed.fleet import FleetLimiter
 from worker.embed.learned import RequestSizes
@@ -51,13 +51,14 @@ class RateBudget:
         processes: int = 1,
         clock: retry.TimeSource | None = None,
         variables: str = "EMBEDDING_RPM or EMBEDDING_TPM",
+        unavailable: type[ModelUnavailable] = EmbeddingUnavailable,
     ) -> None:
         """`processes` is the number that share the rate, used until Redis reports the real one.
 
-        `variables` names the settings of the rate.
+        `variables` names the settings of the rate, and `unavailable` is raised while the model cannot be asked.
         """
         self._model = model
-        self._variables = variables
+        self._variables, self._unavailable = variables, unavailable
         self._clock = clock or retry.TimeSource()
         self._fleet = FleetLimiter(redis_url, name, rate)
         self._local = LocalLimiter(rate, self._clock.now, processes)
@@ -124,7 +125,7 @@ class RateBudget:
 
         `share` is the request's share of the model's largest one.
 
-        Raises what `send` raises; an `EmbeddingUnavailable` then says when this process asks again. Sends nothing, and
+        Raises what `send` raises; a `ModelUnavailable` then says when this process asks again. Sends nothing, and
         raises one with `was_sent` False, if permission would take longer than `patience` seconds.
         """
         request_id = uuid4().hex
@@ -189,7 +190,7 @@ class RateBudget:
                 probed = f"{self._model} failed repeatedly, and one request at a time checks whether it is back"
                 if permit.has_no_quota:
                     probed = retry.no_quota(self._model)
-                raise EmbeddingUnavailable(
+                raise self._unavailable(
                     f"{permit.reason or probed}; retrying in {max(1, round(permit.wait))} s.",
                     retry_after=permit.wait,
                     was_sent=False,
@@ -200,9 +201,9 @@ class RateBudget:
         began = self._clock.now()
         try:
             answer = send()
-        except EmbeddingUnavailable as error:
+        except ModelUnavailable as error:
             pause = self._failed(retry.failure_of(self._model, error), request_id, began, share)
-            raise EmbeddingUnavailable(
+            raise self._unavailable(
                 error.message,
                 retry_after=pause,
                 provider_status=error.provider_status,

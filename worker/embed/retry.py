@@ -28,7 +28,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from schemas.errors import EmbeddingRefused, EmbeddingUnavailable, EmbeddingUnreadable, Excess, LlmUnavailable
+from schemas.errors import EmbeddingRefused, EmbeddingUnavailable, EmbeddingUnreadable, Excess, ModelUnavailable
 
 #: Consecutive failures, over all workers, after which the provider is blocked. One 429 is enough.
 FAILURES_TO_BLOCK = 5
@@ -100,7 +100,7 @@ class Failure:
         return 1 if self.is_rate_limit else FAILURES_TO_BLOCK
 
 
-def failure_of(model: str, error: EmbeddingUnavailable) -> Failure:
+def failure_of(model: str, error: ModelUnavailable) -> Failure:
     """What the failed request to a model means."""
     status = error.provider_status
     if error.has_no_quota:
@@ -112,12 +112,12 @@ def failure_of(model: str, error: EmbeddingUnavailable) -> Failure:
     )
 
 
-def may_be_fault_of_text(error: EmbeddingUnavailable | LlmUnavailable) -> bool:
+def may_be_fault_of_text(error: ModelUnavailable) -> bool:
     """Whether a text may have made its server fail. A busy server answers otherwise, or asks to wait."""
     return has_failed(error) and not error.retry_after
 
 
-def has_failed(error: EmbeddingUnavailable | LlmUnavailable) -> bool:
+def has_failed(error: ModelUnavailable) -> bool:
     """Whether a server failed at a request that it took."""
     return error.was_taken or error.provider_status == HTTPStatus.INTERNAL_SERVER_ERROR
 
@@ -135,7 +135,7 @@ def faults_to_refuse(error: EmbeddingUnavailable | EmbeddingUnreadable, texts: i
     return DROPS_TO_REFUSE if is_drop and texts == 1 else FAULTS_TO_REFUSE
 
 
-def fault(error: EmbeddingUnavailable | LlmUnavailable) -> str:
+def fault(error: ModelUnavailable) -> str:
     """What to say of a server that fails at a text."""
     if error.was_taken:
         return "does not answer this one: it closes the connection, or takes too long"

@@ -11,7 +11,7 @@ from typing import Any
 
 import structlog
 
-from schemas.errors import EmbeddingUnavailable, LlmError, LlmRefused, LlmUnauthorized, LlmUnavailable
+from schemas.errors import LlmError, LlmRefused, LlmUnauthorized, LlmUnavailable
 from worker.embed.faults import is_fault_of_text
 from worker.embed.litellm import (
     body_of,
@@ -73,26 +73,12 @@ class Chat:
                 if self._is_fault_of_prompt(error, time.monotonic() - began, check):
                     said = f"{self.provider.model} answers other prompts, and {fault(error)}."
                     raise LlmRefused(said, reason="no_answer" if error.was_taken else "refused") from error
-                # the budget knows the errors of embedding only; what follows a failure is the same
-                raise EmbeddingUnavailable(
-                    error.message,
-                    retry_after=error.retry_after,
-                    provider_status=error.provider_status,
-                    has_no_quota=error.has_no_quota,
-                ) from error
+                raise
 
-        try:
-            if self.budget is None:
-                answer = send()
-            else:
-                answer = self.budget.call(send, project=self.project, tokens=tokens + max_tokens, check=check)
-        except EmbeddingUnavailable as error:
-            raise LlmUnavailable(
-                error.message,
-                retry_after=error.retry_after,
-                provider_status=error.provider_status,
-                has_no_quota=error.has_no_quota,
-            ) from error
+        if self.budget is None:
+            answer = send()
+        else:
+            answer = self.budget.call(send, project=self.project, tokens=tokens + max_tokens, check=check)
         self.paid(answer.tokens_in, answer.tokens_out)
         return answer
 
