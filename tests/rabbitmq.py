@@ -27,7 +27,7 @@ SCRIPT = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 VHOSTS = 4
 
 CONFIGURATION = """\
-listeners.tcp.1 = 127.0.0.1:{port}
+listeners.tcp.1 = {host}:{port}
 load_definitions = {definitions}
 """
 #: Erlang's port mapper would outlive the node as a daemon. Started here, it ends with the node's session.
@@ -78,17 +78,17 @@ def node(home: Path) -> Iterator[Node]:
         stop([running.process])
 
 
-def prepare(home: Path) -> ServerProgram:
+def prepare(home: Path, host: str = "127.0.0.1") -> ServerProgram:
     """How to run RabbitMQ. Its URL names the first virtual host."""
     place = home / "rabbitmq"
     place.mkdir(parents=True, exist_ok=True)
     password, port = secrets.token_hex(8), server_port()
     (place / "definitions.json").write_text(json.dumps(_definitions(password)))
-    configuration = CONFIGURATION.format(port=port, definitions=place / "definitions.json")
+    configuration = CONFIGURATION.format(host=host, port=port, definitions=place / "definitions.json")
     (place / "rabbitmq.conf").write_text(configuration)
     (place / "enabled_plugins").write_text("[].")
     write_private(place / ".erlang.cookie", secrets.token_hex(16))
-    url = f"amqp://foldex:{password}@127.0.0.1:{port}/v0"
+    url = f"amqp://foldex:{password}@{host}:{port}/v0"
     program = Program(
         name="rabbitmq",
         command=("/bin/sh", "-c", COMMAND, script()),

@@ -11,11 +11,11 @@ KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAU
 
 
 @contextmanager
-def buckets() -> Iterator[dict[str, str]]:
+def buckets(host: str = "127.0.0.1") -> Iterator[dict[str, str]]:
     """Run the server inside the block. Yields the settings that a service needs; this process gets the keys."""
     from moto.server import ThreadedMotoServer
 
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server = ThreadedMotoServer(ip_address=host, port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
     with pytest.MonkeyPatch.context() as patch:

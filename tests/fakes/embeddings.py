@@ -198,7 +198,7 @@ def sha(text: str) -> str:
 class EmbeddingsFake:
     """The server. Port 0 picks a free one; `url` is for `EMBEDDING_API_BASE`; `delay` is in seconds per request."""
 
-    def __init__(self, port: int = 0, dimensions: int = 384, delay: float = 0.0) -> None:
+    def __init__(self, port: int = 0, dimensions: int = 384, delay: float = 0.0, *, host: str = "127.0.0.1") -> None:
         self.dimensions = dimensions
         self.limits = Limits()
         self.delay = delay
@@ -208,12 +208,13 @@ class EmbeddingsFake:
         self._failures: list[Refusal] = []
         self._bags: dict[int, BagOfStems] = {}
         self._lock = threading.Lock()
-        self._server = _Server(("127.0.0.1", port), _Handler)
+        self._host = host
+        self._server = _Server((host, port), _Handler)
         self._server.fake = self
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+        return f"http://{self._host}:{self._server.server_port}/v1"
 
     @property
     def env(self) -> dict[str, str]:

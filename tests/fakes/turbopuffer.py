@@ -66,7 +66,9 @@ class Fault:
 class FakeTurbopuffer:
     """The service: namespaces, an audit of all requests, and faults to come. A context manager that serves `url`."""
 
-    def __init__(self, *, port: int = 0, api_key: str = "tpuf_fake", max_body: int = MAX_BODY) -> None:
+    def __init__(
+        self, *, host: str = "127.0.0.1", port: int = 0, api_key: str = "tpuf_fake", max_body: int = MAX_BODY
+    ) -> None:
         self.api_key = api_key
         self.max_body = max_body
         self.namespaces: dict[str, Namespace] = {}
@@ -90,8 +92,8 @@ class FakeTurbopuffer:
         self.received: list[bytes] | None = None
         self.lock = threading.RLock()
         self.connections: set[socket.socket] = set()
-        self._server = _Server(port, self)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._server = _Server((host, port), self)
+        self.url = f"http://{host}:{self._server.server_port}"
 
     @property
     def env(self) -> dict[str, str]:
@@ -273,8 +275,8 @@ def _touched(body: Json) -> tuple[list[str], list[str], list[str]]:
 
 
 class _Server(Server):
-    def __init__(self, port: int, fake: FakeTurbopuffer) -> None:
-        super().__init__(("127.0.0.1", port), _Handler)
+    def __init__(self, address: tuple[str, int], fake: FakeTurbopuffer) -> None:
+        super().__init__(address, _Handler)
         self.fake = fake
 
 

@@ -77,11 +77,15 @@ class Machine:
 
     def begin(self, files: int) -> None:
         """Fill the folder, index it, and prove the result."""
+        self.start(files)
+        self.prove()
+
+    def start(self, files: int) -> None:
+        """Fill the folder, and begin to index it."""
         for _ in range(files):
             self.create_one()
         self.steps.append(f"begin with {files} files")
         self._add_tool({})
-        self.prove()
 
     def run(self, seconds: float, rounds: int | None = None) -> int:
         """Run rounds for some seconds, or at most `rounds` of them. Returns the number of proved rounds."""
