@@ -19,6 +19,7 @@ from redis import Redis
 
 from api.stack import programs
 from api.stack.processes import Process, Program, server_port, start, stop
+from tests.forked import SHARED_FORKS
 from worker.settings import Settings
 
 PROJECT = "project-1"
@@ -206,7 +207,7 @@ def _running(env: Mapping[str, str], programs_: list[Program]) -> Iterator[Servi
         running = Service(home, env, client)
         try:
             for program in programs_:
-                running.processes[program.name] = start(program, home)
+                running.processes[program.name] = start(program, home, SHARED_FORKS.fork)
             for process in running.processes.values():
                 eventually(process.program.ready, 60, running.logs)
             yield running

@@ -22,6 +22,7 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from api.stack import postgres, programs, redis
+from api.stack.forks import ForkServer
 from api.stack.processes import Program, ServerProgram, server_port
 from api.stack.supervisor import Supervisor
 from tests.chaos.gates import Gates
@@ -273,7 +274,7 @@ def cluster(
         lance_api = replace(programs.api(lance_env), name="api-lance")
         stages = [[server.program for server in servers], [programs.api(env)], [lance_api, *workers]]
         said: list[str] = []
-        supervisor = Supervisor(stages, home, said.append)
+        supervisor = Supervisor(stages, home, said.append, ForkServer(programs.fork_server(env), home))
         supervisor.start(120)
         stack.callback(supervisor.stop)
         client, lance_client = (stack.enter_context(_client(given["API_PORT"])) for given in (env, lance_env))

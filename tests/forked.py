@@ -1,0 +1,55 @@
+"""Starts the programs of services as forks of one process that has imported what they share, as `foldex up` does.
+
+A start then takes a small part of the processor time of its imports.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
+
+from api.stack import forks, programs
+from api.stack.children import Child
+from api.stack.forks import ForkServer
+from api.stack.processes import Program
+
+#: Beginnings of the variables that an interpreter reads before its program.
+READ_AT_START = ("PYTHON", "LD_")
+
+
+class SharedForks:
+    """A fork server that starts when it is first needed. Only the main thread may call."""
+
+    def __init__(self) -> None:
+        self._home: Path | None = None
+        self._server: ForkServer | None = None
+
+    def fork(self, program: Program, log: int, lock: int) -> Child | None:
+        """Start a program. Returns None if it must start by itself, as one that changes its interpreter does."""
+        if _read_at_start(program.env) != _read_at_start(os.environ):
+            return None
+        if self._server is None:
+            self._home = Path(mkdtemp(prefix="foldex-forks-"))
+            self._server = ForkServer(programs.fork_server({"FOLDEX_HOME": str(self._home)}), self._home)
+        child = self._server.fork(program, log, lock)
+        # tests look at their own children, and at the ends of others
+        forks._adopt(0)
+        return child
+
+    def stop(self) -> None:
+        """End the server, after all that it started."""
+        if self._server is not None and self._home is not None:
+            self._server.stop()
+            rmtree(self._home)
+        self._server = self._home = None
+
+
+#: The fork server of this process.
+SHARED_FORKS = SharedForks()
+
+
+def _read_at_start(env: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in env.items() if name.startswith(READ_AT_START)}
