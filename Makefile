@@ -32,7 +32,8 @@ test: $(READY) ## Run every test
 chaos: $(READY) ## Kill, pause and deceive processes, stage by stage and at random: make chaos [SECONDS=600] [SEED=…]
 	CHAOS_SECONDS="$(or $(SECONDS),600)" CHAOS_SEED="$(SEED)" $(PYTHON) -m pytest tests/chaos
 
-check: $(READY) ## Check lint, format, types and layers
+check: $(READY) ## Check lint, format, types, layers and commit subjects
+	$(PYTHON) -m tests.commit_subjects
 	$(PYTHON) -m ruff check
 	$(PYTHON) -m ruff format --check
 	$(PYTHON) -m mypy
