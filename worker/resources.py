@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Mapping
+from contextlib import nullcontext
 from copy import copy
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from schemas.content.source import AnySource, ChunkSettings, EmbedderProfile, Granularity
-from schemas.errors import EmbeddingUnavailable, LlmUnavailable, ModelUnavailable, TextKeyMissing
+from schemas.errors import (
+    ContentsElsewhere,
+    EmbeddingUnavailable,
+    LlmUnavailable,
+    ModelUnavailable,
+    TextKeyMissing,
+    VectorsElsewhere,
+)
 from schemas.tool import IndexSettings
 from worker.embed import Embedder, litellm, provider
 from worker.embed.fleet import FleetView
@@ -37,12 +47,15 @@ from worker.sources.kind import ContentAccess, SourceOptions
 from worker.sources.opening import OpeningSource
 from worker.sources.registry import open_source
 from worker.state import text_keys
-from worker.state.connections import SWEEP, WORK, ConnectionLimits
+from worker.state.connections import BRIEF, SWEEP, WORK, BoundedConnection, ConnectionLimits
+from worker.state.index import messages
 from worker.state.index.tools import Index
-from worker.state.pool import Pool, open_pool
-from worker.stores import STORES, StoreOptions, default_store
+from worker.state.pool import Pool, autocommit, open_pool
+from worker.state.store_directories import Connect, StoreDirectory
+from worker.stores import OBJECTS, STORES, StoreOptions, default_store, directory_kinds
 from worker.tokens.tokenizers import Tokenizer, cl100k
 from worker.vectors import VectorStore
+from worker.vectors.directory_store import DirectoryStore
 
 if TYPE_CHECKING:
     from worker.vectors.blind import BlindKey
@@ -85,7 +98,25 @@ class Resources:
     def objects(self) -> ObjectStore:
         """The object store of node contents."""
         s = self.settings
-        return open_objects(s.s3_bucket, s.s3_endpoint_url, self.home / "objects", self.space)
+        directory = self.directories[OBJECTS.name]
+        return open_objects(s.s3_bucket, s.s3_endpoint_url, directory.path, self.space, directory.using)
+
+    @cached_property
+    def directories(self) -> Mapping[str, StoreDirectory]:
+        """The directories of vector stores and of contents, by the name of what is kept there."""
+        return directories_of(self.settings, lambda: autocommit(self.pool))
+
+    def refused(self) -> dict[str, str]:
+        """The stores, and contents, whose work this process must leave to others, with the reasons."""
+        is_in_bucket = bool(self.settings.s3_bucket)
+        used = {name: each for name, each in self.directories.items() if name != OBJECTS.name or not is_in_bucket}
+        return {name: reason for name, each in used.items() if (reason := each.refusal()) is not None}
+
+    def leave(self, task_id: UUID, refused: Mapping[str, str]) -> None:
+        """Leave a task to others, for the reasons of `refused`. Its status and the service's readiness show them."""
+        if messages.leave(self.pool, task_id, refused):
+            for name, reason in refused.items():
+                self.directories[name].note(reason)
 
     @cached_property
     def helper_pool(self) -> HelperPool:
@@ -256,7 +287,9 @@ class Resources:
         with self._lock:
             if key not in self._stores:
                 blind = None if text_key is None else self._text_key(text_key)
-                self._stores[key] = STORES[name].open(self.settings.values(StoreOptions), key[1], blind)
+                store = STORES[name].open(self.settings.values(StoreOptions), key[1], blind)
+                directory = self.directories.get(name)
+                self._stores[key] = store if directory is None else DirectoryStore(store, directory.using)
             return self._stores[key]
 
     def text_key_for(self, store: str) -> str | None:
@@ -278,6 +311,29 @@ class Resources:
             if key.id == id_:
                 return key
         raise TextKeyMissing(id_)
+
+
+def directories_of(settings: Settings, connect: Connect) -> dict[str, StoreDirectory]:
+    """The directories of vector stores and of contents, by the name of what is kept there."""
+    home = settings.foldex_home.absolute()
+    return {kind.name: StoreDirectory(kind, home / name, home, connect) for name, kind in directory_kinds()}
+
+
+def check_directories(settings: Settings) -> None:
+    """Make sure, at the start of a process, that it sees the directories that new work needs.
+
+    One that was deleted is no reason not to start. Raises `VectorsElsewhere` or `ContentsElsewhere`.
+    """
+    needed = {store_name(settings), *(() if settings.s3_bucket else (OBJECTS.name,))}
+    with BoundedConnection.open(settings.session_url, BRIEF) as connection:
+        connection.autocommit = True
+        for name, directory in directories_of(settings, lambda: nullcontext(connection)).items():
+            try:
+                if name in needed:
+                    directory.check()
+            except (VectorsElsewhere, ContentsElsewhere) as error:
+                if error.retry_after is None:
+                    raise
 
 
 def _hashed(address: str | None) -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from schemas.errors import Invalid
+from schemas.errors import ContentsElsewhere, Invalid, VectorsElsewhere
 from worker.machine.api_memory import ApiMemory
 from worker.machine.gc_pause import without_garbage_collection
+from worker.objects.directory_objects import object_path
+from worker.state.store_directories import DirectoryKind
 
 if TYPE_CHECKING:
     # they load numpy, which most commands never need
@@ -18,6 +20,17 @@ if TYPE_CHECKING:
 
 #: Directory of LanceDB's tables in FOLDEX_HOME.
 _LANCE_DIRECTORY = "lancedb"
+#: Directory of the contents of nodes in FOLDEX_HOME, unless a bucket is configured.
+OBJECTS_DIRECTORY = "objects"
+OBJECTS = DirectoryKind(
+    "objects",
+    "contents",
+    expected="contents",
+    holds=lambda directory, key: object_path(directory, key).exists(),
+    error=ContentsElsewhere,
+    instead="set S3_BUCKET",
+    is_rebuilt=False,
+)
 #: Chunks of a folder that LanceDB searches quickly. With half as many, a filter that half of them pass takes 2 s.
 LANCE_CHUNKS = 2_000_000
 #: Rows and bytes that Turbopuffer takes in a namespace, and bytes of a row beside its vector: attributes and hashes.
@@ -43,6 +56,10 @@ def _nothing() -> None:
     """Import nothing."""
 
 
+def _holds_nothing(_directory: Path, _namespace: str) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class StoreKind:
     """What Foldex knows of a store before it opens one."""
@@ -63,6 +80,8 @@ class StoreKind:
     is_foreign: bool = False
     #: Name of the store's directory in FOLDEX_HOME; None if it keeps nothing there.
     directory: str | None = None
+    #: Whether that directory has a namespace.
+    holds: Callable[[Path, str], bool] = _holds_nothing
 
 
 def too_large(store: str, chunks: int, dimensions: int) -> str | None:
@@ -85,6 +104,25 @@ def default_store(options: StoreOptions) -> str:
 def store_directories() -> frozenset[str]:
     """Names of the directories of all stores in FOLDEX_HOME."""
     return frozenset(kind.directory for kind in STORES.values() if kind.directory is not None)
+
+
+def directory_kinds() -> Iterator[tuple[str, DirectoryKind]]:
+    """The directories in FOLDEX_HOME that all processes must share, by name, with what they keep."""
+    for name, kind in STORES.items():
+        if kind.directory is not None:
+            yield (
+                kind.directory,
+                DirectoryKind(
+                    name,
+                    "vectors",
+                    expected="vectors",
+                    holds=kind.holds,
+                    error=VectorsElsewhere,
+                    instead="use Turbopuffer",
+                    is_rebuilt=True,
+                ),
+            )
+    yield OBJECTS_DIRECTORY, OBJECTS
 
 
 def _open_turbopuffer(options: StoreOptions, has_keywords: bool, text_key: BlindKey | None) -> VectorStore:
@@ -150,5 +188,6 @@ STORES: dict[str, StoreKind] = {
         "split it, or set VECTOR_STORE=turbopuffer and create the tool again.",
         import_before_fork=_import_lance_dependencies,
         directory=_LANCE_DIRECTORY,
+        holds=lambda directory, namespace: (directory / f"{namespace}.lance").exists(),
     ),
 }

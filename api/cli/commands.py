@@ -75,6 +75,7 @@ def serve() -> None:
     from worker import logs
     from worker.machine.privacy import close_home, keep_private
     from worker.machine.scratch import Scratch
+    from worker.resources import check_directories
     from worker.settings import Settings
     from worker.state.connections import Application, name_process
     from worker.state.migrate import migrate
@@ -90,6 +91,8 @@ def serve() -> None:
         structlog.get_logger().warning(sentence)
     name_process(Application.API)
     migrate(settings.session_url)
+    with _refused_directories():
+        check_directories(settings)
     with ExitStack() as stack:
         if settings.api_processes > 1:
             # where the processes count requests together; the library reads it when it is imported
@@ -194,13 +197,15 @@ def fsck(tool_id: UUID | None, check_all: bool, repair: bool, as_json: bool) -> 
         raise click.UsageError("Give either a TOOL_ID or --all.")
     from api.cli.fsck import check, lines
     from worker import logs
-    from worker.resources import Resources
+    from worker.resources import Resources, check_directories
     from worker.state.connections import BRIEF, BoundedConnection
 
     logs.configure("ERROR")
     settings = _settings()
     # fails at once, where a pool would go on trying
     BoundedConnection.open(settings.session_url, BRIEF).close()
+    with _refused_directories():
+        check_directories(settings)
     findings = []
     for found in check(Resources(settings), tool_id, repair=repair):
         findings.append(found)
@@ -211,6 +216,31 @@ def fsck(tool_id: UUID | None, check_all: bool, repair: bool, as_json: bool) -> 
     elif not findings:
         click.echo("There is no index yet.")
     sys.exit(FOUND if all(found.ok for found in findings) else NOTHING)
+
+
+@main.command()
+@click.argument("kept", metavar="{lancedb|objects}", type=click.Choice(("lancedb", "objects")))
+@click.option("--accept-loss", is_flag=True, help="Give up contents that the directory lacks.")
+@json_option
+def adopt(kept: str, accept_loss: bool, as_json: bool) -> None:
+    """Let this machine's directory of vectors or contents replace the one that the installation had.
+
+    Run it where the other directory is lost, or belongs to an installation that is gone. Processes that see another
+    directory refuse it from then on.
+    """
+    from worker.resources import directories_of
+
+    with _database() as pool, _refused_directories():
+        from worker.state.pool import autocommit
+
+        directory = directories_of(_settings(), lambda: autocommit(pool))[kept]
+        directory.adopt(accept_loss=accept_loss)
+    if as_json:
+        output.print_record({"kept": kept, "directory": str(directory.path)})
+        return
+    click.echo(f"{directory.path} holds this installation's {directory.kind.what} now.")
+    if directory.kind.is_rebuilt:
+        click.echo("Run `foldex fsck --all --repair` to write what it lacks.")
 
 
 @main.group()
@@ -354,6 +384,17 @@ def _place() -> Iterator[None]:
         yield
     except ValueError as error:
         raise click.UsageError("PLACE must be an absolute path or s3://bucket/prefix.") from error
+
+
+@contextmanager
+def _refused_directories() -> Iterator[None]:
+    """Let a refused directory end the command with one sentence."""
+    from schemas.errors import ContentsElsewhere, VectorsElsewhere
+
+    try:
+        yield
+    except (VectorsElsewhere, ContentsElsewhere) as error:
+        raise VerbFailed(error.message) from error
 
 
 @contextmanager

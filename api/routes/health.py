@@ -6,7 +6,7 @@ from fastapi import APIRouter
 
 from api.http.dependencies import ResourcesDep
 from schemas.health import Alive, Ready
-from worker.state import open_work, silent_backends
+from worker.state import open_work, silent_backends, store_directories
 from worker.state.open_work import UNWATCHED, UNWATCHED_SECONDS
 
 router = APIRouter(tags=["health"])
@@ -24,9 +24,11 @@ async def healthz() -> Alive:
 def readyz(resources: ResourcesDep) -> Ready:
     """Readiness: Postgres answers. The broker is not checked, as an outage only delays tasks.
 
-    `warning` is set when the disk is low on space, when no worker has looked for work for half a minute, or when a
-    session of Postgres holds locks for long.
+    `warning` is set when the disk is low on space, when no worker has looked for work for half a minute, when a process
+    sees another directory of vectors or contents than the installation has, or when a session of Postgres holds locks
+    for long.
     """
     unwatched = UNWATCHED if open_work.sweep_age(resources.pool) > UNWATCHED_SECONDS else None
     blockers = map(str, silent_backends.blockers(resources.pool))
-    return Ready(warning=" ".join(filter(None, (resources.space.warning(), unwatched, *blockers))) or None)
+    refused = dict.fromkeys([*resources.refused().values(), *store_directories.refusals(resources.pool)])
+    return Ready(warning=" ".join(filter(None, (resources.space.warning(), unwatched, *refused, *blockers))) or None)

@@ -195,6 +195,10 @@ class SourceBusy(SourceUnavailable, code="source_busy"):
     """Helpers that read the source's files are busy."""
 
 
+class ContentsElsewhere(SourceUnavailable, code="contents_elsewhere"):
+    """The service sees another directory than the one that holds its contents."""
+
+
 class FileTooSlow(FoldexError, code="file_too_slow"):
     """Reading the file takes too much time."""
 
@@ -257,6 +261,10 @@ class TextKeyMissing(StoreError, code="text_key_missing"):
 
 class StoreUnavailable(StoreError, code="store_unavailable"):
     """Back-pressure, time-out, connection error or server error of the store."""
+
+
+class VectorsElsewhere(StoreUnavailable, code="vectors_elsewhere"):
+    """The service sees another directory than the one that holds its vectors."""
 
 
 class DatabaseUnavailable(FoldexError, code="database_unavailable"):

@@ -29,7 +29,8 @@ FoldexError
 ├── SourceError
 │   ├── FolderGone · SourceRefused
 │   └── SourceUnavailable
-│       └── SourceBusy        (too many files are being opened)
+│       ├── SourceBusy        (too many files are being opened)
+│       └── ContentsElsewhere (another directory holds the contents)
 ├── FileError             (the outcome of one file; never fails the task)
 │   └── FileTooSlow
 ├── StoreError
@@ -37,6 +38,7 @@ FoldexError
 │   ├── StoreUnauthorized
 │   ├── TextKeyMissing        (whose hashes the store has)
 │   └── StoreUnavailable
+│       └── VectorsElsewhere  (another directory holds the vectors)
 ├── Locked                (another session of Postgres holds a row or a table)
 ├── DiskFull              (the disk of FOLDEX_HOME, or of Postgres)
 ├── TreeError             (ends the build of a summary tree; the last complete one stays)
@@ -108,6 +110,7 @@ from schemas.errors.sources import (
     SourceUnavailable,
 )
 from schemas.errors.stores import (
+    ContentsElsewhere,
     DiskFull,
     Locked,
     StoreError,
@@ -115,6 +118,7 @@ from schemas.errors.stores import (
     StoreUnauthorized,
     StoreUnavailable,
     TextKeyMissing,
+    VectorsElsewhere,
 )
 from schemas.errors.trees import MissingDependency, TooManyLeaves, TooManyTokens, TreeError
 from schemas.errors.work import LeaseLost, PlanCrashed, SliceCrashed, SliceOver, TaskCrashed, TreeCrashed
@@ -123,6 +127,7 @@ __all__ = [
     "BodiesBusy",
     "BodyTooSlow",
     "Conflict",
+    "ContentsElsewhere",
     "CrossSite",
     "DiskFull",
     "EmbeddingError",
@@ -185,4 +190,5 @@ __all__ = [
     "TreeError",
     "Unauthorized",
     "UrlTooLong",
+    "VectorsElsewhere",
 ]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from schemas.errors.base import FoldexError
+from schemas.errors.sources import SourceUnavailable
 
 
 class StoreError(FoldexError):
@@ -67,6 +68,26 @@ class StoreUnavailable(StoreError):
         self.retry_after = retry_after
         self.timed_out = timed_out
         self.is_busy = is_busy
+
+
+class VectorsElsewhere(StoreUnavailable):
+    """This process sees another directory than the one that holds the installation's vectors."""
+
+    code = "vectors_elsewhere"
+    example = (
+        "/var/lib/foldex/lancedb on host-2 is not the directory that holds this installation's vectors; share that one "
+        "with this machine, or use Turbopuffer, or run `foldex adopt lancedb` if that one is lost."
+    )
+
+
+class ContentsElsewhere(SourceUnavailable):
+    """This process sees another directory than the one that holds the contents of nodes."""
+
+    code = "contents_elsewhere"
+    example = (
+        "/var/lib/foldex/objects on host-2 is not the directory that holds this installation's contents; share that "
+        "one with this machine, or set S3_BUCKET, or run `foldex adopt objects` if that one is lost."
+    )
 
 
 class Locked(FoldexError):

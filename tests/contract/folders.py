@@ -12,7 +12,8 @@ from uuid import uuid4
 from schemas.content.document import SourceEntry
 from tests.helpers import POOL
 from worker.ignore import EVERYTHING, Rules
-from worker.objects.object_store import DirectoryObjects, s3_client
+from worker.objects.directory_objects import DirectoryObjects
+from worker.objects.object_store import s3_client
 from worker.sandbox.pool import ProjectHelpers
 from worker.sources import Source
 from worker.sources.local import LocalFolder

@@ -13,8 +13,9 @@ ROOT = Path(__file__).parents[2]
 #: Forks processes one after another, as a pool does. Each writes into a table and searches it.
 FORKS = """
 import os, sys, threading
-from worker.resources import preload, Resources
+from worker.resources import preload
 from worker.settings import Settings
+from worker.stores import STORES, StoreOptions
 
 settings = Settings()
 preload(settings)
@@ -26,7 +27,7 @@ count, together = int(sys.argv[1]), int(sys.argv[2])
 def work(number):
     from tests.contract.stores import D, about, axis, near, row
     known = set(sys.modules)
-    store, name = Resources(settings).store("lancedb", "store"), f"space_{number}"
+    store, name = STORES["lancedb"].open(settings.values(StoreOptions), True, None), f"space_{number}"
     store.write(name, D, [row(number, axis(0), "words of it"), row(number + 1, axis(1), "others")])
     assert near(store, name, axis(1), limit=1) == [number + 1]
     assert about(store, name, "words") == [number]

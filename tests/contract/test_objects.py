@@ -29,13 +29,12 @@ from api.routes.content.uploads import IncomingUpload
 from schemas.errors import DiskFull, FileError, FolderGone, SourceError, SourceRefused, SourceUnavailable
 from schemas.status import Reason
 from worker.machine.disk_space import LAST_SHARE, DiskSpace, free_bytes
+from worker.objects.directory_objects import DirectoryObjects, _FileWriter
 from worker.objects.object_store import (
     PART,
-    DirectoryObjects,
     ObjectStore,
     ObjectWriter,
     S3Objects,
-    _FileWriter,
     open_objects,
     s3_client,
     s3_errors,

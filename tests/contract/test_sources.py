@@ -20,7 +20,7 @@ from schemas.status import Reason
 from tests.contract.folders import TREE, Bucket, Folder, Tree, listed
 from tests.helpers import HELPERS
 from worker.ignore import NOT_OBEYED, Rules
-from worker.objects.object_store import DirectoryObjects
+from worker.objects.directory_objects import DirectoryObjects
 from worker.sources.kind import ContentAccess, SourceOptions
 from worker.sources.nodes import SLASH_IN_NAME, NodeTree
 from worker.sources.s3 import S3Kind, S3Prefix

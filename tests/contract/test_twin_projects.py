@@ -15,7 +15,7 @@ from schemas.errors import FolderGone
 from schemas.tool import IndexSettings, ToolConfig
 from tests.helpers import POOL
 from worker.ignore import Rules
-from worker.objects.object_store import DirectoryObjects
+from worker.objects.directory_objects import DirectoryObjects
 from worker.sandbox.pool import ProjectHelpers
 from worker.sources.nodes import SLASH_IN_NAME, NodeTree
 from worker.state.access import grants, keys

@@ -52,6 +52,7 @@ def resources(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         # a server that just started grants its clients time, and takes none of them for dead
         do(made.pool, "SELECT pg_sleep(greatest(0, 10.1 - extract(epoch FROM now() - pg_postmaster_start_time())))")
         yield made
+        do(made.pool, "DELETE FROM store_directory")
 
 
 @pytest.fixture

@@ -252,7 +252,14 @@ def test_chunks_of_a_folder_that_is_not_counted_yet_are_written_without_reading_
 )
 def test_whether_a_file_waits_is_seen_by_an_index(pool: Pool, index_id: UUID, module: str, name: str) -> None:
     values = {"task_id": index_id, "index_id": index_id, "limit": 9, "most": 9, "patience": tasks.LEASE}
-    values |= {"most_slices": 8, "files_per_slice": 500, "most_files": 9, "most_bytes": 9, "preferred": None}
+    values |= {
+        "most_slices": 8,
+        "files_per_slice": 500,
+        "most_files": 9,
+        "most_bytes": 9,
+        "preferred": None,
+        "refused": [],
+    }
     steps = plan_while_all_wait(pool, f"index/{module}", name, **values)
     assert "search_index_file_smallest" in steps
     # it would read all files that are finished, until it meets one that waits

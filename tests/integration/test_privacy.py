@@ -15,9 +15,11 @@ from api.stack import programs
 from api.stack.processes import SystemAccount, log_file, run_once, running
 from tests.contract.samples import ROOT
 from tests.contract.test_confined import NOBODY, WITHOUT, needs_reach
+from tests.integration.database import do
 from tests.service import environment, next_broker
 from worker.machine.privacy import close_home, passable
 from worker.settings import LOCAL_MODEL
+from worker.state.pool import Pool
 from worker.stores import store_directories
 
 
@@ -30,10 +32,12 @@ def _env(home: Path, redis_url: str) -> dict[str, str]:
 @pytest.mark.skipif(sys.platform != "linux", reason="run on Linux: other systems tell no environment")
 @pytest.mark.parametrize("kind", ["worker", "api"])
 def test_a_program_of_the_same_user_cannot_read_the_environment(
-    tmp_path: Path, redis_url: str, database_url: str, kind: str
+    tmp_path: Path, redis_url: str, database_url: str, pool: Pool, kind: str
 ) -> None:
     if os.geteuid() != 0:
         pytest.skip("run as root: it takes another user")
+    # each kind has a home of its own
+    do(pool, "DELETE FROM store_directory")
     account = SystemAccount(NOBODY, NOBODY, needs_reach(NOBODY))
     env = {**_env(tmp_path, redis_url), "DATABASE_URL": database_url}
     program = programs.api(env) if kind == "api" else programs.worker("bulk", 1, env)

@@ -140,7 +140,8 @@ def test_a_task_that_waits_for_its_provider_takes_nobodys_turn(running: Service)
 
         def fairest() -> str:
             query = load("index/turns")["fairest"]
-            row = connection.execute(query, {"preferred": busy, "most_files": None, "most_bytes": None}).fetchone()
+            values = {"preferred": busy, "most_files": None, "most_bytes": None, "refused": []}
+            row = connection.execute(query, values).fetchone()
             return str(row and row[0])
 
         connection.execute("DELETE FROM project_turn")

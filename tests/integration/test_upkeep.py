@@ -39,6 +39,7 @@ def resources(database_url: str, tmp_path: Path) -> Iterator[Resources]:
         do(made.pool, "DELETE FROM search_tool")
         do(made.pool, "DELETE FROM search_index")
         do(made.pool, "DELETE FROM namespace_name")
+        do(made.pool, "DELETE FROM store_directory")
 
 
 def index(resources: Resources, store: str = "lancedb") -> tools.Index:
@@ -471,6 +472,7 @@ def test_a_batch_keeps_its_limit_under_any_plan(resources: Resources, database_u
     do(resources.pool, "UPDATE namespace_name SET next_check_at = now()")
     do(resources.pool, "ANALYZE")
     values = {"every": timedelta(hours=1), "longest": timedelta(days=1), "limit": 2, "pause": timedelta(hours=1)}
+    values["stores"] = ["lancedb"]
     with psycopg.connect(database_url, options=NESTED_LOOPS) as connection:
         for file, name in (("index/drift", "due"), ("index/namespaces", "take_due")):
             assert connection.execute(load(file)[name], values).rowcount == 2

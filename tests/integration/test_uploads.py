@@ -22,6 +22,7 @@ from tests.service import (
     checked,
     eventually,
 )
+from worker.machine.directory_mark import FILE
 from worker.objects.object_store import S3Objects, s3_client
 from worker.settings import LOCAL_MODEL
 
@@ -72,7 +73,7 @@ def names(running: Service, folder: str) -> set[str]:
 def objects(running: Service) -> int:
     """Everything in the object store, complete or not."""
     if "S3_BUCKET" not in running.env or not running.env["S3_BUCKET"]:
-        return sum(path.is_file() for path in (running.home / "objects").rglob("*"))
+        return sum(path.is_file() and path.name != FILE for path in (running.home / "objects").rglob("*"))
     store = S3Objects(running.env["S3_BUCKET"], running.env["S3_ENDPOINT_URL"])
     client = s3_client(store.endpoint_url)
     unfinished = client.list_multipart_uploads(Bucket=store.bucket).get("Uploads", [])

@@ -12,12 +12,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
+from worker.machine import directory_mark
+
 _PR_SET_DUMPABLE = 4
 #: Mode bits of everyone but the owner.
 OTHERS = 0o077
 #: Entries of an installation's directory, besides those of vector stores. A directory with other entries is also used
 #: by something else.
-_OWN_ENTRIES = frozenset({"log", "objects", "postgres", "redis", "run"})
+_OWN_ENTRIES = frozenset({"log", "objects", "postgres", "redis", "run", directory_mark.FILE})
 
 
 def keep_private(debuggers: Literal["on", "off"] = "off") -> None:
@@ -38,7 +40,7 @@ def close_home(home: Path, stores: frozenset[str]) -> None:
     own = _OWN_ENTRIES | stores
     with suppress(OSError):
         entries = {entry.name for entry in home.iterdir()}
-        for name in entries & (own - {"postgres"}):
+        for name in entries & (own - {"postgres", directory_mark.FILE}):
             _change(home / name, 0o700)
         for directory in (home / "postgres", *([home] if entries <= own else [])):
             _change(directory, passable())

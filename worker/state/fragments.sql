@@ -56,6 +56,11 @@ ORDER BY f.size_bytes, f.id LIMIT 1
 concat_ws(' ', i.settings #>> '{embedder,model}', i.settings #>> '{embedder,dimensions}',
     i.settings #>> '{embedder,precision}')
 
+-- name: is_in_reach
+-- whether the process at hand sees the directories of an index i: of its vectors, and of the contents of nodes
+NOT (i.vector_store = ANY (%(refused)s::text[])
+     OR i.source ->> 'kind' = 'nodes' AND 'objects' = ANY (%(refused)s::text[]))
+
 -- name: is_small
 -- whether a task t has few files, or few and small ones left
 NOT t.listing AND (t.total_files <= %(most_files)s

@@ -23,6 +23,8 @@ from worker.tasks import process
 RETRY_SECONDS = 3.0
 #: The result of a slice that met a lock.
 LOCKED = {"left": "locked"}
+#: The result of a message about work that this process leaves to others.
+ELSEWHERE = {"left": "to a worker that sees the directory"}
 #: Maximum length in characters of an unexpected exception in a task's message.
 MAX_FAULT = 300
 

@@ -55,7 +55,7 @@ def _index_small(task_id: UUID, node: str) -> dict[str, Any]:
         with process.idle.work():
             result = _serve(r.pool, task_id, FAST, most_files=SMALL_TASK)
     # a message that arrived meanwhile found this process busy
-    following = None if result.get("more") else turns.fairest(r.pool, most_files=SMALL_TASK)
+    following = None if result.get("more") else turns.fairest(r.pool, most_files=SMALL_TASK, refused=r.refused())
     if following:
         dispatch.send_index(tasks.running(r.pool, following), FAST)
     return result
@@ -63,7 +63,8 @@ def _index_small(task_id: UUID, node: str) -> dict[str, Any]:
 
 def index_due(node: str) -> dict[str, Any]:
     """Index a slice of the small task that is due, if any; see `_index_small`."""
-    due = turns.fairest(process.resources().pool, most_files=SMALL_TASK)
+    r = process.resources()
+    due = turns.fairest(r.pool, most_files=SMALL_TASK, refused=r.refused())
     return {} if due is None else _index_small(due, node)
 
 
@@ -77,10 +78,15 @@ def _index_fairly(task_id: UUID) -> dict[str, Any]:
 def _serve(pool: Pool, task_id: UUID, queue: str, most_files: int | None = None) -> dict[str, Any]:
     """Index the fairest task, and after each that is locked the next one: the message is not only for that one."""
     work = functools.partial(_index, queue=queue)
-    chosen = turns.fairest(pool, preferred=task_id, most_files=most_files) or task_id
+    refused = process.resources().refused()
+    chosen = turns.fairest(pool, preferred=task_id, most_files=most_files, refused=refused)
+    if chosen is None and refused:
+        process.resources().leave(task_id, refused)
+        return failures.ELSEWHERE
+    chosen = chosen or task_id
     result, met = failures.unless_locked(work, chosen), {chosen}
     while result is failures.LOCKED:
-        following = turns.fairest(pool, most_files=most_files)
+        following = turns.fairest(pool, most_files=most_files, refused=refused)
         if following is None or following in met:
             break
         result = failures.unless_locked(work, following)

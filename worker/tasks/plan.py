@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -48,7 +49,11 @@ def _plan_and_index(task_id: UUID, node: str) -> dict[str, Any]:
 
 def _plan(task_id: UUID) -> dict[str, Any]:
     r, lease = process.resources(), Lease()
-    plan = _begin(r.pool, task_id, lease.owner)
+    refused = r.refused()
+    plan = _begin(r.pool, task_id, lease.owner, refused)
+    if plan is None and refused:
+        r.leave(task_id, refused)
+        return failures.ELSEWHERE
     index = plan and tools.index(r.pool, plan.index_id)
     if not plan or not index:
         return {"nothing": "to list"}
@@ -79,17 +84,17 @@ def _list_slice(r: Resources, plan: ListingLease, index: Index, lease: Lease) ->
     return {"listed": is_complete, **(failures.outcome(r.pool, plan.id) if closed else {})}
 
 
-def _begin(pool: Pool, hinted: UUID, owner: UUID) -> ListingLease | None:
+def _begin(pool: Pool, hinted: UUID, owner: UUID, refused: Collection[str]) -> ListingLease | None:
     """Lease the listing that is due. The message only says that some folder waits, and names one.
 
-    Tasks whose rows are locked are passed over.
+    Tasks whose rows are locked are passed over, and those that need what is `refused`.
     """
-    for task_id in turns.listings(pool, hinted):
+    for task_id in turns.listings(pool, hinted, refused):
         with suppress(LockNotAvailable):
             plan = tasks.begin_plan(pool, task_id, owner, patience_ms=PATIENCE_MS)
             if plan is not None:
                 return plan
-    return tasks.begin_plan(pool, hinted, owner)
+    return None if refused else tasks.begin_plan(pool, hinted, owner)
 
 
 def _list(r: Resources, plan: ListingLease, index: Index, lease: Lease) -> bool:

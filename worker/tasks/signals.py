@@ -7,15 +7,17 @@ import os
 import sys
 from typing import Any
 
+import psycopg
 import structlog
 from celery import Task, signals
 
+from schemas.errors import ContentsElsewhere, VectorsElsewhere
 from worker import logs
 from worker.app import BULK, REQUEST_ID, TREES, settings
 from worker.machine.privacy import close_home, keep_private
 from worker.machine.scratch import hold_files_of_pool, remove_abandoned
 from worker.parse.sandbox.client import prepare
-from worker.resources import preload
+from worker.resources import check_directories, preload
 from worker.sandbox.helper import stop_all
 from worker.state.connections import Application, name_process
 from worker.stores import store_directories
@@ -60,6 +62,18 @@ def _keep_private(**_: Any) -> None:
     """Make files private; the pool's processes inherit it."""
     keep_private(settings.debuggers)
     close_home(settings.foldex_home, store_directories())
+
+
+@signals.worker_init.connect
+def _check_directories(**_: Any) -> None:
+    """Exit with one sentence if this process sees other directories than those of the installation."""
+    try:
+        check_directories(settings)
+    except (VectorsElsewhere, ContentsElsewhere) as error:
+        raise SystemExit(error.message) from None
+    except psycopg.Error as error:
+        # each task checks again
+        log.warning("directories not checked yet", error=str(error))
 
 
 @signals.worker_init.connect

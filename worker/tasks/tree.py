@@ -51,7 +51,9 @@ def _build_alone(tree_id: UUID, node: str) -> dict[str, Any]:
         if lock is None:
             return {"left": "to another process"}
         # the message only says that some tree waits
-        return _build(r, trees.fairest(r.pool, tree_id) or tree_id, lock)
+        refused = r.refused()
+        due = trees.fairest(r.pool, tree_id, refused)
+        return failures.ELSEWHERE if due is None and refused else _build(r, due or tree_id, lock)
 
 
 def _build(r: Resources, tree_id: UUID, lock: Connection[Any]) -> dict[str, Any]:

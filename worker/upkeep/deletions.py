@@ -41,7 +41,7 @@ def delete_vectors(resources: Resources, *, indexes: int = MAX_INDEXES, each: in
 
     return sum(
         _look_after(resources, index.index_id, index.namespace, partial(delete, store, index))
-        for store in STORES
+        for store in _stores(resources)
         for index in _in_time(chunks.due_tombstones(resources.pool, store, indexes=indexes, each=each))
     )
 
@@ -60,9 +60,15 @@ def purge_indexes(resources: Resources, *, limit: int = MAX_INDEXES) -> int:
 
     return sum(
         _look_after(resources, index.id, index.namespace, partial(purge, store, index))
-        for store in STORES
+        for store in _stores(resources)
         for index in _in_time(tools.buried(resources.pool, store, limit))
     )
+
+
+def _stores(resources: Resources) -> list[str]:
+    """The stores that this process sees. What must be deleted elsewhere waits for the sweep of another one."""
+    refused = resources.refused()
+    return [name for name in STORES if name not in refused]
 
 
 def _in_time(due: Iterable[T]) -> Iterator[T]:
@@ -91,7 +97,7 @@ def _look_after(resources: Resources, index_id: UUID, namespace: str, work: Call
 
 def check_names(resources: Resources) -> int:
     """Drop namespaces of deleted indexes that a late writer created again. No other index ever has such a name."""
-    due = namespaces.take_due(resources.pool)
+    due = namespaces.take_due(resources.pool, _stores(resources))
     silent_stores: set[str] = set()
     for retired in due:
         if retired.vector_store in silent_stores:

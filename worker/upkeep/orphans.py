@@ -15,6 +15,7 @@ from worker.objects.object_store import ObjectStore
 from worker.resources import Resources
 from worker.state.content import orphans
 from worker.state.exclusive import try_exclusive
+from worker.stores import OBJECTS
 
 #: Name of the lock that only one process in the installation holds at a time.
 STRAYS = "strays"
@@ -45,6 +46,9 @@ def drop(resources: Resources, keys: Sequence[str]) -> None:
 def delete_strays(resources: Resources, seconds: float) -> tuple[int, bool]:
     """Delete what is due until the time is up. Returns the number of objects and whether there may be more."""
     done, deadline = 0, time.monotonic() + seconds
+    if OBJECTS.name in resources.refused():
+        # a worker that sees them deletes them
+        return 0, False
     with try_exclusive(resources.settings.session_url, STRAYS) as free:
         while free and (keys := orphans.give_up(resources.pool, PAGE)):
             deleted = _discard(resources.objects, keys)

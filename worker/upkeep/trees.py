@@ -41,9 +41,11 @@ def send_messages(pool: Pool) -> int:
 
 def delete_vectors(resources: Resources) -> int:
     """Delete the vectors of summaries that are gone, twice: a late write may bring one back."""
-    done = 0
+    done, refused = 0, resources.refused()
     for due in trees.due_tombstones(resources.pool, MAX_DELETES):
         namespace = due.namespace + TREE
+        if due.vector_store in refused:
+            continue
         with failing_alone("vectors of summaries not deleted yet", namespace=namespace):
             try:
                 store = resources.store(due.vector_store, due.keyword_index)

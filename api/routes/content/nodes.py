@@ -18,7 +18,15 @@ from api.http.described_errors import raises
 from api.http.paging import Cursor, Limit, from_cursor, page
 from api.routes.content import node_answers
 from schemas.content.node import NewNode, Node, NodeDeleted, NodePatch
-from schemas.errors import BodiesBusy, Conflict, Invalid, SourceError, SourceRefused, SourceUnavailable
+from schemas.errors import (
+    BodiesBusy,
+    Conflict,
+    ContentsElsewhere,
+    Invalid,
+    SourceError,
+    SourceRefused,
+    SourceUnavailable,
+)
 from schemas.ids import NewId
 from schemas.tool import Listing
 from worker.resources import Resources
@@ -32,7 +40,7 @@ ProjectId = Annotated[NewId, Path(max_length=200, description="Id of the project
 NodeId = Annotated[str, Path(description="Id of the node within the project.", examples=["folder-001"])]
 
 #: How the store of contents may fail.
-OBJECT_ERRORS = (SourceRefused, SourceUnavailable)
+OBJECT_ERRORS = (SourceRefused, SourceUnavailable, ContentsElsewhere)
 
 
 @router.post(

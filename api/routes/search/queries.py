@@ -30,6 +30,7 @@ from schemas.errors import (
     StoreUnauthorized,
     StoreUnavailable,
     TextKeyMissing,
+    VectorsElsewhere,
 )
 from schemas.queries.search import Query, Step
 from schemas.queries.tree_search import TreeAnswer
@@ -51,6 +52,7 @@ SEARCH_ERRORS = (
     StoreUnauthorized,
     StoreUnavailable,
     TextKeyMissing,
+    VectorsElsewhere,
     SearchBusy,
 )
 

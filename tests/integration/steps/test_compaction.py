@@ -16,6 +16,7 @@ from worker.index.pipeline import index_files
 from worker.state.exclusive import try_exclusive
 from worker.tasks import compaction, process, upkeep
 from worker.tasks.compaction import LOOK_SECONDS, REST, CompactionTurns
+from worker.vectors.directory_store import DirectoryStore
 from worker.vectors.lance.compaction import Thresholds
 from worker.vectors.lance.store import LanceStore
 
@@ -23,7 +24,9 @@ from worker.vectors.lance.store import LanceStore
 @pytest.fixture
 def store(site: Site, monkeypatch: pytest.MonkeyPatch) -> LanceStore:
     """The store of a site, where a run indexes every two chunks."""
-    made = site.resources.store("lancedb", "store")
+    opened = site.resources.store("lancedb", "store")
+    assert isinstance(opened, DirectoryStore)
+    made = opened._store
     assert isinstance(made, LanceStore)
     monkeypatch.setattr(made, "_thresholds", replace(Thresholds(), rows_while_writing=2))
     return made

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from types import SimpleNamespace
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -21,8 +22,13 @@ def given_back(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return given
 
 
+def made(**more: Any) -> Any:
+    """The resources of a worker that sees all directories."""
+    return SimpleNamespace(pool=None, refused=dict, **more)
+
+
 def test_a_compaction_gives_back_its_memory(monkeypatch: pytest.MonkeyPatch, given_back: list[str]) -> None:
-    monkeypatch.setattr("worker.tasks.process.resources", lambda: SimpleNamespace(pool=None))
+    monkeypatch.setattr("worker.tasks.process.resources", made)
     monkeypatch.setattr("worker.state.index.tools.index", lambda *_: SimpleNamespace(namespace="n"))
     monkeypatch.setattr(upkeep, "compact_in_turn", lambda *_: True)
     monkeypatch.setattr(upkeep, "_compare", lambda *_: {"lost vectors": 0})
@@ -31,7 +37,7 @@ def test_a_compaction_gives_back_its_memory(monkeypatch: pytest.MonkeyPatch, giv
 
 
 def test_a_slice_gives_back_its_memory(monkeypatch: pytest.MonkeyPatch, given_back: list[str]) -> None:
-    monkeypatch.setattr("worker.tasks.process.resources", lambda: SimpleNamespace(pool=None))
+    monkeypatch.setattr("worker.tasks.process.resources", made)
     monkeypatch.setattr("worker.state.index.turns.fairest", lambda *_, **__: None)
     monkeypatch.setattr(index, "_index", lambda *_, **__: {"claimed": 1, "more": True})
     assert index._index_fairly(uuid4()) == {"claimed": 1, "more": True}
@@ -40,7 +46,7 @@ def test_a_slice_gives_back_its_memory(monkeypatch: pytest.MonkeyPatch, given_ba
 
 def test_a_slice_of_a_small_task_gives_back_its_memory(monkeypatch: pytest.MonkeyPatch, given_back: list[str]) -> None:
     settings = SimpleNamespace(session_url="")
-    monkeypatch.setattr("worker.tasks.process.resources", lambda: SimpleNamespace(pool=None, settings=settings))
+    monkeypatch.setattr("worker.tasks.process.resources", lambda: made(settings=settings))
     monkeypatch.setattr(index, "try_exclusive", lambda *_: nullcontext(True))
     monkeypatch.setattr("worker.state.index.turns.fairest", lambda *_, **__: None)
     monkeypatch.setattr(index, "_index", lambda *_, **__: {"claimed": 1, "more": True})
@@ -50,7 +56,7 @@ def test_a_slice_of_a_small_task_gives_back_its_memory(monkeypatch: pytest.Monke
 
 def test_a_listing_gives_back_its_memory(monkeypatch: pytest.MonkeyPatch, given_back: list[str]) -> None:
     settings = SimpleNamespace(database="")
-    monkeypatch.setattr("worker.tasks.process.resources", lambda: SimpleNamespace(pool=None, settings=settings))
+    monkeypatch.setattr("worker.tasks.process.resources", lambda: made(settings=settings))
     monkeypatch.setattr(plan, "kept", lambda *_: nullcontext())
     found = SimpleNamespace(
         id=uuid4(), index_id=uuid4(), tool_id=uuid4(), project_id="p", request_id=None, namespace="n"
@@ -65,7 +71,7 @@ def test_a_listing_gives_back_its_memory(monkeypatch: pytest.MonkeyPatch, given_
 
 
 def test_a_check_gives_back_its_memory(monkeypatch: pytest.MonkeyPatch, given_back: list[str]) -> None:
-    monkeypatch.setattr("worker.tasks.process.resources", lambda: SimpleNamespace(pool=None))
+    monkeypatch.setattr("worker.tasks.process.resources", made)
     monkeypatch.setattr("worker.state.index.leftovers.forget_removed", lambda *_: None)
     monkeypatch.setattr("worker.state.index.tools.index", lambda *_: SimpleNamespace(namespace="n"))
     monkeypatch.setattr(upkeep, "_compare", lambda *_: {"compared": True})

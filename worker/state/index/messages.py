@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -52,6 +52,16 @@ def pass_over(pool: Pool, task_id: UUID) -> None:
     with pool.connection() as connection:
         values = {"task_id": task_id, "soon": PAUSE, "later": LOCKED_PAUSE, "warning": LOCKED}
         connection.execute(_SQL["pass_over"], values)
+
+
+def leave(pool: Pool, task_id: UUID, refused: Mapping[str, str]) -> bool:
+    """Leave a task to workers that see what this one has `refused`, with the reasons.
+
+    Returns False if it needs nothing of that, or a worker is at it.
+    """
+    values = {"task_id": task_id, "refused": [*refused], "warning": f"Waiting: {' '.join(refused.values())}"}
+    with pool.connection() as connection:
+        return connection.execute(_SQL["leave"], values).rowcount > 0
 
 
 def take_up_freed(pool: Pool) -> int:

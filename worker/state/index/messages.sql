@@ -14,6 +14,14 @@ SET held = f.held, sent_at = now() + CASE WHEN f.held THEN %(later)s ELSE %(soon
     warning = CASE WHEN t.held_removals = 0 THEN %(warning)s ELSE t.warning END
 FROM found f WHERE t.id = f.id
 
+-- name: leave
+-- A task that no worker is at waits for one that sees what it needs.
+UPDATE search_index_task t SET warning = %(warning)s
+FROM search_index i
+WHERE t.id = (SELECT id FROM search_index_task WHERE id = %(task_id)s FOR NO KEY UPDATE SKIP LOCKED)
+  AND i.id = t.index_id AND t.status IN :open AND t.held_removals = 0 AND NOT (:is_in_reach)
+  AND (t.plan_until IS NULL OR t.plan_until < now()) AND NOT EXISTS (SELECT FROM file_lease l WHERE l.index_id = i.id)
+
 -- name: take_up_freed
 -- tasks that were passed over because of locks that are gone
 UPDATE search_index_task

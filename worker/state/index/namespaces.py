@@ -44,11 +44,11 @@ def register(connection: Connection[Any], index_ids: Sequence[UUID], suffix: str
     connection.execute(_SQL["register"], {"index_ids": list(index_ids), "suffix": suffix})
 
 
-def take_due(pool: Pool, limit: int = MAX_NAMES) -> list[RetiredNamespace]:
-    """Return the names to check now; each is due again after the first pause, unless `checked` follows."""
+def take_due(pool: Pool, stores: Sequence[str], limit: int = MAX_NAMES) -> list[RetiredNamespace]:
+    """Return the names to check in some stores now; each is due after the first pause, unless `checked` follows."""
     with autocommit(pool) as connection:
         cursor = connection.cursor(row_factory=class_row(RetiredNamespace))
-        return cursor.execute(_SQL["take_due"], {"pause": FIRST_PAUSE, "limit": limit}).fetchall()
+        return cursor.execute(_SQL["take_due"], {"pause": FIRST_PAUSE, "limit": limit, "stores": [*stores]}).fetchall()
 
 
 def checked(pool: Pool, name: str) -> None:

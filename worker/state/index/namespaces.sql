@@ -11,7 +11,7 @@ WHERE i.id = ANY (%(index_ids)s) ON CONFLICT DO NOTHING
 -- after the first pause.
 UPDATE namespace_name SET next_check_at = now() + %(pause)s
 WHERE name = ANY (ARRAY (
-    SELECT name FROM namespace_name WHERE next_check_at <= now()
+    SELECT name FROM namespace_name WHERE next_check_at <= now() AND vector_store = ANY (%(stores)s)
     ORDER BY next_check_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED))
 RETURNING name, vector_store, keyword_index
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Literal
 from uuid import UUID
 
@@ -17,21 +18,24 @@ MAX_CANDIDATES = 20
 _SQL = load("index/turns")
 
 
-def fairest(pool: Pool, *, preferred: UUID | None = None, most_files: int | None = None) -> UUID | None:
+def fairest(
+    pool: Pool, *, preferred: UUID | None = None, most_files: int | None = None, refused: Collection[str] = ()
+) -> UUID | None:
     """Return the task that is due for a worker, `preferred` on a tie.
 
-    Considers only small tasks, with at most `most_files` files left, if given.
+    Considers only small tasks, with at most `most_files` files left, if given, and none that needs what is `refused`.
     """
-    values = {"preferred": preferred, "most_files": most_files, "most_bytes": MAX_SMALL_BYTES}
+    values = {"preferred": preferred, "most_files": most_files, "most_bytes": MAX_SMALL_BYTES, "refused": [*refused]}
     with pool.connection() as connection:
         row = connection.execute(_SQL["fairest"], values).fetchone()
         return row[0] if row else None
 
 
-def listings(pool: Pool, preferred: UUID) -> list[UUID]:
-    """Return tasks that wait for a listing, the next one first, `preferred` on a tie."""
+def listings(pool: Pool, preferred: UUID, refused: Collection[str] = ()) -> list[UUID]:
+    """Return tasks that wait for a listing, the next one first, `preferred` on a tie; see `fairest`."""
+    values = {"preferred": preferred, "limit": MAX_CANDIDATES, "refused": [*refused]}
     with autocommit(pool) as connection:
-        rows = connection.execute(_SQL["listings"], {"preferred": preferred, "limit": MAX_CANDIDATES}).fetchall()
+        rows = connection.execute(_SQL["listings"], values).fetchall()
     return [id_ for (id_,) in rows]
 
 

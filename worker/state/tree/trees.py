@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -138,10 +138,11 @@ def messages(pool: Pool) -> list[DueBuild]:
     return [DueBuild(*row) for row in rows]
 
 
-def fairest(pool: Pool, preferred: UUID) -> UUID | None:
-    """Return the build that is due for a worker, `preferred` on a tie."""
+def fairest(pool: Pool, preferred: UUID, refused: Collection[str] = ()) -> UUID | None:
+    """Return the build that is due for a worker, `preferred` on a tie, and none that needs what is `refused`."""
+    values = {"preferred": preferred, "lease": LEASE, "refused": [*refused]}
     with autocommit(pool) as connection:
-        row = connection.execute(_SQL["fairest"], {"preferred": preferred, "lease": LEASE}).fetchone()
+        row = connection.execute(_SQL["fairest"], values).fetchone()
         return row[0] if row else None
 
 

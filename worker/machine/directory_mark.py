@@ -1,0 +1,108 @@
+"""The mark of a directory: a small file with a random id, which says which directory it is whoever looks at it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+from uuid import UUID, uuid4
+
+#: Name of the file.
+FILE = ".foldex-directory"
+#: Bytes that are read of it, more than it has.
+_MAX_BYTES = 128
+#: Errors of file systems without hard links.
+_NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK}
+
+
+class Mark(NamedTuple):
+    """The id of a directory, and of the installation that made it."""
+
+    id: UUID
+    installation: UUID
+
+
+#: What a file says that is no mark. No directory has this id.
+_DAMAGED = Mark(UUID(int=0), UUID(int=0))
+
+
+def new_mark(installation: UUID) -> Mark:
+    """A mark that no directory has."""
+    return Mark(uuid4(), installation)
+
+
+def read_mark(directory: Path) -> Mark | None:
+    """The mark of a directory; None if it has none or is missing. Raises `OSError` if that cannot be told."""
+    try:
+        file = os.open(directory / FILE, os.O_RDONLY | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    try:
+        text = os.read(file, _MAX_BYTES)
+    finally:
+        os.close(file)
+    try:
+        id_, installation = map(UUID, text.decode().split())
+    except ValueError:
+        return _DAMAGED
+    return Mark(id_, installation)
+
+
+def add_mark(directory: Path, mark: Mark) -> None:
+    """Make the directory if it is missing, and give it this mark unless it has one. Raises `OSError`."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    written = _written(directory, mark)
+    try:
+        os.link(written, directory / FILE)
+    except FileExistsError:
+        pass
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        _add_without_links(directory, mark)
+    finally:
+        written.unlink()
+    _sync(directory)
+
+
+def replace_mark(directory: Path, mark: Mark) -> None:
+    """Make the directory if it is missing, and give it this mark instead of any other. Raises `OSError`."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _written(directory, mark).replace(directory / FILE)
+    _sync(directory)
+
+
+def _add_without_links(directory: Path, mark: Mark) -> None:
+    # a process that dies in between leaves an empty file, which counts as damaged
+    with suppress(FileExistsError):
+        file = os.open(directory / FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(file, _text(mark))
+            os.fsync(file)
+        finally:
+            os.close(file)
+
+
+def _written(directory: Path, mark: Mark) -> Path:
+    """A complete file beside the mark."""
+    handle, path = tempfile.mkstemp(dir=directory, prefix=f"{FILE}-")
+    with os.fdopen(handle, "wb") as file:
+        file.write(_text(mark))
+        file.flush()
+        os.fsync(handle)
+    return Path(path)
+
+
+def _text(mark: Mark) -> bytes:
+    return f"{mark.id} {mark.installation}\n".encode()
+
+
+def _sync(directory: Path) -> None:
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,77 @@
+"""A vector store in a directory, each call of which first makes sure that it is the right directory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from uuid import UUID
+
+from worker.vectors import Leg, Patch, Ranked, StoredAttributes, Value, Vector, VectorRow, VectorStore
+
+
+class DirectoryStore:
+    """Every call runs within `using`, which raises `VectorsElsewhere` for another directory than that of the store."""
+
+    def __init__(self, store: VectorStore, using: Callable[[], AbstractContextManager[None]]) -> None:
+        self._store, self._using = store, using
+
+    @property
+    def has_keywords(self) -> bool:
+        """See `VectorStore`."""
+        return self._store.has_keywords
+
+    @property
+    def is_here(self) -> bool:
+        """See `VectorStore`."""
+        return self._store.is_here
+
+    def write(
+        self,
+        namespace: str,
+        dimensions: int,
+        upserts: Sequence[VectorRow] = (),
+        patches: Sequence[Patch] = (),
+        deletes: Sequence[UUID] = (),
+    ) -> None:
+        """See `VectorStore`."""
+        with self._using():
+            self._store.write(namespace, dimensions, upserts, patches, deletes)
+
+    def search(self, namespace: str, legs: Sequence[Leg]) -> list[Ranked]:
+        """See `VectorStore`."""
+        with self._using():
+            return self._store.search(namespace, legs)
+
+    def ids(self, namespace: str, after: UUID | None, limit: int) -> list[UUID]:
+        """See `VectorStore`."""
+        with self._using():
+            return self._store.ids(namespace, after, limit)
+
+    def attributes(self, namespace: str, after: UUID | None, limit: int) -> dict[UUID, StoredAttributes]:
+        """See `VectorStore`."""
+        with self._using():
+            return self._store.attributes(namespace, after, limit)
+
+    def stored(self, namespace: str, attributes: Mapping[str, Value]) -> StoredAttributes:
+        """See `VectorStore`."""
+        return self._store.stored(namespace, attributes)
+
+    def vectors(self, namespace: str, ids: Sequence[UUID]) -> dict[UUID, Vector]:
+        """See `VectorStore`."""
+        with self._using():
+            return self._store.vectors(namespace, ids)
+
+    def drop(self, namespace: str) -> bool:
+        """See `VectorStore`."""
+        with self._using():
+            return self._store.drop(namespace)
+
+    def verify(self, namespace: str, most_bytes: int | None = None) -> None:
+        """See `VectorStore`."""
+        with self._using():
+            self._store.verify(namespace, most_bytes)
+
+    def optimize(self, namespace: str, *, writing: bool = False) -> None:
+        """See `VectorStore`."""
+        with self._using():
+            self._store.optimize(namespace, writing=writing)
