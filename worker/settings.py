@@ -7,10 +7,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import fields
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import Field, ValidationError, field_validator, model_validator
-from pydantic_core import ErrorDetails, from_json
+from pydantic import Field, ValidationError, field_validator
+from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from schemas.content.source import Granularity
@@ -26,6 +26,12 @@ Group = TypeVar("Group")
 SHARED_NAMES = {"DATABASE_URL", "CELERY_BROKER_URL", "FLOWER_PORT", "FLOWER_URL", "S3_ENDPOINT_URL"}
 #: Characters of a name from which on a similar one is hardly chance: MAX_PAGE may be anything.
 TELLING_LENGTH = 10
+#: Settings that were removed, and why they are no longer needed.
+REMOVED = {
+    "RANKING": "the baseline is part of the search bench",
+    "RANKING_WEIGHTS": "weights are constants, chosen with `make bench-search`",
+    "LEG_WEIGHTS": "weights are constants, chosen with `make bench-search`",
+}
 #: What begins the names of variables that only Foldex reads.
 OWN_PREFIX = "FOLDEX_"
 #: Minimum similarity, by `difflib`, of a variable and the setting that it probably means.
@@ -43,41 +49,6 @@ REFUSED_TYPES = (
     "mp3 wav flac ogg opus m4a aac wma aiff mid mp4 m4v mov avi mkv webm wmv flv mpg mpeg 3gp "
     "ttf otf woff woff2 eot ttc"
 )
-
-
-#: Weights of a search's legs, for queries that name something (`name_`) and for sentences (`language_`).
-LEG_WEIGHTS = {
-    "name_vector": 0.7,
-    "name_text": 0.5,
-    "name_code": 1.0,
-    "language_vector": 1.0,
-    "language_text": 0.5,
-    "language_code": 0.5,
-    "prose_vector": 1.0,
-    "prose_text": 1.0,
-    "prose_code": 0.3,
-}
-#: Weights of what is known about a chunk and its file; a negative weight ranks the chunk lower.
-RANKING_WEIGHTS = {
-    "definition": 0.5,
-    "symbol": 0.3,
-    "path": 0.3,
-    "scope": 0.1,
-    "phrase": 0.3,
-    "verbatim": 0.3,
-    "near_path": 0.1,
-    "near_symbol": 0.1,
-    "test": -0.15,
-    "vendored": -0.1,
-    "generated": -0.1,
-    "long": -0.05,
-    "example": -0.1,
-    "compat": -0.1,
-    "reexport": -0.1,
-    "coherence": 0.8,
-    "repeat": -0.4,
-}
-SIMPLE_WEIGHTS = dict.fromkeys(RANKING_WEIGHTS, 0.0) | {"symbol": 0.2, "path": 0.1, "scope": 0.1}
 
 
 class Settings(BaseSettings):
@@ -251,17 +222,6 @@ class Settings(BaseSettings):
         ),
     )
 
-    ranking: Literal["measured", "simple"] = Field(
-        "measured",
-        description="`simple` is a baseline: the 50 nearest chunks, ranked by cosine, symbol, path and scope.",
-    )
-    ranking_weights: Annotated[dict[str, float], NoDecode] = Field(
-        default_factory=dict, description="JSON object of ranking weights; omitted weights keep their defaults."
-    )
-    leg_weights: Annotated[dict[str, float], NoDecode] = Field(
-        default_factory=dict,
-        description="JSON object of weights of the search legs; omitted weights keep their defaults.",
-    )
     search_seconds: float = Field(
         10.0, gt=0, le=300, description="Seconds after which a search across tools answers without the slow tools."
     )
@@ -345,14 +305,6 @@ class Settings(BaseSettings):
 
     worker_concurrency: int = Field(2, ge=1, description="Processes of the bulk worker.")
 
-    @model_validator(mode="after")
-    def _complete_weights(self) -> Self:
-        """Fill in the default weights and reject unknown names."""
-        defaults = SIMPLE_WEIGHTS if self.ranking == "simple" else RANKING_WEIGHTS
-        self.ranking_weights = _with_defaults("RANKING_WEIGHTS", self.ranking_weights, defaults)
-        self.leg_weights = _with_defaults("LEG_WEIGHTS", self.leg_weights, LEG_WEIGHTS)
-        return self
-
     @property
     def database(self) -> Address:
         """The database, for what needs no session."""
@@ -369,15 +321,19 @@ class Settings(BaseSettings):
 
     @classmethod
     def misspelt(cls, environ: Mapping[str, str]) -> list[str]:
-        """A sentence for each variable that is probably meant as a setting, and is none."""
+        """A sentence for each variable that was a setting, or is probably meant as one."""
         given = sorted(variable for variable, value in environ.items() if value)
+        removed = [name for name in given if name in REMOVED]
         in_capitals = {variable.upper() for variable in given}
         meant = {variable: _meant_setting(variable.upper()) for variable in given}
         return [
-            f"The variable {variable} is no setting and has no effect; did you mean {name}?"
-            for variable, name in meant.items()
-            # who has set the right one means another program with this one
-            if name is not None and name not in in_capitals
+            *(f"The setting {name} has no effect any more, because {REMOVED[name]}; remove it." for name in removed),
+            *(
+                f"The variable {variable} is no setting and has no effect; did you mean {name}?"
+                for variable, name in meant.items()
+                # who has set the right one means another program with this one
+                if name is not None and name not in in_capitals
+            ),
         ]
 
     @classmethod
@@ -401,11 +357,6 @@ class Settings(BaseSettings):
         if name is not None and name not in STORES:
             raise ValueError(f"Input should be {' or '.join(map(repr, STORES))}")
         return name
-
-    @field_validator("ranking_weights", "leg_weights", mode="before")
-    @classmethod
-    def _from_json(cls, value: object) -> object:
-        return from_json(value) if isinstance(value, str) else value
 
     @field_validator("allowed_models", mode="before")
     @classmethod
@@ -453,10 +404,3 @@ def _closest(written: str, names: Collection[str], alike: float) -> str | None:
 def _names(value: str) -> list[str]:
     """Names that are separated by spaces or commas."""
     return value.replace(",", " ").split()
-
-
-def _with_defaults(name: str, given: dict[str, float], defaults: dict[str, float]) -> dict[str, float]:
-    unknown = sorted(given.keys() - defaults.keys())
-    if unknown:
-        raise ValueError(f"{name} has unknown weights: {', '.join(unknown)}; use {', '.join(defaults)}")
-    return {**defaults, **given}

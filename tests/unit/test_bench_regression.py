@@ -11,8 +11,8 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from api.search.chunks.candidates import RankOptions
 from api.search.chunks.legs import Kind, Ranking
+from api.search.rank.weights import LEG_WEIGHTS, RANKING_WEIGHTS, Weights
 from schemas.queries.search import Query
 from tests.bench.search.fit import sections
 from tests.bench.search.fit.groups import Group, recordings
@@ -20,7 +20,6 @@ from tests.bench.search.fit.prepared import order, own_weights, prepared
 from tests.bench.search.fit.regression import Measured, fitted
 from tests.bench.search.questions import Label, Question
 from tests.bench.search.recorded import Recorded, Recording, passages, ranked
-from worker.settings import LEG_WEIGHTS, RANKING_WEIGHTS
 from worker.vectors import RankedRow
 
 WORDS = ["parse", "the", "header", "of", "a", "request", "and", "send", "token", "to", "retry_limit", "Bucket"]
@@ -43,6 +42,8 @@ def random_recording(seed: int, chunks: int = 90) -> Recording:
             "chunk_id": id_,
             "file_id": UUID(int=file),
             "file_path": f"{chance.choice(['src', 'tests', 'examples'])}/{chance.choice(WORDS)}/{file}.py",
+            "file_id_path": str(file),
+            "chunk_index": n,
             "file_type": "code" if code else "markdown",
             "chunk_text": text_of(chance, 30 if n % 7 else 2),
             "symbol": chance.choice([None, *WORDS]),
@@ -69,13 +70,9 @@ def random_recording(seed: int, chunks: int = 90) -> Recording:
 def test_prepared_questions_are_ranked_as_the_service_ranks_them(seed: int) -> None:
     recording, chance = random_recording(seed), Random(seed)
     weights = {name: value * chance.uniform(0.2, 2) for name, value in own_weights().items()}
-    options = RankOptions(
-        "measured",
-        {name: weights[name] for name in RANKING_WEIGHTS},
-        {name: weights[name] for name in LEG_WEIGHTS},
-    )
+    injected = Weights({name: weights[name] for name in LEG_WEIGHTS}, {name: weights[name] for name in RANKING_WEIGHTS})
     for each, question in zip(recording.recorded, prepared(recording), strict=True):
-        own = passages(ranked(Query(query=each.question.query), options, each, recording.rows), 10)
+        own = passages(ranked(Query(query=each.question.query), injected, each, recording.rows), 10)
         assert [question.passages[n] for n in order(question, weights)[:10]] == own
 
 
@@ -87,6 +84,8 @@ def planted(answers: str) -> Measured:
             "chunk_id": str(UUID(int=n)),
             "file_id": UUID(int=n),
             "file_path": path,
+            "file_id_path": path,
+            "chunk_index": 0,
             "file_type": "code",
             "chunk_text": path,
             "symbol": None,

@@ -13,8 +13,8 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from api.search.chunks.candidates import RankOptions
 from api.search.chunks.legs import Ranking
+from api.search.rank.weights import WEIGHTS
 from api.stack.record import ROOT
 from schemas.queries.search import Mode, Query
 from tests.bench.search import functions
@@ -32,7 +32,6 @@ from tests.bench.search.sources import without_docstrings
 from tests.bench.search.trees.coverage import coverage, difference, mean
 from tests.bench.search.trees.folders import FOLDERS
 from tests.bench.search.unanswerable import OFF_TOPIC, unanswerable
-from worker.settings import LEG_WEIGHTS, RANKING_WEIGHTS
 from worker.vectors import RankedRow
 
 FOUND = [2, None, 4]
@@ -256,15 +255,22 @@ def test_questions_without_an_answer_are_those_of_the_next_fold_and_of_other_thi
 
 
 def test_keywords_alone_are_ranked_without_the_vectors_of_a_recording() -> None:
-    plain = {"file_id": UUID(int=1), "file_type": "text", "chunk_text": "words", "symbol": None, "scope": None}
+    plain = {
+        "file_id": UUID(int=1),
+        "file_id_path": "1",
+        "chunk_index": 0,
+        "file_type": "text",
+        "chunk_text": "words",
+        "symbol": None,
+        "scope": None,
+    }
     rows = {name: {**plain, "chunk_id": name, "file_path": f"{name}.txt"} for name in ("near", "said")}
     legs = [Ranking("words", "vector", [RankedRow("near", 0.1)]), Ranking("words", "text", [RankedRow("said", 9.0)])]
     question = Question(query="words", kind="", relevant=(Label(path="said.txt"),))
     recorded = Recorded(question, np.ones(384, dtype=np.float32), legs, ())
-    options = RankOptions("measured", RANKING_WEIGHTS, LEG_WEIGHTS)
     modes: dict[Mode, set[str]] = {"hybrid": {"near", "said"}, "keyword": {"said"}, "vector": {"near"}}
     for mode, expected in modes.items():
-        found = ranked(Query(query="words", mode=mode), options, recorded, rows)
+        found = ranked(Query(query="words", mode=mode), WEIGHTS, recorded, rows)
         assert {candidate.id for candidate in found} == expected
 
 

@@ -15,9 +15,7 @@ from api.http.disconnect import Disconnect
 from api.search.chunks.candidates import (
     Candidate,
     RankedCandidates,
-    RankOptions,
     fuse,
-    is_simple,
     rank_candidates,
     scaled,
     wanted_ids,
@@ -35,6 +33,7 @@ from api.search.query.search import Finder, Findings, IndexSearch, unheard
 from api.search.rank.boosts import text_of
 from api.search.rank.confidence import FITS
 from api.search.rank.rerank import RerankOptions, provider_of, reranked
+from api.search.rank.weights import WEIGHTS
 from schemas.errors import EmbeddingError, RerankUnavailable, StoreUnavailable
 from schemas.queries.search import Answer, Hit, Query, SearchRequest, Step
 from worker.resources import Resources
@@ -73,14 +72,14 @@ def prepared(resources: Resources, _: UUID, query: Query) -> Finder:
 
 def _ranked_hits(search: IndexSearch) -> Findings:
     """The hits, or lines of the folder if the index cannot answer yet or now. Raises `FilterMatchesNothing`."""
-    request, options = search.request, search.resources.settings.values(RankOptions)
+    request = search.request
     try:
         legs, files = legs_over_files(search, run_legs) if request.group_by_file else (run_legs(search), {})
     except StoreUnavailable as error:
         return without_store(search, error)
     search.disconnect.check()
-    defining = () if request.ranking == "none" or is_simple(request, options) else defining_chunks(search)
-    ranking, row_report = _ranked(search, RankingInputs(options, legs.rankings, defining), files)
+    defining = () if request.ranking == "none" else defining_chunks(search)
+    ranking, row_report = _ranked(search, RankingInputs(legs.rankings, defining), files)
     search.disconnect.check()
     ranked, rerank_report = _rerank(search, ranking.candidates)
     whole = whole_files(search, legs.rankings) if search.whole_files else []
@@ -98,11 +97,11 @@ def _ranked(search: IndexSearch, made: RankingInputs, files: Files) -> tuple[Ran
         found, report = _rows(search, kept.wanted)
         if kept.versions == found.versions:
             return kept.ranked(request, found.rows), report
-    fusion = fuse(request, made.options, made.rankings, made.defining)
+    fusion = fuse(request, WEIGHTS, made.rankings, made.defining)
     wanted = wanted_ids(request, fusion, files)
     if kept is None:
         found, report = _rows(search, wanted)
-    ranking = rank_candidates(request, made.options, fusion, found.rows)
+    ranking = rank_candidates(request, WEIGHTS, fusion, found.rows)
     _repeated.put(index_id, request, made, wanted, found.versions, ranking)
     return ranking, report
 

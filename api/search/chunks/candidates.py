@@ -22,28 +22,18 @@ from api.search.rank.files import FoundChunk, file_parts
 from api.search.rank.fusion import by_score, ranks_and_values, reciprocal_ranks
 from api.search.rank.sureness import CODE, PROSE, VectorTrust, sureness_factors
 from api.search.rank.ties import place_of
+from api.search.rank.weights import Weights
 from schemas.queries.search import SearchRequest
 from worker.vectors import Ranked
 
 #: Chunks ranked by their features.
 BOOSTED_CHUNKS = 64
-#: Chunks ranked by the preset `simple`.
-SIMPLE_CHUNKS = 50
 #: Minimum number of chunks that are checked for near-duplicates.
 MIN_DEDUPLICATED = 20
 #: Types of files whose words are mostly identifiers.
 CODE_TYPES = frozenset({"code", "json", "yaml", "toml", "csv"})
 #: A query counts as finding a hit if the hit is among this many first results of that query alone.
 FINDER_RANKS = 10
-
-
-@dataclass(frozen=True, slots=True)
-class RankOptions:
-    """The settings of ranking, by the names they have in `worker.settings`."""
-
-    ranking: str
-    ranking_weights: Mapping[str, float]
-    leg_weights: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,17 +73,13 @@ class RankedCandidates(NamedTuple):
     confidence: float | None
 
 
-def fuse(
-    request: SearchRequest, options: RankOptions, rankings: Sequence[Ranking], defining: Collection[str]
-) -> Fusion:
-    """Fuse the rankings, by ranks and values, or by distance alone with the preset `simple`."""
+def fuse(request: SearchRequest, weights: Weights, rankings: Sequence[Ranking], defining: Collection[str]) -> Fusion:
+    """Fuse the rankings, by ranks and values."""
     # in mode `vector`, keyword legs only serve whole files
     counted = [ranking for ranking in rankings if request.mode != "vector" or ranking.kind == "vector"]
-    if is_simple(request, options) and any(ranking.kind == "vector" for ranking in counted):
-        return Fusion(counted, _nearest(counted), ())
     if request.mode == "vector" and len(counted) == 1:
         return Fusion(counted, {result.id: min(1.0, max(0.0, 1 - result.value)) for result in counted[0].results}, ())
-    of_code, of_prose = _fused(counted, options.leg_weights)
+    of_code, of_prose = _fused(counted, weights.legs)
     either = by_score({id_: max(score, of_prose.get(id_, 0.0)) for id_, score in of_code.items()})
     return Fusion(counted, {id_: of_code[id_] for id_ in either}, defining, of_prose)
 
@@ -149,11 +135,6 @@ def _factors(rankings: Sequence[Ranking], trust: VectorTrust) -> dict[int, float
     }
 
 
-def is_simple(request: SearchRequest, options: RankOptions) -> bool:
-    """Whether the preset `simple` ranks the hits."""
-    return options.ranking == "simple" and request.ranking != "none"
-
-
 def wanted_ids(request: SearchRequest, fusion: Fusion, files: Files) -> list[str]:
     """The ids whose rows are ranked: the best ones, the best of each of the best files, and those that define."""
     count = max(BOOSTED_CHUNKS, 2 * request.top_k)
@@ -189,24 +170,24 @@ def _score(fusion: Fusion, id_: str, row: Mapping[str, Any]) -> float:
 
 
 def rank_candidates(
-    request: SearchRequest, options: RankOptions, fusion: Fusion, rows: Mapping[str, dict[str, Any]]
+    request: SearchRequest, weights: Weights, fusion: Fusion, rows: Mapping[str, dict[str, Any]]
 ) -> RankedCandidates:
-    """The ids that have a live row, by their features. Scores begin at the confidence, except with `simple`."""
+    """The ids that have a live row, by their features. Scores begin at the confidence."""
     found = joined(request, fusion, rows)
     if request.ranking == "none":
         return RankedCandidates(found, None)
-    boosted = boost(request, options, found, fusion.defining)
+    boosted = boost(request, weights.features, found, fusion.defining)
     sure = confidence_of(request, fusion, boosted)
-    if sure is None or is_simple(request, options):
+    if sure is None:
         return RankedCandidates(boosted, sure)
     return RankedCandidates(calibrated(boosted, sure), sure)
 
 
 def boost(
-    request: SearchRequest, options: RankOptions, candidates: Sequence[Candidate], defining: Collection[str]
+    request: SearchRequest, weights: Mapping[str, float], candidates: Sequence[Candidate], defining: Collection[str]
 ) -> Sequence[Candidate]:
     """Rank the first ones by their features, then the others as they were, then near-duplicates of better ones."""
-    signals, weights = query_signals(request.texts, defining, request.context), options.ranking_weights
+    signals = query_signals(request.texts, defining, request.context)
     # chunks that rank behind all those of one file may be the best of their own files
     boosted_chunks = len(candidates) if request.group_by_file else BOOSTED_CHUNKS
     first = [each for rank, each in enumerate(candidates) if rank < boosted_chunks or each.id in defining]
@@ -250,12 +231,6 @@ def _agreement(rankings: Sequence[Ranking], query: str) -> float:
     if not nearest or not first:
         return USUAL_AGREEMENT
     return len(set(nearest) & set().union(*first.values())) / len(nearest)
-
-
-def _nearest(rankings: Sequence[Ranking]) -> dict[str, float]:
-    """Scores of the preset `simple`: cosine similarity of the nearest few chunks."""
-    nearest = [result for ranking in rankings if ranking.kind == "vector" for result in ranking.results[:SIMPLE_CHUNKS]]
-    return by_score({result.id: 1 - result.value for result in sorted(nearest, key=lambda result: -result.value)})
 
 
 def _distances(rankings: Sequence[Ranking]) -> dict[str, float]:

@@ -8,7 +8,7 @@ from threading import Lock
 from typing import Any
 from uuid import UUID
 
-from api.search.chunks.candidates import Candidate, RankedCandidates, RankOptions
+from api.search.chunks.candidates import Candidate, RankedCandidates
 from api.search.chunks.legs import Ranking
 from schemas.queries.search import SearchRequest
 from worker.machine.fair_cache import FairCache
@@ -21,7 +21,6 @@ MAX_QUERIES = 256
 class RankingInputs:
     """What a ranking is made of before the rows are read: the legs' rankings, and the chunks that define a name."""
 
-    options: RankOptions
     rankings: Sequence[Ranking]
     defining: Collection[str]
 

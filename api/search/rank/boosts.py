@@ -1,7 +1,6 @@
 """Adjusts the legs' scores by features of files and symbols.
 
-Each feature is 0 to 1 and has a weight; penalties have negative weights. The weights are settings (`RANKING_WEIGHTS`),
-measured with `make bench-search`. `RANKING=simple` is the baseline for comparison.
+Each feature is 0 to 1 and has a weight; penalties have negative weights. The weights are in `weights`.
 """
 
 from __future__ import annotations
@@ -37,50 +36,16 @@ _VENDORED = re.compile(r"(^|/)(vendor|vendored|_vendor|third_party|thirdparty|no
 _GENERATED = re.compile(
     r"\.(lock|min\.\w+|map|svg|snap)$|(^|/)(dist|build|generated|__generated__)/|_pb2\.py$|\.pb\.go$"
 )
-_EXAMPLE = re.compile(r"(^|/)_?(examples?|demos?|samples?|tutorials?|bench(es|marks?)?)/", re.IGNORECASE)
-_COMPAT = re.compile(
-    r"(^|/|[._-])_?(compat|compatibility|polyfills?|shims?|legacy|deprecated)(/|\.\w+$)", re.IGNORECASE
-)
-#: Files that mostly pass on what others define.
-_REEXPORT = re.compile(r"(^|/)(__init__\.pyi?|index\.[cm]?[jt]sx?|mod\.rs|prelude\.rs)$")
 _PENALIZED = {
     "test": _TEST,
     "vendored": _VENDORED,
     "generated": _GENERATED,
-    "example": _EXAMPLE,
-    "compat": _COMPAT,
-    "reexport": _REEXPORT,
 }
 #: Words with which a query asks for what is otherwise penalized.
 _ASKS_FOR = {
     "test": {"test", "tests", "testing", "tested", "fixture", "spec"},
     "vendored": {"vendor", "vendored", "vendoring", "bundled"},
     "generated": {"generated", "minified", "lockfile", "snapshot"},
-    "example": {
-        "example",
-        "examples",
-        "demo",
-        "demos",
-        "sample",
-        "samples",
-        "tutorial",
-        "usage",
-        "benchmark",
-        "benchmarks",
-    },
-    "compat": {"compat", "compatibility", "compatible", "polyfill", "shim", "legacy", "deprecated", "backport"},
-    "reexport": {
-        "export",
-        "exports",
-        "exported",
-        "reexport",
-        "init",
-        "import",
-        "imports",
-        "index",
-        "package",
-        "public",
-    },
 }
 #: Maximum paths and names whose terms a process caches.
 MAX_CACHED_TERMS = 1 << 14

@@ -18,11 +18,12 @@ import numpy as np
 
 from api.http.disconnect import Disconnect
 from api.search.chunks.answer import embed, run_legs
-from api.search.chunks.candidates import Candidate, RankOptions, fuse, rank_candidates, wanted_ids
+from api.search.chunks.candidates import Candidate, fuse, rank_candidates, wanted_ids
 from api.search.chunks.definitions import defining_chunks
 from api.search.chunks.legs import Ranking
 from api.search.query.filters import resolve_filters
 from api.search.query.search import MIN_DEPTH, IndexSearch
+from api.search.rank.weights import Weights
 from schemas.queries.search import Query
 from tests.bench.search.questions import Passage, Question
 from tests.service import PROJECT, Service
@@ -77,14 +78,14 @@ def kept(file: Path, questions: Sequence[Question]) -> Recording | None:
     return found if [each.question for each in found.recorded] == list(questions) else None
 
 
-def ranked(request: Query, options: RankOptions, each: Recorded, rows: Rows) -> Sequence[Candidate]:
+def ranked(request: Query, weights: Weights, each: Recorded, rows: Rows) -> Sequence[Candidate]:
     """The candidates as the service ranks them, best first."""
     # in mode `keyword`, the service does not run the others
     rankings = [ranking for ranking in each.rankings if request.mode != "keyword" or ranking.kind != "vector"]
-    fusion = fuse(request, options, rankings, each.defining)
+    fusion = fuse(request, weights, rankings, each.defining)
     wanted = wanted_ids(request, fusion, {})
     found = {id_: rows[id_] for id_ in wanted if id_ in rows}
-    return rank_candidates(request, options, fusion, found).candidates
+    return rank_candidates(request, weights, fusion, found).candidates
 
 
 def passages(candidates: Sequence[Candidate], depth: int) -> list[Passage]:

@@ -9,13 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from api.search.chunks.candidates import RankOptions
 from api.search.rank.confidence import FITS
+from api.search.rank.weights import LEG_WEIGHTS, RANKING_WEIGHTS, WEIGHTS, Weights
 from schemas.queries.search import Query
 from tests.bench.search.measures import MEASURES, Ranks, ranks
 from tests.bench.search.recorded import Recording, passages, ranked
 from tests.bench.search.trees.coverage import Mean, difference
-from worker.settings import LEG_WEIGHTS, RANKING_WEIGHTS
 
 DEPTH = 10
 
@@ -89,20 +88,17 @@ def auc(scores: Sequence[float], others: Sequence[float]) -> float:
 
 
 def _first_scores(recording: Recording) -> list[float]:
-    options = RankOptions("measured", RANKING_WEIGHTS, LEG_WEIGHTS)
-    ranking = (ranked(Query(query=each.question.query), options, each, recording.rows) for each in recording.recorded)
+    ranking = (ranked(Query(query=each.question.query), WEIGHTS, each, recording.rows) for each in recording.recorded)
     return [candidates[0].score if candidates else 0.0 for candidates in ranking]
 
 
 def found_by(variant: Variant, recording: Recording) -> list[Ranks]:
-    options = RankOptions(
-        "measured", {**RANKING_WEIGHTS, **variant.ranking_weights}, {**LEG_WEIGHTS, **variant.leg_weights}
-    )
+    weights = Weights({**LEG_WEIGHTS, **variant.leg_weights}, {**RANKING_WEIGHTS, **variant.ranking_weights})
     requests = [
         Query.model_validate({"query": each.question.query, "mode": variant.mode}) for each in recording.recorded
     ]
     return [
-        ranks(each.question.relevant, passages(ranked(request, options, each, recording.rows), DEPTH))
+        ranks(each.question.relevant, passages(ranked(request, weights, each, recording.rows), DEPTH))
         for request, each in zip(requests, recording.recorded, strict=True)
     ]
 

@@ -20,7 +20,7 @@ from api.search.rank.rerank import RerankOptions
 from docs import generate
 from schemas.errors import Invalid
 from worker import logs
-from worker.settings import RANKING_WEIGHTS, SHARED_NAMES, SIMPLE_WEIGHTS, TELLING_LENGTH, Settings
+from worker.settings import REMOVED, SHARED_NAMES, TELLING_LENGTH, Settings
 from worker.sources.kind import SourceOptions
 from worker.state.address import PooledAddress
 from worker.stores import StoreOptions
@@ -33,9 +33,6 @@ BAD = [
     ("LOG_LEVEL", "loud", "'DEBUG', 'INFO', 'WARNING' or 'ERROR'"),
     ("AUTH", "maybe", "'on' or 'off'"),
     ("VECTOR_STORE", "elsewhere", "'turbopuffer' or 'lancedb'"),
-    ("RANKING_WEIGHTS", "test=0", "line 1"),
-    ("RANKING_WEIGHTS", '{"none": 1}', "RANKING_WEIGHTS has unknown weights: none; use definition"),
-    ("LEG_WEIGHTS", '{"name_text": "much"}', "number"),
     ("LOCAL_SOURCE_ROOTS", "/srv:docs", "'docs' is relative"),
     ("LOCAL_SOURCE_ROOTS", "~/docs", "'~/docs' is relative"),
     ("OCR_LANGUAGES", "e!", "pattern"),
@@ -139,6 +136,14 @@ def test_variables_of_others_and_settings_are_not_told() -> None:
     assert Settings.misspelt({name.upper(): "1" for name in Settings.model_fields}) == []
 
 
+@pytest.mark.parametrize("name", sorted(REMOVED))
+def test_a_removed_setting_that_is_still_set_is_named(name: str) -> None:
+    assert name.lower() not in Settings.model_fields
+    [sentence] = Settings.misspelt({name: "1"})
+    assert sentence.startswith(f"The setting {name} has no effect any more")
+    assert Settings.misspelt({name: ""}) == []
+
+
 def slips(name: str) -> Iterator[str]:
     """All names with one letter missing or another one, or with two swapped."""
     for at in range(len(name)):
@@ -188,12 +193,6 @@ def test_all_bad_values_are_said_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(Invalid) as refused:
         Settings()
     assert [line.split()[0] for line in refused.value.message.splitlines()] == ["API_PORT", "MAX_PAGES"]
-
-
-def test_weights_are_json(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RANKING_WEIGHTS", '{"test": 0}')
-    assert Settings().ranking_weights == {**RANKING_WEIGHTS, "test": 0}
-    assert Settings(ranking="simple").ranking_weights == {**SIMPLE_WEIGHTS, "test": 0}
 
 
 class Wider(Settings):

@@ -18,11 +18,12 @@ from api.search.rank.boosts import chunk_features, name_share, query_signals, sp
 from api.search.rank.files import FoundChunk, file_parts
 from api.search.rank.fusion import RANK_CONSTANT
 from api.search.rank.sureness import CODE, PROSE, sureness_factors
+from api.search.rank.ties import place_of
+from api.search.rank.weights import LEG_WEIGHTS, RANKING_WEIGHTS
 from schemas.queries.search import Context
 from tests.bench.search.measures import Ranks, ranks
 from tests.bench.search.questions import Passage, Question
 from tests.bench.search.recorded import Recorded, Recording, Rows
-from worker.settings import LEG_WEIGHTS, RANKING_WEIGHTS
 
 #: Passages that measures read.
 DEPTH = 10
@@ -99,7 +100,8 @@ def _fused(each: Prepared, weights: Weights, kind: str) -> Numbers:
 def _prepared(each: Recorded, rows: Rows) -> Prepared:
     query = each.question.query
     legs = [leg for leg in each.rankings if leg.ids]
-    ids = sorted({id_ for leg in legs for id_ in leg.ids if id_ in rows} | {*each.defining} & rows.keys())
+    found = {id_ for leg in legs for id_ in leg.ids if id_ in rows} | {*each.defining} & rows.keys()
+    ids = sorted(found, key=lambda id_: place_of(rows[id_]))
     number = {id_: n for n, id_ in enumerate(ids)}
     signals = query_signals([query], each.defining, Context())
     features = np.zeros((len(ids), len(FEATURES)))

@@ -13,22 +13,19 @@ from api.search.chunks.candidates import (
     FINDER_RANKS,
     Candidate,
     Fusion,
-    RankOptions,
     boost,
     confidence_of,
     fuse,
-    is_simple,
     joined,
     rank_candidates,
     wanted_ids,
 )
 from api.search.chunks.legs import Kind, Ranking
 from api.search.rank.confidence import AGREEING, FITS, USUAL_AGREEMENT, Evidence, HitTexts, confidence
+from api.search.rank.weights import RANKING_WEIGHTS, WEIGHTS
 from schemas.queries.search import Query
-from worker.settings import LEG_WEIGHTS, RANKING_WEIGHTS
 from worker.vectors import RankedRow
 
-OPTIONS = RankOptions("measured", RANKING_WEIGHTS, LEG_WEIGHTS)
 KINDS: tuple[Kind, ...] = ("vector", "text", "code")
 RANKS = {"vector_rank", "text_rank", "code_rank"}
 
@@ -39,14 +36,12 @@ def row(name: str, text: str, **more: Any) -> dict[str, Any]:
     return {"chunk_id": name, "file_id": UUID(int=1), "chunk_text": text, **plain, **more}
 
 
-def ranked(
-    request: Query, rows: dict[str, dict[str, Any]], options: RankOptions = OPTIONS, **found: list[tuple[str, float]]
-) -> list[Candidate]:
+def ranked(request: Query, rows: dict[str, dict[str, Any]], **found: list[tuple[str, float]]) -> list[Candidate]:
     kinds: dict[str, Kind] = {"vector": "vector", "text": "text", "code": "code"}
     rankings = [Ranking(request.texts[0], kinds[kind], [RankedRow(*one) for one in of]) for kind, of in found.items()]
-    fusion = fuse(request, options, rankings, ())
+    fusion = fuse(request, WEIGHTS, rankings, ())
     assert set(wanted_ids(request, fusion, {})) == set(rows)
-    return list(rank_candidates(request, options, fusion, rows).candidates)
+    return list(rank_candidates(request, WEIGHTS, fusion, rows).candidates)
 
 
 def test_parts_add_up_to_each_score() -> None:
@@ -61,8 +56,8 @@ def test_parts_add_up_to_each_score() -> None:
         "vector": [("a", 0.3), ("b", 0.4), ("d", 0.5)],
         "code": [("b", 7.0), ("a", 6.0), ("c", 1.0), ("d", 0.5)],
     }
-    found = ranked(request, rows, OPTIONS, **legs)
-    plain = ranked(request.model_copy(update={"explain": False}), rows, OPTIONS, **legs)
+    found = ranked(request, rows, **legs)
+    plain = ranked(request.model_copy(update={"explain": False}), rows, **legs)
     assert [(each.id, each.score) for each in plain] == [(each.id, each.score) for each in found]
     names = {name for each in found for name in each.parts}
     assert names >= {"found", "symbol", "path", "test", "coherence", "repeat"}
@@ -77,8 +72,8 @@ def test_a_file_with_many_uses_does_not_gain_over_the_definition(defining: tuple
     rows = {name: row(name, f"{name} uses TokenBucket", file_id=UUID(int=1 + (name == "b"))) for name in "abc"}
     request = Query(query="TokenBucket", explain=True)
     found = [Ranking("TokenBucket", "code", [RankedRow(name, 9.0) for name in "acb"])]
-    fusion = fuse(request, OPTIONS, found, defining)
-    hits = rank_candidates(request, OPTIONS, fusion, rows).candidates
+    fusion = fuse(request, WEIGHTS, found, defining)
+    hits = rank_candidates(request, WEIGHTS, fusion, rows).candidates
     assert any("coherence" in each.parts for each in hits) is supports
 
 
@@ -125,12 +120,6 @@ def test_in_prose_a_leg_that_guesses_yields_to_one_that_is_sure(
     assert ranked(Query(query="how is it"), rows, vector=near, text=text)[0].id == best
 
 
-def test_the_preset_simple_keeps_cosines() -> None:
-    simple = RankOptions("simple", dict.fromkeys(RANKING_WEIGHTS, 0.0), LEG_WEIGHTS)
-    (found,) = ranked(Query(query="banana"), {"a": row("a", "x")}, simple, vector=[("a", 0.6)])
-    assert found.score == pytest.approx(0.4)
-
-
 def ranking(query: str, kind: Kind, *found: tuple[str, float]) -> Ranking:
     return Ranking(query, kind, [RankedRow(*one) for one in found])
 
@@ -154,23 +143,23 @@ def test_rows_are_wanted_of_the_best_and_of_those_that_define(top_k: int, count:
 def test_features_count_behind_the_first_chunks_where_one_defines_or_files_are_grouped() -> None:
     found = candidates(BOOSTED_CHUNKS + 1, symbol="TokenBucket")
     plain, grouped = Query(query="TokenBucket"), Query(query="TokenBucket", group_by_file=True)
-    assert boost(plain, OPTIONS, found[1:], ())[0].id == found[-1].id
-    assert boost(plain, OPTIONS, found, ())[-1].id == found[-1].id
-    assert boost(plain, OPTIONS, found, {found[-1].id})[0].id == found[-1].id
-    assert boost(grouped, OPTIONS, found, ())[0].id == found[-1].id
+    assert boost(plain, RANKING_WEIGHTS, found[1:], ())[0].id == found[-1].id
+    assert boost(plain, RANKING_WEIGHTS, found, ())[-1].id == found[-1].id
+    assert boost(plain, RANKING_WEIGHTS, found, {found[-1].id})[0].id == found[-1].id
+    assert boost(grouped, RANKING_WEIGHTS, found, ())[0].id == found[-1].id
 
 
 def test_repetitions_come_last_with_the_lowest_score() -> None:
     found = candidates(3)
     found[1].row["chunk_text"] = found[0].row["chunk_text"] = "the same words"
-    ordered = boost(Query(query="water"), OPTIONS, found, ())
+    ordered = boost(Query(query="water"), RANKING_WEIGHTS, found, ())
     assert [each.id for each in ordered] == ["c000", "c002", "c001"]
     assert ordered[2].score <= ordered[1].score < ordered[0].score
 
 
 def test_in_mode_vector_keywords_rank_nothing() -> None:
     legs = [ranking("q", "vector", ("a", 0.3), ("b", 0.4)), ranking("q", "text", ("c", 9.0), ("b", 8.0))]
-    fusion = fuse(Query(query="q", mode="vector"), OPTIONS, legs, ())
+    fusion = fuse(Query(query="q", mode="vector"), WEIGHTS, legs, ())
     assert fusion.rankings == legs[:1]
     assert fusion.scores == {"a": pytest.approx(0.7), "b": pytest.approx(0.6)}
 
@@ -179,7 +168,7 @@ def test_in_mode_vector_keywords_rank_nothing() -> None:
 def test_the_distance_of_a_hit_is_that_of_its_nearest_query(distances: tuple[float, float]) -> None:
     request = Query(queries=["one", "two"])
     legs = [ranking(query, "vector", ("a", value)) for query, value in zip(request.texts, distances, strict=True)]
-    (found,) = joined(request, fuse(request, OPTIONS, legs, ()), {"a": row("a", "x")})
+    (found,) = joined(request, fuse(request, WEIGHTS, legs, ()), {"a": row("a", "x")})
     assert found.distance == 0.2
 
 
@@ -191,7 +180,7 @@ def test_a_hit_tells_its_best_rank_in_each_kind_of_leg(order: int) -> None:
         ranking("two", "text", ("c", 9.0), ("b", 1.0)),
     ]
     request, rows = Query(queries=["one", "two"], explain=True), {name: row(name, name) for name in "abc"}
-    found = joined(request, fuse(request, OPTIONS, legs[::order], ()), rows)
+    found = joined(request, fuse(request, WEIGHTS, legs[::order], ()), rows)
     assert {each.id: each.ranks for each in found} == {
         "a": {"vector_rank": 1},
         "b": {"vector_rank": 1, "text_rank": 2},
@@ -216,7 +205,7 @@ def test_a_search_has_an_answer_rather_if_words_and_meaning_find_the_same(agreei
     legs.append(ranking("q", "text", *((name, 0.5) for name in words)))
     other = ranking("other", "text", *((name, 0.5) for name in nearest))
     request = Query(query="q", mode=mode)
-    fusion = fuse(request, OPTIONS, [*legs, other], ())
+    fusion = fuse(request, WEIGHTS, [*legs, other], ())
     found = joined(request, fusion, rows)
     share = USUAL_AGREEMENT if mode == "vector" else agreeing / AGREEING
     texts = [f"{each.row['file_path']}\n{each.row['chunk_text']}" for each in found]
@@ -226,7 +215,7 @@ def test_a_search_has_an_answer_rather_if_words_and_meaning_find_the_same(agreei
 def test_all_chunks_of_a_small_folder_may_agree() -> None:
     legs = [ranking("q", kind, ("a", 0.5), ("b", 0.6)) for kind in KINDS]
     request, rows = Query(query="q"), {name: row(name, "x") for name in "ab"}
-    fusion = fuse(request, OPTIONS, legs, ())
+    fusion = fuse(request, WEIGHTS, legs, ())
     found = joined(request, fusion, rows)
     texts = [f"{each.row['file_path']}\nx" for each in found]
     assert confidence_of(request, fusion, found) == confidence("q", Evidence(0.5, 1.0, False, HitTexts.of(texts)))
@@ -236,7 +225,7 @@ def test_the_query_that_fits_best_counts_and_so_does_a_name_that_is_defined() ->
     legs = [ranking(query, "vector", ("a", 0.4)) for query in ("water pump", "banana")]
     request, rows = Query(queries=["water pump", "banana"]), {"a": row("a", "a banana")}
     sure = [
-        rank_candidates(request, OPTIONS, fuse(request, OPTIONS, found, defining), rows).confidence
+        rank_candidates(request, WEIGHTS, fuse(request, WEIGHTS, found, defining), rows).confidence
         for found, defining in ((legs, ()), (legs[::-1], ()), (legs, ("a",)))
     ]
     text = "a.py\na banana"
@@ -248,9 +237,9 @@ def test_the_query_that_fits_best_counts_and_so_does_a_name_that_is_defined() ->
 def test_scores_begin_at_the_confidence_and_keep_their_proportions() -> None:
     rows = {name: row(name, f"{name} water", file_id=UUID(int=number)) for number, name in enumerate("abc")}
     request = Query(query="water")
-    fusion = fuse(request, OPTIONS, [ranking("water", "vector", ("a", 0.1), ("b", 0.5), ("c", 0.9))], ())
-    boosted = boost(request, OPTIONS, joined(request, fusion, rows), ())
-    found, sure = rank_candidates(request, OPTIONS, fusion, rows)
+    fusion = fuse(request, WEIGHTS, [ranking("water", "vector", ("a", 0.1), ("b", 0.5), ("c", 0.9))], ())
+    boosted = boost(request, RANKING_WEIGHTS, joined(request, fusion, rows), ())
+    found, sure = rank_candidates(request, WEIGHTS, fusion, rows)
     assert found[0].score == pytest.approx(sure) != boosted[0].score
     assert [each.score / found[0].score for each in found] == pytest.approx(
         [each.score / boosted[0].score for each in boosted]
@@ -260,9 +249,8 @@ def test_scores_begin_at_the_confidence_and_keep_their_proportions() -> None:
 @pytest.mark.parametrize(("change", "is_known"), [({"rerank": "none"}, False), ({}, True)])
 def test_without_boosts_the_scores_are_those_of_the_legs(change: dict[str, str], is_known: bool) -> None:
     request, rows = Query.model_validate({"query": "q", **change}), {"a": row("a", "x"), "b": row("b", "y")}
-    options = RankOptions("simple", RANKING_WEIGHTS, LEG_WEIGHTS)
-    fusion = fuse(request, options, [ranking("q", "vector", ("a", 0.25), ("b", 0.5))], ())
-    found, sure = rank_candidates(request, options, fusion, rows)
+    fusion = fuse(request, WEIGHTS, [ranking("q", "vector", ("a", 0.25), ("b", 0.5))], ())
+    found, sure = rank_candidates(request, WEIGHTS, fusion, rows)
     assert [each.id for each in found] == ["a", "b"]
     assert (sure is not None) is is_known
 
@@ -270,7 +258,7 @@ def test_without_boosts_the_scores_are_those_of_the_legs(change: dict[str, str],
 def test_chunks_that_no_leg_found_come_last_by_path() -> None:
     names = [f"d{number}" for number in range(9)]
     request, rows = Query(query="q"), {name: row(name, name) for name in ["a", *reversed(names)]}
-    fusion = fuse(request, OPTIONS, [ranking("q", "text", ("a", 1.0))], names)
+    fusion = fuse(request, WEIGHTS, [ranking("q", "text", ("a", 1.0))], names)
     assert [each.id for each in joined(request, fusion, rows)] == ["a", *names]
 
 
@@ -283,16 +271,9 @@ def test_a_hit_names_the_queries_that_rank_it_near_the_top() -> None:
         ranking("two", "text", *((name, 5.0) for name in names[: FINDER_RANKS - 1]), ("x", 4.0), ("late", 1.0)),
     ]
     rows = {name: row(name, name) for name in ("x", "late")}
-    found = {each.id: each.queries for each in joined(request, fuse(request, OPTIONS, legs, ()), rows)}
+    found = {each.id: each.queries for each in joined(request, fuse(request, WEIGHTS, legs, ()), rows)}
     # without one that ranks it near the top, those that find it at all
     assert found == {"x": ["one", "two"], "late": ["one", "two"]}
     legs[0] = ranking("one", "text", *((name, 5.0) for name in names[:FINDER_RANKS]), ("x", 1.0))
-    (hit,) = joined(request, fuse(request, OPTIONS, legs, ()), {"x": rows["x"]})
+    (hit,) = joined(request, fuse(request, WEIGHTS, legs, ()), {"x": rows["x"]})
     assert hit.queries == ["two"]
-
-
-def test_a_request_for_no_ranking_overrides_the_preset_simple() -> None:
-    simple = RankOptions("simple", RANKING_WEIGHTS, LEG_WEIGHTS)
-    assert is_simple(Query(query="q"), simple)
-    assert not is_simple(Query(query="q", rerank="none"), simple)
-    assert not is_simple(Query(query="q"), OPTIONS)

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from api.search.chunks import answer
-from api.search.chunks.candidates import RankedCandidates, RankOptions, fuse, rank_candidates, wanted_ids
+from api.search.chunks.candidates import RankedCandidates, fuse, rank_candidates, wanted_ids
 from api.search.chunks.legs import Kind, Ranking
 from api.search.chunks.repeated import RankingInputs, Repeated
+from api.search.rank.weights import WEIGHTS
 from schemas.queries.search import Context, Query
-from worker.settings import LEG_WEIGHTS, RANKING_WEIGHTS
 from worker.state.search.live_rows import FoundRows
 from worker.vectors import Ranked
 
@@ -33,7 +33,6 @@ class Index:
         self.chance, self.version = random.Random(seed), 0
         self.rows = {id_: self._row(id_) for id_ in IDS}
         self.rankings = self._rankings()
-        self.options = RankOptions("measured", RANKING_WEIGHTS, LEG_WEIGHTS)
         self.defining: Sequence[str] = ()
 
     def _row(self, id_: str) -> dict[str, Any]:
@@ -72,18 +71,15 @@ class Index:
             self.rankings = self._rankings()
         elif what == "defining":
             self.defining = self.chance.sample(IDS, 2)
-        elif what == "weights":
-            weights = {**RANKING_WEIGHTS, "path": self.chance.random()}
-            self.options = RankOptions("measured", weights, LEG_WEIGHTS)
 
     def live(self, _pool: object, _index_id: UUID, ids: Sequence[str]) -> FoundRows:
         rows = {id_: dict(self.rows[id_]) for id_ in ids if id_ in self.rows}
         return FoundRows(rows, {id_: row["version"] for id_, row in rows.items()})
 
     def plain(self, request: Query) -> RankedCandidates:
-        fusion = fuse(request, self.options, self.rankings, self.defining)
+        fusion = fuse(request, WEIGHTS, self.rankings, self.defining)
         rows = self.live(None, UUID(int=0), wanted_ids(request, fusion, {})).rows
-        return rank_candidates(request, self.options, fusion, rows)
+        return rank_candidates(request, WEIGHTS, fusion, rows)
 
 
 REQUESTS = st.builds(
@@ -99,9 +95,7 @@ REQUESTS = st.builds(
 @settings(max_examples=60)
 @given(
     st.integers(0, 1000),
-    st.lists(
-        st.tuples(st.sampled_from(["", "", "row", "gone", "rankings", "defining", "weights"]), REQUESTS), max_size=9
-    ),
+    st.lists(st.tuples(st.sampled_from(["", "", "row", "gone", "rankings", "defining"]), REQUESTS), max_size=9),
 )
 def test_any_query_is_ranked_by_what_is_there_now(seed: int, steps: list[tuple[str, Query]]) -> None:
     index = Index(seed)
@@ -111,7 +105,7 @@ def test_any_query_is_ranked_by_what_is_there_now(seed: int, steps: list[tuple[s
         for change, request in steps:
             index.change(change)
             search = Mock(request=request, index=Mock(id=UUID(int=7)))
-            made = RankingInputs(index.options, index.rankings, index.defining)
+            made = RankingInputs(index.rankings, index.defining)
             assert answer._ranked(search, made, {})[0] == index.plain(request)
 
 
@@ -138,7 +132,7 @@ def test_another_request_over_the_same_index_is_ranked_by_itself(
     monkeypatch.setattr(answer, "_repeated", Repeated())
     for fields in ((plain | change, plain) if is_first else (plain, plain | change)) * 2:
         request = Query(**fields)
-        made = RankingInputs(index.options, index.rankings, index.defining)
+        made = RankingInputs(index.rankings, index.defining)
         found = answer._ranked(Mock(request=request, index=Mock(id=UUID(int=7))), made, {})[0]
         assert found == index.plain(request)
 
@@ -151,7 +145,7 @@ def test_a_query_that_is_asked_again_is_not_ranked_again(monkeypatch: pytest.Mon
     for asked, change in enumerate(("", "row", "gone", "rankings", "weights")):
         index.change(change)
         for _ in range(3):
-            made = RankingInputs(index.options, [*index.rankings], index.defining)
+            made = RankingInputs([*index.rankings], index.defining)
             answer._ranked(Mock(request=Query(query="token store"), index=Mock(id=UUID(int=7))), made, {})
         assert ranked.call_count == asked + 1
 
@@ -164,6 +158,6 @@ def test_a_query_over_several_indexes_is_kept_for_each(monkeypatch: pytest.Monke
     for number in (0, 1, 0, 1):
         index = indexes[number]
         monkeypatch.setattr(answer, "live_rows", index.live)
-        made = RankingInputs(index.options, index.rankings, index.defining)
+        made = RankingInputs(index.rankings, index.defining)
         answer._ranked(Mock(request=Query(query=FIRST), index=Mock(id=UUID(int=number))), made, {})
     assert ranked.call_count == 2

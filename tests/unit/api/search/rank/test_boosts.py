@@ -20,9 +20,7 @@ from api.search.rank.boosts import (
     terms,
     word_runs,
 )
-from schemas.errors import Invalid
 from schemas.queries.search import Context
-from worker.settings import RANKING_WEIGHTS, Settings
 
 ID, FILE = str(UUID(int=1)), UUID(int=2)
 
@@ -76,9 +74,6 @@ def test_a_symbol_counts_as_far_as_it_is_what_the_query_says() -> None:
         ("tests/test_water.py", "test", "test of the water"),
         ("pip/_vendor/water.py", "vendored", "the vendored copy of water"),
         ("dist/water.js", "generated", "the generated water"),
-        ("examples/water.js", "example", "an example of water"),
-        ("src/compat.js", "compat", "water with legacy pipes"),
-        ("src/water/__init__.py", "reexport", "exports of water"),
     ],
 )
 def test_what_weighs_against_a_file_does_not_if_it_is_asked_for(path: str, mark: str, query: str) -> None:
@@ -141,13 +136,6 @@ def test_a_chunk_is_long_above_the_limit_only() -> None:
         ("app/tests.py", "test"),
         ("pkg/testdata/a.txt", "test"),
         ("Water.Tests/Pump.cs", "test"),
-        ("_examples/a.go", "example"),
-        ("Examples/Tap.swift", "example"),
-        ("benchmarks/a.rb", "example"),
-        ("src/_compat.py", "compat"),
-        ("legacy/a.php", "compat"),
-        ("src/a/__init__.py", "reexport"),
-        ("src/a/index.ts", "reexport"),
         ("dist/app.js", "generated"),
         ("api/thing_pb2.py", "generated"),
     ],
@@ -160,7 +148,6 @@ def test_tests_and_copies_are_told_by_their_paths(path: str, feature: str) -> No
     "path",
     [
         *("src/latest.py", "src/contest/a.py", "rebuild/a.py", "src/invendor.py", "src/Contest.java", "src/attests.py"),
-        *("sampled/a.py", "src/compatible.py", "src/reindex.ts"),
     ],
 )
 def test_what_only_looks_like_one_is_none(path: str) -> None:
@@ -225,10 +212,3 @@ def test_near_repetitions_come_last() -> None:
     texts = [one, one + "again", "something else altogether", "and a third one"]
     assert split_near_duplicates(texts, str, first=10) == ([texts[0], *texts[2:]], [texts[1]])
     assert split_near_duplicates(texts, str, first=1) == (texts, [])
-
-
-def test_weights_are_settings_and_unknown_names_are_refused() -> None:
-    settings = Settings(ranking_weights={"symbol": 0.9})
-    assert settings.ranking_weights == {**RANKING_WEIGHTS, "symbol": 0.9}
-    with pytest.raises(Invalid, match="RANKING_WEIGHTS has unknown weights: simbol"):
-        Settings(ranking_weights={"simbol": 1})
