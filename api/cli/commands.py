@@ -223,10 +223,10 @@ def fsck(tool_id: UUID | None, check_all: bool, repair: bool, as_json: bool) -> 
 @click.option("--accept-loss", is_flag=True, help="Give up contents that the directory lacks.")
 @json_option
 def adopt(kept: str, accept_loss: bool, as_json: bool) -> None:
-    """Let this machine's directory of vectors or contents replace the one that the installation had.
+    """Let this machine's directory replace the one that was lost.
 
-    Run it where the other directory is lost, or belongs to an installation that is gone. Processes that see another
-    directory refuse it from then on.
+    It holds the installation's vectors or contents from then on. Run it where the other directory is lost, or belongs
+    to an installation that is gone. Processes that see another directory refuse it.
     """
     from worker.resources import directories_of
 
