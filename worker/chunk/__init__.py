@@ -18,7 +18,7 @@ from worker.chunk.context import contexts
 from worker.chunk.measure import ChunkSpan, Measure, measure, trim, trimmed
 from worker.chunk.packed import pack
 from worker.machine.gc_pause import without_garbage_collection
-from worker.reading import as_read
+from worker.reading import ReadText, parts_as_read
 from worker.tokens.tokenizers import Offsets, Tokenizer, char_offsets
 
 #: Maximum tokens of context in front of a chunk's text, by markup. Table and class headers are longer than headings.
@@ -28,14 +28,20 @@ _PACKED = frozenset({"code", "json", "keys", "markdown"})
 
 
 def chunk(
-    document: Document, settings: ChunkSettings, tokenizer: Tokenizer, max_tokens: int, pointer: str = ""
+    document: Document,
+    settings: ChunkSettings,
+    tokenizer: Tokenizer,
+    max_tokens: int,
+    pointer: str = "",
+    *,
+    read: ReadText | None = None,
 ) -> list[Chunk]:
     """Cut a document into chunks, ordered by `start_char`; no chunk is only white space.
 
     No text is longer than `settings.size` in its unit, as it is read. No context and text together exceed `max_tokens`,
     the model's limit. A text below `settings.threshold` stays whole if the model can take it. `pointer` (RFC 6901)
-    narrows a JSON document to one value. Raises `NotFound` if there is no such value, and `FileError` if the JSON is
-    not well-formed.
+    narrows a JSON document to one value. `read` is the text as it is read, if the caller has that. Raises `NotFound` if
+    there is no such value, and `FileError` if the JSON is not well-formed.
     """
     if pointer and document.note:
         raise FileError(Reason.PARSE_FAILED, document.note)
@@ -49,6 +55,7 @@ def chunk(
         context_tokens=_CONTEXT_TOKENS[document.markup],
         joint="\n" if document.markup == "code" else " > ",
         type_=document.type,
+        read=read,
     )
     # a garbage collection over thousands of pieces would take longer than the rest of the work
     with without_garbage_collection():
@@ -116,7 +123,7 @@ def _chunks(document: Document, limits: Measure, pieces: Iterable[ChunkSpan]) ->
 
 def _reads(limits: Measure, texts: Iterable[str]) -> Iterable[str | None]:
     """Each text as it is read; None for those that are read as they are written."""
-    return map(partial(as_read, limits.type), texts) if limits.may_differ else repeat(None)
+    return parts_as_read(limits.type, limits.text, texts) if limits.may_differ else repeat(None)
 
 
 def _pages(document: Document, starts: Offsets) -> list[int] | list[None]:

@@ -105,8 +105,9 @@ class Measure:
     def surely_fit(self, starts: Offsets, ends: Offsets) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """Which spans certainly fit, judged without tokenising again."""
         tokens = self.tokens(ends) - self.tokens(starts)
-        chars = self.chars(ends) - self.chars(starts)
-        fit = (tokens <= self.max_tokens - self.slack) & (chars <= self.max_chars)
+        fit = tokens <= self.max_tokens - self.slack
+        if self.max_chars < len(self.text):
+            fit &= self.chars(ends) - self.chars(starts) <= self.max_chars
         return fit if self.read is None else fit & (ends - starts <= MAX_WRITTEN_CHARS)
 
     def fits(self, start: int, end: int) -> bool:
@@ -123,7 +124,7 @@ class Measure:
     def has_room(self, start: int, end: int) -> bool:
         """Whether the span is within the limits on characters."""
         is_short = self.read is None or end - start <= MAX_WRITTEN_CHARS
-        return is_short and self.length(start, end) <= self.max_chars
+        return is_short and (self.max_chars >= len(self.text) or self.length(start, end) <= self.max_chars)
 
     def length(self, start: int, end: int) -> int:
         """Number of characters of the span that are read."""
@@ -150,17 +151,18 @@ def measure(
     context_tokens: int,
     joint: str = " > ",
     type_: str | None = None,
+    read: ReadText | None = None,
 ) -> Measure:
     """Combine the limits of `settings` with those of a model that takes `max_tokens`, and count the text's tokens.
 
-    Reserves room for a context of `context_tokens`, but at most a quarter of the model's limit.
+    Reserves room for a context of `context_tokens`, but at most a quarter of the model's limit. `read` is the text as
+    it is read, if it is known.
     """
     context = min(context_tokens, max_tokens // 4)
     room = max(1, max_tokens - context - (SEPARATOR_TOKENS if context else 0))
     characters = settings.unit == "characters"
     size = min(settings.size, room)
-    differs = may_differ(type_, text)
-    as_read = placed(type_, text) if differs else None
+    as_read = read or placed(type_, text)
     return Measure(
         text=text,
         tokenizer=tokenizer,
@@ -176,7 +178,7 @@ def measure(
         context_tokens=context,
         joint=joint,
         type=type_,
-        may_differ=differs,
+        may_differ=as_read is not None or may_differ(type_, text),
         read=as_read,
     )
 

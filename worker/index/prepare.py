@@ -28,7 +28,7 @@ from worker.index.file_states import FailedFile, File, FileFacts, PreparedFile, 
 from worker.index.memory_guard import GuardedTokenizer
 from worker.index.reuse_chunks import match_live, restore
 from worker.index.run import IndexRun
-from worker.reading import embedded
+from worker.reading import ReadText, placed
 from worker.sandbox.members import TOO_MUCH
 from worker.state.index import files
 from worker.state.index.chunks import PlacedChunk
@@ -164,16 +164,17 @@ class _Reading:
         if fingerprint == claim.live_fingerprint and claim.work != "full" and not _changes_format(claim):
             return UnchangedFile(claim, self._facts, self._timings)
         with self._timed("parse"):
-            document = self._parse(detected, content.data)
+            document, read = self._parse(detected, content.data)
         with self._timed("chunk"):
-            chunks, has_vectors = self._chunk(document)
+            chunks, has_vectors = self._chunk(document, read)
         if not chunks:
             raise FileError(Reason.NO_TEXT)
         placed = place(claim, self._facts, document, chunks, epoch=self._run.epoch, embedded=has_vectors)
         symbols = document.definitions, document.references
         return PreparedFile(claim, self._facts, placed, has_vectors, *symbols, self._timings)
 
-    def _parse(self, file: Detected, data: bytes) -> Document:
+    def _parse(self, file: Detected, data: bytes) -> tuple[Document, ReadText | None]:
+        """The document, and its text as it is read if that is another one. Raises `FileError`."""
         run, keep = self._run, self._run.index.settings.keep
         self._facts = replace(self._facts, language=file.language)
         reason = parse.generated_reason(file, data)
@@ -185,10 +186,9 @@ class _Reading:
         document = parse.parse(file, data, run.limits, binaries="binaries" in keep)
         if "secrets" not in keep:
             document = replace(document, text=parse.without_keys(document.text))
+        read = placed(document.type, document.text)
         # what code says in its own words is rarely enough to tell a language
-        words_language = DEFAULT
-        if document.markup != "code":
-            words_language = language_of(embedded(document.type, document.text))
+        words_language = DEFAULT if document.markup == "code" else language_of(read.text if read else document.text)
         self._facts = replace(
             self._facts,
             type=document.type,
@@ -197,20 +197,21 @@ class _Reading:
             properties=document.properties,
             note=document.note or None,
         )
-        return document
+        return document, read
 
-    def _chunk(self, document: Document) -> tuple[Sequence[Chunk], bool]:
+    def _chunk(self, document: Document, read: ReadText | None) -> tuple[Sequence[Chunk], bool]:
         """Cut the document. Returns the chunks and whether they get vectors. Raises `FileError` (`too_large`)."""
         run, settings, has_vectors = self._run, self._run.index.settings, True
         tokenizer, max_tokens = run.tokenizer, settings.embedder.max_input_tokens
         bounds = settings.chunks, max_tokens, document.markup, run.limits.memory_bytes
         if settings.bounded:
-            text = embedded(document.type, document.text)
+            text = read.text if read else document.text
             GuardedTokenizer(cl100k(), *bounds).check(text)
             tokens, tokenizer = counted(text, tokenizer)
             has_vectors = settings.embeds(tokens)
         guarded = GuardedTokenizer(tokenizer, *bounds)
-        chunks = chunk(document, settings.chunks, guarded, max_tokens, run.index.source.narrowed_to or "")
+        pointer = run.index.source.narrowed_to or ""
+        chunks = chunk(document, settings.chunks, guarded, max_tokens, pointer, read=read)
         guarded.check_chunks(len(chunks), settings.embedder.dimensions)
         return chunks, has_vectors
 

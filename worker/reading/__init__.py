@@ -6,7 +6,7 @@ is computed from the written one alone, in linear time, so nothing stores it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
@@ -28,15 +28,21 @@ class Way(NamedTuple):
     `edits` replace what is written by what is embedded. `full` edits also replace what only words and a grep read: it
     is more where few texts should be embedded again. `twins` are words of the other reading of what is ambiguous: a
     Windows path, or a line break before a word. A text that `may` not be read otherwise is not, and no part of it is.
-    In the syntax of ripgrep, each text with an edit matches `mark`, and `unit` matches what is written for a character.
+    A text has edits or twins only if it has one of the characters `signs`. In the syntax of ripgrep, each text with an
+    edit matches `mark`, and `unit` matches what is written for a character.
     """
 
     edits: Callable[[str], Iterable[Edit]]
     full: Callable[[str], Iterable[Edit]]
     twins: Callable[[str], Iterable[str]]
     may: Callable[[str], bool]
+    signs: str
     mark: str
     unit: str
+
+    def has_sign(self, text: str) -> bool:
+        """Whether a text may have edits or twins."""
+        return any(map(text.__contains__, self.signs))
 
 
 def way_of(type_: str | None) -> Way | None:
@@ -53,7 +59,7 @@ def _imported(reference: str) -> Way:
 
 def embedded(type_: str | None, text: str) -> str:
     """A text as it is embedded: the text itself where nothing is read otherwise."""
-    return applied(text, _edits(type_, text))
+    return applied(text, _edits(type_, text)) if may_differ(type_, text) else text
 
 
 def as_read(type_: str | None, text: str) -> str | None:
@@ -61,13 +67,21 @@ def as_read(type_: str | None, text: str) -> str | None:
     return None if (read := embedded(type_, text)) == text else read
 
 
+def parts_as_read(type_: str | None, text: str, parts: Iterable[str]) -> Iterator[str | None]:
+    """Each part of a text as it is embedded on its own; None for those that are as they are written."""
+    way, has_run = way_of(type_), has_long_run(text)
+    for part in parts:
+        yield as_read(type_, part) if has_run or (way is not None and way.may(part)) else None
+
+
 def words(type_: str | None, text: str) -> str:
     """A text as its words are found, with the words of the other reading of what is ambiguous at its end."""
     way = way_of(type_)
-    if way is None:
+    if way is None or not way.has_sign(text):
         return applied(text, blobs(text))
-    read = applied(text, merged(blobs(text), way.full(text)))
-    return "\n".join([read, *way.twins(text)])
+    edits = list(merged(blobs(text), way.full(text)))
+    twins = list(way.twins(text))
+    return "\n".join([applied(text, edits), *twins]) if edits or twins else text
 
 
 def full(type_: str | None, text: str) -> Sequence[Edit]:
@@ -88,7 +102,7 @@ def may_differ(type_: str | None, text: str) -> bool:
 
 def placed(type_: str | None, text: str) -> ReadText | None:
     """A text as it is embedded, with its places in the written one; None if it is the written one."""
-    found = _edits(type_, text)
+    found = _edits(type_, text) if may_differ(type_, text) else ()
     return ReadText(text, found) if found else None
 
 

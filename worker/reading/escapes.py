@@ -110,9 +110,9 @@ def _paths(text: str) -> Iterator[str]:
 
 
 def _with_entities(text: str, escaped: Iterator[Edit]) -> Iterator[Edit]:
-    found = ((match.span(), decoded_entity(match[0])) for match in ENTITY.finditer(text))
+    found = [(match.span(), decoded_entity(match[0])) for match in ENTITY.finditer(text)]
     # no escape begins or ends within an entity, or the other way round
-    return merge(escaped, (Edit(*span, read) for span, read in found if read is not None))
+    return merge(escaped, (Edit(*span, read) for span, read in found if read is not None)) if found else escaped
 
 
 def _in_json(text: str) -> Iterator[Edit]:

@@ -23,6 +23,18 @@ _ACCENTS = "\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
 #: The characters that stand within a word and change nothing about it.
 INVISIBLE = re.compile(f"[{_IGNORED}{_POINTS}]+")
 _HIDING = re.compile(f"[{_IGNORED}{_POINTS}{_ACCENTS}]+")
+#: How they begin in UTF-8, by the first byte, where other characters share it.
+_BEGINNINGS = {
+    0xC2: re.compile(rb"\xc2\xad"),
+    0xE0: re.compile(rb"\xe0\xa3"),
+    0xE1: re.compile(rb"\xe1[\x85\x9e\xa0\xaa\xab\xb7]"),
+    0xE2: re.compile(rb"\xe2(?:\x80[\x8b-\x8f\xaa-\xae]|[\x81\x83])"),
+    0xE3: re.compile(rb"\xe3\x85"),
+    0xEF: re.compile(rb"\xef[\xb8\xbb\xbe\xbf]"),
+    0xF0: re.compile(rb"\xf0[\x9b\x9d]"),
+}
+#: First bytes of others alone: most letters.
+_SHOWN = bytes({*range(256)}.difference(b"\xcc\xcd\xd6\xd7\xd8\xd9\xdb\xdc\xdd\xf3", _BEGINNINGS))
 #: The hyphen of Unicode, and the dash that some write for one.
 _HYPHEN, _DASH = "\u2010", "\u2013"
 
@@ -35,6 +47,16 @@ def plain(text: str) -> str:
     if text.isascii():
         return text
     normal = normalized("NFKC", text)
-    shown, hidden = _HIDING.subn("", normal)
-    # what stood apart may make one letter now
-    return (normalized("NFKC", shown) if hidden else normal).replace(_HYPHEN, "-").replace(_DASH, "-")
+    if _may_hide(normal):
+        shown, hidden = _HIDING.subn("", normal)
+        # what stood apart may make one letter now
+        normal = normalized("NFKC", shown) if hidden else normal
+    return normal.replace(_HYPHEN, "-").replace(_DASH, "-")
+
+
+def _may_hide(text: str) -> bool:
+    """Whether a text may have characters that hide words. Most have none; looking for them takes ten times longer."""
+    data = text.encode(errors="surrogatepass")
+    return any(
+        first not in _BEGINNINGS or _BEGINNINGS[first].search(data) for first in set(data.translate(None, _SHOWN))
+    )

@@ -146,15 +146,17 @@ def _names_in_long_word(word: str) -> Iterator[str]:
 def _tokens(word: str, part_pattern: re.Pattern[str] = _PARTS) -> str:
     """The distinct tokens of a word of at most `MAX_TOKEN` characters."""
     parts = part_pattern.findall(word) if word.isascii() else _parts_by_case(word)
-    if len(parts) > MAX_PARTS or is_hash(word):
+    if len(parts) > MAX_PARTS:
         parts = []
     if word.isalpha():
-        return " ".join(dict.fromkeys([word, *parts])).lower()
-    tokens = [canonical(word)]
-    if word.isalnum() or "." in word or "-" in word or is_signed(word):
+        tokens = [word]
+    elif word.isalnum():
+        tokens, parts = ([word, short_hash(word)], []) if is_hash(word) else ([word], parts)
+    elif "." in word or "-" in word or is_signed(word):
         names = [name for name in _JOINTS.split(word.rstrip("+#")) if name]
-        tokens += map(canonical, names)
-        tokens += (short_hash(name) for name in names if is_hash(name))
+        tokens = [canonical(word), *map(canonical, names), *(short_hash(name) for name in names if is_hash(name))]
+    else:
+        tokens = [canonical(word)]
     return " ".join(dict.fromkeys([*tokens, *parts])).lower()
 
 

@@ -26,14 +26,21 @@ _OF_ACCENTS = "\u0f73\u0f75\u0f81\uff9e\uff9f"
 def normalized(form: Literal["NFC", "NFD", "NFKC", "NFKD"], text: str) -> str:
     """The normal form of a text. A run of more than `MAX_ACCENTS` accents is divided by joiners, as Unicode advises."""
     if len(text) > 4 * _STEP and not text.isascii():
-        accents = _accents()
-        if re.search(f"{accents}{{4}}", text[::_STEP]):
-            text = re.sub(f"{accents}{{{MAX_ACCENTS}}}(?={accents})", rf"\g<0>{_JOINER}", text)
+        sample = text[::_STEP]
+        if not _accents().isdisjoint(sample):
+            sampled, too_many = _runs()
+            text = too_many.sub(rf"\g<0>{_JOINER}", text) if sampled.search(sample) else text
     return unicodedata.normalize(form, text)  # noqa: TID251 - no run of accents is long here
 
 
 @cache
-def _accents() -> str:
-    """A class of all characters that a normal form may sort."""
-    letters = filter(unicodedata.combining, map(chr, range(*_PLANES)))
-    return f"[{''.join(letters)}{_OF_ACCENTS}]"
+def _accents() -> frozenset[str]:
+    """All characters that a normal form may sort."""
+    return frozenset([*filter(unicodedata.combining, map(chr, range(*_PLANES))), *_OF_ACCENTS])
+
+
+@cache
+def _runs() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Runs of accents: in a sample, and those that are too long."""
+    accents = f"[{''.join(sorted(_accents()))}]"
+    return re.compile(f"{accents}{{4}}"), re.compile(f"{accents}{{{MAX_ACCENTS}}}(?={accents})")

@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import compress, pairwise
+from itertools import compress, pairwise, repeat
 from pathlib import Path
+from typing import NamedTuple
 
 from worker.tokens.languages import stop_words
+from worker.tokens.remembered import Remembered
 
 #: First digits of a hash that are a token of their own, as git shortens hashes, and the least digits of a longer one.
 SHORT_HASH, MIN_HASH = 7, 8
@@ -25,25 +27,50 @@ MAX_APART = 16
 #: Maximum words of a query whose neighbours are joined, and the lengths of one that is joined as a whole.
 MAX_JOINED_WORDS, JOINED_NAMES = 12, (3, 4)
 
-#: A table of `str.translate` that removes what joins words.
-NO_JOINTS = str.maketrans("", "", "._-")
 #: Joints that only one of two spellings has; between digits they tell numbers apart.
 _LOOSE_JOINTS = re.compile(r"(?<=[^\W_])[._-]+(?=[^\W\d_])|(?<=[^\W\d_])[._-]+(?=\d)")
 _NUMBER_JOINTS = re.compile(r"(?<=\d)[_-]+(?=\d)")
 _VERSION = re.compile(r"[vV](?=\d+\.\d)")
 _HASH = re.compile(r"(?=[0-9a-fA-F]*[0-9])(?:[0-9a-f]{8,64}|[0-9A-F]{8,64})")
 _RUNS = re.compile(r"[0-9]+|[a-fA-F]+")
-#: What a text writes apart: what stands between, with a pattern that finds it fast, and the words before and after.
-_APART = tuple(
-    (sign, re.compile(between), re.compile(rf"(?<![\w.-]){before}\Z"), re.compile(rf"{after}(?!\w)"))
-    for sign, between, before, after in (
-        (" ", r" (?=\d)(?<=[^\W\d_] )", r"[^\W\d_]+(?:[.-][^\W\d_]+)*", r"\d{1,16}(?:\.\d{1,8}){0,4}"),
-        (" ", r" (?<=\d )(?=[^\W\d_])", r"\d+(?:\.\d+)*", r"[^\W\d_]{1,5}"),
-        ("/", r"/(?=[A-Z])(?<=[A-Z]/)", "[A-Z][A-Z0-9]{0,4}", "[A-Z][A-Z0-9]{0,4}"),
-        ("&", r"&(?=[A-Z])(?<=[A-Z]&)", "[A-Z][A-Z0-9]{0,4}", "[A-Z][A-Z0-9]{0,4}"),
-        ("'", r"'(?=[A-Z])(?<=[A-Z]')", "[A-Z]", "[A-Z][a-z]{2,15}"),
-        ("\u2019", "\u2019(?=[A-Z])(?<=[A-Z]\u2019)", "[A-Z]", "[A-Z][a-z]{2,15}"),
-    )
+
+#: Kinds of characters: `a` for letters and all beyond ASCII, `0` for digits. In kinds, numbers are found fast.
+_KINDS = bytes(
+    ord("a" if chr(n).isalpha() or chr(n) == "?" else "0" if chr(n).isdigit() else chr(n)) for n in range(256)
+)
+#: Bytes of UTF-8 with which no digit beyond ASCII begins.
+_NO_DIGITS = bytes({*range(256)} - {0xD9, 0xDB, 0xDF, 0xE0, 0xE1, 0xEA, 0xEF, 0xF0})
+
+
+class _Apart(NamedTuple):
+    """Words that a text writes apart.
+
+    The `mark` are the kinds around what is between them, or a sign; few texts have the `part` of it. `between` matches
+    what is between, `before` the first word from its end to its beginning, and `after` the second one.
+    """
+
+    mark: str
+    part: str
+    between: re.Pattern[str]
+    before: re.Pattern[str]
+    after: re.Pattern[str]
+
+
+def _apart(mark: str, between: str, before: str, after: str) -> _Apart:
+    return _Apart(mark, mark.strip("a"), *map(re.compile, (between, rf"(?:{before})(?![\w.-])", rf"{after}(?!\w)")))
+
+
+_NAME = r"[^\W\d_]+(?:[.-][^\W\d_]+)*"
+_CAPITALS, _FROM_THEIR_END = "[A-Z][A-Z0-9]{0,4}", "[A-Z0-9]{0,4}[A-Z]"
+_NUMBERS = (
+    _apart("a 0", r" (?=\d)(?<=[^\W\d_] )", _NAME, r"\d{1,16}(?:\.\d{1,8}){0,4}"),
+    _apart("0 a", r" (?<=\d )(?=[^\W\d_])", r"\d+(?:\.\d+)*", r"[^\W\d_]{1,5}"),
+)
+_SIGNS = (
+    _apart("/", r"/(?=[A-Z])(?<=[A-Z]/)", _FROM_THEIR_END, _CAPITALS),
+    _apart("&", r"&(?=[A-Z])(?<=[A-Z]&)", _FROM_THEIR_END, _CAPITALS),
+    _apart("'", r"'(?=[A-Z])(?<=[A-Z]')", "[A-Z]", "[A-Z][a-z]{2,15}"),
+    _apart("\u2019", "\u2019(?=[A-Z])(?<=[A-Z]\u2019)", "[A-Z]", "[A-Z][a-z]{2,15}"),
 )
 #: Units that some language has as a stop word.
 _UNIT_LETTERS = frozenset("glms")
@@ -77,10 +104,15 @@ def canonical(word: str) -> str:
     if word.isalnum():
         return word
     # most names have no digits; this takes a quarter of the time
-    if word[0].isalnum() and word[-1].isalnum() and (letters := word.translate(NO_JOINTS)).isalpha():
+    if word[0].isalnum() and word[-1].isalnum() and (letters := without_joints(word)).isalpha():
         return letters
     joined = _NUMBER_JOINTS.sub("-", _LOOSE_JOINTS.sub("", word))
     return _VERSION.sub("", joined) if joined[:1] in "vV" else joined
+
+
+def without_joints(word: str) -> str:
+    """The letters and digits of a word, without what joins them."""
+    return word.replace("_", "").replace("-", "").replace(".", "")
 
 
 def is_hash(word: str) -> bool:
@@ -102,14 +134,45 @@ def whole(text: str) -> Iterator[str]:
 
 def numbered(text: str) -> list[str]:
     """The joined spellings of what a text writes apart: `ISO 27001`, `32 GB`, `TCP/IP`, `O'Reilly`."""
-    found: list[str] = []
-    for sign, between, before, after in _APART:
-        for gap in between.finditer(text) if sign in text else ():
-            first = before.search(text, max(0, gap.start() - MAX_APART), gap.start())
-            second = after.match(text, gap.end()) if first else None
-            if first and second and not _is_stop_word(first[0]) and not _is_stop_word(second[0]):
-                found.append(canonical(f"{first[0]}-{second[0]}").lower())
-    return found
+    pairs = [_pair(text, gap, apart) for apart, gap in _beside_numbers(text)]
+    for apart in _SIGNS:
+        if apart.mark in text:
+            pairs += [_pair(text, gap.start(), apart) for gap in apart.between.finditer(text)]
+    return list(filter(None, map(_joined_pairs.__getitem__, pairs)))
+
+
+def _beside_numbers(text: str) -> Iterator[tuple[_Apart, int]]:
+    """The blanks between words and numbers."""
+    kinds = text.encode("ascii", "replace").translate(_KINDS).decode("ascii")
+    if not text.isascii() and text.encode(errors="surrogatepass").translate(None, _NO_DIGITS):
+        kinds = ""
+    for apart in _NUMBERS:
+        if not kinds:
+            # some digits have other kinds
+            yield from ((apart, gap.start()) for gap in apart.between.finditer(text))
+        elif apart.part in kinds:
+            at = kinds.find(apart.mark)
+            while at >= 0:
+                if apart.between.match(text, at + 1):
+                    yield apart, at + 1
+                at = kinds.find(apart.mark, at + 1)
+
+
+def _pair(text: str, gap: int, apart: _Apart) -> str:
+    """The words around one character, with a blank between; empty if they are not those of the rule."""
+    second = apart.after.match(text, gap + 1)
+    first = apart.before.match(text[max(0, gap - MAX_APART - 1) : gap][::-1]) if second else None
+    return f"{first[0][::-1]} {second[0]}" if first and second and first.end() <= MAX_APART else ""
+
+
+def _join_pair(pair: str) -> str:
+    """The joined spelling of two words; empty if one of them is a stop word."""
+    first, _, second = pair.partition(" ")
+    return "" if not pair or _is_stop_word(first) or _is_stop_word(second) else canonical(f"{first}-{second}").lower()
+
+
+#: The joined spellings of pairs of words.
+_joined_pairs = Remembered(_join_pair)
 
 
 def _is_stop_word(word: str) -> bool:
@@ -125,10 +188,12 @@ def _every_stop_word() -> frozenset[str]:
 def compounds(words: Sequence[str]) -> list[str]:
     """The words among those of a text in English that it writes apart, and others join: `data set`, `time outs`."""
     found: list[str] = []
-    known = _compounds()
-    for at in compress(range(len(words) - 1), map(known.__contains__, words)):
-        second = words[at + 1].strip(_AROUND).lower()
-        if second in known[words[at]]:
+    seconds: list[Collection[str]] = list(map(_compounds().get, words[:-1], repeat(())))
+    for at in compress(range(len(seconds)), seconds):
+        second = words[at + 1]
+        if not second.isalpha() or not second.islower():
+            second = second.strip(_AROUND).lower()
+        if second in seconds[at]:
             found.append(f"{words[at]}{second}".lower())
     return found
 

@@ -83,9 +83,8 @@ _LETTER = rf"(?![{_UNSPACED}])[^\W_]"
 _WORD = re.compile(rf"(?P<unspaced>[{_UNSPACED}]+)|{SIGNED}|{_LETTER}(?:{_LETTER}|[{MARKS}])*|{EMOJI}")
 _SIGN = re.compile(f"[{_WORD_SIGNS}]")
 #: Characters that no word contains, and what stands between them: one word or none, with few exceptions.
-_TO_SPACES = str.maketrans({c: " " for c in map(chr, range(128)) if not c.isalnum() and c not in "_.-+#"})
+_TO_SPACES = bytes(n if not chr(n).isascii() or chr(n).isalnum() or chr(n) in "_.-+#" else ord(" ") for n in range(256))
 _ALL_TO_SPACES = str.maketrans(dict.fromkeys("_.-+#", " "))
-_GROUP = re.compile("[A-Za-z0-9_.+#\x80-\U0010ffff-]+")
 
 _lock = Lock()
 
@@ -97,7 +96,9 @@ def text_words(text: str, language: str) -> str:
 
 def groups(normal: str) -> list[str]:
     """Divide a text that is `plain` where no word continues, in order. No name with signs spans two groups."""
-    return normal.translate(_TO_SPACES).split() if normal.isascii() else _GROUP.findall(normal)
+    spaced = normal.encode(errors="surrogatepass").translate(_TO_SPACES).decode(errors="surrogatepass")
+    # blanks beyond ASCII divide no groups, but the words within
+    return spaced.split() if normal.isascii() else list(filter(None, spaced.split(" ")))
 
 
 def stems(of_groups: Sequence[str], language: str) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from api.search.rank.boosts import MAX_ENDING, MIN_ROOT, terms
 from worker.tokens.invisible import plain
 from worker.tokens.languages import DEFAULT
-from worker.tokens.spellings import NO_JOINTS
+from worker.tokens.spellings import without_joints
 from worker.tokens.words import text_words, unspaced_pairs
 
 #: Logistic regression on questions with and without an answer of fifteen folders, by the embedded model:
@@ -106,7 +106,7 @@ def _roots(query: str) -> list[str]:
 def _comparable(text: str) -> str:
     """A text in lower case, as written and with all its words joined: `Wi-Fi` is also `wifi`."""
     lower = plain(text).lower()
-    return f"{lower}\n{lower.translate(NO_JOINTS)}"
+    return f"{lower}\n{without_joints(lower)}"
 
 
 def _run(query: str, texts: Sequence[str]) -> int:

@@ -1,0 +1,82 @@
+"""What finds words fast gives what the plain definitions give, in texts of every kind of character."""
+
+from __future__ import annotations
+
+import re
+import sys
+from itertools import pairwise
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from worker.tokens.invisible import _HIDING, _may_hide, plain
+from worker.tokens.normal_forms import normalized
+from worker.tokens.spellings import MAX_APART, _compounds, _is_stop_word, canonical, compounds, numbered
+from worker.tokens.words import groups
+
+#: Characters of each class that decide something, and words that belong together.
+PARTS = [
+    *"aZé9٥५½²æ大 ",  # noqa: RUF001 - foreign letters and digits are the point
+    *"\n\t.,-_+#/&'\u2019?=\u00a0\u2028\u00ad\u200b\u0301\u05b0\u3164\ufe0f\U0001f680\U000e0020",
+    *("ISO", "27001", "32", "GB", "the", "TCP", "IP", "Reilly", "data", "sets", "time-", "3.11", "x" * MAX_APART),
+]
+TEXTS = st.lists(st.sampled_from(PARTS) | st.characters(codec="utf-8"), max_size=24).map("".join)
+CAPITALS = "[A-Z][A-Z0-9]{0,4}"
+APART = [
+    (r" (?=\d)(?<=[^\W\d_] )", r"[^\W\d_]+(?:[.-][^\W\d_]+)*", r"\d{1,16}(?:\.\d{1,8}){0,4}"),
+    (r" (?<=\d )(?=[^\W\d_])", r"\d+(?:\.\d+)*", r"[^\W\d_]{1,5}"),
+    (r"/(?=[A-Z])(?<=[A-Z]/)", CAPITALS, CAPITALS),
+    (r"&(?=[A-Z])(?<=[A-Z]&)", CAPITALS, CAPITALS),
+    (r"'(?=[A-Z])(?<=[A-Z]')", "[A-Z]", "[A-Z][a-z]{2,15}"),
+    ("\u2019(?=[A-Z])(?<=[A-Z]\u2019)", "[A-Z]", "[A-Z][a-z]{2,15}"),
+]
+
+
+def apart(text: str) -> list[str]:
+    """What a text writes apart, by searching for each rule at each place."""
+    found = []
+    for between, before, after in APART:
+        for gap in re.finditer(between, text):
+            start = max(0, gap.start() - MAX_APART)
+            first = re.compile(rf"(?<![\w.-]){before}\Z").search(text, start, gap.start())
+            second = re.compile(rf"{after}(?!\w)").match(text, gap.end())
+            if first and second and not _is_stop_word(first[0]) and not _is_stop_word(second[0]):
+                found.append(canonical(f"{first[0]}-{second[0]}").lower())
+    return found
+
+
+def joined_by_table(words: list[str]) -> list[str]:
+    """The compounds of the table among neighbours."""
+    pairs = [(first, second.strip("._+#-").lower()) for first, second in pairwise(words)]
+    return [f"{first}{second}".lower() for first, second in pairs if second in _compounds().get(first, ())]
+
+
+@given(TEXTS)
+@example("x" * MAX_APART + " 7")
+@example("x" * (MAX_APART + 1) + " 7")
+@example("\u0665 kg")
+@example("a \u0665")
+def test_what_is_written_apart_is_found(text: str) -> None:
+    assert numbered(text) == apart(text)
+
+
+@given(TEXTS)
+def test_groups_end_where_no_word_goes_on(text: str) -> None:
+    assert groups(text) == re.findall("[A-Za-z0-9_.+#\x80-\U0010ffff-]+", text)
+
+
+@given(TEXTS)
+def test_compounds_are_those_of_the_table(text: str) -> None:
+    assert compounds(groups(text)) == joined_by_table(groups(text))
+
+
+@given(TEXTS)
+def test_a_plain_text_hides_nothing(text: str) -> None:
+    normal = normalized("NFKC", text)
+    shown = normalized("NFKC", _HIDING.sub("", normal)) if _HIDING.search(normal) else normal
+    assert plain(text) == shown.replace("\u2010", "-").replace("\u2013", "-")
+
+
+def test_each_hidden_character_is_looked_for() -> None:
+    hidden = filter(_HIDING.match, map(chr, range(sys.maxunicode + 1)))
+    assert [ascii(character) for character in hidden if not _may_hide(f"a{character}b")] == []
