@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import structlog
 from fastapi import FastAPI
@@ -28,8 +29,12 @@ from api.routes.search.direct_queries import DirectQueries
 from api.search.query import query_vectors
 from api.search.rank import rerank
 from schemas.errors import FoldexError
+from schemas.release import RELEASE
+from worker.hosts.presence import Presence
+from worker.hosts.reach import reached
 from worker.machine.api_memory import ApiMemory
 from worker.machine.freed_memory import keep_little
+from worker.machine.host import this_host
 from worker.resources import Resources, preload_store
 from worker.sandbox.helper import stop_all
 from worker.sandbox.pool import BRISK
@@ -95,13 +100,18 @@ def create_app(settings: Settings) -> FastAPI:
         sys.setswitchinterval(SWITCH_SECONDS)
         # loading a model takes seconds: do it in the background so that the first answer does not wait
         threading.Thread(target=_warm, args=(resources,), name="warm", daemon=True).start()
+        ended = threading.Event()
+        Presence(settings, "api", node=f"api-{settings.api_port}@{this_host()}").keep(
+            ended, reach=partial(reached, settings)
+        )
         yield
+        ended.set()
         resources.pool.close()
         stop_all()
 
     app = FastAPIOffline(
         title="Foldex",
-        version="0.2.0",
+        version=RELEASE,
         description=DESCRIPTION,
         lifespan=lifespan,
         redirect_slashes=False,

@@ -17,6 +17,7 @@ from celery.beat import PersistentScheduler, ScheduleEntry, Scheduler
 
 from worker import logs
 from worker.app import IDLE_LOOK_SECONDS, IDLE_SWEEP_SECONDS, NO_EVENTS, SWEEP_INTERVAL_SECONDS, app, crowded, settings
+from worker.hosts.presence import Presence
 from worker.state import open_work
 from worker.state.connections import SWEEP, Application, name_process
 from worker.state.pool import Pool, open_pool
@@ -91,6 +92,13 @@ class SweepScheduler(Scheduler):  # type: ignore[misc] # Celery has no types
         if not self._sweeps.is_due(entry.options["queue"]):
             return None
         return self.send_task(entry.task, producer=producer, event_dispatcher=NO_EVENTS, **entry.options)
+
+
+def _enter_registry(**_: Any) -> None:
+    Presence(settings, "beat").keep()
+
+
+signals.beat_init.connect(_enter_registry)
 
 
 class StatefulSweepScheduler(SweepScheduler, PersistentScheduler):  # type: ignore[misc] # see above

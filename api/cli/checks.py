@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from api.agents.folders import BUCKET, root_of
+from api.cli import hosts
+from api.cli.check_outcome import CheckOutcome
 from api.cli.invocation import Invocation, VerbFailed
 from api.cli.service.connection import Connection, connect, sentence
 from api.cli.service.tool_lookup import states_of, tools_of
 from api.cli.terminal.output import counts
-from api.stack.record import environment
+from api.stack.record import environment, installation_home
 from schemas.content.source import FLOAT32
 
 if TYPE_CHECKING:
@@ -24,17 +25,11 @@ if TYPE_CHECKING:
 HEALTH_SECONDS = 20.0
 
 
-@dataclass(frozen=True, slots=True)
-class CheckOutcome:
-    """The outcome of a check. `detail` names the remedy if it is not well."""
-
-    what: str
-    is_well: bool
-    detail: str
-
-
 def examine(invocation: Invocation) -> Iterator[CheckOutcome]:
     """Check one thing after the other. What depends on something broken is not checked."""
+    if invocation.server is None and os.environ.get("DATABASE_URL") and not environment(installation_home()):
+        yield from hosts.of_this_machine()
+        return
     try:
         with connect(invocation, patience=HEALTH_SECONDS) as service:
             service.foldex.health()
@@ -47,6 +42,7 @@ def examine(invocation: Invocation) -> Iterator[CheckOutcome]:
                 yield from grants_elsewhere(service.home)
             tools = tools_of(service)
             yield CheckOutcome("key", True, "accepted" if invocation.key else "none is needed")
+            yield from hosts.of_service(service)
             yield from _models(service, tools)
             yield from default_model(service, tools)
             yield from _folders(service, tools)
@@ -67,11 +63,13 @@ def readiness(service: Connection) -> Iterator[CheckOutcome]:
     from foldex_client import FoldexError
 
     try:
-        warning = service.foldex.ready().get("warning")
+        ready = service.foldex.ready()
     except FoldexError as error:
         yield CheckOutcome("database", False, sentence(error, service.url, service.home))
         return
     yield CheckOutcome("database", True, "answers")
+    # a check of its own tells more about the hosts
+    warning = (ready.get("warning") or "").removesuffix(ready.get("hosts") or "").strip()
     if warning:
         yield CheckOutcome("health", False, warning)
 

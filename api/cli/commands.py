@@ -22,6 +22,7 @@ from api.cli.terminal.ending import ended, prepare_streams
 from api.cli.terminal.help_sections import HelpSections
 from api.cli.verbs import VERBS
 from api.stack.record import environment, installation_home
+from schemas.release import RELEASE
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -56,7 +57,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=EXAMPLES,
 )
-@click.version_option("0.2.0", prog_name="foldex")
+@click.version_option(RELEASE, prog_name="foldex")
 @click.pass_context
 def main(context: click.Context) -> None:
     """Make folders searchable."""
@@ -118,6 +119,7 @@ def watch(context: click.Context) -> None:
     from threading import Event
 
     from worker import logs
+    from worker.hosts.presence import Presence
     from worker.machine.privacy import keep_private
     from worker.resources import Resources
     from worker.settings import Settings
@@ -130,6 +132,7 @@ def watch(context: click.Context) -> None:
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signal_number, lambda *_: stop.set())
     name_process(Application.WATCH)
+    Presence(settings, "watch").keep(stop)
     watch_folders(Resources(settings), stop)
 
 

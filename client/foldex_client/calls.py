@@ -24,6 +24,7 @@ from foldex_client.models import (
     FileText,
     Filters,
     GrepAnswer,
+    Hosts,
     IndexerInfo,
     ListedChunk,
     Mode,
@@ -395,6 +396,11 @@ class Client(Calls[Way]):
     def ready(self) -> Request[dict[str, Any]]:
         """Tells that the database answers too. Needs no key."""
         return Request("GET", "/readyz", dict[str, Any])
+
+    @call
+    def hosts(self) -> Request[Hosts]:
+        """The processes on all hosts, and what differs between them."""
+        return Request("GET", path_of("api", "hosts"), Hosts)
 
 
 def _asked(query: str | Sequence[str], **fields: Any) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Self
+from typing import ClassVar, Literal, Self
 
 
 class FoldexError(Exception):
@@ -11,6 +11,8 @@ class FoldexError(Exception):
     code: ClassVar[str] = "internal"
     status: ClassVar[int] = 500
     retryable: ClassVar[bool] = False
+    #: Whose settings it is about. Another machine, which has other ones, may succeed.
+    settings_of: ClassVar[Literal["source", "store", "embedding", "llm"] | None] = None
     #: A message as a caller may meet it, for errors that answer requests.
     example: ClassVar[str] = ""
 

@@ -67,6 +67,7 @@ class ModelNotAllowed(Invalid):
     """The operator does not allow this embedding model."""
 
     code = "model_not_allowed"
+    settings_of = "llm"
     example = (
         "The embedding model 'openai/text-embedding-3-large' is not allowed; choose one of local/*, or ask "
         "the operator to add it to ALLOWED_MODELS."

@@ -125,6 +125,7 @@ class EmbeddingUnauthorized(EmbeddingError):
     """The provider refuses the key or does not know the model: no request can succeed."""
 
     code = "embedding_unauthorized"
+    settings_of = "embedding"
     example = "openai/text-embedding-3-small failed with 401. Set EMBEDDING_API_KEY to a valid key of the provider."
 
 
@@ -170,6 +171,7 @@ class LlmNotConfigured(LlmError):
 
     code = "llm_not_configured"
     status = 422
+    settings_of = "llm"
     example = (
         "Summary trees need a language model; set DEFAULT_LLM_MODEL with LLM_API_BASE and LLM_API_KEY, or set "
         "config.raptor.llm_model to local/extractive, which needs no key."
@@ -193,6 +195,7 @@ class LlmUnauthorized(LlmError):
     """The provider refuses the key or does not know the language model: no request can succeed."""
 
     code = "llm_unauthorized"
+    settings_of = "llm"
 
 
 class LlmUnavailable(ModelUnavailable, LlmError):

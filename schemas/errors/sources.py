@@ -25,6 +25,7 @@ class SourceRefused(SourceError):
     """The source is outside what this installation may read, or its credentials are wrong."""
 
     code = "source_refused"
+    settings_of = "source"
     example = "S3 cannot be used (AccessDenied); check the credentials and S3_ENDPOINT_URL."
 
 

@@ -31,6 +31,7 @@ class StoreUnauthorized(StoreError):
     """The store refuses the key."""
 
     code = "store_unauthorized"
+    settings_of = "store"
     example = "Turbopuffer rejected the key; check TURBOPUFFER_API_KEY."
 
 
@@ -38,6 +39,7 @@ class TextKeyMissing(StoreError):
     """The key is gone whose hashes the store has instead of words, names and paths."""
 
     code = "text_key_missing"
+    settings_of = "store"
     example = (
         "The store has hashes of this folder's words under a key that is neither BLIND_TOKEN_KEY nor the one in "
         'Postgres (id 5f0c0a1b2c3d4e5f); set that key again, or reindex with {"full": true}.'

@@ -20,8 +20,10 @@ MAX_NAME = 64
 #: Hex digits of a host's id.
 ID_DIGITS = 12
 
-#: What a host's name may not hold where it is shown: a name of a network is made of the rest.
-_FOREIGN = re.compile(r"[^A-Za-z0-9._-]")
+#: Characters that are shown of the name of a process, which holds that of its host.
+MAX_PROCESS_NAME = 120
+#: What a name may not hold where it is shown: names in a network, and of Celery's nodes, are made of the rest.
+_FOREIGN = re.compile(r"[^A-Za-z0-9.@_-]")
 #: A bit of a network address that `uuid.getnode` sets if it found none and made one up for this process.
 _MADE_UP = 1 << 40
 
@@ -52,7 +54,12 @@ def this_host() -> Host:
 
 def plain_name(name: str) -> str:
     """A host's name as it can be shown anywhere: bounded, and without control characters."""
-    return _FOREIGN.sub("_", name[:MAX_NAME]) or "unnamed"
+    return plain(name[:MAX_NAME]) or "unnamed"
+
+
+def plain(text: str) -> str:
+    """Foreign text as a name that can be shown anywhere."""
+    return _FOREIGN.sub("_", text[:MAX_PROCESS_NAME])
 
 
 def _machine_id() -> str:

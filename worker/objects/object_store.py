@@ -57,6 +57,8 @@ _UNAVAILABLE = (
     MetadataRetrievalError,
     CredentialRetrievalError,
 )
+#: Ways in which botocore finds keys that do not change by themselves.
+_LASTING = {"env", "shared-credentials-file", "config-file"}
 _TRANSIENT = {"RequestTimeout", "SlowDown", "Throttling", "ThrottlingException", "TooManyRequestsException", "429"}
 
 
@@ -292,6 +294,20 @@ def _s3_client(endpoint_url: str | None, _pid: int) -> S3Client:
     session = get_session()
     session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=_timestamp)
     return Session(botocore_session=session).client("s3", endpoint_url=endpoint_url, config=config)
+
+
+def credentials() -> str | None:
+    """What tells the credentials that this process finds for S3 from others: keys, or how it gets temporary ones."""
+    from botocore.session import get_session
+
+    try:
+        found = get_session().get_credentials()
+        if found is None or found.method not in _LASTING:
+            return None if found is None else str(found.method)
+        keys = found.get_frozen_credentials()
+    except BotoCoreError:
+        return None
+    return f"{keys.access_key} {keys.secret_key}"
 
 
 def _timestamp(value: Any) -> datetime:

@@ -33,6 +33,17 @@ extract(epoch FROM now() - greatest((SELECT ran_at FROM upkeep WHERE name = 'swe
 coalesce((SELECT extract(epoch FROM now() - greatest(ran_at, pg_postmaster_start_time()))::float8
           FROM upkeep WHERE name = 'sweep'), 0)
 
+-- name: is_alive
+-- Whether a process p noted within `patience` that it runs, by Postgres' clock, which may have been set back since. While
+-- Postgres was away nobody could note anything, so that all get time after its start.
+(p.seen_at BETWEEN now() - %(patience)s AND now() + %(patience)s
+ OR pg_postmaster_start_time() BETWEEN now() - %(patience)s AND now())
+
+-- name: is_declined
+-- whether the worker at hand has just left t, a task or a build, to other workers
+EXISTS (SELECT FROM declined_work d
+        WHERE d.work_id = t.id AND d.process_id = %(me)s::uuid AND d.declined_at > now() - interval '20 s')
+
 -- name: first_pending
 -- The first pending file of the index of a task t. The order makes the plan use an index. Without it, the plan for many
 -- pending files would read the table, finished rows first, until it meets one.

@@ -15,6 +15,7 @@ import structlog
 from schemas.errors import FoldexError, SliceCrashed
 from worker import dispatch
 from worker.app import BULK, FAST, SMALL_TASK, app
+from worker.hosts.needs import needs_of
 from worker.index.lease import Lease, leased
 from worker.index.pipeline import TurnResult, index_slice
 from worker.index.run import IndexRun
@@ -27,7 +28,7 @@ from worker.state.index import counting, files, messages, tasks, tools, turns
 from worker.state.index.tasks import RunningTask
 from worker.state.index.tools import Index
 from worker.state.pool import Pool
-from worker.tasks import failures, process
+from worker.tasks import failures, leaving, process
 from worker.tasks.compaction import CompactionTurns
 from worker.tasks.limits import EMBED_SECONDS, SLICE_SECONDS
 
@@ -55,7 +56,7 @@ def _index_small(task_id: UUID, node: str) -> dict[str, Any]:
         with process.idle.work():
             result = _serve(r.pool, task_id, FAST, most_files=SMALL_TASK)
     # a message that arrived meanwhile found this process busy
-    following = None if result.get("more") else turns.fairest(r.pool, most_files=SMALL_TASK, refused=r.refused())
+    following = None if result.get("more") else _due(r, SMALL_TASK)
     if following:
         dispatch.send_index(tasks.running(r.pool, following), FAST)
     return result
@@ -63,8 +64,7 @@ def _index_small(task_id: UUID, node: str) -> dict[str, Any]:
 
 def index_due(node: str) -> dict[str, Any]:
     """Index a slice of the small task that is due, if any; see `_index_small`."""
-    r = process.resources()
-    due = turns.fairest(r.pool, most_files=SMALL_TASK, refused=r.refused())
+    due = _due(process.resources(), SMALL_TASK)
     return {} if due is None else _index_small(due, node)
 
 
@@ -78,20 +78,28 @@ def _index_fairly(task_id: UUID) -> dict[str, Any]:
 def _serve(pool: Pool, task_id: UUID, queue: str, most_files: int | None = None) -> dict[str, Any]:
     """Index the fairest task, and after each that is locked the next one: the message is not only for that one."""
     work = functools.partial(_index, queue=queue)
-    refused = process.resources().refused()
-    chosen = turns.fairest(pool, preferred=task_id, most_files=most_files, refused=refused)
-    if chosen is None and refused:
-        process.resources().leave(task_id, refused)
-        return failures.ELSEWHERE
-    chosen = chosen or task_id
+    r = process.resources()
+    chosen = _due(r, most_files, preferred=task_id)
+    if chosen is None:
+        if leaving.is_left(pool, task_id):
+            return leaving.LEFT
+        if refused := r.refused():
+            r.leave(task_id, refused)
+            return failures.ELSEWHERE
+        chosen = task_id
     result, met = failures.unless_locked(work, chosen), {chosen}
     while result is failures.LOCKED:
-        following = turns.fairest(pool, most_files=most_files, refused=refused)
+        following = _due(r, most_files)
         if following is None or following in met:
             break
         result = failures.unless_locked(work, following)
         met.add(following)
     return result
+
+
+def _due(r: Resources, most_files: int | None, preferred: UUID | None = None) -> UUID | None:
+    """The task that is due for this worker, of those that it can do."""
+    return turns.fairest(r.pool, preferred=preferred, most_files=most_files, refused=r.refused(), me=process.me())
 
 
 def _index(task_id: UUID, queue: str) -> dict[str, Any]:
@@ -101,6 +109,9 @@ def _index(task_id: UUID, queue: str) -> dict[str, Any]:
     if not task or not index:
         return {"nothing": "to index"}
     bind_run(task.id, task.tool_id, task.request_id)
+    queues, needs = (FAST, BULK) if task.is_small(SMALL_TASK) else (BULK,), needs_of(index)
+    if leaving.leave_if_lacking(r.pool, task_id, queues, needs, tasks.warn):
+        return _left(r.pool, task_id)
     turns.take(r.pool, index.project_id, "index")
     with leased(r.settings.database, task_id) as lease:
         try:
@@ -110,6 +121,8 @@ def _index(task_id: UUID, queue: str) -> dict[str, Any]:
             finished, more = _record(r.pool, task, batches)
         except FoldexError as error:
             files.release(r.pool, lease.owner)
+            if leaving.leave_after(r.pool, task_id, queues, needs, tasks.warn, error):
+                return _left(r.pool, task_id)
             ended = failures.settle(r.pool, task, error)
             if ended.retry_seconds is not None:
                 dispatch.send_index(task, queue, ended.retry_seconds)
@@ -127,6 +140,12 @@ def _index(task_id: UUID, queue: str) -> dict[str, Any]:
     # a slice that found no file has no part in how the task ended
     failure = failures.outcome(r.pool, task_id) if finished or closed else {}
     return {"claimed": finished, "more": more, **failure}
+
+
+def _left(pool: Pool, task_id: UUID) -> dict[str, Any]:
+    """Wake a worker of each queue: one that has the settings may be in either."""
+    dispatch.wake(pool, task_id, 1, min_messages=1)
+    return leaving.LEFT
 
 
 def _are_held(pool: Pool, task_id: UUID) -> bool:

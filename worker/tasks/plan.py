@@ -16,15 +16,16 @@ from psycopg.errors import LockNotAvailable
 from schemas.errors import FoldexError, PlanCrashed
 from worker import dispatch
 from worker.app import FAST, app, send_plan
+from worker.hosts.needs import needs_of
 from worker.index.catalog import list_pages, open_listing
 from worker.index.lease import Lease, kept
 from worker.logs import bind_run
 from worker.resources import Resources
-from worker.state.index import tasks, tools, turns
+from worker.state.index import messages, tasks, tools, turns
 from worker.state.index.tasks import ListingLease
 from worker.state.index.tools import Index
 from worker.state.pool import Pool
-from worker.tasks import failures, process
+from worker.tasks import failures, leaving, process
 from worker.tasks.index import index_due
 from worker.tasks.limits import SLICE_SECONDS
 from worker.upkeep import fsck
@@ -57,6 +58,9 @@ def _plan(task_id: UUID) -> dict[str, Any]:
     index = plan and tools.index(r.pool, plan.index_id)
     if not plan or not index:
         return {"nothing": "to list"}
+    if leaving.leave_if_lacking(r.pool, plan.id, (FAST,), needs_of(index), tasks.warn):
+        tasks.release_plan(r.pool, plan.id, lease.owner)
+        return _left(r.pool, plan)
     turns.take(r.pool, index.project_id, "listing")
     return failures.unless_locked(lambda _: _list_slice(r, plan, index, lease), plan.id)
 
@@ -70,6 +74,8 @@ def _list_slice(r: Resources, plan: ListingLease, index: Index, lease: Lease) ->
                 is_complete = _list(r, plan, index, lease)
         except FoldexError as error:
             tasks.release_plan(r.pool, plan.id, lease.owner)
+            if leaving.leave_after(r.pool, plan.id, (FAST,), needs_of(index), tasks.warn, error):
+                return _left(r.pool, plan)
             ended = failures.settle(r.pool, plan, error)
             if ended.retry_seconds is not None:
                 send_plan(plan.id, plan.tool_id, ended.retry_seconds)
@@ -84,17 +90,24 @@ def _list_slice(r: Resources, plan: ListingLease, index: Index, lease: Lease) ->
     return {"listed": is_complete, **(failures.outcome(r.pool, plan.id) if closed else {})}
 
 
+def _left(pool: Pool, plan: ListingLease) -> dict[str, Any]:
+    if messages.sent(pool, plan.id):
+        send_plan(plan.id, plan.tool_id)
+    return leaving.LEFT
+
+
 def _begin(pool: Pool, hinted: UUID, owner: UUID, refused: Collection[str]) -> ListingLease | None:
     """Lease the listing that is due. The message only says that some folder waits, and names one.
 
     Tasks whose rows are locked are passed over, and those that need what is `refused`.
     """
-    for task_id in turns.listings(pool, hinted, refused):
+    for task_id in turns.listings(pool, hinted, refused, me=process.me()):
         with suppress(LockNotAvailable):
             plan = tasks.begin_plan(pool, task_id, owner, patience_ms=PATIENCE_MS)
             if plan is not None:
                 return plan
-    return None if refused else tasks.begin_plan(pool, hinted, owner)
+    is_others = refused or leaving.is_left(pool, hinted)
+    return None if is_others else tasks.begin_plan(pool, hinted, owner)
 
 
 def _list(r: Resources, plan: ListingLease, index: Index, lease: Lease) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 import psycopg
 import structlog
 from celery import Task, signals
+from celery.utils.log import current_process_index
 
 from schemas.errors import ContentsElsewhere, VectorsElsewhere
 from worker import logs
@@ -21,6 +22,7 @@ from worker.resources import check_directories, preload
 from worker.sandbox.helper import stop_all
 from worker.state.connections import Application, name_process
 from worker.stores import store_directories
+from worker.tasks import process
 
 log = structlog.get_logger()
 
@@ -103,6 +105,19 @@ def _build_trees(instance: Any, **_: Any) -> None:
     queues = instance.app.amqp.queues
     if BULK in queues.consume_from:
         queues.select_add(queues[TREES])
+
+
+@signals.celeryd_after_setup.connect
+def _enter_registry(sender: str, instance: Any, **_: Any) -> None:
+    """Note this worker in the registry of hosts before it takes work, which it may have to leave to others."""
+    process.enter_registry(sender, list(instance.app.amqp.queues.consume_from))
+
+
+@signals.worker_process_init.connect
+def _stay_in_registry(**_: Any) -> None:
+    """Let one of the pool's processes note this worker from now on: threads and forks do not go together."""
+    if current_process_index(base=0) == 0:
+        process.stay_in_registry()
 
 
 @signals.worker_process_shutdown.connect

@@ -13,17 +13,19 @@ from psycopg import Connection
 from psycopg.errors import LockNotAvailable
 
 from schemas.errors import FoldexError, LeaseLost, TreeCrashed
-from worker.app import BULK, app, queued
+from worker.app import BULK, TREES, app, queued
 from worker.embed.models import is_local
+from worker.hosts.needs import NeededSettings, needs_of
 from worker.llm.chat import Chat
 from worker.resources import Resources
 from worker.state.exclusive import exclusive_connection
 from worker.state.index import tasks, tools, turns
 from worker.state.index.messages import LOCKED_PAUSE
+from worker.state.index.tools import Index
 from worker.state.pool import Pool
 from worker.state.tree import trees
 from worker.state.tree.trees import TreeBuild
-from worker.tasks import failures, process
+from worker.tasks import failures, leaving, process
 from worker.tasks.failures import RETRY_SECONDS
 from worker.tasks.limits import SLICE_SECONDS
 from worker.tree.build import build_slice
@@ -52,7 +54,9 @@ def _build_alone(tree_id: UUID, node: str) -> dict[str, Any]:
             return {"left": "to another process"}
         # the message only says that some tree waits
         refused = r.refused()
-        due = trees.fairest(r.pool, tree_id, refused)
+        due = trees.fairest(r.pool, tree_id, refused, me=process.me())
+        if due is None and leaving.is_left(r.pool, tree_id):
+            return leaving.LEFT
         return failures.ELSEWHERE if due is None and refused else _build(r, due or tree_id, lock)
 
 
@@ -65,9 +69,13 @@ def _build(r: Resources, tree_id: UUID, lock: Connection[Any]) -> dict[str, Any]
         turns.take(r.pool, build.project_id, "tree")
         try:
             _check_deaths(build)
-            run = _run(r, build, lease)
-            complete = build_slice(run, SLICE_SECONDS[BULK])
+            index = _index(r, build)
+            if leaving.leave_if_lacking(r.pool, tree_id, (TREES,), _needs(r, build, index), trees.warn):
+                return _left(r, build, lease)
+            complete = build_slice(_run(r, build, index, lease), SLICE_SECONDS[BULK])
         except FoldexError as error:
+            if _leaves(r, build, error):
+                return _left(r, build, lease)
             return _settle(r.pool, build, lease, error)
         except Exception as error:  # a bug of ours must be counted, or the build would be tried forever
             _record_fault(r.pool, build, lease, error)
@@ -77,6 +85,24 @@ def _build(r: Resources, tree_id: UUID, lock: Connection[Any]) -> dict[str, Any]
     if not complete:
         send_messages(r.pool)
     return {"complete": complete}
+
+
+def _needs(r: Resources, build: TreeBuild, index: Index) -> NeededSettings:
+    # without a name, a worker that has a default model may build the tree
+    return needs_of(index, build.config.llm_model or r.settings.default_llm_model or "")
+
+
+def _left(r: Resources, build: TreeBuild, lease: TreeLease) -> dict[str, Any]:
+    trees.release(r.pool, build.id, lease.owner)
+    send_messages(r.pool)
+    return leaving.LEFT
+
+
+def _leaves(r: Resources, build: TreeBuild, error: FoldexError) -> bool:
+    """Whether to leave the build to another worker after an error."""
+    if error.settings_of is None:
+        return False
+    return leaving.leave_after(r.pool, build.id, (TREES,), _needs(r, build, _index(r, build)), trees.warn, error)
 
 
 def _settle(pool: Pool, build: TreeBuild, lease: TreeLease, error: FoldexError) -> dict[str, Any]:
@@ -122,12 +148,17 @@ def _record_fault(pool: Pool, build: TreeBuild, lease: TreeLease, error: Excepti
         trees.release(pool, build.id, lease.owner, RETRY_SECONDS)
 
 
-def _run(r: Resources, build: TreeBuild, lease: TreeLease) -> TreeRun:
+def _index(r: Resources, build: TreeBuild) -> Index:
+    """The index that the tree belongs to. Raises `LeaseLost`."""
     index = tools.index(r.pool, build.index_id)
     if index is None:
         raise LeaseLost("the index was deleted")
-    settings = index.settings
     structlog.contextvars.bind_contextvars(namespace=index.namespace)
+    return index
+
+
+def _run(r: Resources, build: TreeBuild, index: Index, lease: TreeLease) -> TreeRun:
+    settings = index.settings
     return TreeRun(
         build=build,
         index=index,

@@ -65,9 +65,10 @@ open_page.name = "open"
 
 @verb("foldex doctor", "foldex doctor --server https://foldex.example.org --key $KEY")
 def doctor(invocation: Invocation) -> int:
-    """Check service, key, models and folders, and name remedies.
+    """Check service, key, models, hosts and folders, and name remedies.
 
-    The exit status is 2 if something is wrong.
+    On a machine of an installation without the embedded stack, DATABASE_URL and the other settings of the environment
+    say where to look. The exit status is 2 if something is wrong.
     """
     from api.cli.checks import examine
     from api.cli.terminal import output
@@ -77,7 +78,7 @@ def doctor(invocation: Invocation) -> int:
         checks.append(check)
         if not invocation.as_json:
             mark = click.style("ok   ", fg="green") if check.is_well else click.style("wrong", fg="red")
-            click.echo(f"{mark}  {check.what}: {output.clean(check.detail)}")
+            click.echo(f"{mark}  {output.clean(f'{check.what}: {check.detail}')}")
     if invocation.as_json:
         output.print_json({"items": [{"what": c.what, "ok": c.is_well, "detail": c.detail} for c in checks]})
     return FOUND if all(check.is_well for check in checks) else ERROR

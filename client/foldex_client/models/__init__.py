@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from foldex_client.models.base import Model, Note, Page
 from foldex_client.models.code import Call, CallGraph, GrepAnswer, GrepHit, Symbol, Use
-from foldex_client.models.content import Access, Node, Upload, Uploaded
+from foldex_client.models.content import Access, HostFinding, HostProcess, Hosts, Node, Upload, Uploaded
 from foldex_client.models.indexers import IndexerInfo
 from foldex_client.models.llms import ModelBudget, ModelCheck, ModelInfo, Models
 from foldex_client.models.search import (
@@ -65,6 +65,9 @@ __all__ = [
     "GrepAnswer",
     "GrepHit",
     "Hit",
+    "HostFinding",
+    "HostProcess",
+    "Hosts",
     "IndexInfo",
     "IndexerInfo",
     "ListedChunk",

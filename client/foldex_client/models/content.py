@@ -16,6 +16,33 @@ class Access(Model):
     flower_url: str | None
 
 
+class HostProcess(Model):
+    """A process of the service that runs."""
+
+    name: str
+    host: str
+    role: str
+    queues: list[str]
+    release: str
+    clock_seconds: float
+    reaches: list[str]
+    unseen_seconds: float
+
+
+class HostFinding(Model):
+    """Something that is wrong with a host, with the remedy."""
+
+    what: str
+    detail: str
+
+
+class Hosts(Model):
+    """The processes of the service on all hosts, and what is wrong with them."""
+
+    processes: list[HostProcess]
+    findings: list[HostFinding]
+
+
 class Node(Model):
     """A node of a project's content tree, a folder or a file."""
 

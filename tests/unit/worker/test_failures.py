@@ -23,7 +23,7 @@ from worker.state.index.tasks import RunningTask
 from worker.state.pool import Pool
 from worker.state.tree import trees
 from worker.state.tree.trees import TreeBuild
-from worker.tasks import failures, process, upkeep
+from worker.tasks import failures, leaving, process, upkeep
 from worker.tasks import plan as plan_task
 from worker.tasks import tree as tree_task
 from worker.tree.lease import TreeLease
@@ -120,7 +120,7 @@ def test_a_build_of_a_tree_waits_for_postgres_and_counts_what_always_fails(
     monkeypatch.setattr(trees, "begin", lambda *_: SimpleNamespace(id=uuid4(), project_id="p", deaths=0))
     monkeypatch.setattr(turns, "take", lambda *_: None)
     monkeypatch.setattr(tree_task, "tree_leased", lambda *_: nullcontext(SimpleNamespace(owner=uuid4())))
-    monkeypatch.setattr(tree_task, "_run", raising(error))
+    monkeypatch.setattr(tree_task, "_index", raising(error))
     resources: Any = SimpleNamespace(pool=None, settings=SimpleNamespace(database=None))
     for _ in range(trees.MAX_FAULTS):
         with pytest.raises(type(error)):
@@ -139,7 +139,9 @@ def test_a_build_that_is_not_complete_goes_on_in_the_next_slice(
     monkeypatch.setattr(tree_task, "send_messages", lambda _: done.append("sent"))
     monkeypatch.setattr(turns, "take", lambda *_: None)
     monkeypatch.setattr(tree_task, "tree_leased", lambda *_: nullcontext(SimpleNamespace(owner=uuid4())))
-    monkeypatch.setattr(tree_task, "_run", lambda *_: None)
+    for step in ("_index", "_needs", "_run"):
+        monkeypatch.setattr(tree_task, step, lambda *_: None)
+    monkeypatch.setattr(leaving, "leave_if_lacking", lambda *_: False)
     monkeypatch.setattr(tree_task, "build_slice", lambda *_: complete)
     resources: Any = SimpleNamespace(pool=None, settings=SimpleNamespace(database=None))
     assert tree_task._build(resources, uuid4(), cast("Any", None)) == {"complete": complete}

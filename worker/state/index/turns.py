@@ -19,21 +19,32 @@ _SQL = load("index/turns")
 
 
 def fairest(
-    pool: Pool, *, preferred: UUID | None = None, most_files: int | None = None, refused: Collection[str] = ()
+    pool: Pool,
+    *,
+    preferred: UUID | None = None,
+    most_files: int | None = None,
+    refused: Collection[str] = (),
+    me: UUID | None = None,
 ) -> UUID | None:
-    """Return the task that is due for a worker, `preferred` on a tie.
+    """Return the task that is due for the worker `me`, `preferred` on a tie.
 
     Considers only small tasks, with at most `most_files` files left, if given, and none that needs what is `refused`.
     """
-    values = {"preferred": preferred, "most_files": most_files, "most_bytes": MAX_SMALL_BYTES, "refused": [*refused]}
+    values = {
+        "preferred": preferred,
+        "most_files": most_files,
+        "most_bytes": MAX_SMALL_BYTES,
+        "refused": [*refused],
+        "me": me,
+    }
     with pool.connection() as connection:
         row = connection.execute(_SQL["fairest"], values).fetchone()
         return row[0] if row else None
 
 
-def listings(pool: Pool, preferred: UUID, refused: Collection[str] = ()) -> list[UUID]:
+def listings(pool: Pool, preferred: UUID, refused: Collection[str] = (), *, me: UUID | None = None) -> list[UUID]:
     """Return tasks that wait for a listing, the next one first, `preferred` on a tie; see `fairest`."""
-    values = {"preferred": preferred, "limit": MAX_CANDIDATES, "refused": [*refused]}
+    values = {"preferred": preferred, "limit": MAX_CANDIDATES, "refused": [*refused], "me": me}
     with autocommit(pool) as connection:
         rows = connection.execute(_SQL["listings"], values).fetchall()
     return [id_ for (id_,) in rows]

@@ -9,7 +9,7 @@ SELECT t.id FROM (
     LEFT JOIN at_work w ON w.index_id = i.id LEFT JOIN at_project p ON p.project_id = i.project_id
     LEFT JOIN project_turn r ON r.project_id = i.project_id AND r.work = 'index'
     WHERE t.status = 'indexing' AND coalesce(t.sent_at, now()) <= now()
-      AND (%(most_files)s::bigint IS NULL OR :is_small) AND :is_in_reach
+      AND (%(most_files)s::bigint IS NULL OR :is_small) AND :is_in_reach AND NOT :is_declined
     ORDER BY coalesce(p.slices, 0), coalesce(r.number, 0), coalesce(w.slices, 0),
         t.id IS NOT DISTINCT FROM %(preferred)s::uuid DESC, t.started_at
     -- whoever serves a locked one would only wait
@@ -30,7 +30,7 @@ JOIN search_index i ON i.id = t.index_id AND i.deleted_at IS NULL
 LEFT JOIN at_work w ON w.project_id = i.project_id
 LEFT JOIN project_turn r ON r.project_id = i.project_id AND r.work = 'listing'
 WHERE t.status IN :open AND t.listing AND (t.plan_until IS NULL OR t.plan_until < now())
-  AND (coalesce(t.sent_at, now()) <= now() OR t.id = %(preferred)s) AND :is_in_reach
+  AND (coalesce(t.sent_at, now()) <= now() OR t.id = %(preferred)s) AND :is_in_reach AND NOT :is_declined
 ORDER BY coalesce(w.listings, 0), coalesce(r.number, 0), t.id = %(preferred)s DESC, t.created_at LIMIT %(limit)s
 FOR SHARE OF t, i SKIP LOCKED
 

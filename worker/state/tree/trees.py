@@ -138,9 +138,9 @@ def messages(pool: Pool) -> list[DueBuild]:
     return [DueBuild(*row) for row in rows]
 
 
-def fairest(pool: Pool, preferred: UUID, refused: Collection[str] = ()) -> UUID | None:
-    """Return the build that is due for a worker, `preferred` on a tie, and none that needs what is `refused`."""
-    values = {"preferred": preferred, "lease": LEASE, "refused": [*refused]}
+def fairest(pool: Pool, preferred: UUID, refused: Collection[str] = (), *, me: UUID | None = None) -> UUID | None:
+    """Return the build that is due for the worker `me`, `preferred` on a tie, and none that needs what is `refused`."""
+    values = {"preferred": preferred, "lease": LEASE, "refused": [*refused], "me": me}
     with autocommit(pool) as connection:
         row = connection.execute(_SQL["fairest"], values).fetchone()
         return row[0] if row else None

@@ -90,7 +90,7 @@ SELECT t.id FROM summary_tree t JOIN search_index i ON i.id = t.index_id
 LEFT JOIN at_work w ON w.project_id = t.project_id
 LEFT JOIN project_turn r ON r.project_id = t.project_id AND r.work = 'tree'
 WHERE t.status IN :open AND :unleased AND (coalesce(t.sent_at, now()) <= now() OR t.id = %(preferred)s)
-  AND NOT :waits_for_task AND :is_in_reach
+  AND NOT :waits_for_task AND :is_in_reach AND NOT :is_declined
 ORDER BY coalesce(w.builds, 0), coalesce(r.number, 0), t.id = %(preferred)s DESC, t.sent_at LIMIT 1
 FOR SHARE OF t SKIP LOCKED
 

@@ -10,7 +10,8 @@ from typing import cast
 import pytest
 
 from api.cli import checks
-from api.cli.checks import CheckOutcome, default_model, examine, misspelt, readiness
+from api.cli.check_outcome import CheckOutcome
+from api.cli.checks import default_model, examine, misspelt, readiness
 from api.cli.invocation import Invocation
 from api.cli.service.connection import Connection
 from foldex_client import Tool

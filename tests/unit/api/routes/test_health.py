@@ -10,7 +10,8 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from api.routes import health
-from worker.state import open_work, silent_backends
+from worker.hosts import compare
+from worker.state import open_work, silent_backends, store_directories
 from worker.state.open_work import UNWATCHED, UNWATCHED_SECONDS
 
 
@@ -32,9 +33,12 @@ def test_the_api_is_ready_as_long_as_postgres_answers(
     ages: list[float] = [0.0]
     monkeypatch.setattr(open_work, "sweep_age", lambda _: ages[-1])
     monkeypatch.setattr(silent_backends, "blockers", lambda _: [])
+    monkeypatch.setattr(store_directories, "refusals", lambda _: [])
+    monkeypatch.setattr(compare, "findings", lambda _: [])
     app = FastAPI()
     app.include_router(health.router)
-    app.state.resources = SimpleNamespace(pool=None, space=SimpleNamespace(warning=lambda: warning))
+    space = SimpleNamespace(warning=lambda: warning)
+    app.state.resources = SimpleNamespace(pool=None, space=space, refused=dict)
     client = TestClient(app, raise_server_exceptions=False)
     assert client.get("/readyz").json() == answer
     ages.append(UNWATCHED_SECONDS + 1)

@@ -1,0 +1,118 @@
+"""The part of `foldex doctor` about hosts: as the service sees them, or as a production machine finds them itself."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from api.cli.check_outcome import CheckOutcome
+from schemas.errors import Invalid
+
+if TYPE_CHECKING:
+    from api.cli.service.connection import Connection
+    from foldex_client.models import Hosts
+    from worker.settings import Settings
+    from worker.state.hosts import HostProcess
+    from worker.state.pool import Pool
+
+#: What takes no part in Foldex if nobody does it, with the remedy.
+NEEDED = {
+    "api": "No API runs; start one with `foldex serve`.",
+    "fast": "No worker takes from the queue fast, so nothing is listed; start one.",
+    "bulk": "No worker takes from the queue bulk, so no large folder is indexed; start one.",
+    "beat": "No scheduler (beat) runs, so lost messages are not sent again; start one.",
+}
+
+
+def of_service(service: Connection) -> Iterator[CheckOutcome]:
+    """What the service sees of its hosts. A service of an earlier release sees none."""
+    from foldex_client.errors import NotFound
+
+    try:
+        seen = service.foldex.hosts()
+    except NotFound:
+        return
+    for finding in seen.findings:
+        yield CheckOutcome(finding.what, False, finding.detail)
+    if not seen.findings and seen.processes:
+        yield CheckOutcome("hosts", True, _summary(seen))
+
+
+def _summary(seen: Hosts) -> str:
+    hosts = len({each.host for each in seen.processes})
+    clock = max(abs(each.clock_seconds) for each in seen.processes)
+    return (
+        f"{len(seen.processes)} processes on {hosts} agree; their clocks differ from Postgres' by {clock:.1f} s or less"
+    )
+
+
+def of_this_machine() -> Iterator[CheckOutcome]:
+    """What a machine finds whose environment has the settings of an installation: no stack runs in its directory."""
+    import psycopg
+
+    from worker.settings import Settings
+    from worker.state.connections import BRIEF, BoundedConnection
+    from worker.state.pool import open_pool
+
+    try:
+        settings = Settings()
+    except Invalid as error:
+        yield CheckOutcome("settings", False, error.message)
+        return
+    for sentence in Settings.misspelt(os.environ):
+        yield CheckOutcome("settings", False, sentence)
+    try:
+        # fails at once, where a pool would go on trying
+        BoundedConnection.open(settings.database, BRIEF).close()
+        with open_pool(settings.database, max_size=1, limits=BRIEF) as pool:
+            yield CheckOutcome("database", True, "answers")
+            yield from _registry(pool)
+    except psycopg.errors.UndefinedTable:
+        yield CheckOutcome("database", False, "its tables are of an earlier release; run `foldex migrate`.")
+    except psycopg.OperationalError:
+        yield CheckOutcome("database", False, "does not answer; check DATABASE_URL, and that Postgres runs.")
+    yield from _reached(settings)
+
+
+def _registry(pool: Pool) -> Iterator[CheckOutcome]:
+    from worker.hosts import compare
+    from worker.state import open_work, silent_backends
+
+    processes, findings = compare.survey(pool)
+    for process in processes:
+        yield CheckOutcome(process.name, True, _told(process))
+    for sentence in missing(processes):
+        yield CheckOutcome("hosts", False, sentence)
+    for finding in findings:
+        yield CheckOutcome(finding.what, False, str(finding))
+    if open_work.sweep_age(pool) > open_work.UNWATCHED_SECONDS:
+        yield CheckOutcome("health", False, open_work.UNWATCHED)
+    for blocker in silent_backends.blockers(pool):
+        yield CheckOutcome("health", False, str(blocker))
+
+
+def missing(processes: Sequence[HostProcess]) -> list[str]:
+    """What no process does."""
+    done = {process.role for process in processes} | {queue for process in processes for queue in process.queues}
+    return [sentence for part, sentence in NEEDED.items() if part not in done]
+
+
+def _told(process: HostProcess) -> str:
+    """What a process noted of itself."""
+    reached = sorted(service for service, failure in process.reached.items() if failure is None)
+    parts = [
+        f"release {process.release}",
+        f"clock {process.clock_seconds:+.1f} s",
+        *(f"{name} {', '.join(values)}" for name, values in sorted(process.shown.items()) if values),
+        *([f"reaches {', '.join(reached)}"] if reached else []),
+    ]
+    return "; ".join(parts)
+
+
+def _reached(settings: Settings) -> Iterator[CheckOutcome]:
+    """What this machine itself reaches."""
+    from worker.hosts.reach import reached
+
+    for service, failure in reached(settings).items():
+        yield CheckOutcome(f"{service} from here", failure is None, failure or "answers")

@@ -1,0 +1,119 @@
+"""What is wrong with the hosts of an installation, seen side by side. Each finding names hosts and the remedy."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from worker.hosts.presence import MAX_CLOCK_SECONDS, is_wrong
+from worker.machine.host import Host, plain
+from worker.state import hosts
+from worker.state.hosts import ClockOffset, HostProcess
+from worker.state.pool import Pool
+
+#: Processes that a sentence names, and findings of one look.
+MAX_NAMED, MAX_FINDINGS = 3, 20
+
+Settings = Mapping[str, Mapping[str, str | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is wrong. `detail` is what a service said, which is not for everybody."""
+
+    what: str
+    sentence: str
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.sentence} {self.detail}".rstrip()
+
+
+def survey(pool: Pool) -> tuple[list[HostProcess], list[Finding]]:
+    """The processes that run now, and what is wrong with their hosts."""
+    processes = hosts.alive(pool)
+    digests = sorted({process.settings_digest for process in processes})
+    settings = hosts.settings_of(pool, digests) if len(digests) > 1 else {}
+    return processes, compare(processes, settings)
+
+
+def findings(pool: Pool) -> list[Finding]:
+    """What is wrong with the hosts that run now."""
+    return survey(pool)[1]
+
+
+def compare(processes: Sequence[HostProcess], settings: Settings) -> list[Finding]:
+    """What is wrong with these processes. `settings` are the hashes of theirs by digest."""
+    found = [*_clocks(processes), *_releases(processes), *_settings(processes, settings), *_services(processes)]
+    if len(found) > MAX_FINDINGS:
+        more = len(found) - MAX_FINDINGS
+        found = [*found[:MAX_FINDINGS], Finding("hosts", f"{more} more differences between hosts are not shown.")]
+    return found
+
+
+def _clocks(processes: Sequence[HostProcess]) -> Iterable[Finding]:
+    """The hosts whose clock differs, each by its latest note."""
+    latest: dict[Host, HostProcess] = {}
+    for process in sorted(processes, key=lambda each: -each.unseen_seconds):
+        latest[process.host] = process
+    for host, process in sorted(latest.items(), key=lambda item: str(item[0])):
+        if is_wrong(ClockOffset(process.clock_seconds, process.clock_doubt_seconds)):
+            where = "ahead of" if process.clock_seconds > 0 else "behind"
+            yield Finding(
+                "clock",
+                f"The clock of {host} is {abs(process.clock_seconds):.1f} s {where} Postgres', and more than "
+                f"{MAX_CLOCK_SECONDS:g} s are too many; synchronise both.",
+            )
+
+
+def _releases(processes: Sequence[HostProcess]) -> Iterable[Finding]:
+    by_release: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for process in processes:
+        by_release[plain(process.release), plain(process.needed_schema)].append(process.name)
+    if len(by_release) > 1:
+        parts = [f"{_named(names)}: {release} ({schema})" for (release, schema), names in sorted(by_release.items())]
+        yield Finding("release", f"Releases and schemas differ ({'; '.join(parts)}); finish the upgrade.")
+
+
+def _settings(processes: Sequence[HostProcess], settings: Settings) -> Iterable[Finding]:
+    """The settings that are not equal, together if they differ for the same processes."""
+    values: dict[str, dict[str | None, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for process in processes:
+        for name, value in settings.get(process.settings_digest, {}).items():
+            values[name][value].append(process.name)
+    groups: dict[str, list[str]] = defaultdict(list)
+    for name, by_value in sorted(values.items()):
+        # most have it, and of an equal number those that come first
+        usual = max(filter(None, by_value), key=lambda value: len(by_value[value]), default=None)
+        rest = _named(by_value[usual])
+        for value, odd in by_value.items():
+            if value != usual:
+                differs = f"not set for {_named(odd)}, but for {rest}" if value is None else ""
+                groups[differs or f"different for {_named(odd)} and for {rest}"].append(name)
+    for how, names in groups.items():
+        verb = "is" if len(names) == 1 else "are"
+        yield Finding("settings", f"{_listed(names)} {verb} {how}; set the same there, and restart.")
+
+
+def _services(processes: Sequence[HostProcess]) -> Iterable[Finding]:
+    failed: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for process in processes:
+        for service, failure in process.reached.items():
+            if failure is not None:
+                failed[service, failure].append(process.name)
+    for (service, failure), names in sorted(failed.items()):
+        verb = "does" if len(names) == 1 else "do"
+        yield Finding("services", f"{_named(names)} {verb} not reach {service}.", failure)
+
+
+def _named(names: Sequence[str]) -> str:
+    """A few processes, and how many more there are."""
+    shown = list(dict.fromkeys(names))
+    if len(shown) > MAX_NAMED:
+        return f"{', '.join(shown[:MAX_NAMED])} and {len(shown) - MAX_NAMED} more"
+    return _listed(shown)
+
+
+def _listed(words: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))

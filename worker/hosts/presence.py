@@ -1,0 +1,118 @@
+"""Notes every 20 s that a process runs, how its clock differs from Postgres', and what it reaches."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from threading import Event, Thread
+from uuid import uuid4
+
+import psycopg
+import structlog
+from psycopg import Connection
+from psycopg.rows import TupleRow
+
+from worker.hosts.told import registration
+from worker.machine.host import this_host
+from worker.settings import Settings
+from worker.state import hosts
+from worker.state.connections import BRIEF, BoundedConnection
+from worker.state.hosts import ClockOffset, Registration, Role
+
+#: Seconds between two notes, so that two may fail before others take the process for gone.
+NOTE_SECONDS = 20.0
+#: Seconds until services are asked again, which costs a request each.
+REACH_SECONDS = 60.0
+#: Seconds by which a clock may differ from Postgres'.
+MAX_CLOCK_SECONDS = 2.0
+
+log = structlog.get_logger()
+
+#: What a process asks its services, if it asks any.
+Reach = Callable[[], Mapping[str, str | None]]
+
+
+class Presence:
+    """This process in the registry of hosts, from its start to its end."""
+
+    def __init__(self, settings: Settings, role: Role, *, node: str = "", queues: Sequence[str] = ()) -> None:
+        self.id = uuid4()
+        self._settings, self._role, self._queues = settings, role, queues
+        self._node = node or f"{role}@{this_host()}"
+        self._registration: Registration | None = None
+        self._reached: Mapping[str, str | None] = {}
+        self._is_clock_wrong = self._is_away = False
+
+    def note(self) -> None:
+        """Note that this process runs. An outage of Postgres only logs a line."""
+        try:
+            # a connection of its own: one that is kept would be another process's after a fork
+            with BoundedConnection.open(self._settings.database, BRIEF) as connection:
+                self._note(connection)
+        except psycopg.Error as error:
+            if not self._is_away:
+                log.warning("this process is not noted in the registry of hosts", error=str(error))
+            self._is_away = True
+        else:
+            self._is_away = False
+
+    def keep(self, stop: Event | None = None, *, reach: Reach | None = None) -> None:
+        """Note it in the background from now on, until `stop` is set. `reach` asks services now and then."""
+        stop = stop or Event()
+        Thread(target=self._keep_noting, args=(stop,), name="presence", daemon=True).start()
+        if reach is not None:
+            Thread(target=self._keep_reaching, args=(stop, reach), name="reach", daemon=True).start()
+
+    def _keep_noting(self, stop: Event) -> None:
+        while True:
+            self.note()
+            if stop.wait(NOTE_SECONDS):
+                return
+
+    def _keep_reaching(self, stop: Event, reach: Reach) -> None:
+        while True:
+            before, self._reached = self._reached, reach()
+            if self._reached != before:
+                self.note()
+            if stop.wait(REACH_SECONDS):
+                return
+
+    def _note(self, connection: Connection[TupleRow]) -> None:
+        if self._registration is None:
+            self._registration = registration(
+                self._settings,
+                hosts.salt(connection),
+                id_=self.id,
+                role=self._role,
+                node=self._node,
+                queues=self._queues,
+            )
+        clock = clock_offset(partial(hosts.server_clock, connection))
+        self._tell_clock(clock)
+        hosts.note(connection, self._registration, clock, self._reached)
+
+    def _tell_clock(self, clock: ClockOffset) -> None:
+        """Log once that the clock is wrong, and once that it is right again."""
+        was_wrong, self._is_clock_wrong = self._is_clock_wrong, is_wrong(clock)
+        if self._is_clock_wrong and not was_wrong:
+            log.warning("the clock of this machine differs from Postgres'; synchronise it", seconds=clock.seconds)
+        elif was_wrong and not self._is_clock_wrong:
+            log.info("the clock of this machine agrees with Postgres' again")
+
+
+def clock_offset(
+    ask: Callable[[], float],
+    wall: Callable[[], float] = time.time,
+    steady: Callable[[], float] = time.monotonic,
+) -> ClockOffset:
+    """By how much this machine's clock is ahead of the one that `ask` tells, at the middle of the round trip."""
+    began, started = wall(), steady()
+    theirs = ask()
+    half = (steady() - started) / 2
+    return ClockOffset(round(began + half - theirs, 3), round(half, 3))
+
+
+def is_wrong(clock: ClockOffset) -> bool:
+    """Whether a clock certainly differs by more than it may."""
+    return abs(clock.seconds) - clock.doubt > MAX_CLOCK_SECONDS
