@@ -160,6 +160,7 @@ def tool_calls(client: httpx.Client, tool: str) -> None:
         "/readyz",
         "/metrics",
         "/api/access",
+        "/api/hosts",
         "/api/models",
         "/api/models?check=true",
         "/api/models?check=x",

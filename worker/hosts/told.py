@@ -37,6 +37,7 @@ OF_ONE_MACHINE = frozenset(
         "api_memory_mb",
         "words_memory_mb",
         "disk_reserve_mb",
+        "parse_memory_mb",
     }
 )
 #: Settings that only the API obeys, such as those that a new tool's config takes over. Its processes must agree.
@@ -58,9 +59,6 @@ OF_API = frozenset(
         "max_upload_files",
         "max_upload_bytes",
         "upload_refused_types",
-        "ranking",
-        "ranking_weights",
-        "leg_weights",
         "search_seconds",
         "refresh_seconds",
         "unembedded_max_chars",
