@@ -33,7 +33,9 @@ class WordPieces:
         return [encoding.ids for encoding in self._tokenizer.encode_batch_fast(list(texts))]
 
     def _starts(self, text: str) -> Offsets:
-        offsets = self._tokenizer.encode(text, add_special_tokens=False).offsets
+        # unlike `encode`, it does not hold the interpreter, which all callers of the API share
+        (encoded,) = self._tokenizer.encode_batch([text], add_special_tokens=False)
+        offsets = encoded.offsets
         return np.fromiter((start for start, _ in offsets), dtype=np.int64, count=len(offsets))
 
 
