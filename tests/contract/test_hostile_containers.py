@@ -31,7 +31,7 @@ from worker.ignore import EVERYTHING
 from worker.sandbox import pool as pool_module
 from worker.sandbox import process
 from worker.sandbox.members import MAX_MEMBERS, Packing
-from worker.sandbox.pool import HelperLimits, HelperPool, ProjectHelpers
+from worker.sandbox.pool import BRISK, PATIENT, HelperLimits, HelperPool, ProjectHelpers
 from worker.sandbox.protocol import PROGRAM
 from worker.sandbox.requests import list_members, read_kept, read_member
 from worker.sources import opening
@@ -82,6 +82,17 @@ HOSTILE: dict[str, tuple[Packing, Callable[[], bytes]]] = {
     "members of a petabyte": ("zip", lambda: large_directory(1_000).replace(struct.pack("<L", 0), b"\xff" * 4)),
     "nested names": ("tar", lambda: tarred({"a/" * 20_000 + "b": b""})),
 }
+
+
+@pytest.mark.parametrize("limits", [BRISK, PATIENT])
+def test_helpers_of_the_api_give_way_to_its_calls(limits: HelperLimits) -> None:
+    made = HelperPool(limits, max_seconds=60.0, memory_bytes=MEMORY)
+    try:
+        list_members(ProjectHelpers(made, "project"), "good", "zip", zipped({"a.md": b"a"}))
+        [helper] = [each for each in psutil.Process().children() if PROGRAM in each.cmdline()][-1:]
+        assert helper.nice() - psutil.Process().nice() == limits.niceness
+    finally:
+        made.stop()
 
 
 @pytest.mark.parametrize("name", HOSTILE)

@@ -29,7 +29,8 @@ _ENDLESS = "Reading the file does not finish; exclude it or convert it."
 class Helper:
     """Answers requests, one at a time, in a process that starts with the first one. Thread-safe."""
 
-    def __init__(self) -> None:
+    def __init__(self, niceness: int = 0) -> None:
+        self._niceness = niceness
         self._lock = Lock()
         self.running: HelperProcess | None = None
         _helpers.add(self)
@@ -121,7 +122,7 @@ class Helper:
         if running and (running.process.poll() is not None or running.memory_bytes != bounds.memory_bytes):
             self._end()
         if self.running is None:
-            self.running = process.start(bounds.memory_bytes)
+            self.running = process.start(bounds.memory_bytes, self._niceness)
         return self.running
 
     def _end(self) -> tuple[int, int]:

@@ -25,18 +25,21 @@ _BUSY = "Too many files are being opened; try again shortly."
 class HelperLimits:
     """How many helpers a process has, and what a request may take.
 
-    No request takes more than `seconds` of processor time, nor `patience` times as many on the clock.
+    No request takes more than `seconds` of processor time, nor `patience` times as many on the clock. `niceness` is how
+    much the helpers give way to other processes.
     """
 
     number: int
     seconds: float
     patience: float
+    niceness: int = 0
 
 
 #: For workers, which do one thing after the other.
 PATIENT = HelperLimits(1, seconds=60.0, patience=10.0)
-#: For the API: a caller waits for the answer, and other projects for the helper.
-BRISK = HelperLimits(2, seconds=5.0, patience=3.0)
+#: For the API: a caller waits for the answer, and other projects for the helper. It gives way to other calls, and is
+#: as nice as workers are.
+BRISK = HelperLimits(2, seconds=5.0, patience=3.0, niceness=5)
 
 
 class HelperPool:
@@ -49,7 +52,7 @@ class HelperPool:
         self._slots = Slots(number, max(1, number - 1))
         self._lock = Lock()
         #: Those that answer nothing now. The one that answered last is the last.
-        self._free = [Helper() for _ in range(number)]
+        self._free = [Helper(limits.niceness) for _ in range(number)]
         self._used_at: dict[Helper, float] = {}
         self._timer: Timer | None = None
 

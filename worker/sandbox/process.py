@@ -108,8 +108,8 @@ class HelperProcess:
                     os.unlink(entry.path)  # noqa: PTH108 - a string
 
 
-def start(memory_bytes: int) -> HelperProcess:
-    """Start a helper with this much memory."""
+def start(memory_bytes: int, niceness: int = 0) -> HelperProcess:
+    """Start a helper with this much memory, which is nicer than this process by `niceness`."""
     environment = {name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ}
     scratch = Scratch()
     process = _in_lasting_thread(
@@ -125,6 +125,8 @@ def start(memory_bytes: int) -> HelperProcess:
             start_new_session=True,
         )
     )
+    with suppress(ProcessLookupError):
+        os.setpriority(os.PRIO_PROCESS, process.pid, os.getpriority(os.PRIO_PROCESS, 0) + niceness)
     for pipe in (process.stdin, process.stdout):
         os.set_blocking(_open(pipe).fileno(), False)
     return HelperProcess(process, scratch, memory_bytes, _peak_of(resource.getrusage(resource.RUSAGE_SELF)))
