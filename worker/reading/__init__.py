@@ -84,14 +84,13 @@ def words(type_: str | None, text: str) -> str:
     return "\n".join([applied(text, edits), *twins]) if edits or twins else text
 
 
-def full(type_: str | None, text: str) -> Sequence[Edit]:
+def full(type_: str | None, text: str) -> Iterator[Edit]:
     """The edits that a grep applies: those of the format, without blobs, and the removal of invisible characters."""
     way = way_of(type_)
-    found = list(way.full(text)) if way else []
+    found = iter(way.full(text)) if way else iter(())
     if text.isascii():
         return found
-    unseen = [Edit(*match.span(), "") for match in INVISIBLE.finditer(text)]
-    return list(merged(unseen, found))
+    return merged((Edit(*match.span(), "") for match in INVISIBLE.finditer(text)), found)
 
 
 def may_differ(type_: str | None, text: str) -> bool:

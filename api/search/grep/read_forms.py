@@ -26,12 +26,8 @@ def lines_as_read(text: bytes, type_: str | None, pattern: Pattern, check: Calla
     """
     written = matching_lines(text, pattern, check)
     decoded = text.decode(errors="replace")
-    edits = full(type_, decoded)
-    if not edits:
-        yield from written
-        return
     last = 0
-    for line in merge(written, _OtherLines(decoded, edits).matching(pattern, check), key=_NUMBER):
+    for line in merge(written, _read_otherwise(decoded, type_, pattern, check), key=_NUMBER):
         if line.number > last:
             yield line
             last = line.last_number
@@ -53,43 +49,75 @@ _NUMBER = attrgetter("number")
 #: Characters of the longest text that rg looks for in all its spellings.
 _MAX_LITERAL = 64
 _UNSEEN = INVISIBLE.pattern.removesuffix("+")
+#: Edits whose lines are searched together. Each takes some hundred bytes.
+BATCH_EDITS = 10_000
+#: Edits of a line that are read. Behind them it is searched only as it is written.
+MAX_LINE_EDITS = 100_000
 
 
-class _OtherLines:
-    """The lines of a text that are read otherwise, each with the places at which it is."""
+def _read_otherwise(text: str, type_: str | None, pattern: Pattern, check: Callable[[], None]) -> Iterator[MatchedLine]:
+    """The lines of a text that match as they are read, in order, each once."""
+    number, counted, size = 1, 0, 0
+    for place in _places(text, type_, pattern, check):
+        start = text.rfind("\n", 0, place) + 1
+        if start < counted:
+            continue
+        end = text.find("\n", place)
+        line = text[start : len(text) if end < 0 else end].removesuffix("\r")
+        number += text.count("\n", counted, start)
+        size += len(text[counted:start].encode())
+        first = len(line[: place - start].encode())
+        length = len(line.encode())
+        yield MatchedLine(number, size, size + length, first, number, size + length)
+        counted, size = start + len(line), size + length
 
-    def __init__(self, text: str, edits: Sequence[Edit]) -> None:
-        self._text = text
+
+def _places(text: str, type_: str | None, pattern: Pattern, check: Callable[[], None]) -> Iterator[int]:
+    """The places of the text where something matches as it is read."""
+    edits, lines = full(type_, text), _Lines()
+    edit = next(edits, None)
+    while edit is not None:
+        check()
+        edit = lines.add(text, edit, edits)
+        if edit is None or lines.edits >= BATCH_EDITS:
+            yield from lines.places(pattern, check)
+            # millions of edits would fill the memory
+            lines = _Lines()
+
+
+class _Lines:
+    """Some lines of a text that are read otherwise. Those in which an edit spans several count as one."""
+
+    def __init__(self) -> None:
+        self.edits = 0
         self._starts: list[int] = []
         self._lines: list[ReadText] = []
-        number = 0
-        while number < len(edits):
-            start = text.rfind("\n", 0, edits[number].start) + 1
-            end, first = start, number
-            while number < len(edits) and (number == first or edits[number].start <= end):
-                found = text.find("\n", max(end, edits[number].end))
-                end = len(text) if found < 0 else found
-                number += 1
-            of_line = [Edit(edit.start - start, edit.end - start, edit.text) for edit in edits[first:number]]
-            self._starts.append(start)
-            self._lines.append(ReadText(text[start:end], of_line))
 
-    def matching(self, pattern: Pattern, check: Callable[[], None]) -> Iterator[MatchedLine]:
-        """The lines of the text that match as they are read, in order, each once."""
-        number, counted, size = 1, 0, 0
+    def add(self, text: str, edit: Edit | None, following: Iterator[Edit]) -> Edit | None:
+        """Add the line of an edit, with those of the following ones that are in it. Returns the first that is not.
+
+        A line with more than `MAX_LINE_EDITS` ends behind them.
+        """
+        start = end = 0
+        is_whole = True
+        of_line: list[Edit] = []
+        while edit is not None and (not of_line or edit.start <= end):
+            start = start if of_line else text.rfind("\n", 0, edit.start) + 1
+            found = text.find("\n", max(end, edit.end))
+            end = len(text) if found < 0 else found
+            is_whole = len(of_line) < MAX_LINE_EDITS
+            if is_whole:
+                of_line.append(Edit(edit.start - start, edit.end - start, edit.text))
+            edit = next(following, None)
+        self._starts.append(start)
+        self._lines.append(ReadText(text[start : end if is_whole else start + of_line[-1].end], of_line))
+        self.edits += len(of_line)
+        return edit
+
+    def places(self, pattern: Pattern, check: Callable[[], None]) -> Iterator[int]:
+        """The places in the text where a line matches as it is read, in order."""
         for index, column in self._matches(pattern, check):
-            place = self._starts[index] + column
-            start = self._text.rfind("\n", 0, place) + 1
-            if start < counted:
-                continue
-            end = self._text.find("\n", place)
-            line = self._text[start : len(self._text) if end < 0 else end].removesuffix("\r")
-            number += self._text.count("\n", counted, start)
-            size += len(self._text[counted:start].encode())
-            first = len(line[: place - start].encode())
-            length = len(line.encode())
-            yield MatchedLine(number, size, size + length, first, number, size + length)
-            counted, size = start + len(line), size + length
+            yield self._starts[index] + column
 
     def _matches(self, pattern: Pattern, check: Callable[[], None]) -> Iterator[tuple[int, int]]:
         """Numbers of the lines that match, and the place in each."""

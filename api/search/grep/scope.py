@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from threading import Event
 from uuid import UUID
 
 from api.search.grep.file_types import FileTypeFilter
 from api.search.grep.lines import MatchedLine
 from api.search.grep.pattern import Pattern, compiled_pattern
-from api.search.grep.read_forms import lines_as_read
+from api.search.grep.read_forms import MAX_LINE_EDITS, lines_as_read
 from api.search.text.path_pattern import PathPattern
 from api.search.text.times import time_matcher
 from schemas.errors import Invalid
@@ -112,7 +113,7 @@ class SearchableText:
     def forms(self, line: MatchedLine) -> Sequence[str]:
         """A line as it is written and as it is read."""
         written = self.data[line.start : line.end].decode(errors="replace")
-        return written, applied(written, full(self.type, written))
+        return written, applied(written, islice(full(self.type, written), MAX_LINE_EDITS))
 
 
 @dataclass(frozen=True, slots=True)

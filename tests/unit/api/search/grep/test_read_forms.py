@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 import subprocess
+import tracemalloc
 from pathlib import Path
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from api.search.grep import ripgrep
+from api.search.grep import read_forms, ripgrep
 from api.search.grep.lines import matching_lines
 from api.search.grep.pattern import compiled_pattern
-from api.search.grep.read_forms import lines_as_read, ripgrep_pattern
+from api.search.grep.read_forms import MAX_LINE_EDITS, lines_as_read, ripgrep_pattern
 from schemas.queries.grep import Grep
 from tests.unit.worker.reading.test_read_forms import READ
 from worker.reading import applied, full, way_of
@@ -45,6 +46,39 @@ def test_a_line_is_found_as_it_is_read(type_: str, written: str, word: str, rege
     # the match begins at a place that is written otherwise, or at the same letter
     assert line == 2
     assert written[column - 1 :][:1] in {word[0], *'\\&{"<('} or written[column - 1].isdigit()
+
+
+@pytest.mark.parametrize("size", [1, 2, 7])
+def test_batches_of_any_size_show_the_same(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    text = "\n".join(f"plain {written}\n\n{written} and more" for type_, written, _ in CHANGED if type_ == "json")
+    for request in ({"pattern": "[a-z]{3}", "regex": True}, {"pattern": "(?s)n.m", "regex": True, "multiline": True}):
+        expected = found(text, "json", **request)
+        assert expected
+        with monkeypatch.context() as patched:
+            patched.setattr(read_forms, "BATCH_EDITS", size)
+            assert found(text, "json", **request) == expected
+
+
+@pytest.mark.parametrize("escapes", [MAX_LINE_EDITS - 1, MAX_LINE_EDITS, MAX_LINE_EDITS + 1])
+def test_a_line_is_read_up_to_a_number_of_escapes(escapes: int) -> None:
+    text = r"\n" * (escapes - 1) + r"f\u00fcr" + "\n" + r"f\u00fcr"
+    lines = [line for line, _ in found(text, "json", pattern="für")]
+    assert lines == ([1, 2] if escapes <= MAX_LINE_EDITS else [2])
+
+
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_a_text_of_escapes_is_searched_in_bounded_memory(monkeypatch: pytest.MonkeyPatch, end: str) -> None:
+    monkeypatch.setattr(read_forms, "BATCH_EDITS", 500)
+    monkeypatch.setattr(read_forms, "MAX_LINE_EDITS", 500)
+    text = (r"\t" + end) * 10_000
+    tracemalloc.start()
+    try:
+        assert found(text, "json", pattern="missing") == []
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # all edits of the text took 1.5 MB, and with its lines 15 MB
+    assert peak < 1_200_000
 
 
 @pytest.mark.parametrize(("type_", "written", "word"), CHANGED)
