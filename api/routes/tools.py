@@ -135,9 +135,10 @@ def list_tools(
     cursor: Cursor = None,
     limit: Limit = 100,
 ) -> Listing[Tool]:
-    """List the tools of a project, oldest first."""
-    read = partial(tools.page, resources.pool, *_listed(caller, project_id, cursor))
-    return page(read, limit, shown_tool, itemgetter("created_at", "tool_id"))
+    """List the tools of a project, oldest first. A page ends early where their configs are large."""
+    listed = _listed(caller, project_id, cursor)
+    fitting = tools.fitting(resources.pool, *listed, limit)
+    return page(partial(tools.page, resources.pool, *listed), fitting, shown_tool, itemgetter("created_at", "tool_id"))
 
 
 @router.get("/statuses", openapi_extra=raises(NotFound))

@@ -11,8 +11,10 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from fastapi.testclient import TestClient
 from psycopg.types.json import Jsonb
 
+from api.main import create_app
 from schemas.content.source import LocalSource
 from schemas.errors import TooManyTools
 from schemas.tool import ToolConfig
@@ -100,6 +102,34 @@ def test_a_project_lists_its_own_tools_the_oldest_first(site: Site, made: list[M
         assert listed(site, project, size) == [tool.id for tool in made if tool.project == project]
     known = {tool.id for tool in made}
     assert [id_ for id_ in listed(site, None, size) if id_ in known] == [tool.id for tool in made]
+
+
+def test_a_page_of_tools_is_bounded_in_bytes(
+    site: Site, made: list[Made], resources: Resources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = PROJECTS[0]
+    sizes = (
+        "SELECT octet_length(config::text) + octet_length(source::text) + coalesce(octet_length(next_config::text), 0)"
+        " FROM search_tool"
+    )
+    own = [tool.id for tool in made if tool.project == project]
+    total = sum(size for id_ in own[:2] for ((size,),) in [site.do(f"{sizes} WHERE id = %s", id_)])
+    monkeypatch.setattr(tools, "MAX_PAGE_BYTES", 10**9)
+    assert tools.fitting(site.pool, project, None, 5) == 5
+    assert tools.fitting(site.pool, project, None, MOST) == len(own)
+    monkeypatch.setattr(tools, "MAX_PAGE_BYTES", 1)
+    assert tools.fitting(site.pool, project, None, 5) == 1
+    client = TestClient(create_app(resources.settings), base_url="http://127.0.0.1", client=("127.0.0.1", 1))
+    found, cursor = list[str](), ""
+    while cursor is not None:
+        page = client.get("/api/tools/search", params={"project_id": project, "limit": 1000, "cursor": cursor}).json()
+        assert len(page["items"]) == 1
+        found.append(page["items"][0]["tool_id"])
+        cursor = page["next_cursor"]
+    assert found == [str(id_) for id_ in own]
+    for most, fits in ((total, 2), (total - 1, 1)):
+        monkeypatch.setattr(tools, "MAX_PAGE_BYTES", most)
+        assert tools.fitting(site.pool, project, None, 5) == fits
 
 
 def test_a_project_searches_its_own_tools_the_newest_first(site: Site, made: list[Made]) -> None:

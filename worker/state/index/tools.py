@@ -40,6 +40,8 @@ TREE = ".tree"
 PURGE_SECONDS = 0.5
 #: Projects in one list of them.
 MAX_PROJECTS = 1000
+#: Bytes of configs and sources on a page of tools. Those of a tool have up to 210 kB.
+MAX_PAGE_BYTES = 2 << 20
 
 _SQL = load("index/tools")
 _PLAIN = re.compile(r"[A-Za-z0-9-]{1,48}|h\.[0-9a-f]{32}")
@@ -316,6 +318,15 @@ def page(pool: Pool, project_id: str | None, after: tuple[datetime, UUID] | None
     """List the tools of a project (None: of all projects), oldest first."""
     time, id_ = after or (None, None)
     return _tools(pool, tool_id=None, project_id=project_id, after_time=time, after_id=id_, limit=limit)
+
+
+def fitting(pool: Pool, project_id: str | None, after: tuple[datetime, UUID] | None, limit: int) -> int:
+    """How many of the next `limit` tools fit on a page of `MAX_PAGE_BYTES`: one at least."""
+    time, id_ = after or (None, None)
+    values = {"project_id": project_id, "after_time": time, "after_id": id_, "limit": limit}
+    with autocommit(pool) as connection:
+        row = connection.execute(_SQL["fitting"], values | {"most_bytes": MAX_PAGE_BYTES}).fetchone()
+    return max(1, row[0] if row else 0)
 
 
 def _tools(pool: Pool, **values: Any) -> list[dict[str, Any]]:

@@ -65,6 +65,17 @@ WHERE (%(tool_id)s::uuid IS NULL OR s.id = %(tool_id)s)
   AND (%(after_time)s::timestamptz IS NULL OR (s.created_at, s.id) > (%(after_time)s, %(after_id)s))
 ORDER BY s.created_at, s.id LIMIT %(limit)s
 
+-- name: fitting
+-- the tools of a page up to a number of bytes of what their callers chose, which is most of a large row
+SELECT count(*) FROM (
+    SELECT sum(octet_length(s.config::text) + coalesce(octet_length(s.next_config::text), 0)
+               + coalesce(octet_length(s.source::text), 0)) OVER (ORDER BY s.created_at, s.id) AS bytes
+    FROM search_tool s
+    WHERE (%(project_id)s::text IS NULL OR s.project_id = %(project_id)s)
+      AND (%(after_time)s::timestamptz IS NULL OR (s.created_at, s.id) > (%(after_time)s, %(after_id)s))
+    ORDER BY s.created_at, s.id LIMIT %(limit)s) s
+WHERE bytes <= %(most_bytes)s
+
 -- name: index
 SELECT id, project_id, source, folder_node_id, settings, vector_store, keyword_index, namespace, epoch, text_key
 FROM search_index WHERE id = %(index_id)s AND deleted_at IS NULL
