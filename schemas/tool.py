@@ -219,7 +219,7 @@ MAX_PATHS = 100
 
 
 def _relative(path: str) -> str:
-    """The path without a slash at its end. Raises `ValueError` if it is no path in a folder."""
+    """The path without a slash at its end. Raises `ValueError` unless it is a path in a folder."""
     path = path.removesuffix("/")
     if "\0" in path or any(part in {"", ".", ".."} for part in path.split("/")):
         raise ValueError("must be a path in the tool's folder, without `.` and `..`")

@@ -322,7 +322,7 @@ def directories_of(settings: Settings, connect: Connect) -> dict[str, StoreDirec
 def check_directories(settings: Settings) -> None:
     """Make sure, at the start of a process, that it sees the directories that new work needs.
 
-    One that was deleted is no reason not to start. Raises `VectorsElsewhere` or `ContentsElsewhere`.
+    A deleted one does not prevent the start. Raises `VectorsElsewhere` or `ContentsElsewhere`.
     """
     needed = {store_name(settings), *(() if settings.s3_bucket else (OBJECTS.name,))}
     with BoundedConnection.open(settings.session_url, BRIEF) as connection:

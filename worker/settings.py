@@ -329,7 +329,7 @@ class Settings(BaseSettings):
         return [
             *(f"The setting {name} has no effect any more, because {REMOVED[name]}; remove it." for name in removed),
             *(
-                f"The variable {variable} is no setting and has no effect; did you mean {name}?"
+                f"The variable {variable} is not a setting and has no effect; did you mean {name}?"
                 for variable, name in meant.items()
                 # who has set the right one means another program with this one
                 if name is not None and name not in in_capitals

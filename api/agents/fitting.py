@@ -8,7 +8,7 @@ from typing import Any
 
 from worker.tokens.tokenizers import cl100k
 
-#: Tokens that are left for the line that tells of a cut.
+#: Tokens that are left for the line that says that the answer was cut.
 CUT_LINE_TOKENS = 120
 #: A text of which fewer tokens would fit is left out.
 MIN_TOKENS = 40

@@ -64,7 +64,7 @@ def target(place: str) -> dict[str, Any]:
 
 
 def nearest(tools: Iterable[Tool], path: str, resolved: Callable[[str], str] = real) -> FolderPart | None:
-    """The tool with the nearest folder at or above a path. Of several over one folder, a ready and new one."""
+    """The tool with the nearest folder at or above a path. Among equal folders, a ready tool, then the newest."""
     around = [(root, tool) for tool in tools if is_above(root := root_of(tool, resolved), path)]
     if not around:
         return None

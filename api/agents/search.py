@@ -64,7 +64,7 @@ class SearchArguments(ToolArguments):
 
 
 class FoundText(BaseModel):
-    """A part of a file. `folder`: which of several."""
+    """A part of a file. `folder` names its folder if several were searched."""
 
     folder: str | None = None
     file: str

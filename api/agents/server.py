@@ -83,7 +83,7 @@ async def _called(tool: AgentTool[Any], given: dict[str, Any], context: Context,
             return await _answered(tool, asked, opened, _progress(context))
     except CallRefused as error:
         return _failed(str(error))
-    except Exception:  # a bug of ours is no text for an agent, and must not end its connection
+    except Exception:  # an agent cannot use the text of a bug, and must not end its connection
         log.exception("a tool of an agent failed", tool=tool.name)
         return _failed("Something failed in Foldex; its log has the details.")
 
@@ -104,7 +104,7 @@ async def _answered(
 
 
 async def _missing(opened: ServiceAccess, asked: ToolArguments, error: NotFound) -> str:
-    """What to tell of a thing that is not there: the folder itself may have been deleted during the call."""
+    """The answer about a thing that is not there: the folder itself may have been deleted during the call."""
     word = asked.path if isinstance(asked, manage.IndexFolderArguments) else getattr(asked, "folder", None)
     try:
         await (opened.places(word) if isinstance(word, list) else opened.place(word))

@@ -116,7 +116,7 @@ def _refusal(error: Exception) -> JSONRPCError:
     from pydantic import ValidationError
 
     if isinstance(error, ValidationError) and error.errors()[0]["type"] != "json_invalid":
-        told = ErrorData(code=INVALID_REQUEST, message="The line is no message of JSON-RPC 2.0; send one per line.")
+        told = ErrorData(code=INVALID_REQUEST, message="The line is not a JSON-RPC 2.0 message; send one per line.")
     else:
         told = ErrorData(code=PARSE_ERROR, message="The line is not valid JSON; send one whole message per line.")
     return JSONRPCError(jsonrpc="2.0", id=None, error=told)

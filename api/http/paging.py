@@ -25,7 +25,7 @@ def page(
     shown: Callable[[Row], Item],
     place: Callable[[Row], Sequence[Any]],
 ) -> Listing[Item]:
-    """The page of at most `limit` rows that `read` returns when asked for one more: that one tells of a next page.
+    """The page of at most `limit` rows that `read` returns when asked for one more, which starts the next page.
 
     `place` says where a row stands in the list, in the parts that `from_cursor` takes.
     """

@@ -66,8 +66,8 @@ def not_http(reason: str) -> JSONResponse:
     return _problem(
         400,
         "invalid_http",
-        f"This is no request of HTTP/1.1 ({reason}); check its method, address and headers, and use https:// only if a "
-        "proxy answers it.",
+        f"This is not an HTTP/1.1 request ({reason}); check its method, address and headers, and use https:// only if "
+        "a proxy answers it.",
     )
 
 
@@ -218,7 +218,7 @@ async def answer_outside(request: Request, error: Exception) -> Response:
 
 
 def problem_json(request: Request, error: Exception) -> str:
-    """The problem that tells of an error after the answer has begun."""
+    """The problem for an error after the answer has begun."""
     try:
         response = _handler(error)(request, error)
     except Exception as unexpected:  # noqa: BLE001 # a handler raises what is not its own

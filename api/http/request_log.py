@@ -124,7 +124,7 @@ class _LoggedRequest:
         if self._ended:
             return
         self._ended = True
-        # a caller that leaves after the end is no news
+        # do not log a caller that leaves after the end
         left = self._left and not complete
         route = getattr(self._scope.get("route"), "path", "unknown")
         said: dict[str, Any] = {

@@ -47,7 +47,7 @@ def offered(options: OfferedOptions, access_to: Callable[[str], ProviderAccess])
     `access_to` gives the address and key of an embedding model.
     """
     listed = [_embedding(options, name, access_to) for name in _embedding_names(options)]
-    # `local/extractive` summarises only, and is no chat model
+    # `local/extractive` only summarises, and cannot chat
     if options.default_llm_model and not models.is_local(options.default_llm_model):
         listed.append(_other("chat", options.default_llm_model, options.llm_api_base))
     if options.rerank_model:

@@ -1,4 +1,4 @@
-"""`/mcp`: the service as tools of agents. It is no part of the OpenAPI document, because a protocol describes it."""
+"""`/mcp`: the service as tools of agents. The OpenAPI document leaves it out, because a protocol describes it."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def choose(data: Path) -> DatabaseOwner:
 def _find(name: str) -> DatabaseOwner | None:
     with suppress(KeyError):
         user = pwd.getpwnam(name)
-        # another name of root is no other user
+        # another name of root is the same user
         return DatabaseOwner(user.pw_uid, user.pw_gid) if user.pw_uid else None
     return None
 

@@ -149,7 +149,7 @@ class Supervisor:
         return processes.not_ready(late.program.name, self._home, late.code)
 
     def _report_late(self, stage: Iterable[_Slot]) -> None:
-        """Tell what the first program that runs without getting ready says; deaths are told when they happen."""
+        """Tell what the first program that runs without getting ready says; deaths are reported when they happen."""
         for slot in [slot for slot in stage if slot.process and not slot.ready and not slot.deaths][:1]:
             name = slot.program.name
             cause, log = processes.cause(self._home, name, None), processes.log_file(self._home, name)

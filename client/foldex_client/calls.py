@@ -238,7 +238,7 @@ class Tools(Calls[Way]):
         beam: int | None = None,
         expand_to_leaves: bool | None = None,
     ) -> Request[Answer]:
-        """Find chunks by meaning and by keywords. Of several queries, what many of them find rises.
+        """Find chunks by meaning and by keywords. Chunks matched by several queries rank higher.
 
         `fields` are those that each hit has; by default all but those of options that are not set.
         """
@@ -404,7 +404,7 @@ class Client(Calls[Way]):
 
 
 def _asked(query: str | Sequence[str], **fields: Any) -> dict[str, Any]:
-    """The body of a search. One query is ranked otherwise than a list of one."""
+    """The body of a search. A single query is ranked differently from a one-item list."""
     return given(**{"query" if isinstance(query, str) else "queries": query}, **fields)
 
 

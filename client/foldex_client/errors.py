@@ -76,7 +76,7 @@ class IndexingFailed(FoldexError, code="indexing_failed"):
 
     @classmethod
     def of(cls, task: Status) -> IndexingFailed:
-        """The error of a task that ended otherwise than `ready`."""
+        """The error of a task that did not end as `ready`."""
         kind = IndexingCancelled if task.status == "cancelled" else cls
         error = kind(task.error or f"The task ended as {task.status}; reindex to start it again.", code=task.error_code)
         error.task = task
@@ -316,7 +316,7 @@ def from_response(response: httpx.Response) -> FoldexError:
         problem = response.json()
         code, detail = str(problem["code"]), str(problem["detail"])
     except (ValueError, KeyError, TypeError):
-        return unexpected(response, f"answered {response.status_code}, which is no answer of Foldex", **about)
+        return unexpected(response, f"answered {response.status_code}, which Foldex does not answer", **about)
     return FoldexError.by_code.get(code, FoldexError)(detail, code=code, **about)
 
 

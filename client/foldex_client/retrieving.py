@@ -1,4 +1,4 @@
-"""What the retrievers for LangChain and LlamaIndex share: where they search, and what they tell of a hit."""
+"""What the retrievers for LangChain and LlamaIndex share: where they search, and what they say about a hit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOP_K = 10
 SHOWN = ("file_path", "start_line", "end_line", "title", "symbol", "json_pointer", "url", "language")
 #: Fields of a hit that programs need.
 IDS = ("score", "distance", "tool_id", "chunk_id", "chunk_index", "file_id", "file_node_id", "file_name", "file_type")
-#: All that is asked for. Only hits of several tools have a `tool_id`.
+#: The fields that a request asks for. Only a search across tools gives `tool_id`.
 FIELDS = ("chunk_text", "start_char", "end_char", *SHOWN, *(name for name in IDS if name != "tool_id"))
 
 

@@ -130,15 +130,15 @@ Link = BlockingLink | AsyncLink
 
 
 def origin(base_url: str) -> str:
-    """The address without a trailing slash. Raises ValueError for what is no address of a service."""
+    """The address without a trailing slash. Raises ValueError for anything but the address of a service."""
     try:
         url = httpx.URL(base_url)
     except httpx.InvalidURL as error:
-        raise ValueError(f"base_url is no address ({error}); give one such as http://127.0.0.1:8000.") from None
+        raise ValueError(f"base_url is not an address ({error}); give one such as http://127.0.0.1:8000.") from None
     if url.userinfo or url.query or url.fragment:
         raise ValueError("base_url holds more than an address; leave out `user@`, `?…` and `#…`, and give api_key.")
     if url.scheme not in {"http", "https"} or not url.host:
-        raise ValueError(f"base_url {base_url!r} is no address; give one such as http://127.0.0.1:8000.")
+        raise ValueError(f"base_url {base_url!r} is not an address; give one such as http://127.0.0.1:8000.")
     return str(url).rstrip("/")
 
 

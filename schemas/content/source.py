@@ -210,7 +210,7 @@ def parsed_source(value: object) -> AnySource:
 
 
 def source_at(place: str) -> AnySource:
-    """The source at a place. Raises `ValueError` for what is no place."""
+    """The source at a place. Raises `ValueError` for anything else."""
     for source in (kind.at_place(place) for kind in _KINDS):
         if source is not None:
             return source

@@ -208,7 +208,7 @@ def _name(outline: _Outline, stretch: _Stretch) -> int:
     major = [index for index in inside if outline.definitions[index].kind not in MINOR_KINDS]
     if not major:
         major = [i for i in inside if 2 * (outline.ends[i] - outline.starts[i]) > stretch.end - stretch.start]
-    # of several definitions at the top level, the first gives the name
+    # the first definition at the top level gives the name
     return major[0] if len(major) == 1 or (major and stretch.owner == _NONE) else stretch.owner
 
 

@@ -53,7 +53,7 @@ class Measure:
     spans within `slack` of the limit are tokenised again. `room` is the model's limit less the context, which has at
     most `context_tokens`. `joint` separates the parts of a context. Tokens and characters are those of the text as it
     is `read`, if that is another one than the written `text`, whose offsets count. `type` says how it is read, and
-    `may_differ` whether parts may be read otherwise than they are written.
+    `may_differ` whether the read form of parts may differ from the written one.
     """
 
     text: str

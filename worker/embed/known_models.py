@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-#: Providers that the table names otherwise than the names of models do: `vertex_ai-embedding-models`.
+#: Providers whose name in the table differs from that in names of models: `vertex_ai-embedding-models`.
 _SUFFIX = "-embedding-models"
 _MILLION = 1_000_000
 _FILE = "model_prices_and_context_window_backup.json"

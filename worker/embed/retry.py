@@ -239,7 +239,7 @@ class Pace:
         self._share, self._answers = min(1.0, 2 * self._share), 0
 
     def _shrink(self, share: float) -> None:
-        """Send requests of at most this share. Only the first failure after an answer tells of the size."""
+        """Send requests of at most this share. Only the first failure after an answer says something about the size."""
         if share >= self._share:
             return
         if self._has_answer:

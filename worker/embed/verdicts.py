@@ -21,7 +21,7 @@ from worker.machine.retry_after import asked_wait, seconds_to_wait
 
 #: Characters of an error's words that are looked at.
 MAX_WORDS = 2000
-#: Bytes of a body that is looked at. A larger one is no description of an error.
+#: Bytes of a body that is looked at. A larger one does not describe an error.
 _MAX_BODY = 1 << 20
 #: Values of a body in JSON that are looked at, and the depth to which they are.
 _MAX_VALUES, _MAX_DEPTH = 200, 6

@@ -26,7 +26,7 @@ _ENCRYPTED_STREAM = "EncryptedPackage".encode("utf-16-le")
 #: Bytes searched for the beginning of a markup language.
 _BEGINNING_WITHIN_BYTES = 256
 _BEGINNINGS = {beginning: format_ for format_ in FORMATS for beginning in format_.beginnings}
-#: Bytes searched for the first two tags of XML, and what is no part of them.
+#: Bytes searched for the first two tags of XML, and what stands between them.
 _ROOT_WITHIN_BYTES = 8192
 _ROOTS = [(re.compile(format_.root), format_) for format_ in FORMATS if format_.root]
 _FIRST_TAGS, _COMMENT = re.compile(rb"(?:<[A-Za-z_][^<>]*>[^<>]*){1,2}"), re.compile(rb"<!--.*?(?:-->|\Z)", re.DOTALL)

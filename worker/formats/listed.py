@@ -1,4 +1,4 @@
-"""What a listing tells of a file before it is read."""
+"""What a listing says about a file before it is read."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class Mark(NamedTuple):
     installation: UUID
 
 
-#: What a file says that is no mark. No directory has this id.
+#: Stands for a file that is not a mark. No directory has this id.
 _DAMAGED = Mark(UUID(int=0), UUID(int=0))
 
 

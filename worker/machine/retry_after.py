@@ -12,7 +12,7 @@ from email.utils import parsedate_to_datetime
 #: A length of time as OpenAI writes it: `6m0s`, `120ms`, `1.5s`.
 _DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(ms|d|h|m|s)")
 _SECONDS_OF = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
-#: Longer values are no length of time.
+#: Longer values do not state a time.
 _LONGEST_VALUE = 64
 #: Numbers above these are moments since 1970, in seconds and in milliseconds.
 _MOMENT, _MOMENT_MS = 1e9, 1e12

@@ -118,7 +118,7 @@ class ObjectStore(Protocol):
         ...
 
     def delete(self, key: str) -> None:
-        """Remove the content. A missing one is no error."""
+        """Remove the content. A missing one is not an error."""
         ...
 
     def discard(self, key: str) -> None:

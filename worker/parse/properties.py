@@ -48,7 +48,7 @@ _ELEMENTS = {
 def properties_of(
     title: str = "", author: str = "", description: str = "", keywords: str = "", created: str = "", modified: str = ""
 ) -> DocumentProperties:
-    """The properties on one line each, cut to their maximum, with days in ISO 8601. What is no title is left out."""
+    """The properties on one line each, cut to their maximum, with days in ISO 8601, without default titles."""
     title = _NO_TITLE.sub("", _line(title))
     return DocumentProperties(
         "" if _FILE_NAME.fullmatch(title) else title[:MAX_TITLE_CHARS].rstrip(),

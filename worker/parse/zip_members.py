@@ -279,7 +279,7 @@ def _encoding(names: Sequence[bytes]) -> str:
 
 
 def _oddities(sample: bytes, encoding: str) -> int:
-    """Foreign signs that are no letters, and letters in odd places. Eastern brackets and dots are usual in names."""
+    """Foreign signs that are not letters, and letters in odd places. Eastern brackets and dots are usual in names."""
     text = _EASTERN_SIGNS.sub(" ", sample.decode(encoding, "replace"))
     neighbours = zip(f" {text}", text, f"{text[1:]} ", strict=False)
     return sum(

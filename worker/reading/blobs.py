@@ -26,7 +26,7 @@ _MIN_RUN = 512
 _MIN_URI = 100
 #: A longer run is a blob even in an address or a token.
 _MIN_IN_TOKEN = 4_096
-#: Lines of equal length that are no list of tokens.
+#: Lines of equal length that are not a list of tokens.
 _MIN_LINES = 3
 #: Equal characters at the beginning of all lines of a list of names or tokens.
 _EQUAL_START = 4
@@ -162,7 +162,7 @@ def _runs(raw: _Bytes, marks: _Bytes) -> Iterator[tuple[int, int]]:
     starts, ends = starts[is_long], ends[is_long]
     kept = _may_count(raw, starts, ends)
     for start, end in zip(starts[kept].tolist(), ends[kept].tolist(), strict=True):
-        # the letter of an escaped line end is no part of the line
+        # the letter of an escaped line end does not belong to the line
         is_escape = start > 0 and raw[start - 1] == ord("\\") and raw[start] in b"nrt"
         yield start + is_escape, end
 

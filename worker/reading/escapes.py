@@ -83,7 +83,7 @@ def letters(text: str) -> Iterator[Edit]:
 def words_in_json(text: str) -> Iterator[str]:
     r"""Words as they would be without escapes, and those behind escapes in a text within the text.
 
-    `C:\newdir` is no path in JSON, but meant as one.
+    `C:\newdir` is not a path in JSON, but is meant as one.
     """
     for match in _CONTROL.finditer(text) if "\\" in text else ():
         is_read = match["control"] and not match["more"]

@@ -44,7 +44,7 @@ class QueueMessage(NamedTuple):
 
 
 class UnknownMessage(ValueError):
-    """A message that is no event of a bucket."""
+    """A message that is not an event of a bucket."""
 
 
 class _Name(BaseModel):
@@ -129,7 +129,7 @@ class EventQueue:
     def receive(self, wait_seconds: int) -> list[QueueMessage]:
         """The next messages that name objects, or none within so many seconds.
 
-        What is no event of a bucket stays in the queue, whose own rules move or expire it.
+        Other messages stay in the queue, whose own rules move or expire it.
         """
         with _queue_errors(self._url):
             answer = self._client.receive_message(

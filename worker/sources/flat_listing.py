@@ -37,7 +37,7 @@ def filter_files(
 ) -> tuple[list[File], Counter[str]]:
     """Sort (directories above, name, file) into the files that are kept and counts of ignored ones by rule.
 
-    Without a name it is no file, but an object that stands for the directory.
+    Without a name it is an object that stands for the directory.
     `after` are the directories above the cursor, None for the first page. An earlier page counted what is ignored in
     them.
     """

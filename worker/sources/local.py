@@ -318,7 +318,7 @@ class LocalFolder:
             with _file_errors():
                 handle = self._directories.handle(parts)
                 infos = [(name, _info(name, handle)) for name in map(os.fsencode, IGNORE_FILES)]
-                # A directory with such a name is no ignore file, as in sources without directories.
+                # A directory with such a name is not an ignore file, as in sources without directories.
                 return [name for name, info in infos if info and not stat.S_ISDIR(info.st_mode)]
         except FileError:
             return ()

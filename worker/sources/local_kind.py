@@ -122,7 +122,7 @@ def _path_when_granted(path: str, granted: Sequence[FolderGrant]) -> str | None:
 
 
 def _refusal(access: ContentAccess, granted: Sequence[FolderGrant], path: str, real: str) -> SourceError:
-    """The error for a path that the project may not read. It tells of a place that was granted and leads elsewhere."""
+    """The error for a path that the project may not read. It names a granted place that leads elsewhere now."""
     was = _path_when_granted(path, granted)
     if was is None or was == real:
         return not_granted(access, path)

@@ -171,7 +171,7 @@ SELECT CASE WHEN bool_and(starts_with(e.path, root.id_path || '/')) AND count(*)
 FROM unnest(%(id_paths)s::text[]) AS e (path) WHERE :touches_root
 
 -- name: waits_since
--- since when a change c waits for a run that is due; one that a cancel let be does not wait
+-- since when a change c waits for a run that is due; one that a cancel kept does not wait
 CASE WHEN c.due_at IS NULL THEN excluded.since ELSE coalesce(c.since, excluded.since) END
 
 -- name: noted_paths

@@ -7,8 +7,8 @@ from datetime import timedelta
 from worker.state.pool import Pool, autocommit
 from worker.state.queries import is_true, load
 
-#: Seconds without a sweep after which users are told. A sweep is due each second, or every 12 s while nothing is open,
-#: and a busy worker takes it later.
+#: Seconds without a sweep after which users are warned. A sweep is due each second, or every 12 s while nothing is
+#: open, and a busy worker takes it later.
 UNWATCHED_SECONDS = 30.0
 UNWATCHED = (
     f"No worker has looked for work for more than {UNWATCHED_SECONDS:.0f} s; check that the workers, the scheduler "

@@ -5,7 +5,7 @@ SELECT id FROM installation
 SELECT id, home FROM store_directory WHERE kind = %(kind)s
 
 -- name: claim
--- of several directories at a time one belongs to the installation
+-- one of several concurrent directories wins
 INSERT INTO store_directory (kind, id, home) VALUES (%(kind)s, %(id)s, %(home)s) ON CONFLICT DO NOTHING
 
 -- name: adopt
@@ -21,7 +21,7 @@ WHERE kind = %(kind)s AND id = %(id)s
 RETURNING extract(epoch FROM now() - missing_since)::float8
 
 -- name: replace
--- of several processes at a time one makes the new directory
+-- one of several concurrent processes makes the new directory
 UPDATE store_directory SET id = %(new)s, missing_since = NULL, missing_at = NULL WHERE kind = %(kind)s AND id = %(id)s
 
 -- name: refuse

@@ -165,7 +165,7 @@ def contain_upkeep(message: str, work: Callable[[], dict[str, Any]]) -> dict[str
 
 
 def is_outage(error: Exception) -> bool:
-    """Whether Postgres is away or out of space. What it always refuses, such as too long a value, is no outage."""
+    """Whether Postgres is away or out of space. What it always refuses, such as too long a value, is not an outage."""
     return isinstance(error, psycopg.OperationalError) and not isinstance(error, ProgramLimitExceeded)
 
 

@@ -229,7 +229,7 @@ class WordTokens:
 
 
 def _may_be_joined(word: bytes) -> bool:
-    """Whether a word is split alike between digits: it is no number, and has no blanks that depend on what follows."""
+    """Whether a word is split alike between digits: it has no digits, and no blanks that depend on what follows."""
     return _KINDS[word[0]] != _DIGIT and _KINDS[word[-1]] != _BLANK
 
 

@@ -121,7 +121,7 @@ def query_tokens(query: str, field: Literal["text", "code"], written: KeywordFor
 def phrase_tokens(phrase: str) -> tuple[Literal["text", "code"], list[str]]:
     """The distinct tokens of a phrase that each chunk with that phrase has, and their field.
 
-    Those of "code" are no stems, so they are the same in all languages; but a word that no space ends is one token.
+    Those of "code" are not stems, so they are the same in all languages; but a word that no space ends is one token.
     """
     pairs = unspaced_pairs(phrase)
     words = (word if is_signed(word) else canonical(name) for word in _words(phrase) for name in _JOINTS.split(word))

@@ -11,7 +11,7 @@ import unicodedata
 from functools import cache
 from typing import Literal
 
-#: Accents in a row. What has more is no text: the stream-safe text format of Unicode (UAX #15) allows as many.
+#: Accents in a row. More do not occur in text: the stream-safe text format of Unicode (UAX #15) allows as many.
 MAX_ACCENTS = 30
 #: The combining grapheme joiner. Accents are not sorted across it, and nobody sees it.
 _JOINER = "\u034f"
@@ -19,7 +19,7 @@ _JOINER = "\u034f"
 _PLANES = (0x300, 0x20000)
 #: Every so many characters one is looked at first. A run that takes long has four of them, which other texts lack.
 _STEP = 64
-#: Characters that are no accents, but decompose into some.
+#: Characters that decompose into accents without being one.
 _OF_ACCENTS = "\u0f73\u0f75\u0f81\uff9e\uff9f"
 
 

@@ -211,7 +211,7 @@ def _compounds() -> Mapping[str, Collection[str]]:
 def joined(query: str, dropped: Collection[str]) -> list[str]:
     """The joined spellings of words of a query that stand next to each other, in lower case.
 
-    After a stop word, which are those of `dropped`, stands no other half: `is a` is no word, but `sign off` is.
+    After a stop word, which are those of `dropped`, stands no other half: `is a` is not a word, but `sign off` is.
     """
     words = list(_QUERY_WORD.finditer(query))
     stops = [_is_stop_half(word[0], dropped) for word in words]

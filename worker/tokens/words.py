@@ -60,7 +60,7 @@ _STEMMERS = {
 }
 #: Languages in which an accent makes another word, so that nobody leaves it out.
 _ACCENTED = {"vi"}
-#: Letters whose plain form is no part of them.
+#: Letters that do not decompose into their plain form.
 _PLAIN = str.maketrans({"\u0131": "i", "ø": "o", "ł": "l", "đ": "d", "ß": "ss", "æ": "ae", "œ": "oe"})
 
 #: Accents and vowel signs, which belong to the letter before them. Hardly any exist beyond this range.

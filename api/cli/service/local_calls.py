@@ -12,7 +12,7 @@ from http.client import HTTPConnection, HTTPException
 from typing import Any
 from urllib.parse import urlsplit
 
-#: The first status that is no success.
+#: The first status that is not a success.
 _REDIRECT = 300
 
 

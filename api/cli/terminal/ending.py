@@ -47,7 +47,7 @@ def _status(command: click.Command) -> int:
         with _interruptible():
             result = command.main(prog_name="foldex", standalone_mode=False)
     except SystemExit as end:
-        # click replaces a stream that nobody reads any more, as in `foldex search … | head -1`: that is no error
+        # click replaces a stream that nobody reads any more, as in `foldex search … | head -1`, which is not an error
         return FOUND if sys.stdout is not output else _code(end.code)
     except click.ClickException as error:
         with suppress(OSError):

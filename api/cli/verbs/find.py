@@ -21,7 +21,7 @@ from api.stack.record import has_run
 if TYPE_CHECKING:
     from foldex_client.models import Answer, GrepAnswer, Symbol
 
-#: How is searched if no option says it.
+#: Default search mode.
 DEFAULT_MODE = "hybrid"
 #: The most lines of context around a hit: what grep gives, and about those of one chunk on each side.
 MAX_CONTEXT = 50

@@ -40,7 +40,7 @@ BATCH_BYTES = 1 << 18
 SILENCE_SECONDS = 60
 #: Maximum bytes of a field that is not a file.
 MAX_FIELD_BYTES = 1000
-#: Maximum number of fields that are no files. Each name may come again, and the last one counts.
+#: Maximum number of fields that are not files. Each name may come again, and the last one counts.
 MAX_FIELDS = 20
 #: Refused files are still read, so that later files are not lost. A body this many times over the limit is aborted.
 MAX_OVERRUN = 2

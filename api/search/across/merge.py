@@ -46,7 +46,7 @@ class _RankedHit(NamedTuple):
 
 
 def merged(parts: Sequence[ToolHits], top_k: int, *, by_file: bool) -> list[PlacedHit]:
-    """Rank hits of tools with one model by distance. Of several models, fuse these rankings by reciprocal ranks.
+    """Rank hits of tools with one model by distance. With several models, fuse these rankings by reciprocal ranks.
 
     Ties go by the score in their own tool, then by path, then by the order of `parts`. Hits at the same place of a file
     are merged into the better one. With `by_file`, all hits of a file are.

@@ -40,7 +40,7 @@ FINDER_RANKS = 10
 class Fusion:
     """The rankings that count, the scores of their ids (best first), and the chunks that define a name of the queries.
 
-    `prose` are the scores of ids that are prose, where words count otherwise than in code.
+    `prose` are the scores of ids that are prose, where words count differently from code.
     """
 
     rankings: Sequence[Ranking]

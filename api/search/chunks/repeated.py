@@ -93,7 +93,7 @@ class Repeated:
 
 
 def _is_kept(request: SearchRequest) -> bool:
-    """Whether a candidate is no more than its id, score and distance."""
+    """Whether a candidate consists of its id, score and distance alone."""
     return not request.explain and not request.group_by_file and len(request.texts) == 1
 
 

@@ -91,7 +91,7 @@ class Pattern:
     `ripgrep` holds the arguments with which rg finds every file with such a line; None if rg would read the pattern
     differently. rg misses only files that are not UTF-8. With `is_ascii` it misses none of those either: matches have
     the same bytes in nearly every encoding, or rg accepts any bytes for them. At most `reach` bytes are searched at a
-    time. `literal` is a pattern that is no expression.
+    time. `literal` is a pattern of plain text.
     """
 
     exact: ExactMatcher

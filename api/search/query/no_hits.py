@@ -34,7 +34,7 @@ def stand_in(search: IndexSearch, findings: Findings) -> Findings:
 
 
 def without_store(search: IndexSearch, error: StoreUnavailable) -> Findings:
-    """Lines with words of the queries, as the store does not answer. Raises `error` if such lines are no answer."""
+    """Lines with words of the queries, as the store does not answer. Raises `error` if such lines cannot answer."""
     request = search.request
     if search.store.is_here or request.mode == "vector" or request.filters != Filters():
         raise error

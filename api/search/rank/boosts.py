@@ -179,7 +179,7 @@ def max_score(weights: Mapping[str, float]) -> float:
 
 def split_near_duplicates(ranked: Sequence[T], text: Callable[[T], str], *, first: int) -> tuple[list[T], list[T]]:
     """Split into items to keep, and those of the `first` that nearly duplicate a better one."""
-    # with their lengths: texts of very different length are no duplicates
+    # with their lengths: texts of very different length are not duplicates
     kept_words: list[tuple[int, frozenset[str]]] = []
     kept: list[T] = []
     duplicates: list[T] = []

@@ -37,7 +37,7 @@ _STOP = _words(
     "a an and are as at be by can do does each every for from how if in into is it its not of on or "
     "that the then this to was were what when where which who whose why will with"
 )
-#: Words that are no names unless the query marks them as such.
+#: Words that are not names unless the query marks them as such.
 _COMMON = _KINDS | _STOP
 #: Endings of files and hosts. A dotted word with one of them is not a definition.
 _ENDINGS = _words(

@@ -31,7 +31,7 @@ class NearSummary:
 
 @dataclass(frozen=True, slots=True)
 class Forest:
-    """A tree with its stores, and the vectors of the queries. Of several queries the nearest counts."""
+    """A tree with its stores, and the vectors of the queries. The nearest of the queries counts."""
 
     pool: Pool
     store: VectorStore

@@ -112,7 +112,7 @@ def test_source_roots_are_separated_by_colons(monkeypatch: pytest.MonkeyPatch, v
 )
 def test_a_variable_that_is_nearly_a_setting_is_told_with_its_right_name(variable: str, meant: str) -> None:
     assert Settings.misspelt({variable: "1", "PATH": "/bin"}) == [
-        f"The variable {variable} is no setting and has no effect; did you mean {meant}?"
+        f"The variable {variable} is not a setting and has no effect; did you mean {meant}?"
     ]
     assert Settings.misspelt({variable: "1", meant: ""}) != []
     # who sets both means another program

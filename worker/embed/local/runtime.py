@@ -24,7 +24,7 @@ _LEVELS = np.float32(127)
 _TINY = np.float32(1e-9)
 #: Word pieces, with the padding, that pass through the model together. More leave the processor's cache.
 _ROWS = 256
-#: Processors of x86 without one of these multiply int8 with overflow, unless the runtime is told to avoid it.
+#: Processors of x86 without one of these multiply int8 with overflow, unless an option of the runtime avoids it.
 _EXACT = ("avx512_vnni", "avx_vnni")
 _ERRORS_ONLY = 3
 _PLACES: list[int | str] = ["text", "piece"]

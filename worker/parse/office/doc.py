@@ -49,7 +49,7 @@ def read(data: bytes, limits: Limits) -> Document:
 
 
 def _best(texts: Iterable[str | None]) -> str | None:
-    """The first text, unless it has signs that are no text and another one has fewer.
+    """The first text, unless it has signs that are not text and another one has fewer.
 
     One converter may fail where the next succeeds.
     """

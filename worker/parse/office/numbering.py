@@ -66,9 +66,9 @@ class ParagraphNumbers:
         self._are_all_counted = next(body.iter(*_NOT_COUNTED), None) is None
 
     def of(self, properties: Any) -> tuple[int, str] | None:
-        """The level and the number of the next paragraph with properties ("" for a bullet); None if it is no item.
+        """The level and the number of the next paragraph with properties ("" for a bullet); None if it is not an item.
 
-        Each item counts, so each paragraph must be asked for once. Without properties it is no item.
+        Each item counts, so each paragraph must be asked for once. Without properties it is not an item.
         """
         name, level = self._place(properties)
         instance = self._instances.get(name or "")

@@ -91,7 +91,7 @@ def _check_chains(file: olefile.OleFileIO) -> None:
 
 
 def _has_loop(successors: Sequence[int]) -> bool:
-    """Whether following the entries of a table from some entry comes back to it. Ends of chains are no entries."""
+    """Whether following the entries of a table from some entry comes back to it. Ends of chains are not entries."""
     seen_from: dict[int, int] = {}
     for start in range(len(successors)):
         at = start

@@ -70,7 +70,7 @@ def _groups(across: list[Rule], down: list[Rule]) -> Iterable[_Group]:
 
 
 def _connect(connected: set[int], members: list[list[int]], of_group: list[list[int]], group_of: list[int]) -> None:
-    """Make one group of several, the largest of them."""
+    """Join groups into the largest of them."""
     largest = max(connected, key=lambda at: len(members[at]))
     for other in connected - {largest}:
         for member in members[other]:

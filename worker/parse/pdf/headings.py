@@ -168,7 +168,7 @@ def _has_row(block: _LineBlock, lines: PageLines) -> bool:
 
 
 def _is_apart(block: _LineBlock, usual: _BodyLook) -> bool:
-    """Whether a bold line stands above text, apart from what is above it, and is no label or sentence."""
+    """Whether a bold line stands above text, apart from what is above it, and is neither a label nor a sentence."""
     above, below = block.look.above, block.last.below
     if below is None or below < 0 or _END_OF_TEXT.search(block.text) or len(block.text) > MAX_SHORT_CHARS:
         return False

@@ -16,7 +16,7 @@ import pypdfium2
 
 from worker.parse.pdf import right_to_left
 
-#: The place of what is no line of the page, but a row of a table in Markdown.
+#: The place of a row of a Markdown table, which is not a line of the page.
 ROW = -1
 _BREAK = "\r\n"
 _LINE = re.compile(r"([^\r\n]*)(?:\r\n?|\n|\Z)")

@@ -10,7 +10,7 @@ from worker.parse.encodings import decode
 from worker.parse.limits import Limits
 from worker.parse.text.markdown import Heading
 
-#: The first line of an entry, with its key. Remarks, abbreviations and preambles are no entries.
+#: The first line of an entry, with its key. Remarks, abbreviations and preambles are not entries.
 _ENTRY = re.compile(
     r"^[ 	]*@(?!comment\b|string\b|preamble\b)\w{1,40}[ 	]*[{(]\s*([^\s,{}()]{1,200})\s*,.*$",
     re.IGNORECASE | re.MULTILINE,

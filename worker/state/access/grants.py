@@ -79,7 +79,7 @@ def remove(pool: Pool, project_id: str, place: str) -> str | None:
 
 
 def _spellings(place: str) -> Iterator[str]:
-    """How a place may have been granted. An earlier release granted some that are no places any more."""
+    """How a place may have been granted. An earlier release granted some that are not valid any more."""
     yield place
     if place.startswith(S3):
         yield f"{place}/"

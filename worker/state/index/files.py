@@ -283,8 +283,8 @@ def end_listing(
     """After the last page, mark vanished files for removal, or hold those of live files. Returns the number held.
 
     `warning` is shown if removals are held, `listing_warning` until the next listing ends. `left_out` of the vanished
-    live files were left out by a rule, which is no reason to hold. `keys` are the only ones that were listed, with all
-    below them. Raises `LeaseLost` if another worker has the plan.
+    live files were left out by a rule, which does not hold removals. `keys` are the only ones that were listed, with
+    all below them. Raises `LeaseLost` if another worker has the plan.
     """
     values: dict[str, Any] = {"task_id": task_id, "index_id": index_id, "owner": owner, "cursor": None, "unlisted": []}
     values |= {"ignored": Jsonb({}), "matched": [], "first": False, "keys": keys}

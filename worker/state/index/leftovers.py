@@ -19,7 +19,7 @@ from worker.state.queries import load
 ROWS = 5000
 #: Seconds that one sweep spends.
 TIDY_SECONDS = 1.0
-#: Time for which the row of a removed file tells of it.
+#: Time for which the row of a removed file is kept.
 REMOVED_KEPT = timedelta(days=30)
 #: Less than the id of any file.
 NO_ID = UUID(int=0)

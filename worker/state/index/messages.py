@@ -65,7 +65,7 @@ def leave(pool: Pool, task_id: UUID, refused: Mapping[str, str]) -> bool:
 
 
 def take_up_freed(pool: Pool) -> int:
-    """Let workers serve tasks whose index or files were locked, and are no more. Returns how many."""
+    """Let workers serve tasks whose index or files were locked and are free now. Returns how many."""
     with autocommit(pool) as connection:
         return connection.execute(_SQL["take_up_freed"], {"warning": LOCKED}).rowcount
 

@@ -170,14 +170,14 @@ def create(
 def create_over_whole(
     pool: Pool, new_index: NewIndex, *, name: str, config: ToolConfig, most: int | None = None
 ) -> ToolOver:
-    """Like `create`, unless `over_whole` finds a tool. Of several callers at a time, one creates it."""
+    """Like `create`, unless `over_whole` finds a tool. Among concurrent callers, one creates it."""
     return _create_unless(pool, "over_whole", new_index, name, config, most)
 
 
 def create_over_source(
     pool: Pool, new_index: NewIndex, *, name: str, config: ToolConfig, most: int | None = None
 ) -> ToolOver:
-    """Like `create`, unless the project has a tool over the source. Of several callers at a time, one creates it."""
+    """Like `create`, unless the project has a tool over the source. Among concurrent callers, one creates it."""
     return _create_unless(pool, "over_source", new_index, name, config, most)
 
 

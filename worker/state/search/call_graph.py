@@ -1,7 +1,7 @@
 """The callers and callees of a definition, level by level, as far as names determine them.
 
-A call only has a name. It means a definition if no other has that name. Of several, it means the one in the call's own
-file, unless that is a method: methods are called on objects of any file.
+A call only has a name. It means a definition if no other has that name. If several have it, it means the one in the
+call's own file, unless that is a method: methods are called on objects of any file.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ MAX_TRUSTED = 1000
 KEPT = 3
 #: Names of damaged tables: the time at which they were set aside, and their own name.
 ASIDE = re.compile(r"\.damaged-(\d{20})-([A-Za-z0-9\-_.]+\.lance)")
-#: What the system says of a file that is missing, of the wrong kind, or on a broken disk. Anything else is no damage,
+#: What the system says of a file that is missing, of the wrong kind, or on a broken disk. Anything else is not damage,
 #: such as missing permission, too many open files or a full disk.
 DAMAGE = {errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.EIO, errno.EINVAL, errno.ENXIO}
 

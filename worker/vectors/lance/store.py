@@ -87,7 +87,7 @@ ABANDONED_S = 3600
 INDEX_BYTES = 64 * 1024**2
 #: Cache bytes of a writing process for metadata. Each commit adds some, up to gigabytes if unbounded.
 METADATA_BYTES = 32 * 1024**2
-#: Bytes of words that a searching process keeps in memory, unless it is told otherwise.
+#: Bytes of words that a searching process keeps in memory by default.
 WORD_BYTES = 128 * 1024**2
 #: Maximum number of ids in one expression, because LanceDB parses its text.
 MAX_IDS = 4_000

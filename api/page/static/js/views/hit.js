@@ -44,7 +44,7 @@ export function Hit({ toolId, hit, words, q }) {
   </li>`;
 }
 
-// Parts of the score as bars, scaled so that they add up to it. Ranks are no parts: they say where the hit was found.
+// Parts of the score as bars, scaled so that they add up to it. Ranks do not count as parts: they say where the hit was found.
 function Explain({ score, parts }) {
   const all = Object.entries(parts);
   const ranks = all.filter(([name]) => name.endsWith("_rank"));
