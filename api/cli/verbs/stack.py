@@ -65,7 +65,7 @@ open_page.name = "open"
 
 @verb("foldex doctor", "foldex doctor --server https://foldex.example.org --key $KEY")
 def doctor(invocation: Invocation) -> int:
-    """Check service, key, models, hosts and folders, and name remedies.
+    """Check service, key, models, hosts and folders.
 
     On a machine of an installation without the embedded stack, DATABASE_URL and the other settings of the environment
     say where to look. The exit status is 2 if something is wrong.
