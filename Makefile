@@ -6,7 +6,7 @@ READY := .venv/.ready
 PEERS := .venv-peers
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test chaos check docs bench bench-search bench-peers fsck lock clean
+.PHONY: help setup demo up test test-fast chaos check docs bench bench-search bench-peers fsck lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -23,11 +23,14 @@ up: $(READY) ## Run everything on this machine until Ctrl-C
 	@$(PYTHON) -m foldex up
 
 # Threads of numpy would wait for each other on few cores, and each of hundreds of processes would compile everything again.
-test: export OMP_NUM_THREADS := 1
-test: export OPENBLAS_NUM_THREADS := 1
-test: export PYTHONDONTWRITEBYTECODE :=
+test test-fast: export OMP_NUM_THREADS := 1
+test test-fast: export OPENBLAS_NUM_THREADS := 1
+test test-fast: export PYTHONDONTWRITEBYTECODE :=
 test: $(READY) ## Run every test
 	@$(PYTHON) -m tests
+
+test-fast: $(READY) ## Run the unit and contract tests that end soon: at most three minutes on two cores
+	@$(PYTHON) -m tests fast
 
 chaos: $(READY) ## Kill, pause and deceive processes, stage by stage and at random: make chaos [SECONDS=600] [SEED=…]
 	CHAOS_SECONDS="$(or $(SECONDS),600)" CHAOS_SEED="$(SEED)" $(PYTHON) -m pytest tests/chaos

@@ -1,4 +1,4 @@
-"""Runs every test and prints a summary: `python -m tests`.
+"""Runs tests and prints a summary: `python -m tests` runs every one, `python -m tests fast` those that end soon.
 
 If few tests fail, they run once more, one at a time. The summary names those that pass then as flaky: other tests or a
 busy machine made them fail, and they need a repair. A fault in the code fails twice.
@@ -20,6 +20,38 @@ from xml.etree import ElementTree as ET
 ALL = (
     *("-n", "5", "--dist", "loadfile", "--no-loadscope-reorder"),
     *("tests/chaos", "tests/integration", "tests/acceptance", "tests/browser", "tests/contract", "tests/unit"),
+)
+#: Beginnings of the ids of contract and unit tests that take seconds of processor time, or wait.
+SLOW = (
+    "tests/contract/test_embedders.py::test_embedding_works_in_forked_children_after_the_parents_imports",
+    "tests/contract/test_embedders.py::test_a_request_leaves_no_thread_at_work",
+    "tests/contract/test_fork.py",
+    "tests/contract/test_hostile.py::test_a_helper_that_dies_three_times_or_gives_up_is_an_outcome",
+    "tests/contract/test_hostile.py::test_a_worker_stays_small_whatever_it_reads",
+    "tests/contract/test_hostile_containers.py",
+    "tests/contract/test_lance_compaction.py",
+    "tests/contract/test_lance_killed.py",
+    "tests/contract/test_provider_clients.py::test_both_clients_read_an_answer_alike",
+    "tests/contract/test_s3_ranges.py",
+    "tests/unit/api/cli/test_agents.py",
+    "tests/unit/test_all_tests.py",
+    "tests/unit/test_bench_search.py::test_a_function_is_a_file_without_the_sentence_that_asks_for_it",
+    "tests/unit/test_docs.py::test_the_site_builds_without_a_warning",
+    "tests/unit/test_linear_patterns.py",
+    "tests/unit/test_slow_inputs.py",
+    "tests/unit/worker/chunk/test_lines.py",
+    "tests/unit/worker/chunk/test_quality.py",
+    "tests/unit/worker/embed/local/test_minilm.py",
+    "tests/unit/worker/index/test_prepare.py",
+    "tests/unit/worker/parse/text/test_text.py::test_three_megabytes_take_bounded_memory",
+    "tests/unit/worker/sources/test_local.py::test_a_hundred_thousand_files_in_one_directory_are_listed_once",
+    "tests/unit/worker/test_logs.py::test_litellms_warnings_are_not_logged",
+    "tests/unit/worker/tree/test_fit.py",
+)
+#: Arguments of pytest for a look while one works: no test that starts a service, nor one that computes for long.
+FAST = (
+    *("-n", "3", "--dist", "loadfile", "tests/contract", "tests/unit"),
+    *(f"--deselect={begin}" for begin in SLOW),
 )
 #: The most failed tests that run once more.
 RERUN_AT_MOST = 8
@@ -108,4 +140,4 @@ def _print(counts: Counts) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main({(): ALL, ("fast",): FAST}[tuple(sys.argv[1:])]))

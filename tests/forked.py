@@ -6,7 +6,9 @@ A start then takes a small part of the processor time of its imports.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
+from itertools import count
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
@@ -14,10 +16,14 @@ from tempfile import mkdtemp
 from api.stack import forks, programs
 from api.stack.children import Child
 from api.stack.forks import ForkServer
-from api.stack.processes import Program
+from api.stack.processes import Program, log_file, start
+from api.stack.record import ROOT
 
 #: Beginnings of the variables that an interpreter reads before its program.
 READ_AT_START = ("PYTHON", "LD_")
+#: Seconds that a command may take on a busy machine.
+COMMAND_SECONDS = 100
+_numbers = count()
 
 
 class SharedForks:
@@ -49,6 +55,14 @@ class SharedForks:
 
 #: The fork server of this process.
 SHARED_FORKS = SharedForks()
+
+
+def run_forked(home: Path, env: Mapping[str, str], *arguments: str) -> tuple[int, str]:
+    """Run a command of `python -m api` to its end, with its log in `home`. Returns its exit status and output."""
+    name = f"command-{next(_numbers)}"
+    command = (sys.executable, "-u", "-m", "api", *arguments)
+    process = start(Program(name, command, lambda: True, ROOT, {**os.environ, **env}), home, SHARED_FORKS.fork)
+    return process.child.wait(COMMAND_SECONDS), log_file(home, name).read_text()
 
 
 def _read_at_start(env: Mapping[str, str]) -> dict[str, str]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -14,6 +12,7 @@ from uuid import UUID
 
 from api.cli.fsck import check, lines
 from tests.fakes.embeddings import EmbeddingsFake
+from tests.forked import run_forked
 from tests.service import Service, eventually
 from worker.resources import Resources
 from worker.state.exclusive import try_exclusive
@@ -135,14 +134,7 @@ class Ground:
 
     def command(self, *arguments: str) -> tuple[int, str]:
         """Run the command as a user does."""
-        ended = subprocess.run(
-            [sys.executable, "-m", "api", "fsck", *arguments],
-            env={**os.environ, **self.service.env},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        return ended.returncode, ended.stdout + ended.stderr
+        return run_forked(self.service.home, self.service.env, "fsck", *arguments)
 
     def settle(self, tool: str, index: Index) -> dict[str, Any]:
         """Wait for the repairing task, and assert that no differences are left."""

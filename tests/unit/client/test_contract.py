@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, get_args
 from urllib.parse import unquote
 
@@ -89,13 +90,19 @@ class Recorder:
 
 def operation_of(request: httpx.Request) -> tuple[str, dict[str, str]]:
     called = request.url.raw_path.decode().partition("?")[0]
-    fits = [path for path in description()["paths"] if re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", path), called)]
+    fits = [path for path in description()["paths"] if parameters_in(path).fullmatch(called)]
     assert fits, f"the contract has no {called}"
     path = min(fits, key=lambda each: each.count("{"))
     assert request.method.lower() in description()["paths"][path], f"{path} takes no {request.method}"
-    values = re.fullmatch(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", path), called)
+    values = parameters_in(path).fullmatch(called)
     assert values is not None
     return f"{request.method} {path}", {name: unquote(value) for name, value in values.groupdict().items()}
+
+
+@cache
+def parameters_in(path: str) -> re.Pattern[str]:
+    """Matches a call of a path, with its parameters by name. `re` itself would forget that many patterns."""
+    return re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", path))
 
 
 def body_of(request: httpx.Request) -> dict[str, Any]:

@@ -57,11 +57,13 @@ def of(texts: dict[str, str], settings: IndexSettings = SETTINGS, *, price: floa
 
 def mixed(seed: int) -> dict[str, str]:
     random = Random(seed)
-    kinds = ("word " * 50, "{[(;)]}" * 40, "übergrößenträger ")
+    kinds = ("word " * 5, "{[(;)]}" * 4, "groß ")
     return {f"{n}.txt": random.choice(kinds) * random.randint(1, 40) for n in range(600)}
 
 
-def test_the_range_holds_the_text_of_files_that_were_not_read() -> None:
+def test_the_range_holds_the_text_of_files_that_were_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    # some of a third of the files are read in whole, and others in part
+    monkeypatch.setattr(estimates, "SAMPLE_CHARACTERS", estimates.SAMPLE_CHARACTERS // 10)
     inside = 0
     for seed in range(20):
         texts = mixed(seed)

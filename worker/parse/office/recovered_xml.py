@@ -14,7 +14,7 @@ _DECLARATIONS = (b"<!DOCTYPE", b"<!ENTITY")
 #: How XML in UTF-16 begins, with a byte order mark and without one.
 _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _UNMARKED = {b"<\0": "utf-16-le", b"\0<": "utf-16-be"}
-_HEAD = re.compile(r"\s*<\?xml[^<>]*\?>")
+_HEAD = re.compile(r"<\?xml[^<>]*\?>")
 #: Characters that XML cannot have, also as references.
 _INVALID = re.compile(
     "[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]"

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from schemas.content.document import Chunk, Document
 from schemas.content.source import ChunkSettings
 from tests.parsing import parse
+from tests.pumps import grows_too_fast
 from worker.chunk import chunk
 from worker.parse import Limits
 from worker.reading import as_read
 from worker.tokens.tokenizers import Offsets, Tokenizer, cl100k
+
+#: Characters of a text whose time is compared with that of an eighth of it.
+LONG = 400_000
 
 
 class Characters:
@@ -38,6 +44,15 @@ def cut(
     check(document, chunks)
     check_limits(chunks, settings, tokenizer, max_tokens)
     return chunks
+
+
+def is_linear(text: Callable[[int], str], name: str) -> bool:
+    """Whether the time to cut a text, which is made for about so many characters, grows no faster than the text."""
+
+    def look(made: str) -> None:
+        chunk(parse(name, made.encode(), Limits()), ChunkSettings(), cl100k(), 8192)
+
+    return not grows_too_fast(look, text, LONG)
 
 
 def check(document: Document, chunks: list[Chunk]) -> None:

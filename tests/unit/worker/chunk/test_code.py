@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from schemas.content.document import Chunk
 from schemas.content.source import ChunkSettings
-from tests.unit.worker.chunk.chunking import Characters, cut, new, uncovered
+from tests.unit.worker.chunk.chunking import LONG, Characters, cut, is_linear, new, uncovered
 
 SAMPLES = Path(__file__).resolve().parents[3] / "data" / "code"
 ROOT = SAMPLES.parents[2]
@@ -176,12 +176,14 @@ def test_a_name_that_moves_takes_its_chunk_along() -> None:
     assert new(before, code("\n\n".join([*parts[15:], *parts[:15]]))) == 0
 
 
-def test_a_megabyte_in_one_line() -> None:
-    text = "".join(f"function f{i}(a,b){{return g{i}(a)+b*{i}}};" for i in range(22_000))
-    assert len(text) > 800_000
-    chunks = code(text, "a.js")
+def test_one_long_line_is_cut_in_linear_time() -> None:
+    def line(size: int) -> str:
+        return "".join(f"function f{i}(a,b){{return g{i}(a)+b*{i}}};" for i in range(size // 40))
+
+    chunks = code(line(LONG), "a.js")
     assert {c.start_line for c in chunks} == {1}
     assert np.median([c.tokens for c in chunks]) > 200
+    assert is_linear(line, "a.js")
 
 
 def test_a_broken_file_is_covered() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from schemas.content.document import Chunk
 from schemas.content.source import ChunkSettings
 from schemas.errors import NotFound
-from tests.unit.worker.chunk.chunking import cut, new
+from tests.unit.worker.chunk.chunking import LONG, cut, is_linear, new
 from worker.parse.data.json_pointer import span
 
 CONFIG = {
@@ -128,9 +128,13 @@ def test_a_new_item_costs_one_chunk() -> None:
     assert new(js(items), js([{"id": -1, "text": "the words of the new item are here"}, *items])) == 1
 
 
-def test_a_megabyte_on_one_line() -> None:
-    text = json.dumps([{"id": i, "value": f"text {i}", "é": [i, i]} for i in range(25_000)], separators=(",", ":"))
-    assert len(cut(text, "a.json")) > 1_000
+def test_one_long_line_is_cut_in_linear_time() -> None:
+    def line(size: int) -> str:
+        rows = [{"id": i, "value": f"text {i}", "é": [i, i]} for i in range(size // 40)]
+        return json.dumps(rows, separators=(",", ":"))
+
+    assert len(cut(line(LONG), "a.json")) > 400
+    assert is_linear(line, "a.json")
 
 
 @pytest.mark.parametrize("deep", [100, 400])

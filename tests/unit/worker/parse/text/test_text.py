@@ -454,11 +454,11 @@ def test_what_is_no_rich_text_says_so() -> None:
 
 
 HOSTILE = {
-    "a million columns": ("a.csv", 'b",".join([b"c"] * 1_000_000) + b"\\n" + b",".join([b"1"] * 1_000_000)'),
-    "one line": ("a.txt", 'b"some words and more; " * 450_000'),
-    "only newlines": ("a.txt", 'b"x" + b"\\n" * 10_000_000'),
-    "only headings": ("a.md", 'b"# h\\ntext\\n" * 1_000_000'),
-    "one word": ("a.txt", 'b"abcdefghij" * 1_000_000'),
+    "many columns": ("a.csv", 'b",".join([b"c"] * 300_000) + b"\\n" + b",".join([b"1"] * 300_000)'),
+    "one line": ("a.txt", 'b"some words and more; " * 150_000'),
+    "only newlines": ("a.txt", 'b"x" + b"\\n" * 3_000_000'),
+    "only headings": ("a.md", 'b"# h\\ntext\\n" * 300_000'),
+    "one word": ("a.txt", 'b"abcdefghij" * 300_000'),
 }
 # ru_maxrss would begin with that of this process
 MEASURED = """
@@ -478,13 +478,14 @@ print(len(chunks), status["VmHWM"].split()[0])
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="run on Linux: only it tells a process's peak")
 @pytest.mark.parametrize("case", HOSTILE)
-def test_ten_megabytes_take_bounded_memory(case: str) -> None:
+def test_three_megabytes_take_bounded_memory(case: str) -> None:
     name, data = HOSTILE[case]
     script = MEASURED.format(name=name, data=data)
     done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
     chunks, peak = map(int, done.stdout.split())
     assert chunks >= 1
-    assert peak * 1024 < 600_000_000
+    # of which the interpreter and its libraries take a half
+    assert peak * 1024 < 270_000_000
 
 
 def test_a_json_pointer_of_ten_kilobytes_is_found() -> None:
