@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.formats.registry import BY_TYPE, imported
-from worker.reading.blobs import blobs, has_long_run
+from worker.reading.blobs import blobs, may_have_blobs
 from worker.reading.edits import Edit, merged
 from worker.tokens.invisible import INVISIBLE
 
@@ -29,7 +29,7 @@ class Way(NamedTuple):
     is more where few texts should be embedded again. `twins` are words of the other reading of what is ambiguous: a
     Windows path, or a line break before a word. A text that `may` not be read otherwise is not, and no part of it is.
     A text has edits or twins only if it has one of the characters `signs`. In the syntax of ripgrep, each text with an
-    edit matches `mark`, and `unit` matches what is written for a character.
+    edit matches `mark`, and `unit` matches what is written for a character. A line with `anything` may have any words.
     """
 
     edits: Callable[[str], Iterable[Edit]]
@@ -39,6 +39,7 @@ class Way(NamedTuple):
     signs: str
     mark: str
     unit: str
+    anything: str = ""
 
     def has_sign(self, text: str) -> bool:
         """Whether a text may have edits or twins."""
@@ -69,9 +70,9 @@ def as_read(type_: str | None, text: str) -> str | None:
 
 def parts_as_read(type_: str | None, text: str, parts: Iterable[str]) -> Iterator[str | None]:
     """Each part of a text as it is embedded on its own; None for those that are as they are written."""
-    way, has_run = way_of(type_), has_long_run(text)
+    way, has_blobs = way_of(type_), may_have_blobs(text)
     for part in parts:
-        yield as_read(type_, part) if has_run or (way is not None and way.may(part)) else None
+        yield as_read(type_, part) if has_blobs or (way is not None and way.may(part)) else None
 
 
 def words(type_: str | None, text: str) -> str:
@@ -96,7 +97,7 @@ def full(type_: str | None, text: str) -> Iterator[Edit]:
 def may_differ(type_: str | None, text: str) -> bool:
     """Test fast whether the embedded form of a text, or of a part of it, may differ from the written one."""
     way = way_of(type_)
-    return has_long_run(text) or (way is not None and way.may(text))
+    return may_have_blobs(text) or (way is not None and way.may(text))
 
 
 def placed(type_: str | None, text: str) -> ReadText | None:

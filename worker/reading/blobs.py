@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.reading.edits import Edit
+from worker.reading import dumps
+from worker.reading.edits import Edit, merged
 
 _Bytes = NDArray[np.uint8]
 
@@ -79,12 +80,11 @@ _KINDS = bytes(
 )
 #: Bits that a character of an encoding stands for.
 _BITS = {"hex": 4, "base32": 5, "base64": 6}
-_KILO, _MEGA = 1_000, 1_000_000
 
 
-def has_long_run(text: str) -> bool:
-    """Whether a text has a run of which a blob may consist."""
-    return _LONG in text.encode("latin-1", "replace").translate(_MARKS)
+def may_have_blobs(text: str) -> bool:
+    """Test fast whether a text may have a blob."""
+    return _LONG in text.encode("latin-1", "replace").translate(_MARKS) or dumps.may_have(text)
 
 
 def blobs(text: str) -> Sequence[Edit]:
@@ -94,9 +94,11 @@ def blobs(text: str) -> Sequence[Edit]:
     # one byte for each character; those that do not exist in Latin-1 are in no blob
     raw = text.encode("latin-1", "replace")
     marks = raw.translate(_MARKS)
+    in_blocks = dumps.dumps(text)
     if _LONG not in marks:
-        return ()
-    return list(_found(text, np.frombuffer(raw, dtype=np.uint8), np.frombuffer(marks, dtype=np.uint8)))
+        return in_blocks
+    runs = _found(text, np.frombuffer(raw, dtype=np.uint8), np.frombuffer(marks, dtype=np.uint8))
+    return list(merged(in_blocks, runs))
 
 
 @dataclass(slots=True)
@@ -140,15 +142,9 @@ def _found(text: str, raw: _Bytes, marks: _Bytes) -> Iterator[Edit]:
         characters = characters[characters != ord("\\")]
         kind = "base64" if uri else _kind(text, lines, characters)
         if kind:
-            yield Edit(uri.start() if uri else start, lines.end, _placeholder(kind, len(characters), uri))
-
-
-def _placeholder(kind: str, characters: int, uri: re.Match[str] | None) -> str:
-    size = characters * _BITS[kind] // 8
-    shown = f"{size} bytes" if size < _KILO else f"{size / _KILO:.0f} kB"
-    shown = shown if size < _MEGA else f"{size / _MEGA:.1f} MB"
-    media = uri["media"] if uri else None
-    return f"[{kind}, {shown}, {media.replace(chr(92), '')}]" if media else f"[{kind}, {shown}]"
+            size, media = len(characters) * _BITS[kind] // 8, uri["media"] if uri else None
+            placeholder = dumps.placeholder(kind, size, (media or "").replace("\\", ""))
+            yield Edit(uri.start() if uri else start, lines.end, placeholder)
 
 
 def _runs(raw: _Bytes, marks: _Bytes) -> Iterator[tuple[int, int]]:

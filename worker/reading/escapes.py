@@ -21,12 +21,17 @@ _UNICODE = rf"(?:u{_HEX}{{4}}|u\{{{_HEX}{{1,6}}\}}|U{_HEX}{{8}}|N\{{[A-Za-z0-9 -
 _BYTE = rf"(?:x{_HEX}{{2}}|[23][0-7]{{2}})"
 _BYTES = rf"(?:{_BYTE}|1[0-7]{{2}})"
 _FIRST_BYTE = rf"(?:{_BYTE}|1[0-7]{{2}}(?=(?:\\{_BYTES}){{2}}))"
+#: A letter in a style sheet, with as many digits as no octal escape has, and a blank that ends it.
+_STYLE = (
+    rf"(?:0000{_HEX}{{2}}|000(?=[0-9]{{0,2}}[A-Fa-f]){_HEX}{{3}}"
+    rf"|(?:00{_HEX}{{2}}|0(?=[0-9]{{0,2}}[A-Fa-f]){_HEX}{{3}})(?!{_HEX}))"
+)
 _RUN = rf"\\{{0,7}}{_UNICODE}(?:\\{{1,8}}{_UNICODE})*"
 #: A run of escapes of one kind, or an escaped backslash. What begins with a constant is found fast.
-_ANY = re.compile(rf"\\(?:(?P<unicode>{_RUN})|\\|(?P<bytes>{_FIRST_BYTE}(?:\\{_BYTES})*))")
+_ANY = re.compile(rf"\\(?:(?P<unicode>{_RUN})|\\|(?P<bytes>{_FIRST_BYTE}(?:\\{_BYTES})*)|(?P<style>{_STYLE}) ?)")
 _IN_JSON = re.compile(rf"\\(?:(?P<unicode>{_RUN})|(?P<one>[\"\\/bfnrt]))")
 #: What each such escape has; the search for it is fast.
-_ESCAPE = re.compile(r"\\[uUNx1-3]")
+_ESCAPE = re.compile(r"\\(?:[uUNx1-3]|0[0-9A-Fa-f]{3})")
 _ONE_UNICODE = re.compile(r"\\{1,8}(?:[uUx]\{?([0-9A-Fa-f]{1,8})\}?|N\{([A-Za-z0-9 -]{2,80})\})")
 _ONE_BYTE = re.compile(r"\\(?:x(..)|(\d{3}))")
 _SINGLE = {'"': '"', "\\": "\\", "/": "/", "b": " ", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
@@ -39,6 +44,10 @@ _CONTROL = re.compile(
 _PATH = re.compile(r":(?<=[A-Za-z]:)\\{1,4}[^\s\"'<>|*?:;,]{1,400}")
 #: Bytes that are letters of ASCII, or may be letters of Latin-1.
 _LETTERS = re.compile("x[2-7c-fC-F]")
+_FOLD = re.compile(r"\\\r?\n[ \t]{0,80}(?=\w)")
+#: Maximum characters of half a word.
+_MAX_HALF = 32
+_WORD_END, _WORD = re.compile(r"\w+\Z"), re.compile(rf"\w{{1,{_MAX_HALF}}}")
 #: Blanks, characters that nobody sees, and those of a font of its own, such as the bullets of Word.
 _UNPRINTABLE = {"Zs", "Cf", "Co"}
 #: Control characters between words of JSON.
@@ -80,6 +89,13 @@ def letters(text: str) -> Iterator[Edit]:
     return (edit for edit in _escapes(text) if any(map(str.isalpha, edit.text)))
 
 
+def line_ends(text: str) -> Iterator[Edit]:
+    """The ends of lines within words, as settings and YAML fold them, with the blanks that follow."""
+    for match in _FOLD.finditer(text) if "\\" in text else ():
+        if text[match.start() - 1 : match.start()].isalnum():
+            yield Edit(match.start(), match.end(), "")
+
+
 def words_in_json(text: str) -> Iterator[str]:
     r"""Words as they would be without escapes, and those behind escapes in a text within the text.
 
@@ -100,6 +116,15 @@ def words_in_code(text: str) -> Iterator[str]:
         if not _LETTERS.match(code):
             yield match["word"]
     yield from _paths(text)
+    yield from _folded(text)
+
+
+def _folded(text: str) -> Iterator[str]:
+    """Words across the ends of lines of settings that are read as code."""
+    for fold in line_ends(text):
+        before, after = _WORD_END.search(text, max(0, fold.start - _MAX_HALF), fold.start), _WORD.match(text, fold.end)
+        if before and after:
+            yield before[0] + after[0]
 
 
 def _paths(text: str) -> Iterator[str]:
@@ -130,9 +155,17 @@ def _in_json(text: str) -> Iterator[Edit]:
 def _escapes(text: str) -> Iterator[Edit]:
     if may_have_escapes(text):
         for match in _ANY.finditer(text):
-            read = _characters(match[0]) if match["unicode"] else _of_bytes(text, match) if match["bytes"] else ""
-            if read:
+            if read := _read(text, match):
                 yield Edit(match.start(), match.end(), read)
+
+
+def _read(text: str, match: re.Match[str]) -> str:
+    if match["unicode"]:
+        return _characters(match[0])
+    if match["style"]:
+        letter = chr(int(match["style"], 16))
+        return letter if letter.isalpha() and ord(letter) >= _FIRST_LATIN else ""
+    return _of_bytes(text, match) if match["bytes"] else ""
 
 
 def _characters(escapes: str, blanks: str = "") -> str:

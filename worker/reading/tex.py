@@ -57,6 +57,21 @@ _LETTERS = {
 }
 #: Signs that only say where a word may be divided, and where letters are not drawn as one.
 _JOINTS = "-/"
+#: Letters by the sign behind a quotation mark within a word, as babel's German writes them.
+_GERMAN = {
+    "a": "ä",
+    "o": "ö",
+    "u": "ü",
+    "A": "Ä",
+    "O": "Ö",
+    "U": "Ü",
+    "s": "ß",
+    "z": "ß",
+    "-": "",
+    "=": "-",
+    "~": "-",
+    "|": "",
+}
 _DOTLESS = {"\\i": "i", "\\j": "j"}
 #: A letter below an accent, which may have one of its own; signs need no blank or brace before it.
 _BASE = r"(?:\\[ij](?![A-Za-z])[ \t]?|\\[\"'`^~=.](?:[^\W\d_]|\{[^\W\d_]\})|[^\W\d_])"
@@ -67,6 +82,7 @@ _COMMAND = rf"\\(?P<letter>{'|'.join(sorted(_LETTERS, key=len, reverse=True))})(
 _EDIT = re.compile(
     rf"(?P<open>\{{)?(?:{_ACCENT}(?:(?P<base>{_BASE})|\{{[ \t]?(?P<braced>{_BASE})[ \t]?\}})|{_COMMAND})(?P<close>\}})?"
     r"|\\(?P<sign>[_&%#$/-])"
+    r"|\"(?<=[^\W\d_]\")(?P<german>[aouAOUsz=~|-])(?=[^\W\d_]|\"[aousz])"
     # capitals that BibTeX shall keep
     r"|(?<![\\\w}\]])\{(?P<start>[^\W\d_]{1,8})\}(?=[^\W\d_]|\\[\"'`^~=.])|\{(?P<inner>[^\W\d_]{1,8})\}"
 )
@@ -75,8 +91,8 @@ _MAX_COMMAND = 32
 
 
 def may_have(text: str) -> bool:
-    """Whether a text may have a command or braces."""
-    return "\\" in text or "{" in text
+    """Whether a text may have a command, braces, or a letter behind a quotation mark."""
+    return "\\" in text or "{" in text or '"' in text
 
 
 def edits(text: str) -> Iterator[Edit]:
@@ -90,6 +106,8 @@ def _edit(text: str, match: re.Match[str]) -> Iterator[Edit]:
     start, end = match.span()
     if match["sign"]:
         yield Edit(start, end, "" if match["sign"] in _JOINTS else match["sign"])
+    elif match["german"]:
+        yield Edit(start, end, _GERMAN[match["german"]])
     elif match["start"]:
         yield Edit(start, end, match["start"])
     elif match["inner"]:

@@ -2,42 +2,115 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
-from worker.reading import Way, escapes, markup, tex
+from worker.reading import Way, escapes, markup, octets, tex
+from worker.reading.edits import Edit, merged
 
 
 def _none(_text: str) -> Iterator[str]:
     return iter(())
 
 
+def _all(*kinds: Iterable[Edit]) -> Sequence[Edit]:
+    """The edits of all kinds in order. Of two that overlap, that of the earlier kind counts."""
+    found: Sequence[Edit] = ()
+    for kind in kinds:
+        more = list(kind)
+        found = list(merged(found, more)) if found and more else found or more
+    return found
+
+
+def _text(text: str) -> Sequence[Edit]:
+    mails, addresses = octets.in_mails(text), octets.in_addresses(text)
+    return _all(mails, addresses, escapes.line_ends(text), escapes.anywhere(text))
+
+
+def _whole_text(text: str) -> Sequence[Edit]:
+    return _all(_text(text), octets.between_words(text))
+
+
+def _json(text: str) -> Sequence[Edit]:
+    return _all(octets.in_addresses(text), escapes.in_json(text))
+
+
+def _whole_json(text: str) -> Sequence[Edit]:
+    return _all(_json(text), octets.between_words(text))
+
+
+def _code(text: str) -> Sequence[Edit]:
+    return _all(octets.in_addresses(text), escapes.letters(text))
+
+
+def _whole_code(text: str) -> Sequence[Edit]:
+    return _all(octets.in_addresses(text), escapes.anywhere(text), octets.between_words(text))
+
+
+def _markdown(text: str) -> Sequence[Edit]:
+    return _all(octets.in_addresses(text), markup.edits(text))
+
+
+def _whole_markdown(text: str) -> Sequence[Edit]:
+    return _all(_markdown(text), octets.between_words(text))
+
+
+def _may_have_text(text: str) -> bool:
+    return escapes.may_have_any(text) or "\\" in text or octets.may_have(text)
+
+
+def _may_have_json(text: str) -> bool:
+    return escapes.may_have_json(text) or octets.may_have_in_addresses(text)
+
+
+def _may_have_code(text: str) -> bool:
+    return escapes.may_have_escapes(text) or octets.may_have_in_addresses(text)
+
+
+def _may_have_markdown(text: str) -> bool:
+    return markup.may_have(text) or octets.may_have_in_addresses(text)
+
+
 _HEX = "[0-9A-Fa-f]"
 _ENTITY = "&[#A-Za-z0-9]{2,33};"
 #: An escape, or a pair of them, in the syntax of ripgrep.
 _UNICODE = rf"(?:\\{{1,8}}(?:[uUx]\{{?{_HEX}{{2,8}}\}}?|N\{{[A-Za-z0-9 -]{{2,80}}\}})){{1,2}}"
-_ESCAPE = rf"{_UNICODE}|(?:\\[0-3x][0-9A-Fa-f]{{2}}){{1,4}}|{_ENTITY}"
+_ADDRESS = rf"(?:%(?:25){{0,3}}{_HEX}{{2}}){{1,4}}|%u{_HEX}{{4}}"
+_ESCAPE = rf"{_UNICODE}|(?:\\[0-3x][0-9A-Fa-f]{{2}}){{1,4}}|\\0{_HEX}{{3,5}} ?|{_ENTITY}|{_ADDRESS}"
+_MAIL = "(?:=[0-9A-F]{2}){1,4}"
+#: The end of a line that goes on, and encoded words of mails.
+_ANYTHING = r"[\\=]\r?$|=\?[^\s?]+\?[QqBb]\?"
 
-_MARK = rf"\\[uUNx1-3]|{_ENTITY}"
+_IN_ADDRESS = r"%(?:25|u|[2-9A-Fa-f])"
+_MARK = rf"\\[uUNx0-3]|{_ENTITY}|{_IN_ADDRESS}"
 
 #: Escapes and entities in text that is written as it is read otherwise.
-TEXT = Way(escapes.anywhere, escapes.anywhere, escapes.words_in_code, escapes.may_have_any, "\\&", _MARK, _ESCAPE)
+TEXT = Way(
+    _text,
+    _whole_text,
+    escapes.words_in_code,
+    _may_have_text,
+    "\\&%=",
+    rf"{_MARK}|=[89A-F]|{_ANYTHING}",
+    rf"{_ESCAPE}|{_MAIL}",
+    _ANYTHING,
+)
 JSON = Way(
-    escapes.in_json,
-    escapes.in_json,
+    _json,
+    _whole_json,
     escapes.words_in_json,
-    escapes.may_have_json,
-    "\\&",
-    rf"\\|{_ENTITY}",
+    _may_have_json,
+    "\\&%",
+    rf"\\|{_ENTITY}|{_IN_ADDRESS}",
     rf'{_ESCAPE}|\\["\\/bfnrt]',
 )
-CODE = Way(escapes.letters, escapes.anywhere, escapes.words_in_code, escapes.may_have_escapes, "\\&", _MARK, _ESCAPE)
+CODE = Way(_code, _whole_code, escapes.words_in_code, _may_have_code, "\\&%", _MARK, _ESCAPE)
 MARKDOWN = Way(
-    markup.edits,
-    markup.edits,
+    _markdown,
+    _whole_markdown,
     escapes.words_in_code,
-    markup.may_have,
-    "\\&<",
-    rf"\\[uUNx1-3_]|{_ENTITY}|<[rR]",
+    _may_have_markdown,
+    "\\&<%",
+    rf"\\[uUNx0-3_]|{_ENTITY}|{_IN_ADDRESS}|<[rR]",
     rf"{_ESCAPE}|\\_|</?[rR][^<>]{{0,200}}>|<[rR][tTpP][^<>]{{0,200}}>[^<>]{{0,200}}",
 )
-TEX = Way(tex.edits, tex.edits, _none, tex.may_have, "\\{", r"\\|\{", r"[{\\][^\n]{1,8}|[{}]")
+TEX = Way(tex.edits, tex.edits, _none, tex.may_have, '\\{"', r"\\|\{|[^\W\d_]\"", r'[{\\][^\n]{1,8}|[{}]|"[A-Za-z=~|-]')

@@ -12,7 +12,7 @@ from schemas.content.document import DocumentProperties
 from worker.tokens.invisible import plain
 from worker.tokens.languages import DEFAULT
 from worker.tokens.remembered import Remembered
-from worker.tokens.spellings import canonical, is_hash, joined, numbered, plurals, short_hash
+from worker.tokens.spellings import canonical, in_letters, is_hash, joined, numbered, plurals, short_hash
 from worker.tokens.words import (
     MARKS,
     SIGNED,
@@ -25,7 +25,7 @@ from worker.tokens.words import (
 )
 
 #: Part of a file's code version: the next reindex reads files again whose words came from an earlier version.
-VERSION = "words-3"
+VERSION = "words-4"
 #: Maximum characters in a token. Names are shorter; anything longer is data, such as a hash, base64 or minified text.
 MAX_TOKEN = 64
 #: Maximum parts of one name; `getUserNameById` has five. What changes case and digits more often is data, too.
@@ -115,6 +115,8 @@ def query_tokens(query: str, field: Literal["text", "code"], written: KeywordFor
     tokens = [word.lower() if is_signed(word) and not written.older else _tokens(word, _QUERY_PARTS) for word in kept]
     spellings = joined(plain(query), dropped if len(kept) < len(words) else ())
     others = [other for word in kept for other in (short_hash(word), *plurals(word.lower()))]
+    if not written.older:
+        others += (other for word in kept for other in in_letters(word.lower()))
     return list(dict.fromkeys(" ".join([*tokens, *spellings, *others]).lower().split()))
 
 

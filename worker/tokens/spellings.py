@@ -45,33 +45,47 @@ _NO_DIGITS = bytes({*range(256)} - {0xD9, 0xDB, 0xDF, 0xE0, 0xE1, 0xEA, 0xEF, 0x
 class _Apart(NamedTuple):
     """Words that a text writes apart.
 
-    The `mark` are the kinds around what is between them, or a sign; few texts have the `part` of it. `between` matches
-    what is between, `before` the first word from its end to its beginning, and `after` the second one.
+    `between` matches what stands between the words, `before` the first one from its end to its beginning, and `after`
+    the second one. Few texts have the `part`: a sign, or kinds that `gap` finds where the kinds of both words are.
     """
 
-    mark: str
     part: str
     between: re.Pattern[str]
     before: re.Pattern[str]
     after: re.Pattern[str]
+    gap: re.Pattern[str]
 
 
-def _apart(mark: str, between: str, before: str, after: str) -> _Apart:
-    return _Apart(mark, mark.strip("a"), *map(re.compile, (between, rf"(?:{before})(?![\w.-])", rf"{after}(?!\w)")))
+def _apart(part: str, between: str, before: str, after: str, gap: str = "") -> _Apart:
+    return _Apart(part, *map(re.compile, (between, rf"(?:{before})(?![\w.-])", rf"(?:{after})(?!\w)", gap)))
 
 
 _NAME = r"[^\W\d_]+(?:[.-][^\W\d_]+)*"
 _CAPITALS, _FROM_THEIR_END = "[A-Z][A-Z0-9]{0,4}", "[A-Z0-9]{0,4}[A-Z]"
+_BEHIND_NAME = r"(?<=[^\W\d_]) {1,3}"
 _NUMBERS = (
-    _apart("a 0", r" (?=\d)(?<=[^\W\d_] )", _NAME, r"\d{1,16}(?:\.\d{1,8}){0,4}"),
-    _apart("0 a", r" (?<=\d )(?=[^\W\d_])", r"\d+(?:\.\d+)*", r"[^\W\d_]{1,5}"),
+    _apart(" 0", rf"{_BEHIND_NAME}(?=\d)", _NAME, r"\d{1,16}(?:\.\d{1,8}){0,4}", " 0(?:(?<=a 0)|(?<=a  0)|(?<=a   0))"),
+    _apart("0 ", r"(?<=\d) {1,3}(?=[^\W\d_])", r"\d+(?:\.\d+)*", r"[^\W\d_]{1,5}", "0 {1,3}(?=a)"),
+    # a version: `IP v6`
+    _apart(
+        " a0",
+        rf"{_BEHIND_NAME}(?=[vV]\d)",
+        _NAME,
+        r"[vV]\d{1,4}(?:\.\d{1,4}){0,3}",
+        " a0(?:(?<=a a0)|(?<=a  a0)|(?<=a   a0))",
+    ),
 )
 _SIGNS = (
-    _apart("/", r"/(?=[A-Z])(?<=[A-Z]/)", _FROM_THEIR_END, _CAPITALS),
+    _apart("/", r"/(?=[A-Z0-9])(?<=[A-Z]/)", _FROM_THEIR_END, rf"{_CAPITALS}|\d{{1,2}}"),
+    # speeds: `km/h`, `MB/s`, `Mbit/s`
+    _apart("/", r"/(?=[hs])(?<=[mBbt]/)", "mk|[Bb]i?[kKMGT]|tib[kKMGT]", "[hs]"),
     _apart("&", r"&(?=[A-Z])(?<=[A-Z]&)", _FROM_THEIR_END, _CAPITALS),
     _apart("'", r"'(?=[A-Z])(?<=[A-Z]')", "[A-Z]", "[A-Z][a-z]{2,15}"),
     _apart("\u2019", "\u2019(?=[A-Z])(?<=[A-Z]\u2019)", "[A-Z]", "[A-Z][a-z]{2,15}"),
 )
+#: Names with signs that some write in letters.
+_IN_LETTERS = {".net": ("dotnet",), "c#": ("csharp",), "f#": ("fsharp",), "c++": ("cplusplus",)}
+_WITH_SIGNS = {"cpp": ("c++",)} | {letters: (name,) for name, written in _IN_LETTERS.items() for letters in written}
 #: Units that some language has as a stop word.
 _UNIT_LETTERS = frozenset("glms")
 _WHOLE = re.compile(r"(?<!\w)(?:[^\W\d_]+(?:-[^\W\d_]+)+|\d+\.\d+[^\W\d_]+)(?!\w)")
@@ -134,35 +148,43 @@ def whole(text: str) -> Iterator[str]:
 
 def numbered(text: str) -> list[str]:
     """The joined spellings of what a text writes apart: `ISO 27001`, `32 GB`, `TCP/IP`, `O'Reilly`."""
-    pairs = [_pair(text, gap, apart) for apart, gap in _beside_numbers(text)]
+    pairs = [_pair(text, start, end, apart) for apart, start, end in _beside_numbers(text)]
     for apart in _SIGNS:
-        if apart.mark in text:
-            pairs += [_pair(text, gap.start(), apart) for gap in apart.between.finditer(text)]
+        if apart.part in text:
+            pairs += [_pair(text, *sign.span(), apart) for sign in apart.between.finditer(text)]
     return list(filter(None, map(_joined_pairs.__getitem__, pairs)))
 
 
-def _beside_numbers(text: str) -> Iterator[tuple[_Apart, int]]:
+def _beside_numbers(text: str) -> Iterator[tuple[_Apart, int, int]]:
     """The blanks between words and numbers."""
-    kinds = text.encode("ascii", "replace").translate(_KINDS).decode("ascii")
     if not text.isascii() and text.encode(errors="surrogatepass").translate(None, _NO_DIGITS):
-        kinds = ""
+        # some digits may have other kinds
+        yield from ((apart, *gap.span()) for apart in _NUMBERS for gap in apart.between.finditer(text))
+        return
+    kinds = text.encode("ascii", "replace").translate(_KINDS).decode("ascii")
     for apart in _NUMBERS:
-        if not kinds:
-            # some digits have other kinds
-            yield from ((apart, gap.start()) for gap in apart.between.finditer(text))
-        elif apart.part in kinds:
-            at = kinds.find(apart.mark)
-            while at >= 0:
-                if apart.between.match(text, at + 1):
-                    yield apart, at + 1
-                at = kinds.find(apart.mark, at + 1)
+        if apart.part in kinds:
+            for gap in apart.gap.finditer(kinds):
+                if blanks := apart.between.match(text, _start_of_blanks(kinds, kinds.index(" ", gap.start()))):
+                    yield apart, *blanks.span()
 
 
-def _pair(text: str, gap: int, apart: _Apart) -> str:
-    """The words around one character, with a blank between; empty if they are not those of the rule."""
-    second = apart.after.match(text, gap + 1)
-    first = apart.before.match(text[max(0, gap - MAX_APART - 1) : gap][::-1]) if second else None
+def _start_of_blanks(kinds: str, at: int) -> int:
+    while kinds[at - 1] == " ":
+        at -= 1
+    return at
+
+
+def _pair(text: str, start: int, end: int, apart: _Apart) -> str:
+    """The words around a part of a text, with a blank between; empty if they are not those of the rule."""
+    second = apart.after.match(text, end)
+    first = apart.before.match(text[max(0, start - MAX_APART - 1) : start][::-1]) if second else None
     return f"{first[0][::-1]} {second[0]}" if first and second and first.end() <= MAX_APART else ""
+
+
+def in_letters(word: str) -> Sequence[str]:
+    """The other spellings of a name with signs, in lower case: `.NET` is also `dotnet`."""
+    return _IN_LETTERS.get(word, ()) or _WITH_SIGNS.get(word, ())
 
 
 def _join_pair(pair: str) -> str:

@@ -42,7 +42,8 @@ def ripgrep_pattern(literal: str | None, way: Way) -> Sequence[str]:
         return ["--", f"{way.mark}|{_UNSEEN}"]
     unit = rf"{way.unit}|{_UNSEEN}"
     characters = (rf"(?:\x{{{ord(character):x}}}|{unit})" for character in literal)
-    return ["--ignore-case", "--", f"(?:{unit}|\\-)*".join(characters)]
+    found = f"(?:{unit}|\\-)*".join(characters)
+    return ["--ignore-case", "--", f"{found}|{way.anything}" if way.anything else found]
 
 
 _NUMBER = attrgetter("number")

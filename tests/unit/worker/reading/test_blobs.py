@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import binascii
 import json
 import random
 from functools import partial
@@ -29,6 +30,17 @@ def wrapped(text: str, width: int, start: str = "", joint: str = "\n", end: str 
 
 def letters(alphabet: str, length: int) -> str:
     return "".join(RANDOM.choice(alphabet) for _ in range(length))
+
+
+def dumped(form: str, joint: str = " ", size: int = 4_096) -> str:
+    """A dump of sixteen bytes on each line."""
+    lines = []
+    for at in range(0, size, 16):
+        line = BYTES[at : at + 16]
+        shown = "".join(chr(byte) if 32 < byte < 127 else "." for byte in line)
+        halves = [(half.hex(joint) if joint else half.hex(" ", 2)) for half in (line[:8], line[8:])]
+        lines.append(form.format(at, *halves, shown) + "\n")
+    return "".join(lines)
 
 
 LINES = wrapped(BASE64[:8_000], 76).split("\n")
@@ -70,6 +82,42 @@ BLOBS = {
         "[base64, 2 kB]",
     ),
 }
+BLOBS |= {
+    "hexdump -C": ("txt", f"above\n{dumped('{:08x}  {} {}  |{}|')}end", "above\n[hex dump, 4 kB]\nend"),
+    "xxd": ("txt", f"{dumped('{:08x}: {} {}  {}', joint='')}end", "[hex dump, 4 kB]\nend"),
+    "a dump in Markdown": ("md", f"# A\n\n```\n{dumped('    0x{:04x}:  {} {}  {}')}```\n", "[hex dump, 4 kB]\n```"),
+    "od": (
+        "log",
+        "".join(f"{at:07o} {BYTES[at : at + 16].hex(' ', 2)}\n" for at in range(0, 4_096, 16)),
+        "[hex dump, 4 kB]",
+    ),
+    "uuencode": (
+        "txt",
+        "begin 644 a.bin\n"
+        + "".join(binascii.b2a_uu(BYTES[at : at + 45]).decode() for at in range(0, 4_510, 45))
+        + "`\nend\n",
+        "begin 644 a.bin\n[uuencode, 5 kB]\n",
+    ),
+    "Ascii85": ("txt", f"a {base64.a85encode(BYTES[:4_000], adobe=True, wrapcol=80).decode()} b", "a [base85, 4 kB] b"),
+    "patch of git": (
+        "diff",
+        "GIT binary patch\nliteral 5200\n"
+        + "".join(f"z{base64.b85encode(BYTES[at : at + 52]).decode()}\n" for at in range(0, 5_200, 52)),
+        "literal 5200\n[base85, 5 kB]",
+    ),
+    "array in C": (
+        "c",
+        "unsigned char a[] = {\n"
+        + ",\n".join("  " + ", ".join(f"0x{byte:02x}" for byte in BYTES[at : at + 12]) for at in range(0, 4_800, 12))
+        + "\n};\n",
+        "a[] = {\n  [bytes, 5 kB]\n};",
+    ),
+    "escaped bytes": (
+        "py",
+        'DATA = b"' + "".join(f"\\x{byte:02x}" for byte in BYTES[:4_000]) + '"\n',
+        '"[bytes, 4 kB]"',
+    ),
+}
 UUIDS = [str(UUID(bytes=BYTES[at : at + 16])) for at in range(0, 3_200, 16)]
 NO_BLOBS = {
     "long words": "Rinderkennzeichnungsfleischetikettierungsüberwachungsaufgabenübertragungsgesetz " * 20,
@@ -105,6 +153,11 @@ NO_BLOBS = {
     "hashes with their name": "\n".join(f"sha384-{BASE64[at : at + 64]}" for at in range(0, 6_400, 64)),
     "a path": "/usr/share/some/very/deep/folder" * 30,
     "rules": "-" * 1_000 + "\n" + "=" * 1_000 + "\n" + "_" * 1_000 + "\n" + "a" * 1_000,
+    "a table of years": "\n".join(f"{year} 10 20 30 40 50 60 70 80" for year in range(1950, 2020)),
+    "a short dump": dumped("{:08x}  {} {}  |{}|", size=64),
+    "a table of bytes": ", ".join(f"0x{byte:02x}" for byte in BYTES[:2_047]),
+    "lines of words": "MAKE SURE THAT EACH LINE OF THIS LETTER IS OF THE SAME LENGTH\n" * 9,
+    "an array of words": ", ".join(f"0x{number:08x}" for number in range(3_000)),
     "letters only": "abcdefghij" * 100,
 }
 
@@ -170,6 +223,12 @@ def test_characters_are_those_that_are_read() -> None:
         "://",
         "a:\\u",
         "\\101",
+        "%C3",
+        "=?a?q?b",
+        "=C3=\n",
+        "a\\\n",
+        "\n0000 00 00 00 00",
+        "0x00 \n",
     ],
 )
 @pytest.mark.parametrize("type_", ["json", "code", "markdown", "tex", "text"])

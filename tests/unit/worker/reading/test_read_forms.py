@@ -21,6 +21,10 @@ def tokens(type_: str, text: str) -> set[str]:
     return {*found.text.split(), *found.code.split()}
 
 
+#: The beginning of a line that a mail has to break.
+LONG = "Ein langer Satz, " * 4
+NO_MAIL = "=C3=B6 A1=C3=B6 LEVEL=DEBUG FOO=\nBAR=1 =?x?Q?a?= a==b"
+NO_ADDRESS = "x%20y '%density' 100%DE '%de%' %C3 %E2%82%AC a%fcb"
 READ = [
     # JSON
     ("json", r'"Schr\u00f6derweg"', '"Schröderweg"'),
@@ -77,6 +81,32 @@ READ = [
     ("tex", r"\textbf{\"O}sterreich \emph{Foo}bar \cite{Foo}", r"\textbf{Ö}sterreich \emph{Foo}bar \cite{Foo}"),
     ("bibtex", r"title = {{K}alman and {NASA}, Mc{D}onald}", "title = {Kalman and {NASA}, McDonald}"),
     ("bibtex", r"{M}\'alaga", "Málaga"),
+    ("tex", r'M"uller gr"o"sere Donau"-dampf"|schiff', "Müller größere Donaudampfschiff"),
+    ("tex", r'He said "abc" and "a word"s end.', r'He said "abc" and "a word"s end.'),
+    # bytes in addresses
+    (
+        "markdown",
+        "https://de.wikipedia.org/wiki/M%C3%BCnchen_%28Stadt%29",
+        "https://de.wikipedia.org/wiki/München_%28Stadt%29",
+    ),
+    ("json", '"/w/%E5%A4%A7%e7%86%8a?q=%25C3%25A4h"', '"/w/大熊?q=äh"'),
+    ("code", 'url = "/caf%C3%A9/M%FCnchen/%u00FCber"', 'url = "/café/München/über"'),
+    ("csv", "1,https://a.org/Stra%C3%9Fe", "1,https://a.org/Straße"),
+    ("code", NO_ADDRESS, NO_ADDRESS),
+    # mails and cards
+    ("text", "N;ENCODING=QUOTED-PRINTABLE:M=C3=BCller;J=C3=B6rg", "N;ENCODING=QUOTED-PRINTABLE:Müller;Jörg"),
+    ("text", f"{LONG}gro=C3=\n=9Fer Umbruch", f"{LONG}großer Umbruch"),
+    (
+        "text",
+        f"{LONG}Donau=\ndampfschiff M=FCnchen",
+        f"{LONG}Donaudampfschiff München",
+    ),
+    ("text", "Subject: =?utf-8?Q?M=C3=BCnchner_Stra=C3=9Fe?= =?UTF-8?B?w7xiZXI=?=", "Subject: Münchner Straßeüber"),
+    ("text", NO_MAIL, NO_MAIL),
+    # style sheets, and words across the ends of lines
+    ("code", r'content: "Gr\00f6\0000dfe \0141 \00df en"', 'content: "Größe \\0141 ßen"'),
+    ("code", r'"\0" "\0041" "\012" "\00304,text" "\033[0m"', r'"\0" "\0041" "\012" "\00304,text" "\033[0m"'),
+    ("yaml", 'a: "Donau\\\n    dampf\\\r\n  schiff"', 'a: "Donaudampfschiff"'),
     ("tex", r"\frac{a}{b} \begin{itemize} x_{i} \alpha\beta", r"\frac{a}{b} \begin{itemize} x_{i} \alpha\beta"),
 ]
 
@@ -99,6 +129,9 @@ FOUND = [
     ("code", r"\bword\d", {"bword", "word"}),
     ("code", "M&uuml;nchner it\\u2019s", {"munchner", "münchner"}),
     ("yaml", r'a: "first\nsecond"', {"second"}),
+    ("code", "text=Donau\\\n    dampfer", {"donau", "dampfer", "donaudampfer"}),
+    ("text", "/a/hello%20world%2Fagain", {"hello", "world", "again"}),
+    ("code", "/a/M%C3%BCnchen%20Hauptbahnhof", {"münchen", "hauptbahnhof"}),
     ("tex", r"\textbf{x} G{\"o}del", {"textbf", "gödel"}),
 ]
 

@@ -18,14 +18,36 @@ from worker.tokens.words import groups
 PARTS = [
     *"aZé9٥५½²æ大 ",  # noqa: RUF001 - foreign letters and digits are the point
     *"\n\t.,-_+#/&'\u2019?=\u00a0\u2028\u00ad\u200b\u0301\u05b0\u3164\ufe0f\U0001f680\U000e0020",
-    *("ISO", "27001", "32", "GB", "the", "TCP", "IP", "Reilly", "data", "sets", "time-", "3.11", "x" * MAX_APART),
+    *(
+        "ISO",
+        "27001",
+        "32",
+        "GB",
+        "the",
+        "TCP",
+        "IP",
+        "v6",
+        "km",
+        "h",
+        "Mbit",
+        "   ",
+        "Reilly",
+        "data",
+        "sets",
+        "time-",
+        "3.11",
+        "x" * MAX_APART,
+    ),
 ]
 TEXTS = st.lists(st.sampled_from(PARTS) | st.characters(codec="utf-8"), max_size=24).map("".join)
 CAPITALS = "[A-Z][A-Z0-9]{0,4}"
+NAME = r"[^\W\d_]+(?:[.-][^\W\d_]+)*"
 APART = [
-    (r" (?=\d)(?<=[^\W\d_] )", r"[^\W\d_]+(?:[.-][^\W\d_]+)*", r"\d{1,16}(?:\.\d{1,8}){0,4}"),
-    (r" (?<=\d )(?=[^\W\d_])", r"\d+(?:\.\d+)*", r"[^\W\d_]{1,5}"),
-    (r"/(?=[A-Z])(?<=[A-Z]/)", CAPITALS, CAPITALS),
+    (r"(?<=[^\W\d_]) {1,3}(?=\d)", NAME, r"\d{1,16}(?:\.\d{1,8}){0,4}"),
+    (r"(?<=\d) {1,3}(?=[^\W\d_])", r"\d+(?:\.\d+)*", r"[^\W\d_]{1,5}"),
+    (r"(?<=[^\W\d_]) {1,3}(?=[vV]\d)", NAME, r"[vV]\d{1,4}(?:\.\d{1,4}){0,3}"),
+    (r"/(?=[A-Z0-9])(?<=[A-Z]/)", CAPITALS, rf"{CAPITALS}|\d{{1,2}}"),
+    (r"/(?=[hs])(?<=[mBbt]/)", "km|[kKMGT]i?[Bb]|[kKMGT]bit", "[hs]"),
     (r"&(?=[A-Z])(?<=[A-Z]&)", CAPITALS, CAPITALS),
     (r"'(?=[A-Z])(?<=[A-Z]')", "[A-Z]", "[A-Z][a-z]{2,15}"),
     ("\u2019(?=[A-Z])(?<=[A-Z]\u2019)", "[A-Z]", "[A-Z][a-z]{2,15}"),
@@ -38,8 +60,8 @@ def apart(text: str) -> list[str]:
     for between, before, after in APART:
         for gap in re.finditer(between, text):
             start = max(0, gap.start() - MAX_APART)
-            first = re.compile(rf"(?<![\w.-]){before}\Z").search(text, start, gap.start())
-            second = re.compile(rf"{after}(?!\w)").match(text, gap.end())
+            first = re.compile(rf"(?<![\w.-])(?:{before})\Z").search(text, start, gap.start())
+            second = re.compile(rf"(?:{after})(?!\w)").match(text, gap.end())
             if first and second and not _is_stop_word(first[0]) and not _is_stop_word(second[0]):
                 found.append(canonical(f"{first[0]}-{second[0]}").lower())
     return found

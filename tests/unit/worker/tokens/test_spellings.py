@@ -24,6 +24,15 @@ ALIKE = [
     ("O\u2019Reilly", "oreilly"),
     ("front-end", "frontend", "front end"),
     ("real-time", "realtime", "real time"),
+    ("ISO  27001", "iso27001"),
+    ("IP v6", "IPv6", "ip-v6"),
+    ("km/h", "kmh"),
+    ("100 Mbit/s", "Mbits"),
+    ("HTTP/2", "http2"),
+    ("8   GB", "8GB"),
+    (".NET", "dotnet"),
+    ("C#", "csharp"),
+    ("C++", "cplusplus"),
     ("file system", "filesystem"),
     ("health care", "healthcare"),
     ("Ph.D.", "PhD"),
@@ -58,6 +67,10 @@ APART = [
     ("decade2", "decade2020"),
     ("2024010", "20240105"),
     ("C++", "C"),
+    ("C", "csharp"),
+    ("srch", "src/h"),
+    ("andor", "and/or"),
+    ("table5", "table    5"),
 ]
 
 

@@ -1,0 +1,120 @@
+r"""Bytes written as a sign and two digits: `%C3%BC` in addresses, `=C3=BC` and `=?utf-8?Q?=C3=BC?=` in mails.
+
+Only letters beyond ASCII are read so. Other bytes are signs of the address or the mail.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from email.errors import HeaderParseError
+from email.header import decode_header, make_header
+
+from worker.reading.edits import Edit, merged
+
+_BYTE = "[89A-Fa-f][0-9A-Fa-f]"
+#: A run of such bytes in an address, perhaps written so several times, or of characters as old browsers write them.
+_ADDRESS = re.compile(rf"%(?:(?:25){{0,3}}{_BYTE}(?:%(?:25){{0,3}}{_BYTE})*|u[0-9A-Fa-f]{{4}}(?:%u[0-9A-Fa-f]{{4}})*)")
+_TWICE = re.compile("%(?:25)*")
+#: A run in a mail or a card, perhaps across the end of a line.
+_MAIL = re.compile(r"=[89A-F][0-9A-F](?:(?:=\r?\n[ \t]?)?=[89A-F][0-9A-F])*")
+_HEXES = re.compile("=([0-9A-F]{2})")
+#: Encoded words of a mail's head (RFC 2047), which follow each other.
+_ENCODED = r"=\?[\w-]{2,20}(?:\*[\w-]{1,20})?\?[QqBb]\?[^?\s]{1,200}\?="
+_HEAD = re.compile(rf"{_ENCODED}(?:\s{{1,20}}{_ENCODED}){{0,20}}")
+#: The end of a line that goes on within a word, and the least characters of such a line: those of settings are shorter.
+_SOFT_BREAK = re.compile(r"=\r?\n(?=\w)")
+_MIN_LINE = 56
+#: What each of these has; the search for it is fast.
+_IN_MAIL = re.compile(r"=(?:[89A-F][0-9A-F]|\?|\r?\n\w)")
+#: Bytes of UTF-8 that are no cells of a formula, as in `=C3=B6`, without a letter beside them.
+_MIN_BYTES = 3
+#: A sign of an address that stands between words, as a blank does.
+_BETWEEN = re.compile(r"%(?:20|2[BCFbcf]|3[ABDFabdf])(?=\w)")
+#: The first small letter of Latin-1 beyond ASCII, and the first letter.
+_SMALL, _FIRST = "\u00df", "\u00c0"
+
+
+def may_have(text: str) -> bool:
+    """Whether a text may have such bytes."""
+    return may_have_in_addresses(text) or ("=" in text and _IN_MAIL.search(text) is not None)
+
+
+def may_have_in_addresses(text: str) -> bool:
+    """Whether a text may have bytes as addresses write them."""
+    return "%" in text and _ADDRESS.search(text) is not None
+
+
+def in_addresses(text: str) -> Iterator[Edit]:
+    """The letters that bytes in addresses stand for."""
+    for match in _ADDRESS.finditer(text) if "%" in text else ():
+        written = match[0]
+        if written[1] == "u":
+            read = bytes.fromhex(written.replace("%u", "")).decode("utf-16-be", "replace")
+        else:
+            data = bytes.fromhex(_TWICE.sub("", written))
+            read = _utf8(data) or (_latin(text, match, data) if written == written.upper() else "")
+        if _has_letters(read):
+            yield Edit(match.start(), match.end(), read)
+
+
+def between_words(text: str) -> Iterator[Edit]:
+    """The blanks that signs between the words of an address are."""
+    for match in _BETWEEN.finditer(text) if "%" in text else ():
+        if text[match.start() - 1 : match.start()].isalnum():
+            yield Edit(match.start(), match.end(), " ")
+
+
+def in_mails(text: str) -> Iterator[Edit]:
+    """The letters that bytes and encoded words in mails and cards stand for, and words without the end of a line."""
+    if "=" not in text:
+        return iter(())
+    return merged(_in_heads(text), merged(_in_bodies(text), _line_ends(text)))
+
+
+def _in_heads(text: str) -> Iterator[Edit]:
+    for match in _HEAD.finditer(text):
+        try:
+            read = str(make_header(decode_header(match[0])))
+        except (HeaderParseError, LookupError, ValueError):
+            continue
+        if read.isprintable():
+            yield Edit(match.start(), match.end(), read)
+
+
+def _in_bodies(text: str) -> Iterator[Edit]:
+    for match in _MAIL.finditer(text):
+        data = bytes.fromhex("".join(_HEXES.findall(match[0])))
+        before, after = text[match.start() - 1 : match.start()], text[match.end() : match.end() + 1]
+        read = _utf8(data)
+        if not read and before.isalpha() and after.islower():
+            read = _latin(text, match, data)
+            read = read if read >= _SMALL else ""
+        is_word = len(data) >= _MIN_BYTES or before.isalpha() or after.isalpha()
+        if is_word and _has_letters(read):
+            yield Edit(match.start(), match.end(), read)
+
+
+def _line_ends(text: str) -> Iterator[Edit]:
+    for match in _SOFT_BREAK.finditer(text):
+        start = text.rfind("\n", 0, match.start()) + 1
+        if match.start() - start >= _MIN_LINE and text[match.start() - 1].isalnum():
+            yield Edit(match.start(), match.end(), "")
+
+
+def _utf8(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return ""
+
+
+def _latin(text: str, match: re.Match[str], data: bytes) -> str:
+    """A letter of Latin-1 within a word."""
+    read = data.decode("latin-1")
+    is_within = text[match.start() - 1 : match.start()].isalpha() and text[match.end() : match.end() + 1].isalpha()
+    return read if len(read) == 1 and read >= _FIRST and is_within else ""
+
+
+def _has_letters(read: str) -> bool:
+    return read.isprintable() and any(map(str.isalpha, read))
