@@ -40,6 +40,7 @@ from worker.sandbox.helper import stop_all
 from worker.sandbox.pool import BRISK
 from worker.settings import Settings
 from worker.state.connections import REQUEST
+from worker.state.schema_version import SchemaGate
 
 log = structlog.get_logger()
 
@@ -87,7 +88,7 @@ ROUTES = (
 
 def create_app(settings: Settings) -> FastAPI:
     """Create the application for these settings. Connections open on first use."""
-    resources = Resources(settings, pool_size=20, limits=REQUEST, helper_limits=BRISK)
+    resources = Resources(settings, pool_size=20, limits=REQUEST, helper_limits=BRISK, gate=SchemaGate())
     memory = ApiMemory(settings.api_memory_mb << 20)
     query_vectors.limit_cache(memory.query_vectors)
     TimedProtocol.limit(memory)

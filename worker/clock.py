@@ -18,7 +18,7 @@ from celery.beat import PersistentScheduler, ScheduleEntry, Scheduler
 from worker import logs
 from worker.app import IDLE_LOOK_SECONDS, IDLE_SWEEP_SECONDS, NO_EVENTS, SWEEP_INTERVAL_SECONDS, app, crowded, settings
 from worker.hosts.presence import Presence
-from worker.state import open_work
+from worker.state import open_work, schema_version
 from worker.state.connections import SWEEP, Application, name_process
 from worker.state.pool import Pool, open_pool
 
@@ -65,6 +65,16 @@ class _SweepSchedule:
 @functools.cache
 def _pool() -> Pool:
     return open_pool(settings.session_url, max_size=1, limits=SWEEP)
+
+
+def _wait_for_schema(**_: object) -> None:
+    """Ask for no sweep before the database has what this release needs."""
+    name_process(Application.BEAT)
+    schema_version.wait(settings.session_url)
+
+
+# also where a worker forks this process
+signals.beat_init.connect(_wait_for_schema)
 
 
 class SweepScheduler(Scheduler):  # type: ignore[misc] # Celery has no types

@@ -51,6 +51,7 @@ from worker.state.connections import BRIEF, SWEEP, WORK, BoundedConnection, Conn
 from worker.state.index import messages
 from worker.state.index.tools import Index
 from worker.state.pool import Pool, autocommit, open_pool
+from worker.state.schema_version import SchemaGate, missing
 from worker.state.store_directories import Connect, StoreDirectory
 from worker.stores import OBJECTS, STORES, StoreOptions, default_store, directory_kinds
 from worker.tokens.tokenizers import Tokenizer, cl100k
@@ -74,8 +75,9 @@ class Resources:
         pool_size: int = 4,
         limits: ConnectionLimits = WORK,
         helper_limits: HelperLimits = PATIENT,
+        gate: SchemaGate | None = None,
     ) -> None:
-        self.settings = settings
+        self.settings, self._gate = settings, gate
         self._pool_size, self._limits, self._helper_limits = pool_size, limits, helper_limits
         self._lock = Lock()
         self._embedders: dict[EmbedderProfile, Embedder] = {}
@@ -85,7 +87,7 @@ class Resources:
     @cached_property
     def pool(self) -> Pool:
         """Connections to Postgres."""
-        return open_pool(self.settings.database, max_size=self._pool_size, limits=self._limits)
+        return open_pool(self.settings.database, max_size=self._pool_size, limits=self._limits, gate=self._gate)
 
     @cached_property
     def sweeping(self) -> Resources:
@@ -322,11 +324,14 @@ def directories_of(settings: Settings, connect: Connect) -> dict[str, StoreDirec
 def check_directories(settings: Settings) -> None:
     """Make sure, at the start of a process, that it sees the directories that new work needs.
 
-    A deleted one does not prevent the start. Raises `VectorsElsewhere` or `ContentsElsewhere`.
+    Neither a deleted one nor a database that lacks migrations prevents the start. Raises `VectorsElsewhere` or
+    `ContentsElsewhere`.
     """
     needed = {store_name(settings), *(() if settings.s3_bucket else (OBJECTS.name,))}
     with BoundedConnection.open(settings.session_url, BRIEF) as connection:
         connection.autocommit = True
+        if missing(connection):
+            return
         for name, directory in directories_of(settings, lambda: nullcontext(connection)).items():
             try:
                 if name in needed:

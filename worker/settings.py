@@ -72,6 +72,11 @@ class Settings(BaseSettings):
         pattern="^postgres(ql)?://",
         description="URL of the database without a pooler; set it if `DATABASE_URL` is a pooler in transaction mode.",
     )
+    migrate_at_start: Literal["on", "off"] = Field(
+        "on",
+        description="`off`: the API answers 503 `schema_behind` until `foldex migrate` has run, as with `serve "
+        "--no-migrate`.",
+    )
     celery_broker_url: str = Field(
         "redis://localhost:6379/0",
         pattern=r"^(rediss?|redis\+socket|sentinel|amqps?|pyamqp|memory)://",

@@ -66,7 +66,8 @@ def main(context: click.Context) -> None:
 
 
 @main.command()
-def serve() -> None:
+@click.option("--no-migrate", is_flag=True, help="Leave that to `foldex migrate`, and answer 503 until it has run.")
+def serve(*, no_migrate: bool) -> None:
     """Serve HTTP on API_HOST and API_PORT.
 
     Migrates the database first.
@@ -91,7 +92,8 @@ def serve() -> None:
     for sentence in settings.misspelt(os.environ):
         structlog.get_logger().warning(sentence)
     name_process(Application.API)
-    migrate(settings.session_url)
+    if settings.migrate_at_start == "on" and not no_migrate:
+        migrate(settings.session_url)
     with _refused_directories():
         check_directories(settings)
     with ExitStack() as stack:
@@ -178,11 +180,25 @@ def demo(folder: str | None, queries: tuple[str, ...]) -> None:
 
 
 @main.command()
-def migrate() -> None:
-    """Migrate the database to this release."""
+@click.option("--check", is_flag=True, help="Change nothing; the exit status is 1 if migrations are missing.")
+def migrate(*, check: bool) -> None:
+    """Migrate the database to this release.
+
+    Prints each migration that it applies. Several may run at once, and one that is killed may run again.
+    """
+    from worker.state import schema_version
+    from worker.state.connections import BRIEF, BoundedConnection
     from worker.state.migrate import migrate as run
 
-    run(_settings().session_url)
+    url = _settings().session_url
+    if check:
+        with BoundedConnection.open(url, BRIEF) as connection:
+            lacking = schema_version.missing(connection)
+        if lacking:
+            click.echo(f"The database lacks {len(lacking)} migrations: {', '.join(lacking)}; run `foldex migrate`.")
+            sys.exit(NOTHING)
+    else:
+        run(url, lambda name, seconds: click.echo(f"Applied {name} in {seconds:.1f} s."))
     click.echo("The database is up to date.")
 
 
@@ -405,10 +421,12 @@ def _database() -> Iterator[Pool]:
     """The migrated database: a key may be created before anything else has run."""
     from worker.state.migrate import migrate
     from worker.state.pool import open_pool
+    from worker.state.schema_version import SchemaGate
 
     settings = _settings()
-    migrate(settings.session_url)
-    with open_pool(settings.database) as pool:
+    if settings.migrate_at_start == "on":
+        migrate(settings.session_url)
+    with open_pool(settings.database, gate=SchemaGate()) as pool:
         yield pool
 
 

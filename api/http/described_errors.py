@@ -91,6 +91,7 @@ def _usual(method: str, path: str, operation: Operation) -> Iterator[DescribedEr
     if path == "/metrics":  # it answers without Postgres
         return
     yield DATABASE_UNAVAILABLE
+    yield _fault(errors.SchemaBehind)
     yield _fault(errors.Locked)
     yield _fault(errors.DiskFull)
     if not path.startswith("/api/"):

@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 from psycopg import OperationalError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from schemas.errors import SchemaBehind
 from worker.state.pool import Pool
 from worker.state.queries import load
 
@@ -49,9 +50,9 @@ class BacklogCollector(Collector):
         """Yield gauges of open tasks, of the backlog and of the last sweep; none while Postgres is down."""
         try:
             yield from self._gauges()
-        except OperationalError as error:
+        except (OperationalError, SchemaBehind) as error:
             # request metrics matter most during an outage, so serve them anyway
-            log.warning("Postgres does not answer; the metrics omit the backlog", error=str(error))
+            log.warning("Postgres does not answer, or lacks migrations; the metrics omit the backlog", error=str(error))
 
     def _gauges(self) -> Iterable[Metric]:
         tasks = GaugeMetricFamily("foldex_tasks", "Open index tasks", labels=["status"])

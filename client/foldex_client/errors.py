@@ -271,6 +271,10 @@ class DatabaseUnavailable(FoldexError, code="database_unavailable"):
     """Postgres does not answer."""
 
 
+class SchemaBehind(FoldexError, code="schema_behind"):
+    """The database lacks migrations of the server's release."""
+
+
 class Locked(FoldexError, code="locked"):
     """Another session of Postgres holds what the call needs."""
 

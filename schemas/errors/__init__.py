@@ -39,6 +39,7 @@ FoldexError
 │   ├── TextKeyMissing        (whose hashes the store has)
 │   └── StoreUnavailable
 │       └── VectorsElsewhere  (another directory holds the vectors)
+├── SchemaBehind          (Postgres lacks migrations of this release)
 ├── Locked                (another session of Postgres holds a row or a table)
 ├── DiskFull              (the disk of FOLDEX_HOME, or of Postgres)
 ├── TreeError             (ends the build of a summary tree; the last complete one stays)
@@ -113,6 +114,7 @@ from schemas.errors.stores import (
     ContentsElsewhere,
     DiskFull,
     Locked,
+    SchemaBehind,
     StoreError,
     StoreRefused,
     StoreUnauthorized,
@@ -165,6 +167,7 @@ __all__ = [
     "RerankError",
     "RerankNotConfigured",
     "RerankUnavailable",
+    "SchemaBehind",
     "SearchBusy",
     "SearchSlow",
     "ServerBusy",

@@ -104,6 +104,18 @@ class Locked(FoldexError):
     )
 
 
+class SchemaBehind(FoldexError):
+    """The database lacks migrations of this release."""
+
+    code = "schema_behind"
+    status = 503
+    retryable = True
+    example = (
+        "The database lacks 2 of this release's migrations, from 0043_missing_files on; run `foldex migrate`, and try "
+        "again."
+    )
+
+
 class DiskFull(FoldexError):
     """A required disk has no space left. Space may become free later."""
 

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+from random import Random
+from signal import SIGKILL
+from typing import Any
 
 import psycopg
 import pytest
@@ -12,9 +19,18 @@ from click.testing import CliRunner
 
 from api.cli.commands import main
 from tests.service import eventually, new_database
+from worker.state import migrate as migrations
 from worker.state.migrate import MIGRATION_LOCK, migrate
+from worker.state.schema_version import needed
 
-WAITING = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND database = %s::oid"
+WAITING = (
+    "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'foldex migrate' AND datname = current_database()"
+)
+APPLIED = "SELECT to_regclass('_yoyo_migration')"
+#: How much was done: each migration makes tables, columns or indexes.
+STEPS = "SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace"
+BLOCKED = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+NOTED = "SELECT count(*) FROM _yoyo_migration WHERE migration_id = '9001_index'"
 TABLES = "SELECT count(*) FROM information_schema.tables WHERE table_schema = 'public'"
 
 KEPT = Path(__file__).with_name("schema.txt")
@@ -38,44 +54,143 @@ SCHEMA = (
 )
 
 
+@contextmanager
+def emptied(postgres_url: str) -> Iterator[tuple[str, Callable[..., Any]]]:
+    """A database without tables, and a function that returns the first value of a query over it."""
+    with new_database(postgres_url) as url, psycopg.connect(url, autocommit=True) as connection:
+
+        def value(query: str, *values: object) -> Any:
+            (found,) = connection.execute(query.encode(), values or None).fetchone() or (None,)
+            return found
+
+        yield url, value
+
+
 def test_one_process_migrates_and_the_others_wait(postgres_url: str, template_url: str) -> None:
-    with new_database(postgres_url) as url, psycopg.connect(url, autocommit=True) as held, ThreadPoolExecutor(2) as two:
-
-        def number(query: str, *values: object) -> int:
-            (found,) = held.execute(query.encode(), values or None).fetchone() or (0,)
-            return int(found)
-
-        database = number("SELECT oid FROM pg_database WHERE datname = current_database()")
+    with (
+        emptied(postgres_url) as (url, value),
+        psycopg.connect(url, autocommit=True) as held,
+        ThreadPoolExecutor(2) as two,
+    ):
         held.execute("SELECT pg_advisory_lock(%s)", (MIGRATION_LOCK,))
         migrating = [two.submit(migrate, url) for _ in range(2)]
         try:
-            eventually(lambda: number(WAITING, database) == 2, 30)
-            assert number(TABLES) == 0
+            eventually(lambda: bool(value(WAITING) == 2), 30)
+            assert value(APPLIED) is None
         finally:
             held.execute("SELECT pg_advisory_unlock(%s)", (MIGRATION_LOCK,))
         for each in migrating:
             each.result(60)
         with psycopg.connect(template_url) as template:
-            assert template.execute(TABLES).fetchone() == (number(TABLES),)
+            assert template.execute(TABLES).fetchone() == (value(TABLES),)
 
 
-def test_the_command_migrates_the_database_of_the_stack_that_runs(
-    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+def test_a_process_that_is_killed_at_any_moment_leaves_what_the_next_one_completes(
+    postgres_url: str, template_url: str
 ) -> None:
+    chance = Random(11)
+    program = "import sys; from worker.state.migrate import migrate; print('begins', flush=True); migrate(sys.argv[1])"
+    with emptied(postgres_url) as (url, value):
+        for _ in range(6):
+            command = [sys.executable, "-c", program, url]
+            with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+                assert process.stdout
+                assert process.stdout.readline() == "begins\n"
+                # at this moment of its work, which takes longer on a busy machine
+                steps = value(STEPS) + chance.randint(0, 9)
+                while value(STEPS) < steps and process.poll() is None:
+                    pass
+                process.send_signal(SIGKILL)
+        migrate(url)
+        with psycopg.connect(template_url) as template:
+            assert template.execute(TABLES).fetchone() == (value(TABLES),)
+        assert described_at(url) == described_at(template_url)
+
+
+def test_a_table_that_is_held_makes_a_migration_try_again_and_nobody_else_wait(
+    postgres_url: str, template_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(migrations, "files", lambda _: tmp_path)
+    written(tmp_path, "9001_column", "ALTER TABLE upkeep ADD COLUMN more text;")
+    with (
+        new_database(postgres_url, template_url) as url,
+        psycopg.connect(url) as held,
+        psycopg.connect(url, autocommit=True) as other,
+        ThreadPoolExecutor(1) as one,
+    ):
+        held.execute("SELECT FROM upkeep")
+        migrating = one.submit(migrate, url)
+        eventually(lambda: bool(other.execute(BLOCKED).fetchone() == (1,)), 30)
+        # the migration gives way to whoever came after it
+        other.execute("SET lock_timeout = '10s'")
+        other.execute("SELECT FROM upkeep")
+        assert not migrating.done()
+        held.rollback()
+        migrating.result(30)
+        assert other.execute("SELECT more FROM upkeep").fetchall() == []
+
+
+def test_an_index_that_was_not_built_to_its_end_is_built_anew(
+    postgres_url: str, template_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(migrations, "files", lambda _: tmp_path)
+    days = "upkeep_days ON upkeep (date_trunc('day', ran_at AT TIME ZONE 'UTC'))"
+    build = f"CREATE UNIQUE INDEX CONCURRENTLY IF NOT EXISTS {days};"
+    written(tmp_path, "9001_index", f"-- transactional: false\n\n{build}")
+    valid = "SELECT indisvalid FROM pg_index WHERE indexrelid = 'upkeep_days'::regclass"
+    with new_database(postgres_url, template_url) as url, psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("INSERT INTO upkeep (name, ran_at) VALUES ('a', now()), ('b', now())")
+        with pytest.raises(psycopg.errors.UniqueViolation):
+            migrate(url)
+        assert connection.execute(valid).fetchone() == (False,)
+        connection.execute("DELETE FROM upkeep WHERE name = 'b'")
+        # a transaction that began before holds no process up but the one that builds
+        with psycopg.connect(url) as older, ThreadPoolExecutor(2) as two:
+            older.execute("UPDATE upkeep SET ran_at = now()")
+            migrating = [two.submit(migrate, url) for _ in range(2)]
+            eventually(lambda: bool(connection.execute(BLOCKED).fetchone() != (0,)), 30)
+            connection.execute("SELECT FROM upkeep")
+            older.rollback()
+            for each in migrating:
+                each.result(30)
+        assert connection.execute(valid).fetchone() == (True,)
+        assert connection.execute(
+            "SELECT count(*) FROM _yoyo_migration WHERE migration_id = '9001_index'"
+        ).fetchone() == (1,)
+
+
+def written(directory: Path, name: str, text: str) -> None:
+    (directory / "migrations").mkdir(exist_ok=True)
+    (directory / "migrations" / f"{name}.sql").write_text(text)
+
+
+def test_the_command_says_what_it_did_and_what_is_missing(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with new_database(postgres_url) as url:
         monkeypatch.delenv("DATABASE_URL", raising=False)
         monkeypatch.setattr("api.cli.commands.environment", lambda _: {"DATABASE_URL": url})
+        missing = CliRunner().invoke(main, ["migrate", "--check"])
+        assert missing.exit_code == 1
+        assert f"lacks {len(needed())} migrations: 0001_initial, " in missing.output
         done = CliRunner().invoke(main, ["migrate"])
-        assert (done.exit_code, done.output) == (0, "The database is up to date.\n")
+        *applied, last = done.output.splitlines()
+        assert (done.exit_code, last) == (0, "The database is up to date.")
+        assert [line.split()[1] for line in applied] == list(needed())
+        for again in (["migrate"], ["migrate", "--check"]):
+            nothing = CliRunner().invoke(main, again)
+            assert (nothing.exit_code, nothing.output) == (0, "The database is up to date.\n")
         with psycopg.connect(url) as migrated:
             assert migrated.execute("SELECT count(*) FROM search_tool").fetchone() == (0,)
 
 
 def test_the_migrations_make_the_schema_that_is_kept(template_url: str) -> None:
     """`schema.txt` shows in a review what a migration changes. `KEEP_SCHEMA=1 pytest …` writes it."""
-    with psycopg.connect(template_url) as connection:
-        lines = [line for query in SCHEMA for (line,) in connection.execute(query.encode()).fetchall()]
-    made = "\n".join(lines) + "\n"
+    made = "\n".join(described_at(template_url)) + "\n"
     if os.environ.get("KEEP_SCHEMA"):
         KEPT.write_text(made)
     assert made == KEPT.read_text(), "run this test with KEEP_SCHEMA=1 and look at the difference"
+
+
+def described_at(url: str) -> list[str]:
+    """A line for each column, constraint, index and sequence of our tables."""
+    with psycopg.connect(url) as connection:
+        return [line for query in SCHEMA for (line,) in connection.execute(query.encode()).fetchall()]

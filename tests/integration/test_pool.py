@@ -1,18 +1,21 @@
-"""Connections from the pool: usable after Postgres ended them, and back in their transactions after a read."""
+"""Connections from the pool: usable after a migration or an end by Postgres, and in transactions after a read."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Any
 
 import psycopg
 import pytest
 from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
 
 from schemas.errors import ProjectBusy
 from tests.service import eventually
 from worker.machine.owner import working_for
-from worker.state.connections import REQUEST
+from worker.state.connections import BRIEF, REQUEST, SWEEP, WORK, ConnectionLimits
 from worker.state.pool import Pool, autocommit, open_pool
 
 PID = b"SELECT pg_backend_pid()"
@@ -99,3 +102,65 @@ def waiting(database_url: str) -> int:
 def test_a_process_of_one_owner_uses_the_whole_pool(database_url: str) -> None:
     with open_pool(database_url, max_size=2) as pool, pool.connection(), pool.connection() as second:
         assert second.execute("SELECT 1").fetchone() == (1,)
+
+
+Read = Callable[[Pool, str], list[tuple[Any, ...]]]
+
+
+def alone(pool: Pool, query: str) -> list[tuple[Any, ...]]:
+    with autocommit(pool) as connection:
+        return connection.execute(query.encode()).fetchall()
+
+
+def first(pool: Pool, query: str) -> list[tuple[Any, ...]]:
+    with pool.connection() as connection:
+        found = connection.execute(query.encode()).fetchall()
+        # the transaction goes on
+        connection.execute("INSERT INTO noted VALUES (1)")
+        return found
+
+
+def later(pool: Pool, query: str) -> list[tuple[Any, ...]]:
+    with pool.connection() as connection:
+        connection.execute("INSERT INTO noted VALUES (1)")
+        return connection.execute(query.encode()).fetchall()
+
+
+def nested(pool: Pool, query: str) -> list[tuple[Any, ...]]:
+    with pool.connection() as connection, connection.transaction():
+        connection.execute("INSERT INTO noted VALUES (1)")
+        return connection.cursor(binary=True, row_factory=tuple_row).execute(query.encode()).fetchall()
+
+
+@pytest.mark.parametrize("limits", [REQUEST, SWEEP, WORK, BRIEF])
+@pytest.mark.parametrize("read", [alone, first, later, nested])
+def test_a_migration_breaks_no_statement_that_is_prepared(
+    database_url: str, limits: ConnectionLimits, read: Read
+) -> None:
+    with open_pool(database_url, max_size=1, limits=limits) as pool, psycopg.connect(database_url) as admin:
+        admin.autocommit = True
+        admin.execute("DROP TABLE IF EXISTS kept, noted")
+        admin.execute("CREATE TABLE kept (n integer); INSERT INTO kept VALUES (1); CREATE TABLE noted (n integer)")
+        rounds = 0
+        for change, rows in (
+            ("SELECT", [(1,)]),
+            ("ALTER TABLE kept ALTER n TYPE bigint", [(1,)]),
+            ("ALTER TABLE kept ADD COLUMN text text DEFAULT 'x'", [(1, "x")]),
+            ("ALTER TABLE kept ALTER n TYPE text", [("1", "x")]),
+            ("ALTER TABLE kept DROP COLUMN text", [("1",)]),
+        ):
+            admin.execute(change.encode())
+            # often enough that the statement is prepared
+            for _ in range(8):
+                assert read(pool, "SELECT * FROM kept") == rows
+                rounds += 1
+        noted = admin.execute("SELECT count(*) FROM noted").fetchone()
+        assert noted == (0 if read is alone else rounds,)
+
+
+def test_what_postgres_does_not_support_is_still_an_error(database_url: str) -> None:
+    with open_pool(database_url, max_size=1, limits=REQUEST) as pool:
+        for _ in range(8):
+            with pytest.raises(psycopg.errors.FeatureNotSupported), autocommit(pool) as connection:
+                connection.execute("SELECT count(DISTINCT 1) OVER ()")
+        assert alone(pool, "SELECT 1") == [(1,)]

@@ -24,10 +24,12 @@ from enum import StrEnum
 from threading import Lock, Thread
 from typing import Any, Self, TypeVar
 
-from psycopg import Connection, OperationalError
-from psycopg.abc import PQGen
+from psycopg import Connection, Cursor, OperationalError
+from psycopg.abc import Params, PQGen
 from psycopg.conninfo import conninfo_to_dict
-from psycopg.rows import TupleRow
+from psycopg.errors import FeatureNotSupported
+from psycopg.pq import TransactionStatus
+from psycopg.rows import Row, TupleRow
 from psycopg.sql import SQL
 
 from worker.state.address import Address, PooledAddress
@@ -101,6 +103,30 @@ SWEEP = ConnectionLimits(answer=65.0, patient=65.0, lock=1.0, statement=60.0, po
 PROBE = ConnectionLimits(answer=1.0, patient=1.0, lock=1.0, statement=1.0, pool=1.0)
 #: For statements that finish at once.
 BRIEF = ConnectionLimits(answer=5.0, patient=5.0, lock=4.0, statement=4.0, pool=4.0)
+
+
+class RepeatingCursor(Cursor[Row]):
+    """A cursor whose statements survive migrations.
+
+    A prepared statement fails once a migration changed the columns that it returns. So only statements that begin a
+    transaction, or are one, are prepared: they can be repeated, since nothing went before them.
+    """
+
+    def execute(
+        self, query: Any, params: Params | None = None, *, prepare: bool | None = None, binary: bool | None = None
+    ) -> Self:
+        """See psycopg."""
+        connection = self.connection
+        if connection.prepare_threshold is None:
+            return super().execute(query, params, binary=binary)
+        if connection.info.transaction_status != TransactionStatus.IDLE:
+            return super().execute(query, params, prepare=False, binary=binary)
+        try:
+            return super().execute(query, params, prepare=prepare, binary=binary)
+        except FeatureNotSupported:
+            connection.rollback()
+            super().execute("DEALLOCATE ALL", prepare=False)
+            return super().execute(query, params, prepare=False, binary=binary)
 
 
 class SilenceGuard:
@@ -250,6 +276,7 @@ def parameters(database: Address, limits: ConnectionLimits, *options: str) -> di
         "tcp_user_timeout": _milliseconds(_LOST_HOST_SECONDS),
         **url_parameters,
         "application_name": _process.application,
+        "cursor_factory": RepeatingCursor,
         # a pooler rejects options, and gives the next transaction a connection that does not know the statement
         **({} if is_shared else {"options": _options(server_options, url_parameters)}),
         **({"prepare_threshold": None} if is_shared or limits.plan_each_time else {}),

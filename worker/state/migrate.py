@@ -1,18 +1,29 @@
-"""Bring a database's tables up to this release."""
+"""Bring a database's tables up to this release.
+
+A migration is applied and noted in one transaction, so a process that is killed leaves all of it or nothing. It waits
+for a table only briefly, and tries again. One that builds an index without blocking writers cannot be in a
+transaction: it says `-- transactional: false`, and what it left unfinished is built anew.
+"""
 
 from __future__ import annotations
 
+import re
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.resources import as_file, files
+from pathlib import Path
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
-import psycopg
 import structlog
 import yoyo
+from psycopg import Connection
 from psycopg.errors import LockNotAvailable
+from psycopg.rows import TupleRow
+from psycopg.sql import SQL, Identifier
 
-from worker.state.connections import Application
-from worker.state.queries import load
+from worker.state.connections import IDLE_SECONDS, Application
+from worker.state.queries import is_true, load
 
 #: An advisory lock number that no other user of the database uses.
 MIGRATION_LOCK = 0x466F6C64
@@ -20,52 +31,78 @@ MIGRATION_LOCK = 0x466F6C64
 GRANTS = "0016_grants"
 #: Seconds for which a migration waits for the lock of a table: whoever wants the table meanwhile waits behind it.
 LOCK_SECONDS = 2
-#: Seconds until it tries again.
+#: Seconds until it tries again, and between two looks whether another process has finished.
 PAUSE_SECONDS = 1.0
+#: Seconds without a statement after which the server ends the connection, and lets another process migrate.
+FROZEN_SECONDS = 30
 
-_SQL = load("access/grants")
+_SQL = load("migrate")
+_GRANTS_SQL = load("access/grants")
+_BUILT_INDEX = re.compile(
+    r"\bCREATE\s+(?:UNIQUE\s+)?INDEX\s+CONCURRENTLY\s+(?:IF\s+NOT\s+EXISTS\s+)?(\w+)", re.IGNORECASE
+)
 
 log = structlog.get_logger()
 
 
-def migrate(database_url: str) -> None:
-    """Apply the missing migrations, one process at a time.
+def migrate(database_url: str, applied: Callable[[str, float], None] = lambda *_: None) -> None:
+    """Apply the missing migrations, one process at a time. Calls `applied` with the name and the seconds of each."""
+    with _held(database_url) as backend, as_file(files("schemas") / "migrations") as directory:
+        missing = backend.to_apply(yoyo.read_migrations(str(directory)))
+        for migration in missing:
+            began = time.monotonic()
+            _apply(backend, migration)
+            applied(migration.id, time.monotonic() - began)
+        if any(migration.id == GRANTS for migration in missing):
+            listed = backend.connection.execute(_GRANTS_SQL["list"], {"project_id": None})
+            for project_id, place, *_ in listed.fetchall():
+                log.warning("granted because a tool already uses it", project_id=project_id, place=place)
 
-    It uses Postgres' own lock: unlike a row that says "locked", it is released when its process dies.
+
+@contextmanager
+def _held(database_url: str) -> Iterator[yoyo.backends.DatabaseBackend]:
+    """The database, while this process is the only one that migrates it.
+
+    Postgres' own lock is released when its process dies. Whoever waits asks again and again: a statement that waits
+    for the lock would keep an index from being built, which waits for all earlier statements.
     """
-    with (
-        psycopg.connect(database_url, autocommit=True, application_name=Application.MIGRATE) as lock,
-        as_file(files("schemas") / "migrations") as directory,
-    ):
-        lock.execute("SELECT pg_advisory_lock(%s)", (MIGRATION_LOCK,))
-        backend = yoyo.get_backend(_address(database_url))
-        try:
-            migrations = yoyo.read_migrations(str(directory))
-            missing = backend.to_apply(migrations)
-            _apply(backend, migrations)
-            if any(migration.id == GRANTS for migration in missing):
-                for project_id, place, *_ in lock.execute(_SQL["list"], {"project_id": None}).fetchall():
-                    log.warning("granted because a tool already uses it", project_id=project_id, place=place)
-        finally:
-            backend.connection.close()
+    backend = yoyo.get_backend(_address(database_url))
+    try:
+        while not is_true(backend.connection, _SQL["try_lock"], {"lock": MIGRATION_LOCK}):
+            time.sleep(PAUSE_SECONDS)
+        # the row of a process that was killed
+        backend.break_lock()
+        yield backend
+    finally:
+        backend.connection.close()
 
 
 def _address(database_url: str) -> str:
-    """The address for yoyo, with the name and the limit of its connections."""
+    """The address for yoyo, with the name and the limits of its connection."""
     url = urlsplit(database_url)
     given = dict(parse_qsl(url.query))
     given["application_name"] = Application.MIGRATE
-    given["options"] = f"-c lock_timeout={LOCK_SECONDS}s {given.get('options', '')}".strip()
+    limits = {
+        "lock_timeout": f"{LOCK_SECONDS}s",
+        "idle_in_transaction_session_timeout": f"{IDLE_SECONDS:g}s",
+        "idle_session_timeout": f"{FROZEN_SECONDS}s",
+        # a killed process builds no index to its end
+        "client_connection_check_interval": "2s",
+    }
+    options = " ".join(f"-c {name}={value}" for name, value in limits.items())
+    given["options"] = f"{options} {given.get('options', '')}".strip()
     scheme = f"{url.scheme.split('+')[0]}+psycopg"
     return url._replace(scheme=scheme, query=urlencode(given, quote_via=quote)).geturl()
 
 
-def _apply(backend: yoyo.backends.DatabaseBackend, migrations: yoyo.migrations.MigrationList) -> None:
-    """Apply the missing migrations, each again until the tables that it changes are free."""
+def _apply(backend: yoyo.backends.DatabaseBackend, migration: yoyo.migrations.Migration) -> None:
+    """Apply a migration, again and again until the tables that it changes are free."""
     is_told = False
+    migration.load()
+    apply = _in_one_transaction if migration.use_transactions else _without_transaction
     while True:
         try:
-            backend.apply_migrations(backend.to_apply(migrations))
+            apply(backend, migration)
         except LockNotAvailable as error:
             if not is_told:
                 log.warning("a migration waits for a table that another session holds", error=str(error))
@@ -73,3 +110,28 @@ def _apply(backend: yoyo.backends.DatabaseBackend, migrations: yoyo.migrations.M
         else:
             return
         time.sleep(PAUSE_SECONDS)
+
+
+def _in_one_transaction(backend: yoyo.backends.DatabaseBackend, migration: yoyo.migrations.Migration) -> None:
+    with backend.transaction():
+        migration.process_steps(backend, "apply")
+        _note(backend, migration)
+
+
+def _without_transaction(backend: yoyo.backends.DatabaseBackend, migration: yoyo.migrations.Migration) -> None:
+    """Run statements that block nobody, and so may wait for whom they must."""
+    connection: Connection[TupleRow] = backend.connection
+    connection.execute(_SQL["be_patient"])
+    built = [name.lower() for name in _BUILT_INDEX.findall(Path(migration.path).read_text())]
+    for (name,) in connection.execute(_SQL["unfinished"], {"names": built}).fetchall():
+        log.warning("an index was not built to its end; building it anew", index=name)
+        connection.execute(SQL("DROP INDEX CONCURRENTLY IF EXISTS {}").format(Identifier(name)))
+    migration.process_steps(backend, "apply")
+    connection.execute(_SQL["be_brief"])
+    with backend.transaction():
+        _note(backend, migration)
+
+
+def _note(backend: yoyo.backends.DatabaseBackend, migration: yoyo.migrations.Migration) -> None:
+    backend.mark_one(migration, log=False)
+    backend.log_migration(migration, "apply")

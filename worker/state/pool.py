@@ -19,6 +19,7 @@ from worker.machine import owner
 from worker.machine.slots import Slots
 from worker.state.address import Address
 from worker.state.connections import WORK, BoundedConnection, ConnectionLimits, SilenceGuard, be_brief, parameters
+from worker.state.schema_version import SchemaGate
 
 Pool = ConnectionPool[Connection[TupleRow]]
 P = ParamSpec("P")
@@ -52,8 +53,10 @@ class GuardedPool(ConnectionPool[Connection[TupleRow]]):
     Where calls of many projects share it, one project has at most two thirds of it, and half of it beside others.
     """
 
-    def __init__(self, database: Address, limits: ConnectionLimits, *, max_size: int, **options: Any) -> None:
-        self.limits, self._guard = limits, SilenceGuard(database)
+    def __init__(
+        self, database: Address, limits: ConnectionLimits, *, max_size: int, gate: SchemaGate | None, **options: Any
+    ) -> None:
+        self.limits, self._guard, self._gate = limits, SilenceGuard(database), gate
         #: Transactions that may wait for locks.
         self.waiting = Slots(max(1, max_size // 2), per_owner=max(1, max_size // 6))
         self._shares = Slots(max_size, max(1, max_size * 2 // 3), beside=max(1, max_size // 2))
@@ -74,7 +77,7 @@ class GuardedPool(ConnectionPool[Connection[TupleRow]]):
 
     @contextmanager
     def connection(self, timeout: float | None = None) -> Iterator[Connection[TupleRow]]:
-        """See psycopg. Also raises `ServerSilent`."""
+        """See psycopg. Also raises `ServerSilent`, and `SchemaBehind` if there is a gate."""
         self._guard.check()
         patience = self.timeout if timeout is None else timeout
         until = time.monotonic() + patience
@@ -88,6 +91,8 @@ class GuardedPool(ConnectionPool[Connection[TupleRow]]):
                 raise
             # not as the pool's `reset`, for which each connection passes to another thread and back
             be_brief(connection)
+            if self._gate is not None:
+                self._gate.check(connection)
             yield connection
 
     def _take_share(self, stack: ExitStack, patience: float) -> None:
@@ -121,9 +126,19 @@ class GuardedPool(ConnectionPool[Connection[TupleRow]]):
             connection.restrict(self.limits)
 
 
-def open_pool(database: Address, *, max_size: int = 4, limits: ConnectionLimits = WORK, **options: Any) -> Pool:
-    """Open a pool that checks connections before lending them, so that a restart of Postgres goes unnoticed."""
-    return GuardedPool(database, limits, max_size=max_size, min_size=0, open=True, **options)
+def open_pool(
+    database: Address,
+    *,
+    max_size: int = 4,
+    limits: ConnectionLimits = WORK,
+    gate: SchemaGate | None = None,
+    **options: Any,
+) -> Pool:
+    """Open a pool that checks connections before lending them, so that a restart of Postgres goes unnoticed.
+
+    A process that did not wait for its schema has a `gate`.
+    """
+    return GuardedPool(database, limits, max_size=max_size, gate=gate, min_size=0, open=True, **options)
 
 
 def _check(connection: Connection[Any]) -> None:

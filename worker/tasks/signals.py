@@ -20,6 +20,7 @@ from worker.machine.scratch import hold_files_of_pool, remove_abandoned
 from worker.parse.sandbox.client import prepare
 from worker.resources import check_directories, preload
 from worker.sandbox.helper import stop_all
+from worker.state import schema_version
 from worker.state.connections import Application, name_process
 from worker.stores import store_directories
 from worker.tasks import process
@@ -64,6 +65,12 @@ def _keep_private(**_: Any) -> None:
     """Make files private; the pool's processes inherit it."""
     keep_private(settings.debuggers)
     close_home(settings.foldex_home, store_directories())
+
+
+@signals.worker_init.connect
+def _wait_for_schema(**_: Any) -> None:
+    """Take no task before the database has what this release needs."""
+    schema_version.wait(settings.session_url)
 
 
 @signals.worker_init.connect

@@ -27,6 +27,7 @@ from worker.sources.changes_seen import Followed
 from worker.sources.event_batches import BucketEvents
 from worker.sources.kind import WatchAccess
 from worker.sources.registry import watch_source
+from worker.state import schema_version
 from worker.state.exclusive import exclusive_connection, keep_lock
 from worker.state.index import changes
 from worker.upkeep.isolation import failing_alone
@@ -54,6 +55,7 @@ def run(resources: Resources, stop: Event, silence: int = SILENT_SECONDS) -> Non
     """
     # it logs every single change
     logging.getLogger("watchfiles").setLevel(logging.WARNING)
+    schema_version.wait(resources.settings.session_url, stop)
     waits, outage = False, PostgresOutage()
     while not stop.is_set():
         pause = TURN_SECONDS

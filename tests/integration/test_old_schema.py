@@ -1,0 +1,111 @@
+"""Processes of a release whose migrations the database lacks wait for them, and the API says so."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from threading import Event, Thread
+
+import psycopg
+import pytest
+from structlog.testing import capture_logs
+
+from api.stack import programs
+from api.stack.processes import start, stop
+from tests.service import PROJECT, TOOLS, NewService, Service, eventually, service, with_clock, worker_of_all_queues
+from tests.shared_service import local_settings
+from worker.state import schema_version
+from worker.state.schema_version import needed
+
+LACKS, GOES_ON = "lacks migrations of this release", "going on"
+#: Columns whose type can change without another meaning, as the release after may do.
+CHANGED = """
+    SELECT format('ALTER TABLE %I ALTER COLUMN %I TYPE %s', table_name, column_name,
+                  CASE udt_name WHEN 'text' THEN 'varchar' WHEN 'int4' THEN 'bigint' END)
+    FROM information_schema.columns
+    WHERE table_schema = 'public' AND table_name IN ('search_tool', 'search_index_task', 'search_index_file', 'chunk')
+      AND udt_name IN ('text', 'int4') AND is_generated = 'NEVER'
+      AND column_name NOT IN (SELECT column_name FROM information_schema.view_column_usage)
+    """
+
+
+@pytest.fixture(scope="module")
+def behind(new_service: NewService, root: Path) -> Iterator[Service]:
+    """An API without workers, over a database that lacks the newest migration."""
+    settings = {**local_settings(root), "MIGRATE_AT_START": "off"}
+    with new_service(partial(service, workers=False), **settings) as started:
+        yield started
+
+
+def test_all_wait_for_the_migration_and_then_work(behind: Service, root: Path) -> None:
+    (row,) = behind.rows(
+        "DELETE FROM _yoyo_migration WHERE migration_id = %s RETURNING _yoyo_migration.*", needed()[-1]
+    )
+    refused = behind.client.get("/readyz")
+    assert (refused.status_code, refused.json()["code"]) == (503, "schema_behind")
+    assert needed()[-1] in refused.json()["detail"]
+    assert behind.client.get(TOOLS, params={"project_id": PROJECT}).json()["code"] == "schema_behind"
+    assert behind.client.get("/healthz").status_code == 200
+    assert "foldex_requests_total" in behind.client.get("/metrics").text
+
+    worker = start(with_clock(worker_of_all_queues(behind.env), behind.home), behind.home)
+    beat, log = start(programs.beat(behind.env), behind.home), behind.home / "log"
+    try:
+        for name in (worker.program.name, "beat"):
+            eventually(lambda name=name: LACKS in (log / f"{name}.log").read_text(), 60, behind.logs)  # type: ignore[misc]
+        # for some looks more
+        time.sleep(3 * schema_version.LOOK_SECONDS)
+        assert not worker.program.ready()
+        behind.rows(f"INSERT INTO _yoyo_migration VALUES ({', '.join(['%s'] * len(row))})", *row)
+        eventually(lambda: behind.client.get("/readyz").status_code == 200, 10)
+        (root / "a.md").write_text("The harbour closes at night.")
+        tool = behind.local_tool(root)
+        behind.wait(tool)
+        for name in (worker.program.name, "beat"):
+            text = (log / f"{name}.log").read_text()
+            assert (text.count(LACKS), text.count(GOES_ON)) == (1, 1), text
+            assert "UndefinedColumn" not in text
+        _answers_after_a_migration(behind, tool)
+    finally:
+        stop([worker, beat])
+
+
+def _answers_after_a_migration(behind: Service, tool: str) -> None:
+    """The API has prepared its statements when a newer release changes what they return."""
+    paths = [TOOLS, *(f"{TOOLS}/{tool}{rest}" for rest in ("", "/status", "/files", "/tasks", "/symbols"))]
+
+    def asked() -> list[int]:
+        answers = [behind.client.get(path, params={"project_id": PROJECT}).status_code for path in paths]
+        answers.append(behind.client.post(f"{TOOLS}/{tool}/query", json={"query": "harbour"}).status_code)
+        return answers
+
+    for _ in range(10):
+        assert {*asked()} == {200}
+    with psycopg.connect(behind.database_url) as admin:
+        for (statement,) in admin.execute(CHANGED.encode()).fetchall():
+            admin.execute(statement.encode())
+    for _ in range(10):
+        assert {*asked()} == {200}
+
+
+def test_a_process_that_waits_says_each_reason_once_and_can_be_stopped(database_url: str) -> None:
+    stop_it = Event()
+    with psycopg.connect(database_url, autocommit=True) as admin, capture_logs() as logs:
+        admin.execute("ALTER TABLE _yoyo_migration RENAME TO away")
+        waiting = Thread(target=schema_version.wait, args=(database_url, stop_it))
+        waiting.start()
+        try:
+            eventually(lambda: bool(logs), 10)
+            time.sleep(2 * schema_version.LOOK_SECONDS)
+            assert waiting.is_alive()
+            assert [LACKS in line["event"] for line in logs] == [True]
+        finally:
+            stop_it.set()
+            waiting.join()
+            admin.execute("ALTER TABLE away RENAME TO _yoyo_migration")
+        # what a newer release has applied does no harm
+        admin.execute("INSERT INTO _yoyo_migration SELECT 'newer', '9999_newer', now()::timestamp")
+        schema_version.wait(database_url)
+        assert len(logs) == 1
