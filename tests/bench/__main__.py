@@ -10,6 +10,7 @@ from pathlib import Path
 from tests.bench import (
     blind,
     command,
+    fleet,
     folder,
     formats,
     fuzz,
@@ -47,6 +48,7 @@ BENCHES = {
     "tree": trees.run,
     "vectors": vectors.run,
     "idle": idle.run,
+    "fleet": fleet.run,
 }
 
 
