@@ -82,6 +82,8 @@ class LateStore:
         """See `VectorStore`."""
         return {}
 
+    attributes = vectors
+
     def optimize(self, *_: Any, **__: Any) -> None:
         """See `VectorStore`."""
 

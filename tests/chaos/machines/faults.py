@@ -6,6 +6,8 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import psutil
+
 from tests.chaos.machines import network
 from tests.chaos.machines.power import Machine
 
@@ -23,8 +25,11 @@ def _kill(machine: Machine, by: random.Random) -> None:
     """Kill a service with its children, or one of these."""
     service = by.choice(machine.services())
     children = service.children(recursive=True)
-    for process in [by.choice(children)] if children and by.random() < 0.5 else [service, *children]:
+    killed = [by.choice(children)] if children and by.random() < 0.5 else [service, *children]
+    for process in killed:
         process.kill()
+    # until then it may accept another call
+    psutil.wait_procs(killed, 10)
 
 
 def _cut_off_for_long(machine: Machine, _: random.Random) -> None:

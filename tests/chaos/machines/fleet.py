@@ -115,7 +115,9 @@ def fleet(
         migrate(urls["DATABASE_URL"])
         given = {**make_settings(embeddings, vectors), **s3, **urls, "S3_BUCKET": "contents", "AUTH": "on"}
         own = {"API_HOST": "0.0.0.0", "API_PORT": f"{API_PORT}"}
-        env = {**environment(home / "unused", "", ""), **given, **own}
+        all_ = {**environment(home / "unused", "", ""), **given, **own}
+        # an empty one is no setting, but it is an argument of a command
+        env = {name: value for name, value in all_.items() if value}
         clock = build(home / "clock")
         machines = {number: _machine(home, number, names, env, clock) for number, names in services.items()}
         for machine in machines.values():
