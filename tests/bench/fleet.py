@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from http import HTTPStatus
 from itertools import count
 from pathlib import Path
 from threading import Event, Thread
@@ -31,7 +32,7 @@ from schemas.tool import IndexSettings
 from tests.bench.fleet_worker import DIMENSIONS, PROVIDER_SECONDS, SIMULATED, TEXTS
 from tests.bench.size.rows import fill, rows, spending
 from tests.fakes.embeddings import EmbeddingsFake
-from tests.service import Service, clean_environment, environment
+from tests.service import TOOLS, Service, checked, clean_environment, environment
 from worker import logs
 from worker.app import app
 from worker.resources import chunk_settings
@@ -207,7 +208,12 @@ def _create(service: Service, place: Path, ready: list[float], stop: Event) -> N
         for each in range(SMALL):
             (folder / f"{each}.md").write_text(f"# Note {number} {each}\n\nThe ferry waits for the tide.\n")
         began = time.monotonic()
-        tool = service.local_tool(folder, project=f"small-{number}")
+        body = {"project_id": f"small-{number}", "source": {"kind": "local", "path": f"{folder}"}}
+        # a busy Postgres may refuse for now
+        while (made := service.client.post(TOOLS, json=body)).status_code == HTTPStatus.SERVICE_UNAVAILABLE:
+            if stop.wait(0.1):
+                return
+        tool = checked(made, HTTPStatus.ACCEPTED)["tool_id"]
         while service.status(tool)["status"] != "ready":
             if stop.wait(0.1):
                 return
