@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from psycopg import Cursor
 
 from tests.integration.database import do
 from tests.integration.steps.site import Site, listed_site, new_site, passes
@@ -25,6 +26,9 @@ from worker.tasks import index as index_task
 from worker.tasks import process
 from worker.upkeep import open_tasks
 from worker.upkeep.sweep import sweep
+
+#: What a session still holds of tables and rows.
+LOCKS = "SELECT mode FROM pg_locks WHERE pid = %s AND locktype IN ('relation', 'transactionid') AND granted"
 
 pytestmark = pytest.mark.usefixtures("nobody_else")
 
@@ -78,6 +82,22 @@ def test_the_preferred_task_is_served_unless_another_waits_more(resources: Resou
     # a task that waits for its provider gets no turn
     messages.sent(resources.pool, one.task, 60)
     assert turns.fairest(resources.pool, preferred=one.task) == other.task
+
+
+def test_a_worker_that_freezes_once_it_has_chosen_holds_no_task(
+    resources: Resources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It locks all open tasks to choose one."""
+    site = listed_site(resources)
+    answered, locks = Cursor.fetchone, []
+
+    def fetchone(cursor: Cursor[Any]) -> Any:
+        locks.append(do(resources.pool, LOCKS, cursor.connection.info.backend_pid))
+        return answered(cursor)
+
+    monkeypatch.setattr(Cursor, "fetchone", fetchone)
+    assert turns.fairest(resources.pool) == site.task
+    assert locks == [[]]
 
 
 def test_a_worker_that_holds_no_file_counts_for_no_task(resources: Resources) -> None:

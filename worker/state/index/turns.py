@@ -37,7 +37,8 @@ def fairest(
         "refused": [*refused],
         "me": me,
     }
-    with pool.connection() as connection:
+    # the statement locks all open tasks, and a transaction would hold them until another message arrives from here
+    with autocommit(pool) as connection:
         row = connection.execute(_SQL["fairest"], values).fetchone()
         return row[0] if row else None
 

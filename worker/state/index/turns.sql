@@ -1,9 +1,9 @@
 -- name: fairest
 -- The next task to serve, of those with pending files that do not wait for a provider. It belongs to the project with
 -- the fewest slices at work, of these to the one served longest ago, and of that project's tasks it has the fewest
--- slices. The join keeps the order, and ends with the first such task.
+-- slices. The join keeps the order, and ends with the first such task. Locks need not reach the disk.
 WITH :slices_at_work
-SELECT t.id FROM (
+SELECT t.id, set_config('synchronous_commit', 'off', true) FROM (
     SELECT t.id, t.index_id FROM search_index_task t
     JOIN search_index i ON i.id = t.index_id AND i.epoch = t.epoch AND i.deleted_at IS NULL
     LEFT JOIN at_work w ON w.index_id = i.id LEFT JOIN at_project p ON p.project_id = i.project_id
