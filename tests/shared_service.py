@@ -18,8 +18,8 @@ How = Callable[[Mapping[str, str]], AbstractContextManager[Service]]
 API_ONLY: How = partial(service, workers=False)
 #: Maximum bytes of a body where keys are asked for.
 MAX_BODY_BYTES = 100_000
-#: Modules and packages whose tests share a service, by group: one process runs all of a group. Those of `tests/chaos`
-#: share a cluster, and take two processes equally long.
+#: Modules and packages whose tests share a service, by group: one process runs all of a group, so none may take longer
+#: than the other processes have to do. Those of `tests/chaos` share a cluster, unless they start their own.
 GROUPS = {
     "chaos of processes": (
         "tests/chaos/test_boundaries.py",
@@ -27,7 +27,19 @@ GROUPS = {
         "tests/chaos/test_processes.py",
         "tests/chaos/test_trees.py",
     ),
-    "chaos of servers": ("tests/chaos/",),
+    "chaos of servers": (
+        "tests/chaos/test_clock.py",
+        "tests/chaos/test_limits.py",
+        "tests/chaos/test_messages.py",
+        "tests/chaos/test_nodes.py",
+        "tests/chaos/test_paused.py",
+        "tests/chaos/test_provider.py",
+        "tests/chaos/test_requests.py",
+        "tests/chaos/test_soak.py",
+        "tests/chaos/test_stopped.py",
+        "tests/chaos/test_store.py",
+        "tests/chaos/test_watchers.py",
+    ),
     "local": (
         "tests/integration/local/",
         "tests/integration/test_api_processes.py",
@@ -45,6 +57,8 @@ GROUPS = {
         "tests/integration/test_command_accidents.py",
         "tests/integration/test_described.py",
         "tests/integration/test_pasted.py",
+    ),
+    "pages": (
         "tests/integration/test_trees.py",
         "tests/browser/test_page_find.py",
         "tests/browser/test_page_tools.py",

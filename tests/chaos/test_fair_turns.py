@@ -11,7 +11,7 @@ from tests.service import ENDED, NewService, Service, eventually, service
 from worker.settings import LOCAL_MODEL
 
 #: Tools that one project makes at once.
-MANY = 200 if IS_FULL else 60
+MANY = 200 if IS_FULL else 40
 
 
 def test_one_tool_is_ready_long_before_many_of_another_project(new_service: NewService, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from tests.chaos.cluster import Cluster
 from tests.chaos.monkey import WAIT_SECONDS, Monkey
 
-SECONDS = float(os.environ.get("CHAOS_SECONDS") or 20)
+SECONDS = float(os.environ.get("CHAOS_SECONDS") or 12)
 SEED = int(os.environ.get("CHAOS_SEED") or random.randrange(10**6))
 
 

@@ -319,7 +319,7 @@ def test_thousands_of_random_corrupt_containers_have_outcomes(helpers: ProjectHe
         ("outlook", outlook({"0037": "Report"}, tuple(files), tuple(files.values()))),
     ]
     opened, worked = 0, time.process_time()
-    for number in range(10_000):
+    for number in range(3_000):
         packing, data = rng.choice(whole)
         damaged = bytearray(data)
         for _ in range(rng.randrange(1, 12)):
@@ -332,5 +332,5 @@ def test_thousands_of_random_corrupt_containers_have_outcomes(helpers: ProjectHe
             opened += 1
             for member in members[:1]:
                 read_kept(helpers, "corrupt", member.path, LIMIT)
-    assert opened > 1_000
-    assert time.process_time() - worked < 60
+    assert opened > 300
+    assert time.process_time() - worked < 20

@@ -179,5 +179,13 @@ def test_modules_that_share_a_service_exist_and_run_in_one_process() -> None:
     places = [place for group in GROUPS.values() for place in group]
     assert [place for place in places if not (ROOT / place).exists()] == []
     assert len(set(places)) == len(places)
+    modules = {path: path.read_text() for path in (ROOT / "tests" / "chaos").glob("test_*.py")}
+    users = [
+        path.relative_to(ROOT).as_posix()
+        for path, text in modules.items()
+        if "here: Cluster" in text and "with cluster(" not in text
+    ]
+    assert len(users) > 10
+    assert {group_of(user) for user in users} == {"chaos of processes", "chaos of servers"}
     assert group_of("tests/integration/local/test_api.py") == group_of("tests/integration/test_client.py") == "local"
     assert group_of("tests/integration/test_model.py") == "tests/integration/test_model.py"
