@@ -103,7 +103,7 @@ def create_app(settings: Settings) -> FastAPI:
         threading.Thread(target=_warm, args=(resources,), name="warm", daemon=True).start()
         ended = threading.Event()
         Presence(settings, "api", node=f"api-{settings.api_port}@{this_host()}").keep(
-            ended, reach=partial(reached, settings)
+            resources.pool, ended, reach=partial(reached, settings)
         )
         yield
         ended.set()

@@ -105,7 +105,7 @@ class SweepScheduler(Scheduler):  # type: ignore[misc] # Celery has no types
 
 
 def _enter_registry(**_: Any) -> None:
-    Presence(settings, "beat").keep()
+    Presence(settings, "beat").keep(_pool())
 
 
 signals.beat_init.connect(_enter_registry)

@@ -134,8 +134,9 @@ def watch(context: click.Context) -> None:
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signal_number, lambda *_: stop.set())
     name_process(Application.WATCH)
-    Presence(settings, "watch").keep(stop)
-    watch_folders(Resources(settings), stop)
+    resources = Resources(settings)
+    Presence(settings, "watch").keep(resources.pool, stop)
+    watch_folders(resources, stop)
 
 
 @main.command()

@@ -30,7 +30,10 @@ NODES = f"{PROJECTS}/nodes"
 TREES = "/v1/knowledge-bases/{tool_id}/raptor"
 FILES = {"files": ("a.md", b"# text")}
 #: Of no project.
-OPEN = {("GET", path) for path in ("/healthz", "/readyz", "/metrics", "/api/models", "/api/access", "/api/indexers")}
+OPEN = {
+    ("GET", path)
+    for path in ("/healthz", "/readyz", "/metrics", "/api/hosts", "/api/models", "/api/access", "/api/indexers")
+}
 #: How each route is called. `{…}` in a body or a parameter is an id. A second call is another way to the data.
 CALLS: dict[tuple[str, str], list[Call]] = {
     ("POST", TOOLS): [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from threading import Event, Thread
 from uuid import uuid4
@@ -19,6 +20,7 @@ from worker.settings import Settings
 from worker.state import hosts
 from worker.state.connections import BRIEF, BoundedConnection
 from worker.state.hosts import ClockOffset, Registration, Role
+from worker.state.pool import Pool, autocommit
 
 #: Seconds between two notes, so that two may fail before others take the process for gone.
 NOTE_SECONDS = 20.0
@@ -29,6 +31,8 @@ MAX_CLOCK_SECONDS = 2.0
 
 log = structlog.get_logger()
 
+#: Opens or lends a connection in autocommit.
+Connect = Callable[[], AbstractContextManager[Connection[TupleRow]]]
 #: What a process asks its services, if it asks any.
 Reach = Callable[[], Mapping[str, str | None]]
 
@@ -44,11 +48,10 @@ class Presence:
         self._reached: Mapping[str, str | None] = {}
         self._is_clock_wrong = self._is_away = False
 
-    def note(self) -> None:
-        """Note that this process runs. An outage of Postgres only logs a line."""
+    def note(self, connect: Connect | None = None) -> None:
+        """Note that this process runs, over a connection of its own if none is given. An outage only logs a line."""
         try:
-            # a connection of its own: one that is kept would be another process's after a fork
-            with BoundedConnection.open(self._settings.database, BRIEF) as connection:
+            with (connect or self._open)() as connection:
                 self._note(connection)
         except psycopg.Error as error:
             if not self._is_away:
@@ -57,24 +60,31 @@ class Presence:
         else:
             self._is_away = False
 
-    def keep(self, stop: Event | None = None, *, reach: Reach | None = None) -> None:
-        """Note it in the background from now on, until `stop` is set. `reach` asks services now and then."""
-        stop = stop or Event()
-        Thread(target=self._keep_noting, args=(stop,), name="presence", daemon=True).start()
-        if reach is not None:
-            Thread(target=self._keep_reaching, args=(stop, reach), name="reach", daemon=True).start()
+    def keep(self, pool: Pool, stop: Event | None = None, *, reach: Reach | None = None) -> None:
+        """Note it in the background from now on, until `stop` is set. `reach` asks services now and then.
 
-    def _keep_noting(self, stop: Event) -> None:
+        To open a connection for each note would take more than all else that a process at rest does.
+        """
+        stop = stop or Event()
+        connect = partial(autocommit, pool)
+        Thread(target=self._keep_noting, args=(connect, stop), name="presence", daemon=True).start()
+        if reach is not None:
+            Thread(target=self._keep_reaching, args=(connect, stop, reach), name="reach", daemon=True).start()
+
+    def _open(self) -> BoundedConnection:
+        return BoundedConnection.open(self._settings.database, BRIEF)
+
+    def _keep_noting(self, connect: Connect, stop: Event) -> None:
         while True:
-            self.note()
+            self.note(connect)
             if stop.wait(NOTE_SECONDS):
                 return
 
-    def _keep_reaching(self, stop: Event, reach: Reach) -> None:
+    def _keep_reaching(self, connect: Connect, stop: Event, reach: Reach) -> None:
         while True:
             before, self._reached = self._reached, reach()
             if self._reached != before:
-                self.note()
+                self.note(connect)
             if stop.wait(REACH_SECONDS):
                 return
 

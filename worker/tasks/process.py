@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from contextlib import suppress
+from threading import Thread
 from uuid import UUID
 
+import psycopg
+import structlog
+
 from worker.app import settings
+from worker.hosts import compare
 from worker.hosts.presence import Presence
 from worker.hosts.reach import reached
 from worker.machine.freed_memory import IdleProcess
 from worker.resources import Resources
+from worker.state.pool import Pool
 
 #: Within its `work` runs what frees so much memory that this process should not keep it.
 idle = IdleProcess()
+
+log = structlog.get_logger()
 
 
 @functools.cache
@@ -38,9 +47,20 @@ def enter_registry(node: str, queues: Sequence[str]) -> None:
 
 
 def stay_in_registry() -> None:
-    """Note this worker from now on, and what it reaches."""
-    if _registry.presence is not None:
-        _registry.presence.keep(reach=functools.partial(reached, settings))
+    """Note this worker from now on, and what it reaches. Logs what differs between it and others."""
+    if _registry.presence is None:
+        return
+    # it stays open for the sweep anyway
+    pool = resources().sweeping.pool
+    _registry.presence.keep(pool, reach=functools.partial(reached, settings))
+    # Celery kills a process that does not take work within seconds of its start
+    Thread(target=_log_differences, args=(pool,), name="differences", daemon=True).start()
+
+
+def _log_differences(pool: Pool) -> None:
+    with suppress(psycopg.Error):
+        for finding in compare.findings(pool):
+            log.warning("hosts differ", finding=str(finding))
 
 
 def me() -> UUID | None:

@@ -123,7 +123,8 @@ def _enter_registry(sender: str, instance: Any, **_: Any) -> None:
 @signals.worker_process_init.connect
 def _stay_in_registry(**_: Any) -> None:
     """Let one of the pool's processes note this worker from now on: threads and forks do not go together."""
-    if current_process_index(base=0) == 0:
+    # the one process of a pool without forks has no number
+    if not current_process_index(base=0):
         process.stay_in_registry()
 
 
