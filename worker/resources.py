@@ -39,17 +39,20 @@ from worker.embed.rates import SharedRate
 from worker.ignore import EVERYTHING, Rules, rules_of
 from worker.machine.disk_space import DiskSpace
 from worker.machine.gc_pause import collect_rarely
+from worker.machine.host import Host, this_host
 from worker.objects.object_store import ObjectStore, open_objects
 from worker.sandbox.pool import PATIENT, HelperLimits, HelperPool, ProjectHelpers
 from worker.settings import LOCAL_MODEL, Settings
 from worker.sources import Source
+from worker.sources.indexed_folders import IndexedFolders
 from worker.sources.kind import ContentAccess, SourceOptions
 from worker.sources.opening import OpeningSource
 from worker.sources.registry import open_source
 from worker.state import text_keys
 from worker.state.connections import BRIEF, SWEEP, WORK, BoundedConnection, ConnectionLimits
-from worker.state.index import messages
+from worker.state.index import messages, turns
 from worker.state.index.tools import Index
+from worker.state.index.turns import Reach
 from worker.state.pool import Pool, autocommit, open_pool
 from worker.state.schema_version import SchemaGate, missing
 from worker.state.store_directories import Connect, StoreDirectory
@@ -76,8 +79,9 @@ class Resources:
         limits: ConnectionLimits = WORK,
         helper_limits: HelperLimits = PATIENT,
         gate: SchemaGate | None = None,
+        host: Host | None = None,
     ) -> None:
-        self.settings, self._gate = settings, gate
+        self.settings, self._gate, self.host = settings, gate, host or this_host()
         self._pool_size, self._limits, self._helper_limits = pool_size, limits, helper_limits
         self._lock = Lock()
         self._embedders: dict[EmbedderProfile, Embedder] = {}
@@ -114,11 +118,22 @@ class Resources:
         used = {name: each for name, each in self.directories.items() if name != OBJECTS.name or not is_in_bucket}
         return {name: reason for name, each in used.items() if (reason := each.refusal()) is not None}
 
-    def leave(self, task_id: UUID, refused: Mapping[str, str]) -> None:
-        """Leave a task to others, for the reasons of `refused`. Its status and the service's readiness show them."""
-        if messages.leave(self.pool, task_id, refused):
-            for name, reason in refused.items():
+    def reach(self, me: UUID | None = None) -> Reach:
+        """What this process, which the registry of hosts knows as `me`, must leave to others."""
+        return Reach(me, self.host.id, self.refused())
+
+    def leave_if_out_of_reach(self, task_id: UUID) -> bool:
+        """Leave a task to workers that see what this one does not. Returns whether it did.
+
+        The task's status and the service's readiness say which directories are refused.
+        """
+        reach = self.reach()
+        if turns.is_in_reach(self.pool, task_id, reach):
+            return False
+        if reach.refused and messages.leave(self.pool, task_id, reach):
+            for name, reason in reach.refused.items():
                 self.directories[name].note(reason)
+        return True
 
     @cached_property
     def helper_pool(self) -> HelperPool:
@@ -146,8 +161,18 @@ class Resources:
         return ContentAccess(project_id, options, lambda: self.pool, lambda: self.objects, self.helpers(project_id))
 
     def source_of(self, index: Index, rules: Rules | None = None) -> Source:
-        """The content behind an index, to which its own rules apply unless others are given."""
-        return self.source_with(index.project_id, index.source, index.settings, rules)
+        """The content behind an index, to which its own rules apply unless others are given.
+
+        Raises `FolderElsewhere` if another machine indexed another folder.
+        """
+        source = self.source_with(index.project_id, index.source, index.settings, rules)
+        self.folders.check(index)
+        return source
+
+    @cached_property
+    def folders(self) -> IndexedFolders:
+        """The local folders of this machine, as indexes know them."""
+        return IndexedFolders(self.host, lambda: self.pool, self.source)
 
     def source_with(
         self, project_id: str, source: AnySource, settings: IndexSettings, rules: Rules | None = None

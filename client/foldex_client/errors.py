@@ -183,6 +183,10 @@ class FolderGone(SourceError, code="folder_gone"):
     """The root of the source does not exist, or no longer exists."""
 
 
+class FolderElsewhere(SourceError, code="folder_elsewhere"):
+    """The folder at this path of the machine is another one than that of the machine that indexed it."""
+
+
 class SourceRefused(SourceError, code="source_refused"):
     """The source is outside what this installation may read, or its credentials are wrong."""
 

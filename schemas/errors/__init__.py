@@ -27,7 +27,7 @@ FoldexError
 │   ├── LlmUnavailable        (temporary; a ModelUnavailable)
 │   └── LlmFailed             (several clusters in a row; ends the build)
 ├── SourceError
-│   ├── FolderGone · SourceRefused
+│   ├── FolderGone · FolderElsewhere · SourceRefused
 │   └── SourceUnavailable
 │       ├── SourceBusy        (too many files are being opened)
 │       └── ContentsElsewhere (another directory holds the contents)
@@ -104,6 +104,7 @@ from schemas.errors.models import (
 from schemas.errors.sources import (
     FileError,
     FileTooSlow,
+    FolderElsewhere,
     FolderGone,
     SourceBusy,
     SourceError,
@@ -142,6 +143,7 @@ __all__ = [
     "FileError",
     "FileTooSlow",
     "FilterMatchesNothing",
+    "FolderElsewhere",
     "FolderGone",
     "FoldexError",
     "HeadersTooLarge",

@@ -29,6 +29,16 @@ class SourceRefused(SourceError):
     example = "S3 cannot be used (AccessDenied); check the credentials and S3_ENDPOINT_URL."
 
 
+class FolderElsewhere(SourceError):
+    """The folder at this path of the machine is another one than that of the machine that indexed it."""
+
+    code = "folder_elsewhere"
+    example = (
+        "/srv/docs on host-2 is not the folder that host-1 indexed; mount that one, start the workers of host-1, or, "
+        'if that machine is gone, reindex with {"allow_removals": true}.'
+    )
+
+
 class SourceUnavailable(SourceError):
     """The source did not answer; a later retry can help."""
 

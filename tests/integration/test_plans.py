@@ -260,6 +260,7 @@ def test_whether_a_file_waits_is_seen_by_an_index(pool: Pool, index_id: UUID, mo
         "preferred": None,
         "refused": [],
         "me": None,
+        "host": None,
     }
     steps = plan_while_all_wait(pool, f"index/{module}", name, **values)
     assert "search_index_file_smallest" in steps

@@ -140,7 +140,14 @@ def test_a_task_that_waits_for_its_provider_takes_nobodys_turn(running: Service)
 
         def fairest() -> str:
             query = load("index/turns")["fairest"]
-            values = {"preferred": busy, "most_files": None, "most_bytes": None, "refused": [], "me": None}
+            values = {
+                "preferred": busy,
+                "most_files": None,
+                "most_bytes": None,
+                "refused": [],
+                "me": None,
+                "host": None,
+            }
             row = connection.execute(query, values).fetchone()
             return str(row and row[0])
 

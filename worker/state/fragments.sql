@@ -68,9 +68,11 @@ concat_ws(' ', i.settings #>> '{embedder,model}', i.settings #>> '{embedder,dime
     i.settings #>> '{embedder,precision}')
 
 -- name: is_in_reach
--- whether the process at hand sees the directories of an index i: of its vectors, and of the contents of nodes
+-- whether the process at hand sees what an index i needs: its vectors, the contents of nodes, and its folder
 NOT (i.vector_store = ANY (%(refused)s::text[])
-     OR i.source ->> 'kind' = 'nodes' AND 'objects' = ANY (%(refused)s::text[]))
+     OR i.source ->> 'kind' = 'nodes' AND 'objects' = ANY (%(refused)s::text[])
+     OR EXISTS (SELECT FROM folder_refusal l WHERE l.index_id = i.id AND l.host_id = %(host)s::text
+                AND l.refused_at > now() - interval '1 min'))
 
 -- name: is_small
 -- whether a task t has few files, or few and small ones left

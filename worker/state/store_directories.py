@@ -83,15 +83,10 @@ class StoreDirectory:
 
     def check(self) -> None:
         """Raise the error of the kind unless this is the directory that counts. The first one of all does."""
-        try:
+        with self._disk_errors():
             mark = read_mark(self.path)
             if mark is None or mark.id != self._known or time.monotonic() > self._trusted_until:
                 self._look()
-        except OSError as error:
-            name = errno.errorcode.get(error.errno or 0, "?")
-            raise self._refusal(
-                f"cannot be checked ({name}); check its disk, its mount and its permissions."
-            ) from error
 
     @contextmanager
     def using(self) -> Iterator[None]:
@@ -126,7 +121,7 @@ class StoreDirectory:
 
     def adopt(self, *, accept_loss: bool) -> None:
         """Let this directory count from now on, and no other. Raises `ContentsElsewhere` for a loss not accepted."""
-        with self._connect() as connection:
+        with self._disk_errors(), self._connect() as connection:
             installation = _installation(connection)
             if not (self.kind.is_rebuilt or accept_loss or self._fits(connection)):
                 raise self._refusal(
@@ -139,6 +134,14 @@ class StoreDirectory:
                 replace_mark(self.path, mark)
             values = {"kind": self.kind.name, "id": mark.id, "home": self._home_id(installation)}
             connection.execute(_SQL["adopt"], values)
+
+    @contextmanager
+    def _disk_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            name = errno.errorcode.get(error.errno or 0, "?")
+            raise self._refusal(f"cannot be used ({name}); check its disk, its mount and its permissions.") from error
 
     def _check_for_use(self) -> None:
         try:

@@ -24,7 +24,7 @@ RETRY_SECONDS = 3.0
 #: The result of a slice that met a lock.
 LOCKED = {"left": "locked"}
 #: The result of a message about work that this process leaves to others.
-ELSEWHERE = {"left": "to a worker that sees the directory"}
+ELSEWHERE = {"left": "to a worker that sees the directory or the folder"}
 #: Maximum length in characters of an unexpected exception in a task's message.
 MAX_FAULT = 300
 

@@ -83,8 +83,7 @@ def _serve(pool: Pool, task_id: UUID, queue: str, most_files: int | None = None)
     if chosen is None:
         if leaving.is_left(pool, task_id):
             return leaving.LEFT
-        if refused := r.refused():
-            r.leave(task_id, refused)
+        if r.leave_if_out_of_reach(task_id):
             return failures.ELSEWHERE
         chosen = task_id
     result, met = failures.unless_locked(work, chosen), {chosen}
@@ -99,7 +98,7 @@ def _serve(pool: Pool, task_id: UUID, queue: str, most_files: int | None = None)
 
 def _due(r: Resources, most_files: int | None, preferred: UUID | None = None) -> UUID | None:
     """The task that is due for this worker, of those that it can do."""
-    return turns.fairest(r.pool, preferred=preferred, most_files=most_files, refused=r.refused(), me=process.me())
+    return turns.fairest(r.pool, preferred=preferred, most_files=most_files, reach=r.reach(process.me()))
 
 
 def _index(task_id: UUID, queue: str) -> dict[str, Any]:
@@ -109,8 +108,8 @@ def _index(task_id: UUID, queue: str) -> dict[str, Any]:
     if not task or not index:
         return {"nothing": "to index"}
     bind_run(task.id, task.tool_id, task.request_id)
-    queues, needs = (FAST, BULK) if task.is_small(SMALL_TASK) else (BULK,), needs_of(index)
-    if leaving.leave_if_lacking(r.pool, task_id, queues, needs, tasks.warn):
+    queues = (FAST, BULK) if task.is_small(SMALL_TASK) else (BULK,)
+    if leaving.leave_if_lacking(r.pool, task_id, queues, needs_of(index), tasks.warn):
         return _left(r.pool, task_id)
     turns.take(r.pool, index.project_id, "index")
     with leased(r.settings.database, task_id) as lease:
@@ -121,9 +120,10 @@ def _index(task_id: UUID, queue: str) -> dict[str, Any]:
             finished, more = _record(r.pool, task, batches)
         except FoldexError as error:
             files.release(r.pool, lease.owner)
-            if leaving.leave_after(r.pool, task_id, queues, needs, tasks.warn, error):
+            ending = leaving.ending(r, task_id, index, queues, error)
+            if ending is None:
                 return _left(r.pool, task_id)
-            ended = failures.settle(r.pool, task, error)
+            ended = failures.settle(r.pool, task, ending)
             if ended.retry_seconds is not None:
                 dispatch.send_index(task, queue, ended.retry_seconds)
             return ended.result

@@ -13,9 +13,12 @@ from uuid import UUID
 import structlog
 
 from schemas.errors import FoldexError
-from worker.hosts.needs import NeededSettings
+from worker.hosts.needs import NeededSettings, needs_of
+from worker.resources import Resources
 from worker.state import hosts
 from worker.state.hosts import Need
+from worker.state.index import tasks
+from worker.state.index.tools import Index
 from worker.state.pool import Pool
 from worker.tasks import process
 
@@ -60,6 +63,16 @@ def leave_after(
         return False
     _leave(pool, me, work_id, warn, f"{found.node} has another {found.setting}, and failed: {error.message}")
     return True
+
+
+def ending(r: Resources, task_id: UUID, index: Index, queues: Sequence[str], error: FoldexError) -> FoldexError | None:
+    """Leave a task that failed to workers with other settings, or on other machines, that may succeed.
+
+    Returns None if it did, else the error with which the task ends.
+    """
+    if leave_after(r.pool, task_id, queues, needs_of(index), tasks.warn, error):
+        return None
+    return r.folders.leave(task_id, index, queues, error)
 
 
 def _leave(pool: Pool, me: UUID, work_id: UUID, warn: Warn, reason: str) -> None:

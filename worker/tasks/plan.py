@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -50,10 +49,9 @@ def _plan_and_index(task_id: UUID, node: str) -> dict[str, Any]:
 
 def _plan(task_id: UUID) -> dict[str, Any]:
     r, lease = process.resources(), Lease()
-    refused = r.refused()
-    plan = _begin(r.pool, task_id, lease.owner, refused)
-    if plan is None and refused:
-        r.leave(task_id, refused)
+    r.folders.note_host()
+    plan = _begin(r, task_id, lease.owner)
+    if plan is None and r.leave_if_out_of_reach(task_id):
         return failures.ELSEWHERE
     index = plan and tools.index(r.pool, plan.index_id)
     if not plan or not index:
@@ -74,9 +72,10 @@ def _list_slice(r: Resources, plan: ListingLease, index: Index, lease: Lease) ->
                 is_complete = _list(r, plan, index, lease)
         except FoldexError as error:
             tasks.release_plan(r.pool, plan.id, lease.owner)
-            if leaving.leave_after(r.pool, plan.id, (FAST,), needs_of(index), tasks.warn, error):
+            ending = leaving.ending(r, plan.id, index, (FAST,), error)
+            if ending is None:
                 return _left(r.pool, plan)
-            ended = failures.settle(r.pool, plan, error)
+            ended = failures.settle(r.pool, plan, ending)
             if ended.retry_seconds is not None:
                 send_plan(plan.id, plan.tool_id, ended.retry_seconds)
             return ended.result
@@ -96,18 +95,19 @@ def _left(pool: Pool, plan: ListingLease) -> dict[str, Any]:
     return leaving.LEFT
 
 
-def _begin(pool: Pool, hinted: UUID, owner: UUID, refused: Collection[str]) -> ListingLease | None:
+def _begin(r: Resources, hinted: UUID, owner: UUID) -> ListingLease | None:
     """Lease the listing that is due. The message only says that some folder waits, and names one.
 
-    Tasks whose rows are locked are passed over, and those that need what is `refused`.
+    Tasks whose rows are locked are passed over, and those out of reach.
     """
-    for task_id in turns.listings(pool, hinted, refused, me=process.me()):
+    reach = r.reach(process.me())
+    for task_id in turns.listings(r.pool, hinted, reach):
         with suppress(LockNotAvailable):
-            plan = tasks.begin_plan(pool, task_id, owner, patience_ms=PATIENCE_MS)
+            plan = tasks.begin_plan(r.pool, task_id, owner, patience_ms=PATIENCE_MS)
             if plan is not None:
                 return plan
-    is_others = refused or leaving.is_left(pool, hinted)
-    return None if is_others else tasks.begin_plan(pool, hinted, owner)
+    is_others = leaving.is_left(r.pool, hinted) or not turns.is_in_reach(r.pool, hinted, reach)
+    return None if is_others else tasks.begin_plan(r.pool, hinted, owner)
 
 
 def _list(r: Resources, plan: ListingLease, index: Index, lease: Lease) -> bool:
@@ -115,6 +115,7 @@ def _list(r: Resources, plan: ListingLease, index: Index, lease: Lease) -> bool:
     _check_deaths(plan)
     if plan.list_cursor is None:
         fsck.before_listing(r.pool, r.store_of(index), index, plan.id)
+        r.folders.begin(index, accept=plan.allow_removals)
     until = time.monotonic() + SLICE_SECONDS[FAST]
     for page in list_pages(open_listing(plan, index, partial(r.source_of, index), r.pool, lease), until):
         if page.last:

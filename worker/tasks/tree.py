@@ -53,11 +53,11 @@ def _build_alone(tree_id: UUID, node: str) -> dict[str, Any]:
         if lock is None:
             return {"left": "to another process"}
         # the message only says that some tree waits
-        refused = r.refused()
-        due = trees.fairest(r.pool, tree_id, refused, me=process.me())
+        reach = r.reach(process.me())
+        due = trees.fairest(r.pool, tree_id, reach)
         if due is None and leaving.is_left(r.pool, tree_id):
             return leaving.LEFT
-        return failures.ELSEWHERE if due is None and refused else _build(r, due or tree_id, lock)
+        return failures.ELSEWHERE if due is None and reach.refused else _build(r, due or tree_id, lock)
 
 
 def _build(r: Resources, tree_id: UUID, lock: Connection[Any]) -> dict[str, Any]:

@@ -42,6 +42,7 @@ def sweep() -> dict[str, Any]:
 
 def _sweep_in_turn() -> dict[str, Any]:
     """Sweep, unless another message led to a sweep just now: queues have messages of their own, and may be long."""
+    process.resources().folders.note_host()
     r = process.resources().sweeping
     return {"skipped": "swept just now"} if open_work.is_swept(r.pool, JUST_NOW) else run_sweep(r)
 

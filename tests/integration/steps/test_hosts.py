@@ -29,6 +29,7 @@ from worker.settings import Settings
 from worker.state import hosts
 from worker.state.hosts import ClockOffset, Registration
 from worker.state.index import tasks, turns
+from worker.state.index.turns import Reach
 from worker.state.pool import Pool
 from worker.tasks import leaving, process
 
@@ -216,11 +217,11 @@ def test_a_task_that_was_left_is_not_taken_again_at_once(site: Site, me: UUID, s
     since = "UPDATE declined_work SET declined_at = now() - make_interval(secs => %s) RETURNING 1"
     do(site.pool, since, seconds)
     assert hosts.is_declined(site.pool, me, site.task) is left
-    assert (turns.fairest(site.pool, preferred=site.task, me=me) != site.task) is left
+    assert (turns.fairest(site.pool, preferred=site.task, reach=Reach(me)) != site.task) is left
     # others take it
-    assert turns.fairest(site.pool, preferred=site.task, me=uuid4()) == site.task
+    assert turns.fairest(site.pool, preferred=site.task, reach=Reach(uuid4())) == site.task
     do(site.pool, "UPDATE search_index_task SET listing = true, plan_until = NULL WHERE id = %s RETURNING 1", site.task)
-    assert (site.task not in turns.listings(site.pool, site.task, me=me)) is left
+    assert (site.task not in turns.listings(site.pool, site.task, Reach(me))) is left
     assert site.task in turns.listings(site.pool, site.task)
 
 

@@ -19,7 +19,7 @@ STATUSES = {
     416: "range_not_satisfiable",
     422: "invalid_request no_such_files embedding_model_refused model_not_allowed no_tree source_error folder_gone"
     " source_refused rerank_not_configured llm_not_configured tree_error too_many_leaves too_many_tokens"
-    " missing_dependency too_many_values",
+    " missing_dependency too_many_values folder_elsewhere",
     429: "project_busy",
     431: "headers_too_large",
     500: "internal file_error file_too_slow task_crashed plan_crashed slice_crashed tree_crashed",

@@ -10,7 +10,9 @@ from uuid import uuid4
 import pytest
 
 from tests.service import eventually
+from worker.hosts.needs import NeededSettings
 from worker.machine import freed_memory
+from worker.state.index.turns import ANYTHING
 from worker.tasks import index, plan, upkeep
 
 
@@ -24,7 +26,9 @@ def given_back(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def made(**more: Any) -> Any:
     """The resources of a worker that sees all directories."""
-    return SimpleNamespace(pool=None, refused=dict, **more)
+    folders = SimpleNamespace(note_host=lambda: None)
+    reach = {"reach": lambda _: ANYTHING, "leave_if_out_of_reach": lambda _: False}
+    return SimpleNamespace(pool=None, folders=folders, **reach, **more)
 
 
 def test_a_compaction_gives_back_its_memory(monkeypatch: pytest.MonkeyPatch, given_back: list[str]) -> None:
@@ -62,6 +66,7 @@ def test_a_listing_gives_back_its_memory(monkeypatch: pytest.MonkeyPatch, given_
         id=uuid4(), index_id=uuid4(), tool_id=uuid4(), project_id="p", request_id=None, namespace="n"
     )
     monkeypatch.setattr(plan, "_begin", lambda *_: found)
+    monkeypatch.setattr(plan, "needs_of", lambda _: NeededSettings({}))
     monkeypatch.setattr("worker.state.index.turns.take", lambda *_: None)
     monkeypatch.setattr("worker.state.index.tools.index", lambda *_: found)
     monkeypatch.setattr(plan, "_list", lambda *_: True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -11,6 +11,7 @@ from uuid import UUID
 from psycopg.rows import class_row
 
 from worker.state.index.tasks import MAX_SMALL_BYTES
+from worker.state.index.turns import Reach
 from worker.state.pool import Pool, autocommit
 from worker.state.queries import load
 
@@ -54,12 +55,12 @@ def pass_over(pool: Pool, task_id: UUID) -> None:
         connection.execute(_SQL["pass_over"], values)
 
 
-def leave(pool: Pool, task_id: UUID, refused: Mapping[str, str]) -> bool:
-    """Leave a task to workers that see what this one has `refused`, with the reasons.
+def leave(pool: Pool, task_id: UUID, reach: Reach) -> bool:
+    """Leave a task to workers that see what this one refuses, for its reasons.
 
     Returns False if it needs nothing of that, or a worker is at it.
     """
-    values = {"task_id": task_id, "refused": [*refused], "warning": f"Waiting: {' '.join(refused.values())}"}
+    values = {"task_id": task_id, **reach.values, "warning": f"Waiting: {' '.join(reach.refused.values())}"}
     with pool.connection() as connection:
         return connection.execute(_SQL["leave"], values).rowcount > 0
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
 from uuid import UUID
 
 from worker.state.index.tasks import MAX_SMALL_BYTES
 from worker.state.pool import Pool, autocommit
-from worker.state.queries import load
+from worker.state.queries import is_true, load
 
 #: Kinds of work, of each of which the projects take turns.
 Work = Literal["listing", "index", "tree"]
@@ -18,34 +19,48 @@ MAX_CANDIDATES = 20
 _SQL = load("index/turns")
 
 
-def fairest(
-    pool: Pool,
-    *,
-    preferred: UUID | None = None,
-    most_files: int | None = None,
-    refused: Collection[str] = (),
-    me: UUID | None = None,
-) -> UUID | None:
-    """Return the task that is due for the worker `me`, `preferred` on a tie.
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What a worker leaves to others: what `me` has just left, folders of its host, and refused stores and contents."""
 
-    Considers only small tasks, with at most `most_files` files left, if given, and none that needs what is `refused`.
+    me: UUID | None = None
+    host: str | None = None
+    #: With the reasons.
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The parameters of queries."""
+        return {"me": self.me, "host": self.host, "refused": [*self.refused]}
+
+
+#: Everything.
+ANYTHING = Reach()
+
+
+def is_in_reach(pool: Pool, task_id: UUID, reach: Reach) -> bool:
+    """Whether a worker sees the directories and the folder that a task needs, as far as it knows."""
+    with autocommit(pool) as connection:
+        return is_true(connection, _SQL["is_in_reach"], {"task_id": task_id, **reach.values})
+
+
+def fairest(
+    pool: Pool, *, preferred: UUID | None = None, most_files: int | None = None, reach: Reach = ANYTHING
+) -> UUID | None:
+    """Return the task that is due for a worker, `preferred` on a tie.
+
+    Considers only tasks in its `reach`, and only small ones, with at most `most_files` files left, if given.
     """
-    values = {
-        "preferred": preferred,
-        "most_files": most_files,
-        "most_bytes": MAX_SMALL_BYTES,
-        "refused": [*refused],
-        "me": me,
-    }
+    values = {"preferred": preferred, "most_files": most_files, "most_bytes": MAX_SMALL_BYTES, **reach.values}
     # the statement locks all open tasks, and a transaction would hold them until another message arrives from here
     with autocommit(pool) as connection:
         row = connection.execute(_SQL["fairest"], values).fetchone()
         return row[0] if row else None
 
 
-def listings(pool: Pool, preferred: UUID, refused: Collection[str] = (), *, me: UUID | None = None) -> list[UUID]:
+def listings(pool: Pool, preferred: UUID, reach: Reach = ANYTHING) -> list[UUID]:
     """Return tasks that wait for a listing, the next one first, `preferred` on a tie; see `fairest`."""
-    values = {"preferred": preferred, "limit": MAX_CANDIDATES, "refused": [*refused], "me": me}
+    values = {"preferred": preferred, "limit": MAX_CANDIDATES, **reach.values}
     with autocommit(pool) as connection:
         rows = connection.execute(_SQL["listings"], values).fetchall()
     return [id_ for (id_,) in rows]

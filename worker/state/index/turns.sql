@@ -34,6 +34,10 @@ WHERE t.status IN :open AND t.listing AND (t.plan_until IS NULL OR t.plan_until 
 ORDER BY coalesce(w.listings, 0), coalesce(r.number, 0), t.id = %(preferred)s DESC, t.created_at LIMIT %(limit)s
 FOR SHARE OF t, i SKIP LOCKED
 
+-- name: is_in_reach
+SELECT NOT EXISTS (SELECT FROM search_index_task t JOIN search_index i ON i.id = t.index_id
+                   WHERE t.id = %(task_id)s AND NOT (:is_in_reach))
+
 -- name: take
 -- A row that another worker writes at the moment is about to get a number as high. No worker waits for the disk.
 WITH taken AS (

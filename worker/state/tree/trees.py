@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -21,6 +21,7 @@ from worker.state.index.chunks import LATE_WRITE
 from worker.state.index.messages import RESEND_AFTER
 from worker.state.index.tasks import LEASE, LONGEST_WAIT
 from worker.state.index.tools import TREE
+from worker.state.index.turns import ANYTHING, Reach
 from worker.state.pool import Pool, again_if_locked, autocommit
 from worker.state.queries import is_true, load
 
@@ -138,9 +139,9 @@ def messages(pool: Pool) -> list[DueBuild]:
     return [DueBuild(*row) for row in rows]
 
 
-def fairest(pool: Pool, preferred: UUID, refused: Collection[str] = (), *, me: UUID | None = None) -> UUID | None:
-    """Return the build that is due for the worker `me`, `preferred` on a tie, and none that needs what is `refused`."""
-    values = {"preferred": preferred, "lease": LEASE, "refused": [*refused], "me": me}
+def fairest(pool: Pool, preferred: UUID, reach: Reach = ANYTHING) -> UUID | None:
+    """Return the build in its `reach` that is due for a worker, `preferred` on a tie."""
+    values = {"preferred": preferred, "lease": LEASE, **reach.values}
     with autocommit(pool) as connection:
         row = connection.execute(_SQL["fairest"], values).fetchone()
         return row[0] if row else None
