@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import repeat
 from operator import itemgetter
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from worker.chunk.context import contexts
 from worker.chunk.measure import ChunkSpan, Measure, measure, trim, trimmed
 from worker.chunk.packed import pack
 from worker.machine.gc_pause import without_garbage_collection
-from worker.reading import ReadText, parts_as_read
+from worker.reading import ReadText
 from worker.tokens.tokenizers import Offsets, Tokenizer, char_offsets
 
 #: Maximum tokens of context in front of a chunk's text, by markup. Table and class headers are longer than headings.
@@ -98,32 +99,59 @@ def _stays_whole(limits: Measure, settings: ChunkSettings, start: int, end: int)
     return length < settings.threshold and tokens <= limits.room - limits.slack
 
 
+class _Placed(NamedTuple):
+    """A piece with its text, and how that is read if otherwise. `tokens` are given if the text's own count is wrong."""
+
+    start: int
+    end: int
+    text: str
+    piece: ChunkSpan
+    read: str | None
+    tokens: int
+
+
 def _chunks(document: Document, limits: Measure, pieces: Iterable[ChunkSpan]) -> list[Chunk]:
     text = limits.text
-    placed = []
-    for piece in pieces:
-        start, part = trimmed(text, piece.start, piece.end)
-        if part:
-            placed.append((start, start + len(part), part, piece))
+    placed = list(_placed(limits, pieces))
     if not placed:
         return []
     placed.sort(key=itemgetter(0, 1))
-    starts, ends, texts, pieces = zip(*placed, strict=True)
+    starts, ends, texts, pieces, reads, own_tokens = zip(*placed, strict=True)
     _, _, above, pointers, titles, node_types, symbols, scopes = zip(*pieces, strict=True)
     context, context_tokens = zip(*contexts(limits, above), strict=True)
     start_array, end_array = np.array(starts), np.array(ends)
-    tokens = np.maximum(1, limits.tokens(end_array) - limits.tokens(start_array)) + context_tokens
+    counted = np.maximum(limits.tokens(end_array) - limits.tokens(start_array), own_tokens)
+    tokens = np.maximum(1, counted) + context_tokens
     newlines = _line_breaks(text)
     first_and_last_lines = [(newlines.searchsorted(side) + 1).tolist() for side in (start_array, end_array)]
-    levels, pages, reads = repeat(0), _pages(document, start_array), _reads(limits, texts)
+    levels, pages = repeat(0), _pages(document, start_array)
     positions = (texts, starts, ends, *first_and_last_lines, tokens.tolist(), context)
     columns = (*positions, pointers, titles, symbols, node_types, scopes, levels, pages, reads)
     return list(map(partial(tuple.__new__, Chunk), zip(*columns, strict=False)))
 
 
-def _reads(limits: Measure, texts: Iterable[str]) -> Iterable[str | None]:
-    """Each text as it is read; None for those that are read as they are written."""
-    return parts_as_read(limits.type, limits.text, texts) if limits.may_differ else repeat(None)
+def _placed(limits: Measure, pieces: Iterable[ChunkSpan]) -> Iterator[_Placed]:
+    """The pieces without white space around them."""
+    read_part = limits.read_part
+    for piece in pieces:
+        start, part = trimmed(limits.text, piece.start, piece.end)
+        if part:
+            read = read_part(part)
+            end = start + len(part)
+            if limits.read is None or limits.fits_alone(start, end, part if read is None else read):
+                yield _Placed(start, end, part, piece, read, 0)
+            else:
+                yield from _cut_again(limits, start, part, piece)
+
+
+def _cut_again(limits: Measure, start: int, part: str, piece: ChunkSpan) -> Iterator[_Placed]:
+    """Cut a part as it is written, which is at least as long as it is read."""
+    written = limits.of_written(part)
+    for first, last in lines.cut(written, 0, len(part)):
+        at, text = trimmed(part, first, last)
+        if text:
+            at += start
+            yield _Placed(at, at + len(text), text, piece, limits.read_part(text), written.count(first, last))
 
 
 def _pages(document: Document, starts: Offsets) -> list[int] | list[None]:

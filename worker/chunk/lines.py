@@ -206,7 +206,7 @@ def _earliest(measure: Measure, starts: Offsets, ends: Offsets) -> Offsets:
     tokens = np.maximum(
         measure.tokens(ends) - (measure.max_tokens - measure.slack), measure.tokens(starts) - measure.overlap_tokens
     )
-    by_tokens = measure.starts[np.minimum(np.maximum(tokens, 0), len(measure.starts) - 1)]
+    by_tokens = measure.at_tokens(tokens)
     if measure.overlap_chars >= len(measure.text):
         return by_tokens
     by_chars = measure.at_chars(

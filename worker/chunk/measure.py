@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from schemas.content.source import ChunkSettings
-from worker.reading import ReadText, embedded, may_differ, placed
+from worker.reading import ReadText, embedded, placed, reader_of_parts
 from worker.tokens.tokenizers import Offsets, Tokenizer
 
 #: Maximum characters of a chunk as it is written: a picture in a text has a million, though few tokens.
@@ -53,7 +54,7 @@ class Measure:
     spans within `slack` of the limit are tokenised again. `room` is the model's limit less the context, which has at
     most `context_tokens`. `joint` separates the parts of a context. Tokens and characters are those of the text as it
     is `read`, if that is another one than the written `text`, whose offsets count. `type` says how it is read, and
-    `may_differ` whether the read form of parts may differ from the written one.
+    `read_part` reads a part on its own.
     """
 
     text: str
@@ -68,7 +69,7 @@ class Measure:
     context_tokens: int
     joint: str = " > "
     type: str | None = None
-    may_differ: bool = False
+    read_part: Callable[[str], str | None] = lambda _part: None
     read: ReadText | None = None
 
     @property
@@ -90,8 +91,17 @@ class Measure:
         return offsets if self.read is None else self.read.read_at(offsets)
 
     def at_chars(self, numbers: Offsets) -> Offsets:
-        """The offsets before which so many characters are read."""
-        return numbers if self.read is None else self.read.written_at(numbers)
+        """The offsets before which so many characters are read, or a few more: none is within an edit."""
+        if self.read is None:
+            return numbers
+        offsets = self.read.written_at(numbers)
+        return self.read.behind(offsets, where=self.read.read_at(offsets) < numbers)
+
+    def at_tokens(self, numbers: Offsets) -> Offsets:
+        """The offsets before which so many tokens start. None is within an edit: that would bring all its tokens."""
+        numbers = np.minimum(np.maximum(numbers, 0), len(self.starts) - 1)
+        offsets = self.starts[numbers]
+        return offsets if self.read is None else self.read.behind(offsets, where=self.tokens(offsets) < numbers)
 
     def tokens(self, offsets: Offsets) -> Offsets:
         """Number of tokens that start before each of the offsets `offsets`."""
@@ -137,6 +147,29 @@ class Measure:
         """The span as it is read on its own."""
         return self.text[start:end] if self.read is None else embedded(self.type, self.text[start:end])
 
+    def of_written(self, text: str) -> Measure:
+        """The same limits for a text that is read as it is written."""
+        overlaps = (min(self.overlap_tokens, self.max_tokens // 2), min(self.overlap_chars, len(text)))
+        return replace(
+            self,
+            text=text,
+            starts=self.tokenizer.starts(text),
+            max_chars=self.max_chars if self.max_chars < len(self.text) else len(text),
+            overlap_tokens=overlaps[0],
+            overlap_chars=overlaps[1],
+            read=None,
+        )
+
+    def fits_alone(self, start: int, end: int, alone: str) -> bool:
+        """Whether a span is within the limits as it is read `alone`.
+
+        That may be another text than within the whole: a blob may be recognised by the lines around it.
+        """
+        if self.read is None or self.read.between(start, end) == alone:
+            return True
+        is_short = self.max_chars >= len(self.text) or len(alone) <= self.max_chars
+        return is_short and self.alone(alone) <= self.max_tokens
+
     def alone(self, text: str) -> int:
         """Tokens of a text on its own."""
         return len(self.tokenizer.starts(text))
@@ -178,7 +211,7 @@ def measure(
         context_tokens=context,
         joint=joint,
         type=type_,
-        may_differ=as_read is not None or may_differ(type_, text),
+        read_part=reader_of_parts(type_, text),
         read=as_read,
     )
 

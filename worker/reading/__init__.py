@@ -6,9 +6,9 @@ is computed from the written one alone, in linear time, so nothing stores it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -68,11 +68,18 @@ def as_read(type_: str | None, text: str) -> str | None:
     return None if (read := embedded(type_, text)) == text else read
 
 
-def parts_as_read(type_: str | None, text: str, parts: Iterable[str]) -> Iterator[str | None]:
-    """Each part of a text as it is embedded on its own; None for those that are as they are written."""
+def reader_of_parts(type_: str | None, text: str) -> Callable[[str], str | None]:
+    """Reads parts of a text on their own, as `as_read` does, without looking in each for what the text has not."""
     way, has_blobs = way_of(type_), may_have_blobs(text)
-    for part in parts:
-        yield as_read(type_, part) if has_blobs or (way is not None and way.may(part)) else None
+    if has_blobs:
+        return partial(as_read, type_)
+    if way is None or not way.may(text):
+        return _as_written
+    return lambda part: as_read(type_, part) if way.may(part) else None
+
+
+def _as_written(_part: str) -> None:
+    return None
 
 
 def words(type_: str | None, text: str) -> str:
@@ -148,6 +155,16 @@ class ReadText:
         is_inside = offsets < places.read_ends[edit]
         after = np.where(is_inside, places.starts[edit], places.ends[edit] + offsets - places.read_ends[edit])
         return np.asarray(np.where(edit < 0, offsets, after))
+
+    def between(self, start: int, end: int) -> str:
+        """The read text between two places of the written one."""
+        first, last = self.read_at(np.array((start, end))).tolist()
+        return self.text[first:last]
+
+    def behind(self, offsets: Offsets, *, where: NDArray[np.bool_]) -> Offsets:
+        """These places of the written text; `where` they are the start of an edit, its end."""
+        edit = self._places.starts.searchsorted(offsets, side="right") - 1
+        return np.asarray(np.where(where & (self._places.starts[edit] == offsets), self._places.ends[edit], offsets))
 
     def is_inside(self, offsets: Offsets) -> NDArray[np.bool_]:
         """Which places of the written text are within an edit."""
