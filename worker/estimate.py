@@ -19,6 +19,7 @@ from schemas.tool import IndexSettings
 from worker.formats import by_name
 from worker.formats.listed import reason_of
 from worker.formats.registry import AS_WRITTEN
+from worker.reading import embedded
 from worker.sandbox.pool import ProjectHelpers
 from worker.sandbox.texts import sample_of
 from worker.sources import Source
@@ -216,7 +217,7 @@ def _size(sampled: _Sampled, entry: SourceEntry) -> _TokenCounts:
     content = sampled.source.read(entry.key, settings.max_file_bytes, entry.stamp)
     name = by_name.with_stated_type(entry.path, content.type)
     found = sample_of(sampled.helpers, content.data, name=name, keep=settings.keep, characters=SAMPLE_CHARACTERS)
-    text, share = found.text, len(found.text) / found.characters
+    text, share = embedded(found.type, found.text), len(found.text) / found.characters
     if settings.bounded and not settings.embeds(round(len(cl100k().starts(text)) / share)):
         return _TokenCounts()
     tokens, chunks = len(sampled.tokenizer.starts(text)) / share, settings.chunks

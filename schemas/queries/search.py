@@ -338,7 +338,8 @@ class Hit(BaseModel):
     file and its `chunk_id` that of the first chunk. Its score is a keyword score, 0 if the file contains none of the
     query's words. With `group_by_file` a hit is a file: `chunk_id` and the fields that describe it belong to the best
     chunk. `chunk_text` then joins all chunks found in the file, in the file's order, with a line `…` where text is
-    left out, and `pieces` are these chunks.
+    left out, and `pieces` are these chunks. In a text of more than 50,000 characters, bytes such as a picture's are a
+    placeholder, `[base64, 400 kB, image/png]`; `GET …/chunks/{chunk_id}` has all of it.
     """
 
     model_config = ConfigDict(json_schema_extra=_all_optional)

@@ -147,18 +147,9 @@ class Measure:
         """The span as it is read on its own."""
         return self.text[start:end] if self.read is None else embedded(self.type, self.text[start:end])
 
-    def of_written(self, text: str) -> Measure:
-        """The same limits for a text that is read as it is written."""
-        overlaps = (min(self.overlap_tokens, self.max_tokens // 2), min(self.overlap_chars, len(text)))
-        return replace(
-            self,
-            text=text,
-            starts=self.tokenizer.starts(text),
-            max_chars=self.max_chars if self.max_chars < len(self.text) else len(text),
-            overlap_tokens=overlaps[0],
-            overlap_chars=overlaps[1],
-            read=None,
-        )
+    def of_written(self, part: str) -> Measure:
+        """The same limits for a part that is read as it is written."""
+        return replace(self, text=part, starts=self.tokenizer.starts(part), read=None)
 
     def fits_alone(self, start: int, end: int, alone: str) -> bool:
         """Whether a span is within the limits as it is read `alone`.

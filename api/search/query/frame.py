@@ -20,7 +20,7 @@ from api.search.query.no_hits import not_indexed_yet
 from api.search.query.refresh import refresh
 from api.search.query.report import note
 from api.search.query.search import MAX_DEPTH, MIN_DEPTH, Finder, Findings, IndexSearch, unheard
-from api.search.text.snippets import AnyHit, grouped, with_neighbours
+from api.search.text.snippets import AnyHit, grouped, with_neighbours, without_bytes
 from api.search.text.urls import with_urls
 from schemas.errors import FilterMatchesNothing
 from schemas.queries.search import Answer, Query, Step
@@ -59,7 +59,7 @@ def answered(
         coverage=covered.coverage,
         notes=[*freshness.notes, *findings.report.notes, *covered.notes()],
         trace=list(findings.report.steps) if query.trace else None,
-        results=with_urls(findings.hits, index.url_template),
+        results=with_urls(list(map(without_bytes, findings.hits)), index.url_template),
         **findings.more,
     )
 

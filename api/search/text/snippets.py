@@ -8,13 +8,20 @@ from typing import TypeVar
 from uuid import UUID
 
 from schemas.queries.search import Hit, Piece, ScoredPiece
+from worker.reading import applied
+from worker.reading.blobs import blobs
 from worker.state.pool import Pool
 from worker.state.search import snippets
 
 #: The line that replaces omitted text of a file.
 ELLIPSIS = "…"
+#: Characters of a text from which its bytes are not shown. Chunks of words are shorter.
+LONG_TEXT = 50_000
+#: Fields of a hit that hold other chunks.
+_PIECES = ("pieces", "before", "after")
 
 AnyHit = TypeVar("AnyHit", bound=Hit)
+Shown = TypeVar("Shown", bound=Hit | Piece)
 
 
 def with_neighbours(pool: Pool, index_id: UUID, hits: Sequence[AnyHit], before: int, after: int) -> list[AnyHit]:
@@ -44,6 +51,19 @@ def grouped(hits: Sequence[AnyHit]) -> list[AnyHit]:
     for hit in hits:
         files.setdefault(hit.file_id, []).append(hit)
     return sorted(map(_merged, files.values()), key=attrgetter("score"), reverse=True)
+
+
+def without_bytes(hit: AnyHit) -> AnyHit:
+    """The hit with placeholders for the bytes in long texts: a chunk with a picture has up to a million characters."""
+    others = {name: list(map(_shortened, found)) for name in _PIECES if (found := getattr(hit, name))}
+    return _shortened(hit.model_copy(update=others) if others else hit)
+
+
+def _shortened(shown: Shown) -> Shown:
+    text = shown.chunk_text
+    if len(text) <= LONG_TEXT:
+        return shown
+    return shown.model_copy(update={"chunk_text": applied(text, blobs(text))})
 
 
 def _shown_chunks(hit: Hit) -> tuple[UUID, list[snippets.ShownChunk]]:

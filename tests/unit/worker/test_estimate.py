@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
 from random import Random
 from typing import Any
@@ -83,6 +84,13 @@ def test_cost_and_requests_follow_the_tokens() -> None:
     # a request of one text each
     assert of(texts, max_inputs=1, max_request_tokens=1_000_000).requests.low >= 10
     assert of({}).tokens.high == of({}).requests.high == 0
+
+
+def test_tokens_are_those_of_the_text_as_it_is_read() -> None:
+    picture = base64.b64encode(Random(1).randbytes(30_000)).decode()
+    written = {"a.json": f'{{"name": "Schr\\u00f6der", "picture": "data:image/png;base64,{picture}"}}'}
+    read = '{"name": "Schröder", "picture": "[base64, 30 kB, image/png]"}'
+    assert of(written).tokens.expected == len(cl100k().starts(read))
 
 
 def test_a_listing_that_takes_too_long_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

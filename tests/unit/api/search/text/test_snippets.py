@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 from itertools import groupby
+from random import Random
 from uuid import UUID
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.search.text.snippets import ELLIPSIS, grouped
-from schemas.queries.search import Hit
+from api.search.text.snippets import ELLIPSIS, LONG_TEXT, grouped, without_bytes
+from schemas.queries.search import Hit, Piece, ScoredPiece
 
 FILE, OTHER = UUID(int=1), UUID(int=2)
 
@@ -122,3 +125,28 @@ def test_queries_are_named_once_in_the_order_in_which_they_found() -> None:
 
 def test_no_hits_are_no_files() -> None:
     assert grouped([]) == []
+
+
+@pytest.mark.parametrize(("length", "is_shown"), [(LONG_TEXT, True), (LONG_TEXT + 1, False)])
+def test_bytes_in_a_long_text_are_not_shown(length: int, is_shown: bool) -> None:
+    start = "above ![x](data:image/png;base64,"
+    text = start + base64.b64encode(Random(1).randbytes(length)).decode()[: length - len(start)]
+    found = hit(text, 0, 0)
+    found = found.model_copy(
+        update={
+            "pieces": [ScoredPiece.model_validate(found, from_attributes=True)],
+            "before": [Piece.model_validate(found, from_attributes=True)],
+            "after": [],
+        }
+    )
+    shown = without_bytes(found)
+    expected = text if is_shown else "above ![x]([base64, 37 kB, image/png]"
+    assert [shown.chunk_text, *(piece.chunk_text for piece in [*(shown.pieces or []), *(shown.before or [])])] == [
+        expected
+    ] * 3
+    assert (shown.start_char, shown.end_char) == (0, length)
+
+
+def test_a_long_text_without_bytes_is_shown() -> None:
+    found = hit("many words " * LONG_TEXT, 0, 0)
+    assert without_bytes(found).chunk_text == found.chunk_text
