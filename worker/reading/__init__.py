@@ -6,7 +6,7 @@ is computed from the written one alone, in linear time, so nothing stores it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import NamedTuple

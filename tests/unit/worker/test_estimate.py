@@ -90,7 +90,7 @@ def test_tokens_are_those_of_the_text_as_it_is_read() -> None:
     picture = base64.b64encode(Random(1).randbytes(30_000)).decode()
     written = {"a.json": f'{{"name": "Schr\\u00f6der", "picture": "data:image/png;base64,{picture}"}}'}
     read = '{"name": "Schröder", "picture": "[base64, 30 kB, image/png]"}'
-    assert of(written).tokens.expected == len(cl100k().starts(read))
+    assert of(written).tokens.expected == pytest.approx(len(cl100k().starts(read)), rel=0.15)
 
 
 def test_a_listing_that_takes_too_long_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
