@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from functools import reduce
+from itertools import chain
 
 from worker.reading import Way, escapes, markup, octets, tex
 from worker.reading.edits import Edit, merged
@@ -12,45 +14,46 @@ def _none(_text: str) -> Iterator[str]:
     return iter(())
 
 
-def _all(*kinds: Iterable[Edit]) -> Sequence[Edit]:
-    """The edits of all kinds in order. Of two that overlap, that of the earlier kind counts."""
-    found: Sequence[Edit] = ()
+def _all(*kinds: Iterable[Edit]) -> Iterator[Edit]:
+    """The edits of all kinds in order, one by one. Of two that overlap, that of the earlier kind counts."""
+    present = []
     for kind in kinds:
-        more = list(kind)
-        found = list(merged(found, more)) if found and more else found or more
-    return found
+        edits = iter(kind)
+        if first := next(edits, None):
+            present.append(chain((first,), edits))
+    return reduce(merged, present) if present else iter(())
 
 
-def _text(text: str) -> Sequence[Edit]:
+def _text(text: str) -> Iterator[Edit]:
     mails, addresses = octets.in_mails(text), octets.in_addresses(text)
     return _all(mails, addresses, escapes.line_ends(text), escapes.anywhere(text))
 
 
-def _whole_text(text: str) -> Sequence[Edit]:
+def _whole_text(text: str) -> Iterator[Edit]:
     return _all(_text(text), octets.between_words(text))
 
 
-def _json(text: str) -> Sequence[Edit]:
+def _json(text: str) -> Iterator[Edit]:
     return _all(octets.in_addresses(text), escapes.in_json(text))
 
 
-def _whole_json(text: str) -> Sequence[Edit]:
+def _whole_json(text: str) -> Iterator[Edit]:
     return _all(_json(text), octets.between_words(text))
 
 
-def _code(text: str) -> Sequence[Edit]:
+def _code(text: str) -> Iterator[Edit]:
     return _all(octets.in_addresses(text), escapes.letters(text))
 
 
-def _whole_code(text: str) -> Sequence[Edit]:
+def _whole_code(text: str) -> Iterator[Edit]:
     return _all(octets.in_addresses(text), escapes.anywhere(text), octets.between_words(text))
 
 
-def _markdown(text: str) -> Sequence[Edit]:
+def _markdown(text: str) -> Iterator[Edit]:
     return _all(octets.in_addresses(text), markup.edits(text))
 
 
-def _whole_markdown(text: str) -> Sequence[Edit]:
+def _whole_markdown(text: str) -> Iterator[Edit]:
     return _all(_markdown(text), octets.between_words(text))
 
 

@@ -21,7 +21,6 @@ LONG_TEXT = 50_000
 _PIECES = ("pieces", "before", "after")
 
 AnyHit = TypeVar("AnyHit", bound=Hit)
-Shown = TypeVar("Shown", bound=Hit | Piece)
 
 
 def with_neighbours(pool: Pool, index_id: UUID, hits: Sequence[AnyHit], before: int, after: int) -> list[AnyHit]:
@@ -55,15 +54,17 @@ def grouped(hits: Sequence[AnyHit]) -> list[AnyHit]:
 
 def without_bytes(hit: AnyHit) -> AnyHit:
     """The hit with placeholders for the bytes in long texts: a chunk with a picture has up to a million characters."""
-    others = {name: list(map(_shortened, found)) for name in _PIECES if (found := getattr(hit, name))}
-    return _shortened(hit.model_copy(update=others) if others else hit)
+    changed: dict[str, object] = {}
+    for name in _PIECES:
+        if found := getattr(hit, name):
+            changed[name] = [piece.model_copy(update={"chunk_text": _shortened(piece.chunk_text)}) for piece in found]
+    if len(hit.chunk_text) > LONG_TEXT:
+        changed["chunk_text"] = _shortened(hit.chunk_text)
+    return hit.model_copy(update=changed) if changed else hit
 
 
-def _shortened(shown: Shown) -> Shown:
-    text = shown.chunk_text
-    if len(text) <= LONG_TEXT:
-        return shown
-    return shown.model_copy(update={"chunk_text": applied(text, blobs(text))})
+def _shortened(text: str) -> str:
+    return text if len(text) <= LONG_TEXT else applied(text, blobs(text))
 
 
 def _shown_chunks(hit: Hit) -> tuple[UUID, list[snippets.ShownChunk]]:
