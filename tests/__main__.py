@@ -44,7 +44,7 @@ SLOW = (
     "tests/unit/worker/embed/local/test_minilm.py",
     "tests/unit/worker/index/test_prepare.py",
     "tests/unit/worker/parse/text/test_text.py::test_three_megabytes_take_bounded_memory",
-    "tests/unit/worker/sources/test_local.py::test_a_hundred_thousand_files_in_one_directory_are_listed_once",
+    "tests/unit/worker/sources/test_local.py::test_fifty_thousand_files_in_one_directory_are_listed_once",
     "tests/unit/worker/test_logs.py::test_litellms_warnings_are_not_logged",
     "tests/unit/worker/tree/test_fit.py",
 )

@@ -6,6 +6,7 @@ A start then takes a small part of the processor time of its imports.
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Mapping
 from itertools import count
@@ -57,12 +58,17 @@ class SharedForks:
 SHARED_FORKS = SharedForks()
 
 
-def run_forked(home: Path, env: Mapping[str, str], *arguments: str) -> tuple[int, str]:
-    """Run a command of `python -m api` to its end, with its log in `home`. Returns its exit status and output."""
+def run_forked(home: Path, env: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command of `python -m api` to its end, with its output in the logs of `home`."""
     name = f"command-{next(_numbers)}"
-    command = (sys.executable, "-u", "-m", "api", *arguments)
+    # a fork has one log for both
+    errors = log_file(home, f"{name}-errors")
+    to_errors = f"import os; os.dup2(os.open({str(errors)!r}, os.O_WRONLY | os.O_CREAT), 2)"
+    code = f"{to_errors}; from api.cli.commands import run; run()"
+    command = (sys.executable, "-u", "-c", code, *arguments)
     process = start(Program(name, command, lambda: True, ROOT, {**os.environ, **env}), home, SHARED_FORKS.fork)
-    return process.child.wait(COMMAND_SECONDS), log_file(home, name).read_text()
+    status = process.child.wait(COMMAND_SECONDS)
+    return subprocess.CompletedProcess(arguments, status, log_file(home, name).read_text(), errors.read_text())
 
 
 def _read_at_start(env: Mapping[str, str]) -> dict[str, str]:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from datetime import datetime
 from typing import Any
 
 import httpx
 import pytest
 
+from tests.forked import run_forked
 from tests.service import TOOLS, Service, checked, new_database
 
 
@@ -22,10 +21,7 @@ def running(behind_keys: Service) -> Service:
 
 def foldex(running: Service, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
     """Run the command line in the service's environment."""
-    command = [sys.executable, "-m", "api", *arguments]
-    return subprocess.run(
-        command, env={**os.environ, **running.env, **env}, capture_output=True, text=True, check=False
-    )
+    return run_forked(running.home, {**running.env, **env}, *arguments)
 
 
 def new_key(running: Service, project: str) -> str:

@@ -134,7 +134,8 @@ class Ground:
 
     def command(self, *arguments: str) -> tuple[int, str]:
         """Run the command as a user does."""
-        return run_forked(self.service.home, self.service.env, "fsck", *arguments)
+        ended = run_forked(self.service.home, self.service.env, "fsck", *arguments)
+        return ended.returncode, ended.stdout + ended.stderr
 
     def settle(self, tool: str, index: Index) -> dict[str, Any]:
         """Wait for the repairing task, and assert that no differences are left."""
