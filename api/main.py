@@ -101,12 +101,11 @@ def create_app(settings: Settings) -> FastAPI:
         sys.setswitchinterval(SWITCH_SECONDS)
         # loading a model takes seconds: do it in the background so that the first answer does not wait
         threading.Thread(target=_warm, args=(resources,), name="warm", daemon=True).start()
-        ended = threading.Event()
-        Presence(settings, "api", node=f"api-{settings.api_port}@{this_host()}").keep(
-            resources.pool, ended, reach=partial(reached, settings)
-        )
+        ended, presence = threading.Event(), Presence(settings, "api", node=f"api-{settings.api_port}@{this_host()}")
+        presence.keep(resources.pool, ended, reach=partial(reached, settings))
         yield
         ended.set()
+        presence.end()
         resources.pool.close()
         stop_all()
 

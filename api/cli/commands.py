@@ -135,8 +135,10 @@ def watch(context: click.Context) -> None:
         signal.signal(signal_number, lambda *_: stop.set())
     name_process(Application.WATCH)
     resources = Resources(settings)
-    Presence(settings, "watch").keep(resources.pool, stop)
+    presence = Presence(settings, "watch")
+    presence.keep(resources.pool, stop)
     watch_folders(resources, stop)
+    presence.end()
 
 
 @main.command()

@@ -223,49 +223,6 @@ VERBS = (
 )  # fmt: skip # a line each says nothing
 
 
-@pytest.fixture(scope="module")
-def guarded(running: Service) -> Iterator[Service]:
-    with another_api(running, AUTH="on") as api:
-        yield api
-
-
-@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb[0])
-def test_bad_input_of_every_verb(
-    running: Service,
-    guarded: Service,
-    docs: Path,
-    root: Path,
-    verb: tuple[str, ...],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    # a service that is not there is asked once
-    monkeypatch.setattr(connection, "RETRIES", 0)
-    if verb == ("doctor",):
-        for options, remedy in ((("--key", "wrong"), "--key"), (("--server", "http://127.0.0.1:1"), "--server")):
-            done = foldex(guarded, "doctor", *options)
-            assert (done.returncode, done.stdout[:5], done.stderr) == (
-                2,
-                "ok   " if "--key" in options else "wrong",
-                "",
-            )
-            assert remedy in done.stdout.splitlines()[-1]
-        return
-    if verb[0] != "open":  # the page itself asks for its key
-        assert "--key" in refused(foldex(guarded, *verb, "--key", "wrong", cwd=docs))
-    assert "--key" in refused(foldex(running, *verb, "--key", "", cwd=docs))
-    assert "--server" in refused(foldex(running, *verb, "--server", "http://127.0.0.1:1", cwd=docs))
-    assert "--server" in refused(foldex(running, *verb, "--server", "nonsense", cwd=docs))
-    if len(verb) > 1 and verb[0] in {"retry", "reindex", "cancel", "delete"}:
-        assert "foldex tools" in refused(foldex(running, verb[0], "unknown", *verb[2:]))
-    if verb[0] in {"search", "grep", "symbols"}:
-        for nowhere in ("unknown", str(root / "vanished"), "docs/vanished"):
-            assert "tools" in refused(foldex(running, *verb, nowhere, cwd=root)), nowhere
-    if verb[0] in {"status", "files"}:
-        assert "foldex tools" in refused(foldex(running, verb[0], "unknown"))
-    if verb[0] in {"index", "estimate", "status", "files", "retry", "delete"}:
-        assert "is empty" in refused(foldex(running, verb[0], "", *verb[2:], cwd=docs))
-
-
 def test_the_table_has_every_verb() -> None:
     groups = {name: command.commands for name, command in main.commands.items() if isinstance(command, click.Group)}
     commands = {
@@ -496,3 +453,47 @@ def test_doctor_names_what_is_wrong(running: Service, docs: Path, root: Path) ->
     assert "foldex delete" in wrong[0]
     checks = json.loads(foldex(running, "doctor", "--json").stdout)["items"]
     assert [check["ok"] for check in checks].count(False) == 1
+
+
+@pytest.fixture(scope="module")
+def guarded(running: Service) -> Iterator[Service]:
+    # last in this module: while it runs, doctor names it for its other setting
+    with another_api(running, AUTH="on") as api:
+        yield api
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb[0])
+def test_bad_input_of_every_verb(
+    running: Service,
+    guarded: Service,
+    docs: Path,
+    root: Path,
+    verb: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # a service that is not there is asked once
+    monkeypatch.setattr(connection, "RETRIES", 0)
+    if verb == ("doctor",):
+        for options, remedy in ((("--key", "wrong"), "--key"), (("--server", "http://127.0.0.1:1"), "--server")):
+            done = foldex(guarded, "doctor", *options)
+            assert (done.returncode, done.stdout[:5], done.stderr) == (
+                2,
+                "ok   " if "--key" in options else "wrong",
+                "",
+            )
+            assert remedy in done.stdout.splitlines()[-1]
+        return
+    if verb[0] != "open":  # the page itself asks for its key
+        assert "--key" in refused(foldex(guarded, *verb, "--key", "wrong", cwd=docs))
+    assert "--key" in refused(foldex(running, *verb, "--key", "", cwd=docs))
+    assert "--server" in refused(foldex(running, *verb, "--server", "http://127.0.0.1:1", cwd=docs))
+    assert "--server" in refused(foldex(running, *verb, "--server", "nonsense", cwd=docs))
+    if len(verb) > 1 and verb[0] in {"retry", "reindex", "cancel", "delete"}:
+        assert "foldex tools" in refused(foldex(running, verb[0], "unknown", *verb[2:]))
+    if verb[0] in {"search", "grep", "symbols"}:
+        for nowhere in ("unknown", str(root / "vanished"), "docs/vanished"):
+            assert "tools" in refused(foldex(running, *verb, nowhere, cwd=root)), nowhere
+    if verb[0] in {"status", "files"}:
+        assert "foldex tools" in refused(foldex(running, verb[0], "unknown"))
+    if verb[0] in {"index", "estimate", "status", "files", "retry", "delete"}:
+        assert "is empty" in refused(foldex(running, verb[0], "", *verb[2:], cwd=docs))

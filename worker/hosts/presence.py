@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from threading import Event, Thread
 from uuid import uuid4
@@ -70,6 +70,11 @@ class Presence:
         Thread(target=self._keep_noting, args=(connect, stop), name="presence", daemon=True).start()
         if reach is not None:
             Thread(target=self._keep_reaching, args=(connect, stop, reach), name="reach", daemon=True).start()
+
+    def end(self) -> None:
+        """Note that this process ends, so that nobody compares it any more."""
+        with suppress(psycopg.Error), self._open() as connection:
+            hosts.end(connection, self.id)
 
     def _open(self) -> BoundedConnection:
         return BoundedConnection.open(self._settings.database, BRIEF)

@@ -142,6 +142,11 @@ def note(
         connection.execute(_SQL[query], {"kept": KEPT})
 
 
+def end(connection: Connection[Any], id_: UUID) -> None:
+    """Note that a process ends by itself."""
+    connection.execute(_SQL["end"], {"id": id_, "alive": ALIVE})
+
+
 def alive(pool: Pool) -> list[HostProcess]:
     """Return the processes that noted lately that they run, by host."""
     with autocommit(pool) as connection:

@@ -13,6 +13,10 @@ VALUES (%(id)s, %(host_id)s, %(host_name)s, %(role)s, %(node)s, %(queues)s, %(re
 ON CONFLICT (id) DO UPDATE SET seen_at = now(), reached = excluded.reached,
     clock_seconds = excluded.clock_seconds, clock_doubt_seconds = excluded.clock_doubt_seconds
 
+-- name: end
+-- not shown any more, but work waits for it as for one that is killed: it may be starting again
+UPDATE host_process SET seen_at = least(seen_at, now() - %(alive)s) WHERE id = %(id)s
+
 -- name: forget_old
 DELETE FROM host_process WHERE id = ANY (ARRAY (
     SELECT id FROM host_process WHERE seen_at < now() - %(kept)s LIMIT 100 FOR UPDATE SKIP LOCKED))

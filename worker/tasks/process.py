@@ -57,6 +57,12 @@ def stay_in_registry() -> None:
     Thread(target=_log_differences, args=(pool,), name="differences", daemon=True).start()
 
 
+def leave_registry() -> None:
+    """Note that this worker ends."""
+    if _registry.presence is not None:
+        _registry.presence.end()
+
+
 def _log_differences(pool: Pool) -> None:
     with suppress(psycopg.Error):
         for finding in compare.findings(pool):

@@ -128,6 +128,11 @@ def _stay_in_registry(**_: Any) -> None:
         process.stay_in_registry()
 
 
+@signals.worker_shutdown.connect
+def _leave_registry(**_: Any) -> None:
+    process.leave_registry()
+
+
 @signals.worker_process_shutdown.connect
 def _stop_parsing(**_: Any) -> None:
     stop_all()

@@ -75,6 +75,24 @@ def test_a_process_is_alive_for_a_minute_by_the_clock_of_postgres(
     assert left == ({one.id, two.id} if seconds > -600 else {two.id})
 
 
+def test_a_process_that_ends_is_shown_no_more_and_may_return(
+    pool: Pool, resources: Resources, me: UUID, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        hosts, "_SQL", {**hosts._SQL, **{name: without_start(hosts._SQL[name]) for name in ("alive", "others")}}
+    )
+    two = noted(pool, "two", **HAS)
+    here = Presence(resources.settings, "worker", node="bulk@here", queues=["bulk"])
+    here.note()
+    assert set(alive(pool)) == {"bulk@here", "bulk@me", "bulk@two"}
+    here.end()
+    with pool.connection() as connection:
+        hosts.end(connection, two.id)
+    assert alive(pool) == ["bulk@me"]
+    # a worker that is started again takes what was left to it
+    assert leaves(pool, uuid4())
+
+
 def without_start(query: Any) -> Any:
     """The query as some minutes after Postgres started."""
     text = query.as_string(None)
