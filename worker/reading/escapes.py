@@ -10,6 +10,7 @@ import sys
 import unicodedata
 from collections.abc import Iterator
 from heapq import merge
+from itertools import chain
 
 from worker.reading.edits import Edit
 from worker.reading.entities import ENTITY, decoded_entity
@@ -26,9 +27,14 @@ _STYLE = (
     rf"(?:0000{_HEX}{{2}}|000(?=[0-9]{{0,2}}[A-Fa-f]){_HEX}{{3}}"
     rf"|(?:00{_HEX}{{2}}|0(?=[0-9]{{0,2}}[A-Fa-f]){_HEX}{{3}})(?!{_HEX}))"
 )
-_RUN = rf"\\{{0,7}}{_UNICODE}(?:\\{{1,8}}{_UNICODE})*"
+#: A run is divided, as each of its escapes takes some hundred bytes while it is matched. The halves of a pair, and the
+#: bytes of a character, stay together.
+_WHOLE = rf"(?:u[dD][89abAB]{_HEX}{{2}}\\{{1,8}}u[dD][c-fC-F]{_HEX}{{2}}|{_UNICODE})"
+_RUN = rf"\\{{0,7}}{_WHOLE}(?:\\{{1,8}}{_WHOLE}){{0,1023}}"
+_CONTINUED = rf"(?:\\(?:x[89abAB]{_HEX}|2[0-7]{{2}})){{0,3}}"
+_BYTE_RUN = rf"{_FIRST_BYTE}{_CONTINUED}(?:\\{_BYTES}{_CONTINUED}){{0,1023}}"
 #: A run of escapes of one kind, or an escaped backslash. What begins with a constant is found fast.
-_ANY = re.compile(rf"\\(?:(?P<unicode>{_RUN})|\\|(?P<bytes>{_FIRST_BYTE}(?:\\{_BYTES})*)|(?P<style>{_STYLE}) ?)")
+_ANY = re.compile(rf"\\(?:(?P<unicode>{_RUN})|\\|(?P<bytes>{_BYTE_RUN})|(?P<style>{_STYLE}) ?)")
 _IN_JSON = re.compile(rf"\\(?:(?P<unicode>{_RUN})|(?P<one>[\"\\/bfnrt]))")
 #: What each such escape has; the search for it is fast.
 _ESCAPE = re.compile(r"\\(?:[uUNx1-3]|0[0-9A-Fa-f]{3})")
@@ -135,9 +141,11 @@ def _paths(text: str) -> Iterator[str]:
 
 
 def _with_entities(text: str, escaped: Iterator[Edit]) -> Iterator[Edit]:
-    found = [(match.span(), decoded_entity(match[0])) for match in ENTITY.finditer(text)]
+    found = ((match.span(), decoded_entity(match[0])) for match in ENTITY.finditer(text))
+    entities = (Edit(*span, read) for span, read in found if read is not None)
+    first = next(entities, None)
     # no escape begins or ends within an entity, or the other way round
-    return merge(escaped, (Edit(*span, read) for span, read in found if read is not None)) if found else escaped
+    return escaped if first is None else merge(escaped, chain([first], entities))
 
 
 def _in_json(text: str) -> Iterator[Edit]:

@@ -177,7 +177,8 @@ def _has_surrogate(data: bytes) -> bool:
     if b"\\u" not in data:
         return False
     unescaped = data.replace(b"\\\\", b"")
-    return len(_ESCAPED.findall(unescaped)) != 2 * len(_PAIR.findall(unescaped))
+    # lists of them would fill the memory
+    return sum(1 for _ in _ESCAPED.finditer(unescaped)) != 2 * sum(1 for _ in _PAIR.finditer(unescaped))
 
 
 def _is_readable(data: bytes) -> bool:

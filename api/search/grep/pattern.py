@@ -104,8 +104,13 @@ class Pattern:
 
     def is_cut(self, text: bytes) -> bool:
         """Whether some line, or the text if matches may span lines, is longer than `reach`."""
-        long = len(text) > self.reach
-        return long and (self.is_multiline or any(len(line) > self.reach for line in text.split(b"\n")))
+        start = 0
+        while len(text) - start > self.reach:
+            end = text.rfind(b"\n", start, start + self.reach + 1)
+            if self.is_multiline or end < 0:
+                return True
+            start = end + 1
+        return False
 
 
 def compiled_pattern(request: Grep) -> Pattern:

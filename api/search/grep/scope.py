@@ -9,6 +9,8 @@ from itertools import islice
 from threading import Event
 from uuid import UUID
 
+import numpy as np
+
 from api.search.grep.file_types import FileTypeFilter
 from api.search.grep.lines import MatchedLine
 from api.search.grep.pattern import Pattern, compiled_pattern
@@ -22,6 +24,9 @@ from worker.reading import applied, full
 from worker.resources import Resources
 from worker.state.index import files
 from worker.state.index.tools import Index
+
+#: Characters that are blanked at a time.
+_BLOCK = 1 << 20
 
 
 class TimeOver(Exception):
@@ -132,9 +137,15 @@ def narrowed(text: str, start: int, end: int) -> tuple[bytes, range]:
 
     Text before is blanked, not removed: lines and columns stay the same, and text on the same line is not revealed.
     """
-    before = "\n".join(" " * len(line) for line in text[:start].split("\n")).encode()
+    before = b"".join(_blanked(text[place : min(start, place + _BLOCK)]) for place in range(0, start, _BLOCK))
     data = before + text[start:end].encode()
     return data, range(len(before), len(data))
+
+
+def _blanked(text: str) -> bytes:
+    """A blank for each character, and the line feeds."""
+    codes = np.frombuffer(text.encode("utf-32-le", "replace"), dtype="<u4")
+    return np.where(codes == ord("\n"), ord("\n"), ord(" ")).astype(np.uint8).tobytes()
 
 
 def _relative(path: str) -> str | None:

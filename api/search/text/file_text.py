@@ -12,6 +12,9 @@ from worker.sandbox.texts import value_span
 from worker.state.pool import Pool
 from worker.state.search import snippets
 
+#: Characters whose line feeds are counted at a time.
+_BLOCK = 1 << 16
+
 
 def file_text(
     pool: Pool,
@@ -75,10 +78,22 @@ def _by_pointer(pool: Pool, helpers: ProjectHelpers, file: dict[str, Any], point
 
 def lines_span(text: str, first: int, last: int | None) -> tuple[int, int]:
     """Start and end, in characters, of lines of a text (from 0, inclusive). Missing lines are empty."""
-    lines = text.removesuffix("\n").split("\n")  # not splitlines: lines are counted by "\n" everywhere
-    widths = [len(line) + 1 for line in lines]
-    start = sum(widths[:first])
-    return start, min(len(text), start + sum(widths[first : None if last is None else last + 1]))
+    start = _line_start(text, first)
+    return start, len(text) if last is None else min(len(text), _line_start(text, last + 1))
+
+
+def _line_start(text: str, number: int) -> int:
+    """The place where a line begins; of missing ones, that behind the last line and a line feed."""
+    place = 0
+    # a text may have millions of lines
+    while (inside := text.count("\n", place, place + _BLOCK)) < number and place + _BLOCK < len(text):
+        number, place = number - inside, place + _BLOCK
+    for _ in range(number):
+        found = text.find("\n", place)
+        if found < 0:
+            return len(text.removesuffix("\n")) + 1
+        place = found + 1
+    return place
 
 
 def _start(rows: Sequence[dict[str, Any]]) -> int:

@@ -6,13 +6,14 @@ A column of words names those that the words of a text have, and those that they
 from __future__ import annotations
 
 import json
+import tracemalloc
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from worker.formats.registry import BY_TYPE
-from worker.reading import embedded, words
+from worker.reading import embedded, full, words
 from worker.tokens.keywords import keywords_of
 
 
@@ -166,3 +167,23 @@ def test_what_json_escapes_is_read(value: object) -> None:
         # escapes and entities within are read, too, and what cannot be shown stays escaped
         if text.isprintable() and not set(text) & set("\\&"):
             assert text in read
+
+
+@pytest.mark.parametrize(("type_", "unit"), [
+    ("json", r"\u4e2d"),
+    ("json", r"\ud83d\ude00"),
+    ("text", r"\xe4\xb8\xad"),
+    ("markdown", "&amp;"),
+])  # fmt: skip # a case a line
+def test_a_run_of_escapes_takes_little_memory(type_: str, unit: str) -> None:
+    """A character is read whose escapes are on both sides of where a long run is divided."""
+    text = unit * 20_000
+    tracemalloc.start()
+    try:
+        read = sum(len(edit.text) for edit in full(type_, text))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert read == 20_000
+    # all escapes of a run at once took 3 to 27 MB
+    assert peak < 1_500_000

@@ -12,6 +12,7 @@ import time
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from threading import Event
@@ -20,10 +21,12 @@ from typing import Any, cast
 from uuid import UUID
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from api.search.across import unindexed
 from api.search.across.paths import RequestedLocation
-from api.search.grep import ripgrep, texts
+from api.search.grep import ripgrep, scope, texts
 from api.search.grep.fallback import any_of, best_lines
 from api.search.grep.file_types import FileTypeFilter, _kinds
 from api.search.grep.lines import lines_after, lines_before, matching_lines, shown
@@ -578,3 +581,23 @@ def test_the_text_of_such_types_is_the_files_own(type_: str) -> None:
 def test_rg_leaves_the_processors_to_others() -> None:
     waited = ["sh", "-c", f"while [ $(nice) -le {os.nice(0)} ]; do sleep 0.01; done; nice"]
     assert int(ripgrep._exit_and_output(waited, None, nothing)[1]) > os.nice(0)
+
+
+@given(st.text("ab\n\u4e2d", max_size=12), st.integers(1, 5), st.booleans())
+def test_a_text_is_cut_if_a_line_is_longer_than_the_reach(text: str, reach: int, multiline: bool) -> None:
+    data = text.encode()
+    pattern = replace(compiled_pattern(Grep(pattern="x", multiline=multiline)), reach=reach)
+    lines = [data] if multiline else data.split(b"\n")
+    assert pattern.is_cut(data) is any(len(line) > reach for line in lines)
+
+
+@given(st.text("ab\n\u4e2d", max_size=12), st.integers(0, 12), st.sampled_from([1, 2, 100]))
+def test_what_is_before_a_part_is_blank(text: str, start: int, block: int) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(scope, "_BLOCK", block)
+        data, part = scope.narrowed(text, min(start, len(text)), len(text))
+    assert data[part.start :].decode() == text[start:]
+    assert [len(line) for line in data.split(b"\n")][: text[:start].count("\n")] == [
+        len(line) for line in text[:start].split("\n")
+    ][:-1]
+    assert set(data[: part.start]) <= set(b" \n")

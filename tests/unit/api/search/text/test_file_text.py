@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from api.search.text import file_text
 from api.search.text.file_text import joined, lines_span
 from schemas.errors import NotFound
 from worker.parse.data.json_pointer import span
@@ -125,3 +127,33 @@ def test_every_value_is_found_at_its_pointer(value: Any, indent: int | None) -> 
             check(below, f"{pointer}/{part}", name if isinstance(name, str) else None)
 
     check(value, "", None)
+
+
+@given(
+    st.text("ab\n\u4e2d", max_size=12),
+    st.integers(0, 8),
+    st.none() | st.integers(0, 8),
+    st.sampled_from([1, 2, 3, 100]),
+)
+def test_lines_of_blocks_of_any_size_are_those_of_the_text(text: str, first: int, more: int | None, block: int) -> None:
+    lines = text.removesuffix("\n").split("\n")
+    last = None if more is None else first + more
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(file_text, "_BLOCK", block)
+        start, end = lines_span(text, first, last)
+    widths = [len(line) + 1 for line in lines]
+    begin = sum(widths[:first])
+    stop = begin + sum(widths[first : None if last is None else last + 1])
+    assert text[start:end] == text[begin:stop]
+    assert start == begin
+
+
+def test_lines_are_found_without_a_list_of_all() -> None:
+    text = "a\n" * 200_000
+    tracemalloc.start()
+    try:
+        assert lines_span(text, 199_998, 199_998) == (399_996, 399_998)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 600_000
