@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
 from contextlib import suppress
 from datetime import datetime
 from typing import Annotated, Any
@@ -13,49 +13,55 @@ from fastapi import APIRouter, Path
 from api.http.bodies import JsonRoute
 from api.http.dependencies import CallerDep, LookupCachesDep, ResourcesDep, needs_space
 from api.http.described_errors import raises
+from api.http.paging import Cursor, Limit, from_cursor, to_cursor
 from api.indexers import chunks, subject_of
 from schemas.errors import NotFound
 from schemas.tool import Listing, ProjectDeleted, Reindex, Status
-from worker.resources import Resources
 from worker.state.index import tools
 from worker.upkeep.orphans import drop
 
 router = APIRouter(prefix="/api/projects", tags=["projects"], route_class=JsonRoute)
 
-#: Tools that are read at a time.
-_PAGE = 1000
+#: Seconds after which a call starts no further run. A tool whose rows are locked takes some more.
+REINDEX_SECONDS = 4.0
 
 ProjectId = Annotated[str, Path(description="Id of the project.", examples=["project-1"])]
 
 
 @router.post("/{project_id}/reindex", status_code=202, dependencies=[needs_space], openapi_extra=raises(NotFound))
 def reindex_project(
-    project_id: ProjectId, caller: CallerDep, resources: ResourcesDep, body: Reindex | None = None
+    project_id: ProjectId,
+    caller: CallerDep,
+    resources: ResourcesDep,
+    body: Reindex | None = None,
+    cursor: Cursor = None,
+    limit: Limit = 1000,
 ) -> Listing[Status]:
     """Index what changed in the folders of all tools of a project, with the same options for each.
 
-    An index that several tools share is run once. The list has the state of each tool, oldest tool first.
+    An index that several tools share is run once. The list has the state of each tool, oldest tool first. It ends after
+    some seconds: if there is a `next_cursor`, call again with it for the tools that follow.
     """
     caller.check(project_id)
-    found = list(_tools_of(resources, project_id))
-    if not found and not tools.project_exists(resources.pool, project_id):
+    after = from_cursor(cursor, datetime.fromisoformat, UUID)
+    limit = tools.fitting(resources.pool, project_id, after, limit)
+    rows = tools.page(resources.pool, project_id, after, limit + 1)
+    if not rows and not tools.project_exists(resources.pool, project_id):
         raise NotFound(f"There is no project {project_id!r}; check the id.")
-    for tool in {tool["index_id"]: tool for tool in found}.values():
+    until, started, statuses = time.monotonic() + REINDEX_SECONDS, set[UUID](), list[Status]()
+    for number, tool in enumerate(rows[:limit], 1):
         with suppress(NotFound):  # it was deleted meanwhile
-            chunks.reindex(resources, tool["tool_id"], body or Reindex())
-    statuses = []
-    for tool in found:
-        with suppress(NotFound):
+            if tool["index_id"] not in started:
+                chunks.reindex(resources, tool["tool_id"], body or Reindex())
+                started.add(tool["index_id"])
             statuses.append(chunks.status(resources, subject_of(tool)))
+        if number == limit or time.monotonic() >= until:
+            return Listing(items=statuses, next_cursor=_place(tool) if number < len(rows) else None)
     return Listing(items=statuses, next_cursor=None)
 
 
-def _tools_of(resources: Resources, project_id: str) -> Iterator[dict[str, Any]]:
-    """The rows of all tools of a project, oldest first."""
-    after: tuple[datetime, UUID] | None = None
-    while rows := tools.page(resources.pool, project_id, after, _PAGE):
-        yield from rows
-        after = rows[-1]["created_at"], rows[-1]["tool_id"]
+def _place(tool: dict[str, Any]) -> str:
+    return to_cursor(tool["created_at"], tool["tool_id"])
 
 
 @router.delete("/{project_id}", status_code=202)

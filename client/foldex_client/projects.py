@@ -100,10 +100,16 @@ class Projects(Calls[Way]):
         full: bool | None = None,
         allow_removals: bool | None = None,
         paths: Sequence[str] | None = None,
+        cursor: str | None = None,
+        limit: int | None = None,
     ) -> Request[Page[Status]]:
-        """Index what changed in the folders of all tools of a project, with the same options for each."""
-        body = given(full=full, allow_removals=allow_removals, paths=paths)
-        return Request("POST", _project(project_id, "reindex"), Page[Status], body=body, repeatable=False)
+        """Index what changed in the folders of all tools of a project, with the same options for each.
+
+        If there is a `next_cursor`, call again with it for the tools that follow.
+        """
+        body, query = given(full=full, allow_removals=allow_removals, paths=paths), given(cursor=cursor, limit=limit)
+        path = _project(project_id, "reindex")
+        return Request("POST", path, Page[Status], query, body, repeatable=False)
 
     @call
     def delete(self, project_id: str) -> Request[None]:

@@ -163,6 +163,17 @@ def test_all_tools_are_indexed_again_at_once(running: Service, docs: Path, root:
     assert not any(task in before.values() or rerun for task, rerun in tasks.values())
     for tool in made:
         running.wait(tool)
+    listed, cursor = list[str](), ""
+    while cursor is not None:
+        page = checked(
+            running.client.post(f"/api/projects/{project}/reindex", params={"cursor": cursor, "limit": 1}), 202
+        )
+        listed += [state["tool_id"] for state in page["items"]]
+        assert len(listed) <= len(made)
+        cursor = page["next_cursor"]
+    assert listed == made
+    for tool in made:
+        running.wait(tool)
     done = foldex(running, "reindex", "--all", "--project", project, "--wait", "--json")
     assert {state["tool_id"]: state["status"] for state in json.loads(done.stdout)["items"]} == dict.fromkeys(
         made, "ready"

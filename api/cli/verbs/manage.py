@@ -16,6 +16,8 @@ from api.cli.terminal.completions import complete_places
 from api.cli.terminal.progress import going_on, wait
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from foldex_client import Status, Tool
 
 #: What a list of tools that is empty means.
@@ -153,8 +155,7 @@ def reindex(
 def _reindex_all(service: Connection, full: bool | None, allow_removals: bool | None, *, is_waiting: bool) -> int:
     by_id = {tool.tool_id: tool for tool in tools_of(service)}
     projects = dict.fromkeys(tool.project_id for tool in by_id.values())
-    answers = [service.foldex.projects.reindex(it, full=full, allow_removals=allow_removals) for it in projects]
-    started = [state for answer in answers for state in answer.items]
+    started = [state for it in projects for state in _reindexed(service, it, full, allow_removals)]
     found = [(by_id[state.tool_id], state) for state in started if state.tool_id in by_id]
     if is_waiting:
         found = [(tool, wait(service, tool)) for tool, _ in found]
@@ -165,6 +166,17 @@ def _reindex_all(service: Connection, full: bool | None, allow_removals: bool | 
     if not found:
         output.note(NO_TOOL)
     return FOUND if found else NOTHING
+
+
+def _reindexed(service: Connection, project: str, full: bool | None, allow_removals: bool | None) -> Iterator[Status]:
+    """Start runs for all tools of a project, some with each call."""
+    cursor = None
+    while True:
+        answer = service.foldex.projects.reindex(project, full=full, allow_removals=allow_removals, cursor=cursor)
+        yield from answer.items
+        cursor = answer.next_cursor
+        if cursor is None:
+            return
 
 
 @verb("foldex cancel handbook")

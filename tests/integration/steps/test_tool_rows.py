@@ -15,6 +15,7 @@ from fastapi.testclient import TestClient
 from psycopg.types.json import Jsonb
 
 from api.main import create_app
+from api.routes import projects
 from schemas.content.source import LocalSource
 from schemas.errors import TooManyTools
 from schemas.tool import ToolConfig
@@ -130,6 +131,35 @@ def test_a_page_of_tools_is_bounded_in_bytes(
     for most, fits in ((total, 2), (total - 1, 1)):
         monkeypatch.setattr(tools, "MAX_PAGE_BYTES", most)
         assert tools.fitting(site.pool, project, None, 5) == fits
+
+
+def test_a_reindex_of_all_tools_ends_in_time_and_goes_on_where_it_ended(
+    site: Site, resources: Resources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project, like = f"p-{uuid4().hex}", site.wanted()
+    made = []
+    for number in range(4):
+        folder = LocalSource(kind="local", path=f"/srv/all/{number // 2}")
+        new = NewIndex(project, folder, like.folder_node_id, like.settings, like.vector_store, like.keyword_index)
+        made.append(str(tools.create(site.pool, new, name=f"{number}", config=ToolConfig())[0]))
+    path = f"/api/projects/{project}/reindex"
+    client = TestClient(create_app(resources.settings), base_url="http://127.0.0.1", client=("127.0.0.1", 1))
+
+    def pages(**query: Any) -> list[list[str]]:
+        found, cursor = list[list[str]](), ""
+        while cursor is not None:
+            answer = client.post(path, params={"cursor": cursor, **query}).json()
+            found.append([state["tool_id"] for state in answer["items"]])
+            cursor = answer["next_cursor"]
+        return found
+
+    assert pages() == [made]
+    assert pages(limit=4) == [made]
+    assert pages(limit=3) == [made[:3], made[3:]]
+    # a call starts one run at least
+    monkeypatch.setattr(projects, "REINDEX_SECONDS", 0.0)
+    assert pages() == [[tool] for tool in made]
+    assert client.post("/api/projects/nobody/reindex").status_code == 404
 
 
 def test_a_project_searches_its_own_tools_the_newest_first(site: Site, made: list[Made]) -> None:
