@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import stat
@@ -13,7 +14,9 @@ from uuid import UUID, uuid4
 import numpy as np
 import psycopg
 import pytest
+from click.testing import CliRunner, Result
 
+from api.cli.commands import main
 from schemas.errors import ContentsElsewhere, FileError, FoldexError, VectorsElsewhere
 from tests.integration.database import do
 from tests.integration.steps.site import resources_in
@@ -423,3 +426,35 @@ def test_a_look_asks_postgres_once_in_a_while(machine: Machine, monkeypatch: pyt
     monkeypatch.setattr(directory(machine("a")), "_trusted_until", 0.0)
     with pytest.raises(psycopg.OperationalError):
         directory(machine("a")).check()
+
+
+def adopt(resources: Resources, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Result:
+    """Run `foldex adopt` on a machine."""
+    monkeypatch.setenv("FOLDEX_HOME", str(resources.home))
+    monkeypatch.setenv("DATABASE_URL", resources.settings.database_url)
+    return CliRunner().invoke(main, ["adopt", *arguments])
+
+
+def test_the_command_lets_another_directory_count(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_directories(machine("a").settings)
+    done = adopt(machine("b"), monkeypatch, "lancedb", "--json")
+    assert json.loads(done.output) == {"kept": "lancedb", "directory": str(directory(machine("b")).path)}
+    directory(machine("b")).check()
+    refused(directory(machine("a+")).check)
+    assert "fsck --all --repair" in adopt(machine("a"), monkeypatch, "lancedb").output
+    directory(machine("a+")).check()
+
+
+def test_the_command_gives_up_contents_only_if_told_so(
+    machine: Machine, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    do(
+        pool,
+        "INSERT INTO content_node (project_id, id, id_path, name, type, object_key)"
+        " VALUES ('p', 'n', '/', 'n', 'f', 'p/n')",
+    )
+    kept = adopt(machine("a"), monkeypatch, "objects")
+    assert kept.exit_code
+    assert "--accept-loss" in str(kept.exception) + kept.output
+    assert adopt(machine("a"), monkeypatch, "objects", "--accept-loss").exit_code == 0
+    directory(machine("a"), OBJECTS_DIRECTORY).check()

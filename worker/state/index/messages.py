@@ -60,7 +60,9 @@ def leave(pool: Pool, task_id: UUID, reach: Reach) -> bool:
 
     Returns False if it needs nothing of that, or a worker is at it.
     """
-    values = {"task_id": task_id, **reach.values, "warning": f"Waiting: {' '.join(reach.refused.values())}"}
+    # a folder that this host lacks has a warning of its own
+    values = {"task_id": task_id, **reach.values, "host": None}
+    values["warning"] = f"Waiting: {' '.join(reach.refused.values())}"
     with pool.connection() as connection:
         return connection.execute(_SQL["leave"], values).rowcount > 0
 
