@@ -16,6 +16,7 @@ from tests import units
 from tests.composed import OURS, SERVICES, command_of
 from tests.documents import DOCS, ROOT
 from tests.unit.test_deploy import OURS_AND_FOREIGN
+from worker.hosts.told import OF_API, OF_ONE_MACHINE
 
 PAGE = (DOCS / "how-to" / "several-machines.md").read_text()
 UNITS = {path.stem.removeprefix("foldex-"): units.read(path) for path in units.UNITS}
@@ -65,6 +66,13 @@ def test_all_packages_of_ours_are_found() -> None:
     packages = ("api", "worker", "schemas", "foldex_client")
     assert [name for name in packages if not any((place / name / "__init__.py").exists() for place in places)] == []
     assert f"--setenv=PYTHONPATH={UNITS['api'].env['PYTHONPATH']}" in PAGE
+
+
+def test_the_page_names_the_settings_that_may_differ() -> None:
+    lists = PAGE.partition("## What may differ")[2].partition("\n## ")[0].partition("- Settings of new indexes")
+    assert {name.lower() for name in re.findall(r"`([A-Z_]+)`", lists[0])} == OF_ONE_MACHINE
+    of_new = {name.lower() for name in re.findall(r"`([A-Z_]+)`", lists[2])}
+    assert of_new <= OF_API | {"default_embedding_model"}
 
 
 def verified(place: Path) -> str:

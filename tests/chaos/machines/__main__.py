@@ -13,8 +13,11 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import psutil
+
+from api.stack.programs import answers
 from tests.chaos.machines import faults, network
-from tests.chaos.machines.fleet import BOTH_WORKERS, Fleet, fleet
+from tests.chaos.machines.fleet import API_PORT, BOTH_WORKERS, Fleet, fleet
 from tests.chaos.machines.power import Machine
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.fakes.turbopuffer import FakeTurbopuffer
@@ -38,6 +41,11 @@ LARGE = {
 FILES = 12
 #: Share of edits among what users do, and the most seconds between two deeds.
 SHARE_OF_EDITS, PAUSE = 0.6, 0.5
+#: Seconds that a request to the provider takes, so that something is at work when a machine fails.
+PROVIDER_SECONDS = 0.5
+#: Seconds in which something is at work.
+WORK_SECONDS = 10.0
+AT_WORK = "SELECT count(*) FROM search_index_file WHERE status = 'indexing'"
 BEGAN = time.monotonic()
 
 
@@ -66,6 +74,7 @@ def main() -> None:
     network.run("mount", "-t", "tmpfs", "-o", "mode=755", "none", str(PLACE))
 
     def settings(embeddings: EmbeddingsFake, vectors: FakeTurbopuffer) -> dict[str, str]:
+        embeddings.delay = PROVIDER_SECONDS
         return ground.settings(PLACE, embeddings, "turbopuffer", vectors)
 
     services = LARGE if given.large else SMALL
@@ -103,6 +112,8 @@ class Chaos:
                 user.prove()
             say("an index is as it should be")
         say(f"all is as it should be; answers by machine and status: {dict(self.fleet.proxy.answers)}")
+        spent = sum(sum(process.cpu_times()[:4]) for process in psutil.process_iter())
+        say(f"{spent:.0f} s of processor time")
 
     def _user(self, number: int) -> User:
         folder = ground.folder_of(self.by.choice(["nodes", "s3"]), PLACE, self.here.client, self.fleet.env, number)
@@ -117,11 +128,24 @@ class Chaos:
         machine = self.by.choice([*self.fleet.machines.values()])
         self.met = machine if machine.has_api else self.met
         seconds = self.by.uniform(*fault.seconds) if self.is_long else fault.seconds[0]
-        say(f"{name}: {machine.plan.name}, {seconds:.0f} s")
+        say(f"{name}: {machine.plan.name}, {seconds:.0f} s, {self._work()} files at work")
         fault.begin(machine, self.by)
+        # nobody learns of it by an answer
+        assert machine.is_reached or not answers(machine.address, API_PORT, "/healthz")
         self._act(seconds)
         fault.end(machine)
         self._act(1)
+
+    def _work(self) -> int:
+        """Let users edit and ask until workers hold files. Returns how many they hold."""
+        until = time.monotonic() + WORK_SECONDS
+        while not (held := self.here.rows(AT_WORK)[0][0]) and time.monotonic() < until:
+            user = self.by.choice(self.users)
+            with ground.steps_in_failures(user):
+                user.steps.append(f"create {user.create()}, reindex")
+                user.ask(user.a_tool(), "reindex")
+            time.sleep(PAUSE)
+        return int(held)
 
     def _act(self, seconds: float) -> None:
         """Let users edit, ask and search."""
