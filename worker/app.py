@@ -6,6 +6,7 @@ It imports no task; workers find the tasks through `include`.
 from __future__ import annotations
 
 import os
+import socket
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -37,6 +38,8 @@ MAX_SLICES = 8
 MAX_WAITING = 100
 #: Seconds in which RabbitMQ must answer on an open connection.
 ANSWER_SECONDS = 5
+#: Seconds without an acknowledgement after which a connection to Redis is lost.
+LOST_BROKER_SECONDS = 20
 #: Seconds for which a process sends nothing after the broker failed to answer.
 SILENT_SECONDS = 1.0
 #: Header of a message: the id of the request that led to it.
@@ -124,10 +127,27 @@ def _transport_options(broker_url: str) -> dict[str, Any]:
         # correctness does not depend on it, and a duplicate costs one empty claim
         "visibility_timeout": 3600,
         "socket_keepalive": True,
+        "socket_keepalive_options": _lost_broker(),
         "socket_timeout": 30,
         "socket_connect_timeout": 2,
         "health_check_interval": 25,
     }
+
+
+def _lost_broker() -> dict[int, int]:
+    """Options of TCP that end connections to a lost Redis.
+
+    Otherwise a worker would not learn of a cut for as long as it lasted, and then wait that long again.
+    """
+    values = {
+        "TCP_KEEPIDLE": 10,
+        "TCP_KEEPINTVL": 5,
+        "TCP_KEEPCNT": 2,
+        # in milliseconds
+        "TCP_USER_TIMEOUT": LOST_BROKER_SECONDS * 1000,
+    }
+    # not every system has all of them
+    return {getattr(socket, name): value for name, value in values.items() if hasattr(socket, name)}
 
 
 class _Silence:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dbm
+import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -17,7 +19,7 @@ from api.stack.processes import start, stop
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.integration.test_index_life import write
 from tests.service import NewService, Service, environment, eventually, next_broker, with_one_worker
-from worker.app import MAX_SLICES, MAX_WAITING, make_app
+from worker.app import LOST_BROKER_SECONDS, MAX_SLICES, MAX_WAITING, make_app
 from worker.state.exclusive import try_exclusive
 from worker.state.queries import load
 
@@ -70,6 +72,21 @@ def test_while_a_provider_hangs_folders_are_listed_and_the_sweep_goes_on(
     assert running.status(held)["status"] == "indexing"
     provider.holds.release()
     assert running.wait(held)["indexed_files"] == running.wait(other)["indexed_files"] == 2
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="run it on Linux, whose limits of TCP it reads")
+def test_connections_to_a_lost_redis_end_soon(redis_url: str) -> None:
+    """Those that wait for a message send nothing. Those that sent one would send it again, ever later."""
+    with make_app(next_broker(redis_url)) as app, app.connection_for_read() as connection:
+        opened = connection.default_channel.client.connection_pool.get_connection()
+        try:
+            limits = ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT", "TCP_USER_TIMEOUT")
+            found = [opened._sock.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) for name in limits]
+        finally:
+            opened.disconnect()
+    idle, interval, count, unanswered = found
+    assert idle + interval * count == LOST_BROKER_SECONDS
+    assert unanswered == LOST_BROKER_SECONDS * 1000
 
 
 def test_messages_that_nobody_takes_do_not_grow_in_number(running: Service, provider: EmbeddingsFake) -> None:
