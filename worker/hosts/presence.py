@@ -60,6 +60,11 @@ class Presence:
         else:
             self._is_away = False
 
+    def lacks(self, names: Sequence[str]) -> bool:
+        """Whether one of these settings may not be set here."""
+        known = self._registration
+        return known is None or any(known.settings.get(name) is None for name in names)
+
     def keep(self, pool: Pool, stop: Event | None = None, *, reach: Reach | None = None) -> None:
         """Note it in the background from now on, until `stop` is set. `reach` asks services now and then.
 

@@ -28,9 +28,9 @@ FROM host_process p WHERE :is_alive
 ORDER BY host_name, host_id, role, node, id LIMIT %(limit)s
 
 -- name: settings
--- most processes have equal ones
-SELECT DISTINCT ON (settings_digest) settings_digest, settings FROM host_process p
-WHERE settings_digest = ANY (%(digests)s) ORDER BY settings_digest
+-- most processes have equal ones, so one of each is read
+SELECT d.digest, p.settings FROM unnest(%(digests)s::text[]) AS d (digest)
+CROSS JOIN LATERAL (SELECT settings FROM host_process WHERE settings_digest = d.digest LIMIT 1) p
 
 -- name: others
 -- A worker that may do what this one cannot: it takes from such a queue, its settings differ in one of the names, and it

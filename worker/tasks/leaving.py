@@ -39,7 +39,7 @@ def is_left(pool: Pool, work_id: UUID) -> bool:
 def leave_if_lacking(pool: Pool, work_id: UUID, queues: Sequence[str], needs: NeededSettings, warn: Warn) -> bool:
     """Leave work if this worker lacks a setting that another one has. Returns whether it did."""
     me, names = process.me(), needs.indispensable
-    if me is None or not names:
+    if me is None or not process.lacks(names):
         return False
     found = hosts.obstacle(pool, me, Need(work_id, queues, names), unset=True)
     if found is None:

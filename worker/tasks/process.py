@@ -57,6 +57,11 @@ def stay_in_registry() -> None:
     Thread(target=_log_differences, args=(pool,), name="differences", daemon=True).start()
 
 
+def lacks(names: Sequence[str]) -> bool:
+    """Whether one of these settings may not be set here."""
+    return _registry.presence is not None and _registry.presence.lacks(names)
+
+
 def leave_registry() -> None:
     """Note that this worker ends."""
     if _registry.presence is not None:

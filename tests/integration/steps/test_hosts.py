@@ -83,7 +83,9 @@ def test_a_process_that_ends_is_shown_no_more_and_may_return(
     )
     two = noted(pool, "two", **HAS)
     here = Presence(resources.settings, "worker", node="bulk@here", queues=["bulk"])
+    assert here.lacks(["AUTH"])  # nothing is known yet
     here.note()
+    assert [here.lacks(names) for names in ([], ["AUTH"], ["AUTH", "S3_BUCKET"])] == [False, False, True]
     assert set(alive(pool)) == {"bulk@here", "bulk@me", "bulk@two"}
     here.end()
     with pool.connection() as connection:
@@ -168,6 +170,7 @@ def me(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> UUID:
     """This worker, which lacks the bucket and has a key of its own."""
     mine = noted(pool, "me", embedding_api_key="mine-mine-mine")
     monkeypatch.setattr(process, "me", lambda: mine.id)
+    monkeypatch.setattr(process, "lacks", lambda names: any(mine.settings[name] is None for name in names))
     return mine.id
 
 
