@@ -32,7 +32,7 @@ from worker.state.access import grants
 #: Where everything lies. The mount is private, so it goes with this process.
 PLACE = Path("/mnt")
 SMALL = {1: ("foldex-api", BOTH_WORKERS), 2: ("foldex-api", BOTH_WORKERS), 3: ("foldex-beat", "foldex-watch")}
-#: In each of these the machines that have the API and the workers are two.
+#: As `SMALL`, with the workers of production.
 LARGE = {
     **dict.fromkeys((1, 2), ("foldex-api", "foldex-worker-fast", "foldex-worker-bulk")),
     3: ("foldex-beat", "foldex-watch"),
