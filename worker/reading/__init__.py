@@ -28,7 +28,7 @@ class Way(NamedTuple):
     `edits` replace what is written by what is embedded. `full` edits also replace what only words and a grep read: it
     is more where few texts should be embedded again. `twins` are words of the other reading of what is ambiguous: a
     Windows path, or a line break before a word. A text that `may` not be read otherwise is not, and no part of it is.
-    A text has edits or twins only if it has one of the characters `signs`. In the syntax of ripgrep, each text with an
+    A text has edits or twins only if it has one of the `signs`. In the syntax of ripgrep, each text with an
     edit matches `mark`, and `unit` matches what is written for a character. A line with `anything` may have any words.
     """
 
@@ -36,7 +36,7 @@ class Way(NamedTuple):
     full: Callable[[str], Iterable[Edit]]
     twins: Callable[[str], Iterable[str]]
     may: Callable[[str], bool]
-    signs: str
+    signs: Sequence[str]
     mark: str
     unit: str
     anything: str = ""

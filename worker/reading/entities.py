@@ -5,14 +5,23 @@ from __future__ import annotations
 import re
 from html.entities import html5
 
-#: An entity with its end. Those without one are seldom meant as entities: `?a=1&copy=2`.
-ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
+#: An entity with its end, perhaps escaped several times. Those without an end are seldom meant: `?a=1&copy=2`.
+ENTITY = re.compile(r"&(?:amp;){0,3}(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
+_ESCAPED = "&amp;"
 #: Characters that only say where a word may be divided, or in which direction it runs.
 _UNSEEN = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060"))
 
 
 def decoded_entity(entity: str) -> str | None:
     """The text that an entity stands for; None if there is none."""
+    inner = entity
+    while inner.startswith(_ESCAPED) and inner != _ESCAPED:
+        inner = f"&{inner.removeprefix(_ESCAPED)}"
+    read = _decoded(inner)
+    return inner if read is None and inner != entity else read
+
+
+def _decoded(entity: str) -> str | None:
     if not entity.startswith("&#"):
         known = html5.get(entity[1:])
         return None if known is None else known.translate(_UNSEEN)

@@ -17,7 +17,8 @@ from worker.reading.entities import ENTITY, decoded_entity
 
 _HEX = "[0-9A-Fa-f]"
 #: Escapes of characters, without the backslash. JSON within JSON has several in front of one.
-_UNICODE = rf"(?:u{_HEX}{{4}}|u\{{{_HEX}{{1,6}}\}}|U{_HEX}{{8}}|N\{{[A-Za-z0-9 -]{{2,80}}\}}|x\{{{_HEX}{{2,6}}\}})"
+_NAME = rf"N\{{(?:U\+{_HEX}{{2,6}}|[A-Za-z0-9 -]{{2,80}})\}}"
+_UNICODE = rf"(?:u{_HEX}{{4}}|u\{{{_HEX}{{1,6}}\}}|U{_HEX}{{8}}|{_NAME}|x\{{{_HEX}{{2,6}}\}})"
 #: Escapes of bytes. Octal ones below 200 may be groups of regular expressions, unless there are several.
 _BYTE = rf"(?:x{_HEX}{{2}}|[23][0-7]{{2}})"
 _BYTES = rf"(?:{_BYTE}|1[0-7]{{2}})"
@@ -38,7 +39,9 @@ _ANY = re.compile(rf"\\(?:(?P<unicode>{_RUN})|\\|(?P<bytes>{_BYTE_RUN})|(?P<styl
 _IN_JSON = re.compile(rf"\\(?:(?P<unicode>{_RUN})|(?P<one>[\"\\/bfnrt]))")
 #: What each such escape has; the search for it is fast.
 _ESCAPE = re.compile(r"\\(?:[uUNx1-3]|0[0-9A-Fa-f]{3})")
-_ONE_UNICODE = re.compile(r"\\{1,8}(?:[uUx]\{?([0-9A-Fa-f]{1,8})\}?|N\{([A-Za-z0-9 -]{2,80})\})")
+_ONE_UNICODE = re.compile(
+    r"\\{1,8}(?:[uUx]\{?([0-9A-Fa-f]{1,8})\}?|N\{(?:U\+([0-9A-Fa-f]{2,6})|([A-Za-z0-9 -]{2,80}))\})"
+)
 _ONE_BYTE = re.compile(r"\\(?:x(..)|(\d{3}))")
 _SINGLE = {'"': '"', "\\": "\\", "/": "/", "b": " ", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 #: Backslashes and an escape of a control character or a byte in front of a word. Names of folders look alike.
@@ -181,7 +184,7 @@ def _characters(escapes: str, blanks: str = "") -> str:
 
     Where there may be `blanks`, one stands for such a character, unless there are no others.
     """
-    codes = [_code(number, name) for number, name in _ONE_UNICODE.findall(escapes)]
+    codes = [_code(number or code, name) for number, code, name in _ONE_UNICODE.findall(escapes)]
     # two halves of a pair become one character
     joined = "".join(map(chr, codes)).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     shown = [c if c in blanks or (_is_text(c) and c != chr(_NO_CHARACTER)) else "" for c in joined]

@@ -9,12 +9,15 @@ import re
 from collections.abc import Iterator
 from email.errors import HeaderParseError
 from email.header import decode_header, make_header
+from unicodedata import combining
 
 from worker.reading.edits import Edit, merged
 
 _BYTE = "[89A-Fa-f][0-9A-Fa-f]"
 #: A run of such bytes in an address, perhaps written so several times, or of characters as old browsers write them.
 _ADDRESS = re.compile(rf"%(?:(?:25){{0,3}}{_BYTE}(?:%(?:25){{0,3}}{_BYTE})*|u[0-9A-Fa-f]{{4}}(?:%u[0-9A-Fa-f]{{4}})*)")
+#: A part of a host's name in letters of ASCII (RFC 3492).
+_HOST = re.compile(r"xn--([a-z0-9-]{2,59})(?![\w-])", re.IGNORECASE)
 _TWICE = re.compile("%(?:25)*")
 #: A run in a mail or a card, perhaps across the end of a line.
 _MAIL = re.compile(r"=[89A-F][0-9A-F](?:(?:=\r?\n[ \t]?)?=[89A-F][0-9A-F])*")
@@ -42,11 +45,25 @@ def may_have(text: str) -> bool:
 
 def may_have_in_addresses(text: str) -> bool:
     """Whether a text may have bytes as addresses write them."""
-    return "%" in text and _ADDRESS.search(text) is not None
+    return ("%" in text and _ADDRESS.search(text) is not None) or "xn--" in text
 
 
 def in_addresses(text: str) -> Iterator[Edit]:
-    """The letters that bytes in addresses stand for."""
+    """The letters that bytes in addresses, and names of hosts, stand for."""
+    return merged(_bytes_of_addresses(text), _hosts(text) if "xn--" in text else ())
+
+
+def _hosts(text: str) -> Iterator[Edit]:
+    for match in _HOST.finditer(text):
+        try:
+            read = match[1].lower().encode().decode("punycode")
+        except (UnicodeError, OverflowError, ValueError):
+            continue
+        if _has_letters(read):
+            yield Edit(match.start(), match.end(), read)
+
+
+def _bytes_of_addresses(text: str) -> Iterator[Edit]:
     for match in _ADDRESS.finditer(text) if "%" in text else ():
         written = match[0]
         if written[1] == "u":
@@ -117,4 +134,5 @@ def _latin(text: str, match: re.Match[str], data: bytes) -> str:
 
 
 def _has_letters(read: str) -> bool:
-    return read.isprintable() and any(map(str.isalpha, read))
+    """Whether a text has letters, or accents of the letter before it."""
+    return read.isprintable() and any(character.isalpha() or combining(character) for character in read)

@@ -74,16 +74,19 @@ def _may_have_markdown(text: str) -> bool:
 
 
 _HEX = "[0-9A-Fa-f]"
-_ENTITY = "&[#A-Za-z0-9]{2,33};"
+_ENTITY = "&(?:amp;){0,3}[#A-Za-z0-9]{2,33};"
 #: An escape, or a pair of them, in the syntax of ripgrep.
-_UNICODE = rf"(?:\\{{1,8}}(?:[uUx]\{{?{_HEX}{{2,8}}\}}?|N\{{[A-Za-z0-9 -]{{2,80}}\}})){{1,2}}"
+_UNICODE = rf"(?:\\{{1,8}}(?:[uUx]\{{?{_HEX}{{2,8}}\}}?|N\{{[A-Za-z0-9 +-]{{2,80}}\}})){{1,2}}"
 _ADDRESS = rf"(?:%(?:25){{0,3}}{_HEX}{{2}}){{1,4}}|%u{_HEX}{{4}}"
 _ESCAPE = rf"{_UNICODE}|(?:\\[0-3x][0-9A-Fa-f]{{2}}){{1,4}}|\\0{_HEX}{{3,5}} ?|{_ENTITY}|{_ADDRESS}"
 _MAIL = "(?:=[0-9A-F]{2}){1,4}"
-#: The end of a line that goes on, and encoded words of mails.
-_ANYTHING = r"[\\=]\r?$|=\?[^\s?]+\?[QqBb]\?"
+#: What each of these has.
+_SIGNS = ("\\", "&", "%", "xn--")
+#: Names of hosts, the end of a line that goes on, and encoded words of mails.
+_HOSTS = "xn--"
+_ANYTHING = rf"{_HOSTS}|[\\=]\r?$|=\?[^\s?]+\?[QqBb]\?"
 
-_IN_ADDRESS = r"%(?:25|u|[2-9A-Fa-f])"
+_IN_ADDRESS = r"%(?:25|u|[2-9A-Fa-f])|xn--"
 _MARK = rf"\\[uUNx0-3]|{_ENTITY}|{_IN_ADDRESS}"
 
 #: Escapes and entities in text that is written as it is read otherwise.
@@ -92,7 +95,7 @@ TEXT = Way(
     _whole_text,
     escapes.words_in_code,
     _may_have_text,
-    "\\&%=",
+    (*_SIGNS, "="),
     rf"{_MARK}|=[89A-F]|{_ANYTHING}",
     rf"{_ESCAPE}|{_MAIL}",
     _ANYTHING,
@@ -102,18 +105,28 @@ JSON = Way(
     _whole_json,
     escapes.words_in_json,
     _may_have_json,
-    "\\&%",
+    _SIGNS,
     rf"\\|{_ENTITY}|{_IN_ADDRESS}",
     rf'{_ESCAPE}|\\["\\/bfnrt]',
+    _HOSTS,
 )
-CODE = Way(_code, _whole_code, escapes.words_in_code, _may_have_code, "\\&%", _MARK, _ESCAPE)
+CODE = Way(_code, _whole_code, escapes.words_in_code, _may_have_code, _SIGNS, _MARK, _ESCAPE, _HOSTS)
 MARKDOWN = Way(
     _markdown,
     _whole_markdown,
     escapes.words_in_code,
     _may_have_markdown,
-    "\\&<%",
+    (*_SIGNS, "<"),
     rf"\\[uUNx0-3_]|{_ENTITY}|{_IN_ADDRESS}|<[rR]",
     rf"{_ESCAPE}|\\_|</?[rR][^<>]{{0,200}}>|<[rR][tTpP][^<>]{{0,200}}>[^<>]{{0,200}}",
+    _HOSTS,
 )
-TEX = Way(tex.edits, tex.edits, _none, tex.may_have, '\\{"', r"\\|\{|[^\W\d_]\"", r'[{\\][^\n]{1,8}|[{}]|"[A-Za-z=~|-]')
+TEX = Way(
+    tex.edits,
+    tex.edits,
+    _none,
+    tex.may_have,
+    ("\\", "{", '"'),
+    r"\\|\{|[^\W\d_]\"",
+    r'[{\\][^\n]{1,8}|[{}]|"[A-Za-z=~|-]',
+)

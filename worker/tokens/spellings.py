@@ -77,6 +77,8 @@ _NUMBERS = (
 )
 _SIGNS = (
     _apart("/", r"/(?=[A-Z0-9])(?<=[A-Z]/)", _FROM_THEIR_END, rf"{_CAPITALS}|\d{{1,2}}"),
+    # the end of a line within a word
+    _apart("-\n", r"-\n[ \t]{0,40}", r"[^\W\d_]{2,}", r"[^\W\d_]{2,}"),
     # speeds: `km/h`, `MB/s`, `Mbit/s`
     _apart("/", r"/(?=[hs])(?<=[mBbt]/)", "mk|[Bb]i?[kKMGT]|tib[kKMGT]", "[hs]"),
     _apart("&", r"&(?=[A-Z])(?<=[A-Z]&)", _FROM_THEIR_END, _CAPITALS),

@@ -26,7 +26,7 @@ FROM chunk c CROSS JOIN LATERAL (
     SELECT strpos(regexp_replace(lower(chunk_text), '\s+', ' ', 'g'), %(phrase)s) > 0 AS written) w
 CROSS JOIN LATERAL (SELECT type FROM search_index_file f WHERE f.id = c.file_id) f
 WHERE id = ANY (%(ids)s::uuid[]) AND index_id = %(index_id)s AND live
-  AND (written OR chunk_text ~ '\\[^ ]|&#?\w+;|<r|\{\w+\}\w|%%(25|u|[2-9A-Fa-f])|=([89A-F?]|\r?\n)|\w"[-\w=~|]')
+  AND (written OR chunk_text ~ '\\[^ ]|&#?\w+;|<r|\{\w+\}\w|%%(25|u|[2-9A-Fa-f])|xn--|=([89A-F?]|\r?\n)|\w"[-\w=~|]')
 
 -- name: any_live
 SELECT EXISTS (SELECT FROM search_index_file WHERE index_id = %(index_id)s AND live_chunks > 0)

@@ -94,6 +94,10 @@ READ = [
     ("code", 'url = "/caf%C3%A9/M%FCnchen/%u00FCber"', 'url = "/café/München/über"'),
     ("csv", "1,https://a.org/Stra%C3%9Fe", "1,https://a.org/Straße"),
     ("code", NO_ADDRESS, NO_ADDRESS),
+    ("markdown", "https://www.xn--mnchen-3ya.de/Mu%CC%88hle", "https://www.münchen.de/Mu\u0308hle"),
+    ("text", "xn--a xn--99999999 axn--", "xn--a xn--99999999 axn--"),
+    ("text", "M&amp;uuml;nchen &amp;amp; AT&amp;T; &amp;unknown;", "München & AT&T; &unknown;"),
+    ("code", r"gr\N{U+00FC}n", "grün"),
     # mails and cards
     ("text", "N;ENCODING=QUOTED-PRINTABLE:M=C3=BCller;J=C3=B6rg", "N;ENCODING=QUOTED-PRINTABLE:Müller;Jörg"),
     ("text", f"{LONG}gro=C3=\n=9Fer Umbruch", f"{LONG}großer Umbruch"),

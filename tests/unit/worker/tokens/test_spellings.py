@@ -107,6 +107,10 @@ def test_a_name_of_few_words_is_also_joined_as_a_whole(words: int) -> None:
     assert ("".join(name) in joined(" ".join(name), ())) == (words in {2, *JOINED_NAMES})
 
 
+def test_a_word_across_the_end_of_a_line_is_found() -> None:
+    assert shared("donaudampfschiff", "on a Donau-\n  dampfschiff")
+
+
 @given(st.text("0123456789abcdef", min_size=LONG_HASH, max_size=64), st.integers(SHORT_HASH, 40))
 def test_a_hash_is_found_by_each_beginning(word: str, length: int) -> None:
     if not (word.isdigit() or word.isalpha()):
