@@ -34,7 +34,7 @@ MAX_RECOVERED = 20_000
 #: Bytes of names by which their encoding is guessed.
 _SAMPLE_BYTES = 16_384
 #: Encodings of names, the usual one first.
-_ENCODINGS = ("cp437", "cp850", "cp866", "cp1251", "cp1252", "gb18030", "cp932", "big5hkscs", "cp949")
+_ENCODINGS = ("cp437", "cp850", "cp852", "cp866", "cp1251", "cp1252", "gb18030", "cp932", "big5hkscs", "cp949")
 #: Odd signs that are counted in an encoding. Each halves its likelihood.
 _MAX_ODDITIES = 10
 #: Confidence in an encoding that the detector leaves out, as it does with few letters.

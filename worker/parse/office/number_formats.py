@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import ROUND_HALF_UP, Decimal
+from fractions import Fraction
 from functools import lru_cache
 
 Moment = date | time | timedelta
@@ -43,6 +44,11 @@ _ZERO = re.compile(r"\b0(?=\d)")
 #: What Excel shows for the formats that follow the system's language, in English.
 _OF_SYSTEM = {"mm-dd-yy": "m/d/yyyy", "m/d/yy h:mm": "m/d/yyyy h:mm"}
 _NOON = 12
+#: Numbers that a section is for.
+_CONDITION = re.compile(r"(?P<sign><=|>=|<|>|=)(?P<bound>-?\d{1,15}(?:\.\d{1,15})?)")
+#: A number with a fraction of any denominator, or of a given one, and the digits of the largest denominator.
+_FRACTION = re.compile(r"(?P<whole>[#0]+(?: |\\ |\" \"))?[?#]{1,9}/(?P<bottom>[?#]{1,9}|[1-9]\d{0,4})")
+_MAX_BOTTOM = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +65,14 @@ class _Section:
     percents: int
     thousands: int
     is_grouped: bool
+    condition: tuple[str, float] | None = None
+
+    def holds(self, value: float) -> bool:
+        """Whether the section is for a number."""
+        if self.condition is None:
+            return True
+        sign, bound = self.condition
+        return (value < bound and "<" in sign) or (value > bound and ">" in sign) or (value == bound and "=" in sign)
 
 
 def as_shown(stored: str, value: object, code: str) -> str:
@@ -76,6 +90,8 @@ def both(stored: str, shown: str) -> str:
 
 def _shown(value: object, code: str) -> str | None:
     """What is shown; None if the format adds nothing but digits, or is not understood."""
+    if fraction := _FRACTION.fullmatch(code.partition(";")[0].strip()):
+        return _mixed(value, fraction) if isinstance(value, int | float) and abs(value) < _MAX_NUMBER else None
     sections = _sections(code)
     if sections is None:
         return None
@@ -85,6 +101,21 @@ def _shown(value: object, code: str) -> str | None:
         return None
     shown = _number(value, sections)
     return None if shown is None or _PLAIN.fullmatch(shown) else shown
+
+
+def _mixed(value: float, form: re.Match[str]) -> str:
+    """A number with a fraction: `2 1/4`."""
+    whole, rest = divmod(Fraction(abs(value)), 1) if form["whole"] else (0, Fraction(abs(value)))
+    bottom = form["bottom"]
+    if bottom.isdigit():
+        share = round(rest * int(bottom)), int(bottom)
+    else:
+        near = rest.limit_denominator(10 ** min(len(bottom), _MAX_BOTTOM) - 1)
+        share = near.numerator, near.denominator
+    if share[0] == share[1]:
+        whole, share = whole + 1, (0, share[1])
+    shown = [*([str(whole)] if whole or not share[0] else []), *([f"{share[0]}/{share[1]}"] if share[0] else [])]
+    return f"{'-' if value < 0 else ''}{' '.join(shown)}"
 
 
 @lru_cache(maxsize=512)
@@ -105,6 +136,7 @@ def _sections(code: str) -> tuple[_Section, ...] | None:
 
 def _section(found: Sequence[re.Match[str]]) -> _Section | None:
     parts, percents, thousands, is_grouped = list[_Part](), 0, 0, False
+    condition: tuple[str, float] | None = None
     for part in found:
         if part["general"] or part["exponent"]:
             return None
@@ -115,6 +147,8 @@ def _section(found: Sequence[re.Match[str]]) -> _Section | None:
             parts.append(_Part("digits", run.replace(",", "")))
         elif part["date"] or part["half"]:
             parts.append(_Part("date", (part["date"] or "ampm").lower()))
+        elif part["bracket"] is not None and (stated := _CONDITION.fullmatch(part["bracket"])):
+            condition = stated["sign"], float(stated["bound"])
         elif part["bracket"] is not None:
             inner = _bracket(part["bracket"])
             if inner is None:
@@ -126,7 +160,7 @@ def _section(found: Sequence[re.Match[str]]) -> _Section | None:
             if part["sign"] in ("/", "?") and any(each.kind == "digits" for each in parts):
                 return None  # a fraction
             parts.append(_Part("point" if part["sign"] == "." else "text", text))
-    return _Section(tuple(parts), percents, thousands, is_grouped)
+    return _Section(tuple(parts), percents, thousands, is_grouped, condition)
 
 
 def _bracket(inner: str) -> _Part | None:
@@ -141,13 +175,15 @@ def _bracket(inner: str) -> _Part | None:
 
 def _number(value: float, sections: Sequence[_Section]) -> str | None:
     at = 2 if value == 0 and len(sections) > 2 else 1 if value < 0 and len(sections) > 1 else 0  # noqa: PLR2004
+    if any(section.condition for section in sections):
+        at = next((number for number, section in enumerate(sections) if section.holds(value)), 0)
     section = sections[at]
     kinds = [part.kind for part in section.parts]
-    if "date" in kinds or "elapsed" in kinds or not 1 <= kinds.count("digits") <= 2 or kinds.count("point") > 1:  # noqa: PLR2004
+    if "date" in kinds or "elapsed" in kinds or "digits" not in kinds or kinds.count("point") > 1:
         return None
     first, last = kinds.index("digits"), len(kinds) - 1 - kinds[::-1].index("digits")
     if last - first > (2 if "point" in kinds[first:last] else 0):
-        return None  # signs between digits
+        return _masked(value, section, first, last) if value >= 0 else None
     number = abs(Decimal(repr(value))) * 100**section.percents / 1000**section.thousands
     places = section.parts[last].text if last > first or "point" in kinds[:first] else ""
     whole = section.parts[first].text if last > first or "point" not in kinds[:first] else ""
@@ -158,6 +194,27 @@ def _number(value: float, sections: Sequence[_Section]) -> str | None:
     )
     minus = "-" if value < 0 and at == 0 and any(digit in digits for digit in "123456789") else ""
     return " ".join(f"{minus}{before}{digits}{after}".split())
+
+
+def _masked(value: float, section: _Section, first: int, last: int) -> str | None:
+    """A number with signs between its digits, as of phones: `(000) 000-0000`. None if it has a point or shares."""
+    if any(part.kind not in ("digits", "text") for part in section.parts) or section.percents or section.is_grouped:
+        return None
+    digits = f"{Decimal(repr(value)).quantize(Decimal(1), ROUND_HALF_UP):f}".lstrip("0")
+    shown: list[str] = []
+    for number in range(last, first - 1, -1):
+        run = section.parts[number].text
+        if section.parts[number].kind == "text":
+            shown.append(run)
+            continue
+        size = len(digits) if number == first else len(run)
+        here = digits[max(0, len(digits) - size) :]
+        digits = digits[: len(digits) - len(here)]
+        shown.append(here.rjust(run.count("0"), "0"))
+    before, after = (
+        "".join(part.text for part in parts) for parts in (section.parts[:first], section.parts[last + 1 :])
+    )
+    return " ".join(f"{before}{''.join(reversed(shown))}{after}".split())
 
 
 def _digits(number: Decimal, whole: str, places: str, *, is_grouped: bool) -> str:

@@ -149,6 +149,7 @@ NAMES = {
     "cp932": [["日本語.txt"], ["資料/テスト.docx"], ["報告書2024.pdf", "メモ.txt"], ["ソース.txt"], ["「夢」.txt"]],
     "cp437": [["Übersicht.txt"], ["Größe/Prüfung.txt", "Straße.md"], ["café.md"], ["niño.txt"], ["Ärger.md"]],
     "cp850": [["São Paulo.md"], ["Málaga/ação.txt"]],
+    "cp852": [["Příliš žluťoučký kůň.txt"], ["Žádost.docx", "Smlouva č. 5.pdf"], ["Święta.txt"], ["Működési rend.doc"]],
     "cp866": [["отчёт.docx"], ["Новая папка/Документ.txt"]],
     "cp1251": [["Новая папка/Документ.txt"]],
     "big5": [["報告.docx"], ["會議記錄.txt", "資料/說明.md"]],
