@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
 
@@ -16,6 +16,7 @@ from api.stack import programs
 from api.stack.processes import start, stop
 from tests.service import PROJECT, TOOLS, NewService, Service, eventually, service, with_clock, worker_of_all_queues
 from tests.shared_service import local_settings
+from worker.hosts.presence import NOTE_SECONDS
 from worker.state import schema_version
 from worker.state.schema_version import needed
 
@@ -35,14 +36,21 @@ CHANGED = """
 def behind(new_service: NewService, root: Path) -> Iterator[Service]:
     """An API without workers, over a database that lacks the newest migration."""
     settings = {**local_settings(root), "MIGRATE_AT_START": "off"}
-    with new_service(partial(service, workers=False), **settings) as started:
+    with new_service(over_an_old_schema, **settings) as started:
+        yield started
+
+
+@contextmanager
+def over_an_old_schema(env: Mapping[str, str]) -> Iterator[Service]:
+    """An API that has never seen the newest migration."""
+    with psycopg.connect(env["DATABASE_URL"]) as admin:
+        admin.execute("CREATE TABLE newest AS SELECT * FROM _yoyo_migration ORDER BY migration_id DESC LIMIT 1")
+        admin.execute("DELETE FROM _yoyo_migration WHERE migration_id IN (SELECT migration_id FROM newest)")
+    with service(env, workers=False) as started:
         yield started
 
 
 def test_all_wait_for_the_migration_and_then_work(behind: Service, root: Path) -> None:
-    (row,) = behind.rows(
-        "DELETE FROM _yoyo_migration WHERE migration_id = %s RETURNING _yoyo_migration.*", needed()[-1]
-    )
     refused = behind.client.get("/readyz")
     assert (refused.status_code, refused.json()["code"]) == (503, "schema_behind")
     assert needed()[-1] in refused.json()["detail"]
@@ -58,11 +66,12 @@ def test_all_wait_for_the_migration_and_then_work(behind: Service, root: Path) -
         # for some looks more
         time.sleep(3 * schema_version.LOOK_SECONDS)
         assert not worker.program.ready()
-        behind.rows(f"INSERT INTO _yoyo_migration VALUES ({', '.join(['%s'] * len(row))})", *row)
+        behind.rows("INSERT INTO _yoyo_migration SELECT * FROM newest")
         eventually(lambda: behind.client.get("/readyz").status_code == 200, 10)
         (root / "a.md").write_text("The harbour closes at night.")
         tool = behind.local_tool(root)
         behind.wait(tool)
+        eventually(lambda: behind.rows("SELECT FROM host_process WHERE role = 'api'") != [], 2 * NOTE_SECONDS)
         for name in (worker.program.name, "beat"):
             text = (log / f"{name}.log").read_text()
             assert (text.count(LACKS), text.count(GOES_ON)) == (1, 1), text

@@ -14,6 +14,7 @@ import structlog
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
+from schemas.errors import SchemaBehind
 from worker.hosts.told import registration
 from worker.machine.host import this_host
 from worker.settings import Settings
@@ -53,7 +54,7 @@ class Presence:
         try:
             with (connect or self._open)() as connection:
                 self._note(connection)
-        except psycopg.Error as error:
+        except (psycopg.Error, SchemaBehind) as error:
             if not self._is_away:
                 log.warning("this process is not noted in the registry of hosts", error=str(error))
             self._is_away = True
