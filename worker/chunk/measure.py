@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from schemas.content.source import ChunkSettings
-from worker.reading import ReadText, embedded, placed, reader_of_parts
+from worker.reading import ReadText, as_written, embedded, placed, reader_of_parts
 from worker.tokens.tokenizers import Offsets, Tokenizer
 
 #: Maximum characters of a chunk as it is written: a picture in a text has a million, though few tokens.
@@ -69,7 +69,7 @@ class Measure:
     context_tokens: int
     joint: str = " > "
     type: str | None = None
-    read_part: Callable[[str], str | None] = lambda _part: None
+    read_part: Callable[[str], str | None] = as_written
     read: ReadText | None = None
 
     @property
@@ -186,7 +186,8 @@ def measure(
     room = max(1, max_tokens - context - (SEPARATOR_TOKENS if context else 0))
     characters = settings.unit == "characters"
     size = min(settings.size, room)
-    as_read = read or placed(type_, text)
+    read_part = reader_of_parts(type_, text)
+    as_read = read if read or read_part is as_written else placed(type_, text)
     return Measure(
         text=text,
         tokenizer=tokenizer,
@@ -202,7 +203,7 @@ def measure(
         context_tokens=context,
         joint=joint,
         type=type_,
-        read_part=reader_of_parts(type_, text),
+        read_part=read_part,
         read=as_read,
     )
 

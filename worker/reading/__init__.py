@@ -74,12 +74,12 @@ def reader_of_parts(type_: str | None, text: str) -> Callable[[str], str | None]
     if has_blobs:
         return partial(as_read, type_)
     if way is None or not way.may(text):
-        return _as_written
+        return as_written
     return lambda part: as_read(type_, part) if way.may(part) else None
 
 
-def _as_written(_part: str) -> None:
-    return None
+def as_written(_part: str) -> None:
+    """Read a part of a text in which nothing is read otherwise than it is written."""
 
 
 def words(type_: str | None, text: str) -> str:
