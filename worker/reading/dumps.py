@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from worker.reading.edits import Edit
 
-#: Characters of the shortest block.
-MIN_CHARS = 300
+#: Characters of the shortest block. Most chunks are shorter, and what is looked for in each takes time.
+MIN_CHARS = 1_000
 _MIN_LINES = 6
 #: Bytes of the shortest array. A table of a program has as many as a byte has values, or a few such rows.
 _MIN_ARRAY = 2_048
