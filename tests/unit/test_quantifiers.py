@@ -29,6 +29,8 @@ SOURCES = sorted(path for top in ("api", "schemas", "worker") for path in (ROOT 
 #: A set of characters, in which these signs are literal.
 SET = re.compile(r"\[\^?\]?(?:\[:\w+:\]|[^\]])*\]")
 
+#: Texts that are words, not patterns.
+WORDS = {"c++"}
 #: Characters of a hostile text; their square exceeds any deadline.
 LONG = 400_000
 
@@ -56,7 +58,7 @@ def test_no_pattern_is_possessive_or_atomic() -> None:
         f"{path.relative_to(ROOT)}:{line}: {text!r}"
         for path in SOURCES
         for line, text in texts(path)
-        if is_refused(text)
+        if text not in WORDS and is_refused(text)
     ]
     assert not found, "write X*+ as X*(?!X), or match runs of pieces with worker.parse.text.runs.end_of_run"
     assert len(SOURCES) > 100

@@ -19,7 +19,7 @@ from worker.chunk.context import contexts
 from worker.chunk.measure import ChunkSpan, Measure, measure, trim, trimmed
 from worker.chunk.packed import pack
 from worker.machine.gc_pause import without_garbage_collection
-from worker.reading import ReadText
+from worker.reading import ReadForm
 from worker.tokens.tokenizers import Offsets, Tokenizer, char_offsets
 
 #: Maximum tokens of context in front of a chunk's text, by markup. Table and class headers are longer than headings.
@@ -35,13 +35,13 @@ def chunk(
     max_tokens: int,
     pointer: str = "",
     *,
-    read: ReadText | None = None,
+    read: ReadForm | None = None,
 ) -> list[Chunk]:
     """Cut a document into chunks, ordered by `start_char`; no chunk is only white space.
 
     No text is longer than `settings.size` in its unit, as it is read. No context and text together exceed `max_tokens`,
     the model's limit. A text below `settings.threshold` stays whole if the model can take it. `pointer` (RFC 6901)
-    narrows a JSON document to one value. `read` is the text as it is read, if the caller has that. Raises `NotFound` if
+    narrows a JSON document to one value. `read` is how the text is read, if the caller knows. Raises `NotFound` if
     there is no such value, and `FileError` if the JSON is not well-formed.
     """
     if pointer and document.note:

@@ -207,7 +207,7 @@ def _earliest(measure: Measure, starts: Offsets, ends: Offsets) -> Offsets:
         measure.tokens(ends) - (measure.max_tokens - measure.slack), measure.tokens(starts) - measure.overlap_tokens
     )
     by_tokens = measure.at_tokens(tokens)
-    if measure.overlap_chars >= len(measure.text):
+    if min(measure.overlap_chars, measure.max_chars) >= len(measure.text):
         return by_tokens
     by_chars = measure.at_chars(
         np.maximum(measure.chars(ends) - measure.max_chars, measure.chars(starts) - measure.overlap_chars)

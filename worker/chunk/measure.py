@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from schemas.content.source import ChunkSettings
-from worker.reading import ReadText, as_written, embedded, placed, reader_of_parts
+from worker.reading import ReadForm, ReadText, as_written, embedded, read_form
 from worker.tokens.tokenizers import Offsets, Tokenizer
 
 #: Maximum characters of a chunk as it is written: a picture in a text has a million, though few tokens.
@@ -175,23 +175,22 @@ def measure(
     context_tokens: int,
     joint: str = " > ",
     type_: str | None = None,
-    read: ReadText | None = None,
+    read: ReadForm | None = None,
 ) -> Measure:
     """Combine the limits of `settings` with those of a model that takes `max_tokens`, and count the text's tokens.
 
-    Reserves room for a context of `context_tokens`, but at most a quarter of the model's limit. `read` is the text as
-    it is read, if it is known.
+    Reserves room for a context of `context_tokens`, but at most a quarter of the model's limit. `read` is how the
+    text is read, if that is known.
     """
     context = min(context_tokens, max_tokens // 4)
     room = max(1, max_tokens - context - (SEPARATOR_TOKENS if context else 0))
     characters = settings.unit == "characters"
     size = min(settings.size, room)
-    read_part = reader_of_parts(type_, text)
-    as_read = read if read or read_part is as_written else placed(type_, text)
+    whole, read_part = read or read_form(type_, text)
     return Measure(
         text=text,
         tokenizer=tokenizer,
-        starts=tokenizer.starts(text) if as_read is None else as_read.written_at(tokenizer.starts(as_read.text)),
+        starts=tokenizer.starts(text) if whole is None else whole.written_at(tokenizer.starts(whole.text)),
         max_tokens=room if characters else size,
         max_chars=settings.size if characters else len(text),
         # if the model's limit is by far the narrower one, cuts are spaced by it
@@ -204,7 +203,7 @@ def measure(
         joint=joint,
         type=type_,
         read_part=read_part,
-        read=as_read,
+        read=whole,
     )
 
 

@@ -28,7 +28,7 @@ from worker.index.file_states import FailedFile, File, FileFacts, PreparedFile, 
 from worker.index.memory_guard import GuardedTokenizer
 from worker.index.reuse_chunks import match_live, restore
 from worker.index.run import IndexRun
-from worker.reading import ReadText, placed
+from worker.reading import ReadForm, read_form
 from worker.sandbox.members import TOO_MUCH
 from worker.state.index import files
 from worker.state.index.chunks import PlacedChunk
@@ -173,8 +173,8 @@ class _Reading:
         symbols = document.definitions, document.references
         return PreparedFile(claim, self._facts, placed, has_vectors, *symbols, self._timings)
 
-    def _parse(self, file: Detected, data: bytes) -> tuple[Document, ReadText | None]:
-        """The document, and its text as it is read if that is another one. Raises `FileError`."""
+    def _parse(self, file: Detected, data: bytes) -> tuple[Document, ReadForm]:
+        """The document, and how its text is read. Raises `FileError`."""
         run, keep = self._run, self._run.index.settings.keep
         self._facts = replace(self._facts, language=file.language)
         reason = parse.generated_reason(file, data)
@@ -186,9 +186,10 @@ class _Reading:
         document = parse.parse(file, data, run.limits, binaries="binaries" in keep)
         if "secrets" not in keep:
             document = replace(document, text=parse.without_keys(document.text))
-        read = placed(document.type, document.text)
+        read = read_form(document.type, document.text)
+        text = read.whole.text if read.whole else document.text
         # what code says in its own words is rarely enough to tell a language
-        words_language = DEFAULT if document.markup == "code" else language_of(read.text if read else document.text)
+        words_language = DEFAULT if document.markup == "code" else language_of(text)
         self._facts = replace(
             self._facts,
             type=document.type,
@@ -199,13 +200,13 @@ class _Reading:
         )
         return document, read
 
-    def _chunk(self, document: Document, read: ReadText | None) -> tuple[Sequence[Chunk], bool]:
+    def _chunk(self, document: Document, read: ReadForm) -> tuple[Sequence[Chunk], bool]:
         """Cut the document. Returns the chunks and whether they get vectors. Raises `FileError` (`too_large`)."""
         run, settings, has_vectors = self._run, self._run.index.settings, True
         tokenizer, max_tokens = run.tokenizer, settings.embedder.max_input_tokens
         bounds = settings.chunks, max_tokens, document.markup, run.limits.memory_bytes
         if settings.bounded:
-            text = read.text if read else document.text
+            text = read.whole.text if read.whole else document.text
             GuardedTokenizer(cl100k(), *bounds).check(text)
             tokens, tokenizer = counted(text, tokenizer)
             has_vectors = settings.embeds(tokens)

@@ -68,14 +68,16 @@ def as_read(type_: str | None, text: str) -> str | None:
     return None if (read := embedded(type_, text)) == text else read
 
 
-def reader_of_parts(type_: str | None, text: str) -> Callable[[str], str | None]:
-    """Reads parts of a text on their own, as `as_read` does, without looking in each for what the text has not."""
+def read_form(type_: str | None, text: str) -> ReadForm:
+    """How a text and its parts are read. What the text has not is not looked for in each part."""
     way, has_blobs = way_of(type_), may_have_blobs(text)
-    if has_blobs:
-        return partial(as_read, type_)
-    if way is None or not way.may(text):
-        return as_written
-    return lambda part: as_read(type_, part) if way.may(part) else None
+    if not has_blobs and (way is None or not way.may(text)):
+        return ReadForm(None, as_written)
+    found = _edits(type_, text)
+    whole = ReadText(text, found) if found else None
+    if has_blobs or way is None:
+        return ReadForm(whole, partial(as_read, type_))
+    return ReadForm(whole, lambda part: as_read(type_, part) if way.may(part) else None)
 
 
 def as_written(_part: str) -> None:
@@ -105,12 +107,6 @@ def may_differ(type_: str | None, text: str) -> bool:
     """Test fast whether the embedded form of a text, or of a part of it, may differ from the written one."""
     way = way_of(type_)
     return may_have_blobs(text) or (way is not None and way.may(text))
-
-
-def placed(type_: str | None, text: str) -> ReadText | None:
-    """A text as it is embedded, with its places in the written one; None if it is the written one."""
-    found = _edits(type_, text) if may_differ(type_, text) else ()
-    return ReadText(text, found) if found else None
 
 
 def _edits(type_: str | None, text: str) -> Sequence[Edit]:
@@ -178,3 +174,10 @@ class ReadText:
         after = places.read_ends[edit] + np.maximum(offsets - places.ends[edit], 0)
         at_start = np.where(offsets == places.starts[edit], places.read_starts[edit], after)
         return np.asarray(np.where(edit < 0, offsets, at_start))
+
+
+class ReadForm(NamedTuple):
+    """How a text is read: `whole` is None if that is as it is written. `part` reads a part on its own, as `as_read`."""
+
+    whole: ReadText | None
+    part: Callable[[str], str | None]

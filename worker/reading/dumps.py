@@ -35,16 +35,16 @@ _HEX = "[0-9A-Fa-f]"
 _DIGITS = rf"(?:0x)?{_HEX}{{2,8}}"
 #: A line: its address, at least four groups of digits, and the characters that they stand for.
 _LINE = rf"\n[ \t]{{0,8}}(?:0x)?{_HEX}{{4,16}}[:h]?[ \t]{{1,4}}{_DIGITS}(?:[ \t]{{1,3}}{_DIGITS}){{3,31}}[^\n]{{0,90}}"
-_DUMP = re.compile(rf"{_LINE}(?:\n\*\r?(?=\n)|{_LINE})++")
+_DUMP = re.compile(rf"{_LINE}(?:\n\*\r?(?=\n)|{_LINE})+")
 _ADDRESS = re.compile(rf"\n[ \t]*(?:0x)?({_HEX}+)[:h]?((?:[ \t]{{1,4}}(?:0x)?{_HEX}{{2,8}})+)")
 _GROUP = re.compile(rf"{_HEX}{{2,8}}(?!x)")
-_UUENCODED = re.compile(r"\nM[ -`]{60}\r?(?:\nM[ -`]{60}\r?){2,}+(?:\n[ -L][ -`]{1,60}\r?(?=\n|\Z))?")
+_UUENCODED = re.compile(r"\nM[ -`]{60}\r?(?:\nM[ -`]{60}\r?){2,}(?:\n[ -L][ -`]{1,60}\r?(?=\n|\Z))?")
 #: A binary file in a patch of git, and Adobe's base85.
 _OF_PATCH = "[0-9A-Za-z!#$%&()*+;<=>?@^_`{|}~-]"
-_PATCH = re.compile(rf"\nz{_OF_PATCH}{{65}}(?:\nz{_OF_PATCH}{{65}}){{2,}}+(?:\n[A-Za-z]{_OF_PATCH}{{5,65}}(?=\n|\Z))?")
-_ASCII85 = re.compile(r"<~[!-uz\s]{200,}+~>")
-_ARRAY = re.compile(rf"0x{_HEX}{{2}}\b(?:[,\s]{{1,60}}+0x{_HEX}{{2}}\b)++")
-_ESCAPED = re.compile(rf"\\x{_HEX}{{2}}(?:[\"'\s+]{{0,60}}+\\x{_HEX}{{2}})++")
+_PATCH = re.compile(rf"\nz{_OF_PATCH}{{65}}(?:\nz{_OF_PATCH}{{65}}){{2,}}(?:\n[A-Za-z]{_OF_PATCH}{{5,65}}(?=\n|\Z))?")
+_ASCII85 = re.compile(r"<~[!-uz\s]{200,}~>")
+_ARRAY = re.compile(rf"0x{_HEX}{{2}}\b(?:[,\s]{{1,60}}0x{_HEX}{{2}}\b)+")
+_ESCAPED = re.compile(rf"\\x{_HEX}{{2}}(?:[\"'\s+]{{0,60}}\\x{_HEX}{{2}})+")
 
 
 class _Form(NamedTuple):

@@ -56,7 +56,7 @@ _LETTERS = re.compile("x[2-7c-fC-F]")
 _FOLD = re.compile(r"\\\r?\n[ \t]{0,80}(?=\w)")
 #: Maximum characters of half a word.
 _MAX_HALF = 32
-_WORD_END, _WORD = re.compile(r"\w+\Z"), re.compile(rf"\w{{1,{_MAX_HALF}}}")
+_WORD_END, _WORD = re.compile(rf"\w{{1,{_MAX_HALF}}}\Z"), re.compile(rf"\w{{1,{_MAX_HALF}}}")
 #: Blanks, characters that nobody sees, and those of a font of its own, such as the bullets of Word.
 _UNPRINTABLE = {"Zs", "Cf", "Co"}
 #: Control characters between words of JSON.

@@ -53,37 +53,75 @@ class _Apart(NamedTuple):
     between: re.Pattern[str]
     before: re.Pattern[str]
     after: re.Pattern[str]
-    gap: re.Pattern[str]
+    gap: re.Pattern[str] = re.compile("")
 
 
-def _apart(part: str, between: str, before: str, after: str, gap: str = "") -> _Apart:
-    return _Apart(part, *map(re.compile, (between, rf"(?:{before})(?![\w.-])", rf"(?:{after})(?!\w)", gap)))
-
-
-_NAME = r"[^\W\d_]+(?:[.-][^\W\d_]+)*"
+#: What may not stand in front of the first word, read backwards, and behind the second one.
+_BEGINS, _ENDS = r"(?![\w.-])", r"(?!\w)"
+#: Words with joints, of at most `MAX_APART` characters in all: a bound of their parts keeps the time linear.
+_NAME = r"[^\W\d_]{1,16}(?:[.-][^\W\d_]{1,16}){0,8}"
 _CAPITALS, _FROM_THEIR_END = "[A-Z][A-Z0-9]{0,4}", "[A-Z0-9]{0,4}[A-Z]"
 _BEHIND_NAME = r"(?<=[^\W\d_]) {1,3}"
 _NUMBERS = (
-    _apart(" 0", rf"{_BEHIND_NAME}(?=\d)", _NAME, r"\d{1,16}(?:\.\d{1,8}){0,4}", " 0(?:(?<=a 0)|(?<=a  0)|(?<=a   0))"),
-    _apart("0 ", r"(?<=\d) {1,3}(?=[^\W\d_])", r"\d+(?:\.\d+)*", r"[^\W\d_]{1,5}", "0 {1,3}(?=a)"),
+    _Apart(
+        " 0",
+        re.compile(rf"{_BEHIND_NAME}(?=\d)"),
+        re.compile(_NAME + _BEGINS),
+        re.compile(r"\d{1,16}(?:\.\d{1,8}){0,4}" + _ENDS),
+        re.compile(" 0(?:(?<=a 0)|(?<=a  0)|(?<=a   0))"),
+    ),
+    _Apart(
+        "0 ",
+        re.compile(r"(?<=\d) {1,3}(?=[^\W\d_])"),
+        re.compile(r"\d{1,16}(?:\.\d{1,16}){0,8}" + _BEGINS),
+        re.compile(r"[^\W\d_]{1,5}" + _ENDS),
+        re.compile("0 {1,3}(?=a)"),
+    ),
     # a version: `IP v6`
-    _apart(
+    _Apart(
         " a0",
-        rf"{_BEHIND_NAME}(?=[vV]\d)",
-        _NAME,
-        r"[vV]\d{1,4}(?:\.\d{1,4}){0,3}",
-        " a0(?:(?<=a a0)|(?<=a  a0)|(?<=a   a0))",
+        re.compile(rf"{_BEHIND_NAME}(?=[vV]\d)"),
+        re.compile(_NAME + _BEGINS),
+        re.compile(r"[vV]\d{1,4}(?:\.\d{1,4}){0,3}" + _ENDS),
+        re.compile(" a0(?:(?<=a a0)|(?<=a  a0)|(?<=a   a0))"),
     ),
 )
 _SIGNS = (
-    _apart("/", r"/(?=[A-Z0-9])(?<=[A-Z]/)", _FROM_THEIR_END, rf"{_CAPITALS}|\d{{1,2}}"),
+    _Apart(
+        "/",
+        re.compile(r"/(?=[A-Z0-9])(?<=[A-Z]/)"),
+        re.compile(_FROM_THEIR_END + _BEGINS),
+        re.compile(rf"(?:{_CAPITALS}|\d{{1,2}}){_ENDS}"),
+    ),
     # the end of a line within a word
-    _apart("-\n", r"-\n[ \t]{0,40}", r"[^\W\d_]{2,}", r"[^\W\d_]{2,}"),
+    _Apart(
+        "-\n",
+        re.compile(r"-\n[ \t]{0,40}"),
+        re.compile(rf"[^\W\d_]{{2,}}{_BEGINS}"),
+        re.compile(rf"[^\W\d_]{{2,}}{_ENDS}"),
+    ),
     # speeds: `km/h`, `MB/s`, `Mbit/s`
-    _apart("/", r"/(?=[hs])(?<=[mBbt]/)", "mk|[Bb]i?[kKMGT]|tib[kKMGT]", "[hs]"),
-    _apart("&", r"&(?=[A-Z])(?<=[A-Z]&)", _FROM_THEIR_END, _CAPITALS),
-    _apart("'", r"'(?=[A-Z])(?<=[A-Z]')", "[A-Z]", "[A-Z][a-z]{2,15}"),
-    _apart("\u2019", "\u2019(?=[A-Z])(?<=[A-Z]\u2019)", "[A-Z]", "[A-Z][a-z]{2,15}"),
+    _Apart(
+        "/",
+        re.compile(r"/(?=[hs])(?<=[mBbt]/)"),
+        re.compile(rf"(?:mk|[Bb]i?[kKMGT]|tib[kKMGT]){_BEGINS}"),
+        re.compile("[hs]" + _ENDS),
+    ),
+    _Apart(
+        "&",
+        re.compile(r"&(?=[A-Z])(?<=[A-Z]&)"),
+        re.compile(_FROM_THEIR_END + _BEGINS),
+        re.compile(_CAPITALS + _ENDS),
+    ),
+    *(
+        _Apart(
+            mark,
+            re.compile(rf"{mark}(?=[A-Z])(?<=[A-Z]{mark})"),
+            re.compile("[A-Z]" + _BEGINS),
+            re.compile("[A-Z][a-z]{2,15}" + _ENDS),
+        )
+        for mark in ("'", "\u2019")
+    ),
 )
 #: Names with signs that some write in letters.
 _IN_LETTERS = {".net": ("dotnet",), "c#": ("csharp",), "f#": ("fsharp",), "c++": ("cplusplus",)}

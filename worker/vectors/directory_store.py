@@ -13,17 +13,17 @@ class DirectoryStore:
     """Every call runs within `using`, which raises `VectorsElsewhere` for another directory than that of the store."""
 
     def __init__(self, store: VectorStore, using: Callable[[], AbstractContextManager[None]]) -> None:
-        self._store, self._using = store, using
+        self.store, self._using = store, using
 
     @property
     def has_keywords(self) -> bool:
         """See `VectorStore`."""
-        return self._store.has_keywords
+        return self.store.has_keywords
 
     @property
     def is_here(self) -> bool:
         """See `VectorStore`."""
-        return self._store.is_here
+        return self.store.is_here
 
     def write(
         self,
@@ -35,43 +35,43 @@ class DirectoryStore:
     ) -> None:
         """See `VectorStore`."""
         with self._using():
-            self._store.write(namespace, dimensions, upserts, patches, deletes)
+            self.store.write(namespace, dimensions, upserts, patches, deletes)
 
     def search(self, namespace: str, legs: Sequence[Leg]) -> list[Ranked]:
         """See `VectorStore`."""
         with self._using():
-            return self._store.search(namespace, legs)
+            return self.store.search(namespace, legs)
 
     def ids(self, namespace: str, after: UUID | None, limit: int) -> list[UUID]:
         """See `VectorStore`."""
         with self._using():
-            return self._store.ids(namespace, after, limit)
+            return self.store.ids(namespace, after, limit)
 
     def attributes(self, namespace: str, after: UUID | None, limit: int) -> dict[UUID, StoredAttributes]:
         """See `VectorStore`."""
         with self._using():
-            return self._store.attributes(namespace, after, limit)
+            return self.store.attributes(namespace, after, limit)
 
     def stored(self, namespace: str, attributes: Mapping[str, Value]) -> StoredAttributes:
         """See `VectorStore`."""
-        return self._store.stored(namespace, attributes)
+        return self.store.stored(namespace, attributes)
 
     def vectors(self, namespace: str, ids: Sequence[UUID]) -> dict[UUID, Vector]:
         """See `VectorStore`."""
         with self._using():
-            return self._store.vectors(namespace, ids)
+            return self.store.vectors(namespace, ids)
 
     def drop(self, namespace: str) -> bool:
         """See `VectorStore`."""
         with self._using():
-            return self._store.drop(namespace)
+            return self.store.drop(namespace)
 
     def verify(self, namespace: str, most_bytes: int | None = None) -> None:
         """See `VectorStore`."""
         with self._using():
-            self._store.verify(namespace, most_bytes)
+            self.store.verify(namespace, most_bytes)
 
     def optimize(self, namespace: str, *, writing: bool = False) -> None:
         """See `VectorStore`."""
         with self._using():
-            self._store.optimize(namespace, writing=writing)
+            self.store.optimize(namespace, writing=writing)

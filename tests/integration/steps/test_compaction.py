@@ -26,7 +26,7 @@ def store(site: Site, monkeypatch: pytest.MonkeyPatch) -> LanceStore:
     """The store of a site, where a run indexes every two chunks."""
     opened = site.resources.store("lancedb", "store")
     assert isinstance(opened, DirectoryStore)
-    made = opened._store
+    made = opened.store
     assert isinstance(made, LanceStore)
     monkeypatch.setattr(made, "_thresholds", replace(Thresholds(), rows_while_writing=2))
     return made

@@ -37,6 +37,7 @@ from worker.settings import Settings
 from worker.state.index.tools import NewIndex, ToolOver
 from worker.state.search import call_graph, symbols
 from worker.state.tree import trees
+from worker.vectors.directory_store import DirectoryStore
 from worker.vectors.lance.store import LanceStore
 
 STORES = [
@@ -104,8 +105,8 @@ class Build(Site):
         assert self.refresh()
         store = self.resources.store_of(self.index)
         store.optimize(self.index.namespace)
-        if isinstance(store, LanceStore):
-            warmed(store, self.index.namespace)
+        if isinstance(store, DirectoryStore) and isinstance(store.store, LanceStore):
+            warmed(store.store, self.index.namespace)
 
 
 def calm(resources: Resources, folder: Path) -> Build:
