@@ -35,8 +35,8 @@ class SharedForks:
         self._server: ForkServer | None = None
 
     def fork(self, program: Program, log: int, lock: int) -> Child | None:
-        """Start a program. Returns None if it must start by itself, as one that changes its interpreter does."""
-        if _read_at_start(program.env) != _read_at_start(os.environ):
+        """Start a program. Returns None if it must start by itself: with another interpreter, or from other code."""
+        if program.cwd != ROOT or _read_at_start(program.env) != _read_at_start(os.environ):
             return None
         if self._server is None:
             self._home = Path(mkdtemp(prefix="foldex-forks-"))

@@ -147,8 +147,8 @@ def test_the_chunks_that_pass_are_those_that_all_filters_let_pass(pool: Pool, se
 def test_files_without_vectors_are_found_whole_where_they_fit(pool: Pool, seed: int) -> None:
     random = Random(seed)
     made = pair(pool, random)
-    paths = {chunk["file_id"]: chunk["path"] for chunk in made.live if not chunk["live_embedded"]}
-    files = sorted(paths, key=lambda file_id: (paths[file_id], file_id))
+    places = {c["file_id"]: (c["path"], c["id_path"]) for c in made.live if not c["live_embedded"]}
+    files = sorted(places, key=places.__getitem__)
     found_some = 0
     for characters in (5, 6, 9, 10, 100) * 5:
         asked = random.choice([filters(made, random), dict.fromkeys(FILTERS)])

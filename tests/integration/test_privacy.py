@@ -23,10 +23,10 @@ from worker.state.pool import Pool
 from worker.stores import store_directories
 
 
-def _env(home: Path, redis_url: str) -> dict[str, str]:
+def _env(home: Path, redis_url: str, database_url: str) -> dict[str, str]:
     # with this model workers import the least
     given = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "DEBUGGERS": "off"}
-    return environment(home, "postgresql://127.0.0.1:1/none", next_broker(redis_url), **given)
+    return environment(home, database_url, next_broker(redis_url), **given)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="run on Linux: other systems tell no environment")
@@ -39,7 +39,7 @@ def test_a_program_of_the_same_user_cannot_read_the_environment(
     # each kind has a home of its own
     do(pool, "DELETE FROM store_directory")
     account = SystemAccount(NOBODY, NOBODY, needs_reach(NOBODY))
-    env = {**_env(tmp_path, redis_url), "DATABASE_URL": database_url}
+    env = _env(tmp_path, redis_url, database_url)
     program = programs.api(env) if kind == "api" else programs.worker("bulk", 1, env)
     with running(replace(program, account=account, stop=()), tmp_path) as up:
         main = psutil.Process(up.child.pid)
@@ -64,10 +64,13 @@ def test_debuggers_of_the_same_user_read_the_environment_if_allowed(debuggers: s
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="run on Linux: other systems confine no process")
-def test_what_the_system_refuses_is_said_once_by_each_worker(tmp_path: Path, redis_url: str) -> None:
+def test_what_the_system_refuses_is_said_once_by_each_worker(
+    tmp_path: Path, redis_url: str, database_url: str, pool: Pool
+) -> None:
     if run_once((sys.executable, "-c", WITHOUT), None, Path("/")).returncode:
         pytest.skip("run where user namespaces may be made: they bound what the kernel gives")
-    program = programs.worker("bulk", 2, _env(tmp_path, redis_url))
+    do(pool, "DELETE FROM store_directory")
+    program = programs.worker("bulk", 2, _env(tmp_path, redis_url, database_url))
     command = (sys.executable, "-c", f"{WITHOUT}\nos.execvp(sys.argv[1], sys.argv[1:])", *program.command)
     with running(replace(program, command=command, stop=()), tmp_path):
         said = log_file(tmp_path, "worker-bulk").read_text()

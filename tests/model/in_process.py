@@ -263,6 +263,10 @@ class Killable:
     def __init__(self, part: Any, maybe_die: Callable[[], None]) -> None:
         self._part, self._maybe_die = part, maybe_die
 
+    @property  # type: ignore[misc] # as a mock does, for `isinstance`
+    def __class__(self) -> type[Any]:
+        return type(self._part)
+
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._part, name)
         if not callable(found):

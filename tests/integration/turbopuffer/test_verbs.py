@@ -406,7 +406,7 @@ def test_neither_who_listens_nor_a_provider_that_hangs_keeps_the_api_from_stoppi
     hold = provider.holds.add("embeddings", word)
     tool = running.local_tool(write(root / word, **files_of(word, "apples")))
     eventually(lambda: bool(hold.arrived), 20, running.logs)
-    env = {**running.env, "FOLDEX_HOME": str(tmp_path), "API_PORT": str(free_port(19_500))}
+    env = {**running.env, "API_PORT": str(free_port(19_500))}
     query = provider.holds.add("embeddings", "nobody answers")
     with ExitStack() as second:
         api = second.enter_context(process(programs.api(env), tmp_path))

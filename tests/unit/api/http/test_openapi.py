@@ -20,7 +20,7 @@ from worker.settings import Settings
 #: Codes that never answer a request.
 INNER_CODES = {
     "internal", "embedding_error", "rerank_error", "rerank_unavailable", "store_error", "file_error",
-    "file_too_slow",
+    "file_too_slow", "folder_elsewhere",
     "lease_lost", "slice_over", "task_crashed", "plan_crashed", "slice_crashed", "tree_crashed",
     "llm_error", "llm_refused", "llm_unauthorized", "llm_unavailable", "llm_failed",
     "tree_error", "too_many_leaves", "too_many_tokens", "missing_dependency",

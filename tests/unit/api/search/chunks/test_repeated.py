@@ -142,7 +142,7 @@ def test_a_query_that_is_asked_again_is_not_ranked_again(monkeypatch: pytest.Mon
     monkeypatch.setattr(answer, "live_rows", index.live)
     monkeypatch.setattr(answer, "_repeated", Repeated())
     monkeypatch.setattr(answer, "rank_candidates", ranked)
-    for asked, change in enumerate(("", "row", "gone", "rankings", "weights")):
+    for asked, change in enumerate(("", "row", "gone", "rankings", "defining")):
         index.change(change)
         for _ in range(3):
             made = RankingInputs([*index.rankings], index.defining)
