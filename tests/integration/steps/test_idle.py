@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from pathlib import Path
 from uuid import uuid4
 
 import psycopg
@@ -16,7 +17,7 @@ from celery.schedules import schedule
 from tests.integration.steps.site import Site, new_site, passes
 from worker import clock
 from worker.app import BULK, FAST, IDLE_LOOK_SECONDS, IDLE_SWEEP_SECONDS, app
-from worker.clock import SweepScheduler
+from worker.clock import StatefulSweepScheduler, SweepScheduler
 from worker.resources import Resources
 from worker.state import open_work
 from worker.state.index import changes
@@ -152,6 +153,13 @@ def sweeps_in_a_minute(monkeypatch: pytest.MonkeyPatch, step_seconds: float = 0)
         # Celery's own clock asks thousands of times
         assert turns <= 4 * 62
     return sent, turns
+
+
+def test_a_scheduler_with_a_state_file_sends_sweeps_alone(tmp_path: Path) -> None:
+    beat = StatefulSweepScheduler(app, schedule_filename=str(tmp_path / "schedule"))
+    # Celery adds a task that cleans a store of results
+    assert {entry.task for entry in beat.schedule.values()} == {"foldex.sweep"}
+    beat.close()
 
 
 def test_the_clock_sends_few_messages_while_nothing_is_open(idle: Site, monkeypatch: pytest.MonkeyPatch) -> None:

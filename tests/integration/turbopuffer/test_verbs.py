@@ -414,8 +414,8 @@ def test_neither_who_listens_nor_a_provider_that_hangs_keeps_the_api_from_stoppi
         second.enter_context(running.client.stream("GET", f"{url}/events"))
         asking = second.enter_context(ThreadPoolExecutor(1))
         body = {"query": "nobody answers", "mode": "vector"}
-        asking.submit(httpx.post, f"{url}/query", json=body, timeout=30, trust_env=False)
-        eventually(lambda: bool(query.arrived), 20, running.logs)
+        asking.submit(httpx.post, f"{url}/query", json=body, timeout=90, trust_env=False)
+        eventually(lambda: bool(query.arrived), 60, running.logs)
         api.signal(number)
         eventually(api.ended, 9)  # before it would be killed
     hold.release()
