@@ -67,14 +67,15 @@ def _pool() -> Pool:
     return open_pool(settings.session_url, max_size=1, limits=SWEEP)
 
 
-def _wait_for_schema(**_: object) -> None:
-    """Ask for no sweep before the database has what this release needs."""
+def _prepare(**_: object) -> None:
+    """Ask for no sweep before the database has what this release needs, and enter the registry of hosts."""
     name_process(Application.BEAT)
     schema_version.wait(settings.session_url)
+    Presence(settings, "beat").keep(_pool())
 
 
 # also where a worker forks this process
-signals.beat_init.connect(_wait_for_schema)
+signals.beat_init.connect(_prepare)
 
 
 class SweepScheduler(Scheduler):  # type: ignore[misc] # Celery has no types
@@ -90,7 +91,7 @@ class SweepScheduler(Scheduler):  # type: ignore[misc] # Celery has no types
         super().__init__(*args, **options)
 
     def install_default_entries(self, *_: Any) -> None:
-        """Add none: Celery's own cleans a store of results, which Foldex has not."""
+        """Add none: Celery's own cleans a store of results, which Foldex does not have."""
 
     def tick(self, *_: Any, **__: Any) -> float:
         """Send what is due. Returns the seconds to sleep, which are more while nothing is open."""
@@ -105,13 +106,6 @@ class SweepScheduler(Scheduler):  # type: ignore[misc] # Celery has no types
         if not self._sweeps.is_due(entry.options["queue"]):
             return None
         return self.send_task(entry.task, producer=producer, event_dispatcher=NO_EVENTS, **entry.options)
-
-
-def _enter_registry(**_: Any) -> None:
-    Presence(settings, "beat").keep(_pool())
-
-
-signals.beat_init.connect(_enter_registry)
 
 
 class StatefulSweepScheduler(SweepScheduler, PersistentScheduler):  # type: ignore[misc] # see above

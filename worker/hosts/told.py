@@ -93,7 +93,7 @@ MAX_SHOWN, MAX_LISTED = 200, 20
 def registration(
     settings: Settings, salt: str, *, id_: UUID, role: Role, node: str, queues: Sequence[str]
 ) -> Registration:
-    """What this process tells of itself. `salt` is mixed into its hashes."""
+    """The row of this process in the registry. `salt` is mixed into its hashes."""
     hashes = hashes_of(settings, salt, role)
     return Registration(
         id=id_,
@@ -141,7 +141,7 @@ def provider_keys(models: Sequence[str]) -> list[str]:
 
 
 def uses_s3(settings: Settings) -> bool:
-    """Whether anything tells that S3 is used. Otherwise its client would ask the network for credentials."""
+    """Whether a setting shows that S3 is used. Without that check its client would ask the network for credentials."""
     named = settings.s3_bucket or settings.s3_endpoint_url or settings.s3_events_queue_url
     return bool(named) or any(name in os.environ for name in ("AWS_ACCESS_KEY_ID", "AWS_PROFILE"))
 

@@ -69,7 +69,7 @@ def as_read(type_: str | None, text: str) -> str | None:
 
 
 def read_form(type_: str | None, text: str) -> ReadForm:
-    """How a text and its parts are read. What the text has not is not looked for in each part."""
+    """How a text and its parts are read. Parts are not searched for what the whole text lacks."""
     way, has_blobs = way_of(type_), may_have_blobs(text)
     if not has_blobs and (way is None or not way.may(text)):
         return ReadForm(None, as_written)
@@ -81,7 +81,7 @@ def read_form(type_: str | None, text: str) -> ReadForm:
 
 
 def as_written(_part: str) -> None:
-    """Read a part of a text in which nothing is read otherwise than it is written."""
+    """Return None for each part: the whole text is read as it is written."""
 
 
 def words(type_: str | None, text: str) -> str:
