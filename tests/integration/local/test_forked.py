@@ -11,6 +11,7 @@ import pytest
 
 from api.stack.children import ForkedChild
 from api.stack.processes import Program, log_file, start
+from api.stack.record import ROOT
 from tests.forked import SHARED_FORKS
 from tests.service import Service
 
@@ -27,7 +28,7 @@ def test_the_programs_of_a_service_are_forks(running: Service) -> None:
 )
 def test_what_an_interpreter_reads_at_its_start_reaches_it(tmp_path: Path, variable: str, kind: type) -> None:
     command = (sys.executable, "-u", "-c", f"import os; print(os.environ[{variable!r}])")
-    program = Program("one", command, lambda: True, tmp_path, {**os.environ, variable: ""})
+    program = Program("one", command, lambda: True, ROOT, {**os.environ, variable: ""})
     process = start(program, tmp_path, SHARED_FORKS.fork)
     assert type(process.child) is kind
     assert process.child.wait(30) == 0
