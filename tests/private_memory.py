@@ -26,14 +26,14 @@ def private_mebibytes(pid: int) -> int:
 
 
 @contextmanager
-def sampled(pid: int) -> Iterator[Peak]:
-    """The peak of a process, which is sampled until the block ends."""
+def sampled(pid: int, pause: float = PAUSE_SECONDS) -> Iterator[Peak]:
+    """The peak of a process, which is sampled until the block ends. A sample takes the processor for some 10 ms."""
     peak, over = Peak(private_mebibytes(pid)), threading.Event()
 
     def sample() -> None:
         # the process may end meanwhile
         with suppress(OSError):
-            while not over.wait(PAUSE_SECONDS):
+            while not over.wait(pause):
                 peak.mebibytes = max(peak.mebibytes, private_mebibytes(pid))
 
     thread = threading.Thread(target=sample, daemon=True)

@@ -127,7 +127,7 @@ class Share:
 
 
 #: Calls in progress, by kind. Each may hold one thread, except as said. A search may wait for a provider.
-READS = Share("reading calls", 32, 12, 3, uses_threads=True)
+READS = Share("reading calls", 32, 12, 2, uses_threads=True)
 WRITES = Share("changing calls", 24, 8, 4, uses_threads=True)
 SEARCHES = Share("searches", 48, 24, 24, uses_threads=True)
 GREPS = Share("greps", 12, 6, 6, uses_threads=True)

@@ -1,7 +1,8 @@
 """Clients of a project that load the service, as a process of their own. They stop once their input ends.
 
 Reads a `Load` from the first line of its input as JSON. Prints the number of answers by status. Each client sends its
-next request once it has the answer, which it reads but does not parse: it competes with the service for the machine.
+next request `PAUSE_SECONDS` after the answer, which it reads but does not parse: it competes with the service for the
+machine.
 """
 
 from __future__ import annotations
@@ -17,9 +18,8 @@ import orjson
 
 _END = b"\r\n\r\n"
 _PIECE = 1 << 16
-#: Seconds between two requests of a client that was refused.
-REFUSED_SECONDS = 0.05
-_REFUSED = 400
+#: Seconds between two requests of a client, as of the one beside which they are measured.
+PAUSE_SECONDS = 0.05
 
 
 class Load(NamedTuple):
@@ -61,20 +61,17 @@ def _request(method: str, path: str, content_type: str, body: str) -> bytes:
 async def _client(port: int, requests: Iterator[bytes], statuses: Counter[str]) -> None:
     for request in requests:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        status = 0
         try:
             writer.write(request)
             head = await reader.readuntil(_END)
-            status = int(head.split(maxsplit=2)[1])
             while await reader.read(_PIECE):
                 pass
-            statuses[str(status)] += 1
+            statuses[head.split(maxsplit=2)[1].decode()] += 1
         except (ConnectionError, asyncio.IncompleteReadError):
             statuses["broken off"] += 1
         finally:
             writer.close()
-        if status >= _REFUSED:
-            await asyncio.sleep(REFUSED_SECONDS)
+        await asyncio.sleep(PAUSE_SECONDS)
 
 
 if __name__ == "__main__":

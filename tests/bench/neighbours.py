@@ -1,9 +1,9 @@
 """Measures what one project notices of another that sends ten times its load, for each kind of load.
 
 The quiet project has one client, which sends a query and asks for a status in turn, and creates tools of 20 files one
-after another. The noisy project has ten clients, each of which sends its next request once it has the answer. Each kind
-is measured beside the same moments before, because other work on the machine counts, too. The last figure is the peak
-of the API's private memory.
+after another. The noisy project has ten clients, which pause between requests as the quiet one does. Each kind is
+measured beside the same moments before, because other work on the machine counts, too. The last figure is the peak of
+the API's private memory.
 
 `NOISE=greps make bench ONLY=neighbours` measures one kind.
 """
@@ -29,7 +29,7 @@ import orjson
 
 from api.stack.record import ROOT
 from tests.bench.folder import corpus
-from tests.bench.neighbour_load import Load
+from tests.bench.neighbour_load import PAUSE_SECONDS, Load
 from tests.bench.running import running
 from tests.private_memory import sampled
 from tests.service import TOOLS, Service
@@ -37,8 +37,10 @@ from tests.service import TOOLS, Service
 NOISY, QUIET = "noisy", "quiet"
 #: Clients of the noisy project. The quiet one has one.
 CLIENTS = 10
-#: Seconds of each measurement, and between two calls of the quiet project.
-SECONDS, PAUSE_SECONDS = 8.0, 0.05
+#: Seconds between two samples of memory.
+SAMPLE_SECONDS = 1.0
+#: Seconds of each measurement.
+SECONDS = 8.0
 #: Seconds of noise before a measurement.
 AHEAD_SECONDS = 2.0
 #: Files of each tool that the quiet project creates, and the tools whose time counts.
@@ -103,7 +105,7 @@ def run(place: Path) -> None:
 
 def _compare(both: Neighbours, name: str, requests: Sequence[Request]) -> None:
     before = _noticed(both)
-    with sampled(both.service.processes["api"].child.pid) as peak, _load(both, requests) as statuses:
+    with sampled(both.service.processes["api"].child.pid, SAMPLE_SECONDS) as peak, _load(both, requests) as statuses:
         time.sleep(AHEAD_SECONDS)
         during = _noticed(both)
     cells = [

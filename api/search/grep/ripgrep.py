@@ -18,8 +18,10 @@ from worker.machine.handles import path_of_handle
 #: Seconds between two calls of `check`.
 _POLL_SECONDS = 0.1
 
-#: Niceness of rg. It uses all processors, which other calls need more.
+#: Niceness of rg: other calls need the processors more.
 _NICENESS = 10
+#: Threads of rg. Half of the processors stay with other calls.
+_THREADS = max(1, (os.cpu_count() or 1) // 2)
 
 #: An older rg finds other lines than Python for some patterns.
 _MIN_MAJOR_VERSION = 14
@@ -30,6 +32,7 @@ _VERSION_SECONDS = 5
 _OPTIONS = (
     *("--no-config", "--no-ignore", "--no-messages", "--no-mmap", "--color=never"),
     *("--files-with-matches", "--null", "--regex-size-limit=20M", "--dfa-size-limit=20M"),
+    f"--threads={_THREADS}",
 )
 #: Exit codes of rg: a match, no match, an error.
 _EXIT_MATCH = 0
