@@ -38,7 +38,7 @@ class HostProcess(BaseModel):
     host: str = Field(description="The host, by name and an id of its own.", examples=["db-1-0a1b2c3d4e5f"])
     role: Literal["api", "worker", "beat", "watch"] = Field(description="What the process is for.", examples=["worker"])
     queues: list[str] = Field(description="Queues from which a worker takes messages.", examples=[["bulk", "trees"]])
-    release: str = Field(description="Release of Foldex.", examples=["0.2.0"])
+    release: str = Field(description="Release of Foldex.", examples=["1.0.0"])
     clock_seconds: float = Field(
         description="Seconds by which the clock of its host is ahead of Postgres'.", examples=[0.012]
     )

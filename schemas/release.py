@@ -3,4 +3,4 @@
 from __future__ import annotations
 
 #: A test compares it with the one in `pyproject.toml`.
-RELEASE = "0.2.0"
+RELEASE = "1.0.0"

@@ -1,3 +1,3 @@
 """The version of this client, which is that of the service it was made for."""
 
-__version__ = "0.2.0"
+__version__ = "1.0.0"

@@ -57,7 +57,7 @@ def test_a_production_machine_looks_into_its_database(running: Service, tmp_path
     assert status == 2
     assert checks["database"] == (True, "answers")
     [api] = [detail for what, (is_well, detail) in checks.items() if what.startswith("api-") and is_well]
-    assert "release 0.2.0" in api
+    assert "release 1.0.0" in api
     assert checks["the broker from here"] == (True, "answers")
     assert checks["S3 from here"][0] is False
     assert "does not exist" in checks["services"][1]

@@ -118,6 +118,15 @@ def test_a_search_in_a_new_folder_starts_the_stack_and_answers(program: Path, tm
     assert foldex(program, home, "status", cwd=tmp_path).returncode == 2
 
 
+@pytest.mark.timeout(300)
+def test_the_demo_runs_from_an_installed_wheel(program: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "plan.md").write_text("Leases are renewed every two seconds by a thread.\n")
+    shown = foldex(program, tmp_path / "home", "demo", "--folder", str(folder), "--query", "who renews?", cwd=tmp_path)
+    assert (shown.returncode, "plan.md" in shown.stdout) == (0, True), shown.stdout + shown.stderr
+
+
 #: As `foldex`, but a shell's background jobs, such as this test may be one of, ignore Ctrl-C.
 INTERRUPTIBLE = """
 import signal
