@@ -5,17 +5,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 from uuid import UUID
 
 from pydantic import BaseModel
 
-from api.search.query.search import Finder
+from api.http.disconnect import Disconnect
 from schemas.content.source import AnySource, parsed_source
-from schemas.queries.search import Query
+from schemas.queries.search import Answer, Query, Step
 from schemas.tool import ToolConfig
 from worker.resources import Resources
+from worker.state.index.tools import Index
 
 #: What to build. due: only what the config and finished runs demand; again: once more; full: without what is kept.
 Build = Literal["due", "again", "full"]
@@ -61,8 +63,18 @@ class Indexer(Protocol):
     def status(self, resources: Resources, subject: Subject, /) -> BaseModel:
         """What answers now, and the progress of the newest build."""
 
-    def search(self, resources: Resources, tool_id: UUID, query: Query, /) -> Finder:
-        """Check a query before it costs anything, and return how its hits are found."""
+    def answer(
+        self,
+        resources: Resources,
+        tool_id: UUID,
+        index: Index,
+        query: Query,
+        /,
+        *,
+        disconnect: Disconnect,
+        on_step: Callable[[Step], None],
+    ) -> Answer:
+        """Check a query before it costs anything, and answer it. Call `on_step` after each step."""
 
     def drop(self, resources: Resources, subject: Subject, /) -> None:
         """Delete what the tool no longer wants, unless another tool shares it. Tool and index may be gone already."""

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from api.indexers import NO_ID, Build, Subject
 from api.indexers.estimates import estimate_of
-from api.search.chunks import answer
+from api.search import pipeline
 from schemas.content.source import FLOAT32, AnySource, EmbedderProfile
 from schemas.errors import Invalid, NotFound
 from schemas.estimate import Estimate
@@ -37,7 +37,7 @@ CUT_TEXTS = (
     "set a smaller config.chunk_size."
 )
 
-search = answer.prepared
+answer = pipeline.answer_query
 
 
 def estimate(resources: Resources, subject: Subject) -> Estimate:

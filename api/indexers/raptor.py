@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC
 
 from api.indexers import Build, Subject
-from api.search.tree import answer
+from api.search.tree.answer import answer_by_tree
 from schemas.raptor import RaptorConfig, RaptorEstimate, RaptorStatus, TreeLevel
 from worker.embed import known_models
 from worker.embed.known_models import KnownModel
@@ -20,7 +20,7 @@ from worker.tree.models import LlmOptions, model_of, provider_of
 #: Share of a build that is done before its end: the last step follows.
 MAX_PROGRESS = 0.99
 
-search = answer.prepared
+answer = answer_by_tree
 
 
 def check(resources: Resources, config: RaptorConfig) -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
 from pydantic import BaseModel, Field
 
+from api.http.disconnect import Disconnect
 from api.indexers import Build, Subject
-from api.search.chunks.answer import embed
-from api.search.query.frame import first_hits
-from api.search.query.search import Finder, Findings, IndexSearch
+from api.search.chunks.legs import embed
+from api.search.pipeline import answer_by, cut
+from api.search.query.index_search import Findings, IndexSearch
 from schemas.errors import Invalid
-from schemas.queries.search import Hit, Query
+from schemas.queries.search import Answer, Hit, Query, Step
 from worker.resources import Resources
 from worker.state.index import namespaces, tools
 from worker.state.index.tools import Index
@@ -63,11 +65,20 @@ def status(resources: Resources, subject: Subject) -> Names:
     return Names(names=len(store.ids(index.namespace + SUFFIX, None, 1000)))
 
 
-def search(_: Resources, __: UUID, query: Query) -> Finder:
+def answer(
+    resources: Resources,
+    tool_id: UUID,
+    index: Index,
+    query: Query,
+    *,
+    disconnect: Disconnect,
+    on_step: Callable[[Step], None],
+) -> Answer:
     """Find by meaning only. Raises `Invalid`."""
     if query.mode == "keyword":
         raise Invalid("Names are found by meaning; omit `mode`.")
-    return Finder(query.model_copy(update={"mode": "vector"}), _found)
+    by_meaning = query.model_copy(update={"mode": "vector"})
+    return answer_by(_find, resources, tool_id, index, by_meaning, disconnect=disconnect, on_step=on_step)
 
 
 def drop(resources: Resources, subject: Subject) -> None:
@@ -77,7 +88,7 @@ def drop(resources: Resources, subject: Subject) -> None:
         resources.store_of(index).drop(index.namespace + SUFFIX)
 
 
-def _found(search: IndexSearch) -> Findings:
+def _find(search: IndexSearch) -> Findings:
     vectors, report = embed(search)
     (ranking,) = search.store.search(search.index.namespace + SUFFIX, [Leg(search.depth, vector=vectors[0])])
     rows = found_chunks.hits(search.resources.pool, search.index.id, [row.id for row in ranking])
@@ -86,7 +97,7 @@ def _found(search: IndexSearch) -> Findings:
         for row in ranking
         if row.id in rows
     ]
-    return Findings(first_hits(search, hits), report)
+    return Findings(cut(search, hits), report)
 
 
 def _opened(resources: Resources, subject: Subject) -> tuple[Index, VectorStore]:

@@ -16,7 +16,7 @@ from api.http.responses import answer_json
 from api.routes.search.queries import SEARCH_ERRORS
 from api.routes.search.whole_tools import whole_tool
 from api.search.across.answer import search_across
-from api.search.query.search import unheard
+from api.search.query.index_search import ignore_step
 from schemas.errors import NotFound, SearchSlow, TooManyTools
 from schemas.queries.across import Across, AcrossAnswer
 from schemas.queries.search import Step
@@ -49,4 +49,4 @@ def search_project(
 
     if event_stream.wants_events(request):
         return event_stream.streamed(request, answer, disconnect)
-    return Response(answer(unheard), media_type="application/json")
+    return Response(answer(ignore_step), media_type="application/json")

@@ -15,8 +15,7 @@ from api.http.disconnect import Disconnect, DisconnectDep
 from api.http.responses import answer_json
 from api.http.shares import computing
 from api.indexers.registry import answering
-from api.search.query.frame import answered
-from api.search.query.search import unheard
+from api.search.query.index_search import ignore_step
 from schemas.errors import (
     EmbeddingRefused,
     EmbeddingUnauthorized,
@@ -81,7 +80,7 @@ def query_tool(
 
     if event_stream.wants_events(request):
         return event_stream.streamed(request, answer, disconnect)
-    return Response(answer(unheard), media_type="application/json")
+    return Response(answer(ignore_step), media_type="application/json")
 
 
 def query_answer(
@@ -90,10 +89,9 @@ def query_answer(
     index: Index,
     query: Query,
     disconnect: Disconnect,
-    on_step: Callable[[Step], None] = unheard,
+    on_step: Callable[[Step], None] = ignore_step,
 ) -> str:
     """The answer to a query as JSON. Raises `SEARCH_ERRORS`, `NoTree` and `CallerLeft`."""
     with large_answers.answer(query.top_k, index.project_id), computing(index.project_id, disconnect.check):
-        prepare = answering(query.tree).search
-        found = answered(resources, tool_id, index, query, prepare=prepare, disconnect=disconnect, on_step=on_step)
-        return answer_json(query, found)
+        answer = answering(query.tree).answer
+        return answer_json(query, answer(resources, tool_id, index, query, disconnect=disconnect, on_step=on_step))

@@ -15,7 +15,7 @@ from api.http.paging import Cursor, Limit, from_cursor, page
 from api.indexers import raptor, subject_of
 from api.indexers.registry import RAPTOR
 from api.routes.indexers import IndexerCalls
-from api.search.tree.built import built_tree
+from api.search.tree.answer import built_tree
 from schemas.errors import NoTree
 from schemas.raptor import RaptorStatus, TreeNode
 from schemas.tool import Listing

@@ -16,7 +16,7 @@ from api.search.across.one_tool import EmbedTurn, OnStep, search_tool
 from api.search.across.paths import SearchTargets, route_paths, whole
 from api.search.across.side_by_side import Job, JobResult, check_answered, notes_of, run_side_by_side
 from api.search.across.unindexed import uncovered_hits
-from api.search.query.search import unheard
+from api.search.query.index_search import ignore_step
 from schemas.content.source import EmbedderProfile
 from schemas.errors import NotFound
 from schemas.queries.across import Across, AcrossAnswer
@@ -34,7 +34,7 @@ def search_across(
     index_folder: IndexFolder,
     *,
     disconnect: Disconnect,
-    on_step: OnStep = unheard,
+    on_step: OnStep = ignore_step,
 ) -> AcrossAnswer:
     """Find the best hits of several tools of a project, or below some paths, within SEARCH_SECONDS.
 

@@ -12,7 +12,7 @@ from api.search.across.merge import ToolHits
 from api.search.across.paths import ToolRoute
 from api.search.across.side_by_side import JobResult
 from api.search.across.unindexed import file_id
-from api.search.chunks.answer import search
+from api.search.pipeline import answer_query
 from api.search.query.filters import PathFilters
 from api.search.query.query_vectors import embed_queries
 from schemas.errors import EmbeddingError
@@ -53,7 +53,7 @@ def search_tool(
 
     query = _query(request, route)
     with computing(tool.index.project_id, disconnect.check):
-        answer = search(resources, tool.tool_id, tool.index, query, disconnect=disconnect, on_step=told)
+        answer = answer_query(resources, tool.tool_id, tool.index, query, disconnect=disconnect, on_step=told)
     files = [file_id(route.prefix + hit.file_id_path) for hit in answer.results]
     shown = {name: getattr(answer, name) for name in ("took_ms", "total_results", "coverage", "notes", "trace")}
     searched = Searched(tool_id=tool.tool_id, name=tool.name, **shown)

@@ -1,13 +1,15 @@
-"""Fuses the legs' results into one ranking of candidates, joins their live rows, and boosts them by features."""
+"""Fuses the legs' results into one ranking of candidates, joins their live rows, boosts them, and reranks them."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from api.search.chunks.file_depth import Files, best_of_each_file
 from api.search.chunks.legs import Ranking
+from api.search.query.index_search import IndexSearch, SearchReport, note
 from api.search.rank.boosts import (
     QuerySignals,
     chunk_features,
@@ -20,9 +22,11 @@ from api.search.rank.boosts import (
 from api.search.rank.confidence import AGREEING, COUNTED_HITS, USUAL_AGREEMENT, Evidence, HitTexts, confidence
 from api.search.rank.files import FoundChunk, file_parts
 from api.search.rank.fusion import by_score, ranks_and_values, reciprocal_ranks
+from api.search.rank.rerank import reranked
 from api.search.rank.sureness import CODE, PROSE, VectorTrust, sureness_factors
 from api.search.rank.ties import place_of
 from api.search.rank.weights import Weights
+from schemas.errors import RerankUnavailable
 from schemas.queries.search import SearchRequest
 from worker.vectors import Ranked
 
@@ -34,6 +38,8 @@ MIN_DEDUPLICATED = 20
 CODE_TYPES = frozenset({"code", "json", "yaml", "toml", "csv"})
 #: A query counts as finding a hit if the hit is among this many first results of that query alone.
 FINDER_RANKS = 10
+#: Share of a rerank model's score in the score of a hit. The model reads words, but knows neither files nor names.
+MODEL_SHARE = 0.7
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +187,36 @@ def rank_candidates(
     if sure is None:
         return RankedCandidates(boosted, sure)
     return RankedCandidates(calibrated(boosted, sure), sure)
+
+
+def rerank_candidates(search: IndexSearch, candidates: Sequence[Candidate]) -> tuple[Sequence[Candidate], SearchReport]:
+    """Rerank by the model or LLM that the request names. If it fails, keeps the order and adds a note."""
+    request, query = search.request, "\n".join(search.request.texts)
+    if request.ranking not in {"model", "llm"} or not candidates:
+        return candidates, SearchReport()
+    by_id = {candidate.id: candidate for candidate in candidates}
+    texts = [(candidate.id, _with_place(candidate)) for candidate in candidates]
+    started = time.perf_counter()
+    try:
+        scores = reranked(search.resources, request.ranking, query, texts, check=search.disconnect.check)
+    except RerankUnavailable as error:
+        return candidates, search.step("rerank", started) + note(
+            "rerank_failed", f"Ranked without the model: {error.message}"
+        )
+    # those that the model did not read have 0 from it, so they stay behind
+    blended = [_blended(by_id[id_], score) for id_, score in scores]
+    return sorted(blended, key=lambda candidate: -candidate.score), search.step("rerank", started)
+
+
+def _with_place(candidate: Candidate) -> str:
+    """A chunk's text below its path, and the headings or definitions around it."""
+    row = candidate.row
+    return "\n".join(filter(None, (row["file_path"], row["context"], text_of(row))))
+
+
+def _blended(candidate: Candidate, score: float) -> Candidate:
+    """The candidate with its score joined by the model's."""
+    return scaled(candidate, 1 - MODEL_SHARE, {"rerank": MODEL_SHARE * score})
 
 
 def boost(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from uuid import UUID
 
 from api.search.chunks.legs import LegResults, Ranking
-from api.search.query.search import MAX_DEPTH, IndexSearch
+from api.search.query.index_search import MAX_DEPTH, IndexSearch
 from worker.state.index import tasks
 from worker.state.search import found_chunks
 

@@ -1,9 +1,9 @@
-"""Runs the legs of a search, by vector and by keywords for each query. A store that holds both gets one call."""
+"""Embeds the queries of a search, and runs its legs: by vector and by keywords. A store that has both gets one call."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -14,15 +14,17 @@ import structlog
 from psycopg import OperationalError
 
 from api.http.shares import KEYWORD_THREADS, elsewhere
-from api.search.query.report import SearchReport, note
-from api.search.query.search import IndexSearch
+from api.search.query.index_search import IndexSearch, SearchReport, note
+from api.search.query.query_vectors import begun_queries
 from api.search.rank.boosts import phrases
+from api.search.rank.definition_query import names_in_query
 from api.search.rank.fusion import shared_ranks
 from api.search.rank.sureness import COMPARED_RANK
-from schemas.errors import FoldexError, StoreError, StoreUnavailable
+from schemas.errors import EmbeddingError, FoldexError, StoreError, StoreUnavailable
+from schemas.queries.search import Filters
 from worker.state.index import drift
 from worker.state.index.tools import Index
-from worker.state.search import found_chunks, keywords, languages
+from worker.state.search import found_chunks, keywords, languages, symbols
 from worker.tokens.keywords import IN_ENGLISH, phrase_tokens
 from worker.vectors import Leg, Ranked, RankedRow, Vector, VectorStore
 from worker.vectors.rows import ranked
@@ -104,8 +106,59 @@ class LegResults:
         )
 
 
+def run_legs(search: IndexSearch) -> LegResults:
+    """Embed the queries, and run the legs that the mode needs. Keywords run during the embedding where they can.
+
+    If one kind of leg fails and another answers, a note says so. Raises `EmbeddingError`, `StoreError`,
+    `OperationalError` and `CallerLeft`.
+    """
+    with _started_keywords(search) as in_progress, _begun_vectors(search) as wait_for_vectors:
+        words = _words_meanwhile(search) if search.uses_vectors else None
+        vectors, embed_report = wait_for_vectors()
+        search.disconnect.check()
+        is_alone = not in_progress or search.request.mode == "vector"
+        in_store = _search_store(search, vectors, words, must_answer=is_alone)
+        in_postgres = (
+            _keyword_rankings(search, in_progress, must_answer=not in_store.rankings) if in_progress else LegResults([])
+        )
+    return LegResults([], embed_report) + in_store + in_postgres
+
+
+def embed(search: IndexSearch) -> tuple[list[Vector], SearchReport]:
+    """The vectors of the queries; none if the mode is `keyword`, or they cannot be embedded and it also uses keywords.
+
+    Raises `EmbeddingError`.
+    """
+    with _begun_vectors(search) as wait_for_vectors:
+        return wait_for_vectors()
+
+
 @contextmanager
-def started_keywords(search: IndexSearch) -> Iterator[Sequence[KeywordLeg]]:
+def _begun_vectors(search: IndexSearch) -> Iterator[Callable[[], tuple[list[Vector], SearchReport]]]:
+    """Begin what `embed` does. Yields what waits for its result."""
+    if not search.uses_vectors:
+        yield lambda: ([], SearchReport())
+        return
+    started = time.perf_counter()
+    with begun_queries(search.resources, search.index, search.request.texts) as result:
+        yield lambda: _embedded(search, result, started)
+
+
+def _embedded(
+    search: IndexSearch, result: Callable[[], list[Vector]], started: float
+) -> tuple[list[Vector], SearchReport]:
+    try:
+        vectors = result()
+    except EmbeddingError as error:
+        if search.request.mode == "vector":
+            raise
+        detail = f"The query could not be embedded, so only keywords were searched: {error.message}"
+        return [], search.step("embed", started) + note("keywords_only", detail)
+    return vectors, search.step("embed", started, len(vectors))
+
+
+@contextmanager
+def _started_keywords(search: IndexSearch) -> Iterator[Sequence[KeywordLeg]]:
     """Start the keyword legs in Postgres; none if the store has the keywords. At the end, cancels those not begun."""
     in_postgres = search.uses_keywords and not search.store.has_keywords
     texts, owner = search.request.texts if in_postgres else [], search.index.project_id
@@ -157,7 +210,7 @@ class StoreWords:
     seconds: float
 
 
-def words_meanwhile(search: IndexSearch) -> StoreWords | None:
+def _words_meanwhile(search: IndexSearch) -> StoreWords | None:
     """Search words while the queries are embedded, in a store where a call of its own costs nothing.
 
     Raises `StoreError`: such a store must answer.
@@ -169,7 +222,7 @@ def words_meanwhile(search: IndexSearch) -> StoreWords | None:
     return StoreWords(legs, results, time.perf_counter() - started)
 
 
-def search_store(
+def _search_store(
     search: IndexSearch, vectors: Sequence[Vector], words: StoreWords | None = None, *, must_answer: bool
 ) -> LegResults:
     """Run the legs in the store: a vector leg for each of `vectors`, and keyword legs if it has the keywords.
@@ -256,7 +309,7 @@ def _best(search: IndexSearch, kind: Kind, results: Sequence[Ranked]) -> Ranked:
     return ranked(ids, values, descending=kind != "vector", limit=search.depth)
 
 
-def keyword_rankings(search: IndexSearch, legs: Sequence[KeywordLeg], *, must_answer: bool) -> LegResults:
+def _keyword_rankings(search: IndexSearch, legs: Sequence[KeywordLeg], *, must_answer: bool) -> LegResults:
     """Wait for the keyword legs in Postgres.
 
     If they fail or are slow, raises `StoreError` or `OperationalError` if they `must_answer`, else a note says so.
@@ -307,3 +360,16 @@ def _has_any_vector(store: VectorStore, index: Index) -> bool:
         return bool(store.ids(index.namespace, None, 1))
     except StoreError:  # it answered just now, so do not assume that it is empty
         return True
+
+
+def defining_chunks(search: IndexSearch) -> Collection[str]:
+    """Chunks that pass the filters and hold the first line of a definition that a query names."""
+    names = list(dict.fromkeys(name for text in search.request.texts for name in names_in_query(text)))
+    if not names:
+        return ()
+    pool = search.resources.pool
+    definitions = symbols.named(pool, search.index.id, names)
+    defining = found_chunks.containing_lines(pool, [(file_id, line) for file_id, line, *_ in definitions])
+    if search.request.filters != Filters():
+        defining = found_chunks.passing(pool, defining, search.filters.values)
+    return set(defining)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from api.search.chunks.legs import Ranking
-from api.search.query.search import IndexSearch
+from api.search.query.index_search import IndexSearch
 from api.search.text.file_text import joined
 from schemas.content.document import text_hash
 from schemas.queries.search import Hit

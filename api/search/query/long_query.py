@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import ceil
 
-from api.search.query.report import SearchReport, note
+from api.search.query.index_search import SearchReport, note
 from schemas.queries.search import Hit
 
 #: A query of this many characters is split. Some models read 256 pieces of about four characters.

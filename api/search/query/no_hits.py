@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from api.search.grep.fallback import fallback
 from api.search.query.filters import check_any_passes
-from api.search.query.report import SearchReport, note
-from api.search.query.search import Findings, IndexSearch
+from api.search.query.index_search import Findings, IndexSearch, SearchReport, note
 from schemas.errors import FilterMatchesNothing, StoreUnavailable
 from schemas.queries.search import Filters
 from worker.resources import Resources
@@ -39,7 +38,7 @@ def without_store(search: IndexSearch, error: StoreUnavailable) -> Findings:
     if search.store.is_here or request.mode == "vector" or request.filters != Filters():
         raise error
     detail = "The vector store does not answer; these lines contain words of the query. Try again later for all hits."
-    return _with_report(_grepped(search, Findings([], SearchReport())), note("keywords_only", detail))
+    return _with_report(_grepped(search, Findings([])), note("keywords_only", detail))
 
 
 def not_indexed_yet(resources: Resources, index: Index, error: FilterMatchesNothing) -> SearchReport:

@@ -3,53 +3,75 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from uuid import UUID
 
-from api.search.chunks.answer import embed
-from api.search.chunks.legs import missing_vectors
-from api.search.query.frame import first_hits
+from api.http.disconnect import Disconnect
+from api.search.chunks.legs import embed, missing_vectors
+from api.search.pipeline import answer_by, cut
+from api.search.query.index_search import Findings, IndexSearch, ignore_step
 from api.search.query.no_hits import stand_in
-from api.search.query.search import Finder, Findings, IndexSearch
 from api.search.rank.ties import place_of
-from api.search.tree.built import built_tree
 from api.search.tree.forest import Forest, NearSummary
 from api.search.tree.ways import FoundInTree, LeafHit, collapsed, traversal
-from schemas.errors import Invalid
-from schemas.queries.search import Query
+from schemas.errors import Invalid, NoTree
+from schemas.queries.search import Answer, Query, Step
 from schemas.queries.tree_search import PREVIEW_CHARACTERS, SummaryHit, TreeAnswer, TreeHit
 from worker.resources import Resources
+from worker.state.index.tools import Index
+from worker.state.pool import Pool
 from worker.state.search import found_chunks
-from worker.state.tree import views
+from worker.state.tree import trees, views
 from worker.state.tree.trees import Tree
 from worker.vectors import Vector
 
 
-def prepared(resources: Resources, tool_id: UUID, query: Query) -> Finder:
-    """How chunks are found by meaning, directly and through the summaries above them. Raises `NoTree` and `Invalid`.
+def answer_by_tree(
+    resources: Resources,
+    tool_id: UUID,
+    index: Index,
+    query: Query,
+    *,
+    disconnect: Disconnect,
+    on_step: Callable[[Step], None] = ignore_step,
+) -> Answer:
+    """Find chunks by meaning, directly and through the summaries above them.
 
-    The finder raises `FilterMatchesNothing`, `EmbeddingError` and `StoreError`.
+    Raises `NoTree`, `Invalid`, `EmbeddingError`, `StoreError`, and what `answer_by` raises.
     """
     if query.mode == "keyword":
         raise Invalid("A tree is searched by meaning; omit `mode`, or send tree: off.")
     if query.rerank in {"model", "llm"} or query.include_unembedded:
         raise Invalid("`tree` cannot be combined with rerank by a model or include_unembedded; omit one of them.")
-    tree = built_tree(resources.pool, tool_id)
+    find = partial(_find, built_tree(resources.pool, tool_id))
     by_meaning = query.model_copy(update={"mode": "vector"})
-    return Finder(by_meaning, partial(_findings, by_meaning, tree), TreeAnswer)
+    return answer_by(
+        find, resources, tool_id, index, by_meaning, disconnect=disconnect, on_step=on_step, kind=TreeAnswer
+    )
 
 
-def _findings(query: Query, tree: Tree, search: IndexSearch) -> Findings:
+def built_tree(pool: Pool, tool_id: UUID) -> Tree:
+    """The last complete tree of a tool. Raises `NoTree`."""
+    tree = trees.of_tool(pool, tool_id)
+    if tree is None or tree.built_at is None:
+        raise NoTree(
+            f"This tool has no complete summary tree yet; build one with `foldex tree build {tool_id}`, or with POST "
+            f"/api/tools/search/{tool_id}/raptor/build, and wait until its indexing_status is indexed."
+        )
+    return tree
+
+
+def _find(tree: Tree, search: IndexSearch) -> Findings:
     """Chunks and summaries, or lines of the folder if the index cannot answer yet."""
     vectors, report = embed(search)
     search.disconnect.check()
     started = time.perf_counter()
-    found = _found(search, query, tree, vectors)
-    report += search.step("tree", started, len(found.leaves) + len(found.summaries), query.tree)
-    hits = first_hits(search, _hits(search, found))
+    found = _walk(search, tree, vectors)
+    report += search.step("tree", started, len(found.leaves) + len(found.summaries), search.request.tree)
+    hits = cut(search, _hits(search, found))
     summaries = _summaries(search, tree, found.summaries)
     findings = Findings(hits, report, more={"summaries": summaries})
     if hits:
@@ -62,8 +84,8 @@ def _findings(query: Query, tree: Tree, search: IndexSearch) -> Findings:
     return replace(findings, hits=[TreeHit(**dict(hit)) for hit in findings.hits])
 
 
-def _found(search: IndexSearch, query: Query, tree: Tree, vectors: Sequence[Vector]) -> FoundInTree:
-    pool = search.resources.pool
+def _walk(search: IndexSearch, tree: Tree, vectors: Sequence[Vector]) -> FoundInTree:
+    pool, query = search.resources.pool, search.request
     forest = Forest(pool, search.store, search.index, tree, vectors, search.filters)
     if query.tree == "collapsed":
         return collapsed(forest, query.top_k, expand=query.expand_to_leaves)

@@ -9,7 +9,7 @@ from uuid import UUID
 import numpy as np
 
 from api.search.query.filters import ResolvedFilters
-from api.search.query.search import MAX_DEPTH
+from api.search.query.index_search import MAX_DEPTH
 from worker.state.index.tools import TREE, Index
 from worker.state.pool import Pool
 from worker.state.tree import views

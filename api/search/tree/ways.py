@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from api.search.query.search import MIN_DEPTH
+from api.search.query.index_search import MIN_DEPTH
 from api.search.tree.forest import Forest, NearSummary
 
 

@@ -17,12 +17,10 @@ from uuid import UUID
 import numpy as np
 
 from api.http.disconnect import Disconnect
-from api.search.chunks.answer import embed, run_legs
 from api.search.chunks.candidates import Candidate, fuse, rank_candidates, wanted_ids
-from api.search.chunks.definitions import defining_chunks
-from api.search.chunks.legs import Ranking
+from api.search.chunks.legs import Ranking, defining_chunks, embed, run_legs
 from api.search.query.filters import resolve_filters
-from api.search.query.search import MIN_DEPTH, IndexSearch
+from api.search.query.index_search import MIN_DEPTH, IndexSearch
 from api.search.rank.weights import Weights
 from schemas.queries.search import Query
 from tests.bench.search.questions import Passage, Question

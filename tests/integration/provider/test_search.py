@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from api.search.query.search import MIN_DEPTH
+from api.search.query.index_search import MIN_DEPTH
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.service import PROJECT, TOOLS, Service
 

@@ -11,10 +11,10 @@ import pytest
 
 from api.http.disconnect import Disconnect
 from api.http.metrics import BacklogCollector
-from api.search.chunks.answer import search
+from api.search.pipeline import answer_query
 from api.search.query.file_filter import MAX_IDS, select_files
 from api.search.query.filters import resolve_filters
-from api.search.query.search import MAX_DEPTH
+from api.search.query.index_search import MAX_DEPTH
 from schemas.errors import FolderGone
 from schemas.queries.search import Answer, Filters, Query
 from schemas.status import TaskStatus
@@ -54,7 +54,7 @@ def new_site(resources: Resources, number: int, **settings: object) -> Site:
 
 def answer(site: Site, **asked: object) -> Answer:
     query = Query.model_validate({"query": "pineapple", **asked})
-    return search(site.resources, site.tool, site.index, query, disconnect=Disconnect())
+    return answer_query(site.resources, site.tool, site.index, query, disconnect=Disconnect())
 
 
 # --- searches
@@ -87,7 +87,7 @@ def test_as_many_hits_come_as_are_asked_for(many: Site, mode: str, top_k: int) -
 
 @pytest.mark.parametrize("deepest", [MANY - 1, MANY, MANY + 1])
 def test_a_search_looks_no_deeper_than_its_bound(many: Site, monkeypatch: pytest.MonkeyPatch, deepest: int) -> None:
-    monkeypatch.setattr("api.search.query.frame.MAX_DEPTH", deepest)
+    monkeypatch.setattr("api.search.pipeline.MAX_DEPTH", deepest)
     for mode in ("vector", "keyword"):
         assert len(answer(many, mode=mode, top_k=MANY + 1).results) == min(deepest, MANY), mode
 

@@ -16,10 +16,9 @@ import pytest
 from api.http.disconnect import Disconnect
 from api.routes.tools import wanted_index
 from api.search.across.answer import search_across
-from api.search.chunks import answer as chunks
 from api.search.grep.grep import grep
-from api.search.query.frame import answered
-from api.search.tree import answer as tree
+from api.search.pipeline import answer_query
+from api.search.tree.answer import answer_by_tree
 from schemas.content.source import AnySource, LocalSource
 from schemas.queries.across import Across
 from schemas.queries.grep import Grep
@@ -183,7 +182,7 @@ def compared(builds: tuple[Build, Build], ask: Callable[[Build], Any]) -> Any:
 
 
 def of_query(build: Build, query: Query) -> Any:
-    found = chunks.search(build.resources, build.tool, build.index, query, disconnect=Disconnect())
+    found = answer_query(build.resources, build.tool, build.index, query, disconnect=Disconnect())
     return found.model_dump(mode="json")
 
 
@@ -250,9 +249,7 @@ def test_trees_answer_the_same(builds: tuple[Build, Build]) -> None:
         query = Query.model_validate({"query": text, "tree": way, "expand_to_leaves": expand, "top_k": 20})
 
         def ask(build: Build, query: Query = query) -> Any:
-            found = answered(
-                build.resources, build.tool, build.index, query, prepare=tree.prepared, disconnect=Disconnect()
-            )
+            found = answer_by_tree(build.resources, build.tool, build.index, query, disconnect=Disconnect())
             return found.model_dump(mode="json")
 
         compared(builds, ask)

@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from api.http.disconnect import Disconnect
-from api.search.chunks.answer import search
+from api.search.pipeline import answer_query
 from schemas.content.document import FileContent
 from schemas.errors import FileError, FolderGone, SourceUnavailable
 from schemas.queries.search import Query
@@ -84,7 +84,7 @@ def test_a_failed_update_keeps_the_old_text(settled: Site) -> None:
     assert settled.tombstones() == {chunk.id for chunk in made.state.new}
     assert column(settled, "status, live_chunks, live_path")[0] == ("failed", 1, "0.md")
     assert status(settled) == ("ready", None, FILES - 1, 1, FILES)
-    answer = search(
+    answer = answer_query(
         settled.resources, settled.tool, settled.index, Query(query="apples", mode="vector"), disconnect=Disconnect()
     )
     assert {(hit.file_path, hit.stale, hit.total_chunks) for hit in answer.results if hit.file_path == "0.md"} == {

@@ -11,8 +11,7 @@ import pytest
 
 from api.cli import fsck
 from api.http.disconnect import Disconnect
-from api.search.query.frame import answered
-from api.search.tree import answer as tree_search
+from api.search.tree.answer import answer_by_tree
 from schemas.derived import TreeSearch
 from schemas.errors import LeaseLost, TooManyLeaves
 from schemas.queries.search import Query
@@ -233,9 +232,7 @@ def test_summaries_of_an_open_build_hide_none_that_answer(forest: Forest, tree: 
     # the other rows lie exactly where the query does
     [(text,)] = forest.site.do("SELECT text FROM tree_node WHERE id = %s", min(live))
     query = Query(query=text, tree=tree, expand_to_leaves=False)
-    answer = answered(
-        forest.site.resources, forest.site.tool, index, query, prepare=tree_search.prepared, disconnect=Disconnect()
-    )
+    answer = answer_by_tree(forest.site.resources, forest.site.tool, index, query, disconnect=Disconnect())
     assert isinstance(answer, TreeAnswer)
     assert answer.summaries
     assert {each.text for each in answer.summaries} <= {text for _, text in forest.nodes()}

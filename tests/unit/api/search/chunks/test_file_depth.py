@@ -15,8 +15,7 @@ from api.search.chunks.file_depth import GROWTH, best_of_each_file, legs_over_fi
 from api.search.chunks.legs import LegResults, Ranking
 from api.search.query.file_filter import FileSelection
 from api.search.query.filters import ResolvedFilters
-from api.search.query.report import step
-from api.search.query.search import IndexSearch
+from api.search.query.index_search import IndexSearch
 from schemas.queries.search import Filters, Query
 from worker.state.index import tasks
 from worker.state.search import found_chunks
@@ -108,7 +107,7 @@ def test_one_full_leg_is_enough_to_look_deeper_and_each_depth_is_reported(monkey
     def legs(search: IndexSearch) -> LegResults:
         found = folder.legs(search)
         short = Ranking("q", "text", Ranked(folder.ids[:1], [1.0]))
-        return LegResults([short, *found.rankings], report=step("leg", 0.0, search.depth))
+        return LegResults([short, *found.rankings], report=search.step("leg", 0.0, search.depth))
 
     request = Query(query="q", top_k=5, group_by_file=True)
     filters = ResolvedFilters(Filters(), None)

@@ -18,11 +18,10 @@ from psycopg_pool import PoolTimeout
 
 from api.http.disconnect import CallerLeft, Disconnect
 from api.http.shares import KEYWORD_THREADS
-from api.search.chunks import answer, legs
-from api.search.chunks.answer import run_legs
-from api.search.chunks.legs import MIN_SPAN, NEAREST, PHRASE_DEPTH, Kind, LegResults, Ranking
+from api.search.chunks import legs
+from api.search.chunks.legs import MIN_SPAN, NEAREST, PHRASE_DEPTH, Kind, LegResults, Ranking, run_legs
 from api.search.query.filters import ResolvedFilters
-from api.search.query.search import IndexSearch
+from api.search.query.index_search import IndexSearch
 from schemas.errors import EmbeddingUnavailable, FoldexError, StoreUnauthorized, StoreUnavailable
 from schemas.queries.search import Filters, Query
 from worker.state.search import found_chunks, keywords, languages
@@ -57,7 +56,7 @@ def postgres(monkeypatch: pytest.MonkeyPatch) -> Iterator[Keywords]:
     monkeypatch.setattr(keywords, "search", fake.search)
     monkeypatch.setattr(languages, "written", lambda _pool, _index_id: IN_ENGLISH)
     vectors = np.ones(2, np.float32)
-    monkeypatch.setattr(answer, "begun_queries", lambda _r, _i, texts: nullcontext(lambda: [vectors for _ in texts]))
+    monkeypatch.setattr(legs, "begun_queries", lambda _r, _i, texts: nullcontext(lambda: [vectors for _ in texts]))
     yield fake
     fake.go.set()
 
@@ -196,7 +195,7 @@ def test_words_are_searched_while_the_query_is_embedded(monkeypatch: pytest.Monk
         assert store.asked == [["text", "code"]]
         raise EmbeddingUnavailable("The provider is away.")
 
-    monkeypatch.setattr(answer, "begun_queries", lambda _r, _i, _texts: nullcontext(result))
+    monkeypatch.setattr(legs, "begun_queries", lambda _r, _i, _texts: nullcontext(result))
     assert kinds_and_notes(run_legs(search_with(store))) == (["text", "code"], ["keywords_only"])
     assert store.asked == [["text", "code"]]
 

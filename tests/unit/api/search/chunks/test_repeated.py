@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api.search.chunks import answer
+from api.search import pipeline
 from api.search.chunks.candidates import RankedCandidates, fuse, rank_candidates, wanted_ids
 from api.search.chunks.legs import Kind, Ranking
 from api.search.chunks.repeated import RankingInputs, Repeated
@@ -100,13 +100,13 @@ REQUESTS = st.builds(
 def test_any_query_is_ranked_by_what_is_there_now(seed: int, steps: list[tuple[str, Query]]) -> None:
     index = Index(seed)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(answer, "live_rows", index.live)
-        patch.setattr(answer, "_repeated", Repeated())
+        patch.setattr(pipeline, "live_rows", index.live)
+        patch.setattr(pipeline, "_repeated", Repeated())
         for change, request in steps:
             index.change(change)
             search = Mock(request=request, index=Mock(id=UUID(int=7)))
             made = RankingInputs(index.rankings, index.defining)
-            assert answer._ranked(search, made, {})[0] == index.plain(request)
+            assert pipeline._rank(search, made, {})[0] == index.plain(request)
 
 
 CHANGES: list[dict[str, Any]] = [
@@ -128,36 +128,36 @@ def test_another_request_over_the_same_index_is_ranked_by_itself(
     monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], is_first: bool
 ) -> None:
     index, plain = Index(5), {"query": FIRST, "rerank": "boost"}
-    monkeypatch.setattr(answer, "live_rows", index.live)
-    monkeypatch.setattr(answer, "_repeated", Repeated())
+    monkeypatch.setattr(pipeline, "live_rows", index.live)
+    monkeypatch.setattr(pipeline, "_repeated", Repeated())
     for fields in ((plain | change, plain) if is_first else (plain, plain | change)) * 2:
         request = Query(**fields)
         made = RankingInputs(index.rankings, index.defining)
-        found = answer._ranked(Mock(request=request, index=Mock(id=UUID(int=7))), made, {})[0]
+        found = pipeline._rank(Mock(request=request, index=Mock(id=UUID(int=7))), made, {})[0]
         assert found == index.plain(request)
 
 
 def test_a_query_that_is_asked_again_is_not_ranked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     index, ranked = Index(3), Mock(side_effect=rank_candidates)
-    monkeypatch.setattr(answer, "live_rows", index.live)
-    monkeypatch.setattr(answer, "_repeated", Repeated())
-    monkeypatch.setattr(answer, "rank_candidates", ranked)
+    monkeypatch.setattr(pipeline, "live_rows", index.live)
+    monkeypatch.setattr(pipeline, "_repeated", Repeated())
+    monkeypatch.setattr(pipeline, "rank_candidates", ranked)
     for asked, change in enumerate(("", "row", "gone", "rankings", "defining")):
         index.change(change)
         for _ in range(3):
             made = RankingInputs([*index.rankings], index.defining)
-            answer._ranked(Mock(request=Query(query="token store"), index=Mock(id=UUID(int=7))), made, {})
+            pipeline._rank(Mock(request=Query(query="token store"), index=Mock(id=UUID(int=7))), made, {})
         assert ranked.call_count == asked + 1
 
 
 def test_a_query_over_several_indexes_is_kept_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
     ranked = Mock(side_effect=rank_candidates)
-    monkeypatch.setattr(answer, "_repeated", Repeated())
-    monkeypatch.setattr(answer, "rank_candidates", ranked)
+    monkeypatch.setattr(pipeline, "_repeated", Repeated())
+    monkeypatch.setattr(pipeline, "rank_candidates", ranked)
     indexes = [Index(3), Index(4)]
     for number in (0, 1, 0, 1):
         index = indexes[number]
-        monkeypatch.setattr(answer, "live_rows", index.live)
+        monkeypatch.setattr(pipeline, "live_rows", index.live)
         made = RankingInputs(index.rankings, index.defining)
-        answer._ranked(Mock(request=Query(query=FIRST), index=Mock(id=UUID(int=number))), made, {})
+        pipeline._rank(Mock(request=Query(query=FIRST), index=Mock(id=UUID(int=number))), made, {})
     assert ranked.call_count == 2

@@ -10,8 +10,8 @@ import pytest
 from api.http.disconnect import Disconnect
 from api.search.query import no_hits
 from api.search.query.filters import ResolvedFilters
+from api.search.query.index_search import Findings, IndexSearch
 from api.search.query.no_hits import stand_in, without_store
-from api.search.query.search import Findings, IndexSearch
 from schemas.errors import FilterMatchesNothing, StoreUnavailable
 from schemas.queries.search import Filters, Query
 from worker.state.index import files, tasks

@@ -1,15 +1,15 @@
-"""The values that pass between the steps of a search."""
+"""The values that pass between the steps of a search: what is asked, what is found, and what is reported."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from api.http.disconnect import Disconnect
 from api.search.query.filters import ResolvedFilters
-from api.search.query.report import SearchReport, step
-from schemas.queries.search import Answer, Hit, Query, SearchRequest, Step
+from schemas.queries.search import Hit, Note, Query, Step
 from worker.resources import Resources
 from worker.state.index.tools import Index
 from worker.vectors import VectorStore
@@ -20,7 +20,24 @@ MIN_DEPTH = 100
 MAX_DEPTH = 10_000
 
 
-def unheard(_: Step) -> None:
+@dataclass(frozen=True, slots=True)
+class SearchReport:
+    """The notes for the caller, and the timed steps of a part of a search that `trace: true` shows, in their order."""
+
+    notes: tuple[Note, ...] = ()
+    steps: tuple[Step, ...] = ()
+
+    def __add__(self, later: SearchReport) -> SearchReport:
+        """This report, continued by a later part's."""
+        return SearchReport(self.notes + later.notes, self.steps + later.steps)
+
+
+def note(code: str, detail: str) -> SearchReport:
+    """A report of one note."""
+    return SearchReport(notes=(Note(code=code, detail=detail),))
+
+
+def ignore_step(_: Step) -> None:
     """Nobody waits for the steps of a search."""
 
 
@@ -35,19 +52,19 @@ class IndexSearch:
     resources: Resources
     index: Index
     store: VectorStore
-    request: SearchRequest
+    request: Query
     filters: ResolvedFilters
     depth: int
     whole_files: bool
     disconnect: Disconnect
-    on_step: Callable[[Step], None] = unheard
+    on_step: Callable[[Step], None] = ignore_step
 
     def step(self, name: str, started: float, found: int | None = None, detail: str | None = None) -> SearchReport:
-        """Report one step that ends now, as `report.step` does."""
-        report = step(name, started, found, detail)
-        for each in report.steps:
-            self.on_step(each)
-        return report
+        """Report one step that ends now. It `started` at a time of `time.perf_counter`."""
+        took_ms = round((time.perf_counter() - started) * 1000, 2)
+        step = Step(step=name, took_ms=took_ms, found=found, detail=detail)
+        self.on_step(step)
+        return SearchReport(steps=(step,))
 
     @property
     def uses_vectors(self) -> bool:
@@ -71,12 +88,3 @@ class Findings:
     report: SearchReport = field(default_factory=SearchReport)
     vectors_missing: bool = False
     more: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Finder:
-    """How the hits of a checked query are found, and the model of the answer. `query` may differ from what was sent."""
-
-    query: Query
-    find: Callable[[IndexSearch], Findings]
-    answer: type[Answer] = Answer

@@ -10,12 +10,11 @@ from uuid import UUID, uuid4
 import pytest
 
 from api.http.disconnect import Disconnect
-from api.search.query import frame
+from api.search import pipeline
 from api.search.query.coverage import Covered
 from api.search.query.filters import ResolvedFilters
+from api.search.query.index_search import MAX_DEPTH, MIN_DEPTH, Findings, IndexSearch, note
 from api.search.query.refresh import Freshness
-from api.search.query.report import note, step
-from api.search.query.search import MAX_DEPTH, MIN_DEPTH, Finder, Findings, IndexSearch
 from schemas.queries.search import Answer, Coverage, Hit, Note, Query
 from tests.unit.api.search.text.test_snippets import hit
 
@@ -27,9 +26,9 @@ class Finding:
         self.hits = [hit(f"text {number}", 10 * number, number, score) for number, score in enumerate(scores)]
         self.search: IndexSearch | None = None
         fresh = Freshness(3, [Note(code="index_stale", detail="Some files changed.")])
-        monkeypatch.setattr(frame, "refresh", lambda *_, **__: fresh)
-        monkeypatch.setattr(frame, "resolve_filters", lambda _pool, _index, given: ResolvedFilters(given, None))
-        monkeypatch.setattr(frame, "coverage", self.coverage)
+        monkeypatch.setattr(pipeline, "refresh", lambda *_, **__: fresh)
+        monkeypatch.setattr(pipeline, "resolve_filters", lambda _pool, _index, given: ResolvedFilters(given, None))
+        monkeypatch.setattr(pipeline, "coverage", self.coverage)
 
     @staticmethod
     def coverage(*given: Any, vectors_missing: bool) -> Covered:
@@ -38,17 +37,15 @@ class Finding:
 
     def find(self, search: IndexSearch) -> Findings:
         self.search = search
-        return Findings(self.hits, note("here", "Found.") + step("find", 0.0, len(self.hits)), vectors_missing=True)
+        return Findings(
+            self.hits, note("here", "Found.") + search.step("find", 0.0, len(self.hits)), vectors_missing=True
+        )
 
     def answered(self, *, bounded: bool = False, **asked: Any) -> Answer:
         index: Any = Mock(url_template=None)
         index.settings.bounded = bounded
         query = Query.model_validate({"query": "q", **asked})
-
-        def prepare(*_: object) -> Finder:
-            return Finder(query, self.find)
-
-        return frame.answered(Mock(), uuid4(), index, query, prepare=prepare, disconnect=Disconnect())
+        return pipeline.answer_by(self.find, Mock(), uuid4(), index, query, disconnect=Disconnect())
 
     @property
     def asked(self) -> IndexSearch:
@@ -120,12 +117,12 @@ def first(
         neighbours.append((before, after))
         return given
 
-    monkeypatch.setattr(frame, "with_neighbours", with_neighbours)
+    monkeypatch.setattr(pipeline, "with_neighbours", with_neighbours)
     request = Query.model_validate({"query": "q", **asked})
     search = IndexSearch(
         Mock(), Mock(), Mock(), request, ResolvedFilters(request.filters, None), 10, False, Disconnect()
     )
-    found = frame.first_hits(search, iter(hits))
+    found = pipeline.cut(search, iter(hits))
     return [(each.start_char, neighbours[0] if neighbours else None) for each in found]
 
 
