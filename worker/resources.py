@@ -349,8 +349,8 @@ def directories_of(settings: Settings, connect: Connect) -> dict[str, StoreDirec
 def check_directories(settings: Settings) -> None:
     """Make sure, at the start of a process, that it sees the directories that new work needs.
 
-    Neither a deleted one nor a database that lacks migrations prevents the start. Raises `VectorsElsewhere` or
-    `ContentsElsewhere`.
+    Neither a deleted one nor a database that lacks migrations prevents the start. Raises `VectorsElsewhere`,
+    `ContentsElsewhere`, and `SchemaBehind` for a database older than the first release.
     """
     needed = {store_name(settings), *(() if settings.s3_bucket else (OBJECTS.name,))}
     with BoundedConnection.open(settings.session_url, BRIEF) as connection:

@@ -111,7 +111,7 @@ class SchemaBehind(FoldexError):
     status = 503
     retryable = True
     example = (
-        "The database lacks 2 of this release's migrations, from 0043_missing_files on; run `foldex migrate`, and try "
+        "The database lacks 2 of this release's migrations, from 0047_first_release on; run `foldex migrate`, and try "
         "again."
     )
 

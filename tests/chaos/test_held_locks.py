@@ -6,7 +6,6 @@ import re
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -27,11 +26,12 @@ from tests.held_locks import (
 )
 from tests.service import NewService, Service
 from worker.settings import LOCAL_LLM, LOCAL_MODEL
+from worker.state.schema_version import needed, script
 
 #: Seconds for which a lock is held.
 HELD_SECONDS = 60.0
-#: The tables that migrations leave.
-MIGRATIONS = "".join(each.read_text() for each in (files("schemas") / "migrations").iterdir())
+#: The tables that the baseline and migrations leave.
+MIGRATIONS = "".join(script(name).read_text() for name in needed())
 TABLES = sorted(
     {*re.findall(r"^CREATE (?:UNLOGGED )?TABLE (\w+)", MIGRATIONS, re.MULTILINE)}
     - {*re.findall(r"^DROP TABLE (\w+)", MIGRATIONS, re.MULTILINE)}

@@ -9,13 +9,11 @@ from pathlib import Path
 
 import boto3
 import httpx
-import psycopg
 import pytest
 
 from tests.integration.test_keys import call, foldex, new_key, printed
 from tests.service import TOOLS, NewService, Service, checked, eventually, service
 from worker.settings import LOCAL_MODEL
-from worker.state import migrate as migrations
 
 
 @pytest.fixture(scope="module")
@@ -168,32 +166,3 @@ def test_deleting_a_project_ends_its_grants(running: Service, root: Path) -> Non
     assert foldex(running, "grants", "add", "leaving", str(root)).returncode == 0
     assert call(running, "DELETE", "/api/projects/leaving", key).status_code == 202
     assert foldex(running, "grants", "list", "leaving").stdout == ""
-
-
-def test_an_upgrade_grants_what_tools_use_and_says_so(database_url: str, capfd: pytest.CaptureFixture[str]) -> None:
-    with psycopg.connect(database_url, autocommit=True) as connection:
-        connection.execute("DROP TABLE source_grant")
-        of_the_table = "migration_id = %s OR migration_id LIKE '%%_real_places'"
-        connection.execute(f"DELETE FROM _yoyo_migration WHERE {of_the_table}", [migrations.GRANTS])
-        connection.execute(
-            "INSERT INTO search_index"
-            " (id, project_id, identity, source, settings, vector_store, keyword_index, namespace)"
-            " VALUES (gen_random_uuid(), 'old', 'i', '{}', '{}', 'lancedb', 'store', 'n')"
-        )
-        for source in (
-            '{"kind": "local", "path": "/srv/docs"}',
-            '{"kind": "s3", "bucket": "shelf", "prefix": "a/"}',
-            '{"kind": "s3", "bucket": "shelf", "prefix": ""}',
-            '{"kind": "nodes", "node_id": "n"}',
-        ):
-            connection.execute(
-                "INSERT INTO search_tool (id, project_id, name, index_id, source, config)"
-                " SELECT gen_random_uuid(), 'old', '', id, %s::jsonb, '{}' FROM search_index",
-                [source],
-            )
-        migrations.migrate(database_url)
-        rows = connection.execute("SELECT project_id, place FROM source_grant ORDER BY place").fetchall()
-    places = ["/srv/docs", "s3://shelf/", "s3://shelf/a/"]
-    assert rows == [("old", place) for place in places]
-    said = capfd.readouterr().out
-    assert all(place in said for place in places)

@@ -18,28 +18,35 @@ import pytest
 from click.testing import CliRunner
 
 from api.cli.commands import main
+from schemas.errors import SchemaBehind
 from tests.service import eventually, new_database
-from worker.state import migrate as migrations
+from worker.state import schema_version
 from worker.state.migrate import MIGRATION_LOCK, migrate
-from worker.state.schema_version import needed
+from worker.state.schema_version import BASELINE, SchemaGate, needed
 
 WAITING = (
     "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'foldex migrate' AND datname = current_database()"
 )
 APPLIED = "SELECT to_regclass('_yoyo_migration')"
-#: How much was done: each migration makes tables, columns or indexes.
-STEPS = "SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace"
+#: How much of a migration was done: its transaction locks what it makes.
+STEPS = (
+    "SELECT count(*) FROM pg_locks WHERE pid IN (SELECT pid FROM pg_stat_activity"
+    " WHERE application_name = 'foldex migrate' AND datname = current_database())"
+)
 BLOCKED = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
 NOTED = "SELECT count(*) FROM _yoyo_migration WHERE migration_id = '9001_index'"
-TABLES = "SELECT count(*) FROM information_schema.tables WHERE table_schema = 'public'"
+TABLES = "SELECT count(*) FROM information_schema.tables WHERE table_schema = 'public' AND table_name !~ 'yoyo'"
 
 KEPT = Path(__file__).with_name("schema.txt")
-#: Queries that describe the columns, constraints, indexes and sequences of our tables, one per line.
+#: A dump of a database of the last commit before the first release, with a run under way.
+BEFORE = Path(__file__).with_name("before_first_release.sql")
+TABLES_WITH_ROWS = ("search_index", "search_tool", "search_index_task", "search_index_file", "chunk", "symbol_use")
+#: Queries that describe all that migrations make, one per line.
 SCHEMA = (
     """
     SELECT concat_ws(' ', 'column', table_name || '.' || column_name, udt_name,
                      CASE is_nullable WHEN 'NO' THEN 'NOT NULL' END, 'DEFAULT ' || column_default,
-                     'AS ' || generation_expression)
+                     'COLLATE ' || collation_name)
     FROM information_schema.columns WHERE table_schema = 'public' AND table_name !~ 'yoyo'
     ORDER BY table_name, column_name
     """,
@@ -51,6 +58,13 @@ SCHEMA = (
     """,
     "SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' AND tablename !~ 'yoyo' ORDER BY tablename, indexname",
     "SELECT 'sequence ' || sequencename FROM pg_sequences WHERE schemaname = 'public' ORDER BY sequencename",
+    """
+    SELECT concat_ws(' ', CASE relpersistence WHEN 'u' THEN 'unlogged' END, 'table', relname, reloptions::text)
+    FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' AND relname !~ 'yoyo'
+      AND (relpersistence = 'u' OR reloptions IS NOT NULL) ORDER BY relname
+    """,
+    "SELECT pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = 'public'::regnamespace ORDER BY proname",
+    "SELECT pg_get_triggerdef(oid) FROM pg_trigger WHERE NOT tgisinternal ORDER BY tgname",
 )
 
 
@@ -90,27 +104,29 @@ def test_a_process_that_is_killed_at_any_moment_leaves_what_the_next_one_complet
 ) -> None:
     chance = Random(11)
     program = "import sys; from worker.state.migrate import migrate; print('begins', flush=True); migrate(sys.argv[1])"
-    with emptied(postgres_url) as (url, value):
+    with emptied(postgres_url) as (url, value), psycopg.connect(template_url) as template:
+        ((whole,),) = template.execute(TABLES).fetchall()
         for _ in range(6):
             command = [sys.executable, "-c", program, url]
             with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
                 assert process.stdout
                 assert process.stdout.readline() == "begins\n"
                 # at this moment of its work, which takes longer on a busy machine
-                steps = value(STEPS) + chance.randint(0, 9)
+                steps = chance.randint(2, 100)
                 while value(STEPS) < steps and process.poll() is None:
                     pass
                 process.send_signal(SIGKILL)
+            eventually(lambda: value(WAITING) == 0, 30)
+            # all of the baseline, or nothing
+            assert value(TABLES) in {0, whole}
         migrate(url)
-        with psycopg.connect(template_url) as template:
-            assert template.execute(TABLES).fetchone() == (value(TABLES),)
         assert described_at(url) == described_at(template_url)
 
 
 def test_a_table_that_is_held_makes_a_migration_try_again_and_nobody_else_wait(
     postgres_url: str, template_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(migrations, "files", lambda _: tmp_path)
+    monkeypatch.setattr(schema_version, "files", lambda _: tmp_path)
     written(tmp_path, "9001_column", "ALTER TABLE upkeep ADD COLUMN more text;")
     with (
         new_database(postgres_url, template_url) as url,
@@ -133,7 +149,7 @@ def test_a_table_that_is_held_makes_a_migration_try_again_and_nobody_else_wait(
 def test_an_index_that_was_not_built_to_its_end_is_built_anew(
     postgres_url: str, template_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(migrations, "files", lambda _: tmp_path)
+    monkeypatch.setattr(schema_version, "files", lambda _: tmp_path)
     days = "upkeep_days ON upkeep (date_trunc('day', ran_at AT TIME ZONE 'UTC'))"
     build = f"CREATE UNIQUE INDEX CONCURRENTLY IF NOT EXISTS {days};"
     written(tmp_path, "9001_index", f"-- transactional: false\n\n{build}")
@@ -164,13 +180,57 @@ def written(directory: Path, name: str, text: str) -> None:
     (directory / "migrations" / f"{name}.sql").write_text(text)
 
 
+@contextmanager
+def before_the_first_release(postgres_url: str) -> Iterator[tuple[str, Callable[..., Any]]]:
+    """A database as the last commit before the first release left it."""
+    with emptied(postgres_url) as (url, value), psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(BEFORE.read_bytes())
+        yield url, value
+
+
+def test_a_database_before_the_first_release_becomes_as_a_new_one_and_keeps_its_rows(
+    postgres_url: str, template_url: str
+) -> None:
+    applied: list[str] = []
+    with before_the_first_release(postgres_url) as (url, value), ThreadPoolExecutor(2) as two:
+        kept = {table: value(f"SELECT count(*) FROM {table}") for table in TABLES_WITH_ROWS}
+        for each in [two.submit(migrate, url, lambda name, _: applied.append(name)) for _ in range(2)]:
+            each.result(60)
+        assert applied == [*needed()[1:]]
+        assert {table: value(f"SELECT count(*) FROM {table}") for table in TABLES_WITH_ROWS} == kept
+        assert all(kept.values())
+        # what its own rows lacked
+        assert value("SELECT count(*) FROM search_index i JOIN namespace_name n ON n.name = i.namespace") == 1
+        assert value("SELECT count(*) FROM file_lease") == 1
+        assert described_at(url) == described_at(template_url)
+
+
+def test_an_older_database_is_refused_with_the_commit_that_migrates_it(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with before_the_first_release(postgres_url) as (url, value):
+        value("DELETE FROM _yoyo_migration WHERE migration_id = %s RETURNING 1", BASELINE)
+        before = described_at(url)
+        monkeypatch.setattr("api.cli.commands.environment", lambda _: {"DATABASE_URL": url})
+        monkeypatch.delenv("DATABASE_URL", raising=False)
+        for arguments in (["migrate"], ["migrate", "--check"]):
+            refused = CliRunner().invoke(main, arguments).exception
+            assert isinstance(refused, SchemaBehind)
+            assert "commit afb9dd7f of 2026-11-29" in refused.message
+        with psycopg.connect(url) as connection:
+            with pytest.raises(SchemaBehind, match="afb9dd7f"):
+                SchemaGate().check(connection)
+            assert connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+        assert described_at(url) == before
+
+
 def test_the_command_says_what_it_did_and_what_is_missing(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with new_database(postgres_url) as url:
         monkeypatch.delenv("DATABASE_URL", raising=False)
         monkeypatch.setattr("api.cli.commands.environment", lambda _: {"DATABASE_URL": url})
         missing = CliRunner().invoke(main, ["migrate", "--check"])
         assert missing.exit_code == 1
-        assert f"lacks {len(needed())} migrations: 0001_initial, " in missing.output
+        assert f"lacks {len(needed())} migrations: {BASELINE}, " in missing.output
         done = CliRunner().invoke(main, ["migrate"])
         *applied, last = done.output.splitlines()
         assert (done.exit_code, last) == (0, "The database is up to date.")
@@ -191,6 +251,7 @@ def test_the_migrations_make_the_schema_that_is_kept(template_url: str) -> None:
 
 
 def described_at(url: str) -> list[str]:
-    """A line for each column, constraint, index and sequence of our tables."""
+    """A line for each column, constraint, index and so on of our tables."""
     with psycopg.connect(url) as connection:
-        return [line for query in SCHEMA for (line,) in connection.execute(query.encode()).fetchall()]
+        found = [text for query in SCHEMA for (text,) in connection.execute(query.encode()).fetchall()]
+    return [" ".join(text.split()) for text in found]

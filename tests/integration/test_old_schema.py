@@ -18,7 +18,7 @@ from tests.service import PROJECT, TOOLS, NewService, Service, eventually, servi
 from tests.shared_service import local_settings
 from worker.hosts.presence import NOTE_SECONDS
 from worker.state import schema_version
-from worker.state.schema_version import needed
+from worker.state.schema_version import BASELINE, needed
 
 LACKS, GOES_ON = "lacks migrations of this release", "going on"
 #: Columns whose type can change without another meaning, as the release after may do.
@@ -97,6 +97,22 @@ def _answers_after_a_migration(behind: Service, tool: str) -> None:
             admin.execute(statement.encode())
     for _ in range(10):
         assert {*asked()} == {200}
+
+
+def test_a_process_that_waits_for_an_older_database_names_the_commit_that_migrates_it(database_url: str) -> None:
+    stop_it = Event()
+    renamed = "UPDATE _yoyo_migration SET migration_id = %s WHERE migration_id = %s"
+    with psycopg.connect(database_url, autocommit=True) as admin, capture_logs() as logs:
+        admin.execute(renamed, ("0045_hosts", BASELINE))
+        waiting = Thread(target=schema_version.wait, args=(database_url, stop_it))
+        waiting.start()
+        try:
+            eventually(lambda: bool(logs), 10)
+            assert "afb9dd7f" in logs[0]["event"]
+        finally:
+            admin.execute(renamed, (BASELINE, "0045_hosts"))
+            waiting.join(10)
+        assert GOES_ON in logs[-1]["event"]
 
 
 def test_a_process_that_waits_says_each_reason_once_and_can_be_stopped(database_url: str) -> None:

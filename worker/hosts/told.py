@@ -6,8 +6,6 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -15,6 +13,7 @@ from schemas.release import RELEASE
 from worker.machine.host import plain, this_host
 from worker.settings import Settings
 from worker.state.hosts import Registration, Role
+from worker.state.schema_version import needed
 from worker.stores import StoreOptions, default_store
 
 #: Settings that may differ between machines. All others must be equal.
@@ -102,7 +101,7 @@ def registration(
         node=plain(node),
         queues=queues,
         release=RELEASE,
-        needed_schema=newest_migration(),
+        needed_schema=needed()[-1],
         settings=hashes,
         settings_digest=_hash(json.dumps(hashes, sort_keys=True), "", salt),
         shown=_shown(settings),
@@ -144,12 +143,6 @@ def uses_s3(settings: Settings) -> bool:
     """Whether a setting shows that S3 is used. Without that check its client would ask the network for credentials."""
     named = settings.s3_bucket or settings.s3_endpoint_url or settings.s3_events_queue_url
     return bool(named) or any(name in os.environ for name in ("AWS_ACCESS_KEY_ID", "AWS_PROFILE"))
-
-
-def newest_migration() -> str:
-    """The newest migration of this release, which it needs."""
-    names = (Path(entry.name) for entry in (files("schemas") / "migrations").iterdir())
-    return max(name.stem for name in names if name.suffix == ".sql")
 
 
 def _models(settings: Settings) -> list[str]:

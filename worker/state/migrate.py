@@ -1,4 +1,4 @@
-"""Bring a database's tables up to this release.
+"""Bring a database's tables up to this release: a new one gets `schema.sql`, and each the migrations that it lacks.
 
 A migration is applied and noted in one transaction, so a process that is killed leaves all of it or nothing. It waits
 for a table only briefly, and tries again. One that builds an index without blocking writers cannot be in a
@@ -11,7 +11,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.resources import as_file, files
+from importlib.resources import as_file
 from pathlib import Path
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
@@ -24,11 +24,10 @@ from psycopg.sql import SQL, Identifier
 
 from worker.state.connections import IDLE_SECONDS, Application
 from worker.state.queries import is_true, load
+from worker.state.schema_version import missing, script
 
 #: An advisory lock number that no other user of the database uses.
 MIGRATION_LOCK = 0x466F6C64
-#: The migration that grants projects the places that their tools already use.
-GRANTS = "0016_grants"
 #: Seconds for which a migration waits for the lock of a table: whoever wants the table meanwhile waits behind it.
 LOCK_SECONDS = 2
 #: Seconds until it tries again, and between two looks whether another process has finished.
@@ -37,7 +36,6 @@ PAUSE_SECONDS = 1.0
 FROZEN_SECONDS = 30
 
 _SQL = load("migrate")
-_GRANTS_SQL = load("access/grants")
 _BUILT_INDEX = re.compile(
     r"\bCREATE\s+(?:UNIQUE\s+)?INDEX\s+CONCURRENTLY\s+(?:IF\s+NOT\s+EXISTS\s+)?(\w+)", re.IGNORECASE
 )
@@ -46,17 +44,18 @@ log = structlog.get_logger()
 
 
 def migrate(database_url: str, applied: Callable[[str, float], None] = lambda *_: None) -> None:
-    """Apply the missing migrations, one process at a time. Calls `applied` with the name and the seconds of each."""
-    with _held(database_url) as backend, as_file(files("schemas") / "migrations") as directory:
-        missing = backend.to_apply(yoyo.read_migrations(str(directory)))
-        for migration in missing:
-            began = time.monotonic()
-            _apply(backend, migration)
-            applied(migration.id, time.monotonic() - began)
-        if any(migration.id == GRANTS for migration in missing):
-            listed = backend.connection.execute(_GRANTS_SQL["list"], {"project_id": None})
-            for project_id, place, *_ in listed.fetchall():
-                log.warning("granted because a tool already uses it", project_id=project_id, place=place)
+    """Apply what the database lacks, one process at a time. Calls `applied` with the name and the seconds of each.
+
+    Raises `SchemaBehind` if the database is older than the first release.
+    """
+    with _held(database_url) as backend:
+        lacking = missing(backend.connection)
+        backend.ensure_internal_schema_updated()
+        for name in lacking:
+            with as_file(script(name)) as path:
+                began = time.monotonic()
+                _apply(backend, yoyo.migrations.Migration(name, str(path), str(path.parent)))
+                applied(name, time.monotonic() - began)
 
 
 @contextmanager

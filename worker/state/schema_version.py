@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from threading import Event
 from typing import Any
 
@@ -14,6 +14,8 @@ from schemas.errors import SchemaBehind
 from worker.state.connections import BRIEF, BoundedConnection
 from worker.state.queries import is_true, load
 
+#: The last migration before the first release. A database that has it has all that `schema.sql` creates.
+BASELINE = "0046_local_folders"
 #: Seconds between two looks of a process that waits.
 LOOK_SECONDS = 1.0
 
@@ -22,18 +24,30 @@ _SQL = load("schema_version")
 log = structlog.get_logger()
 
 
-@functools.cache
 def needed() -> tuple[str, ...]:
-    """The names of this release's migrations, in their order."""
+    """The names of the baseline and of this release's migrations, in their order."""
     names = (each.name for each in (files("schemas") / "migrations").iterdir())
-    return tuple(sorted(name.removesuffix(".sql") for name in names if name.endswith(".sql")))
+    return (BASELINE, *sorted(name.removesuffix(".sql") for name in names if name.endswith(".sql")))
+
+
+def script(name: str) -> Traversable:
+    """The file of the baseline or of a migration."""
+    return files("schemas") / ("schema.sql" if name == BASELINE else f"migrations/{name}.sql")
 
 
 def missing(connection: Connection[Any]) -> list[str]:
-    """The migrations that the database lacks. What a newer release has added to it does no harm."""
-    if not is_true(connection, _SQL["has_table"]):
-        return list(needed())
-    applied = {name for (name,) in connection.execute(_SQL["applied"])}
+    """The baseline and the migrations that the database lacks. What a newer release has added to it does no harm.
+
+    Raises `SchemaBehind` if the database is older than the baseline: this release cannot migrate it.
+    """
+    applied: set[str] = set()
+    if is_true(connection, _SQL["has_table"]):
+        applied = {name for (name,) in connection.execute(_SQL["applied"])}
+    if applied and BASELINE not in applied:
+        raise SchemaBehind(
+            "The database is older than the first release; check out commit afb9dd7f of 2026-11-29, run `foldex "
+            "migrate` there, and then migrate with this release."
+        )
     return [name for name in needed() if name not in applied]
 
 
@@ -47,8 +61,10 @@ class SchemaGate:
         """Raise `SchemaBehind` until no migration is missing; from then on it asks no more. Leaves no transaction."""
         if self._is_open:
             return
-        lacking = missing(connection)
-        connection.rollback()
+        try:
+            lacking = missing(connection)
+        finally:
+            connection.rollback()
         if lacking:
             raise SchemaBehind(
                 f"The database lacks {len(lacking)} of this release's migrations, from {lacking[0]} on; run `foldex "
@@ -66,6 +82,8 @@ def wait(database_url: str, stop: Event | None = None) -> None:
                 lacking = missing(connection)
         except OperationalError as error:
             why, more = "Postgres does not answer; waiting for it", {"error": str(error)}
+        except SchemaBehind as error:
+            why, more = error.message, {}
         else:
             if not lacking:
                 break

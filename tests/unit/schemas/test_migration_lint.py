@@ -1,4 +1,4 @@
-"""New migrations hold no lock for long: what `make check` refuses, and what it lets pass."""
+"""Migrations hold no lock for long: what `make check` refuses, and what it lets pass."""
 
 from __future__ import annotations
 
@@ -84,8 +84,7 @@ def blocks_nobody(text: str) -> bool:
     return all(BLOCKS_NOBODY.match(" ".join(each.split())) for each in statements if each.strip())
 
 
-def test_make_check_lints_every_migration_from_the_first_new_one_on() -> None:
+def test_make_check_lints_every_migration() -> None:
     command = ["make", "--dry-run", "--always-make", "--no-print-directory", "check"]
     made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    named = re.findall(r"schemas/migrations/(\S+)\.sql", made)
-    assert sorted(named) == [path.stem for path in MIGRATIONS if path.stem >= "0044"]
+    assert ".venv/bin/squawk schemas/migrations/*.sql" in made.splitlines()

@@ -15,6 +15,7 @@ from schemas.errors import FoldexError
 from schemas.status import FileStatus, Reason, TaskKind, TaskStatus
 from worker.settings import Settings
 from worker.state.migrate import migrate
+from worker.state.schema_version import BASELINE
 from worker.stores import STORES
 
 MIGRATIONS = Path(__file__).resolve().parents[3] / "schemas" / "migrations"
@@ -72,7 +73,8 @@ def test_every_reason_has_a_remedy_and_a_status() -> None:
 def test_migrations_are_numbered_without_a_gap() -> None:
     names = sorted(path.name for path in MIGRATIONS.iterdir())
     assert all(re.fullmatch(r"\d{4}_[a-z0-9_]+\.sql", name) for name in names), names
-    assert [int(name[:4]) for name in names] == list(range(1, len(names) + 1))
+    first = int(BASELINE[:4]) + 1
+    assert [int(name[:4]) for name in names] == list(range(first, first + len(names)))
 
 
 def test_migrating_twice_changes_nothing(connection: psycopg.Connection, database_url: str) -> None:
