@@ -22,7 +22,7 @@ from api.http.request_log import RequestLog
 from api.models.budget import ModelBudgets
 from api.models.check import ModelChecks
 from api.page import routes as page
-from api.routes import access, agents, health, indexers, models, projects, tool_actions, tools
+from api.routes import access, agents, health, indexers, models, projects, sources, tool_actions, tools
 from api.routes.content import node_content, nodes, uploads
 from api.routes.search import across, chunks, grep, queries, raptor, symbols
 from api.routes.search.direct_queries import DirectQueries
@@ -72,6 +72,7 @@ ROUTES = (
     symbols,
     chunks,
     across,
+    sources,
     indexers,
     raptor,
     nodes,

@@ -13,6 +13,7 @@ from pydantic import (
     ConfigDict,
     Field,
     StringConstraints,
+    computed_field,
     model_validator,
 )
 
@@ -334,6 +335,12 @@ class Tool(BaseModel):
     )
     created_at: fields.CreatedAt
     updated_at: fields.UpdatedAt
+
+    @computed_field(description="Where the source is, whatever its kind.", examples=["/srv/docs"])  # type: ignore[prop-decorator] # mypy knows no decorated properties
+    @property
+    def place(self) -> str:
+        """Where the source is: a path, the address of a bucket, or a node."""
+        return self.source.shown_place
 
 
 class Status(BaseModel):

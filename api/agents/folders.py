@@ -49,10 +49,9 @@ def real(path: str) -> str:
 
 def root_of(tool: Tool, resolved: Callable[[str], str] = real) -> str:
     """The path of a tool's folder, the address of its bucket, or "" for nodes."""
-    source = tool.source
-    if source.kind == "local" and source.path:
-        return resolved(source.path)
-    return f"{BUCKET}{source.bucket}/{source.prefix or ''}".rstrip("/") if source.kind == "s3" else ""
+    if tool.node_id is not None:
+        return ""
+    return resolved(tool.place) if tool.place.startswith("/") else tool.place.rstrip("/")
 
 
 def target(place: str) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from foldex_client.models import (
     Refresh,
     Rerank,
     Source,
+    SourceInfo,
     Status,
     Symbol,
     Tool,
@@ -376,6 +377,11 @@ class Client(Calls[Way]):
     def models(self, *, check: bool | None = None) -> Request[Models]:
         """The models that are configured or allowed, by provider. `check` asks each whether it answers."""
         return Request("GET", path_of("api", "models"), Models, given(check=check))
+
+    @call
+    def sources(self) -> Request[list[SourceInfo]]:
+        """The kinds of sources that a tool can have, with the schema of each."""
+        return Request("GET", path_of("api", "sources"), list[SourceInfo])
 
     @call
     def indexers(self) -> Request[list[IndexerInfo]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os.path
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 from urllib.parse import unquote
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, field_validator
@@ -37,6 +37,12 @@ class _SourceTraits(BaseModel):
     states_types: ClassVar[bool] = False
 
     @classmethod
+    def kind_name(cls) -> str:
+        """The value of `kind`."""
+        (name,) = get_args(cls.model_fields["kind"].annotation)
+        return str(name)
+
+    @classmethod
     def at_place(cls, _place: str) -> Self | None:
         """The source at a place; None if the place is none of this kind. Raises `ValueError` for an unusable one."""
         return None
@@ -45,6 +51,11 @@ class _SourceTraits(BaseModel):
     def place(self) -> str:
         """The canonical spelling of the source's place; "" for a kind that needs no grants."""
         return ""
+
+    @property
+    def shown_place(self) -> str:
+        """Where the source is, for people."""
+        return self.place
 
     @property
     def content_node(self) -> str | None:
@@ -78,6 +89,11 @@ class NodesSource(_SourceTraits):
         max_length=10_000,
         description="JSON pointer (RFC 6901): index only this part of a single JSON node.",
     )
+
+    @property
+    def shown_place(self) -> str:
+        """See `_SourceTraits`."""
+        return f"node {self.node_id}{self.json_pointer or ''}"
 
     @property
     def content_node(self) -> str:
@@ -193,15 +209,44 @@ class S3Source(_SourceTraits):
 
 def _with_kind(value: object) -> object:
     if isinstance(value, Mapping) and "kind" not in value:
-        names = [name for kind in _KINDS for name in get_args(kind.model_fields["kind"].annotation)]
-        raise ValueError(f"`kind` is missing; it is one of {', '.join(names)}")
+        raise ValueError(f"`kind` is missing; it is one of {', '.join(kind.kind_name() for kind in SOURCES)}")
     return value
 
 
 AnySource = Annotated[NodesSource | LocalSource | S3Source, Field(discriminator="kind"), BeforeValidator(_with_kind)]
 
-_KINDS: tuple[type[NodesSource | LocalSource | S3Source], ...] = get_args(get_args(AnySource)[0])
+#: The models of all kinds.
+SOURCES: tuple[type[NodesSource | LocalSource | S3Source], ...] = get_args(get_args(AnySource)[0])
 _ANY: TypeAdapter[AnySource] = TypeAdapter(AnySource)
+
+
+class SourceInfo(BaseModel):
+    """A kind of source that a tool can have."""
+
+    kind: str = Field(description="Value of `source.kind`.", examples=["local"])
+    title: str = Field(description="Name of the kind, for people.", examples=["A local folder"])
+    follows_edits: bool = Field(description="Whether `config.auto_reindex` has an effect.", examples=[False])
+    is_watchable: bool = Field(description="Whether `config.watch` can notice changes.", examples=[True])
+    needs_event_queue: bool = Field(description="Whether a watch needs a queue of events.", examples=[False])
+    source_schema: dict[str, Any] = Field(
+        description="JSON schema of `source`.",
+        examples=[{"type": "object", "properties": {"kind": {"const": "local"}, "path": {"type": "string"}}}],
+    )
+
+
+def source_kinds() -> list[SourceInfo]:
+    """All kinds of sources."""
+    return [
+        SourceInfo(
+            kind=source.kind_name(),
+            title=source.title,
+            follows_edits=source.follows_edits,
+            is_watchable=source.is_watchable,
+            needs_event_queue=source.needs_event_queue,
+            source_schema=source.model_json_schema(),
+        )
+        for source in SOURCES
+    ]
 
 
 def parsed_source(value: object) -> AnySource:
@@ -211,7 +256,7 @@ def parsed_source(value: object) -> AnySource:
 
 def source_at(place: str) -> AnySource:
     """The source at a place. Raises `ValueError` for anything else."""
-    for source in (kind.at_place(place) for kind in _KINDS):
+    for source in (kind.at_place(place) for kind in SOURCES):
         if source is not None:
             return source
     raise ValueError("a place must be an absolute path or s3://bucket/prefix")

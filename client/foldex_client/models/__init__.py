@@ -9,7 +9,7 @@ from __future__ import annotations
 from foldex_client.models.base import Model, Note, Page
 from foldex_client.models.code import Call, CallGraph, GrepAnswer, GrepHit, Symbol, Use
 from foldex_client.models.content import Access, HostFinding, HostProcess, Hosts, Node, Upload, Uploaded
-from foldex_client.models.indexers import IndexerInfo
+from foldex_client.models.indexers import IndexerInfo, SourceInfo
 from foldex_client.models.llms import ModelBudget, ModelCheck, ModelInfo, Models
 from foldex_client.models.search import (
     AcrossAnswer,
@@ -91,6 +91,7 @@ __all__ = [
     "ScoredPiece",
     "Searched",
     "Source",
+    "SourceInfo",
     "Status",
     "Step",
     "SummaryHit",

@@ -1,4 +1,4 @@
-"""The kinds of index that a tool can have."""
+"""The kinds of index and of source that a tool can have."""
 
 from __future__ import annotations
 
@@ -14,3 +14,14 @@ class IndexerInfo(Model):
     description: str
     status: str
     config_schema: dict[str, Any]
+
+
+class SourceInfo(Model):
+    """A kind of source. `source_schema` is the JSON schema of a tool's `source`."""
+
+    kind: str
+    title: str
+    follows_edits: bool
+    is_watchable: bool
+    needs_event_queue: bool
+    source_schema: dict[str, Any]

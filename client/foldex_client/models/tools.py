@@ -48,7 +48,7 @@ class ToolConfig(Model):
 
 
 class Source(Model):
-    """Where a tool's files are. `kind` is nodes, local or s3, and tells which of the other fields are set."""
+    """Where a tool's files are. `kind` tells which of the other fields are set."""
 
     kind: str
     node_id: str | None = None
@@ -79,13 +79,14 @@ class Updating(Model):
 
 
 class Tool(Model):
-    """A search tool. `task` is the state of the newest task of its index."""
+    """A search tool. `task` is the state of the newest task of its index, and `place` says where its source is."""
 
     tool_id: str
     project_id: str
     name: str
     node_id: str | None
     source: Source
+    place: str
     config: ToolConfig
     namespace: str
     index: IndexInfo

@@ -12,6 +12,8 @@ import pytest
 from pydantic import Field, TypeAdapter
 
 import schemas.content.source
+from api.agents.folders import root_of
+from api.routes.sources import list_sources
 from api.routes.tools import wanted_index
 from api.search.across.paths import route_paths
 from api.search.across.unindexed import uncovered_hits
@@ -114,7 +116,7 @@ def shelf(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The name of a shelf with three texts; the kind has its row, and JSON of the kind is read."""
     union = Annotated[NodesSource | LocalSource | S3Source | ShelfSource, Field(discriminator="kind")]
     monkeypatch.setattr(schemas.content.source, "_ANY", TypeAdapter(union))
-    monkeypatch.setattr(schemas.content.source, "_KINDS", (*schemas.content.source._KINDS, ShelfSource))
+    monkeypatch.setattr(schemas.content.source, "SOURCES", (*schemas.content.source.SOURCES, ShelfSource))
     kinds: dict[type[Any], Any] = {ShelfSource: ShelfKind(), **KINDS}
     monkeypatch.setattr("worker.sources.registry.KINDS", kinds)
     name = uuid4().hex
@@ -139,6 +141,13 @@ def test_its_json_is_read_back(shelf: str) -> None:
     assert source_at(f"{SHELF}{shelf}") == source(shelf)
     with pytest.raises(ValueError, match="absolute path"):
         source_at("nowhere")
+
+
+def test_callers_learn_its_schema_and_where_it_is(shelf: str) -> None:
+    [kind] = [kind for kind in list_sources() if kind.kind == "shelf"]
+    assert (kind.title, sorted(kind.source_schema["properties"])) == ("A shelf", ["kind", "name"])
+    place = source(shelf).shown_place
+    assert root_of(cast(Any, SimpleNamespace(node_id=None, place=place))) == f"{SHELF}{shelf}"
 
 
 def test_it_is_listed_read_and_indexed(resources: Resources, shelf: str) -> None:

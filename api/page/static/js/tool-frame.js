@@ -3,7 +3,6 @@ import { html, useEffect, useLayoutEffect, useRef } from "../vendor/preact-htm.j
 import { get, toolAt } from "./api.js";
 import { useData, useStatus } from "./hooks.js";
 import { Alert, Heading, Loading, Safe, State } from "./parts.js";
-import { placeOf } from "./place.js";
 import { href } from "./router.js";
 import { Files } from "./views/files.js";
 import { FileText } from "./views/file-text.js";
@@ -35,7 +34,7 @@ export function ToolFrame({ toolId, view, route }) {
   const [title, View] = viewOf(view, route);
   const shared = { tool, toolId, route, status: live.status, reload, again: live.again };
   return html`<${Heading} title=${tool.name}><${State} value=${live.status?.status ?? tool.task} /><//>
-    <p class="place">${placeOf(tool.source)}</p>
+    <p class="place">${tool.place}</p>
     <nav class="tabs" aria-label="Views of this tool">
       ${Object.entries(VIEWS).map(
         ([name, [text]]) => html`<a key=${name} href=${name ? href("tools", toolId, name) : href("tools", toolId)}

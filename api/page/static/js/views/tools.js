@@ -8,7 +8,6 @@ import { href } from "../router.js";
 import { factsOf, isOpen, Progress, usePrices } from "../running.js";
 import { project } from "../session.js";
 import { useStore } from "../store.js";
-import { placeOf } from "../place.js";
 
 const REFRESH_MS = 4_000;
 // Tools followed by a stream. A browser opens few connections to a server, and other calls need some.
@@ -49,7 +48,7 @@ export function Tools() {
     ${data?.next_cursor && limit < MAX_TOOLS && html`<${Button} onClick=${() => setLimit(MAX_TOOLS)}>Show more<//>`}`;
 }
 
-const matches = (tool, words) => `${tool.name} ${placeOf(tool.source)}`.toLowerCase().includes(words.toLowerCase());
+const matches = (tool, words) => `${tool.name} ${tool.place}`.toLowerCase().includes(words.toLowerCase());
 
 function First() {
   return html`<${Empty} title="Nothing is indexed yet">
@@ -74,7 +73,7 @@ function Row({ tool, price, isStreamed, reload }) {
     <div class="tool-name">
       <h2><a href=${href("tools", tool.tool_id)}>${tool.name}</a></h2>
       <${State} value=${state} />
-      <p class="place">${placeOf(tool.source)}</p>
+      <p class="place">${tool.place}</p>
     </div>
     ${status && html`<${Facts} rows=${factsOf(status, price)} />`}
     ${status && html`<${Progress} status=${status} name=${tool.name} />`}
