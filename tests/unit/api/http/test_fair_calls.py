@@ -87,7 +87,7 @@ def test_all_projects_together_leave_room_for_probes(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(fair_calls, "share_of", lambda _, path: reads if "slow" in path else share_of("GET", path))
 
     async def run(client: httpx.AsyncClient) -> None:
-        owners = [str(number % 20) for number in range(2 * reads.total)]
+        owners = [str(number % reads.total) for number in range(2 * reads.total)]
         slow = [asyncio.create_task(client.get(SLOW.format(owner))) for owner in owners]
         while reads.slots._free:  # noqa: ASYNC110 # slots tell nobody
             await asyncio.sleep(0.01)
