@@ -10,17 +10,12 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import threading
 import time
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler
-from types import TracebackType
-from typing import Any, Self
 from uuid import uuid4
 
 from tests.fakes.embeddings import Refusal
-from tests.fakes.hold import Holds
-from tests.fakes.server import Server
+from tests.fakes.llm import Json, LlmFake
 
 PARAMETERS = {"model", "messages", "temperature", "max_tokens"}
 #: Tokens of a prompt, as the fake counts them.
@@ -35,12 +30,11 @@ NONSENSE = {
 }
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
-Json = dict[str, Any]
 
 
 @dataclass
-class ChatFake:
-    """The server, on any free port. `prompts` are those that were answered."""
+class ChatFake(LlmFake):
+    """The server. `prompts` are those that were answered."""
 
     prompts: list[str] = field(default_factory=list)
     requests: int = 0
@@ -48,16 +42,6 @@ class ChatFake:
     arrivals: list[tuple[float, int]] = field(default_factory=list)
     #: When each request arrived, and its tokens: those of the prompt, and the most that the answer may have.
     charged: list[tuple[float, int]] = field(default_factory=list)
-    holds: Holds = field(default_factory=Holds)
-    _failures: list[Refusal] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self._server = _Server(("127.0.0.1", 0), _Handler)
-        self._server.fake = self
-
-    @property
-    def port(self) -> int:
-        return int(self._server.server_address[1])
 
     @property
     def url(self) -> str:
@@ -68,39 +52,22 @@ class ChatFake:
         """The settings with which a service uses this model."""
         return {"DEFAULT_LLM_MODEL": "openai/writer", "LLM_API_BASE": self.url, "LLM_API_KEY": "k"}
 
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        self.holds.release()
-        self._server.shutdown()
-        self._server.server_close()
-
-    def fail_next(self, status: int, count: int = 1, retry_after: float | None = None) -> None:
-        """Answer the next requests with this status; 0 closes the connection without an answer."""
-        self._failures += [Refusal(status, f"told to answer {status}", retry_after=retry_after)] * count
-
     def reset(self) -> None:
-        """Drop the requests, the holds and the failures that are still to come."""
-        self.holds.release()
+        """Drop the requests, too."""
+        super().reset()
         self.prompts.clear()
         self.requests = 0
         self.arrivals.clear()
         self.charged.clear()
-        self._failures.clear()
 
-    def answer(self, key: str, raw: bytes, port: int) -> bytes:
+    def answer(self, path: str, key: str, raw: bytes, port: int) -> bytes:
         """The response body. Raises `Refusal`."""
+        assert path.endswith("/chat/completions"), path
         self.requests += 1
         now, body = time.monotonic(), json.loads(raw)
         self.arrivals.append((now, port))
         self.charged.append((now, _tokens(body["messages"][0]["content"]) + body["max_tokens"]))
-        self.holds.wait("chat", raw, port, after=False)
-        if self._failures:
-            raise self._failures.pop(0)
-        if key in {"", "wrong"}:
-            raise Refusal(401, "invalid api key")
+        self.admit("chat", key, raw, port)
         prompt = _checked(body)
         for word, body_of_nonsense in NONSENSE.items():
             if word in prompt:
@@ -155,42 +122,3 @@ def _chat(body: Json, prompt: str) -> Json:
 
 def _tokens(text: str) -> int:
     return len(_TOKEN.findall(text))
-
-
-class _Server(Server):
-    fake: ChatFake
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: _Server
-    protocol_version = "HTTP/1.1"
-
-    def do_POST(self) -> None:
-        raw = self.rfile.read(int(self.headers["Content-Length"]))
-        assert self.path.endswith("/chat/completions"), self.path
-        key = self.headers.get("Authorization", "").removeprefix("Bearer ")
-        try:
-            body = self.server.fake.answer(key, raw, self.client_address[1])
-        except Refusal as refusal:
-            if refusal.status == 0:
-                self.close_connection = True
-            else:
-                self._send(refusal.status, json.dumps(refusal.body).encode(), refusal.retry_after)
-        else:
-            self._send(200, body)
-
-    def _send(self, status: int, body: bytes, retry_after: float | None = None) -> None:
-        try:
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            if retry_after is not None:
-                self.send_header("Retry-After", str(retry_after))
-            self.end_headers()
-            self.wfile.write(body)
-        except OSError:
-            # the client was killed, or gave up
-            self.close_connection = True
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class names it so
-        pass

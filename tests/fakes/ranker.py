@@ -16,14 +16,11 @@ import re
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler
 from random import randint
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from tests.fakes.embeddings import Refusal, stems
-from tests.fakes.hold import Holds
-from tests.fakes.server import Server
+from tests.fakes.llm import Json, LlmFake, LlmHandler
 
 MAX_DOCUMENTS = 1000
 #: Maximum tokens of query plus document for the rerank model, and of the whole prompt for the chat.
@@ -32,8 +29,6 @@ RERANK = {"model", "query", "documents", "top_n", "return_documents", "max_token
 CHAT = {"model", "messages", "temperature", "response_format"}
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
-
-Json = dict[str, Any]
 
 
 @dataclass
@@ -45,57 +40,58 @@ class Asked:
     body: Json
 
 
+class _Handler(LlmHandler):
+    def send_answer(self, raw: bytes, body: bytes) -> None:
+        """Send the answer, or drip bytes until the client leaves."""
+        if b"drip" not in raw:
+            super().send_answer(raw, body)
+            return
+        fake = self.server.fake
+        assert isinstance(fake, RankerFake)
+        self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n")
+        try:
+            while not fake.left.wait(0.02):
+                self.wfile.write(b" ")
+                self.wfile.flush()
+        except OSError:
+            fake.left.set()
+        self.close_connection = True
+
+
 @dataclass
-class RankerFake:
-    """The server, on any free port. `left` is set once a client closes a dripping connection."""
+class RankerFake(LlmFake):
+    """The server. `left` is set once a client closes a dripping connection."""
+
+    handler = _Handler
 
     requests: list[Asked] = field(default_factory=list)
-    holds: Holds = field(default_factory=Holds)
     left: threading.Event = field(default_factory=threading.Event)
-    _failures: list[Refusal] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self._server = _Server(("127.0.0.1", 0), _Handler)
-        self._server.fake = self
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
-
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        self.holds.release()
-        self._server.shutdown()
-        self._server.server_close()
-
-    def fail_next(self, status: int) -> None:
-        """Answer the next request with this status; 0 closes the connection without an answer."""
-        self._failures.append(Refusal(status, f"told to answer {status}"))
+        return f"http://127.0.0.1:{self.port}"
 
     def reset(self) -> None:
-        """Drop the requests, the holds and the failures that are still to come."""
-        self.holds.release()
+        """Drop the requests, too."""
+        super().reset()
         self.left.clear()
         self.requests.clear()
-        self._failures.clear()
 
-    def answer(self, kind: str, key: str, raw: bytes, port: int) -> bytes:
+    def answer(self, path: str, key: str, raw: bytes, port: int) -> bytes:
         """The response body. Raises `Refusal`."""
+        kind = {"rerank": "rerank", "completions": "chat"}[path.rsplit("/", 1)[-1]]
         body = json.loads(raw)
         self.requests.append(Asked(kind, key, body))
-        self.holds.wait(kind, raw, port, after=False)
-        if self._failures:
-            raise self._failures.pop(0)
-        if key in {"", "wrong"}:
-            raise Refusal(401, "invalid api token")
+        self.admit(kind, key, raw, port)
         if "no-such-model" in body["model"]:
             raise Refusal(404, f"model '{body['model']}' not found")
         if "bad-json" in body["model"]:
             return b"<html>this is no JSON</html>"
         return json.dumps(_rerank(body) if kind == "rerank" else _chat(body)).encode()
+
+    def error_body(self, refusal: Refusal) -> Json:
+        """As Cohere writes it."""
+        return {"message": str(refusal)}
 
 
 def _rerank(body: Json) -> Json:
@@ -202,51 +198,3 @@ def _tokens(text: str) -> int:
 def _overlap(query: str, text: str) -> float:
     wanted = set(stems(query))
     return len(wanted & set(stems(text))) / max(1, len(wanted))
-
-
-class _Server(Server):
-    fake: RankerFake
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: _Server
-    protocol_version = "HTTP/1.1"
-
-    def do_POST(self) -> None:
-        raw = self.rfile.read(int(self.headers["Content-Length"]))
-        kind = {"rerank": "rerank", "completions": "chat"}[self.path.rsplit("/", 1)[-1]]
-        key = self.headers.get("Authorization", "").removeprefix("Bearer ")
-        try:
-            body = self.server.fake.answer(kind, key, raw, self.client_address[1])
-        except Refusal as refusal:
-            self._refuse(refusal)
-        else:
-            self._drip() if b"drip" in raw else self._send(200, body)
-
-    def _refuse(self, refusal: Refusal) -> None:
-        if refusal.status == 0:
-            self.close_connection = True
-        else:
-            self._send(refusal.status, json.dumps({"message": str(refusal)}).encode())
-
-    def _drip(self) -> None:
-        self._head(200, 1_000_000)
-        try:
-            while not self.server.fake.left.wait(0.02):
-                self.wfile.write(b" ")
-        except OSError:
-            self.server.fake.left.set()
-        self.close_connection = True
-
-    def _send(self, status: int, body: bytes) -> None:
-        self._head(status, len(body))
-        self.wfile.write(body)
-
-    def _head(self, status: int, length: int) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(length))
-        self.end_headers()
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class names it so
-        pass
