@@ -6,7 +6,7 @@ import math
 import os
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from foldex_client.bodies import given, target
@@ -16,33 +16,33 @@ from foldex_client.estimate import Estimate
 from foldex_client.models import (
     Access,
     AcrossAnswer,
+    AcrossSearchOptions,
     Answer,
     Around,
     CallGraph,
-    Context,
     File,
     FileText,
-    Filters,
     GrepAnswer,
     Hosts,
     IndexerInfo,
     ListedChunk,
-    Mode,
     Models,
     Page,
-    Refresh,
-    Rerank,
+    SearchOptions,
     Source,
     SourceInfo,
     Status,
     Symbol,
     Tool,
     ToolConfig,
-    TreeSearch,
+    ToolSearchOptions,
     Use,
 )
 from foldex_client.projects import Nodes, Projects
 from foldex_client.sending import Request, Session, path_of
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 Id = UUID | str
 #: A tool, or its id.
@@ -220,34 +220,10 @@ class Tools(Calls[Way]):
         self,
         tool: AnyTool,
         query: str | Sequence[str],
-        *,
-        top_k: int | None = None,
-        mode: Mode | None = None,
-        filters: Filters | None = None,
-        rerank: Rerank | None = None,
-        context: Context | None = None,
-        group_by_file: bool | None = None,
-        before: int | None = None,
-        after: int | None = None,
-        min_score: float | None = None,
-        explain: bool | None = None,
-        trace: bool | None = None,
-        refresh: Refresh | None = None,
-        include_unembedded: bool | None = None,
-        fields: Sequence[str] | None = None,
-        tree: TreeSearch | None = None,
-        beam: int | None = None,
-        expand_to_leaves: bool | None = None,
+        **options: Unpack[ToolSearchOptions],
     ) -> Request[Answer]:
-        """Find chunks by meaning and by keywords. Chunks matched by several queries rank higher.
-
-        `fields` are those that each hit has; by default all but those of options that are not set.
-        """
-        body = _asked(query, top_k=top_k, mode=mode, filters=filters, rerank=rerank, context=context)
-        body |= given(group_by_file=group_by_file, before=before, after=after, min_score=min_score, explain=explain)
-        body |= given(trace=trace, refresh=refresh, include_unembedded=include_unembedded, fields=fields)
-        body |= given(tree=tree, beam=beam, expand_to_leaves=expand_to_leaves)
-        return Request("POST", _tools(tool, "query"), Answer, body=body)
+        """Find chunks by meaning and by keywords. Chunks matched by several queries rank higher."""
+        return Request("POST", _tools(tool, "query"), Answer, body=_asked(query, options, ToolSearchOptions))
 
     @call
     def grep(
@@ -351,26 +327,12 @@ class Client(Calls[Way]):
         *,
         tools: Sequence[AnyTool] | None = None,
         paths: Sequence[str] | None = None,
-        top_k: int | None = None,
-        mode: Mode | None = None,
-        filters: Filters | None = None,
-        rerank: Rerank | None = None,
-        context: Context | None = None,
-        group_by_file: bool | None = None,
-        before: int | None = None,
-        after: int | None = None,
-        min_score: float | None = None,
-        explain: bool | None = None,
-        trace: bool | None = None,
-        fields: Sequence[str] | None = None,
-        index_missing: bool | None = None,
+        **options: Unpack[AcrossSearchOptions],
     ) -> Request[AcrossAnswer]:
         """Search several tools, or some paths, in parallel. The answer names tools that failed or were slow."""
         tool_ids = None if tools is None else [_id(tool) for tool in tools]
-        body = _asked(query, top_k=top_k, mode=mode, filters=filters, rerank=rerank, context=context)
-        body |= given(group_by_file=group_by_file, before=before, after=after, min_score=min_score, explain=explain)
-        body |= given(trace=trace, project_id=project_id, tool_ids=tool_ids, paths=paths, fields=fields)
-        body |= given(index_missing=index_missing)
+        body = _asked(query, options, AcrossSearchOptions)
+        body |= given(project_id=project_id, tool_ids=tool_ids, paths=paths)
         return Request("POST", "/api/search", AcrossAnswer, body=body)
 
     @call
@@ -409,9 +371,14 @@ class Client(Calls[Way]):
         return Request("GET", path_of("api", "hosts"), Hosts)
 
 
-def _asked(query: str | Sequence[str], **fields: Any) -> dict[str, Any]:
-    """The body of a search. A single query is ranked differently from a one-item list."""
-    return given(**{"query" if isinstance(query, str) else "queries": query}, **fields)
+def _asked(query: str | Sequence[str], options: SearchOptions, allowed: type[SearchOptions]) -> dict[str, Any]:
+    """The body of a search. A single query is ranked differently from a one-item list.
+
+    Raises `TypeError` for an option that is not `allowed`, as a signature with all of them would.
+    """
+    if unknown := options.keys() - allowed.__annotations__.keys():
+        raise TypeError(f"search() got an unexpected keyword argument {min(unknown)!r}")
+    return given(**{"query" if isinstance(query, str) else "queries": query}, **options)
 
 
 def _id(tool: AnyTool) -> str:

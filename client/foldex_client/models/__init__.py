@@ -13,6 +13,7 @@ from foldex_client.models.indexers import IndexerInfo, SourceInfo
 from foldex_client.models.llms import ModelBudget, ModelCheck, ModelInfo, Models
 from foldex_client.models.search import (
     AcrossAnswer,
+    AcrossSearchOptions,
     Answer,
     Around,
     Context,
@@ -29,8 +30,10 @@ from foldex_client.models.search import (
     Rerank,
     ScoredPiece,
     Searched,
+    SearchOptions,
     Step,
     SummaryHit,
+    ToolSearchOptions,
     TreeHit,
     TreeSearch,
 )
@@ -51,6 +54,7 @@ from foldex_client.models.trees import RaptorEstimate, RaptorStatus, TreeLevel, 
 __all__ = [
     "Access",
     "AcrossAnswer",
+    "AcrossSearchOptions",
     "Answer",
     "Around",
     "Call",
@@ -89,6 +93,7 @@ __all__ = [
     "Refresh",
     "Rerank",
     "ScoredPiece",
+    "SearchOptions",
     "Searched",
     "Source",
     "SourceInfo",
@@ -98,6 +103,7 @@ __all__ = [
     "Symbol",
     "Tool",
     "ToolConfig",
+    "ToolSearchOptions",
     "TreeHit",
     "TreeLevel",
     "TreeNode",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Literal, TypedDict
 
@@ -37,6 +38,39 @@ class Context(TypedDict, total=False):
 
     path: str
     symbol: str
+
+
+class SearchOptions(TypedDict, total=False):
+    """The options of every search. `fields` are those that each hit has; by default all but those of unset options."""
+
+    top_k: int | None
+    mode: Mode | None
+    filters: Filters | None
+    rerank: Rerank | None
+    context: Context | None
+    group_by_file: bool | None
+    before: int | None
+    after: int | None
+    min_score: float | None
+    explain: bool | None
+    trace: bool | None
+    fields: Sequence[str] | None
+
+
+class ToolSearchOptions(SearchOptions, total=False):
+    """The options of a search in one tool."""
+
+    refresh: Refresh | None
+    include_unembedded: bool | None
+    tree: TreeSearch | None
+    beam: int | None
+    expand_to_leaves: bool | None
+
+
+class AcrossSearchOptions(SearchOptions, total=False):
+    """The options of a search across tools or paths."""
+
+    index_missing: bool | None
 
 
 class Piece(Model):

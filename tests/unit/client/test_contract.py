@@ -212,7 +212,15 @@ def awaited(name: str, recorder: Recorder, arguments: dict[str, Any]) -> Any:
 
 def parameters(name: str) -> dict[str, inspect.Parameter]:
     method = dict(methods(Foldex("http://foldex.invalid")))[name]
-    return {key: each for key, each in inspect.signature(method).parameters.items() if key not in OWN}
+    named = {key: each for key, each in inspect.signature(method).parameters.items() if key not in OWN}
+    keywords = named.pop("options", None)
+    return {**named, **options(keywords)} if keywords else named
+
+
+def options(keywords: inspect.Parameter) -> dict[str, inspect.Parameter]:
+    """The options that a method takes as keywords, each of which may be left out."""
+    kind = getattr(models, keywords.annotation.removeprefix("Unpack[").removesuffix("]"))
+    return {key: inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=None) for key in kind.__annotations__}
 
 
 def arguments(name: str, *, only_required: bool = False) -> list[dict[str, Any]]:
@@ -283,6 +291,15 @@ def body_fields(call: Schema) -> dict[str, bool]:
         if "$ref" in each:
             schema = resolved(each)
     return {name: name in schema.get("required", []) for name in schema.get("properties", {})}
+
+
+@pytest.mark.parametrize("run", [blocking, awaited])
+@pytest.mark.parametrize(("name", "unknown"), [("tools.search", "index_missing"), ("search", "beam"), ("search", "k")])
+def test_an_option_that_a_search_does_not_take_is_refused(name: str, unknown: str, run: Any) -> None:
+    recorder = Recorder()
+    with pytest.raises(TypeError, match=f"unexpected keyword argument '{unknown}'"):
+        run(name, recorder, {**arguments(name)[0], unknown: 1})
+    assert not recorder.sent
 
 
 def test_a_source_is_sent_as_the_contract_describes_it() -> None:
