@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Generic, Literal, Self, TypeVar
 from uuid import UUID
 
@@ -21,7 +20,7 @@ from schemas import fields
 from schemas.content.source import AnySource, ChunkSettings, EmbedderProfile, Granularity
 from schemas.derived import DerivedConfigs
 from schemas.ids import NewId
-from schemas.status import FileStatus, Reason, TaskKind, TaskStatus
+from schemas.status import FileStatus, Reason, TaskStatus
 from schemas.url import PLACEHOLDERS, UrlTemplate
 
 Item = TypeVar("Item")
@@ -341,59 +340,6 @@ class Tool(BaseModel):
     def place(self) -> str:
         """Where the source is: a path, the address of a bucket, or a node."""
         return self.source.shown_place
-
-
-class Status(BaseModel):
-    """One index task; lists show the newest first. Counts of files and chunks describe the index as it is now."""
-
-    tool_id: fields.ToolId
-    task_id: fields.TaskId
-    kind: TaskKind = Field(description="Why the task was started.")
-    status: TaskStatus = Field(description="State of the task.", examples=["indexing"])
-    namespace: fields.Namespace
-    folder_node_id: str | None = Field(
-        description="Folder node that is indexed; null for a single file and other sources.", examples=["folder-001"]
-    )
-    total_files: int = Field(description="Files of the folder that were listed so far.", examples=[900])
-    indexed_files: int = Field(description="Files that are searchable.", examples=[612])
-    skipped_files: int = Field(description="Files that are not indexed by design, such as binaries.", examples=[8])
-    failed_files: int = Field(description="Files that could not be indexed and are worth a retry.", examples=[0])
-    removed_files: int = Field(description="Vanished files that this task removed from the index.", examples=[0])
-    held_removals: int = Field(
-        description="Vanished files that are kept until a reindex with `allow_removals`.", examples=[0]
-    )
-    total_bytes: int = Field(description="Bytes of the files in `total_files`.", examples=[48200000])
-    done_bytes: int = Field(
-        description="Bytes of the files that are indexed, skipped or failed, out of `total_bytes`.", examples=[32700000]
-    )
-    ignored: dict[str, int] = Field(
-        description="Files that rules exclude, by rule: a kind of `config.keep`, `ignore_file`, `exclude`, `include` "
-        "or `types`. An excluded directory counts as one, under the rule's name plus `_directories`.",
-        examples=[{"binaries": 3, "vcs_directories": 1}],
-    )
-    total_chunks: int = Field(description="Chunks that are searchable.", examples=[7344])
-    embedded_chunks: int = Field(description="Chunks embedded and paid for in this run.", examples=[7100])
-    reused_chunks: int = Field(description="Chunks whose vectors were reused in this run.", examples=[244])
-    tokens: int = Field(description="Tokens paid for in this run.", examples=[1805000])
-    progress: float = Field(description="Share of the listed bytes that is finished, from 0 to 1.", examples=[0.68])
-    eta_seconds: float | None = Field(
-        description="Estimated seconds until all that is listed so far is done; null before the first file is done.",
-        examples=[41.5],
-    )
-    listing: bool = Field(description="Whether the folder is still being listed.")
-    rerun: bool = Field(description="Whether another task follows this one.")
-    warning: str | None = Field(
-        description="What the task waits for, what needs a decision, what in `config` matches nothing, that texts were "
-        "longer than the model takes, or that the run reached `max_cost_tokens`.",
-        examples=[None],
-    )
-    error: str | None = Field(description="Why the task failed; null unless `status` is error.", examples=[None])
-    error_code: str | None = Field(description="Stable code of the error.", examples=[None])
-    created_at: fields.CreatedAt
-    started_at: datetime | None = Field(
-        description="Time when a worker began; null before.", examples=["2026-11-20T09:30:01Z"]
-    )
-    finished_at: datetime | None = Field(description="Time of the end; null before.", examples=[None])
 
 
 class Properties(BaseModel):

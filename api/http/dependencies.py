@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, TypeVar
 from uuid import UUID
 
 from fastapi import Depends, Path, Request
@@ -14,10 +14,14 @@ from api.http.lookup_cache import LookupCaches
 from api.http.middleware import AdmittedKey, looked_up, unauthorized
 from api.http.request_log import note_project
 from schemas.errors import NotFound
+from schemas.tool import Tool
 from worker.resources import Resources
 from worker.state.index import tools
+from worker.state.index.statuses import TaskOfTool
 from worker.state.index.tools import Index
 from worker.state.pool import Pool
+
+OfTool = TypeVar("OfTool", Tool, TaskOfTool)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,18 +106,16 @@ known_caller = Depends(_caller)
 CachedCallerDep = Annotated[Caller, Depends(cached_caller)]
 
 
-def of_tool(
-    read: Callable[[Pool, UUID], dict[str, Any] | None], tool_id: str, caller: Caller, resources: Resources
-) -> dict[str, Any]:
-    """The row that `read` returns for a tool's id. Raises `NotFound` unless the caller may see its `project_id`."""
+def of_tool(read: Callable[[Pool, UUID], OfTool | None], tool_id: str, caller: Caller, resources: Resources) -> OfTool:
+    """What `read` returns for a tool's id. Raises `NotFound` unless the caller may see its `project_id`."""
     try:
-        tool = read(resources.pool, UUID(tool_id))
+        found = read(resources.pool, UUID(tool_id))
     except ValueError:
-        tool = None
-    if tool is None or not caller.sees(tool["project_id"]):
+        found = None
+    if found is None or not caller.sees(found.project_id):
         raise _no_tool(tool_id)
-    note_project(tool["project_id"])
-    return tool
+    note_project(found.project_id)
+    return found
 
 
 def _no_tool(tool_id: str) -> NotFound:
@@ -124,17 +126,17 @@ def _no_tool(tool_id: str) -> NotFound:
 ToolId = Annotated[str, Path(description="Id of the search tool.", examples=["7b0c1e5e-2f63-4c52-9f3a-0d6f3f0f4a11"])]
 
 
-def _tool(tool_id: ToolId, caller: CallerDep, resources: ResourcesDep) -> dict[str, Any]:
+def _tool(tool_id: ToolId, caller: CallerDep, resources: ResourcesDep) -> Tool:
     return of_tool(tools.get, tool_id, caller, resources)
 
 
-#: The row of the tool in the path, if the caller may see it.
-ToolDep = Annotated[dict[str, Any], Depends(_tool)]
+#: The tool in the path, if the caller may see it.
+ToolDep = Annotated[Tool, Depends(_tool)]
 
 
 def _index(tool: ToolDep, resources: ResourcesDep) -> Index:
     # one fresh read: the tool may have moved to another index since its row was read
-    index = tools.index_of_tool(resources.pool, tool["tool_id"])
+    index = tools.index_of_tool(resources.pool, tool.tool_id)
     if index is None:
         raise NotFound("This tool is being deleted; create a new one.")
     return index

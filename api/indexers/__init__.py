@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 from uuid import UUID
 
 from pydantic import BaseModel
 
 from api.http.disconnect import Disconnect
-from schemas.content.source import AnySource, parsed_source
+from schemas.content.source import AnySource
 from schemas.queries.search import Answer, Query, Step
-from schemas.tool import ToolConfig
+from schemas.tool import Tool, ToolConfig
 from worker.resources import Resources
 from worker.state.index.tools import Index
 
@@ -37,15 +37,9 @@ class Subject:
     index_id: UUID = NO_ID
 
 
-def subject_of(tool: dict[str, Any], config: ToolConfig | None = None) -> Subject:
-    """The subject of a tool's row, with its own config or a changed one."""
-    return Subject(
-        tool["project_id"],
-        parsed_source(tool["source"]),
-        config or ToolConfig.model_validate(tool["config"]),
-        tool["tool_id"],
-        tool["index_id"],
-    )
+def subject_of(tool: Tool, config: ToolConfig | None = None) -> Subject:
+    """The subject of a tool, with its own config or a changed one."""
+    return Subject(tool.project_id, tool.source, config or tool.config, tool.tool_id, tool.index.index_id)
 
 
 class Indexer(Protocol):

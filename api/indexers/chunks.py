@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
 from uuid import UUID
 
 from api.indexers import NO_ID, Build, Subject
@@ -13,13 +12,15 @@ from schemas.content.source import FLOAT32, AnySource, EmbedderProfile
 from schemas.errors import Invalid, NotFound
 from schemas.estimate import Estimate
 from schemas.queries.search import MAX_NAMES
-from schemas.tool import IndexSettings, Reindex, Status, ToolConfig
+from schemas.status import Status
+from schemas.tool import IndexSettings, Reindex, ToolConfig
 from worker import app as queue
 from worker import dispatch
 from worker.ignore import Rules
 from worker.resources import Resources, chunk_settings, store_name
 from worker.sources.registry import target_of
-from worker.state.index import tasks, tool_actions, tools
+from worker.state.index import statuses, tool_actions, tools
+from worker.state.index.statuses import TaskOfTool
 from worker.state.index.tools import Index, NewIndex
 from worker.state.open_work import UNWATCHED, UNWATCHED_SECONDS
 from worker.stores import too_large
@@ -81,10 +82,10 @@ def _rewrite(resources: Resources, tool_id: UUID, index: Index, text_key: str | 
 
 def status(resources: Resources, subject: Subject) -> Status:
     """The progress of the newest task. Raises `NotFound`."""
-    row = tasks.newest_of_tool(resources.pool, subject.tool_id)
-    if row is None:
+    task = statuses.newest_of_tool(resources.pool, subject.tool_id)
+    if task is None:
         raise NotFound("The tool was deleted in the meantime; create a new one.")
-    return shown_status(subject.tool_id, row)
+    return shown_status(task)
 
 
 def drop(resources: Resources, subject: Subject) -> None:
@@ -186,24 +187,25 @@ def _check_following(source: AnySource, config: ToolConfig, *, has_event_queue: 
         )
 
 
-def shown_status(tool_id: UUID, row: dict[str, Any]) -> Status:
-    """Convert a task's row to its API form for one tool."""
-    over_cost = OVER_COST.format(row["max_cost_tokens"]) if row["over_cost"] else None
-    size = too_large(row["vector_store"], row["total_chunks"], row["dimensions"])
-    is_unwatched = row["finished_at"] is None and row["unwatched_seconds"] > UNWATCHED_SECONDS
+def shown_status(task: TaskOfTool) -> Status:
+    """Complete the status of a task with its remaining time and all warnings."""
+    over_cost = None if task.passed_limit is None else OVER_COST.format(task.passed_limit)
+    size = too_large(task.vector_store, task.total_chunks, task.dimensions)
+    is_unwatched = task.finished_at is None and task.unwatched_seconds > UNWATCHED_SECONDS
     unwatched = f"{UNWATCHED} The task goes on once they do." if is_unwatched else None
-    cut_texts = CUT_TEXTS if row["cut_texts"] else None
-    said = (over_cost, cut_texts, size, row["listing_warning"], row["warning"], unwatched)
-    warning = " ".join(filter(None, said)) or None
-    return Status(**{**row, "task_id": row["id"], "tool_id": tool_id, "eta_seconds": _eta(row), "warning": warning})
+    cut_texts = CUT_TEXTS if task.cut_texts else None
+    said = (over_cost, cut_texts, size, task.listing_warning, task.warning, unwatched)
+    shown = task.model_copy()
+    shown.eta_seconds, shown.warning = _eta(task), " ".join(filter(None, said)) or None
+    return shown
 
 
-def _eta(row: dict[str, Any]) -> float | None:
+def _eta(task: TaskOfTool) -> float | None:
     """Estimate the remaining seconds by the work that this task has done; None before its first file is done."""
-    worked = row["worked_bytes"] + FILE_BYTES * row["worked_files"]
-    if row["finished_at"] is not None or row["worked_from"] is None or worked <= 0:
+    worked = task.worked_bytes + FILE_BYTES * task.worked_files
+    if task.finished_at is not None or task.worked_from is None or worked <= 0:
         return None
-    left_files = row["total_files"] - row["indexed_files"] - row["skipped_files"] - row["failed_files"]
-    left = row["total_bytes"] - row["done_bytes"] + FILE_BYTES * left_files
-    elapsed = (datetime.now(UTC) - row["worked_from"]).total_seconds()
+    left_files = task.total_files - task.indexed_files - task.skipped_files - task.failed_files
+    left = task.total_bytes - task.done_bytes + FILE_BYTES * left_files
+    elapsed = (datetime.now(UTC) - task.worked_from).total_seconds()
     return float(round(max(elapsed, 0) * max(left, 0) / worked, 1))

@@ -14,7 +14,7 @@ from api.indexers import Subject, subject_of
 from api.indexers.registry import DERIVED, INDEXERS, RegisteredIndexer, info
 from schemas.indexer import IndexerInfo
 from schemas.raptor import BuildRequest
-from schemas.tool import ToolConfig
+from schemas.tool import Tool
 from worker.resources import Resources
 from worker.state.index import tool_actions
 
@@ -58,16 +58,15 @@ class IndexerCalls:
         self.row.indexer.drop(resources, subject)
         return self.row.indexer.status(resources, subject)
 
-    def _set_enabled(self, resources: Resources, tool: dict[str, Any], *, enabled: bool) -> Subject:
-        config = ToolConfig.model_validate(tool["config"])
-        part = self.row.of(config)
+    def _set_enabled(self, resources: Resources, tool: Tool, *, enabled: bool) -> Subject:
+        part = self.row.of(tool.config)
         if enabled:
             self.row.check(resources, part)
         if part.enabled != enabled:
             part = part.model_copy(update={"enabled": enabled})
             stored = part.model_dump(exclude_defaults=True)
-            tool_actions.set_derived(resources.pool, tool["tool_id"], self.row.name, stored)
-        return subject_of(tool, config.model_copy(update={self.row.name: part}))
+            tool_actions.set_derived(resources.pool, tool.tool_id, self.row.name, stored)
+        return subject_of(tool, tool.config.model_copy(update={self.row.name: part}))
 
 
 def add_calls(to: APIRouter, calls: IndexerCalls) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Path
@@ -16,7 +16,8 @@ from api.http.described_errors import raises
 from api.http.paging import Cursor, Limit, from_cursor, to_cursor
 from api.indexers import chunks, subject_of
 from schemas.errors import NotFound
-from schemas.tool import Listing, ProjectDeleted, Reindex, Status
+from schemas.status import Status
+from schemas.tool import Listing, ProjectDeleted, Reindex, Tool
 from worker.state.index import tools
 from worker.upkeep.orphans import drop
 
@@ -51,17 +52,17 @@ def reindex_project(
     until, started, statuses = time.monotonic() + REINDEX_SECONDS, set[UUID](), list[Status]()
     for number, tool in enumerate(rows[:limit], 1):
         with suppress(NotFound):  # it was deleted meanwhile
-            if tool["index_id"] not in started:
-                chunks.reindex(resources, tool["tool_id"], body or Reindex())
-                started.add(tool["index_id"])
+            if tool.index.index_id not in started:
+                chunks.reindex(resources, tool.tool_id, body or Reindex())
+                started.add(tool.index.index_id)
             statuses.append(chunks.status(resources, subject_of(tool)))
         if number == limit or time.monotonic() >= until:
             return Listing(items=statuses, next_cursor=_place(tool) if number < len(rows) else None)
     return Listing(items=statuses, next_cursor=None)
 
 
-def _place(tool: dict[str, Any]) -> str:
-    return to_cursor(tool["created_at"], tool["tool_id"])
+def _place(tool: Tool) -> str:
+    return to_cursor(tool.created_at, tool.tool_id)
 
 
 @router.delete("/{project_id}", status_code=202)

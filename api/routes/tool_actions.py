@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from functools import partial
-from typing import Any
 from uuid import UUID
 
 from fastapi import APIRouter
@@ -20,13 +19,14 @@ from api.http.shares import READS, one_call
 from api.indexers import chunks, subject_of
 from api.indexers.chunks import shown_status
 from api.indexers.registry import DERIVED, follow_config
-from api.routes.tools import CONFIG_ERRORS, existing, shown_tool, wanted_index
-from schemas.content.source import parsed_source
+from api.routes.tools import CONFIG_ERRORS, existing, wanted_index
 from schemas.errors import ProjectBusy, ServerBusy
-from schemas.tool import Reindex, Status, Tool, ToolConfig, ToolPatch
+from schemas.status import Status
+from schemas.tool import Reindex, Tool, ToolConfig, ToolPatch
 from worker import app as queue
 from worker.resources import Resources
-from worker.state.index import tasks, tool_actions, tools
+from worker.state.index import statuses, tasks, tool_actions, tools
+from worker.state.index.statuses import TaskOfTool
 from worker.state.index.tool_actions import ConfigChanged
 from worker.state.pool import Pool
 
@@ -52,43 +52,42 @@ def patch_tool(body: ToolPatch, tool: ToolDep, resources: ResourcesDep) -> Tool:
     If the config needs another index, it is built beside the present one; see `updating`. Until it is ready, the
     present index answers. If the build fails or is cancelled, nothing changes, and `update_error` says why.
     """
-    tool_id = tool["tool_id"]
     if body.config is not None:
         while not _change_config(resources, tool, body.config):
             # another request was faster: its change is kept, too
-            tool = existing(tools.get(resources.pool, tool_id))
+            tool = existing(tools.get(resources.pool, tool.tool_id))
     if body.name is not None:
-        tool_actions.rename(resources.pool, tool_id, body.name)
-    return shown_tool(existing(tools.get(resources.pool, tool_id)))
+        tool_actions.rename(resources.pool, tool.tool_id, body.name)
+    return existing(tools.get(resources.pool, tool.tool_id))
 
 
-def _change_config(resources: Resources, tool: dict[str, Any], changes: ToolConfig) -> bool:
+def _change_config(resources: Resources, tool: Tool, changes: ToolConfig) -> bool:
     """Change some fields of a tool's config. Returns False if `tool` is outdated."""
     # omitted fields keep the values of the previous change, even if its index is not ready yet
-    present = tool["config"] if tool["next_config"] is None else tool["next_config"]
-    config = ToolConfig.model_validate(changed_config(present, changes))
-    source, in_use = parsed_source(tool["source"]), tool["config"].get("embedding_model")
-    new_index, _ = wanted_index(tool["project_id"], source, config, resources, model_in_use=in_use)
+    present = tool.updating.config if tool.updating else tool.config
+    config = changed_config(present, changes)
+    in_use = tool.config.embedding_model
+    new_index, _ = wanted_index(tool.project_id, tool.source, config, resources, model_in_use=in_use)
     try:
-        task_id = tool_actions.change_config(resources.pool, tool["tool_id"], config, new_index, base=present)
+        task_id = tool_actions.change_config(resources.pool, tool.tool_id, config, new_index, base=present)
     except ConfigChanged:
         return False
-    follow_config(resources, subject_of(tool, config), ToolConfig.model_validate(tool["config"]))
+    follow_config(resources, subject_of(tool, config), tool.config)
     if task_id is not None:
-        queue.post_plan(task_id, tool["tool_id"])
+        queue.post_plan(task_id, tool.tool_id)
     return True
 
 
-def changed_config(present: dict[str, Any], changes: ToolConfig) -> dict[str, Any]:
+def changed_config(present: ToolConfig, changes: ToolConfig) -> ToolConfig:
     """A config with the fields that a request sends.
 
     The fields of a derived index are merged in the same way, unless the request sends null for the index.
     """
-    sent = changes.model_dump(exclude_unset=True)
+    before, sent = present.model_dump(exclude_unset=True), changes.model_dump(exclude_unset=True)
     for row in DERIVED:
         if sent.get(row.name):
-            sent[row.name] = {**present.get(row.name, {}), **sent[row.name]}
-    return {**present, **sent}
+            sent[row.name] = {**before.get(row.name, {}), **sent[row.name]}
+    return ToolConfig.model_validate({**before, **sent})
 
 
 @router.post("/{tool_id}/reindex", status_code=202, dependencies=[needs_space])
@@ -99,7 +98,7 @@ def reindex_tool(tool: ToolDep, resources: ResourcesDep, body: Reindex | None = 
     A full run also gives a store that others operate the form of text that VECTOR_STORE_TEXT names: another index is
     built beside the present one, without a call of the model; see `updating` of the tool.
     """
-    chunks.reindex(resources, tool["tool_id"], body or Reindex())
+    chunks.reindex(resources, tool.tool_id, body or Reindex())
     return chunks.status(resources, subject_of(tool))
 
 
@@ -110,7 +109,7 @@ def cancel_tool(tool: ToolDep, resources: ResourcesDep) -> Status:
     What changed in a followed folder waits for its next change, or a reindex. A changed config whose index is not ready
     yet is discarded too.
     """
-    tool_actions.cancel(resources.pool, tool["tool_id"])
+    tool_actions.cancel(resources.pool, tool.tool_id)
     return chunks.status(resources, subject_of(tool))
 
 
@@ -120,9 +119,9 @@ def retry_tool(tool: ToolDep, resources: ResourcesDep) -> Status:
 
     If a task is open, that task is returned with `rerun: true`. With nothing to retry, the last task is returned.
     """
-    started = tool_actions.retry(resources.pool, tool["tool_id"])
+    started = tool_actions.retry(resources.pool, tool.tool_id)
     if started is not None:
-        queue.post(partial(_send_retry, started, tool["tool_id"]))
+        queue.post(partial(_send_retry, started, tool.tool_id))
     return chunks.status(resources, subject_of(tool))
 
 
@@ -142,7 +141,7 @@ async def stream_events(tool: ToolDep, resources: ResourcesDep) -> StreamingResp
     """Stream the status as server-sent events of type `status`: now, and at each change until the task has ended."""
     headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
     return StreamingResponse(
-        _events(resources, tool["tool_id"], tool["project_id"]), media_type="text/event-stream", headers=headers
+        _events(resources, tool.tool_id, tool.project_id), media_type="text/event-stream", headers=headers
     )
 
 
@@ -150,15 +149,15 @@ async def _events(resources: Resources, tool_id: UUID, project_id: str) -> Async
     """Yield events. Holds no thread and no connection between polls, and ends when the client disconnects."""
     previous, quiet_polls = "", 0
     while True:
-        row = await _newest_in_turn(resources.pool, tool_id, project_id)
-        if row is None:
+        task = await _newest_in_turn(resources.pool, tool_id, project_id)
+        if task is None:
             return
-        status = shown_status(tool_id, row)
+        status = shown_status(task)
         current = status.model_dump_json(exclude={"eta_seconds"})
         if current != previous:
             previous, quiet_polls = current, 0
             yield f"event: status\ndata: {status.model_dump_json()}\n\n"
-        if row["finished_at"] is not None:
+        if status.finished_at is not None:
             return
         quiet_polls += 1
         if quiet_polls % MAX_QUIET_POLLS == 0:
@@ -166,7 +165,7 @@ async def _events(resources: Resources, tool_id: UUID, project_id: str) -> Async
         await asyncio.sleep(POLL_SECONDS)
 
 
-async def _newest_in_turn(pool: Pool, tool_id: UUID, project_id: str) -> dict[str, Any] | None:
+async def _newest_in_turn(pool: Pool, tool_id: UUID, project_id: str) -> TaskOfTool | None:
     """What `_newest_task` does, as one of the reading calls of a project."""
     try:
         # each poll may wait anew
@@ -177,9 +176,9 @@ async def _newest_in_turn(pool: Pool, tool_id: UUID, project_id: str) -> dict[st
         return None
 
 
-def _newest_task(pool: Pool, tool_id: UUID) -> dict[str, Any] | None:
-    """The row of the newest task. None ends the stream, and the client reconnects."""
+def _newest_task(pool: Pool, tool_id: UUID) -> TaskOfTool | None:
+    """The newest task. None ends the stream, and the client reconnects."""
     try:
-        return tasks.newest_of_tool(pool, tool_id)
+        return statuses.newest_of_tool(pool, tool_id)
     except OperationalError:
         return None

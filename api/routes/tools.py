@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from functools import partial
-from operator import itemgetter
+from operator import attrgetter
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -45,23 +45,21 @@ from schemas.errors import (
     TooManyTools,
 )
 from schemas.estimate import Estimate
-from schemas.status import FileStatus, Reason
+from schemas.status import FileStatus, Reason, Status
 from schemas.tool import (
     File,
     FileText,
-    IndexInfo,
     Listing,
     NewTool,
-    Status,
     Tool,
     ToolConfig,
     ToolDeleted,
-    Updating,
 )
 from worker import app as queue
 from worker import dispatch
 from worker.resources import Resources
-from worker.state.index import files, tasks, tools
+from worker.state.index import files, statuses, tools
+from worker.state.index.files import LiveFile
 from worker.state.index.tools import Index, NewIndex
 
 router = APIRouter(prefix="/api/tools/search", tags=["search tools"], route_class=JsonRoute)
@@ -124,7 +122,7 @@ def create_tool(body: NewTool, caller: CallerDep, resources: ResourcesDep) -> To
         tool_id, task_id = tools.create(resources.pool, new_index, name=name, config=body.config, most=most)
     if task_id is not None:
         queue.post_plan(task_id, tool_id)
-    return shown_tool(existing(tools.get(resources.pool, tool_id)))
+    return existing(tools.get(resources.pool, tool_id))
 
 
 @router.get("", openapi_extra=raises(NotFound))
@@ -138,7 +136,8 @@ def list_tools(
     """List the tools of a project, oldest first. A page ends early where their configs are large."""
     listed = _listed(caller, project_id, cursor)
     fitting = tools.fitting(resources.pool, *listed, limit)
-    return page(partial(tools.page, resources.pool, *listed), fitting, shown_tool, itemgetter("created_at", "tool_id"))
+    read = partial(tools.page, resources.pool, *listed)
+    return page(read, fitting, lambda tool: tool, attrgetter("created_at", "tool_id"))
 
 
 @router.get("/statuses", openapi_extra=raises(NotFound))
@@ -150,9 +149,8 @@ def list_statuses(
     limit: Limit = 100,
 ) -> Listing[Status]:
     """List the progress of the newest task of each tool of a project, oldest tool first."""
-    read = partial(tasks.newest_of_tools, resources.pool, *_listed(caller, project_id, cursor))
-    place = itemgetter("asked_of_created_at", "asked_of")
-    return page(read, limit, lambda row: shown_status(row["asked_of"], row), place)
+    read = partial(statuses.newest_of_tools, resources.pool, *_listed(caller, project_id, cursor))
+    return page(read, limit, shown_status, attrgetter("tool_created_at", "tool_id"))
 
 
 def _listed(caller: Caller, project_id: str | None, cursor: str | None) -> tuple[str | None, tuple[Any, ...] | None]:
@@ -165,7 +163,7 @@ def _listed(caller: Caller, project_id: str | None, cursor: str | None) -> tuple
 @router.get("/{tool_id}")
 def get_tool(tool: ToolDep) -> Tool:
     """Get a tool with the state of its newest task."""
-    return shown_tool(tool)
+    return tool
 
 
 @router.delete("/{tool_id}", status_code=202)
@@ -175,22 +173,21 @@ def delete_tool(tool: ToolDep, resources: ResourcesDep, caches: LookupCachesDep)
     chunks.drop(resources, subject)
     drop_derived(resources, subject)
     caches.forget()
-    return ToolDeleted(tool_id=tool["tool_id"])
+    return ToolDeleted(tool_id=tool.tool_id)
 
 
 @router.get("/{tool_id}/status")
 def get_status(tool_id: ToolId, caller: CallerDep, resources: ResourcesDep) -> Status:
     """Get the progress of the newest task. File and chunk counts describe the present index."""
-    row = of_tool(tasks.newest_of_tool, tool_id, caller, resources)
-    return shown_status(row["asked_of"], row)
+    return shown_status(of_tool(statuses.newest_of_tool, tool_id, caller, resources))
 
 
 @router.get("/{tool_id}/tasks")
 def list_tasks(tool: ToolDep, resources: ResourcesDep, cursor: Cursor = None, limit: Limit = 100) -> Listing[Status]:
     """List the tasks over the tool's index and over the one being built for it, newest first."""
     before = from_cursor(cursor, datetime.fromisoformat, UUID)
-    read = partial(tasks.history, resources.pool, tool["tool_id"], before)
-    return page(read, limit, partial(shown_status, tool["tool_id"]), itemgetter("created_at", "id"))
+    read = partial(statuses.history, resources.pool, tool.tool_id, before)
+    return page(read, limit, shown_status, attrgetter("created_at", "task_id"))
 
 
 @router.get("/{tool_id}/files")
@@ -210,11 +207,11 @@ def list_files(
     after = from_cursor(cursor, str, UUID)
     return page(
         lambda most: files.page(
-            resources.pool, tool["index_id"], status=status, reason=reason, q=q, after=after, limit=most
+            resources.pool, tool.index.index_id, status=status, reason=reason, q=q, after=after, limit=most
         ),
         limit,
         shown_file,
-        itemgetter("file_path", "file_id"),
+        attrgetter("file_path", "file_id"),
     )
 
 
@@ -236,12 +233,12 @@ def get_file(
 ) -> Response:
     """Get the indexed text of a file: all of it, some lines (inclusive), or the value at a JSON pointer."""
     file = file_of(resources, index, tool_id, file_id)
-    with large_answers.text(file["live_chunks"], index.project_id):
+    with large_answers.text(file.live_chunks, index.project_id):
         text = file_text(resources.pool, resources.helpers(index.project_id), file, start_line, end_line, pointer)
         return Response(text.model_dump_json(), media_type="application/json")
 
 
-def file_of(resources: Resources, index: Index, tool_id: str, file_id: str) -> dict[str, Any]:
+def file_of(resources: Resources, index: Index, tool_id: str, file_id: str) -> LiveFile:
     """The row of a file of a tool's index. Raises `NotFound`."""
     file = files.get(resources.pool, index.id, file_id)
     if file is None:
@@ -257,37 +254,19 @@ def wanted_index(
     return chunks.index_for(project_id, source, config, resources, model_in_use=model_in_use)
 
 
-def shown_tool(row: dict[str, Any]) -> Tool:
-    """Convert a tool's row to its API form."""
-    info = _index_info(row)
-    return Tool(**{**row, "index": info, "updating": _updating(row)})
+def shown_file(file: File) -> File:
+    """Complete a file with its remedy, and say if its length keeps it from being embedded."""
+    file = file.model_copy()
+    file.remedy = file.reason and file.reason.remedy
+    if file.chunks and not file.embedded:
+        both = file.status == FileStatus.INDEXED and file.message
+        file.message = f"{file.message} {OUTSIDE_BOUNDS}" if both else file.message or OUTSIDE_BOUNDS
+        file.remedy = file.remedy or OUTSIDE_BOUNDS_REMEDY
+    return file
 
 
-def _index_info(row: dict[str, Any], prefix: str = "") -> IndexInfo:
-    return IndexInfo(**{name: row[prefix + name] for name in IndexInfo.model_fields})
-
-
-def _updating(row: dict[str, Any]) -> Updating | None:
-    if row["next_index_id"] is None:
-        return None
-    info = _index_info(row, "next_")
-    names = ("config", "namespace", "task_id", "status", "progress")
-    return Updating(index=info, **{name: row[f"next_{name}"] for name in names})
-
-
-def shown_file(row: dict[str, Any]) -> File:
-    """Convert a file's row to its API form."""
-    message, remedy = row["message"], Reason(row["reason"]).remedy if row["reason"] else None
-    if row["chunks"] and not row["embedded"]:
-        both = row["status"] == FileStatus.INDEXED and message
-        message = f"{message} {OUTSIDE_BOUNDS}" if both else message or OUTSIDE_BOUNDS
-        remedy = remedy or OUTSIDE_BOUNDS_REMEDY
-    shown = {**row, "file_name": row["file_path"].rsplit("/", 1)[-1], "message": message, "remedy": remedy}
-    return File.model_validate(shown)
-
-
-def existing(row: dict[str, Any] | None) -> dict[str, Any]:
-    """The row. Raises `NotFound` if the tool was deleted between two reads."""
-    if row is None:
+def existing(tool: Tool | None) -> Tool:
+    """The tool. Raises `NotFound` if it was deleted between two reads."""
+    if tool is None:
         raise NotFound("The tool was deleted in the meantime; create a new one.")
-    return row
+    return tool

@@ -119,7 +119,7 @@ def test_a_project_finds_what_is_its_own(twins: tuple[Twin, Twin]) -> None:
         assert [row["project_id"] for row in keys.page(pool, name)] == [name]
         assert [row.project_id for row in grants.page(pool, name)] == [name]
         assert {tool.index.project_id for tool in tools.searchable(pool, name)} == {name}
-        assert {row["project_id"] for row in tools.page(pool, name, None, 9)} == {name}
+        assert {tool.project_id for tool in tools.page(pool, name, None, 9)} == {name}
 
 
 def test_a_project_indexes_its_own_nodes(twins: tuple[Twin, Twin], tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from tests.service import eventually
 from worker.settings import Settings
 from worker.state import silent_backends
 from worker.state.connections import EXPENDABLE, REQUEST, WORK, Application
-from worker.state.index import files, index_switch, messages, tasks, tool_actions, tools, turns
+from worker.state.index import files, index_switch, messages, statuses, tasks, tool_actions, tools, turns
 from worker.state.pool import Pool, open_pool
 
 AT_ONCE, SOON = timedelta(0), timedelta(seconds=0.5)
@@ -127,10 +127,10 @@ def test_a_cancel_stops_the_work_although_the_row_of_the_task_is_held(pool: Pool
     with session(database_url, "psql", LOCK.format(task)) as holder:
         tool_actions.cancel(pool, tool)
         assert tasks.running(pool, task) is None
-        shown = tasks.newest_of_tool(pool, tool)
+        shown = statuses.newest_of_tool(pool, tool)
         assert shown is not None
-        assert (shown["status"], shown["finished_at"] is None) == ("cancelled", False)
-        assert tools.get(pool, tool)["task"] == "cancelled"  # type: ignore[index] # the tool exists
+        assert (shown.status, shown.finished_at is None) == ("cancelled", False)
+        assert tools.get(pool, tool).task == "cancelled"  # type: ignore[union-attr] # the tool exists
         assert claimed(pool, task, uuid4()) == set()
         assert index_switch.stopping(pool, 9) == [(task, index_of(pool, task))]
         assert not tool_actions.end_stopped(pool, *index_switch.stopping(pool, 9)[0])

@@ -12,6 +12,7 @@ from uuid import UUID, uuid4
 import psycopg
 import pytest
 from psycopg.errors import ProgramLimitExceeded
+from psycopg.rows import dict_row
 from structlog.testing import capture_logs
 
 from schemas.content.document import ListingPage
@@ -69,8 +70,9 @@ def task(resources: Resources) -> UUID:
 
 
 def state(resources: Resources, task: UUID) -> dict[str, Any]:
-    found = tasks.newest(resources.pool, index_of(resources.pool, task))
-    assert found is not None
+    with resources.pool.connection() as connection:
+        cursor = connection.cursor(row_factory=dict_row)
+        (found,) = cursor.execute("SELECT * FROM search_index_task WHERE id = %s", (task,))
     return found
 
 

@@ -20,7 +20,7 @@ from schemas.tool import IndexSettings, ToolConfig
 from tests.integration.database import do
 from tests.service import eventually
 from worker.index.lease import leased
-from worker.state.index import chunks, files, messages, tasks, tool_actions, tools
+from worker.state.index import chunks, files, messages, statuses, tasks, tool_actions, tools
 from worker.state.index.chunks import PlacedChunk
 from worker.state.index.files import BEGINNING
 from worker.state.migrate import migrate
@@ -252,9 +252,9 @@ def test_the_newest_task_is_the_last_one_also_behind_a_clock_that_was_set_back(p
     do(pool, "UPDATE search_index_task SET created_at = now() + interval '1 h' WHERE id = %s", task)
     tool_actions.cancel(pool, tool)
     again = tool_actions.reindex(pool, tool, full=False, allow_removals=False)
-    newest = tasks.newest_of_tool(pool, tool)
+    newest = statuses.newest_of_tool(pool, tool)
     assert newest is not None
-    assert newest["id"] == again != task
+    assert newest.task_id == again != task
 
 
 def test_a_lease_is_renewed_while_commits_wait_for_the_disk(tmp_path: Path) -> None:

@@ -26,8 +26,9 @@ from worker.settings import LOCAL_MODEL, Settings
 from worker.sources import local_identity
 from worker.sources.local import LocalFolder
 from worker.sources.local_identity import NEWEST, OTHERS, is_same, view_of
-from worker.state.index import local_folders, tasks, tool_actions, tools
+from worker.state.index import local_folders, statuses, tool_actions, tools
 from worker.state.index.local_folders import REFUSED, UNSEEN
+from worker.state.index.statuses import TaskOfTool
 from worker.state.index.tools import Index
 from worker.state.pool import Pool
 from worker.tasks import index, plan, process
@@ -98,7 +99,7 @@ class Machines:
         """List and index, as one machine does alone."""
         assert "listed" in self.list()
         worked = self.work()
-        assert self.state["status"] == "ready", (worked, self.state)
+        assert self.state.status == "ready", (worked, self.state)
 
     def again(self, *, allow_removals: bool = False) -> None:
         task = tool_actions.reindex(self.pool, self.tool, full=False, allow_removals=allow_removals)
@@ -112,8 +113,8 @@ class Machines:
         return found
 
     @property
-    def state(self) -> dict[str, Any]:
-        found = tasks.newest(self.pool, self.index.id)
+    def state(self) -> TaskOfTool:
+        found = statuses.newest_of_tool(self.pool, self.tool)
         assert found is not None
         return found
 
@@ -189,8 +190,8 @@ def test_a_folder_that_one_machine_lacks_is_indexed_by_another(machines: Machine
     machines.take_messages("a", "b")
     with machines.at("b", tmp_path / "nothing"):
         assert "left" in machines.list()
-        assert machines.state["status"] in {"pending", "indexing"}
-        assert "is not a directory" in machines.state["warning"]
+        assert machines.state.status in {"pending", "indexing"}
+        assert "is not a directory" in str(machines.state.warning)
         # it leaves the task alone for a while
         assert "left" in machines.list()
     with machines.at("a"):
@@ -199,8 +200,8 @@ def test_a_folder_that_one_machine_lacks_is_indexed_by_another(machines: Machine
         assert "left" in machines.work()
     with machines.at("a"):
         machines.work()
-    assert machines.state["status"] == "ready"
-    assert machines.state["warning"] is None
+    assert machines.state.status == "ready"
+    assert machines.state.warning is None
     assert machines.indexed() == {"1.md": "indexed", "2.md": "indexed"}
 
 
@@ -209,11 +210,11 @@ def test_a_folder_that_no_machine_has_ends_the_task_and_names_those_that_looked(
 ) -> None:
     machines.take_messages("a", "b", "c")
     for name in "bca":
-        assert machines.state["error"] is None
+        assert machines.state.error is None
         with machines.at(name, tmp_path / "nothing"):
             machines.list()
-    assert machines.state["error_code"] == "folder_gone"
-    assert machines.state["error"].endswith("(the machines that looked: a, b, c).")
+    assert machines.state.error_code == "folder_gone"
+    assert str(machines.state.error).endswith("(the machines that looked: a, b, c).")
     # the next run asks all of them again
     machines.again()
     machines.take_messages("b")
@@ -224,8 +225,8 @@ def test_a_folder_that_no_machine_has_ends_the_task_and_names_those_that_looked(
 def test_a_single_machine_sees_no_difference(machines: Machines, tmp_path: Path) -> None:
     with machines.at("a", tmp_path / "nothing"):
         assert "error" in machines.list()
-    assert machines.state["error_code"] == "folder_gone"
-    assert "looked" not in machines.state["error"]
+    assert machines.state.error_code == "folder_gone"
+    assert "looked" not in str(machines.state.error)
     write(machines.folder, 1)
     machines.again()
     with machines.at("a"):
@@ -322,17 +323,17 @@ def test_a_copy_on_another_machine_is_refused(
         machines.again()
         with machines.at("b", copy) as b:
             assert "left" in machines.list()
-            assert "a indexed" in machines.state["warning"]
+            assert "a indexed" in str(machines.state.warning)
             # as a grep does
             with pytest.raises(FolderElsewhere, match="on b is not the folder that a indexed"):
                 b.source_of(machines.index)
         with machines.at("a"):
             machines.list()
         with machines.at("b", copy):
-            assert machines.state["finished_at"] or "left" in machines.work()
+            assert machines.state.finished_at or "left" in machines.work()
         with machines.at("a"):
             machines.work()
-        assert machines.state["status"] == "ready"
+        assert machines.state.status == "ready"
         assert machines.indexed() == before
         do(machines.pool, "DELETE FROM folder_refusal")
 
@@ -359,8 +360,8 @@ def test_if_only_the_copy_is_left_the_task_ends_and_says_what_to_do(
     machines.again()
     with machines.at("b", copy):
         machines.list()
-    assert machines.state["error_code"] == "folder_elsewhere"
-    assert "start the workers of a" in machines.state["error"]
+    assert machines.state.error_code == "folder_elsewhere"
+    assert "start the workers of a" in str(machines.state.error)
     assert len(machines.indexed()) == 6
     machines.again(allow_removals=True)
     machines.take_messages("a")
@@ -416,7 +417,7 @@ def test_machines_that_share_a_folder_all_index_it(
             assert machines.list() == {"listed": True}
         with machines.at("ab"[turn % 2]):
             machines.work()
-        assert machines.state["status"] == "ready"
+        assert machines.state.status == "ready"
         assert machines.indexed().keys() == {str(f.relative_to(machines.folder)) for f in machines.folder.rglob("*.md")}
 
 

@@ -11,7 +11,7 @@ from psycopg import Connection
 
 from schemas.content.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.status import FileStatus
-from schemas.tool import IndexSettings, ToolConfig
+from schemas.tool import File, IndexSettings, ToolConfig
 from tests.integration.database import rows_read
 from tests.service import new_database
 from worker.state.content import nodes
@@ -159,8 +159,8 @@ def test_cached_vectors_are_compared_with_the_chunks_by_their_index(pool: Pool, 
         ("index/counting", "distrust_index"),
         ("index/tasks", "newest"),
         ("index/tasks", "counts"),
-        ("index/tasks", "newest_of_tool"),
-        ("index/tasks", "newest_of_tools"),
+        ("index/statuses", "newest_of_tool"),
+        ("index/statuses", "newest_of_tools"),
         ("index/tasks", "listing_ended"),
         ("index/changes", "changed"),
         ("index/tools", "tools"),
@@ -293,13 +293,13 @@ def test_an_edited_document_reads_no_other_files(pool: Pool, key: str, all_are_r
 
 
 def test_named_files_are_found_by_their_ids(pool: Pool, index_id: UUID) -> None:
-    first = files.page(pool, index_id, status=None, reason=None, q=None, after=None, limit=1)[0]["file_id"]
+    first = files.page(pool, index_id, status=None, reason=None, q=None, after=None, limit=1)[0].file_id
     assert files.named(pool, index_id, [str(first), "no such node", str(index_id)]) == [str(first)]
     assert "Seq Scan" not in plan(pool, "index/files", "named", index_id=index_id, ids=[first], names=["node"])
 
 
 def test_what_lies_below_a_path_is_found_by_the_paths_index(pool: Pool, index_id: UUID) -> None:
-    ((first,),) = [files.named(pool, index_id, [str(row["file_id"])]) for row in page_of_one(pool, index_id)]
+    ((first,),) = [files.named(pool, index_id, [str(file.file_id)]) for file in page_of_one(pool, index_id)]
     assert files.below(pool, index_id, "/1.txt") == [first]
     assert [files.below(pool, index_id, path) for path in ("/1", "/1.txt/2", "/nowhere")] == [[], [], []]
     assert len(files.below(pool, index_id, "")) == FILES
@@ -325,7 +325,7 @@ def test_a_path_that_its_row_has_in_parts_is_found_below_its_folder(pool: Pool, 
             connection.execute("DELETE FROM search_index_file WHERE id = %s", (index_id,))
 
 
-def page_of_one(pool: Pool, index_id: UUID) -> list[dict[str, Any]]:
+def page_of_one(pool: Pool, index_id: UUID) -> list[File]:
     return files.page(pool, index_id, status=None, reason=None, q=None, after=None, limit=1)
 
 

@@ -13,20 +13,28 @@ set_config('lock_timeout', '1s', true)
 -- status of a task that has not ended, or of a file that waits or is worked on
 ('pending', 'indexing')
 
--- name: shown_end
--- Status and end of a task t of an index i. Its work has stopped as soon as a cancel is noted.
-CASE WHEN i.stopping = t.id AND t.status IN :open THEN 'cancelled' ELSE t.status END AS status,
-    CASE WHEN i.stopping = t.id AND t.status IN :open THEN now() ELSE t.finished_at END AS finished_at
+-- name: ended_task
+-- columns of a task t that ended just now
+t.id, t.tool_id, t.index_id, t.folder_node_id, t.request_id, t.status, t.error, t.error_code, t.over_cost, t.rerun,
+t.rerun_full, t.rerun_allow_removals, t.rerun_request_id, t.rerun_paths, t.rerun_tool_ids
 
--- name: shown_index
--- what the status of a task says of its index i
-i.namespace, i.vector_store, (i.settings -> 'embedder' ->> 'dimensions')::int AS dimensions
+-- name: shown_status
+-- Status of a task t of an index i. Its work has stopped as soon as a cancel is noted.
+CASE WHEN i.stopping = t.id AND t.status IN :open THEN 'cancelled' ELSE t.status END
 
--- name: unwatched_seconds
--- seconds since the last sweep, or since a task t was created if that is later; without sweeps nobody tells what it
--- waits for
+-- name: task_of_tool
+-- A task t of an index i as a tool s shows it. Without sweeps nobody tells what it waits for: `unwatched_seconds` counts
+-- from the last one, or from the task's creation if that is later.
+s.id AS tool_id, s.project_id, s.created_at AS tool_created_at, t.id AS task_id, t.kind, :shown_status AS status,
+t.folder_node_id, t.total_files, t.indexed_files, t.skipped_files, t.failed_files, t.removed_files, t.held_removals,
+t.total_bytes, t.done_bytes, t.ignored, t.total_chunks, t.embedded_chunks, t.reused_chunks, t.tokens, t.progress,
+t.listing, t.rerun, t.warning, t.error, t.error_code, t.created_at, t.started_at,
+CASE WHEN i.stopping = t.id AND t.status IN :open THEN now() ELSE t.finished_at END AS finished_at,
+t.worked_bytes, t.worked_files, t.worked_from, t.listing_warning, t.cut_texts,
+CASE WHEN t.over_cost THEN t.max_cost_tokens END AS passed_limit,
 extract(epoch FROM now() - greatest((SELECT ran_at FROM upkeep WHERE name = 'sweep'), t.created_at))::float8
-    AS unwatched_seconds
+    AS unwatched_seconds,
+i.namespace, i.vector_store, (i.settings -> 'embedder' ->> 'dimensions')::int AS dimensions
 
 -- name: sweep_age
 -- seconds since the last sweep, or since Postgres started if that is later: workers start after it; 0 without any sweep

@@ -202,7 +202,7 @@ class StoreDirectory:
 
     def _renew(self, connection: Connection[Any], registered: _Registered) -> _Registered:
         """Put a new directory in the place of one that has been missing for long enough."""
-        values: dict[str, Any] = {"kind": self.kind.name, "id": registered.id, "pause": LOOK_PAUSE}
+        values: dict[str, object] = {"kind": self.kind.name, "id": registered.id, "pause": LOOK_PAUSE}
         row = connection.execute(_SQL["miss"], values).fetchone()
         left = MISSING_SECONDS - row[0] if row else 0.0
         if left > 0:

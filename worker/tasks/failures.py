@@ -19,12 +19,15 @@ from worker.state.index.tasks import ListingLease, RunningTask
 from worker.state.pool import Pool
 from worker.tasks import process
 
+#: What Flower shows of a run that did not fail.
+Result = dict[str, object]
+
 #: Seconds before work is retried after a transient error.
 RETRY_SECONDS = 3.0
 #: The result of a slice that met a lock.
-LOCKED = {"left": "locked"}
+LOCKED: Result = {"left": "locked"}
 #: The result of a message about work that this process leaves to others.
-ELSEWHERE = {"left": "to a worker that sees the directory or the folder"}
+ELSEWHERE: Result = {"left": "to a worker that sees the directory or the folder"}
 #: Maximum length in characters of an unexpected exception in a task's message.
 MAX_FAULT = 300
 
@@ -63,7 +66,7 @@ class ShownTask(Task):  # type: ignore[misc] # Celery has no types
 class SliceEnd(NamedTuple):
     """How a slice ended: its result, and in how many seconds to send its message again (None: not at all)."""
 
-    result: dict[str, Any]
+    result: Result
     retry_seconds: float | None
 
 
@@ -90,7 +93,7 @@ def retry_seconds(error: FoldexError) -> float:
     return max(RETRY_SECONDS, min(error.retry_after or 0, tasks.LONGEST_WAIT.total_seconds()))
 
 
-def unless_locked(work: Callable[[UUID], dict[str, Any]], task_id: UUID) -> dict[str, Any]:
+def unless_locked(work: Callable[[UUID], Result], task_id: UUID) -> Result:
     """Work on a task, or pass over it while another transaction locks what it needs: others wait for this process."""
     try:
         return work(task_id)
@@ -102,7 +105,7 @@ def unless_locked(work: Callable[[UUID], dict[str, Any]], task_id: UUID) -> dict
         return LOCKED
 
 
-def outcome(pool: Pool, task_id: UUID) -> dict[str, Any]:
+def outcome(pool: Pool, task_id: UUID) -> Result:
     """What a slice's result says if its task has ended as `error`, whichever process closed it; else nothing."""
     failure = tasks.failure(pool, task_id)
     return _failed(*failure) if failure else {}
@@ -110,11 +113,11 @@ def outcome(pool: Pool, task_id: UUID) -> dict[str, Any]:
 
 def contain(
     id_: UUID,
-    work: Callable[[UUID], dict[str, Any]],
+    work: Callable[[UUID], Result],
     *,
     name: str = "task_id",
     warn: Callable[[Pool, UUID, str], None] | None = None,
-) -> dict[str, Any]:
+) -> Result:
     """Run a task and let only `RunFailed` reach Celery: its row records what happened and what follows.
 
     `name` is the name of the row's id in logs, and `warn` writes a warning to the row, by default that of an indexing
@@ -146,7 +149,7 @@ def contain(
     return result
 
 
-def contain_upkeep(message: str, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+def contain_upkeep(message: str, work: Callable[[], Result]) -> Result:
     """Run upkeep and let only `RunFailed` reach Celery.
 
     Upkeep is sent again anyway, so a failure of Postgres only logs a line.
@@ -174,7 +177,7 @@ def one_line(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())}"[:MAX_FAULT]
 
 
-def _failed(code: str, message: str) -> dict[str, Any]:
+def _failed(code: str, message: str) -> Result:
     return {"error": code, "reason": message}
 
 

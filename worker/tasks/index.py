@@ -30,6 +30,7 @@ from worker.state.index.tools import Index
 from worker.state.pool import Pool
 from worker.tasks import failures, leaving, process
 from worker.tasks.compaction import CompactionTurns
+from worker.tasks.failures import Result
 from worker.tasks.limits import EMBED_SECONDS, SLICE_SECONDS
 
 #: Seconds between two looks at files that are locked: no claim takes as long.
@@ -40,14 +41,14 @@ _turns = CompactionTurns()
 
 
 @app.task(name="foldex.index", base=failures.ShownTask, bind=True)
-def index(self: Any, task_id: str) -> dict[str, Any]:
+def index(self: Any, task_id: str) -> Result:
     """Index claimed files until the slice's time is up."""
     if self.request.delivery_info.get("routing_key") == FAST:
         return failures.contain(UUID(task_id), functools.partial(_index_small, node=self.request.hostname))
     return failures.contain(UUID(task_id), _index_fairly)
 
 
-def _index_small(task_id: UUID, node: str) -> dict[str, Any]:
+def _index_small(task_id: UUID, node: str) -> Result:
     """Index in one process per node at a time: a hanging provider must delay neither planning nor the sweep."""
     r = process.resources()
     with try_exclusive(r.settings.session_url, f"small tasks on {node}") as free:
@@ -62,20 +63,20 @@ def _index_small(task_id: UUID, node: str) -> dict[str, Any]:
     return result
 
 
-def index_due(node: str) -> dict[str, Any]:
+def index_due(node: str) -> Result:
     """Index a slice of the small task that is due, if any; see `_index_small`."""
     due = _due(process.resources(), SMALL_TASK)
     return {} if due is None else _index_small(due, node)
 
 
-def _index_fairly(task_id: UUID) -> dict[str, Any]:
+def _index_fairly(task_id: UUID) -> Result:
     """Index the task that the rows choose; the message only says that some task has files."""
     # a slice frees hundreds of megabytes, and this process may not index again for hours
     with process.idle.work():
         return _serve(process.resources().pool, task_id, BULK)
 
 
-def _serve(pool: Pool, task_id: UUID, queue: str, most_files: int | None = None) -> dict[str, Any]:
+def _serve(pool: Pool, task_id: UUID, queue: str, most_files: int | None = None) -> Result:
     """Index the fairest task, and after each that is locked the next one: the message is not only for that one."""
     work = functools.partial(_index, queue=queue)
     r = process.resources()
@@ -101,7 +102,7 @@ def _due(r: Resources, most_files: int | None, preferred: UUID | None = None) ->
     return turns.fairest(r.pool, preferred=preferred, most_files=most_files, reach=r.reach(process.me()))
 
 
-def _index(task_id: UUID, queue: str) -> dict[str, Any]:
+def _index(task_id: UUID, queue: str) -> Result:
     r = process.resources()
     task = tasks.running(r.pool, task_id)
     index = task and tools.index(r.pool, task.index_id)
@@ -142,7 +143,7 @@ def _index(task_id: UUID, queue: str) -> dict[str, Any]:
     return {"claimed": finished, "more": more, **failure}
 
 
-def _left(pool: Pool, task_id: UUID) -> dict[str, Any]:
+def _left(pool: Pool, task_id: UUID) -> Result:
     """Wake a worker of each queue: one that has the settings may be in either."""
     dispatch.wake(pool, task_id, 1, min_messages=1)
     return leaving.LEFT

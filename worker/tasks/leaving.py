@@ -7,7 +7,6 @@ another one has different ones. It does not take it again for a while. If no oth
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 from uuid import UUID
 
 import structlog
@@ -23,7 +22,7 @@ from worker.state.pool import Pool
 from worker.tasks import process
 
 #: The result of a message whose work is left to another worker.
-LEFT: dict[str, Any] = {"left": "to a worker with other settings"}
+LEFT: dict[str, object] = {"left": "to a worker with other settings"}
 
 Warn = Callable[[Pool, UUID, str], None]
 

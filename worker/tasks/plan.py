@@ -25,6 +25,7 @@ from worker.state.index.tasks import ListingLease
 from worker.state.index.tools import Index
 from worker.state.pool import Pool
 from worker.tasks import failures, leaving, process
+from worker.tasks.failures import Result
 from worker.tasks.index import index_due
 from worker.tasks.limits import SLICE_SECONDS
 from worker.upkeep import fsck
@@ -36,18 +37,18 @@ log = structlog.get_logger()
 
 
 @app.task(name="foldex.plan", base=failures.ShownTask, bind=True)
-def plan(self: Any, task_id: str) -> dict[str, Any]:
+def plan(self: Any, task_id: str) -> Result:
     """List a slice of the folder that is due, then index a slice of the small task that is due."""
     return failures.contain(UUID(task_id), partial(_plan_and_index, node=self.request.hostname))
 
 
-def _plan_and_index(task_id: UUID, node: str) -> dict[str, Any]:
+def _plan_and_index(task_id: UUID, node: str) -> Result:
     result = failures.unless_locked(_plan, task_id)
     # while many folders wait to be listed, the messages of slices come after those of all of them
     return {**index_due(node), **result} if "listed" in result else result
 
 
-def _plan(task_id: UUID) -> dict[str, Any]:
+def _plan(task_id: UUID) -> Result:
     r, lease = process.resources(), Lease()
     r.folders.note_host()
     plan = _begin(r, task_id, lease.owner)
@@ -63,7 +64,7 @@ def _plan(task_id: UUID) -> dict[str, Any]:
     return failures.unless_locked(lambda _: _list_slice(r, plan, index, lease), plan.id)
 
 
-def _list_slice(r: Resources, plan: ListingLease, index: Index, lease: Lease) -> dict[str, Any]:
+def _list_slice(r: Resources, plan: ListingLease, index: Index, lease: Lease) -> Result:
     with kept(lease, r.settings.database, plan.id):
         bind_run(plan.id, plan.tool_id, plan.request_id)
         log.info("planning", namespace=index.namespace)
@@ -89,7 +90,7 @@ def _list_slice(r: Resources, plan: ListingLease, index: Index, lease: Lease) ->
     return {"listed": is_complete, **(failures.outcome(r.pool, plan.id) if closed else {})}
 
 
-def _left(pool: Pool, plan: ListingLease) -> dict[str, Any]:
+def _left(pool: Pool, plan: ListingLease) -> Result:
     if messages.sent(pool, plan.id):
         send_plan(plan.id, plan.tool_id)
     return leaving.LEFT

@@ -26,7 +26,7 @@ from worker.state.pool import Pool
 from worker.state.tree import trees
 from worker.state.tree.trees import TreeBuild
 from worker.tasks import failures, leaving, process
-from worker.tasks.failures import RETRY_SECONDS
+from worker.tasks.failures import RETRY_SECONDS, Result
 from worker.tasks.limits import SLICE_SECONDS
 from worker.tree.build import build_slice
 from worker.tree.lease import TreeLease, tree_leased
@@ -39,13 +39,13 @@ log = structlog.get_logger()
 
 
 @app.task(name="foldex.tree", base=failures.ShownTask, bind=True)
-def tree(self: Any, tree_id: str) -> dict[str, Any]:
+def tree(self: Any, tree_id: str) -> Result:
     """Build a slice of a tree: one at a time per node, so that indexing keeps the other processes."""
     work = partial(_build_alone, node=self.request.hostname)
     return failures.contain(UUID(tree_id), work, name="tree_id", warn=trees.warn)
 
 
-def _build_alone(tree_id: UUID, node: str) -> dict[str, Any]:
+def _build_alone(tree_id: UUID, node: str) -> Result:
     r = process.resources()
     # a process that is stopped loses the lock as soon as its lease, so that another one builds
     silence = int(tasks.LEASE.total_seconds())
@@ -60,7 +60,7 @@ def _build_alone(tree_id: UUID, node: str) -> dict[str, Any]:
         return failures.ELSEWHERE if due is None and reach.refused else _build(r, due or tree_id, lock)
 
 
-def _build(r: Resources, tree_id: UUID, lock: Connection[Any]) -> dict[str, Any]:
+def _build(r: Resources, tree_id: UUID, lock: Connection[Any]) -> Result:
     with tree_leased(r.settings.database, tree_id, lock) as lease:
         build = trees.begin(r.pool, tree_id, lease.owner)
         if build is None:
@@ -92,7 +92,7 @@ def _needs(r: Resources, build: TreeBuild, index: Index) -> NeededSettings:
     return needs_of(index, build.config.llm_model or r.settings.default_llm_model or "")
 
 
-def _left(r: Resources, build: TreeBuild, lease: TreeLease) -> dict[str, Any]:
+def _left(r: Resources, build: TreeBuild, lease: TreeLease) -> Result:
     trees.release(r.pool, build.id, lease.owner)
     send_messages(r.pool)
     return leaving.LEFT
@@ -105,7 +105,7 @@ def _leaves(r: Resources, build: TreeBuild, error: FoldexError) -> bool:
     return leaving.leave_after(r.pool, build.id, (TREES,), _needs(r, build, _index(r, build)), trees.warn, error)
 
 
-def _settle(pool: Pool, build: TreeBuild, lease: TreeLease, error: FoldexError) -> dict[str, Any]:
+def _settle(pool: Pool, build: TreeBuild, lease: TreeLease, error: FoldexError) -> Result:
     """Wait after a transient error; end the build with the reason of a permanent one."""
     if isinstance(error, LeaseLost):
         raise error

@@ -20,6 +20,7 @@ from worker.state.index import embedding_cache, leftovers, tools
 from worker.state.index.tools import Index
 from worker.tasks import failures, process
 from worker.tasks.compaction import compact_in_turn
+from worker.tasks.failures import Result
 from worker.tasks.limits import SLICE_SECONDS
 from worker.upkeep import fsck
 from worker.upkeep.orphans import delete_strays
@@ -35,12 +36,12 @@ log = structlog.get_logger()
 
 
 @app.task(name="foldex.sweep", base=failures.ShownTask, send_events=False)
-def sweep() -> dict[str, Any]:
+def sweep() -> Result:
     """Repair what crashes and lost messages left behind."""
     return failures.contain_upkeep("sweep skipped", _sweep_in_turn)
 
 
-def _sweep_in_turn() -> dict[str, Any]:
+def _sweep_in_turn() -> Result:
     """Sweep, unless another message led to a sweep just now: queues have messages of their own, and may be long."""
     process.resources().folders.note_host()
     r = process.resources().sweeping
@@ -73,7 +74,7 @@ def _sweep_if_late(task: Task, **_: Any) -> None:
         failures.contain_upkeep("sweep skipped", _sweep_late)
 
 
-def _sweep_late() -> dict[str, Any]:
+def _sweep_late() -> Result:
     r = process.resources()
     return run_sweep(r.sweeping) if open_work.is_sweep_late(r.pool, LATE) else {"skipped": "not late"}
 
@@ -85,11 +86,11 @@ class Upkeep(failures.ShownTask):
     #: Key of the result whose value says whether the run did something.
     shown_if = ""
 
-    def __call__(self, *args: Any) -> dict[str, Any]:
+    def __call__(self, *args: Any) -> Result:
         """Run, and tell Flower. Raises `RunFailed`."""
         started = time.time()
         try:
-            result: dict[str, Any] = self.run(*args)
+            result: Result = self.run(*args)
         except failures.RunFailed as error:
             self._show(started, "task-failed", exception=repr(error), traceback=error.trace)
             raise
@@ -110,12 +111,12 @@ class Upkeep(failures.ShownTask):
 
 
 @app.task(name="foldex.evict", base=Upkeep, shown_if="evicted")
-def evict() -> dict[str, Any]:
+def evict() -> Result:
     """Evict cached vectors beyond the embedding cache's limits."""
     return failures.contain_upkeep("embedding cache not checked", _evict)
 
 
-def _evict() -> dict[str, Any]:
+def _evict() -> Result:
     r = process.resources()
     limits = {"spare": r.settings.embedding_cache_spare, "maximum": r.settings.embedding_cache_max}
     evicted, more = embedding_cache.evict(r.pool, **limits, seconds=SLICE_SECONDS[BULK])
@@ -127,12 +128,12 @@ def _evict() -> dict[str, Any]:
 
 
 @app.task(name="foldex.optimize", base=failures.ShownTask)
-def optimize(index_id: str) -> dict[str, Any]:
+def optimize(index_id: str) -> Result:
     """Compact the vectors of an index."""
     return failures.contain_upkeep("vectors not compacted", partial(_optimize, UUID(index_id)))
 
 
-def _optimize(index_id: UUID) -> dict[str, Any]:
+def _optimize(index_id: UUID) -> Result:
     index = tools.index(process.resources().pool, index_id)
     if index is None:
         return {"skipped": "deleted"}
@@ -151,12 +152,12 @@ def _optimize(index_id: UUID) -> dict[str, Any]:
 
 
 @app.task(name="foldex.check", base=Upkeep, shown_if="lost vectors")
-def check(index_id: str) -> dict[str, Any]:
+def check(index_id: str) -> Result:
     """Check whether a namespace still holds what it should, and forget files that were removed long ago."""
     return failures.contain_upkeep("namespace not compared", partial(_check, UUID(index_id)))
 
 
-def _check(index_id: UUID) -> dict[str, Any]:
+def _check(index_id: UUID) -> Result:
     leftovers.forget_removed(process.resources().pool, index_id)
     index = tools.index(process.resources().pool, index_id)
     if index is None:
@@ -166,12 +167,12 @@ def _check(index_id: UUID) -> dict[str, Any]:
 
 
 @app.task(name="foldex.strays", base=Upkeep, shown_if="deleted")
-def strays() -> dict[str, Any]:
+def strays() -> Result:
     """Delete objects that no node refers to: those of aborted uploads and of deleted nodes."""
     return failures.contain_upkeep("strays not deleted yet", _delete_strays)
 
 
-def _delete_strays() -> dict[str, Any]:
+def _delete_strays() -> Result:
     deleted, more = delete_strays(process.resources(), SLICE_SECONDS[BULK])
     if deleted:
         log.info("objects deleted that no node refers to", objects=deleted)
@@ -180,7 +181,7 @@ def _delete_strays() -> dict[str, Any]:
     return {"deleted": deleted, "more": more}
 
 
-def _compare(index: Index, verified_bytes: int) -> dict[str, Any]:
+def _compare(index: Index, verified_bytes: int) -> Result:
     """Start a task if the namespace has lost vectors. Failures do not matter, because the sweep asks again."""
     try:
         started = fsck.check(process.resources().pool, _store(index), index, verified_bytes)

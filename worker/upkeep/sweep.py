@@ -31,7 +31,7 @@ Step = Callable[[Resources], int]
 log = structlog.get_logger()
 
 
-def sweep(resources: Resources) -> dict[str, Any]:
+def sweep(resources: Resources) -> dict[str, object]:
     """Run one round, unless another process is sweeping.
 
     No step waits long for a lock: see `worker.state.connections`. `resources` come from `Resources.sweeping`.

@@ -61,7 +61,7 @@ def list_chunks(
     after = from_cursor(cursor, int, UUID)
     with large_answers.text(limit, index.project_id):
         listed = page(
-            lambda most: snippets.page(resources.pool, file["id"], after=after, limit=most),
+            lambda most: snippets.page(resources.pool, file.id, after=after, limit=most),
             limit,
             lambda row: ListedChunk(**row),
             itemgetter("chunk_index", "chunk_id"),

@@ -27,7 +27,7 @@ router = APIRouter(prefix="/api/tools/search", tags=["summary trees"], route_cla
 @router.post("/{tool_id}/raptor/cancel", status_code=202)
 def cancel_tree(tool: ToolDep, resources: ResourcesDep) -> RaptorStatus:
     """Stop the build. The last complete tree stays. Does nothing if no build is open."""
-    tree = trees.of_tool(resources.pool, tool["tool_id"])
+    tree = trees.of_tool(resources.pool, tool.tool_id)
     if tree is not None:
         trees.cancel(resources.pool, tree.id)
     return raptor.status(resources, subject_of(tool))
@@ -43,7 +43,7 @@ def list_summaries(
     limit: Limit = 100,
 ) -> Listing[TreeNode]:
     """List the nodes of the tree that answers, from the top down; without `level` and `parent` all summaries."""
-    tree = built_tree(resources.pool, tool["tool_id"])
+    tree = built_tree(resources.pool, tool.tool_id)
     after = from_cursor(cursor, int, UUID)
     return page(
         lambda most: views.page(resources.pool, tree, level=level, parent=parent, after=after, limit=most),

@@ -77,4 +77,4 @@ def _with_report(findings: Findings, report: SearchReport) -> Findings:
 def _is_indexing(resources: Resources, index: Index) -> bool:
     """Whether a task is open, or none exists yet, so that more may be found later."""
     task = tasks.newest(resources.pool, index.id)
-    return task is None or task["finished_at"] is None
+    return task is None or task.finished_at is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from api.http.disconnect import Disconnect
@@ -17,6 +17,7 @@ from worker.formats.by_name import has_type
 from worker.resources import Resources
 from worker.sources import pages
 from worker.state.index import tasks
+from worker.state.index.tasks import TaskState
 from worker.state.index.tools import Index
 from worker.state.search import freshness
 
@@ -96,7 +97,7 @@ def _reindex_stale(resources: Resources, tool_id: UUID, index: Index, stale: Sta
     if _are_held_removals(stale, task):
         # the answer has a note on them in any case
         return []
-    if stale.unseen or stale.vanished or task is None or task["finished_at"] is not None:
+    if stale.unseen or stale.vanished or task is None or task.finished_at is not None:
         dispatch.reindex(resources.pool, tool_id)
     return [
         Note(
@@ -106,9 +107,9 @@ def _reindex_stale(resources: Resources, tool_id: UUID, index: Index, stale: Sta
     ]
 
 
-def _are_held_removals(stale: StaleFiles, task: dict[str, Any] | None) -> bool:
+def _are_held_removals(stale: StaleFiles, task: TaskState | None) -> bool:
     """Whether the only stale files are removals that wait for the user's confirmation."""
-    return task is not None and stale.total == stale.vanished == task["held_removals"]
+    return task is not None and stale.total == stale.vanished == task.held_removals
 
 
 def _wait(resources: Resources, tool_id: UUID, index: Index, disconnect: Disconnect) -> Freshness:
@@ -129,14 +130,14 @@ def _wait_for_task(resources: Resources, index: Index, deadline: float, disconne
     """Wait for the newest task, and one that follows it. Returns notes on how it ended."""
     while True:
         task = tasks.newest(resources.pool, index.id)
-        if task is None or task["finished_at"] is not None:
+        if task is None or task.finished_at is not None:
             break
         if time.monotonic() > deadline:
             return [Note(code="still_indexing", detail="REFRESH_SECONDS elapsed before all changes were indexed.")]
         with elsewhere():
             disconnect.wait(POLL_SECONDS)
-    failed = task is not None and task["status"] == "error"
-    return [Note(code="reindex_failed", detail=str(task and task["error"]))] if failed else []
+    failed = task is not None and task.status == "error"
+    return [Note(code="reindex_failed", detail=str(task and task.error))] if failed else []
 
 
 def _partly_compared(stale: StaleFiles) -> list[Note]:

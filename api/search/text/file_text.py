@@ -9,6 +9,7 @@ from schemas.errors import Invalid, NotFound
 from schemas.tool import FileText
 from worker.sandbox.pool import ProjectHelpers
 from worker.sandbox.texts import value_span
+from worker.state.index.files import LiveFile
 from worker.state.pool import Pool
 from worker.state.search import snippets
 
@@ -19,7 +20,7 @@ _BLOCK = 1 << 16
 def file_text(
     pool: Pool,
     helpers: ProjectHelpers,
-    file: dict[str, Any],
+    file: LiveFile,
     start_line: int | None,
     end_line: int | None,
     pointer: str | None,
@@ -49,14 +50,14 @@ def joined(rows: Sequence[dict[str, Any]]) -> str:
     return "".join([*parts, rows[-1]["trail"]])
 
 
-def _by_lines(pool: Pool, file: dict[str, Any], first: int, last: int | None) -> FileText:
+def _by_lines(pool: Pool, file: LiveFile, first: int, last: int | None) -> FileText:
     if last is not None and last < first:
         raise Invalid("end_line is before start_line; swap them.")
-    rows = snippets.lines(pool, file["id"], first, last)
+    rows = snippets.lines(pool, file.id, first, last)
     if not rows:
-        count = snippets.line_count(pool, file["id"])
+        count = snippets.line_count(pool, file.id)
         raise (
-            NotFound(f"{file['path']} has {count} lines; request lines up to that number.")
+            NotFound(f"{file.path} has {count} lines; request lines up to that number.")
             if count
             else _without_text(file)
         )
@@ -65,12 +66,12 @@ def _by_lines(pool: Pool, file: dict[str, Any], first: int, last: int | None) ->
     return _file_text(file, text[start:end], first, _start(rows) + start)
 
 
-def _by_pointer(pool: Pool, helpers: ProjectHelpers, file: dict[str, Any], pointer: str) -> FileText:
-    rows = snippets.text(pool, file["id"])
+def _by_pointer(pool: Pool, helpers: ProjectHelpers, file: LiveFile, pointer: str) -> FileText:
+    rows = snippets.text(pool, file.id)
     if not rows:
         raise _without_text(file)
     if rows[0]["json_pointer"] is None:
-        raise NotFound(f"{file['path']} is not JSON, so it has no pointers; request lines.")
+        raise NotFound(f"{file.path} is not JSON, so it has no pointers; request lines.")
     text = joined(rows)
     start, end = value_span(helpers, text.encode(), pointer)
     return _file_text(file, text[start:end], text.count("\n", 0, start) + 1, start)
@@ -101,10 +102,10 @@ def _start(rows: Sequence[dict[str, Any]]) -> int:
     return int(rows[0]["start_char"]) - len(rows[0]["lead"])
 
 
-def _file_text(file: dict[str, Any], text: str, first_line: int, start: int) -> FileText:
+def _file_text(file: LiveFile, text: str, first_line: int, start: int) -> FileText:
     return FileText(
-        file_id=file["id"],
-        file_path=file["path"],
+        file_id=file.id,
+        file_path=file.path,
         text=text,
         start_line=first_line,
         end_line=first_line + text.removesuffix("\n").count("\n"),
@@ -113,5 +114,5 @@ def _file_text(file: dict[str, Any], text: str, first_line: int, start: int) -> 
     )
 
 
-def _without_text(file: dict[str, Any]) -> NotFound:
-    return NotFound(f"{file['path']} has no indexed text; its status and reason say why.")
+def _without_text(file: LiveFile) -> NotFound:
+    return NotFound(f"{file.path} has no indexed text; its status and reason say why.")

@@ -15,7 +15,7 @@ from api.indexers.chunks import shown_status
 from tests.integration.steps.site import Site, listed_site, new_site, write
 from worker.index.pipeline import index_files, index_slice
 from worker.resources import Resources
-from worker.state.index import counting, drift, files, leftovers, tasks, tool_actions
+from worker.state.index import counting, drift, files, leftovers, statuses, tasks, tool_actions
 from worker.state.index.files import BEGINNING, ClaimPosition
 
 COUNTS = (
@@ -267,9 +267,9 @@ def eta(site: Site) -> float | None:
     """The remaining seconds that the status shows."""
     with site.pool.connection() as connection:
         counting.add_noted(connection, [site.task])
-    row = tasks.newest_of_tool(site.pool, site.tool)
-    assert row is not None
-    return shown_status(site.tool, row).eta_seconds
+    task = statuses.newest_of_tool(site.pool, site.tool)
+    assert task is not None
+    return shown_status(task).eta_seconds
 
 
 def test_the_remaining_time_is_known_once_a_file_is_done(site: Site) -> None:

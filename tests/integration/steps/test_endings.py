@@ -17,7 +17,7 @@ from worker.index.pipeline import index_files
 from worker.machine import disk_space
 from worker.machine.disk_space import LAST_SHARE, DiskSpace
 from worker.resources import Resources
-from worker.state.index import changes, files, index_switch, tasks, tool_actions, tools
+from worker.state.index import changes, files, index_switch, statuses, tasks, tool_actions, tools
 from worker.state.index.tasks import ClosedTask
 from worker.tasks.failures import settle
 
@@ -304,9 +304,9 @@ def test_the_history_of_a_tool_tells_of_the_index_that_is_being_built(site: Site
     listed: list[UUID] = []
     before = None
     for _ in range(3):
-        for row in tasks.history(site.pool, site.tool, before, limit):
-            listed.append(row["id"])
-            before = row["created_at"], row["id"]
+        for task in statuses.history(site.pool, site.tool, before, limit):
+            listed.append(task.task_id)
+            before = task.created_at, task.task_id
     assert listed == [new_task, site.task]
 
 

@@ -94,7 +94,7 @@ def test_a_file_is_found_in_its_own_index_until_it_is_removed(resources: Resourc
     for name in (str(first(indexed)), "n"):
         found = files.get(indexed.pool, indexed.index.id, name)
         assert found is not None
-        assert found["id"] == first(indexed)
+        assert found.id == first(indexed)
         assert files.get(indexed.pool, other.index.id, name) is None
     set_first(indexed, "status = 'removed'")
     for name in (str(first(indexed)), "n"):
@@ -261,8 +261,8 @@ def test_files_are_listed_by_what_became_of_them(site: Site, asked: dict[str, st
         site.do(update, *row, path, site.index.id)
     everything: dict[str, Any] = {"status": None, "reason": None, "q": None, "after": None, "limit": 10}
     found = files.page(site.pool, site.index.id, **{**everything, **asked})
-    assert [file["file_path"] for file in found] == listed
-    shown = {file["file_path"]: (file["stale"], file["embedded"]) for file in found}
+    assert [file.file_path for file in found] == listed
+    shown = {file.file_path: (file.stale, file.embedded) for file in found}
     expected = {"0.md": (False, True), "1.md": (False, False), "2.md": (True, False), "3.md": (False, False)}
     assert shown == {path: expected[path] for path in listed}
 

@@ -152,7 +152,7 @@ def steps(sites: list[Site]) -> list[Callable[[Site], object]]:
 
     def restart(site: Site) -> None:
         tool_actions.reindex(site.pool, site.tool, full=random.random() < 0.5, allow_removals=True)
-        site.task = tasks.newest(site.pool, site.index.id)["id"]  # type: ignore[index] # an index has a task
+        site.task = tasks.newest(site.pool, site.index.id).id  # type: ignore[union-attr] # an index has a task
         site.list_folder()
 
     return [

@@ -14,7 +14,7 @@ from schemas.tool import ToolConfig
 from tests.integration.steps.site import Site, new_site
 from worker.resources import Resources
 from worker.state.content import nodes
-from worker.state.index import changes, files, tasks, tool_actions, tools
+from worker.state.index import changes, files, statuses, tasks, tool_actions, tools
 
 
 @pytest.fixture
@@ -187,9 +187,9 @@ def test_what_the_last_listing_of_everything_said_stays(ready: Site) -> None:
     ask(ready, "0.md")
     ready.list_folder()
     ready.finish_all()
-    row = tasks.newest_of_tool(ready.pool, ready.tool)
-    assert row is not None
-    assert {name: row[name] for name in said} == said
+    status = statuses.newest_of_tool(ready.pool, ready.tool)
+    assert status is not None
+    assert {name: getattr(status, name) for name in said} == said
 
 
 def archive_below(site: Site, folder: str) -> None:

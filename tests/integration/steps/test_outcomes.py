@@ -364,8 +364,8 @@ def test_a_tool_waits_for_the_run_that_was_requested_while_its_new_index_failed(
 
 
 def message_of(site: Site, name: str) -> tuple[str, str | None]:
-    rows = files.page(site.pool, site.index.id, status=None, reason=None, q=name, after=None, limit=1)
-    return rows[0]["status"], rows[0]["message"]
+    (file,) = files.page(site.pool, site.index.id, status=None, reason=None, q=name, after=None, limit=1)
+    return file.status, file.message
 
 
 def test_a_note_stays_with_the_live_text_until_the_file_is_mended(settled: Site) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from api.routes.tools import shown_tool, wanted_index
+from api.routes.tools import wanted_index
 from schemas.content.source import FLOAT32, AnySource, LocalSource
 from schemas.tool import ToolConfig
 from worker.embed import models
@@ -52,9 +52,9 @@ def test_an_index_keeps_its_precision_and_the_next_folder_gets_the_faster_one(
     other_projects = wanted(resources, monkeypatch, folder, fast=True, config=plain, project="another")
     assert other_projects.settings.embedder.precision == INT8
 
-    row = tools.get(resources.pool, first)
-    assert row is not None
-    assert shown_tool(row).index.precision == FLOAT32
+    tool = tools.get(resources.pool, first)
+    assert tool is not None
+    assert tool.index.precision == FLOAT32
 
     below = tmp_path / "below"
     below.mkdir()

@@ -10,14 +10,14 @@ from psycopg.types.json import Jsonb
 from api.indexers import chunks
 from api.indexers.estimates import estimate_of
 from tests.integration.steps.site import Site
-from worker.state.index import tasks
+from worker.state.index import statuses
 from worker.stores import LANCE_CHUNKS, STORES
 
 
 def _warning(site: Site) -> str | None:
-    row = tasks.newest_of_tool(site.pool, site.tool)
-    assert row is not None
-    return chunks.shown_status(site.tool, row).warning
+    task = statuses.newest_of_tool(site.pool, site.tool)
+    assert task is not None
+    return chunks.shown_status(task).warning
 
 
 @pytest.mark.parametrize(("number", "store", "dimensions", "remedy"), [
@@ -41,7 +41,7 @@ def test_a_status_warns_of_a_folder_that_is_too_large(
     assert (warning is not None) is (remedy is not None)
     if warning:
         assert f"this folder has {number:,}; {remedy}" in warning
-    history = [chunks.shown_status(site.tool, row).warning for row in tasks.history(site.pool, site.tool, None, 9)]
+    history = [chunks.shown_status(task).warning for task in statuses.history(site.pool, site.tool, None, 9)]
     assert history == [warning]
 
 

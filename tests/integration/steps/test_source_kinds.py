@@ -29,7 +29,7 @@ from worker.resources import Resources
 from worker.sources.kind import ContentAccess, IndexedTarget, SourceLocation, WatchAccess, not_granted, outside_target
 from worker.sources.registry import KINDS, addresses
 from worker.state.access import grants
-from worker.state.index import changes, tasks, tool_actions, tools
+from worker.state.index import changes, statuses, tool_actions, tools
 from worker.state.index.changes import WatchedIndex
 from worker.upkeep.watch import Watcher
 
@@ -164,9 +164,9 @@ def test_most_of_its_files_are_not_removed_at_once(resources: Resources, shelf: 
     assert task is not None
     site.task = task
     site.list_folder()
-    row = tasks.newest_of_tool(site.pool, site.tool)
-    assert row is not None
-    assert row["held_removals"] == MANY + 3
+    status = statuses.newest_of_tool(site.pool, site.tool)
+    assert status is not None
+    assert status.held_removals == MANY + 3
 
 
 def test_a_path_finds_its_tool_or_its_text(resources: Resources, shelf: str) -> None:

@@ -91,9 +91,9 @@ def listed(site: Site, project: str | None, size: int) -> list[UUID]:
     after = None
     while rows := tools.page(site.pool, project, after, size):
         assert len(rows) <= size
-        found += [row["tool_id"] for row in rows]
+        found += [row.tool_id for row in rows]
         assert len(found) <= MOST
-        after = rows[-1]["created_at"], rows[-1]["tool_id"]
+        after = rows[-1].created_at, rows[-1].tool_id
     return found
 
 
@@ -224,13 +224,15 @@ def test_a_tool_is_busy_while_a_task_over_its_index_is_open(resources: Resources
 
 def test_a_tool_shows_the_newest_task_of_its_index_and_of_the_next_one(resources: Resources) -> None:
     now, next_ = listed_site(resources), listed_site(resources)
-    now.do("UPDATE search_tool SET next_index_id = %s WHERE id = %s", next_.index.id, now.tool)
+    now.do("UPDATE search_tool SET next_index_id = %s, next_config = '{}' WHERE id = %s", next_.index.id, now.tool)
     for site in (now, next_):
         site.do("UPDATE search_index_task SET status = 'error' WHERE id = %s", site.task)
         site.start()
-    row = tools.get(now.pool, now.tool)
-    assert row is not None
-    assert (row["task"], row["next_status"], row["next_task_id"]) == ("pending", "pending", next_.task)
+    tool = tools.get(now.pool, now.tool)
+    assert tool is not None
+    assert tool.updating is not None
+    assert (tool.task, tool.updating.status, tool.updating.task_id) == ("pending", "pending", next_.task)
+    assert (tool.index.index_id, tool.updating.index.index_id) == (now.index.id, next_.index.id)
 
 
 def hours(pool: Any, tool: UUID) -> int | None:

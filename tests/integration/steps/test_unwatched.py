@@ -11,7 +11,7 @@ from tests.integration.steps.site import Site, new_site, passes
 from tests.service import eventually
 from worker.app import app
 from worker.resources import Resources
-from worker.state.index import tasks
+from worker.state.index import statuses
 from worker.state.open_work import UNWATCHED, UNWATCHED_SECONDS
 from worker.upkeep.sweep import sweep
 
@@ -31,8 +31,8 @@ def site(resources: Resources, monkeypatch: pytest.MonkeyPatch) -> Site:
 
 def warnings(site: Site) -> list[str | None]:
     """The warnings of the status, and of each task of the history."""
-    rows = [tasks.newest_of_tool(site.pool, site.tool), *tasks.history(site.pool, site.tool, None, 9)]
-    return [shown_status(site.tool, row).warning for row in rows if row is not None]
+    shown = [statuses.newest_of_tool(site.pool, site.tool), *statuses.history(site.pool, site.tool, None, 9)]
+    return [shown_status(task).warning for task in shown if task is not None]
 
 
 @pytest.mark.parametrize(("since_sweep", "age", "warned"), [(31, 29, False), (29, 31, False), (31, 31, True)])

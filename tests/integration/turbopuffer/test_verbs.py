@@ -25,7 +25,7 @@ from tests.fakes.turbopuffer import FakeTurbopuffer
 from tests.fakes.turbopuffer_namespace import Document
 from tests.integration.test_index_life import chunks, found, write
 from tests.service import PROJECT, TOOLS, Service, eventually
-from worker.state.index import tasks, tool_actions, tools
+from worker.state.index import statuses, tool_actions, tools
 from worker.state.pool import open_pool
 from worker.tokens.keywords import VERSION
 
@@ -356,9 +356,9 @@ def test_retry_lists_where_the_last_task_did_not(database_url: str) -> None:
         retry = tool_actions.retry(pool, tool)
         assert retry is not None
         assert retry.listing
-        row = tasks.newest_of_tool(pool, tool)
-        assert row is not None
-        assert (row["kind"], row["status"], row["listing"]) == ("retry", "pending", True)
+        status = statuses.newest_of_tool(pool, tool)
+        assert status is not None
+        assert (status.kind, status.status, status.listing) == ("retry", "pending", True)
         tools.delete(pool, tool)
 
 

@@ -95,7 +95,7 @@ def changed(
     `rest` is the least time between two runs of a watch. Returns the seconds until the run is due; None if the index is
     gone.
     """
-    values: dict[str, Any] = {**_DELAYS, "index_id": index_id, "quiet": quiet, "rest": rest * REST_SHARE_OF_PATHS}
+    values: dict[str, object] = {**_DELAYS, "index_id": index_id, "quiet": quiet, "rest": rest * REST_SHARE_OF_PATHS}
     values["paths"] = None if paths is None else sorted(paths)
     if paths is not None:
         values["patience"] = LONGEST_DELAY_OF_PATHS
@@ -135,14 +135,15 @@ def start(pool: Pool, index_id: UUID, rest: timedelta) -> StartedTask | None:
     It lists the paths that changed, if these are known. For `rest` no watch starts the next run over everything. An
     index that other transactions lock stays due.
     """
-    values: dict[str, Any] = {"index_id": index_id, "rest": rest, "most_paths": tasks.MAX_PATHS}
+    values: dict[str, object] = {"index_id": index_id, "rest": rest, "most_paths": tasks.MAX_PATHS}
     with pool.connection() as connection:
         if not index_switch.try_lock_index(connection, index_id):
             return None
         noted = connection.execute(_SQL["noted"], values).fetchone()
         if noted is None:
             return None
-        (values["paths"],) = noted
+        (paths,) = noted
+        values["paths"] = paths
         connection.execute(_SQL["take"], values)
         owner = connection.execute(_SQL["owner"], values).fetchone()
         if owner is None:
@@ -150,8 +151,14 @@ def start(pool: Pool, index_id: UUID, rest: timedelta) -> StartedTask | None:
         tool_id, folder_node_id = owner
         if connection.execute(_SQL["join"], {**values, "tool_id": tool_id}).rowcount:
             return None
-        row = {"tool_id": tool_id, "index_id": index_id, "folder_node_id": folder_node_id}
-        task_id = tasks.create(connection, kind=TaskKind.REINDEX, paths=values["paths"], **row)
+        task_id = tasks.create(
+            connection,
+            tool_id=tool_id,
+            index_id=index_id,
+            folder_node_id=folder_node_id,
+            kind=TaskKind.REINDEX,
+            paths=paths,
+        )
         return StartedTask(task_id, tool_id) if task_id else None
 
 

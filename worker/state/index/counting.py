@@ -88,5 +88,5 @@ def _count_each(connection: Connection[Any], task_ids: Sequence[UUID]) -> None:
             return
 
 
-def _ids(connection: Connection[Any], query: str, values: dict[str, Any]) -> list[UUID]:
+def _ids(connection: Connection[Any], query: str, values: dict[str, object]) -> list[UUID]:
     return [id_ for (id_,) in connection.execute(_SQL[query], values)]

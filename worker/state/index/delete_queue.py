@@ -7,7 +7,6 @@ to delete than fits a round goes to the end of the queue. So neither delays the 
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 from uuid import UUID
 
 import psycopg
@@ -38,7 +37,7 @@ def done(pool: Pool, index_id: UUID) -> None:
     _record(pool, "done", {"index_id": index_id})
 
 
-def _record(pool: Pool, query: str, values: dict[str, Any]) -> None:
+def _record(pool: Pool, query: str, values: dict[str, object]) -> None:
     try:
         with pool.connection() as connection:
             connection.execute(_SQL[query], values)

@@ -243,6 +243,6 @@ def _is_busy(connection: Connection[Any], index_id: UUID) -> bool:
     return is_true(connection, _SQL["busy"], {"index_id": index_id})
 
 
-def _ids(pool: Pool, query: str, values: dict[str, Any]) -> list[UUID]:
+def _ids(pool: Pool, query: str, values: dict[str, object]) -> list[UUID]:
     with autocommit(pool) as connection:
         return [row[0] for row in connection.execute(_SQL[query], values)]

@@ -10,12 +10,13 @@ from uuid import UUID
 
 import orjson
 from psycopg import Connection
-from psycopg.rows import class_row, dict_row
+from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
 from schemas.content.document import NO_PROPERTIES, DocumentProperties, SourceEntry
 from schemas.errors import LeaseLost
 from schemas.status import FileStatus, Reason
+from schemas.tool import File
 from worker.state import silent_backends
 from worker.state.index import counting
 from worker.state.index.leftovers import NO_ID
@@ -74,6 +75,15 @@ class IndexedFile(NamedTuple):
     type: str | None
     language: str | None
     mtime_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class LiveFile:
+    """A file of an index, with the number of its live chunks."""
+
+    id: UUID
+    path: str
+    live_chunks: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +186,7 @@ def record_page(
 
     `ignored` and `matched` are added to those of earlier pages, unless this is the `first` page.
     """
-    values: dict[str, Any] = {"task_id": task_id, "index_id": index_id, "owner": owner, "cursor": cursor}
+    values: dict[str, object] = {"task_id": task_id, "index_id": index_id, "owner": owner, "cursor": cursor}
     values |= {"unlisted": list(unlisted), "ignored": Jsonb(dict(ignored)), "matched": list(matched), "first": first}
     with pool.connection() as connection:
         if not connection.execute(_TASKS["save_cursor"], values).rowcount:
@@ -286,8 +296,8 @@ def end_listing(
     live files were left out by a rule, which does not hold removals. `keys` are the only ones that were listed, with
     all below them. Raises `LeaseLost` if another worker has the plan.
     """
-    values: dict[str, Any] = {"task_id": task_id, "index_id": index_id, "owner": owner, "cursor": None, "unlisted": []}
-    values |= {"ignored": Jsonb({}), "matched": [], "first": False, "keys": keys}
+    values: dict[str, object] = {"task_id": task_id, "index_id": index_id, "owner": owner, "cursor": None}
+    values |= {"unlisted": [], "ignored": Jsonb({}), "matched": [], "first": False, "keys": keys}
     with pool.connection() as connection:
         if not connection.execute(_TASKS["save_cursor"], values).rowcount:
             raise LeaseLost("another worker lists this folder")
@@ -441,21 +451,21 @@ def page(
     q: str | None,
     after: tuple[str, UUID] | None,
     limit: int,
-) -> list[dict[str, Any]]:
-    """List the files of an index by path."""
+) -> list[File]:
+    """List the files of an index by path. Their remedies follow from the reasons."""
     path, id_ = after or (None, None)
     chosen = {"index_id": index_id, "status": status, "reason": reason, "q": q}
     values = {**chosen, "after_path": path, "after_id": id_, "limit": limit}
     with pool.connection() as connection:
         # planned each time: the index that suits one status is missing from a plan for all statuses
-        return connection.cursor(row_factory=dict_row).execute(_SQL["list"], values, prepare=False).fetchall()
+        return connection.cursor(row_factory=class_row(File)).execute(_SQL["list"], values, prepare=False).fetchall()
 
 
-def get(pool: Pool, index_id: UUID, file: str) -> dict[str, Any] | None:
+def get(pool: Pool, index_id: UUID, file: str) -> LiveFile | None:
     """Return a file by its id or its node id."""
     values = {"index_id": index_id, "file_id": _as_uuid(file), "node_id": file}
     with pool.connection() as connection:
-        return connection.cursor(row_factory=dict_row).execute(_SQL["get"], values).fetchone()
+        return connection.cursor(row_factory=class_row(LiveFile)).execute(_SQL["get"], values).fetchone()
 
 
 def searchable(pool: Pool, index_id: UUID, start: str = "") -> list[IndexedFile]:

@@ -321,8 +321,8 @@ INSERT INTO chunk_tombstone (id, index_id) SELECT id, index_id FROM gone ON CONF
 
 -- name: list
 SELECT id AS file_id, coalesce(node_id, id::text) AS file_node_id, path AS file_path, id_path AS file_id_path,
-       type AS file_type, size_bytes AS size, mtime_ms, mime, is_binary, language, properties, status, reason,
-       coalesce(message, CASE WHEN status = 'indexed' THEN note END) AS message,
+       regexp_replace(path, '^.*/', '') AS file_name, type AS file_type, size_bytes AS size, mtime_ms, mime, is_binary, language, properties, status, reason,
+       coalesce(message, CASE WHEN status = 'indexed' THEN note END) AS message, NULL AS remedy,
        live_fingerprint IS NOT NULL AND status <> 'indexed' AS stale,
        live_chunks > 0 AND live_embedded AS embedded, live_chunks AS chunks, embedded_chunks, live_tokens AS tokens,
        attempts, timings

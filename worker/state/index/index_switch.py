@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -34,7 +34,7 @@ class LockedTool:
     next_index_id: UUID | None
     next_identity: str | None
     #: The config, or the one that a change under way leads to.
-    wanted_config: dict[str, Any]
+    wanted_config: Mapping[str, object]
     #: Whether the work of the index's open task was stopped, and the task has not ended yet.
     is_stopping: bool
 

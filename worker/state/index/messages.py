@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 from uuid import UUID
 
 from psycopg.rows import class_row
@@ -84,7 +83,7 @@ def waiting(pool: Pool, *, most_slices: int, most_files: int, limit: int) -> lis
 
     At most `most_slices` work on each, or more if it has many files left. One with at most `most_files` left is small.
     """
-    values: dict[str, Any] = {"patience": RESEND_AFTER, "files_per_slice": FILES_PER_FURTHER_SLICE}
+    values: dict[str, object] = {"patience": RESEND_AFTER, "files_per_slice": FILES_PER_FURTHER_SLICE}
     values |= {"most_slices": most_slices, "most_files": most_files, "most_bytes": MAX_SMALL_BYTES}
     with autocommit(pool) as connection:
         cursor = connection.cursor(row_factory=class_row(WaitingTask))

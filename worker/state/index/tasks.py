@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
 from psycopg import Connection
-from psycopg.rows import class_row, dict_row
+from psycopg.rows import class_row
 from psycopg.sql import SQL
 
 from schemas.errors import FoldexError, LeaseLost
@@ -17,7 +17,7 @@ from schemas.status import TaskKind, TaskStatus
 from worker.logs import request_at_hand
 from worker.state.index import counting, index_switch, leftovers
 from worker.state.pool import Pool, autocommit
-from worker.state.queries import load
+from worker.state.queries import is_true, load
 
 #: A worker that does not renew its leases for this long is considered dead.
 LEASE = timedelta(seconds=8)
@@ -91,6 +91,17 @@ class RunningTask:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskState:
+    """How far the newest task of an index is."""
+
+    id: UUID
+    status: TaskStatus
+    error: str | None
+    held_removals: int
+    finished_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class StalledTask:
     """An open task without a worker, with what is known about the reason."""
 
@@ -102,6 +113,27 @@ class StalledTask:
     plan_until: datetime | None
     sent_at: datetime | None
     refreshed_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class _EndedTask:
+    """A task that ended just now, with what was requested of the run that follows it."""
+
+    id: UUID
+    tool_id: UUID
+    index_id: UUID
+    folder_node_id: str | None
+    request_id: str | None
+    status: str
+    error: str | None
+    error_code: str | None
+    over_cost: bool
+    rerun: bool
+    rerun_full: bool
+    rerun_allow_removals: bool
+    rerun_request_id: str | None
+    rerun_paths: list[str] | None
+    rerun_tool_ids: list[UUID]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,23 +172,17 @@ def create(
 
     It lists only `paths`, if given, unless the last task left something undone.
     """
-    row: dict[str, Any] = {
-        "id": uuid4(),
-        "tool_id": tool_id,
-        "index_id": index_id,
-        "folder_node_id": folder_node_id,
-        "kind": kind,
-    }
-    row |= {"full": full, "allow_removals": allow_removals, "request_id": request_at_hand(), "paths": _array(paths)}
-    return _create(connection, row)
+    values: dict[str, object] = {"id": uuid4(), "tool_id": tool_id, "index_id": index_id, "kind": kind}
+    values |= {"folder_node_id": folder_node_id, "full": full, "allow_removals": allow_removals}
+    values |= {"paths": _array(paths), "request_id": request_at_hand()}
+    return _create(connection, values)
 
 
-def _create(connection: Connection[Any], row: dict[str, Any]) -> UUID | None:
-    if not connection.execute(_SQL["create"], {"asking": [], **row}).rowcount:
-        return None
-    connection.execute(_SQL["forget_old"], {"index_id": row["index_id"], "kept": KEPT_TASKS})
-    task_id: UUID = row["id"]
-    return task_id
+def _create(connection: Connection[Any], values: Mapping[str, object]) -> UUID | None:
+    created = connection.execute(_SQL["create"], {"asking": [], **values}).fetchone()
+    if created is not None:
+        connection.execute(_SQL["forget_old"], {**values, "kept": KEPT_TASKS})
+    return created[0] if created else None
 
 
 def _array(paths: Sequence[str] | None) -> list[str] | None:
@@ -197,12 +223,12 @@ def retry(
 
     The folder is not listed again, unless the last task ended before it had listed all of it.
     """
-    row: dict[str, Any] = {"tool_id": tool_id, "index_id": index_id, "folder_node_id": folder_node_id}
-    last_listing = connection.execute(_SQL["listing_ended"], row).fetchone()
-    if last_listing is None or not last_listing[0]:
-        planned = create(connection, kind=TaskKind.RETRY, **row)
+    if not is_true(connection, _SQL["listing_ended"], {"index_id": index_id}):
+        planned = create(
+            connection, tool_id=tool_id, index_id=index_id, folder_node_id=folder_node_id, kind=TaskKind.RETRY
+        )
         return RetryTask(planned, listing=True, files=0) if planned else None
-    return _take_up(connection, row, "retry_files")
+    return _take_up(connection, "retry_files", tool_id, index_id, folder_node_id)
 
 
 def repair(
@@ -212,23 +238,30 @@ def repair(
 
     Requires the index locked and no open task.
     """
-    row = {"tool_id": tool_id, "index_id": index_id, "folder_node_id": folder_node_id}
-    return _take_up(connection, row, "repair_files")
+    return _take_up(connection, "repair_files", tool_id, index_id, folder_node_id)
 
 
-def _take_up(connection: Connection[Any], row: dict[str, Any], query: str) -> RetryTask | None:
+def _take_up(
+    connection: Connection[Any], query: str, tool_id: UUID, index_id: UUID, folder_node_id: str | None
+) -> RetryTask | None:
     """Start a task over the files that a query takes up, if any."""
-    values = {**row, "id": uuid4(), "kind": TaskKind.RETRY, "full": False, "allow_removals": False, "paths": None}
-    values["request_id"] = request_at_hand()
+    task_id = uuid4()
+    values: dict[str, object] = {"id": task_id, "tool_id": tool_id, "index_id": index_id}
+    values |= {
+        "folder_node_id": folder_node_id,
+        "kind": TaskKind.RETRY,
+        "full": False,
+        "allow_removals": False,
+        "paths": None,
+    }
     file_count = connection.execute(_SQL[query], values).rowcount
     if not file_count:
         return None
-    values |= {"task_id": values["id"]}
-    _create(connection, values)
+    _create(connection, {**values, "request_id": request_at_hand()})
     for name in ("begin_retry", "raise_epoch"):
-        connection.execute(_SQL[name], values)
-    counting.count(connection, [values["id"]])
-    return RetryTask(values["id"], listing=False, files=file_count)
+        connection.execute(_SQL[name], {**values, "task_id": task_id})
+    counting.count(connection, [task_id])
+    return RetryTask(task_id, listing=False, files=file_count)
 
 
 def widen(connection: Connection[Any], index_id: UUID, tool_id: UUID) -> None:
@@ -236,10 +269,11 @@ def widen(connection: Connection[Any], index_id: UUID, tool_id: UUID) -> None:
     connection.execute(_SQL["widen"], {"index_id": index_id, "tool_id": tool_id})
 
 
-def newest(pool: Pool, index_id: UUID) -> dict[str, Any] | None:
-    """Return the task that describes the state of an index."""
+def newest(pool: Pool, index_id: UUID) -> TaskState | None:
+    """Return the state of the task that describes an index."""
     with pool.connection() as connection:
-        return connection.cursor(row_factory=dict_row).execute(_SQL["newest"], {"index_id": index_id}).fetchone()
+        cursor = connection.cursor(row_factory=class_row(TaskState))
+        return cursor.execute(_SQL["newest"], {"index_id": index_id}).fetchone()
 
 
 def counts(pool: Pool, index_id: UUID, *, include_lost: bool = False) -> tuple[int, int]:
@@ -255,30 +289,6 @@ def counts_with_held(pool: Pool, index_id: UUID, *, include_lost: bool) -> tuple
     values = {"index_id": index_id, "include_lost": include_lost}
     with autocommit(pool) as connection:
         return connection.execute(_SQL["counts"], values).fetchone() or (0, 0, 0)
-
-
-def newest_of_tool(pool: Pool, tool_id: UUID) -> dict[str, Any] | None:
-    """Return the task that describes the state of a tool's index; None if the tool is gone."""
-    with pool.connection() as connection:
-        return connection.cursor(row_factory=dict_row).execute(_SQL["newest_of_tool"], {"tool_id": tool_id}).fetchone()
-
-
-def newest_of_tools(
-    pool: Pool, project_id: str | None, after: tuple[datetime, UUID] | None, limit: int
-) -> list[dict[str, Any]]:
-    """List what `newest_of_tool` returns for the tools of a project (None: of all projects), oldest tool first."""
-    time, id_ = after or (None, None)
-    values = {"project_id": project_id, "after_time": time, "after_id": id_, "limit": limit}
-    with pool.connection() as connection:
-        return connection.cursor(row_factory=dict_row).execute(_SQL["newest_of_tools"], values).fetchall()
-
-
-def history(pool: Pool, tool_id: UUID, before: tuple[datetime, UUID] | None, limit: int) -> list[dict[str, Any]]:
-    """List the tasks over a tool's index, and over the index being built to replace it; newest first."""
-    time, id_ = before or (None, None)
-    values = {"tool_id": tool_id, "before_time": time, "before_id": id_, "limit": limit}
-    with pool.connection() as connection:
-        return connection.cursor(row_factory=dict_row).execute(_SQL["history"], values).fetchall()
 
 
 def begin_plan(pool: Pool, task_id: UUID, owner: UUID, *, patience_ms: int = 1000) -> ListingLease | None:
@@ -439,30 +449,30 @@ def _stop(
     return _closed(connection, _SQL["stop"], values)
 
 
-def _closed(connection: Connection[Any], query: SQL, values: dict[str, Any]) -> ClosedTask | None:
+def _closed(connection: Connection[Any], query: SQL, values: Mapping[str, Any]) -> ClosedTask | None:
     """Run the query that ends a task, and everything that follows from it in the same transaction."""
-    task = connection.cursor(row_factory=dict_row).execute(query, values).fetchone()
+    task = connection.cursor(row_factory=class_row(_EndedTask)).execute(query, values).fetchone()
     if task is None:
         return None
-    leftovers.leave(connection, task["id"], values.get("returned"))
-    status, error = TaskStatus(task["status"]), task["error"]
-    failure = (task["error_code"], error) if status is TaskStatus.ERROR else None
-    closed = ClosedTask(task["tool_id"], None, task["request_id"], failure)
-    if task["over_cost"]:
+    leftovers.leave(connection, task.id, values.get("returned"))
+    status, error = TaskStatus(task.status), task.error
+    failure = (task.error_code or "", error or "") if status is TaskStatus.ERROR else None
+    closed = ClosedTask(task.tool_id, None, task.request_id, failure)
+    if task.over_cost:
         # nothing switches to an index that the limit left incomplete
         status, error = TaskStatus.ERROR, OVER_COST
-    if task["rerun"] and status is TaskStatus.ERROR:
-        # The run that was requested meanwhile may succeed: tools that wait for the index wait for that run.
-        return replace(closed, next_task_id=_create_follow_up(connection, task))
-    index_switch.settle(connection, task["index_id"], status, error)
-    return replace(closed, next_task_id=_create_follow_up(connection, task)) if task["rerun"] else closed
+    if not task.rerun or status is not TaskStatus.ERROR:
+        # Else the run that was requested meanwhile may succeed: tools that wait for the index wait for that run.
+        index_switch.settle(connection, task.index_id, status, error)
+    return replace(closed, next_task_id=_create_follow_up(connection, task)) if task.rerun else closed
 
 
-def _create_follow_up(connection: Connection[Any], task: dict[str, Any]) -> UUID | None:
-    row = {key: task[key] for key in ("tool_id", "index_id", "folder_node_id")}
-    asked = {key: task[f"rerun_{key}"] for key in ("full", "allow_removals", "request_id", "paths")}
-    row |= {"id": uuid4(), "kind": TaskKind.REINDEX, "asking": task["rerun_tool_ids"]}
-    return _create(connection, {**row, **asked})
+def _create_follow_up(connection: Connection[Any], task: _EndedTask) -> UUID | None:
+    values: dict[str, object] = {"tool_id": task.tool_id, "index_id": task.index_id}
+    values |= {"folder_node_id": task.folder_node_id, "id": uuid4(), "kind": TaskKind.REINDEX}
+    values |= {"full": task.rerun_full, "allow_removals": task.rerun_allow_removals, "paths": task.rerun_paths}
+    values |= {"request_id": task.rerun_request_id, "asking": task.rerun_tool_ids}
+    return _create(connection, values)
 
 
 def warn(pool: Pool, task_id: UUID, warning: str) -> None:

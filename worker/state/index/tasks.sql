@@ -24,6 +24,7 @@ SELECT %(id)s, %(tool_id)s, %(index_id)s, %(folder_node_id)s, %(kind)s, %(full)s
     CASE WHEN l.refreshed_at = l.counted_at AND %(paths)s::text[] IS NOT NULL THEN now() END
 FROM (SELECT) AS new LEFT JOIN (SELECT * FROM :newest_task) l ON true
 ON CONFLICT (index_id) WHERE status IN :open DO NOTHING
+RETURNING id
 
 -- name: forget_old
 DELETE FROM search_index_task
@@ -67,9 +68,7 @@ SET rerun = t.rerun OR t.status = 'indexing' AND NOT follows, rerun_request_id =
 FROM edited WHERE t.id = edited.id
 
 -- name: newest
-SELECT t.*, i.namespace
-FROM search_index_task t JOIN search_index i ON i.id = t.index_id
-WHERE t.index_id = %(index_id)s ORDER BY t.created_at DESC LIMIT 1
+SELECT id, status, error, held_removals, finished_at FROM :newest_task
 
 -- name: counts
 SELECT indexed_files + CASE WHEN %(include_lost)s THEN (
@@ -77,27 +76,6 @@ SELECT indexed_files + CASE WHEN %(include_lost)s THEN (
            WHERE f.index_id = %(index_id)s AND f.lost AND f.status <> 'indexed' AND f.live_chunks > 0) ELSE 0 END,
        total_files, held_removals
 FROM :newest_task
-
--- name: newest_of_tool
-SELECT t.*, :shown_end, :shown_index, s.project_id, s.id AS asked_of, :unwatched_seconds
-FROM search_tool s JOIN search_index i ON i.id = s.index_id :newest_task_of_tool
-WHERE s.id = %(tool_id)s
-
--- name: newest_of_tools
-SELECT t.*, :shown_end, :shown_index, s.id AS asked_of, s.created_at AS asked_of_created_at,
-       :unwatched_seconds
-FROM search_tool s JOIN search_index i ON i.id = s.index_id :newest_task_of_tool
-WHERE (%(project_id)s::text IS NULL OR s.project_id = %(project_id)s)
-  AND (%(after_time)s::timestamptz IS NULL OR (s.created_at, s.id) > (%(after_time)s, %(after_id)s))
-ORDER BY s.created_at, s.id LIMIT %(limit)s
-
--- name: history
-SELECT t.*, :shown_end, :shown_index, :unwatched_seconds
-FROM search_tool s JOIN search_index i ON i.id IN (s.index_id, s.next_index_id)
-JOIN search_index_task t ON t.index_id = i.id
-WHERE s.id = %(tool_id)s
-  AND (%(before_time)s::timestamptz IS NULL OR (t.created_at, t.id) < (%(before_time)s, %(before_id)s))
-ORDER BY t.created_at DESC, t.id DESC LIMIT %(limit)s
 
 -- name: lock_index
 -- Locks the index before the task, in the same order as creating and deleting tools: two orders could deadlock. Only
@@ -252,9 +230,7 @@ SET status = CASE WHEN t.failed_files > 0 AND t.total_chunks = 0 AND NOT t.over_
     finished_at = now()
 WHERE t.id = %(task_id)s AND t.status = 'indexing' AND NOT t.listing
   AND :no_open_file
-RETURNING t.id, t.tool_id, t.index_id, t.folder_node_id, t.status, t.error, t.error_code, t.rerun, t.rerun_full,
-    t.rerun_allow_removals, t.request_id, t.rerun_request_id, t.over_cost, t.rerun_paths,
-    t.rerun_tool_ids
+RETURNING :ended_task
 
 -- name: open_task
 SELECT id FROM search_index_task WHERE index_id = %(index_id)s AND status IN :open FOR UPDATE
@@ -266,15 +242,14 @@ UPDATE search_index SET epoch = epoch + CASE WHEN stopping = %(task_id)s THEN 0 
 WHERE id = %(index_id)s
 
 -- name: stop
-UPDATE search_index_task
+UPDATE search_index_task t
 SET status = %(status)s, error = %(error)s, error_code = %(error_code)s, finished_at = now(),
     plan_owner = NULL, plan_until = NULL,
     warning = CASE WHEN held_removals > 0 THEN warning END,
     -- a user who cancels wants no follow-up
     rerun = rerun AND %(status)s <> 'cancelled'
 WHERE id = %(task_id)s
-RETURNING id, tool_id, index_id, folder_node_id, status, error, error_code, rerun, rerun_full, rerun_allow_removals,
-    request_id, rerun_request_id, over_cost, rerun_paths, rerun_tool_ids
+RETURNING :ended_task
 
 -- name: listing_ended
 -- whether the last run listed the whole folder

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -129,10 +129,10 @@ def rename(pool: Pool, tool_id: UUID, name: str) -> None:
 
 
 @again_if_locked
-def set_derived(pool: Pool, tool_id: UUID, name: str, part: dict[str, Any]) -> None:
+def set_derived(pool: Pool, tool_id: UUID, name: str, part: Mapping[str, object]) -> None:
     """Change only the part of a tool's config that is for one derived index."""
     with pool.connection() as connection:
-        connection.execute(_SQL["set_derived"], {"tool_id": tool_id, "name": name, "part": Jsonb(part)})
+        connection.execute(_SQL["set_derived"], {"tool_id": tool_id, "name": name, "part": Jsonb({**part})})
 
 
 def index_id(pool: Pool, tool_id: UUID) -> UUID | None:
@@ -144,7 +144,7 @@ def index_id(pool: Pool, tool_id: UUID) -> UUID | None:
 
 @again_if_locked
 def change_config(
-    pool: Pool, tool_id: UUID, config: ToolConfig, new_index: NewIndex, *, base: dict[str, Any] | None = None
+    pool: Pool, tool_id: UUID, config: ToolConfig, new_index: NewIndex, *, base: ToolConfig | None = None
 ) -> UUID | None:
     """Change a tool's config: at once if it leads to the same index, otherwise as soon as the wanted index is ready.
 
@@ -155,7 +155,7 @@ def change_config(
     values = {"tool_id": tool_id, "config": stored}
     with pool.connection() as connection:
         tool = _lock(connection, tool_id)
-        if base is not None and base != tool.wanted_config:
+        if base is not None and base != ToolConfig.model_validate(tool.wanted_config):
             raise ConfigChanged
         if new_index.identity == tool.next_identity:
             connection.execute(_SQL["set_next_config"], values)

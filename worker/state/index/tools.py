@@ -24,7 +24,7 @@ from psycopg.types.json import Jsonb
 from schemas.content.source import AnySource, parsed_source
 from schemas.errors import TooManyTools
 from schemas.status import TaskKind
-from schemas.tool import IndexSettings, ToolConfig
+from schemas.tool import IndexSettings, Tool, ToolConfig
 from worker.formats.by_name import plain_type
 from worker.state.index import index_switch, namespaces, tasks
 from worker.state.index.chunks import LATE_WRITE
@@ -308,13 +308,13 @@ def find(pool: Pool, new_index: NewIndex) -> UUID | None:
         return row[0] if row else None
 
 
-def get(pool: Pool, tool_id: UUID) -> dict[str, Any] | None:
+def get(pool: Pool, tool_id: UUID) -> Tool | None:
     """Return a tool with its index and the state of its newest task."""
     rows = _tools(pool, tool_id=tool_id, project_id=None, after_time=None, after_id=None, limit=1)
     return rows[0] if rows else None
 
 
-def page(pool: Pool, project_id: str | None, after: tuple[datetime, UUID] | None, limit: int) -> list[dict[str, Any]]:
+def page(pool: Pool, project_id: str | None, after: tuple[datetime, UUID] | None, limit: int) -> list[Tool]:
     """List the tools of a project (None: of all projects), oldest first."""
     time, id_ = after or (None, None)
     return _tools(pool, tool_id=None, project_id=project_id, after_time=time, after_id=id_, limit=limit)
@@ -329,9 +329,9 @@ def fitting(pool: Pool, project_id: str | None, after: tuple[datetime, UUID] | N
     return max(1, row[0] if row else 0)
 
 
-def _tools(pool: Pool, **values: Any) -> list[dict[str, Any]]:
+def _tools(pool: Pool, **values: object) -> list[Tool]:
     with pool.connection() as connection:
-        return connection.cursor(row_factory=dict_row).execute(_SQL["tools"], values).fetchall()
+        return connection.cursor(row_factory=class_row(Tool)).execute(_SQL["tools"], values).fetchall()
 
 
 def index(pool: Pool, index_id: UUID) -> Index | None:

@@ -45,15 +45,12 @@ VALUES (%(id)s, %(project_id)s, %(name)s, %(index_id)s, %(node_id)s, %(source)s,
         now() + make_interval(secs => (%(config)s::jsonb ->> 'every')::float8))
 
 -- name: tools
-SELECT s.id AS tool_id, s.project_id, s.name, s.node_id, s.source, s.config, s.created_at, s.updated_at, s.index_id,
-       i.namespace, i.settings -> 'embedder' ->> 'model' AS model,
-       (i.settings -> 'embedder' ->> 'dimensions')::int AS dimensions,
-       i.settings -> 'embedder' ->> 'precision' AS precision, s.update_error,
-       CASE WHEN i.stopping = t.id AND t.status IN :open THEN 'cancelled' ELSE t.status END AS task,
-       s.next_index_id, s.next_config, n.namespace AS next_namespace, n.settings -> 'embedder' ->> 'model' AS next_model,
-       (n.settings -> 'embedder' ->> 'dimensions')::int AS next_dimensions,
-       n.settings -> 'embedder' ->> 'precision' AS next_precision, u.id AS next_task_id, u.status AS next_status,
-       u.progress AS next_progress
+SELECT s.id AS tool_id, s.project_id, s.name, s.node_id, s.source, s.config, s.created_at, s.updated_at, s.update_error,
+       i.namespace, (i.settings -> 'embedder') || jsonb_build_object('index_id', i.id) AS index, :shown_status AS task,
+       CASE WHEN n.id IS NOT NULL THEN jsonb_build_object(
+           'config', s.next_config, 'namespace', n.namespace,
+           'index', (n.settings -> 'embedder') || jsonb_build_object('index_id', n.id),
+           'task_id', u.id, 'status', u.status, 'progress', u.progress) END AS updating
 FROM search_tool s
 JOIN search_index i ON i.id = s.index_id :newest_task_of_tool
 LEFT JOIN search_index n ON n.id = s.next_index_id

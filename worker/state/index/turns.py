@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 from uuid import UUID
 
 from worker.state.index.tasks import MAX_SMALL_BYTES
@@ -29,7 +29,7 @@ class Reach:
     refused: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def values(self) -> dict[str, Any]:
+    def values(self) -> dict[str, object]:
         """The parameters of queries."""
         return {"me": self.me, "host": self.host, "refused": [*self.refused]}
 

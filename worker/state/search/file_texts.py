@@ -105,7 +105,7 @@ def listed_files(pool: Pool, ids: Sequence[UUID]) -> dict[UUID, ListedFile]:
 
 def unfinished(pool: Pool, index_id: UUID, *, below: str | None) -> Iterator[tuple[SourceEntry, ListedFile]]:
     """Yield listed files that have since been neither indexed nor skipped, by path."""
-    values: dict[str, Any] = {"index_id": index_id, "below": below, "limit": _PAGE_ROWS}
+    values: dict[str, object] = {"index_id": index_id, "below": below, "limit": _PAGE_ROWS}
     values |= {"after_path": "", "after_id": UUID(int=0)}
     while True:
         with autocommit(pool) as connection:

@@ -88,14 +88,14 @@ def containing_lines(pool: Pool, places: Sequence[tuple[UUID, int]]) -> list[str
         return [id_ for (id_,) in connection.execute(_SQL["containing_lines"], values)]
 
 
-def passing(pool: Pool, ids: Sequence[str], values: dict[str, Any]) -> list[str]:
+def passing(pool: Pool, ids: Sequence[str], values: dict[str, object]) -> list[str]:
     """Return those of the given live chunks that pass the filters."""
     with autocommit(pool) as connection:
         rows = connection.execute(_SQL["passing"], {**values, "ids": list(ids)})
         return [id_ for (id_,) in rows]
 
 
-def unembedded(pool: Pool, values: dict[str, Any]) -> list[tuple[UUID, int]]:
+def unembedded(pool: Pool, values: dict[str, object]) -> list[tuple[UUID, int]]:
     """Return files found by words only that pass the filters, by path: id, and characters of the whole text."""
     with pool.connection() as connection:
         return connection.execute(_SQL["unembedded"], values).fetchall()
@@ -107,7 +107,7 @@ def whole(pool: Pool, files: Sequence[UUID]) -> list[dict[str, Any]]:
         return connection.cursor(row_factory=dict_row).execute(_SQL["whole"], {"files": list(files)}).fetchall()
 
 
-def any_passes(pool: Pool, values: dict[str, Any]) -> bool:
+def any_passes(pool: Pool, values: dict[str, object]) -> bool:
     """Whether any live chunk passes the filters."""
     with pool.connection() as connection:
         return is_true(connection, _SQL["any_passes"], values)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -71,7 +71,7 @@ def top_level(pool: Pool, tree: Tree) -> int:
         return int(row[0]) if row else 0
 
 
-def passing_chunks(pool: Pool, tree: Tree, hashes: Sequence[str], filters: dict[str, Any]) -> dict[str, UUID]:
+def passing_chunks(pool: Pool, tree: Tree, hashes: Sequence[str], filters: Mapping[str, object]) -> dict[str, UUID]:
     """Return a live chunk for each of these texts that has one which passes the filters of a query."""
     if not hashes:
         return {}
@@ -138,7 +138,7 @@ def page(
             return []
         level, keys = above[0] - 1, above[1]
     after_level, after_id = after or (None, None)
-    values: dict[str, Any] = {"tree_id": tree.id, "index_id": tree.index_id, "level": level, "keys": keys}
+    values: dict[str, object] = {"tree_id": tree.id, "index_id": tree.index_id, "level": level, "keys": keys}
     values |= {"after_level": after_level, "after_id": after_id, "limit": limit}
     with pool.connection() as connection:
         query = _SQL["leaf_page" if level == 0 else "page"]

@@ -16,6 +16,7 @@ from schemas.errors import EstimateBusy, Invalid
 from schemas.tool import ToolConfig
 from worker.settings import LOCAL_MODEL
 from worker.state.index import tools
+from worker.state.index.statuses import TaskOfTool
 
 #: Long, so that the duration of a test does not matter.
 ELAPSED = timedelta(days=10)
@@ -25,7 +26,7 @@ def remaining(**changes: Any) -> float | None:
     """The estimate for four files of 1,000 bytes, of which a task has done one, unless `changes` say otherwise."""
     row = {"finished_at": None, "worked_from": datetime.now(UTC) - ELAPSED, "worked_files": 1, "worked_bytes": 1_000}
     row |= {"total_files": 4, "indexed_files": 1, "skipped_files": 0, "failed_files": 0}
-    return chunks._eta({**row, "total_bytes": 4_000, "done_bytes": 1_000, **changes})
+    return chunks._eta(TaskOfTool.model_construct(**{**row, "total_bytes": 4_000, "done_bytes": 1_000, **changes}))
 
 
 def test_the_remaining_time_goes_by_the_speed_so_far() -> None:

@@ -1,0 +1,64 @@
+"""Tasks as their tools show them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+from uuid import UUID
+
+from psycopg.rows import class_row
+from pydantic import Field
+
+from schemas.status import Status
+from worker.state.pool import Pool
+from worker.state.queries import load
+
+_SQL = load("index/statuses")
+
+#: Of a field that no answer shows.
+_HIDDEN = Field(exclude=True)
+
+
+class TaskOfTool(Status):
+    """A task with its own warning, and what the remaining time and the other warnings of a status are made of."""
+
+    eta_seconds: float | None = None
+    project_id: Annotated[str, _HIDDEN]
+    tool_created_at: Annotated[datetime, _HIDDEN]
+    vector_store: Annotated[str, _HIDDEN]
+    dimensions: Annotated[int, _HIDDEN]
+    #: Seconds since the last sweep.
+    unwatched_seconds: Annotated[float, _HIDDEN]
+    listing_warning: Annotated[str | None, _HIDDEN]
+    cut_texts: Annotated[bool, _HIDDEN]
+    #: The tool's limit of tokens, if the run would have passed it.
+    passed_limit: Annotated[int | None, _HIDDEN]
+    #: What the task itself has done, and since when.
+    worked_bytes: Annotated[int, _HIDDEN]
+    worked_files: Annotated[int, _HIDDEN]
+    worked_from: Annotated[datetime | None, _HIDDEN]
+
+
+def newest_of_tool(pool: Pool, tool_id: UUID) -> TaskOfTool | None:
+    """Return the task that describes the state of a tool's index; None if the tool is gone."""
+    with pool.connection() as connection:
+        cursor = connection.cursor(row_factory=class_row(TaskOfTool))
+        return cursor.execute(_SQL["newest_of_tool"], {"tool_id": tool_id}).fetchone()
+
+
+def newest_of_tools(
+    pool: Pool, project_id: str | None, after: tuple[datetime, UUID] | None, limit: int
+) -> list[TaskOfTool]:
+    """List what `newest_of_tool` returns for the tools of a project (None: of all projects), oldest tool first."""
+    time, id_ = after or (None, None)
+    values = {"project_id": project_id, "after_time": time, "after_id": id_, "limit": limit}
+    with pool.connection() as connection:
+        return connection.cursor(row_factory=class_row(TaskOfTool)).execute(_SQL["newest_of_tools"], values).fetchall()
+
+
+def history(pool: Pool, tool_id: UUID, before: tuple[datetime, UUID] | None, limit: int) -> list[TaskOfTool]:
+    """List the tasks over a tool's index, and over the index being built to replace it; newest first."""
+    time, id_ = before or (None, None)
+    values = {"tool_id": tool_id, "before_time": time, "before_id": id_, "limit": limit}
+    with pool.connection() as connection:
+        return connection.cursor(row_factory=class_row(TaskOfTool)).execute(_SQL["history"], values).fetchall()
