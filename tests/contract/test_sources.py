@@ -346,16 +346,19 @@ def test_a_key_that_postgres_cannot_store_is_shown_otherwise(bucket: Bucket, mon
     assert bucket.source().read(entry.key, LIMIT).data == b"text"
 
 
-def test_a_page_of_nothing_is_not_the_end(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("empty", [1, 2, 5])
+def test_pages_of_nothing_are_not_the_end(bucket: Bucket, monkeypatch: pytest.MonkeyPatch, empty: int) -> None:
     for number in range(5):
         bucket.write(f"{number}.md", b"text")
     list_objects = bucket.client.list_objects_v2
 
     def with_gaps(**asked: Any) -> dict[str, Any]:
         """Answer like a service that has skipped many deleted objects."""
-        if "StartAfter" in asked:
-            return {"IsTruncated": True, "KeyCount": 0, "NextContinuationToken": asked["StartAfter"]}
-        asked["StartAfter"] = asked.pop("ContinuationToken")
+        after = asked.pop("ContinuationToken", None) or f"{empty} {asked['StartAfter']}"
+        left, _, asked["StartAfter"] = after.partition(" ")
+        if int(left):
+            token = f"{int(left) - 1} {asked['StartAfter']}"
+            return {"IsTruncated": True, "KeyCount": 0, "NextContinuationToken": token}
         return dict(list_objects(**asked))
 
     monkeypatch.setattr(bucket.client, "list_objects_v2", with_gaps)

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from psycopg import Connection
 
 from schemas.errors import FolderGone, LeaseLost
 from tests.integration.steps.site import FILES, Site, embedded, lease_of, refused, rows_of, write
@@ -329,6 +330,26 @@ def test_whoever_renews_a_lease_hears_that_it_was_taken(
         # long before it would run out by itself
         eventually(held._lost.is_set, 20)
         assert refused(held.check)
+
+
+def test_a_renewed_lease_counts_from_the_time_it_was_sent(
+    site: Site, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Postgres may have renewed it long before its answer comes."""
+    monkeypatch.setattr(lease, "RENEW_SECONDS", 0.05)
+    renewed: list[float] = []
+
+    class SlowlyAnswered(Lease):
+        def beat(self, connection: Connection[Any], task_id: UUID) -> bool:
+            is_wanted = super().beat(connection, task_id)
+            renewed.append(time.monotonic())
+            time.sleep(0.05)
+            return is_wanted
+
+    with lease.kept(SlowlyAnswered(), database_url, site.task) as held:
+        began = held._renewed
+        eventually(lambda: bool(renewed), 20)
+    assert began < held._renewed <= renewed[-1]
 
 
 @pytest.mark.parametrize("is_over", [False, True])

@@ -116,6 +116,33 @@ def test_a_rule_that_leaves_out_most_of_what_is_gone_holds_nothing(listing: Any,
     assert end(True, left_out=left_out) == held
 
 
+@pytest.mark.parametrize("keys", [None, [b"closed", b"0.md", b"1.md"]])
+@pytest.mark.parametrize(
+    ("seen", "never_live", "left_out", "is_held"),
+    [
+        (23, 0, 0, True),
+        (24, 0, 0, False),
+        # of the live files only
+        (23, 10, 0, True),
+        # of those that no rule leaves out
+        (19, 0, 4, True),
+        (20, 0, 4, False),
+    ],
+)
+def test_removals_are_held_if_they_are_more_than_half_of_the_live_files_that_rules_allow(
+    listing: Any, keys: list[bytes] | None, seen: int, never_live: int, left_out: int, is_held: bool
+) -> None:
+    site, record, end = listing
+    record([], {}, first=True)
+    ((gone,),) = site.do("SELECT id FROM search_index_file WHERE index_id = %s LIMIT 1", site.index.id)
+    for number in range(seen + never_live):
+        changed = {} if number < seen else {"status": "failed", "live_fingerprint": None}
+        file = site.copy_row("search_index_file", gone, key=f"\\x{uuid4().hex}", path=f"seen/{number}.md", **changed)
+        site.do("INSERT INTO search_index_listing (task_id, file_id) VALUES (%s, %s)", site.task, file)
+    assert end(True, left_out=left_out, keys=keys) == (CLOSED + BESIDE if is_held else 0)
+    assert len(waiting(site)) == (0 if is_held else CLOSED + BESIDE)
+
+
 @pytest.mark.parametrize(("hold", "warning"), [(True, "held"), (False, "Waiting.")])
 def test_what_a_task_waits_for_is_told_unless_removals_are_held(listing: Any, hold: bool, warning: str) -> None:
     site, record, end = listing

@@ -17,6 +17,7 @@ from tests.integration.steps.site import Site, listed_site, new_site, passes
 from tests.service import eventually
 from worker import dispatch
 from worker.app import BULK, FAST, MAX_SLICES, SMALL_TASK, app
+from worker.dispatch import FILES_PER_SLICE
 from worker.index.claim_turns import ClaimTurns
 from worker.index.pipeline import claim_files
 from worker.resources import Resources
@@ -397,11 +398,21 @@ def test_a_large_task_gets_more_workers_as_long_as_they_come(
     assert sweeps.sent.count(("foldex.index", [str(site.task)])) == messages
 
 
-@pytest.mark.parametrize(("bulk", "fast"), [(0, 0), (MAX_SLICES, 1), (2, MAX_SLICES)])
+@pytest.mark.parametrize(
+    ("files", "bulk", "fast"),
+    [
+        (3, 0, 0),
+        (3, MAX_SLICES, 1),
+        (3, 2, MAX_SLICES),
+        # several messages for each task
+        (3 * FILES_PER_SLICE, 0, 0),
+        (3 * FILES_PER_SLICE, 3, 1),
+    ],
+)
 def test_a_sweep_sends_no_more_messages_for_many_tasks_than_for_one(
-    resources: Resources, sweeps: Sweeps, bulk: int, fast: int
+    resources: Resources, sweeps: Sweeps, files: int, bulk: int, fast: int
 ) -> None:
-    sites = [listed_site(resources, 3) for _ in range(MAX_SLICES + 1)]
+    sites = [listed_site(resources, files) for _ in range(MAX_SLICES + 1)]
     passes(resources, 60)
     sweeps.waiting |= {BULK: bulk, FAST: fast}
     assert {*sweeps.round()} <= {site.task for site in sites}

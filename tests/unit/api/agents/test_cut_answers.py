@@ -1,0 +1,91 @@
+"""Tools of agents whose results have several pages, or stop early."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import httpx
+import pytest
+
+from api.agents import code, find
+from api.agents.access import ServiceAccess, as_it_is, path_for_others
+from api.agents.tool import AgentTool, ToolReply
+from foldex_client import AsyncFoldex, Status
+from tests import coroutines
+from tests.unit.client.test_contract import VALUES, answer, operation_of
+
+TOOLS = {tool.name: tool for tool in (*find.TOOLS, *code.TOOLS)}
+#: Results that a test lets a tool look at.
+MOST = 300
+
+
+class Listings:
+    """A service with a tool over `/home`. Each of its listings has an item for each of `paths`."""
+
+    def __init__(self, paths: Sequence[str], *, truncated: bool = False) -> None:
+        self.paths, self.truncated = paths, truncated
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        name, _ = operation_of(request)
+        answered = answer(name, sparse=True)
+        if "truncated" in answered:
+            answered["truncated"] = self.truncated
+        if name == "GET /api/tools/search":
+            answered["items"][0]["place"] = "/home"
+        elif "items" in answered:
+            start, limit = (int(request.url.params.get(key, 0)) for key in ("cursor", "limit"))
+            end = start + (limit or len(self.paths))
+            (item,) = answered["items"]
+            answered["items"] = [{**item, "file_path": path} for path in self.paths[start:end]]
+            answered["next_cursor"] = str(end) if end < len(self.paths) else None
+        return httpx.Response(200, json=answered)
+
+
+def called(service: Listings, tool_name: str, **given: Any) -> ToolReply:
+    tool: AgentTool[Any] = TOOLS[tool_name]
+
+    async def unheard(_: Status) -> None:
+        pass
+
+    async def call() -> ToolReply:
+        async with AsyncFoldex("http://foldex.invalid", transport=httpx.MockTransport(service)) as foldex:
+            access = ServiceAccess(foldex, None, path_for_others, as_it_is, None, str, has_key=False)
+            return await tool.run(access, tool.arguments.model_validate(given), unheard)
+
+    return coroutines.run(call())
+
+
+@pytest.mark.parametrize(("number", "total"), [(MOST, f"of {MOST} shown"), (MOST + 1, f"of {MOST}+ shown")])
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [("list_files", {}), ("find_symbol", {"name": "f"}), ("find_references", {"name": "f"})],
+)
+def test_a_tool_that_stops_early_says_so(
+    monkeypatch: pytest.MonkeyPatch, name: str, asked: dict[str, str], number: int, total: str
+) -> None:
+    monkeypatch.setattr(code, "MAX_RESULTS", MOST)
+    service = Listings([f"{place}.md" for place in range(number)])
+    reply = called(service, name, folder=VALUES["uuid"], max_tokens=MOST, **asked)
+    assert total in reply.text
+    assert reply.data.model_dump()["cut"]
+
+
+@pytest.mark.parametrize("truncated", [False, True])
+@pytest.mark.parametrize(("name", "asked"), [("grep", {"pattern": "f"}), ("callers", {"name": "f"})])
+def test_a_tool_passes_on_that_the_service_stopped_early(name: str, asked: dict[str, str], truncated: bool) -> None:
+    reply = called(Listings(["a.md"], truncated=truncated), name, folder=VALUES["uuid"], **asked)
+    assert ("of 1+ shown" in reply.text) is truncated
+    assert reply.data.model_dump()["cut"] is truncated
+
+
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [("list_files", {}), ("find_symbol", {"name": "f"}), ("find_references", {"name": "f"})],
+)
+def test_a_part_of_a_folder_is_looked_for_on_all_pages(name: str, asked: dict[str, str]) -> None:
+    others = [f"notes-old/{place}.md" for place in range(1000)]
+    reply = called(Listings([*others, "notes/a.md"]), name, folder="/home/notes", **asked)
+    assert "notes/a.md" in reply.text
+    assert "notes-old" not in reply.text
+    assert not reply.data.model_dump()["cut"]
