@@ -176,7 +176,7 @@ def _fit(sure: float | None) -> SearchReport:
 
 def _cut_chunks(search: IndexSearch, ranked: Sequence[Candidate], whole_file_ids: Collection[UUID]) -> list[Hit]:
     """Cut to the first `top_k` chunks or files, without those of files that are shown whole."""
-    shown = (candidate for candidate in ranked if candidate.row["file_id"] not in whole_file_ids)
+    shown = (candidate for candidate in ranked if candidate.row.file_id not in whole_file_ids)
     return cut(search, (_hit(candidate, explain=search.request.explain) for candidate in shown))
 
 
@@ -192,8 +192,8 @@ def cut(search: IndexSearch, hits: Iterable[AnyHit]) -> list[AnyHit]:
 def _hit(candidate: Candidate, *, explain: bool) -> Hit:
     row, distance = candidate.row, candidate.distance
     return Hit(
-        **row,
-        file_name=row["file_path"].rsplit("/", 1)[-1],
+        **row._asdict(),
+        file_name=row.file_path.rsplit("/", 1)[-1],
         score=round(max(0.0, candidate.score), 6),
         distance=None if distance is None else round(distance, 6),
         matched_queries=candidate.queries,

@@ -12,6 +12,7 @@ from psycopg.rows import dict_row
 
 from tests.contract.test_keywords import FILTERS, Index
 from worker.state.pool import Pool
+from worker.state.queries import load
 from worker.state.search import found_chunks, snippets
 
 #: Values of columns; some begin as others do.
@@ -167,13 +168,21 @@ def test_files_without_vectors_are_found_whole_where_they_fit(pool: Pool, seed: 
     assert found_some > 3
 
 
+@pytest.mark.parametrize("query", ["hits", "newer_hits"])
+def test_a_row_of_a_hit_has_the_columns_of_its_query(pool: Pool, query: str) -> None:
+    values: dict[str, Any] = {"ids": [], "known": [], "index_id": UUID(int=0)}
+    with pool.connection() as connection:
+        columns = connection.execute(load("search/found_chunks")[query], values).description or ()
+    assert (*(column.name for column in columns), "read_text") == found_chunks.HitRow._fields
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_only_live_chunks_of_the_index_are_shown(pool: Pool, seed: int) -> None:
     made = pair(pool, Random(seed))
     live = {str(chunk["id"]): chunk["file_id"] for chunk in made.live}
     assert 0 < len(live) < len(made.chunks)
     hits = found_chunks.hits(pool, made.index_id, made.ids)
-    assert {id_: hit["file_id"] for id_, hit in hits.items()} == live
+    assert {id_: hit.file_id for id_, hit in hits.items()} == live
     assert found_chunks.file_ids(pool, made.index_id, made.ids) == live
     assert found_chunks.versions(pool, made.index_id, made.ids).keys() == live.keys()
     versions, newer = found_chunks.newer_hits(pool, made.index_id, made.ids, [""] * len(made.ids))
@@ -191,7 +200,7 @@ def test_a_phrase_is_found_as_it_is_read(pool: Pool, type_: str, found: set[int]
     holding = found_chunks.with_phrase(pool, index.id, ids, "schröder  weg")
     assert holding == {ids[number] for number in found}
     rows = found_chunks.hits(pool, index.id, ids)
-    assert [rows[id_]["read_text"] is None for id_ in ids] == [True, type_ == "pdf", True]
+    assert [rows[id_].read_text is None for id_ in ids] == [True, type_ == "pdf", True]
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -93,7 +93,7 @@ def _find(search: IndexSearch) -> Findings:
     (ranking,) = search.store.search(search.index.namespace + SUFFIX, [Leg(search.depth, vector=vectors[0])])
     rows = found_chunks.hits(search.resources.pool, search.index.id, [row.id for row in ranking])
     hits = [
-        Hit(**rows[row.id], file_name=rows[row.id]["file_path"], score=1 - row.value / 2, distance=row.value)
+        Hit(**rows[row.id]._asdict(), file_name=rows[row.id].file_path, score=1 - row.value / 2, distance=row.value)
         for row in ranking
         if row.id in rows
     ]

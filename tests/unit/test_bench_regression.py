@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 from pathlib import Path
 from random import Random
-from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -20,6 +19,8 @@ from tests.bench.search.fit.prepared import order, own_weights, prepared
 from tests.bench.search.fit.regression import Measured, fitted
 from tests.bench.search.questions import Label, Question
 from tests.bench.search.recorded import Recorded, Recording, passages, ranked
+from tests.hit_rows import hit_row
+from worker.state.search.found_chunks import HitRow
 from worker.vectors import RankedRow
 
 WORDS = ["parse", "the", "header", "of", "a", "request", "and", "send", "token", "to", "retry_limit", "Bucket"]
@@ -33,23 +34,23 @@ def text_of(chance: Random, count: int) -> str:
 def random_recording(seed: int, chunks: int = 90) -> Recording:
     """Questions and chunks of random words in a few files; some chunks are near-duplicates."""
     chance = Random(seed)
-    rows: dict[str, dict[str, Any]] = {}
+    rows: dict[str, HitRow] = {}
     for n in range(chunks):
         file = chance.randrange(chunks // 4)
         id_ = str(UUID(int=n))
         code = chance.random() < 0.7
-        rows[id_] = {
-            "chunk_id": id_,
-            "file_id": UUID(int=file),
-            "file_path": f"{chance.choice(['src', 'tests', 'examples'])}/{chance.choice(WORDS)}/{file}.py",
-            "file_id_path": str(file),
-            "chunk_index": n,
-            "file_type": "code" if code else "markdown",
-            "chunk_text": text_of(chance, 30 if n % 7 else 2),
-            "symbol": chance.choice([None, *WORDS]),
-            "scope": chance.choice([None, *WORDS]),
-            "start_line": n,
-        }
+        rows[id_] = hit_row(
+            id_,
+            file_id=UUID(int=file),
+            file_path=f"{chance.choice(['src', 'tests', 'examples'])}/{chance.choice(WORDS)}/{file}.py",
+            file_id_path=str(file),
+            chunk_index=n,
+            file_type="code" if code else "markdown",
+            chunk_text=text_of(chance, 30 if n % 7 else 2),
+            symbol=chance.choice([None, *WORDS]),
+            scope=chance.choice([None, *WORDS]),
+            start_line=n,
+        )
     recorded = []
     for _ in range(8):
         query = text_of(chance, chance.randrange(1, 9))
@@ -59,9 +60,7 @@ def random_recording(seed: int, chunks: int = 90) -> Recording:
             for found in [chance.sample(list(rows), chance.choice([0, 60]))]
         ]
         legs = [each if each.kind == "vector" else Ranking(query, each.kind, each.results[::-1]) for each in legs]
-        question = Question(
-            query=query, kind="", relevant=(Label(path=chance.choice(list(rows.values()))["file_path"]),)
-        )
+        question = Question(query=query, kind="", relevant=(Label(path=chance.choice(list(rows.values())).file_path),))
         recorded.append(Recorded(question, np.ones(3, dtype=np.float32), legs, chance.sample(list(rows), 2)))
     return Recording(recorded, rows, {})
 
@@ -80,18 +79,7 @@ def planted(answers: str) -> Measured:
     """Questions whose answer is the chunk with a feature, which the legs put behind another one."""
     first, second = ("src/other.py", answers) if answers != "src/other.py" else ("src/header.py", answers)
     rows = {
-        str(UUID(int=n)): {
-            "chunk_id": str(UUID(int=n)),
-            "file_id": UUID(int=n),
-            "file_path": path,
-            "file_id_path": path,
-            "chunk_index": 0,
-            "file_type": "code",
-            "chunk_text": path,
-            "symbol": None,
-            "scope": None,
-            "start_line": 1,
-        }
+        str(UUID(int=n)): hit_row(str(UUID(int=n)), path, file_id=UUID(int=n), file_path=path)
         for n, path in enumerate((first, second))
     }
     legs = [Ranking("header of file", "vector", [RankedRow(id_, 0.1 + 0.06 * n) for n, id_ in enumerate(rows)])]

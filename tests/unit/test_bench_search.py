@@ -8,7 +8,6 @@ import lzma
 import tarfile
 from math import log2, sqrt
 from pathlib import Path
-from uuid import UUID
 
 import numpy as np
 import pytest
@@ -32,6 +31,7 @@ from tests.bench.search.sources import without_docstrings
 from tests.bench.search.trees.coverage import coverage, difference, mean
 from tests.bench.search.trees.folders import FOLDERS
 from tests.bench.search.unanswerable import OFF_TOPIC, unanswerable
+from tests.hit_rows import hit_row
 from worker.vectors import RankedRow
 
 FOUND = [2, None, 4]
@@ -255,16 +255,7 @@ def test_questions_without_an_answer_are_those_of_the_next_fold_and_of_other_thi
 
 
 def test_keywords_alone_are_ranked_without_the_vectors_of_a_recording() -> None:
-    plain = {
-        "file_id": UUID(int=1),
-        "file_id_path": "1",
-        "chunk_index": 0,
-        "file_type": "text",
-        "chunk_text": "words",
-        "symbol": None,
-        "scope": None,
-    }
-    rows = {name: {**plain, "chunk_id": name, "file_path": f"{name}.txt"} for name in ("near", "said")}
+    rows = {name: hit_row(name, "words", file_path=f"{name}.txt", file_type="text") for name in ("near", "said")}
     legs = [Ranking("words", "vector", [RankedRow("near", 0.1)]), Ranking("words", "text", [RankedRow("said", 9.0)])]
     question = Question(query="words", kind="", relevant=(Label(path="said.txt"),))
     recorded = Recorded(question, np.ones(384, dtype=np.float32), legs, ())

@@ -20,6 +20,7 @@ from schemas.tool import Listing
 from worker.resources import Resources
 from worker.state.index.tools import Index
 from worker.state.search import found_chunks, snippets
+from worker.state.search.found_chunks import HitRow
 
 router = APIRouter(prefix="/api/tools/search/{tool_id}", tags=["search"], route_class=JsonRoute)
 
@@ -38,12 +39,12 @@ def get_chunk(
 ) -> Response:
     """Get a chunk with up to `before` and `after` neighbours in its file. Page on from the first or last of them."""
     row = _live_row(resources, index, chunk_id)
-    chunk = snippets.ShownChunk(row["chunk_id"], row["chunk_index"], row["start_char"])
+    chunk = snippets.ShownChunk(UUID(row.chunk_id), row.chunk_index, row.start_char)
     with large_answers.text(before + after, index.project_id):
         [(rows_before, rows_after)] = snippets.neighbours(
-            resources.pool, index.id, [(row["file_id"], [chunk])], before=before, after=after
+            resources.pool, index.id, [(row.file_id, [chunk])], before=before, after=after
         )
-        around = Around(chunk=FileChunk(**row), before=pieces(rows_before), after=pieces(rows_after))
+        around = Around(chunk=FileChunk(**row._asdict()), before=pieces(rows_before), after=pieces(rows_after))
         return Response(around.model_dump_json(), media_type="application/json")
 
 
@@ -69,7 +70,7 @@ def list_chunks(
         return Response(listed.model_dump_json(), media_type="application/json")
 
 
-def _live_row(resources: Resources, index: Index, chunk_id: str) -> snippets.Row:
+def _live_row(resources: Resources, index: Index, chunk_id: str) -> HitRow:
     try:
         (row,) = found_chunks.hits(resources.pool, index.id, [str(UUID(chunk_id))]).values()
     except ValueError:  # not a UUID, or no live chunk has it

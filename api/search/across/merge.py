@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 from uuid import UUID, uuid5
 
 from api.search.rank.fusion import reciprocal_ranks
-from api.search.rank.ties import place_of
 from schemas.content.source import EmbedderProfile
 from schemas.queries.across import PlacedHit
 from schemas.queries.search import Hit
@@ -64,7 +63,7 @@ def merged(parts: Sequence[ToolHits], top_k: int, *, by_file: bool) -> list[Plac
 
     def order(key: UUID) -> tuple[Any, ...]:
         _, hit, tool_id = best[key]
-        return -scores[key], -hit.score, place_of(vars(hit)), places[tool_id]
+        return -scores[key], -hit.score, hit.file_path, hit.file_id_path, hit.chunk_index, places[tool_id]
 
     ordered = sorted(scores, key=order)
     return [_placed(best[key], scores[key]) for key in ordered[:top_k]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from api.search.chunks.file_depth import Files, best_of_each_file
 from api.search.chunks.legs import Ranking
@@ -17,17 +17,16 @@ from api.search.rank.boosts import (
     name_share,
     query_signals,
     split_near_duplicates,
-    text_of,
 )
 from api.search.rank.confidence import AGREEING, COUNTED_HITS, USUAL_AGREEMENT, Evidence, HitTexts, confidence
 from api.search.rank.files import FoundChunk, file_parts
 from api.search.rank.fusion import by_score, ranks_and_values, reciprocal_ranks
 from api.search.rank.rerank import reranked
 from api.search.rank.sureness import CODE, PROSE, VectorTrust, sureness_factors
-from api.search.rank.ties import place_of
 from api.search.rank.weights import Weights
 from schemas.errors import RerankUnavailable
 from schemas.queries.search import SearchRequest
+from worker.state.search.found_chunks import HitRow
 from worker.vectors import Ranked
 
 #: Chunks ranked by their features.
@@ -64,7 +63,7 @@ class Candidate(NamedTuple):
     """
 
     id: str
-    row: dict[str, Any]
+    row: HitRow
     score: float
     distance: float | None
     parts: Mapping[str, float]
@@ -148,7 +147,7 @@ def wanted_ids(request: SearchRequest, fusion: Fusion, files: Files) -> list[str
     return list(dict.fromkeys([*best, *sorted(fusion.defining)]))
 
 
-def joined(request: SearchRequest, fusion: Fusion, rows: Mapping[str, dict[str, Any]]) -> list[Candidate]:
+def joined(request: SearchRequest, fusion: Fusion, rows: Mapping[str, HitRow]) -> list[Candidate]:
     """The ids that have a live row, best first, equal ones by their place. Chunks that no leg found come last."""
     texts = request.texts
     distances = _distances(fusion.rankings)
@@ -165,18 +164,18 @@ def joined(request: SearchRequest, fusion: Fusion, rows: Mapping[str, dict[str, 
             finders.get(id_, texts),
             ranks.get(id_, {}),
         )
-        for id_, score in sorted(scores.items(), key=lambda each: (-each[1], place_of(rows[each[0]])))
+        for id_, score in sorted(scores.items(), key=lambda each: (-each[1], rows[each[0]].place))
     ]
 
 
-def _score(fusion: Fusion, id_: str, row: Mapping[str, Any]) -> float:
+def _score(fusion: Fusion, id_: str, row: HitRow) -> float:
     """The score of a chunk by its type of file."""
-    scores = fusion.scores if row["file_type"] in CODE_TYPES or not fusion.prose else fusion.prose
+    scores = fusion.scores if row.file_type in CODE_TYPES or not fusion.prose else fusion.prose
     return scores.get(id_, 0.0)
 
 
 def rank_candidates(
-    request: SearchRequest, weights: Weights, fusion: Fusion, rows: Mapping[str, dict[str, Any]]
+    request: SearchRequest, weights: Weights, fusion: Fusion, rows: Mapping[str, HitRow]
 ) -> RankedCandidates:
     """The ids that have a live row, by their features. Scores begin at the confidence."""
     found = joined(request, fusion, rows)
@@ -211,7 +210,7 @@ def rerank_candidates(search: IndexSearch, candidates: Sequence[Candidate]) -> t
 def _with_place(candidate: Candidate) -> str:
     """A chunk's text below its path, and the headings or definitions around it."""
     row = candidate.row
-    return "\n".join(filter(None, (row["file_path"], row["context"], text_of(row))))
+    return "\n".join(filter(None, (row.file_path, row.context, row.ranked_text)))
 
 
 def _blended(candidate: Candidate, score: float) -> Candidate:
@@ -233,7 +232,7 @@ def boost(
     file_weights = {**weights, "coherence": about_files * weights["coherence"]}
     boosted = _by_files(_boosted(first, signals, weights), file_weights, grouped=request.group_by_file)
     kept, duplicates = split_near_duplicates(
-        boosted, lambda candidate: text_of(candidate.row), first=max(MIN_DEDUPLICATED, request.top_k)
+        boosted, lambda candidate: candidate.row.ranked_text, first=max(MIN_DEDUPLICATED, request.top_k)
     )
     behind = _capped(others, min((candidate.score for candidate in kept), default=0.0))
     last = _capped(duplicates, min((candidate.score for candidate in behind or kept), default=0.0))
@@ -252,7 +251,7 @@ def confidence_of(request: SearchRequest, fusion: Fusion, candidates: Sequence[C
     distances = [each.distance for each in candidates if each.distance is not None]
     if not distances:
         return None
-    texts = HitTexts.of([f"{each.row['file_path']}\n{text_of(each.row)}" for each in candidates[:COUNTED_HITS]])
+    texts = HitTexts.of([f"{each.row.file_path}\n{each.row.ranked_text}" for each in candidates[:COUNTED_HITS]])
     evidence = {
         query: Evidence(1 - min(distances), _agreement(fusion.rankings, query), bool(fusion.defining), texts)
         for query in request.texts
@@ -316,14 +315,12 @@ def _boosted(candidates: Sequence[Candidate], signals: QuerySignals, weights: Ma
 
 def best_first(candidates: Sequence[Candidate]) -> list[Candidate]:
     """The candidates by their scores, equal ones by their place."""
-    return sorted(candidates, key=lambda candidate: (-candidate.score, place_of(candidate.row)))
+    return sorted(candidates, key=lambda candidate: (-candidate.score, candidate.row.place))
 
 
 def _by_files(candidates: Sequence[Candidate], weights: Mapping[str, float], *, grouped: bool) -> list[Candidate]:
     """The candidates, which come best first, with what their files add to their scores, best first."""
-    found = [
-        FoundChunk(each.row["file_id"], grouped or each.row["file_type"] == "code", each.score) for each in candidates
-    ]
+    found = [FoundChunk(each.row.file_id, grouped or each.row.file_type == "code", each.score) for each in candidates]
     factor = 1 / (1 + max(0.0, weights["coherence"]))
     changed = [
         scaled(each, factor, {name: factor * value})

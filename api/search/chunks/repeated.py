@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any
 from uuid import UUID
 
 from api.search.chunks.candidates import Candidate, RankedCandidates
 from api.search.chunks.legs import Ranking
 from schemas.queries.search import SearchRequest
 from worker.machine.fair_cache import FairCache
+from worker.state.search.found_chunks import HitRow
 
 #: Number of queries whose ranking a process keeps, of about 50 kB each.
 MAX_QUERIES = 256
@@ -44,7 +44,7 @@ class KeptRanking:
     distances: Sequence[float | None]
     confidence: float | None
 
-    def ranked(self, request: SearchRequest, rows: Mapping[str, dict[str, Any]]) -> RankedCandidates:
+    def ranked(self, request: SearchRequest, rows: Mapping[str, HitRow]) -> RankedCandidates:
         """The candidates as they were, best first, with their rows."""
         texts = request.texts
         candidates = [

@@ -13,6 +13,7 @@ from api.search.text.file_text import joined
 from schemas.content.document import text_hash
 from schemas.queries.search import Hit
 from worker.state.search import found_chunks
+from worker.state.search.found_chunks import HitRow
 from worker.vectors import RankedRow
 
 
@@ -44,7 +45,7 @@ def _file_scores(search: IndexSearch, rankings: Sequence[Ranking]) -> dict[UUID,
     return best_scores(found_chunks.hits(search.resources.pool, search.index.id, ids), by_language)
 
 
-def best_scores(rows: Mapping[str, dict[str, Any]], rankings: Sequence[Sequence[RankedRow]]) -> dict[UUID, float]:
+def best_scores(rows: Mapping[str, HitRow], rankings: Sequence[Sequence[RankedRow]]) -> dict[UUID, float]:
     """The best keyword score, 0 to 1, of each unembedded file in the rankings.
 
     Values of different rankings are not comparable, so each is divided by the best of its own ranking.
@@ -54,9 +55,9 @@ def best_scores(rows: Mapping[str, dict[str, Any]], rankings: Sequence[Sequence[
         best = results[0].value if results else 0.0
         for result in results:
             row = rows.get(result.id)
-            if row is not None and not row["embedded"]:
+            if row is not None and not row.embedded:
                 score = result.value / best if best > 0 else 0.0
-                scores[row["file_id"]] = max(score, scores.get(row["file_id"], 0.0))
+                scores[row.file_id] = max(score, scores.get(row.file_id, 0.0))
     return scores
 
 

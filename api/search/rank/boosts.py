@@ -10,15 +10,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import PurePosixPath
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from api.search.rank.definition_query import names_in_query
 from schemas.queries.search import Context
+from worker.state.search.found_chunks import HitRow
 from worker.tokens.keywords import code_words
 from worker.tokens.spellings import canonical
 
 T = TypeVar("T")
-Row = Mapping[str, Any]
 
 #: Words of questions that do not help to locate the answer.
 _STOP_WORDS = frozenset(
@@ -140,23 +140,16 @@ def word_runs(text: str) -> list[str]:
     return runs[:: len(runs) // MAX_RUNS + 1]
 
 
-def text_of(row: Row) -> str:
-    """The text of a chunk by which it is ranked: as it is read."""
-    read: str | None = row.get("read_text")
-    text: str = row["chunk_text"] if read is None else read
-    return text
-
-
-def chunk_features(signals: QuerySignals, row: Row) -> dict[str, float]:
+def chunk_features(signals: QuerySignals, row: HitRow) -> dict[str, float]:
     """The nonzero features of a chunk, 0 to 1 by name. Penalties are those with negative weights."""
-    path, text = row["file_path"], text_of(row)
+    path, text = row.file_path, row.ranked_text
     features = {kind: 1.0 for kind in _penalized_kinds(path) if kind not in signals.unpenalized}
-    if row["chunk_id"] in signals.defining:
+    if row.chunk_id in signals.defining:
         features["definition"] = signals.name_share
-    if row["symbol"]:
-        features["symbol"] = _symbol_overlap(signals, row["symbol"])
-    if row["scope"]:
-        features["scope"] = _shared_terms(signals.terms, _name_terms(row["scope"]))
+    if row.symbol:
+        features["symbol"] = _symbol_overlap(signals, row.symbol)
+    if row.scope:
+        features["scope"] = _shared_terms(signals.terms, _name_terms(row.scope))
     features["path"] = _path_overlap(signals.forms, path)
     if signals.phrases:
         features["phrase"] = _contained(signals.phrases, _flat(text))
@@ -280,10 +273,10 @@ def _path_nearness(context: str, path: str) -> float:
     return shared / max(len(here), 1)
 
 
-def _symbol_nearness(context: str, row: Row) -> float:
+def _symbol_nearness(context: str, row: HitRow) -> float:
     """1 if the chunk is the caller's symbol or lies within it, else 0."""
     context_names = {context, *re.split(r"[./:#]+", context)} - {""}
-    chunk_names = {row["symbol"], *(row["scope"] or "").split("/")}
+    chunk_names = {row.symbol, *(row.scope or "").split("/")}
     return float(bool(context_names & chunk_names))
 
 

@@ -14,7 +14,6 @@ from api.search.chunks.legs import embed, missing_vectors
 from api.search.pipeline import answer_by, cut
 from api.search.query.index_search import Findings, IndexSearch, ignore_step
 from api.search.query.no_hits import stand_in
-from api.search.rank.ties import place_of
 from api.search.tree.forest import Forest, NearSummary
 from api.search.tree.ways import FoundInTree, LeafHit, collapsed, traversal
 from schemas.errors import Invalid, NoTree
@@ -24,6 +23,7 @@ from worker.resources import Resources
 from worker.state.index.tools import Index
 from worker.state.pool import Pool
 from worker.state.search import found_chunks
+from worker.state.search.found_chunks import HitRow
 from worker.state.tree import trees, views
 from worker.state.tree.trees import Tree
 from worker.vectors import Vector
@@ -100,24 +100,21 @@ def _hits(search: IndexSearch, found: FoundInTree) -> list[TreeHit]:
     live = [(leaf, rows[str(leaf.id)]) for leaf in leaves if str(leaf.id) in rows]
     hits: dict[str, TreeHit] = {}
     for _, equal in groupby(live, key=lambda found: (found[0].score, found[0].distance)):
-        for leaf, row in sorted(equal, key=lambda found: place_of(found[1])):
-            if row["content_hash"] not in hits:
-                hits[row["content_hash"]] = _hit(row, leaf)
+        for leaf, row in sorted(equal, key=lambda found: found[1].place):
+            if row.content_hash not in hits:
+                hits[row.content_hash] = _hit(row, leaf)
     return list(hits.values())
 
 
-def _hit(row: dict[str, object], leaf: LeafHit) -> TreeHit:
-    path = str(row["file_path"])
+def _hit(row: HitRow, leaf: LeafHit) -> TreeHit:
     above = leaf.summary
-    return TreeHit.model_validate(
-        {
-            **row,
-            "file_name": path.rsplit("/", 1)[-1],
-            "score": round(leaf.score, 6),
-            "distance": round(leaf.distance, 6),
-            "raptor_expanded_from": above and above.node.id,
-            "raptor_summary_preview": above and above.node.text[:PREVIEW_CHARACTERS],
-        }
+    return TreeHit(
+        **row._asdict(),
+        file_name=row.file_path.rsplit("/", 1)[-1],
+        score=round(leaf.score, 6),
+        distance=round(leaf.distance, 6),
+        raptor_expanded_from=above and above.node.id,
+        raptor_summary_preview=above and above.node.text[:PREVIEW_CHARACTERS],
     )
 
 

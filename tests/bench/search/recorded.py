@@ -11,7 +11,6 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -30,6 +29,7 @@ from worker.settings import Settings
 from worker.state.index import tools
 from worker.state.index.tools import Index
 from worker.state.search import found_chunks
+from worker.state.search.found_chunks import HitRow
 from worker.vectors import Vector
 
 _VECTORS = """
@@ -37,7 +37,7 @@ SELECT encode(text_hash, 'hex'), vector FROM embedding_cache
 WHERE project_id = %s AND encode(text_hash, 'hex') = ANY (%s)
 """
 
-Rows = Mapping[str, dict[str, Any]]
+Rows = Mapping[str, HitRow]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def ranked(request: Query, weights: Weights, each: Recorded, rows: Rows) -> Sequ
 def passages(candidates: Sequence[Candidate], depth: int) -> list[Passage]:
     """The first candidates as passages."""
     rows = [candidate.row for candidate in candidates[:depth]]
-    return [Passage(row["file_path"], row["start_line"], row["chunk_text"]) for row in rows]
+    return [Passage(row.file_path, row.start_line, row.chunk_text) for row in rows]
 
 
 def _record(service: Service, tool: str, questions: Sequence[Question]) -> Recording:
@@ -107,9 +107,9 @@ def _record(service: Service, tool: str, questions: Sequence[Question]) -> Recor
 
 def _vectors(service: Service, rows: Rows) -> dict[str, Vector]:
     """The vectors of chunks by id, shape (384,)."""
-    hashes = {row["content_hash"].removeprefix("sha256:") for row in rows.values()}
+    hashes = {row.content_hash.removeprefix("sha256:") for row in rows.values()}
     stored = dict(service.rows(_VECTORS, PROJECT, sorted(hashes)))
-    by_id = {id_: stored.get(row["content_hash"].removeprefix("sha256:")) for id_, row in rows.items()}
+    by_id = {id_: stored.get(row.content_hash.removeprefix("sha256:")) for id_, row in rows.items()}
     return {id_: np.frombuffer(vector, dtype="<f4") for id_, vector in by_id.items() if vector is not None}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple, Self
 from uuid import UUID
 
 from psycopg.rows import dict_row
@@ -15,34 +15,84 @@ from worker.state.queries import is_true, load, storable, text_array
 _SQL = load("search/found_chunks")
 
 
-def hits(pool: Pool, index_id: UUID, ids: Iterable[str]) -> dict[str, dict[str, Any]]:
+# a query reads a hundred, and creating a dataclass takes several times as long
+class HitRow(NamedTuple):
+    """What an answer shows of a live chunk, in the order of the columns, with its version.
+
+    `read_text` is its text as it is read; None if it is read as it is written.
+    """
+
+    chunk_id: str
+    version: str
+    chunk_text: str
+    file_node_id: str
+    file_id: UUID
+    file_id_path: str
+    file_path: str
+    file_type: str | None
+    title: str | None
+    json_pointer: str | None
+    chunk_index: int
+    total_chunks: int
+    content_hash: str
+    start_line: int
+    end_line: int
+    start_char: int
+    end_char: int
+    language: str | None
+    context: str
+    symbol: str | None
+    node_type: str | None
+    scope: str | None
+    level: int
+    page: int | None
+    embedded: bool
+    stale: bool
+    url: str | None
+    read_text: str | None = None
+
+    @classmethod
+    def of(cls, columns: Sequence[Any]) -> Self:
+        """The row with these columns."""
+        row = cls(*columns)
+        read = as_read(row.file_type, row.chunk_text)
+        return row if read is None else row._replace(read_text=read)
+
+    @property
+    def ranked_text(self) -> str:
+        """The text by which the chunk is ranked."""
+        return self.chunk_text if self.read_text is None else self.read_text
+
+    @property
+    def place(self) -> tuple[str, str, int]:
+        """Where the chunk is: the path of its file, what tells files with one path apart, and its position.
+
+        Equal hits are ordered so, never by ids: equal folders give equal answers.
+        """
+        return self.file_path, self.file_id_path, self.chunk_index
+
+
+def hits(pool: Pool, index_id: UUID, ids: Iterable[str]) -> dict[str, HitRow]:
     """Return what an answer shows of live chunks; ids without a live row are omitted."""
     values = {"ids": text_array(ids), "index_id": index_id}
     with autocommit(pool) as connection:
-        cursor = connection.cursor(row_factory=dict_row, binary=True)
-        return {row["chunk_id"]: _with_reading(row) for row in cursor.execute(_SQL["hits"], values).fetchall()}
-
-
-def _with_reading(row: dict[str, Any]) -> dict[str, Any]:
-    """Add the text as it is read, by which a chunk is ranked; None if it is read as it is written."""
-    row["read_text"] = as_read(row["file_type"], row["chunk_text"])
-    return row
+        cursor = connection.cursor(binary=True).execute(_SQL["hits"], values)
+        return {columns[0]: HitRow.of(columns) for columns in cursor.fetchall()}
 
 
 def newer_hits(
     pool: Pool, index_id: UUID, ids: Sequence[str], known: Sequence[str]
-) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
+) -> tuple[dict[str, str], dict[str, HitRow]]:
     """Return the versions of live chunks, and the `hits` of those whose version is not the known one ("" if none is).
 
     Both are of the same moment.
     """
     values = {"ids": text_array(ids), "known": text_array(f'"{version}"' for version in known), "index_id": index_id}
     with autocommit(pool) as connection:
-        cursor = connection.cursor(binary=True).execute(_SQL["newer_hits"], values)
-        rows, names = cursor.fetchall(), [column.name for column in cursor.description or ()]
+        rows = connection.cursor(binary=True).execute(_SQL["newer_hits"], values).fetchall()
     # the text is null only if the version is known
-    newer = {row[0]: _with_reading(dict(zip(names, row, strict=True))) for row in rows if row[2] is not None}
-    return {row[0]: row[1] for row in rows}, newer
+    newer = {columns[0]: HitRow.of(columns) for columns in rows if columns[2] is not None}
+    return {id_: version for id_, version, *_ in rows}, newer
 
 
 def versions(pool: Pool, index_id: UUID, ids: Iterable[str]) -> dict[str, str]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from worker.state.pool import Pool
 from worker.state.search import found_chunks
+from worker.state.search.found_chunks import HitRow
 
 #: Maximum bytes of the texts and other values that a process keeps.
 MAX_BYTES = 24 * 2**20
@@ -18,13 +19,11 @@ KNOWN_SHARE = 0.75
 #: Assumed bytes of a row without its text.
 ROW_BYTES = 2_000
 
-Row = dict[str, Any]
-
 
 class FoundRows(NamedTuple):
-    """The live rows among some ids, and the version of each. Callers must not change a row."""
+    """The live rows among some ids, and the version of each."""
 
-    rows: Mapping[str, Row]
+    rows: Mapping[str, HitRow]
     versions: Mapping[str, str]
 
 
@@ -34,7 +33,7 @@ class LiveRows:
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes
         self._lock = Lock()
-        self._rows: OrderedDict[str, Row] = OrderedDict()
+        self._rows: OrderedDict[str, HitRow] = OrderedDict()
         self._bytes = 0
 
     def get(self, pool: Pool, index_id: UUID, ids: Sequence[str]) -> FoundRows:
@@ -42,17 +41,17 @@ class LiveRows:
         known = {id_: row for id_ in ids if (row := self._rows.get(id_)) is not None}
         if len(known) < KNOWN_SHARE * len(ids):
             rows = self._keep(found_chunks.hits(pool, index_id, ids))
-            return FoundRows(rows, {id_: row["version"] for id_, row in rows.items()})
+            return FoundRows(rows, {id_: row.version for id_, row in rows.items()})
         if len(known) == len(ids):
             versions = found_chunks.versions(pool, index_id, ids)
-            if all(known[id_]["version"] == version for id_, version in versions.items()):
+            if all(known[id_].version == version for id_, version in versions.items()):
                 return FoundRows({id_: known[id_] for id_ in versions}, versions)
-        kept = [known[id_]["version"] if id_ in known else "" for id_ in ids]
+        kept = [known[id_].version if id_ in known else "" for id_ in ids]
         versions, newer = found_chunks.newer_hits(pool, index_id, ids, kept)
         self._keep(newer)
         return FoundRows({id_: newer.get(id_) or known[id_] for id_ in versions}, versions)
 
-    def _keep(self, rows: dict[str, Row]) -> dict[str, Row]:
+    def _keep(self, rows: dict[str, HitRow]) -> dict[str, HitRow]:
         with self._lock:
             for id_, row in rows.items():
                 self._forget(id_)
@@ -67,8 +66,8 @@ class LiveRows:
         self._bytes -= _size(before) if before is not None else 0
 
 
-def _size(row: Row) -> int:
-    return ROW_BYTES + sum(len(row.get(name) or "") for name in ("chunk_text", "read_text", "context"))
+def _size(row: HitRow) -> int:
+    return ROW_BYTES + len(row.chunk_text) + len(row.read_text or "") + len(row.context)
 
 
 _process_rows = LiveRows()

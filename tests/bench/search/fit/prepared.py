@@ -18,7 +18,6 @@ from api.search.rank.boosts import chunk_features, name_share, query_signals, sp
 from api.search.rank.files import FoundChunk, file_parts
 from api.search.rank.fusion import RANK_CONSTANT
 from api.search.rank.sureness import CODE, PROSE, sureness_factors
-from api.search.rank.ties import place_of
 from api.search.rank.weights import LEG_WEIGHTS, RANKING_WEIGHTS
 from schemas.queries.search import Context
 from tests.bench.search.measures import Ranks, ranks
@@ -101,7 +100,7 @@ def _prepared(each: Recorded, rows: Rows) -> Prepared:
     query = each.question.query
     legs = [leg for leg in each.rankings if leg.ids]
     found = {id_ for leg in legs for id_ in leg.ids if id_ in rows} | {*each.defining} & rows.keys()
-    ids = sorted(found, key=lambda id_: place_of(rows[id_]))
+    ids = sorted(found, key=lambda id_: rows[id_].place)
     number = {id_: n for n, id_ in enumerate(ids)}
     signals = query_signals([query], each.defining, Context())
     features = np.zeros((len(ids), len(FEATURES)))
@@ -120,12 +119,12 @@ def _prepared(each: Recorded, rows: Rows) -> Prepared:
         name_share=name_share(query),
         factors=factors,
         gains=np.stack([_gains(leg, number) for leg in legs]) if legs else np.zeros((0, len(ids))),
-        is_code=np.array([row["file_type"] in CODE_TYPES for row in chunks], dtype=bool),
+        is_code=np.array([row.file_type in CODE_TYPES for row in chunks], dtype=bool),
         features=features,
         defining=[number[id_] for id_ in each.defining if id_ in number],
         about_files=1 - signals.name_share if each.defining else 1.0,
-        files=[(row["file_id"], row["file_type"] == "code") for row in chunks],
-        passages=[Passage(row["file_path"], row["start_line"], row["chunk_text"]) for row in chunks],
+        files=[(row.file_id, row.file_type == "code") for row in chunks],
+        passages=[Passage(row.file_path, row.start_line, row.chunk_text) for row in chunks],
     )
 
 

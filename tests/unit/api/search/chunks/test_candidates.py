@@ -24,19 +24,15 @@ from api.search.chunks.legs import Kind, Ranking
 from api.search.rank.confidence import AGREEING, FITS, USUAL_AGREEMENT, Evidence, HitTexts, confidence
 from api.search.rank.weights import RANKING_WEIGHTS, WEIGHTS
 from schemas.queries.search import Query
+from tests.hit_rows import hit_row
+from worker.state.search.found_chunks import HitRow
 from worker.vectors import RankedRow
 
 KINDS: tuple[Kind, ...] = ("vector", "text", "code")
 RANKS = {"vector_rank", "text_rank", "code_rank"}
 
 
-def row(name: str, text: str, **more: Any) -> dict[str, Any]:
-    plain = {"file_path": f"{name}.py", "file_id_path": f"/{name}.py", "chunk_index": 0}
-    plain |= {"file_type": "code", "symbol": None, "scope": None}
-    return {"chunk_id": name, "file_id": UUID(int=1), "chunk_text": text, **plain, **more}
-
-
-def ranked(request: Query, rows: dict[str, dict[str, Any]], **found: list[tuple[str, float]]) -> list[Candidate]:
+def ranked(request: Query, rows: dict[str, HitRow], **found: list[tuple[str, float]]) -> list[Candidate]:
     kinds: dict[str, Kind] = {"vector": "vector", "text": "text", "code": "code"}
     rankings = [Ranking(request.texts[0], kinds[kind], [RankedRow(*one) for one in of]) for kind, of in found.items()]
     fusion = fuse(request, WEIGHTS, rankings, ())
@@ -46,10 +42,10 @@ def ranked(request: Query, rows: dict[str, dict[str, Any]], **found: list[tuple[
 
 def test_parts_add_up_to_each_score() -> None:
     rows = {
-        "a": row("a", "fill the water pump", symbol="pump", file_path="pump.py"),
-        "b": row("b", "a test of water", file_path="tests/b.py"),
-        "c": row("c", "the water is cold", file_type="markdown", file_id=UUID(int=2)),
-        "d": row("d", "fill the water pump", file_id=UUID(int=3)),
+        "a": hit_row("a", "fill the water pump", symbol="pump", file_path="pump.py"),
+        "b": hit_row("b", "a test of water", file_path="tests/b.py"),
+        "c": hit_row("c", "the water is cold", file_type="markdown", file_id=UUID(int=2)),
+        "d": hit_row("d", "fill the water pump", file_id=UUID(int=3)),
     }
     request = Query(query="how does the water pump fill", explain=True)
     legs: dict[str, list[tuple[str, float]]] = {
@@ -69,7 +65,7 @@ def test_parts_add_up_to_each_score() -> None:
 
 @pytest.mark.parametrize(("defining", "supports"), [((), True), (("b",), False)])
 def test_a_file_with_many_uses_does_not_gain_over_the_definition(defining: tuple[str, ...], supports: bool) -> None:
-    rows = {name: row(name, f"{name} uses TokenBucket", file_id=UUID(int=1 + (name == "b"))) for name in "abc"}
+    rows = {name: hit_row(name, f"{name} uses TokenBucket", file_id=UUID(int=1 + (name == "b"))) for name in "abc"}
     request = Query(query="TokenBucket", explain=True)
     found = [Ranking("TokenBucket", "code", [RankedRow(name, 9.0) for name in "acb"])]
     fusion = fuse(request, WEIGHTS, found, defining)
@@ -78,13 +74,13 @@ def test_a_file_with_many_uses_does_not_gain_over_the_definition(defining: tuple
 
 
 def test_hits_that_hardly_differ_have_scores_that_hardly_differ() -> None:
-    rows = {name: row(name, f"{name} is some water", file_id=UUID(int=n)) for n, name in enumerate(("xa", "xb"))}
+    rows = {name: hit_row(name, f"{name} is some water", file_id=UUID(int=n)) for n, name in enumerate(("xa", "xb"))}
     first, second = ranked(Query(query="water"), rows, vector=[("xa", 0.500), ("xb", 0.501)])
     assert 0.9 * first.score < second.score < first.score
 
 
 def test_a_search_without_an_answer_has_low_scores() -> None:
-    rows = {"a": row("a", "sends a request over HTTP")}
+    rows = {"a": hit_row("a", "sends a request over HTTP")}
     found = [("a", 0.95)]
     (off_topic,) = ranked(Query(query="banana smoothie recipe"), rows, vector=found, text=[("a", 0.5)])
     (asked,) = ranked(Query(query="send a request"), rows, vector=[("a", 0.4)], text=[("a", 9.0)])
@@ -95,7 +91,7 @@ def test_a_search_without_an_answer_has_low_scores() -> None:
 @pytest.mark.parametrize(("file_type", "best"), [("code", "near"), ("markdown", "worded")])
 def test_words_count_more_in_prose_than_in_code(file_type: str, best: str) -> None:
     files = {"near": 1, "worded": 2}
-    rows = {name: row(name, name, file_type=file_type, file_id=UUID(int=n)) for name, n in files.items()}
+    rows = {name: hit_row(name, name, file_type=file_type, file_id=UUID(int=n)) for name, n in files.items()}
     found = ranked(Query(query="how is it"), rows, vector=[("near", 0.3), ("worded", 0.6)], text=[("worded", 9.0)])
     assert found[0].id == best
 
@@ -115,7 +111,7 @@ def test_in_prose_a_leg_that_guesses_yields_to_one_that_is_sure(
     best: str, near: list[tuple[str, float]], worded: list[tuple[Any, float]]
 ) -> None:
     names = ["near", "worded", *NEXT]
-    rows = {name: row(name, name, file_type="markdown", file_id=UUID(int=n + 1)) for n, name in enumerate(names)}
+    rows = {name: hit_row(name, name, file_type="markdown", file_id=UUID(int=n + 1)) for n, name in enumerate(names)}
     text = [(name, score) for of, score in worded for name in ([of] if isinstance(of, str) else of)]
     assert ranked(Query(query="how is it"), rows, vector=near, text=text)[0].id == best
 
@@ -126,11 +122,9 @@ def ranking(query: str, kind: Kind, *found: tuple[str, float]) -> Ranking:
 
 def candidates(count: int, **last: Any) -> list[Candidate]:
     """So many chunks of as many files, best first. `last` are fields of the last one's row."""
-    rows = [row(f"c{number:03}", f"text {number}", file_id=UUID(int=number + 1)) for number in range(count)]
-    rows[-1] |= last
-    return [
-        Candidate(each["chunk_id"], each, 0.5 - number / 1000, None, {}, [], {}) for number, each in enumerate(rows)
-    ]
+    rows = [hit_row(f"c{number:03}", f"text {number}", file_id=UUID(int=number + 1)) for number in range(count)]
+    rows[-1] = rows[-1]._replace(**last)
+    return [Candidate(each.chunk_id, each, 0.5 - number / 1000, None, {}, [], {}) for number, each in enumerate(rows)]
 
 
 @pytest.mark.parametrize(("top_k", "count"), [(10, BOOSTED_CHUNKS), (50, 100)])
@@ -150,8 +144,8 @@ def test_features_count_behind_the_first_chunks_where_one_defines_or_files_are_g
 
 
 def test_repetitions_come_last_with_the_lowest_score() -> None:
-    found = candidates(3)
-    found[1].row["chunk_text"] = found[0].row["chunk_text"] = "the same words"
+    *same, last = candidates(3)
+    found = [*(each._replace(row=each.row._replace(chunk_text="the same words")) for each in same), last]
     ordered = boost(Query(query="water"), RANKING_WEIGHTS, found, ())
     assert [each.id for each in ordered] == ["c000", "c002", "c001"]
     assert ordered[2].score <= ordered[1].score < ordered[0].score
@@ -168,7 +162,7 @@ def test_in_mode_vector_keywords_rank_nothing() -> None:
 def test_the_distance_of_a_hit_is_that_of_its_nearest_query(distances: tuple[float, float]) -> None:
     request = Query(queries=["one", "two"])
     legs = [ranking(query, "vector", ("a", value)) for query, value in zip(request.texts, distances, strict=True)]
-    (found,) = joined(request, fuse(request, WEIGHTS, legs, ()), {"a": row("a", "x")})
+    (found,) = joined(request, fuse(request, WEIGHTS, legs, ()), {"a": hit_row("a", "x")})
     assert found.distance == 0.2
 
 
@@ -179,7 +173,7 @@ def test_a_hit_tells_its_best_rank_in_each_kind_of_leg(order: int) -> None:
         ranking("two", "vector", ("a", 0.3), ("b", 0.4)),
         ranking("two", "text", ("c", 9.0), ("b", 1.0)),
     ]
-    request, rows = Query(queries=["one", "two"], explain=True), {name: row(name, name) for name in "abc"}
+    request, rows = Query(queries=["one", "two"], explain=True), {name: hit_row(name, name) for name in "abc"}
     found = joined(request, fuse(request, WEIGHTS, legs[::order], ()), rows)
     assert {each.id: each.ranks for each in found} == {
         "a": {"vector_rank": 1},
@@ -200,7 +194,7 @@ def test_the_nearest_hit_tells_whether_a_search_has_an_answer() -> None:
 def test_a_search_has_an_answer_rather_if_words_and_meaning_find_the_same(agreeing: int, mode: Any) -> None:
     nearest = [f"n{number:02}" for number in range(AGREEING + 1)]
     words = [*nearest[:agreeing], *(f"w{number:02}" for number in range(AGREEING - agreeing)), nearest[-1]]
-    rows = {name: row(name, name) for name in {*nearest, *words}}
+    rows = {name: hit_row(name, name) for name in {*nearest, *words}}
     legs = [ranking("q", "vector", *((name, 0.5) for name in nearest))]
     legs.append(ranking("q", "text", *((name, 0.5) for name in words)))
     other = ranking("other", "text", *((name, 0.5) for name in nearest))
@@ -208,22 +202,22 @@ def test_a_search_has_an_answer_rather_if_words_and_meaning_find_the_same(agreei
     fusion = fuse(request, WEIGHTS, [*legs, other], ())
     found = joined(request, fusion, rows)
     share = USUAL_AGREEMENT if mode == "vector" else agreeing / AGREEING
-    texts = [f"{each.row['file_path']}\n{each.row['chunk_text']}" for each in found]
+    texts = [f"{each.row.file_path}\n{each.row.chunk_text}" for each in found]
     assert confidence_of(request, fusion, found) == confidence("q", Evidence(0.5, share, False, HitTexts.of(texts)))
 
 
 def test_all_chunks_of_a_small_folder_may_agree() -> None:
     legs = [ranking("q", kind, ("a", 0.5), ("b", 0.6)) for kind in KINDS]
-    request, rows = Query(query="q"), {name: row(name, "x") for name in "ab"}
+    request, rows = Query(query="q"), {name: hit_row(name, "x") for name in "ab"}
     fusion = fuse(request, WEIGHTS, legs, ())
     found = joined(request, fusion, rows)
-    texts = [f"{each.row['file_path']}\nx" for each in found]
+    texts = [f"{each.row.file_path}\nx" for each in found]
     assert confidence_of(request, fusion, found) == confidence("q", Evidence(0.5, 1.0, False, HitTexts.of(texts)))
 
 
 def test_the_query_that_fits_best_counts_and_so_does_a_name_that_is_defined() -> None:
     legs = [ranking(query, "vector", ("a", 0.4)) for query in ("water pump", "banana")]
-    request, rows = Query(queries=["water pump", "banana"]), {"a": row("a", "a banana")}
+    request, rows = Query(queries=["water pump", "banana"]), {"a": hit_row("a", "a banana")}
     sure = [
         rank_candidates(request, WEIGHTS, fuse(request, WEIGHTS, found, defining), rows).confidence
         for found, defining in ((legs, ()), (legs[::-1], ()), (legs, ("a",)))
@@ -235,7 +229,7 @@ def test_the_query_that_fits_best_counts_and_so_does_a_name_that_is_defined() ->
 
 
 def test_scores_begin_at_the_confidence_and_keep_their_proportions() -> None:
-    rows = {name: row(name, f"{name} water", file_id=UUID(int=number)) for number, name in enumerate("abc")}
+    rows = {name: hit_row(name, f"{name} water", file_id=UUID(int=number)) for number, name in enumerate("abc")}
     request = Query(query="water")
     fusion = fuse(request, WEIGHTS, [ranking("water", "vector", ("a", 0.1), ("b", 0.5), ("c", 0.9))], ())
     boosted = boost(request, RANKING_WEIGHTS, joined(request, fusion, rows), ())
@@ -248,7 +242,7 @@ def test_scores_begin_at_the_confidence_and_keep_their_proportions() -> None:
 
 @pytest.mark.parametrize(("change", "is_known"), [({"rerank": "none"}, False), ({}, True)])
 def test_without_boosts_the_scores_are_those_of_the_legs(change: dict[str, str], is_known: bool) -> None:
-    request, rows = Query.model_validate({"query": "q", **change}), {"a": row("a", "x"), "b": row("b", "y")}
+    request, rows = Query.model_validate({"query": "q", **change}), {"a": hit_row("a", "x"), "b": hit_row("b", "y")}
     fusion = fuse(request, WEIGHTS, [ranking("q", "vector", ("a", 0.25), ("b", 0.5))], ())
     found, sure = rank_candidates(request, WEIGHTS, fusion, rows)
     assert [each.id for each in found] == ["a", "b"]
@@ -257,7 +251,7 @@ def test_without_boosts_the_scores_are_those_of_the_legs(change: dict[str, str],
 
 def test_chunks_that_no_leg_found_come_last_by_path() -> None:
     names = [f"d{number}" for number in range(9)]
-    request, rows = Query(query="q"), {name: row(name, name) for name in ["a", *reversed(names)]}
+    request, rows = Query(query="q"), {name: hit_row(name, name) for name in ["a", *reversed(names)]}
     fusion = fuse(request, WEIGHTS, [ranking("q", "text", ("a", 1.0))], names)
     assert [each.id for each in joined(request, fusion, rows)] == ["a", *names]
 
@@ -270,7 +264,7 @@ def test_a_hit_names_the_queries_that_rank_it_near_the_top() -> None:
         ranking("one", "text", *behind, ("late", 1.0)),
         ranking("two", "text", *((name, 5.0) for name in names[: FINDER_RANKS - 1]), ("x", 4.0), ("late", 1.0)),
     ]
-    rows = {name: row(name, name) for name in ("x", "late")}
+    rows = {name: hit_row(name, name) for name in ("x", "late")}
     found = {each.id: each.queries for each in joined(request, fuse(request, WEIGHTS, legs, ()), rows)}
     # without one that ranks it near the top, those that find it at all
     assert found == {"x": ["one", "two"], "late": ["one", "two"]}

@@ -18,6 +18,8 @@ from api.search.chunks.legs import Kind, Ranking
 from api.search.chunks.repeated import RankingInputs, Repeated
 from api.search.rank.weights import WEIGHTS
 from schemas.queries.search import Context, Query
+from tests.hit_rows import hit_row
+from worker.state.search.found_chunks import HitRow
 from worker.state.search.live_rows import FoundRows
 from worker.vectors import Ranked
 
@@ -35,21 +37,21 @@ class Index:
         self.rankings = self._rankings()
         self.defining: Sequence[str] = ()
 
-    def _row(self, id_: str) -> dict[str, Any]:
+    def _row(self, id_: str) -> HitRow:
         self.version += 1
         pick, number = self.chance.choice, self.chance.randrange(12)
-        return {
-            "chunk_id": id_,
-            "file_id": UUID(int=number),
-            "file_path": pick(("", "tests/", "vendor/", "src/")) + f"{pick(WORDS)}_{number}.py",
-            "file_id_path": f"/{number}",
-            "chunk_index": UUID(id_).int,
-            "file_type": pick(("code", "markdown")),
-            "chunk_text": " ".join(self.chance.choices(WORDS, k=12)),
-            "symbol": pick((None, *WORDS)),
-            "scope": pick((None, *WORDS)),
-            "version": str(self.version),
-        }
+        return hit_row(
+            id_,
+            file_id=UUID(int=number),
+            file_path=pick(("", "tests/", "vendor/", "src/")) + f"{pick(WORDS)}_{number}.py",
+            file_id_path=f"/{number}",
+            chunk_index=UUID(id_).int,
+            file_type=pick(("code", "markdown")),
+            chunk_text=" ".join(self.chance.choices(WORDS, k=12)),
+            symbol=pick((None, *WORDS)),
+            scope=pick((None, *WORDS)),
+            version=str(self.version),
+        )
 
     def _rankings(self) -> list[Ranking]:
         legs: tuple[tuple[str, Kind], ...] = (
@@ -73,8 +75,8 @@ class Index:
             self.defining = self.chance.sample(IDS, 2)
 
     def live(self, _pool: object, _index_id: UUID, ids: Sequence[str]) -> FoundRows:
-        rows = {id_: dict(self.rows[id_]) for id_ in ids if id_ in self.rows}
-        return FoundRows(rows, {id_: row["version"] for id_, row in rows.items()})
+        rows = {id_: self.rows[id_] for id_ in ids if id_ in self.rows}
+        return FoundRows(rows, {id_: row.version for id_, row in rows.items()})
 
     def plain(self, request: Query) -> RankedCandidates:
         fusion = fuse(request, WEIGHTS, self.rankings, self.defining)

@@ -10,6 +10,7 @@ import pytest
 from api.search.chunks.unembedded import _AnswerRoom, _fitting, best_scores
 from schemas.content.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.tool import IndexSettings
+from tests.hit_rows import hit_row
 from worker.state.index.tools import NewIndex
 from worker.tokens.tokenizers import characters, cl100k, counted
 from worker.vectors import RankedRow
@@ -73,17 +74,16 @@ def test_another_model_cuts_by_its_own_tokens() -> None:
 
 def test_a_file_scores_as_the_best_of_its_chunks_that_is_not_embedded() -> None:
     a, b, c, d = (str(UUID(int=number)) for number in range(4))
+    one, two = UUID(int=11), UUID(int=12)
     rows = {
-        a: {"file_id": "one", "embedded": True},
-        b: {"file_id": "two", "embedded": False},
-        c: {"file_id": "two", "embedded": False},
+        a: hit_row(a, file_id=one),
+        b: hit_row(b, file_id=two, embedded=False),
+        c: hit_row(c, file_id=two, embedded=False),
     }
     found = [RankedRow(a, 8.0), RankedRow(b, 4.0), RankedRow(c, 2.0), RankedRow(d, 1.0)]
-    assert best_scores(rows, [found]) == {"two": 0.5}
+    assert best_scores(rows, [found]) == {two: 0.5}
     assert (
-        best_scores(rows, [[RankedRow(c, 0.5)], found])
-        == best_scores(rows, [found, [RankedRow(c, 0.5)]])
-        == {"two": 1.0}
+        best_scores(rows, [[RankedRow(c, 0.5)], found]) == best_scores(rows, [found, [RankedRow(c, 0.5)]]) == {two: 1.0}
     )
     assert best_scores({}, []) == best_scores({}, [[]]) == {}
 

@@ -21,17 +21,17 @@ from api.search.rank.boosts import (
     word_runs,
 )
 from schemas.queries.search import Context
+from tests.hit_rows import hit_row
+from worker.state.search.found_chunks import HitRow
 
-ID, FILE = str(UUID(int=1)), UUID(int=2)
-
-
-def row(path: str = "src/a.py", text: str = "x", symbol: str | None = None, scope: str | None = None) -> dict[str, Any]:
-    return {"chunk_id": ID, "file_id": FILE, "file_path": path, "chunk_text": text, "symbol": symbol, "scope": scope}
+ID = str(UUID(int=1))
 
 
-def features_of(
-    query: str, chunk: dict[str, Any], context: Context | None = None, defining: set[str] | None = None
-) -> Any:
+def row(path: str = "src/a.py", text: str = "x", symbol: str | None = None, scope: str | None = None) -> HitRow:
+    return hit_row(ID, text, file_path=path, symbol=symbol, scope=scope)
+
+
+def features_of(query: str, chunk: HitRow, context: Context | None = None, defining: set[str] | None = None) -> Any:
     return chunk_features(query_signals([query], defining or set(), context or Context()), chunk)
 
 
