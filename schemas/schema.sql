@@ -119,9 +119,7 @@ CREATE TABLE search_index_change (
     -- what the watch last saw of a content tree
     seen text,
     -- the only paths that changed; null: any
-    paths text[],
-    -- the transaction that noted them; another writer of the row may have meant more
-    paths_by xid8
+    paths text[]
 );
 CREATE INDEX search_index_change_due ON search_index_change (due_at) WHERE due_at IS NOT NULL;
 
@@ -239,7 +237,6 @@ CREATE TABLE search_index_task (
     progress double precision NOT NULL DEFAULT 0 CHECK (progress BETWEEN 0 AND 1),
     -- when all files were last counted, and how long that took; null: they are to be counted next
     counted_at timestamptz,
-    refreshed_at timestamptz,
     refresh_seconds double precision NOT NULL DEFAULT 0,
     -- when the counts last changed, or a worker last held the task's listing or its files
     moved_at timestamptz,
@@ -403,7 +400,6 @@ CREATE TABLE search_index_file (
     message text,
     -- whose lease in file_lease holds it, and the number of that claim
     lease_owner uuid,
-    lease_until timestamptz,
     generation bigint NOT NULL DEFAULT 0,
     -- an unfinished claim may have patched the store's rows to another path
     patch_pending boolean NOT NULL DEFAULT false,

@@ -1,5 +1,6 @@
 -- Drops what only releases before the first one used; a new database has none of it. Their last commit may run beside
--- this release, so columns that its statements name stay until the next release.
+-- this release, so columns that its statements name stay until the next release drops them: search_index_file.lease_until,
+-- search_index_task.refreshed_at and search_index_change.paths_by. New databases lack them.
 
 -- symbol_use is written directly
 DROP TRIGGER IF EXISTS symbol_reference_written ON symbol_reference;

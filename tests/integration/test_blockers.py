@@ -30,7 +30,7 @@ from worker.state.pool import Pool, open_pool
 AT_ONCE, SOON = timedelta(0), timedelta(seconds=0.5)
 LOCK = "SELECT FROM search_index_task WHERE id = '{}' FOR UPDATE"
 #: Names of other sessions, some of which look like ours.
-OTHERS = ("psql", "pg_dump", "", "foldex migrate", "foldex cli", "foldex watch", "foldex workers")
+OTHERS = ("psql", "foldex", "pg_dump", "", "foldex migrate", "foldex cli", "foldex watch", "foldex workers")
 
 
 @contextmanager

@@ -99,20 +99,6 @@ def test_files_of_an_owner_go_back_when_its_lease_is_over_and_not_before(pool: P
     assert claimed(pool, task, uuid4()) < lost
 
 
-def test_a_worker_of_the_release_before_holds_its_files_by_their_own_rows(pool: Pool, task: UUID) -> None:
-    held = claimed(pool, task, uuid4(), 2)
-    do(pool, "DELETE FROM file_lease")
-    do(pool, "UPDATE search_index_file SET lease_until = now() + interval '8 s' WHERE id = ANY (%s)", list(held))
-    assert returned(pool) == set()
-    do(pool, "UPDATE search_index_file SET lease_until = now() - interval '1 ms' WHERE id = ANY (%s)", list(held))
-    assert returned(pool) == held
-    # those that may have killed it are claimed one by one
-    while claimed(pool, task, uuid4()):
-        pass
-    # the sweep of such a worker must leave the leases of the current release alone
-    assert do(pool, "SELECT id FROM search_index_file WHERE status = 'indexing' AND lease_until IS NOT NULL") == []
-
-
 def test_who_is_stopped_amid_a_claim_keeps_neither_the_sweep_nor_what_it_held(pool: Pool, task: UUID) -> None:
     owner = uuid4()
     held = claimed(pool, task, owner, 2)
@@ -209,7 +195,7 @@ def test_a_clock_that_is_set_back_keeps_no_dead_owner_s_files_and_no_task(pool: 
     assert returned(pool) == set()
     do(pool, "UPDATE file_lease SET until = now() + 2 * %s + interval '1 min'", tasks.LEASE)
     assert returned(pool) == lost
-    for column in ("plan_until", "refreshed_at", "sent_at", "moved_at"):
+    for column in ("plan_until", "counted_at", "sent_at", "moved_at"):
         do(pool, f"UPDATE search_index_task SET {column} = now() + interval '1 h' WHERE id = %s", task)
         assert tasks.bring_back(pool) == 1
         assert do(pool, f"SELECT {column} <= now() FROM search_index_task WHERE id = %s", task) == [(True,)]

@@ -41,6 +41,12 @@ KEPT = Path(__file__).with_name("schema.txt")
 #: A dump of a database of the last commit before the first release, with a run under way.
 BEFORE = Path(__file__).with_name("before_first_release.sql")
 TABLES_WITH_ROWS = ("search_index", "search_tool", "search_index_task", "search_index_file", "chunk", "symbol_use")
+#: Columns that such a database keeps for one release, with their types.
+LEFT = {
+    "search_index_change.paths_by": "xid8",
+    "search_index_file.lease_until": "timestamptz",
+    "search_index_task.refreshed_at": "timestamptz",
+}
 #: Queries that describe all that migrations make, one per line.
 SCHEMA = (
     """
@@ -202,7 +208,10 @@ def test_a_database_before_the_first_release_becomes_as_a_new_one_and_keeps_its_
         # what its own rows lacked
         assert value("SELECT count(*) FROM search_index i JOIN namespace_name n ON n.name = i.namespace") == 1
         assert value("SELECT count(*) FROM file_lease") == 1
-        assert described_at(url) == described_at(template_url)
+        # what statements of the commit before name stays for one release
+        columns = {f"column {name} {kind}" for name, kind in LEFT.items()}
+        assert columns < {*described_at(url)}
+        assert [line for line in described_at(url) if line not in columns] == described_at(template_url)
 
 
 def test_an_older_database_is_refused_with_the_commit_that_migrates_it(

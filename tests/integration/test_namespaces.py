@@ -149,14 +149,6 @@ def test_overlapping_sweeps_drop_no_living_namespace(shelf: Shelf, resources: Re
     assert shelf.vectors() == shelf.live()
 
 
-def test_an_index_of_the_release_before_leaves_its_name_when_it_goes(shelf: Shelf) -> None:
-    namespace = shelf.index.namespace
-    shelf.do("DELETE FROM namespace_name WHERE name = %s", namespace)
-    purge(shelf)
-    shelf.create()
-    assert shelf.index.namespace != namespace
-
-
 @pytest.mark.parametrize(
     ("days", "pause"), [(0, "10 min"), (0.01, "14 min"), (3, "3 days"), (7, "7 days"), (179, "7 days"), (181, None)]
 )

@@ -116,7 +116,7 @@ def test_a_task_whose_folder_is_being_listed_is_at_work(pool: Pool, task: UUID) 
 def test_a_change_of_the_counts_is_work(pool: Pool, task: UUID) -> None:
     index_id = _index_of(pool, task)
     tasks.refresh(pool, task, index_id)
-    old = "UPDATE search_index_task SET moved_at = now() - interval '2 min', refreshed_at = NULL WHERE id = %s"
+    old = "UPDATE search_index_task SET moved_at = now() - interval '2 min', counted_at = NULL WHERE id = %s"
     _execute(pool, old, task)
     tasks.refresh(pool, task, index_id)
     assert _found(pool) == [task]

@@ -35,7 +35,7 @@ class ListingPosition(NamedTuple):
     ranges: Sequence[KeyRange]
 
     def cursor(self) -> str:
-        """The position as a cursor. Those of earlier releases have one range without an end."""
+        """The position as a cursor."""
         ranges = ",".join("-".join(end.encode().hex() for end in range_ if end is not None) for range_ in self.ranges)
         return f"{self.part}:{ranges}" if self.part else ranges
 

@@ -48,10 +48,8 @@ class Application(StrEnum):
     MIGRATE = "foldex migrate"
 
 
-#: The name of all connections of earlier releases.
-EARLIER_APPLICATION = "foldex"
 #: The connections that the sweep may end: their processes open others, and repeat what was not committed.
-EXPENDABLE = (Application.API, Application.WORKER, EARLIER_APPLICATION)
+EXPENDABLE = (Application.API, Application.WORKER)
 #: Seconds that a transaction may be idle, about as long as a lease: then other transactions need its locks.
 IDLE_SECONDS = 8.0
 #: Seconds after which the connections of a lost machine are ended.

@@ -92,7 +92,7 @@ NOT t.listing AND (t.total_files <= %(most_files)s
 -- the slices that hold files, by index and by project
 at_work AS MATERIALIZED (
     SELECT l.index_id, count(*) AS slices FROM file_lease l
-    WHERE l.index_id IS NOT NULL AND EXISTS (
+    WHERE EXISTS (
         SELECT FROM search_index_file f
         WHERE f.index_id = l.index_id AND f.lease_owner = l.owner AND f.status = 'indexing')
     GROUP BY l.index_id
@@ -187,7 +187,7 @@ CASE WHEN c.due_at IS NULL THEN excluded.since ELSE coalesce(c.since, excluded.s
 -- name: noted_paths
 -- the paths of a change c together with those that are added to it; null means the whole folder, whatever is added
 CASE WHEN c.since IS NULL THEN excluded.paths
-     WHEN c.xmin = c.paths_by::xid THEN joined_paths(c.paths, excluded.paths, %(most_paths)s) END
+     ELSE joined_paths(c.paths, excluded.paths, %(most_paths)s) END
 
 -- name: rerun_tool_ids_with_more
 -- the tools that asked for the run that follows a task t, with another one

@@ -34,5 +34,5 @@ ORDER: tuple[frozenset[str], ...] = (
     frozenset({"file_lease"}),
     frozenset({"search_index_task", "search_index_task_delta"}),
     frozenset({"search_index_file"}),
-    frozenset({"chunk", "chunk_tombstone", "symbol", "symbol_use", "symbol_reference"}),
+    frozenset({"chunk", "chunk_tombstone", "symbol", "symbol_use"}),
 )

@@ -132,7 +132,7 @@ def restart_stalled(resources: Resources) -> int:
             open_files=files.open_files(pool, task.index_id),
             plan_until=str(task.plan_until),
             sent_at=str(task.sent_at),
-            refreshed_at=str(task.refreshed_at),
+            counted_at=str(task.counted_at),
             queued={queue: queued(queue) for queue in (FAST, BULK)},
         )
         if task.listing:

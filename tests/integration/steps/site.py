@@ -236,7 +236,7 @@ def passes(resources: Resources, seconds: float) -> None:
     """Let time pass for sent messages and recorded changes."""
     with resources.pool.connection() as connection:
         for table, columns in (
-            ("search_index_task", ("sent_at", "created_at", "refreshed_at")),
+            ("search_index_task", ("sent_at", "created_at", "counted_at")),
             ("search_index_change", ("since", "due_at", "ran_at", "rest_until")),
         ):
             moved = ", ".join(f"{column} = {column} - make_interval(secs => {seconds})" for column in columns)

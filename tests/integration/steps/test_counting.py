@@ -125,9 +125,7 @@ def test_every_count_grows_by_all_that_was_noted_of_it(resources: Resources, sit
         each.list_folder()
         assert not each.refresh()
     # no count of all files is due
-    site.do(
-        "UPDATE search_index_task SET refreshed_at = now(), counted_at = now(), refresh_seconds = 9, moved_at = NULL"
-    )
+    site.do("UPDATE search_index_task SET counted_at = now(), refresh_seconds = 9, moved_at = NULL")
     before, untouched = counts(site)[:14], counts(other)
     site.do("DELETE FROM search_index_task_delta")
     noted_numbers = [note(site, 1), note(site, 2)]
@@ -244,10 +242,6 @@ def test_a_count_that_takes_long_is_replaced_by_what_is_noted(site: Site) -> Non
     counting.note_progress(site.pool, site.task)
     assert counts(site)[:2] == [3, 2]
     assert site.do("SELECT counted_at FROM search_index_task WHERE id = %s", site.task) == before
-    # a worker of the previous release counted, and left what was noted
-    site.do("UPDATE search_index_task SET refreshed_at = refreshed_at + interval '1 s' WHERE id = %s", site.task)
-    counting.note_progress(site.pool, site.task)
-    assert site.do("SELECT counted_at FROM search_index_task WHERE id = %s", site.task) != before
 
 
 def test_the_end_of_a_listing_calls_for_a_count(site: Site) -> None:
@@ -257,7 +251,7 @@ def test_the_end_of_a_listing_calls_for_a_count(site: Site) -> None:
     site.finish_all()
     (site.folder / "0.md").unlink()
     site.start()
-    site.do("UPDATE search_index_task SET refreshed_at = now(), counted_at = now(), refresh_seconds = 9")
+    site.do("UPDATE search_index_task SET counted_at = now(), refresh_seconds = 9")
     site.list_folder()
     counting.note_progress(site.pool, site.task)
     assert counts(site)[0] == 2

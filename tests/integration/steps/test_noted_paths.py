@@ -18,10 +18,10 @@ pytestmark = pytest.mark.usefixtures("nobody_else")
 
 
 def later(site: Site, seconds: float) -> None:
-    """Let time pass for what was noted. This write of the row does not put the paths in doubt."""
+    """Let time pass for what was noted."""
     site.do(
         "UPDATE search_index_change SET since = since - s, due_at = due_at - s, ran_at = ran_at - s,"
-        " rest_until = rest_until - s, paths_by = CASE WHEN xmin = paths_by::xid THEN pg_current_xact_id() END"
+        " rest_until = rest_until - s"
         " FROM make_interval(secs => %s) s WHERE index_id = %s",
         *(seconds, site.index.id),
     )
@@ -52,10 +52,6 @@ def test_a_run_lists_the_paths_that_were_noted_and_everything_in_doubt(resources
         note(*first)
         note(*second)
         assert noted(site) is None
-    # a process of an earlier release knows no paths, and means everything
-    note("a.md")
-    site.do("UPDATE search_index_change SET due_at = now() WHERE index_id = %s RETURNING 1", site.index.id)
-    assert noted(site) is None
     # a run over some paths does not stand for one that the clock asks for
     note("a.md")
     every = "UPDATE search_tool SET next_run_at = now(), config = config || '{\"every\": 60}' WHERE id = %s RETURNING 1"

@@ -57,31 +57,6 @@ def test_a_deleted_file_takes_its_symbols_along(site: Site) -> None:
         assert site.do(f"SELECT file_id FROM {table} WHERE index_id = %s", site.index.id) == [(stays,)]
 
 
-#: What a worker of the previous release runs when it finishes files.
-PREVIOUS_COPY = "COPY symbol_reference (file_id, number, index_id, name, kind, scope, line) FROM STDIN"
-PREVIOUS_CLEAR = """
-    WITH gone AS (DELETE FROM symbol WHERE file_id = ANY (%(files)s))
-    DELETE FROM symbol_reference WHERE file_id = ANY (%(files)s)
-"""
-
-
-def test_a_worker_of_the_previous_release_replaces_references(site: Site) -> None:
-    ((file,), (other,), *_) = site.do("SELECT id FROM search_index_file WHERE index_id = %s", site.index.id)
-    uses = [("run", "call", "Outer/go", 3), ("os", "import", "", 1), ("run", "call", 'a"b\\c', 9), ("f", "base", "", 4)]
-    rows = "SELECT number, name, kind, scope, line FROM symbol_reference WHERE file_id = %s ORDER BY number"
-    with site.pool.connection() as connection:
-        kept = [CodeReference("run", "call", (), 2)]
-        symbols.replace(connection, site.index.id, files=[other], file_symbols=[(other, [], kept)])
-    for lines in (uses, uses[1:]):
-        with site.pool.connection() as connection:
-            connection.execute(PREVIOUS_CLEAR, {"files": [file]})
-            with connection.cursor().copy(PREVIOUS_COPY) as copy:
-                for number, (name, kind, scope, line) in enumerate(lines):
-                    copy.write_row((file, number, site.index.id, name, kind, scope, line))
-        assert site.do(rows, file) == [(number, *use) for number, use in enumerate(lines)]
-    assert site.do(rows, other) == [(0, "run", "call", "", 2)]
-
-
 def defined(name: str, kind: str, scope: tuple[str, ...], first: int, last: int) -> CodeDefinition:
     return CodeDefinition(name, kind, scope, 0, 0, 1, first, last, "")
 

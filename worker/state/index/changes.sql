@@ -2,8 +2,8 @@
 
 -- name: nodes_changed
 -- delayed until some quiet, but not forever; indexes whose folder contains, or lies below, an edited node
-INSERT INTO search_index_change AS c (index_id, since, due_at, paths, paths_by)
-SELECT i.id, statement_timestamp(), statement_timestamp() + %(quiet)s, (:edited_nodes), pg_current_xact_id()
+INSERT INTO search_index_change AS c (index_id, since, due_at, paths)
+SELECT i.id, statement_timestamp(), statement_timestamp() + %(quiet)s, (:edited_nodes)
 FROM search_index i
 JOIN content_node root ON root.project_id = i.project_id AND root.id = i.source ->> 'node_id'
 CROSS JOIN LATERAL (SELECT FROM unnest(%(id_paths)s::text[]) AS e (path) WHERE :touches_root LIMIT 1) touched
@@ -13,7 +13,7 @@ WHERE i.project_id = %(project_id)s AND i.source ->> 'kind' = 'nodes' AND i.dele
 ORDER BY i.id
 ON CONFLICT (index_id) DO UPDATE
 SET since = :waits_since, due_at = least(excluded.due_at, :waits_since + %(patience)s),
-    paths = :noted_paths, paths_by = excluded.paths_by
+    paths = :noted_paths
 
 -- name: following_now
 -- a tool that starts to follow edits takes up earlier ones
@@ -25,11 +25,11 @@ SET since = coalesce(c.since, now()), due_at = least(c.due_at, now()), paths = N
 
 -- name: changed
 -- like nodes_changed, and not before the rest period after the last run is over, unless that found no folder to list
-INSERT INTO search_index_change AS c (index_id, since, due_at, paths, paths_by)
-SELECT id, now(), now() + %(quiet)s, %(paths)s::text[], pg_current_xact_id()
+INSERT INTO search_index_change AS c (index_id, since, due_at, paths)
+SELECT id, now(), now() + %(quiet)s, %(paths)s::text[]
 FROM search_index WHERE id = %(index_id)s AND deleted_at IS NULL
 ON CONFLICT (index_id) DO UPDATE
-SET since = :waits_since, paths = :noted_paths, paths_by = excluded.paths_by,
+SET since = :waits_since, paths = :noted_paths,
     due_at = greatest(least(excluded.due_at, :waits_since + %(patience)s),
                       CASE WHEN :noted_paths IS NOT NULL THEN c.ran_at + %(rest)s
                            WHEN (SELECT error_code FROM :newest_task) IS DISTINCT FROM 'folder_gone' THEN c.rest_until
@@ -90,7 +90,7 @@ UPDATE search_index_change SET due_at = now() + %(pause)s WHERE index_id IN (
 
 -- name: noted
 -- the paths to list; null: the whole folder
-SELECT CASE WHEN xmin = paths_by::xid THEN paths END FROM search_index_change
+SELECT paths FROM search_index_change
 WHERE index_id = %(index_id)s AND due_at <= now() FOR NO KEY UPDATE SKIP LOCKED
 
 -- name: take

@@ -1,9 +1,9 @@
 -- name: due
 -- Counting a million rows takes a second. One process at a time does it, using at most a hundredth of a core; meanwhile
--- the counts follow what workers note. A worker of the previous release counts without what is noted.
+-- the counts follow what workers note.
 SELECT FROM search_index_task
 WHERE id = %(task_id)s AND coalesce(
-    refreshed_at + make_interval(secs => 0.2 + least(100 * refresh_seconds, 600)) < now() OR refreshed_at <> counted_at, true)
+    counted_at + make_interval(secs => 0.2 + least(100 * refresh_seconds, 600)) < now(), true)
 FOR NO KEY UPDATE SKIP LOCKED
 
 -- name: lock_noted
@@ -56,13 +56,13 @@ WHERE id = (SELECT id FROM :newest_task)
 SELECT id FROM search_index_task
 WHERE id = ANY (ARRAY (
     SELECT d.id FROM (
-        SELECT t.id, sum(t.refresh_seconds) OVER (ORDER BY t.refreshed_at NULLS FIRST, t.id) - t.refresh_seconds AS before
+        SELECT t.id, sum(t.refresh_seconds) OVER (ORDER BY t.counted_at NULLS FIRST, t.id) - t.refresh_seconds AS before
         FROM search_index_task t JOIN search_index i ON i.id = t.index_id AND i.epoch = t.epoch
         WHERE t.status = 'indexing' AND t.refresh_seconds < %(seconds)s
-          AND coalesce(t.refreshed_at <> t.counted_at OR t.refreshed_at + make_interval(secs => greatest(
+          AND coalesce(t.counted_at + make_interval(secs => greatest(
               0.2 + 100 * t.refresh_seconds,
-              least(extract(epoch FROM t.refreshed_at - coalesce(t.moved_at, t.created_at)), 30))) < now(), true)
-        ORDER BY t.refreshed_at NULLS FIRST, t.id LIMIT %(limit)s) d
+              least(extract(epoch FROM t.counted_at - coalesce(t.moved_at, t.created_at)), 30))) < now(), true)
+        ORDER BY t.counted_at NULLS FIRST, t.id LIMIT %(limit)s) d
     WHERE d.before < %(seconds)s))
 FOR NO KEY UPDATE SKIP LOCKED
 
@@ -73,7 +73,7 @@ WITH noted AS (
 )
 UPDATE search_index_task t
 SET :set_counts,
-    refreshed_at = now(), counted_at = now(),
+    counted_at = now(),
     refresh_seconds = c.share * extract(epoch FROM clock_timestamp() - statement_timestamp()),
     moved_at = CASE
         WHEN (t.total_files, t.indexed_files, t.skipped_files, t.failed_files, t.removed_files, t.total_chunks, t.tokens)

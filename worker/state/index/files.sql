@@ -166,7 +166,7 @@ WITH held AS (
     SELECT id, patch_pending, count(*) OVER () AS together FROM fitting WHERE fits
 )
 UPDATE search_index_file f
-SET status = 'indexing', lease_owner = %(owner)s, lease_until = NULL, attempts = attempts + 1,
+SET status = 'indexing', lease_owner = %(owner)s, attempts = attempts + 1,
     generation = nextval('claim_generation'),
     patch_pending = f.patch_pending
         OR f.live_chunks > 0 AND (f.path, f.id_path) IS DISTINCT FROM (f.live_path, f.live_id_path),
@@ -301,8 +301,6 @@ FROM (
         SELECT f.id, f.crashes, f.parsing = 1 OR f.suspect AND f.attempts > %(deaths)s AS counts
         FROM search_index_file f JOIN search_index i ON i.id = f.index_id, alive
         WHERE f.status = 'indexing'
-          -- the lease of a worker of the previous release
-          AND (f.lease_until IS NULL OR NOT ends @> f.lease_until)
           AND NOT EXISTS (SELECT FROM file_lease l WHERE l.owner = f.lease_owner AND ends @> l.until)
         -- a tombstone refers to the index
         FOR UPDATE OF f SKIP LOCKED FOR KEY SHARE OF i SKIP LOCKED) e

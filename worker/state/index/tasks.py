@@ -112,7 +112,7 @@ class StalledTask:
     listing: bool
     plan_until: datetime | None
     sent_at: datetime | None
-    refreshed_at: datetime | None
+    counted_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)

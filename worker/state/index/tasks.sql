@@ -3,7 +3,7 @@
 -- because time passes while a transaction waits for its locks.
 INSERT INTO search_index_task (id, tool_id, index_id, folder_node_id, kind, "full", allow_removals, created_at,
     total_files, indexed_files, skipped_files, failed_files, total_chunks, ignored, listing_warning,
-    max_cost_tokens, spent_tokens, request_id, total_bytes, done_bytes, paths, refresh_seconds, refreshed_at, counted_at)
+    max_cost_tokens, spent_tokens, request_id, total_bytes, done_bytes, paths, refresh_seconds, counted_at)
 SELECT %(id)s, %(tool_id)s, %(index_id)s, %(folder_node_id)s, %(kind)s, %(full)s, %(allow_removals)s,
     -- keeps the newest task recognizable even if the clock was set back
     greatest(clock_timestamp(), l.created_at + interval '1 microsecond'),
@@ -20,8 +20,7 @@ SELECT %(id)s, %(tool_id)s, %(index_id)s, %(folder_node_id)s, %(kind)s, %(full)s
     -- after a run that did not take up everything, the whole folder is listed
     CASE WHEN l.status = 'ready' AND l.held_removals = 0 THEN %(paths)s::text[] END,
     -- a run over some paths adds to the counts that are copied, and does not count all files again
-    coalesce(l.refresh_seconds, 0), CASE WHEN l.refreshed_at = l.counted_at AND %(paths)s::text[] IS NOT NULL THEN now() END,
-    CASE WHEN l.refreshed_at = l.counted_at AND %(paths)s::text[] IS NOT NULL THEN now() END
+    coalesce(l.refresh_seconds, 0), CASE WHEN l.counted_at IS NOT NULL AND %(paths)s::text[] IS NOT NULL THEN now() END
 FROM (SELECT) AS new LEFT JOIN (SELECT * FROM :newest_task) l ON true
 ON CONFLICT (index_id) WHERE status IN :open DO NOTHING
 RETURNING id
@@ -212,7 +211,7 @@ SELECT FROM search_index_task WHERE id = %(task_id)s FOR NO KEY UPDATE SKIP LOCK
 SELECT FROM search_index_task WHERE id = %(task_id)s FOR NO KEY UPDATE
 
 -- name: complete
-SELECT t.refresh_seconds, coalesce(t.paths IS NOT NULL AND t.counted_at = t.refreshed_at, false)
+SELECT t.refresh_seconds, t.paths IS NOT NULL AND t.counted_at IS NOT NULL
 FROM search_index_task t
 WHERE t.id = %(task_id)s AND t.status = 'indexing' AND NOT t.listing
   AND :no_open_file
@@ -301,12 +300,12 @@ WHERE id = (
 -- name: bring_back
 -- times further ahead than ever set mean that Postgres' clock was set back; nothing should wait until then
 UPDATE search_index_task
-SET plan_until = least(plan_until, now()), refreshed_at = least(refreshed_at, now()), sent_at = least(sent_at, now()),
+SET plan_until = least(plan_until, now()), counted_at = least(counted_at, now()), sent_at = least(sent_at, now()),
     moved_at = least(moved_at, now())
 WHERE id IN (
     SELECT id FROM search_index_task
     WHERE status IN :open
-      AND greatest(plan_until, refreshed_at, sent_at - %(longest)s, moved_at) > now() + interval '1 min'
+      AND greatest(plan_until, counted_at, sent_at - %(longest)s, moved_at) > now() + interval '1 min'
     FOR NO KEY UPDATE SKIP LOCKED)
 
 -- name: done
@@ -336,4 +335,4 @@ WHERE id = ANY (ARRAY (
            OR coalesce(t.sent_at, t.created_at) < now() - %(patience)s)
       AND coalesce(t.sent_at, t.created_at) <= now()
     LIMIT %(limit)s FOR NO KEY UPDATE OF t SKIP LOCKED))
-RETURNING t.id, t.tool_id, t.index_id, t.status, t.listing, t.plan_until, t.sent_at, t.refreshed_at
+RETURNING t.id, t.tool_id, t.index_id, t.status, t.listing, t.plan_until, t.sent_at, t.counted_at

@@ -189,11 +189,6 @@ DELETE FROM search_index_file
 WHERE id = ANY (ARRAY (SELECT id FROM search_index_file WHERE index_id = %(index_id)s LIMIT 5000 FOR UPDATE SKIP LOCKED))
 
 -- name: purge_index
--- the names of its namespaces stay, to be checked; an index of the previous release has none yet
-WITH gone AS (DELETE FROM search_index WHERE id = %(index_id)s RETURNING id, namespace, vector_store, keyword_index)
-INSERT INTO namespace_name AS n (name, index_id, vector_store, keyword_index, retired_at, next_check_at)
-SELECT namespace, id, vector_store, keyword_index, now(), now() + %(pause)s FROM gone
-UNION ALL
-SELECT o.name, o.index_id, o.vector_store, o.keyword_index, now(), now() + %(pause)s
-FROM gone JOIN namespace_name o ON o.index_id = gone.id AND o.name <> gone.namespace
-ON CONFLICT (name) DO UPDATE SET retired_at = excluded.retired_at, next_check_at = excluded.next_check_at
+-- the names of its namespaces stay, to be checked
+WITH gone AS (DELETE FROM search_index WHERE id = %(index_id)s RETURNING id)
+UPDATE namespace_name n SET retired_at = now(), next_check_at = now() + %(pause)s FROM gone WHERE n.index_id = gone.id
