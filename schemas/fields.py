@@ -8,6 +8,9 @@ from uuid import UUID
 
 from pydantic import Field
 
+#: Of a field of a row that no answer shows.
+HIDDEN = Field(exclude=True)
+
 ProjectId = Annotated[str, Field(description="Project that owns it.", examples=["project-1"])]
 ToolId = Annotated[UUID, Field(description="Id of the search tool.", examples=["7b0c1e5e-2f63-4c52-9f3a-0d6f3f0f4a11"])]
 TaskId = Annotated[UUID, Field(description="Id of the task.", examples=["c2a6b0de-93f1-4d8b-8a5e-54f0c9a7d201"])]

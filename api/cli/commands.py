@@ -299,10 +299,10 @@ def list_keys(project_id: str | None, as_json: bool) -> None:
     with _database() as pool:
         found = rows.page(pool, project_id)
     if as_json:
-        output.print_records(found)
-    for row in () if as_json else found:
-        state = f"revoked {row['revoked_at']:%Y-%m-%d}" if row["revoked_at"] else "valid"
-        click.echo(f"{row['id']}  {row['project_id']}  {state}  {row['created_at']:%Y-%m-%d}  {row['name']}")
+        output.print_records(map(asdict, found))
+    for key in () if as_json else found:
+        state = f"revoked {key.revoked_at:%Y-%m-%d}" if key.revoked_at else "valid"
+        click.echo(f"{key.id}  {key.project_id}  {state}  {key.created_at:%Y-%m-%d}  {key.name}")
 
 
 @keys.command("revoke")

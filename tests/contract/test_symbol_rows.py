@@ -95,10 +95,10 @@ def test_definitions_are_paged_by_name_file_and_position(pool: Pool, size: int) 
         found: list[tuple[UUID, int]] = []
         after = None
         while page := symbols.definitions(pool, made.index_id, after=after, limit=size, **asked):
-            found += [(d["file_id"], d["number"]) for d in page]
+            found += [(d.file_id, d.number) for d in page]
             assert len(found) <= len(expected), asked
             last = page[-1]
-            after = last["name"], last["file_path"], last["file_id_path"], last["file_id"], last["number"]
+            after = last.name, last.file_path, last.file_id_path, last.file_id, last.number
         assert found == [(d["file_id"], d["number"]) for d in expected], asked
 
 
@@ -123,10 +123,10 @@ def test_uses_are_paged_by_path_and_position(pool: Pool, size: int) -> None:
         found: list[tuple[UUID, int]] = []
         after = None
         while page := symbols.references(pool, made.index_id, after=after, limit=size, **asked):
-            found += [(use["file_id"], use["number"]) for use in page]
+            found += [(use.file_id, use.number) for use in page]
             assert len(found) <= len(expected), asked
             last = page[-1]
-            after = last["file_path"], last["file_id_path"], last["file_id"], last["number"]
+            after = last.file_path, last.file_id_path, last.file_id, last.number
         assert found == [(use["file_id"], use["number"]) for use in expected], asked
 
 

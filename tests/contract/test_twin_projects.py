@@ -116,7 +116,7 @@ def test_a_project_finds_what_is_its_own(twins: tuple[Twin, Twin]) -> None:
         for path in ("/f/sub/a", f"/Notes/Sub of {name}/a.md"):
             assert [row["id"] for row in nodes.find(pool, name, path, SLASH_IN_NAME)] == ["a"]
         assert sorted(nodes.id_paths(pool, name, ["c", "ignore", "only", "sub"])) == children
-        assert [row["project_id"] for row in keys.page(pool, name)] == [name]
+        assert [key.project_id for key in keys.page(pool, name)] == [name]
         assert [row.project_id for row in grants.page(pool, name)] == [name]
         assert {tool.index.project_id for tool in tools.searchable(pool, name)} == {name}
         assert {tool.project_id for tool in tools.page(pool, name, None, 9)} == {name}

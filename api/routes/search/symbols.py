@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import itemgetter
-from typing import Annotated, Any
+from operator import attrgetter
+from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Query
@@ -51,8 +51,8 @@ def list_symbols(
             resources.pool, index.id, name=name, prefix=prefix, kind=kind, after=after, limit=most
         ),
         limit,
-        lambda row: Symbol(**row),
-        itemgetter("name", "file_path", "file_id_path", "file_id", "number"),
+        lambda row: row,
+        attrgetter("name", "file_path", "file_id_path", "file_id", "number"),
     )
 
 
@@ -82,8 +82,8 @@ def list_references(
             resources.pool, index.id, name=name, kind=kind, file=file_id, scope=scope, after=after, limit=most
         ),
         limit,
-        lambda row: Use(**row),
-        itemgetter("file_path", "file_id_path", "file_id", "number"),
+        lambda row: row,
+        attrgetter("file_path", "file_id_path", "file_id", "number"),
     )
 
 
@@ -101,10 +101,10 @@ def list_callers(
     `scope` and `file_id` select one of several definitions of the name.
     """
     start = _start(resources, index, name, scope, file_id)
-    rows, is_cut = call_graph.callers(resources.pool, index.id, start, depth)
-    direct_files = {row["file_id"] for row in rows if row["depth"] == 1}
+    calls, is_cut = call_graph.callers(resources.pool, index.id, start, depth)
+    direct_files = {call.file_id for call in calls if call.depth == 1}
     is_ambiguous = start.is_shared and not direct_files <= start.own
-    return _calls(name, start, rows, truncated=is_cut, ambiguous=is_ambiguous)
+    return _calls(name, start, calls, truncated=is_cut, ambiguous=is_ambiguous)
 
 
 @router.get("/symbols/callees")
@@ -121,8 +121,8 @@ def list_callees(
     `scope` and `file_id` select one of several definitions of the name.
     """
     start = _start(resources, index, name, scope, file_id)
-    rows, is_cut = call_graph.callees(resources.pool, index.id, start, depth)
-    return _calls(name, start, rows, truncated=is_cut, ambiguous=False)
+    calls, is_cut = call_graph.callees(resources.pool, index.id, start, depth)
+    return _calls(name, start, calls, truncated=is_cut, ambiguous=False)
 
 
 def _start(
@@ -134,8 +134,7 @@ def _start(
 
 
 def _calls(
-    name: str, start: call_graph.CallGraphStart, rows: Sequence[dict[str, Any]], *, truncated: bool, ambiguous: bool
+    name: str, start: call_graph.CallGraphStart, calls: Sequence[Call], *, truncated: bool, ambiguous: bool
 ) -> Calls:
     count = len(start.definitions)
-    items = [Call(**row) for row in rows]
-    return Calls(name=name, definitions=count, ambiguous=count > 1 or ambiguous, items=items, truncated=truncated)
+    return Calls(name=name, definitions=count, ambiguous=count > 1 or ambiguous, items=[*calls], truncated=truncated)

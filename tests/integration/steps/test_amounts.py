@@ -137,7 +137,7 @@ def test_callers_are_told_up_to_a_bound(resources: Resources, number: int, is_cu
     site.finish_all()
     index_id = site.index.id
     found, cut = call_graph.callers(site.pool, index_id, call_graph.start(site.pool, index_id, "target"), 1)
-    assert (len({row["name"] for row in found}), cut) == (min(number, call_graph.MAX_CALLS), is_cut)
+    assert (len({call.name for call in found}), cut) == (min(number, call_graph.MAX_CALLS), is_cut)
 
 
 # --- waiting tasks

@@ -12,6 +12,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from pydantic_core import to_jsonable_python
 
 from api.http.disconnect import Disconnect
 from api.routes.tools import wanted_index
@@ -175,7 +176,7 @@ def plain(found: Any) -> Any:
 
 def compared(builds: tuple[Build, Build], ask: Callable[[Build], Any]) -> Any:
     """What both builds answer, without what names rows and tools."""
-    one, other = (plain(ask(build)) for build in builds)
+    one, other = (plain(to_jsonable_python(ask(build))) for build in builds)
     assert one == other
     assert one, "an empty answer compares nothing"
     return one
@@ -231,8 +232,8 @@ def uses(build: Build, name: str) -> Any:
     references, after = [], None
     while page := symbols.references(build.pool, index_id, name=name, after=after, limit=5):
         references += page
-        after = page[-1]["file_path"], page[-1]["file_id_path"], page[-1]["file_id"], page[-1]["number"]
-    assert [each["file_path"] for each in references] == sorted(each["file_path"] for each in references)
+        after = page[-1].file_path, page[-1].file_id_path, page[-1].file_id, page[-1].number
+    assert [each.file_path for each in references] == sorted(each.file_path for each in references)
     start = call_graph.start(build.pool, index_id, name)
     named = [place for _, *place in symbols.named(build.pool, index_id, [name])]
     calls = [each(build.pool, index_id, start, 2) for each in (call_graph.callers, call_graph.callees)]

@@ -73,8 +73,8 @@ def test_a_call_is_the_innermost_definitions_of_those_with_its_path(site: Site) 
     with site.pool.connection() as connection:
         symbols.replace(connection, site.index.id, files=[file], file_symbols=[(file, both, calls)])
     start = call_graph.start(site.pool, site.index.id, "called")
-    rows, more = call_graph.callers(site.pool, site.index.id, start, 1)
-    assert ([(row["line"], row["number"]) for row in rows], more) == ([(3, 0), (7, 1), (35, 2)], False)
+    found, more = call_graph.callers(site.pool, site.index.id, start, 1)
+    assert ([(call.line, call.number) for call in found], more) == ([(3, 0), (7, 1), (35, 2)], False)
 
 
 def test_a_file_that_defines_a_name_means_its_own_unless_that_is_a_method(site: Site) -> None:
@@ -92,4 +92,4 @@ def test_a_file_that_defines_a_name_means_its_own_unless_that_is_a_method(site: 
             symbols.replace(connection, site.index.id, files=[one, other], file_symbols=rows)
         start = call_graph.start(site.pool, site.index.id, "g")
         (found,), _ = call_graph.callees(site.pool, site.index.id, start, 1)
-        assert (found["definitions"], found["file_id"], found["number"]) == expected
+        assert (found.definitions, found.file_id, found.number) == expected

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from typing import Any
+from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID, uuid4
 
-from psycopg.rows import dict_row
+from psycopg.rows import class_row
 
 from worker.state.pool import Pool, autocommit
 from worker.state.queries import load
 
 _SQL = load("access/keys")
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key as a list shows it. `revoked_at` is None while it is valid."""
+
+    id: UUID
+    project_id: str
+    name: str
+    created_at: datetime
+    revoked_at: datetime | None
 
 
 def create(pool: Pool, project_id: str, name: str) -> tuple[UUID, str]:
@@ -31,10 +43,12 @@ def project_of(pool: Pool, key_hash: bytes) -> str | None:
         return str(row[0]) if row else None
 
 
-def page(pool: Pool, project_id: str | None) -> list[dict[str, Any]]:
+def page(pool: Pool, project_id: str | None) -> list[Key]:
     """List the keys of a project (None: of all projects), without the keys themselves."""
     with pool.connection() as connection:
-        return connection.cursor(row_factory=dict_row).execute(_SQL["list"], {"project_id": project_id}).fetchall()
+        return (
+            connection.cursor(row_factory=class_row(Key)).execute(_SQL["list"], {"project_id": project_id}).fetchall()
+        )
 
 
 def revoke(pool: Pool, key_id: UUID) -> bool:

@@ -37,6 +37,9 @@ _INTERVALS = {"every": CHECK_EVERY, "longest": CHECK_AT_LEAST_EVERY}
 
 _SQL = load("index/drift")
 
+#: What the vector store should say about a chunk.
+Attributes = dict[str, str | int | bool | None]
+
 
 @dataclass(frozen=True, slots=True)
 class ChunkCounts:
@@ -158,13 +161,13 @@ def start(pool: Pool, index_id: UUID) -> UUID | None:
         return started.id if started else None
 
 
-def expected(pool: Pool, index_id: UUID, ids: Sequence[UUID]) -> dict[UUID, dict[str, Any]]:
+def expected(pool: Pool, index_id: UUID, ids: Sequence[UUID]) -> dict[UUID, Attributes]:
     """Return what the store should say about those of `ids` that are live and whose files are idle."""
     with autocommit(pool) as connection:
         return _expected(connection, index_id, ids)
 
 
-def _expected(connection: Connection[Any], index_id: UUID, ids: Sequence[UUID]) -> dict[UUID, dict[str, Any]]:
+def _expected(connection: Connection[Any], index_id: UUID, ids: Sequence[UUID]) -> dict[UUID, Attributes]:
     cursor = connection.cursor(row_factory=dict_row)
     rows = cursor.execute(_SQL["expected"], {"index_id": index_id, "ids": list(ids)}).fetchall()
     return {row.pop("id"): row for row in rows}
@@ -172,7 +175,7 @@ def _expected(connection: Connection[Any], index_id: UUID, ids: Sequence[UUID]) 
 
 def rewrite(
     pool: Pool, index_id: UUID, ids: Sequence[UUID]
-) -> tuple[int, dict[UUID, dict[str, Any]], dict[UUID, Keywords]]:
+) -> tuple[int, dict[UUID, Attributes], dict[UUID, Keywords]]:
     """Return a generation, and what the store should hold under it for an idle index's chunks: attributes and words.
 
     A later claim has a greater generation, so its writes prevail. Raises `LeaseLost` as `_hold` does.

@@ -7,36 +7,33 @@ from typing import Annotated
 from uuid import UUID
 
 from psycopg.rows import class_row
-from pydantic import Field
 
+from schemas.fields import HIDDEN
 from schemas.status import Status
 from worker.state.pool import Pool
 from worker.state.queries import load
 
 _SQL = load("index/statuses")
 
-#: Of a field that no answer shows.
-_HIDDEN = Field(exclude=True)
-
 
 class TaskOfTool(Status):
     """A task with its own warning, and what the remaining time and the other warnings of a status are made of."""
 
     eta_seconds: float | None = None
-    project_id: Annotated[str, _HIDDEN]
-    tool_created_at: Annotated[datetime, _HIDDEN]
-    vector_store: Annotated[str, _HIDDEN]
-    dimensions: Annotated[int, _HIDDEN]
+    project_id: Annotated[str, HIDDEN]
+    tool_created_at: Annotated[datetime, HIDDEN]
+    vector_store: Annotated[str, HIDDEN]
+    dimensions: Annotated[int, HIDDEN]
     #: Seconds since the last sweep.
-    unwatched_seconds: Annotated[float, _HIDDEN]
-    listing_warning: Annotated[str | None, _HIDDEN]
-    cut_texts: Annotated[bool, _HIDDEN]
+    unwatched_seconds: Annotated[float, HIDDEN]
+    listing_warning: Annotated[str | None, HIDDEN]
+    cut_texts: Annotated[bool, HIDDEN]
     #: The tool's limit of tokens, if the run would have passed it.
-    passed_limit: Annotated[int | None, _HIDDEN]
+    passed_limit: Annotated[int | None, HIDDEN]
     #: What the task itself has done, and since when.
-    worked_bytes: Annotated[int, _HIDDEN]
-    worked_files: Annotated[int, _HIDDEN]
-    worked_from: Annotated[datetime | None, _HIDDEN]
+    worked_bytes: Annotated[int, HIDDEN]
+    worked_files: Annotated[int, HIDDEN]
+    worked_from: Annotated[datetime | None, HIDDEN]
 
 
 def newest_of_tool(pool: Pool, tool_id: UUID) -> TaskOfTool | None:

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
 from psycopg import Connection
-from psycopg.rows import dict_row
+from psycopg.rows import class_row
 
 from schemas.content.document import CodeDefinition, CodeReference
+from schemas.fields import HIDDEN
+from schemas.queries.symbol import Symbol, Use
 from worker.state.pool import Pool, autocommit
 from worker.state.queries import load
 
@@ -39,6 +41,18 @@ _ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
 _SPECIAL = re.compile(r"[\\\t\n\r]")
 
 _SEPARATOR = re.compile(r"::|->|[./#]")
+
+
+class SymbolRow(Symbol):
+    """A definition, with its number in its file."""
+
+    number: Annotated[int, HIDDEN]
+
+
+class UseRow(Use):
+    """A use of a name, with its number in its file."""
+
+    number: Annotated[int, HIDDEN]
 
 
 def replace(
@@ -123,7 +137,7 @@ def definitions(
     kind: str | None = None,
     after: tuple[str, str, str, UUID, int] | None = None,
     limit: int,
-) -> list[dict[str, Any]]:
+) -> list[SymbolRow]:
     """Return an index's definitions by name, path and position; a qualified name (`Foo.run`) means that scope.
 
     `after` holds name, path, id path, file and number of the last row of the previous page.
@@ -134,7 +148,7 @@ def definitions(
     names = ("after_name", "after_path", "after_id_path", "after_file", "after_number")
     values |= dict(zip(names, after or (None,) * len(names), strict=True))
     with pool.connection() as connection:
-        return connection.cursor(row_factory=dict_row).execute(_SQL["definitions"], values).fetchall()
+        return connection.cursor(row_factory=class_row(SymbolRow)).execute(_SQL["definitions"], values).fetchall()
 
 
 def references(
@@ -147,7 +161,7 @@ def references(
     scope: str | None = None,
     after: tuple[str, str, UUID, int] | None = None,
     limit: int,
-) -> list[dict[str, Any]]:
+) -> list[UseRow]:
     """Return uses of a name (callers, importers, subclasses), or of any name in a file or definition ("outer/inner").
 
     If no use is spelled like a qualified name, the uses of its last part are returned, in any scope. They are ordered
@@ -166,7 +180,7 @@ def references(
     places = ("after_path", "after_id_path", "after_file", "after_number")
     values |= dict(zip(places, after or (None,) * len(places), strict=True))
     with pool.connection() as connection:
-        return connection.cursor(row_factory=dict_row).execute(_SQL["references"], values).fetchall()
+        return connection.cursor(row_factory=class_row(UseRow)).execute(_SQL["references"], values).fetchall()
 
 
 def named(pool: Pool, index_id: UUID, names: Sequence[str]) -> list[tuple[UUID, int, int, str, str]]:
