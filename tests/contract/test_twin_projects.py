@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 import numpy as np
+import orjson
 import pytest
-from psycopg.types.json import Jsonb
 
 from schemas.content.source import EmbedderProfile, NodesSource
 from schemas.errors import FolderGone
@@ -20,7 +20,7 @@ from worker.sandbox.pool import ProjectHelpers
 from worker.sources.nodes import SLASH_IN_NAME, NodeTree
 from worker.state.access import grants, keys
 from worker.state.content import nodes, uploads
-from worker.state.content.nodes import NodeLink, NodeMove
+from worker.state.content.nodes import NewNode, NodeLink, NodeMove, StoredContent
 from worker.state.content.uploads import ReceivedFile
 from worker.state.index import embedding_cache, tools
 from worker.state.index.embedding_cache import VectorOwner
@@ -72,8 +72,8 @@ class Twin(NamedTuple):
     ) -> None:
         if key is not None:
             self.announce(key)
-        row = {"id": id_, "parent_id": parent, "name": name, "type": type_, "object_key": key, "size": 1, "url": None}
-        nodes.insert(self.pool, self.name, {**row, "json": None if json is None else Jsonb(json)})
+        content = StoredContent(None if json is None else orjson.dumps(json).decode(), key, 1)
+        nodes.insert(self.pool, self.name, NewNode(id_, parent, name, type_), content)
 
     def announce(self, key: str) -> None:
         """Prepare for an object that a node will refer to."""
@@ -110,11 +110,11 @@ def twins(pool: Pool) -> tuple[Twin, Twin]:
 def test_a_project_finds_what_is_its_own(twins: tuple[Twin, Twin]) -> None:
     in_folder = ["c", "sub"], ["c", "ignore", "only", "sub"]
     for (pool, name), top, children in zip(twins, (["f", "g"], ["f", "g", "top"]), in_folder, strict=True):
-        assert nodes.get(pool, name, "c")["project_id"] == name
-        assert [row["id"] for row in nodes.page(pool, name, None, after=None, limit=9)] == top
-        assert sorted(row["id"] for row in nodes.page(pool, name, "f", after=None, limit=9)) == children
+        assert nodes.get(pool, name, "c").project_id == name
+        assert [node.id for node in nodes.page(pool, name, None, after=None, limit=9)] == top
+        assert sorted(node.id for node in nodes.page(pool, name, "f", after=None, limit=9)) == children
         for path in ("/f/sub/a", f"/Notes/Sub of {name}/a.md"):
-            assert [row["id"] for row in nodes.find(pool, name, path, SLASH_IN_NAME)] == ["a"]
+            assert [node.id for node in nodes.find(pool, name, path, SLASH_IN_NAME)] == ["a"]
         assert sorted(nodes.id_paths(pool, name, ["c", "ignore", "only", "sub"])) == children
         assert [key.project_id for key in keys.page(pool, name)] == [name]
         assert [row.project_id for row in grants.page(pool, name)] == [name]
@@ -167,9 +167,8 @@ def test_what_a_project_changes_is_its_own(twins: tuple[Twin, Twin]) -> None:
     assert is_as_before()
     nodes.change(pool, name, "c", NodeMove("d.json", "g", to_parent=True), None, NodeLink("https://e.org"))
     assert is_as_before()
-    assert nodes.get(pool, name, "c")["id_path"] == "/g/c"
-    content = {"json": None, "object_key": None, "size": 7}
-    nodes.change(pool, name, "a", None, content)
+    assert nodes.get(pool, name, "c").id_path == "/g/c"
+    nodes.change(pool, name, "a", None, StoredContent(size=7))
     assert is_as_before()
     # the other's deep folder does not count
     nodes.change(pool, name, "f", NodeMove(None, "g", to_parent=True), None)

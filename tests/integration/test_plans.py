@@ -340,7 +340,7 @@ def test_a_page_of_nodes_is_read_in_the_order_of_names(pool: Pool, parent: str |
         connection.execute("ANALYZE content_node")
     for _ in range(10):  # often enough that Postgres keeps the plan
         found = nodes.page(pool, project, parent, after=("299.txt", "n299"), limit=2)
-    assert [row["name"] for row in found] == ["2990.txt", "29900.txt"]
+    assert [node.name for node in found] == ["2990.txt", "29900.txt"]
     values = {"project_id": project, "parent_id": parent, "after_name": "299.txt", "after_id": "n299", "limit": 2}
     # sorting the whole folder for each page would read all its nodes
     assert "content_node_order" in plan(pool, "content/nodes", "page", **values)

@@ -87,9 +87,9 @@ class NodesKind:
     def target(self, access: ContentAccess, source: NodesSource) -> IndexedTarget:
         """See `SourceKind`."""
         node = nodes.get(access.pool(), access.project_id, source.node_id)
-        if source.json_pointer is not None and node["type"] != "json":
+        if source.json_pointer is not None and node.type != "json":
             raise Invalid("json_pointer needs a json node, and this is not one; omit it, or choose a json node.")
-        return IndexedTarget(source.node_id if node["type"] == "folder" else None, node["name"])
+        return IndexedTarget(source.node_id if node.type == "folder" else None, node.name)
 
     def address_prefix(self, _address: str | None) -> str:
         """See `SourceKind`."""
@@ -103,17 +103,17 @@ class NodesKind:
 
     def locate(self, access: ContentAccess, path: str) -> list[SourceLocation]:
         """See `SourceKind`. Several nodes may have one path."""
-        rows = nodes.find(access.pool(), access.project_id, path.rstrip("/"), SLASH_IN_NAME)
-        return [_location(row) for row in rows]
+        found = nodes.find(access.pool(), access.project_id, path.rstrip("/"), SLASH_IN_NAME)
+        return [_location(node) for node in found]
 
     def watch(self, access: WatchAccess, _source: NodesSource, index: WatchedIndex) -> NodesWatch:
         """See `SourceKind`."""
         return NodesWatch(access.content.pool, index.id)
 
 
-def _location(row: nodes.Row) -> SourceLocation:
-    key = None if row["type"] == "folder" else row["id"].encode()
-    return SourceLocation(NODES + row["id_path"], NodesSource(node_id=row["id"]), key)
+def _location(node: nodes.FoundNode) -> SourceLocation:
+    key = None if node.type == "folder" else node.id.encode()
+    return SourceLocation(NODES + node.id_path, NodesSource(node_id=node.id), key)
 
 
 class NodeTree:

@@ -17,12 +17,12 @@ from fastapi.responses import StreamingResponse
 from pydantic_core import from_json, to_json
 
 from api.http.shares import LARGE_TEXTS
-from schemas.content.node import Node
 from schemas.errors import BodiesBusy, FileError, SourceError, SourceUnavailable
 from worker.machine.slots import Slots
 from worker.objects.object_store import ObjectReader
 from worker.resources import Resources
 from worker.state.content import nodes
+from worker.state.content.nodes import NodeRow
 
 #: Bytes that are read, held in memory and sent at a time.
 PIECE = 1 << 18
@@ -52,7 +52,7 @@ class BrokenOffError(Exception):
         self.reason = reason
 
 
-def stored(resources: Resources, row: nodes.Row) -> Response:
+def stored(resources: Resources, row: NodeRow) -> Response:
     """The node with its stored content. Raises `SourceError`."""
     with room_for(row):
         row = with_json(resources, row)
@@ -60,10 +60,9 @@ def stored(resources: Resources, row: nodes.Row) -> Response:
     return answer(row, content)
 
 
-def answer(row: nodes.Row, content: Iterator[bytes], status: int = 200) -> Response:
+def answer(row: NodeRow, content: Iterator[bytes], status: int = 200) -> Response:
     """The node with this content in JSON."""
-    rest = {key: value for key, value in row.items() if key != "json"}
-    head = Node(**rest).model_dump_json(exclude={"content"}).encode()
+    head = row.model_dump_json(exclude={"content"}).encode()
     pieces = chain([head[:-1] + b',"content":'], content, [b"}"])
     try:
         first = list(islice(pieces, 3))
@@ -79,23 +78,24 @@ def sent(value: Any, json_text: str | None) -> Iterator[bytes]:
     return spooled(to_json(value) if json_text is None else json_text.encode())
 
 
-def missing_content(row: nodes.Row) -> SourceError:
+def missing_content(row: NodeRow) -> SourceError:
     """The error for a node whose object the store does not have."""
-    return SourceError(f"The content of node {row['id']!r} is missing from the object store; upload it again.")
+    return SourceError(f"The content of node {row.id!r} is missing from the object store; upload it again.")
 
 
-def _content(resources: Resources, row: nodes.Row) -> Iterator[bytes]:
+def _content(resources: Resources, row: NodeRow) -> Iterator[bytes]:
     """A node's content in JSON: a value, also for well-formed uploaded JSON; otherwise text."""
-    if row["object_key"] is None:
-        return iter([b"null"]) if row["json"] is None else spooled(row["json"].encode())
-    if row["type"] == "json" and row["size"] <= MAX_JSON_BYTES and _is_value(resources, row):
-        return read(_opened(resources, row), row["id"])
-    return _as_text(read(_opened(resources, row), row["id"]))
+    key = row.object_key
+    if key is None:
+        return iter([b"null"]) if row.json_text is None else spooled(row.json_text.encode())
+    is_value = row.type == "json" and row.size <= MAX_JSON_BYTES and _is_value(resources, row, key)
+    pieces = read(_opened(resources, row, key), row.id)
+    return pieces if is_value else _as_text(pieces)
 
 
-def _opened(resources: Resources, row: nodes.Row) -> ObjectReader:
+def _opened(resources: Resources, row: NodeRow, key: str) -> ObjectReader:
     try:
-        return resources.objects.reader(row["object_key"])
+        return resources.objects.reader(key)
     except FileError as error:
         raise missing_content(row) from error
 
@@ -125,15 +125,15 @@ def _as_text(pieces: Iterator[bytes]) -> Iterator[bytes]:
     yield to_json(decoder.decode(b"", final=True))[1:-1] + b'"'
 
 
-def room_for(row: nodes.Row) -> AbstractContextManager[None]:
+def room_for(row: NodeRow) -> AbstractContextManager[None]:
     """Hold room for the text of a node's inline JSON. Raises `ProjectBusy` or `ServerBusy`."""
-    is_large = row["object_key"] is None and row["size"] > MAX_PARSED_BYTES
-    return LARGE_TEXTS.held(row["project_id"]) if is_large else nullcontext()
+    is_large = row.object_key is None and row.size > MAX_PARSED_BYTES
+    return LARGE_TEXTS.held(row.project_id) if is_large else nullcontext()
 
 
-def with_json(resources: Resources, row: nodes.Row) -> nodes.Row:
+def with_json(resources: Resources, row: NodeRow) -> NodeRow:
     """The node with its inline JSON as text, both as they are now."""
-    return nodes.with_json(resources.pool, row["project_id"], row["id"]) if row["object_key"] is None else row
+    return nodes.with_json(resources.pool, row.project_id, row.id) if row.object_key is None else row
 
 
 def spooled(data: bytes) -> Iterator[bytes]:
@@ -155,19 +155,19 @@ def _pieces(file: IO[bytes]) -> Iterator[bytes]:
             yield piece
 
 
-def _is_value(resources: Resources, row: nodes.Row) -> bool:
+def _is_value(resources: Resources, row: NodeRow, key: str) -> bool:
     """Whether an uploaded content is JSON that every client can read."""
-    if row["size"] <= MAX_PARSED_BYTES:
-        return _is_readable(_data(resources, row))
+    if row.size <= MAX_PARSED_BYTES:
+        return _is_readable(_data(resources, row, key))
     busy = BodiesBusy("Too many large JSON nodes are being read; try again, or download the content.")
-    with _judging.within(JUDGE_WAIT_SECONDS, busy, row["project_id"]):
-        data = _data(resources, row)
+    with _judging.within(JUDGE_WAIT_SECONDS, busy, row.project_id):
+        data = _data(resources, row, key)
         return not _has_surrogate(data) and nodes.is_json(resources.pool, data)
 
 
-def _data(resources: Resources, row: nodes.Row) -> bytes:
+def _data(resources: Resources, row: NodeRow, key: str) -> bytes:
     try:
-        return resources.objects.get(row["object_key"], MAX_JSON_BYTES)
+        return resources.objects.get(key, MAX_JSON_BYTES)
     except FileError as error:
         raise missing_content(row) from error
 

@@ -21,6 +21,7 @@ from worker.objects.object_store import ObjectReader, ObjectStore
 from worker.resources import Resources
 from worker.sandbox.texts import json_text
 from worker.state.content import nodes
+from worker.state.content.nodes import NodeRow
 
 router = APIRouter(prefix="/api/projects/{project_id}/nodes", tags=["nodes"])
 
@@ -129,50 +130,50 @@ def head_content(
         return Response(headers=_headers(row, _content(resources, row).size))
 
 
-def _file(resources: Resources, project_id: str, node_id: str) -> nodes.Row:
+def _file(resources: Resources, project_id: str, node_id: str) -> NodeRow:
     row = nodes.get(resources.pool, project_id, node_id)
-    if row["type"] == "folder":
+    if row.type == "folder":
         raise NotFound(f"The node {node_id!r} is a folder, which has no content; list its nodes instead.")
     return row
 
 
-def _etag(row: nodes.Row) -> str:
+def _etag(row: NodeRow) -> str:
     # versions restart at 1 when a node is deleted and created again under the same id
-    return f'"{row["version"]}-{row["created_at"].timestamp():.6f}"'
+    return f'"{row.version}-{row.created_at.timestamp():.6f}"'
 
 
-def _headers(row: nodes.Row, size: int, part: range | None = None) -> dict[str, str]:
-    return downloads.headers(row["name"], _content_type(row), _etag(row), size, part)
+def _headers(row: NodeRow, size: int, part: range | None = None) -> dict[str, str]:
+    return downloads.headers(row.name, _content_type(row), _etag(row), size, part)
 
 
-def _content_type(row: nodes.Row) -> str:
-    name = by_name.with_stated_type(row["name"], row["type"])
+def _content_type(row: NodeRow) -> str:
+    name = by_name.with_stated_type(row.name, row.type)
     (format_, language), extension = by_name.of(name), by_name.split(name)[1]
     if format_.binary:
         by_kind = {signature.kind: signature.mime for signature in format_.signatures}
         mime = by_kind.get(_KINDS.get(extension, extension)) or format_.mime
         return downloads.ANY_TYPE if mime.startswith("text/") else mime
     # a name without a known ending counts as text, but its content may be anything
-    is_guess = format_.type == "text" and row["type"] != "text" and extension != "txt"
+    is_guess = format_.type == "text" and row.type != "text" and extension != "txt"
     return downloads.ANY_TYPE if is_guess and language is None else format_.mime
 
 
-def _content(resources: Resources, row: nodes.Row) -> _InStore | _InRow:
-    if row["object_key"] is not None:
-        return _InStore(resources.objects, row["object_key"], row["size"])
-    if row["type"] != "json":
+def _content(resources: Resources, row: NodeRow) -> _InStore | _InRow:
+    if row.object_key is not None:
+        return _InStore(resources.objects, row.object_key, row.size)
+    if row.type != "json":
         return _InRow(b"")
-    text = row["json"] or "null"
+    text = row.json_text or "null"
     if len(text) > MAX_RENDERED:
         return _InRow(text.encode())
     try:
-        return _InRow(json_text(resources.helpers(row["project_id"]), text, resources.settings.max_file_bytes))
+        return _InRow(json_text(resources.helpers(row.project_id), text, resources.settings.max_file_bytes))
     except FileError:
         # indentation may multiply the size; such a document is not indexed either
         return _InRow(text.encode())
 
 
-def _sent(resources: Resources, row: nodes.Row, request: Request) -> Response:
+def _sent(resources: Resources, row: NodeRow, request: Request) -> Response:
     """The content, or the part that the request asks for. Raises `FileError` if its object is missing."""
     with node_answers.room_for(row):
         row = node_answers.with_json(resources, row)
@@ -181,4 +182,4 @@ def _sent(resources: Resources, row: nodes.Row, request: Request) -> Response:
         part = downloads.part(asked, if_range, _etag(row), content.size)
         reader = content.reader(part)
     headers = _headers(row, reader.size if part is None else content.size, part)
-    return StreamingResponse(node_answers.read(reader, row["id"]), 200 if part is None else 206, headers=headers)
+    return StreamingResponse(node_answers.read(reader, row.id), 200 if part is None else 206, headers=headers)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from operator import itemgetter
+from operator import attrgetter
 from typing import Annotated, Any
 from uuid import uuid4
 
@@ -31,6 +31,7 @@ from schemas.ids import NewId
 from schemas.tool import Listing
 from worker.resources import Resources
 from worker.state.content import nodes, orphans
+from worker.state.content.nodes import StoredContent
 from worker.upkeep.orphans import drop
 
 router = APIRouter(prefix="/api/projects/{project_id}/nodes", tags=["nodes"], route_class=JsonRoute)
@@ -53,12 +54,11 @@ def create_node(project_id: ProjectId, body: NewNode, caller: CallerDep, resourc
         raise Invalid("A folder cannot have content; omit it, or use another type.")
     if body.type == "json" and "content" not in body.model_fields_set:
         raise Invalid("A json node needs `content`; send null if it is empty.")
-    node = {"id": body.id or str(uuid4()), "parent_id": body.parent_id, "name": body.name, "type": body.type}
-    node["url"] = body.url
+    node = nodes.NewNode(body.id or str(uuid4()), body.parent_id, body.name, body.type, body.url)
     stored = _store(resources, project_id, body.type, body.content)
     with _dropped_on_error(resources, stored):
-        row = nodes.insert(resources.pool, project_id, {**node, **stored})
-    return node_answers.answer(row, node_answers.sent(body.content, stored["json"]), 201)
+        row = nodes.insert(resources.pool, project_id, node, stored)
+    return node_answers.answer(row, node_answers.sent(body.content, stored.json), 201)
 
 
 @router.get("", response_model_exclude={"items": {"__all__": {"content"}}})
@@ -81,8 +81,8 @@ def list_nodes(
     return page(
         lambda most: nodes.page(resources.pool, project_id, parent_id, after=after, limit=most),
         limit,
-        lambda row: Node(**row),
-        itemgetter("name", "id"),
+        lambda row: row,
+        attrgetter("name", "id"),
     )
 
 
@@ -106,7 +106,7 @@ def patch_node(
     caller.check(project_id)
     sent_fields = body.model_fields_set
     row = nodes.get(resources.pool, project_id, node_id)
-    if "content" in sent_fields and row["type"] == "folder":
+    if "content" in sent_fields and row.type == "folder":
         raise Invalid("A folder cannot have content; omit it.")
     is_moved = bool(sent_fields & {"name", "parent_id"})
     place = nodes.NodeMove(body.name, body.parent_id, "parent_id" in sent_fields) if is_moved else None
@@ -127,13 +127,13 @@ def delete_node(project_id: ProjectId, node_id: NodeId, caller: CallerDep, resou
     return NodeDeleted(id=node_id)
 
 
-def _store(resources: Resources, project_id: str, type_: str, value: Any) -> dict[str, Any]:
-    """Store content and return its columns. JSON goes inline, text into the object store before any row names it."""
+def _store(resources: Resources, project_id: str, type_: str, value: Any) -> StoredContent:
+    """Store content, and return what its row holds. JSON stays inline; text is an object before any row names it."""
     if type_ == "folder":
-        return {"json": None, "object_key": None, "size": 0}
+        return StoredContent()
     if type_ == "json":
         text = _checked_json(value)
-        return {"json": text, "object_key": None, "size": len(text.encode())}
+        return StoredContent(json=text, size=len(text.encode()))
     if not isinstance(value, str | None):
         raise Invalid(f"The content of a {type_} node must be a string; only json nodes accept other values.")
     try:
@@ -142,7 +142,7 @@ def _store(resources: Resources, project_id: str, type_: str, value: Any) -> dic
         raise Invalid("The content contains an unpaired surrogate, which is not valid text; remove it.") from error
     (key,) = new_object_keys(resources, project_id, 1)
     resources.objects.put(key, data)
-    return {"json": None, "object_key": key, "size": len(data)}
+    return StoredContent(object_key=key, size=len(data))
 
 
 def _checked_json(value: Any) -> str:
@@ -167,11 +167,11 @@ def new_object_keys(resources: Resources, project_id: str, count: int) -> list[s
 
 
 @contextmanager
-def _dropped_on_error(resources: Resources, stored: dict[str, Any] | None) -> Iterator[None]:
+def _dropped_on_error(resources: Resources, stored: StoredContent | None) -> Iterator[None]:
     """Delete the stored object if the block fails, because no row names it then."""
     try:
         yield
     except BaseException:  # whatever failed, no row names the object
-        if stored and stored["object_key"]:
-            drop(resources, [stored["object_key"]])
+        if stored and stored.object_key:
+            drop(resources, [stored.object_key])
         raise

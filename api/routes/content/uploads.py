@@ -314,7 +314,7 @@ class IncomingUpload:
         file.refused = reason
 
     def _check_parent(self, parent_id: str) -> None:
-        if nodes.get(self._resources.pool, self._project_id, parent_id)["type"] != "folder":
+        if nodes.get(self._resources.pool, self._project_id, parent_id).type != "folder":
             raise Invalid(f"The node {parent_id!r} is not a folder; choose a folder as parent_id.")
 
 

@@ -9,6 +9,7 @@ from schemas.content.source import NodesSource
 from tests.integration.steps.site import Site, new_site
 from worker.resources import Resources
 from worker.state.content import nodes
+from worker.state.content.nodes import NewNode, StoredContent
 from worker.state.index import changes
 
 Changes = Callable[[Resources, Site], None]
@@ -22,17 +23,7 @@ def local_site(resources: Resources) -> Site:
 
 def nodes_site(resources: Resources) -> Site:
     project, root = f"p-{uuid4().hex}", f"n-{uuid4().hex}"
-    node = {
-        "id": root,
-        "parent_id": None,
-        "name": "root",
-        "type": "folder",
-        "json": None,
-        "object_key": None,
-        "size": 0,
-        "url": None,
-    }
-    nodes.insert(resources.pool, project, node)
+    nodes.insert(resources.pool, project, NewNode(root, None, "root", "folder"), StoredContent())
     site = Site(resources, resources.home, project=project, source=NodesSource(node_id=root))
     site.do("""UPDATE search_tool SET config = '{"auto_reindex": true}' WHERE id = %s""", site.tool)
     return site

@@ -14,6 +14,7 @@ from tests.integration.steps.following import nodes_site
 from tests.integration.steps.site import Site
 from worker.resources import Resources
 from worker.state.content import nodes
+from worker.state.content.nodes import NewNode, StoredContent
 from worker.state.index import changes, tool_actions
 
 
@@ -29,9 +30,8 @@ def run(site: Site) -> None:
 
 
 def insert(site: Site, name: str, parent: str | None, *, id_: str | None = None, project: str | None = None) -> None:
-    node = {"id": id_ or uuid4().hex, "parent_id": parent, "name": name, "type": "folder"}
-    values = {"json": None, "object_key": None, "size": 0, "url": None}
-    nodes.insert(site.pool, project or site.project, {**node, **values})
+    node = NewNode(id_ or uuid4().hex, parent, name, "folder")
+    nodes.insert(site.pool, project or site.project, node, StoredContent())
 
 
 def test_a_look_notes_nodes_that_changed_since_the_last_one(resources: Resources) -> None:

@@ -23,6 +23,7 @@ from tests.integration.steps.site import Site, write
 from worker.index.pipeline import index_files
 from worker.resources import Resources
 from worker.state.content import nodes
+from worker.state.content.nodes import NewNode, StoredContent
 from worker.state.index import (
     changes,
     counting,
@@ -167,7 +168,7 @@ def steps(sites: list[Site]) -> list[Callable[[Site], object]]:
         lambda site: tool_actions.retry(site.pool, site.tool),
         lambda site: changes.changed(site.pool, site.index.id, paths=["0.txt"]),
         lambda site: [changes.start(site.pool, index, changes.QUIET) for index in changes.due(site.pool)],
-        lambda site: nodes.insert(site.pool, site.project, node()),
+        lambda site: nodes.insert(site.pool, site.project, node(), StoredContent()),
         lambda site: files.return_expired(site.pool),
         lambda site: counting.refresh_due(site.pool),
         lambda site: messages.sent(site.pool, site.task),
@@ -180,10 +181,9 @@ def steps(sites: list[Site]) -> list[Callable[[Site], object]]:
     ]
 
 
-def node() -> dict[str, Any]:
+def node() -> NewNode:
     id_ = uuid4().hex
-    given = {"id": id_, "parent_id": None, "name": id_, "type": "folder", "json": None, "object_key": None}
-    return {**given, "size": 0, "url": None}
+    return NewNode(id_, None, id_, "folder")
 
 
 def test_no_two_transactions_lock_in_opposite_orders(resources: Resources, database_url: str) -> None:

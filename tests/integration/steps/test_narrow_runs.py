@@ -14,6 +14,7 @@ from schemas.tool import ToolConfig
 from tests.integration.steps.site import Site, new_site
 from worker.resources import Resources
 from worker.state.content import nodes
+from worker.state.content.nodes import NewNode, StoredContent
 from worker.state.index import changes, files, statuses, tasks, tool_actions, tools
 
 
@@ -199,9 +200,9 @@ def archive_below(site: Site, folder: str) -> None:
         archive.writestr("in/1.md", "# Tulips\n\nThey need water.")
     key, data = f"{site.project}/{folder}", packed.getvalue()
     site.resources.objects.put(key, data)
-    node = {"id": f"{folder}-zip", "parent_id": folder, "name": "a.zip", "type": "zip", "json": None, "url": None}
-    nodes.insert(site.pool, site.project, {**node, "object_key": None, "size": len(data)})
-    site.do("UPDATE content_node SET object_key = %s WHERE project_id = %s AND id = %s", key, site.project, node["id"])
+    node = NewNode(f"{folder}-zip", folder, "a.zip", "zip")
+    nodes.insert(site.pool, site.project, node, StoredContent(size=len(data)))
+    site.do("UPDATE content_node SET object_key = %s WHERE project_id = %s AND id = %s", key, site.project, node.id)
 
 
 @pytest.fixture
@@ -209,9 +210,8 @@ def archives(resources: Resources) -> Site:
     """A folder of nodes with the folders `n-…-0` and `n-…-1`, which hold an archive each."""
     root = f"n-{uuid4().hex}"
     settings = {"containers": ["archives"]}
-    folder = {"type": "folder", "json": None, "object_key": None, "size": 0, "url": None}
     for node, parent in ((root, None), (f"{root}-0", root), (f"{root}-1", root)):
-        nodes.insert(resources.pool, root, {**folder, "id": node, "name": f"name {node[-1]}", "parent_id": parent})
+        nodes.insert(resources.pool, root, NewNode(node, parent, f"name {node[-1]}", "folder"), StoredContent())
     site = Site(resources, resources.home, project=root, source=NodesSource(node_id=root), settings=settings)
     for number in range(2):
         archive_below(site, f"{root}-{number}")

@@ -12,7 +12,7 @@ from schemas.errors import Invalid
 from tests.integration.database import do
 from worker.resources import Resources
 from worker.state.content import nodes, orphans, uploads
-from worker.state.content.nodes import MAX_ID_PATH, NodeMove
+from worker.state.content.nodes import MAX_ID_PATH, NewNode, NodeMove, StoredContent
 from worker.state.content.uploads import ReceivedFile
 from worker.state.pool import Pool
 
@@ -24,8 +24,7 @@ INTO_TO = NodeMove(None, "to", to_parent=True)
 def insert(
     pool: Pool, project: str, id_: str, parent: str | None, name: str | None = None, type_: str = "folder"
 ) -> None:
-    node: dict[str, Any] = {"id": id_, "parent_id": parent, "name": name or id_, "type": type_, "size": 0}
-    nodes.insert(pool, project, {**node, "json": None, "object_key": None, "url": None})
+    nodes.insert(pool, project, NewNode(id_, parent, name or id_, type_), StoredContent())
 
 
 @pytest.fixture
@@ -65,14 +64,13 @@ def test_a_slash_within_a_name_ends_no_name_of_a_path(resources: Resources, proj
     insert(resources.pool, project, "top", None, "one/two")
     insert(resources.pool, project, "below", "top", "three/four")
     for path, found in (("one|two", ["/top"]), ("one|two/three|four", ["/top/below"]), ("one/two/three/four", [])):
-        assert [node["id_path"] for node in nodes.find(resources.pool, project, path, "|")] == found
+        assert [node.id_path for node in nodes.find(resources.pool, project, path, "|")] == found
 
 
 def test_an_object_that_a_node_refers_to_is_never_given_up(resources: Resources, project: str) -> None:
     used, unused = (f"{project}/{name}" for name in ("used", "unused"))
     orphans.announce(resources.pool, [used], timedelta(hours=1))
-    node = {"id": "of", "parent_id": None, "name": "of", "type": "markdown", "json": None, "size": 1, "url": None}
-    nodes.insert(resources.pool, project, {**node, "object_key": used})
+    nodes.insert(resources.pool, project, NewNode("of", None, "of", "markdown"), StoredContent(object_key=used, size=1))
     with resources.pool.connection() as connection:
         orphans.leave(connection, [used, unused])
     assert [key for key in orphans.give_up(resources.pool, 1000) if key.startswith(project)] == [unused]
@@ -108,17 +106,17 @@ def test_a_new_version_keeps_its_type_if_its_name_tells_none(
     orphans.announce(resources.pool, [key], timedelta(hours=1))
     uploads.save(resources.pool, project, None, [ReceivedFile(("notes",), received, key, 1)])
     node = nodes.get(resources.pool, project, "notes")
-    assert (node["type"], node["version"]) == (expected, 2)
+    assert (node.type, node.version) == (expected, 2)
 
 
 def test_a_file_takes_the_place_of_json(resources: Resources, project: str) -> None:
     insert(resources.pool, project, "notes", None, type_="json")
-    nodes.change(resources.pool, project, "notes", None, {"json": '{"a": 1}', "object_key": None, "size": 8})
+    nodes.change(resources.pool, project, "notes", None, StoredContent('{"a": 1}', size=8))
     key = f"{project}/notes"
     orphans.announce(resources.pool, [key], timedelta(hours=1))
     uploads.save(resources.pool, project, None, [ReceivedFile(("notes",), "json", key, 1)])
     node = nodes.with_json(resources.pool, project, "notes")
-    assert (node["json"], node["object_key"], node["version"]) == (None, key, 3)
+    assert (node.json_text, node.object_key, node.version) == (None, key, 3)
 
 
 @pytest.mark.parametrize("size", [1, 2, 100])
@@ -128,13 +126,13 @@ def test_nodes_of_one_name_are_paged_by_their_ids(resources: Resources, project:
     found: list[Any] = []
     after = None
     while page := nodes.page(resources.pool, project, "to", after=after, limit=size):
-        found += [node["id"] for node in page]
+        found += [node.id for node in page]
         assert len(found) <= 6
-        after = page[-1]["name"], page[-1]["id"]
+        after = page[-1].name, page[-1].id
     assert found == ["n1", "n0", "n2", "n3", "n4", "n5"]
 
 
 def test_a_new_place_is_a_change_of_the_node(resources: Resources, project: str) -> None:
-    before = nodes.get(resources.pool, project, "a")["updated_at"]
+    before = nodes.get(resources.pool, project, "a").updated_at
     nodes.change(resources.pool, project, "a", INTO_TO, None)
-    assert nodes.get(resources.pool, project, "a")["updated_at"] > before
+    assert nodes.get(resources.pool, project, "a").updated_at > before

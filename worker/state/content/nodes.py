@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
 
 from psycopg import Connection, DataError
 from psycopg.errors import ProgramLimitExceeded
-from psycopg.rows import dict_row
+from psycopg.rows import class_row
 
+from schemas.content.node import Node
 from schemas.errors import Conflict, Invalid, NotFound
+from schemas.fields import HIDDEN
 from worker.formats.by_name import stated_type
 from worker.state.content import orphans
 from worker.state.index import changes, index_switch
@@ -25,20 +27,54 @@ MAX_BUFFER = 1 << 20
 
 _SQL = load("content/nodes")
 
-Row = dict[str, Any]
+
+class NodeRow(Node):
+    """A node, and where its content is: in the object store, or as JSON in its row, whose text `with_json` reads."""
+
+    object_key: Annotated[str | None, HIDDEN] = None
+    json_text: Annotated[str | None, HIDDEN] = None
 
 
-def get(pool: Pool, project_id: str, node_id: str) -> Row:
+@dataclass(frozen=True, slots=True)
+class FoundNode:
+    """A node at a path."""
+
+    id: str
+    id_path: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredContent:
+    """What the row of a node holds of its content: JSON as text, or the key of an object."""
+
+    json: str | None = None
+    object_key: str | None = None
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NewNode:
+    """A node to insert."""
+
+    id: str
+    parent_id: str | None
+    name: str
+    type: str
+    url: str | None = None
+
+
+def get(pool: Pool, project_id: str, node_id: str) -> NodeRow:
     """Return a node without its inline JSON. Raises `NotFound`."""
     with pool.connection() as connection:
         return _get(connection, project_id, node_id)
 
 
-def with_json(pool: Pool, project_id: str, node_id: str) -> Row:
+def with_json(pool: Pool, project_id: str, node_id: str) -> NodeRow:
     """Return a node with the text of its inline JSON. Raises `NotFound`."""
     with pool.connection() as connection:
         row = _get(connection, project_id, node_id, "with_json")
-        _shed(connection, row["size"])
+        _shed(connection, row.size)
     return row
 
 
@@ -53,22 +89,24 @@ def is_json(pool: Pool, text: bytes) -> bool:
     return True
 
 
-def page(pool: Pool, project_id: str, parent_id: str | None, *, after: tuple[str, str] | None, limit: int) -> list[Row]:
+def page(
+    pool: Pool, project_id: str, parent_id: str | None, *, after: tuple[str, str] | None, limit: int
+) -> list[NodeRow]:
     """List the nodes of a folder (None: the top level) by name and id. Raises as `folder_path` does."""
     name, id_ = after or (None, None)
     values = {"project_id": project_id, "parent_id": parent_id, "after_name": name, "after_id": id_, "limit": limit}
     with pool.connection() as connection:
         folder_path(connection, project_id, parent_id)
         # planned each time: a plan for every folder does not use the index
-        return connection.cursor(row_factory=dict_row).execute(_SQL["page"], values, prepare=False).fetchall()
+        return connection.cursor(row_factory=class_row(NodeRow)).execute(_SQL["page"], values, prepare=False).fetchall()
 
 
-def find(pool: Pool, project_id: str, path: str, slash: str) -> list[Row]:
+def find(pool: Pool, project_id: str, path: str, slash: str) -> list[FoundNode]:
     """Return the node at a path of ids, otherwise the nodes at a path of names, in which `slash` stands for a slash."""
     names = path.removeprefix("/").split("/")
     values = {"project_id": project_id, "path": path, "names": names, "slash": slash}
     with pool.connection() as connection:
-        cursor = connection.cursor(row_factory=dict_row)
+        cursor = connection.cursor(row_factory=class_row(FoundNode))
         return cursor.execute(_SQL["at_ids"], values).fetchall() or cursor.execute(_SQL["at_names"], values).fetchall()
 
 
@@ -79,19 +117,19 @@ def id_paths(pool: Pool, project_id: str, ids: Sequence[str]) -> dict[str, str]:
 
 
 @again_if_locked
-def insert(pool: Pool, project_id: str, node: Row) -> Row:
+def insert(pool: Pool, project_id: str, node: NewNode, content: StoredContent) -> NodeRow:
     """Insert a node. Raises `NotFound` for its parent and `Conflict` for its id."""
     with pool.connection() as connection:
         index_switch.lock_project(connection, project_id)
-        path = f"{folder_path(connection, project_id, node['parent_id'])}/{node['id']}"
+        path = f"{folder_path(connection, project_id, node.parent_id)}/{node.id}"
         _check_depth(len(path.encode()))
-        _claim(connection, node["object_key"])
-        created = connection.execute(_SQL["insert"], {**node, "project_id": project_id, "id_path": path})
-        if not created.rowcount:
-            raise Conflict(f"A node {node['id']!r} already exists in this project; choose another id, or PATCH it.")
+        _claim(connection, content.object_key)
+        values = {**asdict(node), **asdict(content), "project_id": project_id, "id_path": path}
+        if not connection.execute(_SQL["insert"], values).rowcount:
+            raise Conflict(f"A node {node.id!r} already exists in this project; choose another id, or PATCH it.")
         changes.nodes_changed(connection, project_id, [path])
-        row = _get(connection, project_id, node["id"])
-        _shed(connection, row["size"] if node["json"] else 0)
+        row = _get(connection, project_id, node.id)
+        _shed(connection, row.size if content.json else 0)
     return row
 
 
@@ -113,7 +151,12 @@ class NodeLink:
 
 @again_if_locked
 def change(
-    pool: Pool, project_id: str, node_id: str, place: NodeMove | None, content: Row | None, link: NodeLink | None = None
+    pool: Pool,
+    project_id: str,
+    node_id: str,
+    place: NodeMove | None,
+    content: StoredContent | None,
+    link: NodeLink | None = None,
 ) -> str | None:
     """Change a node's place, its content and its link, all at once. Returns the key of the object no longer needed.
 
@@ -126,41 +169,38 @@ def change(
         if link is not None:
             connection.execute(_SQL["set_url"], {"project_id": project_id, "id": node_id, "url": link.url})
         unused = None if content is None else _set_content(connection, project_id, node_id, content)
-        _shed(connection, len(content["json"] or "") if content is not None else 0)
+        _shed(connection, len(content.json or "") if content is not None else 0)
     return unused
 
 
-def _set_content(connection: Connection[Any], project_id: str, node_id: str, content: Row) -> str | None:
+def _set_content(connection: Connection[Any], project_id: str, node_id: str, content: StoredContent) -> str | None:
     old = _get(connection, project_id, node_id)
-    _claim(connection, content["object_key"])
-    connection.execute(_SQL["set_content"], {**content, "project_id": project_id, "id": node_id})
-    changes.nodes_changed(connection, project_id, [old["id_path"]])
-    key: str | None = old["object_key"]
-    if key is not None:
-        orphans.leave(connection, [key])
-    return key
+    _claim(connection, content.object_key)
+    connection.execute(_SQL["set_content"], {**asdict(content), "project_id": project_id, "id": node_id})
+    changes.nodes_changed(connection, project_id, [old.id_path])
+    if old.object_key is not None:
+        orphans.leave(connection, [old.object_key])
+    return old.object_key
 
 
-def type_as(node: Row, name: str | None) -> str:
+def type_as(node: NodeRow, name: str | None) -> str:
     """Return the type of a node after renaming: a type that came from the old name follows the new name."""
-    type_: str = node["type"]
-    if name is None or node["object_key"] is None or type_ != stated_type(node["name"]):
-        return type_
+    if name is None or node.object_key is None or node.type != stated_type(node.name):
+        return node.type
     return stated_type(name)
 
 
-def _move(connection: Connection[Any], node: Row, place: NodeMove) -> None:
-    project_id, node_id = node["project_id"], node["id"]
-    parent = place.parent_id if place.to_parent else node["parent_id"]
-    path = f"{folder_path(connection, project_id, parent)}/{node_id}"
-    if path.startswith(node["id_path"] + "/"):
+def _move(connection: Connection[Any], node: NodeRow, place: NodeMove) -> None:
+    project_id, parent = node.project_id, place.parent_id if place.to_parent else node.parent_id
+    path = f"{folder_path(connection, project_id, parent)}/{node.id}"
+    if path.startswith(node.id_path + "/"):
         raise Invalid("A folder cannot be moved into itself; choose another parent.")
-    values = {"project_id": project_id, "id": node_id, "name": place.name or node["name"], "parent_id": parent}
+    values = {"project_id": project_id, "id": node.id, "name": place.name or node.name, "parent_id": parent}
     values["type"] = type_as(node, place.name)
     connection.execute(_SQL["set_place"], values)
     changes.nodes_changed(connection, project_id, [_affected(node)])
-    if path != node["id_path"]:
-        moved = {"project_id": project_id, "old": node["id_path"], "new": path}
+    if path != node.id_path:
+        moved = {"project_id": project_id, "old": node.id_path, "new": path}
         ((deepest,),) = connection.execute(_SQL["deepest_after_move"], moved).fetchall()
         _check_depth(deepest)
         connection.execute(_SQL["move_below"], moved)
@@ -174,14 +214,13 @@ def delete(pool: Pool, project_id: str, node_id: str) -> list[str]:
         index_switch.lock_project(connection, project_id)
         node = _get(connection, project_id, node_id)
         changes.nodes_changed(connection, project_id, [_affected(node)])
-        rows = connection.execute(_SQL["delete"], {"project_id": project_id, "id_path": node["id_path"]}).fetchall()
+        rows = connection.execute(_SQL["delete"], {"project_id": project_id, "id_path": node.id_path}).fetchall()
         return [key for (key,) in rows]
 
 
-def _affected(node: Row) -> str:
+def _affected(node: NodeRow) -> str:
     """Return the id path that the end of a node's name or place affects: a hidden node may hold rules of its folder."""
-    path: str = node["id_path"]
-    return path.rpartition("/")[0] or path if node["name"].startswith(".") else path
+    return node.id_path.rpartition("/")[0] or node.id_path if node.name.startswith(".") else node.id_path
 
 
 def _shed(connection: Connection[Any], sent: int) -> None:
@@ -191,9 +230,9 @@ def _shed(connection: Connection[Any], sent: int) -> None:
         connection.close()
 
 
-def _get(connection: Connection[Any], project_id: str, node_id: str, query: str = "without_json") -> Row:
+def _get(connection: Connection[Any], project_id: str, node_id: str, query: str = "without_json") -> NodeRow:
     values = {"project_id": project_id, "id": node_id}
-    row = connection.cursor(row_factory=dict_row).execute(_SQL[query], values).fetchone()
+    row = connection.cursor(row_factory=class_row(NodeRow)).execute(_SQL[query], values).fetchone()
     if row is None:
         raise NotFound(f"The project {project_id!r} has no node {node_id!r}; check both ids.")
     return row
@@ -214,6 +253,6 @@ def folder_path(connection: Connection[Any], project_id: str, folder_id: str | N
     if folder_id is None:
         return ""
     folder = _get(connection, project_id, folder_id)
-    if folder["type"] != "folder":
+    if folder.type != "folder":
         raise Invalid(f"The node {folder_id!r} is not a folder and cannot contain nodes; choose a folder as parent.")
-    return str(folder["id_path"])
+    return folder.id_path

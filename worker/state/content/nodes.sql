@@ -1,6 +1,6 @@
 -- name: with_json
 -- as text: parsing it would take twenty times its size
-SELECT id, project_id, parent_id, id_path, name, type, json::text, object_key, size_bytes AS size, version, created_at,
+SELECT id, project_id, parent_id, id_path, name, type, json::text AS json_text, object_key, size_bytes AS size, version, created_at,
        updated_at, url
 FROM content_node WHERE project_id = %(project_id)s AND id = %(id)s
 
@@ -63,15 +63,15 @@ ON CONFLICT DO NOTHING RETURNING key
 SELECT id, id_path FROM content_node WHERE project_id = %(project_id)s AND id = ANY (%(ids)s)
 
 -- name: at_ids
-SELECT id, parent_id, id_path, name, type FROM content_node WHERE project_id = %(project_id)s AND id_path = %(path)s
+SELECT id, id_path, type FROM content_node WHERE project_id = %(project_id)s AND id_path = %(path)s
 
 -- name: at_names
 -- names are spelled as in file_path; several nodes of one folder may have the same name
 WITH RECURSIVE walk AS (
-    SELECT id, parent_id, id_path, name, type, 1 AS depth FROM content_node
+    SELECT id, id_path, type, 1 AS depth FROM content_node
     WHERE project_id = %(project_id)s AND parent_id IS NULL AND replace(name, '/', %(slash)s) = (%(names)s::text[])[1]
     UNION ALL
-    SELECT n.id, n.parent_id, n.id_path, n.name, n.type, w.depth + 1
+    SELECT n.id, n.id_path, n.type, w.depth + 1
     FROM walk w JOIN content_node n ON n.project_id = %(project_id)s AND n.parent_id = w.id
     WHERE replace(n.name, '/', %(slash)s) = (%(names)s::text[])[w.depth + 1])
-SELECT id, parent_id, id_path, name, type FROM walk WHERE depth = cardinality(%(names)s::text[]) ORDER BY id_path
+SELECT id, id_path, type FROM walk WHERE depth = cardinality(%(names)s::text[]) ORDER BY id_path

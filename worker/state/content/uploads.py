@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 from uuid import uuid4
 
@@ -48,6 +48,25 @@ class _UploadNode:
     object_key: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _UploadRow:
+    """A node as an upload writes it; `versions` is by how many its version grows."""
+
+    project_id: str
+    id: str | None
+    id_path: str
+    parent_id: str | None
+    name: str
+    type: str
+    object_key: str | None
+    size: int
+    versions: int
+
+    @property
+    def is_too_deep(self) -> bool:
+        return len(self.id_path.encode()) > nodes.MAX_ID_PATH
+
+
 @dataclass(slots=True)
 class _UploadTree:
     """What an upload finds and creates below its folder; `missing` says why a folder is unavailable."""
@@ -65,17 +84,19 @@ class _UploadTree:
         rows = self.connection.execute(_SQL["children"], values).fetchall() if paths else ()
         return {paths[place - 1]: _UploadNode(*rest) for place, *rest in rows}
 
-    def new_node(self, path: Path, type_: str, **columns: Any) -> dict[str, Any]:
-        """Build the row of a new node."""
+    def row(
+        self, path: Path, node: _UploadNode | None, type_: str, key: str | None = None, size: int = 0, versions: int = 1
+    ) -> _UploadRow:
+        """Build the row of a node, or of a new one if there is none."""
         parent, id_ = self.folders[path[:-1]], str(uuid4())
-        row = {"project_id": self.project_id, "id": id_, "parent_id": parent.id, "name": path[-1], "type": type_}
-        return {"object_key": None, "size": 0, "versions": 1, **row, "id_path": f"{parent.id_path}/{id_}", **columns}
+        node = node or _UploadNode(id_, f"{parent.id_path}/{id_}", type_)
+        return _UploadRow(self.project_id, node.id, node.id_path, parent.id, path[-1], type_, key, size, versions)
 
-    def write(self, query: str, rows: Sequence[dict[str, Any]]) -> None:
+    def write(self, query: str, rows: Sequence[_UploadRow]) -> None:
         """Insert or update nodes."""
         with self.connection.cursor() as cursor:
-            cursor.executemany(_SQL[query], rows)
-        self.touched += [row["id_path"] for row in rows]
+            cursor.executemany(_SQL[query], map(asdict, rows))
+        self.touched += [row.id_path for row in rows]
 
 
 @again_if_locked
@@ -114,14 +135,14 @@ def _make_folders(tree: _UploadTree, folders: Iterable[Path]) -> None:
         created = []
         for path in open_:
             node = existing.get(path)
-            row = None if node else tree.new_node(path, "folder")
+            row = tree.row(path, node, "folder")
             if node and node.type != "folder":
                 tree.missing[path] = Refused.NOT_A_FOLDER
-            elif row and _too_deep(row):
+            elif not node and row.is_too_deep:
                 tree.missing[path] = Refused.TOO_DEEP
             else:
-                tree.folders[path] = node or _UploadNode(row["id"], row["id_path"], "folder")  # type: ignore[index] # one of both
-                created += [row] if row else []
+                tree.folders[path] = _UploadNode(row.id, row.id_path, "folder")
+                created += [] if node else [row]
         tree.write("insert", created)
 
 
@@ -134,28 +155,22 @@ def _save_files(tree: _UploadTree, received: Sequence[ReceivedFile]) -> tuple[li
     new, changed, replaced = [], [], []
     for path, numbers in versions.items():
         file, node = received[numbers[-1]], existing.get(path)
-        stored = {"object_key": file.key, "size": file.size, "versions": len(numbers), "type": file.type}
         refused = tree.missing.get(path[:-1]) or (Refused.IS_FOLDER if node and node.type == "folder" else None)
-        row: dict[str, Any] = {}
-        if node and not refused:
-            row = {**stored, "project_id": tree.project_id, "id": node.id, "id_path": node.id_path}
+        row = None if refused else tree.row(path, node, file.type, file.key, file.size, len(numbers))
+        if row and not node and row.is_too_deep:
+            row, refused = None, Refused.TOO_DEEP
+        if row and node:
             changed.append(row)
             replaced += [node.object_key] if node.object_key else []
-        elif not refused:
-            row = tree.new_node(path, file.type, **{key: stored[key] for key in ("object_key", "size", "versions")})
-            refused = Refused.TOO_DEEP if _too_deep(row) else None
-            new += [] if refused else [row]
+        elif row:
+            new.append(row)
         for number in numbers:
-            is_new = node is None and number == numbers[0]
-            saved[number] = SavedFile(None, refused=refused) if refused else SavedFile(row["id"], is_new)
-    used = [row["object_key"] for row in (*new, *changed)]
+            is_new = row is not None and node is None and number == numbers[0]
+            saved[number] = SavedFile(row.id if row else None, is_new, refused)
+    used = [row.object_key for row in (*new, *changed) if row.object_key]
     orphans.claim(tree.connection, used)
     tree.write("insert", new)
     tree.write("update", changed)
     orphans.leave(tree.connection, replaced)
     unused = {file.key for file in received} - {*used}
     return [saved[number] for number in range(len(received))], [*replaced, *sorted(unused)]
-
-
-def _too_deep(row: dict[str, Any]) -> bool:
-    return len(row["id_path"].encode()) > nodes.MAX_ID_PATH

@@ -11,6 +11,7 @@ import pytest
 from api.http import large_answers
 from api.http.shares import LARGE_TEXTS
 from api.routes.content import node_answers, node_content
+from worker.state.content.nodes import NodeRow
 
 LARGE = 8 << 20
 
@@ -20,8 +21,9 @@ def holds_room(block: AbstractContextManager[None]) -> bool:
         return bool(LARGE_TEXTS.slots._held)
 
 
-def node(size: int, object_key: str | None = None) -> dict[str, Any]:
-    return {"project_id": "p", "size": size, "object_key": object_key}
+def node(size: int, object_key: str | None = None) -> NodeRow:
+    values: dict[str, Any] = {"project_id": "p", "size": size, "object_key": object_key}
+    return NodeRow.model_construct(**values)
 
 
 @pytest.mark.parametrize("more", [0, 1])
