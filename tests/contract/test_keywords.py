@@ -108,11 +108,10 @@ def test_a_move_changes_the_words_of_the_path_only(pool: Pool) -> None:
     assert index.search("txt", "code") == []
 
 
-def test_chunks_of_an_earlier_release_are_found_by_their_text_and_get_the_field_when_kept(pool: Pool) -> None:
+def test_chunks_that_are_kept_get_their_words_anew(pool: Pool) -> None:
     index = Index(pool, ["getUserName", "fish"])
     index.run("UPDATE chunk SET code = NULL WHERE index_id = %s")
     assert index.search("user", "code") == []
-    assert index.search("fish") == [1]
     kept = [(p, keywords.vectors("notes.txt", "", p.chunk.text, "en")) for p in index.placed]
     with pool.connection() as connection:
         ids = [p.id for p in index.placed]
@@ -158,19 +157,6 @@ def test_a_phrase_is_found_whatever_its_white_space(pool: Pool) -> None:
     assert found("no connection") == ([], [])
     assert found("东京的") == ([3], [3])
     assert found("pool?\0\ud800") == ([0, 1, 2], [])
-
-
-def test_words_of_an_earlier_release_are_found_until_they_are_written_again(pool: Pool) -> None:
-    index = Index(pool, ["dry-run the Häuser of users", "fish"], language="de")
-    index.run("UPDATE chunk SET keywords = to_tsvector('english', chunk_text) WHERE index_id = %s")
-    older = KeywordForms(older=True)
-    for query in ("user", "Häuser", "dry-run"):
-        assert index.search(query, written=older) == [0], query
-    assert index.search("Haus", written=older) == []
-    kept = [(p, keywords.vectors("notes.txt", "", p.chunk.text, "de")) for p in index.placed]
-    with pool.connection() as connection:
-        chunks.replace(connection, files=[index.file_id], failed=[], current=[p.id for p in index.placed], kept=kept)
-    assert index.search("Haus", written=KeywordForms(frozenset({"de"}), older=True)) == [0]
 
 
 def test_common_words_are_bounded_and_those_together_come_first(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,4 +237,4 @@ def test_a_file_without_text_says_nothing_of_the_languages(pool: Pool) -> None:
             "INSERT INTO search_index_file SELECT (jsonb_populate_record(f, jsonb_build_object('id', gen_random_uuid())"
             f" || '{changed}')).* FROM search_index_file f WHERE f.index_id = %s AND f.live_chunks > 0"
         )
-    assert languages.written(pool, index.id) == KeywordForms(frozenset({"de"}), older=False)
+    assert languages.written(pool, index.id) == KeywordForms(frozenset({"de"}))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import lancedb
+import pyarrow as pa
 import pytest
 
 from schemas.errors import StoreUnavailable
@@ -90,9 +93,45 @@ def test_a_table_that_others_write_is_not_set_aside(tmp_path: Path, store: Lance
         overtaken.open_table(SPACE)
         return _dataset(at, version)
 
-    found = Repairs(tmp_path, opened, overtaken.open_table).look(SPACE, path)
+    found = Repairs(tmp_path, opened, overtaken.open_table, frozenset()).look(SPACE, path)
     assert found is (Condition.UNKNOWN if times == repair.ATTEMPTS else Condition.WHOLE)
     assert path.is_dir()
+
+
+#: What makes a table one of before the first release.
+OLD_COLUMNS: dict[str, Callable[[Any], object]] = {
+    "no generation": lambda table: table.drop_columns(["generation"]),
+    "stems of the store": lambda table: table.add_columns(pa.field("keywords", pa.string())),
+    "no words": lambda table: table.drop_columns(["words"]),
+}
+
+
+@pytest.mark.parametrize("change", OLD_COLUMNS.values(), ids=OLD_COLUMNS)
+@pytest.mark.parametrize("most_bytes", [0, None])
+def test_a_table_of_before_the_first_release_is_set_aside(
+    tmp_path: Path, store: LanceStore, change: Callable[[Any], object], most_bytes: int | None
+) -> None:
+    store.verify(SPACE, most_bytes)
+    change(lancedb.connect(tmp_path).open_table(SPACE))
+    store.verify(SPACE, most_bytes)
+    assert store.ids(SPACE, None, 10) == []
+    assert len(list(tmp_path.glob(".damaged-*"))) == 1
+    store.write(SPACE, D, [row(9, axis(1), "word")])
+    assert near(store, SPACE, axis(1)) == about(store, SPACE, "word") == [9]
+
+
+def test_a_search_of_words_that_a_table_lacks_sets_it_aside(tmp_path: Path, store: LanceStore) -> None:
+    lancedb.connect(tmp_path).open_table(SPACE).drop_columns(["words", "code"])
+    with pytest.raises(StoreUnavailable, match="written again"):
+        about(store, SPACE, "word")
+    assert store.ids(SPACE, None, 10) == []
+
+
+def test_a_table_without_words_is_whole_where_postgres_has_them(tmp_path: Path) -> None:
+    store = LanceStore(tmp_path, has_keywords=False)
+    store.write(SPACE, D, [row(1, axis(1))])
+    store.verify(SPACE, 0)
+    assert near(store, SPACE, axis(1)) == [1]
 
 
 def test_indexes_are_made_anew_and_no_row_is_lost(tmp_path: Path, store: LanceStore) -> None:

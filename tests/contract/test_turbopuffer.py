@@ -89,11 +89,20 @@ def test_the_region_variable_does_not_disturb(fake: FakeTurbopuffer, monkeypatch
     assert puffer(fake).ids("a", None, 1) == []
 
 
+@pytest.mark.parametrize("lost", ["generation", "chunk_words", None])
+def test_a_namespace_of_before_the_first_release_is_dropped(fake: FakeTurbopuffer, lost: str | None) -> None:
+    store = TurbopufferStore(fake.api_key, region="nowhere", base_url=fake.url, has_keywords=True)
+    store.verify("a")
+    store.write("a", D, [row(1, axis(0), "word")])
+    if lost:
+        del fake.namespaces["a"].schema[lost]
+    store.verify("a")
+    assert store.ids("a", None, 5) == ([] if lost else [UUID(int=1)])
+
+
 def test_only_attributes_that_searches_filter_are_filterable(fake: FakeTurbopuffer) -> None:
     store = puffer(fake)
     store.write("a", D, [row(1, axis(0), chunk_id="x")])
-    # a namespace of an earlier release
-    fake.namespaces["a"].schema["chunk_id"]["filterable"] = True
     store.write("a", D, [row(2, axis(0), chunk_id="y")])
     filterable = {name for name, kind in fake.namespaces["a"].schema.items() if kind.get("filterable") is True}
     assert filterable & set(STRING_ATTRIBUTES) == set(FILTERED)

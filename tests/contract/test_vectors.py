@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
-import lancedb
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from schemas.errors import StoreRefused
 from tests.contract.stores import WITHOUT_KEYWORDS, D, about, axis, near, numbers, of_file, row, words
-from tests.fakes.turbopuffer import FakeTurbopuffer
 from worker.vectors import (
     CHECKED_ATTRIBUTES,
     Condition,
@@ -26,7 +22,6 @@ from worker.vectors import (
     VectorStore,
     cut_filterable,
 )
-from worker.vectors.lance.store import LanceStore
 
 
 def test_nearest_first_by_cosine(store: VectorStore, space: str) -> None:
@@ -111,31 +106,6 @@ def test_an_upsert_replaces_no_row_of_a_greater_generation(store: VectorStore, s
         assert sorted(named(store, space, "late")) == [4, 5, 7]
         assert near(store, space, axis(0))[0] == 6
         assert store.ids(space, None, 10) == [UUID(int=number) for number in (4, 5, 6, 7)]
-
-
-def test_rows_of_an_earlier_release_have_no_generation_until_they_are_written_again(
-    store: VectorStore, space: str, tmp_path: Path, fake: FakeTurbopuffer
-) -> None:
-    store.write(space, D, [row(number, axis(0)) for number in range(1, 5)])
-    if isinstance(store, LanceStore):
-        table = lancedb.connect(tmp_path).open_table(space)
-        table.drop_columns(["generation"])
-        # that release patched only some columns
-        fields = [table.schema.field(name) for name in ("id", "file_name")]
-        moved = pa.table({"id": [str(UUID(int=2))], "file_name": ["moved"]}, schema=pa.schema(fields))
-        table.merge_insert("id").when_matched_update_all().execute(moved)
-    else:
-        old = fake.namespaces.get(space)
-        if old is None:
-            pytest.skip("run with the fake: the real service has no such namespace")
-        del old.schema["generation"]
-        for document in old.rows.values():
-            document.values.pop("generation")
-    assert sorted(near(store, space, axis(0))) == [1, 2, 3, 4]
-    store.write(space, D, patches=[Patch(UUID(int=number), of_file("new"), None, 7) for number in (1, 2)])
-    store.write(space, D, [replace(row(3, axis(0), file_name="new"), generation=7)])
-    store.write(space, D, patches=[Patch(UUID(int=number), of_file("old"), None, 6) for number in (1, 2, 3, 4)])
-    assert (sorted(named(store, space, "new")), named(store, space, "old")) == ([1, 2, 3], [4])
 
 
 @pytest.mark.parametrize("store", WITHOUT_KEYWORDS, indirect=True)

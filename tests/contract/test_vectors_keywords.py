@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 from uuid import UUID
 
-import lancedb
-import pyarrow as pa
 import pytest
 
 from tests.contract.stores import WITH_KEYWORDS, D, about, axis, coded, near, numbers, of_file, row, words
-from tests.fakes.turbopuffer import FakeTurbopuffer
-from tests.fakes.turbopuffer_namespace import words as fake_words
 from worker.reading import words as as_words
 from worker.tokens.keywords import KeywordForms, keywords_of
 from worker.vectors import Condition, Field, Leg, Patch, VectorStore
-from worker.vectors.lance import indexes
-from worker.vectors.lance.store import LanceStore
 
 pytestmark = pytest.mark.parametrize("store", WITH_KEYWORDS, indirect=True)
 
@@ -180,43 +172,4 @@ def test_of_a_phrase_every_word_is_there(
     leg = Leg(5, keywords=phrase, field=field, phrase=True, written=written)
     for _ in range(2):
         assert sorted(numbers(store.search(space, [leg])[0])) == expected
-        store.optimize(space)
-
-
-def test_words_of_an_earlier_release_are_found_until_they_are_written_again(
-    store: VectorStore, space: str, tmp_path: Path, fake: FakeTurbopuffer
-) -> None:
-    store.write(space, D, [row(1, axis(0)), row(2, axis(1))])
-    texts = {1: "two users of the lake", 2: "others swim"}
-    if isinstance(store, LanceStore):
-        table = lancedb.connect(tmp_path).open_table(space)
-        table.drop_columns(["words", "code"])
-        table.add_columns(pa.field("keywords", pa.string()))
-        for number, text in texts.items():
-            table.update(where=f"id = '{UUID(int=number)}'", values={"keywords": text})
-        indexes.create(table, "keywords")
-    else:
-        old = fake.namespaces.get(space)
-        if old is None:
-            pytest.skip("run against the fake: the real service has no namespace without such a column")
-        del old.schema["chunk_words"], old.schema["chunk_code"]
-        old.schema["chunk_text"] = {"type": "string", "filterable": False, "full_text_search": {"language": "english"}}
-        for number, text in texts.items():
-            document = old.rows[str(UUID(int=number))]
-            document.values["chunk_text"], document.terms["chunk_text"] = text, Counter(fake_words(text))
-
-    def found(query: str) -> list[list[int]]:
-        asked = Leg(5, keywords=query, written=KeywordForms(older=True))
-        legs = [replace(asked, field="text"), replace(asked, field="code"), replace(asked, field="older")]
-        *fields, near = store.search(space, [*legs, Leg(5, vector=axis(0))])
-        assert numbers(near)[:2] == [1, 2]
-        return [numbers(ranking) for ranking in fields]
-
-    assert found("user") == [[], [], [1]]
-    patch = Patch(UUID(int=1), {}, words("two users of the lake " * 2_000))
-    store.write(space, D, patches=[patch])
-    store.write(space, D, [row(3, axis(2), "getUser"), row(4, axis(3), "use a user")])
-    for _ in range(2):
-        assert [sorted(ids) for ids in found("user")] == [[1, 4], [3, 4], []]
-        assert found("swim") == [[], [], [2]]
         store.optimize(space)

@@ -74,18 +74,6 @@ def test_a_file_that_is_listed_again_just_before_it_is_written_costs_the_others_
     assert shelf.vectors() == shelf.live()
 
 
-def test_a_claim_of_the_release_before_is_finished_by_itself_alone(shelf: Shelf) -> None:
-    """It does not change the generation; the owner distinguishes the two."""
-    shelf.list_page(uuid4(), last=True)
-    ours = shelf.run()
-    old = shelf.embedded(ours)
-    theirs = uuid4()
-    shelf.do("UPDATE search_index_file SET lease_owner = %s WHERE index_id = %s", theirs, ours.index.id)
-    with shelf.pool.connection() as connection:
-        assert files.finish(connection, ours.lease.owner, [outcome(made) for made in old]) == set()
-        assert len(files.finish(connection, theirs, [outcome(made) for made in old])) == 3
-
-
 def stopped_over_a_move(shelf: Shelf, path: str) -> Late:
     """A worker that moves a file is suspended while it patches the store. Its task is cancelled meanwhile."""
     late = Late(shelf.store)

@@ -240,16 +240,6 @@ def test_a_listing_begun_anew_forgets_what_matched(pool: Pool, folder: Path, tas
     assert row(pool, task)["listing_warning"] == UNMATCHED.replace("'d/'", "'!c/3.md', 'd/'")
 
 
-def test_a_listing_that_the_previous_release_began_gives_no_warning(pool: Pool, folder: Path, task: UUID) -> None:
-    first = begun(pool, task, folder)
-    next(list_pages(first))
-    with pool.connection() as connection:
-        connection.execute("UPDATE search_index_task SET matched = NULL WHERE id = %s", (task,))
-    released(pool, first)
-    list_all(begun(pool, task, folder))
-    assert (row(pool, task)["listing_warning"], row(pool, task)["matched"]) == (None, None)
-
-
 def next_task(pool: Pool, listing: ListingRun) -> UUID:
     """Start another task, once the previous one has ended."""
     with pool.connection() as connection:

@@ -48,7 +48,7 @@ def open_listing(
     plan: tasks.ListingLease, index: Index, opened: Callable[[Rules], Source], pool: Pool, lease: Lease
 ) -> ListingRun:
     """A slice of planning over the source that is `opened` with rules."""
-    matched = MatchedPatterns(index, () if plan.list_cursor is None else plan.matched)
+    matched = MatchedPatterns(index, () if plan.list_cursor is None else plan.matched or ())
     source = opened(NotingRules(index.settings, matched))
     keys = None if plan.paths is None else source.narrow([path.encode() for path in plan.paths])
     return ListingRun(plan, index, source, pool, lease, matched, keys)

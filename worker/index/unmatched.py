@@ -42,12 +42,12 @@ Value = TypeVar("Value")
 class MatchedPatterns:
     """The entries of an index's config that have matched something so far.
 
-    `earlier` are those of the listing's earlier slices; None if they were not noted: then there is no warning.
+    `earlier` are those of the listing's earlier slices.
     """
 
-    def __init__(self, index: Index, earlier: Collection[str] | None) -> None:
-        self._settings, self._is_noted = index.settings, earlier is not None
-        self._entries = set(earlier or ())
+    def __init__(self, index: Index, earlier: Collection[str]) -> None:
+        self._settings = index.settings
+        self._entries = set(earlier)
         self._new: list[str] = []
         self._types = _unless(self._entries, _entries_of_types(index))
 
@@ -64,7 +64,7 @@ class MatchedPatterns:
 
     def open_patterns(self, name: str) -> dict[str, Sequence[str]]:
         """The patterns of one list of the config that have matched nothing so far, by entry."""
-        return _unless(self._entries, _entries_of_patterns(self._settings, name)) if self._is_noted else {}
+        return _unless(self._entries, _entries_of_patterns(self._settings, name))
 
     def note_types(self, passed: Iterable[SourceEntry]) -> None:
         """Note the types of files that passed the rules."""
@@ -82,8 +82,6 @@ class MatchedPatterns:
 
         Without any file that could match, only unknown types are named. A single node obeys no rule.
         """
-        if not self._is_noted:
-            return None
         types = (entry for entry, type_ in self._types.items() if _PASSED in self._entries or not _is_known(type_))
         parts = [_part("types", [_shown_type(self._text(entry)) for entry in types])]
         for name in _PATTERNS if _JUDGED in self._entries else ():

@@ -24,7 +24,7 @@ from worker.tokens.words import (
     unspaced_pairs,
 )
 
-#: Part of a file's code version: the next reindex reads files again whose words came from an earlier version.
+#: Part of a file's code version: the next run reads files again whose words another version made.
 VERSION = "words-4"
 #: Maximum characters in a token. Names are shorter; anything longer is data, such as a hash, base64 or minified text.
 MAX_TOKEN = 64
@@ -55,13 +55,9 @@ class Keywords:
 
 @dataclass(frozen=True, slots=True)
 class KeywordForms:
-    """How the words of an index were written: the `languages` of its documents, and whether some words are `older`.
-
-    Those were written by an earlier release, with English stems only.
-    """
+    """How the words of an index were written: the `languages` of its documents."""
 
     languages: frozenset[str] = frozenset({DEFAULT})
-    older: bool = False
 
 
 #: How everything is written before an index says otherwise.
@@ -112,11 +108,9 @@ def query_tokens(query: str, field: Literal["text", "code"], written: KeywordFor
     words = list(_words(query))
     dropped = stop_words_of(words, written.languages)
     kept = [word for word in words if word.lower() not in dropped] or words
-    tokens = [word.lower() if is_signed(word) and not written.older else _tokens(word, _QUERY_PARTS) for word in kept]
+    tokens = [word.lower() if is_signed(word) else _tokens(word, _QUERY_PARTS) for word in kept]
     spellings = joined(plain(query), dropped if len(kept) < len(words) else ())
-    others = [other for word in kept for other in (short_hash(word), *plurals(word.lower()))]
-    if not written.older:
-        others += (other for word in kept for other in in_letters(word.lower()))
+    others = [other for word in kept for other in (short_hash(word), *plurals(word.lower()), *in_letters(word.lower()))]
     return list(dict.fromkeys(" ".join([*tokens, *spellings, *others]).lower().split()))
 
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from worker.tokens import MAX_CHARACTER_BYTES
 from worker.tokens.keywords import IN_ENGLISH, KeywordForms, Keywords
 
-#: Keyword fields: natural language, identifiers, and natural language as an earlier release wrote it.
-Field = Literal["text", "code", "older"]
+#: Keyword fields: natural language, and identifiers.
+Field = Literal["text", "code"]
 Vector = NDArray[np.float32]
 Value = str | int | bool | None
 #: Attributes of a row as its store has them: a store that others operate has arrays of hashes for strings.

@@ -86,12 +86,9 @@ def can_match(leg: Leg, *, has_keywords: bool) -> bool:
     """
     if leg.vector is None and not has_keywords:
         raise StoreRefused("This store has no keyword index; set KEYWORD_INDEX=store and index the folder again.")
-    asked = words(leg)
-    # the words of an earlier release are made by the store; a picture is none there
-    has_words = any(map(str.isalnum, asked)) if leg.field == "older" else bool(asked)
     return (
         leg.limit > 0
-        and (leg.vector is not None or has_words)
+        and (leg.vector is not None or bool(words(leg)))
         and all(condition.values for condition in leg.conditions)
     )
 
@@ -110,8 +107,8 @@ def words(leg: Leg) -> str:
 def _words(keywords: str, field: Field, written: KeywordForms, *, phrase: bool) -> str:
     if phrase:
         return " ".join(phrase_tokens(keywords)[1])
-    cleaned = clean(keywords) if field == "older" else " ".join(query_tokens(keywords, field, written))
-    return cleaned.encode()[:MAX_KEYWORD_BYTES].decode(errors="ignore")
+    asked = " ".join(query_tokens(keywords, field, written))
+    return asked.encode()[:MAX_KEYWORD_BYTES].decode(errors="ignore")
 
 
 def ranked(ids: Sequence[str], values: Sequence[float], *, descending: bool, limit: int) -> Ranked:

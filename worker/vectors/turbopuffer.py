@@ -19,7 +19,6 @@ from uuid import UUID
 
 import numpy as np
 import structlog
-from cachetools import TTLCache
 
 from schemas.errors import StoreError, StoreRefused, StoreUnauthorized, StoreUnavailable
 from worker.machine.retry_after import seconds_to_wait
@@ -28,14 +27,12 @@ from worker.vectors.blind import BlindKey, Blinds
 from worker.vectors.rows import can_match, check, ranked
 from worker.vectors.subquery_turns import SubqueryTurns
 from worker.vectors.turbopuffer_rows import (
-    KEYWORDS_SCHEMA,
     MAX_LIMIT,
-    OLDER_TEXT,
     ROW_OVERHEAD_BYTES,
     BlindRows,
     ReadableRows,
     RowForm,
-    keyword_attributes,
+    is_old,
     patch_body,
     query_of,
     row_bytes,
@@ -71,8 +68,6 @@ MAX_LEGS = 8
 FIRST_BUSY_PAUSE, LONGEST_BUSY_PAUSE = 0.1, 2.0
 #: Vectors in one answer: 8 MB at 4096 dimensions.
 MAX_VECTORS = 400
-#: Seconds for which a process remembers a namespace's attributes; another process may add some.
-SCHEMA_S = 120
 
 
 class TurbopufferStore:
@@ -104,7 +99,6 @@ class TurbopufferStore:
         self._has_keywords = has_keywords
         self._lock = threading.Lock()
         self._client: tuple[int, Turbopuffer] | None = None
-        self._schemas: TTLCache[str, frozenset[str]] = TTLCache(10_000, SCHEMA_S)
 
     @property
     def has_keywords(self) -> bool:
@@ -136,23 +130,16 @@ class TurbopufferStore:
             lambda row: row_bytes(row) + dimensions * 4 * 4 // 3,
             lambda rows: self._send(namespace, upsert_body(form, rows, dimensions, has_keywords=keywords)),
         )
-        has_older = keywords and any(patch.keywords for patch in patches) and self._has_older(namespace)
         self._each(
             patches,
             row_bytes,
-            lambda batch: self._send_existing(
-                namespace, patch_body(form, batch, has_keywords=keywords, has_older=has_older)
-            ),
+            lambda batch: self._send_existing(namespace, patch_body(form, batch, has_keywords=keywords)),
         )
         self._each(
             deletes,
             lambda _: ROW_OVERHEAD_BYTES,
             lambda ids: self._send_existing(namespace, {"deletes": [str(id_) for id_ in ids]}),
         )
-        with self._lock:
-            known = self._schemas.get(namespace)
-            if known is not None and (upserts or patches):
-                self._schemas[namespace] = known.union(KEYWORDS_SCHEMA)
 
     def search(self, namespace: str, legs: Sequence[Leg]) -> list[Ranked]:
         """One ranking per leg, ties ordered by id, at most `MAX_LIMIT` rows each. Raises as `write` does."""
@@ -208,8 +195,12 @@ class TurbopufferStore:
         """Delete the namespace with all its rows. Returns whether it existed. Raises as `write` does."""
         return self._request(namespace, lambda ns: ns.delete_all()) is not None
 
-    def verify(self, namespace: str, most_bytes: int | None = None) -> None:
-        """Do nothing: the service checks what it stores."""
+    def verify(self, namespace: str, most_bytes: int | None = None) -> None:  # noqa: ARG002 - the service reads its rows
+        """Drop a namespace with the attributes of before the first release. The service checks what it stores."""
+        names = self._request(namespace, lambda ns: ns.schema())
+        if names is not None and is_old(names, has_keywords=self._has_keywords):
+            log.warning("a namespace is of before the first release; its rows are written again", namespace=namespace)
+            self.drop(namespace)
 
     def optimize(self, namespace: str, *, writing: bool = False) -> None:
         """Do nothing: the store compacts and indexes by itself, and its API has no such call."""
@@ -231,9 +222,6 @@ class TurbopufferStore:
         return rankings
 
     def _search(self, namespace: str, legs: Sequence[Leg], deadline: float) -> list[Ranked]:
-        known = self._known(namespace)
-        if known is not None and not keyword_attributes(legs) <= known:
-            return self._search_known(namespace, legs, known, deadline)
         form = self._form(namespace)
         queries: Any = [query_of(form, leg) for leg in legs]
         try:
@@ -241,9 +229,7 @@ class TurbopufferStore:
                 namespace, lambda ns, seconds: ns.multi_query(queries=queries, timeout=seconds), len(legs), deadline
             )
         except StoreRefused as refused:
-            if not keyword_attributes(legs) or keyword_attributes(legs) <= self._read_schema(namespace):
-                raise StoreRefused(form.readable(refused.message, legs)) from refused
-            return self._search(namespace, legs, deadline)
+            raise StoreRefused(form.readable(refused.message, legs)) from refused
         if answer is None:
             return []
         results = _present(answer, "results")
@@ -256,30 +242,6 @@ class TurbopufferStore:
             )
             for leg, result in zip(legs, results, strict=True)
         ]
-
-    def _search_known(
-        self, namespace: str, legs: Sequence[Leg], known: frozenset[str], deadline: float
-    ) -> list[Ranked]:
-        """One ranking per leg for a namespace without some keyword fields; legs over those find nothing."""
-        possible = [keyword_attributes([leg]) <= known for leg in legs]
-        others = [leg for leg, is_possible in zip(legs, possible, strict=True) if is_possible]
-        rankings = iter(self._search(namespace, others, deadline) if others else [])
-        return [next(rankings, Ranked([], [])) if is_possible else Ranked([], []) for is_possible in possible]
-
-    def _known(self, namespace: str) -> frozenset[str] | None:
-        with self._lock:
-            return self._schemas.get(namespace)
-
-    def _read_schema(self, namespace: str) -> frozenset[str]:
-        """The names of the namespace's attributes; none if it does not exist."""
-        names = frozenset(self._request(namespace, lambda ns: ns.schema()) or {})
-        with self._lock:
-            self._schemas[namespace] = names
-        return names
-
-    def _has_older(self, namespace: str) -> bool:
-        known = self._known(namespace)
-        return OLDER_TEXT in (self._read_schema(namespace) if known is None else known)
 
     def _page(self, namespace: str, after: UUID | None, limit: int) -> list[UUID]:
         return [UUID(str(row.id)) for row in self._rows(namespace, after, limit)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 from worker.tokens.keywords import BM25_B, BM25_K1, Keywords
@@ -16,20 +16,16 @@ MAX_LIMIT = 10_000
 #: JSON around a row's values: quotes, commas, id and small values. Column names are sent once per request.
 ROW_OVERHEAD_BYTES = 200
 
-#: Tokens are made here, so that they are the same in every store. Namespaces of an earlier release lack some fields.
+#: Tokens are made here, so that they are the same in every store.
 TOKENS = {"tokenizer": "pre_tokenized_array", "max_token_length": 254, "k1": BM25_K1, "b": BM25_B}
 KEYWORDS_SCHEMA: dict[str, Any] = {
     name: {"type": "[]string", "filterable": False, "full_text_search": TOKENS}
     for name in ("chunk_words", "chunk_code")
 }
-#: The attribute of natural language in namespaces of an earlier release, null in rows that were written since.
-OLDER_TEXT = "chunk_text"
 #: The attributes that keyword legs search, by their field.
-ATTRIBUTES: Mapping[Field, str] = {"text": "chunk_words", "code": "chunk_code", "older": OLDER_TEXT}
+ATTRIBUTES: Mapping[Field, str] = {"text": "chunk_words", "code": "chunk_code"}
 
-#: Namespaces of an earlier release lack this attribute; the next write adds it.
-GENERATION_SCHEMA: dict[str, Any] = {"generation": "int"}
-#: Also true for rows without a generation.
+#: What a write replaces.
 OLDER = ("generation", "Lte", {"$ref_new": "generation"})
 
 #: Maximum hashes of one full-text query.
@@ -189,17 +185,15 @@ def upsert_body(form: RowForm, rows: Sequence[VectorRow], dimensions: int, *, ha
     }
 
 
-def patch_body(form: RowForm, patches: Sequence[Patch], *, has_keywords: bool, has_older: bool) -> dict[str, Any]:
+def patch_body(form: RowForm, patches: Sequence[Patch], *, has_keywords: bool) -> dict[str, Any]:
     """The body of a request that changes rows."""
-    rows = [_patch_row(form, patch, has_keywords=has_keywords, has_older=has_older) for patch in patches]
-    # Without a schema, a namespace of an earlier release would make a new attribute filterable.
-    schema = GENERATION_SCHEMA | (KEYWORDS_SCHEMA if has_keywords else {})
-    return {"patch_rows": rows, "patch_condition": OLDER, "schema": schema}
+    rows = [_patch_row(form, patch, has_keywords=has_keywords) for patch in patches]
+    return {"patch_rows": rows, "patch_condition": OLDER}
 
 
-def keyword_attributes(legs: Sequence[Leg]) -> set[str]:
-    """The keyword attributes that legs search."""
-    return {ATTRIBUTES[leg.field] for leg in legs if leg.vector is None}
+def is_old(names: Collection[str], *, has_keywords: bool) -> bool:
+    """Whether the attributes of a namespace are those of before the first release."""
+    return not {"generation", *(KEYWORDS_SCHEMA if has_keywords else ())} <= {*names}
 
 
 def query_of(form: RowForm, leg: Leg) -> dict[str, Any]:
@@ -207,8 +201,7 @@ def query_of(form: RowForm, leg: Leg) -> dict[str, Any]:
     filters = [_any_of(form.filter(condition), condition) for condition in leg.conditions]
     if leg.vector is None:
         name = ATTRIBUTES[leg.field]
-        asked = words(leg) if leg.field == "older" else form.tokens(leg)
-        query: dict[str, Any] = {"rank_by": (name, "BM25", asked)}
+        query: dict[str, Any] = {"rank_by": (name, "BM25", form.tokens(leg))}
         if leg.phrase:
             filters.append((name, "ContainsAllTokens", form.tokens(leg)))
     else:
@@ -221,16 +214,16 @@ def query_of(form: RowForm, leg: Leg) -> dict[str, Any]:
 
 def _schema(form: RowForm, dimensions: int, *, has_keywords: bool) -> dict[str, Any]:
     schema = form.schema()
-    schema |= {"id": "uuid", "vector": {"type": f"[{dimensions}]f32", "ann": True}, "level": "int", "embedded": "bool"}
-    schema |= GENERATION_SCHEMA
+    schema |= {"id": "uuid", "vector": {"type": f"[{dimensions}]f32", "ann": True}}
+    schema |= {"level": "int", "embedded": "bool", "generation": "int"}
     return schema | KEYWORDS_SCHEMA if has_keywords else schema
 
 
-def _patch_row(form: RowForm, patch: Patch, *, has_keywords: bool, has_older: bool) -> dict[str, Any]:
+def _patch_row(form: RowForm, patch: Patch, *, has_keywords: bool) -> dict[str, Any]:
     row = {"id": str(patch.id), "generation": patch.generation, **form.changed(patch.attributes)}
     if not has_keywords or patch.keywords is None:
         return row
-    return row | _fields_of(form, patch.keywords) | ({OLDER_TEXT: None} if has_older else {})
+    return row | _fields_of(form, patch.keywords)
 
 
 def _fields_of(form: RowForm, keywords: Keywords | None) -> dict[str, Any]:

@@ -27,7 +27,6 @@ from worker.state.index.tools import Index
 from worker.state.search import found_chunks, keywords, languages, symbols
 from worker.tokens.keywords import IN_ENGLISH, phrase_tokens
 from worker.vectors import Leg, Ranked, RankedRow, Vector, VectorStore
-from worker.vectors.rows import ranked
 
 Kind = Literal["vector", "text", "code"]
 
@@ -259,8 +258,6 @@ def _keyword_legs(search: IndexSearch) -> list[_StoreLeg]:
     legs: list[_StoreLeg] = []
     for text in search.request.texts:
         legs += [(text, field, replace(leg, keywords=text, field=field)) for field in keywords.FIELDS]
-        if written.older:
-            legs.append((text, "text", replace(leg, keywords=text, field="older")))
         for phrase in phrases(text):
             of_phrase = replace(leg, limit=PHRASE_DEPTH, keywords=phrase, phrase=True)
             legs.append((text, "text", replace(of_phrase, field=phrase_tokens(phrase)[0])))
@@ -282,31 +279,21 @@ def _run_in_store(
     if words is not None:
         legs, results = [*legs, *words.legs], [*results, *words.results]
         started -= words.seconds
-    by_leg: dict[tuple[str, Kind], list[Ranked]] = {}
+    rankings: list[Ranking] = []
     of_phrases: list[Ranking] = []
     for (text, kind, leg), result in zip(legs, results, strict=True):
         if leg.phrase:
             of_phrases.append(Ranking(text, kind, _with_phrase(search, leg.keywords or "", Ranked.of(result))))
         else:
-            by_leg.setdefault((text, kind), []).append(Ranked.of(result))
-    # a query of the field "text" has two legs while words of an earlier release remain
-    rankings = [Ranking(text, kind, _best(search, kind, results)) for (text, kind), results in by_leg.items()]
-    rankings += of_phrases
-    return LegResults(rankings, search.step("store", started, sum(map(len, results)), f"{len(legs)} legs"))
+            rankings.append(Ranking(text, kind, Ranked.of(result)))
+    return LegResults(
+        [*rankings, *of_phrases], search.step("store", started, sum(map(len, results)), f"{len(legs)} legs")
+    )
 
 
 def _asked(search: IndexSearch, legs: Sequence[Leg]) -> Sequence[Ranked]:
     with nullcontext() if search.store.is_here else elsewhere():
         return search.store.search(search.index.namespace, legs)
-
-
-def _best(search: IndexSearch, kind: Kind, results: Sequence[Ranked]) -> Ranked:
-    """The rows of one or several legs of a kind, best first. Those of one leg are in this order, with ties by id."""
-    if len(results) == 1:
-        return results[0]
-    ids = [id_ for each in results for id_ in each.ids]
-    values = [value for each in results for value in each.values]
-    return ranked(ids, values, descending=kind != "vector", limit=search.depth)
 
 
 def _keyword_rankings(search: IndexSearch, legs: Sequence[KeywordLeg], *, must_answer: bool) -> LegResults:

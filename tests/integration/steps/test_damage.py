@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 from uuid import UUID
 
+import lancedb
 import pytest
 
 from schemas.errors import StoreUnavailable
@@ -136,6 +137,15 @@ def test_the_cache_pays_for_what_was_damaged(ready: Site) -> None:
         query(ready)
     check(ready)
     assert vectors_of(ready) == before
+    assert ready.do("SELECT tokens FROM search_index_task WHERE id = %s", ready.task) == [(0,)]
+
+
+def test_the_cache_pays_for_a_table_of_before_the_first_release(ready: Site) -> None:
+    before = vectors_of(ready)
+    lancedb.connect(table_of(ready).parent).open_table(ready.index.namespace).drop_columns(["generation"])
+    check(ready)
+    assert vectors_of(ready) == before
+    query(ready)
     assert ready.do("SELECT tokens FROM search_index_task WHERE id = %s", ready.task) == [(0,)]
 
 

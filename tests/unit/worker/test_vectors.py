@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from worker.vectors import MAX_FILTERABLE_BYTES, Leg, cut_filterable
-from worker.vectors.rows import words
+from worker.vectors.rows import MAX_KEYWORD_BYTES, words
 
 
 @pytest.mark.parametrize("character", ["a", "é", "名", "😀"])
@@ -15,8 +15,9 @@ def test_a_string_is_cut_at_the_last_character_that_fits(character: str) -> None
         assert cut_filterable(character * number) == character * min(number, fits)
 
 
-@pytest.mark.parametrize(
-    ("keywords", "length"), [("x" * 8_192, 8_192), ("x" * 8_193, 8_192), ("xé" + "é" * 8_000, 8_191)]
-)
-def test_a_query_has_a_limited_number_of_bytes(keywords: str, length: int) -> None:
-    assert len(words(Leg(1, keywords=keywords, field="older")).encode()) == length
+def test_a_query_has_a_limited_number_of_bytes() -> None:
+    for count, is_cut in ((500, False), (3_000, True)):
+        asked = " ".join(f"mé{number}" for number in range(1000, 1000 + count))
+        length = len(words(Leg(1, keywords=asked, field="code")).encode())
+        assert length <= MAX_KEYWORD_BYTES
+        assert (length > MAX_KEYWORD_BYTES - 10) is is_cut

@@ -109,9 +109,7 @@ UPDATE search_index_task SET epoch = raised.epoch FROM raised WHERE id = %(task_
 -- Saves the ignored counts together with their page: a repeated slice counts nothing twice. A new listing starts at 0.
 UPDATE search_index_task t
 SET list_cursor = %(cursor)s, unlisted = t.unlisted || %(unlisted)s::bytea[],
-    -- stays null if an earlier page was not noted
-    matched = CASE WHEN %(first)s THEN %(matched)s::text[]
-                   WHEN t.matched IS NOT NULL THEN t.matched || %(matched)s::text[] END,
+    matched = CASE WHEN %(first)s THEN '{}' ELSE t.matched END || %(matched)s::text[],
     listed_pages = n.pages, most_pages = greatest(t.most_pages, n.pages),
     plan_dead = CASE WHEN n.pages > t.most_pages THEN '{}' ELSE t.plan_dead END,
     fault = CASE WHEN n.pages > t.most_pages THEN NULL ELSE t.fault END,

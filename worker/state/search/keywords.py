@@ -19,7 +19,7 @@ from psycopg.sql import Identifier
 
 from schemas.errors import StoreUnavailable
 from worker.state.pool import Pool
-from worker.state.queries import load, storable
+from worker.state.queries import load
 from worker.tokens.keywords import BM25_B, BM25_K1, KeywordForms, Keywords, code_words, phrase_tokens, query_tokens
 from worker.tokens.words import text_words
 
@@ -88,7 +88,7 @@ def search(
     `StoreUnavailable` if Postgres takes too long.
     """
     with pool.connection() as connection:
-        lexemes = phrase_tokens(values["query"])[1] if phrase else _lexemes(connection, values["query"], field, written)
+        lexemes = phrase_tokens(values["query"])[1] if phrase else _lexemes(values["query"], field, written)
         connection.execute(_SQL["bounds"], {"milliseconds": str(TIMEOUT_SECONDS * 1000)})
         try:
             return _ranked(connection, values, field, lexemes, phrase=phrase)
@@ -96,11 +96,9 @@ def search(
             raise StoreUnavailable("Postgres takes too long for these keywords; use fewer or rarer words.") from error
 
 
-def _lexemes(connection: Connection[Any], query: str, field: Field, written: KeywordForms) -> list[str]:
+def _lexemes(query: str, field: Field, written: KeywordForms) -> list[str]:
     """The longest tokens of the query, because they are likely to be rare."""
     tokens = set(query_tokens(query, field, written))
-    if written.older and field == "text":
-        tokens.update(lexeme for (lexeme,) in connection.execute(_SQL["older_lexemes"], {"query": storable(query)}))
     return sorted(tokens, key=lambda token: (-len(token), token))[:MAX_LEXEMES]
 
 

@@ -1,7 +1,3 @@
--- name: older_lexemes
--- as an earlier release wrote them
-SELECT lexeme FROM unnest(to_tsvector('english', %(query)s))
-
 -- name: bounds
 -- for this transaction
 SELECT set_config('statement_timeout', %(milliseconds)s, true), :avoid_table_scans

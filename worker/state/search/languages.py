@@ -9,7 +9,7 @@ from cachetools import TTLCache
 
 from worker.state.pool import Pool, autocommit
 from worker.state.queries import load
-from worker.tokens.keywords import IN_ENGLISH, KeywordForms
+from worker.tokens.keywords import KeywordForms
 
 #: Seconds for which a process remembers the languages of an index.
 REMEMBERED_SECONDS = 0.25
@@ -23,13 +23,13 @@ _written: TTLCache[UUID, KeywordForms] = TTLCache(MAX_REMEMBERED, REMEMBERED_SEC
 
 
 def written(pool: Pool, index_id: UUID) -> KeywordForms:
-    """The languages of an index's searchable files, and whether some words are of an earlier release."""
+    """The languages of an index's searchable files."""
     with _lock:
         known = _written.get(index_id)
     if known is None:
         with autocommit(pool) as connection:
-            row = connection.execute(_SQL["written"], {"index_id": index_id}).fetchone()
-        known = KeywordForms(frozenset(row[0]), row[1]) if row else IN_ENGLISH
+            rows = connection.execute(_SQL["written"], {"index_id": index_id}).fetchall()
+        known = KeywordForms(frozenset(language for (language,) in rows))
         with _lock:
             _written[index_id] = known
     return known

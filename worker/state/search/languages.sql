@@ -8,6 +8,4 @@ WITH RECURSIVE found AS (
             WHERE f.index_id = %(index_id)s AND f.live_chunks > 0 AND f.words_language > p.language ORDER BY 1 LIMIT 1)
     FROM found p WHERE p.language IS NOT NULL
 )
-SELECT coalesce((SELECT array_agg(language) FROM found WHERE language IS NOT NULL), '{}'),
-       EXISTS (SELECT FROM search_index_file
-               WHERE index_id = %(index_id)s AND live_chunks > 0 AND words_language IS NULL)
+SELECT language FROM found WHERE language IS NOT NULL

@@ -11,14 +11,12 @@ from typing import Any
 
 from worker.vectors import Field
 
-#: The keyword columns. Tables of an earlier release lack some of them until the next write.
+#: The keyword columns.
 FIELDS = ("words", "code")
-#: The column of natural language in tables of an earlier release, null in rows that were written since.
-OLDER = "keywords"
 #: The columns of narrow filters. A filter that most rows pass gains nothing by an index.
 FILTERED = ("file_node_id", "file_id_path", "symbol")
 #: The columns that keyword legs search, by their field.
-COLUMNS: Mapping[Field, str] = {"text": "words", "code": "code", "older": OLDER}
+COLUMNS: Mapping[Field, str] = {"text": "words", "code": "code"}
 
 
 def create(table: Any, column: str) -> None:
@@ -29,19 +27,17 @@ def create(table: Any, column: str) -> None:
     words = FTS(
         base_tokenizer="whitespace", max_token_length=None, stem=False, remove_stop_words=False, with_position=False
     )
-    older = FTS(base_tokenizer="icu/split", language="English", stem=True, remove_stop_words=False, with_position=False)
-    configs = {**dict.fromkeys(("id", *FILTERED), BTree()), OLDER: older}
-    table.create_index(column, config=configs.get(column, words))
+    table.create_index(column, config=words if column in FIELDS else BTree())
 
 
 def indexable(table: Any, large_rows: int) -> list[str]:
     """Return the columns of a table that need an index. A table is large if it has `large_rows`."""
     filtered = FILTERED if table.count_rows() >= large_rows else ()
-    return [column for column in ("id", *FIELDS, OLDER, *filtered) if column in table.schema.names]
+    return [column for column in ("id", *FIELDS, *filtered) if column in table.schema.names]
 
 
 def add_missing(table: Any, large_rows: int) -> None:
-    """Create the indexes that a table lacks because it grew, or because an earlier release made it."""
+    """Create the indexes that a table lacks, such as because it grew."""
     indexed = {column for index in table.list_indices() for column in index.columns}
     for column in indexable(table, large_rows):
         if column not in indexed:
@@ -60,7 +56,7 @@ def read(table: Any, column: str) -> None:
     """Run a small query on an index. Raises what LanceDB raises."""
     from lancedb.query import MatchQuery
 
-    if column in {*FIELDS, OLDER}:
+    if column in FIELDS:
         table.search(MatchQuery("a", column), query_type="fts").limit(1).to_arrow()
     else:
         table.search().where(f"{column} = 'a'").limit(1).to_arrow()

@@ -1,8 +1,8 @@
 """Finds out what is damaged once a call on a LanceDB table failed, and sets it aside or makes it again.
 
 Files of a table may be deleted, cut short or overwritten, by others or by a broken disk. Indexes are made again from
-the rows. A table whose rows cannot be read is set aside, as if it had been deleted: Foldex then writes its rows again
-from Postgres and the embedding cache.
+the rows. A table whose rows cannot be read, or that lacks columns, is set aside, as if it had been deleted: Foldex then
+writes its rows again from Postgres and the embedding cache.
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ ASIDE = re.compile(r"\.damaged-(\d{20})-([A-Za-z0-9\-_.]+\.lance)")
 #: such as missing permission, too many open files or a full disk.
 DAMAGE = {errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.EIO, errno.EINVAL, errno.ENXIO}
 
+#: The column of words in tables from before the first release.
+OLD = "keywords"
 #: Number of which the name of a version's file is the rest.
 LAST_VERSION = 2**64 - 1
 #: What libraries raise for what they cannot read.
@@ -90,13 +92,17 @@ class Repairs:
     """Looks at tables of a directory on which a call failed. Threads may share it.
 
     `open_dataset` opens a version of a table by Lance, or the latest, and `open_table` the latest by LanceDB. Both
-    begin with empty caches.
+    begin with empty caches. A table has these `columns`.
     """
 
     def __init__(
-        self, directory: Path, open_dataset: Callable[[Path, int | None], Any], open_table: Callable[[str], Any]
+        self,
+        directory: Path,
+        open_dataset: Callable[[Path, int | None], Any],
+        open_table: Callable[[str], Any],
+        columns: frozenset[str],
     ) -> None:
-        self._directory = directory
+        self._directory, self._columns = directory, columns
         self._open_dataset, self._open_table = open_dataset, open_table
         self._lock = Lock()
         self._trusted: dict[str, tuple[frozenset[Path], float]] = {}
@@ -120,6 +126,19 @@ class Repairs:
         finally:
             self._lock.release()
 
+    def is_old(self, path: Path) -> bool:
+        """Whether a table that can be opened has the columns from before the first release."""
+        try:
+            return self._has_old_columns(self._open_dataset(path, None))
+        except BaseException as error:
+            if not may_be_damage(error):
+                raise
+            return False
+
+    def _has_old_columns(self, dataset: Any) -> bool:
+        names = {*dataset.schema.names}
+        return OLD in names or not self._columns <= names
+
     def _is_trusted(self, namespace: str, path: Path) -> bool:
         """Reading a large table takes seconds, and a call that is refused must not cost that each time."""
         known, looked_at = self._trusted.get(namespace, (None, 0.0))
@@ -133,7 +152,10 @@ class Repairs:
                 return Condition.UNKNOWN
             try:
                 # opened again, because a compaction deletes files that earlier openings still refer to
-                _read_rows(self._open_dataset(path, None))
+                dataset = self._open_dataset(path, None)
+                if self._has_old_columns(dataset):
+                    return set_aside(self._directory, path, number, "its columns are those of before the first release")
+                _read_rows(dataset)
                 return self._mend(namespace, path)
             except BaseException as error:
                 if not may_be_damage(error):

@@ -21,7 +21,7 @@ from worker.vectors import Leg, Ranked, ties
 from worker.vectors.lance import vector_index, word_search
 from worker.vectors.lance.crashes import OpenCalls
 from worker.vectors.lance.filter_sql import where
-from worker.vectors.lance.indexes import COLUMNS, FIELDS
+from worker.vectors.lance.indexes import FIELDS
 from worker.vectors.lance.open_tables import OpenTable, OpenTables, TableSnapshot
 from worker.vectors.lance.vector_cache import (
     MAX_BYTES,
@@ -285,13 +285,11 @@ def _by_words(
     cached_words: WordMemory | None,
     passing: Positions | None,
 ) -> Ranked:
-    """The answer of a keyword leg: from memory, or from the table, which may lack its column."""
+    """The answer of a keyword leg: from memory, or from the table."""
     if cached_words is not None and cached_rows is not None:
         found = cached_words.found(leg, cached_rows, passing)
         if found is not None:
             return found
-    if COLUMNS[leg.field] not in opened.columns:
-        return Ranked([], [])
     answer = word_search.found(opened.dataset, leg, with_ids=cached_rows is None)
     ids = answer["id"].to_pylist() if cached_rows is None else cached_rows.ids_at(answer["_rowid"].to_numpy())
     return ranked(ids, answer["_score"].to_pylist(), descending=True, limit=leg.limit)

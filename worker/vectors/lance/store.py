@@ -53,7 +53,7 @@ from worker.vectors.lance.cleaning import clean, committing, has_versions_to_del
 from worker.vectors.lance.compaction import Thresholds, compact, is_due
 from worker.vectors.lance.crashes import OpenCalls
 from worker.vectors.lance.filter_sql import is_in
-from worker.vectors.lance.indexes import FIELDS, OLDER
+from worker.vectors.lance.indexes import FIELDS
 from worker.vectors.lance.repair import (
     Condition,
     Repairs,
@@ -124,7 +124,8 @@ class LanceStore:
         self._connection: Any = None
         self._searching: Searcher | None = None
         self._calls = OpenCalls(directory, lambda name: set_aside(directory, directory / name))
-        self._repairs = Repairs(directory, _dataset, lambda namespace: _open(directory).open_table(namespace))
+        columns = frozenset(_schema(1, has_keywords=has_keywords).names)
+        self._repairs = Repairs(directory, _dataset, lambda namespace: _open(directory).open_table(namespace), columns)
 
     @property
     def has_keywords(self) -> bool:
@@ -153,12 +154,9 @@ class LanceStore:
         with committing(self._path(namespace)), self._table(namespace) as table:
             if table is None:
                 return
-            if upserts or patches:
-                _commit(partial(_add_columns, table))
             if data is not None:
                 _require_dimensions(table, dimensions)
-                whole = _with_older(table, data)
-                _commit(partial(_update_older(table).when_not_matched_insert_all().execute, whole))
+                _commit(partial(_update_older(table).when_not_matched_insert_all().execute, data))
             for merged in _patched(table, patches, has_keywords=self._has_keywords):
                 _commit(partial(_update_older(table).execute, merged))
             for start in range(0, len(deletes), MAX_IDS):
@@ -233,12 +231,18 @@ class LanceStore:
         return existed
 
     def verify(self, namespace: str, most_bytes: int | None = None) -> None:
-        """Read all of a table with at most `most_bytes`, and repair it or set it aside. Raises `StoreUnavailable`."""
+        """Read all of a table with at most `most_bytes`, and repair it or set it aside. Raises `StoreUnavailable`.
+
+        A table of any size is set aside if its columns are those of before the first release.
+        """
         path = self._path(namespace)
-        if os.path.lexists(path) and (most_bytes is None or _bytes(path) <= most_bytes):
-            with self._calls.call(path.name), _mapped(path):
-                if self._repairs.look(namespace, path, again=most_bytes is None) is Condition.UNKNOWN:
-                    raise StoreUnavailable(FAILED)
+        if not os.path.lexists(path):
+            return
+        with self._calls.call(path.name), _mapped(path):
+            if most_bytes is not None and _bytes(path) > most_bytes and not self._repairs.is_old(path):
+                return
+            if self._repairs.look(namespace, path, again=most_bytes is None) is Condition.UNKNOWN:
+                raise StoreUnavailable(FAILED)
 
     def optimize(self, namespace: str, *, writing: bool = False) -> None:
         """If it is due, merge small files, index new rows and remove old versions. Else returns quickly.
@@ -363,33 +367,9 @@ def _build(directory: Path, namespace: str, schema: Any) -> None:
     indexes.add_missing(table, vector_index.MIN_ROWS)
 
 
-def _add_columns(table: Any) -> None:
-    """Add the columns that a table of an earlier release lacks. Words that are not indexed are scanned row by row."""
-    import pyarrow as pa
-
-    names = table.schema.names
-    if OLDER in names:
-        missing = [pa.field(name, pa.string()) for name in FIELDS if name not in names]
-        if missing:
-            table.add_columns(missing)
-    if "generation" not in names:
-        table.add_columns(pa.field("generation", pa.int64()))
-
-
-def _with_older(table: Any, data: Any) -> Any:
-    """Rows with the keyword column of an earlier release, empty, if the table has it."""
-    import pyarrow as pa
-
-    names = table.schema.names
-    if OLDER not in names:
-        return data
-    return data.append_column(pa.field(OLDER, pa.string()), pa.nulls(len(data), pa.string())).select(names)
-
-
 def _update_older(table: Any) -> Any:
     """A merge that does not change rows with a greater generation."""
-    older = "target.generation IS NULL OR target.generation <= source.generation"
-    return table.merge_insert("id").when_matched_update_all(where=older)
+    return table.merge_insert("id").when_matched_update_all(where="target.generation <= source.generation")
 
 
 def _schema(dimensions: int, *, has_keywords: bool) -> Any:
@@ -430,7 +410,7 @@ def _patched(table: Any, patches: Sequence[Patch], *, has_keywords: bool) -> Ite
         values = {str(patch.id): _values(patch, has_keywords=has_keywords) for patch in patches[start:][:MAX_IDS]}
         existing = table.search().where(is_in("id", list(values))).limit(MAX_IDS).to_arrow().select(table.schema.names)
         rows = [values[id_] for id_ in existing["id"].to_pylist()]
-        for name in {name for row in rows for name in row if name != OLDER or OLDER in existing.schema.names}:
+        for name in {name for row in rows for name in row}:
             old, field = existing[name].to_pylist(), table.schema.field(name)
             new = pa.array([row.get(name, value) for row, value in zip(rows, old, strict=True)], field.type)
             existing = existing.set_column(table.schema.get_field_index(name), field, new)
@@ -441,7 +421,7 @@ def _patched(table: Any, patches: Sequence[Patch], *, has_keywords: bool) -> Ite
 def _values(patch: Patch, *, has_keywords: bool) -> dict[str, Value]:
     values = {name: storable(value) for name, value in patch.attributes.items()} | {"generation": patch.generation}
     if has_keywords and patch.keywords is not None:
-        values |= {OLDER: None} | {name: _field(patch.keywords, name) for name in FIELDS}
+        values |= {name: _field(patch.keywords, name) for name in FIELDS}
     return values
 
 

@@ -100,7 +100,7 @@ class WordMemory:
     def found(self, leg: Leg, rows: NamespaceRows, passing: Positions | None) -> Ranked | None:
         """The answer of a leg over these rows, of which those at `passing` pass its filter.
 
-        None if that needs Lance: for words of an earlier release.
+        None if that needs Lance: its words are not known, or not all of them.
         """
         state, name = self._state, COLUMNS[leg.field]
         if state is None or name not in state or _covered(state) < len(rows.unit):

@@ -36,7 +36,7 @@ def test_a_file_that_is_where_it_was_is_not_moved() -> None:
         {"id_path": "/b.md"},
         {"patch_pending": True},
         {"work": "full"},
-        # the words of an earlier release
+        # another version cuts and words it
         {"live_fingerprint": "sha256:0 markdown-2"},
         {"words_language": "de"},
         {"properties": {"title": "Tides"}},

@@ -96,7 +96,3 @@ def test_nothing_is_said_where_nothing_could_match(folder: str | None, paths: li
 def test_an_unknown_type_is_named_even_of_an_empty_folder() -> None:
     assert "'markdwn' (did" in (warning_of([], types=["markdwn", "md"]) or "")
     assert "'md'" not in (warning_of([], types=["markdwn", "md"]) or "")
-
-
-def test_what_was_not_noted_from_the_start_gives_no_warning() -> None:
-    assert MatchedPatterns(index_of(exclude=["*.log"], types=["markdwn"]), None).warning() is None

@@ -12,7 +12,6 @@ from worker.tokens.keywords import (
     IN_ENGLISH,
     MAX_PARTS,
     MAX_TOKEN,
-    KeywordForms,
     Keywords,
     code_words,
     keywords_of,
@@ -89,10 +88,6 @@ def test_tokens_are_short_and_hold_nothing_but_words(text: str) -> None:
 )
 def test_a_query_keeps_digits_with_their_letters(query: str, tokens: str) -> None:
     assert query_tokens(query, "code", IN_ENGLISH) == tokens.split()
-
-
-def test_of_an_earlier_release_a_signed_name_is_found_by_its_letters() -> None:
-    assert query_tokens("C++ strings", "code", KeywordForms(older=True)) == ["c++", "c", "strings"]
 
 
 def test_the_path_is_part_of_both_fields() -> None:
