@@ -9,12 +9,13 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, Field
 
 from api.agents.access import CallRefused, ServiceAccess
-from api.agents.fitting import FittedEntries, ResultEntry
+from api.agents.fitting import FittedEntries, Item, ResultEntry
 from api.agents.folders import FolderPart
 from api.agents.tool import (
     AgentTool,
     BoundedArguments,
     ListAnswer,
+    ListFields,
     Progress,
     ToolReply,
     common_data,
@@ -24,7 +25,7 @@ from api.agents.tool import (
 )
 from foldex_client.models import Call, Placed, Symbol, Use
 
-Item = TypeVar("Item", bound=Placed)
+Found = TypeVar("Found", bound=Placed)
 
 #: Results that are looked at, of which the first are shown.
 MAX_RESULTS = 2000
@@ -67,15 +68,21 @@ async def find_symbol(access: ServiceAccess, asked: FindSymbolArguments, _: Prog
     entries = list(map(_definition, found))
     nothing = "No definition has that name; try `prefix`, or search."
     text, fit, told_data = await _told(access, place, asked, entries, nothing, there_are_more=there_are_more)
-    return ToolReply(text, DefinitionsAnswer(**told_data, definitions=[DefinitionResult(**item) for item in fit.items]))
+    return ToolReply(text, DefinitionsAnswer(**told_data, definitions=fit.items))
 
 
-def _definition(symbol: Symbol) -> ResultEntry:
+def _definition(symbol: Symbol) -> ResultEntry[DefinitionResult]:
     place = f"{symbol.file_path}:{symbol.start_line}-{symbol.end_line}"
     scope = f"  in {symbol.scope}" if symbol.scope else ""
-    data = {"name": symbol.name, "kind": symbol.kind, "file": symbol.file_path, "signature": symbol.signature}
-    lines = {"first_line": symbol.start_line, "last_line": symbol.end_line}
-    return ResultEntry(place, f"{place}  {symbol.kind}  {symbol.signature}{scope}", {**data, **lines})
+    definition = DefinitionResult(
+        name=symbol.name,
+        kind=symbol.kind,
+        file=symbol.file_path,
+        first_line=symbol.start_line,
+        last_line=symbol.end_line,
+        signature=symbol.signature,
+    )
+    return ResultEntry(place, f"{place}  {symbol.kind}  {symbol.signature}{scope}", definition)
 
 
 class FindReferencesArguments(BoundedArguments):
@@ -108,13 +115,13 @@ async def find_references(access: ServiceAccess, asked: FindReferencesArguments,
     entries = [_uses(path, uses) for path, uses in by_file]
     nothing = "No use of that name in code; grep finds other mentions."
     text, fit, told_data = await _told(access, place, asked, entries, nothing, there_are_more=there_are_more)
-    return ToolReply(text, ReferencesAnswer(**told_data, files=[FileUses(**item) for item in fit.items]))
+    return ToolReply(text, ReferencesAnswer(**told_data, files=fit.items))
 
 
-def _uses(path: str, uses: Iterable[Use]) -> ResultEntry:
+def _uses(path: str, uses: Iterable[Use]) -> ResultEntry[FileUses]:
     lines = [f"{use.start_line} {use.kind}{f' in {use.scope}' if use.scope else ''}" for use in uses]
     first, last = lines[0].split()[0], lines[-1].split()[0]
-    return ResultEntry(path, f"{path}:{first}-{last}", {"file": path}, "\n".join(lines))
+    return ResultEntry(path, f"{path}:{first}-{last}", FileUses(file=path, text="\n".join(lines)))
 
 
 class CallersArguments(BoundedArguments):
@@ -154,20 +161,20 @@ async def callers(access: ServiceAccess, asked: CallersArguments, _: Progress) -
     text, fit, told_data = await _told(
         access, place, asked, list(map(_call, found)), nothing, there_are_more=graph.truncated, more_notes=said
     )
-    return ToolReply(text, CallGraphAnswer(**told_data, calls=[CallingDefinition(**item) for item in fit.items]))
+    return ToolReply(text, CallGraphAnswer(**told_data, calls=fit.items))
 
 
-def _call(call: Call) -> ResultEntry:
+def _call(call: Call) -> ResultEntry[CallingDefinition]:
     name = "/".join(filter(None, (call.scope, call.name))) or "top level"
     place = f"{call.file_path}:{call.start_line}-{call.end_line}" if call.file_path else "elsewhere"
     via = f"  depth {call.depth} via {call.via}" if call.depth > 1 else ""
-    data = {"name": call.name, "file": call.file_path, "line": call.line, "depth": call.depth, "via": call.via}
-    return ResultEntry(place, f"{place}  {name}  (call at line {call.line}){via}", data)
+    item = CallingDefinition(name=call.name, file=call.file_path, line=call.line, depth=call.depth, via=call.via)
+    return ResultEntry(place, f"{place}  {name}  (call at line {call.line}){via}", item)
 
 
-async def _first(items: AsyncIterator[Item], place: FolderPart) -> tuple[list[Item], bool]:
+async def _first(items: AsyncIterator[Found], place: FolderPart) -> tuple[list[Found], bool]:
     """The first results below a place, and whether there are more."""
-    found: list[Item] = []
+    found: list[Found] = []
     async for item in items:
         if not place.holds(item.file_path):
             continue
@@ -181,12 +188,12 @@ async def _told(
     access: ServiceAccess,
     place: FolderPart,
     asked: BoundedArguments,
-    entries: list[ResultEntry],
+    entries: list[ResultEntry[Item]],
     nothing: str,
     *,
     there_are_more: bool,
     more_notes: Iterable[str] = (),
-) -> tuple[str, FittedEntries, dict[str, Any]]:
+) -> tuple[str, FittedEntries[Item], ListFields]:
     now, warned = await status_of(access, place)
     notes = [*more_notes, *warned]
     text, fit = told(

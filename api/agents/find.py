@@ -90,12 +90,12 @@ def _matched(place: FolderPart, asked: GrepArguments, answer: GrepAnswer) -> Too
         text,
         MatchesAnswer(
             **common_data(place, answer.coverage, notes, cut=fit.is_cut or answer.truncated),
-            files=[FileMatches(**item) for item in fit.items],
+            files=fit.items,
         ),
     )
 
 
-def _lines(path: str, hits: list[GrepHit]) -> ResultEntry:
+def _lines(path: str, hits: list[GrepHit]) -> ResultEntry[FileMatches]:
     """The matches of one file with their context, each line once."""
     lines: dict[int, str] = {}
     for hit in hits:
@@ -106,9 +106,8 @@ def _lines(path: str, hits: list[GrepHit]) -> ResultEntry:
         for number, line in around:
             lines.setdefault(number, f"{number}-{line}")
         lines[hit.line] = f"{hit.line}:{hit.preview}"
-    return ResultEntry(
-        path, f"{path}:{min(lines)}-{max(lines)}", {"file": path}, "\n".join(line for _, line in sorted(lines.items()))
-    )
+    text = "\n".join(line for _, line in sorted(lines.items()))
+    return ResultEntry(path, f"{path}:{min(lines)}-{max(lines)}", FileMatches(file=path, text=text))
 
 
 class ReadFileArguments(BoundedArguments):
@@ -220,7 +219,7 @@ async def list_files(access: ServiceAccess, asked: ListFilesArguments, _: Progre
     """List files of one folder with their outcome."""
     place = await access.place(asked.folder)
     now, notes = await status_of(access, place)
-    entries: list[ResultEntry] = []
+    entries: list[ResultEntry[FileState]] = []
     there_are_more = False
     # a token holds at least one character, and a path of one is a line
     async for file in _files(access, place, asked.text or place.below, asked.status):
@@ -240,7 +239,7 @@ async def list_files(access: ServiceAccess, asked: ListFilesArguments, _: Progre
     )
     data = FilesAnswer(
         **common_data(place, now, notes, cut=fit.is_cut or there_are_more),
-        files=[FileState(**item) for item in fit.items],
+        files=fit.items,
     )
     return ToolReply(text, data)
 
@@ -249,11 +248,11 @@ def _is_meant(file: File, place: FolderPart, text: str | None) -> bool:
     return place.holds(file.file_path) and (not text or text.casefold() in file.file_path.casefold())
 
 
-def _listed(file: File) -> ResultEntry:
+def _listed(file: File) -> ResultEntry[FileState]:
     why = " ".join(_why(file)) or None
     said = f": {file.status}{f': {why}' if why else ''}" if why or file.status != "indexed" else ""
     head = f"{file.file_path}{said}"
-    return ResultEntry(file.file_path, head, {"file": file.file_path, "status": file.status, "why": why})
+    return ResultEntry(file.file_path, head, FileState(file=file.file_path, status=file.status, why=why))
 
 
 def _why(file: File) -> Iterator[str]:

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
     from foldex_client import Tool
@@ -54,7 +54,15 @@ def root_of(tool: Tool, resolved: Callable[[str], str] = real) -> str:
     return resolved(tool.place) if tool.place.startswith("/") else tool.place.rstrip("/")
 
 
-def target(place: str) -> dict[str, Any]:
+class Target(TypedDict, total=False):
+    """What the client takes for a folder, or for a bucket."""
+
+    path: str
+    bucket: str
+    prefix: str
+
+
+def target(place: str) -> Target:
     """The arguments with which the client creates or estimates a tool over a folder or the address of a bucket."""
     if not place.startswith(BUCKET):
         return {"path": place}

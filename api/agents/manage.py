@@ -69,14 +69,14 @@ async def list_folders(access: ServiceAccess, _: ListFoldersArguments, __: Progr
         remedy="Name a folder by its path.",
         nothing="No folder is indexed yet; index one with index_folder.",
     )
-    return ToolReply(text, FoldersAnswer(folders=[ListedFolder(**item) for item in fit.items], cut=fit.is_cut))
+    return ToolReply(text, FoldersAnswer(folders=fit.items, cut=fit.is_cut))
 
 
-def _folder(tool: Tool, *, with_project: bool) -> ResultEntry:
+def _folder(tool: Tool, *, with_project: bool) -> ResultEntry[ListedFolder]:
     path = root_of(tool, str) or None
     said = [tool.name, path or f"node {tool.node_id}", tool.task, *([f"project {tool.project_id}"] * with_project)]
-    data = {"id": tool.tool_id, "name": tool.name, "path": path, "project": tool.project_id, "state": tool.task}
-    return ResultEntry(tool.name, "  ".join([*said, tool.tool_id]), data)
+    listed = ListedFolder(id=tool.tool_id, name=tool.name, path=path, project=tool.project_id, state=tool.task)
+    return ResultEntry(tool.name, "  ".join([*said, tool.tool_id]), listed)
 
 
 class IndexFolderArguments(ToolArguments):

@@ -170,7 +170,10 @@ async def _nothing_in(
 
 
 def _found_in(
-    asked: SearchArguments, searched: Sequence[SearchedFolder], notes: list[str], entries: Sequence[ResultEntry]
+    asked: SearchArguments,
+    searched: Sequence[SearchedFolder],
+    notes: list[str],
+    entries: Sequence[ResultEntry[FoundText]],
 ) -> ToolReply:
     text, fit = told(
         entries,
@@ -185,7 +188,7 @@ def _found_in(
         cut=fit.is_cut,
         indexed_files=sum(part.indexed_files for part in searched),
         total_files=sum(part.total_files for part in searched),
-        hits=[FoundText(**item) for item in fit.items],
+        hits=fit.items,
         folders=list(searched),
     )
     return ToolReply(text, data)
@@ -194,8 +197,8 @@ def _found_in(
 def _searched(place: FolderPart, asked: SearchArguments, answer: Answer) -> ToolReply:
     notes = details(answer.notes)
     summaries = [FoundSummary(text=each.text, files=each.file_paths) for each in answer.summaries]
-    entries = [
-        *(ResultEntry("a summary", f"Summary of {', '.join(each.files)}:", {}, each.text) for each in summaries),
+    entries: list[ResultEntry[FoundSummary | FoundText]] = [
+        *(ResultEntry("a summary", f"Summary of {', '.join(each.files)}:", each) for each in summaries),
         *map(_hit, answer.results),
     ]
     text, fit = told(
@@ -210,13 +213,13 @@ def _searched(place: FolderPart, asked: SearchArguments, answer: Answer) -> Tool
         text,
         SearchAnswer(
             **common_data(place, answer.coverage, notes, cut=fit.is_cut),
-            hits=[FoundText(**item) for item in fit.items[len(summaries) :]],
+            hits=[item for item in fit.items if isinstance(item, FoundText)],
             summaries=shown_summaries or None,
         ),
     )
 
 
-def _hit(hit: Hit, folder: str | None = None) -> ResultEntry:
+def _hit(hit: Hit, folder: str | None = None) -> ResultEntry[FoundText]:
     place = f"{hit.file_path}:{hit.start_line}-{hit.end_line}"
     if folder is not None:
         place = f"[{folder}] {place}"
@@ -227,14 +230,16 @@ def _hit(hit: Hit, folder: str | None = None) -> ResultEntry:
         "old text: it changed or is gone" if hit.stale else "",
     ]
     head = "  ".join([place, f"{hit.score:.2f}", *filter(None, more)])
-    data = {
-        "folder": folder,
-        "file": hit.file_path,
-        "first_line": hit.start_line,
-        "last_line": hit.end_line,
-        "score": round(hit.score, 2),
-    }
-    return ResultEntry(place, head, {**data, "title": title}, hit.chunk_text.strip("\n"))
+    found = FoundText(
+        folder=folder,
+        file=hit.file_path,
+        first_line=hit.start_line,
+        last_line=hit.end_line,
+        text=hit.chunk_text.strip("\n"),
+        score=round(hit.score, 2),
+        title=title,
+    )
+    return ResultEntry(place, head, found)
 
 
 async def _no_files(access: ServiceAccess, place: FolderPart, detail: str) -> ToolReply:

@@ -73,7 +73,7 @@ def make(access: Open, *, allow_delete: bool) -> Server[Any]:
     )
 
 
-async def _called(tool: AgentTool[Any], given: dict[str, Any], context: Context, access: Open) -> CallToolResult:
+async def _called(tool: AgentTool[Any], given: dict[str, object], context: Context, access: Open) -> CallToolResult:
     try:
         asked = tool.arguments.model_validate(given)
     except ValidationError as error:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TypedDict, Unpack
 
 from pydantic import BaseModel
 
 from api.agents.access import CallRefused, ServiceAccess, as_it_is
 from api.agents.folders import FolderPart, root_of
-from foldex_client.models import AcrossAnswer
+from foldex_client.models import AcrossAnswer, AcrossSearchOptions, Tool
 
 #: Folders that the service searches with one request.
 MAX_FOLDERS = 16
@@ -24,7 +24,7 @@ class SearchedFolder(BaseModel):
 
 
 async def search_several(
-    access: ServiceAccess, places: Sequence[FolderPart], query: str, **options: Any
+    access: ServiceAccess, places: Sequence[FolderPart], query: str, **options: Unpack[AcrossSearchOptions]
 ) -> AcrossAnswer:
     """The best hits of all places. Raises `CallRefused`."""
     projects = {place.tool.project_id for place in places}
@@ -33,7 +33,12 @@ async def search_several(
     return await access.foldex.search(projects.pop(), query, **_where(places), **options)
 
 
-def _where(places: Sequence[FolderPart]) -> dict[str, Any]:
+class _Where(TypedDict, total=False):
+    tools: list[Tool]
+    paths: list[str]
+
+
+def _where(places: Sequence[FolderPart]) -> _Where:
     """What the service is asked for: folders as they are, or paths if a part of one is meant."""
     if not any(place.below for place in places):
         return {"tools": [place.tool for place in places]}

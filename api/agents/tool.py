@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypedDict, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from api.agents.access import ServiceAccess, name_of
-from api.agents.fitting import CUT_LINE_TOKENS, FittedEntries, ResultEntry, counted, fitted, places
+from api.agents.fitting import CUT_LINE_TOKENS, FittedEntries, Item, ResultEntry, counted, fitted, places
 from api.agents.folders import FolderPart
 from foldex_client import Status
 from foldex_client.models import Coverage, Note
@@ -27,7 +27,7 @@ class ToolArguments(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _leave_out_nulls(cls, given: dict[str, Any]) -> dict[str, Any]:
+    def _leave_out_nulls(cls, given: dict[str, object]) -> dict[str, object]:
         needed = {name for name, field in cls.model_fields.items() if field.is_required()}
         return {name: value for name, value in given.items() if value is not None or name in needed}
 
@@ -68,6 +68,16 @@ class ListAnswer(FolderAnswer):
     total_files: int
 
 
+class ListFields(TypedDict):
+    """The fields of `ListAnswer`."""
+
+    folder: str
+    notes: list[str]
+    cut: bool
+    indexed_files: int
+    total_files: int
+
+
 @dataclass(frozen=True, slots=True)
 class ToolReply:
     """An answer, as text and as data."""
@@ -95,10 +105,15 @@ def footer(place: FolderPart, coverage: Coverage | Status, notes: Iterable[str])
     return "\n".join([f"Searched {name_of(place.tool)}{below}: {files}.", *(f"Note: {note}" for note in notes)])
 
 
-def common_data(place: FolderPart, coverage: Coverage | Status, notes: list[str], *, cut: bool) -> dict[str, Any]:
-    """The fields of `ListAnswer`."""
-    files = {"indexed_files": coverage.indexed_files, "total_files": coverage.total_files}
-    return {"folder": name_of(place.tool), "notes": notes, "cut": cut, **files}
+def common_data(place: FolderPart, coverage: Coverage | Status, notes: list[str], *, cut: bool) -> ListFields:
+    """What every answer of several results has as data."""
+    return ListFields(
+        folder=name_of(place.tool),
+        notes=notes,
+        cut=cut,
+        indexed_files=coverage.indexed_files,
+        total_files=coverage.total_files,
+    )
 
 
 def details(notes: Sequence[Note]) -> list[str]:
@@ -107,14 +122,14 @@ def details(notes: Sequence[Note]) -> list[str]:
 
 
 def told(
-    entries: Sequence[ResultEntry],
+    entries: Sequence[ResultEntry[Item]],
     end: str,
     max_tokens: int,
     *,
     remedy: str,
     nothing: str = "Nothing found.",
     there_are_more: bool = False,
-) -> tuple[str, FittedEntries]:
+) -> tuple[str, FittedEntries[Item]]:
     """The text of an answer of several results, within the tokens, and what fitted."""
     fit = fitted(entries, max_tokens - counted(end) - CUT_LINE_TOKENS)
     said = []

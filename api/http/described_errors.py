@@ -12,7 +12,8 @@ from schemas import errors
 from schemas.errors import FoldexError
 from schemas.problem import Problem
 
-Operation = dict[str, Any]
+#: A part of the OpenAPI document, as FastAPI takes and makes it.
+OpenApi = dict[str, Any]
 
 #: Where an operation names its own errors until `add_errors` describes them.
 _RAISES = "x-raises"
@@ -63,12 +64,12 @@ DATABASE_UNAVAILABLE = DescribedError(
 )
 
 
-def raises(*kinds: type[FoldexError]) -> dict[str, Any]:
+def raises(*kinds: type[FoldexError]) -> OpenApi:
     """For `openapi_extra` of a route: its errors besides those that every operation of its shape has."""
     return {_RAISES: [kind.__name__ for kind in kinds]}
 
 
-def add_errors(method: str, path: str, operation: Operation) -> None:
+def add_errors(method: str, path: str, operation: OpenApi) -> None:
     """Describe all errors that an operation answers, in place of what FastAPI assumes."""
     own = [_fault(getattr(errors, name)) for name in operation.pop(_RAISES, [])]
     operation["responses"] = {
@@ -79,7 +80,7 @@ def add_errors(method: str, path: str, operation: Operation) -> None:
         operation["responses"][str(status)] = _response([each for each in faults.values() if each.status == status])
 
 
-def _usual(method: str, path: str, operation: Operation) -> Iterator[DescribedError]:
+def _usual(method: str, path: str, operation: OpenApi) -> Iterator[DescribedError]:
     """The errors that follow from what an operation accepts."""
     yield INTERNAL
     yield _fault(errors.HeadersTooLarge)
@@ -118,11 +119,11 @@ def _fault(kind: type[FoldexError]) -> DescribedError:
     return DescribedError(kind.code, kind.status, meaning, detail, kind.retryable)
 
 
-def _response(faults: Iterable[DescribedError]) -> dict[str, Any]:
+def _response(faults: Iterable[DescribedError]) -> OpenApi:
     faults = list(faults)
     meanings = [f"- `{fault.code}`: {fault.meaning}" for fault in faults]
     examples = {fault.code: {"summary": fault.meaning, "value": _example(fault)} for fault in faults}
-    response: dict[str, Any] = {
+    response: OpenApi = {
         "description": "\n".join(meanings),
         "content": {"application/problem+json": {"schema": _PROBLEM, "examples": examples}},
     }
@@ -133,6 +134,6 @@ def _response(faults: Iterable[DescribedError]) -> dict[str, Any]:
     return response
 
 
-def _example(fault: DescribedError) -> dict[str, Any]:
+def _example(fault: DescribedError) -> OpenApi:
     title = HTTPStatus(fault.status).phrase
     return {"type": "about:blank", "title": title, "status": fault.status, "code": fault.code, "detail": fault.detail}

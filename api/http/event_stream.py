@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from typing import Any
 
 from fastapi import Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 
+from api.http.described_errors import OpenApi
 from api.http.disconnect import Disconnect
 from api.http.problems import problem_json
 from schemas.queries.search import Step
@@ -19,7 +19,7 @@ EVENTS = "text/event-stream"
 QUIET_SECONDS = 10.0
 
 #: For `responses` of a route: the stream that it may answer.
-RESPONSES: dict[int | str, dict[str, Any]] = {
+RESPONSES: dict[int | str, OpenApi] = {
     200: {
         "content": {
             EVENTS: {

@@ -8,10 +8,8 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
-from api.http.described_errors import add_errors
+from api.http.described_errors import OpenApi, add_errors
 from schemas.problem import Problem
-
-Schema = dict[str, Any]
 
 _PLACE = "#/components/schemas/"
 #: Models that FastAPI adds for its own errors, which `problems` replaces.
@@ -44,7 +42,7 @@ def install(app: FastAPI, *, is_open: bool) -> None:
     """Complete the document when it is first requested. With `is_open` a key is optional."""
     make = app.openapi
 
-    def openapi() -> Schema:
+    def openapi() -> OpenApi:
         if app.openapi_schema is None:
             _complete(make(), is_open=is_open)
         return make()
@@ -52,7 +50,7 @@ def install(app: FastAPI, *, is_open: bool) -> None:
     app.openapi = openapi  # type: ignore[method-assign] # FastAPI documents this way to extend the document
 
 
-def _complete(document: Schema, *, is_open: bool) -> None:
+def _complete(document: OpenApi, *, is_open: bool) -> None:
     document["servers"] = [{"url": "/", "description": "The service that this document comes from."}]
     document["tags"] = [{"name": name, "description": text} for name, text in TAGS.items()]
     components = document["components"]
@@ -71,7 +69,7 @@ def _complete(document: Schema, *, is_open: bool) -> None:
             _add_examples(operation, schemas)
 
 
-def _add_examples(operation: Schema, schemas: Schema) -> None:
+def _add_examples(operation: OpenApi, schemas: OpenApi) -> None:
     for content in operation.get("requestBody", {}).get("content", {}).values():
         values = list(_examples_of(content["schema"], schemas))
         content["examples"] = {f"example {number}": {"value": value} for number, value in enumerate(values, 1)}
@@ -80,7 +78,7 @@ def _add_examples(operation: Schema, schemas: Schema) -> None:
             content.setdefault("example", example(content["schema"], schemas))
 
 
-def _examples_of(schema: Schema, schemas: Schema) -> Iterator[Any]:
+def _examples_of(schema: OpenApi, schemas: OpenApi) -> Iterator[Any]:
     """All examples of a request's model, which may be optional."""
     for choice in schema.get("anyOf", [schema]):
         model = schemas[choice["$ref"].removeprefix(_PLACE)] if "$ref" in choice else choice
@@ -88,7 +86,7 @@ def _examples_of(schema: Schema, schemas: Schema) -> Iterator[Any]:
             yield from model.get("examples") or [example(model, schemas)]
 
 
-def example(schema: Schema, schemas: Schema) -> Any:
+def example(schema: OpenApi, schemas: OpenApi) -> Any:
     """The schema's own example, or one made of its parts'. A part without any is null, which a test finds."""
     value: Any
     match schema:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import time
 from contextvars import ContextVar
-from typing import Any
 from uuid import uuid4
 
 import structlog
@@ -127,7 +126,7 @@ class _LoggedRequest:
         # do not log a caller that leaves after the end
         left = self._left and not complete
         route = getattr(self._scope.get("route"), "path", "unknown")
-        said: dict[str, Any] = {
+        said: dict[str, object] = {
             "method": self._scope["method"],
             "route": route,
             "status": self._status or (CALLER_LEFT if left else 500),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, get_type_hints
+from enum import Enum
+from typing import get_type_hints
 
 from fastapi import APIRouter
 from pydantic import BaseModel
@@ -73,16 +74,25 @@ def add_calls(to: APIRouter, calls: IndexerCalls) -> None:
     """Add the calls of a derived index."""
     row, refused = calls.row, raises(*calls.row.errors)
     place, status = f"/api/tools/search/{{tool_id}}/{row.name}", calls.status_model
-    shown: dict[str, Any] = {"tags": [row.topic], "response_model": status}
-    to.get(f"{place}/status", name=f"get_{row.name}", **shown)(calls.get)
-    shown_estimate = {**shown, "response_model": calls.estimate_model, "openapi_extra": refused}
-    to.get(f"{place}/estimate", name=f"estimate_{row.name}", **shown_estimate)(calls.estimate)
-    started: dict[str, Any] = {**shown, "status_code": 202}
-    space = [needs_space]
-    to.post(f"{place}/build", name=f"build_{row.name}", dependencies=space, openapi_extra=refused, **started)(
-        calls.build
-    )
-    to.delete(place, name=f"delete_{row.name}", **started)(calls.delete)
+    tags: list[str | Enum] = [row.topic]
+    to.get(f"{place}/status", name=f"get_{row.name}", tags=tags, response_model=status)(calls.get)
+    to.get(
+        f"{place}/estimate",
+        name=f"estimate_{row.name}",
+        tags=tags,
+        response_model=calls.estimate_model,
+        openapi_extra=refused,
+    )(calls.estimate)
+    to.post(
+        f"{place}/build",
+        name=f"build_{row.name}",
+        tags=tags,
+        response_model=status,
+        status_code=202,
+        dependencies=[needs_space],
+        openapi_extra=refused,
+    )(calls.build)
+    to.delete(place, name=f"delete_{row.name}", tags=tags, response_model=status, status_code=202)(calls.delete)
 
 
 for each in DERIVED:

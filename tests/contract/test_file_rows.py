@@ -68,7 +68,7 @@ def test_texts_are_those_of_files_that_are_not_removed(pool: Pool, seed: int) ->
                 file_texts.stored(pool, index_id, excluded_types=excluded, below=below, is_wanted=lambda _: True)
             )
             assert [file.path for file, _ in found] == [file["path"] for file in sorted(expected, key=by_folder)]
-            assert all({piece["chunk_text"] for piece in pieces} == {"one", "two"} for _, pieces in found)
+            assert all({piece.chunk_text for piece in pieces} == {"one", "two"} for _, pieces in found)
 
 
 @pytest.mark.parametrize("page", [3, 1000])

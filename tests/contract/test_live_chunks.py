@@ -221,11 +221,11 @@ def test_a_file_is_paged_by_its_live_chunks_and_its_text_is_of_the_lowest_level(
         after = None
         while rows := snippets.page(pool, file_id, after=after, limit=size):
             assert len(rows) <= size
-            paged += [row["chunk_id"] for row in rows]
+            paged += [row.chunk_id for row in rows]
             assert len(paged) <= len(live)
-            after = rows[-1]["chunk_index"], rows[-1]["chunk_id"]
+            after = rows[-1].chunk_index, rows[-1].chunk_id
         assert paged == [chunk["id"] for chunk in sorted(live, key=lambda chunk: (chunk["chunk_index"], chunk["id"]))]
-        texts = [(row["start_char"], row["end_char"], row["chunk_text"]) for row in snippets.text(pool, file_id)]
+        texts = [(row.start_char, row.end_char, row.chunk_text) for row in snippets.text(pool, file_id)]
         lowest = [(c["start_char"], c["end_char"], c["chunk_text"]) for c in live if c["level"] == 0]
         assert sorted(texts) == sorted(lowest)
         assert [start for start, _, _ in texts] == sorted(start for start, _, _ in lowest)

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import click
@@ -17,7 +17,7 @@ from api.cli.invocation import Invocation, VerbFailed
 from api.stack.record import environment, installation_home, owner, url_of
 
 if TYPE_CHECKING:
-    from api.cli.service.local_calls import JsonRecord, LocalCalls
+    from api.cli.service.local_calls import Json, JsonRecord, LocalCalls
     from foldex_client import Foldex, FoldexError
 
 #: Further attempts of a call: few enough for a service that is not there.
@@ -44,11 +44,11 @@ class Connection:
         skip_the_program_of_httpx()
         from foldex_client import Foldex
 
-        limits: dict[str, Any] = {"retries": retries(self.home), "deadline": PATIENCE_SECONDS}
-        if self.patience is not None:
-            limits = {"retries": 0, "timeout": self.patience, "deadline": self.patience}
+        client = partial(Foldex, self.url, self.invocation.key, trust_env=not is_loopback(self.url))
         try:
-            return Foldex(self.url, self.invocation.key, trust_env=not is_loopback(self.url), **limits)
+            if self.patience is not None:
+                return client(retries=0, timeout=self.patience, deadline=self.patience)
+            return client(retries=retries(self.home), deadline=PATIENCE_SECONDS)
         except ValueError as error:
             raise VerbFailed(str(error).replace("base_url", "--server").replace("api_key", "--key")) from None
 
@@ -59,7 +59,7 @@ class Connection:
         timeout = PATIENCE_SECONDS if self.patience is None else self.patience
         return LocalCalls(self.url, self.invocation.key, timeout) if self.is_here else None
 
-    def call_locally(self, method: str, path: str, body: dict[str, Any] | None = None) -> JsonRecord | None:
+    def call_locally(self, method: str, path: str, body: Json | None = None) -> JsonRecord | None:
         """The answer to one attempt; None if the service is elsewhere, or did not answer with success.
 
         Raises `VerbFailed` if it was silent until the patience was over.

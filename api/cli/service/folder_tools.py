@@ -21,18 +21,19 @@ if TYPE_CHECKING:
 LISTS = frozenset({"include", "exclude", "types", "keep", "containers"})
 
 
-def config_of(settings: Iterable[str]) -> dict[str, Any]:
+def config_of(settings: Iterable[str]) -> dict[str, object]:
     """The config that `k=v` settings describe. Raises `VerbFailed` for one without `=`."""
-    config: dict[str, Any] = {}
+    lists: dict[str, list[str]] = {}
+    config: dict[str, object] = {}
     for setting in settings:
         name, equals, value = setting.partition("=")
         if not equals or not name:
             raise VerbFailed(f"--config {setting!r} has no name and value; write it as name=value, such as watch=true.")
         if name in LISTS:
-            config[name] = [*config.get(name, []), *filter(None, value.split(","))]
+            lists.setdefault(name, []).extend(filter(None, value.split(",")))
         else:
             config[name] = _value(value)
-    return config
+    return {**config, **lists}
 
 
 def _value(text: str) -> Any:
@@ -42,7 +43,7 @@ def _value(text: str) -> Any:
         return text
 
 
-def start_indexing(service: Connection, path: str, name: str | None, config: dict[str, Any]) -> Tool:
+def start_indexing(service: Connection, path: str, name: str | None, config: dict[str, object]) -> Tool:
     """The tool over a folder or bucket, which is being indexed from now on. Raises `VerbFailed`."""
     place = _place(service, path)
     tools = tools_of(service)
@@ -52,13 +53,13 @@ def start_indexing(service: Connection, path: str, name: str | None, config: dic
         return _updated(service, mine[-1], name, config) if mine else _new(service, project, place, name, config)
 
 
-def _new(service: Connection, project: str, place: str, name: str | None, config: dict[str, Any]) -> Tool:
+def _new(service: Connection, project: str, place: str, name: str | None, config: dict[str, object]) -> Tool:
     tool = service.foldex.tools.create(project, **target(place), name=name, config=config, reuse=True, wait=False)
     # another command may have made it a moment ago, in its own way
     return tool if _fits(tool, name, config) else _changed(service, tool, name, config)
 
 
-def _updated(service: Connection, tool: Tool, name: str | None, config: dict[str, Any]) -> Tool:
+def _updated(service: Connection, tool: Tool, name: str | None, config: dict[str, object]) -> Tool:
     tool = _changed(service, tool, name, config) if name or config else tool
     # a config that needs another index has started to build it
     if tool.updating is None:
@@ -66,16 +67,16 @@ def _updated(service: Connection, tool: Tool, name: str | None, config: dict[str
     return tool
 
 
-def _fits(tool: Tool, name: str | None, config: dict[str, Any]) -> bool:
+def _fits(tool: Tool, name: str | None, config: dict[str, object]) -> bool:
     present = tool.config.model_dump(mode="json")
     return name in {None, tool.name} and present | config == present
 
 
-def _changed(service: Connection, tool: Tool, name: str | None, config: dict[str, Any]) -> Tool:
+def _changed(service: Connection, tool: Tool, name: str | None, config: dict[str, object]) -> Tool:
     return service.foldex.tools.update(tool.tool_id, name=name, config=config or None)
 
 
-def estimated(service: Connection, path: str, config: dict[str, Any]) -> Estimate:
+def estimated(service: Connection, path: str, config: dict[str, object]) -> Estimate:
     """What a tool over a folder or bucket would read, skip and pay. Raises `VerbFailed`."""
     place = _place(service, path)
     project = project_of(service, tools_of(service))

@@ -16,7 +16,11 @@ from urllib.parse import urlsplit
 _REDIRECT = 300
 
 
-class JsonRecord(dict[str, Any]):
+#: A JSON object that the service reads or wrote: its models check it.
+Json = dict[str, Any]
+
+
+class JsonRecord(Json):
     """A JSON object whose fields are attributes; None for those that it does not have."""
 
     def __getattr__(self, name: str) -> Any:
@@ -34,7 +38,7 @@ class LocalCalls:
             if parts.scheme == "http" and parts.path in {"", "/"} and parts.netloc.count("@") == 0:
                 self._connection = HTTPConnection(parts.hostname or "", parts.port, timeout=timeout)
 
-    def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> JsonRecord | None:
+    def call(self, method: str, path: str, body: Json | None = None) -> JsonRecord | None:
         """The answer; None if there is none, or if it is an error. The call may have been carried out.
 
         Raises `TimeoutError` after `timeout` seconds without a byte.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -31,12 +31,13 @@ def complete_places(context: click.Context, _: click.Parameter, incomplete: str)
 
     # bash completes files only if no other word fits
     found = [CompletionItem(incomplete, type="file")]
-    for word, tool in _tool_words(context.params, incomplete).items():
+    for word, tool in _tool_words(context, incomplete).items():
         found.append(CompletionItem(word, help=root_of(tool) if word == tool.name else tool.name))
     return found
 
 
-def _tool_words(given: dict[str, Any], incomplete: str) -> dict[str, Tool]:
+def _tool_words(context: click.Context, incomplete: str) -> dict[str, Tool]:
+    given = context.params
     invocation = Invocation(given.get("server"), given.get("key"), given.get("project"), as_json=False)
     try:
         with connect(invocation, patience=PATIENCE) as service:

@@ -28,7 +28,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]"
 COLOURS = {"ready": "green", "error": "red", "cancelled": "yellow", "indexed": "green", "failed": "red"}
 
 
-def print_json(value: Model | dict[str, Any]) -> None:
+def print_json(value: Model | dict[str, object]) -> None:
     """Print one JSON document, as the service answered it."""
     is_unicode = (sys.stdout.encoding or "").lower().startswith("utf")
     click.echo(json.dumps(_plain(value), indent=2, ensure_ascii=not is_unicode))
@@ -51,7 +51,7 @@ def print_records(records: Iterable[Any]) -> None:
     print_record({"items": list(records)})
 
 
-def _plain(value: Model | dict[str, Any]) -> dict[str, Any]:
+def _plain(value: Model | dict[str, object]) -> dict[str, object]:
     return value if isinstance(value, dict) else value.model_dump(mode="json", exclude_unset=True)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import click
 
@@ -19,6 +19,7 @@ from api.cli.terminal.progress import going_on, wait
 from api.stack.record import has_run
 
 if TYPE_CHECKING:
+    from api.cli.service.local_calls import Json
     from foldex_client.models import Answer, GrepAnswer, Symbol
 
 #: Default search mode.
@@ -133,7 +134,7 @@ def search(
     consent = IndexingConsent(path, is_sure=yes)
     with connect(invocation, start_if=consent.before_start) as service:
         found = _place(service, path, consent)
-        body: dict[str, Any] = {"query": query, "top_k": top_k, "filters": _filters(found, types, glob)}
+        body: Json = {"query": query, "top_k": top_k, "filters": _filters(found, types, glob)}
         body |= {"mode": mode} if mode else {}
         body |= {"tree": tree} if tree else {}
         body |= {"before": 1, "after": 1} if context else {}
@@ -147,12 +148,12 @@ def search(
         return FOUND if answer.results else NOTHING
 
 
-def _filters(found: FolderPart, types: str | None, glob: str | None) -> dict[str, Any]:
+def _filters(found: FolderPart, types: str | None, glob: str | None) -> Json:
     pattern = found.pattern(glob)
     return {**({"path": pattern} if pattern else {}), **({"types": types.split(",")} if types else {})}
 
 
-def _answered(service: Connection, tool_id: str, body: dict[str, Any]) -> Answer:
+def _answered(service: Connection, tool_id: str, body: Json) -> Answer:
     """The answer to a query: an empty one with a note if the filters select no file."""
     answer = service.call_locally("POST", f"{TOOLS}/{tool_id}/query", body)
     if answer is not None:
@@ -203,7 +204,7 @@ def grep(
     consent = IndexingConsent(path, is_sure=yes)
     with connect(invocation, start_if=consent.before_start) as service:
         found = _place(service, path, consent)
-        options: dict[str, Any] = {
+        options: Json = {
             "word": word,
             "path": found.below or None,
             "glob": glob,
@@ -225,7 +226,7 @@ def grep(
         return FOUND if answer.hits else NOTHING
 
 
-def _matched(service: Connection, tool_id: str, body: dict[str, Any]) -> GrepAnswer:
+def _matched(service: Connection, tool_id: str, body: Json) -> GrepAnswer:
     answer = service.call_locally("POST", f"{TOOLS}/{tool_id}/grep", body)
     return service.foldex.tools.grep(tool_id, **body) if answer is None else cast("GrepAnswer", answer)
 

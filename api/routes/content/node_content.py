@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from io import BytesIO
-from typing import IO, Any
+from typing import IO
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
 from api.http import downloads
 from api.http.dependencies import CallerDep, ResourcesDep
-from api.http.described_errors import raises
+from api.http.described_errors import OpenApi, raises
 from api.routes.content import node_answers
 from api.routes.content.node_answers import missing_content
 from api.routes.content.nodes import OBJECT_ERRORS, NodeId, ProjectId
@@ -32,7 +32,7 @@ MAX_RENDERED = 1 << 20
 _KINDS = {"jpeg": "jpg"}
 
 _BYTES = {"type": "string", "format": "binary", "description": "The bytes.", "examples": ["# Overview"]}
-_CONTENT: dict[int | str, dict[str, Any]] = {
+_CONTENT: dict[int | str, OpenApi] = {
     200: {
         "description": "The content",
         "content": {"*/*": {"schema": _BYTES}},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from operator import itemgetter
+from operator import attrgetter
 from typing import Annotated
 from uuid import UUID
 
@@ -13,7 +13,6 @@ from api.http.bodies import JsonRoute
 from api.http.dependencies import IndexDep, ResourcesDep, ToolId
 from api.http.paging import Cursor, Limit, from_cursor, page
 from api.routes.tools import FileId, file_of
-from api.search.text.snippets import pieces
 from schemas.errors import NotFound
 from schemas.queries.search import Around, FileChunk, ListedChunk
 from schemas.tool import Listing
@@ -41,10 +40,10 @@ def get_chunk(
     row = _live_row(resources, index, chunk_id)
     chunk = snippets.ShownChunk(UUID(row.chunk_id), row.chunk_index, row.start_char)
     with large_answers.text(before + after, index.project_id):
-        [(rows_before, rows_after)] = snippets.neighbours(
+        [(in_front, behind)] = snippets.neighbours(
             resources.pool, index.id, [(row.file_id, [chunk])], before=before, after=after
         )
-        around = Around(chunk=FileChunk(**row._asdict()), before=pieces(rows_before), after=pieces(rows_after))
+        around = Around(chunk=FileChunk(**row._asdict()), before=in_front, after=behind)
         return Response(around.model_dump_json(), media_type="application/json")
 
 
@@ -64,8 +63,8 @@ def list_chunks(
         listed = page(
             lambda most: snippets.page(resources.pool, file.id, after=after, limit=most),
             limit,
-            lambda row: ListedChunk(**row),
-            itemgetter("chunk_index", "chunk_id"),
+            lambda chunk: chunk,
+            attrgetter("chunk_index", "chunk_id"),
         )
         return Response(listed.model_dump_json(), media_type="application/json")
 

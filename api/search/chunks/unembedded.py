@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from api.search.chunks.legs import Ranking
@@ -14,6 +14,7 @@ from schemas.content.document import text_hash
 from schemas.queries.search import Hit
 from worker.state.search import found_chunks
 from worker.state.search.found_chunks import HitRow
+from worker.state.search.snippets import TextRow
 from worker.vectors import RankedRow
 
 
@@ -34,8 +35,8 @@ def whole_files(search: IndexSearch, rankings: Sequence[Ranking]) -> list[Hit]:
     chosen = _chosen_files(search, scores)
     order = {file_id: position for position, file_id in enumerate(chosen)}
     pointer = index.source.narrowed_to or ""
-    rows_by_file = groupby(found_chunks.whole(pool, list(order)), key=lambda row: row["file_id"])
-    hits = [_hit(list(rows), pointer, scores.get(file_id, 0.0)) for file_id, rows in rows_by_file]
+    rows_by_file = groupby(found_chunks.whole(pool, list(order)), key=lambda found: found[0].file_id)
+    hits = [_hit(list(found), pointer, scores.get(file_id, 0.0)) for file_id, found in rows_by_file]
     return sorted(hits, key=lambda hit: order[hit.file_id])
 
 
@@ -83,26 +84,25 @@ def _fitting(files: Sequence[tuple[UUID, int]], budget: _AnswerRoom) -> tuple[li
     return chosen, budget
 
 
-def _hit(rows: Sequence[dict[str, Any]], pointer: str, score: float) -> Hit:
+def _hit(found: Sequence[tuple[HitRow, TextRow]], pointer: str, score: float) -> Hit:
     """A hit with the whole file, or the part the tool is narrowed to. Fields of chunks, such as `symbol`, are null."""
-    first, text = rows[0], joined(rows)
-    start = first["start_char"] if pointer else 0
-    end = max(row["end_char"] for row in rows) if pointer else len(text)
+    first, text = found[0][0], joined([row for _, row in found])
+    start = first.start_char if pointer else 0
+    end = max(row.end_char for row, _ in found) if pointer else len(text)
     shown = text[start:end]
     line = text.count("\n", 0, start) + 1
-    return Hit.model_validate(
-        {
-            **first,
-            "chunk_text": shown,
-            "content_hash": text_hash(shown),
-            "file_name": first["file_path"].rsplit("/", 1)[-1],
-            "json_pointer": None if first["json_pointer"] is None else pointer,
-            "start_char": start,
-            "end_char": end,
-            "start_line": line,
-            "end_line": line + shown.rstrip("\n").count("\n"),
-            **dict.fromkeys(("symbol", "node_type", "scope", "page", "distance")),
-            "score": round(score, 6),
-            "whole": True,
-        }
+    row = first._replace(
+        chunk_text=shown,
+        content_hash=text_hash(shown),
+        json_pointer=None if first.json_pointer is None else pointer,
+        start_char=start,
+        end_char=end,
+        start_line=line,
+        end_line=line + shown.rstrip("\n").count("\n"),
+        symbol=None,
+        node_type=None,
+        scope=None,
+        page=None,
     )
+    name = first.file_path.rsplit("/", 1)[-1]
+    return Hit(**row._asdict(), file_name=name, score=round(score, 6), distance=None, whole=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
 
 from api.http.shares import READING_GREPS
 from api.search.grep import ripgrep
@@ -27,6 +26,7 @@ from worker.sources.local_keys import printable
 from worker.state.index.files import file_id
 from worker.state.search import file_texts, snippets
 from worker.state.search.file_texts import ListedFile, TextFile
+from worker.state.search.snippets import TextRow
 
 #: A file with its row.
 _Listed = tuple[SourceEntry, ListedFile | None]
@@ -89,12 +89,12 @@ def _stored(
         yield SearchableText(file.id, file.node_id or str(file.id), file.path, file.id_path, data, part, file.type)
 
 
-def _stored_text(search: TextSearch, chunk_rows: Sequence[dict[str, Any]]) -> tuple[bytes, range | None]:
+def _stored_text(search: TextSearch, chunk_rows: Sequence[TextRow]) -> tuple[bytes, range | None]:
     """A file's text; for a narrowed tool, only its indexed part."""
     text = joined(chunk_rows)
     if not search.index.source.narrowed_to:
         return text.encode(), None
-    return narrowed(text, chunk_rows[0]["start_char"], max(row["end_char"] for row in chunk_rows))
+    return narrowed(text, chunk_rows[0].start_char, max(row.end_char for row in chunk_rows))
 
 
 def _on_disk(search: TextSearch, source: LocalFolder, program: str) -> Iterator[Reading]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
 from api.search.query.file_filter import FileSelection, indexed_types, select_files
@@ -68,7 +67,7 @@ class ResolvedFilters:
         ]
 
     @property
-    def values(self) -> dict[str, Any]:
+    def values(self) -> dict[str, object]:
         """The query parameters for Postgres."""
         selection = self.files or FileSelection()
         return {

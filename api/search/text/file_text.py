@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from schemas.errors import Invalid, NotFound
 from schemas.tool import FileText
@@ -12,6 +11,7 @@ from worker.sandbox.texts import value_span
 from worker.state.index.files import LiveFile
 from worker.state.pool import Pool
 from worker.state.search import snippets
+from worker.state.search.snippets import TextRow
 
 #: Characters whose line feeds are counted at a time.
 _BLOCK = 1 << 16
@@ -37,17 +37,17 @@ def file_text(
     return _by_pointer(pool, helpers, file, pointer)
 
 
-def joined(rows: Sequence[dict[str, Any]]) -> str:
+def joined(rows: Sequence[TextRow]) -> str:
     """Join the text of successive chunks, ordered by start, with the text around them. Overlaps are taken once."""
     parts: list[str] = []
     end = _start(rows)
     for row in rows:
-        parts.append(row["lead"])
-        end += len(row["lead"])
-        if row["end_char"] > end:
-            parts.append(row["chunk_text"][end - row["start_char"] :])
-            end = row["end_char"]
-    return "".join([*parts, rows[-1]["trail"]])
+        parts.append(row.lead)
+        end += len(row.lead)
+        if row.end_char > end:
+            parts.append(row.chunk_text[end - row.start_char :])
+            end = row.end_char
+    return "".join([*parts, rows[-1].trail])
 
 
 def _by_lines(pool: Pool, file: LiveFile, first: int, last: int | None) -> FileText:
@@ -61,7 +61,7 @@ def _by_lines(pool: Pool, file: LiveFile, first: int, last: int | None) -> FileT
             if count
             else _without_text(file)
         )
-    text, line = joined(rows), rows[0]["start_line"] - rows[0]["lead"].count("\n")
+    text, line = joined(rows), rows[0].start_line - rows[0].lead.count("\n")
     start, end = lines_span(text, first - line, None if last is None else last - line)
     return _file_text(file, text[start:end], first, _start(rows) + start)
 
@@ -70,7 +70,7 @@ def _by_pointer(pool: Pool, helpers: ProjectHelpers, file: LiveFile, pointer: st
     rows = snippets.text(pool, file.id)
     if not rows:
         raise _without_text(file)
-    if rows[0]["json_pointer"] is None:
+    if rows[0].json_pointer is None:
         raise NotFound(f"{file.path} is not JSON, so it has no pointers; request lines.")
     text = joined(rows)
     start, end = value_span(helpers, text.encode(), pointer)
@@ -97,9 +97,9 @@ def _line_start(text: str, number: int) -> int:
     return place
 
 
-def _start(rows: Sequence[dict[str, Any]]) -> int:
+def _start(rows: Sequence[TextRow]) -> int:
     """The character offset at which the joined text of these chunks begins, including the first one's lead."""
-    return int(rows[0]["start_char"]) - len(rows[0]["lead"])
+    return rows[0].start_char - len(rows[0].lead)
 
 
 def _file_text(file: LiveFile, text: str, first_line: int, start: int) -> FileText:

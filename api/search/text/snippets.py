@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import TypeVar
 from uuid import UUID
 
-from schemas.queries.search import Hit, Piece, ScoredPiece
+from schemas.queries.search import Hit, ScoredPiece
 from worker.reading import applied
 from worker.reading.blobs import blobs
 from worker.state.pool import Pool
@@ -30,14 +30,9 @@ def with_neighbours(pool: Pool, index_id: UUID, hits: Sequence[AnyHit], before: 
     """
     neighbours = snippets.neighbours(pool, index_id, [_shown_chunks(hit) for hit in hits], before=before, after=after)
     return [
-        hit.model_copy(update={"before": pieces(rows_before), "after": pieces(rows_after)})
-        for hit, (rows_before, rows_after) in zip(hits, neighbours, strict=True)
+        hit.model_copy(update={"before": in_front, "after": behind})
+        for hit, (in_front, behind) in zip(hits, neighbours, strict=True)
     ]
-
-
-def pieces(rows: Sequence[snippets.Row]) -> list[Piece]:
-    """Convert rows of neighbouring chunks to their API form."""
-    return [Piece(**row) for row in rows]
 
 
 def grouped(hits: Sequence[AnyHit]) -> list[AnyHit]:

@@ -269,7 +269,7 @@ def test_files_are_listed_by_what_became_of_them(site: Site, asked: dict[str, st
 
 def test_the_chunks_of_a_file_are_listed_once_they_are_live(indexed: Site) -> None:
     def listed() -> set[UUID]:
-        return {row["chunk_id"] for row in snippets.page(indexed.pool, first(indexed), after=None, limit=10)}
+        return {row.chunk_id for row in snippets.page(indexed.pool, first(indexed), after=None, limit=10)}
 
     before = listed()
     write(indexed.folder, 0, "Another text about pears.")

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
-from psycopg.rows import class_row, dict_row
+from psycopg.rows import class_row
 
 from schemas.content.document import SourceEntry
 from schemas.status import FileStatus
 from worker.state import silent_backends
 from worker.state.pool import Pool, autocommit
 from worker.state.queries import is_true, load
+from worker.state.search.snippets import TextRow
 
 #: Bytes of files whose text is held in memory at a time.
 _BATCH_BYTES = 4_000_000
@@ -61,7 +61,7 @@ def stored(
     excluded_types: Sequence[str] | None,
     below: str | None,
     is_wanted: Callable[[TextFile], bool],
-) -> Iterator[tuple[TextFile, list[dict[str, Any]]]]:
+) -> Iterator[tuple[TextFile, list[TextRow]]]:
     """Yield files with live text, folder by folder, each with its pieces in order; not `excluded_types`, only `below`.
 
     It holds one batch in memory, and a single connection until the last file is taken: users that waited for a second
@@ -75,10 +75,9 @@ def stored(
     with pool.connection() as connection, connection.cursor(name="stored", row_factory=class_row(TextFile)) as cursor:
         silent_backends.take_time(connection)
         for batch in _batches(filter(is_wanted, cursor.execute(_SQL["stored"], values))):
-            pieces: dict[UUID, list[dict[str, Any]]] = {file.id: [] for file in batch}
-            rows = connection.cursor(row_factory=dict_row).execute(_SQL["pieces"], {"files": list(pieces)})
-            for row in rows:
-                pieces[row["file_id"]].append(row)
+            pieces: dict[UUID, list[TextRow]] = {file.id: [] for file in batch}
+            for file_id, *columns in connection.execute(_SQL["pieces"], {"files": list(pieces)}):
+                pieces[file_id].append(TextRow(*columns))
             yield from ((file, pieces[file.id]) for file in batch if pieces[file.id])
 
 

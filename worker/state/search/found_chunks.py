@@ -6,11 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Self
 from uuid import UUID
 
-from psycopg.rows import dict_row
-
 from worker.reading import applied, as_read, full
 from worker.state.pool import Pool, autocommit
 from worker.state.queries import is_true, load, storable, text_array
+from worker.state.search.snippets import TextRow
 
 _SQL = load("search/found_chunks")
 
@@ -151,10 +150,16 @@ def unembedded(pool: Pool, values: dict[str, object]) -> list[tuple[UUID, int]]:
         return connection.execute(_SQL["unembedded"], values).fetchall()
 
 
-def whole(pool: Pool, files: Sequence[UUID]) -> list[dict[str, Any]]:
-    """Return the chunks of whole files, in order, with the texts between them."""
+def whole(pool: Pool, files: Sequence[UUID]) -> list[tuple[HitRow, TextRow]]:
+    """Return the chunks of whole files, in order, each also with the texts around it."""
     with pool.connection() as connection:
-        return connection.cursor(row_factory=dict_row).execute(_SQL["whole"], {"files": list(files)}).fetchall()
+        rows = connection.execute(_SQL["whole"], {"files": list(files)}).fetchall()
+    return [_with_text(HitRow(*columns), lead, trail) for *columns, lead, trail in rows]
+
+
+def _with_text(row: HitRow, lead: str, trail: str) -> tuple[HitRow, TextRow]:
+    place = (row.start_char, row.end_char, row.start_line, row.json_pointer)
+    return row, TextRow(row.chunk_text, lead, trail, *place)
 
 
 def any_passes(pool: Pool, values: dict[str, object]) -> bool:

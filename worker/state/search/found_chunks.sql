@@ -51,11 +51,8 @@ WHERE f.index_id = %(index_id)s AND NOT f.live_embedded AND w.passes AND w.chara
 ORDER BY f.path, f.id_path LIMIT %(limit)s
 
 -- name: whole
--- like hits, with the text between the chunks
-SELECT c.id AS chunk_id, c.chunk_text, coalesce(f.node_id, f.id::text) AS file_node_id, f.id AS file_id,
-       f.id_path AS file_id_path, f.path AS file_path, f.type AS file_type, c.title, c.json_pointer, c.chunk_index,
-       f.live_chunks AS total_chunks, c.start_char, c.end_char, c.language, c.level, c.embedded,
-       (f.status <> 'indexed' OR f.missing) AS stale, n.url, c.lead, c.trail
+-- as `hits`, with the texts around each chunk
+SELECT c.id::text AS chunk_id, :hit_version AS version, :hit_columns, c.lead, c.trail
 FROM chunk c JOIN search_index_file f ON f.id = c.file_id :node_of_file
 WHERE c.file_id = ANY (%(files)s) AND c.live AND c.level = 0 ORDER BY f.id, c.start_char, c.end_char
 

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
-from psycopg.rows import dict_row
+from psycopg.rows import args_row, class_row
 
+from schemas.queries.search import ListedChunk, Piece
 from worker.state.pool import Pool
 from worker.state.queries import load
 
 _SQL = load("search/snippets")
 
-Row = dict[str, Any]
+
+class TextRow(NamedTuple):
+    """A chunk's text, with what stands before and behind it, and where the file has it."""
+
+    chunk_text: str
+    lead: str
+    trail: str
+    start_char: int
+    end_char: int
+    start_line: int
+    json_pointer: str | None
 
 
 class ShownChunk(NamedTuple):
@@ -26,24 +37,24 @@ class ShownChunk(NamedTuple):
 
 def neighbours(
     pool: Pool, index_id: UUID, stretches: Sequence[tuple[UUID, Sequence[ShownChunk]]], *, before: int, after: int
-) -> list[tuple[list[Row], list[Row]]]:
+) -> list[tuple[list[Piece], list[Piece]]]:
     """Return the live chunks before and after each stretch (a file, and its shown chunks), in the file's order.
 
     Returns none for a stretch without chunks, nor for a file that changed since they were read: old text would stand
     beside new text.
     """
-    around: list[tuple[list[Row], list[Row]]] = [([], []) for _ in stretches]
+    around: list[tuple[list[Piece], list[Piece]]] = [([], []) for _ in stretches]
     if not stretches or before == after == 0:
         return around
     with pool.connection() as connection:
         values = {**_places(stretches), "index_id": index_id, "before": before, "after": after}
-        for row in connection.cursor(row_factory=dict_row).execute(_SQL["neighbours"], values):
-            before_, behind = around[row["place"] - 1]
-            (before_ if row["is_before"] else behind).append(row)
+        for place, is_before, *columns in connection.execute(_SQL["neighbours"], values):
+            piece = Piece(**dict(zip(Piece.model_fields, columns, strict=True)))
+            around[place - 1][0 if is_before else 1].append(piece)
     return around
 
 
-def _places(stretches: Sequence[tuple[UUID, Sequence[ShownChunk]]]) -> Row:
+def _places(stretches: Sequence[tuple[UUID, Sequence[ShownChunk]]]) -> dict[str, object]:
     indexes = [[chunk.place for chunk in chunks] for _, chunks in stretches]
     rows = [(file, *chunk) for file, chunks in stretches for chunk in chunks]
     return {
@@ -54,19 +65,19 @@ def _places(stretches: Sequence[tuple[UUID, Sequence[ShownChunk]]]) -> Row:
     }
 
 
-def lines(pool: Pool, file_id: UUID, first: int, last: int | None) -> list[Row]:
+def lines(pool: Pool, file_id: UUID, first: int, last: int | None) -> list[TextRow]:
     """Return a file's live chunks that contain any of these lines (from 1, inclusive) or have them around, in order."""
     values = {"file": file_id, "first": first, "last": last}
     with pool.connection() as connection:
-        return connection.cursor(row_factory=dict_row).execute(_SQL["lines"], values).fetchall()
+        return connection.cursor(row_factory=args_row(TextRow)).execute(_SQL["lines"], values).fetchall()
 
 
-def page(pool: Pool, file_id: UUID, *, after: tuple[int, UUID] | None, limit: int) -> list[Row]:
+def page(pool: Pool, file_id: UUID, *, after: tuple[int, UUID] | None, limit: int) -> list[ListedChunk]:
     """List a file's live chunks by their index and id."""
     index, id_ = after or (None, None)
     values = {"file": file_id, "after_index": index, "after_id": id_, "limit": limit}
     with pool.connection() as connection:
-        return connection.cursor(row_factory=dict_row).execute(_SQL["page"], values).fetchall()
+        return connection.cursor(row_factory=class_row(ListedChunk)).execute(_SQL["page"], values).fetchall()
 
 
 def line_count(pool: Pool, file_id: UUID) -> int:
@@ -76,7 +87,7 @@ def line_count(pool: Pool, file_id: UUID) -> int:
     return int(row[0] or 0) if row else 0
 
 
-def text(pool: Pool, file_id: UUID) -> list[Row]:
+def text(pool: Pool, file_id: UUID) -> list[TextRow]:
     """Return the texts of a file's live chunks and the texts between them, in order."""
     with pool.connection() as connection:
-        return connection.cursor(row_factory=dict_row).execute(_SQL["text"], {"file_id": file_id}).fetchall()
+        return connection.cursor(row_factory=args_row(TextRow)).execute(_SQL["text"], {"file_id": file_id}).fetchall()

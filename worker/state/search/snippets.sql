@@ -21,7 +21,7 @@ ORDER BY a.place, c.chunk_index
 
 -- name: lines
 -- chunks that contain any of these lines or have them in front; the last chunk of a file, also lines after it
-SELECT c.chunk_text, c.lead, c.trail, c.start_char, c.end_char, c.start_line
+SELECT c.chunk_text, c.lead, c.trail, c.start_char, c.end_char, c.start_line, c.json_pointer
 FROM chunk c
 WHERE c.file_id = %(file)s AND c.live AND c.level = 0
   AND c.end_line + length(c.trail) - length(replace(c.trail, E'\n', '')) - (right(c.trail, 1) = E'\n')::int >= %(first)s
@@ -44,5 +44,5 @@ WHERE c.file_id = %(file)s AND c.live
 ORDER BY c.chunk_index, c.id LIMIT %(limit)s
 
 -- name: text
-SELECT chunk_text, lead, trail, start_char, end_char, json_pointer FROM chunk
+SELECT chunk_text, lead, trail, start_char, end_char, start_line, json_pointer FROM chunk
 WHERE file_id = %(file_id)s AND live AND level = 0 ORDER BY start_char, end_char

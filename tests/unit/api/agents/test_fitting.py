@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from api.agents.find import FileMatches, FileState
 from api.agents.fitting import MIN_TOKENS, ResultEntry, counted, fitted, places, shortened
 from api.agents.several import grouped, labels
 
 
-def entry(number: int, lines: int) -> ResultEntry:
+def entry(number: int, lines: int) -> ResultEntry[FileMatches]:
     text = "\n".join(f"line {line} of number {number}" for line in range(lines))
-    return ResultEntry(f"file-{number}:1-{lines}", f"file-{number}:1-{lines}", {"file": f"file-{number}"}, text)
+    place = f"file-{number}:1-{lines}"
+    return ResultEntry(place, place, FileMatches(file=f"file-{number}", text=text))
 
 
 def test_a_text_without_characters_has_no_tokens() -> None:
@@ -26,19 +28,22 @@ def test_what_fits_is_never_more_than_allowed(most: int) -> None:
     assert fit.is_cut == (most < 5000)
     for item, whole in zip(fit.items, entries, strict=False):
         assert whole.text is not None
-        assert whole.text.startswith(item["text"])
+        assert whole.text.startswith(item.text)
 
 
 def test_the_first_entry_is_shown_in_part_however_long_it_is() -> None:
     fit = fitted([entry(0, 5000), entry(1, 1)], 300)
     assert fit.is_shortened
     assert 200 < counted(fit.text) <= 300
-    assert fit.items[0]["text"].endswith("of number 0")
+    assert fit.items[0].text.endswith("of number 0")
     assert [left.place for left in fit.left_out] == ["file-1:1-1"]
 
 
 def test_entries_without_a_text_are_shown_whole_or_not_at_all() -> None:
-    lines = [ResultEntry(f"a-{number}", f"a-{number}: a definition", {"n": number}) for number in range(100)]
+    lines = [
+        ResultEntry(f"a-{number}", f"a-{number}: a definition", FileState(file="a", status="indexed"))
+        for number in range(100)
+    ]
     fit = fitted(lines, 50)
     assert fit.text.splitlines() == [line.head for line in lines[: len(fit.items)]]
     assert not fit.is_shortened

@@ -14,11 +14,12 @@ from api.search.text import file_text
 from api.search.text.file_text import joined, lines_span
 from schemas.errors import NotFound
 from worker.parse.data.json_pointer import span
+from worker.state.search.snippets import TextRow
 
 
-def piece(text: str, start: int, *, lead: str = "", trail: str = "") -> dict[str, Any]:
+def piece(text: str, start: int, *, lead: str = "", trail: str = "") -> TextRow:
     """The row of a chunk, as the text query returns it."""
-    return {"chunk_text": text, "lead": lead, "trail": trail, "start_char": start, "end_char": start + len(text)}
+    return TextRow(text, lead, trail, start, start + len(text), 1, None)
 
 
 def test_gaps_and_overlaps_are_joined_exactly() -> None:
@@ -37,7 +38,7 @@ def test_any_pieces_that_cover_a_text_give_it_back(text: str, data: st.DataObjec
     for start, stop in sorted((min(ends), max(ends)) for ends in spans):
         pieces.append(piece(text[start:stop], start, lead=text[end:start]))
         end = max(end, stop)
-    pieces[-1]["trail"] = text[end:]
+    pieces[-1] = pieces[-1]._replace(trail=text[end:])
     assert joined(pieces) == text
 
 
