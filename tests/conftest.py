@@ -14,6 +14,7 @@ from typing import Any
 
 import hypothesis
 import pytest
+import structlog
 from xdist.scheduler import LoadFileScheduling, Scheduling
 
 from api.stack import processes
@@ -96,6 +97,12 @@ def _no_open_connections() -> Iterator[None]:
 def _forks() -> Iterator[None]:
     yield
     SHARED_FORKS.stop()
+
+
+@pytest.fixture(autouse=True)
+def _no_bound_ids() -> None:
+    """Forget the ids that an earlier test bound to the log lines and messages of this thread."""
+    structlog.contextvars.clear_contextvars()
 
 
 @pytest.fixture(scope="session")

@@ -6,12 +6,14 @@ import dbm
 import socket
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from uuid import uuid4
 
 import orjson
 import psycopg
 import pytest
+from psycopg import Connection
 from redis import Redis
 
 from api.stack import programs
@@ -20,6 +22,7 @@ from tests.fakes.embeddings import EmbeddingsFake
 from tests.integration.test_index_life import write
 from tests.service import NewService, Service, environment, eventually, next_broker, with_one_worker
 from worker.app import LOST_BROKER_SECONDS, MAX_SLICES, MAX_WAITING, make_app
+from worker.state.connections import BoundedConnection
 from worker.state.exclusive import try_exclusive
 from worker.state.queries import load
 
@@ -185,6 +188,15 @@ def test_a_task_that_waits_for_its_provider_takes_nobodys_turn(running: Service)
         connection.execute("UPDATE search_index_task SET sent_at = now() + interval '1 min' WHERE id = %s", [waiting])
         assert fairest() == busy
         connection.rollback()
+
+
+def test_work_is_free_as_soon_as_whoever_did_it_is_done(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # as if the server noticed the end of a connection only later
+    with ExitStack() as later, monkeypatch.context() as patch:
+        patch.setattr(BoundedConnection, "close", lambda connection: later.callback(Connection.close, connection))
+        for _ in range(2):
+            with try_exclusive(database_url, "work") as free:
+                assert free
 
 
 def test_a_process_that_is_stopped_keeps_nobody_from_its_work_for_ever(database_url: str) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
-from psycopg import Connection
+from psycopg import Connection, OperationalError
 from psycopg.rows import TupleRow
 
 from worker.state.connections import BRIEF, BoundedConnection
@@ -32,12 +32,17 @@ def try_exclusive(database_url: str, work: str, *, seconds: int = 0) -> Iterator
 def exclusive_connection(database_url: str, work: str, *, seconds: int = 0) -> Iterator[Connection[TupleRow] | None]:
     """Yield the connection whose lock makes this process the only one that does `work`; None if another does it.
 
-    The lock lasts as long as the connection. The server ends it after `seconds` without a statement, such as that of
-    `keep_lock`, unless `seconds` is 0.
+    The lock lasts until the block ends, or the connection. The server ends that after `seconds` without a statement,
+    such as that of `keep_lock`, unless `seconds` is 0.
     """
+    lock = {"class": _LOCK_CLASS, "work": work}
     with BoundedConnection.open(database_url, BRIEF, f"idle_session_timeout={seconds}s") as connection:
-        is_free = is_true(connection, _SQL["try_lock"], {"class": _LOCK_CLASS, "work": work})
+        is_free = is_true(connection, _SQL["try_lock"], lock)
         yield connection if is_free else None
+        if is_free:
+            # the server notices the end of a connection only a moment later
+            with suppress(OperationalError):
+                connection.execute(_SQL["unlock"], lock)
 
 
 def keep_lock(lock: Connection[Any]) -> None:

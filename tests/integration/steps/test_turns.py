@@ -14,7 +14,6 @@ from psycopg import Cursor
 
 from tests.integration.database import do
 from tests.integration.steps.site import Site, listed_site, new_site, passes
-from tests.service import eventually
 from worker import dispatch
 from worker.app import BULK, FAST, MAX_SLICES, SMALL_TASK, app
 from worker.dispatch import FILES_PER_SLICE
@@ -320,14 +319,7 @@ class Sweeps:
     def round(self) -> list[UUID]:
         """The tasks that workers are woken for."""
         before = len(self.sent)
-        done: dict[str, Any] = {}
-
-        def is_done() -> bool:
-            # the server may hold the lock of the round before for a moment
-            done.update(sweep(self.resources))
-            return done.pop("skipped", None) is None
-
-        eventually(is_done, 10)
+        done = sweep(self.resources)
         assert all(isinstance(value, int) for value in done.values()), done
         return list(dict.fromkeys(UUID(args[0]) for name, args in self.sent[before:] if name == "foldex.index"))
 

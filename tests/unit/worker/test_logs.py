@@ -1,8 +1,13 @@
+"""What the logs show, and of what."""
+
 from __future__ import annotations
 
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+from structlog.contextvars import bind_contextvars, get_contextvars
 
 LOG = """
 import structlog
@@ -40,3 +45,9 @@ def test_litellms_warnings_are_not_logged() -> None:
     run = subprocess.run([sys.executable, "-c", LITELLM], cwd=root, capture_output=True, check=True)
     lines = [line for line in (run.stdout + run.stderr).splitlines() if b"level=warning" in line or b"LiteLLM" in line]
     assert [b"event=ours" in line for line in lines] == [True]
+
+
+@pytest.mark.parametrize("task_id", ["one", "other"])
+def test_a_test_finds_no_ids_that_an_earlier_one_bound(task_id: str) -> None:
+    assert get_contextvars() == {}
+    bind_contextvars(task_id=task_id)
