@@ -30,8 +30,6 @@ FAST = "fast"
 BULK = "bulk"
 #: The queue of summary trees. Workers of the bulk queue take from both in turn, so neither waits for all of the other.
 TREES = "trees"
-#: Tasks with at most this many files left are indexed on the fast queue too.
-SMALL_TASK = 200
 #: Messages per task that may wake workers at once.
 MAX_SLICES = 8
 #: No recurring message is added to a queue of this length: its workers are gone or busy enough.

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import structlog
 
-from worker.app import BULK, FAST, MAX_SLICES, SMALL_TASK, post_plan, send, send_plan
+from worker.app import BULK, FAST, MAX_SLICES, post_plan, send, send_plan
 from worker.state.index import files, messages, tasks, tool_actions
 from worker.state.index.tasks import ClosedTask, RunningTask
 from worker.state.pool import Pool
@@ -42,7 +42,7 @@ def wake(
         return {}
     pending = files.count_pending(pool, task.index_id, most=max(max_messages, 1) * FILES_PER_SLICE)
     bulk = max(min_messages, min(max_messages, math.ceil(pending / FILES_PER_SLICE)))
-    fast = fast and bool(pending or min_messages) and task.is_small(SMALL_TASK)
+    fast = fast and bool(pending or min_messages) and task.is_small
     sent = {FAST: int(fast), BULK: bulk}
     if not (fast or bulk) or not messages.sent(pool, task_id):
         return {}

@@ -130,7 +130,7 @@ def _send_retry(started: tasks.RetryTask, tool_id: UUID) -> None:
         queue.send_plan(started.id, tool_id)
     else:
         shown = f"{started.files} files again, tool {tool_id}, task {started.id}"
-        small = started.files <= queue.SMALL_TASK
+        small = started.files <= tasks.SMALL_TASK
         queue.send("foldex.index", started.id, queue=queue.FAST if small else queue.BULK, shown=shown)
 
 

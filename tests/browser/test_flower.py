@@ -16,8 +16,9 @@ from api.stack import programs
 from api.stack.processes import running, server_port
 from tests.fakes.chat import ChatFake
 from tests.service import TOOLS, NewService, Service, checked, eventually, service
-from worker.app import BULK, SMALL_TASK, make_app
+from worker.app import BULK, make_app
 from worker.settings import LOCAL_MODEL
+from worker.state.index.tasks import SMALL_TASK
 from worker.tree.build import MIN_SECONDS
 
 FILES = 12

@@ -20,7 +20,7 @@ from tests.model.machine import Machine
 from tests.model.proof import Proof
 from tests.model.served import served
 from tests.service import NewService, eventually, service
-from worker.app import SMALL_TASK
+from worker.state.index.tasks import SMALL_TASK
 
 #: Seconds for each case.
 SECONDS = float(os.environ.get("CHAOS_SECONDS") or 12) / 6

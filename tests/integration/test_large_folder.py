@@ -13,7 +13,7 @@ import pytest
 
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.service import TOOLS, NewService, Service, eventually, service
-from worker.app import SMALL_TASK
+from worker.state.index.tasks import SMALL_TASK
 
 FILES = SMALL_TASK + 50
 #: Texts of one request. A claim of 32 files does not fill a whole number of requests.

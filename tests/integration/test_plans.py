@@ -255,8 +255,8 @@ def test_whether_a_file_waits_is_seen_by_an_index(pool: Pool, index_id: UUID, mo
     values |= {
         "most_slices": 8,
         "files_per_slice": 500,
-        "most_files": 9,
-        "most_bytes": 9,
+        "only_small": False,
+        **tasks.small_bounds(),
         "preferred": None,
         "refused": [],
         "me": None,

@@ -24,6 +24,7 @@ from tests.service import NewService, Service, environment, eventually, next_bro
 from worker.app import LOST_BROKER_SECONDS, MAX_SLICES, MAX_WAITING, make_app
 from worker.state.connections import BoundedConnection
 from worker.state.exclusive import try_exclusive
+from worker.state.index import tasks
 from worker.state.queries import load
 
 #: Messages that occupy the worker for longer than a sweep may be late.
@@ -162,8 +163,8 @@ def test_a_task_that_waits_for_its_provider_takes_nobodys_turn(running: Service)
             query = load("index/turns")["fairest"]
             values = {
                 "preferred": busy,
-                "most_files": None,
-                "most_bytes": None,
+                "only_small": False,
+                **tasks.small_bounds(),
                 "refused": [],
                 "me": None,
                 "host": None,

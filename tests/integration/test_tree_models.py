@@ -18,7 +18,8 @@ from tests.fakes.chat import ChatFake
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from tests.service import TOOLS, NewService, Service, checked, eventually
-from worker.app import BULK, MAX_WAITING, SMALL_TASK, make_app
+from worker.app import BULK, MAX_WAITING, make_app
+from worker.state.index.tasks import SMALL_TASK
 
 RAPTOR = {"enabled": True, "cluster_method": "adjacent"}
 #: Messages that occupy a process for longer than a small tree takes.

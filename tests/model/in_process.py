@@ -29,7 +29,8 @@ from worker.settings import Settings
 from worker.sources.local import LocalFolder
 from worker.sources.nodes import NodeTree
 from worker.sources.s3 import S3Prefix
-from worker.tasks import failures, index, limits, process
+from worker.state.index import tasks
+from worker.tasks import failures, limits, process
 from worker.upkeep import deletions, fsck, open_tasks
 
 #: Seconds that pass between two polls while there is nothing to do; longer than any wait for a message.
@@ -82,8 +83,7 @@ class Sizes:
         )
 
     def apply(self, patch: pytest.MonkeyPatch) -> None:
-        for module in (app, dispatch, index):
-            patch.setattr(module, "SMALL_TASK", self.small_task)
+        patch.setattr(tasks, "SMALL_TASK", self.small_task)
         patch.setattr(pipeline, "MAX_CLAIM_FILES", self.claim_files)
         patch.setattr(pipeline, "MIN_CLAIM_FILES", self.claim_files)
         patch.setattr(dispatch, "FILES_PER_SLICE", self.files_per_slice)

@@ -64,9 +64,9 @@ ORDER BY f.size_bytes, f.id LIMIT 1
     SELECT FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'pending'
     ORDER BY f.size_bytes, f.id LIMIT 1 FOR UPDATE SKIP LOCKED)
 
--- name: no_open_file
--- whether no file of the index of a task t is open; one look at each of two partial indexes
-(:first_pending) IS NULL
+-- name: is_done
+-- whether a task t runs, all is listed, and no file of its index is open; one look at each of two partial indexes
+t.status = 'indexing' AND NOT t.listing AND (:first_pending) IS NULL
   AND (SELECT f.id FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'indexing'
        ORDER BY f.lease_owner LIMIT 1) IS NULL
 

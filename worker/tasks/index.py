@@ -14,7 +14,7 @@ import structlog
 
 from schemas.errors import FoldexError, SliceCrashed
 from worker import dispatch
-from worker.app import BULK, FAST, SMALL_TASK, app
+from worker.app import BULK, FAST, app
 from worker.hosts.needs import needs_of
 from worker.index.lease import Lease, leased
 from worker.index.pipeline import TurnResult, index_slice
@@ -55,9 +55,9 @@ def _index_small(task_id: UUID, node: str) -> Result:
         if not free:
             return {"left": "to another process"}
         with process.idle.work():
-            result = _serve(r.pool, task_id, FAST, most_files=SMALL_TASK)
+            result = _serve(r.pool, task_id, FAST, only_small=True)
     # a message that arrived meanwhile found this process busy
-    following = None if result.get("more") else _due(r, SMALL_TASK)
+    following = None if result.get("more") else _due(r, only_small=True)
     if following:
         dispatch.send_index(tasks.running(r.pool, following), FAST)
     return result
@@ -65,7 +65,7 @@ def _index_small(task_id: UUID, node: str) -> Result:
 
 def index_due(node: str) -> Result:
     """Index a slice of the small task that is due, if any; see `_index_small`."""
-    due = _due(process.resources(), SMALL_TASK)
+    due = _due(process.resources(), only_small=True)
     return {} if due is None else _index_small(due, node)
 
 
@@ -76,11 +76,11 @@ def _index_fairly(task_id: UUID) -> Result:
         return _serve(process.resources().pool, task_id, BULK)
 
 
-def _serve(pool: Pool, task_id: UUID, queue: str, most_files: int | None = None) -> Result:
+def _serve(pool: Pool, task_id: UUID, queue: str, *, only_small: bool = False) -> Result:
     """Index the fairest task, and after each that is locked the next one: the message is not only for that one."""
     work = functools.partial(_index, queue=queue)
     r = process.resources()
-    chosen = _due(r, most_files, preferred=task_id)
+    chosen = _due(r, only_small=only_small, preferred=task_id)
     if chosen is None:
         if leaving.is_left(pool, task_id):
             return leaving.LEFT
@@ -89,7 +89,7 @@ def _serve(pool: Pool, task_id: UUID, queue: str, most_files: int | None = None)
         chosen = task_id
     result, met = failures.unless_locked(work, chosen), {chosen}
     while result is failures.LOCKED:
-        following = _due(r, most_files)
+        following = _due(r, only_small=only_small)
         if following is None or following in met:
             break
         result = failures.unless_locked(work, following)
@@ -97,9 +97,9 @@ def _serve(pool: Pool, task_id: UUID, queue: str, most_files: int | None = None)
     return result
 
 
-def _due(r: Resources, most_files: int | None, preferred: UUID | None = None) -> UUID | None:
+def _due(r: Resources, *, only_small: bool, preferred: UUID | None = None) -> UUID | None:
     """The task that is due for this worker, of those that it can do."""
-    return turns.fairest(r.pool, preferred=preferred, most_files=most_files, reach=r.reach(process.me()))
+    return turns.fairest(r.pool, preferred=preferred, only_small=only_small, reach=r.reach(process.me()))
 
 
 def _index(task_id: UUID, queue: str) -> Result:
@@ -109,7 +109,7 @@ def _index(task_id: UUID, queue: str) -> Result:
     if not task or not index:
         return {"nothing": "to index"}
     bind_run(task.id, task.tool_id, task.request_id)
-    queues = (FAST, BULK) if task.is_small(SMALL_TASK) else (BULK,)
+    queues = (FAST, BULK) if task.is_small else (BULK,)
     if leaving.leave_if_lacking(r.pool, task_id, queues, needs_of(index), tasks.warn):
         return _left(r.pool, task_id)
     turns.take(r.pool, index.project_id, "index")

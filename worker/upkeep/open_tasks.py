@@ -9,7 +9,7 @@ from uuid import UUID
 import structlog
 
 from worker import dispatch
-from worker.app import BULK, FAST, MAX_SLICES, MAX_WAITING, SMALL_TASK, crowded, queued, send_plan
+from worker.app import BULK, FAST, MAX_SLICES, MAX_WAITING, crowded, queued, send_plan
 from worker.resources import Resources
 from worker.state.index import (
     changes,
@@ -93,7 +93,7 @@ def _wake_workers(pool: Pool) -> int:
     A message serves whatever task the rows choose, so one that waits for a free worker is as good as a new one. As long
     as the workers take all of them, each round doubles the slices.
     """
-    waiting = messages.waiting(pool, most_slices=MAX_SLICES, most_files=SMALL_TASK, limit=MAX_WAITING)
+    waiting = messages.waiting(pool, most_slices=MAX_SLICES, limit=MAX_WAITING)
     if not waiting:
         return 0
     room = {BULK: max(MAX_SLICES, messages.slices(pool)) - queued(BULK), FAST: MAX_SLICES - queued(FAST)}

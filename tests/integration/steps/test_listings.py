@@ -15,7 +15,6 @@ from api.search.query.refresh import StaleFiles
 from schemas.content.document import SourceEntry
 from schemas.queries.search import Refresh
 from tests.integration.steps.site import Site, listed_site, write
-from worker.app import SMALL_TASK
 from worker.resources import Resources
 from worker.sources.local import LocalFolder
 from worker.state.index import files, tasks, turns
@@ -197,7 +196,7 @@ def test_a_folder_is_small_only_once_all_of_it_is_listed(resources: Resources) -
     write(folder, 1, "one of very many")
     site = Site(resources, folder)
     site.list_folder()
-    small: dict[str, Any] = {"preferred": site.task, "most_files": SMALL_TASK}
+    small: dict[str, Any] = {"preferred": site.task, "only_small": True}
     listing = "UPDATE search_index_task SET listing = %s WHERE id = %s"
     site.do(listing, True, site.task)
     assert turns.fairest(site.pool, preferred=site.task) == site.task

@@ -15,13 +15,14 @@ from psycopg import Cursor
 from tests.integration.database import do
 from tests.integration.steps.site import Site, listed_site, new_site, passes
 from worker import dispatch
-from worker.app import BULK, FAST, MAX_SLICES, SMALL_TASK, app
+from worker.app import BULK, FAST, MAX_SLICES, app
 from worker.dispatch import FILES_PER_SLICE
 from worker.index.claim_turns import ClaimTurns
 from worker.index.pipeline import claim_files
 from worker.resources import Resources
 from worker.state.index import counting, files, messages, tasks, turns
 from worker.state.index.files import SMALL_BYTES
+from worker.state.index.tasks import SMALL_TASK
 from worker.tasks import index as index_task
 from worker.tasks import process
 from worker.upkeep import open_tasks
@@ -68,7 +69,7 @@ def test_messages_go_to_the_project_with_the_fewest_workers_and_then_to_its_task
     passes(resources, 60)
     # of equals any comes first
     for _ in range(5):
-        waiting = messages.waiting(resources.pool, most_slices=8, most_files=SMALL_TASK, limit=9)
+        waiting = messages.waiting(resources.pool, most_slices=8, limit=9)
         assert [task.slices for task in waiting] == [0, 1, 1, 2]
         assert [task.id for task in waiting] == [one.task, other.task, idle.task, busy.task]
 
@@ -123,7 +124,7 @@ def test_the_fast_queue_serves_small_tasks_only(
 ) -> None:
     site = listed_site(resources, number)
     tasks.refresh(resources.pool, site.task, site.index.id)
-    assert turns.fairest(resources.pool, most_files=SMALL_TASK) == (site.task if small else None)
+    assert turns.fairest(resources.pool, only_small=True) == (site.task if small else None)
     assert (FAST in woken(resources, monkeypatch, site.task)) is small
 
 
@@ -144,9 +145,9 @@ def test_the_fast_queue_serves_an_edit_in_a_large_folder(
     counts = "total_files = 9000, indexed_files = %s, skipped_files = 0, total_bytes = 9000000, done_bytes = %s"
     values = (9000 - left, 9_000_000 - left_bytes, listing, site.task)
     site.do(f"UPDATE search_index_task SET {counts}, listing = %s WHERE id = %s", *values)
-    assert turns.fairest(resources.pool, most_files=SMALL_TASK) == (site.task if small else None)
+    assert turns.fairest(resources.pool, only_small=True) == (site.task if small else None)
     passes(resources, 60)
-    (waiting,) = messages.waiting(resources.pool, most_slices=8, most_files=SMALL_TASK, limit=9)
+    (waiting,) = messages.waiting(resources.pool, most_slices=8, limit=9)
     assert waiting.is_small is small
     assert (FAST in woken(resources, monkeypatch, site.task)) is small
 

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from psycopg.rows import class_row
 
-from worker.state.index.tasks import MAX_SMALL_BYTES
+from worker.state.index import tasks
 from worker.state.index.turns import Reach
 from worker.state.pool import Pool, autocommit
 from worker.state.queries import load
@@ -78,13 +78,13 @@ def unplanned(pool: Pool, limit: int) -> Sequence[tuple[UUID, UUID]]:
         return connection.execute(_SQL["unplanned"], {"patience": RESEND_AFTER, "limit": limit}).fetchall()
 
 
-def waiting(pool: Pool, *, most_slices: int, most_files: int, limit: int) -> list[WaitingTask]:
+def waiting(pool: Pool, *, most_slices: int, limit: int) -> list[WaitingTask]:
     """Return running tasks that wait for a worker, and whose message may be lost, in the order of their turns.
 
-    At most `most_slices` work on each, or more if it has many files left. One with at most `most_files` left is small.
+    At most `most_slices` work on each, or more if it has many files left.
     """
     values: dict[str, object] = {"patience": RESEND_AFTER, "files_per_slice": FILES_PER_FURTHER_SLICE}
-    values |= {"most_slices": most_slices, "most_files": most_files, "most_bytes": MAX_SMALL_BYTES}
+    values |= {"most_slices": most_slices, **tasks.small_bounds()}
     with autocommit(pool) as connection:
         cursor = connection.cursor(row_factory=class_row(WaitingTask))
         return cursor.execute(_SQL["waiting"], {**values, "limit": limit}).fetchall()

@@ -32,6 +32,8 @@ MAX_PLAN_DEATHS = 3
 #: Unexpected exceptions of a task's index slices, without a file that ends in between, before the task ends. More than
 #: it takes to give up a single file (`files.MAX_DEATHS`). They count at most once per lease.
 MAX_FAULTS = 40
+#: A small task, which is indexed on the fast queue too, has at most this many files, or so many left.
+SMALL_TASK = 200
 #: A large folder with few files left counts as small if they have at most this many bytes: an edit does, a few huge
 #: files do not.
 MAX_SMALL_BYTES = 4_000_000
@@ -76,18 +78,12 @@ class RunningTask:
     #: The request that led to the task; None if none did.
     request_id: str | None
     epoch: int
-    listing: bool
     total_files: int
     done_files: int
-    left_bytes: int
+    is_small: bool
     #: The tool's limit, and whether some request would have passed it.
     max_cost_tokens: int | None
     over_cost: bool
-
-    def is_small(self, most_files: int) -> bool:
-        """Whether at most `most_files` files are listed, or are left and small."""
-        has_little_left = self.total_files - self.done_files <= most_files and self.left_bytes <= MAX_SMALL_BYTES
-        return not self.listing and (self.total_files <= most_files or has_little_left)
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,11 +345,16 @@ def count_fault(pool: Pool, task_id: UUID, fault: str, rest: timedelta = LEASE) 
         return row[0] if row else 0
 
 
+def small_bounds() -> dict[str, int]:
+    """What makes a task small, as the parameters of queries."""
+    return {"most_files": SMALL_TASK, "most_bytes": MAX_SMALL_BYTES}
+
+
 def running(pool: Pool, task_id: UUID) -> RunningTask | None:
     """Return the task if its writes are still wanted: not closed, cancelled, superseded or deleted."""
     with pool.connection() as connection:
         cursor = connection.cursor(row_factory=class_row(RunningTask))
-        return cursor.execute(_SQL["running"], {"task_id": task_id}).fetchone()
+        return cursor.execute(_SQL["running"], {"task_id": task_id, **small_bounds()}).fetchone()
 
 
 def failure(pool: Pool, task_id: UUID) -> tuple[str, str] | None:

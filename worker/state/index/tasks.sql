@@ -173,9 +173,8 @@ WHERE id = %(task_id)s AND status = 'indexing'
 RETURNING faults
 
 -- name: running
-SELECT t.id, t.index_id, t.tool_id, t.request_id, t.epoch, t.listing, t.total_files,
-       t.indexed_files + t.skipped_files + t.failed_files AS done_files, t.total_bytes - t.done_bytes AS left_bytes,
-       t.max_cost_tokens, t.over_cost
+SELECT t.id, t.index_id, t.tool_id, t.request_id, t.epoch, t.total_files,
+       t.indexed_files + t.skipped_files + t.failed_files AS done_files, :is_small AS is_small, t.max_cost_tokens, t.over_cost
 FROM search_index_task t JOIN search_index i ON i.id = t.index_id
 WHERE t.id = %(task_id)s AND t.status = 'indexing' AND i.epoch = t.epoch AND i.deleted_at IS NULL
 
@@ -211,22 +210,22 @@ SELECT FROM search_index_task WHERE id = %(task_id)s FOR NO KEY UPDATE
 -- name: complete
 SELECT t.refresh_seconds, t.paths IS NOT NULL AND t.counted_at IS NOT NULL
 FROM search_index_task t
-WHERE t.id = %(task_id)s AND t.status = 'indexing' AND NOT t.listing
-  AND :no_open_file
+WHERE t.id = %(task_id)s AND :is_done
 
 -- name: close
 UPDATE search_index_task t
-SET status = CASE WHEN t.failed_files > 0 AND t.total_chunks = 0 AND NOT t.over_cost THEN 'error' ELSE 'ready' END,
-    error = CASE WHEN t.failed_files > 0 AND t.total_chunks = 0 AND NOT t.over_cost THEN (
+SET status = CASE WHEN o.has_failed THEN 'error' ELSE 'ready' END,
+    error = CASE WHEN o.has_failed THEN (
         SELECT format('No file could be indexed: %%s failed. %%s: %%s', t.failed_files, f.path, f.message)
         FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'failed' ORDER BY f.path LIMIT 1) END,
-    error_code = CASE WHEN t.failed_files > 0 AND t.total_chunks = 0 AND NOT t.over_cost THEN 'no_file_indexed' END,
-    progress = CASE WHEN t.failed_files > 0 AND t.total_chunks = 0 AND NOT t.over_cost THEN t.progress ELSE 1 END,
+    error_code = CASE WHEN o.has_failed THEN 'no_file_indexed' END,
+    progress = CASE WHEN o.has_failed THEN t.progress ELSE 1 END,
     -- the task no longer waits
     warning = CASE WHEN t.held_removals > 0 THEN t.warning END,
     finished_at = now()
-WHERE t.id = %(task_id)s AND t.status = 'indexing' AND NOT t.listing
-  AND :no_open_file
+FROM (SELECT failed_files > 0 AND total_chunks = 0 AND NOT over_cost AS has_failed
+      FROM search_index_task WHERE id = %(task_id)s) o
+WHERE t.id = %(task_id)s AND :is_done
 RETURNING :ended_task
 
 -- name: open_task
@@ -309,7 +308,7 @@ WHERE id IN (
 -- name: done
 -- running tasks of which nothing is left; at random, so that one that cannot be closed delays no others
 SELECT t.id, t.index_id FROM search_index_task t JOIN search_index i ON i.id = t.index_id AND i.epoch = t.epoch
-WHERE t.status = 'indexing' AND NOT t.listing AND :no_open_file
+WHERE :is_done
 ORDER BY random() LIMIT %(limit)s
 
 -- name: note_work

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 from uuid import UUID
 
-from worker.state.index.tasks import MAX_SMALL_BYTES
+from worker.state.index import tasks
 from worker.state.pool import Pool, autocommit
 from worker.state.queries import is_true, load
 
@@ -45,13 +45,13 @@ def is_in_reach(pool: Pool, task_id: UUID, reach: Reach) -> bool:
 
 
 def fairest(
-    pool: Pool, *, preferred: UUID | None = None, most_files: int | None = None, reach: Reach = ANYTHING
+    pool: Pool, *, preferred: UUID | None = None, only_small: bool = False, reach: Reach = ANYTHING
 ) -> UUID | None:
     """Return the task that is due for a worker, `preferred` on a tie.
 
-    Considers only tasks in its `reach`, and only small ones, with at most `most_files` files left, if given.
+    Considers only tasks in its `reach`, and perhaps `only_small` ones.
     """
-    values = {"preferred": preferred, "most_files": most_files, "most_bytes": MAX_SMALL_BYTES, **reach.values}
+    values = {"preferred": preferred, "only_small": only_small, **tasks.small_bounds(), **reach.values}
     # the statement locks all open tasks, and a transaction would hold them until another message arrives from here
     with autocommit(pool) as connection:
         row = connection.execute(_SQL["fairest"], values).fetchone()

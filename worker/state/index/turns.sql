@@ -9,7 +9,7 @@ SELECT t.id, set_config('synchronous_commit', 'off', true) FROM (
     LEFT JOIN at_work w ON w.index_id = i.id LEFT JOIN at_project p ON p.project_id = i.project_id
     LEFT JOIN project_turn r ON r.project_id = i.project_id AND r.work = 'index'
     WHERE t.status = 'indexing' AND coalesce(t.sent_at, now()) <= now()
-      AND (%(most_files)s::bigint IS NULL OR :is_small) AND :is_in_reach AND NOT :is_declined
+      AND (NOT %(only_small)s OR :is_small) AND :is_in_reach AND NOT :is_declined
     ORDER BY coalesce(p.slices, 0), coalesce(r.number, 0), coalesce(w.slices, 0),
         t.id IS NOT DISTINCT FROM %(preferred)s::uuid DESC, t.started_at
     -- whoever serves a locked one would only wait
