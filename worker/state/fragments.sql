@@ -143,14 +143,30 @@ FROM (SELECT task_id AS id FROM after LIMIT 1) k CROSS JOIN (
 GROUP BY k.id
 
 -- name: set_counts
--- columns of a task t whose counts are c; progress is by bytes and never falls
-total_files = c.total, indexed_files = c.indexed, skipped_files = c.skipped, failed_files = c.failed,
-    removed_files = c.removed, total_chunks = c.chunks, embedded_chunks = c.embedded, reused_chunks = c.reused,
-    tokens = c.tokens, total_bytes = c.total_bytes, done_bytes = c.done_bytes, removing = c.removing,
-    worked_files = c.worked_files, worked_bytes = c.worked_bytes,
-    worked_from = CASE WHEN c.worked_files > 0 THEN coalesce(t.worked_from, t.moved_at, t.started_at) END,
+-- Columns of a task t that get the counts c, in addition to what they have if c.kept is 1 instead of 0. Progress is by
+-- bytes and never falls.
+total_files = c.kept * t.total_files + c.total, indexed_files = c.kept * t.indexed_files + c.indexed,
+    skipped_files = c.kept * t.skipped_files + c.skipped, failed_files = c.kept * t.failed_files + c.failed,
+    removed_files = c.kept * t.removed_files + c.removed, total_chunks = c.kept * t.total_chunks + c.chunks,
+    embedded_chunks = c.kept * t.embedded_chunks + c.embedded, reused_chunks = c.kept * t.reused_chunks + c.reused,
+    tokens = c.kept * t.tokens + c.tokens, total_bytes = c.kept * t.total_bytes + c.total_bytes,
+    done_bytes = c.kept * t.done_bytes + c.done_bytes, removing = c.kept * t.removing + c.removing,
+    worked_files = c.kept * t.worked_files + c.worked_files, worked_bytes = c.kept * t.worked_bytes + c.worked_bytes,
+    worked_from = CASE WHEN c.kept * t.worked_files + c.worked_files > 0
+                       THEN coalesce(t.worked_from, t.moved_at, t.started_at) END,
     progress = greatest(t.progress, least(CASE WHEN t.listing THEN 0.99 ELSE 0.999 END,
-        (c.done_bytes + c.indexed + c.skipped + c.failed)::float8 / (c.total_bytes + c.total + c.removing + 1)::float8))
+        (c.kept * (t.done_bytes + t.indexed_files + t.skipped_files + t.failed_files)
+         + c.done_bytes + c.indexed + c.skipped + c.failed)::float8
+        / (c.kept * (t.total_bytes + t.total_files + t.removing) + c.total_bytes + c.total + c.removing + 1)::float8))
+
+-- name: staged_chunk_columns
+-- columns of a chunk as it is staged, in the order in which it is copied
+id, file_id, chunk_index, json_pointer, chunk_text, context, lead, trail, content_hash, tokens_estimate, start_line,
+end_line, start_char, end_char, title, symbol, node_type, scope, language, level, page, embedded, keywords, code
+
+-- name: listed_columns
+-- columns of a file as it is listed, in the order in which it is copied
+id, key, path, id_path, node_id, type, size_bytes, stamp, code_version, listed_reason, mtime_ms
 
 -- name: needs_work
 -- whether there is work to do on a file f that was listed as `excluded` says

@@ -16,18 +16,10 @@ WHERE f.id = ANY (%(files)s) AND NOT EXISTS (
     SELECT FROM chunk c WHERE c.file_id = f.id AND c.live AND c.lost AND NOT c.id = ANY (%(ids)s))
 
 -- name: stage
-CREATE TEMP TABLE IF NOT EXISTS staged_chunk (
-    id uuid, file_id uuid, chunk_index integer, json_pointer text, chunk_text text, context text, lead text, trail text,
-    content_hash text, tokens_estimate integer, start_line integer, end_line integer, start_char integer,
-    end_char integer, title text, symbol text, node_type text, scope text, language text, level smallint, page integer,
-    embedded boolean, keywords tsvector, code tsvector
-) ON COMMIT DELETE ROWS
+CREATE TEMP TABLE IF NOT EXISTS staged_chunk ON COMMIT DELETE ROWS AS SELECT :staged_chunk_columns FROM chunk WITH NO DATA
 
 -- name: copy
-COPY staged_chunk (id, file_id, chunk_index, json_pointer, chunk_text, context, lead, trail, content_hash,
-    tokens_estimate, start_line, end_line, start_char, end_char, title, symbol, node_type, scope, language, level, page,
-    embedded, keywords, code)
-FROM STDIN
+COPY staged_chunk FROM STDIN
 
 -- name: hurry
 SELECT :hurry
@@ -40,18 +32,13 @@ WITH held AS MATERIALIZED (
         -- index, and then all chunks here for each. Without the status, as in still_claimed.
         SELECT f.index_id FROM search_index_file f WHERE f.id = s.file_id AND f.lease_owner = %(owner)s LIMIT 1) f
 ), i AS MATERIALIZED (
-    SELECT id FROM search_index
+    SELECT id AS held_id FROM search_index
     WHERE id = ANY (ARRAY (SELECT DISTINCT index_id FROM held)) AND epoch = %(epoch)s AND deleted_at IS NULL
     -- a transaction that cancels waits, and then finds these rows
     FOR SHARE
 )
-INSERT INTO chunk (id, index_id, file_id, chunk_index, json_pointer, chunk_text, context, lead, trail, content_hash,
-    tokens_estimate, start_line, end_line, start_char, end_char, title, symbol, node_type, scope, language, level, page,
-    embedded, keywords, code)
-SELECT s.id, i.id, s.file_id, s.chunk_index, s.json_pointer, s.chunk_text, s.context, s.lead, s.trail,
-       s.content_hash, s.tokens_estimate, s.start_line, s.end_line, s.start_char, s.end_char, s.title, s.symbol,
-       s.node_type, s.scope, s.language, s.level, s.page, s.embedded, s.keywords, s.code
-FROM held s JOIN i ON i.id = s.index_id
+INSERT INTO chunk (index_id, :staged_chunk_columns)
+SELECT index_id, :staged_chunk_columns FROM held JOIN i ON held_id = index_id
 ON CONFLICT (id) DO NOTHING
 
 -- name: any_unwritten

@@ -22,21 +22,12 @@ FOR NO KEY UPDATE SKIP LOCKED
 WITH noted AS (
     DELETE FROM search_index_task_delta WHERE ctid = ANY (ARRAY (
         SELECT ctid FROM search_index_task_delta WHERE task_id = ANY (%(task_ids)s) FOR UPDATE SKIP LOCKED)) RETURNING *
-), d AS (
-    SELECT task_id, sum(total) AS total, sum(indexed) AS indexed, sum(skipped) AS skipped, sum(failed) AS failed,
-        sum(removed) AS removed, sum(chunks) AS chunks, sum(embedded) AS embedded, sum(reused) AS reused,
-        sum(tokens) AS tokens, sum(total_bytes) AS total_bytes, sum(done_bytes) AS done_bytes, sum(removing) AS removing,
-        sum(worked_files) AS worked_files, sum(worked_bytes) AS worked_bytes
-    FROM noted GROUP BY task_id
 ), c AS (
-    SELECT t.id, t.total_files + d.total AS total, t.indexed_files + d.indexed AS indexed,
-        t.skipped_files + d.skipped AS skipped, t.failed_files + d.failed AS failed,
-        t.removed_files + d.removed AS removed, t.total_chunks + d.chunks AS chunks,
-        t.embedded_chunks + d.embedded AS embedded, t.reused_chunks + d.reused AS reused, t.tokens + d.tokens AS tokens,
-        t.total_bytes + d.total_bytes AS total_bytes, t.done_bytes + d.done_bytes AS done_bytes,
-        t.removing + d.removing AS removing, t.worked_files + d.worked_files AS worked_files,
-        t.worked_bytes + d.worked_bytes AS worked_bytes
-    FROM d JOIN search_index_task t ON t.id = d.task_id
+    SELECT task_id AS id, 1 AS kept, sum(total) AS total, sum(indexed) AS indexed, sum(skipped) AS skipped,
+        sum(failed) AS failed, sum(removed) AS removed, sum(chunks) AS chunks, sum(embedded) AS embedded,
+        sum(reused) AS reused, sum(tokens) AS tokens, sum(total_bytes) AS total_bytes, sum(done_bytes) AS done_bytes,
+        sum(removing) AS removing, sum(worked_files) AS worked_files, sum(worked_bytes) AS worked_bytes
+    FROM noted GROUP BY task_id
 )
 UPDATE search_index_task t SET :set_counts, moved_at = now() FROM c WHERE t.id = c.id AND t.status = 'indexing'
 
@@ -80,7 +71,7 @@ SET :set_counts,
             IS DISTINCT FROM (c.total, c.indexed, c.skipped, c.failed, c.removed, c.chunks, c.tokens) THEN now()
         ELSE t.moved_at END
 FROM (
-    SELECT k.id, count(*)::float8 / sum(count(*)) OVER () AS share, :file_counts
+    SELECT k.id, 0 AS kept, count(*)::float8 / sum(count(*)) OVER () AS share, :file_counts
     FROM search_index_task k LEFT JOIN (SELECT 1 AS sign, f.* FROM search_index_file f) f ON f.index_id = k.index_id
     WHERE k.id = ANY (%(task_ids)s) GROUP BY k.id
 ) c

@@ -1,12 +1,9 @@
 -- name: stage_page
-CREATE TEMP TABLE IF NOT EXISTS staged_page (
-    id uuid, key bytea, path text, id_path text, node_id text, type text, size_bytes bigint, stamp text, code_version text,
-    listed_reason text, mtime_ms bigint
-) ON COMMIT DELETE ROWS
+CREATE TEMP TABLE IF NOT EXISTS staged_page ON COMMIT DELETE ROWS AS
+SELECT :listed_columns FROM search_index_file WITH NO DATA
 
 -- name: copy_page
-COPY staged_page (id, key, path, id_path, node_id, type, size_bytes, stamp, code_version, listed_reason, mtime_ms)
-FROM STDIN
+COPY staged_page FROM STDIN
 
 -- name: record_seen
 INSERT INTO search_index_listing (task_id, file_id) SELECT %(task_id)s, id FROM staged_page ON CONFLICT DO NOTHING
@@ -25,11 +22,8 @@ WITH known AS MATERIALIZED (
 ), before AS (
     SELECT :counted FROM search_index_file f JOIN known k ON k.id = f.id AND k.needs_work
 ), after AS (
-    INSERT INTO search_index_file AS f
-        (id, index_id, key, path, id_path, node_id, type, size_bytes, mtime_ms, task_id, stamp, code_version, listed_reason)
-    SELECT id, %(index_id)s, key, path, id_path, node_id, type, size_bytes, mtime_ms, %(task_id)s, stamp, code_version,
-        listed_reason
-    FROM known WHERE needs_work
+    INSERT INTO search_index_file AS f (index_id, task_id, :listed_columns)
+    SELECT %(index_id)s, %(task_id)s, :listed_columns FROM known WHERE needs_work
     ON CONFLICT (id) DO UPDATE
     SET path = excluded.path, id_path = excluded.id_path, node_id = excluded.node_id,
         type = coalesce(excluded.type, f.type), size_bytes = excluded.size_bytes, mtime_ms = excluded.mtime_ms,
@@ -227,8 +221,7 @@ CREATE TEMP TABLE IF NOT EXISTS staged_outcome (
 ) ON COMMIT DELETE ROWS
 
 -- name: copy_outcomes
-COPY staged_outcome (id, generation, status, reason, message, type, stamp, fingerprint, chunks, live_tokens, embedded,
-    embedded_chunks, reused_chunks, tokens, timings, mime, is_binary, language, words_language, properties, note) FROM STDIN
+COPY staged_outcome FROM STDIN
 
 -- name: finish
 -- A failed file keeps its live content; every other outcome replaces it. A draft of an earlier claim by the same owner
