@@ -56,7 +56,7 @@ CREATE TABLE source_grant (
     -- an absolute path, or s3://bucket/prefix/
     place text NOT NULL,
     created_at timestamptz NOT NULL DEFAULT now(),
-    -- where the path led when it was granted; null: a bucket
+    -- where the path led when it was granted; null: a bucket, or a folder whose real path is noted when it is first opened
     real_place text,
     PRIMARY KEY (project_id, place)
 );

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from api.cli.check_outcome import CheckOutcome
-from schemas.errors import Invalid
+from schemas.errors import Invalid, SchemaBehind
 
 if TYPE_CHECKING:
     from api.cli.service.connection import Connection
@@ -26,13 +26,8 @@ NEEDED = {
 
 
 def of_service(service: Connection) -> Iterator[CheckOutcome]:
-    """What the service sees of its hosts. A service of an earlier release sees none."""
-    from foldex_client.errors import NotFound
-
-    try:
-        seen = service.foldex.hosts()
-    except NotFound:
-        return
+    """What the service sees of its hosts."""
+    seen = service.foldex.hosts()
     for finding in seen.findings:
         yield CheckOutcome(finding.what, False, finding.detail)
     if not seen.findings and seen.processes:
@@ -54,6 +49,7 @@ def of_this_machine() -> Iterator[CheckOutcome]:
     from worker.settings import Settings
     from worker.state.connections import BRIEF, BoundedConnection
     from worker.state.pool import open_pool
+    from worker.state.schema_version import SchemaGate
 
     try:
         settings = Settings()
@@ -65,11 +61,11 @@ def of_this_machine() -> Iterator[CheckOutcome]:
     try:
         # fails at once, where a pool would go on trying
         BoundedConnection.open(settings.database, BRIEF).close()
-        with open_pool(settings.database, max_size=1, limits=BRIEF) as pool:
+        with open_pool(settings.database, max_size=1, limits=BRIEF, gate=SchemaGate()) as pool:
             yield CheckOutcome("database", True, "answers")
             yield from _registry(pool)
-    except psycopg.errors.UndefinedTable:
-        yield CheckOutcome("database", False, "its tables are of an earlier release; run `foldex migrate`.")
+    except SchemaBehind as error:
+        yield CheckOutcome("database", False, error.message)
     except psycopg.OperationalError:
         yield CheckOutcome("database", False, "does not answer; check DATABASE_URL, and that Postgres runs.")
     yield from _reached(settings)

@@ -75,15 +75,23 @@ def test_a_database_that_does_not_answer_is_named(running: Service, tmp_path: Pa
     assert "secret-word" not in str(checks)
 
 
-def test_a_database_without_our_tables_is_named(running: Service, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("others", "named"), [("migration_id < '0047'", "run `foldex migrate`"), ("migration_id < '0046'", "afb9dd7f")]
+)
+def test_a_database_without_our_tables_is_named(running: Service, tmp_path: Path, others: str, named: str) -> None:
     with psycopg.connect(running.database_url, autocommit=True) as connection:
-        connection.execute("ALTER TABLE host_process RENAME TO host_process_away")
+        connection.execute("CREATE TABLE kept AS SELECT * FROM _yoyo_migration")
+        connection.execute(f"UPDATE _yoyo_migration SET migration_id = '0001_initial' WHERE NOT {others}")
         try:
             status, checks = doctor(running.env, tmp_path)
         finally:
-            connection.execute("ALTER TABLE host_process_away RENAME TO host_process")
+            connection.execute("DELETE FROM _yoyo_migration")
+            connection.execute("INSERT INTO _yoyo_migration SELECT * FROM kept")
+            connection.execute("DROP TABLE kept")
     assert status == 2
-    assert checks["database"] == (False, "its tables are of an earlier release; run `foldex migrate`.")
+    (is_fine, said) = checks["database"]
+    assert not is_fine
+    assert named in said
 
 
 def test_a_setting_that_is_invalid_is_named(tmp_path: Path) -> None:

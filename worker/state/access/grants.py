@@ -27,8 +27,8 @@ _SQL = load("access/grants")
 class Grant:
     """A project may read `place` and what is below it.
 
-    `real_place` is where a folder's path led when it was granted. It is None for buckets, and for folders that an
-    earlier release granted and that no process has opened since.
+    `real_place` is where a folder's path led when it was granted. It is None for buckets, and for folders that were
+    granted before it was noted, and that no process has opened since.
     """
 
     project_id: str
@@ -79,7 +79,7 @@ def remove(pool: Pool, project_id: str, place: str) -> str | None:
 
 
 def _spellings(place: str) -> Iterator[str]:
-    """How a place may have been granted. An earlier release granted some that are not valid any more."""
+    """How a place may have been granted, also before spellings were checked."""
     yield place
     if place.startswith(S3):
         yield f"{place}/"
@@ -110,7 +110,7 @@ def may_read_below(pool: Pool, project_id: str, place: str) -> bool:
 
 
 def folders(pool: Pool, project_id: str) -> list[FolderGrant]:
-    """The folders that a project was granted. Those of an earlier release keep the real path that they have now."""
+    """The folders that a project was granted. Those without a real path keep the one that they have now."""
     granted = [grant for grant in page(pool, project_id) if grant.place.startswith("/")]
     with_real_places = ((grant.place, grant.real_place or _kept(pool, grant)) for grant in granted)
     return [FolderGrant(place, real) for place, real in with_real_places if real is not None]
