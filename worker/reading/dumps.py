@@ -117,7 +117,7 @@ def _usable(text: str) -> Iterator[_Form]:
     for form in _FORMS:
         if (
             len(text) >= form.characters
-            and form.start.strip() in text
+            and form.start in text
             and (form.pattern is not _DUMP or _has_row(text))
         ):
             yield form
