@@ -43,9 +43,12 @@ coalesce((SELECT extract(epoch FROM now() - greatest(ran_at, pg_postmaster_start
 
 -- name: is_alive
 -- Whether a process p noted within `patience` that it runs, by Postgres' clock, which may have been set back since. While
--- Postgres was away nobody could note anything, so that all get time after its start.
+-- Postgres was away nobody could note anything, so that all get time after its start, unless one of the same name took
+-- their place since.
 (p.seen_at BETWEEN now() - %(patience)s AND now() + %(patience)s
- OR pg_postmaster_start_time() BETWEEN now() - %(patience)s AND now())
+ OR pg_postmaster_start_time() BETWEEN now() - %(patience)s AND now() AND NOT EXISTS (
+    SELECT FROM host_process s WHERE s.host_id = p.host_id AND s.role = p.role AND s.node = p.node
+      AND s.seen_at > pg_postmaster_start_time()))
 
 -- name: is_declined
 -- whether the worker at hand has just left t, a task or a build, to other workers

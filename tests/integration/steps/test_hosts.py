@@ -95,18 +95,40 @@ def test_a_process_that_ends_is_shown_no_more_and_may_return(
     assert leaves(pool, uuid4())
 
 
-def without_start(query: Any) -> Any:
-    """The query as some minutes after Postgres started."""
+def started(query: Any, at: str) -> Any:
+    """The query as if Postgres started then."""
     text = query.as_string(None)
     assert "pg_postmaster_start_time()" in text
-    return psycopg.sql.SQL(text.replace("pg_postmaster_start_time()", "'-infinity'::timestamptz"))
+    return psycopg.sql.SQL(text.replace("pg_postmaster_start_time()", at))
 
 
-def test_after_a_start_of_postgres_all_get_time_to_note_that_they_run(pool: Pool) -> None:
+def without_start(query: Any) -> Any:
+    """The query as some minutes after Postgres started."""
+    return started(query, "'-infinity'::timestamptz")
+
+
+@pytest.mark.parametrize(("seconds", "is_alive"), [(59, True), (61, False)])
+def test_after_a_start_of_postgres_all_get_time_to_note_that_they_run(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch, seconds: int, is_alive: bool
+) -> None:
+    query = started(hosts._SQL["alive"], f"(now() - interval '{seconds} s')")
+    monkeypatch.setattr(hosts, "_SQL", {**hosts._SQL, "alive": query})
     one = noted(pool)
     do(pool, SEEN, -3600, one.id)
-    began = do(pool, "SELECT now() - pg_postmaster_start_time() < interval '55 s'")[0][0]
-    assert (alive(pool) == ["bulk@one"]) or not began
+    assert alive(pool) == (["bulk@one"] if is_alive else [])
+
+
+def test_after_a_start_of_the_stack_its_former_processes_are_not_compared(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = started(hosts._SQL["alive"], "(now() - interval '5 s')")
+    monkeypatch.setattr(hosts, "_SQL", {**hosts._SQL, "alive": query})
+    noted(pool, celery_broker_url="redis://localhost:1/0")
+    noted(pool, "two", celery_broker_url="redis://localhost:2/0")
+    do(pool, "UPDATE host_process SET seen_at = now() - interval '5 min' RETURNING 1")
+    noted(pool, celery_broker_url="redis://localhost:2/0")
+    assert alive(pool) == ["bulk@one", "bulk@two"]
+    assert compare.survey(pool)[1] == []
 
 
 def test_a_hundred_hosts_of_which_one_differs(pool: Pool, resources: Resources) -> None:
