@@ -115,11 +115,7 @@ def placeholder(kind: str, size: int, media: str = "") -> str:
 
 def _usable(text: str) -> Iterator[_Form]:
     for form in _FORMS:
-        if (
-            len(text) >= form.characters
-            and form.start in text
-            and (form.pattern is not _DUMP or _has_row(text))
-        ):
+        if len(text) >= form.characters and form.start in text and (form.pattern is not _DUMP or _has_row(text)):
             yield form
 
 
