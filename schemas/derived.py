@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field
 
-from schemas.raptor import RaptorConfig
+from schemas.summary_tree import RaptorConfig
 
 #: What a query's `tree` may be. Each value belongs to one indexer; `off` to the chunks.
 TreeSearch = Literal["off", "collapsed", "tree_traversal"]

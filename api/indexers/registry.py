@@ -9,11 +9,11 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from api.indexers import Indexer, Subject, chunks, raptor
+from api.indexers import Indexer, Subject, chunks, summary_tree
 from schemas.derived import DerivedConfigs, TreeSearch
 from schemas.errors import FoldexError, LlmNotConfigured, ModelNotAllowed
 from schemas.indexer import IndexerInfo, IndexerStatus
-from schemas.raptor import RaptorConfig
+from schemas.summary_tree import RaptorConfig
 from schemas.tool import ChunksConfig, ToolConfig
 from worker.resources import Resources
 from worker.tree.clusters import LIBRARIES
@@ -54,20 +54,20 @@ CHUNKS = RegisteredIndexer(
     tree=("off",),
     topic="search tools",
 )
-RAPTOR = RegisteredIndexer(
+TREE = RegisteredIndexer(
     "raptor",
     "A tree of summaries over the chunks, for questions about a whole folder. Its cluster methods gmm and kmeans need "
     "scikit-learn and umap-learn; adjacent works without them, also while the status is missing_dependency.",
     RaptorConfig,
-    raptor,
+    summary_tree,
     tree=("collapsed", "tree_traversal"),
     topic="summary trees",
-    check=raptor.check,
+    check=summary_tree.check,
     errors=(LlmNotConfigured, ModelNotAllowed),
     modules=LIBRARIES,
 )
 
-INDEXERS = (CHUNKS, RAPTOR)
+INDEXERS = (CHUNKS, TREE)
 #: Indexes besides the chunks. Each has a field of its name in a tool's config, whose model has `enabled`.
 DERIVED = tuple(row for row in INDEXERS if row.name in DerivedConfigs.model_fields)
 

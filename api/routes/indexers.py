@@ -14,7 +14,7 @@ from api.http.described_errors import raises
 from api.indexers import Subject, subject_of
 from api.indexers.registry import DERIVED, INDEXERS, RegisteredIndexer, info
 from schemas.indexer import IndexerInfo
-from schemas.raptor import BuildRequest
+from schemas.summary_tree import BuildRequest
 from schemas.tool import Tool
 from worker.resources import Resources
 from worker.state.index import tool_actions

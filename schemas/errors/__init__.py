@@ -57,7 +57,7 @@ where they enter.
 from __future__ import annotations
 
 from schemas.errors.base import FoldexError
-from schemas.errors.calls import (
+from schemas.errors.call_errors import (
     BodiesBusy,
     BodyTooSlow,
     Conflict,
@@ -123,7 +123,7 @@ from schemas.errors.stores import (
     TextKeyMissing,
     VectorsElsewhere,
 )
-from schemas.errors.trees import MissingDependency, TooManyLeaves, TooManyTokens, TreeError
+from schemas.errors.tree_errors import MissingDependency, TooManyLeaves, TooManyTokens, TreeError
 from schemas.errors.work import LeaseLost, PlanCrashed, SliceCrashed, SliceOver, TaskCrashed, TreeCrashed
 
 __all__ = [

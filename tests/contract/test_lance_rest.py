@@ -23,9 +23,9 @@ from tests.coroutines import run
 from tests.service import eventually
 from worker.tokens.keywords import Keywords
 from worker.vectors import Condition, Leg, Patch, Ranked, Vector, VectorRow
-from worker.vectors.lance import open_tables, search, vector_cache, word_search
+from worker.vectors.lance import open_tables, searcher, vector_cache, word_search
 from worker.vectors.lance.open_tables import GONE_SEGMENTS, OpenTables
-from worker.vectors.lance.search import FIRST_READ
+from worker.vectors.lance.searcher import FIRST_READ
 from worker.vectors.lance.store import LanceStore
 
 SPACE, DIMENSIONS = "rests", 8
@@ -168,7 +168,7 @@ def test_searches_for_words_alone_do_not_read_all_vectors(store: LanceStore, tmp
 def test_vectors_of_too_many_bytes_are_not_read_into_memory(
     store: LanceStore, monkeypatch: pytest.MonkeyPatch, beyond: int, expected: bool
 ) -> None:
-    monkeypatch.setattr(search, "MAX_BYTES", 20 * 4 * DIMENSIONS)
+    monkeypatch.setattr(searcher, "MAX_BYTES", 20 * 4 * DIMENSIONS)
     store.write(SPACE, DIMENSIONS, [_row(number) for number in range(20 + beyond)])
     for limit in range(1, SEARCHES):
         store.search(SPACE, [Leg(limit, vector=_vector(_row(1)))])

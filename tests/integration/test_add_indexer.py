@@ -20,7 +20,7 @@ ROW = """
 NAMES = RegisteredIndexer(
     "names", "Names of files.", NamesConfig, names, tree=("names",), topic="names", check=names.check, modules=("none",)
 )
-INDEXERS = (CHUNKS, RAPTOR, NAMES)
+INDEXERS = (CHUNKS, TREE, NAMES)
 """
 CONFIG = '''
 class NamesConfig(BaseModel):
@@ -36,8 +36,8 @@ class DerivedConfigs(BaseModel):
 #: The files that change, with what is replaced in them by what.
 CHANGES = {
     "api/indexers/registry.py": {
-        "\nINDEXERS = (CHUNKS, RAPTOR)\n": ROW,
-        "import Indexer, Subject, chunks, raptor": "import Indexer, Subject, chunks, names, raptor",
+        "\nINDEXERS = (CHUNKS, TREE)\n": ROW,
+        "import Indexer, Subject, chunks, summary_tree": "import Indexer, Subject, chunks, names, summary_tree",
         "import DerivedConfigs, TreeSearch": "import DerivedConfigs, NamesConfig, TreeSearch",
     },
     "schemas/derived.py": {

@@ -21,7 +21,7 @@ from tests.service import TOOLS, NewService, Service, checked, eventually
 from worker.app import BULK, MAX_WAITING, make_app
 from worker.state.index.tasks import SMALL_TASK
 
-RAPTOR = {"enabled": True, "cluster_method": "adjacent"}
+TREE = {"enabled": True, "cluster_method": "adjacent"}
 #: Messages that occupy a process for longer than a small tree takes.
 BACKLOG = 2_000
 
@@ -49,7 +49,7 @@ class Library:
         """A tool with an index, and then a tree that is being built."""
         tool = self.service.local_tool(self.folder(name, files))
         self.service.wait(tool)
-        patch = {"config": {"raptor": {**RAPTOR, **raptor}}}
+        patch = {"config": {"raptor": {**TREE, **raptor}}}
         checked(self.service.client.patch(f"{TOOLS}/{tool}", json=patch), 202)
         return tool
 
@@ -169,7 +169,7 @@ def test_a_tree_is_built_while_other_folders_are_indexed(library: Library) -> No
     with make_app(url) as app, Redis.from_url(url) as broker:
         for _ in range(BACKLOG):
             app.send_task("foldex.index", args=[task], queue=BULK)
-        checked(library.service.client.patch(f"{TOOLS}/{tool}", json={"config": {"raptor": RAPTOR}}), 202)
+        checked(library.service.client.patch(f"{TOOLS}/{tool}", json={"config": {"raptor": TREE}}), 202)
         library.ended(tool)
         assert broker.llen(BULK) > MAX_WAITING
         assert library.service.status(large)["status"] == "indexing"
@@ -212,7 +212,7 @@ def test_nonsense_ends_the_build_and_keeps_the_last_tree(library: Library) -> No
     tool = library.tool("nonsense")
     before = library.ended(tool)
     paid = library.chat.requests
-    raptor = {**RAPTOR, "summary_num_workers": 1, "summary_prompt": "TALK-HTML {text}"}
+    raptor = {**TREE, "summary_num_workers": 1, "summary_prompt": "TALK-HTML {text}"}
     checked(library.service.client.patch(f"{TOOLS}/{tool}", json={"config": {"raptor": raptor}}), 202)
     after = library.ended(tool, "error", 90)
     assert after["error_code"] == "llm_failed"
@@ -227,7 +227,7 @@ def test_a_cluster_without_a_good_answer_is_left_out_and_counted(library: Librar
     for number, word in ((3, "TALK-LIST"), (15, "SAY-NOTHING"), (27, "TALK-ON")):
         with (folder / f"{number:02}.md").open("a") as note:
             note.write(f"\n{word}\n")
-    tool = library.service.local_tool(folder, config={"raptor": RAPTOR})
+    tool = library.service.local_tool(folder, config={"raptor": TREE})
     library.service.wait(tool)
     status = library.ended(tool)
     assert status["skipped"] == {"unreadable": 1, "empty": 1, "too_long": 1}
@@ -250,7 +250,7 @@ def test_tokens_for_the_first_layer_alone_are_too_few(library: Library) -> None:
     library.service.wait(tool)
     first, whole = (tokens_of(library, tool, **small, max_layers=layers) for layers in (1, 3))
     assert whole > 1.5 * first
-    raptor = {**RAPTOR, **small, "max_tokens": (first + whole) // 2}
+    raptor = {**TREE, **small, "max_tokens": (first + whole) // 2}
     checked(library.service.client.patch(f"{TOOLS}/{tool}", json={"config": {"raptor": raptor}}), 202)
     assert library.ended(tool, "error")["error_code"] == "too_many_tokens"
     assert library.chat.requests == 0
@@ -258,7 +258,7 @@ def test_tokens_for_the_first_layer_alone_are_too_few(library: Library) -> None:
 
 def tokens_of(library: Library, tool: str, **raptor: Any) -> int:
     """The tokens that a build is estimated to send and receive. Builds nothing."""
-    patch = {"config": {"raptor": {**RAPTOR, "enabled": False, **raptor}}}
+    patch = {"config": {"raptor": {**TREE, "enabled": False, **raptor}}}
     checked(library.service.client.patch(f"{TOOLS}/{tool}", json=patch), 202)
     estimate = library.service.get(f"{TOOLS}/{tool}/raptor/estimate")
     return int(estimate["tokens_in"] + estimate["tokens_out"])
@@ -268,7 +268,7 @@ def test_two_tools_share_a_tree_and_the_last_takes_it_along(library: Library) ->
     tool = library.tool("owned")
     built = library.ended(tool)
     paid = library.chat.requests
-    second = library.service.local_tool(library.root / "owned", config={"raptor": RAPTOR})
+    second = library.service.local_tool(library.root / "owned", config={"raptor": TREE})
     library.service.wait(second)
     shown = library.ended(second)
     assert (shown["summary_nodes"], library.chat.requests) == (built["summary_nodes"], paid)

@@ -19,7 +19,7 @@ from worker.app import make_app
 from worker.settings import LOCAL_LLM
 
 TOPICS = ["apples and pears of the orchard", "engines with pistons and gears", "judges, lawyers and the court"]
-RAPTOR = {"enabled": True, "cluster_method": "adjacent"}
+TREE = {"enabled": True, "cluster_method": "adjacent"}
 
 
 def folder(root: Path, name: str, files: int = 24) -> Path:
@@ -55,7 +55,7 @@ def answer(service: Service, tool: str, query: str, **body: Any) -> dict[str, An
 @pytest.fixture(scope="module")
 def orchard(running: Service, root: Path) -> str:
     """A tool with a complete tree."""
-    tool = running.local_tool(folder(root, "orchard"), config={"raptor": RAPTOR})
+    tool = running.local_tool(folder(root, "orchard"), config={"raptor": TREE})
     running.wait(tool)
     built(running, tool)
     return tool
@@ -184,7 +184,7 @@ def test_a_search_without_tree_is_as_before_the_tree(running: Service, root: Pat
         return re.sub(rb'"took_ms":[0-9.]+', b"", response.content)
 
     before = shown()
-    checked(running.client.patch(f"{TOOLS}/{tool}", json={"config": {"raptor": RAPTOR}}), 202)
+    checked(running.client.patch(f"{TOOLS}/{tool}", json={"config": {"raptor": TREE}}), 202)
     built(running, tool)
     assert shown() == shown(tree="off") == before
     assert b"raptor" in shown(tree="collapsed", explain=False)
@@ -257,7 +257,7 @@ def test_a_patch_keeps_the_index_and_what_it_omits(running: Service, root: Path)
     tool = running.local_tool(folder(root, "patched", 6))
     running.wait(tool)
     before = running.get(f"{TOOLS}/{tool}")
-    checked(running.client.patch(f"{TOOLS}/{tool}", json={"config": {"raptor": {**RAPTOR, "max_layers": 1}}}), 202)
+    checked(running.client.patch(f"{TOOLS}/{tool}", json={"config": {"raptor": {**TREE, "max_layers": 1}}}), 202)
     built(running, tool)
     after = checked(running.client.patch(f"{TOOLS}/{tool}", json={"config": {"raptor": {"max_layers": 2}}}), 202)
     assert after["index"] == before["index"]
@@ -288,7 +288,7 @@ def test_a_build_enables_the_tree_and_a_delete_removes_it(running: Service, root
 
 def test_an_edit_reaches_the_tree(running: Service, root: Path) -> None:
     path = folder(root, "edited", 9)
-    tool = running.local_tool(path, config={"raptor": RAPTOR})
+    tool = running.local_tool(path, config={"raptor": TREE})
     running.wait(tool)
     built(running, tool)
     (path / "03.md").write_text("# A new chapter\n\nThe zebra sleeps below the old bridge near the river.\n")
@@ -312,7 +312,7 @@ def _pool(running: Service) -> list[int]:
 
 
 def test_killed_workers_end_in_a_complete_tree(running: Service, root: Path) -> None:
-    tool = running.local_tool(folder(root, "killed", 60), config={"raptor": RAPTOR})
+    tool = running.local_tool(folder(root, "killed", 60), config={"raptor": TREE})
     running.wait(tool)
     for _ in range(2):
         eventually(lambda: tree_status(running, tool)["indexing_status"] in {"indexing", "indexed"}, 30)
@@ -325,7 +325,7 @@ def test_killed_workers_end_in_a_complete_tree(running: Service, root: Path) -> 
 
 
 def test_a_deleted_tool_takes_its_tree_along(running: Service, root: Path) -> None:
-    tool = running.local_tool(folder(root, "gone", 9), config={"raptor": RAPTOR})
+    tool = running.local_tool(folder(root, "gone", 9), config={"raptor": TREE})
     running.wait(tool)
     built(running, tool)
     (index,) = [row for (row,) in running.rows("SELECT index_id FROM search_tool WHERE id = %s", tool)]

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+import tomllib
+
+from api.stack.record import ROOT
 
 STEPS = ["tasks", "index", "upkeep.sweep", "upkeep.open_tasks", "upkeep.deletions", "parse", "chunk"]
 HEAVY = [
@@ -35,6 +39,18 @@ def test_creating_the_api_loads_no_step_of_indexing_and_nothing_heavy() -> None:
     assert "api.routes.tools" in modules
     assert not modules & {f"worker.{step}" for step in STEPS}
     assert not modules & set(HEAVY)
+
+
+def test_the_api_uses_exactly_the_shared_engine_that_contributors_read_of() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (closed,) = (each["forbidden_modules"] for each in contracts if "shared engine" in each["name"])
+    [said] = re.findall(r"Shared engine.*?: (.*?)\. The", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL)
+    engine = set(re.findall(r"`(\w+)`", said))
+    parts = {path.stem for path in (ROOT / "worker").iterdir() if not path.name.startswith("__")}
+    assert engine == parts - {name.removeprefix("worker.") for name in closed}
+    api = "".join(path.read_text() for path in (ROOT / "api").rglob("*.py"))
+    used = {name for each in re.findall(r"from worker(?:\.(\w+)| import ([\w, ]+))", api) for name in each}
+    assert engine <= {name.split(" as ")[0] for names in used for name in names.split(", ")}
 
 
 def test_the_queue_can_be_sent_to_without_loading_a_task() -> None:

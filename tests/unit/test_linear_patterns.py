@@ -30,7 +30,7 @@ from schemas.errors import FoldexError
 from schemas.queries.grep import Grep
 from tests.pumps import Pumps, grows_too_fast
 from worker.ignore.generated import _NOTICE
-from worker.tokens import keywords, languages, words
+from worker.tokens import keywords, language_words, languages
 
 ROOT = Path(__file__).parents[2]
 METHODS = {"match", "fullmatch", "search", "finditer", "findall", "sub", "subn", "split"}
@@ -169,8 +169,8 @@ READERS: dict[str, Callable[[str], object]] = {
     "phrase tokens": keywords.phrase_tokens,
     "code words of a query": lambda text: keywords.query_tokens(text, "code", keywords.IN_ENGLISH),
     "words of a query": lambda text: keywords.query_tokens(text, "text", keywords.IN_ENGLISH),
-    "text words": lambda text: words.text_words(text, "english"),
-    "pairs": words.unspaced_pairs,
+    "text words": lambda text: language_words.text_words(text, "english"),
+    "pairs": language_words.unspaced_pairs,
     "language": languages.language_of,
     "json with comments": jsonc.plain,
     "json by hand": jsonc.is_by_hand,

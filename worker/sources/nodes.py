@@ -21,7 +21,7 @@ from worker.sandbox.pool import ProjectHelpers
 from worker.sandbox.texts import json_text
 from worker.sources.flat_listing import LAST, filter_files
 from worker.sources.kind import ContentAccess, IndexedTarget, SourceLocation, WatchAccess
-from worker.sources.watching.nodes import NodesWatch
+from worker.sources.watching.node_watch import NodesWatch
 from worker.state.content import nodes
 from worker.state.index.changes import WatchedIndex
 from worker.state.pool import Pool

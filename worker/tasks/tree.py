@@ -30,10 +30,10 @@ from worker.tasks.failures import RETRY_SECONDS, Result
 from worker.tasks.limits import SLICE_SECONDS
 from worker.tree.build import build_slice
 from worker.tree.lease import TreeLease, tree_leased
-from worker.tree.models import LlmOptions, model_of, provider_of, summariser_of
+from worker.tree.llm_choice import LlmOptions, model_of, provider_of, summariser_of
 from worker.tree.run import TreeRun
 from worker.tree.summaries import Summariser
-from worker.upkeep.trees import send_messages
+from worker.upkeep.tree_upkeep import send_messages
 
 log = structlog.get_logger()
 

@@ -10,10 +10,7 @@ from typing import Literal
 
 from schemas.content.document import DocumentProperties
 from worker.tokens.invisible import plain
-from worker.tokens.languages import DEFAULT
-from worker.tokens.remembered import Remembered
-from worker.tokens.spellings import canonical, in_letters, is_hash, joined, numbered, plurals, short_hash
-from worker.tokens.words import (
+from worker.tokens.language_words import (
     MARKS,
     SIGNED,
     groups,
@@ -23,6 +20,9 @@ from worker.tokens.words import (
     stop_words_of,
     unspaced_pairs,
 )
+from worker.tokens.languages import DEFAULT
+from worker.tokens.remembered import Remembered
+from worker.tokens.spellings import canonical, in_letters, is_hash, joined, numbered, plurals, short_hash
 
 #: Part of a file's code version: the next run reads files again whose words another version made.
 VERSION = "words-4"

@@ -20,11 +20,11 @@ from psycopg import Connection
 from schemas.content.document import text_hash
 from schemas.errors import LlmFailed, SliceOver, TooManyLeaves
 from schemas.ids import ordered_id
-from worker.state.tree import nodes, trees
-from worker.state.tree.nodes import OpenCluster, PlannedCluster
+from worker.state.tree import build_rows, trees
+from worker.state.tree.build_rows import OpenCluster, PlannedCluster
 from worker.tree import clusters, vectors
+from worker.tree.build_cost import cost_above
 from worker.tree.clusters import ClusterItem, Clusters, KeptCluster
-from worker.tree.estimate import cost_above
 from worker.tree.run import TreeRun
 from worker.tree.summaries import SummaryResult, key_of
 
@@ -90,12 +90,12 @@ def _leaves(run: TreeRun, _level: int, _clock: SliceTime) -> Next:
     with run.pool.connection() as connection:
         trees.hold(connection, build)
         trees.note_index_task(connection, build)
-        count, changed = nodes.capture_leaves(connection, build)
+        count, changed = build_rows.capture_leaves(connection, build)
         if build.is_current and not changed:
             log.info("the folder's texts did not change", leaves=count)
             trees.complete(connection, build, changed=False)
             return None
-        nodes.start_nodes(connection, build)
+        build_rows.start_nodes(connection, build)
         _check_leaves(run, count)
         log.info("tree begun", leaves=count, changed=changed, method=build.config.cluster_method)
         return _advance(run, connection, "cluster", 1)
@@ -122,13 +122,13 @@ def _cluster(run: TreeRun, level: int, _clock: SliceTime) -> Next:
             return _advance(run, connection, "publish", level)
         planned = _planned(run, items, found)
         log.info("layer clustered", level=level, items=len(items), clusters=len(planned))
-        nodes.plan(connection, build, level, planned)
+        build_rows.plan(connection, build, level, planned)
         trees.note_fits(connection, build, level, found.fit)
         if level == 1:
-            unpaid, tokens = nodes.unpaid(connection, build)
+            unpaid, tokens = build_rows.unpaid(connection, build)
             whole = cost_above(build.config, clusters=len(planned), unpaid=unpaid, tokens=tokens)
             run.summariser.afford(whole.tokens)
-        missing = nodes.count_unsummarised(connection, build, level)
+        missing = build_rows.count_unsummarised(connection, build, level)
         expected = missing + (round(missing * HIGHER_SHARE) if level < build.config.max_layers else 0)
         return _advance(run, connection, "summarise", level, expected)
 
@@ -166,7 +166,7 @@ def _clusters(run: TreeRun, level: int) -> tuple[Clusters | None, Sequence[Clust
 
 def _fitted(run: TreeRun, level: int, items: Sequence[ClusterItem], matrix: clusters.Vectors) -> Clusters | None:
     build, config = run.build, run.build.config
-    slots = nodes.slots(run.pool, build, level)
+    slots = build_rows.slots(run.pool, build, level)
     fit = build.fits.get(str(level))
     if fit and not build.is_full and (kept := _kept(run, level)):
         found = clusters.by_kept(items, matrix, kept, fit)
@@ -184,8 +184,8 @@ def _fitted(run: TreeRun, level: int, items: Sequence[ClusterItem], matrix: clus
 
 def _kept(run: TreeRun, level: int) -> list[KeptCluster]:
     """The clusters of the tree that answers."""
-    below = nodes.slots(run.pool, run.build, level - 1)
-    rows = nodes.kept_clusters(run.pool, run.build, level)
+    below = build_rows.slots(run.pool, run.build, level - 1)
+    rows = build_rows.kept_clusters(run.pool, run.build, level)
     return [KeptCluster(slot, frozenset(str(below.get(child, child)) for child in children)) for slot, children in rows]
 
 
@@ -194,15 +194,15 @@ Batches = Iterator[tuple[list[ClusterItem], clusters.Vectors]]
 
 def _items(run: TreeRun, level: int) -> tuple[list[ClusterItem], Batches]:
     """What a layer summarises, in the folder's order, and the same in batches with vectors."""
-    leaves = nodes.leaves(run.pool, run.build)
+    leaves = build_rows.leaves(run.pool, run.build)
     if level == 1:
         items = [ClusterItem(leaf.hash, leaf.hash, leaf.path) for leaf in leaves]
         by_key = {item.key: item for item in items}
         with_vectors = vectors.of_leaves(run, leaves)
         return items, (([by_key[leaf.hash] for leaf in batch], matrix) for batch, matrix in with_vectors)
-    first = nodes.first_leaves(run.pool, run.build, level - 1)
+    first = build_rows.first_leaves(run.pool, run.build, level - 1)
     order = {leaf.hash: (place, leaf.path) for place, leaf in enumerate(leaves)}
-    below = nodes.nodes(run.pool, run.build, level - 1)
+    below = build_rows.nodes(run.pool, run.build, level - 1)
     found = {node.key: [order[hash_] for hash_ in first.get(node.key, ()) if hash_ in order] for node in below}
     places = {key: min(leaf_places, default=(0, "")) for key, leaf_places in found.items()}
     below.sort(key=lambda node: (places[node.key], node.key))
@@ -238,7 +238,7 @@ def _whole(batches: Batches) -> tuple[list[ClusterItem], clusters.Vectors]:
 
 def _summarise(run: TreeRun, level: int, clock: SliceTime) -> Next:
     """Summarise the clusters of a layer, and write down each summary as it arrives."""
-    while waiting := nodes.unsummarised(run.pool, run.build, level, PAGE):
+    while waiting := build_rows.unsummarised(run.pool, run.build, level, PAGE):
         _summarise_some(run, level, waiting, clock)
     return _advanced(run, "embed", level)
 
@@ -266,17 +266,17 @@ def _summarise_some(run: TreeRun, level: int, waiting: Sequence[OpenCluster], cl
 def _one(run: TreeRun, level: int, cluster: OpenCluster) -> None:
     """Summarise one cluster, unless the project has paid for that already."""
     run.lease.check()
-    text = nodes.cached(run.pool, run.build, cluster.key)
+    text = build_rows.cached(run.pool, run.build, cluster.key)
     summary = SummaryResult(text)
     if text is None:
-        texts = nodes.texts(run.pool, run.build, level, cluster.children)
+        texts = build_rows.texts(run.pool, run.build, level, cluster.children)
         found = [texts[child] for child in cluster.children if child in texts]
         # the texts of an edit during the build are gone; the next build makes this summary again
         summary = run.summariser.summarise(found, run.lease.check) if found else SummaryResult(None, "vanished")
         if summary.text is not None and len(found) == len(cluster.children):
-            nodes.cache(run.pool, run.build, cluster.key, summary.text)
+            build_rows.cache(run.pool, run.build, cluster.key, summary.text)
     hash_ = text_hash(summary.text) if summary.text is not None else None
-    failures = nodes.keep(run.pool, run.build, cluster.id, summary.text, hash_, summary.skip_reason)
+    failures = build_rows.keep(run.pool, run.build, cluster.id, summary.text, hash_, summary.skip_reason)
     if failures >= MAX_FAILURES and summary.skip_reason not in HARMLESS:
         raise LlmFailed(
             f"{failures} clusters in a row could not be summarised ({summary.skip_reason}); check the model and "
@@ -286,7 +286,7 @@ def _one(run: TreeRun, level: int, cluster: OpenCluster) -> None:
 
 def _embed(run: TreeRun, level: int, clock: SliceTime) -> Next:
     """Embed the summaries of a layer and write them to the store."""
-    while texts := nodes.unstored(run.pool, run.build, level, vectors.BATCH):
+    while texts := build_rows.unstored(run.pool, run.build, level, vectors.BATCH):
         vectors.write(run, level, texts)
         if clock.is_over():
             raise SliceOver
@@ -296,7 +296,7 @@ def _embed(run: TreeRun, level: int, clock: SliceTime) -> Next:
 def _publish(run: TreeRun, _level: int, _clock: SliceTime) -> Next:
     """Make the tree the one that answers."""
     run.lease.check()
-    nodes.publish(run.pool, run.build)
+    build_rows.publish(run.pool, run.build)
     log.info("tree complete")
     return None
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.errors import MissingDependency, TreeError
-from schemas.raptor import ClusterMethod
+from schemas.summary_tree import ClusterMethod
 from worker.machine.scratch import Scratch
 from worker.tree import adjacent
 

@@ -14,8 +14,8 @@ from worker.embed.batching import SHORTEST_CUT, RequestTerms, embed_all
 from worker.embed.faults import FaultFindingEmbedder, FurtherRequests
 from worker.state.index import embedding_cache
 from worker.state.index.embedding_cache import VectorOwner
-from worker.state.tree import nodes
-from worker.state.tree.nodes import SummaryNode, TreeLeaf, UnembeddedSummary
+from worker.state.tree import build_rows
+from worker.state.tree.build_rows import SummaryNode, TreeLeaf, UnembeddedSummary
 from worker.tokens.tokenizers import truncated
 from worker.tree.run import TreeRun
 from worker.vectors import Vector, VectorRow
@@ -42,7 +42,7 @@ def _leaf_vectors(run: TreeRun, batch: Sequence[TreeLeaf]) -> dict[str, Vector]:
     if missing:
         found |= embedding_cache.lookup(run.pool, _owner(run), [leaf.hash for leaf in missing])
     # the store lost these; whoever restores them finds them in the cache
-    lost = nodes.leaf_inputs(run.pool, [leaf.chunk_id for leaf in missing if leaf.hash not in found])
+    lost = build_rows.leaf_inputs(run.pool, [leaf.chunk_id for leaf in missing if leaf.hash not in found])
     return found | _embedded(run, lost) if lost else found
 
 
@@ -77,7 +77,7 @@ def write(run: TreeRun, level: int, texts: Sequence[UnembeddedSummary]) -> None:
     ]
     run.store.write(run.namespace, run.index.settings.embedder.dimensions, upserts=rows)
     refused = [text.id for text in texts if text.text_hash not in vectors]
-    nodes.stored(run.pool, run.build, [row.id for row in rows], refused)
+    build_rows.stored(run.pool, run.build, [row.id for row in rows], refused)
 
 
 def _attributes(run: TreeRun, level: int, text: UnembeddedSummary) -> dict[str, str | int | bool | None]:

@@ -17,7 +17,7 @@ from worker.state import open_work, silent_backends
 from worker.state.content import orphans
 from worker.state.exclusive import exclusive_connection, keep_lock
 from worker.state.index import drift, embedding_cache, files
-from worker.upkeep import deletions, open_tasks, trees
+from worker.upkeep import deletions, open_tasks, tree_upkeep
 
 #: Name of the lock that only one process in the installation holds at a time.
 SWEEP = "sweep"
@@ -47,11 +47,11 @@ def sweep(resources: Resources) -> dict[str, object]:
         "woken": open_tasks.wake_tasks,
         "stalled": open_tasks.restart_stalled,
         "tidied": open_tasks.tidy,
-        "trees": trees.reconcile,
-        "building": trees.wake,
+        "trees": tree_upkeep.reconcile,
+        "building": tree_upkeep.wake,
         "checks": _send_checks,
         "deleted": deletions.delete_vectors,
-        "summaries": trees.delete_vectors,
+        "summaries": tree_upkeep.delete_vectors,
         "purged": deletions.purge_indexes,
         "names": deletions.check_names,
         "strays": _send_strays,

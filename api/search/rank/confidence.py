@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from api.search.rank.boosts import MAX_ENDING, MIN_ROOT, terms
 from worker.tokens.invisible import plain
+from worker.tokens.language_words import text_words, unspaced_pairs
 from worker.tokens.languages import DEFAULT
 from worker.tokens.spellings import without_joints
-from worker.tokens.words import text_words, unspaced_pairs
 
 #: Logistic regression on questions with and without an answer of fifteen folders, by the embedded model:
 #: `make bench-search ONLY=confidence` prints how well it tells them apart in each of them.

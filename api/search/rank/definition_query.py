@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
 
-from worker.tokens.words import unspaced_pairs
+from worker.tokens.language_words import unspaced_pairs
 
 
 def _words(text: str) -> frozenset[str]:

@@ -15,7 +15,7 @@ from api.search.pipeline import answer_by, cut
 from api.search.query.index_search import Findings, IndexSearch, ignore_step
 from api.search.query.no_hits import stand_in
 from api.search.tree.forest import Forest, NearSummary
-from api.search.tree.ways import FoundInTree, LeafHit, collapsed, traversal
+from api.search.tree.walks import FoundInTree, LeafHit, collapsed, traversal
 from schemas.errors import Invalid, NoTree
 from schemas.queries.search import Answer, Query, Step
 from schemas.queries.tree_search import PREVIEW_CHARACTERS, SummaryHit, TreeAnswer, TreeHit

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID, uuid4
 
-from schemas.raptor import RaptorConfig
+from schemas.summary_tree import RaptorConfig
 from tests.integration.steps.site import Site, write
 from worker.state.index import tool_actions, tools
 from worker.state.tree import trees, views

@@ -9,14 +9,14 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from api.indexers import Build, Subject, raptor
+from api.indexers import Build, Subject, summary_tree
 from schemas.errors import StoreUnavailable
 from schemas.tool import ToolConfig
 from tests.integration.steps.forest import Forest, texts
 from tests.integration.steps.site import Site, refused
-from worker.state.tree import nodes, trees, views
+from worker.state.tree import build_rows, trees, views
 from worker.state.tree.trees import TreeBuild
-from worker.upkeep import trees as tree_upkeep
+from worker.upkeep import tree_upkeep
 
 BOTH = (False, True)
 #: The chunks of a folder of one text in each file.
@@ -83,7 +83,7 @@ def test_failures_of_one_kind_in_a_row_are_counted(forest: Forest, build: TreeBu
     for reason in ("a", "a", "b", "b", "b", None, "b"):
         set_tree(forest, deaths=2, faults=2, warning="It waits.")
         text = None if reason else "text"
-        counted.append(nodes.keep(forest.site.pool, build, node, text, text, reason))
+        counted.append(build_rows.keep(forest.site.pool, build, node, text, text, reason))
         assert tree_row(forest, "deaths, faults, warning") == (0, 0, None)
     assert counted == [1, 2, 1, 2, 3, 0, 1]
     assert tree_row(forest, "done_summaries") == (7,)
@@ -104,7 +104,7 @@ def test_a_build_writes_only_while_it_is_the_one_that_runs(
     forest: Forest, build: TreeBuild, change: str, is_over: bool
 ) -> None:
     forest.site.do(f"UPDATE summary_tree SET {change} WHERE id = %s", build.id)
-    assert refused(lambda: nodes.stored(forest.site.pool, build, [])) == is_over
+    assert refused(lambda: build_rows.stored(forest.site.pool, build, [])) == is_over
 
 
 def test_a_request_joins_the_build_until_its_texts_are_fixed(forest: Forest, build: TreeBuild) -> None:
@@ -137,7 +137,7 @@ def test_a_tree_that_is_up_to_date_is_built_again_where_that_is_asked_for(
 ) -> None:
     site = forest.site
     set_tree(forest, status="indexed", is_full=False, index_task_id=site.task)
-    raptor.build(site.resources, Subject(site.project, site.wanted().source, ToolConfig(), site.tool), what)
+    summary_tree.build(site.resources, Subject(site.project, site.wanted().source, ToolConfig(), site.tool), what)
     assert tree_row(forest, "status, is_full") == expected
 
 
@@ -261,11 +261,11 @@ def test_the_leaves_of_a_build_are_live_texts_with_a_vector(forest: Forest, buil
         hash_ = f"{live} {embedded}"
         added[hash_] = site.copy_row("chunk", known[0][0], content_hash=hash_, live=live, embedded=embedded)
     with site.pool.connection() as connection:
-        assert nodes.capture_leaves(connection, build) == (4, 4)
+        assert build_rows.capture_leaves(connection, build) == (4, 4)
     hashes = {hash_ for _, hash_, *_ in known}
 
     def leaves() -> set[str]:
-        return {leaf.hash for leaf in nodes.leaves(site.pool, build)}
+        return {leaf.hash for leaf in build_rows.leaves(site.pool, build)}
 
     assert leaves() == hashes | {"True True"}
     # one that is gone since then, or lost its vector
@@ -280,7 +280,7 @@ def test_a_leaf_without_its_vector_has_the_text_that_was_embedded(forest: Forest
     for chunk, context in ((one, "Guide > Start"), (other, "")):
         site.do("UPDATE chunk SET context = %s, chunk_text = 'text', content_hash = id WHERE id = %s", context, chunk)
     expected = {str(one): "Guide > Start\n\ntext", str(other): "text"}
-    assert nodes.leaf_inputs(site.pool, [one, other]) == expected
+    assert build_rows.leaf_inputs(site.pool, [one, other]) == expected
 
 
 def test_a_text_in_several_files_is_the_leaf_of_the_first(forest: Forest, build: TreeBuild) -> None:
@@ -288,8 +288,8 @@ def test_a_text_in_several_files_is_the_leaf_of_the_first(forest: Forest, build:
     (_, _, file, path), *_, (last, hash_, *_) = site.do(TEXTS, site.index.id)
     twins = [site.copy_row("chunk", last, file_id=str(file), chunk_index=place) for place in (9, 7, 8)]
     with site.pool.connection() as connection:
-        nodes.capture_leaves(connection, build)
-    found = {leaf.hash: (leaf.chunk_id, leaf.path) for leaf in nodes.leaves(site.pool, build)}
+        build_rows.capture_leaves(connection, build)
+    found = {leaf.hash: (leaf.chunk_id, leaf.path) for leaf in build_rows.leaves(site.pool, build)}
     assert found[hash_] == (twins[1], path)
 
 
@@ -309,14 +309,14 @@ def test_what_a_build_has_left_to_do_comes_by_slot(forest: Forest, build: TreeBu
     unstored = [id_ for *_, id_, text, _, stored in made if text and not stored]
     pool = forest.site.pool
     for limit in (1, 3, 100):
-        assert [each.id for each in nodes.unsummarised(pool, build, 1, limit)] == open_[:limit]
-        assert [each.id for each in nodes.unstored(pool, build, 1, limit)] == unstored[:limit]
-    assert [each.id for each in nodes.nodes(pool, build, 1)] == [id_ for *_, id_, _, _, stored in made if stored]
+        assert [each.id for each in build_rows.unsummarised(pool, build, 1, limit)] == open_[:limit]
+        assert [each.id for each in build_rows.unstored(pool, build, 1, limit)] == unstored[:limit]
+    assert [each.id for each in build_rows.nodes(pool, build, 1)] == [id_ for *_, id_, _, _, stored in made if stored]
     with pool.connection() as connection:
-        assert nodes.count_unsummarised(connection, build, 1) == len(open_)
+        assert build_rows.count_unsummarised(connection, build, 1) == len(open_)
     # of which the provider refuses one
-    nodes.stored(pool, build, unstored[1:], unstored[:1])
-    assert nodes.unstored(pool, build, 1, 100) == []
+    build_rows.stored(pool, build, unstored[1:], unstored[:1])
+    assert build_rows.unstored(pool, build, 1, 100) == []
     assert node_ids(forest, "id = %s AND text IS NULL AND text_hash IS NULL", unstored[0]) == {unstored[0]}
     assert node_ids(forest, "id = %s AND skip_reason = 'not_embedded' AND NOT stored", unstored[0]) == {unstored[0]}
 
@@ -334,6 +334,6 @@ def test_a_summary_is_paid_for_once_by_each_project(forest: Forest, build: TreeB
             cache = "INSERT INTO summary_cache (project_id, key, tree_id, text) VALUES (%s, %s, %s, 'kept')"
             forest.site.do(cache, project, key, build.id)
         unpaid += level == 1 and building and not text and not reason and project != forest.site.project
-        assert nodes.cached(pool, build, key) == ("kept" if project == forest.site.project else None)
+        assert build_rows.cached(pool, build, key) == ("kept" if project == forest.site.project else None)
     with pool.connection() as connection:
-        assert nodes.unpaid(connection, build) == (unpaid, unpaid * tokens) == (2, 2 * tokens)
+        assert build_rows.unpaid(connection, build) == (unpaid, unpaid * tokens) == (2, 2 * tokens)

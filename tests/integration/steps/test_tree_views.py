@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 import pytest
 from psycopg.types.json import Jsonb
 
-from schemas.raptor import RaptorConfig
+from schemas.summary_tree import RaptorConfig
 from tests.contract.test_keywords import FILTERS
 from tests.integration.steps.site import Site, listed_site
 from worker.resources import Resources

@@ -30,7 +30,7 @@ from worker.tree.fit import clusters
 from worker.upkeep import fsck as plain_fsck
 from worker.upkeep import tree_fsck
 from worker.upkeep.fsck import RepairResult
-from worker.upkeep.trees import delete_vectors
+from worker.upkeep.tree_upkeep import delete_vectors
 from worker.vectors import VectorRow
 
 

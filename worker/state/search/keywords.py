@@ -21,7 +21,7 @@ from schemas.errors import StoreUnavailable
 from worker.state.pool import Pool
 from worker.state.queries import load
 from worker.tokens.keywords import BM25_B, BM25_K1, KeywordForms, Keywords, code_words, phrase_tokens, query_tokens
-from worker.tokens.words import text_words
+from worker.tokens.language_words import text_words
 
 Field = Literal["text", "code"]
 FIELDS: tuple[Field, ...] = ("text", "code")

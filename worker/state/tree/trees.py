@@ -15,7 +15,7 @@ from psycopg.rows import class_row, dict_row
 from psycopg.types.json import Jsonb
 
 from schemas.errors import FoldexError, LeaseLost
-from schemas.raptor import RaptorConfig
+from schemas.summary_tree import RaptorConfig
 from worker.state.index import namespaces
 from worker.state.index.chunks import LATE_WRITE
 from worker.state.index.messages import RESEND_AFTER
@@ -31,7 +31,7 @@ MAX_DEATHS = 3
 MAX_FAULTS = 5
 
 _SQL = load("tree/trees")
-_NODES = load("tree/nodes")
+_NODES = load("tree/build_rows")
 
 
 @dataclass(frozen=True, slots=True)

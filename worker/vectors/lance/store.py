@@ -67,7 +67,7 @@ from worker.vectors.lance.vector_cache import unpack_vectors
 from worker.vectors.rows import can_match, check, column, matrix, storable
 
 if TYPE_CHECKING:
-    from worker.vectors.lance.search import Searcher
+    from worker.vectors.lance.searcher import Searcher
 
 T = TypeVar("T")
 
@@ -307,7 +307,7 @@ class LanceStore:
             return self._connection
 
     def _searcher(self) -> Searcher:
-        from worker.vectors.lance.search import Searcher
+        from worker.vectors.lance.searcher import Searcher
 
         with self._one_process():
             if self._searching is None:

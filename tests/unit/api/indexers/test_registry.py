@@ -10,7 +10,7 @@ from unittest.mock import Mock
 import pytest
 
 from api.indexers import Subject, registry
-from api.indexers.registry import DERIVED, INDEXERS, RAPTOR, follow_config, info
+from api.indexers.registry import DERIVED, INDEXERS, TREE, follow_config, info
 from schemas.content.source import NodesSource
 from schemas.derived import DerivedConfigs, TreeSearch
 from schemas.tool import ToolConfig
@@ -44,7 +44,7 @@ def test_each_derived_config_has_an_indexer() -> None:
 def test_an_indexer_says_what_it_lacks(
     tmp_path: Path, model: str | None, modules: tuple[str, ...], status: str
 ) -> None:
-    row = replace(RAPTOR, modules=modules)
+    row = replace(TREE, modules=modules)
     assert info(row, resources(tmp_path, default_llm_model=model)).status == status
 
 
@@ -62,7 +62,7 @@ def test_a_changed_config_builds_what_it_enables_and_drops_what_it_no_longer_doe
     monkeypatch: pytest.MonkeyPatch, before: bool, after: bool, calls: list[str]
 ) -> None:
     indexer = Mock()
-    monkeypatch.setattr(registry, "DERIVED", [replace(RAPTOR, indexer=indexer)])
+    monkeypatch.setattr(registry, "DERIVED", [replace(TREE, indexer=indexer)])
     old, new = (ToolConfig.model_validate({"raptor": {"enabled": enabled}}) for enabled in (before, after))
     follow_config(Mock(), Subject("p", NodesSource(node_id="n"), new), old)
     assert [name for name, *_ in indexer.method_calls] == calls

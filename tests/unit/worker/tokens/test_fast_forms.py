@@ -10,9 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from worker.tokens.invisible import _HIDING, _may_hide, plain
+from worker.tokens.language_words import groups
 from worker.tokens.normal_forms import normalized
 from worker.tokens.spellings import MAX_APART, _compounds, _is_stop_word, canonical, compounds, numbered
-from worker.tokens.words import groups
 
 #: Characters of each class that decide something, and words that belong together.
 PARTS = [

@@ -17,7 +17,7 @@ from worker.tokens.keywords import (
     keywords_of,
     query_tokens,
 )
-from worker.tokens.words import text_words
+from worker.tokens.language_words import text_words
 
 
 @pytest.mark.parametrize(

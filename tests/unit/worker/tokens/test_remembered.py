@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from worker.tokens import remembered
 from worker.tokens.invisible import plain
 from worker.tokens.keywords import _tokens, _words, code_words
+from worker.tokens.language_words import _all_indexed, text_words
 from worker.tokens.remembered import MAX_CHARACTERS, Remembered
 from worker.tokens.spellings import numbered
-from worker.tokens.words import _all_indexed, text_words
 
 #: Texts of what decides where words end: letters, digits, signs, marks, and scripts without spaces.
 PARTS = [*"aZ9é.#+-_ \n\u0301水ก", ".net", "++", "C#", "ﬁ", "naïve-", "x" * 65]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from unittest.mock import Mock
 
 from worker.llm.chat import Chat
+from worker.tree.model_summaries import PROMPT, ProviderSummariser
 from worker.tree.summaries import Extractive, Summariser, key_of
-from worker.tree.written import PROMPT, ProviderSummariser
 
 
 def written(model: str = "openai/m", prompt: str = PROMPT) -> ProviderSummariser:

@@ -18,9 +18,9 @@ from worker.ignore import EVERYTHING
 from worker.resources import Resources
 from worker.sources.changes_seen import ANYTHING, NOTHING, NoticedChanges, SeenChanges
 from worker.sources.local import LocalFolder, OpenedPlace
-from worker.sources.watching import local, nodes
+from worker.sources.watching import local, node_watch
 from worker.sources.watching.local import UNWATCHED_SECONDS, WALK_SHARE, LocalWatch
-from worker.sources.watching.nodes import CHECK_SECONDS, NODES_SHARE, NodesWatch
+from worker.sources.watching.node_watch import CHECK_SECONDS, NODES_SHARE, NodesWatch
 from worker.state.index import changes
 from worker.state.index.changes import QUIET, StartedTask
 from worker.state.pool import Pool
@@ -54,7 +54,7 @@ class Now:
 @pytest.fixture
 def now(monkeypatch: pytest.MonkeyPatch) -> Now:
     made = Now()
-    for module in (watch, local, nodes):
+    for module in (watch, local, node_watch):
         monkeypatch.setattr(module, "time", made)
     return made
 

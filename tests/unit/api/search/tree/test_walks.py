@@ -8,7 +8,7 @@ from typing import cast
 from uuid import UUID
 
 from api.search.tree.forest import Forest, NearSummary
-from api.search.tree.ways import LeafHit, collapsed
+from api.search.tree.walks import LeafHit, collapsed
 from worker.state.tree.views import StoredSummary
 
 

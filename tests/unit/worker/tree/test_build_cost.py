@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from schemas.raptor import RaptorConfig
+from schemas.summary_tree import RaptorConfig
 from worker.tokens.tokenizers import cl100k
-from worker.tree.estimate import GMM_PARENTS, MEAN_SUMMARY_TOKENS, BuildCost, cost, cost_above
+from worker.tree.build_cost import GMM_PARENTS, MEAN_SUMMARY_TOKENS, BuildCost, cost, cost_above
 
 PROMPT = "Summarise this in one line: {text}"
 PROMPT_TOKENS = len(cl100k().starts(PROMPT))

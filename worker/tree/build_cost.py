@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from schemas.raptor import RaptorConfig
+from schemas.summary_tree import RaptorConfig
 from worker.tokens.tokenizers import cl100k
-from worker.tree.written import PROMPT, SUMMARY_TOKENS
+from worker.tree.model_summaries import PROMPT, SUMMARY_TOKENS
 
 #: Mean number of texts in a cluster, as a multiple of `min_cluster_size`, as measured with `adjacent`.
 MEAN_FACTOR = 5 / 3

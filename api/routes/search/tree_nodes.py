@@ -12,12 +12,12 @@ from api.http.bodies import JsonRoute
 from api.http.dependencies import ResourcesDep, ToolDep, needs_space
 from api.http.described_errors import raises
 from api.http.paging import Cursor, Limit, from_cursor, page
-from api.indexers import raptor, subject_of
-from api.indexers.registry import RAPTOR
+from api.indexers import subject_of, summary_tree
+from api.indexers.registry import TREE
 from api.routes.indexers import IndexerCalls
 from api.search.tree.answer import built_tree
 from schemas.errors import NoTree
-from schemas.raptor import RaptorStatus, TreeNode
+from schemas.summary_tree import RaptorStatus, TreeNode
 from schemas.tool import Listing
 from worker.state.tree import trees, views
 
@@ -30,7 +30,7 @@ def cancel_tree(tool: ToolDep, resources: ResourcesDep) -> RaptorStatus:
     tree = trees.of_tool(resources.pool, tool.tool_id)
     if tree is not None:
         trees.cancel(resources.pool, tree.id)
-    return raptor.status(resources, subject_of(tool))
+    return summary_tree.status(resources, subject_of(tool))
 
 
 @router.get("/{tool_id}/raptor/nodes", openapi_extra=raises(NoTree))
@@ -65,7 +65,7 @@ def _shown_node(node: views.ShownNode) -> TreeNode:
 
 
 #: The same calls at other paths, where the id of a knowledge base is that of a tool.
-calls = IndexerCalls(RAPTOR)
+calls = IndexerCalls(TREE)
 aliases = APIRouter(prefix="/v1/knowledge-bases/{tool_id}/raptor", include_in_schema=False, route_class=JsonRoute)
 for path in ("", "/status"):
     aliases.get(path, response_model=RaptorStatus)(calls.get)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.tokens.words import MAX_WORD, query_words, text_words
+from worker.tokens.language_words import MAX_WORD, query_words, text_words
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 LANGUAGES = st.sampled_from(["en", "de", "ru", "tr", "vi", "ar"])

@@ -14,7 +14,7 @@ from worker.state.queries import load
 from worker.state.tree import trees
 from worker.state.tree.trees import TreeBuild
 
-_SQL = load("tree/nodes")
+_SQL = load("tree/build_rows")
 _TREES = load("tree/trees")
 
 

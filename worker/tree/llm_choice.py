@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from schemas.errors import LlmNotConfigured
-from schemas.raptor import RaptorConfig
+from schemas.summary_tree import RaptorConfig
 from worker.embed.models import check_listed, is_local, same_provider
 from worker.llm.chat import Chat
 from worker.llm.litellm import Provider
 from worker.tree import extractive
+from worker.tree.model_summaries import PROMPT, ProviderSummariser
 from worker.tree.summaries import Extractive, Summariser
-from worker.tree.written import PROMPT, ProviderSummariser
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from worker.embed.rates import Rate
 from worker.llm.chat import Chat, Completion
 from worker.llm.litellm import Provider
 from worker.tokens.tokenizers import cl100k
-from worker.tree.written import PROMPT, SUMMARY_TOKENS, ProviderSummariser
+from worker.tree.model_summaries import PROMPT, SUMMARY_TOKENS, ProviderSummariser
 
 
 @pytest.fixture(scope="module")

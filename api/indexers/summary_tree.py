@@ -6,7 +6,7 @@ from datetime import UTC
 
 from api.indexers import Build, Subject
 from api.search.tree.answer import answer_by_tree
-from schemas.raptor import RaptorConfig, RaptorEstimate, RaptorStatus, TreeLevel
+from schemas.summary_tree import RaptorConfig, RaptorEstimate, RaptorStatus, TreeLevel
 from worker.embed import known_models
 from worker.embed.known_models import KnownModel
 from worker.embed.models import is_local
@@ -14,8 +14,8 @@ from worker.resources import Resources
 from worker.state.index import tool_actions
 from worker.state.tree import trees, views
 from worker.state.tree.trees import Tree
-from worker.tree.estimate import cost
-from worker.tree.models import LlmOptions, model_of, provider_of
+from worker.tree.build_cost import cost
+from worker.tree.llm_choice import LlmOptions, model_of, provider_of
 
 #: Share of a build that is done before its end: the last step follows.
 MAX_PROGRESS = 0.99
