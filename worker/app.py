@@ -117,7 +117,7 @@ def _is_rabbitmq(broker_url: str) -> bool:
     return urlsplit(broker_url).scheme in {"amqp", "amqps", "pyamqp"}
 
 
-def _transport_options(broker_url: str) -> dict[str, Any]:
+def _transport_options(broker_url: str) -> dict[str, object]:
     if _is_rabbitmq(broker_url):
         # without timeouts, a broker that is frozen or blocked by a full disk blocks its callers forever
         return {"read_timeout": ANSWER_SECONDS, "write_timeout": ANSWER_SECONDS}
@@ -202,7 +202,7 @@ def send(
     # RabbitMQ delivers delayed messages to a worker at once; each then delays its other messages by about a second
     if (countdown and _is_rabbitmq(app.conf.broker_url)) or _silence.lasts():
         return False
-    options: dict[str, Any] = {"queue": queue, "argsrepr": f"({shown})", "kwargsrepr": "{}", "countdown": countdown}
+    options: dict[str, object] = {"queue": queue, "argsrepr": f"({shown})", "kwargsrepr": "{}", "countdown": countdown}
     request_id = request_id or _request_of(id_)
     options["headers"] = {REQUEST_ID: request_id} if request_id else {}
     if quiet:

@@ -36,6 +36,9 @@ _EXCESSES = {
     Excess.LENGTH: " The text is longer than the model takes; set a smaller chunk_size.",
 }
 
+#: A row of an answer, in JSON as the provider wrote it.
+Row = Mapping[str, Any]
+
 log = structlog.get_logger()
 
 
@@ -119,7 +122,7 @@ def decode(data: Sequence[Any], count: int) -> Vectors:
     return np.stack([cell if cell is not None and len(cell) == length else missing for cell in cells])
 
 
-def _in_order(rows: Sequence[dict[str, Any]], count: int) -> list[Vectors | None]:
+def _in_order(rows: Sequence[Row], count: int) -> list[Vectors | None]:
     """The vector of each text, None for one that has none. Raises `EmbeddingUnreadable` if they cannot be assigned."""
     indices = [row.get("index") for row in rows]
     if len(rows) == count and _is_in_place(indices):
@@ -154,7 +157,7 @@ def _tells_what_is_missing(indices: Sequence[Any], count: int) -> bool:
     return 0 < len(indices) < count and len(stated) == len(indices) and max(stated) >= len(indices)
 
 
-def _cell(row: dict[str, Any]) -> Vectors | None:
+def _cell(row: Row) -> Vectors | None:
     """The vector of a row, None if it has none."""
     value = row.get("embedding")
     try:

@@ -17,6 +17,8 @@ import orjson
 #: Providers whose name in the table differs from that in names of models: `vertex_ai-embedding-models`.
 _SUFFIX = "-embedding-models"
 _MILLION = 1_000_000
+#: A row of the table, in JSON: numbers and texts by column.
+Entry = dict[str, Any]
 _FILE = "model_prices_and_context_window_backup.json"
 _COLUMNS = (
     "mode",
@@ -75,7 +77,7 @@ def provider_of(model: str) -> str | None:
 
 
 @cache
-def _table() -> dict[str, dict[str, Any]]:
+def _table() -> dict[str, Entry]:
     """The table's rows by name and alias, with only the columns that this module reads."""
     spec = find_spec("litellm")
     if spec is None or not spec.submodule_search_locations:
@@ -88,14 +90,14 @@ def _table() -> dict[str, dict[str, Any]]:
     return table
 
 
-def _entry(model: str) -> dict[str, Any]:
+def _entry(model: str) -> Entry:
     """The table's row. It names many models without their provider, and different ones of two providers alike."""
     provider, _, name = model.partition("/")
     bare = _table().get(name, {})
     return _table().get(model) or (bare if _provider(bare) == provider else {})
 
 
-def _provider(entry: dict[str, Any]) -> str:
+def _provider(entry: Entry) -> str:
     return str(entry.get("litellm_provider", "")).removesuffix(_SUFFIX)
 
 

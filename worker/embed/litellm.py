@@ -70,7 +70,7 @@ class LiteLLMClient(Endpoint):
         )
         return list(answer.data or [])
 
-    def _dimension_arguments(self) -> dict[str, Any]:
+    def _dimension_arguments(self) -> dict[str, object]:
         if self.dimensions is None:
             return {}
         return {"dimensions": self.dimensions, "allowed_openai_params": ["dimensions"]}

@@ -76,7 +76,7 @@ class OpenAIClient(Endpoint):
         return self._url.scheme in {"http", "https"} and not self._url.userinfo and not are_proxies_set
 
     def _body(self, texts: Sequence[str], encoding: str) -> bytes:
-        fields: dict[str, Any] = {
+        fields: dict[str, object] = {
             "model": self.model.removeprefix(PREFIX),
             "input": list(texts),
             "encoding_format": encoding,

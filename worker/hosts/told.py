@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
 from uuid import UUID
 
 from schemas.release import RELEASE
@@ -110,7 +109,7 @@ def registration(
 
 def hashes_of(settings: Settings, salt: str, role: Role) -> dict[str, str | None]:
     """The hash of each setting that must be equal, by its variable; None for one that is not set."""
-    values: dict[str, Any] = {
+    values: dict[str, object] = {
         name.upper(): value for name, value in settings.model_dump(mode="json").items() if _must_be_equal(name, role)
     }
     if role not in OF_FEW:

@@ -10,7 +10,7 @@ import json
 import math
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -132,7 +132,7 @@ def _load(directory: Path) -> CrossEncoder:
     return model
 
 
-def _refuse_others(directory: Path, config: dict[str, Any]) -> None:
+def _refuse_others(directory: Path, config: Mapping[str, Any]) -> None:
     for name, accepted in _ACCEPTED.items():
         if config.get(name) != accepted:
             raise _unusable(directory, f"has {name} {config.get(name)!r}, but {accepted!r} is needed")

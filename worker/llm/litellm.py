@@ -83,7 +83,7 @@ async def _complete(provider: Provider, messages: Sequence[dict[str, str]]) -> A
         return answer
 
 
-def arguments(provider: Provider) -> dict[str, Any]:
+def arguments(provider: Provider) -> dict[str, object]:
     """What every request to a provider has in common."""
     return {
         "model": provider.model,

@@ -6,7 +6,6 @@ import codecs
 import json
 import re
 from collections.abc import Iterable
-from typing import Any
 
 from schemas.errors import FileError, NotFound
 from schemas.jsonc import is_by_hand, plain
@@ -16,13 +15,14 @@ from worker.ignore.generated import generated_reason
 from worker.ignore.secrets import is_secret, may_be_secret, without_keys
 from worker.parse.data.json_pointer import span
 from worker.parse.limits import Limits
+from worker.sandbox.protocol import Head
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
-Answered = tuple[dict[str, Any], bytes]
+Answered = tuple[Head, bytes]
 
 
-def texts(ask: dict[str, Any], data: bytes, _limits: Limits) -> Answered:
+def texts(ask: Head, data: bytes, _limits: Limits) -> Answered:
     """Return each text as UTF-8 without its byte order mark, and its size in bytes; None where bytes are not text.
 
     Of a file that has a name here, private keys are left out. If it is nothing but a secret, it is None too.
@@ -50,7 +50,7 @@ def _utf8(data: bytes) -> bytes | None:
     return decoded.encode(errors="replace") if wide else data.removeprefix(codecs.BOM_UTF8)
 
 
-def value(ask: dict[str, Any], data: bytes, _limits: Limits) -> Answered:
+def value(ask: Head, data: bytes, _limits: Limits) -> Answered:
     """Return the range of characters of the value at a pointer, or the reason why it is absent."""
     document = data.decode()
     try:
@@ -62,7 +62,7 @@ def value(ask: dict[str, Any], data: bytes, _limits: Limits) -> Answered:
     return {"start": start, "end": end}, b""
 
 
-def sample(ask: dict[str, Any], data: bytes, _limits: Limits) -> Answered:
+def sample(ask: Head, data: bytes, _limits: Limits) -> Answered:
     """The beginning of a text that would be indexed, and the number of its characters. Raises `FileError` otherwise."""
     file = detect(ask["name"], data)
     failure = file.failure or (FileError(Reason.BINARY) if file.is_binary else None)
@@ -77,12 +77,12 @@ def sample(ask: dict[str, Any], data: bytes, _limits: Limits) -> Answered:
     return {"type": file.format.type, "characters": len(decoded)}, decoded[: ask["characters"]].encode()
 
 
-def secret(ask: dict[str, Any], data: bytes, _limits: Limits) -> Answered:
+def secret(ask: Head, data: bytes, _limits: Limits) -> Answered:
     """Whether a file is nothing but a secret."""
     return {"secret": is_secret(ask["name"], data)}, b""
 
 
-def json_text(ask: dict[str, Any], data: bytes, _limits: Limits) -> Answered:
+def json_text(ask: Head, data: bytes, _limits: Limits) -> Answered:
     """A value as `json.dumps(indent=2, ensure_ascii=False)` writes it, in UTF-8.
 
     A lone surrogate, which JSON can express and UTF-8 cannot, becomes U+FFFD. Raises `FileError`: `too_large` above the

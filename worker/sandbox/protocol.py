@@ -17,6 +17,9 @@ ANSWER = struct.Struct(">QQ")
 #: Maximum bytes of an answer's head.
 MAX_HEAD_BYTES = 64 << 20
 
+#: The head of a message, in JSON. What it holds depends on the operation.
+Head = dict[str, Any]
+
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
@@ -39,5 +42,5 @@ class Bounds:
 class Answer(NamedTuple):
     """What a helper answers."""
 
-    head: dict[str, Any]
+    head: Head
     payload: bytearray

@@ -35,7 +35,7 @@ def _with_fragments(text: str) -> str:
     return _INCLUDED.sub(lambda match: _with_fragments(_COMMENT.sub("", _texts("fragments")[match[1]])), text)
 
 
-def is_true(connection: Connection[Any], query: SQL, values: Mapping[str, Any] | None = None) -> bool:
+def is_true(connection: Connection[Any], query: SQL, values: Mapping[str, object] | None = None) -> bool:
     """The answer to a query that asks whether something is so."""
     row = connection.execute(query, values).fetchone()
     return row is not None and bool(row[0])

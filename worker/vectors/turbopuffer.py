@@ -30,6 +30,7 @@ from worker.vectors.turbopuffer_rows import (
     MAX_LIMIT,
     ROW_OVERHEAD_BYTES,
     BlindRows,
+    Body,
     ReadableRows,
     RowForm,
     is_old,
@@ -247,7 +248,7 @@ class TurbopufferStore:
         return [UUID(str(row.id)) for row in self._rows(namespace, after, limit)]
 
     def _rows(self, namespace: str, after: UUID | None, limit: int, **columns: Any) -> Sequence[Any]:
-        start: dict[str, Any] = {} if after is None else {"filters": ("id", "Gt", str(after))}
+        start: Body = {} if after is None else {"filters": ("id", "Gt", str(after))}
         answer = self._read(
             namespace,
             lambda ns, seconds: ns.query(rank_by=("id", "asc"), limit=limit, timeout=seconds, **start, **columns),
@@ -255,7 +256,7 @@ class TurbopufferStore:
         return () if answer is None else _present(answer, "rows")
 
     def _vectors(self, namespace: str, filters: Any) -> dict[UUID, Vector]:
-        columns: dict[str, Any] = {"include_attributes": ["vector"], "vector_encoding": "base64"}
+        columns: Body = {"include_attributes": ["vector"], "vector_encoding": "base64"}
         answer = self._read(
             namespace,
             lambda ns, seconds: ns.query(
@@ -288,11 +289,11 @@ class TurbopufferStore:
                 "a write timed out; sending smaller requests", bytes=request_bytes, most=self._max_request_bytes
             )
 
-    def _send(self, namespace: str, body: dict[str, Any]) -> None:
+    def _send(self, namespace: str, body: Body) -> None:
         with _mapped():
             self._namespace(namespace).write(**body)
 
-    def _send_existing(self, namespace: str, body: dict[str, Any]) -> None:
+    def _send_existing(self, namespace: str, body: Body) -> None:
         # A late patch or delete must not recreate a dropped namespace.
         self._request(namespace, lambda ns: ns.write(**body, create_namespace=False))
 

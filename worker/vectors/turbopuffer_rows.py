@@ -7,9 +7,23 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 from worker.tokens.keywords import BM25_B, BM25_K1, Keywords
-from worker.vectors import CHECKED_ATTRIBUTES, FILTERED, STRING_ATTRIBUTES, Condition, Field, Leg, Patch, VectorRow
+from worker.vectors import (
+    CHECKED_ATTRIBUTES,
+    FILTERED,
+    STRING_ATTRIBUTES,
+    Condition,
+    Field,
+    Leg,
+    Patch,
+    StoredAttributes,
+    Value,
+    VectorRow,
+)
 from worker.vectors.blind import GROUPS, SPACED_HASH, Blind
 from worker.vectors.rows import MAX_KEYWORD_BYTES, attributes, clean, matrix, storable, words
+
+#: A request in JSON. The client has a type for each of its parts, which values that are put together do not have.
+Body = dict[str, Any]
 
 #: The store's limit of rows in one answer.
 MAX_LIMIT = 10_000
@@ -18,7 +32,7 @@ ROW_OVERHEAD_BYTES = 200
 
 #: Tokens are made here, so that they are the same in every store.
 TOKENS = {"tokenizer": "pre_tokenized_array", "max_token_length": 254, "k1": BM25_K1, "b": BM25_B}
-KEYWORDS_SCHEMA: dict[str, Any] = {
+KEYWORDS_SCHEMA: dict[str, object] = {
     name: {"type": "[]string", "filterable": False, "full_text_search": TOKENS}
     for name in ("chunk_words", "chunk_code")
 }
@@ -40,15 +54,15 @@ class RowForm(Protocol):
         """Attributes that describe a row's file and chunk."""
         ...
 
-    def schema(self) -> dict[str, Any]:
+    def schema(self) -> Mapping[str, object]:
         """The types of the string attributes, or of what stands for them."""
         ...
 
-    def row(self, row: VectorRow) -> dict[str, Any]:
+    def row(self, row: VectorRow) -> StoredAttributes:
         """All attributes of a row but its words."""
         ...
 
-    def changed(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def changed(self, values: Mapping[str, Value]) -> StoredAttributes:
         """New values of some attributes."""
         ...
 
@@ -74,15 +88,15 @@ class ReadableRows:
 
     checked = CHECKED_ATTRIBUTES
 
-    def schema(self) -> dict[str, Any]:
+    def schema(self) -> Mapping[str, object]:
         """See `RowForm`. What is not filterable costs half as much to store."""
         return {name: {"type": "string", "filterable": name in FILTERED} for name in STRING_ATTRIBUTES}
 
-    def row(self, row: VectorRow) -> dict[str, Any]:
+    def row(self, row: VectorRow) -> StoredAttributes:
         """See `RowForm`."""
         return attributes(row)
 
-    def changed(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def changed(self, values: Mapping[str, Value]) -> StoredAttributes:
         """See `RowForm`."""
         return {name: storable(value) for name, value in values.items()}
 
@@ -118,16 +132,16 @@ class BlindRows:
     def __init__(self, blind: Blind) -> None:
         self._blind = blind
 
-    def schema(self) -> dict[str, Any]:
+    def schema(self) -> Mapping[str, object]:
         """See `RowForm`."""
         unfiltered = {name: {"type": "string", "filterable": False} for name in ("content_hash", "chunk_id")}
         return {name: {"type": "[]string", "filterable": True} for name in GROUPS} | unfiltered
 
-    def row(self, row: VectorRow) -> dict[str, Any]:
+    def row(self, row: VectorRow) -> StoredAttributes:
         """See `RowForm`."""
         return self._blind.row(row)
 
-    def changed(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def changed(self, values: Mapping[str, Value]) -> StoredAttributes:
         """See `RowForm`."""
         return self._blind.attributes(values)
 
@@ -167,7 +181,7 @@ def row_bytes(row: VectorRow | Patch) -> int:
     return ROW_OVERHEAD_BYTES + sum(len(value.encode()) for value in strings)
 
 
-def upsert_body(form: RowForm, rows: Sequence[VectorRow], dimensions: int, *, has_keywords: bool) -> dict[str, Any]:
+def upsert_body(form: RowForm, rows: Sequence[VectorRow], dimensions: int, *, has_keywords: bool) -> Body:
     """The body of a request that writes rows."""
     columns: dict[str, list[Any]] = {"id": [str(row.id) for row in rows]}
     # The client takes twice as long to encode lists of floats, and rejects numpy arrays.
@@ -185,7 +199,7 @@ def upsert_body(form: RowForm, rows: Sequence[VectorRow], dimensions: int, *, ha
     }
 
 
-def patch_body(form: RowForm, patches: Sequence[Patch], *, has_keywords: bool) -> dict[str, Any]:
+def patch_body(form: RowForm, patches: Sequence[Patch], *, has_keywords: bool) -> Body:
     """The body of a request that changes rows."""
     rows = [_patch_row(form, patch, has_keywords=has_keywords) for patch in patches]
     return {"patch_rows": rows, "patch_condition": OLDER}
@@ -196,12 +210,12 @@ def is_old(names: Collection[str], *, has_keywords: bool) -> bool:
     return not {"generation", *(KEYWORDS_SCHEMA if has_keywords else ())} <= {*names}
 
 
-def query_of(form: RowForm, leg: Leg) -> dict[str, Any]:
+def query_of(form: RowForm, leg: Leg) -> Body:
     """A leg as a subquery."""
     filters = [_any_of(form.filter(condition), condition) for condition in leg.conditions]
     if leg.vector is None:
         name = ATTRIBUTES[leg.field]
-        query: dict[str, Any] = {"rank_by": (name, "BM25", form.tokens(leg))}
+        query: Body = {"rank_by": (name, "BM25", form.tokens(leg))}
         if leg.phrase:
             filters.append((name, "ContainsAllTokens", form.tokens(leg)))
     else:
@@ -212,21 +226,20 @@ def query_of(form: RowForm, leg: Leg) -> dict[str, Any]:
     return query | {"limit": min(leg.limit, MAX_LIMIT)}
 
 
-def _schema(form: RowForm, dimensions: int, *, has_keywords: bool) -> dict[str, Any]:
-    schema = form.schema()
-    schema |= {"id": "uuid", "vector": {"type": f"[{dimensions}]f32", "ann": True}}
-    schema |= {"level": "int", "embedded": "bool", "generation": "int"}
-    return schema | KEYWORDS_SCHEMA if has_keywords else schema
+def _schema(form: RowForm, dimensions: int, *, has_keywords: bool) -> dict[str, object]:
+    own = {"id": "uuid", "vector": {"type": f"[{dimensions}]f32", "ann": True}}
+    own |= {"level": "int", "embedded": "bool", "generation": "int"}
+    return {**form.schema(), **own, **(KEYWORDS_SCHEMA if has_keywords else {})}
 
 
-def _patch_row(form: RowForm, patch: Patch, *, has_keywords: bool) -> dict[str, Any]:
+def _patch_row(form: RowForm, patch: Patch, *, has_keywords: bool) -> Mapping[str, object]:
     row = {"id": str(patch.id), "generation": patch.generation, **form.changed(patch.attributes)}
     if not has_keywords or patch.keywords is None:
         return row
-    return row | _fields_of(form, patch.keywords)
+    return {**row, **_fields_of(form, patch.keywords)}
 
 
-def _fields_of(form: RowForm, keywords: Keywords | None) -> dict[str, Any]:
+def _fields_of(form: RowForm, keywords: Keywords | None) -> Mapping[str, list[str] | None]:
     if keywords is None:
         return dict.fromkeys(KEYWORDS_SCHEMA)
     return dict(zip(KEYWORDS_SCHEMA, form.words(keywords), strict=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from schemas.errors import FileError
 from worker.parse.containers import Container, Opener, damaged
@@ -14,6 +14,7 @@ from worker.parse.containers.tar import open_tar
 from worker.parse.containers.zip import open_zip
 from worker.parse.limits import Limits
 from worker.sandbox.members import Packing
+from worker.sandbox.protocol import Head
 
 OPENERS: dict[Packing, Opener] = {"zip": open_zip, "tar": open_tar, "mail": open_mail, "outlook": open_outlook}
 #: Most containers that are kept open, and the share of the memory that their bytes may take.
@@ -31,14 +32,14 @@ class _Kept(NamedTuple):
 _kept: OrderedDict[str, _Kept] = OrderedDict()
 
 
-def members(ask: dict[str, Any], data: bytes, limits: Limits) -> tuple[dict[str, Any], bytes]:
+def members(ask: Head, data: bytes, limits: Limits) -> tuple[Head, bytes]:
     """Open a container, and list what it contains."""
     opened = _open(ask, data, limits)
     rows = _guarded(lambda: [(member.path, member.size, member.reason) for member in opened.members()])
     return {"members": rows, "kept": [*_kept]}, b""
 
 
-def member(ask: dict[str, Any], data: bytes, limits: Limits) -> tuple[dict[str, Any], bytes]:
+def member(ask: Head, data: bytes, limits: Limits) -> tuple[Head, bytes]:
     """Read a member: of the container in `data`, or without a packing of one that is kept open."""
     if "packing" in ask:
         opened = _open(ask, data, limits)
@@ -51,7 +52,7 @@ def member(ask: dict[str, Any], data: bytes, limits: Limits) -> tuple[dict[str, 
     return {"kept": [*_kept]}, content
 
 
-def _open(ask: dict[str, Any], data: bytes, limits: Limits) -> Container:
+def _open(ask: Head, data: bytes, limits: Limits) -> Container:
     """The container, which stays open under its name: members are mostly read one after the other."""
     _kept.pop(ask["container"], None)
     room = limits.memory_bytes * _KEPT_SHARE - len(data)

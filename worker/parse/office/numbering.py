@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,7 +55,7 @@ class ParagraphNumbers:
     `styles` are the definitions of styles by their id. `root` is that of `numbering.xml`.
     """
 
-    def __init__(self, root: Any, styles: dict[str, Any], body: Any) -> None:
+    def __init__(self, root: Any, styles: Mapping[str, Any], body: Any) -> None:
         self._styles = styles
         self._places: dict[str, _Stated] = {}
         self._abstract = {e.get(_ABSTRACT_ID): e for e in root.iterchildren(qn("w:abstractNum"))}

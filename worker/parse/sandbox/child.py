@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import orjson
 
@@ -31,7 +31,7 @@ from worker.parse.limits import Limits
 from worker.parse.sandbox.confine import OFFICE, confine
 from worker.parse.sandbox.read import read
 from worker.parse.sandbox.seccomp import parser_calls, program_calls, restrict, starter_calls
-from worker.sandbox.protocol import ANSWER, REQUEST
+from worker.sandbox.protocol import ANSWER, REQUEST, Head
 
 if TYPE_CHECKING:
     from worker.parse.code.syntax import Syntax
@@ -93,7 +93,7 @@ def _limit_memory(memory_bytes: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
 
 
-def _answer(requests: BinaryIO, memory_bytes: int, head_bytes: int, data_bytes: int) -> dict[str, Any]:
+def _answer(requests: BinaryIO, memory_bytes: int, head_bytes: int, data_bytes: int) -> Head:
     """The document, the reason why there is none, or that memory ran out."""
     try:
         head = orjson.loads(requests.read(head_bytes))
@@ -114,7 +114,7 @@ def _answer(requests: BinaryIO, memory_bytes: int, head_bytes: int, data_bytes: 
         return {"memory": True}
 
 
-def _done(head: dict[str, Any], data: bytes, limits: Limits) -> dict[str, Any]:
+def _done(head: Head, data: bytes, limits: Limits) -> Head:
     """What an operation answers."""
     operation = imported(OPERATIONS[head["operation"]])
     with _limited(limits.seconds):
@@ -143,7 +143,7 @@ def _syntax(data: bytes, language: str, seconds: float) -> Syntax | None:
         return syntax(data, language)
 
 
-def _send(answers: BinaryIO, answer: dict[str, Any]) -> None:
+def _send(answers: BinaryIO, answer: Head) -> None:
     try:
         payload = answer.pop(_PAYLOAD, b"")
         if "document" in answer:

@@ -74,7 +74,7 @@ def _cells_before_damage(text: str) -> list[Any]:
     return cells
 
 
-def _is_notebook(content: object) -> TypeGuard[dict[str, Any]]:
+def _is_notebook(content: object) -> TypeGuard[dict[str, object]]:
     """Whether there is a list of cells. One that ends before its first cell does not count."""
     cells = content.get("cells", content.get("worksheets")) if isinstance(content, dict) else None
     return isinstance(cells, list)
@@ -85,20 +85,20 @@ def _small(digits: str) -> int:
     return int(digits) if len(digits) <= _MAX_DIGITS else 0
 
 
-def _language(content: dict[str, Any]) -> str:
+def _language(content: dict[str, object]) -> str:
     metadata = _mapping(content.get("metadata"))
     name = _mapping(metadata.get("kernelspec")).get("language") or _mapping(metadata.get("language_info")).get("name")
     return name.lower() if isinstance(name, str) and re.fullmatch(r"[\w+#.-]{1,30}", name) else "python"
 
 
-def _cells(content: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    sheets = [content] if "cells" in content else content["worksheets"]
-    for sheet in sheets:
+def _cells(content: dict[str, object]) -> Iterator[dict[str, object]]:
+    sheets = [content] if "cells" in content else content.get("worksheets")
+    for sheet in sheets if isinstance(sheets, list) else ():
         cells = _mapping(sheet).get("cells")
-        yield from (_mapping(cell) for cell in cells or [] if isinstance(cells, list))
+        yield from map(_mapping, cells if isinstance(cells, list) else ())
 
 
-def _blocks(cell: dict[str, Any], language: str) -> Iterator[str]:
+def _blocks(cell: dict[str, object], language: str) -> Iterator[str]:
     """The Markdown blocks of a cell."""
     source = _text(cell.get("source", cell.get("input"))).strip("\n")
     if cell.get("cell_type") != "code":
@@ -127,7 +127,7 @@ def _outputs(outputs: list[Any]) -> str:
     return "\n".join(parts)
 
 
-def _output(output: dict[str, Any]) -> str:
+def _output(output: dict[str, object]) -> str:
     if output.get("output_type") in ("error", "pyerr"):
         return f"{_text(output.get('ename'))}: {_text(output.get('evalue'))}"
     plain = _mapping(output.get("data")).get("text/plain")
@@ -141,5 +141,5 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _mapping(value: object) -> dict[str, Any]:
+def _mapping(value: object) -> dict[str, object]:
     return value if isinstance(value, dict) else {}

@@ -235,7 +235,7 @@ class _Vanished(NamedTuple):
     at_keys: Sequence[tuple[UUID, bytes, bool]] = ()
 
 
-def _count_vanished(connection: Connection[Any], values: Mapping[str, Any]) -> _Vanished:
+def _count_vanished(connection: Connection[Any], values: Mapping[str, object]) -> _Vanished:
     """Count what is missing from a listing. Files that were never live hold nothing that a user could lose."""
     if values["keys"] is None:
         return _Vanished(*(connection.execute(_SQL["count_vanished"], values).fetchone() or (0, 0, 0)))
@@ -258,7 +258,7 @@ def vanished(pool: Pool, *, task_id: UUID, index_id: UUID, keys: Sequence[bytes]
 
 
 def _remove_vanished(
-    connection: Connection[Any], values: Mapping[str, Any], counts: _Vanished, *, keep_live: bool
+    connection: Connection[Any], values: Mapping[str, object], counts: _Vanished, *, keep_live: bool
 ) -> None:
     if values["keys"] is None:
         connection.execute(_SQL["remove_vanished"], {**values, "keep_live": keep_live})

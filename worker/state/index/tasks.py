@@ -444,18 +444,20 @@ def _stop(
     if row is None or row[0] != task_id:
         return None
     connection.execute(_SQL["shut_out"], values)
-    values["returned"] = leftovers.return_files(connection, index_id)
+    returned = leftovers.return_files(connection, index_id)
     # what is left to return is counted when all is
-    (counting.count if values["returned"] is None else counting.add_noted)(connection, [task_id])
-    return _closed(connection, _SQL["stop"], values)
+    (counting.count if returned is None else counting.add_noted)(connection, [task_id])
+    return _closed(connection, _SQL["stop"], values, returned)
 
 
-def _closed(connection: Connection[Any], query: SQL, values: Mapping[str, Any]) -> ClosedTask | None:
+def _closed(
+    connection: Connection[Any], query: SQL, values: Mapping[str, object], returned: UUID | None = None
+) -> ClosedTask | None:
     """Run the query that ends a task, and everything that follows from it in the same transaction."""
     task = connection.cursor(row_factory=class_row(_EndedTask)).execute(query, values).fetchone()
     if task is None:
         return None
-    leftovers.leave(connection, task.id, values.get("returned"))
+    leftovers.leave(connection, task.id, returned)
     status, error = TaskStatus(task.status), task.error
     failure = (task.error_code or "", error or "") if status is TaskStatus.ERROR else None
     closed = ClosedTask(task.tool_id, None, task.request_id, failure)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from psycopg.rows import dict_row
+from psycopg.rows import class_row
 
 from worker.state.pool import Pool, autocommit
 from worker.state.queries import is_true, load
@@ -142,7 +142,7 @@ def page(
     values |= {"after_level": after_level, "after_id": after_id, "limit": limit}
     with pool.connection() as connection:
         query = _SQL["leaf_page" if level == 0 else "page"]
-        rows = connection.cursor(row_factory=dict_row).execute(query, values).fetchall()
+        rows = connection.cursor(row_factory=class_row(StoredSummary)).execute(query, values).fetchall()
     return _shown(pool, tree, rows)
 
 
@@ -151,20 +151,20 @@ def _node(pool: Pool, tree: Tree, id_: UUID) -> tuple[int, list[str]] | None:
         return connection.execute(_SQL["node"], {"tree_id": tree.id, "id": id_}).fetchone()
 
 
-def _shown(pool: Pool, tree: Tree, rows: Sequence[dict[str, Any]]) -> list[ShownNode]:
-    keys = [row["key"] for row in rows]
-    children = list({child for row in rows for child in row["children"]})
+def _shown(pool: Pool, tree: Tree, rows: Sequence[StoredSummary]) -> list[ShownNode]:
+    keys = [row.key for row in rows]
+    children = list({child for row in rows for child in row.children})
     parents = _grouped(pool, "parents", tree, keys)
     ids = dict(_rows(pool, "node_ids", tree, children)) | dict(_rows(pool, "leaf_ids", tree, children))
     found = paths(pool, tree, keys)
     return [
         ShownNode(
-            row["id"],
-            row["level"],
-            row["text"],
-            [ids[child] for child in row["children"] if child in ids],
-            parents.get(row["key"], []),
-            found.get(row["key"], [])[:MAX_PATHS],
+            row.id,
+            row.level,
+            row.text,
+            [ids[child] for child in row.children if child in ids],
+            parents.get(row.key, []),
+            found.get(row.key, [])[:MAX_PATHS],
         )
         for row in rows
     ]

@@ -175,7 +175,7 @@ class LanceStore:
 
     def ids(self, namespace: str, after: UUID | None, limit: int) -> list[UUID]:
         """Return the next `limit` ids in ascending order; fewer only at the end. Raises `StoreUnavailable`."""
-        return [UUID(row["id"]) for row in self._rows(namespace, after, limit, ())]
+        return [UUID(str(row["id"])) for row in self._rows(namespace, after, limit, ())]
 
     def stored(self, _namespace: str, attributes: Mapping[str, Value]) -> StoredAttributes:
         """Return what `attributes` returns for a row that was written with these values."""
@@ -184,9 +184,9 @@ class LanceStore:
     def attributes(self, namespace: str, after: UUID | None, limit: int) -> dict[UUID, StoredAttributes]:
         """Return the attributes of the next `limit` rows in ascending order of ids. Raises `StoreUnavailable`."""
         rows = self._rows(namespace, after, limit, CHECKED_ATTRIBUTES)
-        return {UUID(row.pop("id")): row for row in rows}
+        return {UUID(str(row.pop("id"))): row for row in rows}
 
-    def _rows(self, namespace: str, after: UUID | None, limit: int, columns: Sequence[str]) -> list[dict[str, Any]]:
+    def _rows(self, namespace: str, after: UUID | None, limit: int, columns: Sequence[str]) -> list[dict[str, Value]]:
         from lancedb.query import ColumnOrdering
 
         with self._table(namespace) as table:
@@ -194,7 +194,7 @@ class LanceStore:
                 return []
             query = table.search().select(["id", *columns]).order_by([ColumnOrdering(column_name="id")]).limit(limit)
             query = query if after is None else query.where(f"id > '{after}'")
-            rows: list[dict[str, Any]] = _read(query.to_arrow, self._path(namespace)).to_pylist()
+            rows: list[dict[str, Value]] = _read(query.to_arrow, self._path(namespace)).to_pylist()
             return rows
 
     def vectors(self, namespace: str, ids: Sequence[UUID]) -> dict[UUID, Vector]:
@@ -387,7 +387,7 @@ def _upsert_table(rows: Sequence[VectorRow], dimensions: int, *, has_keywords: b
     import pyarrow as pa
 
     schema = _schema(dimensions, has_keywords=has_keywords)
-    columns: dict[str, Any] = {name: column(rows, name) for name in STRING_ATTRIBUTES}
+    columns: dict[str, object] = {name: column(rows, name) for name in STRING_ATTRIBUTES}
     columns["id"] = [str(row.id) for row in rows]
     columns["level"] = [row.attributes.get("level") for row in rows]
     columns["embedded"] = [row.vector is not None for row in rows]
