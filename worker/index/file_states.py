@@ -179,7 +179,7 @@ def _moved(claim: FileClaim, facts: FileFacts) -> bool:
     A file that moved back counts too if a claim in between may have patched the store's rows.
     """
     moved = claim.patch_pending or (claim.path, claim.id_path) != (claim.live_path, claim.live_id_path)
-    moved |= facts.type is not None and facts.type != claim.type
+    moved |= facts.type != claim.type
     moved |= facts.words_language != claim.words_language
     moved |= facts.properties.words != claim.live_properties.words
     is_old = not (claim.live_fingerprint or "").endswith(f" {keywords.VERSION}")

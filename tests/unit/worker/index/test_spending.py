@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from schemas.content.source import EmbedderProfile
-from schemas.errors import EmbeddingRefused, EmbeddingUnavailable
+from schemas.errors import EmbeddingRefused, EmbeddingUnavailable, EmbeddingUnreadable, FoldexError
 from schemas.status import Reason
 from worker.embed import Vectors
 from worker.index.spending import LimitedEmbedder, Spending
@@ -38,13 +38,13 @@ class Provider:
 
     profile, max_inputs, max_request_tokens = EmbedderProfile(model="m", dimensions=1), 10, 100
 
-    def __init__(self, *, fails: bool = False) -> None:
-        self.fails, self.requests = fails, 0
+    def __init__(self, failure: FoldexError | None = None) -> None:
+        self.failure, self.requests = failure, 0
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         self.requests += 1
-        if self.fails:
-            raise EmbeddingUnavailable("down")
+        if self.failure:
+            raise self.failure
         return np.ones((len(texts), 1), dtype=np.float32)
 
 
@@ -78,9 +78,16 @@ def test_a_request_beyond_the_limit_is_refused_and_not_sent(monkeypatch: pytest.
     assert (provider.requests, purse.left) == (1, 2)
 
 
-def test_a_request_that_fails_spends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("failure", "left"),
+    # what answers has computed, however useless the answer is
+    [(EmbeddingUnavailable("down"), 10), (EmbeddingRefused("wrong", indices=[0]), 10), (EmbeddingUnreadable("?"), 0)],
+)
+def test_a_request_spends_tokens_once_its_provider_has_counted_them(
+    monkeypatch: pytest.MonkeyPatch, failure: FoldexError, left: int
+) -> None:
     purse = Purse(10, monkeypatch)
-    limited = LimitedEmbedder(Provider(fails=True), Spending(NO_POOL, uuid4()), {"a": 8, "b": 2})
-    with pytest.raises(EmbeddingUnavailable):
+    limited = LimitedEmbedder(Provider(failure), Spending(NO_POOL, uuid4()), {"a": 8, "b": 2})
+    with pytest.raises(type(failure)):
         limited.embed(["a", "b"])
-    assert purse.left == 10
+    assert purse.left == left

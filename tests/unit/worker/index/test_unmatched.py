@@ -73,6 +73,12 @@ def test_each_list_names_what_matches_nothing_there() -> None:
     )
 
 
+@pytest.mark.parametrize("exclude", [["*.lock"], ["uv.lock", "b.lock"]])
+def test_a_kind_that_another_rule_leaves_out_all_the_same_is_not_kept(exclude: list[str]) -> None:
+    expected = "No listed file or folder matches config.keep 'locks'; correct or remove that."
+    assert warning_of(["uv.lock", "b.lock"], exclude=exclude, keep=["locks"]) == expected
+
+
 def test_a_negated_pattern_may_begin_with_a_sign() -> None:
     assert warning_of(["#a", "!b"], exclude=["!#a", "!!b", "\\#a", "\\!b"]) is None
 

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from itertools import count, islice
+from threading import Event
 from typing import Any
 
 import pytest
 
-from worker.sources.bucket_events import ChangedObject, UnknownMessage, changed_objects
+from schemas.content.source import S3Source
+from worker.sources import event_batches
+from worker.sources.bucket_events import ChangedObject, EventQueue, QueueMessage, UnknownMessage, changed_objects
+from worker.sources.event_batches import BucketEvents
 
 
 def record(bucket: str, key: str) -> dict[str, Any]:
@@ -60,3 +66,34 @@ def test_a_topics_message_holds_no_further_one() -> None:
     inner = {"Type": "Notification", "Message": json.dumps(NOTIFICATION)}
     with pytest.raises(UnknownMessage):
         changed_objects(json.dumps({"Type": "Notification", "Message": json.dumps(inner)}))
+
+
+class EndlessQueue(EventQueue):
+    """Answers each request with ten messages."""
+
+    def __init__(self) -> None:
+        super().__init__("http://127.0.0.1:1/endless")
+        self.keys = count()
+
+    def receive(self, _: int) -> list[QueueMessage]:
+        return [QueueMessage(f"{key}", [ChangedObject("docs", f"{key}.md")]) for key in islice(self.keys, 10)]
+
+    def delete(self, receipts: Sequence[str]) -> None:
+        """Hand out others next."""
+
+
+@pytest.mark.parametrize(("most", "seconds", "received"), [(20, 600.0, 20), (21, 600.0, 30), (1000, 0.0, 10)])
+def test_a_batch_ends_though_messages_keep_coming(
+    monkeypatch: pytest.MonkeyPatch, most: int, seconds: float, received: int
+) -> None:
+    monkeypatch.setattr(event_batches, "MAX_MESSAGES", most)
+    monkeypatch.setattr(event_batches, "FILL_SECONDS", seconds)
+    woken = Event()
+    events = BucketEvents(EndlessQueue(), woken.set)
+    events.start()
+    try:
+        assert woken.wait(20)
+        events.open_batch()
+        assert len(events.seen(S3Source(kind="s3", bucket="docs")).paths or ()) == received
+    finally:
+        events.close()
