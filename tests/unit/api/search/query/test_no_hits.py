@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 from unittest.mock import Mock
+from uuid import uuid4
 
 import pytest
 
@@ -14,17 +17,19 @@ from api.search.query.index_search import Findings, IndexSearch
 from api.search.query.no_hits import stand_in, without_store
 from schemas.errors import FilterMatchesNothing, StoreUnavailable
 from schemas.queries.search import Filters, Query
+from schemas.status import TaskStatus
 from worker.state.index import files, tasks
+from worker.state.index.tasks import TaskState
 from worker.state.search import found_chunks
 
 NO_TASK = None
-OPEN: dict[str, Any] = {"finished_at": None}
-ENDED: dict[str, Any] = {"finished_at": "now"}
+OPEN = TaskState(uuid4(), TaskStatus.INDEXING, error=None, held_removals=0, finished_at=None)
+ENDED = replace(OPEN, status=TaskStatus.READY, finished_at=datetime.now(UTC))
 
 
 def answered(
     monkeypatch: pytest.MonkeyPatch,
-    task: dict[str, Any] | None,
+    task: TaskState | None,
     *,
     live: bool = True,
     vectors_missing: bool = False,
@@ -46,7 +51,7 @@ def answered(
 
 @pytest.mark.parametrize("task", [NO_TASK, OPEN])
 def test_lines_stand_in_until_the_first_file_is_indexed(
-    monkeypatch: pytest.MonkeyPatch, task: dict[str, Any] | None
+    monkeypatch: pytest.MonkeyPatch, task: TaskState | None
 ) -> None:
     assert answered(monkeypatch, task, live=False) == (["a line"], ["not_indexed_yet"])
     assert answered(monkeypatch, task, live=True) == ([], [])
