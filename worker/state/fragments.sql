@@ -13,6 +13,11 @@ set_config('lock_timeout', '1s', true)
 -- status of a task that has not ended, or of a file that waits or is worked on
 ('pending', 'indexing')
 
+-- name: index_columns
+-- columns of an index i, in the order of an `Index`
+i.id, i.project_id, i.source, i.folder_node_id, i.settings, i.vector_store, i.keyword_index, i.namespace, i.epoch,
+i.text_key
+
 -- name: ended_task
 -- columns of a task t that ended just now
 t.id, t.tool_id, t.index_id, t.folder_node_id, t.request_id, t.status, t.error, t.error_code, t.over_cost, t.rerun,

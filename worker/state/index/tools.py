@@ -18,7 +18,7 @@ from uuid import UUID, uuid4
 import orjson
 from psycopg import Connection
 from psycopg.errors import LockNotAvailable
-from psycopg.rows import class_row, dict_row
+from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
 from schemas.content.source import AnySource, parsed_source
@@ -60,9 +60,9 @@ class Index:
     keyword_index: str
     namespace: str
     epoch: int
-    url_template: str | None = None
     #: Id of the key whose hashes the store has instead of words, names and paths; None: it has readable text.
     text_key: str | None = None
+    url_template: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "source", parsed_source(self.source))
@@ -351,8 +351,8 @@ def searchable(pool: Pool, project_id: str, tool_ids: Sequence[UUID] | None = No
     """Return a project's tools, those with these ids or all, newest first."""
     values = {"project_id": project_id, "tool_ids": None if tool_ids is None else list(tool_ids)}
     with autocommit(pool) as connection:
-        rows = connection.cursor(row_factory=dict_row).execute(_SQL["searchable"], values).fetchall()
-    return [SearchableTool(row.pop("tool_id"), row.pop("name"), Index(**row)) for row in rows]
+        rows = connection.execute(_SQL["searchable"], values).fetchall()
+    return [SearchableTool(tool_id, name, Index(*columns)) for tool_id, name, *columns in rows]
 
 
 @again_if_locked

@@ -74,17 +74,14 @@ SELECT count(*) FROM (
 WHERE bytes <= %(most_bytes)s
 
 -- name: index
-SELECT id, project_id, source, folder_node_id, settings, vector_store, keyword_index, namespace, epoch, text_key
-FROM search_index WHERE id = %(index_id)s AND deleted_at IS NULL
+SELECT :index_columns FROM search_index i WHERE i.id = %(index_id)s AND i.deleted_at IS NULL
 
 -- name: index_of_tool
-SELECT i.id, i.project_id, i.source, i.folder_node_id, i.settings, i.vector_store, i.keyword_index, i.namespace, i.epoch,
-       i.text_key, s.config ->> 'url_template' AS url_template
+SELECT :index_columns, s.config ->> 'url_template' AS url_template
 FROM search_tool s JOIN search_index i ON i.id = s.index_id WHERE s.id = %(tool_id)s
 
 -- name: searchable
-SELECT s.id AS tool_id, s.name, i.id, i.project_id, i.source, i.folder_node_id, i.settings, i.vector_store,
-       i.keyword_index, i.namespace, i.epoch, i.text_key, s.config ->> 'url_template' AS url_template
+SELECT s.id, s.name, :index_columns, s.config ->> 'url_template'
 FROM search_tool s JOIN search_index i ON i.id = s.index_id
 WHERE s.project_id = %(project_id)s AND (%(tool_ids)s::uuid[] IS NULL OR s.id = ANY (%(tool_ids)s))
 ORDER BY s.created_at DESC, s.id

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from psycopg import Connection
 from psycopg.errors import LockNotAvailable
-from psycopg.rows import class_row, dict_row
+from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
 from schemas.errors import FoldexError, LeaseLost
@@ -84,6 +84,9 @@ class Tree:
     error: str | None
     error_code: str | None
     built_at: datetime | None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "config", RaptorConfig.model_validate(self.config))
 
 
 @again_if_locked
@@ -250,11 +253,7 @@ def complete(connection: Connection[Any], build: TreeBuild, *, changed: bool) ->
 def of_tool(pool: Pool, tool_id: UUID) -> Tree | None:
     """Return the tree that a tool wants, however far it is built."""
     with autocommit(pool) as connection:
-        row = connection.cursor(row_factory=dict_row).execute(_SQL["of_tool"], {"tool_id": tool_id}).fetchone()
-    if row is None:
-        return None
-    values = {name: row[name] for name in Tree.__dataclass_fields__}
-    return Tree(**{**values, "config": RaptorConfig.model_validate(row["config"])})
+        return connection.cursor(row_factory=class_row(Tree)).execute(_SQL["of_tool"], {"tool_id": tool_id}).fetchone()
 
 
 @dataclass(frozen=True, slots=True)

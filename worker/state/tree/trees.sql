@@ -180,7 +180,9 @@ SET status = 'indexed', :ended, built_at = CASE WHEN %(changed)s THEN now() ELSE
 WHERE t.id = %(tree_id)s
 
 -- name: of_tool
-SELECT t.* FROM search_tool s JOIN summary_tree t ON t.index_id = s.index_id AND t.config = s.config -> 'raptor'
+SELECT t.id, t.index_id, t.config, t.status, t.expected_summaries, t.done_summaries, t.skipped, t.tokens_in, t.tokens_out,
+       t.requests, t.warning, t.error, t.error_code, t.built_at
+FROM search_tool s JOIN summary_tree t ON t.index_id = s.index_id AND t.config = s.config -> 'raptor'
 WHERE s.id = %(tool_id)s AND :tree_is_enabled
 
 -- name: due_tombstones
