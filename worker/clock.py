@@ -67,11 +67,16 @@ def _pool() -> Pool:
     return open_pool(settings.session_url, max_size=1, limits=SWEEP)
 
 
+@functools.cache
+def _presence() -> Presence:
+    return Presence(settings, "beat")
+
+
 def _prepare(**_: object) -> None:
     """Ask for no sweep before the database has what this release needs, and enter the registry of hosts."""
     name_process(Application.BEAT)
     schema_version.wait(settings.session_url)
-    Presence(settings, "beat").keep(_pool())
+    _presence().keep(_pool())
 
 
 # also where a worker forks this process
@@ -89,6 +94,11 @@ class SweepScheduler(Scheduler):  # type: ignore[misc] # Celery has no types
         name_process(Application.BEAT)
         self._sweeps = _SweepSchedule()
         super().__init__(*args, **options)
+
+    def close(self) -> None:
+        """Leave the registry of hosts, too: the process ends."""
+        _presence().end()
+        super().close()
 
     def install_default_entries(self, *_: Any) -> None:
         """Add none: Celery's own cleans a store of results, which Foldex does not have."""

@@ -8,6 +8,7 @@ import sys
 import time
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -16,9 +17,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from api.routes import health
+from api.stack import programs
+from api.stack.processes import start, stop
 from schemas.errors import EmbeddingUnauthorized, EmbeddingUnavailable, FoldexError, StoreUnauthorized
 from tests.integration.database import do
 from tests.integration.steps.site import Site
+from tests.service import environment, eventually
 from worker.hosts import compare, presence
 from worker.hosts.needs import NeededSettings
 from worker.hosts.presence import Presence
@@ -292,3 +296,17 @@ def test_processes_of_one_machine_are_noted_by_its_name(pool: Pool, resources: R
     assert (found.role, found.queues) == ("beat", [])
     assert found.name == f"beat@{found.host}"
     assert abs(found.clock_seconds) <= 1
+
+
+@pytest.mark.parametrize("role", ["beat", "watch"])
+def test_a_process_leaves_the_registry_as_it_ends(
+    pool: Pool, database_url: str, redis_url: str, tmp_path: Path, role: str
+) -> None:
+    env = environment(tmp_path, database_url, redis_url)
+    running = start({"beat": programs.beat, "watch": programs.watch}[role](env), tmp_path)
+    seen = "SELECT seen_at > now() - interval '1 min' FROM host_process WHERE role = %s"
+    try:
+        eventually(lambda: do(pool, seen, role) == [(True,)], 60)
+    finally:
+        stop([running])
+    assert do(pool, seen, role) == [(False,)]
