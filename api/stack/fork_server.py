@@ -23,7 +23,6 @@ from pathlib import Path
 from signal import Signals
 
 from api.stack.forks import GO, MAX_REQUEST_BYTES, ForkRequest
-from worker.machine.library_pages import give_back_pages
 from worker.machine.parent import end_with
 from worker.machine.privacy import keep_private
 from worker.resources import import_store_dependencies
@@ -79,8 +78,6 @@ def _import_shared() -> None:
     gc.collect()
     # a garbage collection in a program would write to every object, and so copy the pages that all share
     gc.freeze()
-    # programs map what they use by themselves
-    give_back_pages()
 
 
 def _next_program(requests: socket.socket) -> tuple[ForkRequest, list[int]] | None:

@@ -39,13 +39,6 @@ print(json.dumps({
 }))
 sys.exit(3)
 """
-#: Imports what a fork server does, and tells the bytes of Arrow's libraries that it holds then.
-HOLD = """
-import psutil
-from api.stack import fork_server
-fork_server._import_shared()
-print(sum(each.rss for each in psutil.Process().memory_maps() if "/pyarrow/" in each.path))
-"""
 #: Starts a program from a fork server, tells the process ids of both, and waits to be killed.
 CALLER = """
 import sys, time
@@ -146,12 +139,6 @@ def test_programs_share_what_the_server_imported(tmp_path: Path) -> None:
     finally:
         forks.stop()
     assert json.loads(log(tmp_path))["celery"] is True
-
-
-def test_a_server_keeps_few_pages_of_libraries(tmp_path: Path) -> None:
-    env = {**os.environ, "FOLDEX_HOME": str(tmp_path), "VECTOR_STORE": "lancedb"}
-    held = subprocess.run([sys.executable, "-c", HOLD], env=env, cwd=ROOT, stdout=subprocess.PIPE, check=True)
-    assert 0 < int(held.stdout) < 10_000_000
 
 
 def test_a_program_that_fails_says_why_in_its_own_log(served: ForkServer, tmp_path: Path) -> None:

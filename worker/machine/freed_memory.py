@@ -9,15 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Timer
 
-from worker.machine.library_pages import give_back_pages
-
 #: Seconds without work after which memory goes back. Work that follows at once would take it again.
 IDLE_SECONDS = 5.0
-#: Seconds without work after which pages of libraries go back. The next work takes 10 ms longer, so edits in a row keep
-#: them.
-LONG_IDLE_SECONDS = 30.0
-#: Seconds in which a library that another thread loads is mapped as a whole.
-SETTLE_SECONDS = 1.0
 #: Bytes of a block that is not kept once it is freed.
 LARGE_BLOCK_BYTES = 1 << 20
 #: The number of glibc's option.
@@ -25,27 +18,22 @@ _M_MMAP_THRESHOLD = -3
 
 
 class IdleProcess:
-    """Gives memory back once the process has been idle for `IDLE_SECONDS`, and for `LONG_IDLE_SECONDS`, after work.
-
-    One thread works.
-    """
+    """Gives memory back once the process has been idle for `IDLE_SECONDS` after work. One thread works."""
 
     def __init__(self) -> None:
-        self._timers: list[Timer] = []
+        self._timer: Timer | None = None
 
     @contextmanager
     def work(self) -> Iterator[None]:
         """Work that uses much memory."""
-        for timer in self._timers:
-            timer.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         try:
             yield
         finally:
-            of_pages = Timer(LONG_IDLE_SECONDS, give_back_pages, kwargs={"settle_seconds": SETTLE_SECONDS})
-            self._timers = [Timer(IDLE_SECONDS, give_back), of_pages]
-            for timer in self._timers:
-                timer.daemon = True
-                timer.start()
+            self._timer = Timer(IDLE_SECONDS, give_back)
+            self._timer.daemon = True
+            self._timer.start()
 
 
 def keep_little() -> None:

@@ -53,21 +53,17 @@ def test_freed_memory_goes_back() -> None:
 def test_memory_goes_back_once_after_the_last_work(monkeypatch: pytest.MonkeyPatch, fails: bool) -> None:
     given: list[str] = []
     monkeypatch.setattr(freed_memory, "give_back", lambda: given.append("memory"))
-    monkeypatch.setattr(freed_memory, "give_back_pages", lambda **_: given.append("pages"))
     monkeypatch.setattr(freed_memory, "IDLE_SECONDS", 3600.0)
-    monkeypatch.setattr(freed_memory, "LONG_IDLE_SECONDS", 3600.0)
     idle = IdleProcess()
     with idle.work():
         pass
-    waiting = idle._timers
+    waiting = idle._timer
+    assert waiting is not None
     monkeypatch.setattr(freed_memory, "IDLE_SECONDS", 0.0)
-    monkeypatch.setattr(freed_memory, "LONG_IDLE_SECONDS", 0.01)
     with suppress(RuntimeError), idle.work():
-        assert len(waiting) == 2
-        for timer in waiting:
-            timer.join(60)
-            assert not timer.is_alive()
+        waiting.join(60)
+        assert not waiting.is_alive()
         assert given == []
         if fails:
             raise RuntimeError
-    eventually(lambda: sorted(given) == ["memory", "pages"], 60)
+    eventually(lambda: given == ["memory"], 60)
