@@ -25,7 +25,6 @@ from api.page import routes as page
 from api.routes import access, agents, health, indexers, models, projects, sources, tool_actions, tools
 from api.routes.content import node_content, nodes, uploads
 from api.routes.search import across, chunks, grep, queries, symbols, tree_nodes
-from api.routes.search.direct_queries import DirectQueries
 from api.search.query import query_vectors
 from api.search.rank import rerank
 from schemas.errors import FoldexError
@@ -125,8 +124,6 @@ def create_app(settings: Settings) -> FastAPI:
     for module in ROUTES:
         app.include_router(module.router)
     app.include_router(tree_nodes.aliases)
-    # innermost, so that a query has passed all checks
-    app.add_middleware(DirectQueries)
     app.add_middleware(FairCalls)
     app.add_middleware(
         RequestGate,

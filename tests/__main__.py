@@ -37,7 +37,7 @@ SLOW = (
     "tests/contract/test_s3_ranges.py",
     "tests/unit/api/cli/test_agents.py",
     "tests/unit/api/models/test_models.py",
-    "tests/unit/api/routes/search/test_direct_queries.py",
+    "tests/unit/api/routes/search/test_usual_queries.py",
     "tests/unit/test_all_tests.py",
     "tests/unit/test_bench_search.py::test_a_function_is_a_file_without_the_sentence_that_asks_for_it",
     "tests/unit/test_constant_patterns.py",

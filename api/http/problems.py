@@ -9,7 +9,6 @@ from typing import Any
 
 import structlog
 from fastapi import FastAPI, Request
-from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from fastapi.routing import iter_route_contexts
@@ -207,14 +206,6 @@ _HANDLERS: dict[type[Exception], Callable[[Request, Exception], Response]] = {
 
 def _handler(error: Exception) -> Callable[[Request, Exception], Response]:
     return next(_HANDLERS[kind] for kind in type(error).__mro__ if kind in _HANDLERS)
-
-
-async def answer_outside(request: Request, error: Exception) -> Response:
-    """The answer to an error that was raised outside FastAPI. Raises the error if it is unexpected, as FastAPI does."""
-    handler = _handler(error)
-    if handler is _unexpected:
-        raise error
-    return await run_in_threadpool(handler, request, error)
 
 
 def problem_json(request: Request, error: Exception) -> str:

@@ -1,8 +1,9 @@
-"""Queries that FastAPI does not see are answered, logged and counted as those that it does."""
+"""Queries without FastAPI's dependencies are answered, logged and counted as those with them."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ from uuid import UUID, uuid4
 import pytest
 import structlog
 from anyio.from_thread import start_blocking_portal
-from fastapi import FastAPI
+from fastapi import FastAPI, Request, Response
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from psycopg import DataError, OperationalError
@@ -21,8 +22,7 @@ from structlog.testing import capture_logs
 from api.http.disconnect import CallerLeft, Disconnect
 from api.http.lookup_cache import LookupCache
 from api.main import create_app
-from api.routes.search import direct_queries, queries
-from api.routes.search.direct_queries import DirectQueries
+from api.routes.search import queries
 from schemas.errors import EmbeddingUnavailable, NoTree, SearchBusy
 from schemas.queries.search import Query
 from worker.settings import Settings
@@ -55,7 +55,7 @@ class Sent(NamedTuple):
 
 
 #: An answer, the line in the log, and how often each route was counted.
-Outcome = tuple[int, bytes, dict[str, str], list[dict[str, Any]], set[str]]
+Outcome = tuple[int, bytes, dict[str, str], list[dict[str, Any]], Counter[str]]
 
 
 def told(_resources: object, tool_id: UUID, index: Any, query: Query, _: Disconnect, on_step: object = None) -> str:
@@ -67,10 +67,8 @@ def told(_resources: object, tool_id: UUID, index: Any, query: Query, _: Disconn
     return json.dumps({"tool": str(tool_id), "project": index.project_id, "asked": asked})
 
 
-def made(*, auth: str, direct: bool) -> FastAPI:
+def made(*, auth: str) -> FastAPI:
     app = create_app(Settings.model_validate({"database_url": NOWHERE, "auth": auth}))
-    if not direct:
-        app.user_middleware = [each for each in app.user_middleware if each.cls is not DirectQueries]  # type: ignore[comparison-overlap]
     indexes: dict[UUID, Any] = {
         OWN: SimpleNamespace(project_id="mine"),
         FOREIGN: SimpleNamespace(project_id="other"),
@@ -94,22 +92,30 @@ def outcome(app: FastAPI, sent: Sent) -> Outcome:
     return answer.status_code, answer.content, dict(answer.headers), lines, counted(client) - before
 
 
-def counted(client: TestClient) -> set[str]:
-    """The lines of metrics that count queries."""
-    return {
-        line.rpartition("_total")[2]
+def counted(client: TestClient) -> Counter[str]:
+    """The number of queries by what metrics say of them."""
+    lines = [
+        line.rpartition(" ")
         for line in client.get("/metrics").text.splitlines()
         if line.startswith("foldex_requests_total") and "/metrics" not in line
-    }
+    ]
+    return Counter({labels: int(float(number)) for labels, _, number in lines})
 
 
 @pytest.fixture(scope="module")
-def apps() -> Iterator[dict[str, tuple[FastAPI, FastAPI]]]:
-    """Two equal applications for each way to authorize: one answers queries directly, the other by its route."""
+def apps() -> Iterator[dict[str, FastAPI]]:
+    """An application for each way to authorize."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(queries, "query_answer", told)
-        patch.setattr(direct_queries, "query_answer", told)
-        yield {auth: (made(auth=auth, direct=True), made(auth=auth, direct=False)) for auth in ("on", "off")}
+        yield {auth: made(auth=auth) for auth in ("on", "off")}
+
+
+def outcomes(app: FastAPI, sent: Sent) -> tuple[Outcome, Outcome]:
+    """What a request gets, and what it would get with FastAPI's dependencies."""
+    with pytest.MonkeyPatch.context() as patch:
+        usual = outcome(app, sent)
+        patch.setattr(queries, "_usual_query", lambda _: None)
+        return usual, outcome(app, sent)
 
 
 def bodies() -> st.SearchStrategy[bytes]:
@@ -155,30 +161,32 @@ def requests() -> st.SearchStrategy[Sent]:
 
 @settings(max_examples=60)
 @given(requests(), st.sampled_from(["on", "off"]))
-def test_a_direct_answer_is_that_of_the_route(apps: Any, sent: Sent, auth: str) -> None:
-    direct, by_route = apps[auth]
-    assert outcome(direct, sent) == outcome(by_route, sent)
+def test_the_answer_is_that_of_fastapi(apps: dict[str, FastAPI], sent: Sent, auth: str) -> None:
+    usual, plain = outcomes(apps[auth], sent)
+    assert usual == plain
 
 
 @pytest.mark.parametrize("text", sorted(RAISED))
-def test_errors_are_answered_as_by_the_route(apps: Any, text: str) -> None:
-    direct, by_route = apps["off"]
+def test_errors_are_answered_as_by_fastapi(apps: dict[str, FastAPI], text: str) -> None:
     sent = Sent(
         f"/api/tools/search/{OWN}/query", json.dumps({"query": text}).encode(), {"content-type": "application/json"}
     )
-    assert outcome(direct, sent) == outcome(by_route, sent)
+    usual, plain = outcomes(apps["off"], sent)
+    assert usual == plain
 
 
-def test_the_usual_query_never_reaches_the_route(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(direct_queries, "query_answer", told)
-    monkeypatch.setattr(queries, "query_answer", refused)
-    app = made(auth="off", direct=True)
-    sent = Sent(f"/api/tools/search/{OWN}/query", b'{"query": "words"}', {"content-type": "application/json"})
-    assert outcome(app, sent)[0] == 200
+def test_only_the_usual_query_does_without_fastapi(apps: dict[str, FastAPI], monkeypatch: pytest.MonkeyPatch) -> None:
+    answer, answered = queries._answer, list[Query]()
 
+    async def noted(request: Request, query: Query) -> Response:
+        answered.append(query)
+        return await answer(request, query)
 
-def refused(*_: object) -> str:
-    raise AssertionError("the route was asked")
+    monkeypatch.setattr(queries, "_answer", noted)
+    path = f"/api/tools/search/{OWN}/query"
+    for headers in ({"content-type": "application/json"}, {"content-type": "text/json"}):
+        outcome(apps["off"], Sent(path, b'{"query": "words"}', headers))
+    assert [query.query for query in answered] == ["words"]
 
 
 def test_a_search_ends_once_its_caller_left(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,8 +196,8 @@ def test_a_search_ends_once_its_caller_left(monkeypatch: pytest.MonkeyPatch) -> 
         ended.append(disconnect.event.wait(10))
         raise CallerLeft
 
-    monkeypatch.setattr(direct_queries, "query_answer", waits)
-    app, messages = made(auth="off", direct=True), iter([{"type": "http.request", "body": b'{"query": "x"}'}])
+    monkeypatch.setattr(queries, "query_answer", waits)
+    app, messages = made(auth="off"), iter([{"type": "http.request", "body": b'{"query": "x"}'}])
     # tests in a browser leave this thread an event loop that runs
     with start_blocking_portal() as portal:
         portal.call(_called, app, lambda: next(messages, {"type": "http.disconnect"}))
