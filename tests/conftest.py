@@ -88,9 +88,8 @@ def _no_open_connections() -> Iterator[None]:
     """Close what this process kept open to providers. Python would warn of each connection at its end."""
     yield
     used = sys.modules.get("worker.embed.openai_api")
-    for idle in used._kept_open(os.getpid())._idle.values() if used else ():
-        for connection, _ in idle:
-            connection.close()
+    if used:
+        used._connections(os.getpid(), None).clear()
 
 
 @pytest.fixture(scope="session", autouse=True)

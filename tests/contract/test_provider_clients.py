@@ -217,21 +217,35 @@ def test_a_configured_key_and_address_come_before_the_variables_of_openai(monkey
     assert headers[0]["authorization"] == "Bearer ours"
 
 
-def test_a_provider_that_moved_is_followed(told: Told) -> None:
+@contextmanager
+def _moved_to(address: str, status: int = 307) -> Iterator[str]:
+    """An address that sends each request on to another one."""
+
     class Moved(_Handler):
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["Content-Length"]))
-            self.send_response(307)
-            self.send_header("Location", f"http://127.0.0.1:{told.server_address[1]}/v1/embeddings")
+            self.send_response(status)
+            self.send_header("Location", address)
             self.send_header("Content-Length", "0")
             self.end_headers()
 
-    told.answer = Answer(200, None, _body([{"index": 0, "embedding": [1.0]}]))
     with Told(("127.0.0.1", 0), Moved) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        client = OpenAIClient("openai/m", f"http://127.0.0.1:{server.server_address[1]}/v1", "k", None, 10.0)
-        assert len(client.rows(["a"], "base64")) == 1
+        yield f"http://127.0.0.1:{server.server_address[1]}/v1"
         server.shutdown()
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_a_provider_that_moved_is_followed_without_the_key(status: int) -> None:
+    with _heard() as (address, headers), _moved_to(f"{address}/embeddings", status) as old:
+        assert len(OpenAIClient("openai/m", old, "k", None, 10.0).rows(["a"], "base64")) == 1
+    assert "authorization" not in headers[0]
+
+
+@pytest.mark.parametrize("address", ["/v1/embeddings", "ftp://127.0.0.1/", "http://host:port/"])
+def test_a_provider_that_moves_without_end_or_to_nowhere_is_left(address: str) -> None:
+    with _moved_to(address) as old, pytest.raises((EmbeddingUnavailable, EmbeddingUnauthorized)):
+        OpenAIClient("openai/m", old, "k", None, 10.0).rows(["a"], "base64")
 
 
 def test_rows_beside_an_error_are_read(told: Told) -> None:
@@ -288,38 +302,46 @@ def test_a_connection_that_the_server_closed_is_not_used_again() -> None:
         server.shutdown()
 
 
-def _forget_connections() -> None:
-    openai_api._connections(os.getpid()).close()
-    openai_api._connections.cache_clear()
-
-
 def test_the_proxies_of_the_environment_are_heeded(monkeypatch: pytest.MonkeyPatch) -> None:
-    _forget_connections()
     with _heard() as (address, headers):
-        monkeypatch.setenv("HTTP_PROXY", address)
-        monkeypatch.delenv("NO_PROXY", raising=False)
+        monkeypatch.setenv("HTTP_PROXY", address.replace("//", "//user:p%40ss@").removesuffix("/v1"))
+        monkeypatch.setenv("NO_PROXY", "elsewhere.invalid")
         OpenAIClient("openai/m", "http://provider.invalid/v1", "k", None, 10.0).rows(["a"], "base64")
-    _forget_connections()
+        openai_api._connections(os.getpid(), os.environ["HTTP_PROXY"]).clear()
     assert headers[0]["host"] == "provider.invalid"
+    assert headers[0]["proxy-authorization"] == f"Basic {base64.b64encode(b'user:p@ss').decode()}"
+    assert headers[0]["authorization"] == "Bearer k"
+
+
+@pytest.mark.parametrize("exempt", ["127.0.0.1", "a.b,127.0.0.1", "*"])
+def test_a_host_that_needs_no_proxy_is_asked_itself(monkeypatch: pytest.MonkeyPatch, exempt: str) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "127.0.0.1:1")
+    monkeypatch.setenv("NO_PROXY", exempt)
+    with _heard() as (address, headers):
+        OpenAIClient("openai/m", address, "k", None, 10.0).rows(["a"], "base64")
+    assert "proxy-authorization" not in headers[0]
 
 
 def test_a_password_in_the_address_is_sent() -> None:
     with _heard() as (address, headers):
         OpenAIClient("openai/m", address.replace("//", "//user:secret@"), "k", None, 10.0).rows(["a"], "base64")
-    _forget_connections()
     assert headers[0]["authorization"] == f"Basic {base64.b64encode(b'user:secret').decode()}"
 
 
-def test_an_address_of_another_protocol_is_not_asked() -> None:
+@pytest.mark.parametrize("scheme", ["ftp://", "", "file://"])
+def test_an_address_of_another_protocol_is_not_asked(scheme: str) -> None:
     with _heard() as (address, headers), pytest.raises(EmbeddingUnavailable):
-        OpenAIClient("openai/m", address.replace("http:", "ftp:"), "k", None, 10.0).rows(TEXTS, "base64")
+        OpenAIClient("openai/m", address.replace("http://", scheme), "k", None, 10.0).rows(TEXTS, "base64")
     assert headers == []
 
 
-def test_a_key_that_no_header_can_hold_is_never_sent() -> None:
-    with _heard() as (address, headers), pytest.raises(EmbeddingUnavailable):
-        OpenAIClient("openai/m", address, "a\nb", None, 10.0).rows(TEXTS, "base64")
+@pytest.mark.parametrize("key", ["a\nb", "ключ", "\ud800"])
+def test_a_key_that_no_header_can_hold_is_never_sent(key: str, capfd: pytest.CaptureFixture[str]) -> None:
+    with _heard() as (address, headers), pytest.raises(EmbeddingUnauthorized, match="EMBEDDING_API_KEY") as refused:
+        OpenAIClient("openai/m", address, key, None, 10.0).rows(TEXTS, "base64")
     assert headers == []
+    assert refused.value.__cause__ is None
+    assert "Bearer" not in "".join(capfd.readouterr())
 
 
 @pytest.mark.parametrize("value", ["false", "False"])

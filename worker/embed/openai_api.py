@@ -1,32 +1,38 @@
 """Embedding by OpenAI's API, or a server with the same one, over plain HTTP.
 
-It saves LiteLLM's import: two seconds, and 140 MB in each process that does not share them.
+It saves LiteLLM's import: two seconds, and 140 MB in each process that does not share them. urllib3 asks, because httpx
+takes more processor time: `docs/explanation/figures.md` has the ratio.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import ssl
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from http import HTTPStatus
-from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.request import getproxies
+from urllib.parse import unquote
+from urllib.request import getproxies, proxy_bypass
 
 import orjson
 
 from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized
 from worker.embed import answers
 from worker.embed.endpoint import Endpoint
-from worker.embed.kept_open import HttpAnswer, KeptOpen, NotConnected, Origin
 
 if TYPE_CHECKING:
-    from httpx import URL, Client, Headers
+    from urllib3 import BaseHTTPResponse, HTTPHeaderDict, PoolManager
+    from urllib3.util import Url
 
 PREFIX = "openai/"
+#: Idle connections that are kept to one address.
+MAX_IDLE = 64
+#: Addresses to which a provider may send a request on.
+MAX_REDIRECTS = 10
 #: Members of an answer that describe an error.
 _OF_ERRORS = ("error", "errors", "message", "detail")
 _DEFAULT_BASE = "https://api.openai.com/v1"
@@ -37,43 +43,41 @@ class OpenAIClient(Endpoint):
 
     def rows(self, texts: Sequence[str], encoding: str) -> list[Any]:
         """The rows of the answer to one request. Raises any `EmbeddingError`."""
-        import httpx
+        import urllib3
 
         try:
-            answer = self._answer(self._body(texts, encoding))
-        except httpx.InvalidURL as error:
+            body = self._body(texts, encoding)
+        except (TypeError, ValueError) as error:
+            raise EmbeddingRefused(
+                f"A text has characters that cannot be sent to {self.model}; remove them from it."
+            ) from error
+        try:
+            answer = self._answer(body)
+        except urllib3.exceptions.LocationParseError as error:
             raise EmbeddingUnauthorized(
                 f"The address of {self.model} is not valid; check EMBEDDING_API_BASE."
             ) from error
-        except (OSError, HTTPException, httpx.HTTPError) as error:
+        except urllib3.exceptions.HTTPError as error:
             said = (str(error) or repr(error))[: answers.MAX_LOGGED_CHARACTERS]
             raise answers.no_answer(self.model, said, was_taken=_was_taken(error)) from error
-        except (TypeError, ValueError) as error:
-            # its text may quote the key
-            answers.log.warning("cannot write a request to a provider", model=self.model, error=type(error).__name__)
-            raise EmbeddingRefused(
-                f"A text or the key has characters that cannot be sent to {self.model}; check EMBEDDING_API_KEY."
-            ) from error
+        except ValueError:
+            # its text quotes the header, so nothing may log it
+            raise EmbeddingUnauthorized(
+                f"The key or another header has characters that cannot be sent to {self.model}; check "
+                "EMBEDDING_API_KEY and OPENAI_CUSTOM_HEADERS."
+            ) from None
         if not HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES:
-            raise answers.status_error(self.model, answer.status, answer.headers, answer.content, len(texts))
-        return self._read(answer.content, len(texts))
+            headers = {name.lower(): value for name, value in answer.headers.items()}
+            raise answers.status_error(self.model, answer.status, headers, answer.data, len(texts))
+        return self._read(answer.data, len(texts))
 
-    def _answer(self, body: bytes) -> HttpAnswer:
-        if self._is_plain:
-            url, kept_open = self._url, _kept_open(os.getpid())
-            origin = Origin(url.scheme == "https", url.raw_host.decode(), url.port)
-            answer = kept_open.post(origin, url.raw_path.decode(), self._plain_headers, body, self.seconds)
-            if not HTTPStatus.MULTIPLE_CHOICES <= answer.status < HTTPStatus.BAD_REQUEST:
-                return answer
-        # it follows redirects
-        answered = _connections(os.getpid()).post(self._url, headers=self._headers, content=body, timeout=self.seconds)
-        return HttpAnswer(answered.status_code, answered.headers, answered.content)
+    def _answer(self, body: bytes) -> BaseHTTPResponse:
+        import urllib3
 
-    @cached_property
-    def _is_plain(self) -> bool:
-        """Whether `KeptOpen` can ask. The environment's proxies, passwords in addresses and all else are for httpx."""
-        are_proxies_set = not {"http", "https", "all"}.isdisjoint(getproxies())
-        return self._url.scheme in {"http", "https"} and not self._url.userinfo and not are_proxies_set
+        # it follows redirects; whether a request is worth another one is decided elsewhere
+        retries = urllib3.Retry(total=None, connect=False, read=False, other=False, redirect=MAX_REDIRECTS)
+        more: dict[str, Any] = {"headers": self._headers, "retries": retries, "timeout": self.seconds}
+        return _connections(os.getpid(), _proxy(self._url)).request("POST", self._address, body, **more)
 
     def _body(self, texts: Sequence[str], encoding: str) -> bytes:
         fields: dict[str, object] = {
@@ -86,15 +90,23 @@ class OpenAIClient(Endpoint):
         return orjson.dumps(fields)
 
     @cached_property
-    def _url(self) -> URL:
-        from httpx import URL
+    def _url(self) -> Url:
+        from urllib3.exceptions import URLSchemeUnknown
+        from urllib3.util import parse_url
 
         base = self.api_base or _variable("OPENAI_BASE_URL", "OPENAI_API_BASE") or _DEFAULT_BASE
-        return URL(f"{base.rstrip('/')}/embeddings")
+        url = parse_url(f"{base.rstrip('/')}/embeddings")
+        if url.scheme not in {"http", "https"}:
+            raise URLSchemeUnknown(str(url.scheme))
+        return url
 
     @cached_property
-    def _headers(self) -> Headers:
-        from httpx import Headers
+    def _address(self) -> str:
+        return self._url._replace(auth=None).url
+
+    @cached_property
+    def _headers(self) -> HTTPHeaderDict:
+        from urllib3 import HTTPHeaderDict
 
         named = {
             "Authorization": f"Bearer {self._key()}",
@@ -104,13 +116,11 @@ class OpenAIClient(Endpoint):
             "OpenAI-Organization": _variable("OPENAI_ORGANIZATION", "OPENAI_ORG_ID"),
             "OpenAI-Project": _variable("OPENAI_PROJECT_ID"),
         }
-        headers = Headers({name: value for name, value in named.items() if value is not None})
+        headers = HTTPHeaderDict({name: value for name, value in named.items() if value is not None})
         headers.update(_custom_headers(os.environ.get("OPENAI_CUSTOM_HEADERS", "")))
+        if self._url.auth:
+            headers["Authorization"] = _basic(self._url.auth)
         return headers
-
-    @cached_property
-    def _plain_headers(self) -> Mapping[str, str]:
-        return dict(self._headers)
 
     def _key(self) -> str:
         """The configured key, or that of OpenAI's own variable. Servers at other addresses may need none."""
@@ -136,22 +146,35 @@ class OpenAIClient(Endpoint):
 
 def warm() -> None:
     """Import what the first request needs. It opens nothing, so that it may run before a fork."""
-    import httpcore  # noqa: F401 - else it is imported with the first client
-    import httpx  # noqa: F401 - see above
+    import urllib3  # noqa: F401 - else it is imported with the first request
 
     _certificates()
 
 
-@lru_cache(maxsize=1)
-def _kept_open(process: int) -> KeptOpen:  # noqa: ARG001 - a forked process must not use its parent's connections
-    return KeptOpen(_certificates())
+@lru_cache(maxsize=2)
+def _connections(process: int, proxy: str | None) -> PoolManager:  # noqa: ARG001 - a forked process must not use its parent's connections
+    import urllib3
+    from urllib3.util import parse_url
+
+    if proxy is None:
+        return urllib3.PoolManager(maxsize=MAX_IDLE, ssl_context=_certificates())
+    auth = parse_url(proxy).auth
+    headers = {"Proxy-Authorization": _basic(auth)} if auth else None
+    return urllib3.ProxyManager(proxy, maxsize=MAX_IDLE, proxy_headers=headers, ssl_context=_certificates())
 
 
-@lru_cache(maxsize=1)
-def _connections(process: int) -> Client:  # noqa: ARG001 - see above
-    from httpx import Client
+def _proxy(url: Url) -> str | None:
+    """The proxy that the environment names for an address."""
+    proxies = getproxies()
+    proxy = proxies.get(url.scheme or "") or proxies.get("all")
+    if not proxy or proxy_bypass(url.netloc or ""):
+        return None
+    return proxy if "://" in proxy else f"http://{proxy}"
 
-    return Client(verify=_certificates(), follow_redirects=True)
+
+def _basic(auth: str) -> str:
+    """The header for a name and a password of an address."""
+    return f"Basic {base64.b64encode(unquote(auth).encode()).decode()}"
 
 
 @lru_cache(maxsize=1)
@@ -182,9 +205,9 @@ def _parsed(content: bytes) -> Any:
 
 def _was_taken(error: Exception) -> bool:
     """Whether a server took the request that failed."""
-    if isinstance(error, OSError | HTTPException):
-        return not isinstance(error, NotConnected)
-    return isinstance(error, answers.errors_after_connecting())
+    from urllib3 import exceptions
+
+    return isinstance(error, exceptions.ProtocolError | exceptions.ReadTimeoutError | exceptions.DecodeError)
 
 
 def _variable(*names: str) -> str | None:
