@@ -13,7 +13,7 @@ from worker.state.index import chunks
 from worker.state.index.chunks import PlacedChunk
 from worker.state.pool import Pool
 from worker.state.search import found_chunks, keywords, languages
-from worker.tokens.keywords import IN_ENGLISH, KeywordForms, phrase_tokens
+from worker.tokens.keywords import IN_ENGLISH, phrase_tokens
 
 FILTERS = (
     *("file_node_ids", "id_paths", "below", "folders", "endings", "types", "languages"),
@@ -54,7 +54,7 @@ class Index:
         query: str,
         field: keywords.Field = "text",
         limit: int = 10,
-        written: KeywordForms = IN_ENGLISH,
+        written: frozenset[str] = IN_ENGLISH,
         *,
         phrase: bool = False,
         **filters: Any,
@@ -137,7 +137,7 @@ def test_stop_words_count_only_if_nothing_else_is_left(pool: Pool) -> None:
 )
 def test_words_are_found_in_the_forms_of_their_language(pool: Pool, language: str, text: str, query: str) -> None:
     index = Index(pool, [text, "the C compiler of a net"], language=language)
-    assert index.search(query, written=KeywordForms(frozenset({"en", language}))) == [0]
+    assert index.search(query, written=frozenset({"en", language})) == [0]
 
 
 def test_a_phrase_is_found_whatever_its_white_space(pool: Pool) -> None:
@@ -237,4 +237,4 @@ def test_a_file_without_text_says_nothing_of_the_languages(pool: Pool) -> None:
             "INSERT INTO search_index_file SELECT (jsonb_populate_record(f, jsonb_build_object('id', gen_random_uuid())"
             f" || '{changed}')).* FROM search_index_file f WHERE f.index_id = %s AND f.live_chunks > 0"
         )
-    assert languages.written(pool, index.id) == KeywordForms(frozenset({"de"}))
+    assert languages.of_index(pool, index.id) == frozenset({"de"})

@@ -9,7 +9,7 @@ import pytest
 
 from tests.contract.stores import WITH_KEYWORDS, D, about, axis, coded, near, numbers, of_file, row, words
 from worker.reading import words as as_words
-from worker.tokens.keywords import KeywordForms, keywords_of
+from worker.tokens.keywords import keywords_of
 from worker.vectors import Condition, Field, Leg, Patch, VectorStore
 
 pytestmark = pytest.mark.parametrize("store", WITH_KEYWORDS, indirect=True)
@@ -146,7 +146,7 @@ def test_words_are_found_in_the_forms_of_their_language(
     other = row(2, axis(1), "the C compiler of a net")
     store.write(space, D, [replace(row(1, axis(0)), keywords=words(text, language)), other])
     for query in queries:
-        asked = Leg(5, keywords=query, written=KeywordForms(frozenset({"en", language})))
+        asked = Leg(5, keywords=query, languages=frozenset({"en", language}))
         assert numbers(store.search(space, [asked])[0]) == [1], query
     assert about(store, space, "C compilers") == [2, 1] if "C++" in text else [2]
 
@@ -168,8 +168,8 @@ def test_of_a_phrase_every_word_is_there(
 ) -> None:
     texts = ["the connection-pool is exhausted", "a pool for the connection", "getUser() of C++ 在东京的地方"]
     store.write(space, D, [row(number, axis(number), text) for number, text in enumerate(texts, 1)])
-    written = KeywordForms(frozenset({"en", "de"}))
-    leg = Leg(5, keywords=phrase, field=field, phrase=True, written=written)
+    written = frozenset({"en", "de"})
+    leg = Leg(5, keywords=phrase, field=field, phrase=True, languages=written)
     for _ in range(2):
         assert sorted(numbers(store.search(space, [leg])[0])) == expected
         store.optimize(space)

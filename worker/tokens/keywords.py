@@ -53,15 +53,8 @@ class Keywords:
     code: str
 
 
-@dataclass(frozen=True, slots=True)
-class KeywordForms:
-    """How the words of an index were written: the `languages` of its documents."""
-
-    languages: frozenset[str] = frozenset({DEFAULT})
-
-
-#: How everything is written before an index says otherwise.
-IN_ENGLISH = KeywordForms()
+#: The languages of documents before an index says otherwise.
+IN_ENGLISH = frozenset({DEFAULT})
 
 
 def with_properties(path: str, properties: DocumentProperties) -> str:
@@ -97,16 +90,16 @@ def _names(normal: str, of_text: Sequence[str]) -> str:
     return " ".join(filter(None, chain(map(_remembered.__getitem__, of_text), numbered(normal))))
 
 
-def query_tokens(query: str, field: Literal["text", "code"], written: KeywordForms) -> list[str]:
+def query_tokens(query: str, field: Literal["text", "code"], languages: frozenset[str]) -> list[str]:
     """The distinct tokens to search for in a field. Stop words are left out, unless nothing else is left.
 
     In "code" digits stay with the letters around them: a search for `kiwi17` finds that, and not every `kiwi` and
     every `17`. Words that stand next to each other also count as one: `kiwi 17` finds `kiwi17` first.
     """
     if field == "text":
-        return query_words(query, written.languages)
+        return query_words(query, languages)
     words = list(_words(query))
-    dropped = stop_words_of(words, written.languages)
+    dropped = stop_words_of(words, languages)
     kept = [word for word in words if word.lower() not in dropped] or words
     tokens = [word.lower() if is_signed(word) else _tokens(word, _QUERY_PARTS) for word in kept]
     spellings = joined(plain(query), dropped if len(kept) < len(words) else ())

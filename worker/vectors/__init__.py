@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.tokens import MAX_CHARACTER_BYTES
-from worker.tokens.keywords import IN_ENGLISH, KeywordForms, Keywords
+from worker.tokens.keywords import IN_ENGLISH, Keywords
 
 #: Keyword fields: natural language, and identifiers.
 Field = Literal["text", "code"]
@@ -95,8 +95,8 @@ class Condition:
 class Leg:
     """One ranked search: by vector (cosine), or by keywords (BM25, any of the words) in one keyword field.
 
-    `keywords` is the query's text. Its words are split in the same way as those of the rows, which are as `written`.
-    Of a `phrase` a row must have every word, in any order.
+    `keywords` is the query's text. Its words are split in the same way as those of the rows, in the
+    `languages` of the index's documents. Of a `phrase` a row must have every word, in any order.
     """
 
     limit: int
@@ -104,7 +104,7 @@ class Leg:
     keywords: str | None = None
     field: Field = "text"
     phrase: bool = False
-    written: KeywordForms = IN_ENGLISH
+    languages: frozenset[str] = IN_ENGLISH
     conditions: Sequence[Condition] = ()
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.errors import StoreRefused
-from worker.tokens.keywords import KeywordForms, phrase_tokens, query_tokens
+from worker.tokens.keywords import phrase_tokens, query_tokens
 from worker.vectors import (
     CHECKED_ATTRIBUTES,
     STRING_ATTRIBUTES,
@@ -100,14 +100,14 @@ def clean(text: str) -> str:
 
 def words(leg: Leg) -> str:
     """Return the leg's keywords as its field takes them, at most `MAX_KEYWORD_BYTES`."""
-    return _words(leg.keywords or "", leg.field, leg.written, phrase=leg.phrase)
+    return _words(leg.keywords or "", leg.field, leg.languages, phrase=leg.phrase)
 
 
 @lru_cache(1024)  # called again when the leg is sent, and by legs that differ only in their filters
-def _words(keywords: str, field: Field, written: KeywordForms, *, phrase: bool) -> str:
+def _words(keywords: str, field: Field, languages: frozenset[str], *, phrase: bool) -> str:
     if phrase:
         return " ".join(phrase_tokens(keywords)[1])
-    asked = " ".join(query_tokens(keywords, field, written))
+    asked = " ".join(query_tokens(keywords, field, languages))
     return asked.encode()[:MAX_KEYWORD_BYTES].decode(errors="ignore")
 
 

@@ -182,7 +182,7 @@ def _search_postgres(search: IndexSearch, text: str, field: keywords.Field) -> R
     search.disconnect.check()
     values = {**search.filters.values, "index_id": search.index.id, "limit": search.depth, "query": text}
     pool = search.resources.pool
-    found = keywords.search(pool, values, field, languages.written(pool, search.index.id))
+    found = keywords.search(pool, values, field, languages.of_index(pool, search.index.id))
     return Ranked([id_ for id_, _ in found], [value for _, value in found])
 
 
@@ -253,8 +253,8 @@ def _vector_legs(search: IndexSearch, vectors: Sequence[Vector]) -> list[_StoreL
 
 
 def _keyword_legs(search: IndexSearch) -> list[_StoreLeg]:
-    written = languages.written(search.resources.pool, search.index.id)
-    leg = Leg(search.depth, conditions=search.filters.conditions, written=written)
+    spoken = languages.of_index(search.resources.pool, search.index.id)
+    leg = Leg(search.depth, conditions=search.filters.conditions, languages=spoken)
     legs: list[_StoreLeg] = []
     for text in search.request.texts:
         legs += [(text, field, replace(leg, keywords=text, field=field)) for field in keywords.FIELDS]

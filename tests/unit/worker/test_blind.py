@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.tokens.keywords import IN_ENGLISH, KeywordForms, Keywords, keywords_of
+from worker.tokens.keywords import IN_ENGLISH, Keywords, keywords_of
 from worker.vectors import CHECKED_ATTRIBUTES, Condition, Field, Leg, VectorRow
 from worker.vectors.blind import GROUPS, Blind, BlindKey
 from worker.vectors.rows import MAX_KEYWORD_BYTES
@@ -125,17 +125,17 @@ SENTENCES = {
 @pytest.mark.parametrize("phrase", [False, True])
 def test_a_query_has_the_hashes_of_the_rows_that_it_finds(language: str, phrase: bool) -> None:
     text, asked = SENTENCES[language]
-    written = KeywordForms(frozenset({language}) if language != "code" else IN_ENGLISH.languages)
+    written = frozenset({language}) if language != "code" else IN_ENGLISH
     row = keywords_of("a/b.txt", "", text, language if language != "code" else "en")
     hashes: dict[Field, list[str]] = dict(zip(FIELDS, NAMESPACE.keywords(row), strict=True))
     readable: dict[Field, list[str]] = {"text": row.text.split(), "code": row.code.split()}
     blind, plain = BlindRows(NAMESPACE), ReadableRows()
     for query in (text, asked, "zebra"):
         for field in FIELDS:
-            leg = Leg(10, keywords=query, field=field, phrase=phrase, written=written)
+            leg = Leg(10, keywords=query, field=field, phrase=phrase, languages=written)
             found = [hashed in hashes[field] for hashed in blind.tokens(leg)]
             assert found == [token in readable[field] for token in plain.tokens(leg)]
-    assert set(hashes["text"]) & set(blind.tokens(Leg(10, keywords=asked, written=written)))
+    assert set(hashes["text"]) & set(blind.tokens(Leg(10, keywords=asked, languages=written)))
 
 
 def test_a_message_of_the_store_shows_words_and_not_their_hashes() -> None:

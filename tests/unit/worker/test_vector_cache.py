@@ -8,7 +8,6 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from worker.tokens.keywords import KeywordForms
 from worker.vectors import Condition, Leg, Ranked, ties
 from worker.vectors.lance import vector_cache
 from worker.vectors.lance.vector_cache import (
@@ -130,7 +129,7 @@ LEG = Leg(5, keywords="words")
         ("a", (1,), Leg(5, keywords="word")),
         ("a", (1,), Leg(5, keywords="words", field="code")),
         ("a", (1,), Leg(5, keywords="words", phrase=True)),
-        ("a", (1,), Leg(5, keywords="words", written=KeywordForms(frozenset({"de"})))),
+        ("a", (1,), Leg(5, keywords="words", languages=frozenset({"de"}))),
         ("a", (1,), Leg(5, keywords="words", conditions=[Condition("level", "in", [0])])),
         ("a", (1,), Leg(5, vector=np.ones(2, dtype=np.float32))),
     ],

@@ -20,7 +20,7 @@ from psycopg.sql import Identifier
 from schemas.errors import StoreUnavailable
 from worker.state.pool import Pool
 from worker.state.queries import load
-from worker.tokens.keywords import BM25_B, BM25_K1, KeywordForms, Keywords, code_words, phrase_tokens, query_tokens
+from worker.tokens.keywords import BM25_B, BM25_K1, Keywords, code_words, phrase_tokens, query_tokens
 from worker.tokens.language_words import text_words
 
 Field = Literal["text", "code"]
@@ -80,7 +80,7 @@ def _vector(path: str, text: str = "") -> str:
 
 
 def search(
-    pool: Pool, values: Mapping[str, Any], field: Field, written: KeywordForms, *, phrase: bool = False
+    pool: Pool, values: Mapping[str, Any], field: Field, languages: frozenset[str], *, phrase: bool = False
 ) -> list[tuple[str, float]]:
     """Find chunks with any word of the query and their BM25 scores, best first, equal scores by id.
 
@@ -88,7 +88,7 @@ def search(
     `StoreUnavailable` if Postgres takes too long.
     """
     with pool.connection() as connection:
-        lexemes = phrase_tokens(values["query"])[1] if phrase else _lexemes(values["query"], field, written)
+        lexemes = phrase_tokens(values["query"])[1] if phrase else _lexemes(values["query"], field, languages)
         connection.execute(_SQL["bounds"], {"milliseconds": str(TIMEOUT_SECONDS * 1000)})
         try:
             return _ranked(connection, values, field, lexemes, phrase=phrase)
@@ -96,9 +96,9 @@ def search(
             raise StoreUnavailable("Postgres takes too long for these keywords; use fewer or rarer words.") from error
 
 
-def _lexemes(query: str, field: Field, written: KeywordForms) -> list[str]:
+def _lexemes(query: str, field: Field, languages: frozenset[str]) -> list[str]:
     """The longest tokens of the query, because they are likely to be rare."""
-    tokens = set(query_tokens(query, field, written))
+    tokens = set(query_tokens(query, field, languages))
     return sorted(tokens, key=lambda token: (-len(token), token))[:MAX_LEXEMES]
 
 

@@ -1,4 +1,4 @@
-"""How the words of an index were written, which decides how a query's words are searched."""
+"""The languages of an index, which decide how a query's words are searched."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from cachetools import TTLCache
 
 from worker.state.pool import Pool, autocommit
 from worker.state.queries import load
-from worker.tokens.keywords import KeywordForms
 
 #: Seconds for which a process remembers the languages of an index.
 REMEMBERED_SECONDS = 0.25
@@ -19,17 +18,17 @@ MAX_REMEMBERED = 10_000
 _SQL = load("search/languages")
 
 _lock = Lock()
-_written: TTLCache[UUID, KeywordForms] = TTLCache(MAX_REMEMBERED, REMEMBERED_SECONDS)
+_of_indexes: TTLCache[UUID, frozenset[str]] = TTLCache(MAX_REMEMBERED, REMEMBERED_SECONDS)
 
 
-def written(pool: Pool, index_id: UUID) -> KeywordForms:
+def of_index(pool: Pool, index_id: UUID) -> frozenset[str]:
     """The languages of an index's searchable files."""
     with _lock:
-        known = _written.get(index_id)
+        known = _of_indexes.get(index_id)
     if known is None:
         with autocommit(pool) as connection:
             rows = connection.execute(_SQL["written"], {"index_id": index_id}).fetchall()
-        known = KeywordForms(frozenset(language for (language,) in rows))
+        known = frozenset(language for (language,) in rows)
         with _lock:
-            _written[index_id] = known
+            _of_indexes[index_id] = known
     return known

@@ -258,7 +258,7 @@ def _filter_bytes(passing: RowIds) -> int:
 def ranking_key(namespace: str, state: State, leg: Leg) -> Hashable:
     """What the ranking of a leg depends on: equal for two legs that find the same in this state of a namespace."""
     query = _digest(leg.keywords or "") if leg.vector is None else _digest(leg.vector.tobytes())
-    words = (leg.field, leg.phrase, leg.written) if leg.vector is None else None
+    words = (leg.field, leg.phrase, leg.languages) if leg.vector is None else None
     return namespace, state, words, leg.limit, query, _digest(where(leg.conditions))
 
 

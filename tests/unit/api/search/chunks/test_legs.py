@@ -25,7 +25,7 @@ from api.search.query.index_search import IndexSearch
 from schemas.errors import EmbeddingUnavailable, FoldexError, StoreUnauthorized, StoreUnavailable
 from schemas.queries.search import Filters, Query
 from worker.state.search import found_chunks, keywords, languages
-from worker.tokens.keywords import IN_ENGLISH, KeywordForms
+from worker.tokens.keywords import IN_ENGLISH
 from worker.vectors import Leg, Ranked, RankedRow
 
 FOUND = (str(UUID(int=1)), 1.0)
@@ -41,7 +41,7 @@ class Keywords:
         self.go.set()
 
     def search(
-        self, _pool: Any, values: dict[str, Any], _field: str, _written: KeywordForms
+        self, _pool: Any, values: dict[str, Any], _field: str, _written: frozenset[str]
     ) -> list[tuple[str, float]]:
         self.asked.append(values["query"])
         assert self.go.wait(30)
@@ -54,7 +54,7 @@ class Keywords:
 def postgres(monkeypatch: pytest.MonkeyPatch) -> Iterator[Keywords]:
     fake = Keywords()
     monkeypatch.setattr(keywords, "search", fake.search)
-    monkeypatch.setattr(languages, "written", lambda _pool, _index_id: IN_ENGLISH)
+    monkeypatch.setattr(languages, "of_index", lambda _pool, _index_id: IN_ENGLISH)
     vectors = np.ones(2, np.float32)
     monkeypatch.setattr(legs, "begun_queries", lambda _r, _i, texts: nullcontext(lambda: [vectors for _ in texts]))
     yield fake
