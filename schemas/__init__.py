@@ -1,1 +1,1 @@
-"""Data models, enums, errors and SQL migrations of Foldex. No I/O."""
+"""Data models, enums, errors, the schema of the database and its migrations. No I/O."""

@@ -93,7 +93,7 @@ def test_a_grant_that_is_made_again_is_for_the_new_place(ground: Ground) -> None
         ground.opened()
 
 
-def test_a_grant_of_an_earlier_release_is_for_the_place_of_its_first_use(ground: Ground) -> None:
+def test_a_grant_without_a_real_place_is_for_the_place_of_its_first_use(ground: Ground) -> None:
     with ground.pool.connection() as connection:
         connection.execute("UPDATE source_grant SET real_place = NULL WHERE project_id = %s", (ground.project,))
     ground.opened().check()
@@ -175,7 +175,7 @@ def test_doctor_names_a_grant_that_leads_to_a_place_that_its_project_may_not_rea
     assert told() == []
 
 
-#: Grants of an earlier release, with spellings by which they are removed.
+#: Grants from before spellings were checked, with spellings by which they are removed.
 OLD_GRANTS = {
     "s3://shelf/a/../b/": ["s3://shelf/a/../b/", "s3://shelf/a/../b"],
     "s3://shelf/a//b/": ["s3://shelf/a//b/", "s3://shelf/a//b"],
@@ -187,7 +187,7 @@ OLD_GRANTS = {
 
 
 @pytest.mark.parametrize(("place", "spelling"), [(old, new) for old, each in OLD_GRANTS.items() for new in each])
-def test_each_grant_of_an_earlier_release_can_be_removed(ground: Ground, place: str, spelling: str) -> None:
+def test_each_grant_with_an_unchecked_spelling_can_be_removed(ground: Ground, place: str, spelling: str) -> None:
     added = "INSERT INTO source_grant (project_id, place) VALUES (%s, %s)"
     with ground.pool.connection() as connection:
         connection.execute(added, (ground.project, place))

@@ -254,7 +254,7 @@ def test_a_process_follows_what_postgres_says(machine: Machine, monkeypatch: pyt
 def test_a_directory_without_a_mark_counts_if_it_has_half_of_the_tables(
     machine: Machine, pool: Pool, names: int, here: int, counts: bool
 ) -> None:
-    """As an earlier release left it."""
+    """As a copy without it is."""
     tables(machine("a"), pool, names, here)
     if counts:
         directory(machine("a")).check()

@@ -110,7 +110,7 @@ def rows(store: FakeTurbopuffer, ids: list[tuple[UUID]]) -> list[Document]:
     return [row for space in store.namespaces.values() for id_, row in space.rows.items() if (UUID(id_),) in ids]
 
 
-@pytest.mark.parametrize("full", [True, False], ids=["full", "of an earlier release"])
+@pytest.mark.parametrize("full", [True, False], ids=["full", "of another version"])
 def test_a_reindex_that_reads_everything_pays_for_nothing(
     running: Service, provider: EmbeddingsFake, store: FakeTurbopuffer, root: Path, word: str, full: bool
 ) -> None:
@@ -120,7 +120,7 @@ def test_a_reindex_that_reads_everything_pays_for_nothing(
     before = running.rows(live, tool)
     requests = len(provider.audit.requests)
     written = sum(len(call.upserts) for call in store.audit)
-    # as an earlier release wrote them
+    # as another version of the words wrote them
     words = [row.values.pop("chunk_code") for row in rows(store, before)]
     assert len(words) == 2
     if not full:
