@@ -20,6 +20,8 @@ ERROR = 2
 INTERRUPTED = 130
 #: The message about an argument that cannot be sent.
 NOT_UTF_8 = "An argument holds bytes that are no UTF-8; rename what it names, or set a locale such as LC_ALL=C.UTF-8."
+#: For commands whose answers the HTTP API does not have.
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 
 class VerbFailed(click.ClickException):

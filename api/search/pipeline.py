@@ -42,8 +42,7 @@ from api.search.query.refresh import refresh
 from api.search.rank.confidence import FITS
 from api.search.rank.rerank import RerankOptions, provider_of
 from api.search.rank.weights import WEIGHTS
-from api.search.text.snippets import AnyHit, grouped, with_neighbours, without_bytes
-from api.search.text.urls import with_urls
+from api.search.text.snippets import AnyHit, grouped, with_neighbours, with_urls, without_bytes
 from schemas.errors import FilterMatchesNothing, StoreUnavailable
 from schemas.queries.search import Answer, Hit, Query, Step
 from worker.resources import Resources

@@ -220,7 +220,7 @@ def test_an_older_database_is_refused_with_the_commit_that_migrates_it(
     with before_the_first_release(postgres_url) as (url, value):
         value("DELETE FROM _yoyo_migration WHERE migration_id = %s RETURNING 1", BASELINE)
         before = described_at(url)
-        monkeypatch.setattr("api.cli.commands.environment", lambda _: {"DATABASE_URL": url})
+        monkeypatch.setattr("api.cli.database.environment", lambda _: {"DATABASE_URL": url})
         monkeypatch.delenv("DATABASE_URL", raising=False)
         for arguments in (["migrate"], ["migrate", "--check"]):
             refused = CliRunner().invoke(main, arguments).exception
@@ -236,7 +236,7 @@ def test_an_older_database_is_refused_with_the_commit_that_migrates_it(
 def test_the_command_says_what_it_did_and_what_is_missing(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with new_database(postgres_url) as url:
         monkeypatch.delenv("DATABASE_URL", raising=False)
-        monkeypatch.setattr("api.cli.commands.environment", lambda _: {"DATABASE_URL": url})
+        monkeypatch.setattr("api.cli.database.environment", lambda _: {"DATABASE_URL": url})
         missing = CliRunner().invoke(main, ["migrate", "--check"])
         assert missing.exit_code == 1
         assert f"lacks {len(needed())} migrations: {BASELINE}, " in missing.output

@@ -37,15 +37,20 @@ from worker.machine.handles import (
 )
 from worker.machine.paths import is_below, real_path
 from worker.sources.flat_listing import DIRECTORIES, topmost
-from worker.sources.local_directories import DirectoryClosed, OpenDirectories, closed_directories
+from worker.sources.local_directories import (
+    DirectoryClosed,
+    NameInfo,
+    OpenDirectories,
+    closed_directories,
+    info_of,
+    scan_names,
+)
 from worker.sources.local_git import GIT, NOTHING_ABOVE, GitReach, git_patterns, kind_of
 from worker.sources.local_keys import Parts, cursor_of, key_of, parts_of, parts_of_cursor, printable
 
 #: Entries of one page.
 PAGE_SIZE = 1000
 
-#: Names of one directory held at a time. A larger directory is read again for its next names, which bounds memory.
-WINDOW = 20_000
 
 #: Nanoseconds. A file changed less than this before it was read may change again within the same tick of its clock.
 TRUSTED_AGE_NS = 2_000_000_000
@@ -55,9 +60,6 @@ CLOSED = "foldex_home"
 
 #: Errors of a path that is gone, has become a link, or never was.
 _VANISHED = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG}
-
-#: A name and its file information; None stands for the directory itself, which could not be listed.
-_NameInfo = tuple[bytes, os.stat_result | None]
 
 
 class _WalkedName(NamedTuple):
@@ -285,7 +287,7 @@ class LocalFolder:
             if top < after[: len(top)] or self._trail.pruned(top[:-1]):
                 continue
             try:
-                info = _info(top[-1], self._directories.handle(top[:-1]))
+                info = info_of(top[-1], self._directories.handle(top[:-1]))
             except DirectoryClosed:
                 continue
             except OSError as error:
@@ -317,7 +319,7 @@ class LocalFolder:
         try:
             with _file_errors():
                 handle = self._directories.handle(parts)
-                infos = [(name, _info(name, handle)) for name in map(os.fsencode, IGNORE_FILES)]
+                infos = [(name, info_of(name, handle)) for name in map(os.fsencode, IGNORE_FILES)]
                 # A directory with such a name is not an ignore file, as in sources without directories.
                 return [name for name, info in infos if info and not stat.S_ISDIR(info.st_mode)]
         except FileError:
@@ -336,44 +338,13 @@ class LocalFolder:
             for name, info in names:
                 yield _WalkedName((*parent, name) if info else parent, info)
 
-    def _window(self, parent: Parts, start: bytes) -> tuple[Sequence[_NameInfo], bytes | None]:
+    def _window(self, parent: Parts, start: bytes) -> tuple[Sequence[NameInfo], bytes | None]:
         """Some names of a directory in order, from `start`, and the start of the next ones."""
         handle = self._directories.handle(parent)
         if parent:
-            return _scan(handle, start)
+            return scan_names(handle, start)
         with self._folder_errors():
-            return _scan(handle, start)
-
-
-def _scan(handle: int, start: bytes) -> tuple[Sequence[_NameInfo], bytes | None]:
-    names, is_cut = _first_names(handle, start)
-    infos = [(name, info) for name in names if (info := _info(name, handle))]
-    return infos, names[-1] + b"\0" if is_cut else None
-
-
-def _first_names(handle: int, start: bytes) -> tuple[Sequence[bytes], bool]:
-    """The first `WINDOW` names in order, from `start`, and whether there are more."""
-    names: list[bytes] = []
-    is_cut = False
-    with os.scandir(handle) as listing:
-        for item in listing:
-            name = os.fsencode(item.name)
-            if name >= start:
-                names.append(name)
-            if len(names) >= 2 * WINDOW:
-                names.sort()
-                del names[WINDOW:]
-                is_cut = True
-    names.sort()
-    return names[:WINDOW], is_cut or len(names) > WINDOW
-
-
-def _info(name: bytes, folder: int) -> os.stat_result | None:
-    try:
-        return os.stat(name, dir_fd=folder, follow_symlinks=False)
-    except FileNotFoundError:
-        # The file was deleted after its name was read.
-        return None
+            return scan_names(handle, start)
 
 
 def _open_file(name: bytes, folder: int) -> int:

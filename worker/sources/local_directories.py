@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
@@ -13,6 +13,11 @@ from worker.sources.local_keys import Parts
 
 #: Directories that a listing has open at a time.
 MAX_OPEN = 32
+#: Names of one directory held at a time. A larger directory is read again for its next names, which bounds memory.
+WINDOW = 20_000
+
+#: A name and its file information; None stands for the directory itself, which could not be listed.
+NameInfo = tuple[bytes, os.stat_result | None]
 
 
 class DirectoryClosed(PermissionError):
@@ -85,3 +90,36 @@ def closed_directories(home: Path | None) -> frozenset[Identity]:
                 inside = [item.stat(follow_symlinks=False) for item in items if item.is_dir(follow_symlinks=False)]
             closed.update(map(identity_of, inside))
     return frozenset(closed)
+
+
+def scan_names(handle: int, start: bytes) -> tuple[Sequence[NameInfo], bytes | None]:
+    """Some names of a directory in order, from `start`, and the start of the next ones."""
+    names, is_cut = _first_names(handle, start)
+    infos = [(name, info) for name in names if (info := info_of(name, handle))]
+    return infos, names[-1] + b"\0" if is_cut else None
+
+
+def _first_names(handle: int, start: bytes) -> tuple[Sequence[bytes], bool]:
+    """The first `WINDOW` names in order, from `start`, and whether there are more."""
+    names: list[bytes] = []
+    is_cut = False
+    with os.scandir(handle) as listing:
+        for item in listing:
+            name = os.fsencode(item.name)
+            if name >= start:
+                names.append(name)
+            if len(names) >= 2 * WINDOW:
+                names.sort()
+                del names[WINDOW:]
+                is_cut = True
+    names.sort()
+    return names[:WINDOW], is_cut or len(names) > WINDOW
+
+
+def info_of(name: bytes, folder: int) -> os.stat_result | None:
+    """What the file system says of a name in a directory; None if it is gone."""
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        # The file was deleted after its name was read.
+        return None

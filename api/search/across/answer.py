@@ -6,26 +6,28 @@ Each function is one step: select the targets, search each of them side by side,
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from api.http.disconnect import Disconnect
 from api.search.across.merge import ToolHits, merged
-from api.search.across.missing import IndexFolder, index_missing
 from api.search.across.one_tool import EmbedTurn, OnStep, search_tool
-from api.search.across.paths import SearchTargets, route_paths, whole
+from api.search.across.paths import RequestedLocation, SearchTargets, route_paths, whole
 from api.search.across.side_by_side import Job, JobResult, check_answered, notes_of, run_side_by_side
 from api.search.across.unindexed import uncovered_hits
 from api.search.query.index_search import ignore_step
-from schemas.content.source import EmbedderProfile
-from schemas.errors import NotFound
+from schemas.content.source import AnySource, EmbedderProfile
+from schemas.errors import FoldexError, NotFound
 from schemas.queries.across import Across, AcrossAnswer
-from schemas.queries.search import Coverage
+from schemas.queries.search import Coverage, Note
 from worker.resources import Resources
 from worker.state.index import tools
+from worker.state.index.tools import ToolOver
 
 #: Share of the time limit after which the search of unindexed files answers with what it has.
 READING_SHARE = 0.8
+#: Finds or creates the tool over a folder.
+IndexFolder = Callable[[AnySource], ToolOver]
 
 
 def search_across(
@@ -47,7 +49,7 @@ def search_across(
     started = time.monotonic()
     targets = _targets(resources, request, disconnect)
     wanted = targets.uncovered if request.index_missing else ()
-    new_tools = index_missing(resources, wanted, index_folder, disconnect)
+    new_tools = _index_missing(resources, wanted, index_folder, disconnect)
     jobs_started = time.monotonic()
     jobs = _jobs(resources, request, targets, jobs_started, on_step)
     deadline = jobs_started + resources.settings.search_seconds
@@ -88,6 +90,37 @@ def _while_connected(paths: Iterable[str], disconnect: Disconnect) -> Iterator[s
     for path in paths:
         disconnect.check()
         yield path
+
+
+def _index_missing(
+    resources: Resources, locations: Sequence[RequestedLocation], index_folder: IndexFolder, disconnect: Disconnect
+) -> list[Note]:
+    """Have the folders among uncovered locations indexed. Returns notes that name new tools, and what failed.
+
+    A folder is left to a tool above it that is still indexing. Raises `CallerLeft`.
+    """
+    notes = []
+    for location in locations:
+        disconnect.check()
+        if location.key is None and not _is_left(resources, location):
+            notes += _index_notes(location, index_folder)
+    return notes
+
+
+def _is_left(resources: Resources, location: RequestedLocation) -> bool:
+    """Whether a tool above may still come to it."""
+    return bool(location.tools_above) and tools.any_busy(resources.pool, location.tools_above)
+
+
+def _index_notes(location: RequestedLocation, index_folder: IndexFolder) -> list[Note]:
+    try:
+        tool = index_folder(location.source)
+    except FoldexError as error:
+        return [Note(code=error.code, detail=f"{location.path} was not indexed. {error.message}")]
+    if not tool.is_new:
+        return []
+    detail = f"No tool covered {location.path}, so the new tool {tool.name} ({tool.tool_id}) indexes it."
+    return [Note(code="tool_created", detail=detail)]
 
 
 def _jobs(resources: Resources, request: Across, targets: SearchTargets, started: float, on_step: OnStep) -> list[Job]:

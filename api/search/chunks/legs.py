@@ -15,7 +15,7 @@ from psycopg import OperationalError
 
 from api.http.shares import KEYWORD_THREADS, elsewhere
 from api.search.query.index_search import IndexSearch, SearchReport, note
-from api.search.query.query_vectors import begun_queries
+from api.search.query.query_vectors import begin_queries
 from api.search.rank.boosts import phrases
 from api.search.rank.definition_query import names_in_query
 from api.search.rank.fusion import shared_ranks
@@ -111,16 +111,16 @@ def run_legs(search: IndexSearch) -> LegResults:
     If one kind of leg fails and another answers, a note says so. Raises `EmbeddingError`, `StoreError`,
     `OperationalError` and `CallerLeft`.
     """
-    with _started_keywords(search) as in_progress, _begun_vectors(search) as wait_for_vectors:
-        words = _words_meanwhile(search) if search.uses_vectors else None
+    with _start_keywords(search) as in_progress, _begin_vectors(search) as wait_for_vectors:
+        words = _search_words_meanwhile(search) if search.uses_vectors else None
         vectors, embed_report = wait_for_vectors()
         search.disconnect.check()
         is_alone = not in_progress or search.request.mode == "vector"
         in_store = _search_store(search, vectors, words, must_answer=is_alone)
-        in_postgres = (
-            _keyword_rankings(search, in_progress, must_answer=not in_store.rankings) if in_progress else LegResults([])
-        )
-    return LegResults([], embed_report) + in_store + in_postgres
+        found = LegResults([], embed_report) + in_store
+        if in_progress:
+            found += _wait_for_keywords(search, in_progress, must_answer=not in_store.rankings)
+    return found
 
 
 def embed(search: IndexSearch) -> tuple[list[Vector], SearchReport]:
@@ -128,22 +128,22 @@ def embed(search: IndexSearch) -> tuple[list[Vector], SearchReport]:
 
     Raises `EmbeddingError`.
     """
-    with _begun_vectors(search) as wait_for_vectors:
+    with _begin_vectors(search) as wait_for_vectors:
         return wait_for_vectors()
 
 
 @contextmanager
-def _begun_vectors(search: IndexSearch) -> Iterator[Callable[[], tuple[list[Vector], SearchReport]]]:
+def _begin_vectors(search: IndexSearch) -> Iterator[Callable[[], tuple[list[Vector], SearchReport]]]:
     """Begin what `embed` does. Yields what waits for its result."""
     if not search.uses_vectors:
         yield lambda: ([], SearchReport())
         return
     started = time.perf_counter()
-    with begun_queries(search.resources, search.index, search.request.texts) as result:
-        yield lambda: _embedded(search, result, started)
+    with begin_queries(search.resources, search.index, search.request.texts) as result:
+        yield lambda: _wait_for_embedding(search, result, started)
 
 
-def _embedded(
+def _wait_for_embedding(
     search: IndexSearch, result: Callable[[], list[Vector]], started: float
 ) -> tuple[list[Vector], SearchReport]:
     try:
@@ -157,7 +157,7 @@ def _embedded(
 
 
 @contextmanager
-def _started_keywords(search: IndexSearch) -> Iterator[Sequence[KeywordLeg]]:
+def _start_keywords(search: IndexSearch) -> Iterator[Sequence[KeywordLeg]]:
     """Start the keyword legs in Postgres; none if the store has the keywords. At the end, cancels those not begun."""
     in_postgres = search.uses_keywords and not search.store.has_keywords
     texts, owner = search.request.texts if in_postgres else [], search.index.project_id
@@ -209,7 +209,7 @@ class StoreWords:
     seconds: float
 
 
-def _words_meanwhile(search: IndexSearch) -> StoreWords | None:
+def _search_words_meanwhile(search: IndexSearch) -> StoreWords | None:
     """Search words while the queries are embedded, in a store where a call of its own costs nothing.
 
     Raises `StoreError`: such a store must answer.
@@ -269,7 +269,7 @@ def _run_in_store(
 ) -> LegResults:
     started = time.perf_counter()
     try:
-        results = _asked(search, [leg for _, _, leg in legs]) if legs else []
+        results = _ask_store(search, [leg for _, _, leg in legs]) if legs else []
     except StoreError as error:  # also if the store rejects its key, because Postgres needs none
         if must_answer:
             raise
@@ -291,19 +291,19 @@ def _run_in_store(
     )
 
 
-def _asked(search: IndexSearch, legs: Sequence[Leg]) -> Sequence[Ranked]:
+def _ask_store(search: IndexSearch, legs: Sequence[Leg]) -> Sequence[Ranked]:
     with nullcontext() if search.store.is_here else elsewhere():
         return search.store.search(search.index.namespace, legs)
 
 
-def _keyword_rankings(search: IndexSearch, legs: Sequence[KeywordLeg], *, must_answer: bool) -> LegResults:
+def _wait_for_keywords(search: IndexSearch, legs: Sequence[KeywordLeg], *, must_answer: bool) -> LegResults:
     """Wait for the keyword legs in Postgres.
 
     If they fail or are slow, raises `StoreError` or `OperationalError` if they `must_answer`, else a note says so.
     """
     started = time.perf_counter()
     try:
-        rankings = _finished_in_time(legs)
+        rankings = _wait_for_legs(legs)
     except (StoreError, OperationalError) as error:  # the second one also if the pool has no free connection
         if must_answer:
             raise
@@ -314,7 +314,7 @@ def _keyword_rankings(search: IndexSearch, legs: Sequence[KeywordLeg], *, must_a
     return LegResults(rankings, search.step("keywords", started, sum(len(ranking.results) for ranking in rankings)))
 
 
-def _finished_in_time(legs: Sequence[KeywordLeg]) -> list[Ranking]:
+def _wait_for_legs(legs: Sequence[KeywordLeg]) -> list[Ranking]:
     deadline = time.monotonic() + KEYWORD_SECONDS
     try:
         return [

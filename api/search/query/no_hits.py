@@ -25,11 +25,11 @@ def stand_in(search: IndexSearch, findings: Findings) -> Findings:
     if search.request.filters != Filters():
         return _with_report(findings, _no_match_report(search))
     if findings.vectors_missing:
-        return _grepped(search, findings)
+        return _grep(search, findings)
     if not _is_indexing(resources, index) or found_chunks.any_live(resources.pool, index.id):
         return findings
     detail = "No file of this folder is indexed yet; these lines contain words of the query."
-    return _with_report(_grepped(search, findings), note("not_indexed_yet", detail))
+    return _with_report(_grep(search, findings), note("not_indexed_yet", detail))
 
 
 def without_store(search: IndexSearch, error: StoreUnavailable) -> Findings:
@@ -38,7 +38,7 @@ def without_store(search: IndexSearch, error: StoreUnavailable) -> Findings:
     if search.store.is_here or request.mode == "vector" or request.filters != Filters():
         raise error
     detail = "The vector store does not answer; these lines contain words of the query. Try again later for all hits."
-    return _with_report(_grepped(search, Findings([])), note("keywords_only", detail))
+    return _with_report(_grep(search, Findings([])), note("keywords_only", detail))
 
 
 def not_indexed_yet(resources: Resources, index: Index, error: FilterMatchesNothing) -> SearchReport:
@@ -61,7 +61,7 @@ def _no_match_report(search: IndexSearch) -> SearchReport:
     return SearchReport()
 
 
-def _grepped(search: IndexSearch, findings: Findings) -> Findings:
+def _grep(search: IndexSearch, findings: Findings) -> Findings:
     started, request = time.perf_counter(), search.request
     hits, notes = fallback(
         search.resources, search.index, " ".join(request.texts), request.top_k, disconnected=search.disconnect.event

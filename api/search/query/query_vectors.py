@@ -101,12 +101,12 @@ def embed_queries(
     Texts are cut to the model's limit. Uncached texts go in one request, as far as the model's limits allow. Raises
     `EmbeddingError`; `EmbeddingUnavailable` if a provider does not answer within `QUERY_SECONDS`.
     """
-    with begun_queries(resources, index, texts, cache) as result:
+    with begin_queries(resources, index, texts, cache) as result:
         return result()
 
 
 @contextmanager
-def begun_queries(
+def begin_queries(
     resources: Resources, index: Index, texts: Sequence[str], cache: VectorCache = _process_cache
 ) -> Iterator[Callable[[], list[Vector]]]:
     """Begin to embed queries. Yields what waits for the vectors, as `embed_queries` does.

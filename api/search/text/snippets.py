@@ -1,4 +1,4 @@
-"""Adds neighbouring chunks to hits, and merges the hits of one file."""
+"""Shapes hits for an answer: with their neighbours, one for each file, without bytes, with addresses on the web."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TypeVar
 from uuid import UUID
 
 from schemas.queries.search import Hit, ScoredPiece
+from schemas.url import filled
 from worker.reading import applied
 from worker.reading.blobs import blobs
 from worker.state.pool import Pool
@@ -56,6 +57,13 @@ def without_bytes(hit: AnyHit) -> AnyHit:
     if len(hit.chunk_text) > LONG_TEXT:
         changed["chunk_text"] = _shortened(hit.chunk_text)
     return hit.model_copy(update=changed) if changed else hit
+
+
+def with_urls(hits: Sequence[Hit], template: str | None) -> list[Hit]:
+    """Make an address by the template for each hit whose node has none."""
+    if template is None:
+        return list(hits)
+    return [hit if hit.url else hit.model_copy(update={"url": filled(template, hit.__dict__)}) for hit in hits]
 
 
 def _shortened(text: str) -> str:

@@ -13,7 +13,7 @@ from typing import get_type_hints
 import pytest
 from pydantic import Field
 
-from api.cli import commands
+from api.cli import database
 from api.cli.commands import run
 from api.cli.invocation import ERROR, FOUND
 from api.search.rank.rerank import RerankOptions
@@ -236,7 +236,7 @@ def test_a_database_that_is_away_is_said_in_one_line(monkeypatch: pytest.MonkeyP
 
 def test_without_a_database_of_its_own_foldex_is_to_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DATABASE_URL", raising=False)
-    monkeypatch.setattr(commands, "_settings", lambda: Settings(database_url=NOBODY))
+    monkeypatch.setattr(database, "read_settings", lambda: Settings(database_url=NOBODY))
     message = said(monkeypatch, "keys", "list")
     assert message.startswith("Error: The database does not answer; start Foldex with `foldex up`, or set DATABASE_URL")
 

@@ -7,20 +7,21 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, TypedDict, get_args
+from typing import TYPE_CHECKING, TypedDict, get_args
 
 import numpy as np
 
 from schemas.content.document import Kind, UseKind
 from worker.machine.gc_pause import without_garbage_collection
 from worker.parse.code import conditions, error_recovery
+from worker.parse.code.columns import Columns, in_characters, reference_columns
 from worker.parse.code.definition_names import NameFields, body_of, name_of
 from worker.parse.code.grammar import Grammar, grammar
-from worker.tokens.tokenizers import Offsets, char_offsets
+from worker.tokens.tokenizers import Offsets
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Query, Tree
@@ -54,8 +55,6 @@ _SMALL_ERROR_BYTES = 200
 
 _NO_NAMES: frozenset[str] = frozenset()
 
-#: A sentinel definition that starts and ends after every text, and has no parent.
-_SENTINEL = np.array([(2**62, 2**62, 2**62, -1)], dtype=np.int64)
 
 _LINE_BREAK = ord("\n")
 
@@ -87,7 +86,6 @@ Captures = dict[str, "list[Node]"]
 Span = tuple[int, int]
 _range: Callable[[Node], Span] = attrgetter("byte_range")
 _Analysis = tuple["list[_FoundDefinition]", set[int], Captures]
-Columns = Sequence[Sequence[Any]]
 
 
 @dataclass(slots=True)
@@ -141,7 +139,7 @@ def _syntax(data: bytes, language: str, language_grammar: Grammar) -> Syntax | N
     uses = _uses(text, captures, names, frozenset(_BUILTIN.get(language, "").split()))
     return {
         "definitions": _definition_columns(data, text, breaks, definitions, table),
-        "references": _reference_columns(breaks, table, uses),
+        "references": reference_columns(breaks, table, uses),
     }
 
 
@@ -397,7 +395,7 @@ def _definition_columns(
     data: bytes, text: str, breaks: Offsets, definitions: list[_FoundDefinition], table: Offsets
 ) -> Columns:
     """The definitions in characters and lines. `table` has their start, body and end in bytes."""
-    offsets = table[:, :3] if data.isascii() else _characters(data, table[:, :3])
+    offsets = table[:, :3] if data.isascii() else in_characters(data, table[:, :3])
     lines = breaks.searchsorted(table[:, ::2] - (0, 1)) + 1
     named = (
         [definition.name for definition in definitions],
@@ -410,14 +408,6 @@ def _definition_columns(
         *lines.T.tolist(),
         [_signature(text, definition) for definition in definitions],
     )
-
-
-def _characters(data: bytes, table: Offsets) -> Offsets:
-    # one byte more, for offsets at the end of the text
-    raw = np.frombuffer(data + b"\n", dtype=np.uint8)
-    offsets, inverse = np.unique(table, return_inverse=True)
-    characters: Offsets = char_offsets(raw, offsets)[inverse.reshape(table.shape)]
-    return characters
 
 
 def _signature(text: str, definition: _FoundDefinition) -> str:
@@ -441,25 +431,3 @@ def _uses(text: str, captures: Captures, names: set[int], builtin: frozenset[str
             if name not in skipped:
                 uses[start] = (start, name.strip("<>") if kind == "import" else name, kind)
     return sorted(filter(None, uses.values()))[:_MAX_REFERENCES]
-
-
-def _reference_columns(breaks: Offsets, table: Offsets, uses: list[tuple[int, str, str]]) -> Columns:
-    """The references, each at most once per line."""
-    if not uses:
-        return ((), (), (), ())
-    starts, names, kinds = zip(*uses, strict=True)
-    offsets = np.array(starts, dtype=np.int64)
-    lines = (breaks.searchsorted(offsets) + 1).tolist()
-    return tuple(
-        zip(*dict.fromkeys(zip(names, kinds, _innermost(table, offsets).tolist(), lines, strict=True)), strict=True)
-    )
-
-
-def _innermost(table: Offsets, offsets: Offsets) -> Offsets:
-    """Index of the innermost definition around each byte offset, or -1. `table` has start, end and parent."""
-    # index -1 selects the sentinel, whose end is after every byte
-    starts, _, ends, parents = np.concatenate([table, _SENTINEL]).T
-    within: Offsets = starts.searchsorted(offsets, side="right") - 1
-    while (past_end := (ends[within] <= offsets).nonzero()[0]).size:
-        within[past_end] = parents[within[past_end]]
-    return within

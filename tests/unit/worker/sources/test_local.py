@@ -19,7 +19,7 @@ from schemas.content.document import SourceEntry
 from schemas.errors import FileError, FolderGone, SourceRefused, SourceUnavailable
 from schemas.status import Reason
 from worker.ignore import Rules
-from worker.sources import local, local_directories
+from worker.sources import local_directories
 from worker.sources.local import LocalFolder
 from worker.sources.local_walk import WalkedFolder, walk
 
@@ -202,7 +202,7 @@ def test_order_is_by_byte_within_each_directory(tmp_path: Path) -> None:
 def test_a_directory_above_the_window_is_listed_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh: bool
 ) -> None:
-    monkeypatch.setattr(local, "WINDOW", 7)
+    monkeypatch.setattr(local_directories, "WINDOW", 7)
     names = sorted(f"d{i % 3}/{i:03}" if i % 2 else f"{i:03}" for i in range(100))
     fill(tmp_path, *names)
     folder, cursor, seen = source(tmp_path, 9), None, list[str]()

@@ -56,7 +56,7 @@ def postgres(monkeypatch: pytest.MonkeyPatch) -> Iterator[Keywords]:
     monkeypatch.setattr(keywords, "search", fake.search)
     monkeypatch.setattr(languages, "of_index", lambda _pool, _index_id: IN_ENGLISH)
     vectors = np.ones(2, np.float32)
-    monkeypatch.setattr(legs, "begun_queries", lambda _r, _i, texts: nullcontext(lambda: [vectors for _ in texts]))
+    monkeypatch.setattr(legs, "begin_queries", lambda _r, _i, texts: nullcontext(lambda: [vectors for _ in texts]))
     yield fake
     fake.go.set()
 
@@ -195,7 +195,7 @@ def test_words_are_searched_while_the_query_is_embedded(monkeypatch: pytest.Monk
         assert store.asked == [["text", "code"]]
         raise EmbeddingUnavailable("The provider is away.")
 
-    monkeypatch.setattr(legs, "begun_queries", lambda _r, _i, _texts: nullcontext(result))
+    monkeypatch.setattr(legs, "begin_queries", lambda _r, _i, _texts: nullcontext(result))
     assert kinds_and_notes(run_legs(search_with(store))) == (["text", "code"], ["keywords_only"])
     assert store.asked == [["text", "code"]]
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from api.search.query import query_vectors
-from api.search.query.query_vectors import LOCAL_SECONDS, VectorCache, begun_queries, embed_queries
+from api.search.query.query_vectors import LOCAL_SECONDS, VectorCache, begin_queries, embed_queries
 from api.stack.processes import wait_until
 from schemas.content.source import ChunkSettings, EmbedderProfile, NodesSource
 from schemas.errors import EmbeddingUnavailable
@@ -168,7 +168,7 @@ def test_a_text_that_nobody_waits_for_is_not_sent(resources: Resources, monkeypa
     with ThreadPoolExecutor(1) as callers:
         first = callers.submit(embed_queries, resources, index(), ["first"], cache)
         assert wait_until(lambda: requests == [["first"]], 60)
-        with pytest.raises(RuntimeError), begun_queries(resources, index(), ["left"], cache):
+        with pytest.raises(RuntimeError), begin_queries(resources, index(), ["left"], cache):
             raise RuntimeError("another part of the search failed")
         go.set()
         first.result()
