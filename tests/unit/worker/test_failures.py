@@ -6,24 +6,27 @@ import math
 import pickle
 from collections.abc import Callable
 from contextlib import nullcontext
+from itertools import cycle
 from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID, uuid4
 
 import psycopg
 import pytest
-from psycopg.errors import ProgramLimitExceeded
+from psycopg.errors import LockNotAvailable, ProgramLimitExceeded
 from structlog.testing import capture_logs
 
 from schemas.errors import FoldexError, LlmUnavailable, SliceOver, StoreUnauthorized, StoreUnavailable
 from worker import dispatch
-from worker.app import NO_EVENTS, app, send
-from worker.state.index import messages, tasks, turns
+from worker.app import BULK, NO_EVENTS, app, send
+from worker.index.lease import Lease
+from worker.state.index import files, messages, tasks, turns
 from worker.state.index.tasks import RunningTask
 from worker.state.pool import Pool
 from worker.state.tree import trees
 from worker.state.tree.trees import TreeBuild
 from worker.tasks import failures, leaving, process, upkeep
+from worker.tasks import index as index_task
 from worker.tasks import plan as plan_task
 from worker.tasks import tree as tree_task
 from worker.tree.lease import TreeLease
@@ -127,6 +130,51 @@ def test_a_build_of_a_tree_waits_for_postgres_and_counts_what_always_fails(
             tree_task._build(resources, uuid4(), cast("Any", None))
     last = outcome if outcome == "released at once" else "tree_crashed"
     assert outcomes == [*[outcome] * (trees.MAX_FAULTS - 1), last]
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (psycopg.OperationalError("away"), ["released"]),
+        # the lease of the one file expires, until it is tried alone
+        (ProgramLimitExceeded("too long"), []),
+        (KeyError("a mistake"), ["counted"]),
+    ],
+    ids=["outage", "limit", "mistake"],
+)
+def test_a_slice_waits_for_postgres_and_counts_what_may_hit_every_file(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, outcome: list[str]
+) -> None:
+    outcomes: list[str] = []
+
+    def count_fault(*_: object) -> int:
+        outcomes.append("counted")
+        return 1
+
+    monkeypatch.setattr(files, "release", lambda *_: outcomes.append("released"))
+    monkeypatch.setattr(tasks, "count_fault", count_fault)
+    task, lease = SimpleNamespace(id=uuid4()), SimpleNamespace(owner=uuid4())
+    index_task._record_fault(cast("Pool", None), cast("RunningTask", task), cast("Lease", lease), error)
+    assert outcomes == outcome
+
+
+def test_a_slice_tries_each_task_whose_rows_are_locked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = uuid4(), uuid4()
+    tried: list[UUID] = []
+
+    def is_locked(task_id: UUID, **_: object) -> dict[str, Any]:
+        tried.append(task_id)
+        assert len(tried) <= 2
+        raise LockNotAvailable
+
+    # nobody could note that they were passed over, so they stay due
+    due = cycle([one, other])
+    monkeypatch.setattr(process, "resources", lambda: SimpleNamespace(pool=None))
+    monkeypatch.setattr(index_task, "_due", lambda *_, **__: next(due))
+    monkeypatch.setattr(index_task, "_index", is_locked)
+    monkeypatch.setattr(messages, "pass_over", lambda *_: None)
+    assert index_task._serve(cast("Pool", None), one, BULK) is failures.LOCKED
+    assert tried == [one, other]
 
 
 @pytest.mark.parametrize(("complete", "outcomes"), [(True, []), (False, ["released", "sent"])])

@@ -147,3 +147,17 @@ def test_texts_are_read_in_batches(monkeypatch: pytest.MonkeyPatch, sizes: list[
     monkeypatch.setattr(file_texts, "_BATCH_FILES", 3)
     files = [cast(Any, SimpleNamespace(size_bytes=size)) for size in sizes]
     assert [[file.size_bytes for file in batch] for batch in file_texts._batches(files)] == batches
+
+
+@pytest.mark.parametrize(
+    ("path", "is_taken"),
+    [
+        *((path, True) for path in ("notes", "notes/a.md", "notes/old/a.md")),
+        *((path, False) for path in ("notes-old/a.md", "notes.md", "note", "old/notes/a.md")),
+    ],
+)
+def test_a_path_takes_a_file_or_all_below_a_folder(path: str, is_taken: bool) -> None:
+    files = scope.FileScope(Grep(pattern="a", path="./notes/"))
+    assert files.takes(path) is is_taken
+    # what lies there counts, also if something else leaves it out
+    assert files.files_at_path == int(is_taken)
