@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError, field_validator
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from schemas.content.source import Granularity
+from schemas.content.source import ChunkSettings, Granularity
 from schemas.errors import Invalid
 from worker.machine.api_memory import DEFAULT_MB
 from worker.machine.error_texts import own_message
@@ -49,6 +49,9 @@ REFUSED_TYPES = (
     "mp3 wav flac ogg opus m4a aac wma aiff mid mp4 m4v mov avi mkv webm wmv flv mpg mpeg 3gp "
     "ttf otf woff woff2 eot ttc"
 )
+
+#: The defaults of chunks.
+_CHUNKS = ChunkSettings()
 
 
 class Settings(BaseSettings):
@@ -157,8 +160,10 @@ class Settings(BaseSettings):
         description="Directory with the local model's files; unset: the one that the extra `local-model` installs.",
     )
 
-    chunk_size_tokens: int = Field(512, ge=16, description="Maximum tokens per chunk.")
-    chunk_overlap_tokens: int = Field(64, ge=0, description="Maximum tokens that neighbouring chunks share.")
+    chunk_size_tokens: int = Field(_CHUNKS.size, ge=16, description="Maximum tokens per chunk.")
+    chunk_overlap_tokens: int = Field(
+        _CHUNKS.overlap, ge=0, description="Maximum tokens that neighbouring chunks share."
+    )
     chunk_size_chars: int | None = Field(
         None,
         ge=16,
@@ -173,7 +178,7 @@ class Settings(BaseSettings):
         None, ge=0, description="Shorter texts stay one chunk. Counts tokens, or characters if CHUNK_SIZE_CHARS is set."
     )
     chunk_granularity: Granularity = Field(
-        "definition",
+        _CHUNKS.granularity,
         description="`definition`: each definition, section or container that is not small is a chunk. `packed`: "
         "neighbours are joined up to the maximum size, which halves the number of chunks.",
     )
