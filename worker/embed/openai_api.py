@@ -76,8 +76,10 @@ class OpenAIClient(Endpoint):
 
         # it follows redirects; whether a request is worth another one is decided elsewhere
         retries = urllib3.Retry(total=None, connect=False, read=False, other=False, redirect=MAX_REDIRECTS)
-        more: dict[str, Any] = {"headers": self._headers, "retries": retries, "timeout": self.seconds}
-        return _connections(os.getpid(), _proxy(self._url)).request("POST", self._address, body, **more)
+        connections = _connections(os.getpid(), _proxy(self._url))
+        return connections.request(
+            "POST", self._address, body, headers=self._headers, retries=retries, timeout=self.seconds
+        )
 
     def _body(self, texts: Sequence[str], encoding: str) -> bytes:
         fields: dict[str, object] = {
