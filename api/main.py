@@ -40,6 +40,7 @@ from worker.sandbox.pool import BRISK
 from worker.settings import Settings
 from worker.state.connections import REQUEST
 from worker.state.schema_version import SchemaGate
+from worker.state.search import live_rows
 
 log = structlog.get_logger()
 
@@ -91,6 +92,7 @@ def create_app(settings: Settings) -> FastAPI:
     resources = Resources(settings, pool_size=20, limits=REQUEST, helper_limits=BRISK, gate=SchemaGate())
     memory = ApiMemory(settings.api_memory_mb << 20)
     query_vectors.limit_cache(memory.query_vectors)
+    live_rows.limit_rows(memory.found_rows)
     TimedProtocol.limit(memory)
 
     @asynccontextmanager

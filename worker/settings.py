@@ -31,6 +31,7 @@ REMOVED = {
     "RANKING": "the baseline is part of the search bench",
     "RANKING_WEIGHTS": "weights are constants, chosen with `make bench-search`",
     "LEG_WEIGHTS": "weights are constants, chosen with `make bench-search`",
+    "WORDS_MEMORY_MB": "words have an eighth of API_MEMORY_MB",
 }
 #: What begins the names of variables that only Foldex reads.
 OWN_PREFIX = "FOLDEX_"
@@ -254,11 +255,6 @@ class Settings(BaseSettings):
         DEFAULT_MB,
         ge=256,
         description="MiB of private memory below which each API process stays; its caches and buffers are shares.",
-    )
-    words_memory_mb: int = Field(
-        128,
-        ge=0,
-        description="MiB in which each API process keeps words of recently searched LanceDB tables; 0: none.",
     )
     turbopuffer_api_key: str | None = Field(None, description="API key of Turbopuffer.")
     turbopuffer_region: str = Field("gcp-us-central1", description="Region of Turbopuffer.")

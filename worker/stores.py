@@ -45,7 +45,6 @@ class StoreOptions:
 
     foldex_home: Path
     api_processes: int
-    words_memory_mb: int
     api_memory_mb: int
     turbopuffer_api_key: str | None
     turbopuffer_region: str
@@ -153,7 +152,7 @@ def _open_lance(options: StoreOptions, has_keywords: bool, _text_key: BlindKey |
     return LanceStore(
         directory,
         has_keywords=has_keywords,
-        word_bytes=options.words_memory_mb << 20,
+        word_bytes=memory.store_words,
         table_bytes=memory.store_tables,
         vector_bytes=memory.store_vectors,
     )

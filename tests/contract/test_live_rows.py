@@ -36,7 +36,11 @@ def test_what_is_kept_is_what_postgres_has(pool: Pool, kept: int, seed: int) -> 
     chance, index = random.Random(seed), Index(pool, [f"text {number}" for number in range(20)])
     rows, ids = LiveRows(kept * (ROW_BYTES + 10)), [str(each.id) for each in index.placed]
     seen: dict[tuple[str, str], object] = {}
-    for _ in range(60):
+    for step in range(60):
+        if step == 30:
+            kept //= 2
+            rows.limit(kept * (ROW_BYTES + 10))
+            assert len(rows._rows) <= kept
         index.run(CHANGES[chance.choice([*CHANGES])].format(n=chance.randrange(20)))
         asked = chance.sample(ids, chance.randrange(21))
         found = rows.get(pool, index.id, asked)

@@ -33,7 +33,6 @@ OF_ONE_MACHINE = frozenset(
         "embedding_concurrency",
         "worker_concurrency",
         "api_memory_mb",
-        "words_memory_mb",
         "disk_reserve_mb",
         "parse_memory_mb",
     }

@@ -1,6 +1,6 @@
 """What the caches and buffers of one process of the API may take: shares of `API_MEMORY_MB`.
 
-The rest is for the process itself with its model (215 MB), for `WORDS_MEMORY_MB`, and for what calls in progress hold.
+The rest is for the process itself with its model (215 MB), and for what calls in progress hold.
 """
 
 from __future__ import annotations
@@ -48,6 +48,16 @@ class ApiMemory:
     def store_vectors(self) -> int:
         """Vectors of LanceDB's tables."""
         return self.total // 16 * 3
+
+    @property
+    def store_words(self) -> int:
+        """Words of LanceDB's tables."""
+        return self.total // 8
+
+    @property
+    def found_rows(self) -> int:
+        """Rows of chunks that searches found."""
+        return self.total // 32
 
     @property
     def store_tables(self) -> int:

@@ -251,7 +251,7 @@ BOUNDS: dict[str, tuple[float, float | None]] = {
     **dict.fromkeys(("max_upload_files", "max_upload_bytes", "max_tools"), (1, None)),
     **dict.fromkeys(("embedding_cache_spare", "embedding_cache_max", "unembedded_max_chars"), (0, None)),
     **dict.fromkeys(("chunk_overlap_tokens", "chunk_overlap_chars", "chunk_threshold_chars"), (0, None)),
-    **dict.fromkeys(("disk_reserve_mb", "watch_rest_seconds", "refresh_seconds", "words_memory_mb"), (0, None)),
+    **dict.fromkeys(("disk_reserve_mb", "watch_rest_seconds", "refresh_seconds"), (0, None)),
     **dict.fromkeys(("chunk_size_tokens", "chunk_size_chars"), (16, None)),
     **dict.fromkeys(("search_seconds", "grep_seconds"), (0.001, 300)),
     "embedding_concurrency": (1, 64),

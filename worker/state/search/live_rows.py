@@ -8,12 +8,13 @@ from threading import Lock
 from typing import NamedTuple
 from uuid import UUID
 
+from worker.machine.api_memory import ApiMemory
 from worker.state.pool import Pool
 from worker.state.search import found_chunks
 from worker.state.search.found_chunks import HitRow
 
-#: Maximum bytes of the texts and other values that a process keeps.
-MAX_BYTES = 24 * 2**20
+#: Maximum bytes of the texts and other values that a process keeps, unless `API_MEMORY_MB` sets another number.
+MAX_BYTES = ApiMemory().found_rows
 #: Share of the rows that must be known. Below it, reading their versions first costs more than it saves.
 KNOWN_SHARE = 0.75
 #: Assumed bytes of a row without its text.
@@ -36,6 +37,12 @@ class LiveRows:
         self._rows: OrderedDict[str, HitRow] = OrderedDict()
         self._bytes = 0
 
+    def limit(self, max_bytes: int) -> None:
+        """Keep at most so many bytes from now on."""
+        with self._lock:
+            self._max_bytes = max_bytes
+            self._shrink()
+
     def get(self, pool: Pool, index_id: UUID, ids: Sequence[str]) -> FoundRows:
         """The rows as they are now. Reads all of them at once if too few are known."""
         known = {id_: row for id_ in ids if (row := self._rows.get(id_)) is not None}
@@ -57,9 +64,12 @@ class LiveRows:
                 self._forget(id_)
                 self._rows[id_] = row
                 self._bytes += _size(row)
-            while self._bytes > self._max_bytes:
-                self._forget(next(iter(self._rows)))
+            self._shrink()
         return rows
+
+    def _shrink(self) -> None:
+        while self._bytes > self._max_bytes:
+            self._forget(next(iter(self._rows)))
 
     def _forget(self, id_: str) -> None:
         before = self._rows.pop(id_, None)
@@ -74,3 +84,5 @@ _process_rows = LiveRows()
 
 #: The rows as they are now, and their versions.
 live_rows = _process_rows.get
+#: Limits the rows that this process keeps.
+limit_rows = _process_rows.limit
