@@ -8,7 +8,7 @@ import ssl
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler
 from typing import Any, NamedTuple
 
@@ -240,6 +240,16 @@ def test_a_provider_that_moved_is_followed_without_the_key(status: int) -> None:
     with _heard() as (address, headers), _moved_to(f"{address}/embeddings", status) as old:
         assert len(OpenAIClient("openai/m", old, "k", None, 10.0).rows(["a"], "base64")) == 1
     assert "authorization" not in headers[0]
+
+
+@pytest.mark.parametrize("hops", [openai_api.MAX_REDIRECTS, openai_api.MAX_REDIRECTS + 1])
+def test_a_provider_may_send_a_request_on_so_often(hops: int) -> None:
+    with ExitStack() as stack:
+        address, _ = stack.enter_context(_heard())
+        for _ in range(hops):
+            address = stack.enter_context(_moved_to(f"{address}/embeddings"))
+        outcome = _outcome(ModelCall(OpenAIClient("openai/m", address, "k", None, 10.0)), ["a"])
+    assert isinstance(outcome, tuple) is (hops > openai_api.MAX_REDIRECTS)
 
 
 @pytest.mark.parametrize("address", ["/v1/embeddings", "ftp://127.0.0.1/", "http://host:port/"])

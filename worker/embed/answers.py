@@ -71,13 +71,6 @@ def no_answer(model: str, said: str, *, was_taken: bool) -> EmbeddingUnavailable
     return EmbeddingUnavailable(f"{trouble(model, None)}. {ADDRESS_REMEDY}", was_taken=was_taken)
 
 
-def errors_after_connecting() -> tuple[type[Exception], ...]:
-    """The errors of httpx for a request that a server took."""
-    import httpx
-
-    return httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError, httpx.ReadTimeout, httpx.WriteTimeout
-
-
 def said(body: bytes | str) -> str:
     """What a provider said, for the log: the message, which comes before codes and types."""
     return verdicts.words_of(body).strip().partition("\n")[0][:MAX_LOGGED_CHARACTERS]

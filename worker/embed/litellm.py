@@ -21,7 +21,6 @@ from worker.embed.answers import (
     MAX_LOGGED_CHARACTERS,
     MODEL_REMEDY,
     error_in_body,
-    errors_after_connecting,
     missing_key,
     no_answer,
     status_error,
@@ -179,7 +178,16 @@ def is_unanswered(error: Exception) -> bool:
 
 def was_taken(error: Exception) -> bool:
     """Whether a server took the request that failed."""
-    return is_caused_by(error, errors_after_connecting())
+    import httpx
+
+    after_connecting = (
+        httpx.ReadError,
+        httpx.WriteError,
+        httpx.RemoteProtocolError,
+        httpx.ReadTimeout,
+        httpx.WriteTimeout,
+    )
+    return is_caused_by(error, after_connecting)
 
 
 def is_caused_by(error: BaseException | None, kind: type[Exception] | tuple[type[Exception], ...]) -> bool:

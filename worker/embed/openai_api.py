@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from urllib3.util import Url
 
 PREFIX = "openai/"
-#: Idle connections that are kept to one address.
-MAX_IDLE = 64
+#: Idle connections that are kept to one address: more than a process sends requests, as urllib3 warns of each surplus.
+MAX_IDLE = 128
 #: Addresses to which a provider may send a request on.
 MAX_REDIRECTS = 10
 #: Members of an answer that describe an error.
