@@ -8,7 +8,7 @@ from heapq import merge
 from itertools import accumulate
 from math import inf
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID, uuid5
 
 from api.search.rank.fusion import reciprocal_ranks
@@ -61,7 +61,7 @@ def merged(parts: Sequence[ToolHits], top_k: int, *, by_file: bool) -> list[Plac
     scores = reciprocal_ranks(rankings)
     places = {part.tool_id: number for number, part in enumerate(parts)}
 
-    def order(key: UUID) -> tuple[Any, ...]:
+    def order(key: UUID) -> tuple[float, float, str, str, int, int]:
         _, hit, tool_id = best[key]
         return -scores[key], -hit.score, hit.file_path, hit.file_id_path, hit.chunk_index, places[tool_id]
 

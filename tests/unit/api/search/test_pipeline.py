@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 from uuid import UUID, uuid4
@@ -14,9 +15,15 @@ from api.search import pipeline
 from api.search.query.coverage import Covered
 from api.search.query.filters import ResolvedFilters
 from api.search.query.index_search import MAX_DEPTH, MIN_DEPTH, Findings, IndexSearch, note
+from api.search.query.long_query import LONG_CHARACTERS
 from api.search.query.refresh import Freshness
+from api.search.tree.answer import answer_by_tree
+from schemas.errors import Invalid, NoTree, RerankNotConfigured
 from schemas.queries.search import Answer, Coverage, Hit, Note, Query
 from tests.unit.api.search.text.test_snippets import hit
+from worker.resources import Resources
+from worker.settings import Settings
+from worker.state.tree import trees
 
 
 class Finding:
@@ -139,3 +146,29 @@ def test_the_first_chunks_or_files_come_with_their_neighbours(monkeypatch: pytes
     assert len(first(monkeypatch, hits, top_k=1, group_by_file=True)) == 1
     assert first(monkeypatch, hits, top_k=1, before=2) == [(0, (2, 0))]
     assert first(monkeypatch, hits, top_k=1, after=3) == [(0, (0, 3))]
+
+
+def test_a_query_that_cannot_be_answered_compares_no_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    compare = Mock(side_effect=AssertionError)
+    monkeypatch.setattr(pipeline, "refresh", compare)
+    monkeypatch.setattr(trees, "of_tool", lambda *_: None)
+    resources = Resources(Settings(foldex_home=tmp_path, database_url="postgresql://nowhere.invalid/none"))
+    for answer, refused, asked in (
+        (pipeline.answer_query, RerankNotConfigured, {"rerank": "model"}),
+        (answer_by_tree, Invalid, {"tree": "collapsed", "mode": "keyword"}),
+        (answer_by_tree, NoTree, {"tree": "collapsed"}),
+    ):
+        query = Query.model_validate({"query": "q", "refresh": "wait", **asked})
+        with pytest.raises(refused):
+            answer(resources, uuid4(), Mock(), query, disconnect=Disconnect())
+
+
+def test_a_long_query_is_searched_in_parts_and_its_hits_name_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    finding, long = Finding(monkeypatch, [0.9, 0.8]), "word " * (LONG_CHARACTERS // 5 + 1)
+    answer = finding.answered(query=long)
+    parts = finding.asked.request.texts
+    assert len(parts) > 1
+    assert set(" ".join(parts).split()) == {"word"}
+    assert [note.code for note in answer.notes] == ["index_stale", "query_split", "here"]
+    finding.hits = [each.model_copy(update={"matched_queries": parts}) for each in finding.hits]
+    assert [each.matched_queries for each in finding.answered(query=long).results] == [[long.strip()]] * 2
