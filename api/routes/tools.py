@@ -58,8 +58,8 @@ from schemas.tool import (
 from worker import app as queue
 from worker import dispatch
 from worker.resources import Resources
-from worker.state.index import files, statuses, tools
-from worker.state.index.files import LiveFile
+from worker.state.index import file_lookup, statuses, tools
+from worker.state.index.file_lookup import LiveFile
 from worker.state.index.tools import Index, NewIndex
 
 router = APIRouter(prefix="/api/tools/search", tags=["search tools"], route_class=JsonRoute)
@@ -206,7 +206,7 @@ def list_files(
     """List every file with its outcome, by path."""
     after = from_cursor(cursor, str, UUID)
     return page(
-        lambda most: files.page(
+        lambda most: file_lookup.page(
             resources.pool, tool.index.index_id, status=status, reason=reason, q=q, after=after, limit=most
         ),
         limit,
@@ -240,7 +240,7 @@ def get_file(
 
 def file_of(resources: Resources, index: Index, tool_id: str, file_id: str) -> LiveFile:
     """The row of a file of a tool's index. Raises `NotFound`."""
-    file = files.get(resources.pool, index.id, file_id)
+    file = file_lookup.get(resources.pool, index.id, file_id)
     if file is None:
         raise NotFound(f"This tool has no file {file_id!r}; list them with GET /api/tools/search/{tool_id}/files.")
     return file

@@ -26,7 +26,7 @@ from worker.index import pipeline
 from worker.resources import Resources
 from worker.settings import LOCAL_MODEL, Settings
 from worker.sources.local import LocalFolder
-from worker.state.index import files, tasks, tools
+from worker.state.index import files, task_notes, tasks, tools
 from worker.state.pool import Pool
 from worker.tasks import failures, process
 from worker.tasks import index as index_task
@@ -242,10 +242,10 @@ def test_slices_that_always_fail_before_they_claim_end_the_task(
 def test_a_file_that_ends_makes_faults_begin_anew(resources: Resources, listed: UUID) -> None:
     pool = resources.pool
     for number in (1, 2, 3):
-        assert tasks.count_fault(pool, listed, "a mistake") == number
+        assert task_notes.count_fault(pool, listed, "a mistake") == number
         let_leases_end(resources, listed)
-    tasks.clear_warning(pool, listed)
-    assert tasks.count_fault(pool, listed, "a mistake") == 1
+    task_notes.clear_warning(pool, listed)
+    assert task_notes.count_fault(pool, listed, "a mistake") == 1
     assert state(resources, listed)["fault"] == "a mistake"
 
 

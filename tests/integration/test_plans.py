@@ -15,7 +15,7 @@ from schemas.tool import File, IndexSettings, ToolConfig
 from tests.integration.database import rows_read
 from tests.service import new_database
 from worker.state.content import nodes
-from worker.state.index import drift, embedding_cache, files, tasks, tools
+from worker.state.index import drift, embedding_cache, file_lookup, files, tasks, tools
 from worker.state.index.embedding_cache import VectorOwner
 from worker.state.index.leftovers import NO_ID
 from worker.state.pool import Pool, open_pool
@@ -186,7 +186,7 @@ def test_the_newest_of_many_tasks_is_the_first_of_an_index_and_none_is_sorted(
 
 def test_the_few_files_that_failed_are_found_among_many(pool: Pool, index_id: UUID) -> None:
     for _ in range(10):  # often enough that Postgres keeps the plan
-        found = files.page(pool, index_id, status=FileStatus.FAILED, reason=None, q=None, after=None, limit=100)
+        found = file_lookup.page(pool, index_id, status=FileStatus.FAILED, reason=None, q=None, after=None, limit=100)
     assert len(found) == FAILED
     values = {"index_id": index_id, "reason": None, "q": None, "after_path": None, "after_id": None, "limit": 100}
     assert "search_index_file_not_indexed" in plan(pool, "index/files", "list", status="failed", **values)
@@ -293,16 +293,16 @@ def test_an_edited_document_reads_no_other_files(pool: Pool, key: str, all_are_r
 
 
 def test_named_files_are_found_by_their_ids(pool: Pool, index_id: UUID) -> None:
-    first = files.page(pool, index_id, status=None, reason=None, q=None, after=None, limit=1)[0].file_id
-    assert files.named(pool, index_id, [str(first), "no such node", str(index_id)]) == [str(first)]
+    first = file_lookup.page(pool, index_id, status=None, reason=None, q=None, after=None, limit=1)[0].file_id
+    assert file_lookup.named(pool, index_id, [str(first), "no such node", str(index_id)]) == [str(first)]
     assert "Seq Scan" not in plan(pool, "index/files", "named", index_id=index_id, ids=[first], names=["node"])
 
 
 def test_what_lies_below_a_path_is_found_by_the_paths_index(pool: Pool, index_id: UUID) -> None:
-    ((first,),) = [files.named(pool, index_id, [str(file.file_id)]) for file in page_of_one(pool, index_id)]
-    assert files.below(pool, index_id, "/1.txt") == [first]
-    assert [files.below(pool, index_id, path) for path in ("/1", "/1.txt/2", "/nowhere")] == [[], [], []]
-    assert len(files.below(pool, index_id, "")) == FILES
+    ((first,),) = [file_lookup.named(pool, index_id, [str(file.file_id)]) for file in page_of_one(pool, index_id)]
+    assert file_lookup.below(pool, index_id, "/1.txt") == [first]
+    assert [file_lookup.below(pool, index_id, path) for path in ("/1", "/1.txt/2", "/nowhere")] == [[], [], []]
+    assert len(file_lookup.below(pool, index_id, "")) == FILES
     values = {"index_id": index_id, "id_path": "/1.txt", "path": "1.txt", "limit": None}
     steps = plan(pool, "index/files", "below", **values)
     assert "search_index_file_path" in steps
@@ -319,14 +319,14 @@ def test_a_path_that_its_row_has_in_parts_is_found_below_its_folder(pool: Pool, 
         )
     try:
         for below in (folder, f"{folder}/{name}"):
-            assert files.below(pool, index_id, f"/{below}") == [str(index_id)]
+            assert file_lookup.below(pool, index_id, f"/{below}") == [str(index_id)]
     finally:
         with pool.connection() as connection:
             connection.execute("DELETE FROM search_index_file WHERE id = %s", (index_id,))
 
 
 def page_of_one(pool: Pool, index_id: UUID) -> list[File]:
-    return files.page(pool, index_id, status=None, reason=None, q=None, after=None, limit=1)
+    return file_lookup.page(pool, index_id, status=None, reason=None, q=None, after=None, limit=1)
 
 
 @pytest.mark.parametrize("parent", ["folder", None])

@@ -15,7 +15,7 @@ from api.http.metrics import BacklogCollector
 from tests.integration.test_leases import FILES, new_task
 from worker.app import BULK, FAST, MAX_SLICES, app
 from worker.resources import Resources
-from worker.state.index import files, tasks
+from worker.state.index import files, task_notes, tasks
 from worker.state.pool import Pool
 from worker.upkeep import open_tasks
 
@@ -64,7 +64,7 @@ def _claim(pool: Pool, task: UUID) -> UUID:
 
 
 def _found(pool: Pool) -> list[UUID]:
-    return [found.id for found in tasks.stalled(pool, MINUTE)]
+    return [found.id for found in task_notes.stalled(pool, MINUTE)]
 
 
 def test_a_task_that_nobody_works_on_is_found_once_in_its_time(pool: Pool, task: UUID) -> None:

@@ -22,7 +22,7 @@ from worker.index.prepare import prepare_anew
 from worker.index.run import IndexRun
 from worker.index.skip_cached import CacheFirstEmbedder
 from worker.index.spending import LimitedEmbedder
-from worker.state.index import embedding_cache, tasks
+from worker.state.index import embedding_cache, task_notes
 from worker.state.index.chunks import PlacedChunk
 from worker.vectors import Vector
 
@@ -57,7 +57,7 @@ def embed(run: IndexRun, prepared: Sequence[File], waiting: Sequence[EmbeddedFil
             break
         if not cut:
             break
-        tasks.note_cut_texts(run.pool, run.index.id, run.epoch)
+        task_notes.note_cut_texts(run.pool, run.index.id, run.epoch)
         missing = batch.missing_vectors()
         missing = {hash_: missing[hash_] for hash_ in cut if hash_ in missing}
         for content_hash, vector in recall(run, missing).items():

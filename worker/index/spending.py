@@ -9,7 +9,7 @@ from uuid import UUID
 from schemas.errors import EmbeddingRefused, EmbeddingUnreadable, FoldexError
 from schemas.status import Reason
 from worker.embed import Embedder, Vectors, WrappedEmbedder
-from worker.state.index import tasks
+from worker.state.index import task_notes
 from worker.state.pool import Pool
 
 
@@ -23,7 +23,7 @@ class Spending:
 
     def reserve(self, tokens: Sequence[int]) -> list[int]:
         """Reserve the tokens of all texts, or of none. Returns the positions of those that do not fit."""
-        left = tasks.spend(self.pool, self.task_id, sum(tokens))
+        left = task_notes.spend(self.pool, self.task_id, sum(tokens))
         if sum(tokens) <= left:
             return []
         self.is_over = True
@@ -37,7 +37,7 @@ class Spending:
 
     def give_back(self, tokens: int) -> None:
         """Return the tokens of a request that was not answered."""
-        tasks.give_back(self.pool, self.task_id, tokens)
+        task_notes.give_back(self.pool, self.task_id, tokens)
 
 
 class LimitedEmbedder(WrappedEmbedder):

@@ -14,7 +14,7 @@ from psycopg.errors import LockNotAvailable, ProgramLimitExceeded
 
 from schemas.errors import FoldexError, LeaseLost, SliceOver
 from worker import dispatch
-from worker.state.index import messages, tasks
+from worker.state.index import messages, task_notes, tasks
 from worker.state.index.tasks import ListingLease, RunningTask
 from worker.state.pool import Pool
 from worker.tasks import process
@@ -78,7 +78,7 @@ def settle(pool: Pool, task: ListingLease | RunningTask, error: FoldexError) -> 
         return SliceEnd({"ended": error.code, "more": True}, 0)
     if error.retryable:
         log.warning("waiting", code=error.code, reason=error.message)
-        tasks.warn(pool, task.id, f"Waiting: {error.message}")
+        task_notes.warn(pool, task.id, f"Waiting: {error.message}")
         seconds = retry_seconds(error)
         # the sweep also leaves the task alone until then
         messages.sent(pool, task.id, seconds)
@@ -140,7 +140,7 @@ def contain(
         warning = f"Waiting: {type(error).__name__} in a worker. It is retried; see the worker's log."
         # the message may name another row than the one that was due
         due = UUID(structlog.contextvars.get_contextvars().get(name, str(id_)))
-        (warn or tasks.warn)(process.resources().pool, due, warning)
+        (warn or task_notes.warn)(process.resources().pool, due, warning)
         raise RunFailed(one_line(error), traceback.format_exc()) from None
     finally:
         structlog.contextvars.clear_contextvars()

@@ -24,7 +24,7 @@ from worker.logs import bind_run
 from worker.parse import Limits
 from worker.resources import Resources
 from worker.state.exclusive import try_exclusive
-from worker.state.index import counting, files, messages, tasks, tools, turns
+from worker.state.index import counting, files, messages, task_notes, tasks, tools, turns
 from worker.state.index.tasks import RunningTask
 from worker.state.index.tools import Index
 from worker.state.pool import Pool
@@ -110,7 +110,7 @@ def _index(task_id: UUID, queue: str) -> Result:
         return {"nothing": "to index"}
     bind_run(task.id, task.tool_id, task.request_id)
     queues = (FAST, BULK) if task.is_small else (BULK,)
-    if leaving.leave_if_lacking(r.pool, task_id, queues, needs_of(index), tasks.warn):
+    if leaving.leave_if_lacking(r.pool, task_id, queues, needs_of(index), task_notes.warn):
         return _left(r.pool, task_id)
     turns.take(r.pool, index.project_id, "index")
     with leased(r.settings.database, task_id) as lease:
@@ -163,7 +163,7 @@ def _record(pool: Pool, task: RunningTask, batches: Iterable[TurnResult]) -> tup
     for batch in batches:
         more = batch.more
         if batch.finished:
-            tasks.clear_warning(pool, task.id)
+            task_notes.clear_warning(pool, task.id)
             finished += batch.finished
             log.info("indexed", files=batch.finished, done=finished)
             # whether the task is done is only checked after the last claim
@@ -211,7 +211,7 @@ def _record_fault(pool: Pool, task: RunningTask, lease: Lease, error: Exception)
         return
     if isinstance(error, psycopg.OperationalError):
         return
-    faults = tasks.count_fault(pool, task.id, failures.one_line(error))
+    faults = task_notes.count_fault(pool, task.id, failures.one_line(error))
     if faults >= tasks.MAX_FAULTS:
         reason = f"Indexing failed {faults} times in a row, and no file was finished: {failures.one_line(error)}."
         crashed = SliceCrashed(f"{reason} See the workers' logs, then retry.")

@@ -16,7 +16,7 @@ from worker.hosts.needs import NeededSettings, needs_of
 from worker.resources import Resources
 from worker.state import hosts
 from worker.state.hosts import Need
-from worker.state.index import tasks
+from worker.state.index import task_notes
 from worker.state.index.tools import Index
 from worker.state.pool import Pool
 from worker.tasks import process
@@ -69,7 +69,7 @@ def ending(r: Resources, task_id: UUID, index: Index, queues: Sequence[str], err
 
     Returns None if it did, else the error with which the task ends.
     """
-    if leave_after(r.pool, task_id, queues, needs_of(index), tasks.warn, error):
+    if leave_after(r.pool, task_id, queues, needs_of(index), task_notes.warn, error):
         return None
     return r.folders.leave(task_id, index, queues, error)
 

@@ -20,7 +20,7 @@ from worker.index.catalog import list_pages, open_listing
 from worker.index.lease import Lease, kept
 from worker.logs import bind_run
 from worker.resources import Resources
-from worker.state.index import messages, tasks, tools, turns
+from worker.state.index import messages, task_notes, tasks, tools, turns
 from worker.state.index.tasks import ListingLease
 from worker.state.index.tools import Index
 from worker.state.pool import Pool
@@ -57,7 +57,7 @@ def _plan(task_id: UUID) -> Result:
     index = plan and tools.index(r.pool, plan.index_id)
     if not plan or not index:
         return {"nothing": "to list"}
-    if leaving.leave_if_lacking(r.pool, plan.id, (FAST,), needs_of(index), tasks.warn):
+    if leaving.leave_if_lacking(r.pool, plan.id, (FAST,), needs_of(index), task_notes.warn):
         tasks.release_plan(r.pool, plan.id, lease.owner)
         return _left(r.pool, plan)
     turns.take(r.pool, index.project_id, "listing")
@@ -145,4 +145,4 @@ def _record_fault(pool: Pool, plan: ListingLease, lease: Lease, error: Exception
         with suppress(psycopg.OperationalError):
             tasks.release_plan(pool, plan.id, lease.owner)
     else:
-        tasks.note_fault(pool, plan.id, failures.one_line(error))
+        task_notes.note_fault(pool, plan.id, failures.one_line(error))

@@ -18,6 +18,7 @@ from worker.state.index import (
     index_switch,
     leftovers,
     messages,
+    task_notes,
     tasks,
     tool_actions,
 )
@@ -118,9 +119,9 @@ def restart_stalled(resources: Resources) -> int:
     """Report open tasks without a worker, and send all their messages again, whatever was sent before."""
     pool = resources.pool
     busy = files.any_work(pool)
-    stalled = tasks.stalled(pool, limit=counting.MAX_COUNTED if busy else MAX_RESTARTED)
+    stalled = task_notes.stalled(pool, limit=counting.MAX_COUNTED if busy else MAX_RESTARTED)
     if busy:
-        tasks.warn_all(pool, [task.id for task in stalled], tasks.BUSY)
+        task_notes.warn_all(pool, [task.id for task in stalled], tasks.BUSY)
         return 0
     for task in stalled:
         log.error(

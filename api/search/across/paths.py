@@ -12,7 +12,7 @@ from worker.resources import Resources
 from worker.sources import kind
 from worker.sources.kind import ContentAccess
 from worker.sources.registry import address_prefix, addresses, locate
-from worker.state.index import files
+from worker.state.index import file_lookup
 from worker.state.index.tools import SearchableTool
 from worker.state.search import found_chunks
 
@@ -140,7 +140,7 @@ def _route(resources: Resources, location: kind.SourceLocation, rooted: Sequence
             route = _whole(root, tool)
             id_path = location.address.removeprefix(route.prefix)
             of_nodes = tool.index.source.content_node is not None
-            if files.below(resources.pool, tool.index.id, id_path, limit=1, of_nodes=of_nodes):
+            if file_lookup.below(resources.pool, tool.index.id, id_path, limit=1, of_nodes=of_nodes):
                 return route if location.address == root else replace(route, id_paths=frozenset([id_path]))
     return None
 

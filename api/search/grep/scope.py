@@ -22,7 +22,7 @@ from schemas.queries.grep import Grep
 from schemas.queries.search import Note
 from worker.reading import applied, full
 from worker.resources import Resources
-from worker.state.index import files
+from worker.state.index import file_lookup
 from worker.state.index.tools import Index
 
 #: Characters that are blanked at a time.
@@ -92,7 +92,7 @@ def text_search(resources: Resources, index: Index, request: Grep, disconnected:
             raise TimeOver
 
     def paths_in(folder: str) -> list[str]:
-        return [file.path for file in files.searchable(resources.pool, index.id, folder)]
+        return [file.path for file in file_lookup.searchable(resources.pool, index.id, folder)]
 
     return TextSearch(resources, index, FileScope(request, paths_in), compiled_pattern(request), check)
 

@@ -11,8 +11,8 @@ from api.search.text.times import time_matcher
 from schemas.queries.search import Filters
 from worker.formats.by_name import split
 from worker.formats.registry import BY_TYPE
-from worker.state.index import files
-from worker.state.index.files import IndexedFile
+from worker.state.index import file_lookup
+from worker.state.index.file_lookup import IndexedFile
 from worker.state.index.tools import Index
 from worker.state.pool import Pool
 from worker.vectors import MAX_FILTERABLE_BYTES
@@ -44,7 +44,7 @@ def select_files(
         return None if allowed_ids is None else FileSelection(sorted(allowed_ids))
     pattern = None if filters.path is None else PathPattern("path", filters.path)
     folder = pattern.folder if pattern else ""
-    in_folder = files.searchable(pool, index.id, folder)
+    in_folder = file_lookup.searchable(pool, index.id, folder)
     selected = [file for file in in_folder if _has_type(filters, file)]
     if pattern:
         takes = pattern.among([file.path for file in in_folder])

@@ -9,7 +9,7 @@ from uuid import UUID
 from api.search.query.file_filter import FileSelection, indexed_types, select_files
 from schemas.errors import FilterMatchesNothing
 from schemas.queries.search import Filters
-from worker.state.index import files
+from worker.state.index import file_lookup
 from worker.state.index.tools import Index
 from worker.state.pool import Pool
 from worker.state.search import found_chunks, symbols
@@ -90,12 +90,12 @@ def resolve_filters(pool: Pool, index: Index, filters: Filters) -> ResolvedFilte
     """
     allowed_ids: set[str] | None = None
     if filters.file_ids is not None:
-        allowed_ids = set(files.named(pool, index.id, filters.file_ids))
+        allowed_ids = set(file_lookup.named(pool, index.id, filters.file_ids))
     id_paths = filters.id_paths if isinstance(filters, PathFilters) else None
     if id_paths is not None and any(len(path.encode()) >= MAX_FILTERABLE_BYTES for path in id_paths):
         # the store truncates filterable values, so it could not tell such paths apart
         of_nodes = index.source.content_node is not None
-        below = {node_id for path in id_paths for node_id in files.below(pool, index.id, path, of_nodes=of_nodes)}
+        below = {node_id for path in id_paths for node_id in file_lookup.below(pool, index.id, path, of_nodes=of_nodes)}
         allowed_ids, id_paths = below if allowed_ids is None else allowed_ids & below, None
     selection = select_files(pool, index, filters, allowed_ids)
     if selection is not None and selection.ids == []:
@@ -138,7 +138,7 @@ def _hint(pool: Pool, index: Index, filters: Filters) -> str:
     """A hint listing the existing types and languages if none of the requested ones exists, else ""."""
     if filters.types is None and filters.languages is None:
         return ""
-    types, languages = files.kinds(pool, index.id)
+    types, languages = file_lookup.kinds(pool, index.id)
     hint = ""
     if filters.types is not None and not _any_has_type(pool, index, filters.types, types):
         hint += f" Types here: {_listed(types)}; languages: {_listed(languages)}."

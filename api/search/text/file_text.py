@@ -8,7 +8,7 @@ from schemas.errors import Invalid, NotFound
 from schemas.tool import FileText
 from worker.sandbox.pool import ProjectHelpers
 from worker.sandbox.texts import value_span
-from worker.state.index.files import LiveFile
+from worker.state.index.file_lookup import LiveFile
 from worker.state.pool import Pool
 from worker.state.search import snippets
 from worker.state.search.snippets import TextRow

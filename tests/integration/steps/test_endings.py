@@ -17,7 +17,7 @@ from worker.index.pipeline import index_files
 from worker.machine import disk_space
 from worker.machine.disk_space import LAST_SHARE, DiskSpace
 from worker.resources import Resources
-from worker.state.index import changes, files, index_switch, statuses, tasks, tool_actions, tools
+from worker.state.index import changes, files, index_switch, statuses, task_notes, tasks, tool_actions, tools
 from worker.state.index.tasks import ClosedTask
 from worker.tasks.failures import settle
 
@@ -154,12 +154,12 @@ def test_an_end_that_does_not_wait_leaves_a_locked_index_alone(site: Site) -> No
 @pytest.mark.parametrize("end", [close, stop])
 def test_a_warning_ends_with_the_wait_unless_it_asks_for_a_decision(site: Site, held: int, end: Any) -> None:
     site.do("UPDATE search_index_task SET held_removals = %s, warning = 'At first.' WHERE id = %s", held, site.task)
-    tasks.warn(site.pool, site.task, "Waiting.")
+    task_notes.warn(site.pool, site.task, "Waiting.")
     assert task(site, "warning") == ("At first." if held else "Waiting.",)
-    tasks.count_fault(site.pool, site.task, "a fault")
-    tasks.clear_warning(site.pool, site.task)
+    task_notes.count_fault(site.pool, site.task, "a fault")
+    task_notes.clear_warning(site.pool, site.task)
     assert task(site, "warning, faults, fault") == ("At first." if held else None, 0, None)
-    tasks.warn(site.pool, site.task, "Waiting again.")
+    task_notes.warn(site.pool, site.task, "Waiting again.")
     index_all(site)
     end(site)
     assert task(site, "warning") == ("At first." if held else None,)
@@ -204,16 +204,16 @@ def test_removals_stay_held_while_nothing_is_listed(resources: Resources) -> Non
 
 
 def test_faults_at_the_same_time_count_once(site: Site) -> None:
-    assert [tasks.count_fault(site.pool, site.task, "one") for _ in range(2)] == [1, 1]
+    assert [task_notes.count_fault(site.pool, site.task, "one") for _ in range(2)] == [1, 1]
     # one that does not count does not delay the next that does
     ((at,),) = site.do("SELECT fault_at FROM search_index_task WHERE id = %s", site.task)
-    assert tasks.count_fault(site.pool, site.task, "one") == 1
+    assert task_notes.count_fault(site.pool, site.task, "one") == 1
     assert site.do("SELECT fault_at FROM search_index_task WHERE id = %s", site.task) == [(at,)]
     site.do("UPDATE search_index_task SET fault_at = fault_at - 2 * %s WHERE id = %s", tasks.LEASE, site.task)
-    assert tasks.count_fault(site.pool, site.task, "two") == 2
+    assert task_notes.count_fault(site.pool, site.task, "two") == 2
     # a clock that was set back
     site.do("UPDATE search_index_task SET fault_at = now() + interval '1 h' WHERE id = %s", site.task)
-    assert tasks.count_fault(site.pool, site.task, "three") == 3
+    assert task_notes.count_fault(site.pool, site.task, "three") == 3
     assert task(site, "fault") == ("three",)
 
 
@@ -226,21 +226,21 @@ def spent(site: Site) -> tuple[Any, ...]:
 
 def test_a_task_spends_all_of_its_limit_and_nothing_more(site: Site) -> None:
     site.do("UPDATE search_index_task SET max_cost_tokens = 10 WHERE id = %s", site.task)
-    assert tasks.spend(site.pool, site.task, 4) == 10
-    assert tasks.spend(site.pool, site.task, 6) == 6
+    assert task_notes.spend(site.pool, site.task, 4) == 10
+    assert task_notes.spend(site.pool, site.task, 6) == 6
     assert spent(site) == (10, False)
-    assert tasks.spend(site.pool, site.task, 1) == 0
+    assert task_notes.spend(site.pool, site.task, 1) == 0
     assert spent(site) == (10, True)
-    tasks.give_back(site.pool, site.task, 3)
-    assert tasks.spend(site.pool, site.task, 3) == 3
+    task_notes.give_back(site.pool, site.task, 3)
+    assert task_notes.spend(site.pool, site.task, 3) == 3
     # it was over the limit once, so that something is missing
     assert spent(site) == (10, True)
-    tasks.give_back(site.pool, site.task, 99)
+    task_notes.give_back(site.pool, site.task, 99)
     assert spent(site) == (0, True)
 
 
 def test_a_task_without_a_limit_spends_what_it_needs(site: Site) -> None:
-    assert tasks.spend(site.pool, site.task, 10**9) == 10**9
+    assert task_notes.spend(site.pool, site.task, 10**9) == 10**9
     assert spent(site) == (10**9, False)
 
 
@@ -250,7 +250,7 @@ def test_runs_after_one_that_its_limit_stopped_count_on(site: Site, over_cost: b
     index_all(site)
     close(site)
     with pytest.raises(LeaseLost):
-        tasks.spend(site.pool, site.task, 1)
+        task_notes.spend(site.pool, site.task, 1)
     site.start()
     assert spent(site) == (7 if over_cost else 0, False)
 

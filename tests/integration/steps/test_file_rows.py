@@ -20,7 +20,7 @@ from worker.index.commit import finish
 from worker.index.pipeline import index_files
 from worker.index.write import write as write_rows
 from worker.resources import Resources
-from worker.state.index import drift, files, tasks, tool_actions
+from worker.state.index import drift, file_lookup, files, tasks, tool_actions
 from worker.state.index.files import MAX_CRASHES, MAX_DEATHS, FileClaim, ListedEntry
 from worker.state.search import found_chunks, snippets
 
@@ -92,13 +92,13 @@ def test_a_file_is_found_in_its_own_index_until_it_is_removed(resources: Resourc
     set_first(indexed, "node_id = 'n'")
     other = listed_site(resources)
     for name in (str(first(indexed)), "n"):
-        found = files.get(indexed.pool, indexed.index.id, name)
+        found = file_lookup.get(indexed.pool, indexed.index.id, name)
         assert found is not None
         assert found.id == first(indexed)
-        assert files.get(indexed.pool, other.index.id, name) is None
+        assert file_lookup.get(indexed.pool, other.index.id, name) is None
     set_first(indexed, "status = 'removed'")
     for name in (str(first(indexed)), "n"):
-        assert files.get(indexed.pool, indexed.index.id, name) is None
+        assert file_lookup.get(indexed.pool, indexed.index.id, name) is None
 
 
 def test_a_file_that_only_moved_keeps_what_is_known_of_its_content(indexed: Site) -> None:
@@ -260,7 +260,7 @@ def test_files_are_listed_by_what_became_of_them(site: Site, asked: dict[str, st
         update = f"UPDATE search_index_file SET {columns} = (%s, %s, %s, %s, %s) WHERE path = %s AND index_id = %s"
         site.do(update, *row, path, site.index.id)
     everything: dict[str, Any] = {"status": None, "reason": None, "q": None, "after": None, "limit": 10}
-    found = files.page(site.pool, site.index.id, **{**everything, **asked})
+    found = file_lookup.page(site.pool, site.index.id, **{**everything, **asked})
     assert [file.file_path for file in found] == listed
     shown = {file.file_path: (file.stale, file.embedded) for file in found}
     expected = {"0.md": (False, True), "1.md": (False, False), "2.md": (True, False), "3.md": (False, False)}
@@ -303,7 +303,7 @@ def test_a_file_is_named_in_its_index_once_it_has_text(resources: Resources, ind
     set_first(indexed, "live_chunks = 0")
     with_text, without = files.file_id(indexed.index.id, b"1.md"), first(indexed)
     asked = [str(with_text), str(without), str(files.file_id(other.index.id, b"0.md")), "no-id"]
-    assert list(files.named(indexed.pool, indexed.index.id, asked)) == [str(with_text)]
+    assert list(file_lookup.named(indexed.pool, indexed.index.id, asked)) == [str(with_text)]
 
 
 def test_the_kinds_of_files_with_text_come_by_how_many_there_are(indexed: Site) -> None:
@@ -313,4 +313,4 @@ def test_the_kinds_of_files_with_text_come_by_how_many_there_are(indexed: Site) 
             "UPDATE search_index_file SET type = %s, language = %s, live_chunks = %s WHERE index_id = %s AND path = %s"
         )
         indexed.do(change, *kind, indexed.index.id, f"{number}.md")
-    assert files.kinds(indexed.pool, indexed.index.id) == (["python", "markdown"], ["go", "en"])
+    assert file_lookup.kinds(indexed.pool, indexed.index.id) == (["python", "markdown"], ["go", "en"])

@@ -32,7 +32,7 @@ from worker.resources import Resources
 from worker.settings import Settings
 from worker.state import hosts
 from worker.state.hosts import ClockOffset, Registration
-from worker.state.index import statuses, tasks, turns
+from worker.state.index import statuses, task_notes, turns
 from worker.state.index.turns import Reach
 from worker.state.pool import Pool
 from worker.tasks import leaving, process
@@ -274,7 +274,7 @@ def test_a_task_that_was_left_is_not_taken_again_at_once(site: Site, me: UUID, s
 
 def test_the_reason_is_in_the_status(site: Site, me: UUID) -> None:
     noted(site.pool, "two", **HAS)
-    assert leaving.leave_if_lacking(site.pool, site.task, ("bulk",), NEEDS, tasks.warn)
+    assert leaving.leave_if_lacking(site.pool, site.task, ("bulk",), NEEDS, task_notes.warn)
     status = statuses.newest_of_tool(site.pool, site.tool)
     assert status is not None
     assert status.warning == "Waiting for another worker: S3_BUCKET is not set for bulk@me."

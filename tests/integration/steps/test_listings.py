@@ -17,7 +17,7 @@ from schemas.queries.search import Refresh
 from tests.integration.steps.site import Site, listed_site, write
 from worker.resources import Resources
 from worker.sources.local import LocalFolder
-from worker.state.index import files, tasks, turns
+from worker.state.index import files, task_notes, tasks, turns
 from worker.state.search import file_texts, freshness
 from worker.state.search.freshness import ListingComparison
 
@@ -146,7 +146,7 @@ def test_removals_are_held_if_they_are_more_than_half_of_the_live_files_that_rul
 def test_what_a_task_waits_for_is_told_unless_removals_are_held(listing: Any, hold: bool, warning: str) -> None:
     site, record, end = listing
     record([], {}, first=True)
-    tasks.warn(site.pool, site.task, "Waiting.")
+    task_notes.warn(site.pool, site.task, "Waiting.")
     end(hold)
     assert site.do("SELECT warning FROM search_index_task WHERE id = %s", site.task) == [(warning,)]
 

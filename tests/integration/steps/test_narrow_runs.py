@@ -15,7 +15,7 @@ from tests.integration.steps.site import Site, new_site
 from worker.resources import Resources
 from worker.state.content import nodes
 from worker.state.content.nodes import NewNode, StoredContent
-from worker.state.index import changes, files, statuses, tasks, tool_actions, tools
+from worker.state.index import changes, file_lookup, statuses, tasks, tool_actions, tools
 
 
 @pytest.fixture
@@ -236,4 +236,4 @@ def test_members_of_an_archive_are_found_below_the_folders_above_it(archives: Si
     archive = f"/{root}/{root}-1/{root}-1-zip"
     expected = {f"/{root}": 2, f"/{root}/{root}-1": 1, archive: 1, f"{archive}/in": 1, f"{archive}/i": 0}
     for id_path, number in expected.items():
-        assert len(files.below(archives.pool, archives.index.id, id_path, of_nodes=True)) == number
+        assert len(file_lookup.below(archives.pool, archives.index.id, id_path, of_nodes=True)) == number

@@ -24,7 +24,7 @@ from worker.index.prepare import prepare
 from worker.index.run import IndexRun
 from worker.index.write import write as write_rows
 from worker.sources import Source
-from worker.state.index import drift, files, tasks, tool_actions
+from worker.state.index import drift, file_lookup, files, tasks, tool_actions
 from worker.state.index.files import FileOutcome
 
 #: A trusted time of a file: it differs from the time of the listing.
@@ -364,7 +364,7 @@ def test_a_tool_waits_for_the_run_that_was_requested_while_its_new_index_failed(
 
 
 def message_of(site: Site, name: str) -> tuple[str, str | None]:
-    (file,) = files.page(site.pool, site.index.id, status=None, reason=None, q=name, after=None, limit=1)
+    (file,) = file_lookup.page(site.pool, site.index.id, status=None, reason=None, q=name, after=None, limit=1)
     return file.status, file.message
 
 

@@ -12,7 +12,7 @@ from schemas.tool import ToolConfig
 from tests.integration.steps.following import change_nodes, nodes_site
 from tests.integration.steps.site import Site
 from worker.resources import Resources
-from worker.state.index import changes, tasks, tool_actions, tools
+from worker.state.index import changes, task_notes, tasks, tool_actions, tools
 
 
 def limited(site: Site, limit: int | None) -> None:
@@ -26,33 +26,33 @@ def spent(site: Site) -> tuple[int, bool]:
 
 def test_tokens_are_spent_up_to_the_limit_and_what_passes_it_is_not_counted(site: Site) -> None:
     limited(site, 10)
-    assert (tasks.spend(site.pool, site.task, 6), spent(site)) == (10, (6, False))
-    assert (tasks.spend(site.pool, site.task, 5), spent(site)) == (4, (6, True))
+    assert (task_notes.spend(site.pool, site.task, 6), spent(site)) == (10, (6, False))
+    assert (task_notes.spend(site.pool, site.task, 5), spent(site)) == (4, (6, True))
     # once a text did not fit, the task stays over its limit, whatever fits afterwards
-    assert (tasks.spend(site.pool, site.task, 4), spent(site)) == (4, (10, True))
-    assert (tasks.spend(site.pool, site.task, 1), spent(site)) == (0, (10, True))
+    assert (task_notes.spend(site.pool, site.task, 4), spent(site)) == (4, (10, True))
+    assert (task_notes.spend(site.pool, site.task, 1), spent(site)) == (0, (10, True))
 
 
 def test_tokens_that_are_given_back_are_spent_again(site: Site) -> None:
     limited(site, 10)
-    tasks.spend(site.pool, site.task, 10)
-    tasks.give_back(site.pool, site.task, 3)
+    task_notes.spend(site.pool, site.task, 10)
+    task_notes.give_back(site.pool, site.task, 3)
     assert spent(site) == (7, False)
-    assert (tasks.spend(site.pool, site.task, 3), spent(site)) == (3, (10, False))
-    tasks.give_back(site.pool, site.task, 11)
+    assert (task_notes.spend(site.pool, site.task, 3), spent(site)) == (3, (10, False))
+    task_notes.give_back(site.pool, site.task, 11)
     assert spent(site) == (0, False)
 
 
 def test_a_task_without_a_limit_spends_what_it_needs(site: Site) -> None:
     limited(site, None)
-    assert (tasks.spend(site.pool, site.task, 1_000_000), spent(site)) == (1_000_000, (1_000_000, False))
+    assert (task_notes.spend(site.pool, site.task, 1_000_000), spent(site)) == (1_000_000, (1_000_000, False))
 
 
 def test_a_task_that_has_ended_spends_nothing(site: Site) -> None:
     limited(site, 10)
     site.cancel()
     with pytest.raises(LeaseLost):
-        tasks.spend(site.pool, site.task, 1)
+        task_notes.spend(site.pool, site.task, 1)
     assert spent(site) == (0, False)
 
 

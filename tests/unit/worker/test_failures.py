@@ -20,7 +20,7 @@ from schemas.errors import FoldexError, LlmUnavailable, SliceOver, StoreUnauthor
 from worker import dispatch
 from worker.app import BULK, NO_EVENTS, app, send
 from worker.index.lease import Lease
-from worker.state.index import files, messages, tasks, turns
+from worker.state.index import files, messages, task_notes, tasks, turns
 from worker.state.index.tasks import RunningTask
 from worker.state.pool import Pool
 from worker.state.tree import trees
@@ -56,7 +56,7 @@ def test_a_task_that_ends_as_error_is_a_failure_with_its_reason_and_no_traceback
 def test_a_bug_is_a_failure_with_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     warned: list[UUID] = []
     monkeypatch.setattr(process, "resources", lambda: type("R", (), {"pool": None}))
-    monkeypatch.setattr(tasks, "warn", lambda _pool, task_id, _warning: warned.append(task_id))
+    monkeypatch.setattr(task_notes, "warn", lambda _pool, task_id, _warning: warned.append(task_id))
     monkeypatch.setattr(plan_task, "_plan", raising(KeyError("a mistake")))
     task = uuid4()
     with capture_logs() as logged:
@@ -152,7 +152,7 @@ def test_a_slice_waits_for_postgres_and_counts_what_may_hit_every_file(
         return 1
 
     monkeypatch.setattr(files, "release", lambda *_: outcomes.append("released"))
-    monkeypatch.setattr(tasks, "count_fault", count_fault)
+    monkeypatch.setattr(task_notes, "count_fault", count_fault)
     task, lease = SimpleNamespace(id=uuid4()), SimpleNamespace(owner=uuid4())
     index_task._record_fault(cast("Pool", None), cast("RunningTask", task), cast("Lease", lease), error)
     assert outcomes == outcome
@@ -288,7 +288,7 @@ def test_a_slice_is_repeated_after_what_may_pass(
     monkeypatch: pytest.MonkeyPatch, error: FoldexError, seconds: float | None, done: list[str]
 ) -> None:
     calls: list[tuple[str, object]] = []
-    monkeypatch.setattr(tasks, "warn", lambda *given: calls.append(("warn", given[-1])))
+    monkeypatch.setattr(task_notes, "warn", lambda *given: calls.append(("warn", given[-1])))
     monkeypatch.setattr(messages, "sent", lambda *given: calls.append(("sent", given[-1])))
     monkeypatch.setattr(tasks, "fail", lambda *given: calls.append(("fail", given[-1])))
     monkeypatch.setattr(dispatch, "send_next", lambda _: None)

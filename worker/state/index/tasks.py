@@ -12,7 +12,7 @@ from psycopg import Connection
 from psycopg.rows import class_row
 from psycopg.sql import SQL
 
-from schemas.errors import FoldexError, LeaseLost
+from schemas.errors import FoldexError
 from schemas.status import TaskKind, TaskStatus
 from worker.logs import request_at_hand
 from worker.state.index import counting, index_switch, leftovers
@@ -95,20 +95,6 @@ class TaskState:
     error: str | None
     held_removals: int
     finished_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class StalledTask:
-    """An open task without a worker, with what is known about the reason."""
-
-    id: UUID
-    tool_id: UUID
-    index_id: UUID
-    status: str
-    listing: bool
-    plan_until: datetime | None
-    sent_at: datetime | None
-    counted_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,41 +296,6 @@ def release_plan(pool: Pool, task_id: UUID, owner: UUID) -> None:
         connection.execute(_SQL["release_plan"], {"task_id": task_id, "owner": owner})
 
 
-def note_fault(pool: Pool, task_id: UUID, fault: str) -> None:
-    """Keep the unexpected exception of a listing, as the reason with which the task may end."""
-    with pool.connection() as connection:
-        connection.execute(_SQL["note_fault"], {"task_id": task_id, "fault": fault})
-
-
-def spend(pool: Pool, task_id: UUID, tokens: int) -> int:
-    """Count tokens towards a task's limit, unless they are more than it leaves. Returns what it left before.
-
-    Raises `LeaseLost` if the task has ended.
-    """
-    with pool.connection() as connection:
-        row = connection.execute(_SQL["spend"], {"task_id": task_id, "tokens": tokens}).fetchone()
-    if row is None:
-        raise LeaseLost("the task has ended")
-    return int(row[0])
-
-
-def give_back(pool: Pool, task_id: UUID, tokens: int) -> None:
-    """Take back tokens that were counted but not used."""
-    with pool.connection() as connection:
-        connection.execute(_SQL["give_back"], {"task_id": task_id, "tokens": tokens})
-
-
-def count_fault(pool: Pool, task_id: UUID, fault: str, rest: timedelta = LEASE) -> int:
-    """Count an unexpected exception of an index slice, at most once per `rest`.
-
-    Returns how many there were since a file ended.
-    """
-    with pool.connection() as connection:
-        values = {"task_id": task_id, "fault": fault, "rest": rest}
-        row = connection.execute(_SQL["count_fault"], values).fetchone()
-        return row[0] if row else 0
-
-
 def small_bounds() -> dict[str, int]:
     """What makes a task small, as the parameters of queries."""
     return {"most_files": SMALL_TASK, "most_bytes": MAX_SMALL_BYTES}
@@ -478,41 +429,7 @@ def _create_follow_up(connection: Connection[Any], task: _EndedTask) -> UUID | N
     return _create(connection, values)
 
 
-def warn(pool: Pool, task_id: UUID, warning: str) -> None:
-    """Set what a task waits for."""
-    warn_all(pool, [task_id], warning)
-
-
-def warn_all(pool: Pool, task_ids: Sequence[UUID], warning: str) -> None:
-    """Set what tasks wait for."""
-    with pool.connection() as connection:
-        connection.execute(_SQL["warn"], {"task_ids": list(task_ids), "warning": warning})
-
-
-def clear_warning(pool: Pool, task_id: UUID) -> None:
-    """Clear what a task waited for."""
-    with pool.connection() as connection:
-        connection.execute(_SQL["clear_warning"], {"task_id": task_id})
-
-
-def note_cut_texts(pool: Pool, index_id: UUID, epoch: int) -> None:
-    """Note that the run of an index cuts texts again that are longer than the model takes."""
-    with autocommit(pool) as connection:
-        connection.execute(_SQL["note_cut_texts"], {"index_id": index_id, "epoch": epoch})
-
-
 def bring_back(pool: Pool) -> int:
     """Reset times further ahead than any task is ever delayed: the clock was set back. Returns the number of tasks."""
     with autocommit(pool) as connection:
         return connection.execute(_SQL["bring_back"], {"longest": LONGEST_WAIT}).rowcount
-
-
-def stalled(pool: Pool, patience: timedelta = STALLED_AFTER, limit: int = counting.MAX_COUNTED) -> list[StalledTask]:
-    """Return open tasks without progress for `patience` and without a warning that says why.
-
-    Returns a task again after another `patience`.
-    """
-    with pool.connection() as connection:
-        connection.execute(_SQL["note_work"])
-        cursor = connection.cursor(row_factory=class_row(StalledTask))
-        return cursor.execute(_SQL["stalled"], {"patience": patience, "busy": BUSY, "limit": limit}).fetchall()

@@ -14,7 +14,7 @@ from schemas.errors import EmbeddingRefused, EmbeddingUnavailable, EmbeddingUnre
 from schemas.status import Reason
 from worker.embed import Vectors
 from worker.index.spending import LimitedEmbedder, Spending
-from worker.state.index import tasks
+from worker.state.index import task_notes
 
 NO_POOL: Any = None
 
@@ -24,8 +24,8 @@ class Purse:
 
     def __init__(self, left: int, monkeypatch: pytest.MonkeyPatch) -> None:
         self.left = left
-        monkeypatch.setattr(tasks, "spend", lambda _pool, _task, tokens: self.spend(tokens))
-        monkeypatch.setattr(tasks, "give_back", lambda _pool, _task, tokens: self.spend(-tokens))
+        monkeypatch.setattr(task_notes, "spend", lambda _pool, _task, tokens: self.spend(tokens))
+        monkeypatch.setattr(task_notes, "give_back", lambda _pool, _task, tokens: self.spend(-tokens))
 
     def spend(self, tokens: int) -> int:
         before = self.left

@@ -12,8 +12,8 @@ from api.search.query.file_filter import MAX_IDS, MAX_PATTERNS, FileSelection, s
 from api.search.text.path_pattern import folder_of
 from schemas.errors import Invalid
 from schemas.queries.search import Filters
-from worker.state.index import files
-from worker.state.index.files import IndexedFile
+from worker.state.index import file_lookup
+from worker.state.index.file_lookup import IndexedFile
 from worker.vectors import MAX_FILTERABLE_BYTES
 
 DAY_MS = 24 * 60 * 60 * 1000
@@ -38,7 +38,7 @@ def selected(
     folder: Sequence[IndexedFile] = FOLDER,
 ) -> FileSelection | None:
     monkeypatch.setattr(
-        files, "searchable", lambda _pool, _id, prefix: [f for f in folder if f.path.startswith(prefix)]
+        file_lookup, "searchable", lambda _pool, _id, prefix: [f for f in folder if f.path.startswith(prefix)]
     )
     return select_files(Mock(), Mock(), given, allowed_ids)
 

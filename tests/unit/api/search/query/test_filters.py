@@ -27,8 +27,8 @@ from api.search.text.path_pattern import folder_of
 from schemas.errors import FilterMatchesNothing
 from schemas.queries.search import Filters
 from worker.ignore import compiled_glob
-from worker.state.index import files
-from worker.state.index.files import IndexedFile
+from worker.state.index import file_lookup
+from worker.state.index.file_lookup import IndexedFile
 from worker.state.index.tools import Index
 from worker.state.pool import Pool
 from worker.state.search import found_chunks, symbols
@@ -179,8 +179,8 @@ def test_id_paths_that_the_store_truncates_are_resolved_to_files(
     monkeypatch: pytest.MonkeyPatch, length: int, resolved: bool, file_ids: list[str] | None
 ) -> None:
     allowed: list[set[str] | None] = []
-    monkeypatch.setattr(files, "below", lambda *_, **__: ["a", "b"])
-    monkeypatch.setattr(files, "named", lambda *_: ["b", "c"])
+    monkeypatch.setattr(file_lookup, "below", lambda *_, **__: ["a", "b"])
+    monkeypatch.setattr(file_lookup, "named", lambda *_: ["b", "c"])
     monkeypatch.setattr(filters, "select_files", lambda *given: allowed.append(given[-1]))
     index = cast("Index", SimpleNamespace(id=None, source=SimpleNamespace(content_node=None)))
     wanted = PathFilters(id_paths=["é" + "x" * (length - 2)], file_ids=file_ids)
@@ -197,7 +197,7 @@ def test_filters_that_no_file_passes_are_refused_with_what_there_is(
 ) -> None:
     languages = [f"l{number}" for number in range(names)]
     monkeypatch.setattr(filters, "select_files", lambda *_: FileSelection(ids=[]))
-    monkeypatch.setattr(files, "kinds", lambda *_: ([], languages))
+    monkeypatch.setattr(file_lookup, "kinds", lambda *_: ([], languages))
     index = cast("Index", SimpleNamespace(id=None))
     with pytest.raises(FilterMatchesNothing) as caught:
         resolve_filters(cast("Pool", None), index, Filters(path="*.md", languages=["x"]))
@@ -220,8 +220,8 @@ def test_what_there_is_is_told_if_nothing_asked_for_exists(
     monkeypatch: pytest.MonkeyPatch, given: dict[str, list[str]], hint: str
 ) -> None:
     monkeypatch.setattr(found_chunks, "any_passes", lambda *_: False)
-    monkeypatch.setattr(files, "kinds", lambda *_: (["code", "markdown"], ["go"]))
-    monkeypatch.setattr(files, "searchable", lambda *_: [file("a.go")])
+    monkeypatch.setattr(file_lookup, "kinds", lambda *_: (["code", "markdown"], ["go"]))
+    monkeypatch.setattr(file_lookup, "searchable", lambda *_: [file("a.go")])
     index = cast("Index", SimpleNamespace(id=None))
     resolved = ResolvedFilters(Filters.model_validate(given), None)
     with pytest.raises(FilterMatchesNothing) as caught:

@@ -18,7 +18,7 @@ from api.search.query.no_hits import stand_in, without_store
 from schemas.errors import FilterMatchesNothing, StoreUnavailable
 from schemas.queries.search import Filters, Query
 from schemas.status import TaskStatus
-from worker.state.index import files, tasks
+from worker.state.index import file_lookup, tasks
 from worker.state.index.tasks import TaskState
 from worker.state.search import found_chunks
 
@@ -40,7 +40,7 @@ def answered(
     monkeypatch.setattr(tasks, "counts", lambda *_: (1, 2))
     monkeypatch.setattr(found_chunks, "any_live", lambda *_: live)
     monkeypatch.setattr(found_chunks, "any_passes", lambda *_: live)
-    monkeypatch.setattr(files, "kinds", lambda *_: ([], []))
+    monkeypatch.setattr(file_lookup, "kinds", lambda *_: ([], []))
     monkeypatch.setattr(no_hits, "fallback", lambda *_, **__: (["a line"], []))
     request = Query(query="q", filters=Filters(**filters))
     resolved = ResolvedFilters(request.filters, None)

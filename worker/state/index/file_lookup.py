@@ -1,0 +1,107 @@
+"""Files of an index, as callers and filters look them up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+from uuid import UUID
+
+from psycopg.rows import class_row
+
+from schemas.status import FileStatus, Reason
+from schemas.tool import File
+from worker.state.index.files import MAX_PATH
+from worker.state.pool import Pool, autocommit
+from worker.state.queries import load
+
+_SQL = load("index/files")
+
+
+class IndexedFile(NamedTuple):
+    """A file with live chunks, as filters see it."""
+
+    file_node_id: str
+    path: str
+    id_path: str
+    type: str | None
+    language: str | None
+    mtime_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class LiveFile:
+    """A file of an index, with the number of its live chunks."""
+
+    id: UUID
+    path: str
+    live_chunks: int
+
+
+def page(
+    pool: Pool,
+    index_id: UUID,
+    *,
+    status: FileStatus | None,
+    reason: Reason | None,
+    q: str | None,
+    after: tuple[str, UUID] | None,
+    limit: int,
+) -> list[File]:
+    """List the files of an index by path. Their remedies follow from the reasons."""
+    path, id_ = after or (None, None)
+    chosen = {"index_id": index_id, "status": status, "reason": reason, "q": q}
+    values = {**chosen, "after_path": path, "after_id": id_, "limit": limit}
+    with pool.connection() as connection:
+        # planned each time: the index that suits one status is missing from a plan for all statuses
+        return connection.cursor(row_factory=class_row(File)).execute(_SQL["list"], values, prepare=False).fetchall()
+
+
+def get(pool: Pool, index_id: UUID, file: str) -> LiveFile | None:
+    """Return a file by its id or its node id."""
+    values = {"index_id": index_id, "file_id": _as_uuid(file), "node_id": file}
+    with pool.connection() as connection:
+        return connection.cursor(row_factory=class_row(LiveFile)).execute(_SQL["get"], values).fetchone()
+
+
+def searchable(pool: Pool, index_id: UUID, start: str = "") -> list[IndexedFile]:
+    """Return every file with live chunks whose path starts with `start`."""
+    with pool.connection() as connection:
+        rows = connection.execute(_SQL["searchable"], {"index_id": index_id, "start": start}).fetchall()
+    return list(map(IndexedFile._make, rows))
+
+
+def below(pool: Pool, index_id: UUID, id_path: str, limit: int | None = None, *, of_nodes: bool = False) -> list[str]:
+    """Return the `file_node_id` of files with live chunks at or below an id path (empty: of the whole index).
+
+    `of_nodes`: the index is over content nodes, so its id paths consist of ids, and its paths of names.
+    """
+    path = id_path.removeprefix("/")
+    # every file is below the folder itself; the row of a very long path is only certain to hold its beginning
+    named = path if not of_nodes and 0 < len(path.encode()) < MAX_PATH // 2 - 4 else None
+    values = {"index_id": index_id, "id_path": id_path, "limit": limit, "path": named}
+    with pool.connection() as connection:
+        # planned each time: a plan for every path does not use the index
+        rows = connection.execute(_SQL["below"], values, prepare=False).fetchall()
+        return [row[0] for row in rows]
+
+
+def named(pool: Pool, index_id: UUID, names: Sequence[str]) -> list[str]:
+    """Return the `file_node_id` of those of `names` (file ids or node ids) that have live chunks."""
+    with pool.connection() as connection:
+        values = {"index_id": index_id, "names": list(names), "ids": [id_ for name in names if (id_ := _as_uuid(name))]}
+        return [row[0] for row in connection.execute(_SQL["named"], values).fetchall()]
+
+
+def kinds(pool: Pool, index_id: UUID) -> tuple[list[str], list[str]]:
+    """Return types and languages of the files with live chunks, the most frequent first."""
+    with autocommit(pool) as connection:
+        rows = connection.execute(_SQL["kinds"], {"index_id": index_id}).fetchall()
+    return list(dict.fromkeys(type_ for type_, _ in rows)), list(dict.fromkeys(name for _, name in rows if name))
+
+
+def _as_uuid(value: str) -> UUID | None:
+    try:
+        return UUID(value)
+    except ValueError:
+        return None
