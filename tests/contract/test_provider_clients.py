@@ -9,12 +9,19 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler
+from ipaddress import IPv4Address
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -354,11 +361,54 @@ def test_a_key_that_no_header_can_hold_is_never_sent(key: str, capfd: pytest.Cap
     assert "Bearer" not in "".join(capfd.readouterr())
 
 
-@pytest.mark.parametrize("value", ["false", "False"])
-def test_certificates_may_be_left_unchecked(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SSL_VERIFY", value)
-    context = openai_api._certificates.__wrapped__()
-    assert (context.check_hostname, context.verify_mode) == (False, ssl.CERT_NONE)
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A key, and a certificate for 127.0.0.1 that nobody else has signed."""
+    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([])
+    today, alternatives = datetime.now(UTC), x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))])
+    made = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+    made = made.not_valid_before(today - timedelta(1)).not_valid_after(today + timedelta(1))
+    signed = made.add_extension(alternatives, critical=True).sign(key, hashes.SHA256())
+    file = tmp_path_factory.mktemp("certificate") / "own.pem"
+    own = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    file.write_bytes(own + signed.public_bytes(Encoding.PEM))
+    return file
+
+
+@pytest.fixture
+def over_tls(certificate: Path) -> Iterator[str]:
+    """The address of a provider with this certificate, whom no connection has asked before."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    with Told(("127.0.0.1", 0), _Handler) as server:
+        server.answer = Answer(200, None, _body([{"index": 0, "embedding": [1.0]}]))
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        cached = openai_api._certificates, openai_api._connections
+        for each in cached:
+            each.cache_clear()
+        yield f"https://127.0.0.1:{server.server_address[1]}/v1"
+        openai_api._connections(os.getpid(), None).clear()
+        for each in cached:
+            each.cache_clear()
+        server.shutdown()
+
+
+def test_a_certificate_of_a_stranger_is_refused(over_tls: str) -> None:
+    with pytest.raises(EmbeddingUnavailable) as refused:
+        OpenAIClient("openai/m", over_tls, "k", None, 10.0).rows(["a"], "base64")
+    assert not refused.value.was_taken
+
+
+@pytest.mark.filterwarnings("ignore::urllib3.exceptions.InsecureRequestWarning")
+@pytest.mark.parametrize("verify", ["false", "False", "itself"])
+def test_the_operator_says_which_certificates_are_trusted(
+    over_tls: str, certificate: Path, verify: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_VERIFY", str(certificate) if verify == "itself" else verify)
+    client = OpenAIClient("openai/m", over_tls, "k", None, 10.0)
+    for _ in range(2):
+        assert len(client.rows(["a"], "base64")) == 1
 
 
 @pytest.mark.parametrize(

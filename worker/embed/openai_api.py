@@ -76,7 +76,7 @@ class OpenAIClient(Endpoint):
 
         # it follows redirects; whether a request is worth another one is decided elsewhere
         retries = urllib3.Retry(total=None, connect=False, read=False, other=False, redirect=MAX_REDIRECTS)
-        connections = _connections(os.getpid(), _proxy(self._url))
+        connections = _connections(os.getpid(), self._proxy)
         return connections.request(
             "POST", self._address, body, headers=self._headers, retries=retries, timeout=self.seconds
         )
@@ -105,6 +105,15 @@ class OpenAIClient(Endpoint):
     @cached_property
     def _address(self) -> str:
         return self._url._replace(auth=None).url
+
+    @cached_property
+    def _proxy(self) -> str | None:
+        """The proxy that the environment names for the address."""
+        proxies = getproxies()
+        proxy = proxies.get(self._url.scheme or "") or proxies.get("all")
+        if not proxy or proxy_bypass(self._url.netloc or ""):
+            return None
+        return proxy if "://" in proxy else f"http://{proxy}"
 
     @cached_property
     def _headers(self) -> HTTPHeaderDict:
@@ -163,15 +172,6 @@ def _connections(process: int, proxy: str | None) -> PoolManager:  # noqa: ARG00
     auth = parse_url(proxy).auth
     headers = {"Proxy-Authorization": _basic(auth)} if auth else None
     return urllib3.ProxyManager(proxy, maxsize=MAX_IDLE, proxy_headers=headers, ssl_context=_certificates())
-
-
-def _proxy(url: Url) -> str | None:
-    """The proxy that the environment names for an address."""
-    proxies = getproxies()
-    proxy = proxies.get(url.scheme or "") or proxies.get("all")
-    if not proxy or proxy_bypass(url.netloc or ""):
-        return None
-    return proxy if "://" in proxy else f"http://{proxy}"
 
 
 def _basic(auth: str) -> str:
