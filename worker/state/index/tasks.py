@@ -91,7 +91,7 @@ class TaskState:
     """How far the newest task of an index is."""
 
     id: UUID
-    status: TaskStatus
+    status: str
     error: str | None
     held_removals: int
     finished_at: datetime | None
