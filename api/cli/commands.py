@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from api.cli.access import grants, keys
 from api.cli.database import open_database, read_settings
 from api.cli.invocation import FOUND, NOTHING, VerbFailed, json_option
+from api.cli.keys_and_grants import grants, keys
 from api.cli.terminal import output
 from api.cli.terminal.ending import ended, prepare_streams
 from api.cli.terminal.help_sections import HelpSections

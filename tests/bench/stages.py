@@ -30,7 +30,7 @@ from worker.parse.sandbox import client
 from worker.state.search import symbols
 from worker.tokens.keywords import keywords_of
 from worker.tokens.tokenizers import cl100k, counted
-from worker.vectors.lance.store import _upsert_table
+from worker.vectors.lance.row_tables import upsert_table
 
 T = TypeVar("T")
 
@@ -99,7 +99,7 @@ def _write(files: list[EmbeddedFile], spent: dict[str, float]) -> None:
     _timed(spent, "words", lambda: [keywords_of(path, c.context, c.text, "en") for path, c in named])
     without_words: Any = SimpleNamespace(store=SimpleNamespace(has_keywords=False))
     rows = _timed(spent, "rows", lambda: [row for file in files for row in _rows(without_words, file)])
-    _timed(spent, "columns", lambda: _upsert_table(rows, DIMENSIONS, has_keywords=False))
+    _timed(spent, "columns", lambda: upsert_table(rows, DIMENSIONS, has_keywords=False))
 
 
 def _timed(spent: dict[str, float], stage: str, work: Callable[[], T]) -> T:

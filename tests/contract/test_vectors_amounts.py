@@ -11,7 +11,7 @@ import pytest
 from tests.contract.stores import D, about, axis, make, near, of_file, row
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from worker.vectors import Condition, Patch
-from worker.vectors.lance import store as lance
+from worker.vectors.lance import row_tables
 from worker.vectors.ties import TIES
 from worker.vectors.turbopuffer_rows import MAX_LIMIT
 
@@ -45,7 +45,7 @@ def test_attributes_beyond_one_page_are_given(
 @pytest.mark.parametrize("kind", ["lance", "fake"])
 def test_vectors_patches_and_deletes_of_many_ids(kind: str, beyond: int, tmp_path: Path, fake: FakeTurbopuffer) -> None:
     store = make(kind, tmp_path, fake)
-    number = lance.MAX_IDS + beyond
+    number = row_tables.MAX_IDS + beyond
     ids = [UUID(int=each) for each in range(number)]
     store.write("a", D, [row(each, axis(each % D)) for each in range(number + 1)])
     found = store.vectors("a", ids)

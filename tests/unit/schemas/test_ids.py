@@ -9,7 +9,7 @@ import pytest
 from fastapi.routing import APIRoute
 from pydantic import TypeAdapter, ValidationError
 
-from api.cli.access import create_key
+from api.cli.keys_and_grants import create_key
 from api.routes.content import nodes, uploads
 from api.routes.search.whole_tools import whole_tool
 from schemas.content.node import NewNode

@@ -36,10 +36,8 @@ import structlog
 from schemas.errors import StoreError, StoreRefused, StoreUnavailable
 from worker.machine.disk_space import means_full
 from worker.machine.error_texts import lacks_file, system_error
-from worker.tokens.keywords import Keywords
 from worker.vectors import (
     CHECKED_ATTRIBUTES,
-    STRING_ATTRIBUTES,
     Leg,
     Patch,
     Ranked,
@@ -53,7 +51,6 @@ from worker.vectors.lance.cleaning import clean, committing, has_versions_to_del
 from worker.vectors.lance.compaction import Thresholds, compact, is_due
 from worker.vectors.lance.crashes import OpenCalls
 from worker.vectors.lance.filter_sql import is_in
-from worker.vectors.lance.indexes import FIELDS
 from worker.vectors.lance.repair import (
     Condition,
     Repairs,
@@ -63,8 +60,9 @@ from worker.vectors.lance.repair import (
     set_aside,
     versions,
 )
+from worker.vectors.lance.row_tables import MAX_IDS, patched_rows, schema_of, upsert_table
 from worker.vectors.lance.vector_cache import unpack_vectors
-from worker.vectors.rows import can_match, check, column, matrix, storable
+from worker.vectors.rows import can_match, check, storable
 
 if TYPE_CHECKING:
     from worker.vectors.lance.searcher import Searcher
@@ -89,8 +87,6 @@ INDEX_BYTES = 64 * 1024**2
 METADATA_BYTES = 32 * 1024**2
 #: Bytes of words that a searching process keeps in memory by default.
 WORD_BYTES = 128 * 1024**2
-#: Maximum number of ids in one expression, because LanceDB parses its text.
-MAX_IDS = 4_000
 #: What to do after a call that failed, by what was found then.
 _AFTER = {
     Condition.WHOLE: "Files of this namespace were deleted in the meantime; try again.",
@@ -124,7 +120,7 @@ class LanceStore:
         self._connection: Any = None
         self._searching: Searcher | None = None
         self._calls = OpenCalls(directory, lambda name: set_aside(directory, directory / name))
-        columns = frozenset(_schema(1, has_keywords=has_keywords).names)
+        columns = frozenset(schema_of(1, has_keywords=has_keywords).names)
         self._repairs = Repairs(directory, _dataset, lambda namespace: _open(directory).open_table(namespace), columns)
 
     @property
@@ -147,7 +143,7 @@ class LanceStore:
     ) -> None:
         """Apply all changes, one commit per kind. Raises `StoreRefused` or `StoreUnavailable`; then repeat the call."""
         check(upserts, patches, deletes)
-        data = _upsert_table(upserts, dimensions, has_keywords=self._has_keywords) if upserts else None
+        data = upsert_table(upserts, dimensions, has_keywords=self._has_keywords) if upserts else None
         if data is not None and not self._path(namespace).exists():
             with self._whole(namespace):
                 self._create(namespace, data.schema)
@@ -157,7 +153,7 @@ class LanceStore:
             if data is not None:
                 _require_dimensions(table, dimensions)
                 _commit(partial(_update_older(table).when_not_matched_insert_all().execute, data))
-            for merged in _patched(table, patches, has_keywords=self._has_keywords):
+            for merged in patched_rows(table, patches, has_keywords=self._has_keywords):
                 _commit(partial(_update_older(table).execute, merged))
             for start in range(0, len(deletes), MAX_IDS):
                 condition = is_in("id", [str(id_) for id_ in deletes[start : start + MAX_IDS]])
@@ -370,65 +366,6 @@ def _build(directory: Path, namespace: str, schema: Any) -> None:
 def _update_older(table: Any) -> Any:
     """A merge that does not change rows with a greater generation."""
     return table.merge_insert("id").when_matched_update_all(where="target.generation <= source.generation")
-
-
-def _schema(dimensions: int, *, has_keywords: bool) -> Any:
-    import pyarrow as pa
-
-    key = {"lance-schema:unenforced-primary-key": "true"}
-    fields = [pa.field("id", pa.string(), nullable=False, metadata=key)]
-    fields += [pa.field("vector", pa.list_(pa.float32(), dimensions))]
-    fields += [pa.field(name, pa.string()) for name in STRING_ATTRIBUTES]
-    fields += [pa.field("level", pa.int64()), pa.field("embedded", pa.bool_()), pa.field("generation", pa.int64())]
-    return pa.schema([*fields, *(pa.field(name, pa.string()) for name in FIELDS)] if has_keywords else fields)
-
-
-def _upsert_table(rows: Sequence[VectorRow], dimensions: int, *, has_keywords: bool) -> Any:
-    import pyarrow as pa
-
-    schema = _schema(dimensions, has_keywords=has_keywords)
-    columns: dict[str, object] = {name: column(rows, name) for name in STRING_ATTRIBUTES}
-    columns["id"] = [str(row.id) for row in rows]
-    columns["level"] = [row.attributes.get("level") for row in rows]
-    columns["embedded"] = [row.vector is not None for row in rows]
-    columns["generation"] = [row.generation for row in rows]
-    columns["vector"] = pa.FixedSizeListArray.from_arrays(pa.array(matrix(rows, dimensions).ravel()), dimensions)
-    columns |= {name: [_field(row.keywords, name) for row in rows] for name in FIELDS}
-    return pa.table({name: columns[name] for name in schema.names}, schema=schema)
-
-
-def _patched(table: Any, patches: Sequence[Patch], *, has_keywords: bool) -> Iterator[Any]:
-    """Yield the existing rows, complete, with the patches applied.
-
-    A conditional merge crashes the process's runtime if it gets only some columns and rows that were patched before.
-    Another writer may change a row between this read and the merge. If its generation is the same, so are its values;
-    if not, the merge's condition decides.
-    """
-    import pyarrow as pa
-
-    for start in range(0, len(patches), MAX_IDS):
-        values = {str(patch.id): _values(patch, has_keywords=has_keywords) for patch in patches[start:][:MAX_IDS]}
-        existing = table.search().where(is_in("id", list(values))).limit(MAX_IDS).to_arrow().select(table.schema.names)
-        rows = [values[id_] for id_ in existing["id"].to_pylist()]
-        for name in {name for row in rows for name in row}:
-            old, field = existing[name].to_pylist(), table.schema.field(name)
-            new = pa.array([row.get(name, value) for row, value in zip(rows, old, strict=True)], field.type)
-            existing = existing.set_column(table.schema.get_field_index(name), field, new)
-        if rows:
-            yield existing
-
-
-def _values(patch: Patch, *, has_keywords: bool) -> dict[str, Value]:
-    values = {name: storable(value) for name, value in patch.attributes.items()} | {"generation": patch.generation}
-    if has_keywords and patch.keywords is not None:
-        values |= {name: _field(patch.keywords, name) for name in FIELDS}
-    return values
-
-
-def _field(keywords: Keywords | None, name: str) -> str | None:
-    if keywords is None:
-        return None
-    return keywords.code if name == "code" else keywords.text
 
 
 def _require_dimensions(table: Any, dimensions: int) -> None:
