@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
@@ -39,6 +40,14 @@ def test_a_folder_moves_with_all_below_it_and_nothing_else(resources: Resources,
     nodes.change(resources.pool, project, "a", INTO_TO, None)
     found = nodes.id_paths(resources.pool, project, [*PARENTS])
     assert found == {"to": "/to", "a": "/to/a", "b": "/to/a/b", "ab": "/ab", "c": "/ab/c"}
+
+
+@pytest.mark.parametrize(("parent", "fits"), [("a", False), ("b", False), ("ab", True), ("c", True)])
+def test_a_folder_moves_anywhere_but_into_itself(resources: Resources, project: str, parent: str, fits: bool) -> None:
+    place = NodeMove(None, parent, to_parent=True)
+    with nullcontext() if fits else pytest.raises(Invalid, match="into itself"):
+        nodes.change(resources.pool, project, "a", place, None)
+    assert (nodes.id_paths(resources.pool, project, ["a"])["a"] == "/a") is not fits
 
 
 def test_a_folder_is_deleted_with_all_below_it_and_nothing_else(resources: Resources, project: str) -> None:
