@@ -36,3 +36,14 @@ def test_what_is_below_nodes_is_listed_once_and_nothing_beside_them(tree: Tree, 
             if cursor is None:
                 break
         assert found == sorted(wanted, key=tree.paths.__getitem__), asked
+
+
+@pytest.mark.parametrize("asked", ["root-2", "no", "roots", "beside", "top"])
+def test_nodes_beside_the_root_and_above_it_are_not_listed(tree: Tree, asked: str) -> None:
+    tree.add("inside", "root", "inside", "text")
+    # its path sorts after those below the root
+    tree.add("roots", "top", "roots", "folder")
+    tree.add("beside", "roots", "beside", "text")
+    source = tree.source()
+    assert source.narrow([asked.encode()]) is not None
+    assert source.list(None).entries == []

@@ -19,7 +19,7 @@ from tests.integration.steps.site import Site, listed_site, new_site, refused
 from worker.index.pipeline import index_files
 from worker.resources import Resources
 from worker.state.index import chunks, drift, embedding_cache, tool_actions, tools
-from worker.state.index.chunks import LATE_WRITE
+from worker.state.index.chunks import FIRST_DELETE, LATE_WRITE
 from worker.state.index.drift import ChunkCounts
 from worker.state.index.embedding_cache import VectorOwner
 from worker.tokens.keywords import keywords_of
@@ -132,6 +132,30 @@ def test_rows_are_counted_by_state_and_tombstones_by_age(pair: tuple[Site, Site]
         bury(each, age * 2 * LATE_WRITE)
     assert drift.rows(site.pool, site.index.id) == ChunkCounts(4, 4, 2)
     assert len(drift.overdue(site.pool, site.index.id, 10)) == 2
+
+
+@pytest.mark.parametrize(
+    ("age", "is_confirmed", "is_due", "is_final"),
+    [
+        (0.5 * FIRST_DELETE, False, False, False),
+        (2 * FIRST_DELETE, False, True, False),
+        (2 * FIRST_DELETE, True, False, False),
+        (1.1 * LATE_WRITE, True, True, True),
+    ],
+)
+def test_a_vector_is_deleted_until_the_store_confirms_it_and_once_no_writer_is_late(
+    pair: tuple[Site, Site], age: timedelta, is_confirmed: bool, is_due: bool, is_final: bool
+) -> None:
+    site = pair[0]
+    buried = bury(site, age)
+    if is_confirmed:
+        chunks.confirm_deleted(site.pool, [buried])
+    due = [
+        (index.ids, index.final)
+        for index in chunks.due_tombstones(site.pool, "lancedb", indexes=1000, each=10)
+        if index.index_id == site.index.id
+    ]
+    assert due == ([([buried], [buried] if is_final else [])] if is_due else [])
 
 
 def test_lost_texts_are_paid_again_unless_the_project_has_their_vectors(pair: tuple[Site, Site]) -> None:

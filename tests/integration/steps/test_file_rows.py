@@ -297,6 +297,30 @@ def test_a_filter_matches_something_as_long_as_a_chunk_of_that_file_is_live(site
     assert not found_chunks.any_passes(site.pool, asked)
 
 
+@pytest.mark.parametrize(
+    ("place", "is_inside"),
+    [*((place, True) for place in ("/a", "/a/b", "/a/b/c")), *((place, False) for place in ("/ab", "/", "/b/a", ""))],
+)
+@pytest.mark.parametrize("column", ["scope", "json_pointer"])
+def test_a_filter_by_a_part_of_a_file_takes_all_that_is_in_it(
+    indexed: Site, column: str, place: str, is_inside: bool
+) -> None:
+    indexed.do(f"UPDATE chunk SET {column} = %s WHERE index_id = %s", place, indexed.index.id)
+    asked = {**ResolvedFilters(Filters.model_validate({column: "/a"}), None).values, "index_id": indexed.index.id}
+    assert found_chunks.any_passes(indexed.pool, asked) is is_inside
+
+
+@pytest.mark.parametrize("of_nodes", [False, True])
+def test_files_below_a_path_are_those_in_that_folder(indexed: Site, of_nodes: bool) -> None:
+    places = {"0.md": "notes/a.md", "1.md": "notes/old/a.md", "2.md": "notes-old/a.md", "3.md": "notes"}
+    ids = {}
+    for path, place in places.items():
+        move = "UPDATE search_index_file SET path = %s, id_path = %s WHERE index_id = %s AND path = %s RETURNING id"
+        ((ids[place],),) = indexed.do(move, place, f"/{place}", indexed.index.id, path)
+    found = file_lookup.below(indexed.pool, indexed.index.id, "/notes", of_nodes=of_nodes)
+    assert sorted(found) == sorted(str(id_) for place, id_ in ids.items() if place != "notes-old/a.md")
+
+
 def test_a_file_is_named_in_its_index_once_it_has_text(resources: Resources, indexed: Site) -> None:
     other = listed_site(resources, 1)
     other.finish_all()

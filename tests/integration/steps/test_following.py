@@ -415,3 +415,17 @@ def test_a_text_is_found_in_the_newest_indexes_only(resources: Resources) -> Non
     assert len(found()) == 1
     site.do(copied, 50, 50, site.index.id)
     assert found() == []
+
+
+@pytest.mark.parametrize(("paths", "is_noted"), [(None, False), (["a.md"], True)])
+def test_a_scheduled_run_over_the_whole_folder_is_not_one_over_some_paths(
+    site: Site, paths: list[str] | None, is_noted: bool
+) -> None:
+    site.do(
+        "UPDATE search_tool SET config = config || '{\"every\": 3600}', next_run_at = now() WHERE id = %s", site.tool
+    )
+    site.do("UPDATE search_index_task SET paths = %s WHERE id = %s", paths, site.task)
+    changes.schedule(site.pool)
+    noted = "SELECT paths FROM search_index_change WHERE index_id = %s AND due_at <= now()"
+    assert site.do(noted, site.index.id) == ([(None,)] if is_noted else [])
+    assert site.do("SELECT next_run_at > now() FROM search_tool WHERE id = %s", site.tool) == [(True,)]

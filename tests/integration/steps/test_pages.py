@@ -10,7 +10,7 @@ import pytest
 from schemas.tool import ToolConfig
 from tests.integration.steps.site import Site, listed_site
 from worker.resources import Resources
-from worker.state.index import files, statuses, tools
+from worker.state.index import file_lookup, statuses, tools
 
 #: Rows of each list.
 ROWS = 3
@@ -31,7 +31,7 @@ def site(resources: Resources) -> Site:
 Read = Callable[[Site, Any, int], Sequence[Any]]
 LISTS: dict[str, tuple[Read, tuple[str, str]]] = {
     "files": (
-        lambda s, after, limit: files.page(
+        lambda s, after, limit: file_lookup.page(
             s.pool, s.index.id, status=None, reason=None, q=None, after=after, limit=limit
         ),
         ("file_path", "file_id"),

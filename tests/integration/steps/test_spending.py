@@ -56,6 +56,18 @@ def test_a_task_that_has_ended_spends_nothing(site: Site) -> None:
     assert spent(site) == (0, False)
 
 
+@pytest.mark.parametrize(("asked", "kept"), [(6, 0), (11, 6)])
+def test_a_run_after_one_that_passed_its_limit_pays_nothing_before_the_limit_is_raised(
+    site: Site, asked: int, kept: int
+) -> None:
+    limited(site, 10)
+    for tokens in (6, asked - 6):
+        task_notes.spend(site.pool, site.task, tokens)
+    site.cancel()
+    site.start()
+    assert spent(site) == (kept, False)
+
+
 @pytest.mark.parametrize(
     ("of_site", "others", "expected"),
     [
