@@ -211,8 +211,9 @@ def leaves(pool: Pool, work: UUID, *queues: str) -> bool:
 def test_work_is_left_only_to_a_worker_that_has_what_this_one_lacks(pool: Pool, me: UUID) -> None:
     work = uuid4()
     assert not leaves(pool, work)
-    # lacks it too; takes from another queue; is no worker
+    # lacks it too, also with another key; takes from another queue; is no worker
     noted(pool, "two", embedding_api_key="mine-mine-mine")
+    noted(pool, "other key", embedding_api_key="other-other-other")
     noted(pool, "three", queues=("fast",), **HAS)
     api = noted(pool, "four", **HAS)
     do(pool, "UPDATE host_process SET role = 'api' WHERE id = %s RETURNING 1", api.id)

@@ -1,21 +1,24 @@
-"""Tools of agents whose results have several pages, or stop early."""
+"""Tools of agents where there is much: several pages, an early stop, files that are called alike, and many folders."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
 import httpx
 import pytest
 
-from api.agents import code, find
-from api.agents.access import ServiceAccess, as_it_is, path_for_others
+from api.agents import code, find, search
+from api.agents.access import CallRefused, ServiceAccess, as_it_is, path_for_others
+from api.agents.several import MAX_FOLDERS
 from api.agents.tool import AgentTool, ToolReply
 from foldex_client import AsyncFoldex, Status
 from tests import coroutines
 from tests.unit.client.test_contract import VALUES, answer, operation_of
 
-TOOLS = {tool.name: tool for tool in (*find.TOOLS, *code.TOOLS)}
+TOOLS = {tool.name: tool for tool in (search.TOOL, *find.TOOLS, *code.TOOLS)}
 #: Results that a test lets a tool look at.
 MOST = 300
 
@@ -89,3 +92,54 @@ def test_a_part_of_a_folder_is_looked_for_on_all_pages(name: str, asked: dict[st
     assert "notes/a.md" in reply.text
     assert "notes-old" not in reply.text
     assert not reply.data.model_dump()["cut"]
+
+
+@pytest.mark.parametrize(
+    ("paths", "read"),
+    [
+        (["a/x.md", "ax.md"], 1),
+        (["x.md"], 1),
+        (["a/x.md", "x.md", "y/x.md"], 1),
+        (["a/x.md", "x.md", "x.md", "y/x.md"], 2),
+        (["a/x.md", "b/x.md"], "2 files end with 'x.md'"),
+        (["ax.md", "x.md.bak"], "has no file 'x.md'"),
+        ([], "has no file 'x.md'"),
+    ],
+)
+def test_a_file_is_named_by_its_path_or_the_only_end_of_one(paths: list[str], read: int | str) -> None:
+    service = Listings(paths)
+    if isinstance(read, str):
+        with pytest.raises(CallRefused, match=read):
+            called(service, "read_file", folder=VALUES["uuid"], file="x.md")
+        return
+    notes = called(service, "read_file", folder=VALUES["uuid"], file="x.md").data.model_dump()["notes"]
+    assert any("2 files have this path" in note for note in notes) is (read == 2)
+
+
+class ManyFolders(Listings):
+    """A service with this many tools, of which the first is the oldest. `asked` are those that a search was over."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__([])
+        self.ids = [str(UUID(int=place)) for place in range(number)]
+        self.asked: list[str] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        page = super().__call__(request).json()
+        if operation_of(request)[0] != "GET /api/tools/search":
+            self.asked += json.loads(request.read())["tool_ids"]
+            return httpx.Response(200, json={**page, "results": []})
+        (item,) = page["items"]
+        tools = [
+            {**item, "tool_id": id_, "index": {**item["index"], "index_id": id_}, "created_at": f"20{place:02}-01-01"}
+            for place, id_ in enumerate(self.ids, 10)
+        ]
+        return httpx.Response(200, json={**page, "items": tools[::-1]})
+
+
+@pytest.mark.parametrize(("number", "left_out"), [(MAX_FOLDERS, 0), (MAX_FOLDERS + 2, 2)])
+def test_a_search_of_everything_is_over_the_newest_folders(number: int, left_out: int) -> None:
+    service = ManyFolders(number)
+    reply = called(service, "search", query="f", folder=[])
+    assert sorted(service.asked) == service.ids[left_out:]
+    assert (f"{left_out} older folders were left out" in reply.text) is bool(left_out)
