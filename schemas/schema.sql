@@ -1,4 +1,4 @@
--- The tables of the first release. A new database gets them at once; `migrations/` holds what later releases change.
+-- The tables that every database begins with. `migrations/` holds what came later.
 
 -- Content that users store in Foldex itself: a tree of folders, files and JSON nodes for each project.
 CREATE TABLE content_node (
@@ -130,36 +130,6 @@ CREATE TABLE search_index_upkeep (
     -- failures in a row
     failures integer NOT NULL DEFAULT 0,
     after timestamptz NOT NULL
-);
-
--- Which machine's folder an index of a local folder is of.
-CREATE TABLE indexed_folder (
-    index_id uuid PRIMARY KEY REFERENCES search_index (id) ON DELETE CASCADE,
-    path text NOT NULL,
-    -- the machine that listed it last, and what it saw there: another machine that shares the folder sees the same
-    host_id text NOT NULL,
-    host_name text NOT NULL,
-    inode text NOT NULL,
-    -- the kernel and the device, which containers of one machine share; null where the system does not tell
-    place text,
-    changed_ns bigint NOT NULL,
-    listed_at timestamptz NOT NULL DEFAULT now()
-);
-CREATE INDEX indexed_folder_path ON indexed_folder (path);
-
--- Machines that do not see the folder of an index.
-CREATE TABLE folder_refusal (
-    index_id uuid NOT NULL REFERENCES search_index (id) ON DELETE CASCADE,
-    host_id text NOT NULL,
-    host_name text NOT NULL,
-    refused_at timestamptz NOT NULL DEFAULT now(),
-    PRIMARY KEY (index_id, host_id)
-);
-
--- When workers of a machine ran last, for longer than the registry of hosts remembers it.
-CREATE TABLE folder_host (
-    host_id text PRIMARY KEY,
-    seen_at timestamptz NOT NULL DEFAULT now()
 );
 
 -- What users create and search: a name, a source and a config over an index.
@@ -675,28 +645,6 @@ CREATE TABLE summary_cache (
 );
 CREATE INDEX summary_cache_tree ON summary_cache (tree_id);
 
--- The id of this installation: the marks of its directories repeat it.
-CREATE TABLE installation (
-    only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
-    id uuid NOT NULL DEFAULT gen_random_uuid()
-);
-INSERT INTO installation DEFAULT VALUES;
-
--- Which directory of vectors, and which one of contents, belongs to this database.
-CREATE TABLE store_directory (
-    -- a vector store, or "objects"
-    kind text PRIMARY KEY,
-    -- the id in the directory's mark, and that of the FOLDEX_HOME in which the directory was first seen
-    id uuid NOT NULL,
-    home uuid,
-    -- since when, and when last, a process of that home found no directory there
-    missing_since timestamptz,
-    missing_at timestamptz,
-    -- when a process last refused another directory, and why
-    refused_at timestamptz,
-    refusal text
-);
-
 -- The key that this installation made for stores that others operate: they get hashes of words, names and paths.
 -- BLIND_TOKEN_KEY takes its place.
 CREATE TABLE text_key (
@@ -704,42 +652,6 @@ CREATE TABLE text_key (
     secret text NOT NULL,
     created_at timestamptz NOT NULL DEFAULT now()
 );
-
--- The processes of Foldex on all machines.
-CREATE TABLE host_process (
-    -- of one start of a process
-    id uuid PRIMARY KEY,
-    host_id text NOT NULL CHECK (length(host_id) <= 64),
-    host_name text NOT NULL CHECK (length(host_name) <= 64),
-    role text NOT NULL CHECK (role IN ('api', 'worker', 'beat', 'watch')),
-    -- its name, of a worker the one that Celery knows
-    node text NOT NULL CHECK (length(node) <= 200),
-    -- the queues that a worker takes messages from
-    queues text[] NOT NULL,
-    release text NOT NULL CHECK (length(release) <= 64),
-    needed_schema text NOT NULL CHECK (length(needed_schema) <= 64),
-    -- hashes of settings by name, null for one that is not set, and a hash of all of them
-    settings jsonb NOT NULL,
-    settings_digest text NOT NULL CHECK (length(settings_digest) <= 64),
-    -- roots, models and stores, as they are
-    shown jsonb NOT NULL CHECK (length(shown::text) <= 20000),
-    -- the services that it tried to reach, each with what failed, or null if nothing did
-    reached jsonb NOT NULL DEFAULT '{}' CHECK (length(reached::text) <= 20000),
-    -- by how much its clock is ahead of Postgres', and how wrong that may be
-    clock_seconds float8 NOT NULL,
-    clock_doubt_seconds float8 NOT NULL,
-    started_at timestamptz NOT NULL DEFAULT now(),
-    seen_at timestamptz NOT NULL DEFAULT now()
-);
-
--- A task or a build of a tree that a worker cannot do, such as for a missing setting, while another one may.
-CREATE TABLE declined_work (
-    work_id uuid NOT NULL,
-    process_id uuid NOT NULL REFERENCES host_process (id) ON DELETE CASCADE,
-    declined_at timestamptz NOT NULL DEFAULT now(),
-    PRIMARY KEY (work_id, process_id)
-);
-CREATE INDEX declined_work_process ON declined_work (process_id);
 
 -- When a periodic job of a single worker was last started.
 CREATE TABLE upkeep (

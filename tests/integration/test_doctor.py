@@ -76,7 +76,7 @@ def test_a_database_that_does_not_answer_is_named(running: Service, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("others", "named"), [("migration_id < '0047'", "run `foldex migrate`"), ("migration_id < '0046'", "afb9dd7f")]
+    ("others", "named"), [("migration_id < '0047'", "run `foldex migrate`"), ("migration_id < '0043'", "0f3f536b")]
 )
 def test_a_database_without_our_tables_is_named(running: Service, tmp_path: Path, others: str, named: str) -> None:
     with psycopg.connect(running.database_url, autocommit=True) as connection:

@@ -103,14 +103,14 @@ def test_a_process_that_waits_for_an_older_database_names_the_commit_that_migrat
     stop_it = Event()
     renamed = "UPDATE _yoyo_migration SET migration_id = %s WHERE migration_id = %s"
     with psycopg.connect(database_url, autocommit=True) as admin, capture_logs() as logs:
-        admin.execute(renamed, ("0045_hosts", BASELINE))
+        admin.execute(renamed, ("0042_secrets", BASELINE))
         waiting = Thread(target=schema_version.wait, args=(database_url, stop_it))
         waiting.start()
         try:
             eventually(lambda: bool(logs), 10)
-            assert "afb9dd7f" in logs[0]["event"]
+            assert "0f3f536b" in logs[0]["event"]
         finally:
-            admin.execute(renamed, (BASELINE, "0045_hosts"))
+            admin.execute(renamed, (BASELINE, "0042_secrets"))
             waiting.join(10)
         assert GOES_ON in logs[-1]["event"]
 

@@ -14,8 +14,8 @@ from schemas.errors import SchemaBehind
 from worker.state.connections import BRIEF, BoundedConnection
 from worker.state.queries import is_true, load
 
-#: The last migration before the first release. A database that has it has all that `schema.sql` creates.
-BASELINE = "0046_local_folders"
+#: The migration whose tables `schema.sql` creates: databases that lack it are too old.
+BASELINE = "0043_missing_files"
 #: Seconds between two looks of a process that waits.
 LOOK_SECONDS = 1.0
 
@@ -45,7 +45,7 @@ def missing(connection: Connection[Any]) -> list[str]:
         applied = {name for (name,) in connection.execute(_SQL["applied"])}
     if applied and BASELINE not in applied:
         raise SchemaBehind(
-            "The database is older than the first release; check out commit afb9dd7f of 2026-11-29, run `foldex "
+            "The database is older than the first release; check out commit 0f3f536b of 2026-11-29, run `foldex "
             "migrate` there, and then migrate with this release."
         )
     return [name for name in needed() if name not in applied]
