@@ -165,6 +165,7 @@ def tool_calls(client: httpx.Client, tool: str) -> None:
         "/api/models?check=true",
         "/api/models?check=x",
         "/api/indexers",
+        "/api/sources",
     ):
         client.get(probe)
 
