@@ -77,7 +77,13 @@ def read_form(type_: str | None, text: str) -> ReadForm:
     whole = ReadText(text, found) if found else None
     if has_blobs or way is None:
         return ReadForm(whole, partial(as_read, type_))
-    return ReadForm(whole, lambda part: as_read(type_, part) if way.may(part) else None)
+    return ReadForm(whole, partial(_part_as_read, way))
+
+
+def _part_as_read(way: Way, part: str) -> str | None:
+    """A part of a text without blobs, as `as_read`."""
+    read = applied(part, way.edits(part)) if way.may(part) else part
+    return None if read == part else read
 
 
 def as_written(_part: str) -> None:

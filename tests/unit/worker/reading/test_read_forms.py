@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from worker.formats.registry import BY_TYPE
-from worker.reading import embedded, full, words
+from worker.reading import as_read, embedded, full, read_form, words
 from worker.tokens.keywords import keywords_of
 
 
@@ -144,6 +144,12 @@ FOUND = [
 @pytest.mark.parametrize(("type_", "written", "read"), READ)
 def test_a_text_is_read_as_its_format_says(type_: str, written: str, read: str) -> None:
     assert embedded(type_, written) == read
+
+
+@pytest.mark.parametrize(("type_", "written", "read"), READ)
+def test_a_part_is_read_as_a_text_of_its_own(type_: str, written: str, read: str) -> None:
+    form = read_form(type_, f"{written}\n{written}")
+    assert form.part(written) == as_read(type_, written) == (None if read == written else read)
 
 
 @pytest.mark.parametrize(("type_", "written", "expected"), FOUND)
