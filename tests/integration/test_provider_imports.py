@@ -34,5 +34,5 @@ def test_only_models_that_need_litellm_import_it(new_service: NewService, tmp_pa
             assert next(each["check"]["ok"] for each in listed if each["default"])
         assert len(fake.audit.requests) >= 3
     noted = set(imports.read_text().split())
-    assert {"httpx", "api.main", "worker.tasks.index"} <= noted
+    assert {"api.main", "worker.tasks.index"} <= noted
     assert noted & {"litellm", "openai"} == (set() if provider == "openai" else {"litellm", "openai"})

@@ -32,7 +32,16 @@ FILES = {"files": ("a.md", b"# text")}
 #: Of no project.
 OPEN = {
     ("GET", path)
-    for path in ("/healthz", "/readyz", "/metrics", "/api/hosts", "/api/models", "/api/access", "/api/indexers")
+    for path in (
+        "/healthz",
+        "/readyz",
+        "/metrics",
+        "/api/hosts",
+        "/api/models",
+        "/api/access",
+        "/api/indexers",
+        "/api/sources",
+    )
 }
 #: How each route is called. `{…}` in a body or a parameter is an id. A second call is another way to the data.
 CALLS: dict[tuple[str, str], list[Call]] = {

@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-NOTED = {"litellm", "openai", "httpx", "api.main", "worker.tasks.index"}
+NOTED = {"litellm", "openai", "api.main", "worker.tasks.index"}
 
 
 def _note(event: str, arguments: tuple[object, ...]) -> None:
