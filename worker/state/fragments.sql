@@ -23,18 +23,22 @@ i.text_key
 t.id, t.tool_id, t.index_id, t.folder_node_id, t.request_id, t.status, t.error, t.error_code, t.over_cost, t.rerun,
 t.rerun_full, t.rerun_allow_removals, t.rerun_request_id, t.rerun_paths, t.rerun_tool_ids
 
+-- name: is_stopped
+-- whether a cancel of an open task t of an index i is noted: its work has stopped, though its row says otherwise
+i.stopping = t.id AND t.status IN :open
+
 -- name: shown_status
--- Status of a task t of an index i. Its work has stopped as soon as a cancel is noted.
-CASE WHEN i.stopping = t.id AND t.status IN :open THEN 'cancelled' ELSE t.status END
+-- status of a task t of an index i
+CASE WHEN :is_stopped THEN 'cancelled' ELSE t.status END
 
 -- name: task_of_tool
--- A task t of an index i as a tool s shows it. Without sweeps nobody tells what it waits for: `unwatched_seconds` counts
--- from the last one, or from the task's creation if that is later.
+-- A task t of an index i as a tool s shows it. Sweeps note what a task waits for. `unwatched_seconds` counts from the last
+-- sweep, or from the task's creation if that is later.
 s.id AS tool_id, s.project_id, s.created_at AS tool_created_at, t.id AS task_id, t.kind, :shown_status AS status,
 t.folder_node_id, t.total_files, t.indexed_files, t.skipped_files, t.failed_files, t.removed_files, t.held_removals,
 t.total_bytes, t.done_bytes, t.ignored, t.total_chunks, t.embedded_chunks, t.reused_chunks, t.tokens, t.progress,
 t.listing, t.rerun, t.warning, t.error, t.error_code, t.created_at, t.started_at,
-CASE WHEN i.stopping = t.id AND t.status IN :open THEN now() ELSE t.finished_at END AS finished_at,
+CASE WHEN :is_stopped THEN now() ELSE t.finished_at END AS finished_at,
 t.worked_bytes, t.worked_files, t.worked_from, t.listing_warning, t.cut_texts,
 CASE WHEN t.over_cost THEN t.max_cost_tokens END AS passed_limit,
 extract(epoch FROM now() - greatest((SELECT ran_at FROM upkeep WHERE name = 'sweep'), t.created_at))::float8
