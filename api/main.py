@@ -31,9 +31,9 @@ from schemas.errors import FoldexError
 from schemas.release import RELEASE
 from worker.hosts.presence import Presence
 from worker.hosts.reach import reached
-from worker.machine.api_memory import ApiMemory
-from worker.machine.freed_memory import keep_little
 from worker.machine.host import this_host
+from worker.machine.memory.api_memory import ApiMemory
+from worker.machine.memory.freed_memory import keep_little
 from worker.resources import Resources, preload_store
 from worker.sandbox.helper import stop_all
 from worker.sandbox.pool import BRISK

@@ -36,6 +36,7 @@ SLOW = (
     "tests/contract/test_rules.py",
     "tests/contract/test_s3_ranges.py",
     "tests/unit/api/cli/test_agents.py",
+    "tests/unit/api/indexers/test_folder_estimate.py::test_the_range_holds_the_text_of_files_that_were_not_read",
     "tests/unit/api/models/test_models.py",
     "tests/unit/api/routes/search/test_usual_queries.py",
     "tests/unit/test_all_tests.py",
@@ -52,13 +53,12 @@ SLOW = (
     "tests/unit/worker/chunk/test_yaml_toml.py",
     "tests/unit/worker/embed/local/test_minilm.py",
     "tests/unit/worker/index/test_prepare.py",
+    "tests/unit/worker/machine/test_logs.py::test_litellms_warnings_are_not_logged",
     "tests/unit/worker/parse/mail/test_slow_mail.py",
     "tests/unit/worker/parse/office/test_damaged_parts.py",
     "tests/unit/worker/parse/text/test_text.py::test_three_megabytes_take_bounded_memory",
     "tests/unit/worker/reading/test_blobs.py::test_hostile_texts_take_linear_time",
     "tests/unit/worker/sources/test_local.py::test_fifty_thousand_files_in_one_directory_are_listed_once",
-    "tests/unit/worker/test_estimate.py::test_the_range_holds_the_text_of_files_that_were_not_read",
-    "tests/unit/worker/test_logs.py::test_litellms_warnings_are_not_logged",
     "tests/unit/worker/tree/test_fit.py",
 )
 #: Arguments of pytest for a look while one works: no test that starts a service, nor one that computes for long.

@@ -99,7 +99,7 @@ def make_app(broker_url: str, parse_seconds: float = 60.0) -> Celery:
         worker_send_task_events=True,
         task_send_sent_event=True,
         worker_redirect_stdouts=False,
-        beat_scheduler="worker.clock:StatefulSweepScheduler",
+        beat_scheduler="worker.upkeep.clock:StatefulSweepScheduler",
         beat_schedule={
             # on both queues, so that it continues whichever worker dies; of two concurrent sweeps, one does nothing
             f"sweep {queue}": {

@@ -38,8 +38,8 @@ from worker.embed.rate_limit import RateBudget
 from worker.embed.rates import SharedRate
 from worker.ignore import EVERYTHING, Rules, rules_of
 from worker.machine.disk_space import DiskSpace
-from worker.machine.gc_pause import collect_rarely
 from worker.machine.host import Host, this_host
+from worker.machine.memory.gc_pause import collect_rarely
 from worker.objects.object_store import ObjectStore, open_objects
 from worker.sandbox.pool import PATIENT, HelperLimits, HelperPool, ProjectHelpers
 from worker.settings import LOCAL_MODEL, Settings

@@ -15,8 +15,8 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from schemas.content.source import ChunkSettings, Granularity
 from schemas.errors import Invalid
-from worker.machine.api_memory import DEFAULT_MB
 from worker.machine.error_texts import own_message
+from worker.machine.memory.api_memory import DEFAULT_MB
 from worker.state.address import Address, PooledAddress
 from worker.stores import STORES
 

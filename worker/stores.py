@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from schemas.errors import ContentsElsewhere, Invalid, VectorsElsewhere
-from worker.machine.api_memory import ApiMemory
-from worker.machine.gc_pause import without_garbage_collection
+from worker.machine.memory.api_memory import ApiMemory
+from worker.machine.memory.gc_pause import without_garbage_collection
 from worker.objects.directory_objects import object_path
 from worker.state.store_directories import DirectoryKind
 

@@ -69,7 +69,7 @@ def serve(*, no_migrate: bool) -> None:
     """
     import structlog
 
-    from worker import logs
+    from worker.machine import logs
     from worker.machine.privacy import close_home, keep_private
     from worker.machine.scratch import Scratch
     from worker.resources import check_directories
@@ -115,8 +115,8 @@ def watch(context: click.Context) -> None:
     import signal
     from threading import Event
 
-    from worker import logs
     from worker.hosts.presence import Presence
+    from worker.machine import logs
     from worker.machine.privacy import keep_private
     from worker.resources import Resources
     from worker.settings import Settings
@@ -213,7 +213,7 @@ def fsck(tool_id: UUID | None, check_all: bool, repair: bool, as_json: bool) -> 
     if check_all == (tool_id is not None):
         raise click.UsageError("Give either a TOOL_ID or --all.")
     from api.cli.fsck import check, lines
-    from worker import logs
+    from worker.machine import logs
     from worker.resources import Resources, check_directories
     from worker.state.connections import BRIEF, BoundedConnection
 

@@ -20,8 +20,8 @@ from pydantic_core import from_json
 from starlette.types import Scope
 
 from schemas.errors import BodiesBusy, Invalid, TooManyValues
-from worker.machine.gc_pause import without_garbage_collection
-from worker.machine.slots import Slots
+from worker.machine.memory.gc_pause import without_garbage_collection
+from worker.machine.sharing.slots import Slots
 
 #: Bytes of a body, unless the call takes the content of a file. Lists of 1,000 names and patterns are smaller.
 MAX_PLAIN_BYTES = 1_000_000

@@ -18,7 +18,7 @@ from api.http import problems, request_log, shares
 from api.http.middleware import IncomingBody, replayed
 from api.http.shares import CALLS, PROBES, UNNAMED, Share
 from schemas.errors import FoldexError
-from worker.machine.owner import working_for
+from worker.machine.sharing.owner import working_for
 
 #: Tools whose project is remembered.
 MAX_TOOLS = 10_000

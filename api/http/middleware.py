@@ -27,7 +27,7 @@ from api.http.bodies import BodyBudget
 from api.http.lookup_cache import Key, LookupCache, LookupCaches, Value
 from api.http.shares import KEYS, UNNAMED, one_call
 from schemas.errors import BodyTooSlow, CrossSite, FoldexError, Invalid, NotLoopback, TooLarge, Unauthorized
-from worker.machine.api_memory import ApiMemory
+from worker.machine.memory.api_memory import ApiMemory
 from worker.machine.privacy import names_loopback
 from worker.state.access import keys
 

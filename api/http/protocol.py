@@ -17,7 +17,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from api.http import problems, request_log
 from schemas.errors import FoldexError, HeadersTooLarge, TooManyConnections, UrlTooLong
-from worker.machine.api_memory import ApiMemory
+from worker.machine.memory.api_memory import ApiMemory
 
 #: Seconds within which a request's headers must arrive.
 HEADER_SECONDS = 20.0

@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from schemas.errors import EstimateBusy, FoldexError, ProjectBusy, SearchBusy, ServerBusy
-from worker.machine.fair_threads import FairThreads
-from worker.machine.slots import QueueFull, Slots
+from worker.machine.sharing.fair_threads import FairThreads
+from worker.machine.sharing.slots import QueueFull, Slots
 
 #: Owner of calls whose project is not known.
 UNNAMED = ""

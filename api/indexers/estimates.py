@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from api.http.shares import ESTIMATES
+from api.indexers.folder_estimate import PricedModel, estimate
 from schemas.content.document import SourceEntry
 from schemas.estimate import Estimate
 from worker.embed.known_models import known
 from worker.embed.models import is_local, limits
-from worker.estimate import PricedModel, estimate
 from worker.resources import Resources
 from worker.state.index import files, tools
 from worker.state.index.tools import NewIndex

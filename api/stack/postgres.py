@@ -28,7 +28,7 @@ from api.stack.processes import (
     write_private,
 )
 from worker.machine.disk_space import free_bytes, full_message
-from worker.machine.memory_limit import memory_bytes
+from worker.machine.memory.memory_limit import memory_bytes
 from worker.machine.privacy import passable
 
 #: Name of both the owner and the database.

@@ -25,7 +25,7 @@ END_WITH_PARENT = Path(__file__).with_name("end_with_parent.py")
 #: Bytes of a log above which it becomes NAME.log.1 when its program starts.
 MAX_LOG_BYTES = 20_000_000
 
-#: A traceback in a line of `worker.logs`, with its line breaks and quotes escaped.
+#: A traceback in a line of `worker.machine.logs`, with its line breaks and quotes escaped.
 _TRACEBACK = re.compile(r' exception="((?:[^"\\]|\\.)*)"')
 #: Maximum characters of a log line in a message.
 _MAX_LINE = 300

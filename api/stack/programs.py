@@ -49,7 +49,7 @@ def fast_worker(env: Mapping[str, str]) -> Program:
 
 def beat(env: Mapping[str, str]) -> Program:
     """Celery's scheduler."""
-    return _python("beat", ("-m", "worker.clock"), env, lambda: True)
+    return _python("beat", ("-m", "worker.upkeep.clock"), env, lambda: True)
 
 
 def watch(env: Mapping[str, str]) -> Program:

@@ -33,8 +33,8 @@ from tests.bench.fleet_worker import DIMENSIONS, PROVIDER_SECONDS, SIMULATED, TE
 from tests.bench.size.rows import fill, rows, spending
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.service import TOOLS, Service, checked, clean_environment, environment
-from worker import logs
 from worker.app import app
+from worker.machine import logs
 from worker.resources import chunk_settings
 from worker.settings import Settings
 from worker.state.migrate import migrate

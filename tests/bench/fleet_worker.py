@@ -22,11 +22,11 @@ from kombu import Exchange, Queue
 
 from schemas.content.document import FileContent
 from schemas.content.source import EmbedderProfile
-from worker import logs
 from worker.app import BULK, FAST, app, settings
 from worker.embed import Embedder, Vectors
 from worker.ignore import Rules
-from worker.machine.freed_memory import IdleProcess
+from worker.machine import logs
+from worker.machine.memory.freed_memory import IdleProcess
 from worker.resources import Resources
 from worker.sources import Source
 from worker.state.connections import Application, name_process

@@ -15,7 +15,7 @@ NAMES = {
     "api.stack.fork_server": "fork server",
     "fast@": "worker-fast",
     "bulk@": "worker-bulk",
-    "worker.clock": "beat",
+    "worker.upkeep.clock": "beat",
     "flower": "flower",
     " watch ": "watch",
     "api": "api",

@@ -24,7 +24,7 @@ from worker.formats.detect import detect
 from worker.index.file_states import EmbeddedFile, FileFacts, PreparedFile
 from worker.index.prepare import place
 from worker.index.write import _rows
-from worker.machine.gc_pause import collect_rarely
+from worker.machine.memory.gc_pause import collect_rarely
 from worker.parse import Limits
 from worker.parse.sandbox import client
 from worker.state.search import symbols

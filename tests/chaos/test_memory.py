@@ -23,7 +23,7 @@ from tests.fakes.embeddings import EmbeddingsFake
 from tests.integration.test_keys import foldex, new_key
 from tests.private_memory import sampled
 from tests.service import ENDED, TOOLS, NewService, Service, checked, eventually, service
-from worker.machine.api_memory import DEFAULT_MB
+from worker.machine.memory.api_memory import DEFAULT_MB
 
 SECONDS = float(os.environ.get("CHAOS_SECONDS") or 40)
 #: Connections of a project for each kind of call. As many of them read slowly.

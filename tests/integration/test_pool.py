@@ -14,7 +14,7 @@ from psycopg.rows import tuple_row
 
 from schemas.errors import ProjectBusy
 from tests.service import eventually
-from worker.machine.owner import working_for
+from worker.machine.sharing.owner import working_for
 from worker.state.connections import BRIEF, REQUEST, SWEEP, WORK, ConnectionLimits
 from worker.state.pool import Pool, autocommit, open_pool
 

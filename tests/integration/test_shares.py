@@ -16,7 +16,7 @@ import pytest
 from api.http.shares import STREAMS
 from tests.integration.test_keys import new_key
 from tests.service import TOOLS, Service, checked, eventually
-from worker.machine.slots import RECENT_SECONDS
+from worker.machine.sharing.slots import RECENT_SECONDS
 
 #: Seconds within which a call of the other project answers, however busy the machine is: refused ones wait for longer.
 SOON = 8.0

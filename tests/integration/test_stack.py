@@ -36,7 +36,7 @@ from api.stack.processes import (
 )
 from api.stack.record import environment
 from api.stack.supervisor import Supervisor
-from worker.machine.memory_limit import memory_bytes
+from worker.machine.memory.memory_limit import memory_bytes
 from worker.machine.privacy import passable
 from worker.settings import Settings
 

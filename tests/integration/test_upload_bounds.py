@@ -9,9 +9,9 @@ from uuid import uuid4
 import pytest
 from fastapi.testclient import TestClient
 
-from api.http.multipart import MAX_LINE
-from api.http.upload_names import MAX_DEPTH, MAX_NAME
 from api.main import create_app
+from api.routes.content.multipart import MAX_LINE
+from api.routes.content.upload_names import MAX_DEPTH, MAX_NAME
 from api.routes.content.uploads import MAX_FIELD_BYTES, MAX_FIELDS, MAX_OVERRUN
 from worker.machine import disk_space
 from worker.settings import LOCAL_MODEL, Settings

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from api.http import downloads, upload_names
+from api.routes.content import downloads, upload_names
 from api.search.grep import fallback, translate, word_borders
 from api.search.grep.pattern import compiled_pattern
 from api.search.query import long_query

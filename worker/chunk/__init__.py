@@ -18,7 +18,7 @@ from worker.chunk import code, json, lines, markdown, table, yaml_toml
 from worker.chunk.context import contexts
 from worker.chunk.measure import ChunkSpan, Measure, measure, trim, trimmed
 from worker.chunk.packed import pack
-from worker.machine.gc_pause import without_garbage_collection
+from worker.machine.memory.gc_pause import without_garbage_collection
 from worker.reading import ReadForm
 from worker.tokens.tokenizers import Offsets, Tokenizer, char_offsets
 

@@ -27,8 +27,8 @@ from worker.embed.answers import (
     unreadable,
 )
 from worker.embed.endpoint import Endpoint
-from worker.logs import LITELLM_LOGGERS
-from worker.machine.gc_pause import without_garbage_collection
+from worker.machine.logs import LITELLM_LOGGERS
+from worker.machine.memory.gc_pause import without_garbage_collection
 
 #: Providers whose client requires a key, although self-hosted servers with the same API need none.
 _NEED_KEY_PROVIDERS = {"openai", "openrouter"}

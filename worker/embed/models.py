@@ -12,7 +12,7 @@ from worker.embed import Embedder, known_models, provider
 from worker.embed.local import minilm
 from worker.embed.local.wordpieces import WordPieces
 from worker.ignore import name_matches
-from worker.machine.slots import Slots
+from worker.machine.sharing.slots import Slots
 from worker.tokens.tokenizers import Tokenizer, cl100k
 
 

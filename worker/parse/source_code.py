@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from schemas.content.document import CodeDefinition, CodeReference, Document
 from worker.formats.grammars import is_known
-from worker.machine.gc_pause import without_garbage_collection
+from worker.machine.memory.gc_pause import without_garbage_collection
 from worker.parse.code import scripts
 from worker.parse.code.syntax import Syntax
 from worker.parse.limits import Limits

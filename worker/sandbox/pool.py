@@ -10,7 +10,7 @@ from threading import Lock, Timer
 from typing import Any
 
 from schemas.errors import SourceBusy
-from worker.machine.slots import Slots
+from worker.machine.sharing.slots import Slots
 from worker.sandbox.helper import Helper
 from worker.sandbox.protocol import Answer, Bounds
 

@@ -15,8 +15,8 @@ from psycopg.rows import TupleRow
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from schemas.errors import Locked, ProjectBusy
-from worker.machine import owner
-from worker.machine.slots import Slots
+from worker.machine.sharing import owner
+from worker.machine.sharing.slots import Slots
 from worker.state.address import Address
 from worker.state.connections import WORK, BoundedConnection, ConnectionLimits, SilenceGuard, be_brief, parameters
 from worker.state.schema_version import SchemaGate

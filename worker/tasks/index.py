@@ -20,7 +20,7 @@ from worker.index.lease import Lease, leased
 from worker.index.pipeline import TurnResult, index_slice
 from worker.index.run import IndexRun
 from worker.index.spending import Spending
-from worker.logs import bind_run
+from worker.machine.logs import bind_run
 from worker.parse import Limits
 from worker.resources import Resources
 from worker.state.exclusive import try_exclusive

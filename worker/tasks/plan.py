@@ -18,7 +18,7 @@ from worker.app import FAST, app, send_plan
 from worker.hosts.needs import needs_of
 from worker.index.catalog import list_pages, open_listing
 from worker.index.lease import Lease, kept
-from worker.logs import bind_run
+from worker.machine.logs import bind_run
 from worker.resources import Resources
 from worker.state.index import messages, task_notes, tasks, tools, turns
 from worker.state.index.tasks import ListingLease

@@ -15,7 +15,7 @@ from worker.app import settings
 from worker.hosts import compare
 from worker.hosts.presence import Presence
 from worker.hosts.reach import reached
-from worker.machine.freed_memory import IdleProcess
+from worker.machine.memory.freed_memory import IdleProcess
 from worker.resources import Resources
 from worker.state.pool import Pool
 

@@ -13,8 +13,8 @@ from celery import Task, signals
 from celery.utils.log import current_process_index
 
 from schemas.errors import ContentsElsewhere, VectorsElsewhere
-from worker import logs
 from worker.app import BULK, REQUEST_ID, TREES, settings
+from worker.machine import logs
 from worker.machine.privacy import close_home, keep_private
 from worker.machine.scratch import hold_files_of_pool, remove_abandoned
 from worker.parse.sandbox.client import prepare

@@ -18,7 +18,7 @@ from pydantic_core import from_json, to_json
 
 from api.http.shares import LARGE_TEXTS
 from schemas.errors import BodiesBusy, FileError, SourceError, SourceUnavailable
-from worker.machine.slots import Slots
+from worker.machine.sharing.slots import Slots
 from worker.objects.object_store import ObjectReader
 from worker.resources import Resources
 from worker.state.content import nodes

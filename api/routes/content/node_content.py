@@ -9,10 +9,9 @@ from typing import IO
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
-from api.http import downloads
 from api.http.dependencies import CallerDep, ResourcesDep
 from api.http.described_errors import OpenApi, raises
-from api.routes.content import node_answers
+from api.routes.content import downloads, node_answers
 from api.routes.content.node_answers import missing_content
 from api.routes.content.nodes import OBJECT_ERRORS, NodeId, ProjectId
 from schemas.errors import FileError, NotFound, RangeNotSatisfiable, SourceError

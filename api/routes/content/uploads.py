@@ -14,9 +14,9 @@ from starlette.requests import ClientDisconnect
 
 from api.http.dependencies import CallerDep, ResourcesDep, needs_space
 from api.http.described_errors import raises
-from api.http.multipart import MAX_LINE, Multipart
-from api.http.upload_names import MAX_DEPTH, MAX_NAME, clean_path
+from api.routes.content.multipart import MAX_LINE, Multipart
 from api.routes.content.nodes import OBJECT_ERRORS, ProjectId, new_object_keys
+from api.routes.content.upload_names import MAX_DEPTH, MAX_NAME, clean_path
 from api.routes.search.whole_tools import whole_tool
 from schemas.content.document import extension
 from schemas.content.node import Refused, Upload, Uploaded

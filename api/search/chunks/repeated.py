@@ -10,7 +10,7 @@ from uuid import UUID
 from api.search.chunks.candidates import Candidate, RankedCandidates
 from api.search.chunks.legs import Ranking
 from schemas.queries.search import SearchRequest
-from worker.machine.fair_cache import FairCache
+from worker.machine.sharing.fair_cache import FairCache
 from worker.state.search.found_chunks import HitRow
 
 #: Number of queries whose ranking a process keeps, of about 50 kB each.

@@ -18,8 +18,8 @@ from schemas.content.source import EmbedderProfile
 from schemas.errors import EmbeddingRefused, EmbeddingUnavailable, Excess
 from worker.embed import provider
 from worker.embed.batching import SHORTEST_CUT, pack
-from worker.machine.api_memory import ApiMemory
-from worker.machine.fair_cache import FairCache
+from worker.machine.memory.api_memory import ApiMemory
+from worker.machine.sharing.fair_cache import FairCache
 from worker.resources import Resources
 from worker.state.index.tools import Index
 from worker.tokens.tokenizers import truncated

@@ -284,7 +284,7 @@ def test_the_reason_is_in_the_status(site: Site, me: UUID) -> None:
 
 def test_processes_of_one_machine_are_noted_by_its_name(pool: Pool, resources: Resources) -> None:
     """A scheduler as a process of its own, as it starts."""
-    script = "from worker.clock import _prepare; _prepare(); import time; time.sleep(60)"
+    script = "from worker.upkeep.clock import _prepare; _prepare(); import time; time.sleep(60)"
     env = {**os.environ, "DATABASE_URL": resources.settings.database_url}
     with subprocess.Popen([sys.executable, "-c", script], env=env) as started:
         try:

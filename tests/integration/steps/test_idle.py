@@ -15,13 +15,13 @@ import pytest
 from celery.schedules import schedule
 
 from tests.integration.steps.site import Site, new_site, passes
-from worker import clock
 from worker.app import BULK, FAST, IDLE_LOOK_SECONDS, IDLE_SWEEP_SECONDS, app
-from worker.clock import StatefulSweepScheduler, SweepScheduler
 from worker.resources import Resources
 from worker.state import open_work
 from worker.state.index import changes
 from worker.tasks import process, upkeep
+from worker.upkeep import clock
+from worker.upkeep.clock import StatefulSweepScheduler, SweepScheduler
 
 pytestmark = pytest.mark.usefixtures("nobody_else")
 
@@ -202,7 +202,7 @@ def test_the_clock_goes_on_while_postgres_does_not_answer(monkeypatch: pytest.Mo
 
 
 def test_the_clock_imports_no_task() -> None:
-    loaded = "import sys, worker.clock; print(*(name for name in sys.modules if name.startswith('worker.')))"
+    loaded = "import sys, worker.upkeep.clock; print(*(name for name in sys.modules if name.startswith('worker.')))"
     found = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True).stdout.split()
     assert "worker.app" in found
     assert not {"worker.tasks", "worker.resources", "worker.parse"} & {*found}

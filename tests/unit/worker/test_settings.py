@@ -19,7 +19,7 @@ from api.cli.invocation import ERROR, FOUND
 from api.search.rank.rerank import RerankOptions
 from docs import generate
 from schemas.errors import Invalid
-from worker import logs
+from worker.machine import logs
 from worker.settings import REMOVED, SHARED_NAMES, TELLING_LENGTH, Settings
 from worker.sources.kind import SourceOptions
 from worker.state.address import PooledAddress

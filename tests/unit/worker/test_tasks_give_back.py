@@ -11,7 +11,7 @@ import pytest
 
 from tests.service import eventually
 from worker.hosts.needs import NeededSettings
-from worker.machine import freed_memory
+from worker.machine.memory import freed_memory
 from worker.state.index.turns import ANYTHING
 from worker.tasks import index, plan, upkeep
 

@@ -25,7 +25,7 @@ from worker.embed import Vectors
 from worker.embed.local import runtime
 from worker.embed.local.bert import Matrix, ModelWeights, encode, groups, load_weights
 from worker.embed.local.wordpieces import WordPieces
-from worker.machine.freed_memory import give_back
+from worker.machine.memory.freed_memory import give_back
 
 MODEL = "local/all-minilm-l6-v2"
 DIMENSIONS = 384

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypedDict, get_args
 import numpy as np
 
 from schemas.content.document import Kind, UseKind
-from worker.machine.gc_pause import without_garbage_collection
+from worker.machine.memory.gc_pause import without_garbage_collection
 from worker.parse.code import conditions, error_recovery
 from worker.parse.code.columns import Columns, in_characters, reference_columns
 from worker.parse.code.definition_names import NameFields, body_of, name_of

@@ -14,7 +14,7 @@ from psycopg.sql import SQL
 
 from schemas.errors import FoldexError
 from schemas.status import TaskKind, TaskStatus
-from worker.logs import request_at_hand
+from worker.machine.logs import request_at_hand
 from worker.state.index import counting, index_switch, leftovers
 from worker.state.pool import Pool, autocommit
 from worker.state.queries import is_true, load

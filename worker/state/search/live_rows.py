@@ -8,7 +8,7 @@ from threading import Lock
 from typing import NamedTuple
 from uuid import UUID
 
-from worker.machine.api_memory import ApiMemory
+from worker.machine.memory.api_memory import ApiMemory
 from worker.state.pool import Pool
 from worker.state.search import found_chunks
 from worker.state.search.found_chunks import HitRow

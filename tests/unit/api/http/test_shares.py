@@ -19,8 +19,8 @@ from api.http.shares import QUEUE_SECONDS, SHARES, THREADS, Share
 from schemas.errors import FoldexError, ProjectBusy
 from tests import coroutines
 from tests.service import eventually
-from worker.machine import slots
-from worker.machine.fair_threads import FairThreads
+from worker.machine.sharing import slots
+from worker.machine.sharing.fair_threads import FairThreads
 from worker.state.connections import REQUEST
 
 #: What bounds things by itself, and why no project has a share of them.

@@ -7,7 +7,7 @@ import pytest
 from api.http.protocol import TimedProtocol
 from api.main import create_app
 from api.search.query import query_vectors
-from worker.machine.api_memory import CONNECTION_BYTES, ApiMemory
+from worker.machine.memory.api_memory import CONNECTION_BYTES, ApiMemory
 from worker.settings import Settings
 from worker.state.search import live_rows
 from worker.stores import STORES, StoreOptions

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.machine.fair_cache import FairCache
+from worker.machine.sharing.fair_cache import FairCache
 
 #: An owner, the number of its entry, and the entry's size.
 Entry = tuple[str, int, int]

@@ -10,8 +10,8 @@ import psutil
 import pytest
 
 from tests.service import eventually
-from worker.machine import freed_memory
-from worker.machine.freed_memory import IdleProcess, give_back
+from worker.machine.memory import freed_memory
+from worker.machine.memory.freed_memory import IdleProcess, give_back
 
 #: Bytes of a block: more than Python's own allocator takes, less than the C library maps by itself.
 BLOCK = 2_000

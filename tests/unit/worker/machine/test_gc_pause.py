@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from worker.machine.gc_pause import collect_rarely
+from worker.machine.memory.gc_pause import collect_rarely
 from worker.resources import preload
 from worker.settings import LOCAL_MODEL, Settings
 

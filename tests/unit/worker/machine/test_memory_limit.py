@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from worker.machine.memory_limit import memory_bytes
+from worker.machine.memory.memory_limit import memory_bytes
 
 MACHINE = psutil.virtual_memory().total
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from schemas.errors import EstimateBusy, SearchBusy
 from tests import coroutines
-from worker.machine.slots import QueueFull, Slots
+from worker.machine.sharing.slots import QueueFull, Slots
 
 
 def test_one_more_than_there_are_slots_is_told_so() -> None:
@@ -119,7 +119,7 @@ def test_an_owner_has_less_while_another_comes(monkeypatch: pytest.MonkeyPatch) 
             pass
         with pytest.raises(EstimateBusy), slots.within(0.01, busy, "a"):
             pass
-        monkeypatch.setattr("worker.machine.slots.RECENT_SECONDS", 0)
+        monkeypatch.setattr("worker.machine.sharing.slots.RECENT_SECONDS", 0)
         with slots.within(0.01, busy, "a"):
             pass
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.http.upload_names import clean_path
+from api.routes.content.upload_names import clean_path
 from worker.tokens.keywords import IN_ENGLISH, keywords_of, query_tokens
 from worker.tokens.normal_forms import MAX_ACCENTS, normalized
 

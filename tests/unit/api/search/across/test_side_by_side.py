@@ -25,7 +25,7 @@ from schemas.errors import (
     StoreUnavailable,
 )
 from schemas.queries.search import Query
-from worker.machine.fair_threads import FairThreads
+from worker.machine.sharing.fair_threads import FairThreads
 
 NOTHING = JobResult(ToolHits(None, [], []), None)
 

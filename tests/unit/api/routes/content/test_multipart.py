@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from api.http.multipart import MAX_LINE, MAX_SEMICOLONS, Multipart
+from api.routes.content.multipart import MAX_LINE, MAX_SEMICOLONS, Multipart
 from schemas.errors import Invalid
 
 

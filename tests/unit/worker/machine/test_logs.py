@@ -11,7 +11,7 @@ from structlog.contextvars import bind_contextvars, get_contextvars
 
 LOG = """
 import structlog
-from worker import logs
+from worker.machine import logs
 logs.configure("INFO")
 structlog.get_logger().info("read", path="a\\x1b[31m\\rb\\x9b.md", files=3)
 structlog.get_logger().info("two\\nlines")
@@ -19,7 +19,7 @@ structlog.get_logger().info("two\\nlines")
 
 
 def test_control_characters_of_foreign_text_are_escaped() -> None:
-    root = Path(__file__).parents[3]
+    root = Path(__file__).parents[4]
     run = subprocess.run([sys.executable, "-c", LOG], cwd=root, capture_output=True, check=True)
     first, second = run.stderr.splitlines()
     assert b"\\x1b[31m\\x0db\\x9b.md" in first
@@ -29,7 +29,7 @@ def test_control_characters_of_foreign_text_are_escaped() -> None:
 
 LITELLM = """
 import logging
-from worker import logs
+from worker.machine import logs
 from worker.embed.litellm import warm
 warm()
 logs.configure("DEBUG")
@@ -41,7 +41,7 @@ logging.getLogger("worker").warning("ours")
 
 
 def test_litellms_warnings_are_not_logged() -> None:
-    root = Path(__file__).parents[3]
+    root = Path(__file__).parents[4]
     run = subprocess.run([sys.executable, "-c", LITELLM], cwd=root, capture_output=True, check=True)
     lines = [line for line in (run.stdout + run.stderr).splitlines() if b"level=warning" in line or b"LiteLLM" in line]
     assert [b"event=ours" in line for line in lines] == [True]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from api.http.upload_names import MAX_EXTENSION, MAX_NAME, clean_path
+from api.routes.content.upload_names import MAX_EXTENSION, MAX_NAME, clean_path
 
 
 @pytest.mark.parametrize(

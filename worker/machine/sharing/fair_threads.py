@@ -6,8 +6,8 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Generic, TypeVar
 
-from worker.machine.owner import working_for
-from worker.machine.slots import Slots
+from worker.machine.sharing.owner import working_for
+from worker.machine.sharing.slots import Slots
 
 Result = TypeVar("Result")
 

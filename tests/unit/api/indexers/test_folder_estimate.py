@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from api.indexers import folder_estimate as estimates
+from api.indexers.folder_estimate import PricedModel, estimate
 from schemas.content.document import FileContent, ListingPage, SourceEntry
 from schemas.content.source import ChunkSettings, EmbedderProfile
 from schemas.tool import IndexSettings
 from tests.helpers import HELPERS
-from worker import estimate as estimates
-from worker.estimate import PricedModel, estimate
 from worker.tokens.tokenizers import cl100k
 
 SETTINGS = IndexSettings(

@@ -6,7 +6,7 @@ from email.message import Message
 
 import pytest
 
-from api.http.downloads import disposition, headers, is_known, part
+from api.routes.content.downloads import disposition, headers, is_known, part
 from schemas.errors import RangeNotSatisfiable
 
 

@@ -1,7 +1,7 @@
 """The scheduler (Celery's beat): it asks for a sweep each second while anything is open, and seldom while nothing is.
 
-Two may run, so that the loss of one machine stops no sweep. `python -m worker.clock` runs it alone. It imports no task,
-so it takes little memory.
+Two may run, so that the loss of one machine stops no sweep. `python -m worker.upkeep.clock` runs it alone. It imports
+no task, so it takes little memory.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import psycopg
 from celery import signals
 from celery.beat import PersistentScheduler, ScheduleEntry, Scheduler
 
-from worker import logs
 from worker.app import IDLE_LOOK_SECONDS, IDLE_SWEEP_SECONDS, NO_EVENTS, SWEEP_INTERVAL_SECONDS, app, crowded, settings
 from worker.hosts.presence import Presence
+from worker.machine import logs
 from worker.state import open_work, schema_version
 from worker.state.connections import SWEEP, Application, name_process
 from worker.state.pool import Pool, open_pool

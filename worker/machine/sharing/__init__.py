@@ -1,0 +1,1 @@
+"""What a process does for several projects, shared fairly between them."""
