@@ -123,7 +123,16 @@ EXISTS (
 
 -- name: counted
 -- columns of a file f that the counts of a task are made of
-f.id, f.task_id, f.status, f.work, f.size_bytes, f.live_chunks, f.embedded_chunks, f.reused_chunks, f.tokens
+f.id, f.task_id, f.status, f.work, f.size_bytes, f.live_chunks, f.embedded_chunks, f.reused_chunks, f.tokens,
+f.live_embedded, f.vectors_due, f.awaits_vectors
+
+-- name: has_words
+-- whether the words of a file f are searchable as it was listed
+(f.status = 'indexed' OR f.awaits_vectors)
+
+-- name: shown_file_status
+-- status of a file f as users see it
+CASE WHEN f.status = 'pending' AND f.awaits_vectors THEN 'indexing' ELSE f.status END
 
 -- name: file_counts
 -- What files f add to the counts of a task k; f.sign is 1, or -1 for a file as it was before. `removing` adds 1 to each
@@ -133,7 +142,9 @@ coalesce(sum(f.sign) FILTER (WHERE f.status = 'indexed'), 0) AS indexed,
 coalesce(sum(f.sign) FILTER (WHERE f.status = 'skipped'), 0) AS skipped,
 coalesce(sum(f.sign) FILTER (WHERE f.status = 'failed'), 0) AS failed,
 coalesce(sum(f.sign) FILTER (WHERE f.status = 'removed' AND f.task_id = k.id), 0) AS removed,
+coalesce(sum(f.sign) FILTER (WHERE f.status = 'indexed' OR f.awaits_vectors AND f.status IN :open), 0) AS searchable,
 coalesce(sum(f.sign * f.live_chunks), 0) AS chunks,
+coalesce(sum(f.sign * (f.live_chunks - f.vectors_due)) FILTER (WHERE f.live_embedded), 0) AS vectors,
 coalesce(sum(f.sign * f.embedded_chunks) FILTER (WHERE f.task_id = k.id), 0) AS embedded,
 coalesce(sum(f.sign * f.reused_chunks) FILTER (WHERE f.task_id = k.id), 0) AS reused,
 coalesce(sum(f.sign * f.tokens) FILTER (WHERE f.task_id = k.id), 0) AS tokens,
@@ -147,8 +158,8 @@ coalesce(sum(f.sign * f.size_bytes) FILTER (WHERE f.task_id = k.id AND f.status 
 -- name: note_counts
 -- Ends a statement that changes files of one task. Its parts `before` and `after` hold them as they were and as they
 -- are. The difference is a row of its own: in the task's row, workers would wait for each other.
-INSERT INTO search_index_task_delta (task_id, total, indexed, skipped, failed, removed, chunks, embedded, reused,
-    tokens, total_bytes, done_bytes, removing, worked_files, worked_bytes)
+INSERT INTO search_index_task_delta (task_id, total, indexed, skipped, failed, removed, searchable, chunks, vectors,
+    embedded, reused, tokens, total_bytes, done_bytes, removing, worked_files, worked_bytes)
 SELECT k.id, :file_counts
 FROM (SELECT task_id AS id FROM after LIMIT 1) k CROSS JOIN (
     SELECT 1 AS sign, * FROM after UNION ALL SELECT -1, * FROM before WHERE id IN (SELECT id FROM after)) f
@@ -160,6 +171,14 @@ GROUP BY k.id
 total_files = c.kept * t.total_files + c.total, indexed_files = c.kept * t.indexed_files + c.indexed,
     skipped_files = c.kept * t.skipped_files + c.skipped, failed_files = c.kept * t.failed_files + c.failed,
     removed_files = c.kept * t.removed_files + c.removed, total_chunks = c.kept * t.total_chunks + c.chunks,
+    searchable_files = c.kept * coalesce(t.searchable_files, t.indexed_files) + c.searchable,
+    vector_chunks = c.kept * coalesce(t.vector_chunks, t.total_chunks) + c.vectors,
+    -- all is listed, and no file is left without its words
+    searchable_at = coalesce(t.searchable_at, CASE WHEN NOT t.listing AND c.kept * t.removing + c.removing = 0
+        AND c.kept * t.total_files + c.total
+            <= c.kept * (coalesce(t.searchable_files, t.indexed_files) + t.skipped_files + t.failed_files)
+               + c.searchable + c.skipped + c.failed
+        THEN now() END),
     embedded_chunks = c.kept * t.embedded_chunks + c.embedded, reused_chunks = c.kept * t.reused_chunks + c.reused,
     tokens = c.kept * t.tokens + c.tokens, total_bytes = c.kept * t.total_bytes + c.total_bytes,
     done_bytes = c.kept * t.done_bytes + c.done_bytes, removing = c.kept * t.removing + c.removing,
@@ -235,7 +254,7 @@ LEFT JOIN content_node n ON n.project_id = i.project_id AND n.id = f.node_id
 c.chunk_text, coalesce(f.node_id, f.id::text) AS file_node_id, f.id AS file_id, f.id_path AS file_id_path,
 f.path AS file_path, f.type AS file_type, c.title, c.json_pointer, c.chunk_index, f.live_chunks AS total_chunks,
 c.content_hash, c.start_line, c.end_line, c.start_char, c.end_char, c.language, c.context, c.symbol, c.node_type,
-c.scope, c.level, c.page, c.embedded, (f.status <> 'indexed' OR f.missing) AS stale, n.url
+c.scope, c.level, c.page, c.embedded, (NOT :has_words OR f.missing) AS stale, n.url
 
 -- name: hit_version
 -- The transactions that last wrote the rows of a hit. It changes whenever what `hits` returns changes.

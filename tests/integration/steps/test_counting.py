@@ -19,8 +19,9 @@ from worker.state.index import counting, drift, files, leftovers, statuses, task
 from worker.state.index.files import BEGINNING, ClaimPosition
 
 COUNTS = (
-    "total_files, indexed_files, skipped_files, failed_files, removed_files, total_chunks, embedded_chunks,"
-    " reused_chunks, tokens, total_bytes, done_bytes, removing, worked_files, worked_bytes, worked_from, progress"
+    "total_files, indexed_files, skipped_files, failed_files, removed_files, searchable_files, total_chunks,"
+    " vector_chunks, embedded_chunks, reused_chunks, tokens, total_bytes, done_bytes, removing, worked_files,"
+    " worked_bytes, worked_from, progress"
 )
 
 
@@ -85,6 +86,9 @@ def test_what_workers_note_adds_up_to_the_count_of_all_files(site: Site, seed: i
 TRUE_COUNTS = """
 SELECT count(*) FILTER (WHERE status <> 'removed'), count(*) FILTER (WHERE status = 'indexed'),
     count(*) FILTER (WHERE status = 'skipped'), count(*) FILTER (WHERE status = 'failed'), sum(live_chunks),
+    count(*) FILTER (WHERE status = 'indexed' OR awaits_vectors AND status IN ('pending', 'indexing')),
+    (SELECT count(*) FROM chunk c JOIN search_index_file l ON l.id = c.file_id
+     WHERE c.index_id = max(f.index_id::text)::uuid AND c.live AND c.embedded AND NOT c.lost),
     coalesce(sum(size_bytes) FILTER (WHERE status <> 'removed'), 0),
     coalesce(sum(size_bytes) FILTER (WHERE status IN ('indexed', 'skipped', 'failed')), 0),
     count(*) FILTER (WHERE status = 'removed' AND task_id = t.id), 0,
@@ -96,15 +100,15 @@ SELECT count(*) FILTER (WHERE status <> 'removed'), count(*) FILTER (WHERE statu
 FROM (SELECT %s::uuid AS id) t, search_index_file f WHERE index_id = %s
 """
 KEPT_COUNTS = """
-SELECT total_files, indexed_files, skipped_files, failed_files, total_chunks, total_bytes, done_bytes, removed_files,
-    removing, embedded_chunks, reused_chunks, tokens, worked_files, worked_bytes
+SELECT total_files, indexed_files, skipped_files, failed_files, total_chunks, searchable_files, vector_chunks,
+    total_bytes, done_bytes, removed_files, removing, embedded_chunks, reused_chunks, tokens, worked_files, worked_bytes
 FROM search_index_task WHERE id = %s
 """
 
 
 NOTED = (
-    "total, indexed, skipped, failed, removed, chunks, embedded, reused, tokens, total_bytes, done_bytes, removing,"
-    " worked_files, worked_bytes"
+    "total, indexed, skipped, failed, removed, searchable, chunks, vectors, embedded, reused, tokens, total_bytes,"
+    " done_bytes, removing, worked_files, worked_bytes"
 )
 
 
@@ -125,10 +129,10 @@ def test_every_count_grows_by_all_that_was_noted_of_it(resources: Resources, sit
         each.list_folder()
         assert not each.refresh()
     # no count of all files is due, and each count has another number
-    columns = COUNTS.split(", ")[:14]
+    columns = COUNTS.split(", ")[:16]
     numbers = ", ".join(f"{name} = {number}" for number, name in enumerate(columns, 1000))
     site.do(f"UPDATE search_index_task SET {numbers}, counted_at = now(), refresh_seconds = 9, moved_at = NULL")
-    before, untouched = counts(site)[:14], counts(other)
+    before, untouched = counts(site)[:16], counts(other)
     site.do("DELETE FROM search_index_task_delta")
     noted_numbers = [note(site, 1), note(site, 2)]
     note(other, 3)
@@ -139,7 +143,7 @@ def test_every_count_grows_by_all_that_was_noted_of_it(resources: Resources, sit
         # the limit is one of tasks, however often each was noted
         assert counting.refresh_due(site.pool, limit=2) == 0
         assert counts(other) != untouched
-    assert counts(site)[:14] == [sum(values) for values in zip(before, *noted_numbers, strict=True)]
+    assert counts(site)[:16] == [sum(values) for values in zip(before, *noted_numbers, strict=True)]
     ((is_moved,),) = site.do(
         "SELECT moved_at > now() - interval '1 min' FROM search_index_task WHERE id = %s", site.task
     )
@@ -230,6 +234,72 @@ def test_all_files_are_counted_after_a_change_that_nobody_notes(site: Site, chan
     assert site.do(KEPT_COUNTS, site.task) == site.do(TRUE_COUNTS, site.task, site.index.id)
     tokens = "SELECT coalesce(sum(tokens), 0) FROM search_index_file WHERE task_id = %s"
     assert site.do("SELECT tokens FROM search_index_task WHERE id = %s", site.task) == site.do(tokens, site.task)
+
+
+def searchable_at(site: Site) -> object:
+    noted(site)
+    ((time,),) = site.do("SELECT searchable_at FROM search_index_task WHERE id = %s", site.task)
+    return time
+
+
+def test_a_folder_is_searchable_once_all_is_listed_and_no_file_lacks_its_words(site: Site) -> None:
+    for number in range(3):
+        write(site.folder, number, "a text")
+    site.list_folder()
+    assert searchable_at(site) is None
+    run = site.worker()
+    index_files(run, site.claim(run, 2))
+    assert searchable_at(site) is None
+    site.do("UPDATE search_index_task SET listing = true WHERE id = %s", site.task)
+    index_files(run, site.claim(run, 1))
+    assert searchable_at(site) is None
+    site.do("UPDATE search_index_task SET listing = false, counted_at = NULL WHERE id = %s", site.task)
+    counting.note_progress(site.pool, site.task)
+    first = searchable_at(site)
+    assert first is not None
+    assert site.refresh()
+    assert searchable_at(site) == first
+    site.again()
+    assert searchable_at(site) is None
+    site.finish_all()
+    assert searchable_at(site) is not None
+
+
+def test_counts_of_an_earlier_release_stand_for_those_that_it_lacked(site: Site) -> None:
+    write(site.folder, 0, "a text")
+    site.list_folder()
+    site.finish_all()
+    site.do("UPDATE search_index_task SET searchable_files = NULL, vector_chunks = NULL WHERE id = %s", site.task)
+    counted_now = (
+        "SELECT searchable_files, vector_chunks, indexed_files, total_chunks FROM search_index_task WHERE id = %s"
+    )
+    write(site.folder, 1, "a text")
+    ask(site, ["1.md"])
+    assert site.do(counted_now, site.task) == [(1, 1, 1, 1)]
+    site.do("UPDATE search_index_task SET searchable_files = NULL, vector_chunks = NULL WHERE id = %s", site.task)
+    site.list_folder()
+    run = site.worker()
+    index_files(run, site.claim(run))
+    noted(site)
+    assert site.do(counted_now, site.task) == [(2, 2, 2, 2)]
+
+
+def test_chunks_without_their_vector_are_counted(site: Site) -> None:
+    for number, text in enumerate(("a text", "another text")):
+        write(site.folder, number, text)
+        os.utime(site.folder / f"{number}.md", (1, 1))
+    site.list_folder()
+    site.finish_all()
+    ids = [*site.chunks(live=True)]
+    for _ in range(2):
+        # noting it twice counts it once
+        drift.mark_lost(site.pool, site.index.id, ids[:1], None)
+    assert site.do("SELECT sum(vectors_due) FROM search_index_file WHERE index_id = %s", site.index.id) == [(1,)]
+    site.again()
+    assert drift.take_up(site.pool, site.index.id, site.task, site.worker().epoch) == 1
+    assert counted(site)[5:8] == [1, 2, 1]
+    site.finish_all()
+    assert counts(site)[5:8] == [2, 2, 2]
 
 
 def test_a_count_that_takes_long_is_replaced_by_what_is_noted(site: Site) -> None:

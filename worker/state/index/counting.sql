@@ -24,8 +24,8 @@ WITH noted AS (
         SELECT ctid FROM search_index_task_delta WHERE task_id = ANY (%(task_ids)s) FOR UPDATE SKIP LOCKED)) RETURNING *
 ), c AS (
     SELECT task_id AS id, 1 AS kept, sum(total) AS total, sum(indexed) AS indexed, sum(skipped) AS skipped,
-        sum(failed) AS failed, sum(removed) AS removed, sum(chunks) AS chunks, sum(embedded) AS embedded,
-        sum(reused) AS reused, sum(tokens) AS tokens, sum(total_bytes) AS total_bytes, sum(done_bytes) AS done_bytes,
+        sum(failed) AS failed, sum(removed) AS removed, sum(searchable) AS searchable, sum(chunks) AS chunks,
+        sum(vectors) AS vectors, sum(embedded) AS embedded, sum(reused) AS reused, sum(tokens) AS tokens, sum(total_bytes) AS total_bytes, sum(done_bytes) AS done_bytes,
         sum(removing) AS removing, sum(worked_files) AS worked_files, sum(worked_bytes) AS worked_bytes
     FROM noted GROUP BY task_id
 )
@@ -67,8 +67,10 @@ SET :set_counts,
     counted_at = now(),
     refresh_seconds = c.share * extract(epoch FROM clock_timestamp() - statement_timestamp()),
     moved_at = CASE
-        WHEN (t.total_files, t.indexed_files, t.skipped_files, t.failed_files, t.removed_files, t.total_chunks, t.tokens)
-            IS DISTINCT FROM (c.total, c.indexed, c.skipped, c.failed, c.removed, c.chunks, c.tokens) THEN now()
+        WHEN (t.total_files, t.indexed_files, t.skipped_files, t.failed_files, t.removed_files, t.total_chunks, t.tokens,
+              t.searchable_files, t.vector_chunks)
+            IS DISTINCT FROM (c.total, c.indexed, c.skipped, c.failed, c.removed, c.chunks, c.tokens,
+              c.searchable, c.vectors) THEN now()
         ELSE t.moved_at END
 FROM (
     SELECT k.id, 0 AS kept, count(*)::float8 / sum(count(*)) OVER () AS share, :file_counts

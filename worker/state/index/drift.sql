@@ -53,8 +53,11 @@ SELECT epoch FROM search_index WHERE id = %(index_id)s AND deleted_at IS NULL FO
 SELECT EXISTS (SELECT FROM search_index_task WHERE index_id = %(index_id)s AND status IN :open)
 
 -- name: mark_lost
-WITH marked AS (UPDATE chunk SET lost = true WHERE id = ANY (%(ids)s) AND live AND NOT lost RETURNING file_id)
-UPDATE search_index_file SET lost = true WHERE id IN (SELECT file_id FROM marked)
+WITH marked AS (
+    UPDATE chunk SET lost = true WHERE id = ANY (%(ids)s) AND live AND NOT lost RETURNING file_id, embedded
+)
+UPDATE search_index_file f SET lost = true, vectors_due = f.vectors_due + m.chunks
+FROM (SELECT file_id, count(*) FILTER (WHERE embedded) AS chunks FROM marked GROUP BY file_id) m WHERE f.id = m.file_id
 
 -- name: count_unpaid
 SELECT count(DISTINCT c.content_hash) FROM chunk c
@@ -73,11 +76,11 @@ WHERE index_id = %(index_id)s AND lost AND status = 'indexed'
 -- name: recount
 -- an empty stamp and fingerprint equal none that a source returns: the next task reads and chunks these files again
 UPDATE search_index_file f
-SET live_chunks = coalesce(c.chunks, 0), live_tokens = coalesce(c.tokens, 0), stamp = '',
+SET live_chunks = coalesce(c.chunks, 0), live_tokens = coalesce(c.tokens, 0), vectors_due = coalesce(c.due, 0), stamp = '',
     live_fingerprint = CASE WHEN c.chunks > 0 THEN '' END
 FROM search_index_file o
 LEFT JOIN (
-    SELECT file_id, count(*) AS chunks, sum(tokens_estimate) AS tokens
+    SELECT file_id, count(*) AS chunks, sum(tokens_estimate) AS tokens, count(*) FILTER (WHERE lost AND embedded) AS due
     FROM chunk WHERE index_id = %(index_id)s AND live GROUP BY file_id
 ) c ON c.file_id = o.id
 WHERE f.id = o.id AND o.index_id = %(index_id)s
@@ -139,4 +142,4 @@ WHERE id = (SELECT id FROM search_index WHERE id = %(index_id)s FOR NO KEY UPDAT
   AND checked_at < now() - %(pause)s AND EXISTS (SELECT FROM chunk WHERE index_id = %(index_id)s AND live AND embedded AND NOT lost)
 
 -- name: any_embedded
-SELECT EXISTS (SELECT FROM search_index_file WHERE index_id = %(index_id)s AND live_chunks > 0 AND live_embedded)
+SELECT EXISTS (SELECT FROM search_index_file WHERE index_id = %(index_id)s AND live_chunks > vectors_due AND live_embedded)

@@ -241,6 +241,7 @@ WITH before AS (
         live_chunks = CASE WHEN o.status = 'failed' THEN f.live_chunks ELSE o.chunks END,
         live_tokens = CASE WHEN o.status = 'failed' THEN f.live_tokens ELSE o.live_tokens END,
         live_embedded = CASE WHEN o.status = 'failed' THEN f.live_embedded ELSE o.embedded END,
+        vectors_due = CASE WHEN o.status = 'failed' THEN f.vectors_due ELSE 0 END,
         words_language = CASE WHEN o.status = 'failed' THEN f.words_language ELSE o.words_language END,
         properties = CASE WHEN o.status = 'failed' THEN f.properties ELSE o.properties END,
         note = CASE WHEN o.status = 'failed' THEN f.note ELSE o.note END,
@@ -312,14 +313,18 @@ INSERT INTO chunk_tombstone (id, index_id) SELECT id, index_id FROM gone ON CONF
 
 -- name: list
 SELECT id AS file_id, coalesce(node_id, id::text) AS file_node_id, path AS file_path, id_path AS file_id_path,
-       regexp_replace(path, '^.*/', '') AS file_name, type AS file_type, size_bytes AS size, mtime_ms, mime, is_binary, language, properties, status, reason,
+       regexp_replace(path, '^.*/', '') AS file_name, type AS file_type, size_bytes AS size, mtime_ms, mime, is_binary, language, properties,
+       :shown_file_status AS status, reason,
        coalesce(message, CASE WHEN status = 'indexed' THEN note END) AS message, NULL AS remedy,
-       live_fingerprint IS NOT NULL AND status <> 'indexed' AS stale,
-       live_chunks > 0 AND live_embedded AS embedded, live_chunks AS chunks, embedded_chunks, live_tokens AS tokens,
+       live_fingerprint IS NOT NULL AND NOT :has_words AS stale,
+       live_chunks > 0 AND live_embedded AND vectors_due = 0 AS embedded, live_chunks AS chunks, embedded_chunks, live_tokens AS tokens,
        attempts, timings
-FROM search_index_file
+FROM search_index_file f
 WHERE index_id = %(index_id)s
-  AND (%(status)s::text IS NULL AND status <> 'removed' OR status = %(status)s)
+  -- as `shown_file_status`, in terms that let the plan use an index
+  AND (%(status)s::text IS NULL AND status <> 'removed'
+       OR status = %(status)s AND NOT (%(status)s = 'pending' AND awaits_vectors)
+       OR %(status)s = 'indexing' AND status = 'pending' AND awaits_vectors)
   AND (%(reason)s::text IS NULL OR reason = %(reason)s)
   AND (%(q)s::text IS NULL OR strpos(lower(path), lower(%(q)s)) > 0)
   AND (%(after_path)s::text IS NULL OR (path, id) > (%(after_path)s, %(after_id)s))

@@ -2,13 +2,15 @@
 -- Counts that describe the index are copied from the previous task. clock_timestamp() instead of now(),
 -- because time passes while a transaction waits for its locks.
 INSERT INTO search_index_task (id, tool_id, index_id, folder_node_id, kind, "full", allow_removals, created_at,
-    total_files, indexed_files, skipped_files, failed_files, total_chunks, ignored, listing_warning,
+    total_files, indexed_files, skipped_files, failed_files, total_chunks, searchable_files, vector_chunks, ignored,
+    listing_warning,
     max_cost_tokens, spent_tokens, request_id, total_bytes, done_bytes, paths, refresh_seconds, counted_at)
 SELECT %(id)s, %(tool_id)s, %(index_id)s, %(folder_node_id)s, %(kind)s, %(full)s, %(allow_removals)s,
     -- keeps the newest task recognizable even if the clock was set back
     greatest(clock_timestamp(), l.created_at + interval '1 microsecond'),
     coalesce(l.total_files, 0), coalesce(l.indexed_files, 0), coalesce(l.skipped_files, 0), coalesce(l.failed_files, 0),
-    coalesce(l.total_chunks, 0), coalesce(l.ignored, '{}'), l.listing_warning,
+    coalesce(l.total_chunks, 0), coalesce(l.searchable_files, l.indexed_files, 0),
+    coalesce(l.vector_chunks, l.total_chunks, 0), coalesce(l.ignored, '{}'), l.listing_warning,
     -- the smallest limit of those who asked for it; the task's tool stands in for tools that are gone
     (SELECT min((CASE WHEN s.next_index_id = %(index_id)s THEN s.next_config ELSE s.config END ->> 'max_cost_tokens')::bigint)
      FROM search_tool s
@@ -219,7 +221,7 @@ SET status = CASE WHEN o.has_failed THEN 'error' ELSE 'ready' END,
         SELECT format('No file could be indexed: %%s failed. %%s: %%s', t.failed_files, f.path, f.message)
         FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'failed' ORDER BY f.path LIMIT 1) END,
     error_code = CASE WHEN o.has_failed THEN 'no_file_indexed' END,
-    progress = CASE WHEN o.has_failed THEN t.progress ELSE 1 END,
+    progress = CASE WHEN o.has_failed THEN t.progress ELSE 1 END, searchable_at = coalesce(t.searchable_at, now()),
     -- the task no longer waits
     warning = CASE WHEN t.held_removals > 0 THEN t.warning END,
     finished_at = now()
