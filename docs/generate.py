@@ -77,13 +77,14 @@ def _shares() -> Iterator[str]:
         "Each process of the API has room for so many things of a kind, and each project has a share of it. Further",
         "calls wait in a queue of their project, which delays no other project. If the queue is full, or the time is",
         "over, a call gets 429 `project_busy`, or the 503 if other projects hold the room. A project has the smaller",
-        "share while others use some, too. A call waits that long in all its queues together.",
+        "share while others call, too. Its room then stays empty for a while after each call: `rest` times as long as",
+        "the call took, and at most 5 s. A call waits for the given seconds in all its queues together.",
         "",
-        "| kind | in all | of a project | beside others | in its queue | seconds | 503 |",
-        "|---|---|---|---|---|---|---|",
+        "| kind | in all | of a project | beside others | rest | in its queue | seconds | 503 |",
+        "|---|---|---|---|---|---|---|---|",
     )
     for share in SHARES:
-        numbers = f"{share.total} | {share.each} | {share.beside} | {share.queue} | {share.seconds:g}"
+        numbers = f"{share.total} | {share.each} | {share.beside} | {share.rest:g} | {share.queue} | {share.seconds:g}"
         yield f"| {share.what} | {numbers} | `{share.busy.code}` |"
 
 

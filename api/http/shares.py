@@ -23,7 +23,7 @@ from functools import cached_property
 
 from schemas.errors import EstimateBusy, FoldexError, ProjectBusy, SearchBusy, ServerBusy
 from worker.machine.sharing.fair_threads import FairThreads
-from worker.machine.sharing.slots import QueueFull, Slots
+from worker.machine.sharing.slots import QueueFull, RecentOwners, Slots
 
 #: Owner of calls whose project is not known.
 UNNAMED = ""
@@ -38,6 +38,8 @@ class _Patience:
     left: float = QUEUE_SECONDS
 
 
+#: Projects that called in any way, and addresses that called without a key.
+_PROJECTS, _ADDRESSES = RecentOwners(), RecentOwners()
 _patience: ContextVar[_Patience | None] = ContextVar("patience", default=None)
 
 
@@ -59,7 +61,7 @@ def _no_check() -> None:
 class Share:
     """Room for things of a kind. Thread-safe.
 
-    There are `total` at a time, `each` of them for one project, and only `beside` while other projects use some too. Of
+    There are `total` at a time, `each` of them for one project, and only `beside` while other projects call, too. Of
     a project `queue` more wait, for at most `seconds`.
     """
 
@@ -75,6 +77,10 @@ class Share:
     whose: str = "This project"
     #: Whether each holds one of the threads that serve calls.
     uses_threads: bool = False
+    #: For how many times as long room stays empty as a project held it, beside others.
+    rest: float = field(default=0.0, kw_only=True)
+    #: Those that count as others if they called recently.
+    callers: RecentOwners = field(default=_PROJECTS, kw_only=True)
     remedy: str = field(default="try again shortly", kw_only=True)
 
     @contextmanager
@@ -118,7 +124,8 @@ class Share:
     @cached_property
     def slots(self) -> Slots:
         """The slots of this process."""
-        return Slots(self.total, self.each, beside=self.beside, queue=self.queue, queue_of_all=8 * self.queue)
+        queues = {"queue": self.queue, "queue_of_all": 8 * self.queue}
+        return Slots(self.total, self.each, beside=self.beside, **queues, rest=self.rest, recent=self.callers)
 
     def _refusal(self, owner: str) -> FoldexError:
         if self.slots.holds_share(owner):
@@ -128,32 +135,32 @@ class Share:
 
 #: Calls in progress, by kind. Each may hold one thread, except as said. A search may wait for a provider.
 READS = Share("reading calls", 32, 12, 2, uses_threads=True)
-WRITES = Share("changing calls", 24, 8, 4, uses_threads=True)
+WRITES = Share("changing calls", 24, 8, 2, uses_threads=True)
 SEARCHES = Share("searches", 48, 24, 24, uses_threads=True)
-GREPS = Share("greps", 12, 6, 6, uses_threads=True)
+GREPS = Share("greps", 12, 6, 2, uses_threads=True)
 #: Each searches several tools side by side, in threads of its own.
 ACROSS = Share("searches of several tools", 12, 6, 2, uses_threads=True)
-UPLOADS = Share("uploads", 16, 6, 2, uses_threads=True)
+UPLOADS = Share("uploads", 16, 6, 2, uses_threads=True, rest=0.5)
 DOWNLOADS = Share("downloads", 32, 12, 12, uses_threads=True)
 #: A stream asks for news twice a second, as a reading call of its own.
 STREAMS = Share("event streams", 256, 64, 64, queue=0)
 #: Each makes calls of its own, which count as such.
 AGENTS = Share("calls of agents", 64, 24, 24)
 #: Pages, readiness and metrics, for callers without a key. Their owner is an address.
-PROBES = Share("calls without a key", 12, 6, 6, whose="This address", uses_threads=True)
+PROBES = Share("calls without a key", 12, 6, 6, whose="This address", uses_threads=True, callers=_ADDRESSES)
 #: Keys that are looked up. Their owner is a project whose key was valid before, else an address.
-KEYS = Share("keys to look up", 8, 3, 3, whose="This address", uses_threads=True)
+KEYS = Share("keys to look up", 8, 3, 3, whose="This address", uses_threads=True, callers=_ADDRESSES)
 
 #: Steps that compute in Python. All threads share one interpreter, whose time is divided by thread: one thread of each
 #: project at a time shares it fairly.
 COMPUTING = Share("searches that compute", 4, 3, 1)
 #: Greps that read. One of them holds a connection, or a process that uses all processors.
-READING_GREPS = Share("greps that read", 8, 4, 1)
+READING_GREPS = Share("greps that read", 8, 4, 1, rest=0.5)
 #: An estimate lists a folder, and takes up to half a minute.
-ESTIMATES = Share("estimates", 3, 2, 1, queue=4, busy=EstimateBusy)
+ESTIMATES = Share("estimates", 3, 2, 1, queue=4, busy=EstimateBusy, rest=0.5)
 #: An answer of 10,000 hits takes about 100 MB until it is serialized.
 LARGE_ANSWERS = Share(
-    "answers of over 1,000 hits", 2, 1, 1, queue=8, busy=SearchBusy, remedy="try again, or lower top_k"
+    "answers of over 1,000 hits", 2, 1, 1, queue=8, busy=SearchBusy, remedy="try again, or lower top_k", rest=1.5
 )
 
 #: A text of 10 MB takes up to 80 MB until it is serialized, or stored for its reader.

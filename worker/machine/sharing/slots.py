@@ -7,7 +7,7 @@ import math
 import time
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from threading import Event, Lock
 from typing import Protocol
 
@@ -17,6 +17,8 @@ from schemas.errors import FoldexError
 POLL_SECONDS = 0.1
 #: Seconds for which an owner that used slots counts as one that may need some at any moment.
 RECENT_SECONDS = 2.0
+#: Seconds that a slot stays empty at most.
+MAX_REST_SECONDS = 5.0
 
 
 class QueueFull(Exception):
@@ -65,6 +67,29 @@ class _LoopTurn:
             self._waiter.set_result(None)
 
 
+class RecentOwners:
+    """Who used slots last, of all `Slots` that share this. Nobody counts an owner without a name as another one.
+
+    Races cost one wrong answer at most.
+    """
+
+    def __init__(self) -> None:
+        self._last, self._last_at, self._other_at = "", -math.inf, -math.inf
+
+    def note(self, owner: str) -> None:
+        """Note that an owner uses slots."""
+        if not owner:
+            return
+        if owner != self._last:
+            self._last, self._other_at = owner, self._last_at
+        self._last_at = time.monotonic()
+
+    def has_others(self, owner: str) -> bool:
+        """Whether another owner used slots within `RECENT_SECONDS`."""
+        other_at = self._other_at if owner == self._last else self._last_at
+        return time.monotonic() - other_at < RECENT_SECONDS
+
+
 class Slots:
     """As many slots as things may be done at the same time. Thread-safe.
 
@@ -72,6 +97,9 @@ class Slots:
     used some within `RECENT_SECONDS`, it gets only `beside` of them (None: the same). A free slot goes to the waiting
     owner that holds the fewest; among equals, to the one that waits for longest. At most `queue` callers of an owner
     wait (None: any number), and at most `queue_of_all` together, except that each owner may have one.
+
+    Beside others, a slot that an owner held for a second stays empty for `rest` seconds before the owner gets it again,
+    but for at most `MAX_REST_SECONDS`. Owners that use any of the slots that share `recent` count as others.
     """
 
     def __init__(
@@ -82,13 +110,16 @@ class Slots:
         beside: int | None = None,
         queue: int | None = None,
         queue_of_all: int | None = None,
+        rest: float = 0.0,
+        recent: RecentOwners | None = None,
     ) -> None:
         self._free = number
         self._per_owner = number if per_owner is None else per_owner
         self._beside = self._per_owner if beside is None else beside
         self._queue, self._queue_of_all = queue, queue_of_all
-        #: The owner that used slots last, and when; and when any other owner did.
-        self._last, self._last_at, self._other_at = "", -math.inf, -math.inf
+        self._rest, self._recent = rest, recent or RecentOwners()
+        #: Owners that leave a slot empty, and until when.
+        self._resting: list[tuple[str, float]] = []
         self._lock = Lock()
         self._held: Counter[str] = Counter()
         #: Waiting callers by owner. The owner that got a slot last stands last.
@@ -113,10 +144,11 @@ class Slots:
         Raises `QueueFull`.
         """
         self._acquire(check, owner)
+        began = time.monotonic()
         try:
             yield
         finally:
-            self.release(owner)
+            self.release(owner, time.monotonic() - began)
 
     @asynccontextmanager
     async def of_call(self, seconds: float, owner: str = "") -> AsyncIterator[None]:
@@ -126,14 +158,15 @@ class Slots:
         try:
             if not turn.is_set():
                 async with asyncio.timeout(seconds):
-                    await turn.wait()
+                    await self._wait(turn)
         except BaseException:
             self._withdraw(turn, owner)
             raise
+        began = time.monotonic()
         try:
             yield
         finally:
-            self.release(owner)
+            self.release(owner, time.monotonic() - began)
 
     @contextmanager
     def lent(self, owner: str = "") -> Iterator[None]:
@@ -147,17 +180,20 @@ class Slots:
     def join(self, turn: Turn, owner: str, *, is_bounded: bool = True) -> None:
         """Wait for a slot, which is given by `turn.set()`. Raises `QueueFull`, if the queue `is_bounded`."""
         with self._lock:
-            self._note_use(owner)
+            self._recent.note(owner)
             self._waiting.setdefault(owner, deque()).append(turn)
             self._grant()
             if is_bounded and not turn.is_set() and self._is_crowded(owner):
                 self._forget(turn, owner)
                 raise QueueFull
 
-    def release(self, owner: str) -> None:
-        """Give a slot back."""
+    def release(self, owner: str, held_seconds: float = 0.0) -> None:
+        """Give back a slot that was held for so long."""
         with self._lock:
-            self._note_use(owner)
+            self._recent.note(owner)
+            if self._rest and self._recent.has_others(owner):
+                rest = min(self._rest * held_seconds, MAX_REST_SECONDS)
+                self._resting.append((owner, time.monotonic() + rest))
             self._free += 1
             self._held[owner] -= 1
             if not self._held[owner]:
@@ -174,10 +210,25 @@ class Slots:
         self.join(turn, owner, is_bounded=is_bounded)
         try:
             while not turn.wait(POLL_SECONDS):
+                self._grant_rested()
                 check()
         except BaseException:
             self._withdraw(turn, owner)
             raise
+
+    async def _wait(self, turn: _LoopTurn) -> None:
+        """Return once the turn has come. The end of a rest wakes nobody."""
+        while not turn.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(POLL_SECONDS if self._rest else None):
+                    await turn.wait()
+            self._grant_rested()
+
+    def _grant_rested(self) -> None:
+        """Give out slots whose rest is over."""
+        if self._rest:
+            with self._lock:
+                self._grant()
 
     def _is_crowded(self, owner: str) -> bool:
         """Whether one more than may waits. Requires the lock."""
@@ -212,14 +263,11 @@ class Slots:
 
     def _most(self, owner: str) -> int:
         """The slots that an owner may hold now. Requires the lock."""
-        other_at = self._other_at if owner == self._last else self._last_at
-        return self._beside if time.monotonic() - other_at < RECENT_SECONDS else self._per_owner
-
-    def _note_use(self, owner: str) -> None:
-        """Note that an owner uses slots. Requires the lock."""
-        if owner != self._last:
-            self._last, self._other_at = owner, self._last_at
-        self._last_at = time.monotonic()
+        if not self._recent.has_others(owner):
+            return self._per_owner
+        now = time.monotonic()
+        self._resting = [each for each in self._resting if each[1] > now]
+        return self._beside - sum(each[0] == owner for each in self._resting)
 
     def _forget(self, turn: Turn, owner: str) -> None:
         self._waiting[owner].remove(turn)

@@ -21,6 +21,7 @@ from tests import coroutines
 from tests.service import eventually
 from worker.machine.sharing import slots
 from worker.machine.sharing.fair_threads import FairThreads
+from worker.machine.sharing.slots import RecentOwners
 from worker.state.connections import REQUEST
 
 #: What bounds things by itself, and why no project has a share of them.
@@ -42,8 +43,8 @@ each_share = pytest.mark.parametrize("share", SHARES, ids=lambda share: share.wh
 
 
 def impatient(share: Share, queue: int = 1) -> Share:
-    """The same share with slots of its own, and little patience."""
-    return replace(share, seconds=0.05, queue=min(queue, share.queue))
+    """The same share with slots of its own, which never rest, and little patience."""
+    return replace(share, seconds=0.05, queue=min(queue, share.queue), rest=0.0, callers=RecentOwners())
 
 
 @each_share
@@ -71,6 +72,26 @@ def test_all_projects_together_hold_no_more_than_there_is(share: Share) -> None:
     assert (type(refused.value), refused.value.status, refused.value.retryable) == (share.busy, 503, True)
     with share.held("another"):
         pass
+
+
+def test_a_call_of_any_kind_makes_its_project_another() -> None:
+    uploads, searches = impatient(shares.UPLOADS), impatient(shares.SEARCHES)
+    assert uploads.beside < uploads.each
+    searches = replace(searches, callers=uploads.callers)
+    with ExitStack() as stack:
+        for _ in range(uploads.beside):
+            stack.enter_context(uploads.held("a"))
+        with uploads.held("a"):
+            pass
+        with searches.held("b"):
+            pass
+        with pytest.raises(ProjectBusy), uploads.held("a"):
+            pass
+
+
+def test_calls_without_a_key_make_no_project_another() -> None:
+    by_address = [share for share in SHARES if share.callers is not shares.UPLOADS.callers]
+    assert by_address == [shares.PROBES, shares.KEYS]
 
 
 @each_share

@@ -13,7 +13,11 @@ from hypothesis import strategies as st
 
 from schemas.errors import EstimateBusy, SearchBusy
 from tests import coroutines
-from worker.machine.sharing.slots import QueueFull, Slots
+from worker.machine.sharing.slots import MAX_REST_SECONDS, QueueFull, RecentOwners, Slots
+
+
+def never() -> None:
+    """Wait on."""
 
 
 def test_one_more_than_there_are_slots_is_told_so() -> None:
@@ -122,6 +126,54 @@ def test_an_owner_has_less_while_another_comes(monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setattr("worker.machine.sharing.slots.RECENT_SECONDS", 0)
         with slots.within(0.01, busy, "a"):
             pass
+
+
+@pytest.mark.parametrize("is_beside", [True, False])
+def test_a_slot_rests_as_long_as_it_was_held_if_others_come(is_beside: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("worker.machine.sharing.slots.time.monotonic", lambda: now[0])
+    slots, recent = Slots(2, 2, beside=1, rest=2.0, recent=(seen := RecentOwners())), seen
+    with slots.waiting(never, "a"):
+        now[0] += 3
+        if is_beside:
+            recent.note("b")
+    turn = Event()
+    slots.join(turn, "a")
+    assert turn.is_set() is not is_beside
+    other = Event()
+    slots.join(other, "b")
+    assert other.is_set()
+    for seconds in (MAX_REST_SECONDS - 0.1, 0.2):
+        assert turn.is_set() is not is_beside
+        now[0] += seconds
+        recent.note("b")
+        slots._grant_rested()
+    assert turn.is_set()
+
+
+def test_the_end_of_a_rest_is_noticed_in_threads_and_coroutines() -> None:
+    slots = Slots(2, 1, rest=1.0)
+
+    async def run() -> None:
+        async with slots.of_call(60, "a"):
+            await asyncio.sleep(0.3)
+
+    for _ in range(2):
+        with slots.waiting(never, "b"):
+            pass
+        coroutines.run(run())
+        with slots.waiting(never, "a"):
+            pass
+
+
+def test_an_owner_without_a_name_is_no_other() -> None:
+    slots, busy = Slots(3, 2, beside=1), EstimateBusy("Too many.")
+    with slots.within(0.01, busy, ""):
+        pass
+    with slots.within(0.01, busy, "a"), slots.within(0.01, busy, "a"):
+        pass
+    with slots.within(0.01, busy, ""), pytest.raises(EstimateBusy), slots.within(0.01, busy, ""):
+        pass
 
 
 def test_a_slot_that_is_lent_is_taken_again() -> None:
