@@ -1,11 +1,12 @@
 """Runs tests and prints a summary: `python -m tests` runs every one, `python -m tests fast` those that end soon.
 
-If few tests fail, they run once more, one at a time. The summary names those that pass then as flaky: other tests or a
-busy machine made them fail, and they need a repair. A fault in the code fails twice.
+If few tests fail, they run once more, one at a time. The summary names those that pass then as flaky, with the error of
+their first run: other tests or a busy machine made them fail, and they need a repair. With CI set, they fail the run.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -80,6 +81,7 @@ class Counts:
 
     passed: int = 0
     failed: list[str] = field(default_factory=list)
+    errors: dict[str, str] = field(default_factory=dict)
     flaky: list[str] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
 
@@ -87,14 +89,16 @@ class Counts:
         """Add a JUnit report."""
         for suite in ET.parse(report).getroot().iter("testsuite"):
             reasons = [found.get("message") or "no reason" for found in suite.iter("skipped")]
-            failed = [
-                f"{case.get('classname')}.{case.get('name')}"
+            errors = [
+                (f"{case.get('classname')}.{case.get('name')}", (found.get("message") or "no message").splitlines()[0])
                 for case in suite.iter("testcase")
                 for found in case
                 if found.tag in {"failure", "error"}
             ]
+            failed = [name for name, _ in errors]
             self.skipped.update(reasons)
             self.failed += failed
+            self.errors |= dict(errors)
             self.passed += int(suite.get("tests", 0)) - len(failed) - len(reasons)
 
 
@@ -103,7 +107,8 @@ def main(arguments: Sequence[str] = ALL) -> int:
     with tempfile.TemporaryDirectory() as scratch:
         ended, counts = _run_all([*arguments, "-o", f"cache_dir={scratch}"], Path(scratch))
     _print(counts)
-    return ended or int(bool(counts.failed))
+    is_refused = bool(counts.failed) or (bool(counts.flaky) and bool(os.environ.get("CI")))
+    return ended or int(is_refused)
 
 
 def _run_all(arguments: Sequence[str], scratch: Path) -> tuple[int, Counts]:
@@ -147,7 +152,7 @@ def _print(counts: Counts) -> None:
     for reason, number in sorted(counts.skipped.items()):
         print(f"  {number:>4}  {reason}")
     for name in counts.flaky:
-        print(f"Flaky: {name} failed, and passed when it ran alone.")
+        print(f"Flaky: {name} failed, and passed when it ran alone. Its first error: {counts.errors[name]}")
     flaky = f" ({len(counts.flaky)} flaky)" if counts.flaky else ""
     print(f"{counts.passed} passed{flaky}, {len(counts.failed)} failed, {counts.skipped.total()} skipped", flush=True)
 

@@ -59,10 +59,15 @@ def test_all_outcomes_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert said[-3:] == ["Skipped:", "     2  install this to run", "3 passed, 2 failed, 2 skipped"]
 
 
-@pytest.mark.parametrize("settings", [PLAIN, REAL])
-def test_a_test_that_passes_alone_is_told_as_flaky(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], settings: tuple[str, ...]
+@pytest.mark.parametrize(("settings", "is_ci"), [(PLAIN, False), (REAL, True)])
+def test_a_test_that_passes_alone_is_told_as_flaky_and_fails_ci(
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    settings: tuple[str, ...],
+    is_ci: bool,
 ) -> None:
+    monkeypatch.setenv("CI", "true" if is_ci else "")
     mark = str(tmp_path / "mark")
     healing = f"""
 import os
@@ -71,18 +76,21 @@ def test_good(): pass
 def test_it():
     if not os.path.exists({mark!r}):
         os.mkdir({mark!r})
-        assert False
+        raise OSError("busy\\nhere")
 """
-    assert main(arguments(tmp_path, "healing", healing, settings)) == 0
+    assert main(arguments(tmp_path, "healing", healing, settings)) == int(is_ci)
     said = capfd.readouterr().out.splitlines()
     assert said[-2:] == [
-        "Flaky: test_healing.test_it failed, and passed when it ran alone.",
+        "Flaky: test_healing.test_it failed, and passed when it ran alone. Its first error: OSError: busy",
         "2 passed (1 flaky), 0 failed, 0 skipped",
     ]
 
 
 @pytest.mark.parametrize("number", [RERUN_AT_MOST, RERUN_AT_MOST + 1])
-def test_only_few_failed_tests_run_once_more(tmp_path: Path, capfd: pytest.CaptureFixture[str], number: int) -> None:
+def test_only_few_failed_tests_run_once_more(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    monkeypatch.delenv("CI", raising=False)
     healing = f"""
 import pytest
 from pathlib import Path
