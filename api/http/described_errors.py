@@ -92,7 +92,7 @@ def _usual(method: str, path: str, operation: OpenApi) -> Iterator[DescribedErro
     if path == "/metrics":  # it answers without Postgres
         return
     yield DATABASE_UNAVAILABLE
-    yield _fault(errors.SchemaBehind)
+    yield from map(_fault, (errors.SchemaBehind, errors.ReleaseBehind))
     yield _fault(errors.Locked)
     yield _fault(errors.DiskFull)
     if not path.startswith("/api/"):

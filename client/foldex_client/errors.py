@@ -279,6 +279,10 @@ class SchemaBehind(FoldexError, code="schema_behind"):
     """The database lacks migrations of the server's release."""
 
 
+class ReleaseBehind(FoldexError, code="release_behind"):
+    """A newer release wrote the tool than the server's, which cannot read it."""
+
+
 class Locked(FoldexError, code="locked"):
     """Another session of Postgres holds what the call needs."""
 

@@ -40,6 +40,7 @@ FoldexError
 │   └── StoreUnavailable
 │       └── VectorsElsewhere  (another directory holds the vectors)
 ├── SchemaBehind          (Postgres lacks migrations of this release)
+├── ReleaseBehind         (a newer release wrote a tool)
 ├── Locked                (another session of Postgres holds a row or a table)
 ├── DiskFull              (the disk of FOLDEX_HOME, or of Postgres)
 ├── TreeError             (ends the build of a summary tree; the last complete one stays)
@@ -115,6 +116,7 @@ from schemas.errors.stores import (
     ContentsElsewhere,
     DiskFull,
     Locked,
+    ReleaseBehind,
     SchemaBehind,
     StoreError,
     StoreRefused,
@@ -166,6 +168,7 @@ __all__ = [
     "PlanCrashed",
     "ProjectBusy",
     "RangeNotSatisfiable",
+    "ReleaseBehind",
     "RerankError",
     "RerankNotConfigured",
     "RerankUnavailable",

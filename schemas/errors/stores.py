@@ -116,6 +116,17 @@ class SchemaBehind(FoldexError):
     )
 
 
+class ReleaseBehind(FoldexError):
+    """A tool was written by a newer release, which this process cannot read."""
+
+    code = "release_behind"
+    status = 503
+    retryable = True
+    example = (
+        "A newer release wrote this tool, and 1.0.0 cannot read its config.refs; upgrade this process, and try again."
+    )
+
+
 class DiskFull(FoldexError):
     """A required disk has no space left. Space may become free later."""
 

@@ -7,16 +7,31 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
+from typing import Any
+from uuid import uuid4
 
 import psycopg
 import pytest
+from fastapi.testclient import TestClient
+from psycopg.types.json import Jsonb
 from structlog.testing import capture_logs
 
+from api.main import create_app
 from api.stack import programs
 from api.stack.processes import start, stop
-from tests.service import PROJECT, TOOLS, NewService, Service, eventually, service, with_clock, worker_of_all_queues
+from tests.service import (
+    PROJECT,
+    TOOLS,
+    NewService,
+    Service,
+    api_alone,
+    eventually,
+    with_clock,
+    worker_of_all_queues,
+)
 from tests.shared_service import local_settings
 from worker.hosts.presence import NOTE_SECONDS
+from worker.settings import LOCAL_MODEL, Settings
 from worker.state import schema_version
 from worker.state.schema_version import BASELINE, needed
 
@@ -35,8 +50,7 @@ CHANGED = """
 @pytest.fixture(scope="module")
 def behind(new_service: NewService, root: Path) -> Iterator[Service]:
     """An API without workers, over a database that lacks the newest migration."""
-    settings = {**local_settings(root), "MIGRATE_AT_START": "off"}
-    with new_service(over_an_old_schema, **settings) as started:
+    with new_service(over_an_old_schema, **local_settings(root)) as started:
         yield started
 
 
@@ -46,7 +60,7 @@ def over_an_old_schema(env: Mapping[str, str]) -> Iterator[Service]:
     with psycopg.connect(env["DATABASE_URL"]) as admin:
         admin.execute("CREATE TABLE newest AS SELECT * FROM _yoyo_migration ORDER BY migration_id DESC LIMIT 1")
         admin.execute("DELETE FROM _yoyo_migration WHERE migration_id IN (SELECT migration_id FROM newest)")
-    with service(env, workers=False) as started:
+    with api_alone(env, "--no-migrate") as started:
         yield started
 
 
@@ -134,3 +148,39 @@ def test_a_process_that_waits_says_each_reason_once_and_can_be_stopped(database_
         admin.execute("INSERT INTO _yoyo_migration SELECT 'newer', '9999_newer', now()::timestamp")
         schema_version.wait(database_url)
         assert len(logs) == 1
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "unknown"),
+    [
+        ("config", {"refs": ["main"]}, "config.refs"),
+        ("source", {"kind": "git", "url": "https://git.example.org/docs"}, "source"),
+    ],
+)
+def test_a_tool_that_a_newer_release_wrote_is_not_read_halfway(
+    database_url: str, tmp_path: Path, column: str, value: dict[str, Any], unknown: str
+) -> None:
+    settings = Settings(
+        database_url=database_url,
+        foldex_home=tmp_path / "home",
+        local_source_roots=[tmp_path],
+        default_embedding_model=LOCAL_MODEL,
+        auth="off",
+    )
+    project = uuid4().hex
+    with TestClient(create_app(settings), base_url="http://127.0.0.1", client=("127.0.0.1", 50000)) as client:
+        body = {"project_id": project, "source": {"kind": "local", "path": str(tmp_path)}}
+        tool = client.post(TOOLS, json=body).json()["tool_id"]
+        with psycopg.connect(database_url) as admin:
+            admin.execute(f"UPDATE search_tool SET {column} = %s WHERE id = %s", (Jsonb(value), tool))
+        for method, path, sent in (
+            ("GET", f"{TOOLS}/{tool}", None),
+            ("GET", f"{TOOLS}?project_id={project}", None),
+            ("PATCH", f"{TOOLS}/{tool}", {"name": "other"}),
+            ("POST", f"{TOOLS}/{tool}/reindex", {}),
+            ("POST", f"{TOOLS}/{tool}/cancel", {}),
+            ("DELETE", f"{TOOLS}/{tool}", None),
+        ):
+            answer = client.request(method, path, json=sent)
+            assert (answer.status_code, answer.json()["code"]) == (503, "release_behind"), (method, path)
+            assert f"cannot read its {unknown}" in answer.json()["detail"]

@@ -28,7 +28,7 @@ STATUSES = {
     " text_key_missing",
     503: "source_unavailable embedding_unavailable rerank_unavailable llm_unavailable store_unavailable disk_full"
     " tool_slow too_many_connections server_busy search_busy estimate_busy slice_over source_busy"
-    " bodies_busy locked schema_behind vectors_elsewhere contents_elsewhere",
+    " bodies_busy locked schema_behind release_behind vectors_elsewhere contents_elsewhere",
 }
 
 

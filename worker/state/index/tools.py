@@ -8,8 +8,8 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -20,9 +20,11 @@ from psycopg import Connection
 from psycopg.errors import LockNotAvailable
 from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
+from pydantic import ValidationError
 
 from schemas.content.source import AnySource, parsed_source
-from schemas.errors import TooManyTools
+from schemas.errors import ReleaseBehind, TooManyTools
+from schemas.release import RELEASE
 from schemas.status import TaskKind
 from schemas.tool import IndexSettings, Tool, ToolConfig
 from worker.formats.by_name import plain_type
@@ -330,8 +332,21 @@ def fitting(pool: Pool, project_id: str | None, after: tuple[datetime, UUID] | N
 
 
 def _tools(pool: Pool, **values: object) -> list[Tool]:
-    with pool.connection() as connection:
+    with pool.connection() as connection, _readable():
         return connection.cursor(row_factory=class_row(Tool)).execute(_SQL["tools"], values).fetchall()
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """Raise `ReleaseBehind` for a row with values that only a newer release knows."""
+    try:
+        yield
+    except ValidationError as error:
+        column = ".".join(map(str, error.errors()[0]["loc"]))
+        raise ReleaseBehind(
+            f"A newer release wrote this tool, and {RELEASE} cannot read its {column}; upgrade this process, and try "
+            "again."
+        ) from error
 
 
 def index(pool: Pool, index_id: UUID) -> Index | None:
@@ -342,7 +357,7 @@ def index(pool: Pool, index_id: UUID) -> Index | None:
 
 def index_of_tool(pool: Pool, tool_id: UUID) -> Index | None:
     """Return the index that a tool currently answers from; None if the tool is gone."""
-    with autocommit(pool) as connection:
+    with autocommit(pool) as connection, _readable():
         cursor = connection.cursor(row_factory=class_row(Index))
         return cursor.execute(_SQL["index_of_tool"], {"tool_id": tool_id}).fetchone()
 
@@ -352,7 +367,8 @@ def searchable(pool: Pool, project_id: str, tool_ids: Sequence[UUID] | None = No
     values = {"project_id": project_id, "tool_ids": None if tool_ids is None else list(tool_ids)}
     with autocommit(pool) as connection:
         rows = connection.execute(_SQL["searchable"], values).fetchall()
-    return [SearchableTool(tool_id, name, Index(*columns)) for tool_id, name, *columns in rows]
+    with _readable():
+        return [SearchableTool(tool_id, name, Index(*columns)) for tool_id, name, *columns in rows]
 
 
 @again_if_locked
