@@ -114,7 +114,10 @@ class LocalSource(_SourceTraits):
 
     kind: Literal["local"] = Field(description="A directory of the service's machine.")
     path: str = Field(
-        min_length=1, max_length=4096, description="Absolute path of the directory.", examples=["/srv/docs"]
+        min_length=1,
+        max_length=4096,
+        description="Absolute path of the directory, on the machine where Foldex runs.",
+        examples=["/srv/docs"],
     )
 
     @field_validator("path")
@@ -213,10 +216,10 @@ def _with_kind(value: object) -> object:
     return value
 
 
-AnySource = Annotated[NodesSource | LocalSource | S3Source, Field(discriminator="kind"), BeforeValidator(_with_kind)]
+AnySource = Annotated[LocalSource | S3Source | NodesSource, Field(discriminator="kind"), BeforeValidator(_with_kind)]
 
-#: The models of all kinds.
-SOURCES: tuple[type[NodesSource | LocalSource | S3Source], ...] = get_args(get_args(AnySource)[0])
+#: The models of all kinds. The page offers them in this order.
+SOURCES: tuple[type[LocalSource | S3Source | NodesSource], ...] = get_args(get_args(AnySource)[0])
 _ANY: TypeAdapter[AnySource] = TypeAdapter(AnySource)
 
 

@@ -8,9 +8,10 @@ from hashlib import sha256
 from itertools import count
 from pathlib import Path
 from signal import SIGCONT, SIGSTOP
+from typing import Any
 
 import pytest
-from playwright.sync_api import FilePayload, Page, Request, expect
+from playwright.sync_api import FilePayload, Page, Request, Route, expect
 
 from api.stack.processes import start, stop
 from tests.browser.checks import dark_violations, overflow, violations
@@ -24,7 +25,16 @@ from worker.settings import LOCAL_MODEL
 #: Milliseconds within which a busy machine shows what a test waits for.
 LONG = 30_000
 WIDTHS = (360, 1200, 2000)
-VIEWS = ("#/", "#/new", "#/new?from=s3", "#/new?from=files", "#/workers", "#/tools/{tool}", "#/tools/{tool}/settings")
+VIEWS = (
+    "#/",
+    "#/new",
+    "#/new?from=s3",
+    "#/new?from=nodes",
+    "#/new?from=files",
+    "#/workers",
+    "#/tools/{tool}",
+    "#/tools/{tool}/settings",
+)
 
 expect.set_options(timeout=LONG)
 
@@ -81,7 +91,7 @@ def test_the_first_visit_leads_to_the_first_index(running: Service, new_page: Ne
     page.goto(address(running))
     page.get_by_role("link", name="Index the first folder").click()
     expect(page.get_by_role("heading", name="New tool")).to_be_focused()
-    page.get_by_label("Path of the folder").fill(str(folder))
+    page.get_by_label("Path", exact=True).fill(str(folder))
     page.get_by_role("button", name="Estimate", exact=True).click()
     estimate = page.get_by_role("region", name="Estimate")
     expect(estimate).to_contain_text("free")
@@ -105,16 +115,60 @@ def test_a_form_is_shown_whole_so_that_no_button_moves(running: Service, new_pag
     expect(page.get_by_label("Project")).to_be_visible()
 
 
+SHELF = {
+    "kind": "shelf",
+    "title": "A shelf",
+    "source_schema": {
+        "type": "object",
+        "properties": {
+            "kind": {"const": "shelf", "type": "string"},
+            "room": {"type": "string", "minLength": 3, "description": "The room.", "examples": ["attic"]},
+            "floor": {"anyOf": [{"type": "integer"}, {"type": "null"}], "default": None},
+            "side": {"enum": ["left", "right"], "type": "string", "default": "left"},
+            "is_locked": {"type": "boolean", "default": False},
+        },
+        "required": ["kind", "room"],
+    },
+}
+
+
+def test_a_further_kind_of_source_has_a_form(running: Service, new_page: NewPage) -> None:
+    page, sent = new_page(), list[Any]()
+
+    def create(route: Route) -> None:
+        sent.append(route.request.post_data_json)
+        errors = [{"field": "source.shelf.room", "message": "The room is closed."}]
+        route.fulfill(status=422, json={"code": "invalid_request", "detail": "No.", "errors": errors})
+
+    kinds = running.client.get("/api/sources").json()
+    page.route("**/api/sources", lambda route: route.fulfill(json=[*kinds, SHELF]))
+    page.route("**/api/tools/search", create)
+    page.goto(address(running, "#/new?from=shelf"))
+    expect(page.get_by_role("link", name="A shelf")).to_have_attribute("aria-current", "page")
+    page.get_by_role("button", name="Estimate", exact=True).click()
+    assert sent == []  # the room is required
+    page.get_by_label("Room").fill(" cellar ")
+    page.get_by_label("Floor").fill("2")
+    page.get_by_label("Side").select_option("right")
+    page.get_by_label("Is locked").check()
+    page.get_by_role("button", name="Estimate", exact=True).click()
+    expect(page.get_by_text("The room is closed.")).to_be_visible()
+    assert sent[0]["source"] == {"kind": "shelf", "room": "cellar", "floor": 2, "side": "right", "is_locked": True}
+    page.get_by_role("link", name="A node").click()
+    expect(page.get_by_label("Node id")).to_be_visible()
+    expect(page.get_by_label("Room")).to_have_count(0)
+
+
 def test_a_refused_folder_is_told_with_its_remedy(running: Service, new_page: NewPage) -> None:
     page = visit(running, new_page, "#/new")
-    page.get_by_label("Path of the folder").fill("/outside")
+    page.get_by_label("Path", exact=True).fill("/outside")
     page.get_by_role("button", name="Estimate", exact=True).click()
     expect(page.get_by_role("alert")).to_contain_text("LOCAL_SOURCE_ROOTS")
 
 
 def test_settings_are_chosen_before_the_first_run(running: Service, new_page: NewPage, folder: Path) -> None:
     page = visit(running, new_page, "#/new")
-    page.get_by_label("Path of the folder").fill(str(folder))
+    page.get_by_label("Path", exact=True).fill(str(folder))
     page.get_by_text("Settings").click()
     page.get_by_label("Exclude").fill("*.json\ndrafts/")
     page.get_by_label("Exclude").blur()
@@ -360,9 +414,10 @@ def test_everything_is_reached_by_the_keyboard(running: Service, new_page: NewPa
     expect(page.get_by_role("link", name="New tool")).to_be_focused()
     keys.press("Enter")
     expect(page.get_by_role("heading", level=1, name="New tool")).to_be_focused()
-    path = page.get_by_label("Path of the folder")
+    path = page.get_by_label("Path", exact=True)
     expect(path).to_be_visible()
-    for _ in range(4):
+    # past the four kinds of what to index
+    for _ in range(5):
         keys.press("Tab")
     expect(path).to_be_focused()
     keys.type(str(folder))

@@ -1,4 +1,4 @@
-// A form made of a model's description in the OpenAPI document: each field has its name, its help and its bounds.
+// A form made of a model's JSON schema: each field has its name, its help and its bounds.
 import { html, useMemo } from "../vendor/preact-htm.js";
 import { get } from "./api.js";
 import { words } from "./format.js";
@@ -12,8 +12,8 @@ export function useSchema(model) {
 }
 
 // `value` is the config, `onChange` receives a changed copy. Parts with a model of their own have a view of their own.
-// `errors` is that of a Problem: what concerns a field stands beside it.
-export function ConfigForm({ schema, value, onChange, errors = [] }) {
+// `errors` is that of a Problem: what concerns a field stands beside it. Further fields are `children`.
+export function ConfigForm({ schema, value, onChange, errors = [], children }) {
   const fields = useMemo(() => fieldsOf(schema), [schema]);
   const errorOf = (name) => errors.find((each) => each.field.split(".").includes(name))?.message;
   return html`<div class="columns">
@@ -21,15 +21,19 @@ export function ConfigForm({ schema, value, onChange, errors = [] }) {
       (field) => html`<${Control} key=${field.name} field=${field} value=${value[field.name]} error=${errorOf(field.name)}
         onChange=${(next) => onChange({ ...value, [field.name]: next })} />`,
     )}
+    ${children}
   </div>`;
 }
 
 function fieldsOf(schema) {
   const rows = Object.entries(schema.properties).map(([name, described]) => {
     const kind = described.anyOf?.find((each) => each.type !== "null") ?? described;
-    return { name, ...kind, help: plain(described.description), isOptional: Boolean(described.anyOf), default: described.default };
+    const isOptional = Boolean(described.anyOf);
+    const placeholder = isOptional ? "default" : described.examples?.[0];
+    const required = schema.required?.includes(name);
+    return { name, ...kind, help: plain(described.description), isOptional, placeholder, required, default: described.default };
   });
-  return rows.filter((row) => row.type || row.enum);
+  return rows.filter((row) => (row.type || row.enum) && !row.const);
 }
 
 // An empty control means null.
@@ -57,9 +61,10 @@ function Control({ field, value, error, onChange }) {
   if (field.type === "integer" || field.type === "number") {
     // durations such as 15m are sent as they are, and the service says what is wrong with a number
     const changed = (event) => onChange(numberOf(event.target.value.trim(), field.isOptional ? null : field.default));
-    return html`<${Field} ...${shared} inputmode="numeric" value=${value ?? field.default ?? ""} placeholder="default" onInput=${changed} />`;
+    return html`<${Field} ...${shared} inputmode="numeric" value=${value ?? field.default ?? ""} placeholder="default" required=${field.required} onInput=${changed} />`;
   }
-  return html`<${Field} ...${shared} value=${value ?? ""} placeholder=${field.isOptional ? "default" : ""} spellcheck=${false}
+  return html`<${Field} ...${shared} value=${value ?? ""} placeholder=${field.placeholder} spellcheck=${false}
+    required=${field.required} minlength=${field.minLength} maxlength=${field.maxLength}
     onInput=${(event) => onChange(event.target.value || null)} />`;
 }
 

@@ -56,9 +56,9 @@ def test_a_long_name_of_a_field_is_cut(client: TestClient, length: int, is_whole
 
 def test_a_source_without_a_kind_is_told_all_kinds(client: TestClient) -> None:
     problem = client.post("/", json={"source": {"path": "/srv/docs"}}).json()
-    assert problem["detail"].startswith("source: `kind` is missing; it is one of nodes, local, s3.")
+    assert problem["detail"].startswith("source: `kind` is missing; it is one of local, s3, nodes.")
     assert client.post("/", json={"source": {"kind": "local", "path": "/srv/docs"}}).status_code == 200
-    assert "'nodes', 'local', 's3'" in client.post("/", json={"source": {"kind": "disk"}}).json()["detail"]
+    assert "'local', 's3', 'nodes'" in client.post("/", json={"source": {"kind": "disk"}}).json()["detail"]
 
 
 @pytest.mark.parametrize("content", [None, b'{"numbers": [1]}'])

@@ -91,7 +91,7 @@ function Original({ tool, text, fileId }) {
     setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
   });
   // the service hands out the files of nodes only
-  if (tool.source.kind !== "nodes") return null;
+  if (!tool.node_id) return null;
   return html`<${Button} action=${fetched} busyText="Downloading …">Download the original<//><${Alert} error=${fetched.error} />`;
 }
 

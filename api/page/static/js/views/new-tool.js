@@ -1,35 +1,38 @@
-// Makes a tool over a folder, a bucket or dropped files. An estimate shows first what it would cost.
+// Makes a tool over a source of any kind that the service has, or dropped files. An estimate shows first what it would cost.
 import { html, useState } from "../../vendor/preact-htm.js";
-import { post } from "../api.js";
+import { get, post } from "../api.js";
 import { ConfigForm, useSchema } from "../config-form.js";
 import { EstimateFacts } from "../estimate.js";
-import { useAction } from "../hooks.js";
+import { useAction, useData } from "../hooks.js";
 import { Alert, Button, Field, Heading, Loading } from "../parts.js";
 import { useOwnProject, useAccess } from "../project.js";
 import { go, href } from "../router.js";
 import { project } from "../session.js";
 import { DropFiles } from "./drop-files.js";
 
-const KINDS = [
-  ["local", "Local folder"],
-  ["s3", "Bucket"],
-  ["files", "Files of yours"],
-];
+const FILES = { kind: "files", title: "Files of yours" };
 
 export function NewTool({ route }) {
-  const kind = KINDS.some(([name]) => name === route.query.from) ? route.query.from : "local";
   const access = useAccess();
   const own = useOwnProject(access);
+  const { data: sources, error } = useData((signal) => get("api/sources", {}, signal), []);
   return html`<${Heading} title="New tool" />
     <p class="quiet">A tool makes one folder searchable. You can search it while it is being indexed.</p>
-    <nav class="tabs" aria-label="What to index">
-      ${KINDS.map(
-        ([name, text]) => html`<a key=${name} href=${href("new", { from: name })} aria-current=${name === kind ? "page" : undefined}>${text}</a>`,
+    ${sources && own !== null
+      ? html`<${Choice} kinds=${[...sources, FILES]} from=${route.query.from} projectId=${own}><${ProjectName} access=${access} own=${own} /><//>`
+      : error ? html`<${Alert} error=${error} />` : html`<${Loading} />`}`;
+}
+
+function Choice({ kinds, from, projectId, children }) {
+  const chosen = kinds.find(({ kind }) => kind === from) ?? kinds[0];
+  return html`<nav class="tabs" aria-label="What to index">
+      ${kinds.map(
+        (each) => html`<a key=${each.kind} href=${href("new", { from: each.kind })} aria-current=${each === chosen ? "page" : undefined}>${each.title}</a>`,
       )}
     </nav>
-    ${own === null ? html`<${Loading} />` : kind === "files"
-      ? html`<${DropFiles} projectId=${own}><${ProjectName} access=${access} own=${own} /><//>`
-      : html`<${FromSource} key=${kind} kind=${kind} projectId=${own}><${ProjectName} access=${access} own=${own} /><//>`}`;
+    ${chosen === FILES
+      ? html`<${DropFiles} projectId=${projectId}>${children}<//>`
+      : html`<${FromSource} key=${chosen.kind} of=${chosen} projectId=${projectId}>${children}<//>`}`;
 }
 
 // Without keys a project exists once it is named.
@@ -40,11 +43,11 @@ function ProjectName({ access, own }) {
     onChange=${(event) => project.set(event.target.value.trim())} />`;
 }
 
-function FromSource({ kind, projectId, children }) {
-  const [place, setPlace] = useState({ path: "", bucket: "", prefix: "" });
+function FromSource({ of, projectId, children }) {
+  const [fields, setFields] = useState({});
   const [name, setName] = useState("");
   const [config, setConfig] = useState({});
-  const source = kind === "local" ? { kind, path: place.path.trim() } : { kind, bucket: place.bucket.trim(), prefix: place.prefix.trim() };
+  const source = { kind: of.kind, ...given(fields) };
   const body = { project_id: projectId, source, ...(name.trim() && { name: name.trim() }), config };
   const estimate = useAction(async () => setEstimated(await post("api/tools/search", { ...body, dry_run: true })));
   const [estimated, setEstimated] = useState(null);
@@ -52,7 +55,6 @@ function FromSource({ kind, projectId, children }) {
     const tool = await post("api/tools/search", body);
     go(href("tools", tool.tool_id));
   });
-  const set = (field) => (event) => (setEstimated(null), setPlace({ ...place, [field]: event.target.value }));
   const submit = (event) => {
     event.preventDefault();
     create.clear();
@@ -61,17 +63,12 @@ function FromSource({ kind, projectId, children }) {
   };
   const error = create.error ?? estimate.error;
   return html`<form class="card stack" onSubmit=${submit}>
-    <div class="columns">
-      ${kind === "local"
-        ? html`<${Field} label="Path of the folder" value=${place.path} onInput=${set("path")} required spellcheck=${false}
-            placeholder="/home/me/notes" help="An absolute path on the machine where Foldex runs." />`
-        : html`<${Field} label="Bucket" value=${place.bucket} onInput=${set("bucket")} required minlength="3" maxlength="63" spellcheck=${false} />
-            <${Field} label="Prefix" value=${place.prefix} onInput=${set("prefix")} spellcheck=${false} placeholder="handbook/"
-              help="A folder in the bucket; empty: all of it." />`}
+    <${ConfigForm} schema=${of.source_schema} value=${fields} errors=${error?.errors}
+      onChange=${(next) => (setEstimated(null), setFields(next))}>
       <${Field} label="Name" value=${name} onInput=${(event) => setName(event.target.value)} maxlength="200"
         help="Empty: the name of the folder." />
       ${children}
-    </div>
+    <//>
     <${Options} config=${config} onChange=${(next) => (setEstimated(null), setConfig(next))} errors=${error?.errors} />
     <${Alert} error=${error} />
     <div aria-live="polite">${estimated && html`<${EstimateFacts} estimate=${estimated} />`}</div>
@@ -86,6 +83,12 @@ function FromSource({ kind, projectId, children }) {
             onClick=${(event) => event.target.form.reportValidity() && create.run()}>Index it without an estimate<//>`}
     </div>
   </form>`;
+}
+
+// The fields that are filled in.
+function given(fields) {
+  const trimmed = Object.entries(fields).map(([name, value]) => [name, value?.trim?.() ?? value]);
+  return Object.fromEntries(trimmed.filter(([, value]) => value !== null && value !== ""));
 }
 
 // The settings, which are loaded when they are opened.

@@ -52,7 +52,7 @@ const matches = (tool, words) => `${tool.name} ${tool.place}`.toLowerCase().incl
 
 function First() {
   return html`<${Empty} title="Nothing is indexed yet">
-    <p>A tool makes one folder searchable: a folder of this service's machine, a bucket, or files you drop here.</p>
+    <p>A tool makes one folder searchable: one that this service can read, or files you drop here.</p>
     <p><a class="button primary" href=${href("new")}>Index the first folder</a></p>
   <//>`;
 }
