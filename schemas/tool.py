@@ -85,7 +85,7 @@ class ChunksConfig(BaseModel):
     granularity: Granularity | None = Field(
         default=None,
         description='`"definition"`: each definition, section or container that is not small is a chunk. `"packed"`: '
-        "neighbours are joined up to `chunk_size`. null: CHUNK_GRANULARITY.",
+        "neighbours are joined up to `chunk_size`. null: `definition`.",
     )
     include: list[Encodable] = Field(
         default_factory=list,

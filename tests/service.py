@@ -185,6 +185,14 @@ def service(env: Mapping[str, str], *, workers: bool = True, bulk: int = 0) -> I
 
 
 @contextmanager
+def api_alone(env: Mapping[str, str], *options: str) -> Iterator[Service]:
+    """The API without workers, with options of `foldex serve`."""
+    program = programs.api(env)
+    with _running(env, [replace(program, command=(*program.command, *options))]) as started:
+        yield started
+
+
+@contextmanager
 def with_one_worker(env: Mapping[str, str]) -> Iterator[Service]:
     """A service whose only worker is the fast one, which is enough for small tasks."""
     worker = with_clock(programs.fast_worker(env), Path(env["FOLDEX_HOME"]))

@@ -37,7 +37,7 @@ from worker.embed.models import (
 from worker.embed.rate_limit import RateBudget
 from worker.embed.rates import SharedRate
 from worker.ignore import EVERYTHING, Rules, rules_of
-from worker.machine.disk_space import DiskSpace
+from worker.machine.disk_space import DiskSpace, usual_reserve
 from worker.machine.host import Host, this_host
 from worker.machine.memory.gc_pause import collect_rarely
 from worker.objects.object_store import ObjectStore, open_objects
@@ -149,7 +149,7 @@ class Resources:
     @property
     def space(self) -> DiskSpace:
         """Free space on the disk of `home`."""
-        return DiskSpace(self.home, self.settings.disk_reserve_mb << 20)
+        return DiskSpace(self.home, usual_reserve(self.home))
 
     def source(self, project_id: str, source: AnySource, rules: Rules = EVERYTHING) -> Source:
         """The content behind a tool. Raises as `SourceKind.open` does."""
@@ -201,7 +201,7 @@ class Resources:
         if name != in_use:
             check_allowed(name, default=s.default_embedding_model, patterns=s.allowed_models)
         explicit = dimensions if dimensions is not None else (s.embedding_dimensions if model is None else None)
-        profile = resolve(name, explicit, self.access_to(name), local_model_dir=s.local_model_dir)
+        profile = resolve(name, explicit, self.access_to(name))
         return profile, explicit is not None
 
     def access_to(self, model: str) -> ProviderAccess:
@@ -226,7 +226,6 @@ class Resources:
                     self.access_to(profile.model),
                     batch_size=s.embedding_batch_size,
                     explicit_dimensions=explicit_dimensions,
-                    local_model_dir=s.local_model_dir,
                 )
             return self._embedders[profile]
 
@@ -299,7 +298,7 @@ class Resources:
 
     def tokenizer(self, profile: EmbedderProfile) -> Tokenizer:
         """The model's own tokenizer if it ships offline, otherwise one that counts at least as many tokens."""
-        return tokenizer_for(profile, self.settings.local_model_dir)
+        return tokenizer_for(profile)
 
     def store_of(self, index: Index) -> VectorStore:
         """Return the vector store of an index, opened once per process. Raises `TextKeyMissing`."""
@@ -392,7 +391,7 @@ def chunk_settings(
             "size": size,
             "overlap": min(overlap, size // 2),
             "threshold": settings.chunk_threshold_chars or 0,
-            "granularity": granularity or settings.chunk_granularity,
+            "granularity": granularity or ChunkSettings().granularity,
         }
     )
 

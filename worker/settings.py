@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError, field_validator
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from schemas.content.source import ChunkSettings, Granularity
+from schemas.content.source import ChunkSettings
 from schemas.errors import Invalid
 from worker.machine.error_texts import own_message
 from worker.machine.memory.api_memory import DEFAULT_MB
@@ -32,6 +32,25 @@ REMOVED = {
     "RANKING_WEIGHTS": "weights are constants, chosen with `make bench-search`",
     "LEG_WEIGHTS": "weights are constants, chosen with `make bench-search`",
     "WORDS_MEMORY_MB": "words have an eighth of API_MEMORY_MB",
+    "EMBEDDING_CACHE_SPARE": "a tenth of EMBEDDING_CACHE_MAX is kept",
+    "STRAY_SECONDS": "an incomplete upload is always kept for a day",
+    "RERANK_SECONDS": "reranking gets four fifths of SEARCH_SECONDS",
+    "RERANK_CANDIDATES": "a model always reads 50 candidates at most",
+    "RERANK_MAX_TOKENS": "LiteLLM's table knows it, and 512 tokens suit every other model",
+    "GREP_SECONDS": "SEARCH_SECONDS bounds greps too",
+    "REFRESH_SECONDS": "SEARCH_SECONDS bounds `refresh: wait` too",
+    "LLM_SECONDS": "a summary always has 120 s",
+    "UNEMBEDDED_MAX_CHARS": "an answer always adds whole files of 50,000 characters at most",
+    "MAX_UPLOAD_FILES": "an upload always has 1,000 files at most",
+    "MAX_UPLOAD_BYTES": "an upload has at most twenty times MAX_FILE_BYTES",
+    "UPLOAD_REFUSED_TYPES": "files without text are always refused",
+    "MAX_PAGES": "a document always has 5,000 pages at most",
+    "MAX_CHARACTERS": "a file always has 50,000,000 characters at most",
+    "CHUNK_GRANULARITY": "each tool has `config.granularity`",
+    "NAMED_FOLDERS_FILE": "the file is always in FOLDEX_HOME",
+    "LOCAL_MODEL_DIR": "the extra `local-model` brings the files",
+    "MIGRATE_AT_START": "`foldex serve --no-migrate` leaves migrations to you",
+    "DISK_RESERVE_MB": "512 MiB are kept free, or a tenth of a smaller disk",
 }
 #: What begins the names of variables that only Foldex reads.
 OWN_PREFIX = "FOLDEX_"
@@ -44,12 +63,6 @@ ALIKE_BEHIND_PREFIX = 0.85
 LOCAL_MODEL = "local/all-minilm-l6-v2"
 #: The model of summaries of the embedded stack; it needs no account either.
 LOCAL_LLM = "local/extractive"
-#: Extensions that uploads may not have by default: these files hold no text, or only text that needs extraction first.
-REFUSED_TYPES = (
-    "exe dll so dylib msi scr bin class pyc pyo pyd wasm elc beam node o a iso img dmg deb rpm apk ipa "
-    "mp3 wav flac ogg opus m4a aac wma aiff mid mp4 m4v mov avi mkv webm wmv flv mpg mpeg 3gp "
-    "ttf otf woff woff2 eot ttc"
-)
 
 #: The defaults of chunks.
 _CHUNKS = ChunkSettings()
@@ -75,11 +88,6 @@ class Settings(BaseSettings):
         None,
         pattern="^postgres(ql)?://",
         description="URL of the database without a pooler; set it if `DATABASE_URL` is a pooler in transaction mode.",
-    )
-    migrate_at_start: Literal["on", "off"] = Field(
-        "on",
-        description="`off`: the API answers 503 `schema_behind` until `foldex migrate` has run, as with `serve "
-        "--no-migrate`.",
     )
     celery_broker_url: str = Field(
         "redis://localhost:6379/0",
@@ -119,10 +127,6 @@ class Settings(BaseSettings):
         default_factory=list,
         description="Directories below which folders can be indexed: whole paths, separated by `:`.",
     )
-    named_folders_file: Path | None = Field(
-        None,
-        description="File with further such directories, which the command line adds; the embedded stack sets it.",
-    )
     s3_endpoint_url: str | None = Field(None, description="Address of the S3 service; unset: AWS.")
     s3_bucket: str | None = Field(None, description="Bucket for node contents; unset: a directory in FOLDEX_HOME.")
     s3_events_queue_url: str | None = Field(
@@ -152,14 +156,7 @@ class Settings(BaseSettings):
     embedding_concurrency: int = Field(4, ge=1, le=64, description="Concurrent requests of one worker process.")
     embedding_rpm: int | None = Field(None, ge=1, description="Requests per minute of all workers; unset: unlimited.")
     embedding_tpm: int | None = Field(None, ge=1, description="Tokens per minute of all workers; unset: unlimited.")
-    embedding_cache_spare: int = Field(
-        200_000, ge=0, description="Maximum cached vectors of texts that no index contains any more."
-    )
     embedding_cache_max: int = Field(2_000_000, ge=0, description="Maximum number of cached vectors.")
-    local_model_dir: Path | None = Field(
-        None,
-        description="Directory with the local model's files; unset: the one that the extra `local-model` installs.",
-    )
 
     chunk_size_tokens: int = Field(_CHUNKS.size, ge=16, description="Maximum tokens per chunk.")
     chunk_overlap_tokens: int = Field(
@@ -178,19 +175,8 @@ class Settings(BaseSettings):
     chunk_threshold_chars: int | None = Field(
         None, ge=0, description="Shorter texts stay one chunk. Counts tokens, or characters if CHUNK_SIZE_CHARS is set."
     )
-    chunk_granularity: Granularity = Field(
-        _CHUNKS.granularity,
-        description="`definition`: each definition, section or container that is not small is a chunk. `packed`: "
-        "neighbours are joined up to the maximum size, which halves the number of chunks.",
-    )
     max_tools: int | None = Field(None, ge=1, description="Maximum tools of a project; unset: no limit.")
     max_file_bytes: int = Field(50_000_000, ge=1, description="Larger files are skipped as too_large.")
-    max_pages: int = Field(
-        5_000, ge=1, description="Documents with more pages, slides, sheets or chapters are skipped as too_large."
-    )
-    max_characters: int = Field(
-        50_000_000, ge=1, description="Files with more characters of text are skipped as too_large."
-    )
     parse_seconds: float = Field(60.0, ge=1, description="Seconds of processor time to read and chunk one file.")
     parse_memory_mb: int = Field(1024, ge=256, description="MiB of memory to read and chunk one file.")
 
@@ -206,24 +192,6 @@ class Settings(BaseSettings):
     max_body_bytes: int = Field(
         10_000_000, ge=1, description="Maximum bytes of a request body; uploads have limits of their own."
     )
-    max_upload_files: int = Field(1000, ge=1, description="Maximum files per upload; further files are refused.")
-    max_upload_bytes: int = Field(
-        1_000_000_000, ge=1, description="Maximum bytes per upload; further files are refused."
-    )
-    upload_refused_types: str = Field(
-        REFUSED_TYPES, description="Extensions that uploaded files must not have, separated by spaces or commas."
-    )
-    stray_seconds: int = Field(
-        86_400, ge=1, description="Seconds after which an incomplete upload is abandoned and its stored data deleted."
-    )
-    disk_reserve_mb: int = Field(
-        512,
-        ge=0,
-        description=(
-            "MiB to keep free on the disk of FOLDEX_HOME. With less Foldex warns; with less than a quarter it rejects "
-            "new data."
-        ),
-    )
     watch_rest_seconds: float = Field(
         60.0,
         ge=0,
@@ -234,15 +202,11 @@ class Settings(BaseSettings):
     )
 
     search_seconds: float = Field(
-        10.0, gt=0, le=300, description="Seconds after which a search across tools answers without the slow tools."
-    )
-    refresh_seconds: float = Field(10.0, ge=0, description="Maximum seconds that a query waits with `refresh: wait`.")
-    unembedded_max_chars: int = Field(
-        50_000, ge=0, description="Maximum characters of the whole files that one answer adds."
-    )
-
-    grep_seconds: float = Field(
-        10.0, gt=0, le=300, description="Seconds after which a grep answers with the hits found so far."
+        10.0,
+        gt=0,
+        le=300,
+        description="Seconds after which a grep, a search across tools, and `refresh: wait` answer with what they "
+        "have. Reranking gets four fifths of it.",
     )
 
     vector_store: str | None = Field(
@@ -286,13 +250,6 @@ class Settings(BaseSettings):
     rerank_api_key: str | None = Field(
         None, description="Key for the rerank model; unset: the provider's own variable."
     )
-    rerank_seconds: float = Field(8.0, gt=0, le=60, description="Seconds to rerank one query, by either kind of model.")
-    rerank_candidates: int = Field(50, ge=1, le=200, description="Maximum candidates that the model ranks.")
-    rerank_max_tokens: int | None = Field(
-        None,
-        ge=64,
-        description="Maximum tokens of query and text together; unset: the value in LiteLLM's table, else 512.",
-    )
     default_llm_model: str | None = Field(
         None,
         description="Language model of `rerank: llm` and of summary trees, by LiteLLM's name; unset: neither is "
@@ -307,7 +264,6 @@ class Settings(BaseSettings):
     llm_tpm: int | None = Field(
         None, ge=1, description="Tokens per minute to the language model for summaries; unset: unlimited."
     )
-    llm_seconds: float = Field(60.0, gt=0, le=600, description="Seconds for one summary by a language model.")
 
     worker_concurrency: int = Field(2, ge=1, description="Processes of the bulk worker.")
 
@@ -368,11 +324,6 @@ class Settings(BaseSettings):
     @classmethod
     def _split_names(cls, value: object) -> object:
         return _names(value) if isinstance(value, str) else value
-
-    @field_validator("upload_refused_types")
-    @classmethod
-    def _bare_extensions(cls, value: str) -> str:
-        return " ".join(name.removeprefix(".") for name in _names(value.lower()))
 
     @field_validator("local_source_roots", mode="before")
     @classmethod

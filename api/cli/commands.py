@@ -87,7 +87,7 @@ def serve(*, no_migrate: bool) -> None:
     for sentence in settings.misspelt(os.environ):
         structlog.get_logger().warning(sentence)
     name_process(Application.API)
-    if settings.migrate_at_start == "on" and not no_migrate:
+    if not no_migrate:
         migrate(settings.session_url)
     with _refused_directories():
         check_directories(settings)

@@ -15,14 +15,16 @@ if TYPE_CHECKING:
 
 @contextmanager
 def open_database() -> Iterator[Pool]:
-    """The migrated database: a key may be created before anything else has run."""
+    """The database, whose tables are made if it is new: a key may be created before anything else has run.
+
+    Raises `SchemaBehind` if it lacks migrations.
+    """
     from worker.state.migrate import migrate
     from worker.state.pool import open_pool
     from worker.state.schema_version import SchemaGate
 
     settings = read_settings()
-    if settings.migrate_at_start == "on":
-        migrate(settings.session_url)
+    migrate(settings.session_url, only_new=True)
     with open_pool(settings.database, gate=SchemaGate()) as pool:
         yield pool
 

@@ -124,8 +124,6 @@ def index_for(
         max_file_bytes=settings.max_file_bytes,
         min_token_count=config.min_token_count,
         max_token_count=config.max_token_count,
-        max_pages=settings.max_pages,
-        max_characters=settings.max_characters,
     )
     new_index = NewIndex(
         *(project_id, source, target.folder_node_id, index, store, keywords),

@@ -102,7 +102,7 @@ def _ask(resources: Resources, model: ModelInfo) -> None:
     provider = rerank.provider_of(options, "model" if model.kind == "rerank" else "llm")
     provider = replace(provider, seconds=CHECK_SECONDS)
     if model.kind == "rerank":
-        rerank_scores.scores(provider, "word", ["word"], options.rerank_max_tokens)
+        rerank_scores.scores(provider, "word", ["word"])
     else:
         chat_scores.scores(provider, "word", ["word"])
 

@@ -27,8 +27,7 @@ from api.stack.processes import (
 )
 from api.stack.record import lock_file, record_file, try_lock, url_of
 from api.stack.supervisor import Supervisor
-from worker.machine.disk_space import DiskSpace, full_message, means_full
-from worker.machine.named_folders import named_folders_file
+from worker.machine.disk_space import DiskSpace, full_message, means_full, usual_reserve
 from worker.machine.privacy import close_home
 from worker.settings import LOCAL_LLM, LOCAL_MODEL, Settings
 from worker.stores import store_directories
@@ -132,7 +131,8 @@ def up(settings: Settings, say: Say = print) -> None:
     """Run everything until Ctrl-C or SIGTERM. Raises `StackError`."""
     with suppress(KeyboardInterrupt), stack(settings, say) as running:
         say(f"\nFoldex  {running.api_url}\nFlower  {running.flower_note}\nPress Ctrl-C to stop everything.\n")
-        space, is_reported = DiskSpace(settings.foldex_home.resolve(), settings.disk_reserve_mb << 20), False
+        home, is_reported = settings.foldex_home.resolve(), False
+        space = DiskSpace(home, usual_reserve(home))
         while running.supervisor.alive():
             warning = space.warning()
             if warning and not is_reported:
@@ -236,7 +236,6 @@ def _environment(settings: Settings, home: Path, urls: ServerUrls) -> dict[str, 
         "API_PORT": str(_port(settings, "api_port", settings.api_host)),
         "FLOWER_PORT": str(_port(settings, "flower_port")),
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # otherwise importing it accesses the network
-        "NAMED_FOLDERS_FILE": str(named_folders_file(home)),
         "AUTH": _auth(settings),
     }
     if "flower_url" not in configured:

@@ -115,9 +115,9 @@ class Refused(StrEnum):
 
 _REMEDIES = {
     Refused.TOO_LARGE: "The file is larger than MAX_FILE_BYTES; split it or raise that setting.",
-    Refused.TOO_MUCH: "The upload is larger than MAX_UPLOAD_BYTES; send this file in another upload.",
-    Refused.TOO_MANY: "The upload has more than MAX_UPLOAD_FILES files; send this file in another upload.",
-    Refused.UNSUPPORTED_TYPE: "Files of this type contain no text; omit the file, or change UPLOAD_REFUSED_TYPES.",
+    Refused.TOO_MUCH: "The upload is larger than 20 times MAX_FILE_BYTES; send this file in another upload.",
+    Refused.TOO_MANY: "The upload has more than 1,000 files; send this file in another upload.",
+    Refused.UNSUPPORTED_TYPE: "Files of this type contain no text; omit the file.",
     Refused.BAD_NAME: "The file's name consists of characters that names cannot contain; rename the file.",
     Refused.TOO_DEEP: "The file would be nested too deep; use fewer levels of folders.",
     Refused.IS_FOLDER: "A folder of that name already exists; rename the file or the folder.",

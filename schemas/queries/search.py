@@ -89,6 +89,8 @@ FIELDS_DESCRIPTION = (
 
 #: Maximum queries in one request. With three legs each, that is two calls of a store that takes 16 at a time.
 MAX_QUERIES = 8
+#: Maximum characters of the whole files that one answer adds.
+UNEMBEDDED_CHARACTERS = 50_000
 
 
 class Filters(Times):
@@ -236,11 +238,12 @@ class Query(SearchRequest):
         default="none",
         description=(
             "Compare the folder with the index first. if_stale: reindex what changed without waiting; wait: "
-            "reindex and wait, for at most REFRESH_SECONDS."
+            "reindex and wait, for at most SEARCH_SECONDS."
         ),
     )
     include_unembedded: bool = Field(
-        default=False, description="Append whole files outside the token bounds, up to UNEMBEDDED_MAX_CHARS characters."
+        default=False,
+        description=f"Append whole files outside the token bounds, up to {UNEMBEDDED_CHARACTERS:,} characters.",
     )
     fields: list[HitField] | None = Field(
         default=None, min_length=1, max_length=MAX_NAMES, description=FIELDS_DESCRIPTION
@@ -411,7 +414,7 @@ class Note(BaseModel):
     code: str = Field(description="Stable code of the note.", examples=["still_indexing"])
     detail: str = Field(
         description="A sentence that explains it.",
-        examples=["REFRESH_SECONDS elapsed before all changes were indexed."],
+        examples=["SEARCH_SECONDS elapsed before all changes were indexed."],
     )
 
 

@@ -44,7 +44,7 @@ def small_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def small(small_disk: Path, root: Path) -> Iterator[Cluster]:
     """A cluster on the small disk."""
-    with cluster(small_disk / "home", root, DISK_RESERVE_MB="32") as running:
+    with cluster(small_disk / "home", root) as running:
         yield running
 
 

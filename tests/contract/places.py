@@ -52,7 +52,7 @@ class Ground:
         return self.root / "theirs"
 
     def access(self, *, auth: Any = "on", home: Path | None = None) -> ContentAccess:
-        options = SourceOptions(auth, home or self.root / "home", [self.root], None, None, None)
+        options = SourceOptions(auth, home or self.root / "home", [self.root], None, None)
         return ContentAccess(self.project, options, lambda: self.pool, Mock(), HELPERS)
 
     def opened(self, path: Path | None = None, rules: Rules = EVERYTHING, **access: Any) -> LocalFolder:

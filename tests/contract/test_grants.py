@@ -57,7 +57,7 @@ def test_a_prefix_of_a_bucket_is_granted_with_what_lies_below_it_only(pool: Pool
 
 def opened(pool: Pool, path: Path, *, home: Path, roots: list[Path], project: str | None = None) -> LocalFolder:
     """A folder that a project opens; without a project, as everybody may."""
-    options = SourceOptions("on" if project else "off", home, roots, None, None, None)
+    options = SourceOptions("on" if project else "off", home, roots, None, None)
     access = ContentAccess(project or "p", options, lambda: pool, Mock(), HELPERS)
     folder = open_source(access, LocalSource(kind="local", path=str(path)), EVERYTHING)
     assert isinstance(folder, LocalFolder)

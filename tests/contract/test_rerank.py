@@ -12,11 +12,13 @@ from uuid import UUID
 
 import pytest
 
-from api.search.rank.rerank import Kind, reranked
+from api.search.rank import rerank
+from api.search.rank.rerank import CANDIDATES, TIME_SHARE, Kind, reranked
 from schemas.errors import RerankNotConfigured, RerankUnavailable
 from tests.fakes.ranker import RankerFake
 from worker.embed.litellm import warm
 from worker.embed.rate_limit import no_check
+from worker.llm import rerank_scores
 from worker.llm.text_windows import likeliest, windows
 from worker.resources import Resources
 from worker.settings import Settings
@@ -102,8 +104,11 @@ def test_a_long_text_is_judged_by_its_best_part(fake: RankerFake, rank: Rank, ki
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_more_than_the_candidates_leave_and_the_others_follow(fake: RankerFake, rank: Rank, kind: Kind) -> None:
-    found = rank(kind, [TEXTS[0], "a certificate", "held back one", TEXTS[2]], rerank_candidates=2)
+def test_no_more_than_the_candidates_leave_and_the_others_follow(
+    monkeypatch: pytest.MonkeyPatch, fake: RankerFake, rank: Rank, kind: Kind
+) -> None:
+    monkeypatch.setattr(rerank, "CANDIDATES", 2)
+    found = rank(kind, [TEXTS[0], "a certificate", "held back one", TEXTS[2]])
     assert found[2:] == [(2, 0.0), (3, 0.0)]
     assert order(found) == [1, 0, 2, 3]
     assert "held back" not in str(sent(fake))
@@ -111,13 +116,17 @@ def test_no_more_than_the_candidates_leave_and_the_others_follow(fake: RankerFak
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_request_holds_the_most_and_longest_texts(fake: RankerFake, rank: Rank, kind: Kind) -> None:
-    texts = [FILLER * 100, *[FILLER * 2000] * 198, FILLER * 100 + TEXTS[2]]
-    assert order(rank(kind, texts, rerank_candidates=200, rerank_seconds=60))[0] == 199
+    texts = [FILLER * 100, *[FILLER * 2000] * (CANDIDATES - 2), FILLER * 100 + TEXTS[2]]
+    assert order(rank(kind, texts, search_seconds=60))[0] == CANDIDATES - 1
     assert len(fake.requests) == 1
 
 
-def test_no_document_is_longer_than_the_model_takes(fake: RankerFake, rank: Rank) -> None:
-    rank("model", [FILLER * 100, "short"], rerank_max_tokens=64)
+def test_no_document_is_longer_than_the_model_takes(
+    monkeypatch: pytest.MonkeyPatch, fake: RankerFake, rank: Rank
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(rerank_scores, "known_input_tokens", lambda _: 64)
+        rank("model", [FILLER * 100, "short"])
     lengths = [len(cl100k().starts(document)) for document in sent(fake)]
     assert len(lengths) > 500 / 48
     # a window may be a token or two longer on its own than within its text
@@ -204,7 +213,7 @@ def test_logits_are_scores_too(rank: Rank, provider: str) -> None:
 def test_a_provider_that_says_nothing_is_left_in_time(fake: RankerFake, rank: Rank, kind: Kind) -> None:
     hold = fake.holds.add({"model": "rerank", "llm": "chat"}[kind])
     with pytest.raises(RerankUnavailable, match=r"1\.5 s"):
-        rank(kind, rerank_seconds=1.5)
+        rank(kind, search_seconds=1.5 / TIME_SHARE)
     assert len(hold.arrived) == 1
 
 
@@ -212,7 +221,7 @@ def test_a_provider_that_says_nothing_is_left_in_time(fake: RankerFake, rank: Ra
 def test_a_provider_that_drips_is_left_in_time_and_hung_up_on(fake: RankerFake, rank: Rank, name: str) -> None:
     began = time.monotonic()
     with pytest.raises(RerankUnavailable):
-        rank("llm" if "openai" in name else "model", name=name, rerank_seconds=0.5)
+        rank("llm" if "openai" in name else "model", name=name, search_seconds=0.5 / TIME_SHARE)
     assert fake.left.wait(10), "the connection outlives the query"
     assert time.monotonic() - began < 10
 
@@ -225,7 +234,7 @@ def test_a_request_ends_when_its_caller_leaves(fake: RankerFake, rank: Rank, nam
 
     began = time.monotonic()
     with pytest.raises(InterruptedError):
-        rank("llm" if "openai" in name else "model", name=name, rerank_seconds=30, check=check)
+        rank("llm" if "openai" in name else "model", name=name, search_seconds=30, check=check)
     assert fake.left.wait(10), "the connection outlives the caller"
     assert time.monotonic() - began < 10
 

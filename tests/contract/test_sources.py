@@ -430,7 +430,7 @@ def closed_port() -> int:
 
 def access(endpoint_url: str) -> ContentAccess:
     """That of a project to what everybody may read, beside a bucket with the content of all."""
-    options = SourceOptions("off", Path("/nowhere"), [], None, "contents", endpoint_url)
+    options = SourceOptions("off", Path("/nowhere"), [], "contents", endpoint_url)
     return ContentAccess("p", options, Mock(), Mock(), HELPERS)
 
 

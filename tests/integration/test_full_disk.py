@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from signal import SIGKILL
+from types import SimpleNamespace
 from uuid import uuid4
 
 import psycopg
 import pytest
-from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from api.cli.invocation import VerbFailed
@@ -26,7 +26,7 @@ from api.stack.record import try_lock
 from api.stack.supervisor import CRASH_LOOP_DEATHS, Supervisor
 from schemas.errors import DiskFull, SourceUnavailable, StoreUnavailable
 from tests.integration.test_stack import lives, pid, toy
-from worker.machine.disk_space import LAST_SHARE, DiskSpace, free_bytes
+from worker.machine.disk_space import LAST_SHARE, DiskSpace, free_bytes, usual_reserve
 from worker.settings import Settings
 
 MIB = 1 << 20
@@ -175,8 +175,12 @@ def test_the_reserve_may_be_used_up_exactly(
         space.check()
 
 
-def _app(reserve_mb: int = 0) -> FastAPI:
-    return create_app(Settings(database_url="postgresql://127.0.0.1:1/none", disk_reserve_mb=reserve_mb, auth="off"))
+@pytest.mark.parametrize(("total", "reserve"), [(0, 0), (4 << 30, (4 << 30) // 10), (6 << 30, 512 << 20)])
+def test_a_small_disk_has_a_small_reserve(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, total: int, reserve: int
+) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(total=total))
+    assert usual_reserve(tmp_path / "not there yet") == reserve
 
 
 def _full() -> OSError:
@@ -201,15 +205,18 @@ def _caused(error: Exception, cause: Exception) -> Exception:
             0,
             "disk_full",
         ),
-        (psycopg.OperationalError("connection refused"), sys.maxsize >> 24, "disk_full"),
+        (psycopg.OperationalError("connection refused"), sys.maxsize, "disk_full"),
         (psycopg.OperationalError("connection refused"), 0, "database_unavailable"),
         (StoreUnavailable("lance"), 0, "store_unavailable"),
         (OSError(errno.EIO, "I/O error"), 0, "internal"),
     ],
     ids=str,
 )
-def test_errors_of_a_full_disk_have_a_code_of_their_own(error: Exception, reserve: int, code: str) -> None:
-    app = _app(reserve)
+def test_errors_of_a_full_disk_have_a_code_of_their_own(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, reserve: int, code: str
+) -> None:
+    monkeypatch.setattr("worker.resources.usual_reserve", lambda _: reserve)
+    app = create_app(Settings(database_url="postgresql://127.0.0.1:1/none", auth="off"))
 
     @app.get("/fails")
     def fails() -> None:
@@ -233,8 +240,8 @@ def test_what_adds_something_is_refused_at_once_while_the_disk_is_full(
     # a thread would import LiteLLM while later tests set their filters of warnings
     monkeypatch.setattr("api.main._warm", lambda _: None)
     # a database that answers: otherwise its silence would count as a full disk
-    settings = Settings(database_url=database_url, foldex_home=tmp_path, disk_reserve_mb=sys.maxsize >> 24, auth="off")
-    app = create_app(settings)
+    monkeypatch.setattr("worker.resources.usual_reserve", lambda _: sys.maxsize)
+    app = create_app(Settings(database_url=database_url, foldex_home=tmp_path, auth="off"))
     described = [
         (method.upper(), path)
         for path, methods in app.openapi()["paths"].items()

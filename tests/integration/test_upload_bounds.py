@@ -10,6 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from api.main import create_app
+from api.routes.content import uploads
 from api.routes.content.multipart import MAX_LINE
 from api.routes.content.upload_names import MAX_DEPTH, MAX_NAME
 from api.routes.content.uploads import MAX_FIELD_BYTES, MAX_FIELDS, MAX_OVERRUN
@@ -17,7 +18,7 @@ from worker.machine import disk_space
 from worker.settings import LOCAL_MODEL, Settings
 
 #: Bytes of a file, and bytes and files of an upload.
-FILE, TOTAL, FILES = 1000, 1500, 3
+FILE, TOTAL, FILES = 1000, 2000, 3
 HEAD = 'Content-Disposition: form-data; name="files"; filename="a.txt"'
 
 
@@ -29,10 +30,13 @@ def client(database_url: str, tmp_path_factory: pytest.TempPathFactory) -> Itera
         default_embedding_model=LOCAL_MODEL,
         auth="off",
         max_file_bytes=FILE,
-        max_upload_bytes=TOTAL,
-        max_upload_files=FILES,
     )
-    with TestClient(create_app(settings), base_url="http://127.0.0.1", client=("127.0.0.1", 50000)) as made:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        TestClient(create_app(settings), base_url="http://127.0.0.1", client=("127.0.0.1", 50000)) as made,
+    ):
+        patch.setattr(uploads, "MAX_FILES", FILES)
+        patch.setattr(uploads, "FILES_OF_MAX_BYTES", TOTAL // FILE)
         yield made
 
 
@@ -60,11 +64,11 @@ def test_a_file_may_be_so_long(client: TestClient, project: str, size: int, reas
     assert reasons(client, project, ("a.txt", size)) == [reason]
 
 
-@pytest.mark.parametrize(("size", "reason"), [(TOTAL - FILE, None), (TOTAL - FILE + 1, "too_much")])
+@pytest.mark.parametrize(("size", "reason"), [(1, None), (2, "too_much")])
 def test_the_files_of_an_upload_may_be_so_long_together(
     client: TestClient, project: str, size: int, reason: str | None
 ) -> None:
-    assert reasons(client, project, ("a.txt", FILE), ("b.txt", size)) == [None, reason]
+    assert reasons(client, project, ("a.txt", FILE), ("b.txt", FILE - 1), ("c.txt", size)) == [None, None, reason]
 
 
 def test_a_refused_file_counts_for_nothing(client: TestClient, project: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from schemas.content.source import EmbedderProfile
 from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, EmbeddingUnavailable, ModelNotAllowed, ModelRefused
@@ -106,8 +105,6 @@ def resolve(
     model: str,
     dimensions: int | None,
     access: ProviderAccess | None = None,
-    *,
-    local_model_dir: Path | None = None,
 ) -> EmbedderProfile:
     """The profile of a model, which is probed with one word and then cached in the process.
 
@@ -115,18 +112,18 @@ def resolve(
     `EmbeddingUnavailable` if the provider does not answer at the moment, or if too many models are being probed.
     """
     access = access or ProviderAccess()
-    key = (model, dimensions, access, local_model_dir)
+    key = (model, dimensions, access)
     if key not in _profiles:
         busy = f"{_MAX_PROBES} models are already being asked for their dimensions; try again shortly."
         with _probes.within(_PROBE_SLOT_SECONDS, EmbeddingUnavailable(busy)):
             if key not in _profiles:
-                _profiles[key] = _probe(model, dimensions, access, local_model_dir)
+                _profiles[key] = _probe(model, dimensions, access)
     return _profiles[key]
 
 
-def _probe(model: str, dimensions: int | None, access: ProviderAccess, local_model_dir: Path | None) -> EmbedderProfile:
+def _probe(model: str, dimensions: int | None, access: ProviderAccess) -> EmbedderProfile:
     if is_local(model):
-        return _probe_local(model, dimensions, local_model_dir)
+        return _probe_local(model, dimensions)
     try:
         native = provider.native_dimensions(model, dimensions, access.api_base, access.api_key)
     except (EmbeddingRefused, EmbeddingUnauthorized) as error:
@@ -138,12 +135,12 @@ def _probe(model: str, dimensions: int | None, access: ProviderAccess, local_mod
     return EmbedderProfile(model=model, dimensions=native, max_input_tokens=_input_tokens(model))
 
 
-def _probe_local(model: str, dimensions: int | None, directory: Path | None) -> EmbedderProfile:
+def _probe_local(model: str, dimensions: int | None) -> EmbedderProfile:
     if model != minilm.MODEL:
         raise ModelRefused(f"The local model {model} does not exist; use {minilm.MODEL}.")
     if dimensions not in {None, minilm.DIMENSIONS}:
         raise ModelRefused(f"{model} has {minilm.DIMENSIONS} dimensions, not {dimensions}; omit `dimensions`.")
-    minilm.check_files(directory)
+    minilm.check_files()
     return minilm.with_precision(minilm.fastest_precision())
 
 
@@ -162,11 +159,10 @@ def open_embedder(
     *,
     batch_size: int | None = None,
     explicit_dimensions: bool = False,
-    local_model_dir: Path | None = None,
 ) -> Embedder:
     """Create a profile's embedder without any request. `batch_size` overrides the model's limit on texts a request."""
     if is_local(profile.model):
-        return minilm.LocalEmbedder(local_model_dir, profile.precision)
+        return minilm.LocalEmbedder(precision=profile.precision)
     model_limits, access = limits(profile.model), access or ProviderAccess()
     return provider.ProviderEmbedder(
         profile,
@@ -178,8 +174,8 @@ def open_embedder(
     )
 
 
-def tokenizer_for(profile: EmbedderProfile, local_model_dir: Path | None = None) -> Tokenizer:
+def tokenizer_for(profile: EmbedderProfile) -> Tokenizer:
     """The local model's own tokenizer, or cl100k for other models; `max_input_tokens` includes a margin for it."""
     if is_local(profile.model):
-        return WordPieces(minilm.model_directory(local_model_dir))
+        return WordPieces(minilm.model_directory())
     return cl100k()

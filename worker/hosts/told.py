@@ -28,12 +28,9 @@ OF_ONE_MACHINE = frozenset(
         "flower_url",
         "log_level",
         "debuggers",
-        "named_folders_file",
-        "local_model_dir",
         "embedding_concurrency",
         "worker_concurrency",
         "api_memory_mb",
-        "disk_reserve_mb",
         "parse_memory_mb",
     }
 )
@@ -47,19 +44,10 @@ OF_API = frozenset(
         "chunk_size_chars",
         "chunk_overlap_chars",
         "chunk_threshold_chars",
-        "chunk_granularity",
         "max_tools",
         "max_file_bytes",
-        "max_pages",
-        "max_characters",
         "max_body_bytes",
-        "max_upload_files",
-        "max_upload_bytes",
-        "upload_refused_types",
         "search_seconds",
-        "refresh_seconds",
-        "unembedded_max_chars",
-        "grep_seconds",
         "vector_store",
         "keyword_index",
         "vector_store_text",
@@ -67,9 +55,6 @@ OF_API = frozenset(
         "rerank_model",
         "rerank_api_base",
         "rerank_api_key",
-        "rerank_seconds",
-        "rerank_candidates",
-        "rerank_max_tokens",
     }
 )
 #: Of processes that do little, the only settings that must be equal.

@@ -118,7 +118,7 @@ def _completion(provider: Provider, prompt: str, max_tokens: int, check: Check) 
         wait_in_time(future, provider.seconds, check)
         return _read(prompt, future.result(0))
     except TimeoutError as error:
-        remedy = "choose a faster model, or raise LLM_SECONDS, or RERANK_SECONDS for queries"
+        remedy = "choose a faster model, or for queries raise SEARCH_SECONDS"
         said = f"{provider.model} did not answer within {provider.seconds:g} s; {remedy}."
         raise LlmUnavailable(said, was_taken=True) from error
     except openai.OpenAIError as error:

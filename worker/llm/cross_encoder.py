@@ -93,7 +93,7 @@ def _go_on(provider: Provider, deadline: float, check: Check, state: str) -> Non
     check()
     if time.monotonic() > deadline:
         message = f"{provider.model} did not finish within {provider.seconds:g} s: {state}"
-        raise RerankUnavailable(f"{message}; lower RERANK_CANDIDATES or raise RERANK_SECONDS.")
+        raise RerankUnavailable(f"{message}; choose a smaller model, or raise SEARCH_SECONDS.")
 
 
 _loading = threading.Lock()

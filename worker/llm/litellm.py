@@ -111,7 +111,7 @@ def _awaited(provider: Provider, request: Coroutine[Any, Any, Any], read: Callab
         wait_in_time(future, provider.seconds, check)
         return read(future.result(0))
     except TimeoutError as error:
-        remedy = "choose a faster model, or raise RERANK_SECONDS"
+        remedy = "choose a faster model, or raise SEARCH_SECONDS"
         raise RerankUnavailable(f"{provider.model} did not answer within {provider.seconds:g} s; {remedy}.") from error
     except openai.OpenAIError as error:
         raise RerankUnavailable(_refusal_message(provider, error)) from error

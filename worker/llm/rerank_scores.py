@@ -23,19 +23,16 @@ DEFAULT_TOKENS = 512
 LONGEST_TOKENS = 4096
 
 
-def scores(
-    provider: Provider, query: str, texts: Sequence[str], max_tokens: int | None, check: Check = no_check
-) -> list[float]:
+def scores(provider: Provider, query: str, texts: Sequence[str], check: Check = no_check) -> list[float]:
     """One score from 0 to 1 per text, for at least one text: that of its best part. All parts go in one request.
 
-    `max_tokens` limits query and text together; None means the value in LiteLLM's table. If a text has more parts than
-    the request can hold, only those with most of the query's words count. Raises `RerankUnavailable`, and what `check`
-    raises.
+    LiteLLM's table limits query and text together. If a text has more parts than the request can hold, only those with
+    most of the query's words count. Raises `RerankUnavailable`, and what `check` raises.
     """
     share = MAX_REQUEST_TOKENS // len(texts)
     runs_here = is_local(provider.model)
     known = None if runs_here else known_input_tokens(provider.model)
-    tokens = min(_cautious(max_tokens or known or DEFAULT_TOKENS), share)
+    tokens = min(_cautious(known or DEFAULT_TOKENS), share)
     query = beginning(query, tokens // 2)
     size = tokens - len(cl100k().starts(query))
     max_parts = min(share // tokens, MAX_DOCUMENTS // len(texts))

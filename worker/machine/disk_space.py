@@ -16,6 +16,8 @@ from psycopg.errors import DiskFull as PostgresDiskFull
 from schemas.errors import DiskFull
 from worker.machine.error_texts import lacks_space
 
+#: Bytes that should stay free, and the share of a disk that is less.
+RESERVE_BYTES, RESERVE_SHARE = 512 << 20, 1 / 10
 #: One part in this many of the reserve is kept for reading, cancelling and deleting.
 LAST_SHARE = 4
 #: Bytes that threads of this process are writing, by directory.
@@ -69,9 +71,12 @@ class DiskSpace:
 
 def free_bytes(directory: Path) -> int:
     """Free bytes on the disk of a directory, or of its nearest existing parent."""
-    while not directory.exists() and directory != directory.parent:
-        directory = directory.parent
-    return shutil.disk_usage(directory).free
+    return shutil.disk_usage(_existing(directory)).free
+
+
+def usual_reserve(directory: Path) -> int:
+    """Bytes that should stay free on that disk."""
+    return int(min(RESERVE_BYTES, RESERVE_SHARE * shutil.disk_usage(_existing(directory)).total))
 
 
 def full_message(directory: Path, needed: int) -> str:
@@ -91,6 +96,12 @@ def means_full(error: BaseException | None) -> bool:
             return True
         error = error.__cause__
     return False
+
+
+def _existing(directory: Path) -> Path:
+    while not directory.exists() and directory != directory.parent:
+        directory = directory.parent
+    return directory
 
 
 def _mb(count: int) -> str:

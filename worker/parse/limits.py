@@ -32,14 +32,16 @@ class Limits:
     def check_pages(self, count: int, unit: str = "pages") -> None:
         """Raise `FileError` (`too_large`) if there are more pages (slides, sheets, images) than allowed."""
         if count > self.max_pages:
-            raise too_large(f"The file has {count:,} {unit}, more than MAX_PAGES ({self.max_pages:,})")
+            raise FileError(Reason.TOO_LARGE, f"The file has {count:,} {unit}, more than {self.max_pages:,}; split it.")
 
     def check_characters(self, count: int) -> None:
         """Raise `FileError` (`too_large`) if the text is longer than allowed."""
         if count > self.max_characters:
-            raise too_large(f"The file's text is longer than MAX_CHARACTERS ({self.max_characters:,})")
+            raise FileError(
+                Reason.TOO_LARGE, f"The file's text has more than {self.max_characters:,} characters; split it."
+            )
 
 
 def too_large(excess: str, remedy: str = "split it") -> FileError:
-    """The error for a file that exceeds the limit named in `excess`."""
+    """The error for a file that exceeds the setting named in `excess`."""
     return FileError(Reason.TOO_LARGE, f"{excess}; {remedy} or raise that setting.")

@@ -11,7 +11,7 @@ from typing import Literal, Protocol, TypeVar
 from schemas.content.source import AnySource
 from schemas.errors import FolderGone, SourceError
 from worker.ignore import Rules
-from worker.machine.named_folders import named_folders
+from worker.machine.named_folders import named_folders, named_folders_file
 from worker.machine.paths import real_path
 from worker.objects.object_store import ObjectStore
 from worker.sandbox.pool import ProjectHelpers
@@ -32,7 +32,6 @@ class SourceOptions:
     auth: Literal["on", "off"]
     foldex_home: Path
     local_source_roots: list[Path]
-    named_folders_file: Path | None
     s3_bucket: str | None
     s3_endpoint_url: str | None
 
@@ -44,7 +43,7 @@ class SourceOptions:
     @property
     def local_roots(self) -> list[str]:
         """Real paths below which folders can be indexed; read each time, as the command line adds some."""
-        roots = [str(root) for root in named_folders(self.named_folders_file)]
+        roots = [str(root) for root in named_folders(named_folders_file(self.home))]
         for root in self.local_source_roots:
             with suppress(FolderGone):
                 roots.append(real_path(root))

@@ -24,7 +24,7 @@ from psycopg.sql import SQL, Identifier
 
 from worker.state.connections import IDLE_SECONDS, Application
 from worker.state.queries import is_true, load
-from worker.state.schema_version import missing, script
+from worker.state.schema_version import BASELINE, missing, script
 
 #: An advisory lock number that no other user of the database uses.
 MIGRATION_LOCK = 0x466F6C64
@@ -43,13 +43,18 @@ _BUILT_INDEX = re.compile(
 log = structlog.get_logger()
 
 
-def migrate(database_url: str, applied: Callable[[str, float], None] = lambda *_: None) -> None:
+def migrate(
+    database_url: str, applied: Callable[[str, float], None] = lambda *_: None, *, only_new: bool = False
+) -> None:
     """Apply what the database lacks, one process at a time. Calls `applied` with the name and the seconds of each.
 
-    Raises `SchemaBehind` if the database is older than the first release.
+    With `only_new`, a database that has tables keeps them as they are. Raises `SchemaBehind` if the database is older
+    than the first release.
     """
     with _held(database_url) as backend:
         lacking = missing(backend.connection)
+        if only_new and BASELINE not in lacking:
+            return
         backend.ensure_internal_schema_updated()
         for name in lacking:
             with as_file(script(name)) as path:

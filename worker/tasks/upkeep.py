@@ -29,6 +29,8 @@ from worker.vectors import VectorStore
 
 #: Time without a sweep after which a process sweeps between two of its tasks.
 LATE = timedelta(seconds=3 * SWEEP_INTERVAL_SECONDS)
+#: One cached vector in this many may be of a text that no index contains any more.
+SPARE_PART = 10
 #: Time after a sweep in which a message for another one does nothing.
 JUST_NOW = timedelta(seconds=SWEEP_INTERVAL_SECONDS / 2)
 
@@ -118,8 +120,10 @@ def evict() -> Result:
 
 def _evict() -> Result:
     r = process.resources()
-    limits = {"spare": r.settings.embedding_cache_spare, "maximum": r.settings.embedding_cache_max}
-    evicted, more = embedding_cache.evict(r.pool, **limits, seconds=SLICE_SECONDS[BULK])
+    maximum = r.settings.embedding_cache_max
+    evicted, more = embedding_cache.evict(
+        r.pool, spare=maximum // SPARE_PART, maximum=maximum, seconds=SLICE_SECONDS[BULK]
+    )
     if evicted:
         log.info("cached vectors evicted", vectors=evicted)
     if more:

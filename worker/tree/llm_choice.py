@@ -14,6 +14,9 @@ from worker.tree import extractive
 from worker.tree.model_summaries import PROMPT, ProviderSummariser
 from worker.tree.summaries import Extractive, Summariser
 
+#: Seconds for one summary: small models on a processor are slow.
+SUMMARY_SECONDS = 120.0
+
 
 @dataclass(frozen=True, slots=True)
 class LlmOptions:
@@ -22,7 +25,6 @@ class LlmOptions:
     default_llm_model: str | None
     llm_api_base: str | None
     llm_api_key: str | None = field(repr=False)
-    llm_seconds: float
     allowed_models: Sequence[str] | None
 
 
@@ -46,7 +48,7 @@ def provider_of(model: str, options: LlmOptions) -> Provider:
         model,
         options.llm_api_base if known else None,
         options.llm_api_key if known else None,
-        options.llm_seconds,
+        SUMMARY_SECONDS,
         "DEFAULT_LLM_MODEL, LLM_API_BASE and LLM_API_KEY",
     )
 

@@ -40,6 +40,8 @@ router = APIRouter(prefix="/api/projects/{project_id}/nodes", tags=["nodes"], ro
 ProjectId = Annotated[NewId, Path(max_length=200, description="Id of the project.", examples=["project-1"])]
 NodeId = Annotated[str, Path(description="Id of the node within the project.", examples=["folder-001"])]
 
+#: Time after which an object that no node claims is deleted.
+STRAY_TIME = timedelta(days=1)
 #: How the store of contents may fail.
 OBJECT_ERRORS = (SourceRefused, SourceUnavailable, ContentsElsewhere)
 
@@ -162,7 +164,7 @@ def _checked_json(value: Any) -> str:
 def new_object_keys(resources: Resources, project_id: str, count: int) -> list[str]:
     """Announce and return new object keys. The sweep deletes those that no node claims in time."""
     keys = [f"{project_id}/{uuid4()}" for _ in range(count)]
-    orphans.announce(resources.pool, keys, timedelta(seconds=resources.settings.stray_seconds))
+    orphans.announce(resources.pool, keys, STRAY_TIME)
     return keys
 
 

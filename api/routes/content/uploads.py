@@ -42,6 +42,15 @@ SILENCE_SECONDS = 60
 MAX_FIELD_BYTES = 1000
 #: Maximum number of fields that are not files. Each name may come again, and the last one counts.
 MAX_FIELDS = 20
+#: Maximum files of an upload, and its maximum bytes by those of a file.
+MAX_FILES, FILES_OF_MAX_BYTES = 1000, 20
+#: Extensions that files may not have: these hold no text, or only text that needs extraction first.
+_NO_TEXT = (
+    "exe dll so dylib msi scr bin class pyc pyo pyd wasm elc beam node o a iso img dmg deb rpm apk ipa "
+    "mp3 wav flac ogg opus m4a aac wma aiff mid mp4 m4v mov avi mkv webm wmv flv mpg mpeg 3gp "
+    "ttf otf woff woff2 eot ttc"
+)
+REFUSED_TYPES = frozenset(_NO_TEXT.split())
 #: Refused files are still read, so that later files are not lost. A body this many times over the limit is aborted.
 MAX_OVERRUN = 2
 #: Maximum keys announced in one transaction, which costs a disk flush. A batch is half the number of files so far.
@@ -165,7 +174,7 @@ class IncomingUpload:
         #: Id of the folder, and whether a tool over it is wanted: fields of the form may change both until the end.
         self.parent_id = parent_id
         self.index = index
-        self._refused_types = frozenset(resources.settings.upload_refused_types.split())
+        self._max_bytes = FILES_OF_MAX_BYTES * resources.settings.max_file_bytes
         self._files: list[_IncomingFile] = []
         # announced but not used yet
         self._keys: list[str] = []
@@ -177,9 +186,10 @@ class IncomingUpload:
     def count(self, size: int) -> None:
         """Count received bytes of the body, including those outside files. Raises `TooLarge`."""
         self._read_bytes += size
-        settings = self._resources.settings
-        if self._read_bytes > MAX_OVERRUN * (settings.max_upload_bytes + settings.max_upload_files * MAX_LINE):
-            raise TooLarge("The upload is far larger than MAX_UPLOAD_BYTES; send fewer files at a time.")
+        if self._read_bytes > MAX_OVERRUN * (self._max_bytes + MAX_FILES * MAX_LINE):
+            raise TooLarge(
+                f"The upload is far larger than {FILES_OF_MAX_BYTES} times MAX_FILE_BYTES; send fewer files at a time."
+            )
 
     def begin(self, name: str, filename: str | None) -> None:
         """See `Receiver`."""
@@ -219,7 +229,7 @@ class IncomingUpload:
             return
         if file.size > settings.max_file_bytes:
             self._refuse(file, Refused.TOO_LARGE)
-        elif self._stored_bytes + file.size > settings.max_upload_bytes:
+        elif self._stored_bytes + file.size > self._max_bytes:
             self._refuse(file, Refused.TOO_MUCH)
         else:
             self._writer.write(piece)
@@ -291,21 +301,20 @@ class IncomingUpload:
         drop(self._resources, [key] if key else [])
 
     def _reason_to_refuse(self, file: _IncomingFile) -> Refused | None:
-        settings = self._resources.settings
-        if len(self._files) > settings.max_upload_files * 2 * MAX_OVERRUN:
-            raise TooLarge("The upload has far more than MAX_UPLOAD_FILES files; send fewer at a time.")
-        if len(self._files) > settings.max_upload_files:
+        if len(self._files) > MAX_FILES * 2 * MAX_OVERRUN:
+            raise TooLarge(f"The upload has far more than {MAX_FILES:,} files; send fewer at a time.")
+        if len(self._files) > MAX_FILES:
             return Refused.TOO_MANY
         if not file.path:
             return Refused.BAD_NAME
         if len(file.path) > MAX_DEPTH:
             return Refused.TOO_DEEP
-        return Refused.UNSUPPORTED_TYPE if extension(file.path[-1]) in self._refused_types else None
+        return Refused.UNSUPPORTED_TYPE if extension(file.path[-1]) in REFUSED_TYPES else None
 
     def _check_content(self, file: _IncomingFile) -> None:
         """Refuse a file whose first bytes show a refused type, whatever its name says."""
         file.kind = kind_of(bytes(file.head))
-        if file.kind in self._refused_types:
+        if file.kind in REFUSED_TYPES:
             self._refuse(file, Refused.UNSUPPORTED_TYPE)
 
     def _refuse(self, file: _IncomingFile, reason: Refused) -> None:

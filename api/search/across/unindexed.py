@@ -16,7 +16,7 @@ from api.search.grep.scope import Reading, SearchableText, TimeOver, UnreadFile
 from api.search.text.path_pattern import PathPattern
 from schemas.content.document import SourceEntry
 from schemas.errors import FileError
-from schemas.queries.search import Filters, Hit, Note, SearchRequest
+from schemas.queries.search import UNEMBEDDED_CHARACTERS, Filters, Hit, Note, SearchRequest
 from worker.formats import by_name
 from worker.ignore import Rules
 from worker.ignore.secrets import suspect
@@ -72,7 +72,7 @@ def uncovered_hits(
     deadline: float,
     disconnect: Disconnect,
 ) -> tuple[list[Hit], list[Note]]:
-    """Find whole files, up to UNEMBEDDED_MAX_CHARS in total, and the best lines of the others, best first.
+    """Find whole files, up to `UNEMBEDDED_CHARACTERS` in total, and the best lines of the others, best first.
 
     At `deadline`, a time of `time.monotonic`, returns what is found by then. A note names a location that cannot be
     read to its end. Raises `CallerLeft`.
@@ -114,7 +114,7 @@ def _whole_files(search: UnindexedSearch, locations: Sequence[RequestedLocation]
     longer: list[RequestedLocation] = []
     notes: list[Note] = []
     unread: list[str] = []
-    room = search.resources.settings.unembedded_max_chars
+    room = UNEMBEDDED_CHARACTERS
     try:
         readings = ((location, reading) for location in locations for reading in _single(search, location))
         for location, reading in readings:

@@ -11,7 +11,7 @@ from api.search.chunks.legs import Ranking
 from api.search.query.index_search import IndexSearch
 from api.search.text.file_text import joined
 from schemas.content.document import text_hash
-from schemas.queries.search import Hit
+from schemas.queries.search import UNEMBEDDED_CHARACTERS, Hit
 from worker.state.search import found_chunks
 from worker.state.search.found_chunks import HitRow
 from worker.state.search.snippets import TextRow
@@ -26,7 +26,7 @@ class _AnswerRoom(NamedTuple):
 
 
 def whole_files(search: IndexSearch, rankings: Sequence[Ranking]) -> list[Hit]:
-    """At most `top_k` whole files that pass the filters, with at most UNEMBEDDED_MAX_CHARS in total.
+    """At most `top_k` whole files that pass the filters, with at most `UNEMBEDDED_CHARACTERS` in total.
 
     Files that a keyword leg found come first, best first, then the rest by path. Files that do not fit are skipped.
     """
@@ -64,7 +64,7 @@ def best_scores(rows: Mapping[str, HitRow], rankings: Sequence[Sequence[RankedRo
 
 def _chosen_files(search: IndexSearch, scores: Mapping[UUID, float]) -> list[UUID]:
     pool, scored_ids = search.resources.pool, list(scores)
-    budget = _AnswerRoom(search.request.top_k, search.resources.settings.unembedded_max_chars)
+    budget = _AnswerRoom(search.request.top_k, UNEMBEDDED_CHARACTERS)
     values = {**search.filters.values, "index_id": search.index.id, "characters": budget.characters}
     scored = found_chunks.unembedded(pool, {**values, "only": scored_ids, "without": [], "limit": len(scores)})
     scored.sort(key=lambda file: -scores[file[0]])

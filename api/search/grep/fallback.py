@@ -55,7 +55,7 @@ def fallback(
 ) -> tuple[Sequence[Hit], Sequence[Note]]:
     """Find the best line of each file that has any of a query's words, with context; most words first.
 
-    Takes little more than GREP_SECONDS. If the folder cannot be read to its end, returns partial results and a note.
+    Takes little more than SEARCH_SECONDS. If the folder cannot be read to its end, returns partial results and a note.
     """
     words = words_of(text)
     if not words:

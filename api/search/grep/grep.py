@@ -35,7 +35,7 @@ class _FoundMatches:
 def grep(resources: Resources, index: Index, request: Grep, *, disconnected: Event | None = None) -> GrepAnswer:
     """Find the matching lines of an index's files, by path and line. `disconnected` is set when the caller is gone.
 
-    Takes little more than GREP_SECONDS, and returns what was found by then. Raises `Invalid` for an invalid pattern,
+    Takes little more than SEARCH_SECONDS, and returns what was found by then. Raises `Invalid` for an invalid pattern,
     path or glob, and `FilterMatchesNothing` for a path without files.
     """
     search = text_search(resources, index, request, disconnected)

@@ -84,8 +84,8 @@ class TextSearch:
 
 
 def text_search(resources: Resources, index: Index, request: Grep, disconnected: Event | None) -> TextSearch:
-    """Prepare a grep that ends after GREP_SECONDS, or once `disconnected` is set. Raises `Invalid`."""
-    deadline = time.monotonic() + resources.settings.grep_seconds
+    """Prepare a grep that ends after SEARCH_SECONDS, or once `disconnected` is set. Raises `Invalid`."""
+    deadline = time.monotonic() + resources.settings.search_seconds
 
     def check() -> None:
         if time.monotonic() > deadline or (disconnected is not None and disconnected.is_set()):

@@ -114,7 +114,7 @@ def _are_held_removals(stale: StaleFiles, task: TaskState | None) -> bool:
 
 def _wait(resources: Resources, tool_id: UUID, index: Index, disconnect: Disconnect) -> Freshness:
     """Reindex stale files, and parts that could not be compared, and wait for the task."""
-    deadline = time.monotonic() + resources.settings.refresh_seconds
+    deadline = time.monotonic() + resources.settings.search_seconds
     stale = compare(resources, index, disconnect)
     notes = _reindex_stale(resources, tool_id, index, stale)
     if not stale.total and not stale.complete:
@@ -133,7 +133,7 @@ def _wait_for_task(resources: Resources, index: Index, deadline: float, disconne
         if task is None or task.finished_at is not None:
             break
         if time.monotonic() > deadline:
-            return [Note(code="still_indexing", detail="REFRESH_SECONDS elapsed before all changes were indexed.")]
+            return [Note(code="still_indexing", detail="SEARCH_SECONDS elapsed before all changes were indexed.")]
         with elsewhere():
             disconnect.wait(POLL_SECONDS)
     failed = task is not None and task.status == "error"

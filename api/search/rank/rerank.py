@@ -18,6 +18,11 @@ from worker.resources import Resources
 
 Kind = Literal["model", "llm"]
 
+#: Candidates that a model reads at most.
+CANDIDATES = 50
+#: Share of `SEARCH_SECONDS` that a model has, so that the answer still comes in time without its order.
+TIME_SHARE = 0.8
+
 
 @dataclass(frozen=True, slots=True)
 class RerankOptions:
@@ -26,9 +31,7 @@ class RerankOptions:
     rerank_model: str | None
     rerank_api_base: str | None
     rerank_api_key: str | None
-    rerank_seconds: float
-    rerank_candidates: int
-    rerank_max_tokens: int | None
+    search_seconds: float
     default_llm_model: str | None
     llm_api_base: str | None
     llm_api_key: str | None
@@ -39,16 +42,16 @@ def reranked(
 ) -> list[tuple[str, float]]:
     """Rerank (id, text) candidates. Returns each id once, best first, with a score from 0 to 1; ties keep their order.
 
-    Only the first `RERANK_CANDIDATES` are scored and sent; the others follow in their order, with score 0. Raises
-    `RerankNotConfigured`, and `RerankUnavailable` if no usable answer comes within `RERANK_SECONDS`. `check` is called
-    during the wait, and may raise to end the request.
+    Only the first `CANDIDATES` are scored and sent; the others follow in their order, with score 0. Raises
+    `RerankNotConfigured`, and `RerankUnavailable` if no usable answer comes in time. `check` is called during the wait,
+    and may raise to end the request.
     """
     options = resources.settings.values(RerankOptions)
     provider = provider_of(options, kind)
-    sent = candidates[: options.rerank_candidates]
+    sent = candidates[:CANDIDATES]
     texts = [text for _, text in sent]
     with elsewhere() if is_remote(provider.model) else nullcontext():
-        scores = _scores(options, kind, provider, query, texts, check) if texts else []
+        scores = _scores(kind, provider, query, texts, check) if texts else []
     scored = zip((id_ for id_, _ in sent), scores, strict=True)
     unscored = [(id_, 0.0) for id_, _ in candidates[len(sent) :]]
     return [*sorted(scored, key=lambda id_and_score: -id_and_score[1]), *unscored]
@@ -77,12 +80,11 @@ def provider_of(options: RerankOptions, kind: Kind) -> Provider:
     variable = "RERANK_MODEL" if kind == "model" else "DEFAULT_LLM_MODEL"
     if name is None or (kind == "llm" and not is_remote(name)):
         raise RerankNotConfigured(f'rerank: "{kind}" needs a model; set {variable}, or send rerank: "boost".')
-    return Provider(name, base, key, o.rerank_seconds, f"{variable}, {prefix}_API_BASE and {prefix}_API_KEY")
+    return Provider(
+        name, base, key, TIME_SHARE * o.search_seconds, f"{variable}, {prefix}_API_BASE and {prefix}_API_KEY"
+    )
 
 
-def _scores(
-    options: RerankOptions, kind: Kind, provider: Provider, query: str, texts: Sequence[str], check: Check
-) -> list[float]:
-    if kind == "model":
-        return rerank_scores.scores(provider, query, texts, options.rerank_max_tokens, check)
-    return chat_scores.scores(provider, query, texts, check)
+def _scores(kind: Kind, provider: Provider, query: str, texts: Sequence[str], check: Check) -> list[float]:
+    ask = rerank_scores.scores if kind == "model" else chat_scores.scores
+    return ask(provider, query, texts, check)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.fakes.turbopuffer import FakeTurbopuffer
-from tests.integration.stores.ground import MAX_CHARS, Ground
+from tests.integration.stores.ground import Ground
 from tests.service import NewService
 from worker.resources import Resources
 from worker.settings import Settings
@@ -23,7 +23,7 @@ def ground(
     root = tmp_path_factory.mktemp("root")
     with EmbeddingsFake() as provider, FakeTurbopuffer() as fake:
         env = {**provider.env, "LOCAL_SOURCE_ROOTS": str(root), "VECTOR_STORE": store, "KEYWORD_INDEX": keywords}
-        env |= {"CHUNK_SIZE_TOKENS": "100", "CHUNK_OVERLAP_TOKENS": "0", "UNEMBEDDED_MAX_CHARS": str(MAX_CHARS)}
+        env |= {"CHUNK_SIZE_TOKENS": "100", "CHUNK_OVERLAP_TOKENS": "0"}
         if store == "turbopuffer":
             env |= fake.env
         # small tasks run on the fast queue; follow-up tasks run on the other one

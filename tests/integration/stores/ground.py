@@ -23,8 +23,6 @@ from worker.upkeep.sweep import SWEEP
 from worker.vectors import VectorStore
 
 LONG_AGO = 1_600_000_000
-#: Maximum characters of whole files in one answer.
-MAX_CHARS = 2_000
 WORDS = ["apples", "birds", "cars", "doors", "eggs", "flags"]
 WELL = {"missing": 0, "stray": 0, "miscounted": 0, "bare": 0, "unfinished": 0, "overdue": 0}
 

@@ -9,7 +9,8 @@ from uuid import uuid4
 
 import pytest
 
-from tests.integration.stores.ground import LONG_AGO, MAX_CHARS, Ground
+from schemas.queries.search import UNEMBEDDED_CHARACTERS
+from tests.integration.stores.ground import LONG_AGO, Ground
 from tests.service import TOOLS, checked, eventually
 from worker.state.index import drift
 from worker.tokens.tokenizers import cl100k
@@ -193,10 +194,10 @@ def test_a_node_that_is_renamed_is_found_by_its_new_name(ground: Ground) -> None
 
 def test_whole_files_follow_the_best_words_first(ground: Ground, folder: Path) -> None:
     middle = "\n".join(f"a line about giraffes, number {number}" for number in range(30))
-    longest = "\n".join(f"a line about zebras, number {number}" for number in range(200))
+    longest = "\n".join(f"a line about zebras, number {number}" for number in range(2000))
     write(folder, middle=middle, longest=longest)
     tool, _ = indexed(ground, folder, **BOUNDS)
-    assert len(middle) < MAX_CHARS < len(longest)
+    assert len(middle) < UNEMBEDDED_CHARACTERS < len(longest)
     for mode in ("hybrid", "vector", "keyword"):
         hits = ground.service.query(tool, "giraffes", mode=mode, include_unembedded=True)
         whole = [hit for hit in hits if hit["whole"]]

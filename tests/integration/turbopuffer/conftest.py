@@ -24,7 +24,7 @@ def store() -> Iterator[FakeTurbopuffer]:
 
 @pytest.fixture(scope="package")
 def running(new_service: NewService, root: Path, provider: EmbeddingsFake, store: FakeTurbopuffer) -> Iterator[Service]:
-    env = {**provider.env, **store.env, "LOCAL_SOURCE_ROOTS": str(root), "REFRESH_SECONDS": "30"}
+    env = {**provider.env, **store.env, "LOCAL_SOURCE_ROOTS": str(root), "SEARCH_SECONDS": "30"}
     env |= {"EMBEDDING_BATCH_SIZE": "2", "EMBEDDING_CONCURRENCY": "1"}
     with buckets() as s3, new_service(**env, **s3) as started:
         yield started

@@ -285,7 +285,7 @@ def test_waiting_has_an_end_and_is_for_nobody_who_left(
 ) -> None:
     tool, _ = at_work(running, folder, provider)
     resources = Resources(
-        Settings(auth="off", database_url=running.database_url, local_source_roots=[root], refresh_seconds=0.2)
+        Settings(auth="off", database_url=running.database_url, local_source_roots=[root], search_seconds=0.2)
     )
     with resources.pool:
         index = tools.index_of_tool(resources.pool, UUID(tool))

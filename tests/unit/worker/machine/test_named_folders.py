@@ -87,7 +87,7 @@ def test_a_source_is_opened_as_soon_as_it_is_named(file: Path, folder: Path, tmp
     def objects() -> ObjectStore:
         raise NotImplementedError
 
-    options = SourceOptions("off", tmp_path / "home", [], file, None, None)
+    options = SourceOptions("off", tmp_path / "home", [], None, None)
     access = ContentAccess("project-1", options, pool, objects, HELPERS)
     source = LocalSource(kind="local", path=str(folder / "deep"))
     with pytest.raises(SourceRefused, match="LOCAL_SOURCE_ROOTS"):

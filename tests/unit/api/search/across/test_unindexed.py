@@ -21,9 +21,8 @@ from worker.settings import Settings
 from worker.sources import Source
 
 
-def resources(root: Path, **settings: int) -> Resources:
-    given = {"auth": "off", "foldex_home": root.parent / "home", "local_source_roots": [root], **settings}
-    return Resources(Settings.model_validate(given))
+def resources(root: Path) -> Resources:
+    return Resources(Settings(auth="off", foldex_home=root.parent / "home", local_source_roots=[root]))
 
 
 def found(
@@ -43,9 +42,11 @@ def found(
         below = tuple(str(root / name) for name in covered)
         locations.append(RequestedLocation(str(place), str(place), source, key, below))
     request = Query.model_validate({"query": "apples pears", **asked})
-    hits, notes = uncovered_hits(
-        resources(root, unembedded_max_chars=room), "p", locations, request, deadline=deadline, disconnect=Disconnect()
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(unindexed, "UNEMBEDDED_CHARACTERS", room)
+        hits, notes = uncovered_hits(
+            resources(root), "p", locations, request, deadline=deadline, disconnect=Disconnect()
+        )
     return hits, [note.code for note in notes]
 
 

@@ -37,7 +37,7 @@ def text(data: str, path: str = "a.txt", id_path: str = "/a") -> SearchableText:
 
 
 def prepared(request: Grep, **settings: float) -> scope.TextSearch:
-    resources = cast(Any, SimpleNamespace(settings=SimpleNamespace(grep_seconds=10.0, **settings)))
+    resources = cast(Any, SimpleNamespace(settings=SimpleNamespace(search_seconds=10.0, **settings)))
     return scope.text_search(resources, cast(Any, None), request, None)
 
 

@@ -496,7 +496,8 @@ def test_single_files_that_do_not_fit_are_no_hits_and_the_time_ends_them(monkeyp
         yield SearchableText(UUID(int=1), "1", place, place, place.encode())
 
     monkeypatch.setattr(unindexed, "_single", single)
-    search = cast(Any, SimpleNamespace(resources=SimpleNamespace(settings=SimpleNamespace(unembedded_max_chars=5))))
+    monkeypatch.setattr(unindexed, "UNEMBEDDED_CHARACTERS", 5)
+    search = cast(Any, None)
     places = cast(Any, ["éé", "long words", "x" * 100, "three", "one", "over", "b"])
     whole = unindexed._whole_files(search, places, ["one"])
     assert [hit.chunk_text for hit in whole.hits] == ["éé", "one"]
@@ -538,7 +539,7 @@ class Away:
 
 
 def found_in(sources: dict[str, Away], *files: str) -> tuple[list[str], list[tuple[str, str]]]:
-    settings = SimpleNamespace(unembedded_max_chars=5, max_file_bytes=99)
+    settings = SimpleNamespace(max_file_bytes=99)
     resources = SimpleNamespace(
         settings=settings, source=lambda _, source, *__: sources[source.path[1:]], helpers=lambda _: HELPERS
     )

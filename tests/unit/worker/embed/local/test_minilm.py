@@ -100,9 +100,9 @@ def test_counting_time_grows_with_the_text_and_not_faster(pieces: WordPieces, un
 
 
 def test_missing_files_are_told_with_the_remedy(tmp_path: Path) -> None:
-    with pytest.raises(ModelRefused, match="LOCAL_MODEL_DIR"):
+    with pytest.raises(ModelRefused, match="extra `local-model`"):
         check_files(tmp_path)
-    with pytest.raises(EmbeddingUnauthorized, match="LOCAL_MODEL_DIR"):
+    with pytest.raises(EmbeddingUnauthorized, match="extra `local-model`"):
         LocalEmbedder(tmp_path).embed(["a"])
 
 
