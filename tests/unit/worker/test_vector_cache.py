@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from random import Random
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from worker.vectors import Condition, Leg, Ranked, ties
 from worker.vectors.lance import vector_cache
@@ -19,6 +21,7 @@ from worker.vectors.lance.vector_cache import (
     ranking_key,
     rows,
 )
+from worker.vectors.rows import ranked
 from worker.vectors.ties import EQUAL, GROWTH, MAX_TIES, TIES, first_limit, next_limit
 
 DIMENSIONS = 4
@@ -179,3 +182,35 @@ def test_more_rows_are_fetched_while_the_last_may_equal_the_last_within_the_limi
     assert next_limit(2, 4, [0.2] * 4) == 7
     assert next_limit(2, 7, [0.2] * 7) is None
     assert MAX_TIES > GROWTH * TIES
+
+
+#: Ids that begin alike, and ids that do not.
+IDS = st.builds(lambda start, end: str(UUID(int=start << 96 | end)), st.integers(0, 3), st.integers(0, 2**96 - 1))
+
+
+@given(
+    st.lists(st.tuples(IDS, st.sampled_from([0.0, 0.5, 1.0])), max_size=40, unique_by=lambda row: row[0]),
+    st.integers(0, 45),
+    st.booleans(),
+)
+def test_rows_with_equal_values_are_ordered_by_their_ids(
+    found: list[tuple[str, float]], limit: int, descending: bool
+) -> None:
+    ids, values = [id_ for id_, _ in found], [value for _, value in found]
+    number = len(found)
+    in_memory = rows(
+        ids, np.arange(number, dtype=np.uint64), np.ones((number, 2), np.float32), embedded=np.ones(number, bool)
+    )
+    best = in_memory.ranked(np.arange(number), np.array(values, np.float64), limit, descending=descending)
+    assert best == ranked(ids, values, descending=descending, limit=limit)
+
+
+@pytest.mark.parametrize("number", [3, 4, 5, 9])
+def test_many_rows_with_one_vector_have_one_distance(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    monkeypatch.setattr(vector_cache, "EXACT_ROWS", 4)
+    ids = [str(uuid4()) for _ in range(number)]
+    vectors = np.tile(np.array([0.1, 0.7], np.float32), (number, 1))
+    equal = rows(ids, np.arange(number, dtype=np.uint64), vectors, embedded=np.ones(number, bool))
+    nearest = equal.nearest(np.array([0.3, 0.2], np.float32), 2)
+    assert nearest.ids == sorted(ids)[:2]
+    assert len({*nearest.values}) == 1

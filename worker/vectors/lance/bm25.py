@@ -15,9 +15,7 @@ from numpy.typing import NDArray
 
 from worker.tokens.keywords import BM25_B, BM25_K1
 from worker.tokens.normal_forms import normalized
-from worker.vectors import Ranked
 from worker.vectors.lance.vector_cache import Positions
-from worker.vectors.rows import ranked
 
 #: Most occurrences of a word in a row that count.
 MAX_COUNT = np.iinfo(np.uint16).max
@@ -222,11 +220,10 @@ def within(scores: Scores, passing: Positions) -> Scores:
     return filtered
 
 
-def best(scores: Scores, ids: Sequence[str], limit: int) -> Ranked:
-    """The rows with the best scores, ties ordered by id."""
+def best_positions(scores: Scores, limit: int) -> Positions:
+    """The positions of the rows with the best scores, and of all that equal the last one of these."""
     least = np.partition(scores, -limit)[-limit] if len(scores) > limit else 0
-    found = np.flatnonzero(scores >= least if least > 0 else scores)
-    return ranked([ids[at] for at in found.tolist()], scores[found].tolist(), descending=True, limit=limit)
+    return np.flatnonzero(scores >= least if least > 0 else scores)
 
 
 def known_numbers(vocabulary: Vocabulary, text: str, *, every: bool) -> list[int]:

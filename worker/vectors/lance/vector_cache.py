@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -36,12 +36,18 @@ SPARE_ROWS = 1_024
 NUMBERS_PER_THREAD = 2**21
 #: Threads that compare the vectors of one search. More would wait for the memory.
 MAX_THREADS = min(os.cpu_count() or 1, 4)
+#: Rows whose distances are computed exactly at a time.
+EXACT_ROWS = 4_096
+#: Letters of an id that a number holds.
+ID_LETTERS = 8
 #: Assumed bytes of a cached filter without its row ids.
 _ENTRY_BYTES = 512
 
 T = TypeVar("T")
 #: The store's own ids of rows.
 RowIds = NDArray[np.uint64]
+#: The beginnings of rows' ids, by position.
+IdStarts = NDArray[np.uint64]
 #: Where rows are among those in memory.
 Positions = NDArray[np.intp]
 #: A value that stays equal as long as nothing is written to a namespace.
@@ -56,12 +62,13 @@ _has_threads = Lock()
 class NamespaceRows:
     """The n live rows of a namespace in one of its states. Rows of later states share its memory.
 
-    `row_ids` (n) are the store's row ids, ascending, and `positions` (n) say where each row is in `ids` and `unit`, the
-    vectors with length 1. `absent` are the positions of rows that no vector finds: of deleted ones, of rows without a
-    vector, and of those that do not pass a filter.
+    `row_ids` (n) are the store's row ids, ascending, and `positions` (n) say where each row is in `ids`, `id_starts`
+    and `unit`, the vectors with length 1. `absent` are the positions of rows that no vector finds: of deleted ones, of
+    rows without a vector, and of those that do not pass a filter.
     """
 
     ids: list[str]
+    id_starts: IdStarts
     unit: Vector
     row_ids: RowIds
     positions: Positions
@@ -75,10 +82,27 @@ class NamespaceRows:
         count = min(limit, len(similarity) - len(self.absent))
         last = np.partition(similarity, -count)[-count] if count else np.inf
         nearest = np.flatnonzero(similarity >= last - EQUAL)
-        distances = 1 - (self.unit[nearest].astype(np.float64) * unit_vector).sum(axis=1)
-        return ranked(
-            [self.ids[number] for number in nearest.tolist()], distances.tolist(), descending=False, limit=limit
-        )
+        distances = np.empty(len(nearest))
+        # equal texts have equal vectors, so there may be many
+        for start in range(0, len(nearest), EXACT_ROWS):
+            part = slice(start, start + EXACT_ROWS)
+            distances[part] = 1 - (self.unit[nearest[part]].astype(np.float64) * unit_vector).sum(axis=1)
+        return self.ranked(nearest, distances, limit, descending=False)
+
+    def ranked(self, found: Positions, values: NDArray[np.float64], limit: int, *, descending: bool) -> Ranked:
+        """Return the best `limit` of the rows found, by their values, ties ordered by id.
+
+        Many rows may have the value of the last one. Their whole ids are compared only where these begin alike.
+        """
+        if 0 < limit < len(found):
+            costs = -values if descending else values
+            last = np.partition(costs, limit - 1)[limit - 1]
+            better, equal = np.flatnonzero(costs < last), np.flatnonzero(costs == last)
+            starts, room = self.id_starts[found[equal]], limit - len(better)
+            equal = equal[starts <= np.partition(starts, room - 1)[room - 1]]
+            chosen = np.concatenate([better, equal])
+            found, values = found[chosen], values[chosen]
+        return ranked([self.ids[at] for at in found.tolist()], values.tolist(), descending=descending, limit=limit)
 
     def within(self, passing: Positions) -> NamespaceRows:
         """Return these rows such that a vector finds only those at these positions."""
@@ -150,7 +174,8 @@ def _advanced(before: NamespaceRows, row_ids: RowIds, added: NamespaceRows | Non
         positions = np.concatenate([positions, added.positions + len(before.unit)])
         absent.append(added.absent + len(before.unit))
     order = np.argsort(ids)
-    return NamespaceRows(before.ids, unit, ids[order], positions[order], np.unique(np.concatenate(absent)))
+    starts = before.id_starts if added is None else np.concatenate([before.id_starts, added.id_starts])
+    return NamespaceRows(before.ids, starts, unit, ids[order], positions[order], np.unique(np.concatenate(absent)))
 
 
 def unpack_vectors(column: Any) -> Vector:
@@ -165,7 +190,13 @@ def rows(ids: list[str], row_ids: RowIds, vectors: Vector, *, embedded: NDArray[
     # A copy, divided in place, because the vectors may take hundreds of megabytes.
     unit = np.array(vectors)
     unit /= _lengths(unit)
-    return NamespaceRows(ids, unit, row_ids[order], order, absent=np.flatnonzero(~embedded))
+    return NamespaceRows(ids, id_starts(ids), unit, row_ids[order], order, absent=np.flatnonzero(~embedded))
+
+
+def id_starts(ids: Sequence[str]) -> IdStarts:
+    """Return the first letters of each id as a number, so that numbers are in the order of the ids."""
+    letters = np.array(ids, f"S{ID_LETTERS}") if ids else np.empty(0, f"S{ID_LETTERS}")
+    return letters.view(f">u{ID_LETTERS}").astype(np.uint64)
 
 
 class LatestPerNamespace(Generic[T]):

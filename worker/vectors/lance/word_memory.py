@@ -107,8 +107,10 @@ class WordMemory:
             return None
         numbers = bm25.known_numbers(self._vocabularies[name], words(leg), every=leg.phrase)
         now = self._statistics_of(rows, state)[name]
-        found = bm25.scores(state[name].blocks, numbers, now, every=leg.phrase)
-        return bm25.best(found if passing is None else bm25.within(found, passing), rows.ids, leg.limit)
+        scores = bm25.scores(state[name].blocks, numbers, now, every=leg.phrase)
+        scores = scores if passing is None else bm25.within(scores, passing)
+        found = bm25.best_positions(scores, leg.limit)
+        return rows.ranked(found, scores[found], leg.limit, descending=True)
 
     def add(self, rows: NamespaceRows, read: Read, max_bytes: int) -> None:
         """Read the words of rows that are not known yet. If another thread does so already, returns at once."""
