@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from uuid import UUID
 
@@ -26,7 +27,8 @@ from api.search.chunks.legs import defining_chunks, run_legs
 from api.search.chunks.repeated import RankingInputs, Repeated
 from api.search.chunks.unembedded import whole_files
 from api.search.query.coverage import coverage
-from api.search.query.filters import resolve_filters
+from api.search.query.file_filter import FileSelection
+from api.search.query.filters import ResolvedFilters, resolve_filters
 from api.search.query.index_search import (
     MAX_DEPTH,
     MIN_DEPTH,
@@ -37,8 +39,9 @@ from api.search.query.index_search import (
     note,
 )
 from api.search.query.long_query import split, with_whole_queries
-from api.search.query.no_hits import not_indexed_yet, stand_in, without_store
+from api.search.query.no_hits import stand_in, without_files, without_store
 from api.search.query.refresh import refresh
+from api.search.query.waiting_files import search_waiting_files, with_waiting_lines
 from api.search.rank.confidence import FITS
 from api.search.rank.rerank import RerankOptions, provider_of
 from api.search.rank.weights import WEIGHTS
@@ -83,7 +86,7 @@ def answer_by(
 ) -> Answer:
     """Answer a checked query with the hits that `find` returns. Calls `on_step` after each step.
 
-    While files are still being indexed, filters that match nothing yet return no hits and a note. Raises
+    While files wait to be indexed, filters that match nothing yet find lines of these, with a note. Raises
     `FilterMatchesNothing`, `CallerLeft` between two steps, and what `find` raises.
     """
     started = time.perf_counter()
@@ -91,13 +94,12 @@ def answer_by(
     try:
         filters = resolve_filters(resources.pool, index, query.filters)
     except FilterMatchesNothing as error:
-        findings = Findings([], not_indexed_yet(resources, index, error))
-    else:
-        depth = min(MAX_DEPTH, max(MIN_DEPTH, 2 * query.top_k))
-        whole = query.include_unembedded and index.settings.bounded
-        store = resources.store_of(index)
-        search = IndexSearch(resources, index, store, query, filters, depth, whole, disconnect, on_step)
-        findings = _with_min_score(query.min_score, _find_in_parts(search, find))
+        filters, find = ResolvedFilters(query.filters, FileSelection([])), partial(without_files, error)
+    depth = min(MAX_DEPTH, max(MIN_DEPTH, 2 * query.top_k))
+    whole = query.include_unembedded and index.settings.bounded
+    store = resources.store_of(index)
+    search = IndexSearch(resources, index, store, query, filters, depth, whole, disconnect, on_step)
+    findings = _with_min_score(query.min_score, _find_in_parts(search, find))
     covered = coverage(resources, index, query, freshness.stale_files, vectors_missing=findings.vectors_missing)
     return kind(
         query=query.texts[0],
@@ -124,7 +126,9 @@ def _find_in_parts(search: IndexSearch, find: Callable[[IndexSearch], Findings])
 
 
 def find_chunks(search: IndexSearch) -> Findings:
-    """Find chunks, or lines of the folder if the index cannot answer yet or now. Raises `FilterMatchesNothing`."""
+    """Find chunks, and lines of files that the index cannot find yet or now. Raises `FilterMatchesNothing`."""
+    waiting = search_waiting_files(search)
+    search.disconnect.check()
     by_file = search.request.group_by_file
     try:
         legs, files = legs_over_files(search, run_legs) if by_file else (run_legs(search), {})
@@ -139,7 +143,7 @@ def find_chunks(search: IndexSearch) -> Findings:
     hits = [*_cut_chunks(search, ranked, {hit.file_id for hit in whole}), *whole]
     report = legs.report + row_report + rerank_report + _fit(ranking.confidence)
     findings = Findings(hits, report, legs.vectors_missing)
-    return findings if hits else stand_in(search, findings)
+    return with_waiting_lines(search, findings if hits else stand_in(search, findings), waiting)
 
 
 def _rank(search: IndexSearch, made: RankingInputs, files: Files) -> tuple[RankedCandidates, SearchReport]:

@@ -1,4 +1,4 @@
-"""Finds hits by a query's words alone, while a folder has no index to search."""
+"""Finds hits by a query's words alone, in files or a folder that no index can find."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ import re2
 
 from api.search.grep.lines import MatchedLine
 from api.search.grep.pattern import Pattern
-from api.search.grep.scope import Reading, SearchableText, TimeOver, UnreadFile, text_search
-from api.search.grep.texts import all_texts
+from api.search.grep.scope import Reading, SearchableText, TextSearch, TimeOver, UnreadFile, text_search
+from api.search.grep.texts import all_texts, waiting_texts
 from schemas.content.document import text_hash
-from schemas.errors import SourceError
+from schemas.errors import Invalid, SourceError
 from schemas.queries.grep import Grep
-from schemas.queries.search import Hit, Note
+from schemas.queries.search import Filters, Hit, Note, SearchRequest
+from schemas.queries.times import Times
 from worker.resources import Resources
 from worker.state.index.tools import Index
 
@@ -36,6 +37,8 @@ _MAX_CONTEXT_BYTES = 1_000
 _MIN_WORD_CHARACTERS = 3
 
 _WORD = re.compile(r"\w+")
+#: Filters that select files before anything is known of their contents.
+_FILTERS_OF_FILES = ("path", "types", *Times.model_fields)
 
 #: Distinct query words in the line, then in its file, and the hit.
 _ScoredHit = tuple[int, int, Hit]
@@ -61,7 +64,34 @@ def fallback(
     if not words:
         return [], []
     search = text_search(resources, index, any_of(words), disconnected)
-    best = best_lines(until_source_fails(all_texts(search)), words, search.pattern, search.check, top_k)
+    return _best(search, all_texts(search), words, top_k)
+
+
+def waiting_lines(
+    resources: Resources, index: Index, request: SearchRequest, seconds: float, disconnected: Event | None
+) -> tuple[Sequence[Hit], Sequence[Note]] | None:
+    """As `fallback`, in files whose words no run has indexed yet, within about `seconds`.
+
+    None if the filters ask for more than paths, types and times. Raises `ProjectBusy` and `ServerBusy`.
+    """
+    filters, words = request.filters, words_of(" ".join(request.texts))
+    asked = dict.fromkeys(_FILTERS_OF_FILES) | {"level": filters.level or None}
+    if filters.model_copy(update=asked) != Filters():
+        return None
+    times = {name: getattr(filters, name) for name in Times.model_fields}
+    grep = any_of(words).model_copy(update={"glob": filters.path, "types": filters.types, **times}) if words else None
+    try:
+        search = grep and text_search(resources, index, grep, disconnected, seconds)
+    except Invalid:
+        # no file has such a type or path
+        return [], []
+    return _best(search, waiting_texts(search), words, request.top_k) if search else ([], [])
+
+
+def _best(
+    search: TextSearch, texts: Iterable[Reading], words: Sequence[str], top_k: int
+) -> tuple[Sequence[Hit], Sequence[Note]]:
+    best = best_lines(until_source_fails(texts), words, search.pattern, search.check, top_k)
     return best.hits, best.notes
 
 

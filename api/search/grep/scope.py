@@ -83,9 +83,14 @@ class TextSearch:
         return self.index.settings.max_file_bytes
 
 
-def text_search(resources: Resources, index: Index, request: Grep, disconnected: Event | None) -> TextSearch:
-    """Prepare a grep that ends after SEARCH_SECONDS, or once `disconnected` is set. Raises `Invalid`."""
-    deadline = time.monotonic() + resources.settings.search_seconds
+def text_search(
+    resources: Resources, index: Index, request: Grep, disconnected: Event | None, seconds: float | None = None
+) -> TextSearch:
+    """Prepare a grep that ends after `seconds` (default: SEARCH_SECONDS), or once `disconnected` is set.
+
+    Raises `Invalid`.
+    """
+    deadline = time.monotonic() + (resources.settings.search_seconds if seconds is None else seconds)
 
     def check() -> None:
         if time.monotonic() > deadline or (disconnected is not None and disconnected.is_set()):

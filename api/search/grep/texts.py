@@ -42,6 +42,28 @@ def all_texts(search: TextSearch) -> Iterator[Reading]:
         yield from _all_texts(search)
 
 
+def waiting_texts(search: TextSearch) -> Iterator[Reading]:
+    """Yield the texts of files whose words no run has indexed yet, from the source.
+
+    Raises `SourceError`, `ProjectBusy` and `ServerBusy`.
+    """
+    with READING_GREPS.held(search.index.project_id, search.check):
+        source = search.resources.source_of(search.index)
+        source.check()
+        program = _program(search, source) if isinstance(source, LocalFolder) else None
+        if isinstance(source, LocalFolder) and program:
+            yield from _on_disk(search, source, program, _waits)
+        else:
+            listed = _unfinished(search) if _is_listed_bucket(search) else _listed(search, source)
+            waiting = ((entry, row) for entry, row in listed if _waits(row))
+            yield from _read(search, source, _without_text(search, waiting, []))
+
+
+def _waits(row: ListedFile | None) -> bool:
+    """Whether no run has indexed or skipped a file yet."""
+    return row is None or (not row.has_text and row.status in {FileStatus.PENDING, FileStatus.INDEXING})
+
+
 def _all_texts(search: TextSearch) -> Iterator[Reading]:
     try:
         source = search.resources.source_of(search.index)
@@ -53,7 +75,7 @@ def _all_texts(search: TextSearch) -> Iterator[Reading]:
     program = _program(search, source) if isinstance(source, LocalFolder) else None
     if isinstance(source, LocalFolder) and program:
         yield from _stored(search, AS_WRITTEN, source.leaves_out)
-        yield from _on_disk(search, source, program)
+        yield from _on_disk(search, source, program, _is_read_from_disk)
     else:
         yield from _stored(search)
         yield from _unindexed(search, source)
@@ -97,8 +119,15 @@ def _stored_text(search: TextSearch, chunk_rows: Sequence[TextRow]) -> tuple[byt
     return narrowed(text, chunk_rows[0].start_char, max(row.end_char for row in chunk_rows))
 
 
-def _on_disk(search: TextSearch, source: LocalFolder, program: str) -> Iterator[Reading]:
-    """The present texts of a local folder's files in which rg finds a match."""
+def _is_read_from_disk(row: ListedFile | None) -> bool:
+    """Whether a file's text is read from disk, because no row has it or the file is the same."""
+    return row is None or not row.has_text or row.type in AS_WRITTEN
+
+
+def _on_disk(
+    search: TextSearch, source: LocalFolder, program: str, is_wanted: Callable[[ListedFile | None], bool]
+) -> Iterator[Reading]:
+    """The present texts of a local folder's files in which rg finds a match, as far as their rows are wanted."""
     for matching in matching_keys(search, source, program):
         keys = [key for key in matching if not source.leaves_out(key)]
         rows = file_texts.listed_files(search.resources.pool, [file_id(search.index.id, key) for key in keys])
@@ -110,15 +139,14 @@ def _on_disk(search: TextSearch, source: LocalFolder, program: str) -> Iterator[
                 (SourceEntry(key, path, f"/{path}", None, 0, ""), row)
                 for key, path, row in found
                 if has_type(search.index.types, path, None) or row is not None
-                if row is None or not row.has_text or row.type in AS_WRITTEN
+                if is_wanted(row)
             ),
         )
 
 
 def _unindexed(search: TextSearch, source: Source) -> Iterator[Reading]:
     """Texts of files without text in Postgres. A note counts the files whose stored text is outdated."""
-    # listing a bucket is slow
-    is_listed = search.index.source.is_slow_to_list and file_texts.is_listed(search.resources.pool, search.index.id)
+    is_listed = _is_listed_bucket(search)
     if is_listed:
         detail = (
             "A grep does not list the bucket: objects added or changed since the last run are left out until a reindex."
@@ -130,6 +158,11 @@ def _unindexed(search: TextSearch, source: Source) -> Iterator[Reading]:
     if outdated:
         detail = f"Files that changed since they were indexed, and were searched in their old version: {len(outdated)}."
         yield Note(code="outdated", detail=detail)
+
+
+def _is_listed_bucket(search: TextSearch) -> bool:
+    """Whether the rows show what to read, because listing the source is slow."""
+    return search.index.source.is_slow_to_list and file_texts.is_listed(search.resources.pool, search.index.id)
 
 
 def _without_text(search: TextSearch, listed: Iterable[_Listed], outdated: list[SourceEntry]) -> Iterator[_Listed]:

@@ -8,28 +8,26 @@ from dataclasses import replace
 from api.search.grep.fallback import fallback
 from api.search.query.filters import check_any_passes
 from api.search.query.index_search import Findings, IndexSearch, SearchReport, note
+from api.search.query.waiting_files import search_waiting_files, with_waiting_lines
 from schemas.errors import FilterMatchesNothing, StoreUnavailable
 from schemas.queries.search import Filters
-from worker.resources import Resources
-from worker.state.index import tasks
-from worker.state.index.tools import Index
-from worker.state.search import found_chunks
+from worker.state.search import file_texts
 
 
 def stand_in(search: IndexSearch, findings: Findings) -> Findings:
-    """Add lines with words of the queries, if the index cannot answer yet or now, and no filter is set.
+    """Add lines with words of the queries if the store lost its vectors, and no filter is set.
 
-    Raises `FilterMatchesNothing` if no chunk passes the filters, unless files are still being indexed.
+    Raises `FilterMatchesNothing` if no chunk passes the filters, unless files still wait to be indexed.
     """
-    resources, index = search.resources, search.index
     if search.request.filters != Filters():
-        return _with_report(findings, _no_match_report(search))
-    if findings.vectors_missing:
+        try:
+            check_any_passes(search.resources.pool, search.index, search.filters)
+        except FilterMatchesNothing:
+            if not _may_come(search):
+                raise
+    elif findings.vectors_missing:
         return _grep(search, findings)
-    if not _is_indexing(resources, index) or found_chunks.any_live(resources.pool, index.id):
-        return findings
-    detail = "No file of this folder is indexed yet; these lines contain words of the query."
-    return _with_report(_grep(search, findings), note("not_indexed_yet", detail))
+    return findings
 
 
 def without_store(search: IndexSearch, error: StoreUnavailable) -> Findings:
@@ -41,24 +39,17 @@ def without_store(search: IndexSearch, error: StoreUnavailable) -> Findings:
     return _with_report(_grep(search, Findings([])), note("keywords_only", detail))
 
 
-def not_indexed_yet(resources: Resources, index: Index, error: FilterMatchesNothing) -> SearchReport:
-    """The note in place of `error` while files are still being indexed. Otherwise raises `error`."""
-    if not _is_indexing(resources, index):
+def without_files(error: FilterMatchesNothing, search: IndexSearch) -> Findings:
+    """Lines of files that still wait, as no indexed one passes the filters. Raises `error` if none waits.
+
+    A tree has no lines.
+    """
+    if not _may_come(search):
         raise error
-    indexed, total = tasks.counts(resources.pool, index.id)
-    return note(
-        "not_indexed_yet",
-        f"{indexed} of {total} files are indexed so far, and none of them matches the filters; "
-        "try again once more are indexed, or check the tool's status.",
-    )
-
-
-def _no_match_report(search: IndexSearch) -> SearchReport:
-    try:
-        check_any_passes(search.resources.pool, search.index, search.filters)
-    except FilterMatchesNothing as error:
-        return not_indexed_yet(search.resources, search.index, error)
-    return SearchReport()
+    waiting = search_waiting_files(search)
+    if search.request.tree != "off":
+        return Findings([], waiting.report)
+    return with_waiting_lines(search, Findings([]), waiting)
 
 
 def _grep(search: IndexSearch, findings: Findings) -> Findings:
@@ -74,7 +65,6 @@ def _with_report(findings: Findings, report: SearchReport) -> Findings:
     return replace(findings, report=findings.report + report)
 
 
-def _is_indexing(resources: Resources, index: Index) -> bool:
-    """Whether a task is open, or none exists yet, so that more may be found later."""
-    task = tasks.newest(resources.pool, index.id)
-    return task is None or task.finished_at is None
+def _may_come(search: IndexSearch) -> bool:
+    """Whether files still wait for their words, so that more may pass the filters later."""
+    return file_texts.waiting(search.resources.pool, search.index.id).may_come

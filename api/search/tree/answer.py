@@ -14,6 +14,7 @@ from api.search.chunks.legs import embed, missing_vectors
 from api.search.pipeline import answer_by, cut
 from api.search.query.index_search import Findings, IndexSearch, ignore_step
 from api.search.query.no_hits import stand_in
+from api.search.query.waiting_files import search_waiting_files, with_waiting_lines
 from api.search.tree.forest import Forest, NearSummary
 from api.search.tree.walks import FoundInTree, LeafHit, collapsed, traversal
 from schemas.errors import Invalid, NoTree
@@ -80,7 +81,7 @@ def _find(tree: Tree, search: IndexSearch) -> Findings:
     findings = replace(findings, report=report + missing.report, vectors_missing=missing.vectors_missing)
     if summaries:
         return findings
-    findings = stand_in(search, findings)
+    findings = with_waiting_lines(search, stand_in(search, findings), search_waiting_files(search))
     return replace(findings, hits=[TreeHit(**dict(hit)) for hit in findings.hits])
 
 

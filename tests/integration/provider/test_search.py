@@ -230,8 +230,9 @@ def test_a_folder_without_an_index_is_grepped_and_the_answer_says_so(
         filtered = [answer(running, made, query="owl hoots", filters=each) for each in filters]
     finally:
         hold.release()
-    for each in filtered:
-        assert (each["results"], [note["code"] for note in each["notes"]]) == ([], ["not_indexed_yet"])
+    for each, is_found in zip(filtered, (True, True, False), strict=True):
+        assert [note["code"] for note in each["notes"]] == ["not_indexed_yet"]
+        assert [hit["file_path"] for hit in each["results"]] == ["a.md"] * is_found
         assert "0 of 1 files" in each["notes"][0]["detail"] or "0 of 0 files" in each["notes"][0]["detail"]
     assert [note["code"] for note in found["notes"]] == ["not_indexed_yet"]
     assert (found["results"][0]["file_path"], found["results"][0]["embedded"]) == ("a.md", False)

@@ -21,6 +21,9 @@ _BATCH_BYTES = 4_000_000
 _BATCH_FILES = 200
 #: Rows fetched at a time.
 _PAGE_ROWS = 1_000
+#: Pending files, smallest first, among which one without live text is looked for. A run over files that all have some
+#: would read all their rows for each query.
+_MOST_LOOKED_AT = 10_000
 
 _SQL = load("search/file_texts")
 
@@ -52,6 +55,29 @@ class ListedFile:
     status: FileStatus
     has_text: bool
     is_behind: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingFiles:
+    """What a search cannot find by words yet.
+
+    `is_listing`: the open task lists the folder. `is_first`: it is the first task. `are_some`: it is to read files
+    that have no live text.
+    """
+
+    is_listing: bool
+    is_first: bool
+    are_some: bool
+
+    @property
+    def may_come(self) -> bool:
+        """Whether a file without a row or without live text may become searchable."""
+        return self.is_listing or self.are_some
+
+    @property
+    def have_lines(self) -> bool:
+        """Whether to search lines of such files. Later listings find few new files, and may take long."""
+        return self.are_some or (self.is_listing and self.is_first)
 
 
 def stored(
@@ -115,6 +141,13 @@ def unfinished(pool: Pool, index_id: UUID, *, below: str | None) -> Iterator[tup
         if len(rows) < _PAGE_ROWS:
             return
         values |= {"after_path": path, "after_id": file.id}
+
+
+def waiting(pool: Pool, index_id: UUID) -> WaitingFiles:
+    """Return what a search of the index cannot find by words yet."""
+    with autocommit(pool) as connection:
+        row = connection.execute(_SQL["waiting"], {"index_id": index_id, "most": _MOST_LOOKED_AT}).fetchone()
+        return WaitingFiles(*row) if row else WaitingFiles(is_listing=True, is_first=True, are_some=False)
 
 
 def is_listed(pool: Pool, index_id: UUID) -> bool:

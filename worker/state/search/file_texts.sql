@@ -28,3 +28,14 @@ ORDER BY path, id LIMIT %(limit)s
 -- name: is_listed
 -- whether the newest task has listed the whole folder
 SELECT coalesce(bool_and(NOT listing), false) FROM (SELECT listing FROM :newest_task) t
+
+-- name: waiting
+-- Whether the newest task is open and lists the folder, whether it is the first one, and whether it is to read files that
+-- have no live text. The first of its files are looked at, in the order of an index.
+SELECT finished_at IS NULL AND listing, kind = 'create', finished_at IS NULL AND (
+    EXISTS (SELECT FROM (
+        SELECT work, live_chunks FROM search_index_file WHERE index_id = %(index_id)s AND status = 'pending'
+        ORDER BY size_bytes, id LIMIT %(most)s) f WHERE f.work <> 'remove' AND f.live_chunks = 0)
+    OR EXISTS (SELECT FROM search_index_file
+               WHERE index_id = %(index_id)s AND status = 'indexing' AND work <> 'remove' AND live_chunks = 0))
+FROM (SELECT * FROM :newest_task) t
