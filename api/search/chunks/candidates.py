@@ -37,6 +37,8 @@ MIN_DEDUPLICATED = 20
 CODE_TYPES = frozenset({"code", "json", "yaml", "toml", "csv"})
 #: A query counts as finding a hit if the hit is among this many first results of that query alone.
 FINDER_RANKS = 10
+#: Share of the chunks that must have vectors for a confidence.
+KNOWN_SHARE = 0.9
 #: Share of a rerank model's score in the score of a hit. The model reads words, but knows neither files nor names.
 MODEL_SHARE = 0.7
 
@@ -115,13 +117,13 @@ def _leg_weights(
     """The weight of each leg in a kind of text.
 
     `shares` says how much each query is about names, and the weights for names count by that share. The other weights
-    depend on how sure the legs of the query are.
+    depend on how sure the legs of the query are. A leg that could find a part of the chunks counts by that part.
     """
     factors = _factors(rankings, trust)
     for number, each in enumerate(rankings):
         share = shares[each.query]
         language = factors[number] * weights[f"{kind}_{each.kind}"]
-        yield share * weights[f"name_{each.kind}"] + (1 - share) * language
+        yield each.share * (share * weights[f"name_{each.kind}"] + (1 - share) * language)
 
 
 def _factors(rankings: Sequence[Ranking], trust: VectorTrust) -> dict[int, float]:
@@ -247,9 +249,12 @@ def calibrated(candidates: Sequence[Candidate], sure: float) -> Sequence[Candida
 
 
 def confidence_of(request: SearchRequest, fusion: Fusion, candidates: Sequence[Candidate]) -> float | None:
-    """How likely candidates, which come best first, answer one of the queries; None if no distance is known."""
+    """How likely candidates, which come best first, answer one of the queries.
+
+    None if no distance is known, or those of many chunks are not: the nearest may be among them.
+    """
     distances = [each.distance for each in candidates if each.distance is not None]
-    if not distances:
+    if not distances or min(ranking.share for ranking in fusion.rankings) < KNOWN_SHARE:
         return None
     texts = HitTexts.of([f"{each.row.file_path}\n{each.row.ranked_text}" for each in candidates[:COUNTED_HITS]])
     evidence = {

@@ -49,11 +49,12 @@ KeywordLeg = tuple[str, keywords.Field, "Future[Ranked]"]
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """The results of one leg for one query, best first."""
+    """The results of one leg for one query, best first. `share` is that of the chunks which it could find."""
 
     query: str
     kind: Kind
     results: Sequence[RankedRow]
+    share: float = 1.0
 
     @property
     def ids(self) -> list[str]:
@@ -285,7 +286,8 @@ def _run_in_store(
         if leg.phrase:
             of_phrases.append(Ranking(text, kind, _with_phrase(search, leg.keywords or "", Ranked.of(result))))
         else:
-            rankings.append(Ranking(text, kind, Ranked.of(result)))
+            share = search.vector_share if kind == "vector" else 1.0
+            rankings.append(Ranking(text, kind, Ranked.of(result), share))
     return LegResults(
         [*rankings, *of_phrases], search.step("store", started, sum(map(len, results)), f"{len(legs)} legs")
     )

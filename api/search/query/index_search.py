@@ -46,7 +46,7 @@ class IndexSearch:
     """A request over one index, as every step needs it. Each leg returns up to `depth` rows.
 
     With `whole_files`, files that are not embedded follow the hits. Keyword legs find them, so these run in every mode.
-    `on_step` is called after each step.
+    `on_step` is called after each step. `vector_share`: of the chunks that get a vector, those that have it.
     """
 
     resources: Resources
@@ -58,6 +58,7 @@ class IndexSearch:
     whole_files: bool
     disconnect: Disconnect
     on_step: Callable[[Step], None] = ignore_step
+    vector_share: float = 1.0
 
     def step(self, name: str, started: float, found: int | None = None, detail: str | None = None) -> SearchReport:
         """Report one step that ends now. It `started` at a time of `time.perf_counter`."""
@@ -68,8 +69,8 @@ class IndexSearch:
 
     @property
     def uses_vectors(self) -> bool:
-        """Whether vector legs run."""
-        return self.request.mode != "keyword"
+        """Whether vector legs run. Without any vector, the query is not even embedded: its provider may be away."""
+        return self.request.mode != "keyword" and self.vector_share > 0
 
     @property
     def uses_keywords(self) -> bool:

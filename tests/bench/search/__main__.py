@@ -10,6 +10,7 @@ without a part of it.
 `ONLY=granularity` compares `config.granularity` over some of both.
 `ONLY=regression` fits the weights of ranking to groups of all kinds, and judges the fit by groups left out.
 `ONLY=confidence` measures how well scores tell questions with an answer from those of another folder.
+`ONLY=partial` measures the recall while a part of the chunks has vectors.
 
 With `BENCH_HOME`, what the legs found is kept too, so that the next run of folds or of the regression needs no service.
 Remove `BENCH_HOME` after a change of what the legs find.
@@ -25,7 +26,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from tests.bench.search import granularity, report, variants
+from tests.bench.search import granularity, partial_vectors, report, variants
 from tests.bench.search.fit import regression
 from tests.bench.search.fit.groups import Group, asking, groups, recordings, unanswered
 from tests.bench.search.folded import Folds, folded_sets
@@ -39,6 +40,7 @@ TREE = "tree"
 GRANULARITY = "granularity"
 REGRESSION = "regression"
 CONFIDENCE = "confidence"
+PARTIAL = "partial"
 #: What runs keep in `BENCH_HOME`.
 KEPT_DIRECTORIES = ("folders", "home", "log", "postgres", "redis", "run")
 #: The measures of each set with folds.
@@ -48,7 +50,7 @@ FOLDED_MEASURES = {"code": ["nDCG@10"], "xquad": ["recall@10", "MRR"], "articles
 def main() -> None:
     folded = folded_sets(Path(eval_dir)) if (eval_dir := os.environ.get("EVAL_DIR")) else {}
     every = [*SETS, TREE, *folded]
-    possible = [*every, GRANULARITY, REGRESSION, CONFIDENCE] if folded else every
+    possible = [*every, GRANULARITY, REGRESSION, CONFIDENCE, PARTIAL] if folded else every
     names = os.environ["ONLY"].split(",") if os.environ.get("ONLY") else every
     if unknown := set(names) - set(possible):
         sys.exit(f"ONLY takes {', '.join(possible)}, not {', '.join(sorted(unknown))}.")
@@ -66,6 +68,8 @@ def main() -> None:
             regression.run(every_group, recordings(place, every_group))
         if CONFIDENCE in names:
             _tell_apart(place, groups(Path(os.environ["EVAL_DIR"])))
+        if PARTIAL in names:
+            partial_vectors.compare(place, {name: _chosen(folds) for name, folds in folded.items()})
         for name in names:
             if name in folded:
                 _compare_rankings(place, name, _chosen(folded[name]))

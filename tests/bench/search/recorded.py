@@ -59,11 +59,13 @@ class Recording:
     vectors: Mapping[str, Vector]
 
 
-def recording(file: Path, service: Service, tool: str, questions: Sequence[Question]) -> Recording:
-    """The recording in the file, if it has these questions; otherwise records it there."""
+def recording(
+    file: Path, service: Service, tool: str, questions: Sequence[Question], depth: int = MIN_DEPTH
+) -> Recording:
+    """The recording in the file, if it has these questions; otherwise records it there, each leg to this depth."""
     if found := kept(file, questions):
         return found
-    made = _record(service, tool, questions)
+    made = _record(service, tool, questions, depth)
     file.write_bytes(pickle.dumps(made))
     return made
 
@@ -92,13 +94,13 @@ def passages(candidates: Sequence[Candidate], depth: int) -> list[Passage]:
     return [Passage(row.file_path, row.start_line, row.chunk_text) for row in rows]
 
 
-def _record(service: Service, tool: str, questions: Sequence[Question]) -> Recording:
+def _record(service: Service, tool: str, questions: Sequence[Question], depth: int) -> Recording:
     resources = Resources(_settings(service))
     with closing(resources.pool):
         index = tools.index_of_tool(resources.pool, UUID(tool))
         if index is None:
             raise LookupError(f"no tool {tool}")
-        recorded = [_legs(resources, index, question) for question in questions]
+        recorded = [_legs(resources, index, question, depth) for question in questions]
         ids = {id_ for each in recorded for ranking in each.rankings for id_ in ranking.ids}
         defining = {id_ for each in recorded for id_ in each.defining}
         rows = found_chunks.hits(resources.pool, index.id, ids | defining)
@@ -118,12 +120,10 @@ def _settings(service: Service) -> Settings:
     return Settings(**{name.lower(): value for name, value in service.env.items() if name in names and value})
 
 
-def _legs(resources: Resources, index: Index, question: Question) -> Recorded:
+def _legs(resources: Resources, index: Index, question: Question, depth: int) -> Recorded:
     request = Query(query=question.query)
     store = resources.store_of(index)
     filters = resolve_filters(resources.pool, index, request.filters)
-    search = IndexSearch(
-        resources, index, store, request, filters, MIN_DEPTH, whole_files=False, disconnect=Disconnect()
-    )
+    search = IndexSearch(resources, index, store, request, filters, depth, whole_files=False, disconnect=Disconnect())
     vectors, _ = embed(search)
     return Recorded(question, vectors[0], run_legs(search).rankings, defining_chunks(search))
