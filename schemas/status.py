@@ -41,7 +41,11 @@ class Status(BaseModel):
         description="Folder node that is indexed; null for a single file and other sources.", examples=["folder-001"]
     )
     total_files: int = Field(description="Files of the folder that were listed so far.", examples=[900])
-    indexed_files: int = Field(description="Files that are searchable.", examples=[612])
+    indexed_files: int = Field(description="Files that are searchable, with all their vectors.", examples=[612])
+    searchable_files: int = Field(
+        description="Files whose words are searchable: those in `indexed_files`, and those whose vectors follow.",
+        examples=[892],
+    )
     skipped_files: int = Field(description="Files that are not indexed by design, such as binaries.", examples=[8])
     failed_files: int = Field(description="Files that could not be indexed and are worth a retry.", examples=[0])
     removed_files: int = Field(description="Vanished files that this task removed from the index.", examples=[0])
@@ -58,6 +62,9 @@ class Status(BaseModel):
         examples=[{"binaries": 3, "vcs_directories": 1}],
     )
     total_chunks: int = Field(description="Chunks that are searchable.", examples=[7344])
+    vector_chunks: int = Field(
+        description="Chunks of `total_chunks` that have their vector; words alone find the others.", examples=[7344]
+    )
     embedded_chunks: int = Field(description="Chunks embedded and paid for in this run.", examples=[7100])
     reused_chunks: int = Field(description="Chunks whose vectors were reused in this run.", examples=[244])
     tokens: int = Field(description="Tokens paid for in this run.", examples=[1805000])
@@ -65,6 +72,11 @@ class Status(BaseModel):
     eta_seconds: float | None = Field(
         description="Estimated seconds until all that is listed so far is done; null before the first file is done.",
         examples=[41.5],
+    )
+    words_eta_seconds: float | None = Field(
+        description="Estimated seconds until the words of all files listed so far are searchable; null before the "
+        "first file is, and once all are.",
+        examples=[None],
     )
     listing: bool = Field(description="Whether the folder is still being listed.")
     rerun: bool = Field(description="Whether another task follows this one.")
@@ -78,6 +90,9 @@ class Status(BaseModel):
     created_at: fields.CreatedAt
     started_at: datetime | None = Field(
         description="Time when a worker began; null before.", examples=["2026-11-20T09:30:01Z"]
+    )
+    searchable_at: datetime | None = Field(
+        description="Time when the words of all files were searchable; null before.", examples=["2026-11-20T09:30:09Z"]
     )
     finished_at: datetime | None = Field(description="Time of the end; null before.", examples=[None])
 

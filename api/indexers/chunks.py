@@ -33,6 +33,7 @@ FILE_BYTES = 1024
 OVER_COST = (
     "The run stopped before it passed config.max_cost_tokens ({:,}); raise it, then retry to embed the other files."
 )
+WORDS_ONLY = "{:,} chunks are found by their words only; reindex, or retry, to embed them too."
 CUT_TEXTS = (
     "Some texts were longer than the embedding model takes, so they were cut in smaller chunks; "
     "set a smaller config.chunk_size."
@@ -192,18 +193,43 @@ def shown_status(task: TaskOfTool) -> Status:
     is_unwatched = task.finished_at is None and task.unwatched_seconds > UNWATCHED_SECONDS
     unwatched = f"{UNWATCHED} The task goes on once they do." if is_unwatched else None
     cut_texts = CUT_TEXTS if task.cut_texts else None
-    said = (over_cost, cut_texts, size, task.listing_warning, task.warning, unwatched)
+    words_only = None
+    if task.finished_at is not None and task.vectors_due:
+        words_only = WORDS_ONLY.format(task.vectors_due)
+    said = (over_cost, words_only, cut_texts, size, task.listing_warning, task.warning, unwatched)
     shown = task.model_copy()
-    shown.eta_seconds, shown.warning = _eta(task), " ".join(filter(None, said)) or None
+    shown.eta_seconds, shown.words_eta_seconds = _eta(task), _words_eta(task)
+    shown.warning = " ".join(filter(None, said)) or None
     return shown
 
 
 def _eta(task: TaskOfTool) -> float | None:
     """Estimate the remaining seconds by the work that this task has done; None before its first file is done."""
-    worked = task.worked_bytes + FILE_BYTES * task.worked_files
-    if task.finished_at is not None or task.worked_from is None or worked <= 0:
+    done_files = task.indexed_files + task.skipped_files + task.failed_files
+    worked, left = _work(task.worked_files, task.worked_bytes), _left(task, done_files, task.done_bytes)
+    return _seconds(task, task.worked_from, worked, left)
+
+
+def _words_eta(task: TaskOfTool) -> float | None:
+    """As `_eta`, until the words of all files are searchable; None then."""
+    if task.searchable_at is not None:
         return None
-    left_files = task.total_files - task.indexed_files - task.skipped_files - task.failed_files
-    left = task.total_bytes - task.done_bytes + FILE_BYTES * left_files
-    elapsed = (datetime.now(UTC) - task.worked_from).total_seconds()
+    done_files = task.searchable_files + task.skipped_files + task.failed_files
+    worked, left = _work(task.words_files, task.words_bytes), _left(task, done_files, task.searchable_bytes)
+    return _seconds(task, task.started_at, worked, left)
+
+
+def _work(files: int, number_of_bytes: int) -> int:
+    return number_of_bytes + FILE_BYTES * files
+
+
+def _left(task: TaskOfTool, done_files: int, done_bytes: int) -> int:
+    return _work(task.total_files - done_files, task.total_bytes - done_bytes)
+
+
+def _seconds(task: TaskOfTool, since: datetime | None, worked: int, left: int) -> float | None:
+    """The seconds for what is left, if what is done took the time since then; None if nothing tells."""
+    if task.finished_at is not None or since is None or worked <= 0:
+        return None
+    elapsed = (datetime.now(UTC) - since).total_seconds()
     return float(round(max(elapsed, 0) * max(left, 0) / worked, 1))

@@ -153,7 +153,7 @@ async def _events(resources: Resources, tool_id: UUID, project_id: str) -> Async
         if task is None:
             return
         status = shown_status(task)
-        current = status.model_dump_json(exclude={"eta_seconds"})
+        current = status.model_dump_json(exclude={"eta_seconds", "words_eta_seconds"})
         if current != previous:
             previous, quiet_polls = current, 0
             yield f"event: status\ndata: {status.model_dump_json()}\n\n"

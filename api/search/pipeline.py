@@ -26,7 +26,7 @@ from api.search.chunks.file_depth import Files, legs_over_files
 from api.search.chunks.legs import defining_chunks, run_legs
 from api.search.chunks.repeated import RankingInputs, Repeated
 from api.search.chunks.unembedded import whole_files
-from api.search.query.coverage import coverage
+from api.search.query.coverage import counts_for, coverage
 from api.search.query.file_filter import FileSelection
 from api.search.query.filters import ResolvedFilters, resolve_filters
 from api.search.query.index_search import (
@@ -127,6 +127,7 @@ def _find_in_parts(search: IndexSearch, find: Callable[[IndexSearch], Findings])
 
 def find_chunks(search: IndexSearch) -> Findings:
     """Find chunks, and lines of files that the index cannot find yet or now. Raises `FilterMatchesNothing`."""
+    search = _by_what_there_is(search)
     waiting = search_waiting_files(search)
     search.disconnect.check()
     by_file = search.request.group_by_file
@@ -141,9 +142,18 @@ def find_chunks(search: IndexSearch) -> Findings:
     ranked, rerank_report = rerank_candidates(search, ranking.candidates)
     whole = whole_files(search, legs.rankings) if search.whole_files else []
     hits = [*_cut_chunks(search, ranked, {hit.file_id for hit in whole}), *whole]
-    report = legs.report + row_report + rerank_report + _fit(ranking.confidence)
+    fit = SearchReport() if waiting.hits else _fit(ranking.confidence)
+    report = legs.report + row_report + rerank_report + fit
     findings = Findings(hits, report, legs.vectors_missing)
     return with_waiting_lines(search, findings if hits else stand_in(search, findings), waiting)
+
+
+def _by_what_there_is(search: IndexSearch) -> IndexSearch:
+    """The search, with the share of vectors. While there is none, words answer what is asked by meaning."""
+    share = counts_for(search.resources, search.index, search.request).vector_share
+    by_words = share == 0 and search.request.mode == "vector"
+    request = search.request.model_copy(update={"mode": "keyword"}) if by_words else search.request
+    return replace(search, request=request, vector_share=share)
 
 
 def _rank(search: IndexSearch, made: RankingInputs, files: Files) -> tuple[RankedCandidates, SearchReport]:

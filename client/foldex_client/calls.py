@@ -6,7 +6,7 @@ import math
 import os
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
 from foldex_client.bodies import given, target
@@ -49,6 +49,8 @@ Id = UUID | str
 AnyTool = Tool | UUID | str
 Config = ToolConfig | Mapping[str, Any]
 OnProgress = Callable[[Status], object]
+#: How far a task is waited for.
+Until = Literal["ready", "words"]
 
 #: Seconds between the first two polls of a task's status. Each further pause is `POLL_GROWTH` times as long.
 FIRST_POLL_SECONDS = 0.2
@@ -76,20 +78,22 @@ class Tools(Calls[Way]):
         config: Config | None = None,
         reuse: bool = False,
         wait: bool = True,
+        until: Until = "ready",
         on_progress: OnProgress | None = None,
         timeout: float | None = None,
     ) -> Tool:
         """Create a tool over a folder of the service's machine (`path`), a bucket, a node, or any `source`.
 
         With `reuse` a tool that is over it already is reindexed instead, and stays as it is. Returns once everything
-        is indexed, or at once with `wait=False`. See `wait` for the other arguments.
+        is indexed, once all files are found by their words with `until="words"`, or at once with `wait=False`. See
+        `wait` for the other arguments.
         """
         body = given(project_id=project_id, json_pointer=json_pointer, name=name, config=config, reuse=reuse or None)
         body |= given(**target(path, bucket, prefix, node_id, source))
         tool = await self._session.send(Request("POST", _tools(), Tool, body=body, repeatable=reuse))
         if not wait:
             return tool
-        await _ended(self._session, tool, on_progress, timeout)
+        await _ended(self._session, tool, until, on_progress, timeout)
         return await self._session.send(Request("GET", _tools(tool), Tool))
 
     @call
@@ -145,14 +149,20 @@ class Tools(Calls[Way]):
 
     @call
     async def wait(
-        self, tool: AnyTool, *, on_progress: OnProgress | None = None, timeout: float | None = None
+        self,
+        tool: AnyTool,
+        *,
+        until: Until = "ready",
+        on_progress: OnProgress | None = None,
+        timeout: float | None = None,
     ) -> Status:
         """Wait until the newest task is ready, at most `timeout` seconds. `on_progress` gets each status.
 
-        Once it was answered, it outlives a service that is away for less than `deadline` seconds. Raises
-        `IndexingFailed` if the task ends otherwise, and `WaitTimedOut`.
+        Until its "words": until all files are found by their words, while their vectors may follow. Once it was
+        answered, it outlives a service that is away for less than `deadline` seconds. Raises `IndexingFailed` if the
+        task ends otherwise, and `WaitTimedOut`.
         """
-        return await _ended(self._session, tool, on_progress, timeout)
+        return await _ended(self._session, tool, until, on_progress, timeout)
 
     @listing
     def events(self, tool: AnyTool) -> AsyncGenerator[Status, None]:
@@ -393,8 +403,10 @@ def _status(tool: AnyTool) -> Request[Status]:
     return Request("GET", _tools(tool, "status"), Status)
 
 
-async def _ended(session: Session, tool: AnyTool, on_progress: OnProgress | None, timeout: float | None) -> Status:
-    """The status of a tool's newest task once that is ready."""
+async def _ended(
+    session: Session, tool: AnyTool, until: Until, on_progress: OnProgress | None, timeout: float | None
+) -> Status:
+    """The status of a tool's newest task once that is ready, or has the words of all files."""
     ends, pause = time.monotonic() + (math.inf if timeout is None else timeout), FIRST_POLL_SECONDS
     was_answered = False
     while True:
@@ -403,7 +415,7 @@ async def _ended(session: Session, tool: AnyTool, on_progress: OnProgress | None
         was_answered = True
         if on_progress is not None:
             on_progress(status)
-        if status.status == "ready":
+        if status.status == "ready" or (until == "words" and status.searchable_at is not None and not status.ended):
             return status
         if status.ended:
             raise IndexingFailed.of(status)

@@ -406,6 +406,11 @@ class Coverage(BaseModel):
     stale_files: int | None = Field(
         default=None, description="Files added, changed or removed since they were indexed; null without `refresh`."
     )
+    vector_share: float | None = Field(
+        default=None,
+        description="Share of the chunks that are found by meaning, from 0 to 1; words find all. Null for a grep.",
+        examples=[1.0],
+    )
 
 
 class Note(BaseModel):

@@ -40,6 +40,9 @@ t.total_bytes, t.done_bytes, t.ignored, t.total_chunks, t.embedded_chunks, t.reu
 t.listing, t.rerun, t.warning, t.error, t.error_code, t.created_at, t.started_at,
 CASE WHEN :is_stopped THEN now() ELSE t.finished_at END AS finished_at,
 t.worked_bytes, t.worked_files, t.worked_from, t.listing_warning, t.cut_texts,
+coalesce(t.searchable_files, t.indexed_files) AS searchable_files, t.searchable_at,
+coalesce(t.vector_chunks, t.total_chunks) AS vector_chunks, t.vectors_due,
+coalesce(t.searchable_bytes, t.done_bytes) AS searchable_bytes, t.words_files, t.words_bytes,
 CASE WHEN t.over_cost THEN t.max_cost_tokens END AS passed_limit,
 extract(epoch FROM now() - greatest((SELECT ran_at FROM upkeep WHERE name = 'sweep'), t.created_at))::float8
     AS unwatched_seconds,
@@ -134,6 +137,10 @@ f.live_embedded, f.vectors_due, f.awaits_vectors
 -- status of a file f as users see it
 CASE WHEN f.status = 'pending' AND f.awaits_vectors THEN 'indexing' ELSE f.status END
 
+-- name: is_read
+-- whether an open task is done with the words of a file f
+(f.status IN ('indexed', 'skipped', 'failed') OR f.awaits_vectors AND f.status IN :open)
+
 -- name: file_counts
 -- What files f add to the counts of a task k; f.sign is 1, or -1 for a file as it was before. `removing` adds 1 to each
 -- size, so that the removal of an empty file counts too.
@@ -150,6 +157,10 @@ coalesce(sum(f.sign * f.reused_chunks) FILTER (WHERE f.task_id = k.id), 0) AS re
 coalesce(sum(f.sign * f.tokens) FILTER (WHERE f.task_id = k.id), 0) AS tokens,
 coalesce(sum(f.sign * f.size_bytes) FILTER (WHERE f.status <> 'removed' AND f.work <> 'remove'), 0) AS total_bytes,
 coalesce(sum(f.sign * f.size_bytes) FILTER (WHERE f.status IN ('indexed', 'skipped', 'failed')), 0) AS done_bytes,
+coalesce(sum(f.sign * f.vectors_due), 0) AS due,
+coalesce(sum(f.sign * f.size_bytes) FILTER (WHERE :is_read), 0) AS searchable_bytes,
+coalesce(sum(f.sign) FILTER (WHERE f.task_id = k.id AND :is_read), 0) AS words_files,
+coalesce(sum(f.sign * f.size_bytes) FILTER (WHERE f.task_id = k.id AND :is_read), 0) AS words_bytes,
 coalesce(sum(f.sign * (f.size_bytes + 1)) FILTER (WHERE f.status <> 'removed' AND f.work = 'remove'), 0) AS removing,
 coalesce(sum(f.sign) FILTER (WHERE f.task_id = k.id AND f.status IN ('indexed', 'skipped', 'failed')), 0) AS worked_files,
 coalesce(sum(f.sign * f.size_bytes) FILTER (WHERE f.task_id = k.id AND f.status IN ('indexed', 'skipped', 'failed')), 0)
@@ -159,7 +170,8 @@ coalesce(sum(f.sign * f.size_bytes) FILTER (WHERE f.task_id = k.id AND f.status 
 -- Ends a statement that changes files of one task. Its parts `before` and `after` hold them as they were and as they
 -- are. The difference is a row of its own: in the task's row, workers would wait for each other.
 INSERT INTO search_index_task_delta (task_id, total, indexed, skipped, failed, removed, searchable, chunks, vectors,
-    embedded, reused, tokens, total_bytes, done_bytes, removing, worked_files, worked_bytes)
+    embedded, reused, tokens, total_bytes, done_bytes, due, searchable_bytes, words_files, words_bytes, removing,
+    worked_files, worked_bytes)
 SELECT k.id, :file_counts
 FROM (SELECT task_id AS id FROM after LIMIT 1) k CROSS JOIN (
     SELECT 1 AS sign, * FROM after UNION ALL SELECT -1, * FROM before WHERE id IN (SELECT id FROM after)) f
@@ -173,6 +185,9 @@ total_files = c.kept * t.total_files + c.total, indexed_files = c.kept * t.index
     removed_files = c.kept * t.removed_files + c.removed, total_chunks = c.kept * t.total_chunks + c.chunks,
     searchable_files = c.kept * coalesce(t.searchable_files, t.indexed_files) + c.searchable,
     vector_chunks = c.kept * coalesce(t.vector_chunks, t.total_chunks) + c.vectors,
+    vectors_due = c.kept * t.vectors_due + c.due,
+    searchable_bytes = c.kept * coalesce(t.searchable_bytes, t.done_bytes) + c.searchable_bytes,
+    words_files = c.kept * t.words_files + c.words_files, words_bytes = c.kept * t.words_bytes + c.words_bytes,
     -- all is listed, and no file is left without its words
     searchable_at = coalesce(t.searchable_at, CASE WHEN NOT t.listing AND c.kept * t.removing + c.removing = 0
         AND c.kept * t.total_files + c.total

@@ -150,7 +150,11 @@ def _search_uncovered(
 
 
 def _total(coverages: Sequence[Coverage]) -> Coverage:
+    """The sums of files, and the share of vectors, where each tool counts by its files."""
+    indexed = sum(coverage.indexed_files for coverage in coverages)
+    vectors = sum(coverage.indexed_files * (coverage.vector_share or 0.0) for coverage in coverages)
     return Coverage(
-        indexed_files=sum(coverage.indexed_files for coverage in coverages),
+        indexed_files=indexed,
         total_files=sum(coverage.total_files for coverage in coverages),
+        vector_share=round(vectors / indexed, 4) if indexed else None,
     )

@@ -13,6 +13,7 @@ from api.search.across.paths import ToolRoute
 from api.search.across.side_by_side import JobResult
 from api.search.across.unindexed import file_id
 from api.search.pipeline import answer_query
+from api.search.query.coverage import counts_for
 from api.search.query.filters import PathFilters
 from api.search.query.query_vectors import embed_queries
 from schemas.errors import EmbeddingError
@@ -44,14 +45,15 @@ def search_tool(
     resources: Resources, request: Across, route: ToolRoute, turn: EmbedTurn, on_step: OnStep, disconnect: Disconnect
 ) -> JobResult:
     """Search one tool, restricted to the route's files. `on_step` is called after each step, with the tool's id."""
-    tool = route.tool
-    if request.mode != "keyword":
+    tool, query = route.tool, _query(request, route)
+    if counts_for(resources, tool.index, query).vector_share > 0 and query.mode != "keyword":
         embed_in_turn(resources, tool.index, request, turn, disconnect)
+    else:
+        turn.done.set()
 
     def told(step: Step) -> None:
         on_step(ToolStep(tool_id=tool.tool_id, **dict(step)))
 
-    query = _query(request, route)
     with computing(tool.index.project_id, disconnect.check):
         answer = answer_query(resources, tool.tool_id, tool.index, query, disconnect=disconnect, on_step=told)
     files = [file_id(route.prefix + hit.file_id_path) for hit in answer.results]

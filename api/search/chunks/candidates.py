@@ -254,7 +254,7 @@ def confidence_of(request: SearchRequest, fusion: Fusion, candidates: Sequence[C
     None if no distance is known, or those of many chunks are not: the nearest may be among them.
     """
     distances = [each.distance for each in candidates if each.distance is not None]
-    if not distances or min(ranking.share for ranking in fusion.rankings) < KNOWN_SHARE:
+    if not distances or any(ranking.share < KNOWN_SHARE for ranking in fusion.rankings):
         return None
     texts = HitTexts.of([f"{each.row.file_path}\n{each.row.ranked_text}" for each in candidates[:COUNTED_HITS]])
     evidence = {

@@ -60,5 +60,5 @@ def _reachable_files(search: IndexSearch) -> int:
     selection = search.filters.files
     if selection is not None and selection.ids is not None:
         return len(selection.ids)
-    indexed, _ = tasks.counts(search.resources.pool, search.index.id, include_lost=True)
+    indexed, *_ = tasks.counts(search.resources.pool, search.index.id, include_lost=True)
     return indexed

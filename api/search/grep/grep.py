@@ -40,11 +40,11 @@ def grep(resources: Resources, index: Index, request: Grep, *, disconnected: Eve
     """
     search = text_search(resources, index, request, disconnected)
     matches = _all_matches(search, request)
-    indexed, total = tasks.counts(resources.pool, index.id)
+    counts = tasks.counts(resources.pool, index.id)
     return GrepAnswer(
         hits=sorted(matches.hits, key=lambda hit: (hit.file_path, hit.file_id_path, hit.line)),
         truncated=not matches.is_complete,
-        coverage=Coverage(indexed_files=indexed, total_files=total),
+        coverage=Coverage(indexed_files=counts.found_files, total_files=counts.total_files),
         notes=[*matches.notes, *_unread_notes(matches.unread), *_cut_notes(matches.cut, search.pattern)],
     )
 

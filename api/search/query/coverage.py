@@ -7,28 +7,37 @@ from typing import NamedTuple
 from uuid import UUID
 
 from api.http.lookup_cache import LookupCache
-from schemas.queries.search import Coverage, Note, Query
+from schemas.queries.search import Coverage, Mode, Note, Query
 from worker.resources import Resources
 from worker.state.index import tasks
+from worker.state.index.tasks import IndexCounts
 from worker.state.index.tools import Index
 from worker.state.pool import Pool
 
 
 class Covered(NamedTuple):
-    """What an answer covers, and the number of files that have vanished and whose removal is held."""
+    """What an answer covers, by the counts of its index, and how it was searched."""
 
     coverage: Coverage
-    held: int
+    counts: IndexCounts
+    mode: Mode
 
     def notes(self) -> list[Note]:
-        """A note on the files that have vanished."""
-        if not self.held:
-            return []
-        detail = (
-            f"{self.held} files have vanished from the folder and stay searchable; their hits are stale. Check the "
-            'folder, and reindex with {"allow_removals": true} if they were removed on purpose.'
-        )
-        return [Note(code="removals_held", detail=detail)]
+        """Notes on the files that have vanished, and on vectors that are still to come."""
+        notes = []
+        if self.counts.held_files:
+            detail = (
+                f"{self.counts.held_files} files have vanished from the folder and stay searchable; their hits are "
+                'stale. Check the folder, and reindex with {"allow_removals": true} if they were removed on purpose.'
+            )
+            notes.append(Note(code="removals_held", detail=detail))
+        if self.counts.vectors_due and self.mode != "keyword":
+            detail = (
+                f"{int(100 * self.counts.vector_share)} % of the chunks are found by meaning so far, the others by "
+                "their words only until their vectors follow."
+            )
+            notes.append(Note(code="meaning_follows", detail=detail))
+        return notes
 
 
 def coverage(
@@ -36,21 +45,32 @@ def coverage(
 ) -> Covered:
     """Count the files an answer covers.
 
-    A lost namespace does not affect keywords in Postgres; without them, the answer covers no file. While the namespace
-    is rewritten, `hybrid` counts only files with vectors, because no note says that some are missing. Counts may be
+    A lost namespace does not affect keywords in Postgres; without them, the answer covers no file. Counts may be
     `CACHE_SECONDS` old, unless the query asks to compare the folder.
     """
     keywords_in_postgres = query.mode != "vector" and index.keyword_index == "postgres"
     by_keywords = keywords_in_postgres and (vectors_missing or query.mode == "keyword")
+    counts = counts_for(resources, index, query, include_lost=by_keywords)
+    found = Coverage(
+        indexed_files=0 if vectors_missing and not by_keywords else counts.found_files,
+        total_files=counts.total_files,
+        stale_files=stale_files,
+        vector_share=round(counts.vector_share, 4),
+    )
+    return Covered(found, counts, query.mode)
+
+
+def counts_for(resources: Resources, index: Index, query: Query, *, include_lost: bool = False) -> IndexCounts:
+    """What the query can find of the index, with files that lost their vectors or without.
+
+    At most `CACHE_SECONDS` old, or current if the query asks to compare the folder.
+    """
     counts = _counts(resources.pool)
     read = counts.get if query.refresh == "none" else counts.fresh
-    indexed, total, held = read((index.id, by_keywords)) or (0, 0, 0)
-    if vectors_missing and not by_keywords:
-        indexed = 0
-    return Covered(Coverage(indexed_files=indexed, total_files=total, stale_files=stale_files), held)
+    return read((index.id, include_lost)) or tasks.NO_COUNTS
 
 
 @lru_cache(maxsize=1)
-def _counts(pool: Pool) -> LookupCache[tuple[UUID, bool], tuple[int, int, int]]:
-    """The numbers of files, by index and by whether files that lost their vectors count as indexed."""
-    return LookupCache(lambda key: tasks.counts_with_held(pool, key[0], include_lost=key[1]))
+def _counts(pool: Pool) -> LookupCache[tuple[UUID, bool], IndexCounts]:
+    """The counts by index, and by whether files that lost their vectors count as found."""
+    return LookupCache(lambda key: tasks.counts(pool, key[0], include_lost=key[1]))

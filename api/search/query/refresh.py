@@ -127,10 +127,10 @@ def _wait(resources: Resources, tool_id: UUID, index: Index, disconnect: Disconn
 
 
 def _wait_for_task(resources: Resources, index: Index, deadline: float, disconnect: Disconnect) -> list[Note]:
-    """Wait for the newest task, and one that follows it. Returns notes on how it ended."""
+    """Wait for the words of the newest task, and of one that follows it. Returns notes on how it ended."""
     while True:
         task = tasks.newest(resources.pool, index.id)
-        if task is None or task.finished_at is not None:
+        if task is None or task.finished_at is not None or task.has_words:
             break
         if time.monotonic() > deadline:
             return [Note(code="still_indexing", detail="SEARCH_SECONDS elapsed before all changes were indexed.")]

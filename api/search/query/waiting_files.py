@@ -38,7 +38,7 @@ def search_waiting_files(search: IndexSearch) -> WaitingLines:
     pool, index = search.resources.pool, search.index
     if not file_texts.waiting(pool, index.id).have_lines:
         return WaitingLines()
-    indexed, total = tasks.counts(pool, index.id)
+    indexed, total, *_ = tasks.counts(pool, index.id)
     said = f"{indexed} of {total} files are indexed so far"
     has_words = found_chunks.any_live(pool, index.id)
     found = _found(search, has_words=has_words) if search.request.mode != "vector" or not has_words else None
@@ -79,7 +79,7 @@ def with_waiting_lines(search: IndexSearch, findings: Findings, waiting: Waiting
 
 
 def _in_turns(lines: Sequence[Hit], hits: Sequence[Hit], every: int) -> Iterator[Hit]:
-    """Lines and hits, each best first. A line is first if it has all words of the query, else second, then `every` time.
+    """Lines and hits, each best first. A line with all words of the query is first, another second; then `every` one.
 
     A line's score is at least that of the next hit, so that scores fall with the ranks.
     """

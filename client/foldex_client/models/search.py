@@ -206,6 +206,7 @@ class Coverage(Model):
     indexed_files: int
     total_files: int
     stale_files: int | None = None
+    vector_share: float | None = None
 
 
 class Step(Model):

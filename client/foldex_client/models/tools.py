@@ -108,6 +108,7 @@ class Status(Model):
     folder_node_id: str | None
     total_files: int
     indexed_files: int
+    searchable_files: int = 0
     skipped_files: int
     failed_files: int
     removed_files: int
@@ -116,11 +117,13 @@ class Status(Model):
     done_bytes: int
     ignored: dict[str, int]
     total_chunks: int
+    vector_chunks: int = 0
     embedded_chunks: int
     reused_chunks: int
     tokens: int
     progress: float
     eta_seconds: float | None
+    words_eta_seconds: float | None = None
     listing: bool
     rerun: bool
     warning: str | None
@@ -128,12 +131,21 @@ class Status(Model):
     error_code: str | None
     created_at: datetime
     started_at: datetime | None
+    searchable_at: datetime | None = None
     finished_at: datetime | None
 
     @property
     def ended(self) -> bool:
         """Whether the task has ended, in whatever way."""
         return self.finished_at is not None
+
+    @property
+    def words_progress(self) -> float:
+        """The share of the listed files whose words are searchable, or never will be, from 0 to 1."""
+        if self.searchable_at is not None:
+            return 1.0
+        done = self.searchable_files + self.skipped_files + self.failed_files
+        return min(done / self.total_files, 1.0) if self.total_files else 0.0
 
 
 class Placed(Model):

@@ -1,7 +1,7 @@
 """How well an index answers while a part of its chunks has vectors: none of it may be worse than words alone.
 
-The legs are recorded over a complete index, to a depth that reaches all its chunks. Then vectors are taken away: of whole
-files, small ones last, as they are written, or of files and chunks by chance.
+The legs are recorded over a complete index, to a depth that reaches all its chunks. Then vectors are taken away: of
+large files first, as small ones are embedded first, or of files or chunks by chance.
 """
 
 from __future__ import annotations
@@ -54,6 +54,14 @@ def smallest_first(rows: Rows) -> Order:
     return lambda _, row: places[row.file_path]
 
 
+#: How vectors are taken away.
+ORDERS: Mapping[str, Callable[[Rows], Order]] = {
+    "chunks by chance": lambda _: by_chunk,
+    "files by chance": lambda _: by_file,
+    "smallest first": smallest_first,
+}
+
+
 def with_share(each: Recorded, rows: Rows, order: Order, share: float) -> Recorded:
     """What the legs would find if only the first chunks of an order had vectors."""
     rankings = []
@@ -96,12 +104,11 @@ def compare(place: Path, folded: Mapping[str, Folds]) -> None:
             of_set = recordings.setdefault(name.split("-")[0], {})
             of_set[name] = recording(file, service, tools[name], each.ask(), MAX_DEPTH)
     for name, folds in recordings.items():
-        for title in ("chunks by chance", "files by chance", "smallest first"):
+        for title, order_of in ORDERS.items():
             by_share: dict[float, list[float]] = {share: [] for share in SHARES}
-            for each in folds.values():
-                order = {"chunks by chance": by_chunk, "files by chance": by_file}.get(title) or smallest_first(each.rows)
+            for recorded in folds.values():
                 for share in SHARES:
-                    by_share[share] += recalls(each, order, share)
+                    by_share[share] += recalls(recorded, order_of(recorded.rows), share)
             cells = "".join(f"{fmean(values):>9.3f}" for values in by_share.values())
             worst = max(lost.value / lost.error if lost.error else 0.0 for lost in losses(by_share).values())
             print(f"{name:10}{title:20}{cells}  worst {worst:+.1f} errors", flush=True)

@@ -169,7 +169,7 @@ def test_what_the_cache_lacks_is_embedded_within_the_limit_and_the_status_says_s
     assert spent <= limit
     assert (vectors_of(ready) == before) is not is_over
     counted = tasks.counts(ready.pool, ready.index.id)
-    assert (counted == (6, 6)) is not is_over
+    assert (counted[:2] == (6, 6)) is not is_over
 
 
 def test_a_deleted_tool_leaves_nothing_that_was_set_aside(ready: Site) -> None:

@@ -49,6 +49,21 @@ def test_a_wait_polls_with_growing_pauses_and_tells_each_status(new_client: NewC
     assert pauses[0] < pauses[-1] == MAX_POLL_SECONDS
 
 
+def test_a_wait_for_words_ends_before_the_vectors_are_there(new_client: NewClient, pauses: list[float]) -> None:
+    time = "2026-11-20T09:30:09Z"
+    replies = [told("indexing", 0.1, searchable_at=None), told("indexing", 0.2, searchable_at=time), told("ready", 1)]
+    client, script = new_client(*replies)
+    assert client.tools.wait("id", until="words").progress == 0.2
+    assert len(script.requests) == len(pauses) + 1 == 2
+    assert client.tools.wait("id", until="words").status == "ready"
+
+
+def test_a_wait_for_words_raises_what_ended_the_task(new_client: NewClient) -> None:
+    client, _ = new_client(told("error", error="The key is wrong.", searchable_at="2026-11-20T09:30:09Z"))
+    with pytest.raises(IndexingFailed, match="key is wrong"):
+        client.tools.wait("id", until="words")
+
+
 def test_a_wait_has_a_limit(new_client: NewClient, pauses: list[float]) -> None:
     client, script = new_client(told("indexing", 0.25))
     with pytest.raises(WaitTimedOut, match="25% done"):

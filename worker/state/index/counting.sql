@@ -26,6 +26,8 @@ WITH noted AS (
     SELECT task_id AS id, 1 AS kept, sum(total) AS total, sum(indexed) AS indexed, sum(skipped) AS skipped,
         sum(failed) AS failed, sum(removed) AS removed, sum(searchable) AS searchable, sum(chunks) AS chunks,
         sum(vectors) AS vectors, sum(embedded) AS embedded, sum(reused) AS reused, sum(tokens) AS tokens, sum(total_bytes) AS total_bytes, sum(done_bytes) AS done_bytes,
+        sum(due) AS due, sum(searchable_bytes) AS searchable_bytes, sum(words_files) AS words_files,
+        sum(words_bytes) AS words_bytes,
         sum(removing) AS removing, sum(worked_files) AS worked_files, sum(worked_bytes) AS worked_bytes
     FROM noted GROUP BY task_id
 )
@@ -68,9 +70,9 @@ SET :set_counts,
     refresh_seconds = c.share * extract(epoch FROM clock_timestamp() - statement_timestamp()),
     moved_at = CASE
         WHEN (t.total_files, t.indexed_files, t.skipped_files, t.failed_files, t.removed_files, t.total_chunks, t.tokens,
-              t.searchable_files, t.vector_chunks)
+              t.searchable_files, t.vector_chunks, t.vectors_due)
             IS DISTINCT FROM (c.total, c.indexed, c.skipped, c.failed, c.removed, c.chunks, c.tokens,
-              c.searchable, c.vectors) THEN now()
+              c.searchable, c.vectors, c.due) THEN now()
         ELSE t.moved_at END
 FROM (
     SELECT k.id, 0 AS kept, count(*)::float8 / sum(count(*)) OVER () AS share, :file_counts

@@ -20,6 +20,7 @@ class TaskOfTool(Status):
     """A task with its own warning, and what the remaining time and the other warnings of a status are made of."""
 
     eta_seconds: float | None = None
+    words_eta_seconds: float | None = None
     project_id: Annotated[str, HIDDEN]
     tool_created_at: Annotated[datetime, HIDDEN]
     vector_store: Annotated[str, HIDDEN]
@@ -34,6 +35,12 @@ class TaskOfTool(Status):
     worked_bytes: Annotated[int, HIDDEN]
     worked_files: Annotated[int, HIDDEN]
     worked_from: Annotated[datetime | None, HIDDEN]
+    #: Bytes of the files that are found by words, skipped or failed; of these, what the task itself has done.
+    searchable_bytes: Annotated[int, HIDDEN]
+    words_files: Annotated[int, HIDDEN]
+    words_bytes: Annotated[int, HIDDEN]
+    #: Live chunks whose vector is due.
+    vectors_due: Annotated[int, HIDDEN]
 
 
 def newest_of_tool(pool: Pool, tool_id: UUID) -> TaskOfTool | None:

@@ -2,15 +2,16 @@
 -- Counts that describe the index are copied from the previous task. clock_timestamp() instead of now(),
 -- because time passes while a transaction waits for its locks.
 INSERT INTO search_index_task (id, tool_id, index_id, folder_node_id, kind, "full", allow_removals, created_at,
-    total_files, indexed_files, skipped_files, failed_files, total_chunks, searchable_files, vector_chunks, ignored,
-    listing_warning,
+    total_files, indexed_files, skipped_files, failed_files, total_chunks, searchable_files, vector_chunks, vectors_due,
+    searchable_bytes, ignored, listing_warning,
     max_cost_tokens, spent_tokens, request_id, total_bytes, done_bytes, paths, refresh_seconds, counted_at)
 SELECT %(id)s, %(tool_id)s, %(index_id)s, %(folder_node_id)s, %(kind)s, %(full)s, %(allow_removals)s,
     -- keeps the newest task recognizable even if the clock was set back
     greatest(clock_timestamp(), l.created_at + interval '1 microsecond'),
     coalesce(l.total_files, 0), coalesce(l.indexed_files, 0), coalesce(l.skipped_files, 0), coalesce(l.failed_files, 0),
     coalesce(l.total_chunks, 0), coalesce(l.searchable_files, l.indexed_files, 0),
-    coalesce(l.vector_chunks, l.total_chunks, 0), coalesce(l.ignored, '{}'), l.listing_warning,
+    coalesce(l.vector_chunks, l.total_chunks, 0), coalesce(l.vectors_due, 0),
+    coalesce(l.searchable_bytes, l.done_bytes, 0), coalesce(l.ignored, '{}'), l.listing_warning,
     -- the smallest limit of those who asked for it; the task's tool stands in for tools that are gone
     (SELECT min((CASE WHEN s.next_index_id = %(index_id)s THEN s.next_config ELSE s.config END ->> 'max_cost_tokens')::bigint)
      FROM search_tool s
@@ -69,13 +70,15 @@ SET rerun = t.rerun OR t.status = 'indexing' AND NOT follows, rerun_request_id =
 FROM edited WHERE t.id = edited.id
 
 -- name: newest
-SELECT id, status, error, held_removals, finished_at FROM :newest_task
+SELECT id, status, error, held_removals, finished_at, searchable_at IS NOT NULL AND NOT rerun AS has_words
+FROM :newest_task
 
 -- name: counts
-SELECT indexed_files + CASE WHEN %(include_lost)s THEN (
+SELECT coalesce(searchable_files, indexed_files) + CASE WHEN %(include_lost)s THEN (
            SELECT count(*) FROM search_index_file f
-           WHERE f.index_id = %(index_id)s AND f.lost AND f.status <> 'indexed' AND f.live_chunks > 0) ELSE 0 END,
-       total_files, held_removals
+           WHERE f.index_id = %(index_id)s AND f.lost AND NOT :has_words AND f.live_chunks > 0) ELSE 0 END AS found_files,
+       total_files, held_removals, coalesce(vector_chunks, total_chunks) AS vector_chunks, vectors_due,
+       finished_at IS NULL AND total_chunks = 0 AS is_empty
 FROM :newest_task
 
 -- name: lock_index

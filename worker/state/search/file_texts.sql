@@ -12,7 +12,8 @@ WHERE file_id = ANY (%(files)s) AND live AND level = 0 ORDER BY file_id, start_c
 
 -- name: listed_files
 SELECT id, type, stamp, status, live_chunks > 0 AS has_text,
-       status IN ('pending', 'indexing', 'failed') AND work = 'read' AS is_behind FROM search_index_file
+       status IN ('pending', 'indexing', 'failed') AND work = 'read' AND NOT awaits_vectors AS is_behind
+FROM search_index_file
 WHERE id = ANY (%(ids)s) AND status <> 'removed'
 
 -- name: unfinished
@@ -20,7 +21,7 @@ WHERE id = ANY (%(ids)s) AND status <> 'removed'
 SELECT key, path, id_path, node_id, size_bytes, mtime_ms, id, type, stamp, status, live_chunks > 0 AS has_text,
        work = 'read' AS is_behind
 FROM search_index_file
-WHERE index_id = %(index_id)s AND status IN ('pending', 'indexing', 'failed') AND work <> 'remove'
+WHERE index_id = %(index_id)s AND status IN ('pending', 'indexing', 'failed') AND work <> 'remove' AND NOT awaits_vectors
   AND (%(below)s::text IS NULL OR path = %(below)s OR starts_with(path, %(below)s || '/'))
   AND (path, id) > (%(after_path)s, %(after_id)s)
 ORDER BY path, id LIMIT %(limit)s

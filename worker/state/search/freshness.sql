@@ -4,9 +4,9 @@
 -- A file whose stamp was not trusted when it was read is compared by size and time, or it would never be fresh. Of
 -- files without a row only the wanted ones are missing.
 SELECT count(*) FILTER (WHERE changed) AS unseen,
-       count(*) FILTER (WHERE NOT changed AND status IN :open) AS open, count(id) AS known
+       count(*) FILTER (WHERE NOT changed AND status IN :open AND NOT awaits_vectors) AS open, count(id) AS known
 FROM (
-    SELECT f.id, f.status, CASE
+    SELECT f.id, f.status, f.awaits_vectors, CASE
         WHEN f.id IS NULL THEN l.wanted
         WHEN (f.path, f.id_path) IS DISTINCT FROM (l.path, l.id_path) THEN true
         WHEN f.stamp = '' THEN (f.size_bytes, f.mtime_ms) IS DISTINCT FROM (l.size_bytes, l.mtime_ms)

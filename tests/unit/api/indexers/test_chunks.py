@@ -45,6 +45,23 @@ def test_no_time_is_told_that_is_not_known(changes: dict[str, Any]) -> None:
     assert remaining(**changes) is None
 
 
+def words_left(**changes: Any) -> float | None:
+    """As `remaining`, until all files are found by their words. None has its vectors yet."""
+    row = {"finished_at": None, "started_at": datetime.now(UTC) - ELAPSED, "words_files": 1, "words_bytes": 1_000}
+    row |= {"total_files": 4, "searchable_files": 1, "skipped_files": 0, "failed_files": 0, "searchable_at": None}
+    row |= {"total_bytes": 4_000, "searchable_bytes": 1_000}
+    return chunks._words_eta(TaskOfTool.model_construct(**{**row, **changes}))
+
+
+def test_the_remaining_time_of_words_ends_once_all_are_searchable() -> None:
+    seconds = ELAPSED.total_seconds()
+    assert words_left() == pytest.approx(3 * seconds, rel=1e-3)
+    assert words_left(searchable_files=2, searchable_bytes=2_000) == pytest.approx(2 * seconds, rel=1e-3)
+    for changes in ({"searchable_at": "now"}, {"finished_at": "now"}, {"started_at": None}):
+        assert words_left(**changes) is None
+    assert words_left(words_files=0, words_bytes=0) is None
+
+
 def test_token_bounds_may_be_equal_but_not_swapped() -> None:
     chunks._check_bounds(ToolConfig(min_token_count=5, max_token_count=5))
     with pytest.raises(Invalid, match="max_token_count is below min_token_count"):

@@ -23,6 +23,7 @@ from schemas.queries.search import Answer, Coverage, Hit, Note, Query
 from tests.unit.api.search.text.test_snippets import hit
 from worker.resources import Resources
 from worker.settings import Settings
+from worker.state.index.tasks import NO_COUNTS
 from worker.state.tree import trees
 
 
@@ -40,7 +41,8 @@ class Finding:
     @staticmethod
     def coverage(*given: Any, vectors_missing: bool) -> Covered:
         indexed = 0 if vectors_missing else 5
-        return Covered(Coverage(indexed_files=indexed, total_files=9, stale_files=given[3]), 0)
+        found = Coverage(indexed_files=indexed, total_files=9, stale_files=given[3])
+        return Covered(found, NO_COUNTS, "hybrid")
 
     def find(self, search: IndexSearch) -> Findings:
         self.search = search

@@ -18,6 +18,7 @@ from api.search.query.filters import ResolvedFilters
 from api.search.query.index_search import IndexSearch
 from schemas.queries.search import Filters, Query
 from worker.state.index import tasks
+from worker.state.index.tasks import NO_COUNTS, IndexCounts
 from worker.state.search import found_chunks
 from worker.vectors import Ranked
 
@@ -98,9 +99,9 @@ def test_one_full_leg_is_enough_to_look_deeper_and_each_depth_is_reported(monkey
     folder = Folder(monkeypatch, 200)
     counted: list[bool] = []
 
-    def counts(*_: object, include_lost: bool) -> tuple[int, int]:
+    def counts(*_: object, include_lost: bool) -> IndexCounts:
         counted.append(include_lost)
-        return 201, 201
+        return NO_COUNTS._replace(found_files=201, total_files=201)
 
     monkeypatch.setattr(tasks, "counts", counts)
 

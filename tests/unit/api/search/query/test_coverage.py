@@ -13,6 +13,12 @@ from api.search.query import coverage as module
 from api.search.query.coverage import coverage
 from schemas.queries.search import Query
 from worker.state.index import tasks
+from worker.state.index.tasks import NO_COUNTS, IndexCounts
+
+
+def counted(found: int, **counts: Any) -> IndexCounts:
+    """The counts of an index of nine files."""
+    return NO_COUNTS._replace(found_files=found, total_files=9, is_empty=False, **counts)
 
 
 @pytest.mark.parametrize(
@@ -33,15 +39,15 @@ from worker.state.index import tasks
 def test_only_files_that_could_be_found_count(
     monkeypatch: pytest.MonkeyPatch, mode: Any, keyword_index: str, vectors_missing: bool, indexed: int
 ) -> None:
-    monkeypatch.setattr(tasks, "counts_with_held", lambda _pool, _id, *, include_lost: (8 if include_lost else 5, 9, 0))
+    monkeypatch.setattr(tasks, "counts", lambda _pool, _id, *, include_lost: counted(8 if include_lost else 5))
     index, query = Mock(keyword_index=keyword_index), Query(query="q", mode=mode)
     found = coverage(Mock(), index, query, 2, vectors_missing=vectors_missing).coverage
     assert (found.indexed_files, found.total_files, found.stale_files) == (indexed, 9, 2)
 
 
 def test_counts_are_kept_unless_the_folder_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    counted = count(1)
-    cache: LookupCache[object, tuple[int, int, int]] = LookupCache(lambda _: (next(counted), 9, 0), seconds=1000)
+    numbers = count(1)
+    cache: LookupCache[object, IndexCounts] = LookupCache(lambda _: counted(next(numbers)), seconds=1000)
     monkeypatch.setattr(module, "_counts", lambda _: cache)
     resources, index = Mock(), Mock(keyword_index="store")
     found = [
@@ -51,3 +57,29 @@ def test_counts_are_kept_unless_the_folder_is_compared(monkeypatch: pytest.Monke
         for refresh in ("none", "none", "if_stale", "wait", "none")
     ]
     assert found == [1, 1, 2, 3, 3]
+
+
+@pytest.mark.parametrize(
+    ("vectors", "due", "is_empty", "share"),
+    [(0, 0, True, 0.0), (0, 0, False, 1.0), (7, 0, False, 1.0), (0, 3, False, 0.0), (1, 3, False, 0.25)],
+)
+def test_the_share_of_vectors_is_that_of_the_chunks_that_get_one(
+    vectors: int, due: int, is_empty: bool, share: float
+) -> None:
+    counts = counted(9, vector_chunks=vectors, vectors_due=due)._replace(is_empty=is_empty)
+    assert counts.vector_share == share
+
+
+@pytest.mark.parametrize(
+    ("mode", "due", "notes"),
+    [("hybrid", 1, ["meaning_follows"]), ("vector", 1, ["meaning_follows"]), ("keyword", 1, []), ("hybrid", 0, [])],
+)
+def test_a_note_says_that_vectors_follow_to_who_searches_by_meaning(
+    monkeypatch: pytest.MonkeyPatch, mode: Any, due: int, notes: list[str]
+) -> None:
+    counts = counted(9, vector_chunks=999, vectors_due=due)
+    monkeypatch.setattr(tasks, "counts", lambda *_, **__: counts)
+    found = coverage(Mock(), Mock(keyword_index="store"), Query(query="q", mode=mode), None, vectors_missing=False)
+    assert [note.code for note in found.notes()] == notes
+    # never 100 % before all is there
+    assert all(note.detail.startswith("99 % of the chunks") for note in found.notes())
