@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from anyio import create_task_group
@@ -12,11 +13,14 @@ from api.agents.fitting import ResultEntry
 from api.agents.folders import root_of, target
 from api.agents.tool import AgentTool, FolderAnswer, FolderArguments, Progress, ToolArguments, ToolReply, told, warnings
 from foldex_client import FoldexError, IndexingFailed, Status, Tool, WaitTimedOut
+from foldex_client.calls import Until
 
 #: Tokens of a list of folders.
 LIST_TOKENS = 4000
 #: Maximum seconds that a call waits. Agents give up on calls that take minutes.
 MAX_WAIT_SECONDS = 600
+#: Seconds that a call waits for vectors once words are searchable: a small folder is complete by then.
+VECTOR_SECONDS = 2.0
 
 Wait = Field(default=60, ge=0, le=MAX_WAIT_SECONDS, description="Seconds to wait; indexing goes on after them.")
 
@@ -28,10 +32,12 @@ class FolderState(FolderAnswer):
     state: str
     progress: float
     indexed_files: int
+    searchable_files: int
     total_files: int
     skipped_files: int
     failed_files: int
     chunks: int
+    vector_chunks: int
     eta_seconds: float | None = None
     model: str
     tree: bool
@@ -148,20 +154,31 @@ async def _refreshed(access: ServiceAccess, tool: Tool, progress: Progress, seco
 
 
 async def _waited(access: ServiceAccess, tool: Tool, progress: Progress, seconds: float) -> ToolReply:
-    """The state of a folder once it is indexed, or after `seconds`."""
-    ended: Status | FoldexError | None = None
-    async with create_task_group() as group:
-        # an error that leaves the block would be wrapped in an `ExceptionGroup`
-        try:
-            ended = await access.foldex.tools.wait(
-                tool, timeout=seconds, on_progress=lambda now: group.start_soon(progress, now)
-            )
-        except FoldexError as error:
-            ended = error
+    """The state of a folder once its words are indexed, or after `seconds`. Its vectors get a moment more."""
+    ends = time.monotonic() + seconds
+    ended = await _ended(access, tool, progress, "words", seconds)
+    if isinstance(ended, Status) and not ended.ended:
+        ended = await _ended(access, tool, progress, "ready", min(VECTOR_SECONDS, max(0.0, ends - time.monotonic())))
     if isinstance(ended, FoldexError) and not isinstance(ended, WaitTimedOut | IndexingFailed):
         raise ended
     now = ended if isinstance(ended, Status) else await access.foldex.tools.status(tool)
     return await _state(access, tool, now)
+
+
+async def _ended(
+    access: ServiceAccess, tool: Tool, progress: Progress, until: Until, seconds: float
+) -> Status | FoldexError:
+    """The status once a tool is so far, or why it is not within `seconds`."""
+    ended: Status | FoldexError
+    async with create_task_group() as group:
+        # an error that leaves the block would be wrapped in an `ExceptionGroup`
+        try:
+            ended = await access.foldex.tools.wait(
+                tool, until=until, timeout=seconds, on_progress=lambda now: group.start_soon(progress, now)
+            )
+        except FoldexError as error:
+            ended = error
+    return ended
 
 
 async def _state(access: ServiceAccess, tool: Tool, now: Status) -> ToolReply:
@@ -172,10 +189,12 @@ async def _state(access: ServiceAccess, tool: Tool, now: Status) -> ToolReply:
         has_tree = tree.has_index
         notes.append(f"The summary tree is {tree.indexing_status}, {tree.summary_nodes} summaries.")
     counts = [f"{now.indexed_files} of {now.total_files} files indexed", f"{now.total_chunks} chunks"]
+    if now.searchable_files > now.indexed_files:
+        counts[1:1] = [f"{now.searchable_files} searchable by words"]
     counts += [
         f"{number} {what}" for number, what in ((now.skipped_files, "skipped"), (now.failed_files, "failed")) if number
     ]
-    if now.eta_seconds is not None:
+    if now.eta_seconds is not None and now.searchable_at is None:
         counts.append(f"about {now.eta_seconds:.0f} s left")
     if now.skipped_files or now.failed_files:
         notes.append("list_files with `status` tells why files are skipped or failed.")
@@ -192,10 +211,12 @@ async def _state(access: ServiceAccess, tool: Tool, now: Status) -> ToolReply:
         state=now.status,
         progress=now.progress,
         indexed_files=now.indexed_files,
+        searchable_files=now.searchable_files,
         total_files=now.total_files,
         skipped_files=now.skipped_files,
         failed_files=now.failed_files,
         chunks=now.total_chunks,
+        vector_chunks=now.vector_chunks,
         eta_seconds=now.eta_seconds,
         model=tool.index.model,
         tree=has_tree,
@@ -213,7 +234,7 @@ TOOLS: tuple[AgentTool[Any], ...] = (
     ),
     AgentTool(
         "index_folder",
-        "Index a folder that may be read, or bring its index up to date. It can be searched from the first file on.",
+        "Index a folder that may be read, or bring its index up to date. Words are found within seconds, then meaning.",
         IndexFolderArguments,
         FolderState,
         index_folder,

@@ -150,7 +150,13 @@ async def status_of(access: ServiceAccess, place: FolderPart) -> tuple[Status, l
 
 def warnings(now: Status) -> list[str]:
     """What an agent must know of a task that has not ended well."""
-    said = (
-        [] if now.ended else [f"The folder is {now.status}, {now.progress:.0%} done: results are of the files so far."]
-    )
+    said = [] if now.ended else [_going_on(now)]
     return [*said, *filter(None, (now.error, now.warning))]
+
+
+def _going_on(now: Status) -> str:
+    """What can be found while a task goes on."""
+    if now.searchable_at is None:
+        return f"The folder is {now.status}, {now.progress:.0%} done: results are of the files so far."
+    left = "" if now.eta_seconds is None else f", about {now.eta_seconds:.0f} s left"
+    return f"All files are found by their words; their meaning follows, {now.progress:.0%} done{left}."

@@ -78,14 +78,22 @@ def run(settings: Settings, folder: Path | None, queries: Sequence[str]) -> int:
 
 
 def _follow(client: Foldex, tool: Tool) -> Status:
-    """Wait until the task ends, with a bar on a terminal, else with a line now and then."""
+    """Wait until the task ends, with bars on a terminal, else with a line now and then.
+
+    Prints when words were searchable, and when all was complete.
+    """
     from foldex_client import IndexingFailed
 
-    bar, printed = ProgressLine(tool.name), time.monotonic()
+    bar, began = ProgressLine(tool.name), time.monotonic()
+    printed, has_words = began, False
     click.echo(f"indexing {clean(root_of(tool))} …")
 
     def draw(now: Status) -> None:
-        nonlocal printed
+        nonlocal printed, has_words
+        if now.searchable_at is not None and not has_words:
+            has_words = True
+            bar.clear()
+            click.echo(f"words searchable after {time.monotonic() - began:.1f} s")
         bar(now)
         if not sys.stderr.isatty() and time.monotonic() - printed >= LINE_SECONDS:
             printed = time.monotonic()
@@ -93,9 +101,13 @@ def _follow(client: Foldex, tool: Tool) -> Status:
             click.echo(f"{now.progress:.0%}, {output.counts(now)}{left}")
 
     try:
-        return client.tools.wait(tool, on_progress=draw)
+        ended = client.tools.wait(tool, on_progress=draw)
     except IndexingFailed as error:
         return error.task
+    else:
+        bar.clear()
+        click.echo(f"complete after {time.monotonic() - began:.1f} s")
+        return ended
     finally:
         bar.clear()
 

@@ -226,6 +226,30 @@ def test_the_workers_show_what_waits_and_runs(
     expect(page.get_by_text("Nothing is being indexed.")).to_be_visible()
 
 
+def test_two_bars_show_words_and_meaning(running: Service, new_page: NewPage, folder: Path, halted: None) -> None:
+    tool = running.local_tool(folder)
+    set_counts = (
+        "UPDATE search_index_task SET status = 'indexing', listing = false, total_files = 4, total_bytes = 4000,"
+        " started_at = now() - interval '60 s', worked_from = now() - interval '60 s', worked_files = 1,"
+        " worked_bytes = 1000, indexed_files = 1, done_bytes = 1000, searchable_files = 3, searchable_bytes = 3000,"
+        " words_files = 3, words_bytes = 3000, progress = 0.25, total_chunks = 9, vector_chunks = 2"
+        " WHERE tool_id = %s RETURNING id"
+    )
+    assert running.rows(set_counts, tool)
+    page = visit(running, new_page, f"#/tools/{tool}")
+    words = page.get_by_role("progressbar", name=f"Words of {folder.name}")
+    meaning = page.get_by_role("progressbar", name=f"Meaning of {folder.name}")
+    expect(words).to_have_js_property("value", 0.75)
+    expect(meaning).to_have_js_property("value", 0.25)
+    index = page.get_by_role("region", name="Index")
+    expect(index).to_contain_text(re.compile(r"Words: 75 %, about 2\d s left"))
+    expect(index).to_contain_text(re.compile(r"Meaning: 25 %, about 3 min"))
+    expect(index).to_contain_text("Found by meaning2")
+    assert running.rows("UPDATE search_index_task SET searchable_at = now() WHERE tool_id = %s RETURNING id", tool)
+    expect(index).to_contain_text(re.compile(r"Words: 100 %\s*Meaning"))
+    running.post(f"{TOOLS}/{tool}/cancel", {})
+
+
 def test_the_budget_of_a_provider_is_shown_as_it_is_spent(running: Service, new_page: NewPage) -> None:
     env = {"DEFAULT_EMBEDDING_MODEL": "openai/m", "EMBEDDING_RPM": "6", "EMBEDDING_API_BASE": "http://127.0.0.1:9"}
     with another_api(running, **env) as api:

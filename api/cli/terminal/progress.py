@@ -1,4 +1,4 @@
-"""Waits for indexing, with a bar on standard error if that is a terminal."""
+"""Waits for indexing, with two bars on standard error if that is a terminal: for words, and for all with vectors."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from api.cli.terminal.output import clean, note
 
 if TYPE_CHECKING:
     from foldex_client import Status, Tool
+    from foldex_client.calls import Until
 
 #: Seconds between two looks at an index that is built for a changed config.
 LOOK_SECONDS = 0.3
 #: Runs among which the one that was waited for is looked up.
 LATEST_RUNS = 10
-#: Characters of the bar.
-WIDTH = 20
+#: Characters of a bar.
+WIDTH = 10
 
 
 class ProgressLine:
@@ -53,23 +54,31 @@ class ProgressLine:
         chunks = now.embedded_chunks + now.reused_chunks
         self._first = chunks if self._first is None else self._first
         rate = (chunks - self._first) / max(0.2, time.monotonic() - self._began)
-        full = round(now.progress * WIDTH)
         done = now.indexed_files + now.skipped_files + now.failed_files
         more = "+" if now.listing else ""
         parts = [
-            f"{self._name} [{'#' * full}{'.' * (WIDTH - full)}] {now.progress:4.0%}",
+            self._name,
+            f"words {_bar(now.words_progress)}{_left(now.words_eta_seconds)}",
+            f"meaning {_bar(now.progress)}{_left(now.eta_seconds)}",
             f"{done}/{now.total_files}{more} files",
             f"{now.done_bytes / 1e6:.1f}/{now.total_bytes / 1e6:.1f}{more} MB",
             f"{rate:.0f} chunks/s",
         ]
-        if now.eta_seconds is not None:
-            parts.append(f"{duration(now.eta_seconds)} left")
         return "  ".join(parts)
 
     def clear(self) -> None:
         """Remove the line."""
         if self._is_drawn:
             click.echo(f"\r{'':<{_columns()}}\r", nl=False, err=True)
+
+
+def _bar(share: float) -> str:
+    full = round(share * WIDTH)
+    return f"[{'#' * full}{'.' * (WIDTH - full)}] {share:4.0%}"
+
+
+def _left(seconds: float | None) -> str:
+    return "" if seconds is None else f", {duration(seconds)}"
 
 
 def _columns() -> int:
@@ -116,16 +125,16 @@ def going_on(path: str) -> Iterator[None]:
         raise
 
 
-def wait(service: Connection, tool: Tool) -> Status:
-    """Wait until a tool is indexed. Raises `VerbFailed` if it ends otherwise."""
+def wait(service: Connection, tool: Tool, until: Until = "ready") -> Status:
+    """Wait until a tool is indexed, or found by words. Raises `VerbFailed` if it ends otherwise."""
     from foldex_client import IndexingFailed
 
     bar = ProgressLine(tool.name)
     try:
-        now = service.foldex.tools.wait(tool.tool_id, on_progress=bar)
+        now = service.foldex.tools.wait(tool.tool_id, until=until, on_progress=bar)
         return _switched(service, tool, _awaited(service, tool, now, bar.task_id), bar)
     except IndexingFailed as error:
-        if error.task.indexed_files:
+        if error.task.searchable_files:
             raise VerbFailed(f"{tool.name} is not up to date, but what is indexed answers: {error.detail}") from error
         raise VerbFailed(f"{tool.name} is not indexed: {error.detail}") from error
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -15,13 +16,16 @@ from api.cli.service.folder_tools import config_of, estimated, start_indexing
 from api.cli.service.tool_lookup import TOOLS, check_before_start, check_folder, covering, path_of
 from api.cli.terminal import output
 from api.cli.terminal.completions import complete_places
-from api.cli.terminal.progress import going_on, wait
+from api.cli.terminal.progress import duration, going_on, wait
 from api.stack.record import has_run
 
 if TYPE_CHECKING:
     from api.cli.service.local_calls import Json
+    from foldex_client.calls import Until
     from foldex_client.models import Answer, GrepAnswer, Symbol
 
+#: The code of the note that vectors are still to come.
+MEANING_FOLLOWS = "meaning_follows"
 #: Default search mode.
 DEFAULT_MODE = "hybrid"
 #: The most lines of context around a hit: what grep gives, and about those of one chunk on each side.
@@ -113,6 +117,7 @@ def _estimate(invocation: Invocation, path: str, settings: tuple[str, ...]) -> i
 @click.option(
     "--tree", type=click.Choice(["collapsed", "tree_traversal"]), help="Search the tree of summaries too; default: no."
 )
+@click.option("--wait", "is_patient", is_flag=True, help="Wait until all is indexed, with its meaning.")
 @yes
 def search(
     invocation: Invocation,
@@ -124,16 +129,17 @@ def search(
     glob: str | None,
     context: int,
     tree: str | None,
+    is_patient: bool,
     yes: bool,
 ) -> int:
     """Find what answers QUERY below PATH, by meaning and by words.
 
     PATH is a folder, a file, or a tool's id or name; default: the present folder. A folder that was never indexed is
-    indexed first, if you agree.
+    indexed first, if you agree. It answers by words at once, and by meaning once that is indexed.
     """
     consent = IndexingConsent(path, is_sure=yes)
     with connect(invocation, start_if=consent.before_start) as service:
-        found = _place(service, path, consent)
+        found = _place(service, path, consent, "ready" if is_patient else "words")
         body: Json = {"query": query, "top_k": top_k, "filters": _filters(found, types, glob)}
         body |= {"mode": mode} if mode else {}
         body |= {"tree": tree} if tree else {}
@@ -145,7 +151,17 @@ def search(
             output.notes(answer.notes or [])
             for hit in answer.results:
                 output.hit(found.tool, hit, context)
+            if sys.stdout.isatty() and any(note.code == MEANING_FOLLOWS for note in answer.notes or []):
+                _offer_meaning(service, found.tool.tool_id)
         return FOUND if answer.results else NOTHING
+
+
+def _offer_meaning(service: Connection, tool_id: str) -> None:
+    """Say when there will be better answers, and how to wait for them."""
+    now = service.foldex.tools.status(tool_id)
+    if not now.ended:
+        time = "soon" if now.eta_seconds is None else f"in about {duration(now.eta_seconds)}"
+        output.note(f"Better answers follow {time}: search again then, or with --wait.")
 
 
 def _filters(found: FolderPart, types: str | None, glob: str | None) -> Json:
@@ -297,12 +313,18 @@ class IndexingConsent:
         self._is_sure = True
 
 
-def _place(service: Connection, path: str, consent: IndexingConsent) -> FolderPart:
-    """The tool that a search is about. A folder without one is indexed, if the user agrees. Raises `VerbFailed`."""
+def _place(service: Connection, path: str, consent: IndexingConsent, until: Until | None = None) -> FolderPart:
+    """The tool that a search is about, which is waited for if it is new, or until it is "ready".
+
+    A folder without one is indexed, if the user agrees. Raises `VerbFailed`.
+    """
     found = covering(service, path)
     if found is not None:
         if found.tool.task in {"pending", "indexing"}:
-            output.note(f"{found.tool.name} is still being indexed; results are those of the files so far.")
+            if until == "ready":
+                wait(service, found.tool)
+            elif until is None:
+                output.note(f"{found.tool.name} is still being indexed; results are those of the files so far.")
         if found.below and service.is_here and not os.path.lexists(path_of(path)):
             raise VerbFailed(f"{path} does not exist; name an existing file or folder, or a tool (`foldex tools`).")
         return found
@@ -312,5 +334,5 @@ def _place(service: Connection, path: str, consent: IndexingConsent) -> FolderPa
     consent.ask()
     with going_on(path):
         tool = start_indexing(service, path, None, {})
-        wait(service, tool)
+        wait(service, tool, until or "words")
     return FolderPart(tool)

@@ -32,11 +32,15 @@ export function cost(status, price) {
 
 export function Progress({ status, name }) {
   if (!isOpen(status.status)) return null;
-  const eta = status.eta_seconds === null ? "" : `, about ${duration(status.eta_seconds)} left`;
-  const text = status.listing ? "listing the folder" : `${percent(status.progress)}${eta}`;
+  const waits = status.status === "pending" ? "waiting for a worker" : status.listing && "listing the folder";
+  const read = status.searchable_files + status.skipped_files + status.failed_files;
+  const step = (title, share, left) => html`<div>
+    <${Bar} value=${share} label=${`${title} of ${name}`} />
+    <span class="quiet">${title}: ${waits || percent(share)}${waits || left === null ? "" : `, about ${duration(left)} left`}</span>
+  </div>`;
   return html`<div class="progress">
-    <${Bar} value=${status.progress} label=${`Progress of ${name}`} />
-    <span class="quiet">${status.status === "pending" ? "waiting for a worker" : text}</span>
+    ${step("Words", status.searchable_at ? 1 : read / Math.max(1, read, status.total_files), status.words_eta_seconds)}
+    ${step("Meaning", status.progress, status.eta_seconds)}
   </div>`;
 }
 
@@ -49,6 +53,7 @@ export function factsOf(status, price) {
     status.skipped_files > 0 && ["Skipped", number(status.skipped_files)],
     status.failed_files > 0 && ["Failed", number(status.failed_files)],
     ["Chunks", number(status.total_chunks)],
+    status.vector_chunks < status.total_chunks && ["Found by meaning", number(status.vector_chunks)],
     ["Tokens paid", compact(status.tokens)],
     ["Cost", cost(status, price)],
     open && pace && ["Rate", `${compact(pace.chunks)} chunks/s`],

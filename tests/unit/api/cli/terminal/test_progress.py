@@ -48,10 +48,29 @@ def test_a_terminal_is_told_files_megabytes_speed_and_time(
         "skipped_files": 1,
         "total_bytes": 48_260_000,
         "done_bytes": 900_000,
+        "searchable_files": 8,
     }
-    ProgressLine("docs")(status(**counts, eta_seconds=61, listing=listing))
+    ProgressLine("docs")(status(**counts, eta_seconds=61, words_eta_seconds=2, listing=listing))
     drawn = capsys.readouterr().err.strip()
-    assert drawn == f"docs [##########..........]  50%  5/9{more} files  0.9/48.3{more} MB  0 chunks/s  1 min 1 s left"
+    assert drawn == (
+        f"docs  words [##########] 100%, 2 s  meaning [#####.....]  50%, 1 min 1 s  "
+        f"5/9{more} files  0.9/48.3{more} MB  0 chunks/s"
+    )
+
+
+@pytest.mark.parametrize(
+    ("counts", "share"),
+    [
+        ({}, 0.0),
+        ({"total_files": 8, "searchable_files": 2}, 0.25),
+        ({"total_files": 8, "searchable_files": 2, "skipped_files": 1, "failed_files": 1}, 0.5),
+        # files that are gone may still count
+        ({"total_files": 8, "searchable_files": 9}, 1.0),
+        ({"total_files": 8, "searchable_at": datetime.now(UTC)}, 1.0),
+    ],
+)
+def test_words_are_done_for_files_that_are_searchable_or_never_will_be(counts: dict[str, Any], share: float) -> None:
+    assert status(**counts).words_progress == share
 
 
 def test_without_a_terminal_each_warning_is_told_once_and_nothing_drawn(capsys: pytest.CaptureFixture[str]) -> None:
@@ -100,9 +119,9 @@ def test_a_wait_for_what_fails_ends_as_an_error() -> None:
         waited(told("ready"), tool(update_error="It was cancelled."))
     for word in ("error", "cancelled"):
         with pytest.raises(VerbFailed, match="docs is not indexed: It broke"):
-            waited(told(word, error="It broke.", indexed_files=0))
+            waited(told(word, error="It broke.", indexed_files=0, searchable_files=0))
         with pytest.raises(VerbFailed, match="docs is not up to date, but what is indexed answers: It broke"):
-            waited(told(word, error="It broke.", indexed_files=1))
+            waited(told(word, error="It broke.", indexed_files=0, searchable_files=1))
 
 
 @pytest.mark.parametrize(
