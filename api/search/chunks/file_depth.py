@@ -8,7 +8,7 @@ from uuid import UUID
 
 from api.search.chunks.legs import LegResults, Ranking
 from api.search.query.index_search import MAX_DEPTH, IndexSearch
-from worker.state.index import tasks
+from worker.state.index import counting
 from worker.state.search import found_chunks
 
 #: Factor by which legs grow if their rows are of too few files.
@@ -60,5 +60,5 @@ def _reachable_files(search: IndexSearch) -> int:
     selection = search.filters.files
     if selection is not None and selection.ids is not None:
         return len(selection.ids)
-    indexed, *_ = tasks.counts(search.resources.pool, search.index.id, include_lost=True)
+    indexed, *_ = counting.counts(search.resources.pool, search.index.id, include_lost=True)
     return indexed

@@ -15,7 +15,7 @@ from schemas.errors import FilterMatchesNothing, SourceError
 from schemas.queries.grep import Grep, GrepAnswer, GrepHit
 from schemas.queries.search import Coverage, Note
 from worker.resources import Resources
-from worker.state.index import tasks
+from worker.state.index import counting
 from worker.state.index.tools import Index
 
 __all__ = ["fallback", "grep"]
@@ -40,7 +40,7 @@ def grep(resources: Resources, index: Index, request: Grep, *, disconnected: Eve
     """
     search = text_search(resources, index, request, disconnected)
     matches = _all_matches(search, request)
-    counts = tasks.counts(resources.pool, index.id)
+    counts = counting.counts(resources.pool, index.id)
     return GrepAnswer(
         hits=sorted(matches.hits, key=lambda hit: (hit.file_path, hit.file_id_path, hit.line)),
         truncated=not matches.is_complete,

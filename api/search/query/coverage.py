@@ -9,8 +9,8 @@ from uuid import UUID
 from api.http.lookup_cache import LookupCache
 from schemas.queries.search import Coverage, Mode, Note, Query
 from worker.resources import Resources
-from worker.state.index import tasks
-from worker.state.index.tasks import IndexCounts
+from worker.state.index import counting
+from worker.state.index.counting import IndexCounts
 from worker.state.index.tools import Index
 from worker.state.pool import Pool
 
@@ -67,10 +67,10 @@ def counts_for(resources: Resources, index: Index, query: Query, *, include_lost
     """
     counts = _counts(resources.pool)
     read = counts.get if query.refresh == "none" else counts.fresh
-    return read((index.id, include_lost)) or tasks.NO_COUNTS
+    return read((index.id, include_lost)) or counting.NO_COUNTS
 
 
 @lru_cache(maxsize=1)
 def _counts(pool: Pool) -> LookupCache[tuple[UUID, bool], IndexCounts]:
     """The counts by index, and by whether files that lost their vectors count as found."""
-    return LookupCache(lambda key: tasks.counts(pool, key[0], include_lost=key[1]))
+    return LookupCache(lambda key: counting.counts(pool, key[0], include_lost=key[1]))

@@ -12,7 +12,7 @@ from api.search.grep.fallback import waiting_lines
 from api.search.query.index_search import Findings, IndexSearch, SearchReport, note
 from schemas.errors import ProjectBusy, ServerBusy
 from schemas.queries.search import Hit
-from worker.state.index import tasks
+from worker.state.index import counting
 from worker.state.search import file_texts, found_chunks
 
 #: Seconds that lines are searched if the index can find something. If it cannot, SEARCH_SECONDS.
@@ -38,7 +38,7 @@ def search_waiting_files(search: IndexSearch) -> WaitingLines:
     pool, index = search.resources.pool, search.index
     if not file_texts.waiting(pool, index.id).have_lines:
         return WaitingLines()
-    indexed, total, *_ = tasks.counts(pool, index.id)
+    indexed, total, *_ = counting.counts(pool, index.id)
     said = f"{indexed} of {total} files are indexed so far"
     has_words = found_chunks.any_live(pool, index.id)
     found = _found(search, has_words=has_words) if search.request.mode != "vector" or not has_words else None

@@ -16,7 +16,7 @@ from tests.contract.damage import DAMAGE
 from tests.integration.steps.site import Site, new_site, write
 from worker.app import app
 from worker.resources import Resources
-from worker.state.index import tasks, tool_actions
+from worker.state.index import counting, tool_actions
 from worker.tasks import index as index_task
 from worker.tasks import plan as plan_task
 from worker.tasks import process, upkeep
@@ -168,7 +168,7 @@ def test_what_the_cache_lacks_is_embedded_within_the_limit_and_the_status_says_s
     assert over is is_over
     assert spent <= limit
     assert (vectors_of(ready) == before) is not is_over
-    counted = tasks.counts(ready.pool, ready.index.id)
+    counted = counting.counts(ready.pool, ready.index.id)
     assert (counted[:2] == (6, 6)) is not is_over
 
 

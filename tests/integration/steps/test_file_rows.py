@@ -20,7 +20,7 @@ from worker.index.commit import finish
 from worker.index.pipeline import index_files
 from worker.index.write import write as write_rows
 from worker.resources import Resources
-from worker.state.index import drift, file_lookup, files, tasks, tool_actions
+from worker.state.index import counting, drift, file_lookup, files, tasks, tool_actions
 from worker.state.index.files import MAX_CRASHES, MAX_DEATHS, FileClaim, ListedEntry
 from worker.state.search import found_chunks, snippets
 
@@ -224,7 +224,7 @@ def test_a_file_that_is_given_up_keeps_its_live_text(indexed: Site) -> None:
 
 def test_a_file_without_its_vectors_counts_as_indexed_once(indexed: Site) -> None:
     def counts() -> list[tuple[int, ...]]:
-        return [tasks.counts(indexed.pool, indexed.index.id, include_lost=given)[:2] for given in (False, True)]
+        return [counting.counts(indexed.pool, indexed.index.id, include_lost=given)[:2] for given in (False, True)]
 
     query = "SELECT id FROM chunk WHERE file_id = %s AND live"
     drift.mark_lost(indexed.pool, indexed.index.id, [id_ for (id_,) in indexed.do(query, first(indexed))], None)

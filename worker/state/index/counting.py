@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from psycopg import Connection
 from psycopg.errors import LockNotAvailable
 
-from worker.state.pool import Pool
+from worker.state.pool import Pool, autocommit
 from worker.state.queries import load
 
 #: Tasks that one sweep counts, and the seconds after which it begins no further count.
@@ -21,6 +21,44 @@ COUNT_SECONDS = 1.0
 LONG_SECONDS = 0.5
 
 _SQL = load("index/counting")
+
+
+class IndexCounts(NamedTuple):
+    """What a search can find of an index.
+
+    `found_files` are found by their words as they were listed. `held_files` have vanished, and their removal is held.
+    Chunks outside the token bounds are neither in `vector_chunks` nor in `vectors_due`. `is_empty`: the first chunk is
+    still to come.
+    """
+
+    found_files: int
+    total_files: int
+    held_files: int
+    vector_chunks: int
+    vectors_due: int
+    is_empty: bool
+
+    @property
+    def vector_share(self) -> float:
+        """Of the chunks that get a vector, the share that has it."""
+        if self.vectors_due == 0:
+            return 0.0 if self.is_empty else 1.0
+        return self.vector_chunks / (self.vector_chunks + self.vectors_due)
+
+
+#: The counts of an index without a task.
+NO_COUNTS = IndexCounts(0, 0, 0, 0, 0, is_empty=True)
+
+
+def counts(pool: Pool, index_id: UUID, *, include_lost: bool = False) -> IndexCounts:
+    """Return the counts of an index by its newest task.
+
+    With `include_lost`, files that only need their vectors written again count as found by words.
+    """
+    values = {"index_id": index_id, "include_lost": include_lost}
+    with autocommit(pool) as connection:
+        row = connection.execute(_SQL["counts"], values).fetchone()
+        return IndexCounts(*row) if row else NO_COUNTS
 
 
 def count(connection: Connection[Any], task_ids: Sequence[UUID]) -> None:

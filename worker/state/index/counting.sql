@@ -80,3 +80,11 @@ FROM (
     WHERE k.id = ANY (%(task_ids)s) GROUP BY k.id
 ) c
 WHERE t.id = c.id AND (t.status = 'indexing' OR t.leftover)
+
+-- name: counts
+SELECT coalesce(searchable_files, indexed_files) + CASE WHEN %(include_lost)s THEN (
+           SELECT count(*) FROM search_index_file f
+           WHERE f.index_id = %(index_id)s AND f.lost AND NOT :has_words AND f.live_chunks > 0) ELSE 0 END AS found_files,
+       total_files, held_removals, coalesce(vector_chunks, total_chunks) AS vector_chunks, vectors_due,
+       finished_at IS NULL AND total_chunks = 0 AS is_empty
+FROM :newest_task

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID, uuid4
 
 from psycopg import Connection
@@ -84,33 +84,6 @@ class RunningTask:
     #: The tool's limit, and whether some request would have passed it.
     max_cost_tokens: int | None
     over_cost: bool
-
-
-class IndexCounts(NamedTuple):
-    """What a search can find of an index.
-
-    `found_files` are found by their words as they were listed. `held_files` have vanished, and their removal is held.
-    Chunks outside the token bounds are neither in `vector_chunks` nor in `vectors_due`. `is_empty`: the first chunk is
-    still to come.
-    """
-
-    found_files: int
-    total_files: int
-    held_files: int
-    vector_chunks: int
-    vectors_due: int
-    is_empty: bool
-
-    @property
-    def vector_share(self) -> float:
-        """Of the chunks that get a vector, the share that has it."""
-        if self.vectors_due == 0:
-            return 0.0 if self.is_empty else 1.0
-        return self.vector_chunks / (self.vector_chunks + self.vectors_due)
-
-
-#: The counts of an index without a task.
-NO_COUNTS = IndexCounts(0, 0, 0, 0, 0, is_empty=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,17 +257,6 @@ def newest(pool: Pool, index_id: UUID) -> TaskState | None:
     with pool.connection() as connection:
         cursor = connection.cursor(row_factory=class_row(TaskState))
         return cursor.execute(_SQL["newest"], {"index_id": index_id}).fetchone()
-
-
-def counts(pool: Pool, index_id: UUID, *, include_lost: bool = False) -> IndexCounts:
-    """Return the counts of an index by its newest task.
-
-    With `include_lost`, files that only need their vectors written again count as found by words.
-    """
-    values = {"index_id": index_id, "include_lost": include_lost}
-    with autocommit(pool) as connection:
-        row = connection.execute(_SQL["counts"], values).fetchone()
-        return IndexCounts(*row) if row else NO_COUNTS
 
 
 def begin_plan(pool: Pool, task_id: UUID, owner: UUID, *, patience_ms: int = 1000) -> ListingLease | None:

@@ -73,14 +73,6 @@ FROM edited WHERE t.id = edited.id
 SELECT id, status, error, held_removals, finished_at, searchable_at IS NOT NULL AND NOT rerun AS has_words
 FROM :newest_task
 
--- name: counts
-SELECT coalesce(searchable_files, indexed_files) + CASE WHEN %(include_lost)s THEN (
-           SELECT count(*) FROM search_index_file f
-           WHERE f.index_id = %(index_id)s AND f.lost AND NOT :has_words AND f.live_chunks > 0) ELSE 0 END AS found_files,
-       total_files, held_removals, coalesce(vector_chunks, total_chunks) AS vector_chunks, vectors_due,
-       finished_at IS NULL AND total_chunks = 0 AS is_empty
-FROM :newest_task
-
 -- name: lock_index
 -- Locks the index before the task, in the same order as creating and deleting tools: two orders could deadlock. Only
 -- for the first slice, because workers that finish files make it wait.

@@ -23,7 +23,7 @@ from schemas.queries.search import Answer, Coverage, Hit, Note, Query
 from tests.unit.api.search.text.test_snippets import hit
 from worker.resources import Resources
 from worker.settings import Settings
-from worker.state.index.tasks import NO_COUNTS
+from worker.state.index.counting import NO_COUNTS
 from worker.state.tree import trees
 
 

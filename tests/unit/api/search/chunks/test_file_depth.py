@@ -17,8 +17,8 @@ from api.search.query.file_filter import FileSelection
 from api.search.query.filters import ResolvedFilters
 from api.search.query.index_search import IndexSearch
 from schemas.queries.search import Filters, Query
-from worker.state.index import tasks
-from worker.state.index.tasks import NO_COUNTS, IndexCounts
+from worker.state.index import counting
+from worker.state.index.counting import NO_COUNTS, IndexCounts
 from worker.state.search import found_chunks
 from worker.vectors import Ranked
 
@@ -32,7 +32,7 @@ class Folder:
         self.ids = [f"{number:04}" for number in range(OF_FIRST + others)]
         self.depths: list[int] = []
         monkeypatch.setattr(found_chunks, "file_ids", self.files)
-        monkeypatch.setattr(tasks, "counts", lambda *_, **__: (1 + others, 1 + others))
+        monkeypatch.setattr(counting, "counts", lambda *_, **__: (1 + others, 1 + others))
 
     def files(self, _pool: object, _index_id: object, ids: Collection[str]) -> dict[str, UUID]:
         return {id_: UUID(int=max(0, int(id_) - OF_FIRST + 1)) for id_ in ids}
@@ -103,7 +103,7 @@ def test_one_full_leg_is_enough_to_look_deeper_and_each_depth_is_reported(monkey
         counted.append(include_lost)
         return NO_COUNTS._replace(found_files=201, total_files=201)
 
-    monkeypatch.setattr(tasks, "counts", counts)
+    monkeypatch.setattr(counting, "counts", counts)
 
     def legs(search: IndexSearch) -> LegResults:
         found = folder.legs(search)

@@ -20,7 +20,7 @@ from api.search.grep.scope import SearchableText, TimeOver
 from schemas.queries.grep import Grep
 from schemas.status import FileStatus
 from worker.sources.local import LocalFolder
-from worker.state.index import tasks
+from worker.state.index import counting
 from worker.state.search import file_texts
 from worker.state.search.file_texts import ListedFile
 
@@ -45,7 +45,7 @@ def test_lines_of_files_with_one_path_stay_together(monkeypatch: pytest.MonkeyPa
     found = [text("x\nx\n", id_path="/2"), text("x\nx\n", id_path="/1")]
     monkeypatch.setattr(searching, "all_texts", lambda _: iter(found))
     monkeypatch.setattr(searching, "text_search", lambda *_: prepared(Grep(pattern="x")))
-    monkeypatch.setattr(tasks, "counts", lambda *_: tasks.NO_COUNTS)
+    monkeypatch.setattr(counting, "counts", lambda *_: counting.NO_COUNTS)
     index = cast(Any, SimpleNamespace(id=UUID(int=1)))
     answer = searching.grep(cast(Any, SimpleNamespace(pool=None)), index, Grep(pattern="x"))
     assert [(hit.file_id_path, hit.line) for hit in answer.hits] == [("/1", 1), ("/1", 2), ("/2", 1), ("/2", 2)]

@@ -12,8 +12,8 @@ from api.http.lookup_cache import LookupCache
 from api.search.query import coverage as module
 from api.search.query.coverage import coverage
 from schemas.queries.search import Query
-from worker.state.index import tasks
-from worker.state.index.tasks import NO_COUNTS, IndexCounts
+from worker.state.index import counting
+from worker.state.index.counting import NO_COUNTS, IndexCounts
 
 
 def counted(found: int, **counts: Any) -> IndexCounts:
@@ -39,7 +39,7 @@ def counted(found: int, **counts: Any) -> IndexCounts:
 def test_only_files_that_could_be_found_count(
     monkeypatch: pytest.MonkeyPatch, mode: Any, keyword_index: str, vectors_missing: bool, indexed: int
 ) -> None:
-    monkeypatch.setattr(tasks, "counts", lambda _pool, _id, *, include_lost: counted(8 if include_lost else 5))
+    monkeypatch.setattr(counting, "counts", lambda _pool, _id, *, include_lost: counted(8 if include_lost else 5))
     index, query = Mock(keyword_index=keyword_index), Query(query="q", mode=mode)
     found = coverage(Mock(), index, query, 2, vectors_missing=vectors_missing).coverage
     assert (found.indexed_files, found.total_files, found.stale_files) == (indexed, 9, 2)
@@ -78,7 +78,7 @@ def test_a_note_says_that_vectors_follow_to_who_searches_by_meaning(
     monkeypatch: pytest.MonkeyPatch, mode: Any, due: int, notes: list[str]
 ) -> None:
     counts = counted(9, vector_chunks=999, vectors_due=due)
-    monkeypatch.setattr(tasks, "counts", lambda *_, **__: counts)
+    monkeypatch.setattr(counting, "counts", lambda *_, **__: counts)
     found = coverage(Mock(), Mock(keyword_index="store"), Query(query="q", mode=mode), None, vectors_missing=False)
     assert [note.code for note in found.notes()] == notes
     # never 100 % before all is there
