@@ -30,14 +30,14 @@ _FIXED_BITS = (0xF << 76) | (0x3 << 62)
 _VERSION_8 = (0x8 << 76) | (0x2 << 62)
 #: Bits that the order of two ids depends on.
 _ORDER_BITS = 64
+_UNIQUE_BITS = (1 << _ORDER_BITS) - 1
 
 
-def ordered_id(content: bytes, id_: UUID) -> UUID:
-    """An id as unique as `id_`. Ids of different contents stand in an order that the contents alone decide.
+def ordered_id(content: bytes, unique: int) -> UUID:
+    """An id as unique as the last 64 bits of `unique`. Its order among others is decided by the contents alone.
 
     Stores break ties by id, and samples take the first ids. So equal folders give equal answers, whatever their indexes
     are called. The order is that of a hash: the first ids are a fair sample.
     """
     order = int.from_bytes(blake2b(content, digest_size=_ORDER_BITS // 8).digest()) << _ORDER_BITS
-    unique = id_.int & ((1 << _ORDER_BITS) - 1)
-    return UUID(int=((order | unique) & ~_FIXED_BITS) | _VERSION_8)
+    return UUID(int=((order | (unique & _UNIQUE_BITS)) & ~_FIXED_BITS) | _VERSION_8)

@@ -27,6 +27,7 @@ from worker.index.write import _rows
 from worker.machine.memory.gc_pause import collect_rarely
 from worker.parse import Limits
 from worker.parse.sandbox import client
+from worker.reading import read_form, words
 from worker.state.search import symbols
 from worker.tokens.keywords import keywords_of
 from worker.tokens.tokenizers import cl100k, counted
@@ -79,8 +80,11 @@ def _prepared(path: Path, name: str, spent: dict[str, float]) -> EmbeddedFile | 
         document = _timed(spent, "parse", lambda: parse.parse(detect(name, data), data, Limits()))
     except FileError:
         return None
-    _, tokenizer = _timed(spent, "tokens", lambda: counted(document.text, cl100k()))
-    cut = _timed(spent, "cut", lambda: chunk(document, ChunkSettings(size=512, overlap=64), tokenizer, MAX_TOKENS))
+    read = _timed(spent, "read form", lambda: read_form(document.type, document.text))
+    text = read.whole.text if read.whole else document.text
+    _, tokenizer = _timed(spent, "tokens", lambda: counted(text, cl100k()))
+    settings = ChunkSettings(size=512, overlap=64)
+    cut = _timed(spent, "cut", lambda: chunk(document, settings, tokenizer, MAX_TOKENS, read=read))
     facts = FileFacts(document.type, language=document.language)
     placed = _timed(spent, "ids", lambda: place(claim, facts, document, cut, epoch=1, embedded=True))
     _timed(spent, "rows of symbols", lambda: _symbol_rows(claim.id, document))
@@ -95,8 +99,10 @@ def _symbol_rows(file_id: UUID, document: Document) -> None:
 
 def _write(files: list[EmbeddedFile], spent: dict[str, float]) -> None:
     """What is made of a claim's files for the vector store."""
-    named = [(file.claim.path, one.chunk) for file in files for one in file.state.new]
-    _timed(spent, "words", lambda: [keywords_of(path, c.context, c.text, "en") for path, c in named])
+    made = [(file.claim.path, file.state.facts.type, one.chunk) for file in files for one in file.state.new]
+    texts = _timed(spent, "read words", lambda: [words(type_, one.text) for _, type_, one in made])
+    named = [(path, one.context, text) for (path, _, one), text in zip(made, texts, strict=True)]
+    _timed(spent, "words", lambda: [keywords_of(*each, "en") for each in named])
     without_words: Any = SimpleNamespace(store=SimpleNamespace(has_keywords=False))
     rows = _timed(spent, "rows", lambda: [row for file in files for row in _rows(without_words, file)])
     _timed(spent, "columns", lambda: upsert_table(rows, DIMENSIONS, has_keywords=False))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from operator import attrgetter
-from uuid import UUID, uuid5
+from uuid import UUID
 
 import orjson
 import structlog
@@ -40,6 +39,8 @@ from worker.tokens.tokenizers import cl100k, counted
 PREPARE_SECONDS = 20.0
 #: Chunks after which no further file of a claim is started: small files may hold much text, all of it in memory.
 PREPARE_CHUNKS = 20_000
+#: Bytes of an id.
+_ID_BYTES = 16
 #: Characters of an unexpected exception that a file's message quotes.
 MAX_ERROR = 500
 
@@ -231,14 +232,15 @@ def place(
     """Give chunks ids, and the text between them that no chunk holds."""
     text, language = document.text, document.language
     stored = [claim.path, claim.id_path, facts.type, language, embedded]
-    occurrences: Counter[tuple[object, ...]] = Counter()
+    occurrences: dict[tuple[object, ...], int] = {}
     placed, end = [], 0
     for number, piece in enumerate(chunks):
         content_hash = text_hash(piece.embedded_text)
         # a text that is read as another one is still a row of its own
         written = stored if piece.read is None else [*stored, text_hash(piece.text)]
-        ordinal = occurrences[content_hash, *_location(piece)]
-        occurrences[content_hash, *_location(piece)] += 1
+        same = content_hash, *_location(piece)
+        ordinal = occurrences.get(same, 0)
+        occurrences[same] = ordinal + 1
         id_ = chunk_id(claim, piece, content_hash, ordinal, [epoch, written])
         lead, end = text[end : piece.start_char], max(end, piece.end_char)
         trail = text[end:] if number == len(chunks) - 1 else ""
@@ -255,7 +257,8 @@ def chunk_id(claim: FileClaim, piece: Chunk, content_hash: str, ordinal: int, wr
     store keeps of the file. The path, the text and the place in the file alone decide the order of ids.
     """
     place = [content_hash, ordinal, *_location(piece)]
-    return ordered_id(orjson.dumps([claim.path, *place]), uuid5(claim.id, orjson.dumps([*place, *writing]).decode()))
+    unique = hashlib.sha1(claim.id.bytes + orjson.dumps([*place, *writing]), usedforsecurity=False).digest()
+    return ordered_id(orjson.dumps([claim.path, *place]), int.from_bytes(unique[:_ID_BYTES]))
 
 
 def _location(piece: Chunk) -> tuple[str | int | None, ...]:

@@ -6,6 +6,7 @@ is computed from the written one alone, in linear time, so nothing stores it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -28,7 +29,7 @@ class Way(NamedTuple):
     `edits` replace what is written by what is embedded. `full` edits also replace what only words and a grep read: it
     is more where few texts should be embedded again. `twins` are words of the other reading of what is ambiguous: a
     Windows path, or a line break before a word. A text that `may` not be read otherwise is not, and no part of it is.
-    A text has edits or twins only if it has one of the `signs`. In the syntax of ripgrep, each text with an
+    Each text with full edits or twins has a `sign`. In the syntax of ripgrep, each text with an
     edit matches `mark`, and `unit` matches what is written for a character. A line with `anything` may have any words.
     """
 
@@ -36,14 +37,10 @@ class Way(NamedTuple):
     full: Callable[[str], Iterable[Edit]]
     twins: Callable[[str], Iterable[str]]
     may: Callable[[str], bool]
-    signs: Sequence[str]
+    sign: re.Pattern[str]
     mark: str
     unit: str
     anything: str = ""
-
-    def has_sign(self, text: str) -> bool:
-        """Whether a text may have edits or twins."""
-        return any(map(text.__contains__, self.signs))
 
 
 def way_of(type_: str | None) -> Way | None:
@@ -93,7 +90,7 @@ def as_written(_part: str) -> None:
 def words(type_: str | None, text: str) -> str:
     """A text as its words are found, with the words of the other reading of what is ambiguous at its end."""
     way = way_of(type_)
-    if way is None or not way.has_sign(text):
+    if way is None or not way.sign.search(text):
         return applied(text, blobs(text))
     edits = list(merged(blobs(text), way.full(text)))
     twins = list(way.twins(text))

@@ -25,16 +25,13 @@ _BASES = (16, 8, 10)
 #: Share of letters in uuencode; among capitals, words have more.
 _MAX_LETTERS = 0.6
 
-#: Kinds of characters, of which digits and blanks count, and the rows of groups that each dump has.
-_KINDS = bytes(
-    ord("0" if chr(n) in "0123456789abcdefABCDEF" else " " if chr(n) == "\t" else chr(n)) for n in range(256)
-)
-_ROWS = (b"00 00 00", b"0x00 0x00 0x00", b"0000 0000 0000", b"00000000 00000000")
 _KILO, _MEGA = 1_000, 1_000_000
 _HEX = "[0-9A-Fa-f]"
 _DIGITS = rf"(?:0x)?{_HEX}{{2,8}}"
+#: The beginning of a line is compared with each line of each text, so nothing there is tried twice.
+_START = rf"\n[ \t]{{0,8}}+(?:0x)?{_HEX}{{4,16}}+[:h]?[ \t]{{1,4}}"
 #: A line: its address, at least four groups of digits, and the characters that they stand for.
-_LINE = rf"\n[ \t]{{0,8}}(?:0x)?{_HEX}{{4,16}}[:h]?[ \t]{{1,4}}{_DIGITS}(?:[ \t]{{1,3}}{_DIGITS}){{3,31}}[^\n]{{0,90}}"
+_LINE = rf"{_START}{_DIGITS}(?:[ \t]{{1,3}}{_DIGITS}){{3,31}}[^\n]{{0,90}}"
 _DUMP = re.compile(rf"{_LINE}(?:\n\*\r?(?=\n)|{_LINE})+")
 _ADDRESS = re.compile(rf"\n[ \t]*(?:0x)?({_HEX}+)[:h]?((?:[ \t]{{1,4}}(?:0x)?{_HEX}{{2,8}})+)")
 _GROUP = re.compile(rf"{_HEX}{{2,8}}(?!x)")
@@ -96,6 +93,8 @@ _FORMS = (
 
 def dumps(text: str) -> Sequence[Edit]:
     """The blocks of a text in order, with their placeholders."""
+    if len(text) < MIN_CHARS:
+        return ()
     lines = f"\n{text}"
     found = sorted(edit for form in _usable(lines) for edit in _of_form(lines, form))
     return [edit for number, edit in enumerate(found) if not number or edit.start >= found[number - 1].end]
@@ -103,6 +102,8 @@ def dumps(text: str) -> Sequence[Edit]:
 
 def may_have(text: str) -> bool:
     """Whether a text may have a block."""
+    if len(text) < MIN_CHARS:
+        return False
     lines = f"\n{text}"
     return any(form.pattern.search(lines) for form in _usable(lines))
 
@@ -114,15 +115,7 @@ def placeholder(kind: str, size: int, media: str = "") -> str:
 
 
 def _usable(text: str) -> Iterator[_Form]:
-    for form in _FORMS:
-        if len(text) >= form.characters and form.start in text and (form.pattern is not _DUMP or _has_row(text)):
-            yield form
-
-
-def _has_row(text: str) -> bool:
-    """Whether groups of digits follow each other: this takes a twentieth of the time of the search for lines."""
-    kinds = text.encode("ascii", "replace").translate(_KINDS)
-    return any(row in kinds for row in _ROWS)
+    return (form for form in _FORMS if len(text) >= form.characters and form.start in text)
 
 
 def _of_form(text: str, form: _Form) -> Iterator[Edit]:

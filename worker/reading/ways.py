@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from functools import reduce
 from itertools import chain
@@ -80,14 +81,16 @@ _UNICODE = rf"(?:\\{{1,8}}(?:[uUx]\{{?{_HEX}{{2,8}}\}}?|N\{{[A-Za-z0-9 +-]{{2,80
 _ADDRESS = rf"(?:%(?:25){{0,3}}{_HEX}{{2}}){{1,4}}|%u{_HEX}{{4}}"
 _ESCAPE = rf"{_UNICODE}|(?:\\[0-3x][0-9A-Fa-f]{{2}}){{1,4}}|\\0{_HEX}{{3,5}} ?|{_ENTITY}|{_ADDRESS}"
 _MAIL = "(?:=[0-9A-F]{2}){1,4}"
-#: What each of these has.
-_SIGNS = ("\\", "&", "%", "xn--")
 #: Names of hosts, the end of a line that goes on, and encoded words of mails.
 _HOSTS = "xn--"
 _ANYTHING = rf"{_HOSTS}|[\\=]\r?$|=\?[^\s?]+\?[QqBb]\?"
 
-_IN_ADDRESS = r"%(?:25|u|[2-9A-Fa-f])|xn--"
-_MARK = rf"\\[uUNx0-3]|{_ENTITY}|{_IN_ADDRESS}"
+_IN_ADDRESS = rf"%(?:[2389A-Fa-f]{_HEX}|u{_HEX}{{4}})|xn--"
+_CODED = f"{_ENTITY}|{_IN_ADDRESS}"
+_MARK = rf"\\[uUNx0-3]|{_CODED}"
+#: Of the signs, each text with edits or twins has one. The search for them in another text takes little time.
+_IN_STRINGS = rf"\\(?:[uUNx1-3]|0{_HEX}{{3}}|[abefnrtv][^\W_]|(?<=[^\W_]\\)\r?\n)|{_CODED}"
+_IN_MAILS = r"=(?:[89A-F][0-9A-F]|\?|\r?\n\w)"
 
 #: Escapes and entities in text that is written as it is read otherwise.
 TEXT = Way(
@@ -95,7 +98,7 @@ TEXT = Way(
     _whole_text,
     escapes.words_in_code,
     _may_have_text,
-    (*_SIGNS, "="),
+    re.compile(rf"{_IN_MAILS}|{_IN_STRINGS}"),
     rf"{_MARK}|=[89A-F]|{_ANYTHING}",
     rf"{_ESCAPE}|{_MAIL}",
     _ANYTHING,
@@ -105,19 +108,19 @@ JSON = Way(
     _whole_json,
     escapes.words_in_json,
     _may_have_json,
-    _SIGNS,
-    rf"\\|{_ENTITY}|{_IN_ADDRESS}",
+    re.compile(rf"\\|{_CODED}"),
+    rf"\\|{_CODED}",
     rf'{_ESCAPE}|\\["\\/bfnrt]',
     _HOSTS,
 )
-CODE = Way(_code, _whole_code, escapes.words_in_code, _may_have_code, _SIGNS, _MARK, _ESCAPE, _HOSTS)
+CODE = Way(_code, _whole_code, escapes.words_in_code, _may_have_code, re.compile(_IN_STRINGS), _MARK, _ESCAPE, _HOSTS)
 MARKDOWN = Way(
     _markdown,
     _whole_markdown,
     escapes.words_in_code,
     _may_have_markdown,
-    (*_SIGNS, "<"),
-    rf"\\[uUNx0-3_]|{_ENTITY}|{_IN_ADDRESS}|<[rR]",
+    re.compile(rf"</?[rR]|(?<=\w)\\_|{_IN_STRINGS}"),
+    rf"\\[uUNx0-3_]|{_CODED}|</?[rR]",
     rf"{_ESCAPE}|\\_|</?[rR][^<>]{{0,200}}>|<[rR][tTpP][^<>]{{0,200}}>[^<>]{{0,200}}",
     _HOSTS,
 )
@@ -126,7 +129,7 @@ TEX = Way(
     tex.edits,
     _none,
     tex.may_have,
-    ("\\", "{", '"'),
+    re.compile(r'[\\{"]'),
     r"\\|\{|[^\W\d_]\"",
     r'[{\\][^\n]{1,8}|[{}]|"[A-Za-z=~|-]',
 )

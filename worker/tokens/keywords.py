@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Literal
 
 from schemas.content.document import DocumentProperties
@@ -87,7 +86,7 @@ def code_words(text: str) -> str:
 
 def _names(normal: str, of_text: Sequence[str]) -> str:
     """The tokens of a text that is `plain`, of its groups and of the words that it writes apart."""
-    return " ".join(filter(None, chain(map(_remembered.__getitem__, of_text), numbered(normal))))
+    return " ".join(filter(None, [_remembered.joined(of_text), *numbered(normal)]))
 
 
 def query_tokens(query: str, field: Literal["text", "code"], languages: frozenset[str]) -> list[str]:
@@ -157,8 +156,11 @@ def _parts_by_case(word: str) -> list[str]:
 
 
 def _group_tokens(group: str) -> str:
-    if group.isascii() and group.isalpha() and group.islower():
-        return group if len(group) <= MAX_TOKEN else ""
+    if len(group) <= MAX_TOKEN and group.isascii():
+        if group.isalpha() and group.islower():
+            return group
+        if group.isalnum() or (group.isidentifier() and group != "_"):
+            return _tokens(group)
     return " ".join(map(_tokens, _words(group)))
 
 

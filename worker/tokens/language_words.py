@@ -9,7 +9,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterable, Sequence
 from functools import cache, lru_cache, partial
-from itertools import chain
+from itertools import pairwise
 from threading import Lock
 
 import Stemmer
@@ -18,7 +18,7 @@ from worker.tokens.invisible import plain
 from worker.tokens.languages import DEFAULT, candidates, language_for, script_of, stop_words
 from worker.tokens.normal_forms import normalized
 from worker.tokens.remembered import Remembered
-from worker.tokens.spellings import compounds, joined, singular, whole
+from worker.tokens.spellings import compounds, halves, is_first, is_second, joined, singular, whole
 
 #: Maximum characters of a word; anything longer is data.
 MAX_WORD = 64
@@ -82,6 +82,8 @@ _UNSPACED = (
 _LETTER = rf"(?![{_UNSPACED}])[^\W_]"
 _WORD = re.compile(rf"(?P<unspaced>[{_UNSPACED}]+)|{SIGNED}|{_LETTER}(?:{_LETTER}|[{MARKS}])*|{EMOJI}")
 _SIGN = re.compile(f"[{_WORD_SIGNS}]")
+#: Stands beside the tokens of what may be half of a compound. No group contains it.
+_HALF = "\0"
 #: Characters that no word contains, and what stands between them: one word or none, with few exceptions.
 _TO_SPACES = bytes(n if not chr(n).isascii() or chr(n).isalnum() or chr(n) in "_.-+#" else ord(" ") for n in range(256))
 _ALL_TO_SPACES = str.maketrans(dict.fromkeys("_.-+#", " "))
@@ -103,8 +105,23 @@ def groups(normal: str) -> list[str]:
 
 def stems(of_groups: Sequence[str], language: str) -> str:
     """The tokens of a text's groups, and of the words that it writes apart."""
-    apart = [_token(word, language) for word in compounds(of_groups)] if language == DEFAULT else []
-    return " ".join(filter(None, chain(map(_remembered(language).__getitem__, of_groups), apart)))
+    found = _remembered(language).joined(of_groups)
+    if _HALF not in found:
+        return found
+    apart = [_token(word, language) for word in compounds(of_groups)] if _has_halves(found) else []
+    return " ".join([found.replace(_HALF, ""), *apart])
+
+
+def _has_halves(found: str) -> bool:
+    """Whether both halves of a compound stand beside each other among marked tokens."""
+    sides = pairwise(found.split(f"{_HALF} {_HALF}"))
+    return any((a.rpartition(" ")[2].strip(_HALF), b.partition(" ")[0].strip("+#\0")) in _halves() for a, b in sides)
+
+
+@cache
+def _halves() -> frozenset[tuple[str, str]]:
+    """The stems of both halves of each compound."""
+    return frozenset((_token(one, DEFAULT), _token(two, DEFAULT)) for one, two in halves())
 
 
 def query_words(query: str, written: Collection[str]) -> list[str]:
@@ -165,19 +182,25 @@ def is_signed(word: str) -> bool:
 @lru_cache(REMEMBERED_LANGUAGES)
 def _remembered(language: str) -> Remembered:
     """The tokens of groups in a document of that language."""
-    return Remembered(partial(_all_indexed, language=language))
+    return Remembered(partial(_of_group, language=language))
+
+
+def _of_group(group: str, language: str) -> str:
+    """The tokens of a group. In English, those of a half of a compound have a mark."""
+    tokens = _all_indexed(group, language)
+    if language != DEFAULT or not tokens:
+        return tokens
+    return f"{_HALF * is_second(group)}{tokens}{_HALF * is_first(group)}"
 
 
 def _all_indexed(text: str, language: str) -> str:
     """The tokens of every word of a text in NFKC."""
     if text.isascii() and text.isalnum():
         return _token(text, language_for("latin", language))
-    tokens: list[str] = []
     if text.isascii() and not _may_have_signs(text):
-        tokens += map(_remembered(language).__getitem__, text.translate(_ALL_TO_SPACES).split())
+        tokens = [_remembered(language).joined(text.translate(_ALL_TO_SPACES).split()).replace(_HALF, "")]
     else:
-        for match in _WORD.finditer(text):
-            tokens += _tokens_of(match, language)
+        tokens = [token for match in _WORD.finditer(text) for token in _tokens_of(match, language)]
     return " ".join(filter(None, tokens + _whole(text, language)))
 
 

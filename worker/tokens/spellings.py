@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import compress, pairwise, repeat
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,26 +34,30 @@ _VERSION = re.compile(r"[vV](?=\d+\.\d)")
 _HASH = re.compile(r"(?=[0-9a-fA-F]*[0-9])(?:[0-9a-f]{8,64}|[0-9A-F]{8,64})")
 _RUNS = re.compile(r"[0-9]+|[a-fA-F]+")
 
-#: Kinds of characters: `a` for letters and all beyond ASCII, `0` for digits. In kinds, numbers are found fast.
+#: Kinds of characters: `0` for digits, `v` in both cases, `a` for other letters.
 _KINDS = bytes(
-    ord("a" if chr(n).isalpha() or chr(n) == "?" else "0" if chr(n).isdigit() else chr(n)) for n in range(256)
+    ord("v" if chr(n) in "vV" else "a" if chr(n).isalpha() else "0" if chr(n).isdigit() else chr(n)) for n in range(256)
 )
-#: Bytes of UTF-8 with which no digit beyond ASCII begins.
-_NO_DIGITS = bytes({*range(256)} - {0xD9, 0xDB, 0xDF, 0xE0, 0xE1, 0xEA, 0xEF, 0xF0})
+#: A number beside a word, or a version behind one, in the kinds of a text. The search for it takes little time.
+_BESIDE = re.compile(
+    b"0(?: {1,3}[av]|(?<= 0)(?:(?<=[av] 0)|(?<=[av]  0)|(?<=[av]   0))"
+    b"|(?<= v0)(?:(?<=[av] v0)|(?<=[av]  v0)|(?<=[av]   v0)))"
+)
+#: Characters to each side of such a digit: at most three blanks, a letter before or behind them, and a `v`.
+_AROUND_DIGIT = 6
 
 
 class _Apart(NamedTuple):
     """Words that a text writes apart.
 
     `between` matches what stands between the words, `before` the first one from its end to its beginning, and `after`
-    the second one. Few texts have the `part`: a sign, or kinds that `gap` finds where the kinds of both words are.
+    the second one. Each text with such words has the `sign`.
     """
 
-    part: str
     between: re.Pattern[str]
     before: re.Pattern[str]
     after: re.Pattern[str]
-    gap: re.Pattern[str] = re.compile("")
+    sign: str = " "
 
 
 #: What may not stand in front of the first word, read backwards, and behind the second one.
@@ -61,68 +65,65 @@ _BEGINS, _ENDS = r"(?![\w.-])", r"(?!\w)"
 #: Words with joints, of at most `MAX_APART` characters in all: a bound of their parts keeps the time linear.
 _NAME = r"[^\W\d_]{1,16}(?:[.-][^\W\d_]{1,16}){0,8}"
 _CAPITALS, _FROM_THEIR_END = "[A-Z][A-Z0-9]{0,4}", "[A-Z0-9]{0,4}[A-Z]"
-_BEHIND_NAME = r"(?<=[^\W\d_]) {1,3}"
+_BEHIND_NAME = r" (?<=[^\W\d_] ) {0,2}"
 _NUMBERS = (
     _Apart(
-        " 0",
         re.compile(rf"{_BEHIND_NAME}(?=\d)"),
         re.compile(_NAME + _BEGINS),
         re.compile(r"\d{1,16}(?:\.\d{1,8}){0,4}" + _ENDS),
-        re.compile(" 0(?:(?<=a 0)|(?<=a  0)|(?<=a   0))"),
     ),
     _Apart(
-        "0 ",
-        re.compile(r"(?<=\d) {1,3}(?=[^\W\d_])"),
+        re.compile(r" (?<=\d ) {0,2}(?=[^\W\d_])"),
         re.compile(r"\d{1,16}(?:\.\d{1,16}){0,8}" + _BEGINS),
         re.compile(r"[^\W\d_]{1,5}" + _ENDS),
-        re.compile("0 {1,3}(?=a)"),
     ),
     # a version: `IP v6`
     _Apart(
-        " a0",
         re.compile(rf"{_BEHIND_NAME}(?=[vV]\d)"),
         re.compile(_NAME + _BEGINS),
         re.compile(r"[vV]\d{1,4}(?:\.\d{1,4}){0,3}" + _ENDS),
-        re.compile(" a0(?:(?<=a a0)|(?<=a  a0)|(?<=a   a0))"),
     ),
 )
 _SIGNS = (
     _Apart(
-        "/",
         re.compile(r"/(?=[A-Z0-9])(?<=[A-Z]/)"),
         re.compile(_FROM_THEIR_END + _BEGINS),
         re.compile(rf"(?:{_CAPITALS}|\d{{1,2}}){_ENDS}"),
+        "/",
     ),
     # the end of a line within a word
     _Apart(
-        "-\n",
-        re.compile(r"-\n[ \t]{0,40}"),
+        re.compile(r"-(?=\n)(?<=[^\W\d_]-)\n[ \t]{0,40}"),
         re.compile(rf"[^\W\d_]{{2,}}{_BEGINS}"),
         re.compile(rf"[^\W\d_]{{2,}}{_ENDS}"),
+        "-\n",
     ),
     # speeds: `km/h`, `MB/s`, `Mbit/s`
     _Apart(
-        "/",
         re.compile(r"/(?=[hs])(?<=[mBbt]/)"),
         re.compile(rf"(?:mk|[Bb]i?[kKMGT]|tib[kKMGT]){_BEGINS}"),
         re.compile("[hs]" + _ENDS),
+        "/",
     ),
     _Apart(
-        "&",
         re.compile(r"&(?=[A-Z])(?<=[A-Z]&)"),
         re.compile(_FROM_THEIR_END + _BEGINS),
         re.compile(_CAPITALS + _ENDS),
+        "&",
     ),
     *(
         _Apart(
-            mark,
             re.compile(rf"{mark}(?=[A-Z])(?<=[A-Z]{mark})"),
             re.compile("[A-Z]" + _BEGINS),
             re.compile("[A-Z][a-z]{2,15}" + _ENDS),
+            mark,
         )
         for mark in ("'", "\u2019")
     ),
 )
+#: A slash that one of the rules may apply to. Others are in each path.
+_SLASH = re.compile("/(?=[A-Z0-9hs])(?<=[A-ZmBbt]/)")
+_OTHER_SIGNS = tuple(apart for apart in _SIGNS if apart.sign != "/")
 #: Names with signs that some write in letters.
 _IN_LETTERS = {".net": ("dotnet",), "c#": ("csharp",), "f#": ("fsharp",), "c++": ("cplusplus",)}
 _WITH_SIGNS = {"cpp": ("c++",)} | {letters: (name,) for name, written in _IN_LETTERS.items() for letters in written}
@@ -188,31 +189,22 @@ def whole(text: str) -> Iterator[str]:
 
 def numbered(text: str) -> list[str]:
     """The joined spellings of what a text writes apart: `ISO 27001`, `32 GB`, `TCP/IP`, `O'Reilly`."""
-    pairs = [_pair(text, start, end, apart) for apart, start, end in _beside_numbers(text)]
-    for apart in _SIGNS:
-        if apart.part in text:
-            pairs += [_pair(text, *sign.span(), apart) for sign in apart.between.finditer(text)]
-    return list(filter(None, map(_joined_pairs.__getitem__, pairs)))
+    places = _beside_numbers(text)
+    for rule in _SIGNS if _SLASH.search(text) else _OTHER_SIGNS:
+        if rule.sign in text:
+            places += [(rule, place) for place in rule.between.finditer(text)]
+    return [joined for rule, place in places if (joined := _joined_pairs[_pair(text, *place.span(), rule)])]
 
 
-def _beside_numbers(text: str) -> Iterator[tuple[_Apart, int, int]]:
+def _beside_numbers(text: str) -> list[tuple[_Apart, re.Match[str]]]:
     """The blanks between words and numbers."""
-    if not text.isascii() and text.encode(errors="surrogatepass").translate(None, _NO_DIGITS):
-        # some digits may have other kinds
-        yield from ((apart, *gap.span()) for apart in _NUMBERS for gap in apart.between.finditer(text))
-        return
-    kinds = text.encode("ascii", "replace").translate(_KINDS).decode("ascii")
-    for apart in _NUMBERS:
-        if apart.part in kinds:
-            for gap in apart.gap.finditer(kinds):
-                if blanks := apart.between.match(text, _start_of_blanks(kinds, kinds.index(" ", gap.start()))):
-                    yield apart, *blanks.span()
-
-
-def _start_of_blanks(kinds: str, at: int) -> int:
-    while kinds[at - 1] == " ":
-        at -= 1
-    return at
+    first, last = 0, len(text)
+    if text.isascii():
+        digits = [match.start() for match in _BESIDE.finditer(text.encode().translate(_KINDS))]
+        if not digits:
+            return []
+        first, last = max(0, digits[0] - _AROUND_DIGIT), digits[-1] + _AROUND_DIGIT
+    return [(rule, place) for rule in _NUMBERS for place in rule.between.finditer(text, first, last)]
 
 
 def _pair(text: str, start: int, end: int, apart: _Apart) -> str:
@@ -249,15 +241,33 @@ def _every_stop_word() -> frozenset[str]:
 
 def compounds(words: Sequence[str]) -> list[str]:
     """The words among those of a text in English that it writes apart, and others join: `data set`, `time outs`."""
-    found: list[str] = []
-    seconds: list[Collection[str]] = list(map(_compounds().get, words[:-1], repeat(())))
-    for at in compress(range(len(seconds)), seconds):
-        second = words[at + 1]
-        if not second.isalpha() or not second.islower():
-            second = second.strip(_AROUND).lower()
-        if second in seconds[at]:
-            found.append(f"{words[at]}{second}".lower())
-    return found
+    known = _compounds()
+    pairs = ((first, _second(word)) for first, word in pairwise(words) if first in known)
+    return [f"{first}{second}".lower() for first, second in pairs if second in known[first]]
+
+
+def halves() -> Iterator[tuple[str, str]]:
+    """The halves of each such compound."""
+    return ((first, second) for first, seconds in _compounds().items() for second in seconds)
+
+
+def is_first(word: str) -> bool:
+    """Whether a word may be the first half of such a compound."""
+    return word in _compounds()
+
+
+def is_second(word: str) -> bool:
+    """Whether a word may be the second half of such a compound."""
+    return _second(word) in _seconds()
+
+
+def _second(word: str) -> str:
+    return word.strip(_AROUND).lower()
+
+
+@cache
+def _seconds() -> frozenset[str]:
+    return frozenset().union(*_compounds().values())
 
 
 @cache

@@ -139,7 +139,7 @@ def _planned(run: TreeRun, items: Sequence[ClusterItem], found: Clusters) -> lis
     for slot, indices in found.members:
         children = [items[index].key for index in indices]
         key = key_of(run.summariser, children)
-        by_key.setdefault(key, PlannedCluster(ordered_id(key.encode(), uuid4()), slot, key, children))
+        by_key.setdefault(key, PlannedCluster(ordered_id(key.encode(), uuid4().int), slot, key, children))
     return list(by_key.values())
 
 

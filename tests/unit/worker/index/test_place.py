@@ -106,3 +106,15 @@ def test_whatever_the_store_keeps_of_a_chunk_is_in_its_id(changed: dict[str, Any
     assert id_of(**changed) != id_of()
     # where it is in the file is in its row alone
     assert id_of(start_line=9) == id_of()
+
+
+def test_an_id_is_that_of_earlier_releases() -> None:
+    """A slice that is repeated after an upgrade writes the same rows."""
+    claim: Any = Mock(id=UUID(int=1), path="a", id_path="a")
+    pieces = [PIECE, PIECE, PIECE._replace(read="\u00f6")]
+    found = place(claim, FACTS, Document("text", "code", language="python"), pieces, epoch=1, embedded=True)
+    assert [str(each.id) for each in found] == [
+        "272fa264-c954-821f-afdd-5820c7e588c1",
+        "25383b4c-678b-8ff1-bda9-23128c0ef8b4",
+        "c433644e-d74c-85e1-bd1d-e6c191675979",
+    ]

@@ -13,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from worker.formats.registry import BY_TYPE
-from worker.reading import as_read, embedded, full, read_form, words
+from worker.reading import applied, as_read, embedded, full, read_form, way_of, words
+from worker.reading.blobs import blobs
+from worker.reading.edits import merged
 from worker.tokens.keywords import keywords_of
 
 
@@ -22,6 +24,27 @@ def tokens(type_: str, text: str) -> set[str]:
     return {*found.text.split(), *found.code.split()}
 
 
+#: What escapes and their neighbours consist of.
+PARTS = (
+    *'\\%&=<>/_-{}":;?',
+    *("\n", "\r\n", " ", "\t", "word", "C:\\", "é", "7", "amp;", "uuml;", "#252;", "xn--mnchen-3ya", "=?utf-8?Q?a?="),
+    *(
+        "n",
+        "u00e4",
+        "U000000e4",
+        "x41",
+        "N{U+00FC}",
+        "303",
+        "00e4",
+        "C3%BC",
+        "20",
+        "25C3",
+        "C3=BC",
+        "rt>",
+        "Ruby>",
+        "ss",
+    ),
+)
 #: The beginning of a line that a mail has to break.
 LONG = "Ein langer Satz, " * 4
 NO_MAIL = "=C3=B6 A1=C3=B6 LEVEL=DEBUG FOO=\nBAR=1 =?x?Q?a?= a==b"
@@ -197,3 +220,11 @@ def test_a_run_of_escapes_takes_little_memory(type_: str, unit: str) -> None:
     assert read == 20_000
     # all escapes of a run at once took 3 to 27 MB
     assert peak < 1_500_000
+
+
+@given(st.sampled_from(sorted(filter(way_of, BY_TYPE))), st.lists(st.sampled_from(PARTS), max_size=12).map("".join))
+def test_a_text_without_a_sign_has_no_other_words(type_: str, text: str) -> None:
+    way = way_of(type_)
+    assert way is not None
+    whole = applied(text, merged(blobs(text), way.full(text)))
+    assert words(type_, text) == "\n".join([whole, *way.twins(text)])

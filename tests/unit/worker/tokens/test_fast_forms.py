@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from worker.tokens.invisible import _HIDING, _may_hide, plain
-from worker.tokens.language_words import groups
+from worker.tokens.language_words import _all_indexed, _token, groups, stems
 from worker.tokens.normal_forms import normalized
 from worker.tokens.spellings import MAX_APART, _compounds, _is_stop_word, canonical, compounds, numbered
 
@@ -103,3 +103,9 @@ def test_a_plain_text_hides_nothing(text: str) -> None:
 def test_each_hidden_character_is_looked_for() -> None:
     hidden = filter(_HIDING.match, map(chr, range(sys.maxunicode + 1)))
     assert [ascii(character) for character in hidden if not _may_hide(f"a{character}b")] == []
+
+
+@given(st.lists(st.sampled_from(["data", "Data", "set", "sets", "Sets.", "-", "_", "time", "out", "x-", "C#"])))
+def test_stems_are_those_of_each_group_and_of_compounds(words: list[str]) -> None:
+    expected = [*(_all_indexed(word, "en") for word in words), *(_token(word, "en") for word in compounds(words))]
+    assert stems(words, "en") == " ".join(filter(None, expected))
