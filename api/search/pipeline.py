@@ -149,11 +149,13 @@ def find_chunks(search: IndexSearch) -> Findings:
 
 
 def _by_what_there_is(search: IndexSearch) -> IndexSearch:
-    """The search, with the share of vectors. While there is none, words answer what is asked by meaning."""
-    share = counts_for(search.resources, search.index, search.request).vector_share
-    by_words = share == 0 and search.request.mode == "vector"
+    """The search, with what has vectors. While nothing has, words answer what is asked by meaning."""
+    counts, store = counts_for(search.resources, search.index, search.request), search.store
+    by_words = counts.vector_share == 0 and search.request.mode == "vector"
     request = search.request.model_copy(update={"mode": "keyword"}) if by_words else search.request
-    return replace(search, request=request, vector_share=share)
+    # counts may be behind the rows while a task is open
+    words_wait = store.has_keywords and not store.is_here and (counts.vectors_due > 0 or counts.is_open)
+    return replace(search, request=request, vector_share=counts.vector_share, words_wait=words_wait)
 
 
 def _rank(search: IndexSearch, made: RankingInputs, files: Files) -> tuple[RankedCandidates, SearchReport]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext
@@ -18,7 +19,7 @@ from api.search.query.index_search import IndexSearch, SearchReport, note
 from api.search.query.query_vectors import begin_queries
 from api.search.rank.boosts import phrases
 from api.search.rank.definition_query import names_in_query
-from api.search.rank.fusion import shared_ranks
+from api.search.rank.fusion import by_score, shared_ranks
 from api.search.rank.sureness import COMPARED_RANK
 from schemas.errors import EmbeddingError, FoldexError, StoreError, StoreUnavailable
 from schemas.queries.search import Filters
@@ -116,12 +117,36 @@ def run_legs(search: IndexSearch) -> LegResults:
         words = _search_words_meanwhile(search) if search.uses_vectors else None
         vectors, embed_report = wait_for_vectors()
         search.disconnect.check()
-        is_alone = not in_progress or search.request.mode == "vector"
+        is_alone = not in_progress or search.words_wait or search.request.mode == "vector"
         in_store = _search_store(search, vectors, words, must_answer=is_alone)
         found = LegResults([], embed_report) + in_store
         if in_progress:
-            found += _wait_for_keywords(search, in_progress, must_answer=not in_store.rankings)
+            in_postgres = _wait_for_keywords(search, in_progress, must_answer=not in_store.rankings)
+            found = _with_waiting(found, in_postgres) if search.words_wait else found + in_postgres
     return found
+
+
+def _with_waiting(in_store: LegResults, waiting: LegResults) -> LegResults:
+    """The results of both, where those of the same words are one ranking, by score.
+
+    Both have the rankings of a query in the same order: those of the fields, then those of its phrases.
+    """
+    left: dict[tuple[str, Kind], deque[Ranking]] = {}
+    for each in waiting.rankings:
+        left.setdefault((each.query, each.kind), deque()).append(each)
+    rankings = [
+        _merged(each, of_words.popleft()) if (of_words := left.get((each.query, each.kind))) else each
+        for each in in_store.rankings
+    ]
+    rest = [each for of_words in left.values() for each in of_words]
+    return LegResults([*rankings, *rest], in_store.report + waiting.report, in_store.vectors_missing)
+
+
+def _merged(ranking: Ranking, other: Ranking) -> Ranking:
+    """Both, best first. A chunk is in both if its vector was written in between."""
+    scores = dict(other.results) | dict(ranking.results)
+    best = by_score(scores)
+    return replace(ranking, results=Ranked(list(best), list(best.values())))
 
 
 def embed(search: IndexSearch) -> tuple[list[Vector], SearchReport]:
@@ -159,8 +184,8 @@ def _wait_for_embedding(
 
 @contextmanager
 def _start_keywords(search: IndexSearch) -> Iterator[Sequence[KeywordLeg]]:
-    """Start the keyword legs in Postgres; none if the store has the keywords. At the end, cancels those not begun."""
-    in_postgres = search.uses_keywords and not search.store.has_keywords
+    """Start the keyword legs in Postgres; none if the store has all words. At the end, cancels those not begun."""
+    in_postgres = search.uses_keywords and (not search.store.has_keywords or search.words_wait)
     texts, owner = search.request.texts if in_postgres else [], search.index.project_id
     legs = [
         (text, field, KEYWORD_THREADS.submit(owner, partial(_search_postgres, search, text, field)))

@@ -46,7 +46,8 @@ class IndexSearch:
     """A request over one index, as every step needs it. Each leg returns up to `depth` rows.
 
     With `whole_files`, files that are not embedded follow the hits. Keyword legs find them, so these run in every mode.
-    `on_step` is called after each step. `vector_share`: of the chunks that get a vector, those that have it.
+    `on_step` is called after each step. `vector_share`: of the chunks that get a vector, those that have it. With
+    `words_wait`, words of some chunks may be in Postgres until the store gets these with their vectors.
     """
 
     resources: Resources
@@ -59,6 +60,7 @@ class IndexSearch:
     disconnect: Disconnect
     on_step: Callable[[Step], None] = ignore_step
     vector_share: float = 1.0
+    words_wait: bool = False
 
     def step(self, name: str, started: float, found: int | None = None, detail: str | None = None) -> SearchReport:
         """Report one step that ends now. It `started` at a time of `time.perf_counter`."""

@@ -234,7 +234,9 @@ def test_a_query_notices_and_the_rest_happens_by_itself(ground: Ground) -> None:
         assert answered(ground, tool, mode="vector", filters={"path": "*.md"}) == (["vectors_missing"], None, 0)
         # as while they are being written again
         ground.execute("UPDATE search_index_file SET lost = true, status = 'pending' WHERE index_id = %s", index.id)
-        ground.execute("UPDATE search_index_task SET indexed_files = 0, searchable_files = 0 WHERE index_id = %s", index.id)
+        ground.execute(
+            "UPDATE search_index_task SET indexed_files = 0, searchable_files = 0 WHERE index_id = %s", index.id
+        )
         assert answered(ground, tool, mode="keyword")[2] == expected[1]
         ground.execute("UPDATE search_index_file SET lost = false, status = 'indexed' WHERE index_id = %s", index.id)
         ground.execute("UPDATE search_index_task SET indexed_files = 6 WHERE index_id = %s", index.id)

@@ -27,8 +27,8 @@ class IndexCounts(NamedTuple):
     """What a search can find of an index.
 
     `found_files` are found by their words as they were listed. `held_files` have vanished, and their removal is held.
-    Chunks outside the token bounds are neither in `vector_chunks` nor in `vectors_due`. `is_empty`: the first chunk is
-    still to come.
+    Of all chunks, those outside the token bounds are neither in `vector_chunks` nor in `vectors_due`. `is_open`: a task
+    works on the index, and the counts may be behind.
     """
 
     found_files: int
@@ -36,18 +36,19 @@ class IndexCounts(NamedTuple):
     held_files: int
     vector_chunks: int
     vectors_due: int
-    is_empty: bool
+    total_chunks: int
+    is_open: bool
 
     @property
     def vector_share(self) -> float:
         """Of the chunks that get a vector, the share that has it."""
         if self.vectors_due == 0:
-            return 0.0 if self.is_empty else 1.0
+            return 0.0 if self.is_open and self.total_chunks == 0 else 1.0
         return self.vector_chunks / (self.vector_chunks + self.vectors_due)
 
 
 #: The counts of an index without a task.
-NO_COUNTS = IndexCounts(0, 0, 0, 0, 0, is_empty=True)
+NO_COUNTS = IndexCounts(0, 0, 0, 0, 0, 0, is_open=True)
 
 
 def counts(pool: Pool, index_id: UUID, *, include_lost: bool = False) -> IndexCounts:

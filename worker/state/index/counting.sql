@@ -86,5 +86,5 @@ SELECT coalesce(searchable_files, indexed_files) + CASE WHEN %(include_lost)s TH
            SELECT count(*) FROM search_index_file f
            WHERE f.index_id = %(index_id)s AND f.lost AND NOT :has_words AND f.live_chunks > 0) ELSE 0 END AS found_files,
        total_files, held_removals, coalesce(vector_chunks, total_chunks) AS vector_chunks, vectors_due,
-       finished_at IS NULL AND total_chunks = 0 AS is_empty
+       total_chunks, finished_at IS NULL AS is_open
 FROM :newest_task

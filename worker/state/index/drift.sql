@@ -142,4 +142,7 @@ WHERE id = (SELECT id FROM search_index WHERE id = %(index_id)s FOR NO KEY UPDAT
   AND checked_at < now() - %(pause)s AND EXISTS (SELECT FROM chunk WHERE index_id = %(index_id)s AND live AND embedded AND NOT lost)
 
 -- name: any_embedded
+-- Words in Postgres are of chunks that are written with their vectors. Without them, vectors that are due were lost.
 SELECT EXISTS (SELECT FROM search_index_file WHERE index_id = %(index_id)s AND live_chunks > vectors_due AND live_embedded)
+    OR EXISTS (SELECT FROM search_index_file WHERE index_id = %(index_id)s AND live_chunks > 0 AND live_embedded)
+       AND NOT EXISTS (SELECT FROM chunk WHERE index_id = %(index_id)s AND live AND lost AND keywords IS NOT NULL)

@@ -18,7 +18,7 @@ from worker.state.index.counting import NO_COUNTS, IndexCounts
 
 def counted(found: int, **counts: Any) -> IndexCounts:
     """The counts of an index of nine files."""
-    return NO_COUNTS._replace(found_files=found, total_files=9, is_empty=False, **counts)
+    return NO_COUNTS._replace(found_files=found, total_files=9, total_chunks=9, **counts)
 
 
 @pytest.mark.parametrize(
@@ -60,14 +60,20 @@ def test_counts_are_kept_unless_the_folder_is_compared(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
-    ("vectors", "due", "is_empty", "share"),
-    [(0, 0, True, 0.0), (0, 0, False, 1.0), (7, 0, False, 1.0), (0, 3, False, 0.0), (1, 3, False, 0.25)],
+    ("changed", "share"),
+    [
+        # the first chunk is still to come
+        ({"total_chunks": 0}, 0.0),
+        ({"total_chunks": 0, "is_open": False}, 1.0),
+        # none gets a vector
+        ({}, 1.0),
+        ({"vector_chunks": 7}, 1.0),
+        ({"vectors_due": 3}, 0.0),
+        ({"vector_chunks": 1, "vectors_due": 3}, 0.25),
+    ],
 )
-def test_the_share_of_vectors_is_that_of_the_chunks_that_get_one(
-    vectors: int, due: int, is_empty: bool, share: float
-) -> None:
-    counts = counted(9, vector_chunks=vectors, vectors_due=due)._replace(is_empty=is_empty)
-    assert counts.vector_share == share
+def test_the_share_of_vectors_is_that_of_the_chunks_that_get_one(changed: dict[str, Any], share: float) -> None:
+    assert counted(9)._replace(**changed).vector_share == share
 
 
 @pytest.mark.parametrize(
