@@ -29,18 +29,24 @@ class Way(NamedTuple):
     `edits` replace what is written by what is embedded. `full` edits also replace what only words and a grep read: it
     is more where few texts should be embedded again. `twins` are words of the other reading of what is ambiguous: a
     Windows path, or a line break before a word. A text that `may` not be read otherwise is not, and no part of it is.
-    Each text with full edits or twins has a `sign`. In the syntax of ripgrep, each text with an
-    edit matches `mark`, and `unit` matches what is written for a character. A line with `anything` may have any words.
+    Each text with full edits or twins has one of the `signs`, and what `coded` matches. In the syntax of ripgrep, each
+    text with an edit matches `mark`, and `unit` matches what is written for a character. A line with `anything` may
+    have any words.
     """
 
     edits: Callable[[str], Iterable[Edit]]
     full: Callable[[str], Iterable[Edit]]
     twins: Callable[[str], Iterable[str]]
     may: Callable[[str], bool]
-    sign: re.Pattern[str]
+    signs: Sequence[str]
+    coded: re.Pattern[str]
     mark: str
     unit: str
     anything: str = ""
+
+    def may_have_words(self, text: str) -> bool:
+        """Whether a text may have full edits or twins. Most texts have none of the signs, which are found faster."""
+        return any(map(text.__contains__, self.signs)) and self.coded.search(text) is not None
 
 
 def way_of(type_: str | None) -> Way | None:
@@ -90,8 +96,8 @@ def as_written(_part: str) -> None:
 def words(type_: str | None, text: str) -> str:
     """A text as its words are found, with the words of the other reading of what is ambiguous at its end."""
     way = way_of(type_)
-    if way is None or not way.sign.search(text):
-        return applied(text, blobs(text))
+    if way is None or not way.may_have_words(text):
+        return applied(text, found) if (found := blobs(text)) else text
     edits = list(merged(blobs(text), way.full(text)))
     twins = list(way.twins(text))
     return "\n".join([applied(text, edits), *twins]) if edits or twins else text

@@ -29,9 +29,9 @@ _KILO, _MEGA = 1_000, 1_000_000
 _HEX = "[0-9A-Fa-f]"
 _DIGITS = rf"(?:0x)?{_HEX}{{2,8}}"
 #: The beginning of a line is compared with each line of each text, so nothing there is tried twice.
-_START = rf"\n[ \t]{{0,8}}+(?:0x)?{_HEX}{{4,16}}+[:h]?[ \t]{{1,4}}"
+_START = rf"[ \t]{{0,8}}+(?:0x)?{_HEX}{{4,16}}+[:h]?[ \t]{{1,4}}"
 #: A line: its address, at least four groups of digits, and the characters that they stand for.
-_LINE = rf"{_START}{_DIGITS}(?:[ \t]{{1,3}}{_DIGITS}){{3,31}}[^\n]{{0,90}}"
+_LINE = rf"\n{_START}{_DIGITS}(?:[ \t]{{1,3}}{_DIGITS}){{3,31}}[^\n]{{0,90}}"
 _DUMP = re.compile(rf"{_LINE}(?:\n\*\r?(?=\n)|{_LINE})+")
 _ADDRESS = re.compile(rf"\n[ \t]*(?:0x)?({_HEX}+)[:h]?((?:[ \t]{{1,4}}(?:0x)?{_HEX}{{2,8}})+)")
 _GROUP = re.compile(rf"{_HEX}{{2,8}}(?!x)")
@@ -40,15 +40,17 @@ _UUENCODED = re.compile(r"\nM[ -`]{60}\r?(?:\nM[ -`]{60}\r?){2,}(?:\n[ -L][ -`]{
 _OF_PATCH = "[0-9A-Za-z!#$%&()*+;<=>?@^_`{|}~-]"
 _PATCH = re.compile(rf"\nz{_OF_PATCH}{{65}}(?:\nz{_OF_PATCH}{{65}}){{2,}}(?:\n[A-Za-z]{_OF_PATCH}{{5,65}}(?=\n|\Z))?")
 _ASCII85 = re.compile(r"<~[!-uz\s]{200,}~>")
+#: A line of which dumps, uuencode and patches consist. One search for it tells most texts apart.
+_BLOCK_LINE = re.compile(rf"\n(?:M[ -`]{{60}}|z{_OF_PATCH}{{65}}|{_START})")
 _ARRAY = re.compile(rf"0x{_HEX}{{2}}\b(?:[,\s]{{1,60}}0x{_HEX}{{2}}\b)+")
 _ESCAPED = re.compile(rf"\\x{_HEX}{{2}}(?:[\"'\s+]{{0,60}}\\x{_HEX}{{2}})+")
 
 
 class _Form(NamedTuple):
-    """A form of a block, which has the `start` and at least so many characters. Its `size` is 0 if it is none."""
+    """A form of a block, which has the `sign` and at least so many characters. Its `size` is 0 if it is none."""
 
     kind: str
-    start: str
+    sign: str
     characters: int
     pattern: re.Pattern[str]
     size: Callable[[str], int]
@@ -83,9 +85,9 @@ def _array(block: str, prefix: str) -> int:
 
 _FORMS = (
     _Form("hex dump", "\n", MIN_CHARS, _DUMP, _dumped),
-    _Form("uuencode", "\nM", MIN_CHARS, _UUENCODED, _uuencoded),
-    _Form("base85", "\nz", MIN_CHARS, _PATCH, lambda block: len(block) * 52 // 67),
-    _Form("base85", "<~", MIN_CHARS, _ASCII85, lambda block: len(block) * 4 // 5),
+    _Form("uuencode", "\n", MIN_CHARS, _UUENCODED, _uuencoded),
+    _Form("base85", "\n", MIN_CHARS, _PATCH, lambda block: len(block) * 52 // 67),
+    _Form("base85", "~", MIN_CHARS, _ASCII85, lambda block: len(block) * 4 // 5),
     _Form("bytes", "0x", 5 * _MIN_ARRAY, _ARRAY, lambda block: _array(block, "0x")),
     _Form("bytes", "\\x", 4 * _MIN_ARRAY, _ESCAPED, lambda block: _array(block, "\\x")),
 )
@@ -114,8 +116,13 @@ def placeholder(kind: str, size: int, media: str = "") -> str:
     return f"[{kind}, {shown}, {media}]" if media else f"[{kind}, {shown}]"
 
 
-def _usable(text: str) -> Iterator[_Form]:
-    return (form for form in _FORMS if len(text) >= form.characters and form.start in text)
+def _usable(text: str) -> list[_Form]:
+    has_lines = _BLOCK_LINE.search(text) is not None
+    return [
+        form
+        for form in _FORMS
+        if len(text) >= form.characters and (has_lines if form.sign == "\n" else form.sign in text)
+    ]
 
 
 def _of_form(text: str, form: _Form) -> Iterator[Edit]:

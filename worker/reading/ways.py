@@ -88,7 +88,9 @@ _ANYTHING = rf"{_HOSTS}|[\\=]\r?$|=\?[^\s?]+\?[QqBb]\?"
 _IN_ADDRESS = rf"%(?:[2389A-Fa-f]{_HEX}|u{_HEX}{{4}})|xn--"
 _CODED = f"{_ENTITY}|{_IN_ADDRESS}"
 _MARK = rf"\\[uUNx0-3]|{_CODED}"
-#: Of the signs, each text with edits or twins has one. The search for them in another text takes little time.
+#: What each of these has.
+_SIGNS = ("\\", "&", "%", "xn--")
+#: What texts have whose words are read otherwise.
 _IN_STRINGS = rf"\\(?:[uUNx1-3]|0{_HEX}{{3}}|[abefnrtv][^\W_]|(?<=[^\W_]\\)\r?\n)|{_CODED}"
 _IN_MAILS = r"=(?:[89A-F][0-9A-F]|\?|\r?\n\w)"
 
@@ -98,6 +100,7 @@ TEXT = Way(
     _whole_text,
     escapes.words_in_code,
     _may_have_text,
+    (*_SIGNS, "="),
     re.compile(rf"{_IN_MAILS}|{_IN_STRINGS}"),
     rf"{_MARK}|=[89A-F]|{_ANYTHING}",
     rf"{_ESCAPE}|{_MAIL}",
@@ -108,17 +111,21 @@ JSON = Way(
     _whole_json,
     escapes.words_in_json,
     _may_have_json,
+    _SIGNS,
     re.compile(rf"\\|{_CODED}"),
     rf"\\|{_CODED}",
     rf'{_ESCAPE}|\\["\\/bfnrt]',
     _HOSTS,
 )
-CODE = Way(_code, _whole_code, escapes.words_in_code, _may_have_code, re.compile(_IN_STRINGS), _MARK, _ESCAPE, _HOSTS)
+CODE = Way(
+    _code, _whole_code, escapes.words_in_code, _may_have_code, _SIGNS, re.compile(_IN_STRINGS), _MARK, _ESCAPE, _HOSTS
+)
 MARKDOWN = Way(
     _markdown,
     _whole_markdown,
     escapes.words_in_code,
     _may_have_markdown,
+    (*_SIGNS, "<"),
     re.compile(rf"</?[rR]|(?<=\w)\\_|{_IN_STRINGS}"),
     rf"\\[uUNx0-3_]|{_CODED}|</?[rR]",
     rf"{_ESCAPE}|\\_|</?[rR][^<>]{{0,200}}>|<[rR][tTpP][^<>]{{0,200}}>[^<>]{{0,200}}",
@@ -129,6 +136,7 @@ TEX = Way(
     tex.edits,
     _none,
     tex.may_have,
+    ("\\", "{", '"'),
     re.compile(r'[\\{"]'),
     r"\\|\{|[^\W\d_]\"",
     r'[{\\][^\n]{1,8}|[{}]|"[A-Za-z=~|-]',
