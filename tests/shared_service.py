@@ -55,6 +55,7 @@ GROUPS = {
         "tests/integration/test_agents_folders.py",
         "tests/integration/test_command.py",
         "tests/integration/test_command_accidents.py",
+        "tests/integration/test_command_grep.py",
         "tests/integration/test_described.py",
         "tests/integration/test_pasted.py",
     ),

@@ -246,19 +246,20 @@ class Tools(Calls[Way]):
         word: bool | None = None,
         multiline: bool | None = None,
         path: str | None = None,
-        glob: str | None = None,
+        glob: str | Sequence[str] | None = None,
         types: Sequence[str] | None = None,
         before: int | None = None,
         after: int | None = None,
         max_per_file: int | None = None,
         head_limit: int | None = None,
+        spans: bool | None = None,
         modified_after: str | None = None,
         modified_before: str | None = None,
     ) -> Request[GrepAnswer]:
         """Find the lines that match a pattern."""
         body = given(pattern=pattern, regex=regex, case_sensitive=case_sensitive, word=word, multiline=multiline)
         body |= given(path=path, glob=glob, types=types, before=before, after=after)
-        body |= given(max_per_file=max_per_file, head_limit=head_limit)
+        body |= given(max_per_file=max_per_file, head_limit=head_limit, spans=spans)
         body |= given(modified_after=modified_after, modified_before=modified_before)
         return Request("POST", _tools(tool, "grep"), GrepAnswer, body=body)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from schemas import fields
 from schemas.queries.search import Coverage, Names, Note
@@ -10,6 +12,15 @@ from schemas.queries.times import Times
 
 #: Maximum bytes of a multi-line match. Longer matches may be missed.
 MAX_SPAN = 32 << 10
+
+
+#: Maximum globs of a request. Each is matched against every path.
+MAX_GLOBS = 20
+#: Maximum spans of a hit. An answer may have thousands of hits.
+MAX_SPANS = 100
+
+Glob = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
+Globs = Annotated[list[Glob], Field(min_length=1, max_length=MAX_GLOBS)]
 
 
 class Grep(Times):
@@ -44,11 +55,10 @@ class Grep(Times):
         max_length=4096,
         description="A file, or a folder to search below; null: the whole folder.",
     )
-    glob: str | None = Field(
+    glob: Glob | Globs | None = Field(
         default=None,
-        min_length=1,
-        max_length=1024,
-        description="A path, or a pattern as in .gitignore. With `!`: all other files. Null: every file.",
+        description="A path, or a pattern as in .gitignore. With `!`: all other files. Null: every file. A list "
+        "selects what any without `!` selects, and none with `!` excludes.",
     )
     types: Names | None = Field(
         default=None,
@@ -62,6 +72,14 @@ class Grep(Times):
         default=None, ge=1, le=10_000, description="Maximum number of hits per file; null: no limit."
     )
     head_limit: int = Field(default=100, ge=1, le=10_000, description="Maximum number of hits in total.")
+    spans: bool = Field(default=False, description="Tell where in each preview the matches are.")
+
+
+class Span(BaseModel):
+    """A part of a line, in characters."""
+
+    start: int = Field(description="Where it starts, counted from 0.", examples=[5])
+    end: int = Field(description="Where it ends.", examples=[9])
 
 
 class GrepHit(BaseModel):
@@ -75,6 +93,11 @@ class GrepHit(BaseModel):
     before: list[str] = Field(description="Lines before the hit, as many as requested.", examples=[[]])
     after: list[str] = Field(description="Lines after the hit, as many as requested.", examples=[[]])
     end_line: int | None = Field(default=None, description="The line where the match ends, if it is not `line`.")
+    spans: list[Span] | None = Field(
+        default=None,
+        description=f"With `spans`, the matches in the preview, at most {MAX_SPANS}. Empty if the line matches only as "
+        "it is read.",
+    )
 
 
 class GrepAnswer(BaseModel):

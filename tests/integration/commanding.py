@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import pty
 import subprocess
 import sys
+import termios
 from collections.abc import Mapping
-from contextlib import chdir, nullcontext
+from contextlib import chdir, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from typing import Any
 from click.testing import CliRunner
 
 from api.cli.commands import main
+from api.stack.record import ROOT
 from tests.service import Service
 
 #: The command as a terminal starts it: a shell's background jobs, such as this test may be one of, ignore Ctrl-C.
@@ -56,6 +59,31 @@ def refused(done: Done, status: int = 2) -> str:
     assert len(done.stderr.splitlines()) == 1, done.stderr
     assert done.stderr.rstrip().endswith((".", "?"))
     return done.stderr
+
+
+def on_terminal(running: Service, *arguments: str, cwd: Path, columns: int = 80, answer: str = "") -> Done:
+    """Run the command in a terminal, where somebody has typed `answer`. What it shows is its `stdout`."""
+    ours, theirs = pty.openpty()
+    try:
+        termios.tcsetwinsize(theirs, (24, columns))
+        os.write(ours, answer.encode())
+        child = subprocess.Popen(
+            [sys.executable, "-c", INTERRUPTIBLE, *arguments],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            cwd=cwd,
+            env={**environment(running), "TERM": "xterm", "PYTHONPATH": str(ROOT)},
+        )
+    finally:
+        os.close(theirs)
+    shown = b""
+    # a terminal that nobody writes to any more is an error
+    with suppress(OSError), child:
+        while piece := os.read(ours, 1 << 16):
+            shown += piece
+    os.close(ours)
+    return Done(child.wait(), shown.decode().replace("\r\n", "\n"), "")
 
 
 def process(running: Service, *arguments: str, **options: Any) -> Done:

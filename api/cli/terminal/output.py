@@ -16,7 +16,7 @@ from api.agents.folders import BUCKET, root_of
 if TYPE_CHECKING:
     from foldex_client import Status, Tool
     from foldex_client.estimate import Estimate
-    from foldex_client.models import File, GrepHit, Model, ModelInfo, Note, RaptorStatus, Symbol, TreeHit, TreeNode
+    from foldex_client.models import File, Model, ModelInfo, Note, RaptorStatus, Symbol, TreeHit, TreeNode
 
 #: Lines of a hit's text that are shown.
 SHOWN_LINES = 6
@@ -113,16 +113,6 @@ def _text(line: str, *, dim: bool = False) -> None:
     shown = clean(line)
     cut = shown if len(shown) <= SHOWN_CHARACTERS else f"{shown[:SHOWN_CHARACTERS]}…"
     click.echo(f"    {click.style(cut, dim=True) if dim else cut}".rstrip())
-
-
-def match(tool: Tool, found: GrepHit) -> None:
-    """Print a line that matches, with its context, as ripgrep does."""
-    path = path_in(tool, found.file_path)
-    for number, line in enumerate(found.before, found.line - len(found.before)):
-        click.echo(f"{place(path, number, '-')}-{clean(line)}")
-    click.echo(f"{place(path, found.line)}:{clean(found.preview)}")
-    for number, line in enumerate(found.after, (found.end_line or found.line) + 1):
-        click.echo(f"{place(path, number, '-')}-{clean(line)}")
 
 
 def definition(tool: Tool, found: Symbol) -> None:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import click
 
 from api.agents.folders import BUCKET, FolderPart
-from api.cli.invocation import FOUND, NOTHING, Invocation, VerbFailed, agreed, verb, yes
+from api.cli.invocation import ERROR, FOUND, NOTHING, Invocation, VerbFailed, agreed, verb, yes
 from api.cli.service.connection import Check, Connection, connect
 from api.cli.service.folder_tools import config_of, estimated, start_indexing
 from api.cli.service.tool_lookup import TOOLS, check_before_start, check_folder, covering, path_of
 from api.cli.terminal import output
 from api.cli.terminal.completions import complete_places
+from api.cli.terminal.matched_lines import MatchPrinter, shape_of
 from api.cli.terminal.progress import duration, going_on, wait
 from api.stack.record import has_run
 
@@ -30,6 +32,9 @@ MEANING_FOLLOWS = "meaning_follows"
 DEFAULT_MODE = "hybrid"
 #: The most lines of context around a hit: what grep gives, and about those of one chunk on each side.
 MAX_CONTEXT = 50
+#: The most hits that a grep gives, and as many as are printed by default.
+MAX_HITS = 10_000
+DEFAULT_HITS = 1000
 
 searched_path = click.argument("path", default=".", shell_complete=complete_places)
 config_option = click.option(
@@ -187,64 +192,125 @@ def _answered(service: Connection, tool_id: str, body: Json) -> Answer:
         return Answer(query=query, mode=mode, total_results=0, took_ms=0, coverage=coverage, notes=[note], results=[])
 
 
-@verb("foldex grep TODO", "foldex grep -i 'lease.*renew' src -C 2", "foldex grep -F 'a[0]' --path '*.py' --json")
+@verb(
+    "foldex grep TODO",
+    "foldex grep -i 'lease.*renew' src docs -C 2",
+    "foldex grep -F 'a[0]' -g '*.py' -g '!tests/' -l",
+    "foldex grep -o '[A-Z]+-[0-9]+' -t md --json",
+)
 @click.argument("pattern")
-@searched_path
+@click.argument("paths", nargs=-1, metavar="[PATH]...", shell_complete=complete_places)
 @click.option("-F", "--fixed-strings", is_flag=True, help="PATTERN is plain text, no regular expression.")
 @click.option("-i", "--ignore-case", is_flag=True, help="Upper and lower case are the same.")
 @click.option("-w", "--word", is_flag=True, help="Match whole words only.")
-@click.option("-m", "--max-count", type=click.IntRange(1, 10_000), help="Maximum hits of a file; default: all.")
-@click.option("--limit", type=click.IntRange(1, 10_000), default=1000, show_default=True, help="Maximum hits in all.")
-@types_option
-@glob_option
+@click.option("-l", "--files", "listed", flag_value="files", help="Print only the files with a match.")
+@click.option("-c", "--count", "listed", flag_value="counts", help="Print only how many lines of each file match.")
+@click.option("-o", "--only-matching", is_flag=True, help="Print only what matches; with -c, count it.")
+@click.option("-m", "--max-count", type=click.IntRange(1, MAX_HITS), help="Maximum hits of a file; default: all.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, MAX_HITS),
+    help=f"Maximum hits of each PATH; default: {DEFAULT_HITS}, with -l or -c {MAX_HITS}.",
+)
+@click.option("-t", "--types", "types", multiple=True, metavar="A,B", help="Only these types, such as py,md.")
+@click.option(
+    "-g",
+    "--glob",
+    "--path",
+    "globs",
+    multiple=True,
+    metavar="GLOB",
+    help="Files that match, or not with !; repeatable.",
+)
+@click.option("-A", "--after", type=click.IntRange(0, MAX_CONTEXT), help="Lines after each hit; default: as -C.")
+@click.option("-B", "--before", type=click.IntRange(0, MAX_CONTEXT), help="Lines before each hit; default: as -C.")
 @context_option
 @yes
 def grep(
     invocation: Invocation,
     pattern: str,
-    path: str,
+    paths: tuple[str, ...],
     fixed_strings: bool,
     ignore_case: bool,
     word: bool,
+    listed: str | None,
+    only_matching: bool,
     max_count: int | None,
-    limit: int,
-    types: str | None,
-    glob: str | None,
+    limit: int | None,
+    types: tuple[str, ...],
+    globs: tuple[str, ...],
+    after: int | None,
+    before: int | None,
     context: int,
     yes: bool,
 ) -> int:
-    """Find the lines below PATH that match a regular expression.
+    """Find the lines below each PATH that match a regular expression.
 
-    PATH is a folder, a file, or a tool's id or name; default: the present folder. It finds what is in the index.
+    PATH is a folder, a file, or a tool's id or name; default: the present folder. It finds what is in the index. The
+    exit status is that of ripgrep: 0 if a line matches, 1 if none does, 2 after an error, whatever was found.
     """
-    consent = IndexingConsent(path, is_sure=yes)
-    with connect(invocation, start_if=consent.before_start) as service:
-        found = _place(service, path, consent)
-        options: Json = {
-            "word": word,
-            "path": found.below or None,
-            "glob": glob,
-            "before": context,
-            "after": context,
-        }
-        options |= {"types": types.split(",") if types else None, "max_per_file": max_count, "head_limit": limit}
-        given = {name: value for name, value in options.items() if value is not None}
-        body = {"pattern": pattern, "regex": not fixed_strings, "case_sensitive": not ignore_case, **given}
-        answer = _matched(service, found.tool.tool_id, body)
-        if invocation.as_json:
-            output.print_json(answer)
-        else:
-            output.notes(answer.notes or [])
-            for hit in answer.hits:
-                output.match(found.tool, hit)
-            if answer.truncated:
-                output.note("There may be more hits; narrow the search, or raise --limit.")
-        return FOUND if answer.hits else NOTHING
+    shape = shape_of(listed, only_matching=only_matching)
+    body: Json = {"pattern": pattern, "regex": not fixed_strings, "case_sensitive": not ignore_case, "word": word}
+    body["head_limit"] = limit or (DEFAULT_HITS if shape in {"lines", "parts"} else MAX_HITS)
+    around = {"before": context if before is None else before, "after": context if after is None else after}
+    optional: Json = {
+        "max_per_file": max_count or (1 if shape == "files" else None),
+        "glob": list(globs),
+        "types": [each for given in types for each in given.split(",")],
+        **(around if shape == "lines" else {}),
+        # nobody sees a colour in a pipe
+        "spans": shape in {"parts", "part_counts"} or (shape == "lines" and sys.stdout.isatty()),
+    }
+    body |= {name: value for name, value in optional.items() if value}
+    printer = MatchPrinter(shape, has_context=shape == "lines" and any(around.values()))
+    return _grepped(invocation, body, paths or (".",), printer, is_sure=yes)
 
 
-def _matched(service: Connection, tool_id: str, body: Json) -> GrepAnswer:
-    answer = service.call_locally("POST", f"{TOOLS}/{tool_id}/grep", body)
-    return service.foldex.tools.grep(tool_id, **body) if answer is None else cast("GrepAnswer", answer)
+def _grepped(invocation: Invocation, body: Json, paths: Sequence[str], printer: MatchPrinter, *, is_sure: bool) -> int:
+    """Search each path, and print what is found. An error of one of several paths leaves the others."""
+    consents = {path: IndexingConsent(path, is_sure=is_sure) for path in paths}
+    answers: list[GrepAnswer] = []
+    has_failed = False
+
+    def check(home: Path) -> None:
+        for consent in consents.values():
+            consent.before_start(home)
+
+    with connect(invocation, start_if=check) as service:
+        for path, consent in consents.items():
+            try:
+                found = _place(service, path, consent)
+                answer = _matched(service, found, body)
+            except VerbFailed as error:
+                if len(consents) == 1:
+                    raise
+                error.show()
+                has_failed = True
+                continue
+            answers.append(answer)
+            if not invocation.as_json:
+                output.notes(answer.notes or [])
+                printer.print(found.tool, answer.hits)
+                if answer.truncated and len(answer.hits) == body["head_limit"]:
+                    output.note("There may be more hits; narrow the search, or raise --limit.")
+    if invocation.as_json:
+        output.print_json(answers[0]) if len(consents) == 1 else output.print_items(answers)
+    return ERROR if has_failed else FOUND if any(answer.hits for answer in answers) else NOTHING
+
+
+def _matched(service: Connection, found: FolderPart, body: Json) -> GrepAnswer:
+    """The lines that match at a place. Raises `VerbFailed` if no file is there."""
+    body = body | ({"path": found.below} if found.below else {})
+    answer = service.call_locally("POST", f"{TOOLS}/{found.tool.tool_id}/grep", body)
+    if answer is not None:
+        return cast("GrepAnswer", answer)
+    client = service.foldex
+    from foldex_client.errors import FilterMatchesNothing
+
+    try:
+        return client.tools.grep(found.tool.tool_id, **body)
+    except FilterMatchesNothing as error:
+        raise VerbFailed(error.detail) from error
 
 
 @verb(

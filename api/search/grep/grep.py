@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from threading import Event
 
 from api.search.grep.fallback import fallback
-from api.search.grep.lines import MatchedLine, lines_after, lines_before, shown
+from api.search.grep.lines import MatchedLine, lines_after, lines_before, shown, spans_shown
 from api.search.grep.pattern import Pattern
 from api.search.grep.scope import SearchableText, TextSearch, TimeOver, UnreadFile, text_search
 from api.search.grep.texts import all_texts
@@ -85,7 +85,7 @@ def _add_lines(matches: _FoundMatches, text: SearchableText, search: TextSearch,
         if count == request.max_per_file:
             matches.is_complete = False
             break
-        matches.hits.append(_hit(text, line, request))
+        matches.hits.append(_hit(text, line, request, search))
     if search.pattern.is_cut(text.data):
         matches.cut += 1
         matches.is_complete = matches.is_complete and request.multiline
@@ -97,7 +97,7 @@ def _check_path(search: TextSearch) -> None:
         raise FilterMatchesNothing(f"There is no file at path={search.files.path!r}; list the tool's files.")
 
 
-def _hit(text: SearchableText, line: MatchedLine, request: Grep) -> GrepHit:
+def _hit(text: SearchableText, line: MatchedLine, request: Grep, search: TextSearch) -> GrepHit:
     preview, column = shown(text.data[line.start : line.end], line.match_start)
     floor = 0 if text.narrowed is None else text.narrowed.start
     return GrepHit(
@@ -109,6 +109,7 @@ def _hit(text: SearchableText, line: MatchedLine, request: Grep) -> GrepHit:
         before=lines_before(text.data, line.start, request.before, floor),
         after=lines_after(text.data, line.stop, request.after),
         end_line=line.last_number if line.last_number > line.number else None,
+        spans=spans_shown(text.data, line, search.pattern, search.check) if request.spans else None,
     )
 
 

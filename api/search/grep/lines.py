@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from api.search.grep.pattern import Pattern, next_character
+from schemas.queries.grep import MAX_SPANS, Span
 
 #: Maximum characters shown of a line.
 MAX_SHOWN_CHARACTERS = 500
@@ -95,11 +96,31 @@ def shown(line: bytes, match_start: int) -> tuple[str, int]:
     """A line for display, cut around byte `match_start` if it is long, and the column of that byte, from 1."""
     column = len(line[:match_start].decode(errors="replace"))
     text = line.decode(errors="replace")
-    if len(text) <= MAX_SHOWN_CHARACTERS:
-        return text, column + 1
-    first = max(0, min(column - _CHARACTERS_BEFORE_MATCH, len(text) - MAX_SHOWN_CHARACTERS))
+    first = _first_shown(text, column)
     cut = text[first : first + MAX_SHOWN_CHARACTERS]
     return f"{'…' if first else ''}{cut}{'…' if first + MAX_SHOWN_CHARACTERS < len(text) else ''}", column + 1
+
+
+def spans_shown(text: bytes, line: MatchedLine, pattern: Pattern, check: Callable[[], None]) -> list[Span]:
+    """Where the matches in a line are in what `shown` returns, in characters from 0."""
+    written = text[line.start : line.end]
+    characters = written.decode(errors="replace")
+    first = _first_shown(characters, len(written[: line.match_start].decode(errors="replace")))
+    shift, spans = first - (1 if first else 0), list[Span]()
+    counted, column = 0, 0
+    for start, end in _matches(text[line.start : line.stop], pattern, check):
+        column += len(written[counted:start].decode(errors="replace"))
+        if column >= first + MAX_SHOWN_CHARACTERS or start > len(written) or len(spans) == MAX_SPANS:
+            break
+        after = column + len(written[start:end].decode(errors="replace"))
+        spans.append(Span(start=column - shift, end=min(after, first + MAX_SHOWN_CHARACTERS) - shift))
+        counted, column = end, after
+    return spans
+
+
+def _first_shown(text: str, column: int) -> int:
+    """The first character that is shown of a line that is cut around `column`."""
+    return max(0, min(column - _CHARACTERS_BEFORE_MATCH, len(text) - MAX_SHOWN_CHARACTERS))
 
 
 def lines_before(text: bytes, start: int, count: int, floor: int) -> list[str]:

@@ -8,7 +8,9 @@ for ripgrep, search whole texts. They may match more, but never less.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import re2
@@ -52,13 +54,14 @@ _CONTINUATION_MASK = 0xC0
 class ExactMatcher:
     """The exact matcher. For words, `at_start` matches at the start of the text, `after_other` after a non-word.
 
-    With `has_end`, a match includes the non-word character that follows, unless the text ends there.
+    With `ending`, a match includes the non-word character that follows, unless the text ends there. `ending` makes an
+    expression whose last group is that character.
     """
 
     anywhere: Any
     at_start: Any = None
     after_other: Any = None
-    has_end: bool = False
+    ending: Callable[[], Any] | None = None
 
     def first(self, text: bytes, start: int, end: int) -> tuple[int, int] | None:
         """The start and end of the first match from `start` on. A word match has no word character beside it.
@@ -68,14 +71,24 @@ class ExactMatcher:
         """
         if self.at_start is None:
             match = self.anywhere.search(text, start, end)
-            return match and (match.start(), self._end(text, match))
+            return match and (match.start(), self._end(text, match.start(), match.end(), end))
         if start == 0 and (match := self.at_start.match(text, 0, end)):
-            return 0, self._end(text, match)
+            return 0, self._end(text, 0, match.end(), end)
         match = self.after_other.search(text, _character(text, start - 1) if start else 0, end)
-        return match and (next_character(text, match.start()), self._end(text, match))
+        if not match:
+            return None
+        first = next_character(text, match.start())
+        return first, self._end(text, first, match.end(), end)
 
-    def _end(self, text: bytes, match: Any) -> int:
-        return _without_last(text, match.end()) if self.has_end else int(match.end())
+    def _end(self, text: bytes, first: int, last: int, end: int) -> int:
+        """The end of what matches from `first` to `last`, without the character after the word."""
+        if self.ending is None:
+            return last
+        # only at the end of the text may a match have no character after it
+        if last < end:
+            return _character(text, last - 1)
+        found = self.ending().match(text, first, end)
+        return last if found is None or found[found.re.groups] is None else _character(text, last - 1)
 
     @property
     def size(self) -> int:
@@ -158,20 +171,18 @@ def _character(text: bytes, position: int) -> int:
     return position
 
 
-def _without_last(text: bytes, end: int) -> int:
-    """The end of a match without the character after the word; at the end of the text there is none to remove."""
-    return end if end == len(text) else _character(text, end - 1)
-
-
 def _finder(source: str, request: Grep, borders: WordBorders) -> ExactMatcher:
     has_end = request.word or borders.back
+    ending = None
     if has_end:
+        captured = rf"(?:{source})(?:\z|({NO_WORD}))"
+        ending = cache(lambda: _expression(captured, request, captures=True))
         source = rf"(?:{source})(?:\z|{NO_WORD})"
     if not (request.word or borders.front):
-        return ExactMatcher(_expression(source, request), has_end=has_end)
+        return ExactMatcher(_expression(source, request), ending=ending)
     at_start = _expression(rf"\A(?:{source})", request)
     after_other = _expression(f"{NO_WORD}(?:{source})", request)
-    return ExactMatcher(None, at_start, after_other, has_end)
+    return ExactMatcher(None, at_start, after_other, ending)
 
 
 def _arguments(request: Grep, borders: WordBorders) -> list[str] | None:
@@ -184,13 +195,13 @@ def _arguments(request: Grep, borders: WordBorders) -> list[str] | None:
     return None if translated is None else [*options, "--", translated]
 
 
-def _expression(source: str, request: Grep) -> Any:
+def _expression(source: str, request: Grep, *, captures: bool = False) -> Any:
     options = re2.Options()
     options.max_mem = MAX_MEMORY
     options.log_errors = False
     options.never_nl = not request.multiline
-    # groups are never read, and capturing them would slow down every search
-    options.never_capture = True
+    # groups are read nowhere else, and capturing them would slow down every search
+    options.never_capture = not captures
     options.case_sensitive = request.case_sensitive
     try:
         return re2.compile(source.encode(), options)

@@ -15,7 +15,7 @@ from api.search.grep.file_types import FileTypeFilter
 from api.search.grep.lines import MatchedLine
 from api.search.grep.pattern import Pattern, compiled_pattern
 from api.search.grep.read_forms import MAX_LINE_EDITS, lines_as_read
-from api.search.text.path_pattern import PathPattern
+from api.search.text.path_pattern import PathPattern, Takes
 from api.search.text.times import time_matcher
 from schemas.errors import Invalid
 from schemas.queries.grep import Grep
@@ -34,19 +34,22 @@ class TimeOver(Exception):
 
 
 class FileScope:
-    """Selects the files to search: at or below a path, by a glob or all but `!glob`, by type, and by time.
+    """Selects the files to search: at or below a path, by globs and all but `!glob`, by type, and by time.
 
     `paths_in` gives the known files below a folder. Raises `Invalid` for an invalid path, glob or type.
     """
 
     def __init__(self, request: Grep, paths_in: Callable[[str], Sequence[str]] = lambda _: ()) -> None:
-        path, glob, types = request.path, request.glob, request.types
+        path, types = request.path, request.types
         self.path = _relative(path) if path is not None else None
         #: Number of files found at the path.
         self.files_at_path = 0
-        pattern = PathPattern("glob", glob) if glob is not None else None
-        known = paths_in(pattern.folder) if pattern and pattern.is_ambiguous else ()
-        self._takes = pattern.among(known) if pattern else None
+        globs = [request.glob] if isinstance(request.glob, str) else request.glob or []
+        self._any_of: list[Takes] = []
+        self._all_of: list[Takes] = []
+        for pattern in (PathPattern("glob", glob) for glob in globs):
+            takes = pattern.among(paths_in(pattern.folder) if pattern.is_ambiguous else ())
+            (self._all_of if pattern.excludes else self._any_of).append(takes)
         self._types = FileTypeFilter(types) if types is not None else None
         self._is_in_time = time_matcher(request)
 
@@ -62,7 +65,9 @@ class FileScope:
         self.files_at_path += 1
         if self._types is not None and not self._types.has(path, type_):
             return False
-        if self._takes is not None and not self._takes(path):
+        if self._any_of and not any(takes(path) for takes in self._any_of):
+            return False
+        if not all(takes(path) for takes in self._all_of):
             return False
         return self._is_in_time is None or self._is_in_time(mtime_ms)
 

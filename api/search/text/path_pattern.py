@@ -38,18 +38,19 @@ class PathPattern:
     """
 
     def __init__(self, name: str, pattern: str) -> None:
-        self._excludes = pattern.startswith("!") and bool(pattern[1:].strip())
-        self._pattern = pattern[1:] if self._excludes else pattern.removeprefix("./")
-        self.is_ambiguous = self._excludes or not _AMBIGUOUS.isdisjoint(pattern) or pattern != pattern.strip()
+        #: Whether it begins with `!`.
+        self.excludes = pattern.startswith("!") and bool(pattern[1:].strip())
+        self._pattern = pattern[1:] if self.excludes else pattern.removeprefix("./")
+        self.is_ambiguous = self.excludes or not _AMBIGUOUS.isdisjoint(pattern) or pattern != pattern.strip()
         #: The literal folders at the start, which hold all that is selected; "" if there are none.
-        self.folder = "" if self._excludes else folder_of(self._pattern)
+        self.folder = "" if self.excludes else folder_of(self._pattern)
         self._invalid: Invalid | None = None
-        self._readings = [_Reading(_literal(self._pattern), self._excludes)]
-        if self._excludes:
+        self._readings = [_Reading(_literal(self._pattern), self.excludes)]
+        if self.excludes:
             self._readings.insert(0, _Reading(_literal(pattern)))
         for text in dict.fromkeys([*map(self._escaped, (_BRACKETS_AND_BRACES, _BRACKETS)), self._pattern]):
             try:
-                self._readings.append(_Reading(compiled_glob(name, text).matches, self._excludes))
+                self._readings.append(_Reading(compiled_glob(name, text).matches, self.excludes))
             except Invalid as error:
                 # one that is longer by its backslashes is left out; the pattern itself comes last
                 self._invalid = error if text == self._pattern else None
@@ -65,7 +66,7 @@ class PathPattern:
         """What is selected where no file is known: what any of the readings selects."""
         if self._invalid:
             raise self._invalid
-        readings = [reading for reading in self._readings if reading.excludes == self._excludes]
+        readings = [reading for reading in self._readings if reading.excludes == self.excludes]
         return _selection(readings if self.is_ambiguous else readings[-1:])
 
     def _escaped(self, signs: re.Pattern[str]) -> str:

@@ -7,7 +7,7 @@ a newer service. Words such as `status` or `reason` are strings, because a newer
 from __future__ import annotations
 
 from foldex_client.models.base import Model, Note, Page
-from foldex_client.models.code import Call, CallGraph, GrepAnswer, GrepHit, Symbol, Use
+from foldex_client.models.code import Call, CallGraph, GrepAnswer, GrepHit, Span, Symbol, Use
 from foldex_client.models.content import Access, HostFinding, HostProcess, Hosts, Node, Upload, Uploaded
 from foldex_client.models.indexers import IndexerInfo, SourceInfo
 from foldex_client.models.llms import ModelBudget, ModelCheck, ModelInfo, Models
@@ -97,6 +97,7 @@ __all__ = [
     "Searched",
     "Source",
     "SourceInfo",
+    "Span",
     "Status",
     "Step",
     "SummaryHit",

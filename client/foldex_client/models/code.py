@@ -9,6 +9,13 @@ from foldex_client.models.search import Coverage
 from foldex_client.models.tools import Placed
 
 
+class Span(Model):
+    """A part of a line, in characters from 0."""
+
+    start: int
+    end: int
+
+
 class GrepHit(Model):
     """One line with a match. Lines and columns count from 1."""
 
@@ -20,6 +27,7 @@ class GrepHit(Model):
     before: list[str]
     after: list[str]
     end_line: int | None = None
+    spans: list[Span] | None = None
 
 
 class GrepAnswer(Model):
