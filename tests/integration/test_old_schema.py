@@ -16,9 +16,11 @@ from fastapi.testclient import TestClient
 from psycopg.types.json import Jsonb
 from structlog.testing import capture_logs
 
+from api.cli import database
 from api.main import create_app
 from api.stack import programs
 from api.stack.processes import start, stop
+from schemas.errors import SchemaBehind
 from tests.service import (
     PROJECT,
     TOOLS,
@@ -26,6 +28,7 @@ from tests.service import (
     Service,
     api_alone,
     eventually,
+    new_database,
     with_clock,
     worker_of_all_queues,
 )
@@ -184,3 +187,17 @@ def test_a_tool_that_a_newer_release_wrote_is_not_read_halfway(
             answer = client.request(method, path, json=sent)
             assert (answer.status_code, answer.json()["code"]) == (503, "release_behind"), (method, path)
             assert f"cannot read its {unknown}" in answer.json()["detail"]
+
+
+def test_a_command_makes_the_tables_of_a_new_database_and_leaves_an_older_one(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newest = "_yoyo_migration WHERE migration_id IN (SELECT max(migration_id) FROM _yoyo_migration)"
+    with new_database(postgres_url) as url:
+        monkeypatch.setattr(database, "read_settings", lambda: Settings(database_url=url))
+        with database.open_database() as pool, pool.connection() as connection:
+            applied = [name for (name,) in connection.execute("SELECT migration_id FROM _yoyo_migration ORDER BY 1")]
+            assert applied == [*needed()]
+            connection.execute(f"DELETE FROM {newest}")
+        with database.open_database() as pool, pytest.raises(SchemaBehind, match=applied[-1]), pool.connection():
+            pass
