@@ -30,7 +30,7 @@ from api.search.rank import rerank
 from schemas.errors import FoldexError
 from schemas.release import RELEASE
 from worker.hosts.presence import Presence
-from worker.hosts.reach import reached
+from worker.hosts.reach import probe_services
 from worker.machine.host import this_host
 from worker.machine.memory.api_memory import ApiMemory
 from worker.machine.memory.freed_memory import keep_little
@@ -104,7 +104,7 @@ def create_app(settings: Settings) -> FastAPI:
         # loading a model takes seconds: do it in the background so that the first answer does not wait
         threading.Thread(target=_warm, args=(resources,), name="warm", daemon=True).start()
         ended, presence = threading.Event(), Presence(settings, "api", node=f"api-{settings.api_port}@{this_host()}")
-        presence.keep(resources.pool, ended, reach=partial(reached, settings))
+        presence.keep(resources.pool, ended, reach=partial(probe_services, settings))
         yield
         ended.set()
         presence.end()

@@ -230,17 +230,17 @@ def _request_of(id_: UUID | None) -> str | None:
 
 def post(send_it: Callable[[], object]) -> None:
     """Send in a background thread. The API uses it, so that an unresponsive broker delays no request."""
-    _outbox.submit(copy_context().run, _logged, send_it)
+    _outbox.submit(copy_context().run, _run_logged, send_it)
 
 
-def _logged(send_it: Callable[[], object]) -> None:
+def _run_logged(send_it: Callable[[], object]) -> None:
     try:
         send_it()
     except Exception:  # the thread's result is not inspected
         log.exception("a message was not sent")
 
 
-def queued(queue: str) -> int:
+def count_queued(queue: str) -> int:
     """Count the messages that no worker has taken yet.
 
     Returns 0 if the broker does not answer: nothing can be sent then.
@@ -275,7 +275,7 @@ def _count(connection: Connection, queue: str) -> int:
 
 def crowded(queue: str) -> bool:
     """Whether the queue is so long that a message that recurs anyway would only wait in it."""
-    return queued(queue) >= MAX_WAITING
+    return count_queued(queue) >= MAX_WAITING
 
 
 def send_plan(task_id: UUID, tool_id: UUID, countdown: float | None = None) -> bool:

@@ -30,12 +30,12 @@ class InProcess(httpx.AsyncBaseTransport):
         except asyncio.CancelledError:
             exchange.left.set()
             _left_behind.add(task)
-            task.add_done_callback(_ended)
+            task.add_done_callback(_forget)
             raise
         return httpx.Response(exchange.status, headers=list(exchange.headers), content=bytes(exchange.body))
 
 
-def _ended(task: asyncio.Task[None]) -> None:
+def _forget(task: asyncio.Task[None]) -> None:
     _left_behind.discard(task)
     if not task.cancelled():
         task.exception()

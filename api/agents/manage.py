@@ -98,11 +98,11 @@ async def index_folder(access: ServiceAccess, asked: IndexFolderArguments, progr
     place = access.path_of(asked.path) or asked.path
     existing = [tool for tool in await access.tools() if root_of(tool, access.resolved) == place]
     if existing:
-        return await _refreshed(access, existing[-1], progress, asked.wait_seconds)
+        return await _refresh(access, existing[-1], progress, asked.wait_seconds)
     project = await access.project_of_new()
     # another agent may index it at the same time
     tool = await access.foldex.tools.create(project, **target(place), name=asked.name, reuse=True, wait=False)
-    return await _waited(access, tool, progress, asked.wait_seconds)
+    return await _wait(access, tool, progress, asked.wait_seconds)
 
 
 class IndexStatusArguments(FolderArguments):
@@ -124,7 +124,7 @@ class RefreshArguments(FolderArguments):
 async def refresh(access: ServiceAccess, asked: RefreshArguments, progress: Progress) -> ToolReply:
     """Index what changed in a folder."""
     place = await access.place(asked.folder)
-    return await _refreshed(access, place.tool, progress, asked.wait_seconds)
+    return await _refresh(access, place.tool, progress, asked.wait_seconds)
 
 
 class DeleteFolderArguments(ToolArguments):
@@ -148,12 +148,12 @@ async def delete_folder(access: ServiceAccess, asked: DeleteFolderArguments, _: 
     return ToolReply(said, DeletedAnswer(deleted=name_of(tool), id=tool.tool_id))
 
 
-async def _refreshed(access: ServiceAccess, tool: Tool, progress: Progress, seconds: float) -> ToolReply:
+async def _refresh(access: ServiceAccess, tool: Tool, progress: Progress, seconds: float) -> ToolReply:
     await access.foldex.tools.reindex(tool)
-    return await _waited(access, tool, progress, seconds)
+    return await _wait(access, tool, progress, seconds)
 
 
-async def _waited(access: ServiceAccess, tool: Tool, progress: Progress, seconds: float) -> ToolReply:
+async def _wait(access: ServiceAccess, tool: Tool, progress: Progress, seconds: float) -> ToolReply:
     """The state of a folder once its words are indexed, or after `seconds`. Its vectors get a moment more."""
     ends = time.monotonic() + seconds
     ended = await _ended(access, tool, progress, "words", seconds)

@@ -61,7 +61,7 @@ def make(access: Open, *, allow_delete: bool) -> Server[Any]:
         tool = tools.get(asked.name)
         if tool is None:
             return _failed(f"There is no tool {asked.name!r}; the tools are {', '.join(tools)}.")
-        return await _called(tool, asked.arguments or {}, context, access)
+        return await _call(tool, asked.arguments or {}, context, access)
 
     return Server(
         "foldex",
@@ -73,14 +73,14 @@ def make(access: Open, *, allow_delete: bool) -> Server[Any]:
     )
 
 
-async def _called(tool: AgentTool[Any], given: dict[str, object], context: Context, access: Open) -> CallToolResult:
+async def _call(tool: AgentTool[Any], given: dict[str, object], context: Context, access: Open) -> CallToolResult:
     try:
         asked = tool.arguments.model_validate(given)
     except ValidationError as error:
         return _failed(_invalid(tool, error))
     try:
         async with access(context) as opened:
-            return await _answered(tool, asked, opened, _progress(context))
+            return await _answer(tool, asked, opened, _progress(context))
     except CallRefused as error:
         return _failed(str(error))
     except Exception:  # an agent cannot use the text of a bug, and must not end its connection
@@ -88,7 +88,7 @@ async def _called(tool: AgentTool[Any], given: dict[str, object], context: Conte
         return _failed("Something failed in Foldex; its log has the details.")
 
 
-async def _answered(
+async def _answer(
     tool: AgentTool[Any], asked: ToolArguments, opened: ServiceAccess, progress: Progress
 ) -> CallToolResult:
     try:

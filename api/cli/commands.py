@@ -19,7 +19,7 @@ from api.cli.database import open_database, read_settings
 from api.cli.invocation import FOUND, NOTHING, VerbFailed, json_option
 from api.cli.keys_and_grants import grants, keys
 from api.cli.terminal import output
-from api.cli.terminal.ending import ended, prepare_streams
+from api.cli.terminal.ending import prepare_streams, run_to_end
 from api.cli.terminal.help_sections import HelpSections
 from api.cli.verbs import VERBS
 from api.stack.record import installation_home
@@ -276,7 +276,7 @@ def run() -> None:
     # one installation, wherever the command is run
     os.environ["FOLDEX_HOME"] = str(installation_home())
     prepare_streams()
-    sys.exit(ended(main))
+    sys.exit(run_to_end(main))
 
 
 for each in (keys, grants, *VERBS):

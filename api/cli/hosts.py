@@ -68,7 +68,7 @@ def of_this_machine() -> Iterator[CheckOutcome]:
         yield CheckOutcome("database", False, error.message)
     except psycopg.OperationalError:
         yield CheckOutcome("database", False, "does not answer; check DATABASE_URL, and that Postgres runs.")
-    yield from _reached(settings)
+    yield from _probe(settings)
 
 
 def _registry(pool: Pool) -> Iterator[CheckOutcome]:
@@ -106,9 +106,9 @@ def _told(process: HostProcess) -> str:
     return "; ".join(parts)
 
 
-def _reached(settings: Settings) -> Iterator[CheckOutcome]:
+def _probe(settings: Settings) -> Iterator[CheckOutcome]:
     """What this machine itself reaches."""
-    from worker.hosts.reach import reached
+    from worker.hosts.reach import probe_services
 
-    for service, failure in reached(settings).items():
+    for service, failure in probe_services(settings).items():
         yield CheckOutcome(f"{service} from here", failure is None, failure or "answers")

@@ -103,7 +103,7 @@ def has_terminal() -> bool:
     return sys.stdin.isatty()
 
 
-def agreed(question: str, refusal: str, *, is_sure: bool, default: bool) -> None:
+def confirm(question: str, refusal: str, *, is_sure: bool, default: bool) -> None:
     """Ask the user, unless `is_sure`; Enter alone means `default`.
 
     Raises `VerbFailed` with `refusal` if nobody can answer, or the answer is no.

@@ -37,7 +37,7 @@ class Disconnect:
 
 
 @asynccontextmanager
-async def watched(receive: Receive) -> AsyncIterator[Disconnect]:
+async def watch_request(receive: Receive) -> AsyncIterator[Disconnect]:
     """Watch a request whose body was read."""
     disconnect = Disconnect()
     watch = asyncio.create_task(_watch(receive, disconnect))
@@ -55,7 +55,7 @@ async def _watch(receive: Receive, disconnect: Disconnect) -> None:
 
 async def _disconnect(request: Request) -> AsyncIterator[Disconnect]:
     # FastAPI has read the body before it resolves dependencies: only the disconnect can follow
-    async with watched(request.receive) as disconnect:
+    async with watch_request(request.receive) as disconnect:
         yield disconnect
 
 

@@ -44,7 +44,7 @@ def wants_events(request: Request) -> bool:
     return EVENTS in accepted and "application/json" not in accepted
 
 
-def streamed(request: Request, work: Work, disconnect: Disconnect) -> StreamingResponse:
+def stream(request: Request, work: Work, disconnect: Disconnect) -> StreamingResponse:
     """Answer with the events of `work`. If the caller leaves, it ends at its next step."""
     headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
     return StreamingResponse(_events(request, work, disconnect), media_type=EVENTS, headers=headers)

@@ -212,7 +212,7 @@ class TimedProtocol(HttpToolsProtocol):
 
     def resume_writing(self) -> None:
         """See asyncio."""
-        self._caught_up()
+        self._stop_looking()
         super().resume_writing()
 
     def drop(self) -> None:
@@ -222,7 +222,7 @@ class TimedProtocol(HttpToolsProtocol):
 
     def _forget(self) -> None:
         self._stop_waiting()
-        self._caught_up()
+        self._stop_looking()
         self.receiving.waiting.pop(self, None)
         self.unfinished = 0
 
@@ -234,7 +234,7 @@ class TimedProtocol(HttpToolsProtocol):
         self._behind[self] = unsent
         self._next_look = self.loop.call_later(STALLED_SECONDS, self._look_at_reader)
 
-    def _caught_up(self) -> None:
+    def _stop_looking(self) -> None:
         self._behind.pop(self, None)
         if self._next_look is not None:
             self._next_look.cancel()

@@ -159,7 +159,7 @@ class _Family:
 
     def _begin(self) -> None:
         # a signal in between would reach a child that is not noted yet
-        with _blocked():
+        with _block_signals():
             if self._is_ending:
                 return
             parent, pid = os.getpid(), os.fork()
@@ -205,7 +205,7 @@ class _Family:
 
 
 @contextmanager
-def _blocked() -> Iterator[None]:
+def _block_signals() -> Iterator[None]:
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     try:
         yield

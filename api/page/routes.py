@@ -42,7 +42,7 @@ _files: Final = PageFiles()
 @router.api_route("/", methods=["GET", "HEAD"])
 async def page(request: Request) -> Response:
     """Get the page."""
-    return _sent(request, _files.index, "no-cache")
+    return _send(request, _files.index, "no-cache")
 
 
 @router.api_route("/page/{version}/{name:path}", methods=["GET", "HEAD"])
@@ -51,10 +51,10 @@ async def page_file(request: Request, version: str, name: str) -> Response:
     file = _files.get(version, name)
     if file is None:
         raise NotFound("The page has no such file; reload the page.")
-    return _sent(request, file, _FOREVER)
+    return _send(request, file, _FOREVER)
 
 
-def _sent(request: Request, file: StaticFile, caching: str) -> Response:
+def _send(request: Request, file: StaticFile, caching: str) -> Response:
     headers = {**_HEADERS, "Cache-Control": caching, "ETag": file.tag}
     if file.tag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)

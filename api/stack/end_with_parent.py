@@ -20,7 +20,7 @@ CAP_DAC_OVERRIDE = 1
 LINUX_CAPABILITY_VERSION_3 = 0x20080522
 
 
-def _checked(result: int, what: str) -> None:
+def _check(result: int, what: str) -> None:
     if result != 0:
         raise OSError(ctypes.get_errno(), f"{what}: {os.strerror(ctypes.get_errno())}")
 
@@ -29,15 +29,15 @@ def become(libc: ctypes.CDLL, uid: int, gid: int, *, reach: bool) -> None:
     """Change user permanently. With `reach`, keep only CAP_DAC_OVERRIDE across the change and the exec."""
     if reach:
         # otherwise the change of user drops the capability, and access(2), which Postgres calls, does not see it
-        _checked(libc.prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0), "keeping capabilities")
+        _check(libc.prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0), "keeping capabilities")
     os.setgroups([])
     os.setresgid(gid, gid, gid)
     os.setresuid(uid, uid, uid)
     if reach:
         header = (ctypes.c_uint32 * 2)(LINUX_CAPABILITY_VERSION_3, 0)
         capabilities = (ctypes.c_uint32 * 6)(*[1 << CAP_DAC_OVERRIDE] * 3, 0, 0, 0)
-        _checked(libc.capset(header, capabilities), "limiting capabilities")
-        _checked(libc.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_DAC_OVERRIDE, 0, 0), "passing on a capability")
+        _check(libc.capset(header, capabilities), "limiting capabilities")
+        _check(libc.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_DAC_OVERRIDE, 0, 0), "passing on a capability")
 
 
 def main() -> None:
@@ -47,7 +47,7 @@ def main() -> None:
     if uid != "-":
         become(libc, int(uid), int(gid), reach=reach == "1")
     if sys.platform == "linux":
-        _checked(libc.prctl(PR_SET_PDEATHSIG, int(signal), 0, 0, 0), "tying to the parent")
+        _check(libc.prctl(PR_SET_PDEATHSIG, int(signal), 0, 0, 0), "tying to the parent")
     if os.getppid() != int(parent):
         sys.exit("the parent ended before its program began")
     os.execv(command[0], command)  # noqa: S606 - a list of our own, without a shell

@@ -93,7 +93,7 @@ class Tools(Calls[Way]):
         tool = await self._session.send(Request("POST", _tools(), Tool, body=body, repeatable=reuse))
         if not wait:
             return tool
-        await _ended(self._session, tool, until, on_progress, timeout)
+        await _wait_for_end(self._session, tool, until, on_progress, timeout)
         return await self._session.send(Request("GET", _tools(tool), Tool))
 
     @call
@@ -162,7 +162,7 @@ class Tools(Calls[Way]):
         answered, it outlives a service that is away for less than `deadline` seconds. Raises `IndexingFailed` if the
         task ends otherwise, and `WaitTimedOut`.
         """
-        return await _ended(self._session, tool, until, on_progress, timeout)
+        return await _wait_for_end(self._session, tool, until, on_progress, timeout)
 
     @listing
     def events(self, tool: AnyTool) -> AsyncGenerator[Status, None]:
@@ -404,7 +404,7 @@ def _status(tool: AnyTool) -> Request[Status]:
     return Request("GET", _tools(tool, "status"), Status)
 
 
-async def _ended(
+async def _wait_for_end(
     session: Session, tool: AnyTool, until: Until, on_progress: OnProgress | None, timeout: float | None
 ) -> Status:
     """The status of a tool's newest task once that is ready, or has the words of all files."""

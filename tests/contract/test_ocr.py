@@ -110,7 +110,7 @@ def test_a_page_may_lie_askew(degrees: int, kind: str) -> None:
 @needs_tesseract
 def test_what_is_straight_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     readings = iter(["once", "twice"] * 4)
-    monkeypatch.setattr(image, "_recognised", lambda *_: next(readings))
+    monkeypatch.setattr(image, "_recognise_words", lambda *_: next(readings))
     for picture in (drawn(), drawn().rotate(90, expand=True), drawn(""), Image.effect_noise((900, 700), 90)):
         assert image.recognise(picture, 0.0, LIMITS) == "once"
         next(readings)
@@ -245,7 +245,7 @@ def test_each_converter_reads_the_sample_each_time(program: str, tmp_path: Path)
     file = tmp_path / "file.doc"
     file.write_bytes(of("doc/diary.doc"))
     for _ in range(10):
-        text = doc._converted(program, file, LIMITS)
+        text = doc._convert(program, file, LIMITS)
         assert text is not None
         assert text.split() == wanted
 
@@ -266,7 +266,7 @@ def test_a_converter_that_does_not_stop_writing_is_stopped(tmp_path: Path, monke
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     (tmp_path / "file.doc").write_bytes(of("doc/diary.doc"))
     with pytest.raises(Exception, match="characters; split it"):
-        doc._converted("catdoc", tmp_path / "file.doc", Limits(max_characters=1000))
+        doc._convert("catdoc", tmp_path / "file.doc", Limits(max_characters=1000))
 
 
 #: A launcher like that of the office suite, whose child does the work.
@@ -277,7 +277,7 @@ from pathlib import Path
 from worker.parse import Limits
 from worker.parse.office import doc
 from worker.parse.office import pptx as pptx_reader
-doc._converted("soffice", Path(sys.argv[1]), Limits(seconds=600, memory_bytes=1 << 40))
+doc._convert("soffice", Path(sys.argv[1]), Limits(seconds=600, memory_bytes=1 << 40))
 """
 
 
@@ -304,7 +304,7 @@ def ended(process: psutil.Process) -> bool:
 
 def test_a_converter_that_takes_too_long_ends_with_its_children(launched: Path) -> None:
     with pytest.raises(Exception, match="PARSE_SECONDS"):
-        doc._converted("soffice", launched.with_name("file.doc"), Limits(seconds=2, memory_bytes=1 << 40))
+        doc._convert("soffice", launched.with_name("file.doc"), Limits(seconds=2, memory_bytes=1 << 40))
     with suppress(psutil.NoSuchProcess):
         assert ended(psutil.Process(int(launched.read_text())))
 

@@ -12,7 +12,7 @@ from api.cli import invocation
 from api.cli.invocation import Invocation
 from api.cli.service import folder_tools
 from api.cli.service.connection import Connection
-from api.cli.service.folder_tools import estimated, start_indexing
+from api.cli.service.folder_tools import estimate_tool, start_indexing
 from foldex_client.errors import Invalid, SourceRefused, TimedOut
 from tests.integration.commanding import foldex
 from tests.service import TOOLS, Service
@@ -53,7 +53,7 @@ def test_a_refused_folder_is_not_permitted(stack: Connection, root: Path, tmp_pa
         with pytest.raises(SourceRefused):
             start_indexing(stack, str(outside), None, {})
         with pytest.raises(SourceRefused):
-            estimated(stack, str(outside), {})
+            estimate_tool(stack, str(outside), {})
         with pytest.raises(Invalid):
             start_indexing(stack, str(root / "inside"), None, {"chunk_size": -1})
         assert named_folders(permitted) == []
@@ -68,13 +68,13 @@ def test_only_a_folder_with_a_tool_stays_permitted(stack: Connection, root: Path
     folder = root / "estimated first"
     folder.mkdir()
     (folder / "a.md").write_text("Everybody has thirty days of holiday.\n")
-    estimated(stack, str(folder), {})
+    estimate_tool(stack, str(folder), {})
     assert named_folders(permitted) == []
     start_indexing(stack, str(folder), None, {})
     assert named_folders(permitted) == [folder]
     with pytest.raises(Invalid):
         start_indexing(stack, str(folder), None, {"chunk_size": -1})
-    estimated(stack, str(folder), {})
+    estimate_tool(stack, str(folder), {})
     assert named_folders(permitted) == [folder]
 
 
@@ -106,7 +106,7 @@ def test_an_estimate_that_is_broken_off_leaves_no_folder_permitted(
 
     monkeypatch.setattr(stack.foldex.tools, "estimate", broken_off)
     with pytest.raises(type(fault)):
-        estimated(stack, str(folder), {})
+        estimate_tool(stack, str(folder), {})
     assert (seen, named_folders(permitted)) == ([folder], [])
 
 

@@ -78,14 +78,14 @@ def test_a_task_that_waits_for_its_provider_goes_on(running: Service, root: Path
 
 
 def test_messages_are_counted_and_a_missing_queue_is_empty(app: Any) -> None:
-    assert queue.queued(queue.FAST) == 0
+    assert queue.count_queued(queue.FAST) == 0
     assert [send() for _ in range(3)] == [True] * 3
-    eventually(lambda: queue.queued(queue.FAST) == 3, 10)
+    eventually(lambda: queue.count_queued(queue.FAST) == 3, 10)
     # a worker would hold it, and receive others late
     assert not queue.send("foldex.plan", uuid4(), queue=queue.FAST, shown="a test", countdown=60)
-    assert queue.queued("no such queue") == 0
+    assert queue.count_queued("no such queue") == 0
     # the query before closed its channel, not the connection that others use
-    assert queue.queued(queue.FAST) == 3
+    assert queue.count_queued(queue.FAST) == 3
 
 
 def in_time(ask: Callable[[], Any]) -> Any:
@@ -102,24 +102,24 @@ def test_a_frozen_broker_keeps_nobody_waiting(app: Any, rabbit: Node) -> None:
     assert send()
     with rabbit.frozen():
         # one open connection, and one that must be opened
-        assert in_time(lambda: queue.queued(queue.FAST)) == 0
+        assert in_time(lambda: queue.count_queued(queue.FAST)) == 0
         assert in_time(lambda: [send() for _ in range(FLOOD)]) == [False] * FLOOD
-        assert in_time(lambda: queue.queued(queue.FAST)) == 0
+        assert in_time(lambda: queue.count_queued(queue.FAST)) == 0
     eventually(send, 20)
-    assert queue.queued(queue.FAST) == 2
+    assert queue.count_queued(queue.FAST) == 2
 
 
 def test_a_broker_that_was_down_is_asked_again(app: Any, rabbit: Node) -> None:
     assert send()
     rabbit.kill()
     assert in_time(send) is False
-    assert in_time(lambda: queue.queued(queue.FAST)) == 0
+    assert in_time(lambda: queue.count_queued(queue.FAST)) == 0
     rabbit.restart()
     # applications of one broker would share a pool of connections
     with Connection(app.conf.broker_url) as other:
         other.Producer().publish({}, exchange=queue.FAST, routing_key=queue.FAST)
     # nothing else here has reopened the connection
-    eventually(lambda: queue.queued(queue.FAST) > 0, 20)
+    eventually(lambda: queue.count_queued(queue.FAST) > 0, 20)
 
 
 def test_an_api_whose_broker_is_frozen_answers_at_once(running: Service, rabbit: Node, root: Path) -> None:

@@ -312,7 +312,7 @@ def in_process(env: Mapping[str, str], by: random.Random, sizes: Sizes, **option
         patch.setattr(process, "resources", lambda: resources)
         patch.setattr(app.app, "send_task", made.send)
         for module in (app, open_tasks):
-            patch.setattr(module, "queued", made.queued)
+            patch.setattr(module, "count_queued", made.queued)
         yield made
         with suppress(IndexError):
             while True:

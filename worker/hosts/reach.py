@@ -23,7 +23,7 @@ MAX_ERROR = 300
 log = structlog.get_logger()
 
 
-def reached(settings: Settings) -> Mapping[str, str | None]:
+def probe_services(settings: Settings) -> Mapping[str, str | None]:
     """Each service that is configured, with what failed, or None if nothing did. It may take a minute."""
     probes: dict[str, Callable[[Settings], None]] = {"the broker": _ask_broker}
     if settings.s3_bucket:

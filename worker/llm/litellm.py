@@ -60,12 +60,12 @@ def relevance(provider: Provider, query: str, documents: Sequence[str], check: C
     request = litellm.arerank(
         query=query, documents=list(documents), top_n=len(documents), return_documents=False, **arguments(provider)
     )
-    return _awaited(provider, request, lambda answer: _scores_in_order(provider, answer, len(documents)), check)
+    return _wait(provider, request, lambda answer: _scores_in_order(provider, answer, len(documents)), check)
 
 
 def completion(provider: Provider, messages: Sequence[dict[str, str]], check: Check = no_check) -> str:
     """A language model's answer, in JSON if it supports that. Raises `RerankUnavailable`, and what `check` raises."""
-    return _awaited(provider, _complete(provider, messages), lambda answer: _content(provider, answer), check)
+    return _wait(provider, _complete(provider, messages), lambda answer: _content(provider, answer), check)
 
 
 async def _complete(provider: Provider, messages: Sequence[dict[str, str]]) -> Any:
@@ -102,7 +102,7 @@ def _key(provider: Provider) -> str | None:
     return "none" if warm().validate_environment(provider.model)["missing_keys"] else None
 
 
-def _awaited(provider: Provider, request: Coroutine[Any, Any, Any], read: Callable[[Any], T], check: Check) -> T:
+def _wait(provider: Provider, request: Coroutine[Any, Any, Any], read: Callable[[Any], T], check: Check) -> T:
     import openai
 
     silence_warnings()

@@ -44,18 +44,18 @@ def start_below(folder: int, program: str, start: Callable[[], Started]) -> Star
     Raises `OSError` if the system refuses.
     """
     with ThreadPoolExecutor(1, thread_name_prefix="foldex-bounded") as thread:
-        return thread.submit(_started, folder, program, start).result()
+        return thread.submit(_start_confined, folder, program, start).result()
 
 
-def _started(folder: int, program: str, start: Callable[[], Started]) -> Started:
-    with closing(_checked(_CREATE_RULESET, struct.pack("Q", _ALL), ctypes.c_size_t(8), 0)) as rules:
+def _start_confined(folder: int, program: str, start: Callable[[], Started]) -> Started:
+    with closing(_call_or_raise(_CREATE_RULESET, struct.pack("Q", _ALL), ctypes.c_size_t(8), 0)) as rules:
         _allow(rules, folder, _READ | _LIST)
         for path in _programs(program):
             with suppress(OSError), closing(os.open(path, os.O_PATH)) as handle:  # not every system has it
                 _allow(rules, handle, _ALL if os.path.isdir(path) else _EXECUTE | _READ)  # noqa: PTH112 - a string
         if _libc().prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
             raise OSError(ctypes.get_errno(), "no_new_privs")
-        _checked(_RESTRICT_SELF, rules, 0)
+        _call_or_raise(_RESTRICT_SELF, rules, 0)
     return start()
 
 
@@ -64,10 +64,10 @@ def _programs(program: str) -> Iterable[str]:
 
 
 def _allow(rules: int, handle: int, rights: int) -> None:
-    _checked(_ADD_RULE, rules, _PATH_BENEATH, struct.pack("=Qi", rights, handle), 0)
+    _call_or_raise(_ADD_RULE, rules, _PATH_BENEATH, struct.pack("=Qi", rights, handle), 0)
 
 
-def _checked(number: int, *values: object) -> int:
+def _call_or_raise(number: int, *values: object) -> int:
     result = _call(number, *values)
     if result < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))

@@ -54,7 +54,7 @@ def read_mark(directory: Path) -> Mark | None:
 def add_mark(directory: Path, mark: Mark) -> None:
     """Make the directory if it is missing, and give it this mark unless it has one. Raises `OSError`."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    written = _written(directory, mark)
+    written = _write(directory, mark)
     try:
         os.link(written, directory / FILE)
     except FileExistsError:
@@ -71,7 +71,7 @@ def add_mark(directory: Path, mark: Mark) -> None:
 def replace_mark(directory: Path, mark: Mark) -> None:
     """Make the directory if it is missing, and give it this mark instead of any other. Raises `OSError`."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _written(directory, mark).replace(directory / FILE)
+    _write(directory, mark).replace(directory / FILE)
     _sync(directory)
 
 
@@ -86,7 +86,7 @@ def _add_without_links(directory: Path, mark: Mark) -> None:
             os.close(file)
 
 
-def _written(directory: Path, mark: Mark) -> Path:
+def _write(directory: Path, mark: Mark) -> Path:
     """A complete file beside the mark."""
     handle, path = tempfile.mkstemp(dir=directory, prefix=f"{FILE}-")
     with os.fdopen(handle, "wb") as file:

@@ -57,7 +57,7 @@ def forget_folder(file: Path, path: str) -> None:
 def _rewrite(file: Path, change: Callable[[list[str]], list[str]]) -> bool:
     """Whether the change changes anything."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with _locked(file.with_suffix(".lock")):
+    with _lock(file.with_suffix(".lock")):
         try:
             before = _parsed(file.read_bytes())
         except FileNotFoundError:
@@ -80,7 +80,7 @@ def _write(file: Path, text: str) -> None:
 
 
 @contextmanager
-def _locked(file: Path) -> Iterator[None]:
+def _lock(file: Path) -> Iterator[None]:
     handle = os.open(file, os.O_WRONLY | os.O_CREAT, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)

@@ -57,10 +57,10 @@ class HelperPool:
         self._timer: Timer | None = None
 
     @contextmanager
-    def borrowed(self, owner: str, container: str | None = None) -> Iterator[Helper]:
+    def borrow(self, owner: str, container: str | None = None) -> Iterator[Helper]:
         """A helper for one request: the one that keeps the container open, if it is free. Raises `SourceBusy`."""
         with self._slots.within(WAIT_SECONDS, SourceBusy(_BUSY), owner):
-            helper = self._taken(container)
+            helper = self._take(container)
             try:
                 yield helper
             finally:
@@ -71,7 +71,7 @@ class HelperPool:
         for helper in [*self._free]:
             helper.stop(wait=False)
 
-    def _taken(self, container: str | None) -> Helper:
+    def _take(self, container: str | None) -> Helper:
         with self._lock:
             keepers = (helper for helper in self._free if container is not None and helper.keeps(container))
             helper = next(keepers, self._free[-1])
@@ -111,12 +111,12 @@ class ProjectHelpers:
 
     def ask(self, head: Mapping[str, Any], data: bytes, bounds: Bounds) -> Answer:
         """The answer to a request. Raises `FileError`, or `SourceBusy` if no helper is free in time."""
-        with self.pool.borrowed(self.project_id) as helper:
+        with self.pool.borrow(self.project_id) as helper:
             return helper.ask(_limited(head, bounds), data, bounds)
 
     def ask_keeper(self, container: str, head: Mapping[str, Any], bounds: Bounds) -> Answer | None:
         """The answer to a request about a container that a free helper keeps open; None if there is none."""
-        with self.pool.borrowed(self.project_id, container) as helper:
+        with self.pool.borrow(self.project_id, container) as helper:
             return helper.ask_keeper(container, _limited(head, bounds), bounds)
 
     def at_most(self, seconds: float) -> float:

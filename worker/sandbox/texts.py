@@ -57,21 +57,21 @@ def utf8_texts(
             batch.append(content)
             if len(batch) >= BATCH_FILES or sum(len(data or b"") for _, data in batch) >= BATCH_BYTES:
                 ready, batch = batch, []
-                yield from _decoded(helpers, ready, suspect)
+                yield from _decode(helpers, ready, suspect)
     except Exception:
-        yield from _decoded(helpers, batch, suspect)
+        yield from _decode(helpers, batch, suspect)
         raise
-    yield from _decoded(helpers, batch, suspect)
+    yield from _decode(helpers, batch, suspect)
 
 
-def _decoded(
+def _decode(
     helpers: ProjectHelpers,
     batch: Sequence[tuple[File, bytes | None]],
     suspect: Callable[[File, bytes], str | None],
 ) -> Iterator[tuple[File, bytes | None]]:
     """Each file with its text. ASCII is what it is, and needs no helper."""
     named = [(file, data, suspect(file, data) if data else None) for file, data in batch]
-    texts = iter(_asked(helpers, [(name, data) for _, data, name in named if data and not _is_plain(name, data)]))
+    texts = iter(_ask(helpers, [(name, data) for _, data, name in named if data and not _is_plain(name, data)]))
     for file, data, name in named:
         if data and not _is_plain(name, data):
             yield file, next(texts)
@@ -83,7 +83,7 @@ def _is_plain(name: str | None, data: bytes) -> bool:
     return name is None and data.isascii()
 
 
-def _asked(helpers: ProjectHelpers, asked: Sequence[tuple[str | None, bytes]]) -> Sequence[bytes | None]:
+def _ask(helpers: ProjectHelpers, asked: Sequence[tuple[str | None, bytes]]) -> Sequence[bytes | None]:
     if not asked:
         return ()
     sizes = [len(data) for _, data in asked]
@@ -94,7 +94,7 @@ def _asked(helpers: ProjectHelpers, asked: Sequence[tuple[str | None, bytes]]) -
         return _pieces(answer.payload, answer.head["sizes"], len(asked))
     except (FileError, KeyError, TypeError):
         # one of them may be to blame
-        return [None] if len(asked) == 1 else [text for one in asked for text in _asked(helpers, [one])]
+        return [None] if len(asked) == 1 else [text for one in asked for text in _ask(helpers, [one])]
 
 
 def _pieces(joined: bytes | bytearray, sizes: Sequence[int | None], number: int) -> Sequence[bytes | None]:

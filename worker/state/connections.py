@@ -197,7 +197,7 @@ class BoundedConnection(Connection[TupleRow]):
         Raises `OperationalError`, and closes the connection, when the server sent nothing for too long.
         """
         try:
-            return super().wait(_heard(gen, self.answer, self.guard), *args, **kwargs)
+            return super().wait(_listen(gen, self.answer, self.guard), *args, **kwargs)
         except ServerSilent:
             self.close()
             raise
@@ -207,7 +207,7 @@ class ServerSilent(OperationalError):
     """The server sent nothing for as long as its client waits."""
 
 
-def _heard(gen: PQGen[T], seconds: float, guard: SilenceGuard | None) -> PQGen[T]:
+def _listen(gen: PQGen[T], seconds: float, guard: SilenceGuard | None) -> PQGen[T]:
     """Run `gen` until nothing arrives for `seconds`: psycopg resumes it ten times a second even without data."""
     since = time.monotonic()
     try:

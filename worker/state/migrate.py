@@ -51,7 +51,7 @@ def migrate(
     With `only_new`, a database that has tables keeps them as they are. Raises `SchemaBehind` if the database is older
     than the first release.
     """
-    with _held(database_url) as backend:
+    with _hold(database_url) as backend:
         lacking = missing(backend.connection)
         if only_new and BASELINE not in lacking:
             return
@@ -64,7 +64,7 @@ def migrate(
 
 
 @contextmanager
-def _held(database_url: str) -> Iterator[yoyo.backends.DatabaseBackend]:
+def _hold(database_url: str) -> Iterator[yoyo.backends.DatabaseBackend]:
     """The database, while this process is the only one that migrates it.
 
     Postgres' own lock is released when its process dies. Whoever waits asks again and again: a statement that waits

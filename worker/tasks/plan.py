@@ -59,7 +59,7 @@ def _plan(task_id: UUID) -> Result:
         return {"nothing": "to list"}
     if leaving.leave_if_lacking(r.pool, plan.id, (FAST,), needs_of(index), task_notes.warn):
         tasks.release_plan(r.pool, plan.id, lease.owner)
-        return _left(r.pool, plan)
+        return _leave(r.pool, plan)
     turns.take(r.pool, index.project_id, "listing")
     return failures.unless_locked(lambda _: _list_slice(r, plan, index, lease), plan.id)
 
@@ -75,7 +75,7 @@ def _list_slice(r: Resources, plan: ListingLease, index: Index, lease: Lease) ->
             tasks.release_plan(r.pool, plan.id, lease.owner)
             ending = leaving.ending(r, plan.id, index, (FAST,), error)
             if ending is None:
-                return _left(r.pool, plan)
+                return _leave(r.pool, plan)
             ended = failures.settle(r.pool, plan, ending)
             if ended.retry_seconds is not None:
                 send_plan(plan.id, plan.tool_id, ended.retry_seconds)
@@ -90,7 +90,7 @@ def _list_slice(r: Resources, plan: ListingLease, index: Index, lease: Lease) ->
     return {"listed": is_complete, **(failures.outcome(r.pool, plan.id) if closed else {})}
 
 
-def _left(pool: Pool, plan: ListingLease) -> Result:
+def _leave(pool: Pool, plan: ListingLease) -> Result:
     if messages.sent(pool, plan.id):
         send_plan(plan.id, plan.tool_id)
     return leaving.LEFT

@@ -14,7 +14,7 @@ import structlog
 from worker.app import settings
 from worker.hosts import compare
 from worker.hosts.presence import Presence
-from worker.hosts.reach import reached
+from worker.hosts.reach import probe_services
 from worker.machine.memory.freed_memory import IdleProcess
 from worker.resources import Resources
 from worker.state.pool import Pool
@@ -52,7 +52,7 @@ def stay_in_registry() -> None:
         return
     # it stays open for the sweep anyway
     pool = resources().sweeping.pool
-    _registry.presence.keep(pool, reach=functools.partial(reached, settings))
+    _registry.presence.keep(pool, reach=functools.partial(probe_services, settings))
     # Celery kills a process that does not take work within seconds of its start
     Thread(target=_log_differences, args=(pool,), name="differences", daemon=True).start()
 

@@ -13,7 +13,7 @@ from psycopg import Connection
 from psycopg.errors import LockNotAvailable
 
 from schemas.errors import FoldexError, LeaseLost, TreeCrashed
-from worker.app import BULK, TREES, app, queued
+from worker.app import BULK, TREES, app, count_queued
 from worker.embed.models import is_local
 from worker.hosts.needs import NeededSettings, needs_of
 from worker.llm.chat import Chat
@@ -170,7 +170,7 @@ def _run(r: Resources, build: TreeBuild, index: Index, lease: TreeLease) -> Tree
         budget=r.budget(settings.embedder),
         concurrency=r.settings.embedding_concurrency,
         summariser=_summariser(r, build),
-        yields=lambda: queued(BULK) > 0,
+        yields=lambda: count_queued(BULK) > 0,
     )
 
 
@@ -179,7 +179,7 @@ def _summariser(r: Resources, build: TreeBuild) -> Summariser:
     model = model_of(build.config, options)
     chat = None
     if not is_local(model):
-        paid = partial(trees.paid, r.pool, build)
+        paid = partial(trees.count_paid, r.pool, build)
         chat = Chat(provider_of(model, options), r.llm_budget(model), build.project_id, paid)
     most = build.config.max_tokens
     return summariser_of(build.config, chat, None if most is None else max(0, most - build.spent))

@@ -82,7 +82,7 @@ def by_fit(
     check: Callable[[], None],
 ) -> Clusters | None:
     """Clusters from scratch, with slots from `first_slot` on. None if the items are too few."""
-    found = _fitted(vectors, method, min_size, check)
+    found = _fit(vectors, method, min_size, check)
     if not found:
         return None
     return Clusters([(first_slot + n, members) for n, members in enumerate(found)], [len(items), 0])
@@ -108,9 +108,7 @@ def by_kept(
     return Clusters([(slot, sorted(indices)) for slot, indices in members.items()], [fitted, changed])
 
 
-def _fitted(
-    vectors: Vectors, method: ClusterMethod, min_size: int, check: Callable[[], None]
-) -> list[list[int]] | None:
+def _fit(vectors: Vectors, method: ClusterMethod, min_size: int, check: Callable[[], None]) -> list[list[int]] | None:
     """Run `worker.tree.fit` in a process of its own, and end it when `check` raises."""
     if not has_libraries():
         raise MissingDependency(
@@ -120,12 +118,12 @@ def _fitted(
     with Scratch() as directory:
         np.save(directory / "vectors.npy", vectors)
         (directory / "task.json").write_text(json.dumps({"method": method, "min_size": min_size}))
-        _wait(_started(directory), check)
+        _wait(_start(directory), check)
         answer: list[list[int]] | None = json.loads((directory / "clusters.json").read_text())
     return answer
 
 
-def _started(directory: Path) -> subprocess.Popen[bytes]:
+def _start(directory: Path) -> subprocess.Popen[bytes]:
     # one thread: sums of several threads would differ from run to run
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
     env = {**os.environ, **threads}

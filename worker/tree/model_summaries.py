@@ -74,14 +74,14 @@ class ProviderSummariser:
             texts = [self._summary([part], check, splits) for part in parts]
             return self._summary(texts, check, splits)
         try:
-            return self._asked(parts[0], check)
+            return self._ask(parts[0], check)
         except LlmRefused:
             halves = _halves(parts[0])
             if not splits or len(halves) == 1:
                 raise
-            return self._asked("\n\n".join(self._summary([half], check, splits - 1) for half in halves), check)
+            return self._ask("\n\n".join(self._summary([half], check, splits - 1) for half in halves), check)
 
-    def _asked(self, text: str, check: Check) -> str:
+    def _ask(self, text: str, check: Check) -> str:
         """Ask, and ask again if the answer is of no use. Raises `LlmRefused`."""
         prompt = self.prompt.replace("{text}", text)
         for attempt in range(1, ATTEMPTS + 1):

@@ -43,7 +43,7 @@ def _leaf_vectors(run: TreeRun, batch: Sequence[TreeLeaf]) -> dict[str, Vector]:
         found |= embedding_cache.lookup(run.pool, _owner(run), [leaf.hash for leaf in missing])
     # the store lost these; whoever restores them finds them in the cache
     lost = build_rows.leaf_inputs(run.pool, [leaf.chunk_id for leaf in missing if leaf.hash not in found])
-    return found | _embedded(run, lost) if lost else found
+    return found | _embed(run, lost) if lost else found
 
 
 def of_nodes(run: TreeRun, found: Sequence[SummaryNode]) -> tuple[list[SummaryNode], NDArray[np.float32]]:
@@ -68,7 +68,7 @@ def write(run: TreeRun, level: int, texts: Sequence[UnembeddedSummary]) -> None:
     """Embed summaries and write them to the store; those that the provider refuses are left out. Raises `LeaseLost`."""
     hashes = {text.text_hash: text.text for text in texts}
     vectors = embedding_cache.lookup(run.pool, _owner(run), hashes)
-    vectors |= _embedded(run, {hash_: text for hash_, text in hashes.items() if hash_ not in vectors})
+    vectors |= _embed(run, {hash_: text for hash_, text in hashes.items() if hash_ not in vectors})
     run.lease.check()
     rows = [
         VectorRow(text.id, vectors[text.text_hash], _attributes(run, level, text), generation=run.build.epoch)
@@ -85,7 +85,7 @@ def _attributes(run: TreeRun, level: int, text: UnembeddedSummary) -> dict[str, 
     return {"chunk_id": str(text.id), "content_hash": text.text_hash, "scope": str(run.build.id), "level": level}
 
 
-def _embedded(run: TreeRun, texts: Mapping[str, str]) -> dict[str, Vector]:
+def _embed(run: TreeRun, texts: Mapping[str, str]) -> dict[str, Vector]:
     """Embed texts by hash, and cache each answer at once. Refused texts are missing from the result.
 
     A text that is longer than the model takes gets the vector of its first part that the model takes.
@@ -109,7 +109,7 @@ def _embedded(run: TreeRun, texts: Mapping[str, str]) -> dict[str, Vector]:
             embedding_cache.keep(run.pool, _owner(run), answered)
             vectors |= answered
     shorter = {hash_: text for hash_, text in shorter.items() if len(text) >= SHORTEST_CUT}
-    return vectors | _embedded(run, shorter) if shorter else vectors
+    return vectors | _embed(run, shorter) if shorter else vectors
 
 
 def _owner(run: TreeRun) -> VectorOwner:

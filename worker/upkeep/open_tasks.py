@@ -9,7 +9,7 @@ from uuid import UUID
 import structlog
 
 from worker import dispatch
-from worker.app import BULK, FAST, MAX_SLICES, MAX_WAITING, crowded, queued, send_plan
+from worker.app import BULK, FAST, MAX_SLICES, MAX_WAITING, count_queued, crowded, send_plan
 from worker.resources import Resources
 from worker.state.index import (
     changes,
@@ -97,7 +97,7 @@ def _wake_workers(pool: Pool) -> int:
     waiting = messages.waiting(pool, most_slices=MAX_SLICES, limit=MAX_WAITING)
     if not waiting:
         return 0
-    room = {BULK: max(MAX_SLICES, messages.slices(pool)) - queued(BULK), FAST: MAX_SLICES - queued(FAST)}
+    room = {BULK: max(MAX_SLICES, messages.slices(pool)) - count_queued(BULK), FAST: MAX_SLICES - count_queued(FAST)}
     woken = 0
     for task in waiting:
         bulk, fast = max(0, min(task.most - task.slices, room[BULK])), task.is_small and room[FAST] > 0
@@ -134,7 +134,7 @@ def restart_stalled(resources: Resources) -> int:
             plan_until=str(task.plan_until),
             sent_at=str(task.sent_at),
             counted_at=str(task.counted_at),
-            queued={queue: queued(queue) for queue in (FAST, BULK)},
+            queued={queue: count_queued(queue) for queue in (FAST, BULK)},
         )
         if task.listing:
             send_plan(task.id, task.tool_id)

@@ -33,7 +33,7 @@ def inspect(pool: Pool, store: VectorStore, index: Index) -> TreeReport | None:
     if before is None:
         return None
     store.verify(index.namespace + TREE)
-    stored = _stored(store, index)
+    stored = _read_stored(store, index)
     after = views.all_nodes(pool, index.id) or views.AllNodes(set(), set())
     return TreeReport(
         len(before.live), sorted((before.live & after.live) - stored), sorted(stored - before.known - after.known)
@@ -49,7 +49,7 @@ def repair(pool: Pool, store: VectorStore, index: Index, report: TreeReport) -> 
         views.rewrite(pool, index.id, report.missing)
 
 
-def _stored(store: VectorStore, index: Index) -> set[UUID]:
+def _read_stored(store: VectorStore, index: Index) -> set[UUID]:
     stored: set[UUID] = set()
     after: UUID | None = None
     while page := store.ids(index.namespace + TREE, after, PAGE):

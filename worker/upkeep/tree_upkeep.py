@@ -53,6 +53,6 @@ def delete_vectors(resources: Resources) -> int:
             except FoldexError as error:
                 log.warning("vectors of summaries not deleted yet", namespace=namespace, code=error.code)
                 continue
-            trees.deleted(resources.pool, due)
+            trees.confirm_deleted(resources.pool, due)
             done += len(due.ids)
     return done

@@ -290,7 +290,7 @@ class TurbopufferStore:
             )
 
     def _send(self, namespace: str, body: Body) -> None:
-        with _mapped():
+        with _map_errors():
             self._namespace(namespace).write(**body)
 
     def _send_existing(self, namespace: str, body: Body) -> None:
@@ -331,7 +331,7 @@ class TurbopufferStore:
         """Return what `call` returns, or None if the namespace does not exist."""
         from turbopuffer import NotFoundError
 
-        with _mapped():
+        with _map_errors():
             try:
                 return call(self._namespace(namespace))
             except NotFoundError:
@@ -385,7 +385,7 @@ def _decoded(value: object) -> Vector:
 
 
 @contextmanager
-def _mapped() -> Iterator[None]:
+def _map_errors() -> Iterator[None]:
     """Turn the client's errors into `StoreError`."""
     from turbopuffer import APIStatusError, APITimeoutError, TurbopufferError
 

@@ -44,7 +44,7 @@ def start(home: Path, say: Say) -> str:
     child = None
     try:
         with _deferred_interrupt():
-            child = _started(home)
+            child = _start(home)
         return _address(child, home, say)
     except KeyboardInterrupt:
         # nobody has asked for a stack but the command that ends here
@@ -99,7 +99,7 @@ def _lines(home: Path) -> list[str]:
     return log_file(home).read_text(errors="replace").splitlines()
 
 
-def _started(home: Path) -> subprocess.Popen[bytes]:
+def _start(home: Path) -> subprocess.Popen[bytes]:
     log = log_file(home)
     try:
         log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -49,18 +49,18 @@ def start_indexing(service: Connection, path: str, name: str | None, config: dic
     tools = tools_of(service)
     mine = [tool for tool in tools if root_of(tool) == place]
     project = "" if mine else project_of(service, tools)
-    with _permitted(service, place):
-        return _updated(service, mine[-1], name, config) if mine else _new(service, project, place, name, config)
+    with _permit(service, place):
+        return _update(service, mine[-1], name, config) if mine else _new(service, project, place, name, config)
 
 
 def _new(service: Connection, project: str, place: str, name: str | None, config: dict[str, object]) -> Tool:
     tool = service.foldex.tools.create(project, **target(place), name=name, config=config, reuse=True, wait=False)
     # another command may have made it a moment ago, in its own way
-    return tool if _fits(tool, name, config) else _changed(service, tool, name, config)
+    return tool if _fits(tool, name, config) else _change(service, tool, name, config)
 
 
-def _updated(service: Connection, tool: Tool, name: str | None, config: dict[str, object]) -> Tool:
-    tool = _changed(service, tool, name, config) if name or config else tool
+def _update(service: Connection, tool: Tool, name: str | None, config: dict[str, object]) -> Tool:
+    tool = _change(service, tool, name, config) if name or config else tool
     # a config that needs another index has started to build it
     if tool.updating is None:
         service.foldex.tools.reindex(tool.tool_id)
@@ -72,15 +72,15 @@ def _fits(tool: Tool, name: str | None, config: dict[str, object]) -> bool:
     return name in {None, tool.name} and present | config == present
 
 
-def _changed(service: Connection, tool: Tool, name: str | None, config: dict[str, object]) -> Tool:
+def _change(service: Connection, tool: Tool, name: str | None, config: dict[str, object]) -> Tool:
     return service.foldex.tools.update(tool.tool_id, name=name, config=config or None)
 
 
-def estimated(service: Connection, path: str, config: dict[str, object]) -> Estimate:
+def estimate_tool(service: Connection, path: str, config: dict[str, object]) -> Estimate:
     """What a tool over a folder or bucket would read, skip and pay. Raises `VerbFailed`."""
     place = _place(service, path)
     project = project_of(service, tools_of(service))
-    with _permitted(service, place, makes_tool=False):
+    with _permit(service, place, makes_tool=False):
         return service.foldex.tools.estimate(project, **target(place), config=config)
 
 
@@ -92,7 +92,7 @@ def _place(service: Connection, path: str) -> str:
 
 
 @contextmanager
-def _permitted(service: Connection, place: str, *, makes_tool: bool = True) -> Iterator[None]:
+def _permit(service: Connection, place: str, *, makes_tool: bool = True) -> Iterator[None]:
     """Let the embedded stack read a folder. It may go on to do so if there is a tool over it in the end."""
     if service.home is None or place.startswith(BUCKET) or not allow_folder(service.home, place):
         yield

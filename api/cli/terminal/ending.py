@@ -31,7 +31,7 @@ def prepare_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def ended(command: click.Command) -> int:
+def run_to_end(command: click.Command) -> int:
     """Run a command, and return its exit status. Errors are printed."""
     try:
         status = _status(command)

@@ -94,7 +94,7 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
-def _awaited(service: Connection, tool: Tool, now: Status, task_id: str | None) -> Status:
+def _find_run(service: Connection, tool: Tool, now: Status, task_id: str | None) -> Status:
     """The run that was waited for. With `watch`, another may have ended since."""
     if task_id == now.task_id:
         return now
@@ -102,7 +102,7 @@ def _awaited(service: Connection, tool: Tool, now: Status, task_id: str | None) 
     return next((run for run in runs if (run.task_id, run.status) == (task_id, "ready")), now)
 
 
-def _switched(service: Connection, tool: Tool, now: Status, bar: ProgressLine) -> Status:
+def _wait_for_switch(service: Connection, tool: Tool, now: Status, bar: ProgressLine) -> Status:
     """The status once no index is being built for a changed config any more. Raises `VerbFailed` if that failed."""
     is_updating = False
     while (current := service.foldex.tools.get(tool.tool_id)).updating is not None:
@@ -132,7 +132,7 @@ def wait(service: Connection, tool: Tool, until: Until = "ready") -> Status:
     bar = ProgressLine(tool.name)
     try:
         now = service.foldex.tools.wait(tool.tool_id, until=until, on_progress=bar)
-        return _switched(service, tool, _awaited(service, tool, now, bar.task_id), bar)
+        return _wait_for_switch(service, tool, _find_run(service, tool, now, bar.task_id), bar)
     except IndexingFailed as error:
         if error.task.searchable_files:
             raise VerbFailed(f"{tool.name} is not up to date, but what is indexed answers: {error.detail}") from error

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from api.agents.folders import BUCKET, FolderPart
-from api.cli.invocation import ERROR, FOUND, NOTHING, Invocation, VerbFailed, agreed, verb, yes
+from api.cli.invocation import ERROR, FOUND, NOTHING, Invocation, VerbFailed, confirm, verb, yes
 from api.cli.service.connection import Check, Connection, connect
-from api.cli.service.folder_tools import config_of, estimated, start_indexing
+from api.cli.service.folder_tools import config_of, estimate_tool, start_indexing
 from api.cli.service.tool_lookup import TOOLS, check_before_start, check_folder, covering, path_of
 from api.cli.terminal import output
 from api.cli.terminal.completions import complete_places
@@ -97,7 +97,7 @@ def estimate(invocation: Invocation, path: str, settings: tuple[str, ...]) -> in
 def _estimate(invocation: Invocation, path: str, settings: tuple[str, ...]) -> int:
     config = config_of(settings)
     with connect(invocation, start_if=_check(path)) as service:
-        found = estimated(service, path, config)
+        found = estimate_tool(service, path, config)
     output.print_json(found) if invocation.as_json else output.estimate(found)
     return FOUND
 
@@ -149,7 +149,7 @@ def search(
         body |= {"mode": mode} if mode else {}
         body |= {"tree": tree} if tree else {}
         body |= {"before": 1, "after": 1} if context else {}
-        answer = _answered(service, found.tool.tool_id, body)
+        answer = _search(service, found.tool.tool_id, body)
         if invocation.as_json:
             output.print_json(answer)
         else:
@@ -174,7 +174,7 @@ def _filters(found: FolderPart, types: str | None, glob: str | None) -> Json:
     return {**({"path": pattern} if pattern else {}), **({"types": types.split(",")} if types else {})}
 
 
-def _answered(service: Connection, tool_id: str, body: Json) -> Answer:
+def _search(service: Connection, tool_id: str, body: Json) -> Answer:
     """The answer to a query: an empty one with a note if the filters select no file."""
     answer = service.call_locally("POST", f"{TOOLS}/{tool_id}/query", body)
     if answer is not None:
@@ -263,10 +263,12 @@ def grep(
     }
     body |= {name: value for name, value in optional.items() if value}
     printer = MatchPrinter(shape, has_context=shape == "lines" and any(around.values()))
-    return _grepped(invocation, body, paths or (".",), printer, is_sure=yes)
+    return _grep_each(invocation, body, paths or (".",), printer, is_sure=yes)
 
 
-def _grepped(invocation: Invocation, body: Json, paths: Sequence[str], printer: MatchPrinter, *, is_sure: bool) -> int:
+def _grep_each(
+    invocation: Invocation, body: Json, paths: Sequence[str], printer: MatchPrinter, *, is_sure: bool
+) -> int:
     """Search each path, and print what is found. An error of one of several paths leaves the others."""
     consents = {path: IndexingConsent(path, is_sure=is_sure) for path in paths}
     answers: list[GrepAnswer] = []
@@ -280,7 +282,7 @@ def _grepped(invocation: Invocation, body: Json, paths: Sequence[str], printer: 
         for path, consent in consents.items():
             try:
                 found = _place(service, path, consent)
-                answer = _matched(service, found, body)
+                answer = _grep(service, found, body)
             except VerbFailed as error:
                 if len(consents) == 1:
                     raise
@@ -298,7 +300,7 @@ def _grepped(invocation: Invocation, body: Json, paths: Sequence[str], printer: 
     return ERROR if has_failed else FOUND if any(answer.hits for answer in answers) else NOTHING
 
 
-def _matched(service: Connection, found: FolderPart, body: Json) -> GrepAnswer:
+def _grep(service: Connection, found: FolderPart, body: Json) -> GrepAnswer:
     """The lines that match at a place. Raises `VerbFailed` if no file is there."""
     body = body | ({"path": found.below} if found.below else {})
     answer = service.call_locally("POST", f"{TOOLS}/{found.tool.tool_id}/grep", body)
@@ -370,7 +372,7 @@ class IndexingConsent:
     def ask(self) -> None:
         """Raise `VerbFailed` unless the user agrees."""
         place = path_of(self._path)
-        agreed(
+        confirm(
             f"{place} is not indexed yet. Index it now?",
             f"{place} is not indexed; run `foldex index` with it first, or give --yes.",
             is_sure=self._is_sure,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from api.agents.folders import FolderPart, root_of
-from api.cli.invocation import FOUND, NOTHING, Invocation, VerbFailed, agreed, verb, yes
+from api.cli.invocation import FOUND, NOTHING, Invocation, VerbFailed, confirm, verb, yes
 from api.cli.service.connection import Connection, connect
 from api.cli.service.folder_tools import forget_unused
 from api.cli.service.tool_lookup import covering, named, states_of, tools_of
@@ -116,7 +116,7 @@ def retry(invocation: Invocation, tool: str, is_waiting: bool) -> int:
     with connect(invocation) as service:
         found = named(service, tool)
         with going_on(tool):
-            return _shown(service, found, service.foldex.tools.retry(found.tool_id), is_waiting=is_waiting)
+            return _show(service, found, service.foldex.tools.retry(found.tool_id), is_waiting=is_waiting)
 
 
 @verb("foldex reindex . --wait", "foldex reindex handbook guides/start.md", "foldex reindex --all --full")
@@ -149,13 +149,13 @@ def reindex(
             now = service.foldex.tools.reindex(
                 found.tool_id, full=full or None, allow_removals=allow_removals or None, paths=paths or None
             )
-            return _shown(service, found, now, is_waiting=is_waiting)
+            return _show(service, found, now, is_waiting=is_waiting)
 
 
 def _reindex_all(service: Connection, full: bool | None, allow_removals: bool | None, *, is_waiting: bool) -> int:
     by_id = {tool.tool_id: tool for tool in tools_of(service)}
     projects = dict.fromkeys(tool.project_id for tool in by_id.values())
-    started = [state for it in projects for state in _reindexed(service, it, full, allow_removals)]
+    started = [state for it in projects for state in _reindex(service, it, full, allow_removals)]
     found = [(by_id[state.tool_id], state) for state in started if state.tool_id in by_id]
     if is_waiting:
         found = [(tool, wait(service, tool)) for tool, _ in found]
@@ -168,7 +168,7 @@ def _reindex_all(service: Connection, full: bool | None, allow_removals: bool | 
     return FOUND if found else NOTHING
 
 
-def _reindexed(service: Connection, project: str, full: bool | None, allow_removals: bool | None) -> Iterator[Status]:
+def _reindex(service: Connection, project: str, full: bool | None, allow_removals: bool | None) -> Iterator[Status]:
     """Start runs for all tools of a project, some with each call."""
     cursor = None
     while True:
@@ -193,10 +193,10 @@ def cancel(invocation: Invocation, tool: str) -> int:
         if before.ended and found.updating is None and not invocation.as_json:
             click.echo(output.clean(f"Nothing runs: the last run of {found.name} ended as {before.status}."))
             return FOUND
-        return _shown(service, found, now, is_waiting=False)
+        return _show(service, found, now, is_waiting=False)
 
 
-def _shown(service: Connection, tool: Tool, now: Status, *, is_waiting: bool) -> int:
+def _show(service: Connection, tool: Tool, now: Status, *, is_waiting: bool) -> int:
     if is_waiting:
         now = wait(service, tool)
     if service.invocation.as_json:
@@ -217,7 +217,7 @@ def delete(invocation: Invocation, tool: str, yes: bool) -> int:
     with connect(invocation) as service:
         found = named(service, tool)
         where = root_of(found) or found.name
-        agreed(
+        confirm(
             f"Delete the tool {found.name} over {where}?",
             f"Deleting {found.name} needs a yes; give --yes.",
             is_sure=yes,

@@ -48,7 +48,7 @@ def build(invocation: Invocation, tool: str, full: bool, no_wait: bool) -> int:
         tool_id = named(service, tool).tool_id
         state = service.foldex.trees.build(tool_id, full=full or None)
         if not no_wait:
-            state = _ended(service, tool_id, tool)
+            state = _wait(service, tool_id, tool)
         _print(invocation, state)
     if state.error is not None:
         raise VerbFailed(f"The tree is not complete: {state.error}")
@@ -89,7 +89,7 @@ def show(invocation: Invocation, tool: str, level: int | None, parent: UUID | No
     return FOUND if nodes else NOTHING
 
 
-def _ended(service: Connection, tool_id: str, word: str) -> RaptorStatus:
+def _wait(service: Connection, tool_id: str, word: str) -> RaptorStatus:
     """The status once no build goes on."""
     try:
         while True:

@@ -52,7 +52,7 @@ class BrokenOffError(Exception):
         self.reason = reason
 
 
-def stored(resources: Resources, row: NodeRow) -> Response:
+def answer_stored(resources: Resources, row: NodeRow) -> Response:
     """The node with its stored content. Raises `SourceError`."""
     with room_for(row):
         row = with_json(resources, row)
@@ -75,7 +75,7 @@ def answer(row: NodeRow, content: Iterator[bytes], status: int = 200) -> Respons
 
 def sent(value: Any, json_text: str | None) -> Iterator[bytes]:
     """The content that a caller sent: JSON that was written already, or text."""
-    return spooled(to_json(value) if json_text is None else json_text.encode())
+    return spool(to_json(value) if json_text is None else json_text.encode())
 
 
 def missing_content(row: NodeRow) -> SourceError:
@@ -87,13 +87,13 @@ def _content(resources: Resources, row: NodeRow) -> Iterator[bytes]:
     """A node's content in JSON: a value, also for well-formed uploaded JSON; otherwise text."""
     key = row.object_key
     if key is None:
-        return iter([b"null"]) if row.json_text is None else spooled(row.json_text.encode())
+        return iter([b"null"]) if row.json_text is None else spool(row.json_text.encode())
     is_value = row.type == "json" and row.size <= MAX_JSON_BYTES and _is_value(resources, row, key)
-    pieces = read(_opened(resources, row, key), row.id)
+    pieces = read(_open(resources, row, key), row.id)
     return pieces if is_value else _as_text(pieces)
 
 
-def _opened(resources: Resources, row: NodeRow, key: str) -> ObjectReader:
+def _open(resources: Resources, row: NodeRow, key: str) -> ObjectReader:
     try:
         return resources.objects.reader(key)
     except FileError as error:
@@ -136,12 +136,12 @@ def with_json(resources: Resources, row: NodeRow) -> NodeRow:
     return nodes.with_json(resources.pool, row.project_id, row.id) if row.object_key is None else row
 
 
-def spooled(data: bytes) -> Iterator[bytes]:
+def spool(data: bytes) -> Iterator[bytes]:
     """A content piece by piece. On its way to a slow reader a large one is on disk, not in memory."""
-    return iter([data]) if len(data) < PIECE else _pieces(stored_aside(data))
+    return iter([data]) if len(data) < PIECE else _pieces(store_aside(data))
 
 
-def stored_aside(data: bytes) -> IO[bytes]:
+def store_aside(data: bytes) -> IO[bytes]:
     """A file without a name, which ends when it is closed."""
     file = TemporaryFile()  # noqa: SIM115 - its reader closes it
     file.write(data)

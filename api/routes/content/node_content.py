@@ -69,7 +69,7 @@ class _InRow:
 
     def reader(self, part: range | None) -> ObjectReader:
         data = self.data if part is None else self.data[part.start : part.stop]
-        return _Aside(BytesIO(data) if len(data) < node_answers.PIECE else node_answers.stored_aside(data), len(data))
+        return _Aside(BytesIO(data) if len(data) < node_answers.PIECE else node_answers.store_aside(data), len(data))
 
 
 @dataclass(frozen=True)
@@ -105,12 +105,12 @@ def get_content(
     if downloads.is_known(_etag(row), request.headers.get("if-none-match")):
         return Response(status_code=304, headers=downloads.validators(_etag(row)))
     try:
-        return _sent(resources, row, request)
+        return _send(resources, row, request)
     except FileError:
         # a new version may have replaced the object just now
         row = _file(resources, project_id, node_id)
         try:
-            return _sent(resources, row, request)
+            return _send(resources, row, request)
         except FileError as error:
             raise missing_content(row) from error
 
@@ -172,7 +172,7 @@ def _content(resources: Resources, row: NodeRow) -> _InStore | _InRow:
         return _InRow(text.encode())
 
 
-def _sent(resources: Resources, row: NodeRow, request: Request) -> Response:
+def _send(resources: Resources, row: NodeRow, request: Request) -> Response:
     """The content, or the part that the request asks for. Raises `FileError` if its object is missing."""
     with node_answers.room_for(row):
         row = node_answers.with_json(resources, row)

@@ -58,7 +58,7 @@ def create_node(project_id: ProjectId, body: NewNode, caller: CallerDep, resourc
         raise Invalid("A json node needs `content`; send null if it is empty.")
     node = nodes.NewNode(body.id or str(uuid4()), body.parent_id, body.name, body.type, body.url)
     stored = _store(resources, project_id, body.type, body.content)
-    with _dropped_on_error(resources, stored):
+    with _drop_on_error(resources, stored):
         row = nodes.insert(resources.pool, project_id, node, stored)
     return node_answers.answer(row, node_answers.sent(body.content, stored.json), 201)
 
@@ -92,7 +92,7 @@ def list_nodes(
 def get_node(project_id: ProjectId, node_id: NodeId, caller: CallerDep, resources: ResourcesDep) -> Response:
     """Get a node with its whole content."""
     caller.check(project_id)
-    return node_answers.stored(resources, nodes.get(resources.pool, project_id, node_id))
+    return node_answers.answer_stored(resources, nodes.get(resources.pool, project_id, node_id))
 
 
 @router.patch(
@@ -115,7 +115,7 @@ def patch_node(
     type_ = nodes.type_as(row, body.name)
     link = nodes.NodeLink(body.url) if "url" in sent_fields else None
     stored = _store(resources, project_id, type_, body.content) if "content" in sent_fields else None
-    with _dropped_on_error(resources, stored):
+    with _drop_on_error(resources, stored):
         unused_key = nodes.change(resources.pool, project_id, node_id, place, stored, link)
     drop(resources, [unused_key] if unused_key else [])
     return get_node(project_id, node_id, caller, resources)
@@ -169,7 +169,7 @@ def new_object_keys(resources: Resources, project_id: str, count: int) -> list[s
 
 
 @contextmanager
-def _dropped_on_error(resources: Resources, stored: StoredContent | None) -> Iterator[None]:
+def _drop_on_error(resources: Resources, stored: StoredContent | None) -> Iterator[None]:
     """Delete the stored object if the block fails, because no row names it then."""
     try:
         yield

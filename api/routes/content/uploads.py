@@ -120,10 +120,10 @@ async def upload_files(
         await run_in_threadpool(receiver.abort)
     if not receiver.index:
         return stored
-    return await run_in_threadpool(_indexed, resources, project_id, receiver.parent_id, stored)
+    return await run_in_threadpool(_index, resources, project_id, receiver.parent_id, stored)
 
 
-def _indexed(resources: Resources, project_id: str, parent_id: str | None, stored: Upload) -> Upload:
+def _index(resources: Resources, project_id: str, parent_id: str | None, stored: Upload) -> Upload:
     """The answer with the id of the folder's tool. The files are stored, so an error only becomes a part of it."""
     try:
         if parent_id is None:

@@ -48,5 +48,5 @@ def search_project(
             )
 
     if event_stream.wants_events(request):
-        return event_stream.streamed(request, answer, disconnect)
+        return event_stream.stream(request, answer, disconnect)
     return Response(answer(ignore_step), media_type="application/json")

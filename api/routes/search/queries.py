@@ -17,7 +17,7 @@ from api.http import bodies, event_stream, large_answers
 from api.http.bodies import JsonRoute
 from api.http.dependencies import CachedIndexDep, ResourcesDep, ToolId, cached_caller, cached_index
 from api.http.described_errors import raises
-from api.http.disconnect import Disconnect, DisconnectDep, watched
+from api.http.disconnect import Disconnect, DisconnectDep, watch_request
 from api.http.lookup_cache import LookupCaches
 from api.http.responses import answer_json
 from api.http.shares import computing
@@ -72,7 +72,7 @@ async def _answer(request: Request, query: Query) -> Response:
     caches: LookupCaches = request.app.state.lookup_caches
     tool_id = request.path_params["tool_id"]
     index = await cached_index(tool_id, await cached_caller(request, resources, caches), caches)
-    async with watched(request.receive) as disconnect:
+    async with watch_request(request.receive) as disconnect:
         answer = await run_in_threadpool(query_answer, resources, UUID(tool_id), index, query, disconnect)
     return Response(answer, media_type="application/json")
 
@@ -120,7 +120,7 @@ def query_tool(
         return query_answer(resources, UUID(tool_id), index, body, disconnect, on_step)
 
     if event_stream.wants_events(request):
-        return event_stream.streamed(request, answer, disconnect)
+        return event_stream.stream(request, answer, disconnect)
     return Response(answer(ignore_step), media_type="application/json")
 
 

@@ -275,7 +275,7 @@ def test_a_summary_is_deleted_at_once_and_again_when_no_write_can_follow(forest:
     (found,) = due()
     assert set(found.ids) == {id_ for id_, row in zip(ids, TOMBSTONES, strict=True) if row[2]}
     assert set(found.final) == {id_ for id_, row in zip(ids, TOMBSTONES, strict=True) if row[3]}
-    trees.deleted(forest.site.pool, found)
+    trees.confirm_deleted(forest.site.pool, found)
     assert due() == []
     left = "SELECT id FROM tree_tombstone WHERE index_id = %s AND deleted_at IS NOT NULL"
     assert {id_ for (id_,) in forest.site.do(left, index)} == set(ids[:2])

@@ -41,7 +41,7 @@ def fits_here(monkeypatch: pytest.MonkeyPatch) -> None:
     def fitted(vectors: Vectors, method: str, min_size: int, _: Callable[[], None]) -> list[list[int]] | None:
         return clusters(vectors, method, min_size)
 
-    monkeypatch.setattr("worker.tree.clusters._fitted", fitted)
+    monkeypatch.setattr("worker.tree.clusters._fit", fitted)
 
 
 @pytest.mark.parametrize(

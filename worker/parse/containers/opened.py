@@ -35,7 +35,7 @@ _kept: OrderedDict[str, _Kept] = OrderedDict()
 def members(ask: Head, data: bytes, limits: Limits) -> tuple[Head, bytes]:
     """Open a container, and list what it contains."""
     opened = _open(ask, data, limits)
-    rows = _guarded(lambda: [(member.path, member.size, member.reason) for member in opened.members()])
+    rows = _guard(lambda: [(member.path, member.size, member.reason) for member in opened.members()])
     return {"members": rows, "kept": [*_kept]}, b""
 
 
@@ -48,7 +48,7 @@ def member(ask: Head, data: bytes, limits: Limits) -> tuple[Head, bytes]:
         opened = _kept[ask["container"]].opened
     else:
         return {"missing": True, "kept": [*_kept]}, b""
-    content = _guarded(lambda: opened.read(ask["path"], ask["limit"]))
+    content = _guard(lambda: opened.read(ask["path"], ask["limit"]))
     return {"kept": [*_kept]}, content
 
 
@@ -58,12 +58,12 @@ def _open(ask: Head, data: bytes, limits: Limits) -> Container:
     room = limits.memory_bytes * _KEPT_SHARE - len(data)
     while _kept and (len(_kept) >= MAX_KEPT or sum(kept.size for kept in _kept.values()) > room):
         _kept.popitem(last=False)
-    opened = _guarded(lambda: OPENERS[ask["packing"]](data))
+    opened = _guard(lambda: OPENERS[ask["packing"]](data))
     _kept[ask["container"]] = _Kept(opened, len(data))
     return opened
 
 
-def _guarded(act: Callable[[], Value]) -> Value:
+def _guard(act: Callable[[], Value]) -> Value:
     """What `act` returns. Whatever a library makes of strange bytes is an outcome of the container."""
     try:
         return act()

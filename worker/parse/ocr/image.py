@@ -115,11 +115,11 @@ def recognise(image: Any, cpu_deadline: float, limits: Limits) -> str:
     Raises `FileError`: `too_large` if `cpu_seconds` reaches `cpu_deadline` first, `needs_ocr` if Tesseract lacks
     language data.
     """
-    text = _recognised(image, cpu_deadline, limits)
+    text = _recognise_words(image, cpu_deadline, limits)
     angle = skew(image)
     if not angle:
         return text
-    straight = _recognised(turned(image, angle, expand=True), cpu_deadline, limits)
+    straight = _recognise_words(turned(image, angle, expand=True), cpu_deadline, limits)
     return straight if _letter_count(straight) >= _letter_count(text) * _MIN_LETTER_SHARE else text
 
 
@@ -127,7 +127,7 @@ def _letter_count(text: str) -> int:
     return sum(map(str.isalnum, text))
 
 
-def _recognised(image: Any, cpu_deadline: float, limits: Limits) -> str:
+def _recognise_words(image: Any, cpu_deadline: float, limits: Limits) -> str:
     language, layout = _languages_and_layout(limits.ocr_languages)
     late = too_large(f"Reading the images takes longer than PARSE_SECONDS ({limits.seconds:g} s)")
     seconds = cpu_deadline - cpu_seconds()

@@ -69,10 +69,10 @@ def _usual_name(name: re.Match[bytes]) -> bytes:
 
 def _text_by(program: str, data: bytes, path: Path, limits: Limits) -> str | None:
     path.write_bytes(without_signs(data) if program == "catdoc" else data)
-    return _converted(program, path, limits)
+    return _convert(program, path, limits)
 
 
-def _converted(program: str, path: Path, limits: Limits) -> str | None:
+def _convert(program: str, path: Path, limits: Limits) -> str | None:
     """The text; None if the program fails."""
     output = path.with_suffix(".txt")
     deadline = time.monotonic() + limits.seconds

@@ -71,7 +71,7 @@ _MARKS = {_TAB: "\t", qn("w:ptab"): "\t", _BR: "\n", _CR: "\n", _HYPHEN: "-"}
 
 
 def read(data: bytes, limits: Limits) -> Document:
-    """The document as Markdown. Raises `FileError` as `zip_container.opened` does."""
+    """The document as Markdown. Raises `FileError` as `zip_container.open_container` does."""
     data, properties = transitional(data, limits)
     document = docx.Document(BytesIO(data))
     styles = _Styles(document)

@@ -197,7 +197,7 @@ def _complete(contents: Contents, format_: Format) -> list[str]:
     """Add the parts by which others are found, if they are missing. Returns the names of missing parts."""
     if format_.type in _OFFICE_XML:
         contents.update({name: with_sound_cells(part) for name, part in contents.items() if _SHEET.fullmatch(name)})
-        return mended_relations.mended(contents, format_)
+        return mended_relations.mend(contents, format_)
     return _complete_book(contents) if format_.type == "epub" else []
 
 

@@ -211,7 +211,7 @@ def check(files: dict[str, bytes], names: Collection[str]) -> None:
         raise ValueError("the relations of the main part are missing")
 
 
-def mended(contents: Contents, format_: Format) -> list[str]:
+def mend(contents: Contents, format_: Format) -> list[str]:
     """Mend the relations and the types of a package. Returns what is missing in it."""
     family = FAMILIES.get(format_.type)
     lost = [name for name in (_TYPES, _ROOT) if name not in contents]

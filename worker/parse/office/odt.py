@@ -19,7 +19,7 @@ from schemas.errors import FileError
 from schemas.status import Reason
 from worker.parse.limits import Limits
 from worker.parse.office.number_formats import both
-from worker.parse.office.zip_container import member, opened
+from worker.parse.office.zip_container import member, open_container
 from worker.parse.properties import DUBLIN_CORE, dublin_core
 from worker.parse.text import ruby
 from worker.parse.text.markdown import title_of
@@ -92,8 +92,8 @@ _MAX_POINTS = 100
 
 
 def read(data: bytes, limits: Limits) -> Document:
-    """The document as Markdown, with slides as pages. Raises `FileError` as `zip_container.opened` does."""
-    with opened(data, limits) as archive:
+    """The document as Markdown, with slides as pages. Raises `FileError` as `zip_container.open_container` does."""
+    with open_container(data, limits) as archive:
         names = set(archive.namelist())
         if "META-INF/manifest.xml" in names:
             _refuse_encrypted(archive.read("META-INF/manifest.xml"))

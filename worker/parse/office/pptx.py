@@ -32,7 +32,7 @@ _COMPATIBLE = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 
 
 def read(data: bytes, limits: Limits) -> Document:
-    """The slides as Markdown, one page each. Raises `FileError` as `zip_container.opened` does."""
+    """The slides as Markdown, one page each. Raises `FileError` as `zip_container.open_container` does."""
     data, properties = transitional(data, limits)
     presentation = Presentation(BytesIO(data))
     slides = presentation.slides
@@ -50,7 +50,7 @@ def _texts(slides: Iterable[Any], people: dict[str, str], limits: Limits) -> Ite
     for number, slide in enumerate(slides, 1):
         text = joined(_slide(slide, number, people, limits), limits)
         if not text:
-            shown = joined(_shown(slide.shapes, cpu_deadline, limits, hindrances), limits)
+            shown = joined(_read_pictures(slide.shapes, cpu_deadline, limits, hindrances), limits)
             text = f"{heading(1, f'Slide {number}')}\n\n{shown}" if shown else ""
         has_text = has_text or bool(text)
         yield text
@@ -58,11 +58,13 @@ def _texts(slides: Iterable[Any], people: dict[str, str], limits: Limits) -> Ite
         raise hindrances[0]
 
 
-def _shown(shapes: Iterable[Any], cpu_deadline: float, limits: Limits, hindrances: list[FileError]) -> Iterator[str]:
+def _read_pictures(
+    shapes: Iterable[Any], cpu_deadline: float, limits: Limits, hindrances: list[FileError]
+) -> Iterator[str]:
     """The text that Tesseract finds in pictures. Why one has none is added to `hindrances`."""
     for shape in islice(shapes, _MAX_PICTURES):
         if hasattr(shape, "shapes"):
-            yield from _shown(shape.shapes, cpu_deadline, limits, hindrances)
+            yield from _read_pictures(shape.shapes, cpu_deadline, limits, hindrances)
         elif shape.element.tag == _PICTURE:
             try:
                 yield paragraph(image.text_and_pages(shape.image.blob, cpu_deadline, limits)[0])

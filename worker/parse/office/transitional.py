@@ -13,7 +13,7 @@ from zipfile import ZIP_STORED, ZipFile
 from schemas.content.document import DocumentProperties
 from worker.parse.limits import Limits
 from worker.parse.office.stated import core, core_of
-from worker.parse.office.zip_container import opened
+from worker.parse.office.zip_container import open_container
 
 _TYPES = "[Content_Types].xml"
 _RELATIONS = "_rels/.rels"
@@ -38,9 +38,9 @@ _TRANSITIONAL = rb"http://schemas.openxmlformats.org/\1/2006/"
 def transitional(data: bytes, limits: Limits) -> tuple[bytes, DocumentProperties]:
     """The container in the variant that the libraries read, and its core properties. Most are in it already.
 
-    Raises `FileError` as `zip_container.opened` does.
+    Raises `FileError` as `zip_container.open_container` does.
     """
-    with opened(data, limits, declarations=False) as archive:
+    with open_container(data, limits, declarations=False) as archive:
         names = archive.namelist()
         types = archive.read(_TYPES) if _TYPES in names else b""
         plain_types = _VARIANT.sub(_plain_type, types)

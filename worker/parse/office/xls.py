@@ -21,7 +21,7 @@ from worker.parse.office.number_formats import as_shown
 from worker.parse.office.stated import core, summary
 from worker.parse.office.xls_formats import Formats, binary_records
 from worker.parse.office.xlsx import shown
-from worker.parse.office.zip_container import opened
+from worker.parse.office.zip_container import open_container
 from worker.parse.text.markdown_blocks import heading, joined, tables
 
 _OLE = b"\xd0\xcf\x11\xe0"
@@ -39,8 +39,8 @@ _CELL_BYTES = 50
 
 
 def read(data: bytes, limits: Limits) -> Document:
-    """The sheets as Markdown. Raises `FileError`: `encrypted`, and as `zip_container.opened` does."""
-    formats = _checked(data, limits)
+    """The sheets as Markdown. Raises `FileError`: `encrypted`, and as `zip_container.open_container` does."""
+    formats = _check_sheets(data, limits)
     try:
         book = python_calamine.load_workbook(BytesIO(data))
         limits.check_pages(len(book.sheet_names), "sheets")
@@ -57,13 +57,13 @@ def read(data: bytes, limits: Limits) -> Document:
     return noted(document, lost)
 
 
-def _checked(data: bytes, limits: Limits) -> list[Formats] | dict[str, Formats]:
+def _check_sheets(data: bytes, limits: Limits) -> list[Formats] | dict[str, Formats]:
     """The number formats of cells by sheet, by number or by name.
 
     Refuses sheets whose cells span more than fits into memory: the library takes it for the empty ones as well.
     """
     if not data.startswith(_OLE):
-        with opened(data, limits) as archive:
+        with open_container(data, limits) as archive:
             sheets = [archive.read(name) for name in archive.namelist() if _SHEET.fullmatch(name)]
             _check_area(chain.from_iterable(map(_binary_cells, sheets)), limits)
             return xls_formats.binary(archive)

@@ -41,10 +41,10 @@ _THREADS = "{http://schemas.microsoft.com/office/spreadsheetml/2018/threadedcomm
 
 
 def read(data: bytes, limits: Limits) -> Document:
-    """The sheets as Markdown. Raises `FileError` as `zip_container.opened` does."""
+    """The sheets as Markdown. Raises `FileError` as `zip_container.open_container` does."""
     data, properties = transitional(data, limits)
     with ZipFile(BytesIO(data)) as archive:
-        book = _loaded(data)
+        book = _load(data)
         try:
             limits.check_pages(len(book.worksheets), "sheets")
             members, people = _members_and_people(archive)
@@ -73,7 +73,7 @@ class _Reader(ExcelReader):  # type: ignore[misc] # openpyxl has no types
         self.shared_strings = _Strings(enumerate(self.shared_strings))
 
 
-def _loaded(data: bytes) -> Any:
+def _load(data: bytes) -> Any:
     reader = _Reader(BytesIO(data), read_only=True, data_only=True, keep_links=False)
     # it fails on some chart sheets, and its result for the others is not used
     reader.read_chartsheet = lambda *_: None

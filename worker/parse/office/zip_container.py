@@ -45,7 +45,7 @@ def read(data: bytes, limits: Limits) -> Document:
     """Read the document in a container by its kind. Raises `FileError`: `unsupported_type` for other archives."""
     try:
         lists = dict[str, bytes]()
-        with opened(data, limits, lists=lists) as archive:
+        with open_container(data, limits, lists=lists) as archive:
             names = archive.namelist()
             format_ = _format(names, archive.read)
             lost = mended.check_relations(lists, names, format_)
@@ -78,7 +78,9 @@ def _read_damaged(data: bytes, limits: Limits, failure: Exception) -> Document:
     return with_pictures(document, _pictures(contents, contents.__getitem__), limits)
 
 
-def opened(data: bytes, limits: Limits, *, declarations: bool = True, lists: dict[str, bytes] | None = None) -> ZipFile:
+def open_container(
+    data: bytes, limits: Limits, *, declarations: bool = True, lists: dict[str, bytes] | None = None
+) -> ZipFile:
     """The container, after each member was inflated once and counted. Those that list others are added to `lists`.
 
     Unless `declarations` is set, its XML may not contain declarations. Raises `FileError`: `too_large` (a bomb),

@@ -29,7 +29,7 @@ _annotation, _close = bound(raw.FPDFPage_GetAnnot), bound(raw.FPDFPage_CloseAnno
 _kind = bound(raw.FPDFAnnot_GetSubtype)
 
 
-def flattened(pdf: pypdfium2.PdfDocument, number: int, page: pypdfium2.PdfPage) -> tuple[pypdfium2.PdfPage, list[str]]:
+def flatten(pdf: pypdfium2.PdfDocument, number: int, page: pypdfium2.PdfPage) -> tuple[pypdfium2.PdfPage, list[str]]:
     """Merge form values and similar annotations into the page's text.
 
     Return the page, and lines of comments and of values that are not drawn.

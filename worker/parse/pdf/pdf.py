@@ -50,7 +50,7 @@ class _PageText(NamedTuple):
 
 def read(data: bytes, limits: Limits) -> Document:
     """The text of all pages. Raises `FileError`: `encrypted`, `needs_ocr`, `too_large`, `parse_failed`."""
-    pdf, is_cut = _opened(data)
+    pdf, is_cut = _open(data)
     with pdf:
         limits.check_pages(len(pdf))
         with suppress(pypdfium2.PdfiumError):
@@ -96,7 +96,7 @@ def _text(
     return "\n\n".join(filter(None, (shown, more)))
 
 
-def _opened(data: bytes) -> tuple[pypdfium2.PdfDocument, bool]:
+def _open(data: bytes) -> tuple[pypdfium2.PdfDocument, bool]:
     """The document, and whether its end is missing."""
     try:
         return pypdfium2.PdfDocument(data), False
@@ -138,7 +138,7 @@ def _pages(pdf: pypdfium2.PdfDocument, limits: Limits, damaged: list[int], *, lo
     cpu_deadline = cpu_seconds() + limits.seconds
     for number in range(len(pdf)):
         try:
-            page, comments = page_annotations.flattened(pdf, number, pdf[number])
+            page, comments = page_annotations.flatten(pdf, number, pdf[number])
             lines, text, is_scan = _layer(page, limits, looks=looks)
         except pypdfium2.PdfiumError as error:
             seen.damage = error
@@ -148,7 +148,7 @@ def _pages(pdf: pypdfium2.PdfDocument, limits: Limits, damaged: list[int], *, lo
         shown = ""
         if is_scan:
             seen.scanned.append(text)
-            shown, missed = _shown(page, text, cpu_deadline, limits)
+            shown, missed = _read_pictures(page, text, cpu_deadline, limits)
             seen.hindrance = seen.hindrance or missed
         elif text:
             seen.has_printed_text = True
@@ -172,13 +172,15 @@ def _layer(page: pypdfium2.PdfPage, limits: Limits, *, looks: bool) -> tuple[Pag
     return (PageLines(), "", True) if is_scan and scans.is_illegible(text) else (lines, text, is_scan)
 
 
-def _shown(page: pypdfium2.PdfPage, text: str, cpu_deadline: float, limits: Limits) -> tuple[str, FileError | None]:
+def _read_pictures(
+    page: pypdfium2.PdfPage, text: str, cpu_deadline: float, limits: Limits
+) -> tuple[str, FileError | None]:
     """The OCR text of a page's pictures, or why there is none. Raises on failure only if the page has no other text."""
     if not unsupported.programs(("tesseract",)):
         return "", FileError(Reason.NEEDS_OCR)
     try:
         # without a legible text layer, what is drawn as text is read as well
-        return _recognised(scans.without_text(page) if text else page, cpu_deadline, limits), None
+        return _recognise_words(scans.without_text(page) if text else page, cpu_deadline, limits), None
     except FileError as error:
         if not text:
             raise
@@ -196,7 +198,7 @@ def _lines(page: pypdfium2.PdfPage, limits: Limits, *, looks: bool) -> PageLines
     return lines
 
 
-def _recognised(page: pypdfium2.PdfPage, cpu_deadline: float, limits: Limits) -> str:
+def _recognise_words(page: pypdfium2.PdfPage, cpu_deadline: float, limits: Limits) -> str:
     width, height = page.get_size()
     scale = min(_RENDER_DPI / 72, (_MAX_PIXELS / max(1.0, width * height)) ** 0.5)
     return recognise(page.render(scale=scale, grayscale=True).to_pil(), cpu_deadline, limits)

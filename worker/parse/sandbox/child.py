@@ -101,7 +101,7 @@ def _answer(requests: BinaryIO, memory_bytes: int, head_bytes: int, data_bytes: 
         if "language" in head:
             return {"syntax": _syntax(requests.read(data_bytes), head["language"], limits.seconds)}
         if "operation" in head:
-            return _done(head, requests.read(data_bytes), limits)
+            return _carry_out(head, requests.read(data_bytes), limits)
         _limit_cpu_seconds(limits.seconds)
         format_ = PACKAGE if head["type"] == PACKAGE.type else BY_TYPE[head["type"]]
         return {"document": read(format_, requests.read(data_bytes), limits)}
@@ -114,16 +114,16 @@ def _answer(requests: BinaryIO, memory_bytes: int, head_bytes: int, data_bytes: 
         return {"memory": True}
 
 
-def _done(head: Head, data: bytes, limits: Limits) -> Head:
+def _carry_out(head: Head, data: bytes, limits: Limits) -> Head:
     """What an operation answers."""
     operation = imported(OPERATIONS[head["operation"]])
-    with _limited(limits.seconds):
+    with _limit(limits.seconds):
         answer, payload = operation(head, data, limits)
     return {**answer, _PAYLOAD: payload}
 
 
 @contextmanager
-def _limited(seconds: float) -> Iterator[None]:
+def _limit(seconds: float) -> Iterator[None]:
     """Let `SIGPROF` end this process after `seconds` of processor time: `RLIMIT_CPU` counts whole seconds."""
     signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
@@ -139,7 +139,7 @@ def _syntax(data: bytes, language: str, seconds: float) -> Syntax | None:
 
     # loading a grammar takes longer than most files, and only the first file of a language pays for it
     grammar(language)
-    with _limited(seconds):
+    with _limit(seconds):
         return syntax(data, language)
 
 

@@ -16,7 +16,7 @@ from schemas.status import Reason
 from worker.parse.encodings import decode
 from worker.parse.limits import Limits
 from worker.parse.office.mended import noted
-from worker.parse.office.zip_container import member, opened
+from worker.parse.office.zip_container import member, open_container
 from worker.parse.properties import dublin_core
 from worker.parse.text.markdown_blocks import joined
 from worker.parse.web import html
@@ -30,8 +30,8 @@ _MARKUP = ("application/xhtml+xml", "text/html")
 
 
 def read(data: bytes, limits: Limits) -> Document:
-    """The chapters as Markdown. Raises `FileError`: `encrypted` for a book with DRM, else as `zip_container.opened`."""
-    with opened(data, limits) as archive:
+    """The chapters as Markdown. Raises `FileError`: `encrypted` for a book with DRM, else as `open_container`."""
+    with open_container(data, limits) as archive:
         container = fromstring(member(archive, "META-INF/container.xml"))
         rootfile = container.find(f".//{_CONTAINER}rootfile")
         path = rootfile.get("full-path", "") if rootfile is not None else ""

@@ -112,7 +112,7 @@ def may_read_below(pool: Pool, project_id: str, place: str) -> bool:
 def folders(pool: Pool, project_id: str) -> list[FolderGrant]:
     """The folders that a project was granted. Those without a real path keep the one that they have now."""
     granted = [grant for grant in page(pool, project_id) if grant.place.startswith("/")]
-    with_real_places = ((grant.place, grant.real_place or _kept(pool, grant)) for grant in granted)
+    with_real_places = ((grant.place, grant.real_place or _keep(pool, grant)) for grant in granted)
     return [FolderGrant(place, real) for place, real in with_real_places if real is not None]
 
 
@@ -126,7 +126,7 @@ def readable(granted: Iterable[FolderGrant], roots: Sequence[str]) -> list[str]:
     ]
 
 
-def _kept(pool: Pool, grant: Grant) -> str | None:
+def _keep(pool: Pool, grant: Grant) -> str | None:
     """Note where the path of a grant leads, unless another process did so. Returns what is noted.
 
     None if it is revoked, or a link that keeps changing.

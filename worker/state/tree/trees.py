@@ -193,7 +193,7 @@ def note_index_task(connection: Connection[Any], build: TreeBuild) -> None:
     connection.execute(_SQL["note_index_task"], {"tree_id": build.id})
 
 
-def paid(pool: Pool, build: TreeBuild, tokens_in: int, tokens_out: int) -> None:
+def count_paid(pool: Pool, build: TreeBuild, tokens_in: int, tokens_out: int) -> None:
     """Count one request to a language model."""
     values = {"tree_id": build.id, "requests": 1, "tokens_in": tokens_in, "tokens_out": tokens_out}
     with pool.connection() as connection:
@@ -276,7 +276,7 @@ def due_tombstones(pool: Pool, limit: int) -> list[TreeTombstones]:
         return cursor.execute(_SQL["due_tombstones"], {"late": LATE_WRITE, "limit": limit}).fetchall()
 
 
-def deleted(pool: Pool, tombstones: TreeTombstones) -> None:
+def confirm_deleted(pool: Pool, tombstones: TreeTombstones) -> None:
     """Note that the store deleted these vectors; forget those that no late write can bring back."""
     with pool.connection() as connection:
         connection.execute(_SQL["confirm_deleted"], {"ids": tombstones.ids})

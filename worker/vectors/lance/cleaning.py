@@ -53,7 +53,7 @@ def committing(path: Path) -> Iterator[None]:
     """Show other processes that a commit is running, until the block ends or the process dies."""
     with _directory(path) as directory:
         # An exclusive holder releases the lock at once unless it is stopped at that moment; continue without the lock.
-        _tried_lock(directory, fcntl.LOCK_SH)
+        _try_lock(directory, fcntl.LOCK_SH)
         yield
 
 
@@ -64,14 +64,14 @@ def alone(path: Path) -> Iterator[int | None]:
     None if there is no directory.
     """
     with _directory(path) as directory:
-        _tried_lock(directory, fcntl.LOCK_EX)
+        _try_lock(directory, fcntl.LOCK_EX)
         yield None if directory is None else os.fstat(directory).st_ino
 
 
 def _moment_without_commit(path: Path) -> float | None:
     """Return a moment at which no commit was running; None if there is none within `MAX_WAIT_S`."""
     with _directory(path) as directory:
-        return _tried_lock(directory, fcntl.LOCK_EX)
+        return _try_lock(directory, fcntl.LOCK_EX)
 
 
 @contextmanager
@@ -88,7 +88,7 @@ def _directory(path: Path) -> Iterator[int | None]:
         os.close(descriptor)
 
 
-def _tried_lock(descriptor: int | None, kind: int) -> float | None:
+def _try_lock(descriptor: int | None, kind: int) -> float | None:
     """Try to lock for up to `MAX_WAIT_S`. Returns the moment at which the lock was granted, or None."""
     deadline = time.monotonic() + MAX_WAIT_S
     while descriptor is not None:

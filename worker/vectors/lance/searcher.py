@@ -77,12 +77,12 @@ class Searcher:
 
     def search(self, namespace: str, legs: Sequence[Leg]) -> list[Ranked]:
         """One ranking per leg, ties ordered by id. Raises what LanceDB raises."""
-        number, opened = self._opened(namespace)
+        number, opened = self._open_present(namespace)
         state = number, opened.version
         keys = [ranking_key(namespace, state, leg) for leg in legs]
         cached = [self._rankings.get(key) for key in keys]
         missing = [at for at, ranking in enumerate(cached) if ranking is None]
-        found = self._searched(namespace, number, opened, [legs[at] for at in missing]) if missing else []
+        found = self._search_legs(namespace, number, opened, [legs[at] for at in missing]) if missing else []
         for at, ranking in zip(missing, found, strict=True):
             self._rankings.put(keys[at], ranking)
         fresh = iter(found)
@@ -94,7 +94,7 @@ class Searcher:
     def _begin(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
-    def _opened(self, namespace: str) -> tuple[int, TableSnapshot]:
+    def _open_present(self, namespace: str) -> tuple[int, TableSnapshot]:
         """Open the table in its present state. Returns its number, too, which differs if it is made again."""
         space = self._spaces.get(namespace)
         if space is None:
@@ -112,7 +112,7 @@ class Searcher:
         self._rows_in_memory.drop_if(lambda namespace, _: not (self._directory / f"{namespace}.lance").exists())
         self._word_memories.forget_released()
 
-    def _searched(self, namespace: str, number: int, opened: TableSnapshot, legs: Sequence[Leg]) -> list[Ranked]:
+    def _search_legs(self, namespace: str, number: int, opened: TableSnapshot, legs: Sequence[Leg]) -> list[Ranked]:
         # words alone are not worth reading all vectors; they come in a call of their own before those of their query
         may_read = any(leg.vector is not None for leg in legs)
         cached_rows, cached_words = self._in_memory(namespace, number, opened, may_read=may_read)
@@ -147,7 +147,7 @@ class Searcher:
             read = partial(word_search.row_ids, opened.dataset, condition, most + 1)
             row_ids = self._filtered.row_ids((number, opened.version, "some"), condition, read)
             if vector_index.is_narrow(row_ids, most):
-                narrow[condition] = self._run(_prepared_rows(opened.table.take_row_ids(row_ids.tolist())))
+                narrow[condition] = self._run(_read_prepared(opened.table.take_row_ids(row_ids.tolist())))
         return narrow
 
     def _passing(
@@ -246,7 +246,7 @@ async def _read(table: Any, most_bytes: int) -> NamespaceRows | None:
     dimensions = (await table.schema()).field("vector").type.list_size
     if 4 * dimensions * await table.count_rows() > most_bytes:
         return None
-    return await _prepared_rows(table.query())
+    return await _read_prepared(table.query())
 
 
 async def _read_new(table: Any, before: NamespaceRows) -> tuple[RowIds, NamespaceRows | None]:
@@ -254,10 +254,10 @@ async def _read_new(table: Any, before: NamespaceRows) -> tuple[RowIds, Namespac
     listed = await table.query().select([]).with_row_id().to_arrow()
     row_ids = listed["_rowid"].to_numpy()
     new = before.missing(row_ids)
-    return row_ids, await _prepared_rows(table.take_row_ids(new.tolist())) if len(new) else None
+    return row_ids, await _read_prepared(table.take_row_ids(new.tolist())) if len(new) else None
 
 
-async def _prepared_rows(query: Any) -> NamespaceRows:
+async def _read_prepared(query: Any) -> NamespaceRows:
     table_rows = await query.select(["id", "vector", "embedded"]).with_row_id().to_arrow()
     return await asyncio.to_thread(_prepared, table_rows)
 
@@ -313,13 +313,13 @@ async def _nearest(table: Any, leg: Leg) -> Any:
         condition = " AND ".join([*filter(None, [where(leg.conditions)]), *conditions])
         query = table.query().nearest_to(leg.vector).distance_type("cosine")
         query = vector_index.approximate(query, filtered=bool(condition))
-        return await _fetched(query.where(condition) if condition else query, leg)
+        return await _fetch(query.where(condition) if condition else query, leg)
 
     answer = await nearest()
     return answer if all(answer["embedded"].to_pylist()) else await nearest("embedded")
 
 
-async def _fetched(query: Any, leg: Leg) -> Any:
+async def _fetch(query: Any, leg: Leg) -> Any:
     """The nearest rows, and all that are as near as the last one within the limit."""
     limit = ties.first_limit(leg.limit)
     while True:

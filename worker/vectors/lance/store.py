@@ -212,7 +212,7 @@ class LanceStore:
         Raises `StoreUnavailable`.
         """
         path, existed = self._path(namespace), False
-        with _mapped(path):
+        with _map_errors(path):
             with suppress(FileNotFoundError):
                 path.rename(self._directory / f".dropped-{uuid4().hex}")
                 existed = True
@@ -234,7 +234,7 @@ class LanceStore:
         path = self._path(namespace)
         if not os.path.lexists(path):
             return
-        with self._calls.call(path.name), _mapped(path):
+        with self._calls.call(path.name), _map_errors(path):
             if most_bytes is not None and _bytes(path) > most_bytes and not self._repairs.is_old(path):
                 return
             if self._repairs.look(namespace, path, again=most_bytes is None) is Condition.UNKNOWN:
@@ -276,10 +276,10 @@ class LanceStore:
 
     @contextmanager
     def _whole(self, namespace: str) -> Iterator[None]:
-        """Map errors as `_mapped` does. If files of the table are damaged, repair it or set it aside before raising."""
+        """Map errors as `_map_errors` does. A table with damaged files is repaired or set aside before that."""
         path = self._path(namespace)
         try:
-            with self._calls.call(path.name), _mapped(path):
+            with self._calls.call(path.name), _map_errors(path):
                 yield
         except StoreError as error:
             # a link to nothing is damage, too
@@ -322,7 +322,7 @@ class LanceStore:
     def _create(self, namespace: str, schema: Any) -> None:
         """Build the empty table with its indexes in a staging directory and move it into place; the first one wins."""
         staging = self._directory / f".new-{uuid4().hex}"
-        with _mapped(staging):
+        with _map_errors(staging):
             staging.mkdir(parents=True)
             try:
                 _build(staging, namespace, schema)
@@ -407,7 +407,7 @@ def _read(action: Callable[[], T], path: Path) -> T:
 
 
 @contextmanager
-def _mapped(path: Path) -> Iterator[None]:
+def _map_errors(path: Path) -> Iterator[None]:
     """Turn LanceDB's errors, which are plain Python ones, into `StoreError`. `path` is the table or staging directory.
 
     LanceDB's messages name paths of the machine that built it, so they stay in the cause.

@@ -26,7 +26,7 @@ def request(accept: str | None = None) -> Request:
 
 
 def streamed(work: event_stream.Work, disconnect: Disconnect) -> AsyncGenerator[str, None]:
-    return cast("AsyncGenerator[str, None]", event_stream.streamed(request(), work, disconnect).body_iterator)
+    return cast("AsyncGenerator[str, None]", event_stream.stream(request(), work, disconnect).body_iterator)
 
 
 def parsed(event: str) -> tuple[str, Any]:

@@ -39,7 +39,7 @@ def test_a_content_of_the_store_is_never_in_memory() -> None:
 @pytest.mark.parametrize("size", [0, 1, node_answers.PIECE - 1, node_answers.PIECE, node_answers.PIECE + 1, LARGE])
 def test_a_content_arrives_whole(size: int) -> None:
     data = bytes(range(256)) * (size // 256) + bytes(size % 256)
-    assert b"".join(node_answers.spooled(data)) == data
+    assert b"".join(node_answers.spool(data)) == data
     reader = node_content._InRow(data).reader(None)
     assert (reader.size, b"".join(node_answers.read(reader, "n"))) == (size, data)
 
@@ -48,7 +48,7 @@ def test_a_content_arrives_whole(size: int) -> None:
 def test_what_a_slow_reader_has_not_read_is_not_in_memory(part: range | None) -> None:
     tracemalloc.start()
     try:
-        pieces = node_answers.spooled(bytes(LARGE))
+        pieces = node_answers.spool(bytes(LARGE))
         reader = node_content._InRow(bytes(LARGE)).reader(part)
         assert next(pieces)
         assert reader.read(1)

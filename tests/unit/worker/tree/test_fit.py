@@ -77,8 +77,8 @@ def test_a_vector_is_its_own_nearest_neighbour() -> None:
 #: Clusters in a process of its own, as a worker does, more vectors than end within the test.
 WORKER = """
 import numpy
-from worker.tree.clusters import _fitted
-_fitted(numpy.random.default_rng(0).normal(size=(20_000, 64)).astype("f4"), "gmm", 3, lambda: None)
+from worker.tree.clusters import _fit
+_fit(numpy.random.default_rng(0).normal(size=(20_000, 64)).astype("f4"), "gmm", 3, lambda: None)
 """
 
 

@@ -36,6 +36,6 @@ def test_a_summary_beyond_the_context_gets_the_vector_of_its_first_part(monkeypa
     monkeypatch.setattr(embedding_cache, "keep", lambda _pool, _owner, found: kept.update(found))
     run: Any = Mock(embedder=Narrow(), budget=None, tokenizer=cl100k(), concurrency=1)
     run.index.settings.embedder = EmbedderProfile(model="m", dimensions=1, max_input_tokens=1000)
-    found = vectors._embedded(run, {"short": "a" * 10, "long": "b" * 200, "bad": "bad"})
+    found = vectors._embed(run, {"short": "a" * 10, "long": "b" * 200, "bad": "bad"})
     assert {hash_: float(vector[0]) for hash_, vector in found.items()} == {"short": 10, "long": 50}
     assert kept.keys() == found.keys()

@@ -73,7 +73,7 @@ def test_what_keeps_a_stack_from_its_start_is_said_meanwhile(monkeypatch: pytest
     monkeypatch.setattr(background, "START_SECONDS", 0.5)
     said: list[str] = []
     with subprocess.Popen(SLEEP) as child:
-        monkeypatch.setattr(background, "_started", lambda _home: child)
+        monkeypatch.setattr(background, "_start", lambda _home: child)
         try:
             with pytest.raises(VerbFailed, match="did not answer"):
                 background.start(tmp_path, said.append)

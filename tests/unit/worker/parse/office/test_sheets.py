@@ -144,10 +144,10 @@ def test_rows_that_no_sheet_has_are_damage(row: int, reason: Reason | None) -> N
     members["xl/worksheets/sheet1.bin"] = sheet.replace(head.pack(0, 17, 2), head.pack(0, 17, row))
     limits = Limits(memory_bytes=1 << 40)
     if reason is None:
-        xls._checked(zipped(members), limits)
+        xls._check_sheets(zipped(members), limits)
     else:
         with pytest.raises(ValueError, match="a cell in row 1,048,577"):
-            xls._checked(zipped(members), limits)
+            xls._check_sheets(zipped(members), limits)
 
 
 def test_a_panic_of_the_library_is_damage(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from schemas.status import Reason
 from tests.contract.samples import zipped
 from worker.parse import Limits
 from worker.parse.office import zip_container
-from worker.parse.office.zip_container import opened, related
+from worker.parse.office.zip_container import open_container, related
 
 MEMBERS = {"a": b"x" * 3_000, "b": b"y" * 3_000}
 
@@ -17,7 +17,7 @@ MEMBERS = {"a": b"x" * 3_000, "b": b"y" * 3_000}
 def opens(data: bytes, limits: Limits) -> bool:
     """Whether a container is opened, and not refused as too large."""
     try:
-        zip_container.opened(data, limits).close()
+        zip_container.open_container(data, limits).close()
     except FileError as refused:
         return refused.reason is not Reason.TOO_LARGE
     return True
@@ -49,9 +49,9 @@ def test_a_large_container_may_inflate_to_a_multiple_of_its_size(
 def test_xml_that_declares_entities_is_refused(name: str, declaration: bytes, before: int) -> None:
     data = zipped({name: b" " * before + declaration, "other.bin": declaration})
     with pytest.raises(FileError, match=name):
-        opened(data, Limits(), declarations=False)
-    opened(data, Limits()).close()
-    opened(zipped({"other.bin": declaration}), Limits(), declarations=False).close()
+        open_container(data, Limits(), declarations=False)
+    open_container(data, Limits()).close()
+    open_container(zipped({"other.bin": declaration}), Limits(), declarations=False).close()
 
 
 def test_related_members_are_those_within_the_container() -> None:
@@ -66,7 +66,7 @@ def test_related_members_are_those_within_the_container() -> None:
     ]
     rels = f"<Relationships>{''.join(relations)}</Relationships>".encode()
     members = {"word/_rels/document.xml.rels": rels, "word/media/a.png": b"a", "media/b.png": b"b"}
-    with opened(zipped(members), Limits()) as archive:
+    with open_container(zipped(members), Limits()) as archive:
         assert list(related(archive, "word/document.xml")) == [
             ("r1", "image", "word/media/a.png"),
             ("r2", "image", "media/b.png"),
