@@ -204,7 +204,12 @@ def shown_status(task: TaskOfTool) -> Status:
 
 
 def _eta(task: TaskOfTool) -> float | None:
-    """Estimate the remaining seconds by the work that this task has done; None before its first file is done."""
+    """Estimate the remaining seconds by the work that this task has done; None before its first file is done.
+
+    Once all files are found by their words, vectors are what is left.
+    """
+    if task.vectors_due:
+        return _seconds(task, task.searchable_at, task.embedded_chunks, task.vectors_due)
     done_files = task.indexed_files + task.skipped_files + task.failed_files
     worked, left = _work(task.worked_files, task.worked_bytes), _left(task, done_files, task.done_bytes)
     return _seconds(task, task.worked_from, worked, left)

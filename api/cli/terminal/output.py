@@ -229,7 +229,11 @@ def excluded(rule: str, count: int) -> str:
 def counts(now: Status) -> str:
     """The counts of a status in words. Embedded are those chunks that the newest run paid for."""
     chunks = f"{amount(now.total_chunks, 'chunk')} ({now.embedded_chunks} embedded)"
-    parts = [amount(now.indexed_files, "file"), chunks]
+    searchable = max(now.searchable_files, now.indexed_files)
+    files = amount(searchable, "file")
+    if searchable > now.indexed_files:
+        files = f"{files} found by words, {now.indexed_files} by meaning"
+    parts = [files, chunks]
     parts += [
         f"{count} {what}" for count, what in ((now.skipped_files, "skipped"), (now.failed_files, "failed")) if count
     ]

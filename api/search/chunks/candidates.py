@@ -37,6 +37,9 @@ MIN_DEDUPLICATED = 20
 CODE_TYPES = frozenset({"code", "json", "yaml", "toml", "csv"})
 #: A query counts as finding a hit if the hit is among this many first results of that query alone.
 FINDER_RANKS = 10
+#: How fast the weight of vectors falls with the share of chunks that have one. Most chunks near a query are not among
+#: these, so those that are must not outvote words. `ONLY=partial make bench-search` measures it.
+PART_EXPONENT = 2
 #: Share of the chunks that must have vectors for a confidence.
 KNOWN_SHARE = 0.9
 #: Share of a rerank model's score in the score of a hit. The model reads words, but knows neither files nor names.
@@ -117,13 +120,13 @@ def _leg_weights(
     """The weight of each leg in a kind of text.
 
     `shares` says how much each query is about names, and the weights for names count by that share. The other weights
-    depend on how sure the legs of the query are. A leg that could find a part of the chunks counts by that part.
+    depend on how sure the legs of the query are. A leg that could find a part of the chunks counts less.
     """
     factors = _factors(rankings, trust)
     for number, each in enumerate(rankings):
         share = shares[each.query]
         language = factors[number] * weights[f"{kind}_{each.kind}"]
-        yield each.share * (share * weights[f"name_{each.kind}"] + (1 - share) * language)
+        yield each.share**PART_EXPONENT * (share * weights[f"name_{each.kind}"] + (1 - share) * language)
 
 
 def _factors(rankings: Sequence[Ranking], trust: VectorTrust) -> dict[int, float]:

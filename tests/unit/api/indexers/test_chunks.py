@@ -25,7 +25,7 @@ ELAPSED = timedelta(days=10)
 def remaining(**changes: Any) -> float | None:
     """The estimate for four files of 1,000 bytes, of which a task has done one, unless `changes` say otherwise."""
     row = {"finished_at": None, "worked_from": datetime.now(UTC) - ELAPSED, "worked_files": 1, "worked_bytes": 1_000}
-    row |= {"total_files": 4, "indexed_files": 1, "skipped_files": 0, "failed_files": 0}
+    row |= {"total_files": 4, "indexed_files": 1, "skipped_files": 0, "failed_files": 0, "vectors_due": 0}
     return chunks._eta(TaskOfTool.model_construct(**{**row, "total_bytes": 4_000, "done_bytes": 1_000, **changes}))
 
 
@@ -43,6 +43,14 @@ def test_the_remaining_time_goes_by_the_speed_so_far() -> None:
 )
 def test_no_time_is_told_that_is_not_known(changes: dict[str, Any]) -> None:
     assert remaining(**changes) is None
+
+
+def test_the_remaining_time_of_vectors_goes_by_those_that_were_embedded() -> None:
+    seconds, since = ELAPSED.total_seconds(), datetime.now(UTC) - ELAPSED
+    assert remaining(vectors_due=30, embedded_chunks=10, searchable_at=since) == pytest.approx(3 * seconds, rel=1e-3)
+    # words come first, and nothing is embedded yet
+    assert remaining(vectors_due=30, embedded_chunks=10, searchable_at=None) is None
+    assert remaining(vectors_due=30, embedded_chunks=0, searchable_at=since) is None
 
 
 def words_left(**changes: Any) -> float | None:
