@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from worker.embed.local import runtime
+from worker.embed.local.bert import Dense
 from worker.embed.local.onnx_file import FLOAT, RUNTIME, OnnxGraph
 
 RNG = np.random.default_rng(3)
@@ -49,12 +50,25 @@ def test_groups_hold_each_text_once_and_little_padding() -> None:
         lengths = [chance.randint(2, 256) for _ in range(chance.randint(0, 40))]
         groups = list(runtime.padded_groups(lengths))
         assert sorted(index for group in groups for index in group) == list(range(len(lengths)))
-        sizes = [len(group) * lengths[group[0]] for group in groups]
-        assert all(size <= 256 for size in sizes)
-        following = [lengths[group[0]] for group in groups]
-        assert following == sorted(following, reverse=True)
+        longest = [lengths[group[0]] for group in groups]
+        assert longest == sorted(longest, reverse=True)
+        sizes = [len(group) * length for group, length in zip(groups, longest, strict=True)]
+        assert all(size <= max(runtime._ROWS, length) for size, length in zip(sizes, longest, strict=True))
         # no group had room for one more
-        assert all(size + lengths[group[0]] > 256 for size, group in list(zip(sizes, groups, strict=True))[:-1])
+        assert all(size + length > runtime._ROWS for size, length in list(zip(sizes, longest, strict=True))[:-1])
+
+
+def test_a_row_is_rounded_by_its_largest_absolute_value() -> None:
+    rows = RNG.normal(size=(5, 384)).astype(np.float32)
+    rows[0, 7], rows[1, 7], rows[2], rows[3] = -9, 9, 0, -np.abs(rows[3])
+    dense = Dense(RNG.normal(size=(384, 16)).astype(np.float32), np.zeros(16, dtype=np.float32))
+    encoder = runtime._Encoder(384, 12)
+    out = encoder._apply(dense, "rows")
+    model = encoder.graph.model([("rows", FLOAT, ["row", 384])], [(out, FLOAT, ["row", 16])])
+    (found,) = runtime.open_session(model).run(None, {"rows": rows})
+    whole, scale = runtime.rounded(dense.weight)
+    steps = np.maximum(np.abs(rows).max(axis=1, keepdims=True), 1e-9) / 127
+    assert found == pytest.approx(np.rint(rows / steps) @ whole.astype(np.float32) * scale * steps, rel=1e-4, abs=1e-6)
 
 
 @pytest.mark.parametrize(
