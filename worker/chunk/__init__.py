@@ -110,6 +110,10 @@ class _Placed(NamedTuple):
     tokens: int
 
 
+#: Builds one from a tuple of all its fields, in half the time of its own constructor.
+_made_placed = partial(tuple.__new__, _Placed)
+
+
 def _chunks(document: Document, limits: Measure, pieces: Iterable[ChunkSpan]) -> list[Chunk]:
     text = limits.text
     placed = list(_placed(limits, pieces))
@@ -139,7 +143,7 @@ def _placed(limits: Measure, pieces: Iterable[ChunkSpan]) -> Iterator[_Placed]:
             read = read_part(part)
             end = start + len(part)
             if limits.read is None or limits.fits_alone(start, end, part if read is None else read):
-                yield _Placed(start, end, part, piece, read, 0)
+                yield _made_placed((start, end, part, piece, read, 0))
             else:
                 yield from _cut_again(limits, start, part, piece)
 

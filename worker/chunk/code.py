@@ -12,7 +12,7 @@ import numpy as np
 
 from schemas.content.document import CodeDefinition, Document
 from worker.chunk.lines import cut_all
-from worker.chunk.measure import MINOR_KINDS, ChunkSpan, Measure
+from worker.chunk.measure import MINOR_KINDS, ChunkSpan, Measure, made_piece
 
 #: A definition of at least this many tokens gets its own chunk; smaller ones share a chunk with their neighbours. An
 #: eighth of the limit applies if that is less.
@@ -191,10 +191,10 @@ def _piece(outline: _Outline, stretch: _Stretch) -> ChunkSpan:
     )
     named = _name(outline, stretch)
     if named == _NONE:
-        return ChunkSpan(stretch.start, stretch.end, above)
+        return made_piece((stretch.start, stretch.end, above, None, None, None, None, None))
     symbol = outline.definitions[named]
     scope = "/".join(symbol.scope) or None
-    return ChunkSpan(stretch.start, stretch.end, above, symbol=symbol.name, node_type=symbol.kind, scope=scope)
+    return made_piece((stretch.start, stretch.end, above, None, None, symbol.kind, symbol.name, scope))
 
 
 def _name(outline: _Outline, stretch: _Stretch) -> int:

@@ -108,8 +108,10 @@ def stems(of_groups: Sequence[str], language: str) -> str:
     found = _remembered(language).joined(of_groups)
     if _HALF not in found:
         return found
-    apart = [_token(word, language) for word in compounds(of_groups)] if _has_halves(found) else []
-    return " ".join([found.replace(_HALF, ""), *apart])
+    tokens = found.replace(_HALF, "")
+    if not _has_halves(found):
+        return tokens
+    return " ".join([tokens, *(_token(word, language) for word in compounds(of_groups))])
 
 
 def _has_halves(found: str) -> bool:
