@@ -34,6 +34,7 @@ from worker.embed.models import (
     same_provider,
     tokenizer_for,
 )
+from worker.embed.pace import EmbeddingPace
 from worker.embed.rate_limit import RateBudget
 from worker.embed.rates import SharedRate
 from worker.ignore import EVERYTHING, Rules, rules_of
@@ -85,6 +86,7 @@ class Resources:
         self._pool_size, self._limits, self._helper_limits = pool_size, limits, helper_limits
         self._lock = Lock()
         self._embedders: dict[EmbedderProfile, Embedder] = {}
+        self._paces: dict[EmbedderProfile, EmbeddingPace] = {}
         self._budgets: dict[str, RateBudget] = {}
         self._stores: dict[tuple[str, bool, str | None], VectorStore] = {}
 
@@ -228,6 +230,15 @@ class Resources:
                     explicit_dimensions=explicit_dimensions,
                 )
             return self._embedders[profile]
+
+    def pace(self, profile: EmbedderProfile) -> EmbeddingPace:
+        """Return how fast this process got the vectors of a profile's embedder lately."""
+        with self._lock:
+            return self._paces.setdefault(profile, EmbeddingPace())
+
+    def words_in_store(self, index: Index) -> bool:
+        """Whether the words of a chunk go to an index's store before its vector."""
+        return self.settings.words_first == "store" or not STORES[index.vector_store].bills_writes
 
     def budget(self, profile: EmbedderProfile) -> RateBudget | None:
         """Return the budget that all workers share for a model, opened once per process; None for a local model."""

@@ -215,6 +215,10 @@ class Settings(BaseSettings):
     keyword_index: Literal["postgres", "store"] | None = Field(
         None, description="Where new indexes keep keywords; unset: as the folder's first index, else in the store."
     )
+    words_first: Literal["postgres", "store"] = Field(
+        "postgres",
+        description="Where the words of a chunk wait for its vector if the store bills writes, as Turbopuffer does.",
+    )
     api_memory_mb: int = Field(
         DEFAULT_MB,
         ge=256,

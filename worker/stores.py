@@ -77,6 +77,8 @@ class StoreKind:
     import_before_fork: Callable[[], None] = _nothing
     #: Whether others operate it. Then it can get keyed hashes instead of readable text, and does by default.
     is_foreign: bool = False
+    #: Whether each byte written is paid for, so that a row is written once, with its vector.
+    bills_writes: bool = False
     #: Name of the store's directory in FOLDEX_HOME; None if it keeps nothing there.
     directory: str | None = None
     #: Whether that directory has a namespace.
@@ -178,6 +180,7 @@ STORES: dict[str, StoreKind] = {
         "has {chunks:,}; split it before writes fail.",
         import_client=_import_turbopuffer,
         is_foreign=True,
+        bills_writes=True,
     ),
     "lancedb": StoreKind(
         _open_lance,

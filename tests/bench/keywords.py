@@ -96,7 +96,7 @@ def fill(pool: Pool, placed: Sequence[tuple[str, PlacedChunk]]) -> UUID:
         rows = [(id_, index_id, path.encode(), path, uuid4(), owner, numbers[id_]) for id_, path in files.items()]
         connection.cursor().executemany(FILE, rows)
     started = time.process_time()
-    written = [(p, keywords.vectors(path, p.chunk.context, p.chunk.text, "en")) for path, p in placed]
+    written = [(p, keywords.vectors(path, p.chunk.context, p.chunk.text, "en"), False) for path, p in placed]
     spent = time.process_time() - started
     size = sum(len(p.chunk.text) for _, p in placed) / 1e6
     print(f"tokens of {size:.1f} MB made at {size / spent:.1f} MB/s, {len(placed) / spent:.0f} chunks/s")

@@ -39,9 +39,10 @@ class Index:
         with pool.connection() as connection:
             connection.execute(INDEX, {"id": self.id})
             connection.execute(FILE, (self.file_id, self.id, path, uuid4(), owner, len(texts)))
-        chunks.insert(
-            pool, owner, 0, [(p, keywords.vectors(path, p.chunk.context, p.chunk.text, language)) for p in self.placed]
-        )
+        texts_with_words = [
+            (p, keywords.vectors(path, p.chunk.context, p.chunk.text, language), False) for p in self.placed
+        ]
+        chunks.insert(pool, owner, 0, texts_with_words)
         with pool.connection() as connection:
             connection.execute("UPDATE chunk SET live = true WHERE index_id = %s", (self.id,))
 

@@ -19,8 +19,9 @@ from schemas.tool import IndexSettings, ToolConfig
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from tests.integration.database import do
 from worker.embed import Vectors
+from worker.embed.pace import EmbeddingPace
 from worker.index import catalog
-from worker.index.embed import embed
+from worker.index.embed import embed, recalled
 from worker.index.file_states import EmbeddedFile
 from worker.index.lease import Lease
 from worker.index.pipeline import index_files
@@ -61,6 +62,11 @@ def both_stores(home: Path, database_url: str) -> Iterator[Resources]:
         )
         with closing(made.pool):
             yield made
+
+
+def at_once() -> EmbeddingPace:
+    """The pace of an embedder whose vectors are awaited, so that files are written in one step."""
+    return EmbeddingPace(1 << 62, 0.0)
 
 
 class Write(NamedTuple):
@@ -260,7 +266,7 @@ class Shelf(OfTool):
         index = self.index
         embedder = Numbers(index.settings.embedder)
         given = (index, task.epoch, self, cl100k(), embedder, store or self.store, self.pool, lease)
-        return IndexRun(*given, concurrency=1, limits=Limits())
+        return IndexRun(*given, 1, Limits(), at_once())
 
     def claim(self, run: IndexRun, most: int = 1000) -> Sequence[FileClaim]:
         values: dict[str, Any] = {"task_id": self.task, "index_id": run.index.id, "owner": run.lease.owner}
@@ -268,7 +274,7 @@ class Shelf(OfTool):
 
     def embedded(self, run: IndexRun) -> Sequence[EmbeddedFile]:
         """Claimed files with their vectors, not written yet."""
-        files_, stopped = embed(run, prepare(run, self.claim(run)), more=False)
+        files_, stopped = embed(run, recalled(run, prepare(run, self.claim(run))), more=False)
         assert stopped is None
         return files_
 

@@ -109,10 +109,11 @@ def test_who_is_stopped_amid_a_claim_keeps_neither_the_sweep_nor_what_it_held(po
         "after_size": BEGINNING.size_bytes,
         "max_size": 1000,
         "small": 0,
-        "least_bytes": 0,
+        "least": 0,
+        "vectors": False,
     }
     with pool.connection() as stopped:
-        taken = stopped.execute(load("index/files")["claim"], {**values, "files": 1, "bytes": 1000}).fetchall()
+        taken = stopped.execute(load("index/files")["claim"], {**values, "files": 1, "most": 1000}).fetchall()
         assert len(taken) == 1
         with pool.connection() as connection:
             connection.execute("SET LOCAL statement_timeout = '5s'")
@@ -148,7 +149,7 @@ def crash(pool: Pool, task: UUID) -> UUID:
     assert claimed(pool, task, owner) == {bad}
     ((epoch,),) = do(pool, "SELECT epoch FROM search_index_task WHERE id = %s", task)
     text = PlacedChunk(chunk, bad, 0, Chunk("text", 0, 4, 1, 1, 1), "sha256:00", None)
-    chunks.insert(pool, owner, epoch, [(text, None)])
+    chunks.insert(pool, owner, epoch, [(text, None, False)])
     do(pool, "DELETE FROM file_lease WHERE owner = %s", owner)
     return chunk
 

@@ -45,8 +45,9 @@ RETURNING id
 """
 STAGE_CHUNKS = """
 INSERT INTO staged_chunk (id, file_id, chunk_index, chunk_text, context, lead, trail, content_hash, tokens_estimate,
-                          start_line, end_line, start_char, end_char, embedded, level)
-SELECT gen_random_uuid(), id, 0, 'x', '', '', '', 'sha256:x', 1, 1, 1, 0, 1, true, 0 FROM unnest(%(files)s::uuid[]) id
+                          start_line, end_line, start_char, end_char, embedded, lost, level)
+SELECT gen_random_uuid(), id, 0, 'x', '', '', '', 'sha256:x', 1, 1, 1, 0, 1, true, false, 0
+FROM unnest(%(files)s::uuid[]) id
 """
 #: Files of each folder, and those that a worker holds of one.
 MANY, HELD = {"files": FILES, "every": FILES}, 200
@@ -193,11 +194,13 @@ def test_the_few_files_that_failed_are_found_among_many(pool: Pool, index_id: UU
     assert "search_index_file_path" in plan(pool, "index/files", "list", status=None, **values)
 
 
-def test_a_claim_reads_the_smallest_files_by_their_index(pool: Pool, index_id: UUID) -> None:
+@pytest.mark.parametrize("vectors", [True, False])
+def test_a_claim_reads_the_smallest_files_by_their_index(pool: Pool, index_id: UUID, vectors: bool) -> None:
     values = {"task_id": index_id, "index_id": index_id, "owner": index_id, "lease": tasks.LEASE, "files": 192}
-    values |= {"after_size": -1, "after": NO_ID, "max_size": files.NO_LIMIT, "bytes": 1, "small": 1, "least_bytes": 1}
+    values |= {"after_size": -1, "after": NO_ID, "max_size": files.NO_LIMIT, "most": 1, "small": 1, "least": 1}
+    values |= {"vectors": vectors}
     steps = plan_while_all_wait(pool, "index/files", "claim", **values)
-    assert "search_index_file_smallest" in steps
+    assert "search_index_file_due" in steps
     assert "Seq Scan on search_index_file" not in steps
 
 
@@ -247,7 +250,7 @@ def test_chunks_of_a_folder_that_is_not_counted_yet_are_written_without_reading_
     ("module", "name"),
     [
         *(("tasks", "done"), ("tasks", "complete"), ("messages", "waiting")),
-        *(("turns", "fairest"), ("files", "count_pending")),
+        *(("turns", "fairest"), ("turns", "words_wait"), ("files", "count_pending")),
     ],
 )
 def test_whether_a_file_waits_is_seen_by_an_index(pool: Pool, index_id: UUID, module: str, name: str) -> None:
@@ -263,7 +266,7 @@ def test_whether_a_file_waits_is_seen_by_an_index(pool: Pool, index_id: UUID, mo
         "host": None,
     }
     steps = plan_while_all_wait(pool, f"index/{module}", name, **values)
-    assert "search_index_file_smallest" in steps
+    assert "search_index_file_due" in steps
     # it would read all files that are finished, until it meets one that waits
     assert "Seq Scan on search_index_file" not in steps
 

@@ -38,6 +38,7 @@ def provider(running: EmbeddingsFake) -> Iterator[EmbeddingsFake]:
     """A provider without history or faults."""
     running.reset()
     yield running
+    running.holds.release()
     running.reset()
     running.delay = 0
 
@@ -167,6 +168,26 @@ def test_what_a_task_waits_for_is_said_until_it_goes_on(here: Service, provider:
     status = here.wait(tool)
     assert (status["indexed_files"], status["warning"], status["error"]) == (6, None, None)
     assert {file["attempts"] for file in here.files(tool)} == {1}
+
+
+def test_words_are_found_while_the_provider_is_silent(here: Service, provider: EmbeddingsFake, root: Path) -> None:
+    hold = provider.holds.add("embeddings", "quiet")
+    folder = write(root / "silent", **{f"f{number}": f"A quiet text of number {number}." for number in range(6)})
+    (folder / "code.py").write_text("def quiet_function():\n    return 1\n")
+    tool = here.local_tool(folder)
+    eventually(lambda: len(here.query(tool, "quiet", mode="keyword")) == 7, 30, here.logs)
+    # files that are not listed yet are searched line by line
+    eventually(lambda: [file["chunks"] for file in here.files(tool)] == [1] * 7, 30, here.logs)
+    assert len(here.query(tool, "quiet", mode="keyword")) == 7
+    assert {(file["status"], file["stale"], file["embedded"]) for file in here.files(tool)} == {
+        ("indexing", False, False)
+    }
+    assert here.status(tool)["status"] == "indexing"
+    eventually(lambda: bool(hold.arrived), 30, here.logs)
+    hold.release()
+    status = here.wait(tool)
+    assert (status["indexed_files"], status["embedded_chunks"]) == (7, 7)
+    assert {provider.audit.times(f"A quiet text of number {number}.") for number in range(6)} == {1}
 
 
 def test_what_costs_nothing_goes_on_without_the_provider(here: Service, provider: EmbeddingsFake, root: Path) -> None:

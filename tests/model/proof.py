@@ -18,6 +18,7 @@ from tests.fakes.turbopuffer import FakeTurbopuffer
 from tests.model.content import kept
 from tests.model.folders import Folder, Known
 from tests.service import TOOLS, checked
+from worker.embed.pace import EmbeddingPace
 from worker.index.file_states import FailedFile, PreparedFile
 from worker.index.lease import Lease
 from worker.index.prepare import read_file
@@ -136,7 +137,7 @@ class Proof:
         source: Any = OneFile(data, known.type)
         tokenizer = self._running.resources.tokenizer(index.settings.embedder)
         run = IndexRun(
-            *(index, 0, source, tokenizer, NOT_ASKED, NOT_ASKED, NOT_ASKED, Lease()), concurrency=1, limits=Limits()
+            *(index, 0, source, tokenizer, NOT_ASKED, NOT_ASKED, NOT_ASKED, Lease(), 1, Limits(), EmbeddingPace())
         )
         claim = FileClaim(
             *(uuid4(), known.key, path, known.id_path, known.node_id, known.type, len(data), "stamp", "version", None),

@@ -37,12 +37,18 @@ _TOO_LONG = "The text is longer than the model takes; set a smaller chunk_size."
 Outcome = tuple[list[int], Vectors | EmbeddingRefused]
 
 
+def never() -> bool:
+    """No other work comes first."""
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class RequestTerms:
     """When requests may start: `check` raises once no more are wanted; the slice ends after `seconds`.
 
     `budget` is None for a model that costs nothing. `project` is the project whose share of the budget is used.
-    `only_full` leaves out texts that do not fill a request, for a caller that will add more texts.
+    `only_full` leaves out texts that do not fill a request, for a caller that will add more texts. Once it `gives_way`
+    to other work, no further request starts, as when the time is up.
     """
 
     budget: RateBudget | None = None
@@ -50,6 +56,7 @@ class RequestTerms:
     check: Callable[[], None] = no_check
     seconds: float = math.inf
     only_full: bool = False
+    gives_way: Callable[[], bool] = never
 
 
 FREE = RequestTerms()
@@ -225,7 +232,7 @@ class _EmbeddingRun:
             self._terms.check()
         except FoldexError as error:
             return error
-        if self._has_progress and time.monotonic() > self._until:
+        if self._has_progress and (time.monotonic() > self._until or self._terms.gives_way()):
             return SliceOver()
         return None
 

@@ -1,4 +1,4 @@
-"""Writes files whose chunks are embedded and records their outcomes. No text is lost or shown twice on the way.
+"""Writes files and records their outcomes. No text is lost or shown twice on the way.
 
 The order of the writes is in docs/explanation/architecture.md.
 """
@@ -25,25 +25,26 @@ from worker.state.search import keywords, symbols
 log = structlog.get_logger()
 
 
-def commit(run: IndexRun, complete: Sequence[EmbeddedFile]) -> None:
+def commit(run: IndexRun, ready: Sequence[EmbeddedFile]) -> None:
     """Write the files, make them live, and delete what they replace. Files whose claims were lost are left out.
 
-    Raises `StoreError` or `LeaseLost`; everything paid for is recorded even then.
+    Chunks that lack their vectors are found by their words, and their files wait for another claim. Raises `StoreError`
+    or `LeaseLost`; everything paid for is recorded even then.
     """
     try:
         run.lease.check()
-        complete = still_claimed(run, complete)
-        if not complete:
+        ready = still_claimed(run, ready)
+        if not ready:
             # all texts wait for a request that they fill
             return
-        written = write(run, complete)
-        with taken_back(run, complete):
+        written = write(run, ready)
+        with taken_back(run, ready):
             run.lease.check()
             finished, buried = finish(run, written)
     except FoldexError:
-        record_paid(run, complete)
+        record_paid(run, ready)
         raise
-    record_paid(run, [file for file in complete if file.claim.id not in finished])
+    record_paid(run, [file for file in ready if file.claim.id not in finished])
     forget(run, buried)
 
 
@@ -68,7 +69,7 @@ def finish(run: IndexRun, written: Sequence[EmbeddedFile]) -> tuple[Collection[U
         buried = _replace(run, connection, [file for file in written if file.claim.id in finished])
     for file in written:
         reason = file.state.failure.reason if isinstance(file.state, FailedFile) else None
-        path, status = file.claim.path, file.state.status
+        path, status = file.claim.path, file.status
         log.debug("file", file_id=str(file.claim.id), path=path, status=status, reason=reason)
     return finished, buried
 
@@ -90,16 +91,17 @@ def _replace(run: IndexRun, connection: Connection[Any], finished: Sequence[Embe
             if chunk.id in file.live
         ],
     )
+    chunks.note_vectors(
+        connection,
+        [chunk.id for file in finished for chunk in file.written if chunk.id in file.vectors or not chunk.embedded],
+        forget_words=run.index.keyword_index == "store",
+    )
     symbols.replace(
         connection,
         run.index.id,
         files=[file.claim.id for file in ended if not file.keeps_live],
         file_symbols=[(file.claim.id, file.definitions, file.references) for file in prepared],
     )
-    with_lost = [file for file in ended if file.claim.lost]
-    if with_lost:
-        written = [chunk.id for file in with_lost if isinstance(file, UnchangedFile) for chunk in file.lost]
-        chunks.restored(connection, [file.claim.id for file in with_lost], written)
     moved = {
         file.claim.id: keywords.path_vectors(found_by(file), file.facts.words_language) for file in ended if file.moved
     }
@@ -114,7 +116,7 @@ def outcome(embedded: EmbeddedFile) -> FileOutcome:
     recorded = FileOutcome(
         claim.id,
         claim.generation,
-        file.status,
+        embedded.status,
         type=file.facts.type,
         stamp=file.facts.stamp,
         embedded_chunks=paid.chunks,
@@ -130,7 +132,8 @@ def outcome(embedded: EmbeddedFile) -> FileOutcome:
     if isinstance(file, RemovedFile):
         return recorded
     if isinstance(file, FailedFile):
-        return replace(recorded, reason=file.failure.reason, message=file.failure.message)
+        left = claim.vectors_due - len(file.new) if file.keeps_live else 0
+        return replace(recorded, reason=file.failure.reason, message=file.failure.message, vectors_due=left)
     number = claim.live_chunks if isinstance(file, UnchangedFile) else len(file.chunks)
     tokens = claim.live_tokens if isinstance(file, UnchangedFile) else sum(chunk.chunk.tokens for chunk in file.chunks)
     return replace(
@@ -139,7 +142,8 @@ def outcome(embedded: EmbeddedFile) -> FileOutcome:
         chunks=number,
         live_tokens=tokens,
         embedded=file.embedded,
-        reused_chunks=number - paid.chunks if file.embedded else 0,
+        reused_chunks=max(0, number - paid.chunks - len(embedded.lacking)) if file.embedded else 0,
+        vectors_due=len(embedded.lacking),
     )
 
 

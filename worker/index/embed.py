@@ -1,4 +1,4 @@
-"""Gives new chunks their vectors: cached ones first, then new ones, with requests that span files."""
+"""Gives chunks their vectors: cached ones first, then new ones, with requests that span files."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import NamedTuple
 from uuid import UUID
 
 from schemas.content.document import Chunk
-from schemas.errors import EmbeddingRefused, Excess, FileError, FoldexError
+from schemas.errors import EmbeddingError, EmbeddingRefused, Excess, FileError, FoldexError
 from schemas.status import Reason
 from worker.embed import Embedder
 from worker.embed.batching import RequestTerms, embed_all
 from worker.embed.faults import FaultFindingEmbedder, FurtherRequests
-from worker.index.file_states import EmbeddedFile, File, PreparedFile, ProviderUsage, failed
+from worker.index.file_states import EmbeddedFile, File, PreparedFile, ProviderUsage, UnchangedFile, failed
 from worker.index.halve import halved, is_cuttable
 from worker.index.prepare import prepare_anew
 from worker.index.run import IndexRun
@@ -34,19 +34,31 @@ class Embedding(NamedTuple):
     stopped: FoldexError | None
 
 
-def embed(run: IndexRun, prepared: Sequence[File], waiting: Sequence[EmbeddedFile] = (), *, more: bool) -> Embedding:
-    """Embed the new chunks of `prepared` files, and of those `waiting` from the previous call.
+def recalled(run: IndexRun, prepared: Sequence[File]) -> list[EmbeddedFile]:
+    """The files with the vectors of their new chunks that the project already paid for."""
+    started = time.monotonic()
+    batch = _EmbeddedBatch([*map(EmbeddedFile, prepared)])
+    missing = batch.missing_vectors()
+    for content_hash, vector in recall(run, missing).items():
+        batch.answer(missing[content_hash], vector)
+    return batch.files(time.monotonic() - started)
+
+
+def embed(
+    run: IndexRun, files: Sequence[EmbeddedFile], waiting: Sequence[EmbeddedFile] = (), *, more: bool
+) -> Embedding:
+    """Embed the chunks that `recalled` files lack, and those `waiting` from the previous call.
 
     If `more` files are to come, texts that do not fill a request wait for them. If an error ends it early, the cache
     holds everything paid for. A refused text fails only its own files.
     """
     started = time.monotonic()
-    batch = _EmbeddedBatch([*waiting, *map(EmbeddedFile, prepared)])
+    batch = _EmbeddedBatch([*waiting, *files])
     missing = batch.missing_vectors()
+    if not missing or not run.asks:
+        return Embedding(batch.files(0), None)
     # texts that wait since the previous call were looked up then, and are again before they are sent
-    fresh = {chunk.content_hash for file in prepared for chunk in file.new} & missing.keys()
-    for content_hash, vector in recall(run, fresh).items():
-        batch.answer(missing.pop(content_hash), vector)
+    fresh = {chunk.content_hash for file in files for chunk in file.lacking}
     stopped = _pay(run, batch, list(missing.values()), fresh, more=more)
     while stopped is None:
         try:
@@ -150,9 +162,13 @@ class _EmbeddedBatch:
         timings = file.timings
         if seconds is not None:
             timings = {**timings, "embed": round(timings.get("embed", 0) + seconds, 4)}
-        if id_ in self._refusals:
-            return EmbeddedFile(failed(file.state, self._refusals[id_]), {}, self._paid[id_], timings)
-        return EmbeddedFile(file.state, self._vectors[id_], self._paid[id_], timings)
+        state, vectors, refusal = file.state, self._vectors[id_], self._refusals.get(id_)
+        is_refused = refusal is not None and state.may_lack_vectors and not file.claim.awaits_vectors
+        if refusal is not None and not is_refused:
+            # the text that is live keeps the vectors that it got
+            got = [chunk for chunk in state.new if chunk.id in vectors] if isinstance(state, UnchangedFile) else []
+            state = replace(failed(state, refusal), new=got)
+        return EmbeddedFile(state, vectors, self._paid[id_], timings, is_refused=is_refused)
 
 
 def share(seconds: float, chunks: Mapping[UUID, int]) -> dict[UUID, float]:
@@ -178,13 +194,15 @@ def _pay(
     tokens = [group[0].chunk.tokens for group in chunk_groups]
     # a free model's requests are not worth filling
     only_full = more and run.budget is not None
-    terms = RequestTerms(run.budget, run.index.project_id, run.lease.check, run.embed_seconds, only_full)
+    terms = RequestTerms(run.budget, run.index.project_id, run.lease.check, run.embed_seconds, only_full, run.gives_way)
     tokens_of = dict(zip(texts, tokens, strict=True))
     further = FurtherRequests(run.lease.check, run.budget, run.index.project_id, tokens_of)
     paid: Embedder = FaultFindingEmbedder(run.embedder, further)
     if run.spending:
         paid = LimitedEmbedder(paid, run.spending, tokens_of)
     embedder = CacheFirstEmbedder(paid, functools.partial(embedding_cache.lookup, run.pool, owner), fresh)
+    stopped: FoldexError | None = None
+    started, answered_tokens = time.monotonic(), 0
     try:
         for indices, result in embed_all(embedder, texts, tokens, run.concurrency, terms):
             answered = [chunk_groups[index] for index in indices]
@@ -198,9 +216,15 @@ def _pay(
                 batch.answer(group, result[row])
                 if group[0].content_hash not in embedder.cached:
                     batch.pay(group[0])
-    except FoldexError as error:
+                    answered_tokens += group[0].chunk.tokens
+    except EmbeddingError as error:
+        run.pace.failed()
         return error
-    return None
+    except FoldexError as error:
+        stopped = error
+    if answered_tokens:
+        run.pace.answered(answered_tokens, time.monotonic() - started)
+    return stopped
 
 
 def _with_lines(piece: Chunk, message: str) -> str:

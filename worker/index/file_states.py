@@ -36,7 +36,8 @@ class FileFacts:
 class PreparedFile:
     """A file cut into chunks. `live` has the ids of those that are live already, and so are not written again.
 
-    A file that is not `embedded` is found by its words only.
+    A file that is not `embedded` is found by its words only. `drops_vectors`: it replaces live chunks that have their
+    vectors, so they stay until its own have theirs.
     """
 
     claim: FileClaim
@@ -47,6 +48,7 @@ class PreparedFile:
     references: Sequence[CodeReference] = ()
     timings: Mapping[str, float] = field(default_factory=dict)
     live: frozenset[UUID] = frozenset()
+    drops_vectors: bool = False
     status: ClassVar = FileStatus.INDEXED
     keeps_live: ClassVar = False
 
@@ -56,6 +58,11 @@ class PreparedFile:
         return [chunk for chunk in self.chunks if chunk.id not in self.live] if self.live else self.chunks
 
     @property
+    def may_lack_vectors(self) -> bool:
+        """Whether search loses nothing if its words become live before its vectors."""
+        return not self.drops_vectors
+
+    @property
     def moved(self) -> bool:
         """Whether the stored locations and words of live chunks must be rewritten."""
         return _moved(self.claim, self.facts)
@@ -63,7 +70,7 @@ class PreparedFile:
 
 @dataclass(frozen=True, slots=True)
 class UnchangedFile:
-    """A file whose live chunks stay. `lost` are those whose vectors the store lost, so they are written again."""
+    """A file whose live chunks stay. `lost` are those that lack their vectors, so they are written again."""
 
     claim: FileClaim
     facts: FileFacts
@@ -71,6 +78,7 @@ class UnchangedFile:
     lost: Sequence[PlacedChunk] = ()
     status: ClassVar = FileStatus.INDEXED
     keeps_live: ClassVar = True
+    may_lack_vectors: ClassVar = True
 
     @property
     def embedded(self) -> bool:
@@ -97,6 +105,7 @@ class RemovedFile:
     keeps_live: ClassVar = False
     embedded: ClassVar = False
     moved: ClassVar = False
+    may_lack_vectors: ClassVar = False
     new: ClassVar[Sequence[PlacedChunk]] = ()
     timings: ClassVar[Mapping[str, float]] = {}
 
@@ -108,15 +117,16 @@ class RemovedFile:
 
 @dataclass(frozen=True, slots=True)
 class FailedFile:
-    """A file with a reason instead of chunks."""
+    """A file with a reason instead of chunks. `new` are live chunks that got their vectors nevertheless."""
 
     claim: FileClaim
     facts: FileFacts
     failure: FileError
     timings: Mapping[str, float] = field(default_factory=dict)
+    new: Sequence[PlacedChunk] = ()
     embedded: ClassVar = False
     moved: ClassVar = False
-    new: ClassVar[Sequence[PlacedChunk]] = ()
+    may_lack_vectors: ClassVar = False
 
     @property
     def status(self) -> FileStatus:
@@ -146,13 +156,15 @@ UNPAID = ProviderUsage(chunks=0, tokens=0)
 class EmbeddedFile:
     """A file on its way to its outcome, with the vectors of its new chunks known so far.
 
-    `timings` has the seconds of the steps after the preparation.
+    `timings` has the seconds of the steps after the preparation. `is_refused`: the provider refuses a text of a file
+    that may lack vectors. Its words become live first, and the next claim records the refusal.
     """
 
     state: File
     vectors: Mapping[UUID, Vector] = field(default_factory=dict)
     paid: ProviderUsage = UNPAID
     timings: Mapping[str, float] = field(default_factory=dict)
+    is_refused: bool = False
 
     @property
     def claim(self) -> FileClaim:
@@ -160,9 +172,26 @@ class EmbeddedFile:
         return self.state.claim
 
     @property
+    def lacking(self) -> Sequence[PlacedChunk]:
+        """The chunks that are still to embed."""
+        return [chunk for chunk in self.state.new if chunk.embedded and chunk.id not in self.vectors]
+
+    @property
     def complete(self) -> bool:
         """Whether nothing is left to embed."""
-        return all(chunk.id in self.vectors for chunk in self.state.new if chunk.embedded)
+        return not self.lacking
+
+    @property
+    def written(self) -> Sequence[PlacedChunk]:
+        """The chunks whose rows are written now: all new ones, except those whose words are live already."""
+        if isinstance(self.state, UnchangedFile) and self.claim.awaits_vectors:
+            return [chunk for chunk in self.state.new if chunk.id in self.vectors]
+        return self.state.new
+
+    @property
+    def status(self) -> FileStatus:
+        """What the file's row records: a file that lacks vectors waits for its next claim."""
+        return self.state.status if self.complete else FileStatus.PENDING
 
 
 def failed(file: File, failure: FileError) -> FailedFile:

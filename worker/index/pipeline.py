@@ -1,19 +1,29 @@
-"""One slice of indexing: claim → prepare → embed → commit, until its time is up."""
+"""One slice of indexing: claim → prepare → write words → embed → commit, until its time is up.
+
+A file gets its outcome in one step, or in two if its vectors would be late: first its words, later, by a claim of its
+own, its vectors.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import compress
+from operator import not_
 from typing import NamedTuple
 from uuid import UUID
 
-from schemas.errors import FoldexError, SliceOver
+from schemas.errors import EmbeddingError, FoldexError, SliceOver
+from worker.embed.batching import never
 from worker.index.claim_turns import ClaimTurns
 from worker.index.commit import commit, record_paid, still_claimed
-from worker.index.embed import embed
-from worker.index.file_states import EmbeddedFile
+from worker.index.embed import embed, recalled
+from worker.index.file_states import EmbeddedFile, File
+from worker.index.late import LATE_SECONDS, are_late
 from worker.index.prepare import prepare
 from worker.index.run import IndexRun
+from worker.state.index import files
 from worker.state.index.files import FileClaim
 
 #: Maximum number of files per claim.
@@ -26,46 +36,67 @@ BYTES_PER_TOKEN = 3
 
 
 class TurnResult(NamedTuple):
-    """The number of files that got their outcomes in one turn, and whether it claimed any, so that more may wait."""
+    """The number of files whose work was done in one turn, and whether it claimed any, so that more may wait."""
 
     finished: int
     more: bool
 
 
 def index_slice(run: IndexRun, task_id: UUID, seconds: float) -> Iterator[TurnResult]:
-    """Claim and index files until the time is up or none is left. Yields after each turn. Raises as `index_files`."""
+    """Claim and index files until the time is up or none is left. Yields after each turn. Raises as `index_files`.
+
+    Files that only lack vectors come last. If the provider fails before that, the others still get their words.
+    """
     deadline = time.monotonic() + seconds
-    turns = ClaimTurns(run, task_id, max_files=claim_files(run), max_bytes=claim_bytes(run))
+    words = ClaimTurns(run, task_id, max_files=claim_files(run), max_bytes=claim_bytes(run))
     waiting: Sequence[EmbeddedFile] = []
+    stopped: EmbeddingError | None = None
     more = True
     while more:
-        claims = turns.claim()
+        claims = words.claim()
+        of_words = bool(claims)
+        if not of_words and stopped is None and run.is_listed:
+            claims = claim_vectors(run, task_id)
         more = bool(claims) and time.monotonic() < deadline
         started = len(claims) + len(waiting)
-        if started:
-            waiting = index_files(run, claims, waiting, more=more)
+        try:
+            turn = replace(run, gives_way=never, asks=stopped is None) if of_words else run
+            waiting = index_files(turn, claims, waiting, more=more) if started else []
+        except EmbeddingError as error:
+            if not of_words:
+                raise
+            # what was to be embedded at once stays claimed until the slice ends
+            stopped, waiting = error, []
         yield TurnResult(started - len(waiting), more=bool(claims))
+        more = more and (of_words or not run.gives_way())
+        waiting = waiting if stopped is None else []
+    if stopped is not None:
+        raise SliceOver if claims else stopped
 
 
 def index_files(
     run: IndexRun, claims: Sequence[FileClaim], waiting: Sequence[EmbeddedFile] = (), *, more: bool = False
 ) -> Sequence[EmbeddedFile]:
-    """Take claimed files, and those `waiting` from the previous call, to their outcomes.
+    """Take claimed files, and those `waiting` from the previous call, to their outcomes, or to their words alone.
 
     If `more` files are to come, texts that do not fill a request wait for them; pass the returned files to the next
     call. Raises errors that concern more than one file: `EmbeddingError`, `StoreError`, `SourceUnavailable`,
     `DiskFull`, `LeaseLost`, `SliceOver`. Claims without an outcome are then still held, and repeating them changes
-    nothing already written. Files that need no more embedding get their outcomes even if the provider is down.
+    nothing already written. Files that need no more embedding, or whose words may be found before their vectors, are
+    written even if the provider is down.
     """
     try:
         if run.space is not None:
             run.space.check()
+        began = time.monotonic()
         prepared = prepare(run, claims)
         all_prepared = len(prepared) == len(claims)
+        recent = _write_words(run, prepared, began)
         waiting = still_claimed(run, waiting)
-        files, stopped = embed(run, prepared, waiting, more=more and all_prepared)
-        waiting = [file for file in files if not file.complete]
-        commit(run, [file for file in files if file.complete])
+        files, stopped = embed(_hurried(run, recent), recent, waiting, more=more and all_prepared)
+        are_ready = [file.complete or file.is_refused or (stopped and _is_progress(file)) for file in files]
+        ready, waiting = [*compress(files, are_ready)], [*compress(files, map(not_, are_ready))]
+        commit(run, ready)
         if stopped:
             raise stopped
         if not all_prepared:
@@ -74,6 +105,42 @@ def index_files(
         record_paid(run, waiting)
         raise
     return waiting
+
+
+def _write_words(run: IndexRun, prepared: Sequence[File], began: float) -> list[EmbeddedFile]:
+    """Write the words of files whose vectors would be late, with what needs no embedding. Returns the other files."""
+    files = recalled(run, prepared)
+    early = [file for file in files if file.state.may_lack_vectors and not file.claim.awaits_vectors]
+    if not are_late(run.pace, early, time.monotonic() - began, run.left_bytes):
+        return files
+    written = {file.claim.id for file in files if file.complete} | {file.claim.id for file in early}
+    commit(run, [file for file in files if file.claim.id in written])
+    return [file for file in files if file.claim.id not in written]
+
+
+def _hurried(run: IndexRun, files: Sequence[EmbeddedFile]) -> IndexRun:
+    """The run, with little time for vectors that words wait for."""
+    words_wait = any(file.state.may_lack_vectors and not file.claim.awaits_vectors for file in files)
+    return replace(run, embed_seconds=min(run.embed_seconds, LATE_SECONDS)) if words_wait else run
+
+
+def _is_progress(file: EmbeddedFile) -> bool:
+    """Whether a file without all its vectors has something to write."""
+    return file.state.may_lack_vectors and (bool(file.vectors) or not file.claim.awaits_vectors)
+
+
+def claim_vectors(run: IndexRun, task_id: UUID) -> Sequence[FileClaim]:
+    """Claim files that only lack vectors: as many texts as fill the requests in flight."""
+    most = run.embedder.max_inputs * run.concurrency
+    return files.claim_vectors(
+        run.pool,
+        task_id=task_id,
+        index_id=run.index.id,
+        owner=run.lease.owner,
+        max_files=MAX_CLAIM_FILES,
+        most=most,
+        least=run.embedder.max_inputs,
+    )
 
 
 def claim_files(run: IndexRun) -> int:

@@ -140,10 +140,6 @@ class _Reading:
 
     def read(self) -> File:
         """Read, parse and cut. Raises `FileError`."""
-        spending = self._run.spending
-        if spending and spending.is_over and self._claim.live_fingerprint is None:
-            # reading would take time for nothing, unless the text is cached: the retry finds out
-            raise FileError(Reason.COST_LIMIT)
         with self._timed("read"):
             limit = self._run.index.settings.max_file_bytes
             content = self._run.source.read(self._claim.key, limit, self._claim.stamp)

@@ -26,7 +26,7 @@ def match_live(run: IndexRun, files: Sequence[File]) -> list[File]:
 
 
 def restore(run: IndexRun, files: Sequence[File]) -> list[File]:
-    """Add the live chunks whose vectors the namespace lost to files whose text is unchanged."""
+    """Add the live chunks that lack their vectors to files whose text is unchanged."""
     with_lost = [file.claim.id for file in files if isinstance(file, UnchangedFile) and file.claim.lost]
     if not with_lost:
         return list(files)
@@ -61,7 +61,8 @@ def _matched(file: PreparedFile, live: Sequence[LiveChunk]) -> PreparedFile:
             id_ = ids.pop()
             placed[number] = replace(chunk, id=id_)
             kept.add(id_)
-    return replace(file, chunks=placed, live=frozenset(kept))
+    drops_vectors = any(row.embedded and row.id not in kept for row in live)
+    return replace(file, chunks=placed, live=frozenset(kept), drops_vectors=drops_vectors)
 
 
 def _key_of_live(row: LiveChunk) -> tuple[object, ...]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from worker.embed import Embedder
+from worker.embed.batching import never
+from worker.embed.pace import EmbeddingPace
 from worker.embed.rate_limit import RateBudget
 from worker.index.lease import Lease
 from worker.index.spending import Spending
@@ -32,12 +35,26 @@ class IndexRun:
     lease: Lease
     concurrency: int
     limits: Limits
+    pace: EmbeddingPace
+    #: Whether rows without a vector go to a store that has keywords; else Postgres finds their words until then.
+    words_in_store: bool = True
+    #: Bytes of the task's files that were left when the slice began; inf while more is being listed.
+    left_bytes: float = 0.0
     budget: RateBudget | None = None
     #: None if the tool sets no limit.
     spending: Spending | None = None
     embed_seconds: float = math.inf
+    #: Whether the provider may be asked in this slice.
+    asks: bool = True
+    #: Whether work that comes before vectors waits.
+    gives_way: Callable[[], bool] = never
     #: The disk on which runs write; None if it is not watched.
     space: DiskSpace | None = None
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether all files of the task were listed when the slice began."""
+        return self.left_bytes < math.inf
 
     @property
     def dimensions(self) -> int:

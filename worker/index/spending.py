@@ -15,18 +15,16 @@ from worker.state.pool import Pool
 
 @dataclass(slots=True)
 class Spending:
-    """What a slice may spend of its task's limit. `is_over`: some text did not fit."""
+    """What a slice may spend of its task's limit."""
 
     pool: Pool
     task_id: UUID
-    is_over: bool = False
 
     def reserve(self, tokens: Sequence[int]) -> list[int]:
         """Reserve the tokens of all texts, or of none. Returns the positions of those that do not fit."""
         left = task_notes.spend(self.pool, self.task_id, sum(tokens))
         if sum(tokens) <= left:
             return []
-        self.is_over = True
         unfit = []
         for position, size in enumerate(tokens):
             if size <= left:

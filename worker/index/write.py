@@ -33,12 +33,25 @@ log = structlog.get_logger()
 def write(run: IndexRun, files: Sequence[EmbeddedFile]) -> list[EmbeddedFile]:
     """Write new chunks as not yet live, then the store's rows for them. A file whose row is rejected fails."""
     started = time.monotonic()
-    rows = ((chunk, keyword_vectors(run, file.state, chunk)) for file in files for chunk in file.state.new)
+    rows = (
+        (chunk, _postgres_keywords(run, file, chunk), is_lost) for file in files for chunk, is_lost in _marked(file)
+    )
     chunks.insert(run.pool, run.lease.owner, run.epoch, rows)
     with taken_back(run, files):
         refusals = upsert(run, files)
     shares = share(time.monotonic() - started, {file.claim.id: len(file.state.new) for file in files})
     return [_written(file, refusals.get(file.claim.id), shares.get(file.claim.id)) for file in files]
+
+
+def _marked(file: EmbeddedFile) -> Iterator[tuple[PlacedChunk, bool]]:
+    """The chunks that are written, each with whether it lacks its vector."""
+    return ((chunk, chunk.embedded and chunk.id not in file.vectors) for chunk in file.written)
+
+
+def _postgres_keywords(run: IndexRun, file: EmbeddedFile, placed: PlacedChunk) -> Keywords | None:
+    """Return the keyword fields of a new row in Postgres: also if the store gets the words later, with the vector."""
+    waits = placed.embedded and placed.id not in file.vectors and not run.words_in_store
+    return keyword_vectors(run, file.state, placed, always=waits)
 
 
 def _written(file: EmbeddedFile, refusal: FileError | None, seconds: float | None) -> EmbeddedFile:
@@ -71,11 +84,10 @@ def taken_back(run: IndexRun, files: Sequence[EmbeddedFile]) -> Iterator[None]:
 def upsert(run: IndexRun, files: Sequence[EmbeddedFile], *, rows: int = ROWS) -> dict[UUID, FileError]:
     """Write new rows and the new locations of moved files. Returns the files of rows that the store rejects.
 
-    A chunk that is not embedded needs a row only if the store keeps the keywords.
+    A chunk without a vector needs a row only if the store keeps the keywords.
     """
     refusals: dict[UUID, FileError] = {}
-    stored = (file for file in files if file.state.embedded or run.store.has_keywords)
-    new = ((file.claim.id, row) for file in stored for row in _rows(run, file))
+    new = ((file.claim.id, row) for file in files for row in _rows(run, file))
     while batch := list(islice(new, rows)):
         _upsert(run, batch, refusals)
     patches = [
@@ -110,7 +122,9 @@ def _upsert(run: IndexRun, rows: Sequence[tuple[UUID, VectorRow]], refusals: dic
 
 def _rows(run: IndexRun, file: EmbeddedFile) -> Iterator[VectorRow]:
     of_file, found = _file_attributes(file.state), found_by(file.state)
-    for placed in file.state.new:
+    for placed, is_lost in _marked(file):
+        if placed.id not in file.vectors and not (run.store.has_keywords and (run.words_in_store or not is_lost)):
+            continue
         c = placed.chunk
         attributes: dict[str, Value] = {
             **of_file,
@@ -144,9 +158,9 @@ def _stored_keywords(run: IndexRun, file: File, found: str, context: str, text: 
     return keywords_of(found, context, words(file.facts.type, text), file.facts.words_language)
 
 
-def keyword_vectors(run: IndexRun, file: File, placed: PlacedChunk) -> Keywords | None:
+def keyword_vectors(run: IndexRun, file: File, placed: PlacedChunk, *, always: bool = False) -> Keywords | None:
     """Return the keyword fields of a chunk's row in Postgres, or None if the store keeps the keywords."""
-    if run.index.keyword_index != "postgres":
+    if run.index.keyword_index != "postgres" and not always:
         return None
     chunk, facts = placed.chunk, file.facts
     return keywords.vectors(found_by(file), chunk.context, words(facts.type, chunk.text), facts.words_language)

@@ -21,7 +21,9 @@ i.text_key
 -- name: ended_task
 -- columns of a task t that ended just now
 t.id, t.tool_id, t.index_id, t.folder_node_id, t.request_id, t.status, t.error, t.error_code, t.over_cost, t.rerun,
-t.rerun_full, t.rerun_allow_removals, t.rerun_request_id, t.rerun_paths, t.rerun_tool_ids
+t.rerun_full, t.rerun_allow_removals, t.rerun_request_id, t.rerun_paths, t.rerun_tool_ids,
+EXISTS (SELECT FROM search_index_file f WHERE f.index_id = t.index_id AND f.status IN :open AND f.awaits_vectors)
+    AS awaits_vectors
 
 -- name: is_stopped
 -- whether a cancel of an open task t of an index i is noted: its work has stopped, though its row says otherwise
@@ -68,21 +70,38 @@ EXISTS (SELECT FROM declined_work d
         WHERE d.work_id = t.id AND d.process_id = %(me)s::uuid AND d.declined_at > now() - interval '20 s')
 
 -- name: first_pending
--- The first pending file of the index of a task t. The order makes the plan use an index. Without it, the plan for many
--- pending files would read the table, finished rows first, until it meets one.
+-- The first pending file of the index of a task t; files without their words come first. The order makes the plan use an
+-- index. Without it, the plan for many pending files would read the table, finished rows first, until it meets one.
 SELECT f.id FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'pending'
-ORDER BY f.size_bytes, f.id LIMIT 1
+ORDER BY f.awaits_vectors, f.size_bytes, f.id LIMIT 1
+
+-- name: first_without_words
+-- that file if its words are not searchable yet; a condition within would let the plan read all that wait for vectors
+SELECT f.id FROM (
+    SELECT f.id, f.awaits_vectors FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'pending'
+    ORDER BY f.awaits_vectors, f.size_bytes, f.id LIMIT 1) f
+WHERE NOT f.awaits_vectors
+
+-- name: first_due
+-- The first file that a worker may claim for a task t: vectors wait until all is listed, so that no outage of the
+-- provider delays words.
+SELECT f.id FROM (
+    SELECT f.id, f.awaits_vectors FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'pending'
+    ORDER BY f.awaits_vectors, f.size_bytes, f.id LIMIT 1) f
+WHERE NOT (t.listing AND f.awaits_vectors)
 
 -- name: files_are_held
 -- whether files of the index of a task t wait, and other transactions lock all of them
 (:first_pending) IS NOT NULL AND NOT EXISTS (
     SELECT FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'pending'
-    ORDER BY f.size_bytes, f.id LIMIT 1 FOR UPDATE SKIP LOCKED)
+    ORDER BY f.awaits_vectors, f.size_bytes, f.id LIMIT 1 FOR UPDATE SKIP LOCKED)
 
 -- name: is_done
--- whether a task t runs, all is listed, and no file of its index is open; one look at each of two partial indexes
-t.status = 'indexing' AND NOT t.listing AND (:first_pending) IS NULL
-  AND (SELECT f.id FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'indexing'
+-- Whether a task t runs, all is listed, and no file of its index is open. A task that is to follow waits for words
+-- only: it also writes the vectors that are left. One look at each of three partial indexes.
+t.status = 'indexing' AND NOT t.listing AND (:first_without_words) IS NULL AND (t.rerun OR (:first_pending) IS NULL)
+  AND (SELECT f.id FROM search_index_file f
+       WHERE f.index_id = t.index_id AND f.status = 'indexing' AND NOT (t.rerun AND f.awaits_vectors)
        ORDER BY f.lease_owner LIMIT 1) IS NULL
 
 -- name: embedder_of
@@ -208,7 +227,7 @@ total_files = c.kept * t.total_files + c.total, indexed_files = c.kept * t.index
 -- name: staged_chunk_columns
 -- columns of a chunk as it is staged, in the order in which it is copied
 id, file_id, chunk_index, json_pointer, chunk_text, context, lead, trail, content_hash, tokens_estimate, start_line,
-end_line, start_char, end_char, title, symbol, node_type, scope, language, level, page, embedded, keywords, code
+end_line, start_char, end_char, title, symbol, node_type, scope, language, level, page, embedded, lost, keywords, code
 
 -- name: listed_columns
 -- columns of a file as it is listed, in the order in which it is copied
@@ -220,7 +239,7 @@ id, key, path, id_path, node_id, type, size_bytes, stamp, code_version, listed_r
     (excluded.path, excluded.id_path, excluded.stamp, excluded.code_version)
 OR f.listed_reason IS DISTINCT FROM excluded.listed_reason
 OR f.work = 'remove'
-OR f.task_id <> %(task_id)s AND (f.status NOT IN ('indexed', 'skipped')
+OR f.task_id <> %(task_id)s AND (f.status NOT IN ('indexed', 'skipped') AND NOT (f.status IN :open AND f.awaits_vectors)
                                  OR (SELECT "full" FROM search_index_task WHERE id = %(task_id)s))
 
 -- name: set_pending

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import math
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 from uuid import UUID
@@ -35,6 +36,8 @@ from worker.tasks.limits import EMBED_SECONDS, SLICE_SECONDS
 
 #: Seconds between two looks at files that are locked: no claim takes as long.
 HELD_SECONDS = 0.3
+#: Seconds between two looks, while vectors are written, for files that wait for their words.
+LOOK_SECONDS = 0.5
 
 log = structlog.get_logger()
 _turns = CompactionTurns()
@@ -171,12 +174,31 @@ def _record(pool: Pool, task: RunningTask, batches: Iterable[TurnResult]) -> tup
     return finished, more
 
 
+def _words_wait(r: Resources, *, only_small: bool) -> Callable[[], bool]:
+    """Whether this worker is to write words instead of vectors; looks at most every `LOOK_SECONDS`."""
+    looked_at = time.monotonic()
+    reach = r.reach(process.me())
+
+    def look() -> bool:
+        nonlocal looked_at
+        if time.monotonic() < looked_at + LOOK_SECONDS:
+            return False
+        looked_at = time.monotonic()
+        return turns.words_wait(r.pool, only_small=only_small, reach=reach)
+
+    return look
+
+
 def _run(r: Resources, task: RunningTask, index: Index, lease: Lease, queue: str) -> IndexRun:
     settings = index.settings
     return IndexRun(
         index=index,
         epoch=task.epoch,
         source=r.source_of(index),
+        pace=r.pace(settings.embedder),
+        words_in_store=r.words_in_store(index),
+        left_bytes=math.inf if task.left_bytes is None else task.left_bytes,
+        gives_way=_words_wait(r, only_small=queue == FAST),
         tokenizer=r.tokenizer(settings.embedder),
         embedder=r.embedder(settings.embedder, explicit_dimensions=settings.explicit_dimensions),
         store=r.store_of(index),
@@ -184,7 +206,7 @@ def _run(r: Resources, task: RunningTask, index: Index, lease: Lease, queue: str
         lease=lease,
         concurrency=r.settings.embedding_concurrency,
         budget=r.budget(settings.embedder),
-        spending=None if task.max_cost_tokens is None else Spending(r.pool, task.id, task.over_cost),
+        spending=None if task.max_cost_tokens is None else Spending(r.pool, task.id),
         embed_seconds=EMBED_SECONDS[queue],
         space=r.space,
         limits=Limits(

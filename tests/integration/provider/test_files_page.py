@@ -56,7 +56,7 @@ def test_a_failed_file_tells_what_was_paid_for_it(running: Service, root: Path, 
     text = sections("apples in vain", "REFUSE-ME", "birds in vain")
     files, status = indexed(running, root / "partly", partly_md=text, good_md=sections("cars"))
     failed = files["partly.md"]
-    assert (failed["status"], failed["reason"], failed["chunks"]) == ("failed", "embedding_refused", 0)
+    assert (failed["status"], failed["reason"], failed["chunks"]) == ("failed", "embedding_refused", 3)
     assert "Lines 5 to 7" in failed["message"]
     assert (failed["embedded_chunks"], failed["embedded"]) == (2, False)
     assert {"read", "parse", "chunk", "embed"} <= failed["timings"].keys()

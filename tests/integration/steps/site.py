@@ -20,9 +20,9 @@ from schemas.content.source import AnySource, LocalSource
 from schemas.errors import LeaseLost
 from schemas.tool import IndexSettings, ToolConfig
 from tests.integration.database import do
-from tests.integration.shelf import OfTool
+from tests.integration.shelf import OfTool, at_once
 from worker.index.catalog import list_pages, open_listing
-from worker.index.embed import embed
+from worker.index.embed import embed, recalled
 from worker.index.file_states import EmbeddedFile
 from worker.index.lease import Lease
 from worker.index.pipeline import index_files
@@ -32,10 +32,9 @@ from worker.parse import Limits
 from worker.resources import Resources
 from worker.settings import LOCAL_MODEL, Settings
 from worker.state.index import files, tasks, tool_actions, tools
-from worker.state.index.chunks import PlacedChunk
+from worker.state.index.chunks import StagedChunk
 from worker.state.index.files import FileClaim
 from worker.state.index.tools import NewIndex
-from worker.tokens.keywords import Keywords
 
 #: Number of files of a folder.
 FILES = 4
@@ -140,9 +139,15 @@ class Site(OfTool):
             lease=lease_of(owner),
             concurrency=1,
             limits=Limits(),
+            pace=at_once(),
         )
 
     def claim(self, run: IndexRun, most: int = 1000, *, task: UUID | None = None) -> list[FileClaim]:
+        claims = self.claim_words(run, most, task=task)
+        values: dict[str, Any] = {"task_id": task or self.task, "index_id": run.index.id, "owner": run.lease.owner}
+        return claims or files.claim_vectors(self.pool, **values, max_files=most, most=1 << 20, least=1 << 20)
+
+    def claim_words(self, run: IndexRun, most: int = 1000, *, task: UUID | None = None) -> list[FileClaim]:
         values: dict[str, Any] = {"task_id": task or self.task, "index_id": run.index.id, "owner": run.lease.owner}
         return files.claim(self.pool, **values, max_files=most, max_bytes=1 << 40)
 
@@ -209,13 +214,13 @@ def write(folder: Path, number: int, text: str) -> None:
 
 def embedded(site: Site, run: IndexRun) -> Sequence[EmbeddedFile]:
     """Claimed files with their vectors, not written yet."""
-    files_, stopped = embed(run, prepare(run, site.claim(run)), more=False)
+    files_, stopped = embed(run, recalled(run, prepare(run, site.claim(run))), more=False)
     assert stopped is None
     return files_
 
 
-def rows_of(made: Sequence[EmbeddedFile]) -> list[tuple[PlacedChunk, Keywords | None]]:
-    return [(chunk, None) for file in made for chunk in file.state.new]
+def rows_of(made: Sequence[EmbeddedFile]) -> list[StagedChunk]:
+    return [(chunk, None, False) for file in made for chunk in file.state.new]
 
 
 def new_site(resources: Resources, number: int = 2, **given: Any) -> Site:

@@ -113,16 +113,15 @@ def test_only_live_chunks_lose_their_vectors(pair: tuple[Site, Site]) -> None:
     assert marked.isdisjoint(ids_of(states, lambda s: not s.lost and not (s.own and s.live)))
 
 
-def test_a_file_lacks_vectors_until_the_last_of_them_is_restored(pair: tuple[Site, Site]) -> None:
+def test_a_chunk_is_lost_until_its_vector_is_noted(pair: tuple[Site, Site]) -> None:
     site, states = pair[0], spread(pair)
     lost = ids_of(states, lambda s: s.own and s.live)
     drift.mark_lost(site.pool, site.index.id, lost, None)
-    ((file,),) = site.do("SELECT id FROM search_index_file WHERE index_id = %s", site.index.id)
-    for restored, is_complete in ((lost[:2], False), (lost[2:-1], False), (lost[-1:], True)):
+    count = "SELECT count(*) FROM chunk WHERE index_id = %s AND live AND lost"
+    for noted, left in ((lost[:2], len(lost) - 2), (lost[2:], 0)):
         with site.pool.connection() as connection:
-            chunks.restored(connection, [file], restored)
-        assert site.do("SELECT NOT lost FROM search_index_file WHERE id = %s", file) == [(is_complete,)]
-    assert site.do("SELECT count(*) FROM chunk WHERE index_id = %s AND live AND lost", site.index.id) == [(0,)]
+            chunks.note_vectors(connection, noted, forget_words=True)
+        assert site.do(count, site.index.id) == [(left,)]
 
 
 def test_rows_are_counted_by_state_and_tombstones_by_age(pair: tuple[Site, Site]) -> None:

@@ -247,7 +247,7 @@ def test_the_end_of_a_task_shuts_its_workers_out(site: Site, end: Callable[[Site
         files.hold_epoch(connection, run.index.id, run.epoch)
     # what was written is deleted, and open files wait for the next task
     assert site.chunks(live=False) == set()
-    assert site.tombstones() == {placed.id for placed, _ in rows_of(made)}
+    assert site.tombstones() == {placed.id for placed, *_ in rows_of(made)}
     assert set(site.outcomes().values()) == {"pending"}
     site.prove()
 

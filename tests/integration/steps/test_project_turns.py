@@ -105,7 +105,8 @@ def test_a_slice_goes_to_the_project_that_waits_longest_whatever_the_messages_sa
         hint = random.choice([site.task for site in sites])
         allowed = model.next(hint)
         run = index_task._index_fairly if number % 2 else _small
-        assert run(hint)["claimed"] == 1
+        # once for its words, and once for its vectors
+        assert run(hint)["claimed"] in {1, 2}
         (task,) = {*model.waiting} - open_tasks(sites)
         assert task in allowed
         model.take(task)

@@ -175,7 +175,7 @@ def test_every_row_is_written_however_many_a_write_takes(site: Site, rows: int) 
     chunks.insert(site.pool, run.lease.owner, run.epoch, rows_of(made))
     upsert(run, made, rows=rows)
     assert len(store.kinds) == -(-FILES // rows)
-    assert site.vectors() == {placed.id for placed, _ in rows_of(made)}
+    assert site.vectors() == {placed.id for placed, *_ in rows_of(made)}
 
 
 #: The tables that hold the rows of all files.

@@ -63,6 +63,10 @@ class PlacedChunk:
     embedded: bool = True
 
 
+#: A chunk, its keywords in Postgres, and whether it lacks its vector.
+StagedChunk = tuple[PlacedChunk, Keywords | None, bool]
+
+
 @dataclass(frozen=True, slots=True)
 class ChunkTombstones:
     """Vectors of one index to delete; no late write can bring back those in `final`."""
@@ -85,7 +89,7 @@ def live(pool: Pool, files: Sequence[UUID]) -> dict[UUID, list[LiveChunk]]:
 
 
 def lost(pool: Pool, files: Sequence[UUID]) -> dict[UUID, list[PlacedChunk]]:
-    """Return the live chunks of files whose vectors the store lost, in order."""
+    """Return the live chunks of files whose vectors the store lacks, in order."""
     by_file: dict[UUID, list[PlacedChunk]] = defaultdict(list)
     with pool.connection() as connection:
         for file_id, id_, index, content_hash, language, lead, trail, embedded, *columns, type_ in connection.execute(
@@ -99,15 +103,16 @@ def lost(pool: Pool, files: Sequence[UUID]) -> dict[UUID, list[PlacedChunk]]:
     return by_file
 
 
-def restored(connection: Connection[Any], files: Sequence[UUID], ids: Sequence[UUID]) -> None:
-    """Note that the store has these chunks' vectors again; a file without other lost vectors is complete."""
-    connection.execute(_SQL["restored"], {"files": list(files), "ids": list(ids)})
+def note_vectors(connection: Connection[Any], ids: Sequence[UUID], *, forget_words: bool) -> None:
+    """Note that the store has all that it should of these chunks. If told so, Postgres forgets their words."""
+    connection.execute(_SQL["note_vectors"], {"ids": list(ids), "forget_words": forget_words})
 
 
-def insert(pool: Pool, owner: UUID, epoch: int, placed: Iterable[tuple[PlacedChunk, Keywords | None]]) -> None:
+def insert(pool: Pool, owner: UUID, epoch: int, placed: Iterable[StagedChunk]) -> None:
     """Write chunks, not yet live, of the files that `owner` holds; existing chunks are left as they are.
 
-    Each comes with its keywords as `keywords.vectors` returns them, or None if the store keeps the keywords.
+    Each comes with its keywords as `keywords.vectors` returns them, or None if the store keeps the keywords, and with
+    whether it lacks its vector.
     Raises `LeaseLost` if a chunk is missing afterwards: every vector needs a row that refers to it.
     """
     with pool.connection() as connection:
@@ -133,7 +138,7 @@ def replace(
     values = {"files": list(files), "failed": list(failed), "current": text_array(map(str, current))}
     buried = [row[0] for row in connection.execute(_SQL["bury"], values).fetchall()]
     if kept:
-        _stage(connection, kept)
+        _stage(connection, ((chunk, words, False) for chunk, words in kept))
         connection.execute(_SQL["move_kept"])
     connection.execute(_SQL["make_live"], {"files": list(set(files) - set(failed))})
     return buried
@@ -189,19 +194,19 @@ def purge_tombstones(pool: Pool, ids: Sequence[UUID]) -> None:
         connection.execute(_SQL["purge_tombstones"], {"ids": list(ids)})
 
 
-def _stage(connection: Connection[Any], placed: Iterable[tuple[PlacedChunk, Keywords | None]]) -> int:
+def _stage(connection: Connection[Any], placed: Iterable[StagedChunk]) -> int:
     """Write the rows into the temporary table of this transaction. Returns their number."""
     connection.execute(_SQL["stage"])
     cursor = connection.cursor()
     with cursor.copy(_SQL["copy"]) as copy:
-        for p, keywords in placed:
+        for p, keywords, is_lost in placed:
             c = p.chunk
             fields = (None, None) if keywords is None else (keywords.text, keywords.code)
             copy.write_row(
                 (
                     *(p.id, p.file_id, p.index, c.json_pointer, c.text, c.context, p.lead, p.trail, p.content_hash),
                     *(c.tokens, c.start_line, c.end_line, c.start_char, c.end_char, c.title, c.symbol, c.node_type),
-                    *(c.scope, p.language, c.level, c.page, p.embedded, *fields),
+                    *(c.scope, p.language, c.level, c.page, p.embedded, is_lost, *fields),
                 )
             )
     return cursor.rowcount

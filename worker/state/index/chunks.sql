@@ -3,17 +3,17 @@ SELECT file_id, id, content_hash, chunk_index, json_pointer, symbol, node_type, 
 FROM chunk WHERE file_id = ANY (%(files)s) AND live AND NOT lost ORDER BY file_id, chunk_index
 
 -- name: lost
--- live, but not in the store
+-- live, but without their vectors in the store
 SELECT file_id, id, chunk_index, content_hash, language, lead, trail, embedded, chunk_text, start_char, end_char,
        start_line, end_line, tokens_estimate, context, json_pointer, title, symbol, node_type, scope, level, page, type
 FROM chunk JOIN (SELECT id AS file_id, type FROM search_index_file WHERE id = ANY (%(files)s)) f USING (file_id)
 WHERE live AND lost ORDER BY file_id, chunk_index
 
--- name: restored
-WITH found AS (UPDATE chunk SET lost = false WHERE id = ANY (%(ids)s))
-UPDATE search_index_file f SET lost = false
-WHERE f.id = ANY (%(files)s) AND NOT EXISTS (
-    SELECT FROM chunk c WHERE c.file_id = f.id AND c.live AND c.lost AND NOT c.id = ANY (%(ids)s))
+-- name: note_vectors
+-- the store has these; from now on it has their words, too, unless Postgres keeps those of all chunks
+UPDATE chunk SET lost = false, keywords = CASE WHEN NOT %(forget_words)s THEN keywords END,
+    code = CASE WHEN NOT %(forget_words)s THEN code END
+WHERE id = ANY (%(ids)s) AND lost
 
 -- name: stage
 CREATE TEMP TABLE IF NOT EXISTS staged_chunk ON COMMIT DELETE ROWS AS SELECT :staged_chunk_columns FROM chunk WITH NO DATA
@@ -37,9 +37,11 @@ WITH held AS MATERIALIZED (
     -- a transaction that cancels waits, and then finds these rows
     FOR SHARE
 )
-INSERT INTO chunk (index_id, :staged_chunk_columns)
+INSERT INTO chunk AS c (index_id, :staged_chunk_columns)
 SELECT index_id, :staged_chunk_columns FROM held JOIN i ON held_id = index_id
-ON CONFLICT (id) DO NOTHING
+-- an earlier attempt may have written a row that was to have a vector, and no words here
+ON CONFLICT (id) DO UPDATE SET lost = true, keywords = excluded.keywords, code = excluded.code
+WHERE excluded.lost AND (c.lost OR NOT c.live)
 
 -- name: any_unwritten
 SELECT FROM staged_chunk s WHERE NOT EXISTS (SELECT FROM chunk c WHERE c.id = s.id) LIMIT 1

@@ -14,6 +14,8 @@ SELECT set_config('enable_sort', 'off', true)
 SELECT id FROM chunk
 WHERE index_id = %(index_id)s AND live AND (%(after)s::uuid IS NULL OR id > %(after)s)
   AND (embedded OR (SELECT keyword_index = 'store' FROM search_index WHERE id = %(index_id)s))
+  -- the next run writes what one that was stopped, or a file that failed, left
+  AND NOT (lost AND (SELECT f.awaits_vectors OR f.status = 'failed' FROM search_index_file f WHERE f.id = file_id))
 ORDER BY id LIMIT %(limit)s
 
 -- name: still_live
@@ -56,7 +58,7 @@ SELECT EXISTS (SELECT FROM search_index_task WHERE index_id = %(index_id)s AND s
 WITH marked AS (
     UPDATE chunk SET lost = true WHERE id = ANY (%(ids)s) AND live AND NOT lost RETURNING file_id, embedded
 )
-UPDATE search_index_file f SET lost = true, vectors_due = f.vectors_due + m.chunks
+UPDATE search_index_file f SET lost = true, vectors_due = f.vectors_due + m.chunks, awaits_vectors = false
 FROM (SELECT file_id, count(*) FILTER (WHERE embedded) AS chunks FROM marked GROUP BY file_id) m WHERE f.id = m.file_id
 
 -- name: count_unpaid

@@ -70,7 +70,8 @@ class FileClaim:
     """A file row that this worker holds a lease on.
 
     `generation` is the claim's own number, greater than those of all earlier claims of any file. `patch_pending`: an
-    earlier claim may have patched the store's rows with a path that never became live.
+    earlier claim may have patched the store's rows with a path that never became live. `vectors_due` of its live chunks
+    lack their vectors; if it `awaits_vectors`, nothing else is left to do.
     """
 
     id: UUID
@@ -96,6 +97,8 @@ class FileClaim:
     patch_pending: bool = False
     properties: Mapping[str, str] | None = None
     note: str | None = None
+    vectors_due: int = 0
+    awaits_vectors: bool = False
 
     @property
     def live_properties(self) -> DocumentProperties:
@@ -108,7 +111,7 @@ class FileOutcome:
     """How the work on one claimed file ended. `stamp` is None if it was too young to be trusted.
 
     `generation` is the claim's. `embedded` is false for a file that is found by its words only. `note` is what its
-    reader could not make out.
+    reader could not make out. `vectors_due` of its live chunks still lack their vectors.
     """
 
     id: UUID
@@ -132,6 +135,7 @@ class FileOutcome:
     words_language: str | None = None
     properties: DocumentProperties = NO_PROPERTIES
     note: str | None = None
+    vectors_due: int = 0
 
 
 def file_id(index_id: UUID, key: bytes) -> UUID:
@@ -305,18 +309,30 @@ def claim(
     after: ClaimPosition = BEGINNING,
     max_size: int = NO_LIMIT,
 ) -> list[FileClaim]:
-    """Lease pending files of a task, small ones first, skipping files that other workers hold.
+    """Lease pending files of a task whose words are to be written, small ones first.
 
-    Only those behind a place in this order, and of at most `max_size` bytes.
+    Skips files that other workers hold. Only those behind a place in this order, and of at most `max_size` bytes.
     """
-    values = {"task_id": task_id, "index_id": index_id, "owner": owner, "lease": LEASE, "small": SMALL_BYTES}
-    values |= {"after_size": after.size_bytes, "after": after.id, "max_size": max_size}
-    values |= {"least_bytes": max(int(max_bytes * LAST_CLAIM_PART), SMALL_BYTES)}
+    values = {"task_id": task_id, "index_id": index_id, "owner": owner, "files": max_files, "vectors": False}
+    values |= {"after_size": after.size_bytes, "after": after.id, "max_size": max_size, "small": SMALL_BYTES}
+    return _claim(pool, {**values, "most": max_bytes, "least": max(int(max_bytes * LAST_CLAIM_PART), SMALL_BYTES)})
+
+
+def claim_vectors(
+    pool: Pool, *, task_id: UUID, index_id: UUID, owner: UUID, max_files: int, most: int, least: int
+) -> list[FileClaim]:
+    """Lease files of a task that lack nothing but vectors: about `most` of these, and of the last ones `least`."""
+    values = {"task_id": task_id, "index_id": index_id, "owner": owner, "files": max_files, "vectors": True}
+    values |= {"after_size": BEGINNING.size_bytes, "after": BEGINNING.id, "max_size": NO_LIMIT, "small": most}
+    return _claim(pool, {**values, "most": most, "least": least})
+
+
+def _claim(pool: Pool, values: Mapping[str, object]) -> list[FileClaim]:
     with pool.connection() as connection:
         # a task that is ending takes its files back, and would miss those that are claimed meanwhile
         connection.execute(_SQL["hold_epoch"], values)
         cursor = connection.cursor(row_factory=class_row(FileClaim))
-        return cursor.execute(_SQL["claim"], {**values, "files": max_files, "bytes": max_bytes}).fetchall()
+        return cursor.execute(_SQL["claim"], {**values, "lease": LEASE}).fetchall()
 
 
 def count_pending(pool: Pool, index_id: UUID, *, most: int) -> int:
@@ -367,7 +383,7 @@ def finish(connection: Connection[Any], owner: UUID, outcomes: Iterable[FileOutc
                     *(o.id, o.generation, o.status, o.reason, o.message, o.type, o.stamp, o.fingerprint, o.chunks),
                     *(o.live_tokens, o.embedded, o.embedded_chunks, o.reused_chunks, o.tokens),
                     *(orjson.dumps(o.timings or {}).decode(), o.mime, o.is_binary, o.language),
-                    *(o.words_language, _stated(o.properties), o.note),
+                    *(o.words_language, _stated(o.properties), o.note, o.vectors_due),
                 )
             )
     return {row[0] for row in connection.execute(_SQL["finish"], {"owner": owner}).fetchall()}

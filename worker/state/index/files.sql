@@ -28,8 +28,12 @@ WITH known AS MATERIALIZED (
     SET path = excluded.path, id_path = excluded.id_path, node_id = excluded.node_id,
         type = coalesce(excluded.type, f.type), size_bytes = excluded.size_bytes, mtime_ms = excluded.mtime_ms,
         work = CASE WHEN (SELECT "full" FROM search_index_task WHERE id = excluded.task_id) THEN 'full'
-                    WHEN f.status = 'indexed' AND f.stamp = excluded.stamp AND f.code_version = excluded.code_version
+                    WHEN :has_words AND f.stamp = excluded.stamp AND f.code_version = excluded.code_version
                     THEN 'path' ELSE 'read' END,
+        awaits_vectors = f.awaits_vectors AND NOT (SELECT "full" FROM search_index_task WHERE id = excluded.task_id)
+            AND (f.path, f.id_path, f.stamp, f.code_version)
+                = (excluded.path, excluded.id_path, excluded.stamp, excluded.code_version)
+            AND excluded.listed_reason IS NULL,
         task_id = excluded.task_id, stamp = excluded.stamp, code_version = excluded.code_version,
         listed_reason = excluded.listed_reason, :set_pending, attempts = 0, suspect = false, crashes = 0, parsing = 0
     -- a worker may have claimed the file meanwhile
@@ -41,7 +45,7 @@ WITH known AS MATERIALIZED (
 -- name: unchanged
 SELECT f.key FROM unnest(%(ids)s::uuid[], %(stamps)s::text[]) AS l (id, stamp)
 JOIN search_index_file f ON f.id = l.id AND f.stamp = l.stamp
-WHERE f.status IN ('indexed', 'skipped')
+WHERE :has_words OR f.status = 'skipped'
 
 -- name: vanished
 SELECT f.id, f.key, f.live_fingerprint IS NOT NULL AS is_live FROM search_index_file f
@@ -117,7 +121,7 @@ WHERE f.index_id = %(index_id)s AND f.missing
 
 -- name: remove_vanished
 UPDATE search_index_file f
-SET work = 'remove', task_id = %(task_id)s, :set_pending
+SET work = 'remove', task_id = %(task_id)s, awaits_vectors = false, :set_pending
 WHERE f.index_id = %(index_id)s AND f.status <> 'removed' AND (NOT %(keep_live)s OR f.live_fingerprint IS NULL)
   AND NOT EXISTS (SELECT FROM search_index_listing l WHERE l.task_id = %(task_id)s AND l.file_id = f.id)
   AND NOT :is_unlisted
@@ -127,33 +131,35 @@ WITH before AS (
     SELECT :counted FROM search_index_file f WHERE f.id = ANY (%(ids)s)
 ), after AS (
     UPDATE search_index_file f
-    SET work = 'remove', task_id = %(task_id)s, :set_pending
+    SET work = 'remove', task_id = %(task_id)s, awaits_vectors = false, :set_pending
     WHERE f.id = ANY (%(ids)s)
     RETURNING :counted
 )
 :note_counts
 
 -- name: claim
--- Small files first. Limited by bytes and by count; the first file is taken whatever its size, and a suspect file alone.
+-- Files without their words, or those that only lack vectors. Small files first. Limited by count and by bytes, or by
+-- vectors; the first file is taken whatever its size, and a suspect file alone.
 -- A file of more than twice the size of all smaller ones together is left out, so that they do not wait for it. A claim
 -- takes at most half of the last files, so that one worker does not hold all of them while others are idle.
 WITH held AS (
     INSERT INTO file_lease (owner, until, index_id) VALUES (%(owner)s, now() + %(lease)s, %(index_id)s)
     ON CONFLICT (owner) DO UPDATE SET until = excluded.until, index_id = excluded.index_id
 ), locked AS (
-    SELECT id, size_bytes, suspect, patch_pending FROM search_index_file
+    SELECT id, size_bytes, suspect, patch_pending, CASE WHEN %(vectors)s THEN vectors_due ELSE size_bytes END AS amount
+    FROM search_index_file
     -- starts after the previous claim: while an old snapshot is open, dead index entries pile up before that place
-    WHERE index_id = %(index_id)s AND status = 'pending' AND (size_bytes, id) > (%(after_size)s, %(after)s)
-      AND size_bytes <= %(max_size)s
-    ORDER BY size_bytes, id LIMIT %(files)s FOR UPDATE SKIP LOCKED
+    WHERE index_id = %(index_id)s AND status = 'pending' AND awaits_vectors <= %(vectors)s
+      AND (awaits_vectors, size_bytes, id) > (%(vectors)s, %(after_size)s, %(after)s) AND size_bytes <= %(max_size)s
+    ORDER BY awaits_vectors, size_bytes, id LIMIT %(files)s FOR UPDATE SKIP LOCKED
 ), summed AS (
-    SELECT *, row_number() OVER w AS place, sum(size_bytes) OVER w - size_bytes AS before,
+    SELECT *, row_number() OVER w AS place, sum(amount) OVER w - amount AS before,
            CASE WHEN count(*) OVER () < %(files)s
-                THEN least(%(bytes)s, greatest(sum(size_bytes) OVER () / 2, %(least_bytes)s)) ELSE %(bytes)s END AS room
+                THEN least(%(most)s, greatest(sum(amount) OVER () / 2, %(least)s)) ELSE %(most)s END AS room
     FROM locked WINDOW w AS (ORDER BY suspect, size_bytes, id)
 ), fitting AS (
     SELECT id, patch_pending, bool_and(
-        place = 1 OR NOT suspect AND before < room AND size_bytes <= greatest(2 * before, %(small)s)
+        place = 1 OR NOT suspect AND before < room AND amount <= greatest(2 * before, %(small)s)
     ) OVER (ORDER BY place) AS fits
     FROM summed
 ), chosen AS (
@@ -174,6 +180,7 @@ WHERE f.id = s.id
 RETURNING f.id, f.key, f.path, f.id_path, f.node_id, f.type, f.size_bytes, f.stamp, f.code_version, f.listed_reason, f.work,
           f.live_fingerprint, f.live_path, f.live_id_path, f.live_chunks, f.live_tokens,
           f.live_embedded, f.words_language, f.properties, f.note, f.lost, f.generation,
+          f.vectors_due, f.awaits_vectors,
           -- as it was before this claim
           s.patch_pending
 
@@ -183,7 +190,7 @@ SELECT :files_are_held FROM search_index_task t WHERE t.id = %(task_id)s
 -- name: count_pending
 SELECT count(*) FROM (
     SELECT FROM search_index_file WHERE index_id = %(index_id)s AND status = 'pending'
-    ORDER BY size_bytes, id LIMIT %(most)s) p
+    ORDER BY awaits_vectors, size_bytes, id LIMIT %(most)s) p
 
 -- name: any_work
 SELECT EXISTS (SELECT FROM file_lease WHERE until > now())
@@ -217,21 +224,23 @@ CREATE TEMP TABLE IF NOT EXISTS staged_outcome (
     id uuid, generation bigint, status text, reason text, message text, type text, stamp text, fingerprint text, chunks integer,
     live_tokens bigint, embedded boolean, embedded_chunks integer, reused_chunks integer, tokens bigint, timings jsonb,
     mime text, is_binary boolean, language text, words_language text, properties jsonb,
-    note text
+    note text, vectors_due integer
 ) ON COMMIT DELETE ROWS
 
 -- name: copy_outcomes
 COPY staged_outcome FROM STDIN
 
 -- name: finish
--- A failed file keeps its live content; every other outcome replaces it. A draft of an earlier claim by the same owner
--- is outdated: the file was listed and claimed again while the draft waited for its request.
+-- A failed file keeps its live content; every other outcome replaces it. A file whose words are live without all its
+-- vectors waits for its next claim. A draft of an earlier claim by the same owner is outdated: the file was listed and
+-- claimed again while the draft waited for its request.
 WITH before AS (
     SELECT :counted FROM search_index_file f JOIN staged_outcome o ON o.id = f.id
 ), after AS (
     UPDATE search_index_file f
     SET status = o.status, reason = o.reason, message = o.message, type = coalesce(o.type, f.type),
-        stamp = coalesce(o.stamp, ''), work = 'read', lease_owner = NULL,
+        stamp = coalesce(o.stamp, ''), work = CASE WHEN o.status = 'pending' THEN 'path' ELSE 'read' END,
+        lease_owner = NULL, attempts = CASE WHEN o.status = 'pending' THEN 0 ELSE f.attempts END,
         suspect = false, crashes = 0, parsing = 0,
         -- if the file failed, a patch that an earlier claim sent may still arrive
         patch_pending = f.patch_pending AND o.status = 'failed',
@@ -241,13 +250,16 @@ WITH before AS (
         live_chunks = CASE WHEN o.status = 'failed' THEN f.live_chunks ELSE o.chunks END,
         live_tokens = CASE WHEN o.status = 'failed' THEN f.live_tokens ELSE o.live_tokens END,
         live_embedded = CASE WHEN o.status = 'failed' THEN f.live_embedded ELSE o.embedded END,
-        vectors_due = CASE WHEN o.status = 'failed' THEN f.vectors_due ELSE 0 END,
+        vectors_due = o.vectors_due,
+        lost = o.vectors_due > 0 OR o.status = 'failed' AND f.lost AND NOT f.live_embedded,
+        awaits_vectors = o.status = 'pending' OR o.status = 'failed' AND f.awaits_vectors,
         words_language = CASE WHEN o.status = 'failed' THEN f.words_language ELSE o.words_language END,
         properties = CASE WHEN o.status = 'failed' THEN f.properties ELSE o.properties END,
         note = CASE WHEN o.status = 'failed' THEN f.note ELSE o.note END,
         -- an earlier attempt of the same task may have paid for chunks that this one found in the cache
         embedded_chunks = f.embedded_chunks + o.embedded_chunks, tokens = f.tokens + o.tokens,
-        reused_chunks = greatest(o.reused_chunks - f.embedded_chunks, 0), timings = o.timings,
+        reused_chunks = greatest(o.reused_chunks - f.embedded_chunks, 0),
+        timings = CASE WHEN f.awaits_vectors THEN f.timings || o.timings ELSE o.timings END,
         mime = coalesce(o.mime, f.mime), is_binary = coalesce(o.is_binary, f.is_binary),
         language = coalesce(o.language, f.language), updated_at = now()
     FROM staged_outcome o

@@ -16,8 +16,9 @@ INSERT INTO chunk_tombstone (id, index_id) SELECT id, index_id FROM gone ON CONF
 -- open files return to their live content; files without any stay pending, so most rows need no write
 UPDATE search_index_file
 SET status = CASE WHEN live_fingerprint IS NULL THEN 'pending' ELSE 'indexed' END,
-    -- an empty stamp differs from any that a source returns, so the next task takes up the file again
-    stamp = CASE WHEN live_fingerprint IS NULL THEN stamp ELSE '' END,
+    -- An empty stamp differs from any that a source returns, so the next task takes up the file again. It takes up one
+    -- that only lacks vectors anyway.
+    stamp = CASE WHEN live_fingerprint IS NULL OR awaits_vectors THEN stamp ELSE '' END,
     work = CASE WHEN live_fingerprint IS NULL THEN work ELSE 'read' END,
     lease_owner = NULL, parsing = 0
 WHERE id = ANY (%(files)s) AND (status = 'indexing' OR status = 'pending' AND live_fingerprint IS NOT NULL)

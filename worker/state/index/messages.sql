@@ -43,7 +43,7 @@ ORDER BY coalesce(t.sent_at, t.created_at) LIMIT %(limit)s
 -- than `most_slices` may work on a task with many files left.
 WITH :slices_at_work
 SELECT t.id, t.slices, t.most, t.is_small FROM (
-    SELECT t.id, t.index_id, :is_small AS is_small,
+    SELECT t.id, t.index_id, t.listing, :is_small AS is_small,
         coalesce(w.slices, 0) AS slices, greatest(%(most_slices)s, (
         t.total_files - t.indexed_files - t.skipped_files - t.failed_files) / %(files_per_slice)s) AS most
     FROM search_index_task t JOIN search_index i ON i.id = t.index_id AND i.epoch = t.epoch
@@ -51,7 +51,7 @@ SELECT t.id, t.slices, t.most, t.is_small FROM (
     WHERE t.status = 'indexing' AND coalesce(t.sent_at, t.created_at) < now() - %(patience)s
     ORDER BY coalesce(p.slices, 0), coalesce(w.slices, 0), random()
 ) t
-CROSS JOIN LATERAL (:first_pending) f
+CROSS JOIN LATERAL (:first_due) f
 WHERE t.slices < t.most
 LIMIT %(limit)s
 

@@ -81,9 +81,10 @@ class RunningTask:
     total_files: int
     done_files: int
     is_small: bool
-    #: The tool's limit, and whether some request would have passed it.
+    #: The tool's limit.
     max_cost_tokens: int | None
-    over_cost: bool
+    #: Bytes of the files that are not done; None while more are being listed.
+    left_bytes: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +118,8 @@ class _EndedTask:
     rerun_request_id: str | None
     rerun_paths: list[str] | None
     rerun_tool_ids: list[UUID]
+    #: Whether it leaves vectors to that run.
+    awaits_vectors: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,7 +404,7 @@ def _closed(
     if task.over_cost:
         # nothing switches to an index that the limit left incomplete
         status, error = TaskStatus.ERROR, OVER_COST
-    if not task.rerun or status is not TaskStatus.ERROR:
+    if not task.rerun or (status is not TaskStatus.ERROR and not task.awaits_vectors):
         # Else the run that was requested meanwhile may succeed: tools that wait for the index wait for that run.
         index_switch.settle(connection, task.index_id, status, error)
     return replace(closed, next_task_id=_create_follow_up(connection, task)) if task.rerun else closed

@@ -171,7 +171,8 @@ RETURNING faults
 
 -- name: running
 SELECT t.id, t.index_id, t.tool_id, t.request_id, t.epoch, t.total_files,
-       t.indexed_files + t.skipped_files + t.failed_files AS done_files, :is_small AS is_small, t.max_cost_tokens, t.over_cost
+       t.indexed_files + t.skipped_files + t.failed_files AS done_files, :is_small AS is_small, t.max_cost_tokens,
+       CASE WHEN NOT t.listing THEN t.total_bytes - t.done_bytes END AS left_bytes
 FROM search_index_task t JOIN search_index i ON i.id = t.index_id
 WHERE t.id = %(task_id)s AND t.status = 'indexing' AND i.epoch = t.epoch AND i.deleted_at IS NULL
 
@@ -252,7 +253,8 @@ SELECT NOT listing FROM :newest_task
 -- failed files, and those that a task left open: never live, live with an empty stamp, or without all their vectors
 UPDATE search_index_file
 SET task_id = %(id)s,
-    work = CASE WHEN status = 'pending' THEN work WHEN status = 'indexed' AND stamp <> '' THEN 'path' ELSE 'read' END,
+    work = CASE WHEN status = 'pending' THEN work
+                WHEN awaits_vectors OR status = 'indexed' AND stamp <> '' THEN 'path' ELSE 'read' END,
     -- what the listing reported about a file may have been fixed since
     listed_reason = CASE WHEN status = 'failed' THEN NULL ELSE listed_reason END,
     :set_pending, attempts = 0, crashes = 0, parsing = 0

@@ -58,6 +58,13 @@ def fairest(
         return row[0] if row else None
 
 
+def words_wait(pool: Pool, *, only_small: bool = False, reach: Reach = ANYTHING) -> bool:
+    """Whether a task of those that `fairest` considers has files without their words."""
+    values = {"only_small": only_small, **tasks.small_bounds(), **reach.values}
+    with autocommit(pool) as connection:
+        return is_true(connection, _SQL["words_wait"], values)
+
+
 def listings(pool: Pool, preferred: UUID, reach: Reach = ANYTHING) -> list[UUID]:
     """Return tasks that wait for a listing, the next one first, `preferred` on a tie; see `fairest`."""
     values = {"preferred": preferred, "limit": MAX_CANDIDATES, **reach.values}

@@ -1,22 +1,31 @@
 -- name: fairest
 -- The next task to serve, of those with pending files that do not wait for a provider. It belongs to the project with
--- the fewest slices at work, of these to the one served longest ago, and of that project's tasks it has the fewest
--- slices. The join keeps the order, and ends with the first such task. Locks need not reach the disk.
+-- the fewest slices at work, of these to the one served longest ago. Of that project's tasks, those whose files lack
+-- their words come first, and of these the one with the fewest slices. The join keeps the order, and ends with the first such task. Locks need not reach the disk.
 WITH :slices_at_work
 SELECT t.id, set_config('synchronous_commit', 'off', true) FROM (
-    SELECT t.id, t.index_id FROM search_index_task t
+    SELECT t.id, t.index_id, t.listing FROM search_index_task t
     JOIN search_index i ON i.id = t.index_id AND i.epoch = t.epoch AND i.deleted_at IS NULL
     LEFT JOIN at_work w ON w.index_id = i.id LEFT JOIN at_project p ON p.project_id = i.project_id
     LEFT JOIN project_turn r ON r.project_id = i.project_id AND r.work = 'index'
     WHERE t.status = 'indexing' AND coalesce(t.sent_at, now()) <= now()
       AND (NOT %(only_small)s OR :is_small) AND :is_in_reach AND NOT :is_declined
-    ORDER BY coalesce(p.slices, 0), coalesce(r.number, 0), coalesce(w.slices, 0),
+    ORDER BY coalesce(p.slices, 0), coalesce(r.number, 0), (:first_without_words) IS NULL, coalesce(w.slices, 0),
         t.id IS NOT DISTINCT FROM %(preferred)s::uuid DESC, t.started_at
     -- whoever serves a locked one would only wait
     FOR SHARE OF t, i SKIP LOCKED
 ) t
-CROSS JOIN LATERAL (:first_pending) f
+CROSS JOIN LATERAL (:first_due) f
 LIMIT 1
+
+-- name: words_wait
+-- whether files wait for their words, of tasks that the worker at hand may serve
+SELECT EXISTS (
+    SELECT FROM search_index_task t
+    JOIN search_index i ON i.id = t.index_id AND i.epoch = t.epoch AND i.deleted_at IS NULL
+    WHERE t.status = 'indexing' AND coalesce(t.sent_at, now()) <= now()
+      AND (NOT %(only_small)s OR :is_small) AND :is_in_reach AND NOT :is_declined
+      AND (:first_without_words) IS NOT NULL)
 
 -- name: listings
 -- Tasks whose folder waits to be listed, in the order of their turns: those of the project with the fewest listings at

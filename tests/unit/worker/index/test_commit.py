@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from unittest.mock import Mock
 from uuid import uuid4
 
+import numpy as np
 import pytest
 
 from schemas.content.document import Chunk, DocumentProperties
@@ -30,6 +32,7 @@ CLAIM = FileClaim(
     *(uuid4(), b"a.md", "a.md", "/a.md", None, "markdown", 9, "s", "markdown-2", None, "content"),
     *("old", "a.md", "/a.md", 5, 50, True, False, "en", 7),
 )
+VECTOR = np.ones(1, dtype=np.float32)
 FACTS = FileFacts(
     "code", "stamp", "new", "text/x-python", False, "python", "de", DocumentProperties(title="Tides"), "half"
 )
@@ -44,7 +47,7 @@ def prepared(*, embedded: bool = True) -> PreparedFile:
 
 
 def ended(file: File, chunks: int = 0, tokens: int = 0) -> EmbeddedFile:
-    return EmbeddedFile(file, {}, ProviderUsage(chunks, tokens), {"embed": 3.0})
+    return EmbeddedFile(file, {chunk.id: VECTOR for chunk in file.new}, ProviderUsage(chunks, tokens), {"embed": 3.0})
 
 
 @pytest.mark.parametrize(
@@ -74,6 +77,22 @@ def test_an_unchanged_text_keeps_its_chunks_and_tokens() -> None:
 def test_chunks_without_vectors_are_not_reused() -> None:
     made = outcome(ended(prepared(embedded=False)))
     assert (made.chunks, made.embedded, made.reused_chunks) == (3, False, 0)
+
+
+@pytest.mark.parametrize("number", [0, 2])
+def test_a_file_that_lacks_vectors_waits_for_them(number: int) -> None:
+    file = prepared()
+    vectors = {chunk.id: VECTOR for chunk in file.chunks[:number]}
+    made = outcome(EmbeddedFile(file, vectors, ProviderUsage(min(number, 1), 10)))
+    assert (made.status, made.chunks, made.vectors_due) == (FileStatus.PENDING, 3, 3 - number)
+    assert (made.embedded_chunks, made.reused_chunks, made.fingerprint) == (min(number, 1), number // 2, "new")
+
+
+@pytest.mark.parametrize(("reason", "left"), [(Reason.EMBEDDING_REFUSED, 2), (Reason.BINARY, 0)])
+def test_a_failed_file_keeps_what_is_due_as_long_as_its_text(reason: Reason, left: int) -> None:
+    claim = replace(CLAIM, vectors_due=3, lost=True)
+    made = outcome(ended(FailedFile(claim, FACTS, FileError(reason, "No."), new=[placed(0)])))
+    assert made.vectors_due == left
 
 
 def test_a_failed_file_has_its_reason_and_no_fingerprint_so_that_it_is_read_again() -> None:

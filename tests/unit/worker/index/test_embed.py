@@ -19,8 +19,17 @@ from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized
 from schemas.status import Reason
 from tests.unit.worker.embed.rates import NO_LIMITS
 from worker.embed import Vectors
-from worker.index.embed import Embedding, embed, share
-from worker.index.file_states import EmbeddedFile, FailedFile, FileFacts, PreparedFile, ProviderUsage
+from worker.embed.pace import EmbeddingPace
+from worker.index.embed import Embedding, embed, recalled, share
+from worker.index.file_states import (
+    EmbeddedFile,
+    FailedFile,
+    File,
+    FileFacts,
+    PreparedFile,
+    ProviderUsage,
+    UnchangedFile,
+)
 from worker.index.lease import Lease
 from worker.index.run import IndexRun
 from worker.state.index import embedding_cache
@@ -97,12 +106,12 @@ def run_with(provider: Provider, **given: Any) -> IndexRun:
     index.settings.embedder = PROFILE
     nothing: Any = None
     return IndexRun(
-        index, 1, nothing, nothing, provider, nothing, nothing, Lease(), concurrency=1, limits=nothing, **given
+        index, 1, nothing, nothing, provider, nothing, nothing, Lease(), 1, nothing, EmbeddingPace(), **given
     )
 
 
 def file_of(*texts: str, embedded: bool = True) -> PreparedFile:
-    claim = Mock(id=uuid4())
+    claim = Mock(id=uuid4(), awaits_vectors=False)
     chunks = [
         PlacedChunk(uuid4(), claim.id, number, Chunk(text, 0, 9, number + 1, number + 2, TOKENS), text_hash(text), None)
         for number, text in enumerate(texts)
@@ -118,8 +127,12 @@ def values(file: EmbeddedFile) -> list[float | None]:
     return [None if vector is None else float(vector[0]) for vector in found]
 
 
-def embedded(provider: Provider, *files: PreparedFile, **given: Any) -> list[EmbeddedFile]:
-    made = embed(run_with(provider, **given), files, more=False)
+def embed_prepared(run: IndexRun, files: Sequence[File], *waiting: Any, more: bool) -> Embedding:
+    return embed(run, recalled(run, files), *waiting, more=more)
+
+
+def embedded(provider: Provider, *files: File, **given: Any) -> list[EmbeddedFile]:
+    made = embed_prepared(run_with(provider, **given), files, more=False)
     assert made.stopped is None
     return list(made.files)
 
@@ -160,7 +173,7 @@ def test_vectors_that_are_live_elsewhere_are_read_from_there(cache: Cache) -> No
     store.vectors = lambda namespace, ids: {id_: np.array([held[namespace][id_]]) for id_ in ids}
     cache.put("e", 50)
     run = replace(run_with(provider), store=store)
-    (made,) = embed(run, [file_of("a", "bb", "ccc", "dddd", "e")], more=False).files
+    (made,) = embed_prepared(run, [file_of("a", "bb", "ccc", "dddd", "e")], more=False).files
     assert (values(made), made.paid, provider.sent) == ([10, 20, 30, 4, 50], ProviderUsage(1, TOKENS), ["dddd"])
     # what the cache holds is not looked for
     assert text_hash("e") not in cache.asked_elsewhere
@@ -170,7 +183,7 @@ def waiting_after(provider: Provider, file: PreparedFile, **given: Any) -> tuple
     """A run in which a file's text does not fill a request, and waits for more."""
     budget: Any = Mock(concurrency=1, call=lambda request, **_: request(), **NO_LIMITS)
     run = run_with(provider, budget=budget, **given)
-    return run, embed(run, [file], more=True)
+    return run, embed_prepared(run, [file], more=True)
 
 
 def test_texts_that_fill_no_request_wait_for_more(cache: Cache) -> None:
@@ -182,7 +195,7 @@ def test_texts_that_fill_no_request_wait_for_more(cache: Cache) -> None:
     # of what waits, only the text without a vector is looked up
     cache.vectors.clear()
     cache.asked_elsewhere.clear()
-    ended = embed(run, [second], made.files, more=False)
+    ended = embed_prepared(run, [second], made.files, more=False)
     whole, other = ended.files
     assert (values(whole), values(other)) == ([1, 2, 3], [4])
     # what was paid before still counts, and nothing is sent or looked for twice
@@ -197,11 +210,11 @@ def test_a_text_that_waits_is_looked_up_once_and_again_before_it_is_sent(cache: 
     run, made = waiting_after(provider, file_of("a"))
     for text in ("bb", "ccc"):
         cache.asked.clear()
-        made = embed(run, [file_of(text)], made.files, more=True)
+        made = embed_prepared(run, [file_of(text)], made.files, more=True)
         assert (cache.asked, provider.sent) == ([text_hash(text)], [])
     cache.put("bb", 20)  # another worker pays for it meanwhile
     cache.asked.clear()
-    made = embed(run, [file_of("dddd")], made.files, more=True)
+    made = embed_prepared(run, [file_of("dddd")], made.files, more=True)
     assert [values(file) for file in made.files] == [[1], [20], [3], [4]]
     assert [file.paid.chunks for file in made.files] == [1, 0, 1, 1]
     assert provider.sent == ["a", "ccc", "dddd"]
@@ -211,19 +224,25 @@ def test_a_text_that_waits_is_looked_up_once_and_again_before_it_is_sent(cache: 
 @pytest.mark.usefixtures("cache")
 def test_texts_do_not_wait_if_no_file_follows_or_they_cost_nothing() -> None:
     provider = Provider(max_inputs=2)
-    assert embed(run_with(provider), [file_of("a")], more=True).files[0].complete
+    assert embed_prepared(run_with(provider), [file_of("a")], more=True).files[0].complete
     run, _ = waiting_after(provider, file_of("bb", "ccc"))
-    assert embed(run, [file_of("dddd")], more=False).files[0].complete
+    assert embed_prepared(run, [file_of("dddd")], more=False).files[0].complete
+
+
+def lost(file: PreparedFile) -> UnchangedFile:
+    """The file after its words were written."""
+    claim: Any = Mock(id=file.claim.id, awaits_vectors=True, live_embedded=True)
+    return UnchangedFile(claim, file.facts, lost=file.chunks)
 
 
 def test_a_refused_text_fails_its_files_alone(cache: Cache) -> None:
-    shared, alone, good = file_of("a", "bad"), file_of("bad"), file_of("bb")
-    failed, other, made = embedded(Provider(), shared, alone, good)
+    edited = [replace(file_of(*texts), drops_vectors=True) for texts in (("a", "bad"), ("bad",))]
+    failed, other, made = embedded(Provider(), *edited, file_of("bb"))
     for file, line in ((failed, 2), (other, 1)):
         assert isinstance(file.state, FailedFile)
         assert file.state.failure.reason is Reason.EMBEDDING_REFUSED
         assert file.state.failure.message == f"Lines {line} to {line + 1}: No."
-        assert file.vectors == {}
+        assert not file.written
     # its other text was sent
     assert (failed.paid, other.paid) == (ProviderUsage(1, TOKENS), ProviderUsage(0, 0))
     assert (values(made), made.paid) == ([2], ProviderUsage(1, TOKENS))
@@ -231,8 +250,19 @@ def test_a_refused_text_fails_its_files_alone(cache: Cache) -> None:
 
 
 @pytest.mark.usefixtures("cache")
+def test_a_refused_text_of_a_new_file_leaves_its_words_and_fails_it_afterwards() -> None:
+    new = file_of("a", "bad")
+    (made,) = embedded(Provider(), new)
+    assert (made.is_refused, values(made), made.state) == (True, [1, None], new)
+    (failed,) = embedded(Provider(), lost(new))
+    assert isinstance(failed.state, FailedFile)
+    # what was answered is written
+    assert [chunk.id for chunk in failed.written] == [new.chunks[0].id] == [*failed.vectors]
+
+
+@pytest.mark.usefixtures("cache")
 def test_a_text_beyond_the_limit_fails_its_file_without_a_place() -> None:
-    (file,) = embedded(Provider(), file_of("bad, dear"))
+    (file,) = embedded(Provider(), lost(file_of("bad, dear")))
     assert isinstance(file.state, FailedFile)
     assert (file.state.failure.reason, file.state.failure.message) == (Reason.COST_LIMIT, "No.")
 
@@ -246,7 +276,7 @@ def test_a_file_that_is_found_by_its_words_has_no_vectors() -> None:
 
 
 def test_what_was_answered_before_an_error_is_kept(cache: Cache) -> None:
-    made = embed(run_with(Provider(max_inputs=1)), [file_of("a"), file_of("stop")], more=False)
+    made = embed_prepared(run_with(Provider(max_inputs=1)), [file_of("a"), file_of("stop")], more=False)
     assert isinstance(made.stopped, EmbeddingUnauthorized)
     assert [file.complete for file in made.files] == [True, False]
     assert [file.paid for file in made.files] == [ProviderUsage(1, TOKENS), ProviderUsage(0, 0)]

@@ -26,6 +26,7 @@ from schemas.status import Reason
 from schemas.tool import IndexSettings
 from worker import chunk, parse
 from worker.chunk.measure import ChunkSpan, Measure
+from worker.embed.pace import EmbeddingPace
 from worker.index import lease, memory_guard, prepare, processor_limit
 from worker.index.file_states import FailedFile, File, PreparedFile
 from worker.index.lease import Lease
@@ -47,7 +48,7 @@ def run_over(folder: Path, limits: Limits | None = None) -> IndexRun:
     index = Index(uuid4(), "p", NodesSource(node_id="n"), None, settings, "lancedb", "store", "n", 1)
     source = LocalFolder(str(folder), [folder])
     return IndexRun(
-        index, 1, source, cl100k(), NOT_ASKED, NOT_ASKED, NOT_ASKED, Lease(), concurrency=1, limits=limits or Limits()
+        index, 1, source, cl100k(), NOT_ASKED, NOT_ASKED, NOT_ASKED, Lease(), 1, limits or Limits(), EmbeddingPace()
     )
 
 

@@ -17,7 +17,6 @@ from worker import parse
 from worker.index.file_states import FailedFile, File, PreparedFile, RemovedFile, UnchangedFile
 from worker.index.prepare import MAX_ERROR, read_file, read_files
 from worker.index.run import IndexRun
-from worker.index.spending import Spending
 from worker.sandbox.members import TOO_MUCH
 from worker.state.index.files import FileClaim
 
@@ -101,20 +100,6 @@ def test_a_reason_of_the_listing_is_told_with_what_the_name_tells(tmp_path: Path
     assert by_name.message == refusal.message
     other = failure_of(read_file(run_over(tmp_path), claim("a.mp4", reason=Reason.UNREADABLE)))
     assert (other.reason, other.message) == (Reason.UNREADABLE, Reason.UNREADABLE.remedy)
-
-
-@pytest.mark.parametrize(
-    ("is_over", "live", "reason"),
-    [(True, None, Reason.COST_LIMIT), (False, None, None), (True, "f", None)],
-)
-def test_once_the_limit_is_reached_only_files_that_may_be_unchanged_are_read(
-    tmp_path: Path, is_over: bool, live: str | None, reason: Reason | None
-) -> None:
-    no_pool: Any = None
-    first = replace(written(tmp_path, "a.md"), live_fingerprint=live)
-    run = replace(run_over(tmp_path), spending=Spending(no_pool, first.id, is_over))
-    file = read_file(run, first)
-    assert (file.failure.reason if isinstance(file, FailedFile) else None) is reason
 
 
 # --- content
