@@ -343,7 +343,7 @@ class Resources:
     def _text_key(self, id_: str) -> BlindKey:
         from worker.vectors.blind import BlindKey
 
-        secrets = filter(None, (self.settings.blind_token_key, text_keys.kept(self.pool)))
+        secrets = filter(None, (self.settings.blind_token_key, text_keys.read_kept(self.pool)))
         for key in map(BlindKey.of, secrets):
             if key.id == id_:
                 return key

@@ -89,7 +89,7 @@ def _broker(home: Path) -> CheckOutcome:
 def grants_elsewhere(home: Path) -> Iterator[CheckOutcome]:
     """Granted folders whose path leads to another place by now, which their project may not read."""
     from worker.settings import Settings
-    from worker.state.access.grants import led_elsewhere
+    from worker.state.access.grants import find_led_elsewhere
     from worker.state.pool import open_pool
 
     stack = {name.lower(): value for name, value in environment(home).items()}
@@ -97,7 +97,7 @@ def grants_elsewhere(home: Path) -> Iterator[CheckOutcome]:
     if settings.auth == "off":
         return
     with open_pool(settings.database) as pool:
-        for grant, now in led_elsewhere(pool):
+        for grant, now in find_led_elsewhere(pool):
             detail = f"it led to {grant.real_place}, and leads to {now} now, which this project may not read"
             names = f"{grant.project_id} {grant.place}"
             remedy = f"run `foldex grants add {names}` to let it, or `foldex grants remove {names}`."

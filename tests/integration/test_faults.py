@@ -286,7 +286,7 @@ def test_a_file_whose_indexing_fails_unexpectedly_is_given_up_before_its_task(
     monkeypatch.setattr(pipeline, "index_files", fail_if_bad)
     monkeypatch.setattr(
         index_task,
-        "_run",
+        "_open_run",
         lambda r, _task, index, lease, _queue: SimpleNamespace(pool=r.pool, index=index, lease=lease),
     )
     monkeypatch.setattr(pipeline, "claim_files", lambda _: 10)

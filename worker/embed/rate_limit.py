@@ -202,7 +202,7 @@ class RateBudget:
         try:
             answer = send()
         except ModelUnavailable as error:
-            pause = self._failed(retry.failure_of(self._model, error), request_id, began, share)
+            pause = self._record_failure(retry.failure_of(self._model, error), request_id, began, share)
             raise self._unavailable(
                 error.message,
                 retry_after=pause,
@@ -219,7 +219,7 @@ class RateBudget:
             self._with_limiter(lambda limiter: limiter.record_end(request_id, answered=True))
         return answer
 
-    def _failed(self, failure: retry.Failure, request_id: str, began: float, share: float) -> float:
+    def _record_failure(self, failure: retry.Failure, request_id: str, began: float, share: float) -> float:
         """Record a failure. Returns the seconds until this process asks again."""
         self._has_no_quota = failure.has_no_quota
         self._calm_until = float("-inf")

@@ -36,7 +36,7 @@ class LocalKind:
 
     def open(self, access: ContentAccess, source: LocalSource, rules: Rules) -> LocalFolder:
         """See `SourceKind`."""
-        granted = _granted(access)
+        granted = _read_grants(access)
         refuse = outside_roots if granted is None else partial(_refusal, access, granted)
         roots = _readable(access, granted)
         git = GitReach(lambda _: True, user_patterns) if granted is None else _granted_reach(roots)
@@ -54,7 +54,7 @@ class LocalKind:
 
     def addresses(self, access: ContentAccess, sources: Sequence[LocalSource]) -> list[str | None]:
         """See `SourceKind`. That of a folder that may not be read now is where its path led when it was granted."""
-        granted = _granted(access)
+        granted = _read_grants(access)
         roots = _readable(access, granted)
         return [_address(source.path, roots, granted or ()) for source in sources]
 
@@ -97,7 +97,7 @@ def _granted_reach(roots: Sequence[str]) -> GitReach:
     return GitReach(lambda path: any(is_below(path, root) for root in roots), no_patterns)
 
 
-def _granted(access: ContentAccess) -> list[FolderGrant] | None:
+def _read_grants(access: ContentAccess) -> list[FolderGrant] | None:
     """The folders that the project was granted; None if no grant is needed."""
     return grants.folders(access.pool(), access.project_id) if access.options.auth == "on" else None
 

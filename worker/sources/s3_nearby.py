@@ -22,13 +22,13 @@ def nearby(place: BucketPrefix, may_read: Callable[[str], bool]) -> str:
     """A sentence on a prefix without objects, which names only what is at places that `may_read` allows."""
     here = f"{S3}{place.bucket}/{place.prefix}"
     try:
-        return next(_found(place, here, may_read), f"{here} holds no object; check the bucket and the prefix.")
+        return next(_find(place, here, may_read), f"{here} holds no object; check the bucket and the prefix.")
     except SourceError:
         # the credentials may list this prefix alone
         return f"{here} holds no object; check the bucket and the prefix."
 
 
-def _found(place: BucketPrefix, here: str, may_read: Callable[[str], bool]) -> Iterator[str]:
+def _find(place: BucketPrefix, here: str, may_read: Callable[[str], bool]) -> Iterator[str]:
     """What is nearest, from the folder above on."""
     names = place.prefix.split("/")[:-1]
     for depth in reversed(range(len(names))):

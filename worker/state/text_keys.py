@@ -13,7 +13,7 @@ KEY_BYTES = 32
 _SQL = load("text_keys")
 
 
-def kept(pool: Pool) -> str | None:
+def read_kept(pool: Pool) -> str | None:
     """Return the key, or None if none was made."""
     with autocommit(pool) as connection:
         row = connection.execute(_SQL["kept"]).fetchone()
@@ -22,9 +22,9 @@ def kept(pool: Pool) -> str | None:
 
 def keep(pool: Pool) -> str:
     """Return the key, which is made at the first call."""
-    key = kept(pool)
+    key = read_kept(pool)
     if key is None:
         with autocommit(pool) as connection:
             connection.execute(_SQL["make"], {"secret": secrets.token_urlsafe(KEY_BYTES)})
-        key = kept(pool)
+        key = read_kept(pool)
     return str(key)

@@ -114,11 +114,11 @@ def _index(task_id: UUID, queue: str) -> Result:
     bind_run(task.id, task.tool_id, task.request_id)
     queues = (FAST, BULK) if task.is_small else (BULK,)
     if leaving.leave_if_lacking(r.pool, task_id, queues, needs_of(index), task_notes.warn):
-        return _left(r.pool, task_id)
+        return _leave(r.pool, task_id)
     turns.take(r.pool, index.project_id, "index")
     with leased(r.settings.database, task_id) as lease:
         try:
-            batches = index_slice(_run(r, task, index, lease, queue), task_id, SLICE_SECONDS[queue])
+            batches = index_slice(_open_run(r, task, index, lease, queue), task_id, SLICE_SECONDS[queue])
             if queue == BULK:
                 batches = _turns.compacting(r, index, batches)
             finished, more = _record(r.pool, task, batches)
@@ -126,7 +126,7 @@ def _index(task_id: UUID, queue: str) -> Result:
             files.release(r.pool, lease.owner)
             ending = leaving.ending(r, task_id, index, queues, error)
             if ending is None:
-                return _left(r.pool, task_id)
+                return _leave(r.pool, task_id)
             ended = failures.settle(r.pool, task, ending)
             if ended.retry_seconds is not None:
                 dispatch.send_index(task, queue, ended.retry_seconds)
@@ -146,7 +146,7 @@ def _index(task_id: UUID, queue: str) -> Result:
     return {"claimed": finished, "more": more, **failure}
 
 
-def _left(pool: Pool, task_id: UUID) -> Result:
+def _leave(pool: Pool, task_id: UUID) -> Result:
     """Wake a worker of each queue: one that has the settings may be in either."""
     dispatch.wake(pool, task_id, 1, min_messages=1)
     return leaving.LEFT
@@ -189,7 +189,7 @@ def _words_wait(r: Resources, *, only_small: bool) -> Callable[[], bool]:
     return look
 
 
-def _run(r: Resources, task: RunningTask, index: Index, lease: Lease, queue: str) -> IndexRun:
+def _open_run(r: Resources, task: RunningTask, index: Index, lease: Lease, queue: str) -> IndexRun:
     settings = index.settings
     return IndexRun(
         index=index,

@@ -71,11 +71,11 @@ def _build(r: Resources, tree_id: UUID, lock: Connection[Any]) -> Result:
             _check_deaths(build)
             index = _index(r, build)
             if leaving.leave_if_lacking(r.pool, tree_id, (TREES,), _needs(r, build, index), trees.warn):
-                return _left(r, build, lease)
-            complete = build_slice(_run(r, build, index, lease), SLICE_SECONDS[BULK])
+                return _leave(r, build, lease)
+            complete = build_slice(_open_run(r, build, index, lease), SLICE_SECONDS[BULK])
         except FoldexError as error:
             if _leaves(r, build, error):
-                return _left(r, build, lease)
+                return _leave(r, build, lease)
             return _settle(r.pool, build, lease, error)
         except Exception as error:  # a bug of ours must be counted, or the build would be tried forever
             _record_fault(r.pool, build, lease, error)
@@ -92,7 +92,7 @@ def _needs(r: Resources, build: TreeBuild, index: Index) -> NeededSettings:
     return needs_of(index, build.config.llm_model or r.settings.default_llm_model or "")
 
 
-def _left(r: Resources, build: TreeBuild, lease: TreeLease) -> Result:
+def _leave(r: Resources, build: TreeBuild, lease: TreeLease) -> Result:
     trees.release(r.pool, build.id, lease.owner)
     send_messages(r.pool)
     return leaving.LEFT
@@ -157,7 +157,7 @@ def _index(r: Resources, build: TreeBuild) -> Index:
     return index
 
 
-def _run(r: Resources, build: TreeBuild, index: Index, lease: TreeLease) -> TreeRun:
+def _open_run(r: Resources, build: TreeBuild, index: Index, lease: TreeLease) -> TreeRun:
     settings = index.settings
     return TreeRun(
         build=build,

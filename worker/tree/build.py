@@ -156,7 +156,7 @@ def _clusters(run: TreeRun, level: int) -> tuple[Clusters | None, Sequence[Clust
         found: Clusters | None = clusters.by_neighbours(kept, similarities, least)
     else:
         kept, matrix = _whole(batches)
-        found = _fitted(run, level, kept, matrix)
+        found = _fit(run, level, kept, matrix)
     if found is None:
         return None, kept, "the dimensions of so few items cannot be reduced"
     if len(found.members) >= len(kept):
@@ -164,11 +164,11 @@ def _clusters(run: TreeRun, level: int) -> tuple[Clusters | None, Sequence[Clust
     return found, kept, ""
 
 
-def _fitted(run: TreeRun, level: int, items: Sequence[ClusterItem], matrix: clusters.Vectors) -> Clusters | None:
+def _fit(run: TreeRun, level: int, items: Sequence[ClusterItem], matrix: clusters.Vectors) -> Clusters | None:
     build, config = run.build, run.build.config
     slots = build_rows.slots(run.pool, build, level)
     fit = build.fits.get(str(level))
-    if fit and not build.is_full and (kept := _kept(run, level)):
+    if fit and not build.is_full and (kept := _read_kept(run, level)):
         found = clusters.by_kept(items, matrix, kept, fit)
         if found is not None:
             return found
@@ -182,10 +182,10 @@ def _fitted(run: TreeRun, level: int, items: Sequence[ClusterItem], matrix: clus
     )
 
 
-def _kept(run: TreeRun, level: int) -> list[KeptCluster]:
+def _read_kept(run: TreeRun, level: int) -> list[KeptCluster]:
     """The clusters of the tree that answers."""
     below = build_rows.slots(run.pool, run.build, level - 1)
-    rows = build_rows.kept_clusters(run.pool, run.build, level)
+    rows = build_rows.read_kept_clusters(run.pool, run.build, level)
     return [KeptCluster(slot, frozenset(str(below.get(child, child)) for child in children)) for slot, children in rows]
 
 
@@ -238,9 +238,9 @@ def _whole(batches: Batches) -> tuple[list[ClusterItem], clusters.Vectors]:
 
 def _summarise(run: TreeRun, level: int, clock: SliceTime) -> Next:
     """Summarise the clusters of a layer, and write down each summary as it arrives."""
-    while waiting := build_rows.unsummarised(run.pool, run.build, level, PAGE):
+    while waiting := build_rows.list_unsummarised(run.pool, run.build, level, PAGE):
         _summarise_some(run, level, waiting, clock)
-    return _advanced(run, "embed", level)
+    return _commit_advance(run, "embed", level)
 
 
 def _summarise_some(run: TreeRun, level: int, waiting: Sequence[OpenCluster], clock: SliceTime) -> None:
@@ -266,7 +266,7 @@ def _summarise_some(run: TreeRun, level: int, waiting: Sequence[OpenCluster], cl
 def _one(run: TreeRun, level: int, cluster: OpenCluster) -> None:
     """Summarise one cluster, unless the project has paid for that already."""
     run.lease.check()
-    text = build_rows.cached(run.pool, run.build, cluster.key)
+    text = build_rows.find_summary(run.pool, run.build, cluster.key)
     summary = SummaryResult(text)
     if text is None:
         texts = build_rows.texts(run.pool, run.build, level, cluster.children)
@@ -286,11 +286,11 @@ def _one(run: TreeRun, level: int, cluster: OpenCluster) -> None:
 
 def _embed(run: TreeRun, level: int, clock: SliceTime) -> Next:
     """Embed the summaries of a layer and write them to the store."""
-    while texts := build_rows.unstored(run.pool, run.build, level, vectors.BATCH):
+    while texts := build_rows.list_unstored(run.pool, run.build, level, vectors.BATCH):
         vectors.write(run, level, texts)
         if clock.is_over():
             raise SliceOver
-    return _advanced(run, "cluster", level + 1)
+    return _commit_advance(run, "cluster", level + 1)
 
 
 def _publish(run: TreeRun, _level: int, _clock: SliceTime) -> Next:
@@ -301,7 +301,7 @@ def _publish(run: TreeRun, _level: int, _clock: SliceTime) -> Next:
     return None
 
 
-def _advanced(run: TreeRun, stage: str, level: int) -> Next:
+def _commit_advance(run: TreeRun, stage: str, level: int) -> Next:
     with run.pool.connection() as connection:
         trees.hold(connection, run.build)
         return _advance(run, connection, stage, level)

@@ -53,14 +53,14 @@ def clusters(vectors: Points, method: str, min_size: int) -> list[list[int]] | N
     divide = _by_mixture if method == "gmm" else _by_means
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        points = reduced(vectors, by_umap=method == "gmm" and len(vectors) > UMAP_FROM)
+        points = reduce_dimensions(vectors, by_umap=method == "gmm" and len(vectors) > UMAP_FROM)
         if points is None:
             return None
         found = [members for part in _parts(points, divide) for members in _within(points, part, divide, min_size)]
     return _without_single(points, found)
 
 
-def reduced(vectors: Points, *, by_umap: bool) -> Points | None:
+def reduce_dimensions(vectors: Points, *, by_umap: bool) -> Points | None:
     """The vectors in few dimensions, or None where that fails."""
     count, dimensions = vectors.shape
     try:

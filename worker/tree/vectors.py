@@ -77,7 +77,7 @@ def write(run: TreeRun, level: int, texts: Sequence[UnembeddedSummary]) -> None:
     ]
     run.store.write(run.namespace, run.index.settings.embedder.dimensions, upserts=rows)
     refused = [text.id for text in texts if text.text_hash not in vectors]
-    build_rows.stored(run.pool, run.build, [row.id for row in rows], refused)
+    build_rows.note_stored(run.pool, run.build, [row.id for row in rows], refused)
 
 
 def _attributes(run: TreeRun, level: int, text: UnembeddedSummary) -> dict[str, str | int | bool | None]:

@@ -41,7 +41,7 @@ def states_of(service: Connection, tools: Sequence[Tool]) -> Iterator[tuple[Tool
             yield tool, states[tool.tool_id]
 
 
-def named(service: Connection, word: str) -> Tool:
+def find_tool(service: Connection, word: str) -> Tool:
     """The tool that a word names: its id, its name, or the path of its folder. Raises `VerbFailed`."""
     if is_id(word):
         return _by_id(service, word)

@@ -10,7 +10,7 @@ from api.agents.folders import FolderPart, root_of
 from api.cli.invocation import FOUND, NOTHING, Invocation, VerbFailed, confirm, verb, yes
 from api.cli.service.connection import Connection, connect
 from api.cli.service.folder_tools import forget_unused
-from api.cli.service.tool_lookup import covering, named, states_of, tools_of
+from api.cli.service.tool_lookup import covering, find_tool, states_of, tools_of
 from api.cli.terminal import output
 from api.cli.terminal.completions import complete_places
 from api.cli.terminal.progress import going_on, wait
@@ -79,7 +79,7 @@ def status(invocation: Invocation, tool: str | None, watch: bool) -> int:
 
 def _covering(service: Connection, word: str) -> Tool:
     found = covering(service, word)
-    return found.tool if found is not None else named(service, word)
+    return found.tool if found is not None else find_tool(service, word)
 
 
 @verb("foldex files . --failed", "foldex files handbook --status skipped", "foldex files . -q readme --json")
@@ -94,7 +94,7 @@ def files(invocation: Invocation, tool: str, status: str | None, text: str | Non
     TOOL is an id, a name or a path; default: the present folder.
     """
     with connect(invocation) as service:
-        place = covering(service, tool) or FolderPart(named(service, tool))
+        place = covering(service, tool) or FolderPart(find_tool(service, tool))
         every = service.foldex.tools.files(place.tool.tool_id, status=status, q=text, page_size=1000)
         below = f"{place.below}/" if place.below else ""
         found = [each for each in every if each.file_path.startswith(below) or each.file_path == place.below]
@@ -114,7 +114,7 @@ def retry(invocation: Invocation, tool: str, is_waiting: bool) -> int:
     TOOL is an id, a name or a path.
     """
     with connect(invocation) as service:
-        found = named(service, tool)
+        found = find_tool(service, tool)
         with going_on(tool):
             return _show(service, found, service.foldex.tools.retry(found.tool_id), is_waiting=is_waiting)
 
@@ -144,7 +144,7 @@ def reindex(
     with connect(invocation) as service:
         if tool is None:
             return _reindex_all(service, full or None, allow_removals or None, is_waiting=is_waiting)
-        found = named(service, tool)
+        found = find_tool(service, tool)
         with going_on(tool):
             now = service.foldex.tools.reindex(
                 found.tool_id, full=full or None, allow_removals=allow_removals or None, paths=paths or None
@@ -187,7 +187,7 @@ def cancel(invocation: Invocation, tool: str) -> int:
     TOOL is an id, a name or a path.
     """
     with connect(invocation) as service:
-        found = named(service, tool)
+        found = find_tool(service, tool)
         before = service.foldex.tools.status(found.tool_id)
         now = service.foldex.tools.cancel(found.tool_id)
         if before.ended and found.updating is None and not invocation.as_json:
@@ -215,7 +215,7 @@ def delete(invocation: Invocation, tool: str, yes: bool) -> int:
     TOOL is an id, a name or a path.
     """
     with connect(invocation) as service:
-        found = named(service, tool)
+        found = find_tool(service, tool)
         where = root_of(found) or found.name
         confirm(
             f"Delete the tool {found.name} over {where}?",

@@ -10,7 +10,7 @@ import click
 
 from api.cli.invocation import FOUND, NOTHING, Invocation, VerbFailed, verb
 from api.cli.service.connection import Connection, connect
-from api.cli.service.tool_lookup import named
+from api.cli.service.tool_lookup import find_tool
 from api.cli.terminal import output
 from api.cli.terminal.completions import complete_places
 
@@ -45,7 +45,7 @@ def build(invocation: Invocation, tool: str, full: bool, no_wait: bool) -> int:
     TOOL is an id, a name or a path; default: the present folder.
     """
     with connect(invocation) as service:
-        tool_id = named(service, tool).tool_id
+        tool_id = find_tool(service, tool).tool_id
         state = service.foldex.trees.build(tool_id, full=full or None)
         if not no_wait:
             state = _wait(service, tool_id, tool)
@@ -63,7 +63,7 @@ def status(invocation: Invocation, tool: str) -> int:
     TOOL is an id, a name or a path; default: the present folder.
     """
     with connect(invocation) as service:
-        state = service.foldex.trees.status(named(service, tool).tool_id)
+        state = service.foldex.trees.status(find_tool(service, tool).tool_id)
     _print(invocation, state)
     return FOUND if state.has_index else NOTHING
 
@@ -78,7 +78,7 @@ def show(invocation: Invocation, tool: str, level: int | None, parent: UUID | No
     TOOL is an id, a name or a path; default: the present folder.
     """
     with connect(invocation) as service:
-        tool_id = named(service, tool).tool_id
+        tool_id = find_tool(service, tool).tool_id
         nodes = list(service.foldex.trees.nodes(tool_id, level=level, parent=parent))
     if invocation.as_json:
         output.print_items(nodes)

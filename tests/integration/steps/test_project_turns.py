@@ -195,7 +195,7 @@ def test_a_tree_goes_to_the_project_that_waits_longest(resources: Resources, mon
         built.append(run.id)
         return trees.cancel(resources.pool, run.id)
 
-    monkeypatch.setattr(tree_task, "_run", lambda _, build, *__: build)
+    monkeypatch.setattr(tree_task, "_open_run", lambda _, build, *__: build)
     monkeypatch.setattr(tree_task, "build_slice", build)
     for hint in (first, *others, first):
         tree_task._build_alone(hint, f"node-{uuid4()}")

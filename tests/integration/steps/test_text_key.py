@@ -66,10 +66,10 @@ def test_further_tools_over_a_folder_do_as_its_newest_index_does(made: Resources
 def test_of_several_processes_at_a_time_one_makes_the_key(made: Resources) -> None:
     with made.pool.connection() as connection:
         connection.execute("DELETE FROM text_key")
-    assert text_keys.kept(made.pool) is None
+    assert text_keys.read_kept(made.pool) is None
     with ThreadPoolExecutor(4) as threads:
         keys = set(threads.map(lambda _: text_keys.keep(made.pool), range(8)))
-    assert keys == {text_keys.kept(made.pool)}
+    assert keys == {text_keys.read_kept(made.pool)}
     assert len(keys.pop()) >= 32
 
 

@@ -104,7 +104,7 @@ def test_a_build_writes_only_while_it_is_the_one_that_runs(
     forest: Forest, build: TreeBuild, change: str, is_over: bool
 ) -> None:
     forest.site.do(f"UPDATE summary_tree SET {change} WHERE id = %s", build.id)
-    assert refused(lambda: build_rows.stored(forest.site.pool, build, [])) == is_over
+    assert refused(lambda: build_rows.note_stored(forest.site.pool, build, [])) == is_over
 
 
 def test_a_request_joins_the_build_until_its_texts_are_fixed(forest: Forest, build: TreeBuild) -> None:
@@ -309,14 +309,14 @@ def test_what_a_build_has_left_to_do_comes_by_slot(forest: Forest, build: TreeBu
     unstored = [id_ for *_, id_, text, _, stored in made if text and not stored]
     pool = forest.site.pool
     for limit in (1, 3, 100):
-        assert [each.id for each in build_rows.unsummarised(pool, build, 1, limit)] == open_[:limit]
-        assert [each.id for each in build_rows.unstored(pool, build, 1, limit)] == unstored[:limit]
+        assert [each.id for each in build_rows.list_unsummarised(pool, build, 1, limit)] == open_[:limit]
+        assert [each.id for each in build_rows.list_unstored(pool, build, 1, limit)] == unstored[:limit]
     assert [each.id for each in build_rows.nodes(pool, build, 1)] == [id_ for *_, id_, _, _, stored in made if stored]
     with pool.connection() as connection:
         assert build_rows.count_unsummarised(connection, build, 1) == len(open_)
     # of which the provider refuses one
-    build_rows.stored(pool, build, unstored[1:], unstored[:1])
-    assert build_rows.unstored(pool, build, 1, 100) == []
+    build_rows.note_stored(pool, build, unstored[1:], unstored[:1])
+    assert build_rows.list_unstored(pool, build, 1, 100) == []
     assert node_ids(forest, "id = %s AND text IS NULL AND text_hash IS NULL", unstored[0]) == {unstored[0]}
     assert node_ids(forest, "id = %s AND skip_reason = 'not_embedded' AND NOT stored", unstored[0]) == {unstored[0]}
 
@@ -334,6 +334,6 @@ def test_a_summary_is_paid_for_once_by_each_project(forest: Forest, build: TreeB
             cache = "INSERT INTO summary_cache (project_id, key, tree_id, text) VALUES (%s, %s, %s, 'kept')"
             forest.site.do(cache, project, key, build.id)
         unpaid += level == 1 and building and not text and not reason and project != forest.site.project
-        assert build_rows.cached(pool, build, key) == ("kept" if project == forest.site.project else None)
+        assert build_rows.find_summary(pool, build, key) == ("kept" if project == forest.site.project else None)
     with pool.connection() as connection:
         assert build_rows.unpaid(connection, build) == (unpaid, unpaid * tokens) == (2, 2 * tokens)

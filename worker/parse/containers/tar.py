@@ -37,12 +37,12 @@ _ERRORS = (tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError, Valu
 def open_tar(data: bytes) -> Container:
     """See `Opener`."""
     try:
-        return _Tar(_unpacked(data))
+        return _Tar(_unpack(data))
     except _ERRORS as error:
         raise damaged(error) from None
 
 
-def _unpacked(data: bytes) -> IO[bytes]:
+def _unpack(data: bytes) -> IO[bytes]:
     """The plain archive. Raises `FileError`."""
     opened = next((opened for magic, opened in _COMPRESSIONS.items() if data.startswith(magic)), None)
     if opened is None:

@@ -72,7 +72,7 @@ _UNNEEDED = ("Configurations2", "Thumbnails")
 Reader = Callable[[bytes, Limits], Document]
 
 
-def unpacked(data: bytes, max_bytes: int) -> tuple[Contents, list[str]]:
+def unpack(data: bytes, max_bytes: int) -> tuple[Contents, list[str]]:
     """What is left of each member, and the names of those that are damaged. Raises `FileError` and `TooMuchError`."""
     archive, is_cut = zip_members.open_zip(data, max_bytes)
     contents, lost = Contents(), [_END] if is_cut else []

@@ -41,20 +41,20 @@ def sound(content: bytes) -> bytes | None:
     content = _DOCUMENT_TYPE.sub(b"", content, count=1)
     if any(mark in content for mark in _DECLARATIONS):
         return None
-    if _parsed(content, recover=False) is not None:
+    if _parse(content, recover=False) is not None:
         return content
     text = _cleaned(content)
     if root_tag := _ROOT.search(text):
         # an end of the whole in the middle of it would hide the rest
         text = text.replace(f"</{root_tag[1]}>", "")
-    root = _parsed(text.encode(), recover=True)
+    root = _parse(text.encode(), recover=True)
     if root is None or not (len(root) or (root.text or "").strip()):
         return None
     made: bytes = etree.tostring(root, encoding="UTF-8", xml_declaration=True)
     return made
 
 
-def _parsed(content: bytes, *, recover: bool) -> etree._Element | None:
+def _parse(content: bytes, *, recover: bool) -> etree._Element | None:
     parser = etree.XMLParser(recover=recover, resolve_entities=False, no_network=True)
     try:
         root: etree._Element | None = etree.fromstring(content, parser)

@@ -66,7 +66,7 @@ def _read_damaged(data: bytes, limits: Limits, failure: Exception) -> Document:
     """The document of the parts that can be read. Raises `failure` if they have no text."""
     max_bytes, excess = _budget(data, limits)
     try:
-        contents, lost = mended.unpacked(data, max_bytes)
+        contents, lost = mended.unpack(data, max_bytes)
     except zip_members.TooMuchError:
         raise excess from None
     except BadZipFile:
@@ -98,7 +98,7 @@ def open_container(
         raise excess
     for member in members:
         pieces = list[bytes]() if lists is not None and member.filename.endswith(mended.LISTS) else None
-        budget -= _inflated(archive, member, budget, excess, pieces, declarations=declarations)
+        budget -= _inflate(archive, member, budget, excess, pieces, declarations=declarations)
         if lists is not None and pieces is not None:
             lists[member.filename] = b"".join(pieces)
     return archive
@@ -177,7 +177,7 @@ def _check_members(data: bytes) -> None:
         raise FileError(Reason.TOO_LARGE, message)
 
 
-def _inflated(
+def _inflate(
     archive: ZipFile, info: ZipInfo, budget: int, excess: FileError, pieces: list[bytes] | None, *, declarations: bool
 ) -> int:
     """Inflated bytes of a member, counted piece by piece: its declared size may be wrong. `pieces` receive them."""

@@ -94,7 +94,7 @@ def page(pool: Pool, project_id: str | None = None) -> list[Grant]:
         return cursor.execute(_SQL["list"], {"project_id": project_id}).fetchall()
 
 
-def led_elsewhere(pool: Pool) -> Iterator[tuple[Grant, str]]:
+def find_led_elsewhere(pool: Pool) -> Iterator[tuple[Grant, str]]:
     """The grants of folders whose path leads by now to a place that their project may not read, and that place."""
     granted = page(pool)
     for grant in granted:

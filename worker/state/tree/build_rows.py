@@ -87,7 +87,7 @@ def nodes(pool: Pool, build: TreeBuild, level: int) -> list[SummaryNode]:
     return [SummaryNode(*row) for row in rows]
 
 
-def kept_clusters(pool: Pool, build: TreeBuild, level: int) -> list[tuple[int, list[str]]]:
+def read_kept_clusters(pool: Pool, build: TreeBuild, level: int) -> list[tuple[int, list[str]]]:
     """Return slot and members of a level's clusters in the tree that answers."""
     with pool.connection() as connection:
         return connection.execute(_SQL["kept_clusters"], {"tree_id": build.id, "level": level}).fetchall()
@@ -131,7 +131,7 @@ def first_leaves(pool: Pool, build: TreeBuild, level: int) -> dict[str, list[str
         return dict(connection.execute(_SQL["first_leaves"], {"tree_id": build.id, "level": level}).fetchall())
 
 
-def unsummarised(pool: Pool, build: TreeBuild, level: int, limit: int) -> list[OpenCluster]:
+def list_unsummarised(pool: Pool, build: TreeBuild, level: int, limit: int) -> list[OpenCluster]:
     """Return clusters of a level that have neither a summary nor a reason to have none."""
     values = {"tree_id": build.id, "level": level, "limit": limit}
     with pool.connection() as connection:
@@ -147,7 +147,7 @@ def texts(pool: Pool, build: TreeBuild, level: int, children: Sequence[str]) -> 
         return dict(connection.execute(_SQL["node_texts"], values).fetchall())
 
 
-def cached(pool: Pool, build: TreeBuild, key: str) -> str | None:
+def find_summary(pool: Pool, build: TreeBuild, key: str) -> str | None:
     """Return a summary that the project already paid for."""
     with pool.connection() as connection:
         row = connection.execute(_SQL["cached"], {"project_id": build.project_id, "key": key}).fetchone()
@@ -174,14 +174,14 @@ def keep(pool: Pool, build: TreeBuild, id_: UUID, text: str | None, text_hash: s
         return int(row[0]) if row else 0
 
 
-def unstored(pool: Pool, build: TreeBuild, level: int, limit: int) -> list[UnembeddedSummary]:
+def list_unstored(pool: Pool, build: TreeBuild, level: int, limit: int) -> list[UnembeddedSummary]:
     """Return summaries of a level whose vectors the store does not have."""
     values = {"tree_id": build.id, "level": level, "limit": limit}
     with pool.connection() as connection:
         return [UnembeddedSummary(*row) for row in connection.execute(_SQL["unstored"], values).fetchall()]
 
 
-def stored(pool: Pool, build: TreeBuild, ids: Sequence[UUID], refused: Sequence[UUID] = ()) -> None:
+def note_stored(pool: Pool, build: TreeBuild, ids: Sequence[UUID], refused: Sequence[UUID] = ()) -> None:
     """Note that the store has these vectors, and that the provider refuses to embed the `refused` texts."""
     with pool.connection() as connection:
         trees.hold(connection, build)

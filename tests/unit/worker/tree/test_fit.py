@@ -18,7 +18,7 @@ from schemas.errors import LeaseLost
 from tests.service import eventually
 from worker.tree import fit
 from worker.tree.clusters import ClusterItem, by_fit, has_libraries
-from worker.tree.fit import UMAP_FROM, Points, clusters, neighbours, reduced
+from worker.tree.fit import UMAP_FROM, Points, clusters, neighbours, reduce_dimensions
 
 # found, not imported: every process of a test run collects all modules
 pytestmark = pytest.mark.skipif(not has_libraries(), reason="install foldex[raptor] to run")
@@ -165,5 +165,5 @@ def test_of_many_vectors_umap_estimates_the_neighbours(
 ) -> None:
     monkeypatch.setattr(fit, "MAX_COMPARED", UMAP_FROM + 9)
     monkeypatch.setattr("umap.UMAP", Umap)
-    assert reduced(points(count, 0.1), by_umap=True) is not None
+    assert reduce_dimensions(points(count, 0.1), by_umap=True) is not None
     assert (Umap.given.pop() is not None) == is_compared

@@ -350,7 +350,7 @@ XML = {
 def test_what_can_be_read_of_xml_is_kept(content: str) -> None:
     found = recovered_xml.sound(content.encode())
     assert found is not None
-    root = recovered_xml._parsed(found, recover=False)
+    root = recovered_xml._parse(found, recover=False)
     assert root is not None
     assert "".join(str(text) for text in root.itertext()) == XML[content]
 
