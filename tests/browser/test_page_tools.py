@@ -244,7 +244,7 @@ def test_two_bars_show_words_and_meaning(running: Service, new_page: NewPage, fo
     index = page.get_by_role("region", name="Index")
     expect(index).to_contain_text(re.compile(r"Words: 75 %, about 2\d s left"))
     expect(index).to_contain_text(re.compile(r"Meaning: 25 %, about 3 min"))
-    expect(index).to_contain_text("Found by meaning2")
+    expect(index).to_contain_text("By meaning2")
     assert running.rows("UPDATE search_index_task SET searchable_at = now() WHERE tool_id = %s RETURNING id", tool)
     expect(index).to_contain_text(re.compile(r"Words: 100 %\s*Meaning"))
     running.post(f"{TOOLS}/{tool}/cancel", {})

@@ -30,17 +30,16 @@ export function cost(status, price) {
   return dollars((status.tokens / 1e6) * price);
 }
 
+// A bar for each step of a task: files are found by words, then by meaning.
 export function Progress({ status, name }) {
   if (!isOpen(status.status)) return null;
   const waits = status.status === "pending" ? "waiting for a worker" : status.listing && "listing the folder";
   const read = status.searchable_files + status.skipped_files + status.failed_files;
-  const step = (title, share, left) => html`<div>
-    <${Bar} value=${share} label=${`${title} of ${name}`} />
-    <span class="quiet">${title}: ${waits || percent(share)}${waits || left === null ? "" : `, about ${duration(left)} left`}</span>
-  </div>`;
+  const bar = (step, share, left) => html`<${Bar} value=${share} label=${`${step} of ${name}`} />
+    <span class="quiet">${step}: ${waits || percent(share) + (left === null ? "" : `, about ${duration(left)} left`)}</span>`;
   return html`<div class="progress">
-    ${step("Words", status.searchable_at ? 1 : read / Math.max(1, read, status.total_files), status.words_eta_seconds)}
-    ${step("Meaning", status.progress, status.eta_seconds)}
+    ${bar("Words", status.searchable_at ? 1 : read / (status.total_files || 1), status.words_eta_seconds)}
+    ${bar("Meaning", status.progress, status.eta_seconds)}
   </div>`;
 }
 
@@ -53,7 +52,7 @@ export function factsOf(status, price) {
     status.skipped_files > 0 && ["Skipped", number(status.skipped_files)],
     status.failed_files > 0 && ["Failed", number(status.failed_files)],
     ["Chunks", number(status.total_chunks)],
-    status.vector_chunks < status.total_chunks && ["Found by meaning", number(status.vector_chunks)],
+    status.vector_chunks < status.total_chunks && ["By meaning", number(status.vector_chunks)],
     ["Tokens paid", compact(status.tokens)],
     ["Cost", cost(status, price)],
     open && pace && ["Rate", `${compact(pace.chunks)} chunks/s`],
