@@ -1,4 +1,4 @@
-r"""Accents and letters of LaTeX and BibTeX: `G{\"o}del`, `\'e`, `\c{c}`, `{\ss}`; also `\-`, `\_` and `{K}alman`."""
+r"""Accents, letters and signs of LaTeX and BibTeX: `G{\"o}del`, `\c{c}`, `{\ss}`, `^^fc`; also `\-` and `{K}alman`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ACCENTS = {
     "d": "\u0323",
     "h": "\u0309",
 }
-#: Letters by the command. The dotless ones stand below an accent.
+#: Letters and signs by the command. The dotless ones stand below an accent.
 _LETTERS = {
     "ss": "ß",
     "SS": "SS",
@@ -54,6 +54,25 @@ _LETTERS = {
     "DJ": "Đ",
     "ng": "ŋ",
     "NG": "Ŋ",
+    "textendash": "\u2013",
+    "textemdash": "\u2014",
+    "textquoteleft": "\u2018",
+    "textquoteright": "\u2019",
+    "textquotedblleft": "\u201c",
+    "textquotedblright": "\u201d",
+    "quotedblbase": "\u201e",
+    "guillemotleft": "«",
+    "guillemotright": "»",
+    "textbackslash": "\\",
+    "textasciitilde": "~",
+    "textunderscore": "_",
+    "textbar": "|",
+    "textless": "<",
+    "textgreater": ">",
+    "textdegree": "°",
+    "texteuro": "€",
+    "textregistered": "®",
+    "texttrademark": "\u2122",
 }
 #: Signs that only say where a word may be divided, and where letters are not drawn as one.
 _JOINTS = "-/"
@@ -82,6 +101,8 @@ _COMMAND = rf"\\(?P<letter>{'|'.join(sorted(_LETTERS, key=len, reverse=True))})(
 _EDIT = re.compile(
     rf"(?P<open>\{{)?(?:{_ACCENT}(?:(?P<base>{_BASE})|\{{[ \t]?(?P<braced>{_BASE})[ \t]?\}})|{_COMMAND})(?P<close>\}})?"
     r"|\\(?P<sign>[_&%#$/-])"
+    # a byte of Latin-1
+    r"|\^\^(?P<byte>[c-f][0-9a-f])"
     r"|\"(?<=[^\W\d_]\")(?P<german>[aouAOUsz=~|-])(?=[^\W\d_]|\"[aousz])"
     # capitals that BibTeX shall keep
     r"|(?<![\\\w}\]])\{(?P<start>[^\W\d_]{1,8})\}(?=[^\W\d_]|\\[\"'`^~=.])|\{(?P<inner>[^\W\d_]{1,8})\}"
@@ -91,8 +112,8 @@ _MAX_COMMAND = 32
 
 
 def may_have(text: str) -> bool:
-    """Whether a text may have a command, braces, or a letter behind a quotation mark."""
-    return "\\" in text or "{" in text or '"' in text
+    """Whether a text may have a command, braces, a byte, or a letter behind a quotation mark."""
+    return "\\" in text or "{" in text or '"' in text or "^^" in text
 
 
 def edits(text: str) -> Iterator[Edit]:
@@ -106,6 +127,10 @@ def _edit(text: str, match: re.Match[str]) -> Iterator[Edit]:
     start, end = match.span()
     if match["sign"]:
         yield Edit(start, end, "" if match["sign"] in _JOINTS else match["sign"])
+    elif match["byte"]:
+        letter = chr(int(match["byte"], 16))
+        if letter.isalpha():
+            yield Edit(start, end, letter)
     elif match["german"]:
         yield Edit(start, end, _GERMAN[match["german"]])
     elif match["start"]:

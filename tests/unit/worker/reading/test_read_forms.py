@@ -107,6 +107,12 @@ READ = [
     ("bibtex", r"{M}\'alaga", "Málaga"),
     ("tex", r'M"uller gr"o"sere Donau"-dampf"|schiff', "Müller größere Donaudampfschiff"),
     ("tex", r'He said "abc" and "a word"s end.', r'He said "abc" and "a word"s end.'),
+    (
+        "tex",
+        r"1990\textendash 95 \textquotedblleft Stra\ss e\textquotedblright{} \textbf{x}",
+        "1990\u201395 “Straße” \\textbf{x}",
+    ),
+    ("bibtex", r"M^^fcller ^^41 ^^zz ^^d7 x^^2", r"Müller ^^41 ^^zz ^^d7 x^^2"),
     # bytes in addresses
     (
         "markdown",
