@@ -211,7 +211,12 @@ def test_what_cannot_be_is_refused(
 def test_the_answer_tells_how_much_is_indexed(running: Service, made: dict[str, str]) -> None:
     indexed = sum(file["status"] == "indexed" for file in running.files(made["nodes"]))
     answer = grep(running, made["nodes"], "token")
-    assert answer["coverage"] == {"indexed_files": indexed, "total_files": len(CONTENT), "stale_files": None}
+    assert answer["coverage"] == {
+        "indexed_files": indexed,
+        "total_files": len(CONTENT),
+        "stale_files": None,
+        "vector_share": None,
+    }
 
 
 def test_a_nodes_type_is_the_one_its_source_calls_it(running: Service) -> None:
