@@ -136,12 +136,19 @@ def watch(context: click.Context) -> None:
     presence.end()
 
 
-@main.command()
-def up() -> None:
+@main.command(epilog="\b\nExamples:\n  foldex up\n  foldex up -d && foldex logs -f")
+@click.option("-d", "--detach", is_flag=True, help="Return once it answers; it runs until `foldex down`.")
+def up(*, detach: bool) -> None:
     """Run everything on this machine until Ctrl-C.
 
-    Starts Postgres, Redis, API, workers, beat, watch and Flower.
+    Starts Postgres, Redis, API, workers, beat, watch and Flower. Prints the address.
     """
+    if detach:
+        from api.cli.invocation import Invocation
+        from api.cli.service.connection import address, always
+
+        click.echo(address(Invocation(None, None, None), always)[0])
+        return
     from api.stack.embedded import up as run
     from api.stack.processes import StackError
     from worker.machine.privacy import keep_private

@@ -61,7 +61,7 @@ def refused(done: Done, status: int = 2) -> str:
     return done.stderr
 
 
-def on_terminal(running: Service, *arguments: str, cwd: Path, columns: int = 80, answer: str = "") -> Done:
+def on_terminal(running: Service, *arguments: str, cwd: Path, columns: int = 80, answer: str = "", **env: str) -> Done:
     """Run the command in a terminal, where somebody has typed `answer`. What it shows is its `stdout`."""
     ours, theirs = pty.openpty()
     try:
@@ -73,7 +73,7 @@ def on_terminal(running: Service, *arguments: str, cwd: Path, columns: int = 80,
             stdout=theirs,
             stderr=theirs,
             cwd=cwd,
-            env={**environment(running), "TERM": "xterm", "PYTHONPATH": str(ROOT)},
+            env={**environment(running), "TERM": "xterm", "PYTHONPATH": str(ROOT), **env},
         )
     finally:
         os.close(theirs)

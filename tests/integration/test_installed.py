@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from api.stack.record import environment as stack_environment
-from api.stack.record import owner
+from api.stack.record import owner, url_of
 from tests.service import environment, eventually
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -103,6 +103,9 @@ def test_a_search_in_a_new_folder_starts_the_stack_and_answers(program: Path, tm
         assert pid is not None
         # it leads a session of its own, so the end of a terminal does not reach it
         assert os.getsid(pid) == pid
+        again = foldex(program, home, "up", "-d", cwd=tmp_path)
+        assert (again.stdout.strip(), owner(home)) == (url_of(stack_environment(home)), pid), again.stderr
+        assert foldex(program, home, "logs", "api", "-n", "1", cwd=tmp_path).stdout.count("\n") == 1
         assert "handbook.docx: indexed" in foldex(program, home, "files", cwd=folder).stdout
         # a folder that is named later needs no restart and no setting
         second = foldex(program, home, "index", str(later), cwd=tmp_path)

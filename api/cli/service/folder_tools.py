@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from api.agents.folders import BUCKET, DEFAULT_PROJECT, root_of, target
 from api.cli.invocation import VerbFailed
 from api.cli.service.connection import Connection
+from api.cli.service.large_folders import ask_about
 from api.cli.service.tool_lookup import indexable_place, tools_of
 
 if TYPE_CHECKING:
@@ -43,12 +44,19 @@ def _value(text: str) -> Any:
         return text
 
 
-def start_indexing(service: Connection, path: str, name: str | None, config: dict[str, object]) -> Tool:
-    """The tool over a folder or bucket, which is being indexed from now on. Raises `VerbFailed`."""
+def start_indexing(
+    service: Connection, path: str, name: str | None, config: dict[str, object], *, is_sure: bool = False
+) -> Tool:
+    """The tool over a folder or bucket, which is being indexed from now on. Raises `VerbFailed`.
+
+    Asks before a new tool over a very large place is made, unless `is_sure`.
+    """
     place = _place(service, path)
     tools = tools_of(service)
     mine = [tool for tool in tools if root_of(tool) == place]
     project = "" if mine else project_of(service, tools)
+    if not mine:
+        ask_about(service, path, place, lambda: estimate_tool(service, path, config), is_sure=is_sure)
     with _permit(service, place):
         return _update(service, mine[-1], name, config) if mine else _new(service, project, place, name, config)
 

@@ -60,6 +60,7 @@ context_option = click.option(
 @click.option("--watch", is_flag=True, help="Keep the index up to date whenever the folder changes.")
 @click.option("--no-wait", is_flag=True, help="Return at once; indexing goes on.")
 @click.option("--dry-run", is_flag=True, help="Index nothing, and tell what it would cost: the same as estimate.")
+@yes
 def index(
     invocation: Invocation,
     path: str,
@@ -68,16 +69,18 @@ def index(
     watch: bool,
     no_wait: bool,
     dry_run: bool,
+    yes: bool,
 ) -> int:
     """Index PATH, or bring its index up to date, and wait for it.
 
-    PATH is a folder, or s3://bucket/prefix. If no Foldex runs on this machine, it is started and stays.
+    PATH is a folder, or s3://bucket/prefix. If no Foldex runs on this machine, it is started and stays. A place of
+    very many files, a drive or your home is indexed for the first time only if you agree.
     """
     if dry_run:
         return _estimate(invocation, path, settings)
     config = config_of(settings) | ({"watch": True} if watch else {})
     with connect(invocation, start_if=_check(path)) as service, going_on(path):
-        tool = start_indexing(service, path, name, config)
+        tool = start_indexing(service, path, name, config, is_sure=yes)
         now = service.foldex.tools.status(tool.tool_id) if no_wait else wait(service, tool)
         output.print_json(now) if invocation.as_json else output.status(tool, now)
     return FOUND
@@ -206,9 +209,12 @@ def _search(service: Connection, tool_id: str, body: Json) -> Answer:
 @click.option("-l", "--files", "listed", flag_value="files", help="Print only the files with a match.")
 @click.option("-c", "--count", "listed", flag_value="counts", help="Print only how many lines of each file match.")
 @click.option("-o", "--only-matching", is_flag=True, help="Print only what matches; with -c, count it.")
-@click.option("-m", "--max-count", type=click.IntRange(1, MAX_HITS), help="Maximum hits of a file; default: all.")
+@click.option(
+    "-m", "--max-count", metavar="N", type=click.IntRange(1, MAX_HITS), help="Maximum hits of a file; default: all."
+)
 @click.option(
     "--limit",
+    metavar="N",
     type=click.IntRange(1, MAX_HITS),
     help=f"Maximum hits of each PATH; default: {DEFAULT_HITS}, with -l or -c {MAX_HITS}.",
 )
@@ -222,8 +228,12 @@ def _search(service: Connection, tool_id: str, body: Json) -> Answer:
     metavar="GLOB",
     help="Files that match, or not with !; repeatable.",
 )
-@click.option("-A", "--after", type=click.IntRange(0, MAX_CONTEXT), help="Lines after each hit; default: as -C.")
-@click.option("-B", "--before", type=click.IntRange(0, MAX_CONTEXT), help="Lines before each hit; default: as -C.")
+@click.option(
+    "-A", "--after", metavar="N", type=click.IntRange(0, MAX_CONTEXT), help="Lines after each hit; default: as -C."
+)
+@click.option(
+    "-B", "--before", metavar="N", type=click.IntRange(0, MAX_CONTEXT), help="Lines before each hit; default: as -C."
+)
 @context_option
 @yes
 def grep(
@@ -244,10 +254,11 @@ def grep(
     context: int,
     yes: bool,
 ) -> int:
-    """Find the lines below each PATH that match a regular expression.
+    """Find the lines below each PATH that match a pattern.
 
-    PATH is a folder, a file, or a tool's id or name; default: the present folder. It finds what is in the index. The
-    exit status is that of ripgrep: 0 if a line matches, 1 if none does, 2 after an error, whatever was found.
+    PATTERN is a regular expression. PATH is a folder, a file, or a tool's id or name; default: the present folder. It
+    finds what is in the index. The exit status is that of ripgrep: 0 if a line matches, 1 if none does, 2 after an
+    error, whatever was found.
     """
     shape = shape_of(listed, only_matching=only_matching)
     body: Json = {"pattern": pattern, "regex": not fixed_strings, "case_sensitive": not ignore_case, "word": word}
@@ -361,7 +372,9 @@ class IndexingConsent:
     """Whether the user agrees that the folder of a search is indexed. The question is put once."""
 
     def __init__(self, path: str, *, is_sure: bool) -> None:
-        self._path, self._is_sure = path, is_sure
+        self._path, self._is_agreed = path, is_sure
+        #: Whether no question is asked at all.
+        self.is_sure = is_sure
 
     def before_start(self, home: Path) -> None:
         """Raise `VerbFailed` if starting a stack in `home` would be of no use."""
@@ -375,10 +388,10 @@ class IndexingConsent:
         confirm(
             f"{place} is not indexed yet. Index it now?",
             f"{place} is not indexed; run `foldex index` with it first, or give --yes.",
-            is_sure=self._is_sure,
+            is_sure=self._is_agreed,
             default=True,
         )
-        self._is_sure = True
+        self._is_agreed = True
 
 
 def _place(service: Connection, path: str, consent: IndexingConsent, until: Until | None = None) -> FolderPart:
@@ -401,6 +414,6 @@ def _place(service: Connection, path: str, consent: IndexingConsent, until: Unti
         raise VerbFailed(f"{path!r} is neither a folder nor a tool; `foldex tools` lists the tools.")
     consent.ask()
     with going_on(path):
-        tool = start_indexing(service, path, None, {})
+        tool = start_indexing(service, path, None, {}, is_sure=consent.is_sure)
         wait(service, tool, until or "words")
     return FolderPart(tool)

@@ -16,6 +16,12 @@ from api.stack.record import installation_home
 SHELLS = ("bash", "zsh", "fish")
 
 
+def _complete_logs(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    from api.cli.logs import names_of
+
+    return [name for name in names_of(installation_home()) if name.startswith(incomplete)]
+
+
 @click.command(epilog="\b\nExamples:\n  foldex down\n  foldex down --json")
 @click.option("--json", "as_json", is_flag=True, help='Print {"stopped": true}, or false if none runs.')
 def down(as_json: bool) -> None:
@@ -34,6 +40,27 @@ def down(as_json: bool) -> None:
     else:
         click.echo(f"No Foldex runs in {home}.", err=True)
     sys.exit(FOUND if was_running else NOTHING)
+
+
+@click.command(epilog="\b\nExamples:\n  foldex logs\n  foldex logs -f api worker-fast\n  foldex logs stack -n 200")
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=_complete_logs)
+@click.option("-f", "--follow", is_flag=True, help="Go on with what is written, until Ctrl-C.")
+@click.option(
+    "-n", "--lines", metavar="N", type=click.IntRange(0), default=20, show_default=True, help="Last lines of each log."
+)
+def logs(names: tuple[str, ...], follow: bool, lines: int) -> None:
+    """Print the logs of the Foldex on this machine, running or not.
+
+    NAME is a process, such as api or worker-fast, or stack for what starts them; default: all.
+    """
+    from api.cli.logs import logs_of, show
+
+    home = installation_home()
+    found = logs_of(home, names)
+    if not found:
+        click.echo(f"Foldex has written no log in {home} yet; `foldex up -d` starts it.", err=True)
+        sys.exit(NOTHING)
+    show(found, lines, follow=follow)
 
 
 @verb("foldex open", "foldex open --print", "foldex open --server https://foldex.example.org")
