@@ -57,6 +57,7 @@ GROUPS = {
         "tests/integration/test_command_accidents.py",
         "tests/integration/test_command_grep.py",
         "tests/integration/test_command_large.py",
+        "tests/integration/test_command_shown.py",
         "tests/integration/test_command_words.py",
         "tests/integration/test_described.py",
         "tests/integration/test_pasted.py",

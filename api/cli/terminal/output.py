@@ -86,7 +86,7 @@ def path_in(tool: Tool, file_path: str) -> str:
 
 
 def place(path: str, line: int | None, mark: str = ":") -> str:
-    """`path:line`, coloured as by ripgrep."""
+    """`path:line`, or with another mark than `:` a page, coloured as by ripgrep."""
     shown = click.style(clean(path), fg="magenta")
     return shown if line is None else f"{shown}{mark}{click.style(str(line), fg='green')}"
 
@@ -95,7 +95,10 @@ def hit(tool: Tool, found: TreeHit, context: int) -> None:
     """Print a hit: where it is, its score and title, and its first lines."""
     about = " ".join(clean(part) for part in (found.symbol or found.title, found.json_pointer) if part)
     score = click.style(f"{found.score:.2f}", fg="cyan")
-    click.echo(f"{place(path_in(tool, found.file_path), found.start_line)}: {score}{' ' if about else ''}{about}")
+    path = path_in(tool, found.file_path)
+    # lines of a document's text are known to nobody who reads it
+    where = place(path, found.start_line) if found.page is None else place(path, found.page, " p. ")
+    click.echo(f"{where}: {score}{' ' if about else ''}{about}")
     before = [line for piece in found.before or [] for line in piece.chunk_text.splitlines()]
     after = [line for piece in found.after or [] for line in piece.chunk_text.splitlines()]
     for line in before[-context:] if context else []:

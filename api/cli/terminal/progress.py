@@ -48,23 +48,33 @@ class ProgressLine:
             note(now.warning)
         if self._is_drawn:
             columns = _columns()
-            click.echo(f"\r{self._line(now)[:columns]:<{columns}}", nl=False, err=True)
+            click.echo(f"\r{self._line(now, columns):<{columns}}", nl=False, err=True)
 
-    def _line(self, now: Status) -> str:
+    def _line(self, now: Status, columns: int) -> str:
+        """All that fits: times and the rate are left out last."""
         chunks = now.embedded_chunks + now.reused_chunks
         self._first = chunks if self._first is None else self._first
-        rate = (chunks - self._first) / max(0.2, time.monotonic() - self._began)
-        done = now.indexed_files + now.skipped_files + now.failed_files
+        rate = f"{(chunks - self._first) / max(0.2, time.monotonic() - self._began):.0f} chunks/s"
         more = "+" if now.listing else ""
-        parts = [
-            self._name,
-            f"words {_bar(now.words_progress)}{_left(now.words_eta_seconds)}",
-            f"meaning {_bar(now.progress)}{_left(now.eta_seconds)}",
-            f"{done}/{now.total_files}{more} files",
-            f"{now.done_bytes / 1e6:.1f}/{now.total_bytes / 1e6:.1f}{more} MB",
-            f"{rate:.0f} chunks/s",
+        done = now.indexed_files + now.skipped_files + now.failed_files
+        files = f"{done}/{now.total_files}{more} files"
+        size = f"{now.done_bytes / 1e6:.1f}/{now.total_bytes / 1e6:.1f}{more} MB"
+        words_left, left = _left(now.words_eta_seconds), _left(now.eta_seconds)
+        words, meaning = f"words {_bar(now.words_progress)}{words_left}", f"meaning {_bar(now.progress)}{left}"
+        short_words, short_meaning = f"words {now.words_progress:.0%}", f"meaning {now.progress:.0%}{left}"
+        lines = [
+            "  ".join(parts)
+            for parts in (
+                (words, meaning, files, size, rate),
+                (words, meaning, files, rate),
+                (words, meaning, rate),
+                (f"{short_words}{words_left}", short_meaning, rate),
+                (short_words, short_meaning, rate),
+            )
         ]
-        return "  ".join(parts)
+        line = next((line for line in lines if len(self._name) + 2 + len(line) <= columns), lines[-1])
+        name = self._name[: max(0, columns - len(line) - 2)]
+        return f"{name}{'  ' if name else ''}{line}"[:columns]
 
     def clear(self) -> None:
         """Remove the line."""

@@ -18,6 +18,7 @@ from api.cli.service.tool_lookup import TOOLS, check_before_start, check_folder,
 from api.cli.terminal import output
 from api.cli.terminal.completions import complete_places
 from api.cli.terminal.matched_lines import MatchPrinter, shape_of
+from api.cli.terminal.opening import open_hit
 from api.cli.terminal.progress import duration, going_on, wait
 from api.stack.record import has_run
 
@@ -126,6 +127,7 @@ def _estimate(invocation: Invocation, path: str, settings: tuple[str, ...]) -> i
     "--tree", type=click.Choice(["collapsed", "tree_traversal"]), help="Search the tree of summaries too; default: no."
 )
 @click.option("--wait", "is_patient", is_flag=True, help="Wait until all is indexed, with its meaning.")
+@click.option("--open", "is_opened", is_flag=True, help="Open the first hit, in $VISUAL or $EDITOR if it has lines.")
 @yes
 def search(
     invocation: Invocation,
@@ -138,6 +140,7 @@ def search(
     context: int,
     tree: str | None,
     is_patient: bool,
+    is_opened: bool,
     yes: bool,
 ) -> int:
     """Find what answers QUERY below PATH, by meaning and by words.
@@ -161,6 +164,8 @@ def search(
                 output.hit(found.tool, hit, context)
             if sys.stdout.isatty() and any(note.code == MEANING_FOLLOWS for note in answer.notes or []):
                 _offer_meaning(service, found.tool.tool_id)
+        if is_opened and answer.results:
+            open_hit(found.tool, answer.results[0], is_here=service.is_here)
         return FOUND if answer.results else NOTHING
 
 

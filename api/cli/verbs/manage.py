@@ -102,7 +102,16 @@ def files(invocation: Invocation, tool: str, status: str | None, text: str | Non
         output.print_items(found)
     for each in () if invocation.as_json else found:
         output.file(place.tool, each)
+    if not found:
+        output.note(f"{place.tool.name} has no file{_which(place.below, status, text)}.")
     return FOUND if found else NOTHING
+
+
+def _which(below: str, status: str | None, text: str | None) -> str:
+    """What a list of files was narrowed to, in words."""
+    place = f" below {below}" if below else ""
+    state = {None: "", "failed": " that failed", "skipped": " that was skipped"}.get(status, f" that is {status}")
+    return f"{place}{state}{f' with {text!r} in its path' if text else ''}"
 
 
 @verb("foldex retry handbook", "foldex retry . --wait")

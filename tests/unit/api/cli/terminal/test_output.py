@@ -39,3 +39,14 @@ def test_a_file_is_shown_with_what_happened_to_it(
     output.file(TOOL, found)
     assert capsys.readouterr().out == printed
     assert _listed(found).head == listed
+
+
+@pytest.mark.parametrize(("page", "place"), [(None, "manual.pdf:9"), (2, "manual.pdf p. 2")])
+def test_a_hit_in_a_document_is_told_by_its_page(
+    page: int | None, place: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(output, "path_in", lambda _, path: path)
+    nothing = dict.fromkeys(("symbol", "json_pointer", "before", "after", "raptor_summary_preview"))
+    found = {"title": "Pumps", "score": 0.5, "chunk_text": "It leaks.", "start_line": 9, "page": page, **nothing}
+    output.hit(TOOL, cast("Any", SimpleNamespace(file_path="manual.pdf", **found)), 0)
+    assert capsys.readouterr().out == f"{place}: 0.50 Pumps\n    It leaks.\n"

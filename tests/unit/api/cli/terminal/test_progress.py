@@ -73,6 +73,29 @@ def test_words_are_done_for_files_that_are_searchable_or_never_will_be(counts: d
     assert status(**counts).words_progress == share
 
 
+@pytest.mark.parametrize("columns", [20, 40, 60, 61, 80, 100, 200])
+@pytest.mark.parametrize("name", ["docs", "a folder with quite a long name, as some have"])
+def test_a_narrow_terminal_keeps_times_and_the_rate(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: int, name: str
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    counts = {
+        "total_files": 123_456,
+        "indexed_files": 99_999,
+        "total_bytes": 48_260_000_000,
+        "searchable_files": 99_999,
+    }
+    ProgressLine(name)(status(**counts, eta_seconds=45_000, words_eta_seconds=4_000))
+    drawn = capsys.readouterr().err
+    assert len(drawn.removeprefix("\r")) == columns - 1
+    if columns >= 60:
+        assert "12 h 30 min" in drawn
+        assert "0 chunks/s" in drawn
+        assert drawn.removeprefix("\r").startswith(name[:4])
+    assert ("MB" in drawn) == (columns == 200)
+
+
 def test_without_a_terminal_each_warning_is_told_once_and_nothing_drawn(capsys: pytest.CaptureFixture[str]) -> None:
     bar = ProgressLine("docs")
     for warning in (None, "Waiting: the provider is down.", "Waiting: the provider is down."):
