@@ -21,7 +21,7 @@ from tests.integration.database import do
 from worker.embed import Vectors
 from worker.embed.pace import EmbeddingPace
 from worker.index import catalog
-from worker.index.embed import embed, recalled
+from worker.index.embed import embed, recall_vectors
 from worker.index.file_states import EmbeddedFile
 from worker.index.lease import Lease
 from worker.index.pipeline import index_files
@@ -274,7 +274,7 @@ class Shelf(OfTool):
 
     def embedded(self, run: IndexRun) -> Sequence[EmbeddedFile]:
         """Claimed files with their vectors, not written yet."""
-        files_, stopped = embed(run, recalled(run, prepare(run, self.claim(run))), more=False)
+        files_, stopped = embed(run, recall_vectors(run, prepare(run, self.claim(run))), more=False)
         assert stopped is None
         return files_
 

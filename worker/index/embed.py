@@ -34,7 +34,7 @@ class Embedding(NamedTuple):
     stopped: FoldexError | None
 
 
-def recalled(run: IndexRun, prepared: Sequence[File]) -> list[EmbeddedFile]:
+def recall_vectors(run: IndexRun, prepared: Sequence[File]) -> list[EmbeddedFile]:
     """The files with the vectors of their new chunks that the project already paid for."""
     started = time.monotonic()
     batch = _EmbeddedBatch([*map(EmbeddedFile, prepared)])
@@ -47,7 +47,7 @@ def recalled(run: IndexRun, prepared: Sequence[File]) -> list[EmbeddedFile]:
 def embed(
     run: IndexRun, files: Sequence[EmbeddedFile], waiting: Sequence[EmbeddedFile] = (), *, more: bool
 ) -> Embedding:
-    """Embed the chunks that `recalled` files lack, and those `waiting` from the previous call.
+    """Embed the chunks that files lack after `recall_vectors`, and those `waiting` from the previous call.
 
     If `more` files are to come, texts that do not fill a request wait for them. If an error ends it early, the cache
     holds everything paid for. A refused text fails only its own files.

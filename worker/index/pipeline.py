@@ -18,7 +18,7 @@ from schemas.errors import EmbeddingError, FoldexError, SliceOver
 from worker.embed.batching import never
 from worker.index.claim_turns import ClaimTurns
 from worker.index.commit import commit, record_paid, still_claimed
-from worker.index.embed import embed, recalled
+from worker.index.embed import embed, recall_vectors
 from worker.index.file_states import EmbeddedFile, File
 from worker.index.late import LATE_SECONDS, are_late
 from worker.index.prepare import prepare
@@ -31,6 +31,9 @@ MAX_CLAIM_FILES = 192
 #: Minimum of that number. In between, a claim takes one file per text that fits the requests in flight: more would only
 #: keep files from other workers.
 MIN_CLAIM_FILES = 32
+#: Minimum number of texts per claim of files that only lack vectors. One process takes a small folder, because each one
+#: that dies may have paid for its requests in flight.
+MIN_CLAIM_TEXTS = 256
 #: Minimum bytes of text per token.
 BYTES_PER_TOKEN = 3
 
@@ -109,7 +112,7 @@ def index_files(
 
 def _write_words(run: IndexRun, prepared: Sequence[File], began: float) -> list[EmbeddedFile]:
     """Write the words of files whose vectors would be late, with what needs no embedding. Returns the other files."""
-    files = recalled(run, prepared)
+    files = recall_vectors(run, prepared)
     early = [file for file in files if file.state.may_lack_vectors and not file.claim.awaits_vectors]
     if not are_late(run.pace, early, time.monotonic() - began, run.left_bytes):
         return files
@@ -130,8 +133,8 @@ def _is_progress(file: EmbeddedFile) -> bool:
 
 
 def claim_vectors(run: IndexRun, task_id: UUID) -> Sequence[FileClaim]:
-    """Claim files that only lack vectors: as many texts as fill the requests in flight."""
-    most = run.embedder.max_inputs * run.concurrency
+    """Claim files that only lack vectors: at least as many texts as fill the requests in flight."""
+    most = max(MIN_CLAIM_TEXTS, run.embedder.max_inputs * run.concurrency)
     return files.claim_vectors(
         run.pool,
         task_id=task_id,
@@ -139,7 +142,7 @@ def claim_vectors(run: IndexRun, task_id: UUID) -> Sequence[FileClaim]:
         owner=run.lease.owner,
         max_files=MAX_CLAIM_FILES,
         most=most,
-        least=run.embedder.max_inputs,
+        least=MIN_CLAIM_TEXTS,
     )
 
 

@@ -22,7 +22,7 @@ from schemas.tool import IndexSettings, ToolConfig
 from tests.integration.database import do
 from tests.integration.shelf import OfTool, at_once
 from worker.index.catalog import list_pages, open_listing
-from worker.index.embed import embed, recalled
+from worker.index.embed import embed, recall_vectors
 from worker.index.file_states import EmbeddedFile
 from worker.index.lease import Lease
 from worker.index.pipeline import index_files
@@ -214,7 +214,7 @@ def write(folder: Path, number: int, text: str) -> None:
 
 def embedded(site: Site, run: IndexRun) -> Sequence[EmbeddedFile]:
     """Claimed files with their vectors, not written yet."""
-    files_, stopped = embed(run, recalled(run, prepare(run, site.claim(run))), more=False)
+    files_, stopped = embed(run, recall_vectors(run, prepare(run, site.claim(run))), more=False)
     assert stopped is None
     return files_
 

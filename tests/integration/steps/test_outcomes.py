@@ -17,7 +17,7 @@ from schemas.queries.search import Query
 from schemas.status import FileStatus, Reason
 from tests.integration.steps.site import FILES, Site, embedded, write
 from worker.index.commit import finish
-from worker.index.embed import embed, recalled
+from worker.index.embed import embed, recall_vectors
 from worker.index.file_states import EmbeddedFile, FailedFile, FileFacts, RemovedFile, failed
 from worker.index.pipeline import index_files
 from worker.index.prepare import prepare
@@ -175,7 +175,7 @@ def test_what_was_paid_is_recorded_even_if_the_next_files_cannot_be_read(site: S
             raise SourceUnavailable("away")
 
     run = site.worker()
-    waiting, _ = embed(run, recalled(run, prepare(run, site.claim(run, 1))), more=False)
+    waiting, _ = embed(run, recall_vectors(run, prepare(run, site.claim(run, 1))), more=False)
     with pytest.raises(SourceUnavailable):
         index_files(replace(run, source=cast("Source", Away())), site.claim(run, 1), waiting)
     paid = "SELECT embedded_chunks, tokens FROM search_index_file WHERE id = %s"

@@ -20,7 +20,7 @@ from schemas.status import Reason
 from tests.unit.worker.embed.rates import NO_LIMITS
 from worker.embed import Vectors
 from worker.embed.pace import EmbeddingPace
-from worker.index.embed import Embedding, embed, recalled, share
+from worker.index.embed import Embedding, embed, recall_vectors, share
 from worker.index.file_states import (
     EmbeddedFile,
     FailedFile,
@@ -128,7 +128,7 @@ def values(file: EmbeddedFile) -> list[float | None]:
 
 
 def embed_prepared(run: IndexRun, files: Sequence[File], *waiting: Any, more: bool) -> Embedding:
-    return embed(run, recalled(run, files), *waiting, more=more)
+    return embed(run, recall_vectors(run, files), *waiting, more=more)
 
 
 def embedded(provider: Provider, *files: File, **given: Any) -> list[EmbeddedFile]:
