@@ -203,7 +203,7 @@ def test_a_sweep_that_outlives_its_lock_stops(
     shelf: Shelf, resources: Resources, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(app, "send_task", lambda *_, **__: None)
-    monkeypatch.setattr(open_tasks, "queued", lambda _: 0)
+    monkeypatch.setattr(open_tasks, "count_queued", lambda _: 0)
     namespace = shelf.index.namespace
     purge(shelf)
     shelf.do("UPDATE namespace_name SET next_check_at = now() WHERE name = %s", namespace)

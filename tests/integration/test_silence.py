@@ -256,7 +256,7 @@ def test_what_computes_or_waits_for_a_lock_is_not_ended(pool: Pool, database_url
 def resources(database_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Resources]:
     """The resources of a sweep, without a broker: the rows show what it did."""
     monkeypatch.setattr(queue.app, "send_task", lambda *_, **__: None)
-    for name in ("queued", "crowded"):
+    for name in ("count_queued", "crowded"):
         monkeypatch.setattr(open_tasks, name, lambda _: 0)
     made = Resources(Settings(database_url=database_url))
     yield made

@@ -42,7 +42,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, str]]:
     """Name, id and queue of each message; the broker's queues are empty."""
     messages: list[tuple[str, str, str]] = []
     monkeypatch.setattr(app, "send_task", lambda name, args, queue, **_: messages.append((name, *args, queue)))
-    monkeypatch.setattr(open_tasks, "queued", lambda _: 0)
+    monkeypatch.setattr(open_tasks, "count_queued", lambda _: 0)
     return messages
 
 

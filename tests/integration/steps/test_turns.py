@@ -305,7 +305,7 @@ class Sweeps:
         self.slices: Counter[str] = Counter()
         self.waiting = {BULK: 0, FAST: 0}
         monkeypatch.setattr(app, "send_task", self._send)
-        monkeypatch.setattr(open_tasks, "queued", self.waiting.__getitem__)
+        monkeypatch.setattr(open_tasks, "count_queued", self.waiting.__getitem__)
         monkeypatch.setattr(open_tasks, "crowded", lambda _: False)
 
     def _send(self, name: str, args: list[str], *, queue: str, **_: object) -> None:

@@ -187,7 +187,7 @@ def test_a_build_that_is_not_complete_goes_on_in_the_next_slice(
     monkeypatch.setattr(tree_task, "send_messages", lambda _: done.append("sent"))
     monkeypatch.setattr(turns, "take", lambda *_: None)
     monkeypatch.setattr(tree_task, "tree_leased", lambda *_: nullcontext(SimpleNamespace(owner=uuid4())))
-    for step in ("_index", "_needs", "_run"):
+    for step in ("_index", "_needs", "_open_run"):
         monkeypatch.setattr(tree_task, step, lambda *_: None)
     monkeypatch.setattr(leaving, "leave_if_lacking", lambda *_: False)
     monkeypatch.setattr(tree_task, "build_slice", lambda *_: complete)
