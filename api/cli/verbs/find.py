@@ -18,7 +18,6 @@ from api.cli.service.tool_lookup import TOOLS, check_before_start, check_folder,
 from api.cli.terminal import output
 from api.cli.terminal.completions import complete_places
 from api.cli.terminal.matched_lines import MatchPrinter, shape_of
-from api.cli.terminal.opening import open_hit
 from api.cli.terminal.progress import duration, going_on, wait
 from api.stack.record import has_run
 
@@ -165,6 +164,8 @@ def search(
             if sys.stdout.isatty() and any(note.code == MEANING_FOLLOWS for note in answer.notes or []):
                 _offer_meaning(service, found.tool.tool_id)
         if is_opened and answer.results:
+            from api.cli.terminal.opening import open_hit
+
             open_hit(found.tool, answer.results[0], is_here=service.is_here)
         return FOUND if answer.results else NOTHING
 

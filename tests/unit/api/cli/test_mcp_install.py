@@ -40,6 +40,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setenv("FOLDEX_API_KEY", "a secret")
     monkeypatch.setenv("FOLDEX_HOME", str(tmp_path / "foldex"))
     (tmp_path / ".cursor").mkdir()
     (tmp_path / ".config" / "zed").mkdir(parents=True)
@@ -65,6 +66,7 @@ def test_every_client_is_written_as_its_documentation_says(home: Path) -> None:
         assert os.access(entry["command"], os.X_OK)
         assert entry["args"][-2:] == ["mcp", str(home)]
         assert entry["env"] == {"FOLDEX_HOME": str(home / "foldex")}
+        assert "a secret" not in text
     assert mcp("uninstall", "--yes").exit_code == 0
     assert (home / ".config" / "zed" / "settings.json").read_text() == SETTINGS
     assert mcp("uninstall", "--yes").exit_code == 1
