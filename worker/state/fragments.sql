@@ -152,10 +152,6 @@ f.live_embedded, f.vectors_due, f.awaits_vectors
 -- whether the words of a file f are searchable as it was listed
 (f.status = 'indexed' OR f.awaits_vectors)
 
--- name: shown_file_status
--- status of a file f as users see it
-CASE WHEN f.status = 'pending' AND f.awaits_vectors THEN 'indexing' ELSE f.status END
-
 -- name: is_read
 -- whether an open task is done with the words of a file f
 (f.status IN ('indexed', 'skipped', 'failed') OR f.awaits_vectors AND f.status IN :open)

@@ -326,14 +326,14 @@ INSERT INTO chunk_tombstone (id, index_id) SELECT id, index_id FROM gone ON CONF
 -- name: list
 SELECT id AS file_id, coalesce(node_id, id::text) AS file_node_id, path AS file_path, id_path AS file_id_path,
        regexp_replace(path, '^.*/', '') AS file_name, type AS file_type, size_bytes AS size, mtime_ms, mime, is_binary, language, properties,
-       :shown_file_status AS status, reason,
+       CASE WHEN f.status = 'pending' AND f.awaits_vectors THEN 'indexing' ELSE f.status END AS status, reason,
        coalesce(message, CASE WHEN status = 'indexed' THEN note END) AS message, NULL AS remedy,
        live_fingerprint IS NOT NULL AND NOT :has_words AS stale,
        live_chunks > 0 AND live_embedded AND vectors_due = 0 AS embedded, live_chunks AS chunks, embedded_chunks, live_tokens AS tokens,
        attempts, timings
 FROM search_index_file f
 WHERE index_id = %(index_id)s
-  -- as `shown_file_status`, in terms that let the plan use an index
+  -- as the status above, in terms that let the plan use an index
   AND (%(status)s::text IS NULL AND status <> 'removed'
        OR status = %(status)s AND NOT (%(status)s = 'pending' AND awaits_vectors)
        OR %(status)s = 'indexing' AND status = 'pending' AND awaits_vectors)
