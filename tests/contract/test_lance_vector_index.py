@@ -152,6 +152,20 @@ def test_the_index_is_trained_anew_once_the_table_is_several_times_as_large(
     assert len(indexed.ids(SPACE, None, due + 1)) == due
 
 
+@pytest.mark.parametrize(("with_vector", "is_trained"), [(ROWS - 1, False), (ROWS, True)])
+def test_an_index_is_not_trained_on_rows_that_wait_for_their_vectors(
+    tmp_path: Path, with_vector: int, is_trained: bool
+) -> None:
+    store = _store(tmp_path)
+    waiting = [replace(_row(number), vector=None) for number in range(2 * ROWS)]
+    store.write(SPACE, DIMENSIONS, waiting)
+    store.optimize(SPACE)
+    assert NAME not in _names(tmp_path)
+    store.write(SPACE, DIMENSIONS, [replace(_row(number), generation=1) for number in range(with_vector)])
+    store.optimize(SPACE)
+    assert (NAME in _names(tmp_path)) is is_trained
+
+
 def test_columns_of_filters_have_an_index_in_large_tables_only(tmp_path: Path) -> None:
     store = _store(tmp_path)
     store.write(SPACE, DIMENSIONS, [_row(number) for number in range(ROWS - 1)])

@@ -47,7 +47,7 @@ def extend(opened: Callable[[], Any], min_rows: int) -> None:
 
 def create(dataset: Any) -> None:
     """Index the vectors of a table, replacing an existing index. Raises what Lance raises."""
-    partitions = max(1, dataset.count_rows() // PARTITION_ROWS)
+    partitions = max(1, _vectors(dataset) // PARTITION_ROWS)
     dataset.create_index("vector", KIND, name=NAME, metric="cosine", replace=True, num_partitions=partitions)
 
 
@@ -58,15 +58,25 @@ def read_all(dataset: Any) -> None:
 
 
 def is_due(dataset: Any, min_rows: int) -> bool:
-    """Whether the index is missing, or was trained on far fewer rows."""
-    rows = dataset.count_rows()
-    if rows < min_rows:
+    """Whether the index is missing, or was trained on far fewer vectors.
+
+    It is not trained while most rows wait for theirs: they all have the same one until then.
+    """
+    if dataset.count_rows() < min_rows:
+        return False
+    rows = _vectors(dataset)
+    if rows < min_rows or 2 * rows < dataset.count_rows():
         return False
     if NAME not in {index.name for index in dataset.describe_indices()}:
         return True
     partitions = max(part["num_partitions"] for part in dataset.stats.index_stats(NAME)["indices"])
     # the division above rounds down
     return bool(rows >= GROWTH * (partitions + 1) * PARTITION_ROWS)
+
+
+def _vectors(dataset: Any) -> int:
+    """The number of rows with a vector of their own."""
+    return int(dataset.count_rows("embedded"))
 
 
 def approximate(query: Any, *, filtered: bool) -> Any:
