@@ -32,7 +32,8 @@ REMOVED = {
     "RANKING_WEIGHTS": "weights are constants, chosen with `make bench-search`",
     "LEG_WEIGHTS": "weights are constants, chosen with `make bench-search`",
     "WORDS_MEMORY_MB": "words have an eighth of API_MEMORY_MB",
-    "EMBEDDING_CACHE_SPARE": "a tenth of EMBEDDING_CACHE_MAX is kept",
+    "EMBEDDING_CACHE_SPARE": "200,000 vectors of texts without an index are always kept",
+    "EMBEDDING_CACHE_MAX": "2,000,000 vectors are cached, and others are read back from the store",
     "STRAY_SECONDS": "an incomplete upload is always kept for a day",
     "RERANK_SECONDS": "reranking gets four fifths of SEARCH_SECONDS",
     "RERANK_CANDIDATES": "a model always reads 50 candidates at most",
@@ -156,7 +157,6 @@ class Settings(BaseSettings):
     embedding_concurrency: int = Field(4, ge=1, le=64, description="Concurrent requests of one worker process.")
     embedding_rpm: int | None = Field(None, ge=1, description="Requests per minute of all workers; unset: unlimited.")
     embedding_tpm: int | None = Field(None, ge=1, description="Tokens per minute of all workers; unset: unlimited.")
-    embedding_cache_max: int = Field(2_000_000, ge=0, description="Maximum number of cached vectors.")
 
     chunk_size_tokens: int = Field(_CHUNKS.size, ge=16, description="Maximum tokens per chunk.")
     chunk_overlap_tokens: int = Field(

@@ -29,8 +29,8 @@ from worker.vectors import VectorStore
 
 #: Time without a sweep after which a process sweeps between two of its tasks.
 LATE = timedelta(seconds=3 * SWEEP_INTERVAL_SECONDS)
-#: One cached vector in this many may be of a text that no index contains any more.
-SPARE_PART = 10
+#: Maximum number of cached vectors, and of those among them whose text no index contains any more.
+MAX_CACHED, MAX_SPARE = 2_000_000, 200_000
 #: Time after a sweep in which a message for another one does nothing.
 JUST_NOW = timedelta(seconds=SWEEP_INTERVAL_SECONDS / 2)
 
@@ -120,10 +120,7 @@ def evict() -> Result:
 
 def _evict() -> Result:
     r = process.resources()
-    maximum = r.settings.embedding_cache_max
-    evicted, more = embedding_cache.evict(
-        r.pool, spare=maximum // SPARE_PART, maximum=maximum, seconds=SLICE_SECONDS[BULK]
-    )
+    evicted, more = embedding_cache.evict(r.pool, spare=MAX_SPARE, maximum=MAX_CACHED, seconds=SLICE_SECONDS[BULK])
     if evicted:
         log.info("cached vectors evicted", vectors=evicted)
     if more:
