@@ -146,7 +146,7 @@ EXISTS (
 -- name: counted
 -- columns of a file f that the counts of a task are made of
 f.id, f.task_id, f.status, f.work, f.size_bytes, f.live_chunks, f.embedded_chunks, f.reused_chunks, f.tokens,
-f.live_embedded, f.vectors_due, f.awaits_vectors
+f.live_embedded, f.vectors_due, f.lost, f.awaits_vectors
 
 -- name: has_words
 -- whether the words of a file f are searchable as it was listed
@@ -158,7 +158,8 @@ f.live_embedded, f.vectors_due, f.awaits_vectors
 
 -- name: file_counts
 -- What files f add to the counts of a task k; f.sign is 1, or -1 for a file as it was before. `removing` adds 1 to each
--- size, so that the removal of an empty file counts too.
+-- size, so that the removal of an empty file counts too. A worker of an earlier release that wrote the vectors of a file
+-- noted only that none is lost.
 coalesce(sum(f.sign) FILTER (WHERE f.status <> 'removed' AND f.work <> 'remove'), 0) AS total,
 coalesce(sum(f.sign) FILTER (WHERE f.status = 'indexed'), 0) AS indexed,
 coalesce(sum(f.sign) FILTER (WHERE f.status = 'skipped'), 0) AS skipped,
@@ -166,13 +167,13 @@ coalesce(sum(f.sign) FILTER (WHERE f.status = 'failed'), 0) AS failed,
 coalesce(sum(f.sign) FILTER (WHERE f.status = 'removed' AND f.task_id = k.id), 0) AS removed,
 coalesce(sum(f.sign) FILTER (WHERE f.status = 'indexed' OR f.awaits_vectors AND f.status IN :open), 0) AS searchable,
 coalesce(sum(f.sign * f.live_chunks), 0) AS chunks,
-coalesce(sum(f.sign * (f.live_chunks - f.vectors_due)) FILTER (WHERE f.live_embedded), 0) AS vectors,
+coalesce(sum(f.sign * (f.live_chunks - f.lost::int * f.vectors_due)) FILTER (WHERE f.live_embedded), 0) AS vectors,
 coalesce(sum(f.sign * f.embedded_chunks) FILTER (WHERE f.task_id = k.id), 0) AS embedded,
 coalesce(sum(f.sign * f.reused_chunks) FILTER (WHERE f.task_id = k.id), 0) AS reused,
 coalesce(sum(f.sign * f.tokens) FILTER (WHERE f.task_id = k.id), 0) AS tokens,
 coalesce(sum(f.sign * f.size_bytes) FILTER (WHERE f.status <> 'removed' AND f.work <> 'remove'), 0) AS total_bytes,
 coalesce(sum(f.sign * f.size_bytes) FILTER (WHERE f.status IN ('indexed', 'skipped', 'failed')), 0) AS done_bytes,
-coalesce(sum(f.sign * f.vectors_due), 0) AS due,
+coalesce(sum(f.sign * f.vectors_due) FILTER (WHERE f.lost), 0) AS due,
 coalesce(sum(f.sign * f.size_bytes) FILTER (WHERE :is_read), 0) AS searchable_bytes,
 coalesce(sum(f.sign) FILTER (WHERE f.task_id = k.id AND :is_read), 0) AS words_files,
 coalesce(sum(f.sign * f.size_bytes) FILTER (WHERE f.task_id = k.id AND :is_read), 0) AS words_bytes,

@@ -232,6 +232,16 @@ def test_an_outage_ends_complete(late: Late) -> None:
     late.end()
 
 
+def test_a_worker_of_an_earlier_release_may_write_the_vectors(late: Late) -> None:
+    late.words()
+    late.site.do("UPDATE chunk SET lost = false WHERE index_id = %s", late.index.id)
+    late.site.do(
+        "UPDATE search_index_file SET status = 'indexed', lost = false WHERE index_id = %s AND path <> '0.md'",
+        late.index.id,
+    )
+    assert late.count() == (4, 4, 3, 4, 3)
+
+
 def test_a_refused_key_leaves_the_words_and_a_retry_reads_no_file(late: Late, monkeypatch: pytest.MonkeyPatch) -> None:
     late.provider.away = EmbeddingUnauthorized("wrong key")
     run = late.worker()

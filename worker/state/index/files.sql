@@ -329,7 +329,7 @@ SELECT id AS file_id, coalesce(node_id, id::text) AS file_node_id, path AS file_
        CASE WHEN f.status = 'pending' AND f.awaits_vectors THEN 'indexing' ELSE f.status END AS status, reason,
        coalesce(message, CASE WHEN status = 'indexed' THEN note END) AS message, NULL AS remedy,
        live_fingerprint IS NOT NULL AND NOT :has_words AS stale,
-       live_chunks > 0 AND live_embedded AND vectors_due = 0 AS embedded, live_chunks AS chunks, embedded_chunks, live_tokens AS tokens,
+       live_chunks > 0 AND live_embedded AND NOT (lost AND vectors_due > 0) AS embedded, live_chunks AS chunks, embedded_chunks, live_tokens AS tokens,
        attempts, timings
 FROM search_index_file f
 WHERE index_id = %(index_id)s
