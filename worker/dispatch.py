@@ -44,7 +44,7 @@ def wake(
     bulk = max(min_messages, min(max_messages, math.ceil(pending / FILES_PER_SLICE)))
     fast = fast and bool(pending or min_messages) and task.is_small
     sent = {FAST: int(fast), BULK: bulk}
-    if not (fast or bulk) or not messages.sent(pool, task_id):
+    if not (fast or bulk) or not messages.note_sent(pool, task_id):
         return {}
     for queue, number in sent.items():
         for _ in range(number):

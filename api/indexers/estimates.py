@@ -27,7 +27,7 @@ def estimate_of(new_index: NewIndex, resources: Resources) -> Estimate:
     settings, index_id = new_index.settings, tools.find(resources.pool, new_index)
 
     def unchanged(listed: Sequence[SourceEntry]) -> set[bytes]:
-        return set() if index_id is None else files.unchanged(resources.pool, index_id, listed)
+        return set() if index_id is None else files.find_unchanged(resources.pool, index_id, listed)
 
     name = settings.embedder.model
     model_limits = limits(name)

@@ -65,7 +65,7 @@ def test_texts_are_those_of_files_that_are_not_removed(pool: Pool, seed: int) ->
                 if file["type"] not in (excluded or ())
             ]
             found = list(
-                file_texts.stored(pool, index_id, excluded_types=excluded, below=below, is_wanted=lambda _: True)
+                file_texts.read_stored(pool, index_id, excluded_types=excluded, below=below, is_wanted=lambda _: True)
             )
             assert [file.path for file, _ in found] == [file["path"] for file in sorted(expected, key=by_folder)]
             assert all({piece.chunk_text for piece in pieces} == {"one", "two"} for _, pieces in found)
@@ -83,7 +83,7 @@ def test_files_are_unfinished_until_their_outcome_unless_they_are_to_go(
             for file in files
             if file["status"] in UNFINISHED and file["work"] != "remove" and is_below(file["path"], below)
         }
-        found = list(file_texts.unfinished(pool, index_id, below=below))
+        found = list(file_texts.read_unfinished(pool, index_id, below=below))
         assert len(found) == len(expected)
         assert {entry.path: file.is_behind for entry, file in found} == expected
 
@@ -95,7 +95,7 @@ def test_listed_files_are_behind_while_they_wait_to_be_read(pool: Pool) -> None:
         for file in files
         if file["status"] != "removed"
     }
-    found = file_texts.listed_files(pool, [uuid4(), *(file["id"] for file in files)])
+    found = file_texts.read_listed(pool, [uuid4(), *(file["id"] for file in files)])
     assert {id_: (file.has_text, file.is_behind) for id_, file in found.items()} == expected
 
 

@@ -163,7 +163,7 @@ def test_files_without_vectors_are_found_whole_where_they_fit(pool: Pool, seed: 
                 expected.append((file_id, length))
         values = {**asked, "index_id": made.index_id, "characters": characters, "only": only, "without": without}
         for limit in (1, 100):
-            assert found_chunks.unembedded(pool, {**values, "limit": limit}) == expected[:limit]
+            assert found_chunks.find_unembedded(pool, {**values, "limit": limit}) == expected[:limit]
         found_some += len(expected) > 1
     assert found_some > 3
 

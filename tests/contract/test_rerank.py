@@ -13,7 +13,7 @@ from uuid import UUID
 import pytest
 
 from api.search.rank import rerank
-from api.search.rank.rerank import CANDIDATES, TIME_SHARE, Kind, reranked
+from api.search.rank.rerank import CANDIDATES, TIME_SHARE, Kind, rerank_by_model
 from schemas.errors import RerankNotConfigured, RerankUnavailable
 from tests.fakes.ranker import RankerFake
 from worker.embed.litellm import warm
@@ -67,7 +67,7 @@ def rank(fake: RankerFake) -> Rank:
             **settings,
         }
         candidates = [(str(UUID(int=place)), text) for place, text in enumerate(texts)]
-        found = reranked(Resources(Settings(**wanted)), kind, QUERY, candidates, check)
+        found = rerank_by_model(Resources(Settings(**wanted)), kind, QUERY, candidates, check)
         return [(UUID(id_).int, score) for id_, score in found]
 
     return make
@@ -144,7 +144,7 @@ def test_nothing_is_asked_about_nothing(fake: RankerFake, rank: Rank, kind: Kind
 @pytest.mark.parametrize(("kind", "variable"), [("model", "RERANK_MODEL"), ("llm", "DEFAULT_LLM_MODEL")])
 def test_a_model_that_is_not_configured_is_told(kind: Kind, variable: str) -> None:
     with pytest.raises(RerankNotConfigured, match=variable) as caught:
-        reranked(Resources(Settings()), kind, QUERY, [])
+        rerank_by_model(Resources(Settings()), kind, QUERY, [])
     assert (caught.value.code, caught.value.status) == ("rerank_not_configured", 422)
 
 

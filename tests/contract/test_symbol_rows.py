@@ -150,7 +150,7 @@ def test_the_likeliest_definitions_of_names_take_turns(pool: Pool, seed: int) ->
     for names in (["run"], ["RUN"], ["A.run", "f"], ["B.run"], ["A.B.Run"], ["runner", "f", "run"], ["x.f", "none"]):
         turns = zip_longest(*(best(made, name) for name in names))
         expected = islice((d for turn in turns for d in turn if d is not None), 50)
-        assert symbols.named(pool, made.index_id, names) == [*dict.fromkeys(expected)], names
+        assert symbols.find_named(pool, made.index_id, names) == [*dict.fromkeys(expected)], names
 
 
 @pytest.mark.parametrize("seed", range(5))

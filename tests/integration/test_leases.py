@@ -19,7 +19,7 @@ from schemas.content.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.tool import IndexSettings, ToolConfig
 from tests.integration.database import do
 from tests.service import eventually
-from worker.index.lease import leased
+from worker.index.lease import open_lease
 from worker.state.index import chunks, files, messages, statuses, tasks, tool_actions, tools
 from worker.state.index.chunks import PlacedChunk
 from worker.state.index.files import BEGINNING
@@ -201,7 +201,7 @@ def test_a_clock_that_is_set_back_keeps_no_dead_owner_s_files_and_no_task(pool: 
         assert tasks.bring_back(pool) == 1
         assert do(pool, f"SELECT {column} <= now() FROM search_index_task WHERE id = %s", task) == [(True,)]
     # a provider may require as much
-    messages.sent(pool, task, tasks.LONGEST_WAIT.total_seconds())
+    messages.note_sent(pool, task, tasks.LONGEST_WAIT.total_seconds())
     assert tasks.bring_back(pool) == 0
 
 
@@ -250,7 +250,7 @@ def test_a_lease_is_renewed_while_commits_wait_for_the_disk(tmp_path: Path) -> N
         migrate(url)
         with open_pool(url) as pool:
             task = new_task(pool)
-            with leased(url, task) as lease:
+            with open_lease(url, task) as lease:
                 assert len(claimed(pool, task, lease.owner)) == FILES
                 with commits_waiting(url, pool):
                     before = do(pool, "SELECT until FROM file_lease")

@@ -75,7 +75,7 @@ class Machines:
         host = self.by_name[name].host
         do(self.pool, "DELETE FROM host_process WHERE host_id = %s", host.id)
         do(self.pool, WORKER_RUNS, host.id, host.name, name, [*queues])
-        local_folders.seen(self.pool, host)
+        local_folders.note_machine(self.pool, host)
 
     @contextmanager
     def at(self, name: str, other: Path | None = None) -> Iterator[Resources]:

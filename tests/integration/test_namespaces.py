@@ -137,7 +137,7 @@ def test_a_writer_that_lost_its_lease_takes_nothing_back_that_the_next_one_made_
 def test_overlapping_sweeps_drop_no_living_namespace(shelf: Shelf, resources: Resources) -> None:
     shelf.index_all()
     shelf.delete()
-    due = tools.buried(shelf.pool, shelf.vector_store, 1000)
+    due = tools.list_buried(shelf.pool, shelf.vector_store, 1000)
     (seen,) = [index for index in due if index.namespace.startswith(f"project_{shelf.project}_")]
     # another sweep is faster, and so is the user
     deletions.purge_indexes(resources)

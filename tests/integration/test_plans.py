@@ -297,12 +297,12 @@ def test_an_edited_document_reads_no_other_files(pool: Pool, key: str, all_are_r
 
 def test_named_files_are_found_by_their_ids(pool: Pool, index_id: UUID) -> None:
     first = file_lookup.page(pool, index_id, status=None, reason=None, q=None, after=None, limit=1)[0].file_id
-    assert file_lookup.named(pool, index_id, [str(first), "no such node", str(index_id)]) == [str(first)]
+    assert file_lookup.find_named(pool, index_id, [str(first), "no such node", str(index_id)]) == [str(first)]
     assert "Seq Scan" not in plan(pool, "index/files", "named", index_id=index_id, ids=[first], names=["node"])
 
 
 def test_what_lies_below_a_path_is_found_by_the_paths_index(pool: Pool, index_id: UUID) -> None:
-    ((first,),) = [file_lookup.named(pool, index_id, [str(file.file_id)]) for file in page_of_one(pool, index_id)]
+    ((first,),) = [file_lookup.find_named(pool, index_id, [str(file.file_id)]) for file in page_of_one(pool, index_id)]
     assert file_lookup.below(pool, index_id, "/1.txt") == [first]
     assert [file_lookup.below(pool, index_id, path) for path in ("/1", "/1.txt/2", "/nowhere")] == [[], [], []]
     assert len(file_lookup.below(pool, index_id, "")) == FILES

@@ -25,7 +25,7 @@ from tests.service import eventually
 from worker import app as queue
 from worker.embed.fleet import FleetLimiter
 from worker.embed.rates import Rate
-from worker.index.lease import leased
+from worker.index.lease import open_lease
 from worker.resources import Resources
 from worker.settings import Settings
 from worker.state import connections, silent_backends
@@ -159,7 +159,7 @@ def test_who_is_alone_at_a_silent_server_hears_of_it(behind: str, proxy: Silence
 
 def test_a_lease_ends_though_postgres_is_silent(behind: str, proxy: Silence) -> None:
     with at_most(15):
-        with leased(behind, uuid4()):
+        with open_lease(behind, uuid4()):
             eventually(lambda: proxy.made > 0, 10)
             proxy.freeze()
             time.sleep(1.5)

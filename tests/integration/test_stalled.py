@@ -64,7 +64,7 @@ def _claim(pool: Pool, task: UUID) -> UUID:
 
 
 def _found(pool: Pool) -> list[UUID]:
-    return [found.id for found in task_notes.stalled(pool, MINUTE)]
+    return [found.id for found in task_notes.find_stalled(pool, MINUTE)]
 
 
 def test_a_task_that_nobody_works_on_is_found_once_in_its_time(pool: Pool, task: UUID) -> None:

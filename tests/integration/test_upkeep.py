@@ -328,7 +328,7 @@ def test_a_deleted_index_keeps_its_row_until_no_late_write_can_follow(resources:
         assert stored(resources, made) == []
         for table in ("search_index_file", "chunk_tombstone", "search_index_listing"):
             assert do(resources.pool, f"SELECT 1 FROM {table}") == [], table
-        assert tools.buried(resources.pool, "lancedb", 10) == []
+        assert tools.list_buried(resources.pool, "lancedb", 10) == []
         assert len(do(resources.pool, "SELECT id FROM search_index WHERE id = %s", made.id)) == rows
         late = [VectorRow(uuid4(), np.ones(4, dtype=np.float32), {}, Keywords("word", "word"))]
         lance(resources).write(made.namespace, 4, upserts=late)
@@ -347,7 +347,7 @@ def test_a_purge_that_was_not_done_at_once_goes_on_after_the_others(resources: R
     bury(resources, newer, "1 h")
     order = []
     for _ in range(4):
-        (next_one,) = tools.buried(resources.pool, "lancedb", 1)
+        (next_one,) = tools.list_buried(resources.pool, "lancedb", 1)
         order.append(next_one.id)
         delete_queue.requeue(resources.pool, next_one.id)
     assert order == [older.id, newer.id] * 2
@@ -406,13 +406,13 @@ def test_rows_that_somebody_holds_delay_their_own_index_only(resources: Resource
 
 
 def test_an_index_that_another_sweep_purged_meanwhile_is_no_error(resources: Resources) -> None:
-    for record in (delete_queue.done, delete_queue.requeue, delete_queue.postpone):
+    for record in (delete_queue.note_done, delete_queue.requeue, delete_queue.postpone):
         record(resources.pool, uuid4())
 
 
 def changed(resources: Resources, minutes: int) -> UUID:
     made = index(resources)
-    changes.changed(resources.pool, made.id)
+    changes.note_change(resources.pool, made.id)
     do(
         resources.pool,
         "UPDATE search_index_change SET due_at = now() - make_interval(mins => %s) WHERE index_id = %s",

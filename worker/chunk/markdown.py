@@ -13,7 +13,7 @@ import numpy as np
 from schemas.content.document import Document
 from worker.chunk import lines
 from worker.chunk.measure import ChunkSpan, Measure, Span, made_piece
-from worker.formats.registry import BY_TYPE, imported
+from worker.formats.registry import BY_TYPE, import_function
 from worker.parse.text.markdown import Heading, blocks, columns
 from worker.tokens.tokenizers import Offsets
 
@@ -26,7 +26,7 @@ _Section = tuple[int, int, tuple[Heading, ...]]
 
 def cut(measure: Measure, document: Document) -> Iterator[ChunkSpan]:
     """Yield one piece per section with a body, or several if it is too long, titled by the nearest heading."""
-    headings = imported(BY_TYPE[document.type].headings)(measure.text)
+    headings = import_function(BY_TYPE[document.type].headings)(measure.text)
     sections = list(islice(_sections(measure.text, headings), _MAX_SECTIONS + 1))
     if len(sections) > _MAX_SECTIONS:
         yield from (ChunkSpan(*span, title=document.title) for span in lines.cut(measure, 0, len(measure.text)))

@@ -74,7 +74,7 @@ class Format:
         return self.isolated and size > self.harmless
 
 
-def imported(reference: str) -> Any:
+def import_function(reference: str) -> Any:
     """The function that a row names as "module:function"."""
     module, _, function = reference.partition(":")
     return getattr(import_module(module), function)

@@ -146,7 +146,7 @@ def _end(listing: ListingRun) -> None:
         index_id=listing.index.id,
         owner=listing.lease.owner,
         hold=hold,
-        left_out=_left_out(listing) if hold else 0,
+        left_out=_count_left_out(listing) if hold else 0,
         warning=REMOVALS_HELD,
         listing_warning=listing_warning,
         keys=listing.keys,
@@ -164,12 +164,12 @@ def _no_file(listing: ListingRun) -> str | None:
     return f"Every file was left out ({counted}); change the tool's config, or the ignore files."
 
 
-def _left_out(listing: ListingRun) -> int:
+def _count_left_out(listing: ListingRun) -> int:
     """Count the vanished live files that a rule left out, if the count can affect the decision; otherwise 0."""
     task_id, index_id, keys = listing.plan.id, listing.index.id, listing.keys
     if not files.too_many_vanished(listing.pool, task_id=task_id, index_id=index_id, keys=keys):
         return 0
-    vanished = files.vanished(listing.pool, task_id=task_id, index_id=index_id, keys=keys)
+    vanished = files.read_vanished(listing.pool, task_id=task_id, index_id=index_id, keys=keys)
     left_out = sum(listing.source.leaves_out(key) for key in vanished)
     listing.lease.check()
     return left_out

@@ -16,7 +16,7 @@ from psycopg import Connection
 from schemas.errors import FoldexError
 from worker.index.file_states import EmbeddedFile, FailedFile, PreparedFile, RemovedFile, UnchangedFile
 from worker.index.run import IndexRun
-from worker.index.write import found_by, keyword_vectors, taken_back, write
+from worker.index.write import found_by, keyword_vectors, take_back_on_error, write
 from worker.state.index import chunks
 from worker.state.index import files as file_rows
 from worker.state.index.files import FileOutcome
@@ -38,7 +38,7 @@ def commit(run: IndexRun, ready: Sequence[EmbeddedFile]) -> None:
             # all texts wait for a request that they fill
             return
         written = write(run, ready)
-        with taken_back(run, ready):
+        with take_back_on_error(run, ready):
             run.lease.check()
             finished, buried = finish(run, written)
     except FoldexError:

@@ -17,7 +17,7 @@ from worker.embed import Embedder
 from worker.embed.batching import RequestTerms, embed_all
 from worker.embed.faults import FaultFindingEmbedder, FurtherRequests
 from worker.index.file_states import EmbeddedFile, File, PreparedFile, ProviderUsage, UnchangedFile, failed
-from worker.index.halve import halved, is_cuttable
+from worker.index.halve import halve_chunks, is_cuttable
 from worker.index.prepare import prepare_anew
 from worker.index.run import IndexRun
 from worker.index.skip_cached import CacheFirstEmbedder
@@ -142,7 +142,7 @@ class _EmbeddedBatch:
         for file in self._files:
             state, ids = file.state, too_long.get(file.claim.id)
             if ids and isinstance(state, PreparedFile):
-                state, new = halved(run, state, ids)
+                state, new = halve_chunks(run, state, ids)
                 hashes |= new
             elif ids:
                 state = prepare_anew(run, file.claim)

@@ -31,7 +31,7 @@ def is_cuttable(placed: PlacedChunk) -> bool:
     return placed.chunk.tokens > FEWEST_TOKENS and len(placed.chunk.text) > 1
 
 
-def halved(run: IndexRun, file: PreparedFile, too_long: Collection[UUID]) -> tuple[PreparedFile, set[str]]:
+def halve_chunks(run: IndexRun, file: PreparedFile, too_long: Collection[UUID]) -> tuple[PreparedFile, set[str]]:
     """The file, whose chunks with these ids are cut, and the hashes of the new texts."""
     parts = {placed.id: _parts(run, placed) for placed in file.chunks if placed.id in too_long}
     named = [_named(run, file, part) for of_chunk in parts.values() for part in of_chunk]

@@ -115,14 +115,14 @@ class Lease:
 
 
 @contextmanager
-def leased(database: Address, task_id: UUID) -> Iterator[Lease]:
+def open_lease(database: Address, task_id: UUID) -> Iterator[Lease]:
     """Open a lease that is renewed until the block ends."""
-    with kept(Lease(), database, task_id) as lease:
+    with keep_renewed(Lease(), database, task_id) as lease:
         yield lease
 
 
 @contextmanager
-def kept(lease: L, database: Address, task_id: UUID) -> Iterator[L]:
+def keep_renewed(lease: L, database: Address, task_id: UUID) -> Iterator[L]:
     """Renew a lease until the block ends."""
     thread = threading.Thread(target=lease.keep, args=(database, task_id), name="lease", daemon=True)
     thread.start()

@@ -78,7 +78,7 @@ def read_files(run: IndexRun, claims: Sequence[FileClaim]) -> list[File]:
     run.lease.parsed()
     if len(claims) == 1:
         # for many files the next renewal records this, but the verdict on a lone file must not wait for it
-        files.parsed(run.pool, run.lease.owner)
+        files.note_parsed(run.pool, run.lease.owner)
     return prepared
 
 
@@ -143,7 +143,7 @@ class _Reading:
         with self._timed("read"):
             limit = self._run.index.settings.max_file_bytes
             content = self._run.source.read(self._claim.key, limit, self._claim.stamp)
-        return processor_limit.limited(self._run.limits.seconds, partial(self._cut, content))
+        return processor_limit.run_limited(self._run.limits.seconds, partial(self._cut, content))
 
     def failed(self, failure: FileError) -> FailedFile:
         """Return the file with the reason why it has no chunks."""

@@ -20,7 +20,7 @@ class _SpentError(BaseException):
     """The time is up. Not an `Exception`, so that no parser mistakes it for a malformed file."""
 
 
-def limited(seconds: float, work: Callable[[], Result]) -> Result:
+def run_limited(seconds: float, work: Callable[[], Result]) -> Result:
     """Run `work` within `seconds` of this thread's processor time. Raises `FileError` (`too_large`).
 
     A signal interrupts Python and `re`. If another library runs longer, the lease kills its process. Only the main

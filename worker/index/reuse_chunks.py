@@ -30,7 +30,7 @@ def restore(run: IndexRun, files: Sequence[File]) -> list[File]:
     with_lost = [file.claim.id for file in files if isinstance(file, UnchangedFile) and file.claim.lost]
     if not with_lost:
         return list(files)
-    lost = chunks.lost(run.pool, with_lost)
+    lost = chunks.read_lost(run.pool, with_lost)
     return [
         replace(file, lost=lost.get(file.claim.id, [])) if isinstance(file, UnchangedFile) and file.claim.lost else file
         for file in files

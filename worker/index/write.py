@@ -37,7 +37,7 @@ def write(run: IndexRun, files: Sequence[EmbeddedFile]) -> list[EmbeddedFile]:
         (chunk, _postgres_keywords(run, file, chunk), is_lost) for file in files for chunk, is_lost in _marked(file)
     )
     chunks.insert(run.pool, run.lease.owner, run.epoch, rows)
-    with taken_back(run, files):
+    with take_back_on_error(run, files):
         refusals = upsert(run, files)
     shares = share(time.monotonic() - started, {file.claim.id: len(file.state.new) for file in files})
     return [_written(file, refusals.get(file.claim.id), shares.get(file.claim.id)) for file in files]
@@ -60,7 +60,7 @@ def _written(file: EmbeddedFile, refusal: FileError | None, seconds: float | Non
 
 
 @contextmanager
-def taken_back(run: IndexRun, files: Sequence[EmbeddedFile]) -> Iterator[None]:
+def take_back_on_error(run: IndexRun, files: Sequence[EmbeddedFile]) -> Iterator[None]:
     """Undo the write of `files` if the block raises: the write may have happened minutes after the last check.
 
     By then the chunks' rows, and even their tombstones, may be gone. The index may be gone too, with its namespace,

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.formats.registry import BY_TYPE, imported
+from worker.formats.registry import BY_TYPE, import_function
 from worker.reading.blobs import blobs, may_have_blobs
 from worker.reading.edits import Edit, merged
 from worker.tokens.invisible import INVISIBLE
@@ -57,7 +57,7 @@ def way_of(type_: str | None) -> Way | None:
 
 @cache
 def _imported(reference: str) -> Way:
-    way: Way = imported(reference)
+    way: Way = import_function(reference)
     return way
 
 

@@ -69,7 +69,7 @@ class IndexedFolders:
         self.check(index, accept=accept)
         if isinstance(index.source, LocalSource):
             view = view_of(self._folder(index))
-            local_folders.listed(self.pool(), index.id, index.source.path, self.host, view)
+            local_folders.note_listed(self.pool(), index.id, index.source.path, self.host, view)
 
     def leave(self, task_id: UUID, index: Index, queues: Sequence[str], error: FoldexError) -> FoldexError | None:
         """Leave a task over a folder that this machine does not have to workers of others that take from such a queue.
@@ -91,7 +91,7 @@ class IndexedFolders:
         """Note that workers of this machine run."""
         if time.monotonic() >= self._note_due:
             self._note_due = time.monotonic() + NOTE_SECONDS
-            local_folders.seen(self.pool(), self.host)
+            local_folders.note_machine(self.pool(), self.host)
 
     def _folder(self, index: Index) -> LocalFolder:
         folder = self.open(index.project_id, index.source)

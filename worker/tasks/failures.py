@@ -81,7 +81,7 @@ def settle(pool: Pool, task: ListingLease | RunningTask, error: FoldexError) -> 
         task_notes.warn(pool, task.id, f"Waiting: {error.message}")
         seconds = retry_seconds(error)
         # the sweep also leaves the task alone until then
-        messages.sent(pool, task.id, seconds)
+        messages.note_sent(pool, task.id, seconds)
         return SliceEnd({"waiting": error.code}, seconds)
     log.error("task failed", code=error.code, reason=error.message)
     dispatch.send_next(tasks.fail(pool, task.id, task.index_id, error))

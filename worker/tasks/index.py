@@ -17,7 +17,7 @@ from schemas.errors import FoldexError, SliceCrashed
 from worker import dispatch
 from worker.app import BULK, FAST, app
 from worker.hosts.needs import needs_of
-from worker.index.lease import Lease, leased
+from worker.index.lease import Lease, open_lease
 from worker.index.pipeline import TurnResult, index_slice
 from worker.index.run import IndexRun
 from worker.index.spending import Spending
@@ -116,7 +116,7 @@ def _index(task_id: UUID, queue: str) -> Result:
     if leaving.leave_if_lacking(r.pool, task_id, queues, needs_of(index), task_notes.warn):
         return _leave(r.pool, task_id)
     turns.take(r.pool, index.project_id, "index")
-    with leased(r.settings.database, task_id) as lease:
+    with open_lease(r.settings.database, task_id) as lease:
         try:
             batches = index_slice(_open_run(r, task, index, lease, queue), task_id, SLICE_SECONDS[queue])
             if queue == BULK:

@@ -17,7 +17,7 @@ from worker import dispatch
 from worker.app import FAST, app, send_plan
 from worker.hosts.needs import needs_of
 from worker.index.catalog import list_pages, open_listing
-from worker.index.lease import Lease, kept
+from worker.index.lease import Lease, keep_renewed
 from worker.machine.logs import bind_run
 from worker.resources import Resources
 from worker.state.index import messages, task_notes, tasks, tools, turns
@@ -65,7 +65,7 @@ def _plan(task_id: UUID) -> Result:
 
 
 def _list_slice(r: Resources, plan: ListingLease, index: Index, lease: Lease) -> Result:
-    with kept(lease, r.settings.database, plan.id):
+    with keep_renewed(lease, r.settings.database, plan.id):
         bind_run(plan.id, plan.tool_id, plan.request_id)
         log.info("planning", namespace=index.namespace)
         try:
@@ -91,7 +91,7 @@ def _list_slice(r: Resources, plan: ListingLease, index: Index, lease: Lease) ->
 
 
 def _leave(pool: Pool, plan: ListingLease) -> Result:
-    if messages.sent(pool, plan.id):
+    if messages.note_sent(pool, plan.id):
         send_plan(plan.id, plan.tool_id)
     return leaving.LEFT
 

@@ -10,7 +10,7 @@ from uuid import UUID
 import psycopg
 from psycopg import Connection
 
-from worker.index.lease import Lease, kept
+from worker.index.lease import Lease, keep_renewed
 from worker.state.address import Address
 from worker.state.exclusive import keep_lock
 from worker.state.tree import trees
@@ -35,5 +35,5 @@ class TreeLease(Lease):
 @contextmanager
 def tree_leased(database: Address, tree_id: UUID, lock: Connection[Any]) -> Iterator[TreeLease]:
     """Open a lease that is renewed until the block ends, and keep the lock's connection alive."""
-    with kept(TreeLease(lock), database, tree_id) as lease:
+    with keep_renewed(TreeLease(lock), database, tree_id) as lease:
         yield lease

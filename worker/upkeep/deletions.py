@@ -61,7 +61,7 @@ def purge_indexes(resources: Resources, *, limit: int = MAX_INDEXES) -> int:
     return sum(
         _look_after(resources, index.id, index.namespace, partial(purge, store, index))
         for store in _stores(resources)
-        for index in _in_time(tools.buried(resources.pool, store, limit))
+        for index in _in_time(tools.list_buried(resources.pool, store, limit))
     )
 
 
@@ -88,7 +88,7 @@ def _look_after(resources: Resources, index_id: UUID, namespace: str, work: Call
     event, record = "vectors not deleted yet", delete_queue.postpone
     with failing_alone(event, namespace=namespace):
         try:
-            record = delete_queue.done if work() else delete_queue.requeue
+            record = delete_queue.note_done if work() else delete_queue.requeue
         except FoldexError as error:
             log.warning(event, namespace=namespace, code=error.code, reason=error.message)
     record(resources.pool, index_id)
@@ -110,5 +110,5 @@ def check_names(resources: Resources) -> int:
             continue
         if came_back:
             log.warning("a late writer recreated a deleted namespace; dropping it", namespace=retired.name)
-        namespaces.checked(resources.pool, retired.name)
+        namespaces.note_checked(resources.pool, retired.name)
     return len(due)

@@ -206,7 +206,7 @@ def _look_further(pool: Pool, store: VectorStore, index: Index, limit: int) -> b
         if wrong := _wrong(pool, store, index, start, limit):
             log.warning("vectors had wrong attributes", namespace=index.namespace, vectors=len(wrong))
             _patch(pool, store, index, wrong)
-        drift.compared(pool, index.id, end)
+        drift.note_compared(pool, index.id, end)
         if end is not None:
             break
     return lost_some
@@ -226,12 +226,12 @@ def _wrong(pool: Pool, store: VectorStore, index: Index, after: UUID | None, lim
     The store is patched before the rows change, so a single read of each could catch a file in between.
     """
     stored = store.attributes(index.namespace, after, limit)
-    before = drift.expected(pool, index.id, list(stored))
+    before = drift.read_expected(pool, index.id, list(stored))
     unequal = partial(_unequal, store, index.namespace)
     if not unequal(stored, before):
         return []
     stored = store.attributes(index.namespace, after, limit)
-    now = drift.expected(pool, index.id, list(stored))
+    now = drift.read_expected(pool, index.id, list(stored))
     return sorted(unequal(stored, before) & unequal(stored, now))
 
 

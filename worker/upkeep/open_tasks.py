@@ -66,17 +66,17 @@ def wake_tasks(resources: Resources) -> int:
 
 
 def _send_plans(pool: Pool) -> int:
-    unplanned = messages.unplanned(pool, MAX_WAITING)
+    unplanned = messages.list_unplanned(pool, MAX_WAITING)
     sent = 0
     for task_id, tool_id in [] if unplanned and crowded(FAST) else unplanned:
-        if messages.sent(pool, task_id):
+        if messages.note_sent(pool, task_id):
             send_plan(task_id, tool_id)
             sent += 1
     return sent
 
 
 def _close_done(pool: Pool) -> None:
-    for task_id, index_id in tasks.done(pool, MAX_CLOSED):
+    for task_id, index_id in tasks.list_done(pool, MAX_CLOSED):
         closed = unless_locked(partial(dispatch.close_if_done, pool, task_id, index_id, wait=False))
         if closed and closed.failure:
             show_failed_run(task_id, closed.tool_id, closed.failure)
@@ -119,7 +119,7 @@ def restart_stalled(resources: Resources) -> int:
     """Report open tasks without a worker, and send all their messages again, whatever was sent before."""
     pool = resources.pool
     busy = files.any_work(pool)
-    stalled = task_notes.stalled(pool, limit=counting.MAX_COUNTED if busy else MAX_RESTARTED)
+    stalled = task_notes.find_stalled(pool, limit=counting.MAX_COUNTED if busy else MAX_RESTARTED)
     if busy:
         task_notes.warn_all(pool, [task.id for task in stalled], tasks.BUSY)
         return 0

@@ -138,7 +138,7 @@ class Watcher:
 
     def _update_watches(self) -> None:
         """Start watching what is wanted now, and stop watching what is not."""
-        watched = changes.watched(self._resources.pool)
+        watched = changes.list_watched(self._resources.pool)
         for removed in self._followed.keys() - {index.id for index in watched}:
             self._followed.pop(removed).close()
         for index in (index for index in watched if index.id not in self._followed):
@@ -166,7 +166,7 @@ class Watcher:
     def _note(self, id_: UUID, paths: Collection[str] | None, quiet: timedelta) -> None:
         """Note a change. If another session locks the index, the whole folder is noted once it is free."""
         try:
-            seconds = changes.changed(self._resources.pool, id_, paths=paths, quiet=quiet, rest=self._rest)
+            seconds = changes.note_change(self._resources.pool, id_, paths=paths, quiet=quiet, rest=self._rest)
         except LockNotAvailable as error:
             log.warning("a lock delays the run over a folder that changed", index_id=str(id_), error=str(error))
             self._unnoted.add(id_)

@@ -15,7 +15,7 @@ from api.http.paging import Cursor, Limit, from_cursor, page
 from api.indexers import subject_of, summary_tree
 from api.indexers.registry import TREE
 from api.routes.indexers import IndexerCalls
-from api.search.tree.answer import built_tree
+from api.search.tree.answer import find_built_tree
 from schemas.errors import NoTree
 from schemas.summary_tree import RaptorStatus, TreeNode
 from schemas.tool import Listing
@@ -43,7 +43,7 @@ def list_summaries(
     limit: Limit = 100,
 ) -> Listing[TreeNode]:
     """List the nodes of the tree that answers, from the top down; without `level` and `parent` all summaries."""
-    tree = built_tree(resources.pool, tool.tool_id)
+    tree = find_built_tree(resources.pool, tool.tool_id)
     after = from_cursor(cursor, int, UUID)
     return page(
         lambda most: views.page(resources.pool, tree, level=level, parent=parent, after=after, limit=most),

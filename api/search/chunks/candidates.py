@@ -21,7 +21,7 @@ from api.search.rank.boosts import (
 from api.search.rank.confidence import AGREEING, COUNTED_HITS, USUAL_AGREEMENT, Evidence, HitTexts, confidence
 from api.search.rank.files import FoundChunk, file_parts
 from api.search.rank.fusion import by_score, ranks_and_values, reciprocal_ranks
-from api.search.rank.rerank import reranked
+from api.search.rank.rerank import rerank_by_model
 from api.search.rank.sureness import CODE, PROSE, VectorTrust, sureness_factors
 from api.search.rank.weights import Weights
 from schemas.errors import RerankUnavailable
@@ -202,7 +202,7 @@ def rerank_candidates(search: IndexSearch, candidates: Sequence[Candidate]) -> t
     texts = [(candidate.id, _with_place(candidate)) for candidate in candidates]
     started = time.perf_counter()
     try:
-        scores = reranked(search.resources, request.ranking, query, texts, check=search.disconnect.check)
+        scores = rerank_by_model(search.resources, request.ranking, query, texts, check=search.disconnect.check)
     except RerankUnavailable as error:
         return candidates, search.step("rerank", started) + note(
             "rerank_failed", f"Ranked without the model: {error.message}"

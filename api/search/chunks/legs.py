@@ -382,7 +382,7 @@ def defining_chunks(search: IndexSearch) -> Collection[str]:
     if not names:
         return ()
     pool = search.resources.pool
-    definitions = symbols.named(pool, search.index.id, names)
+    definitions = symbols.find_named(pool, search.index.id, names)
     defining = found_chunks.containing_lines(pool, [(file_id, line) for file_id, line, *_ in definitions])
     if search.request.filters != Filters():
         defining = found_chunks.passing(pool, defining, search.filters.values)

@@ -66,11 +66,11 @@ def _chosen_files(search: IndexSearch, scores: Mapping[UUID, float]) -> list[UUI
     pool, scored_ids = search.resources.pool, list(scores)
     budget = _AnswerRoom(search.request.top_k, UNEMBEDDED_CHARACTERS)
     values = {**search.filters.values, "index_id": search.index.id, "characters": budget.characters}
-    scored = found_chunks.unembedded(pool, {**values, "only": scored_ids, "without": [], "limit": len(scores)})
+    scored = found_chunks.find_unembedded(pool, {**values, "only": scored_ids, "without": [], "limit": len(scores)})
     scored.sort(key=lambda file: -scores[file[0]])
     chosen, budget = _fitting(scored, budget)
     values |= {"characters": budget.characters, "only": None, "without": scored_ids, "limit": budget.files}
-    others, _ = _fitting(found_chunks.unembedded(pool, values), budget)
+    others, _ = _fitting(found_chunks.find_unembedded(pool, values), budget)
     return [*chosen, *others]
 
 

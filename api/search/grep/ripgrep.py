@@ -108,7 +108,7 @@ def _run(command: Sequence[str | bytes], folder: int | None, check: Callable[[],
 def _exit_and_output(
     command: Sequence[str | bytes], folder: int | None, check: Callable[[], None]
 ) -> tuple[int, bytes]:
-    with _started(command, folder) as process:
+    with _start(command, folder) as process:
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, process.pid, _NICENESS)
         try:
@@ -123,7 +123,7 @@ def _exit_and_output(
             process.kill()
 
 
-def _started(command: Sequence[str | bytes], folder: int | None) -> subprocess.Popen[bytes]:
+def _start(command: Sequence[str | bytes], folder: int | None) -> subprocess.Popen[bytes]:
     """Start rg in an opened folder, out of which no link leads it where the system can prevent that."""
 
     def start() -> subprocess.Popen[bytes]:

@@ -54,7 +54,7 @@ def waiting_texts(search: TextSearch) -> Iterator[Reading]:
         if isinstance(source, LocalFolder) and program:
             yield from _on_disk(search, source, program, _waits)
         else:
-            listed = _unfinished(search) if _is_listed_bucket(search) else _listed(search, source)
+            listed = _list_unfinished(search) if _is_listed_bucket(search) else _list(search, source)
             waiting = ((entry, row) for entry, row in listed if _waits(row))
             yield from _read(search, source, _without_text(search, waiting, []))
 
@@ -70,15 +70,15 @@ def _all_texts(search: TextSearch) -> Iterator[Reading]:
         source.check()
     except SourceError as error:
         yield Note(code=error.code, detail=f"{error.message} Only indexed text was searched.")
-        yield from _stored(search)
+        yield from _read_stored(search)
         return
     program = _program(search, source) if isinstance(source, LocalFolder) else None
     if isinstance(source, LocalFolder) and program:
-        yield from _stored(search, AS_WRITTEN, source.leaves_out)
+        yield from _read_stored(search, AS_WRITTEN, source.leaves_out)
         yield from _on_disk(search, source, program, _is_read_from_disk)
     else:
-        yield from _stored(search)
-        yield from _unindexed(search, source)
+        yield from _read_stored(search)
+        yield from _read_unindexed(search, source)
 
 
 def _program(search: TextSearch, source: LocalFolder) -> str | None:
@@ -88,7 +88,7 @@ def _program(search: TextSearch, source: LocalFolder) -> str | None:
     return ripgrep.program() if can_bound_reads() and not source.holds_closed() else None
 
 
-def _stored(
+def _read_stored(
     search: TextSearch,
     excluded_types: Sequence[str] | None = None,
     is_ignored: Callable[[bytes], bool] | None = None,
@@ -103,7 +103,7 @@ def _stored(
     pool, below = search.resources.pool, search.files.path
     # for other sources, the stored type may come from the content instead of the name
     is_typed_by_name = search.index.source.states_types
-    for file, chunk_rows in file_texts.stored(
+    for file, chunk_rows in file_texts.read_stored(
         pool, search.index.id, excluded_types=excluded_types, below=below, is_wanted=is_wanted
     ):
         search.check()
@@ -130,7 +130,7 @@ def _on_disk(
     """The present texts of a local folder's files in which rg finds a match, as far as their rows are wanted."""
     for matching in matching_keys(search, source, program):
         keys = [key for key in matching if not source.leaves_out(key)]
-        rows = file_texts.listed_files(search.resources.pool, [file_id(search.index.id, key) for key in keys])
+        rows = file_texts.read_listed(search.resources.pool, [file_id(search.index.id, key) for key in keys])
         found = ((key, printable(key), rows.get(file_id(search.index.id, key))) for key in keys)
         yield from _read(
             search,
@@ -144,7 +144,7 @@ def _on_disk(
         )
 
 
-def _unindexed(search: TextSearch, source: Source) -> Iterator[Reading]:
+def _read_unindexed(search: TextSearch, source: Source) -> Iterator[Reading]:
     """Texts of files without text in Postgres. A note counts the files whose stored text is outdated."""
     is_listed = _is_listed_bucket(search)
     if is_listed:
@@ -153,7 +153,7 @@ def _unindexed(search: TextSearch, source: Source) -> Iterator[Reading]:
         )
         yield Note(code="as_listed", detail=detail)
     outdated = list[SourceEntry]()
-    listed = _unfinished(search) if is_listed else _listed(search, source)
+    listed = _list_unfinished(search) if is_listed else _list(search, source)
     yield from _read(search, source, _without_text(search, listed, outdated))
     if outdated:
         detail = f"Files that changed since they were indexed, and were searched in their old version: {len(outdated)}."
@@ -181,13 +181,13 @@ def _is_outdated(entry: SourceEntry, row: ListedFile) -> bool:
     return row.is_behind or row.stamp not in {"", entry.stamp}
 
 
-def _unfinished(search: TextSearch) -> Iterator[tuple[SourceEntry, ListedFile]]:
+def _list_unfinished(search: TextSearch) -> Iterator[tuple[SourceEntry, ListedFile]]:
     """The files in scope that the last listing found, and that are not indexed yet."""
-    unfinished = file_texts.unfinished(search.resources.pool, search.index.id, below=search.files.path)
+    unfinished = file_texts.read_unfinished(search.resources.pool, search.index.id, below=search.files.path)
     return (file for file in unfinished if search.files.takes(file[0].path, mtime_ms=file[0].mtime_ms))
 
 
-def _listed(search: TextSearch, source: Source) -> Iterator[tuple[SourceEntry, ListedFile | None]]:
+def _list(search: TextSearch, source: Source) -> Iterator[tuple[SourceEntry, ListedFile | None]]:
     """The files in scope that the source lists now, with their rows."""
     pool, index = search.resources.pool, search.index
     for page in pages(source, search.check):
@@ -196,7 +196,7 @@ def _listed(search: TextSearch, source: Source) -> Iterator[tuple[SourceEntry, L
             for entry in page.entries
             if entry.reason is None and search.files.takes(entry.path, entry.type, entry.mtime_ms)
         ]
-        rows = file_texts.listed_files(pool, [file_id(index.id, entry.key) for entry in entries])
+        rows = file_texts.read_listed(pool, [file_id(index.id, entry.key) for entry in entries])
         yield from ((entry, rows.get(file_id(index.id, entry.key))) for entry in entries)
 
 

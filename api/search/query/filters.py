@@ -90,7 +90,7 @@ def resolve_filters(pool: Pool, index: Index, filters: Filters) -> ResolvedFilte
     """
     allowed_ids: set[str] | None = None
     if filters.file_ids is not None:
-        allowed_ids = set(file_lookup.named(pool, index.id, filters.file_ids))
+        allowed_ids = set(file_lookup.find_named(pool, index.id, filters.file_ids))
     id_paths = filters.id_paths if isinstance(filters, PathFilters) else None
     if id_paths is not None and any(len(path.encode()) >= MAX_FILTERABLE_BYTES for path in id_paths):
         # the store truncates filterable values, so it could not tell such paths apart

@@ -37,7 +37,7 @@ class RerankOptions:
     llm_api_key: str | None
 
 
-def reranked(
+def rerank_by_model(
     resources: Resources, kind: Kind, query: str, candidates: Sequence[tuple[str, str]], check: Check = no_check
 ) -> list[tuple[str, float]]:
     """Rerank (id, text) candidates. Returns each id once, best first, with a score from 0 to 1; ties keep their order.

@@ -47,14 +47,14 @@ def answer_by_tree(
         raise Invalid("A tree is searched by meaning; omit `mode`, or send tree: off.")
     if query.rerank in {"model", "llm"} or query.include_unembedded:
         raise Invalid("`tree` cannot be combined with rerank by a model or include_unembedded; omit one of them.")
-    find = partial(_find, built_tree(resources.pool, tool_id))
+    find = partial(_find, find_built_tree(resources.pool, tool_id))
     by_meaning = query.model_copy(update={"mode": "vector"})
     return answer_by(
         find, resources, tool_id, index, by_meaning, disconnect=disconnect, on_step=on_step, kind=TreeAnswer
     )
 
 
-def built_tree(pool: Pool, tool_id: UUID) -> Tree:
+def find_built_tree(pool: Pool, tool_id: UUID) -> Tree:
     """The last complete tree of a tool. Raises `NoTree`."""
     tree = trees.of_tool(pool, tool_id)
     if tree is None or tree.built_at is None:

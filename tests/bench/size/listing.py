@@ -15,7 +15,7 @@ from schemas.tool import IndexSettings, ToolConfig
 from tests.bench.size.files import folders
 from tests.bench.size.rows import rows, spending
 from worker.index.catalog import list_pages, open_listing
-from worker.index.lease import leased
+from worker.index.lease import open_lease
 from worker.resources import Resources
 from worker.settings import Settings
 from worker.state.index import tasks, tool_actions, tools
@@ -52,7 +52,7 @@ def measure(resources: Resources, source: AnySource, size: int) -> None:
 
 
 def _list(resources: Resources, task: UUID, what: str, size: int) -> None:
-    with spending(resources.pool) as spent, leased(resources.settings.database_url, task) as lease:
+    with spending(resources.pool) as spent, open_lease(resources.settings.database_url, task) as lease:
         plan = tasks.begin_plan(resources.pool, task, lease.owner)
         assert plan is not None
         index = tools.index(resources.pool, plan.index_id)

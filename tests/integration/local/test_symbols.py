@@ -273,7 +273,7 @@ def test_definitions_are_found_by_their_names(running: Service, calls: str) -> N
     with closing(open_pool(running.database_url)) as pool:
 
         def named(*names: str) -> list[tuple[str, int]]:
-            return [(name, start) for _, start, _, name, _ in symbols_of.named(pool, index, names)]
+            return [(name, start) for _, start, _, name, _ in symbols_of.find_named(pool, index, names)]
 
         assert named("load", "JOB") == [("load", 6), ("Job", 4)]
         assert sorted(named("run")) == [("run", 3), ("run", 5)]
@@ -291,9 +291,9 @@ def test_each_name_has_its_share_of_the_definitions(running: Service, root: Path
     running.wait(tool)
     (index,) = running.rows("SELECT index_id FROM search_tool WHERE id = %s", tool)[0]
     with closing(open_pool(running.database_url)) as pool:
-        found = [name for *_, name, _ in symbols_of.named(pool, index, ["run", "C59"])]
+        found = [name for *_, name, _ in symbols_of.find_named(pool, index, ["run", "C59"])]
         # the value of a variable is defined elsewhere
-        assert [kind for *_, kind in symbols_of.named(pool, index, ["C59"])] == ["class"]
+        assert [kind for *_, kind in symbols_of.find_named(pool, index, ["C59"])] == ["class"]
     assert (len(found), found[:3]) == (50, ["run", "C59", "run"])
 
 
@@ -315,8 +315,8 @@ def test_a_qualified_name_is_found_among_any_number_of_its_name(running: Service
     with closing(open_pool(running.database_url)) as pool:
         with pool.connection() as connection:
             symbols_of.replace(connection, index, files=[file], file_symbols=[(file, [*defined, wanted], [])])
-        assert symbols_of.named(pool, index, ["TokenStore.renew"]) == [(file, 9_000, 9_001, "renew", "method")]
-        assert len(symbols_of.named(pool, index, ["renew"])) == 50
+        assert symbols_of.find_named(pool, index, ["TokenStore.renew"]) == [(file, 9_000, 9_001, "renew", "method")]
+        assert len(symbols_of.find_named(pool, index, ["renew"])) == 50
 
 
 def test_pages_of_one_are_the_whole(running: Service, tool: str) -> None:

@@ -30,7 +30,7 @@ def nodes_site(resources: Resources) -> Site:
 
 
 def change_files(resources: Resources, site: Site) -> None:
-    changes.changed(resources.pool, site.index.id)
+    changes.note_change(resources.pool, site.index.id)
 
 
 def change_nodes(resources: Resources, site: Site) -> None:

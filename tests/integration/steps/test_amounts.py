@@ -230,9 +230,9 @@ def test_an_index_that_is_left_lingers_for_the_queries_that_read_it(moving: tupl
     ((left,),) = site.do(deleted, old)
     assert timedelta(0) < index_switch.LINGER - left < timedelta(seconds=5)
     assert timedelta(seconds=30) <= index_switch.LINGER
-    assert old not in {each.id for each in tools.buried(site.pool, "lancedb", 100)}
+    assert old not in {each.id for each in tools.list_buried(site.pool, "lancedb", 100)}
     site.do("UPDATE search_index SET deleted_at = deleted_at - %s WHERE id = %s", index_switch.LINGER, old)
-    assert [each.final for each in tools.buried(site.pool, "lancedb", 100) if each.id == old] == [False]
+    assert [each.final for each in tools.list_buried(site.pool, "lancedb", 100) if each.id == old] == [False]
 
 
 @pytest.mark.parametrize("status", ["error", "cancelled"])
@@ -243,7 +243,9 @@ def test_an_index_that_was_never_ready_takes_no_place(moving: tuple[Site, UUID, 
     assert site.do("SELECT next_index_id, update_error IS NULL FROM search_tool WHERE id = %s", site.tool) == [
         (None, False)
     ]
-    assert new in {each.id for each in tools.buried(site.pool, "lancedb", 100)} or tools.index(site.pool, new) is None
+    assert (
+        new in {each.id for each in tools.list_buried(site.pool, "lancedb", 100)} or tools.index(site.pool, new) is None
+    )
 
 
 def test_a_new_index_is_given_up_only_after_the_run_that_was_requested_meanwhile(

@@ -102,7 +102,7 @@ def test_an_edit_is_noted_for_what_follows_a_folder_above_or_below_it(resources:
 
 def test_only_a_run_that_is_due_is_put_off(site: Site) -> None:
     minutes = "SELECT round(extract(epoch FROM due_at - now()) / 60)::int FROM search_index_change WHERE index_id = %s"
-    changes.changed(site.pool, site.index.id, quiet=timedelta(seconds=10))
+    changes.note_change(site.pool, site.index.id, quiet=timedelta(seconds=10))
     for due, expected in ((-1, 30), (10, 10)):
         set_due = "UPDATE search_index_change SET due_at = now() + make_interval(mins => %s) WHERE index_id = %s"
         site.do(set_due, due, site.index.id)
@@ -129,7 +129,7 @@ def test_a_schedule_asks_for_no_run_beside_an_open_one(site: Site, is_open: bool
 
 def test_after_a_cancel_nothing_runs_for_what_was_asked_or_noted_before(site: Site) -> None:
     assert tool_actions.reindex(site.pool, site.tool, full=False, allow_removals=False) is None
-    changes.changed(site.pool, site.index.id)
+    changes.note_change(site.pool, site.index.id)
     site.cancel()
     assert site.do("SELECT status FROM search_index_task WHERE index_id = %s", site.index.id) == [("cancelled",)]
     assert not is_noted(site)

@@ -202,12 +202,12 @@ def test_attributes_are_those_of_live_chunks_of_idle_files(pair: tuple[Site, Sit
     ((id_path,),) = site.do(moved + " RETURNING live_id_path", site.index.id)
     idle = ids_of(states, lambda s: s.own and s.live and not s.lost)
     _, rows, words = drift.rewrite(site.pool, site.index.id, everything)
-    assert sorted(rows) == sorted(drift.expected(site.pool, site.index.id, everything)) == idle
+    assert sorted(rows) == sorted(drift.read_expected(site.pool, site.index.id, everything)) == idle
     assert {(row["file_name"], row["file_id_path"]) for row in rows.values()} == {("0.md", id_path)}
     german, english = (keywords_of("0.md", "", "houses laufenden", language) for language in ("de", "en"))
     assert [words[id_] for id_ in idle] == [german] * 2 != [english] * 2
     site.do("UPDATE search_index_file SET status = 'pending' WHERE index_id = %s", site.index.id)
-    assert drift.expected(site.pool, site.index.id, everything) == {}
+    assert drift.read_expected(site.pool, site.index.id, everything) == {}
 
 
 def test_a_repair_prevails_over_claims_that_a_failover_lost(pair: tuple[Site, Site]) -> None:

@@ -266,7 +266,7 @@ def building(site: Site) -> tuple[UUID, UUID]:
 
 
 def test_a_cancel_ends_all_that_is_under_way(site: Site) -> None:
-    changes.changed(site.pool, site.index.id, quiet=timedelta(hours=1))
+    changes.note_change(site.pool, site.index.id, quiet=timedelta(hours=1))
     new_index, new_task = building(site)
     tool_actions.reindex(site.pool, site.tool, full=False, allow_removals=False)
     epoch = "SELECT epoch, deleted_at IS NOT NULL FROM search_index WHERE id = %s"

@@ -235,7 +235,7 @@ def uses(build: Build, name: str) -> Any:
         after = page[-1].file_path, page[-1].file_id_path, page[-1].file_id, page[-1].number
     assert [each.file_path for each in references] == sorted(each.file_path for each in references)
     start = call_graph.start(build.pool, index_id, name)
-    named = [place for _, *place in symbols.named(build.pool, index_id, [name])]
+    named = [place for _, *place in symbols.find_named(build.pool, index_id, [name])]
     calls = [each(build.pool, index_id, start, 2) for each in (call_graph.callers, call_graph.callees)]
     return [references, named, start.definitions, *map(list, calls)]
 

@@ -297,7 +297,7 @@ def test_what_is_parsed_is_told_of_its_own_files_only(site: Site) -> None:
     one, other = site.worker(), site.worker()
     site.claim(one, 1)
     site.claim(other, 1)
-    files.parsed(site.pool, one.lease.owner)
+    files.note_parsed(site.pool, one.lease.owner)
     parsing = "SELECT lease_owner, parsing FROM search_index_file WHERE status = 'indexing' AND index_id = %s"
     assert dict(site.do(parsing, one.index.id)) == {one.lease.owner: 0, other.lease.owner: 1}
 
@@ -324,7 +324,7 @@ def test_whoever_renews_a_lease_hears_that_it_was_taken(
     site: Site, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lease, "RENEW_SECONDS", 0.05)
-    with lease.leased(database_url, site.task) as held:
+    with lease.open_lease(database_url, site.task) as held:
         held.check()
         site.cancel()
         # long before it would run out by itself
@@ -346,7 +346,7 @@ def test_a_renewed_lease_counts_from_the_time_it_was_sent(
             time.sleep(0.05)
             return is_wanted
 
-    with lease.kept(SlowlyAnswered(), database_url, site.task) as held:
+    with lease.keep_renewed(SlowlyAnswered(), database_url, site.task) as held:
         began = held._renewed
         eventually(lambda: bool(renewed), 20)
     assert began < held._renewed <= renewed[-1]

@@ -85,7 +85,7 @@ def test_a_file_is_held_as_it_is_if_its_outcome_is_of_the_listed_content(indexed
         set_first(indexed, f"status = '{status}', stamp = 'old'")
         for stamp in ("old", "new"):
             expected = {b"0.md"} if status in {"indexed", "skipped"} and stamp == "old" else set()
-            assert files.unchanged(indexed.pool, indexed.index.id, [replace(entry, stamp=stamp)]) == expected
+            assert files.find_unchanged(indexed.pool, indexed.index.id, [replace(entry, stamp=stamp)]) == expected
 
 
 def test_a_file_is_found_in_its_own_index_until_it_is_removed(resources: Resources, indexed: Site) -> None:
@@ -185,7 +185,7 @@ def dies(site: Site) -> None:
     run = site.worker()
     (claim,) = site.claim(run)
     assert claim.id == first(site)
-    files.parsed(site.pool, run.lease.owner)
+    files.note_parsed(site.pool, run.lease.owner)
     assert site.expire(run)
 
 
@@ -327,7 +327,7 @@ def test_a_file_is_named_in_its_index_once_it_has_text(resources: Resources, ind
     set_first(indexed, "live_chunks = 0")
     with_text, without = files.file_id(indexed.index.id, b"1.md"), first(indexed)
     asked = [str(with_text), str(without), str(files.file_id(other.index.id, b"0.md")), "no-id"]
-    assert list(file_lookup.named(indexed.pool, indexed.index.id, asked)) == [str(with_text)]
+    assert list(file_lookup.find_named(indexed.pool, indexed.index.id, asked)) == [str(with_text)]
 
 
 def test_the_kinds_of_files_with_text_come_by_how_many_there_are(indexed: Site) -> None:

@@ -162,12 +162,12 @@ def test_a_watch_does_not_rest_after_a_run_that_found_no_folder(
     site, rest = local_site(resources), timedelta(seconds=60)
     for ended in (None, code):
         site.do("UPDATE search_index_task SET status = 'error' WHERE index_id = %s", site.index.id)
-        changes.changed(resources.pool, site.index.id, quiet=timedelta(0))
+        changes.note_change(resources.pool, site.index.id, quiet=timedelta(0))
         passes(resources, 1)
         started = changes.start(resources.pool, site.index.id, rest)
         assert started is not None
         site.do("UPDATE search_index_task SET error_code = %s WHERE id = %s", ended, started.task_id)
-    due = changes.changed(resources.pool, site.index.id, quiet=timedelta(0))
+    due = changes.note_change(resources.pool, site.index.id, quiet=timedelta(0))
     assert due is not None
     assert (due > rest.total_seconds() / 2) == waits
 
@@ -263,7 +263,7 @@ def many_tools(resources: Resources, number: int, config: ToolConfig) -> list[UU
 def test_folders_beyond_one_round_are_taken_up_by_the_next(resources: Resources) -> None:
     indexes = many_tools(resources, 51, ToolConfig(watch=True))
     for index_id in indexes:
-        changes.changed(resources.pool, index_id, quiet=timedelta(0))
+        changes.note_change(resources.pool, index_id, quiet=timedelta(0))
     with resources.pool.connection() as connection:
         for place, index_id in enumerate(indexes):
             late = timedelta(minutes=1 + place)
@@ -328,12 +328,12 @@ def test_an_index_where_nothing_happens_is_checked_less_often(
     site.finish_all()
     before = "now() - make_interval(secs => 3600 * %s)"
     site.do(f"UPDATE search_index_task SET created_at = {before} WHERE index_id = %s", idle, site.index.id)
-    drift.compared(site.pool, site.index.id)
+    drift.note_compared(site.pool, site.index.id)
     site.do(f"UPDATE search_index SET checked_at = {before} WHERE id = %s", rested, site.index.id)
     assert drift.due(site.pool) == [site.index.id] * due
     assert drift.due(site.pool) == []
     # a search that found nothing asks at any time, but not just after a comparison
-    drift.compared(site.pool, site.index.id)
+    drift.note_compared(site.pool, site.index.id)
     assert not drift.request_comparison(site.pool, site.index.id)
     site.do("UPDATE search_index SET checked_at = now() - interval '2 min' WHERE id = %s", site.index.id)
     assert drift.request_comparison(site.pool, site.index.id)

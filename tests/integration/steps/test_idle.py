@@ -64,7 +64,7 @@ def test_a_lease_is_open_work(idle: Site) -> None:
 
 
 def test_a_run_is_open_work_just_before_it_is_due(idle: Site) -> None:
-    changes.changed(idle.pool, idle.index.id, quiet=timedelta(seconds=60))
+    changes.note_change(idle.pool, idle.index.id, quiet=timedelta(seconds=60))
     passes(idle.resources, 58)
     assert not is_open(idle)
     passes(idle.resources, 1.5)

@@ -74,7 +74,7 @@ def test_what_could_not_be_listed_is_not_gone(listing: Any, hold: bool, keys: li
     record([], {}, first=False)
     asked: dict[str, Any] = {"task_id": site.task, "index_id": site.index.id, "keys": keys}
     assert not files.too_many_vanished(site.pool, **asked)
-    assert list(files.vanished(site.pool, **asked)) == [f"{number}.md".encode() for number in range(BESIDE)]
+    assert list(files.read_vanished(site.pool, **asked)) == [f"{number}.md".encode() for number in range(BESIDE)]
     assert end(hold, keys=keys) == 0
     assert waiting(site) == {f"{number}.md" for number in range(BESIDE)}
 
@@ -103,7 +103,7 @@ def test_files_that_were_never_live_are_removed_and_do_not_count(
     record([], {}, first=True)
     asked: dict[str, Any] = {"task_id": site.task, "index_id": site.index.id, "keys": keys}
     assert files.too_many_vanished(site.pool, **asked) is is_held
-    assert not {*files.vanished(site.pool, **asked)} & {*failed}
+    assert not {*files.read_vanished(site.pool, **asked)} & {*failed}
     assert end(True, keys=keys) == (CLOSED + BESIDE - never_live if is_held else 0)
     assert len(waiting(site)) == (never_live if is_held else CLOSED + BESIDE)
 

@@ -97,7 +97,7 @@ def test_after_a_run_that_ended_otherwise_than_ready_a_watch_has_the_whole_folde
     ready.do("""UPDATE search_tool SET config = '{"watch": true}' WHERE id = %s""", ready.tool)
     for ended, paths in ((status, None), ("ready", ["0.md"])):
         ready.do("UPDATE search_index_task SET status = %s WHERE id = %s", ended, ready.task)
-        changes.changed(ready.pool, ready.index.id, paths=["0.md"], quiet=timedelta(0))
+        changes.note_change(ready.pool, ready.index.id, paths=["0.md"], quiet=timedelta(0))
         started = changes.start(ready.pool, ready.index.id, timedelta(0))
         assert started is not None
         ready.task = started.task_id
@@ -173,7 +173,7 @@ def test_who_joins_an_open_run_gets_the_whole_folder(ready: Site, begun: bool, b
         assert started is None
     else:
         ready.do("""UPDATE search_tool SET config = '{"watch": true}' WHERE id = %s RETURNING 1""", ready.tool)
-        changes.changed(ready.pool, ready.index.id, quiet=timedelta(0))
+        changes.note_change(ready.pool, ready.index.id, quiet=timedelta(0))
         assert changes.start(ready.pool, ready.index.id, timedelta(0)) is None
     assert open_paths(ready) == ((["0.md"], True, None) if begun else (None, False, None))
 

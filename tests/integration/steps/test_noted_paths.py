@@ -41,7 +41,7 @@ def test_a_run_lists_the_paths_that_were_noted_and_everything_in_doubt(resources
     site = local_site(resources)
 
     def note(*paths: str) -> None:
-        changes.changed(resources.pool, site.index.id, paths=paths or None)
+        changes.note_change(resources.pool, site.index.id, paths=paths or None)
 
     note("a.md")
     note("b", "a.md")
@@ -73,8 +73,8 @@ def test_paths_are_joined_each_once_unless_any_is_unknown_or_there_are_too_many(
 @pytest.mark.parametrize(("number", "kept"), [(999, True), (1000, False)])
 def test_beyond_so_many_paths_everything_is_listed(resources: Resources, number: int, kept: bool) -> None:
     site = local_site(resources)
-    changes.changed(resources.pool, site.index.id, paths=["a.md"])
-    changes.changed(resources.pool, site.index.id, paths=[f"{each}.md" for each in range(number)])
+    changes.note_change(resources.pool, site.index.id, paths=["a.md"])
+    changes.note_change(resources.pool, site.index.id, paths=[f"{each}.md" for each in range(number)])
     paths = noted(site)
     assert (paths is not None and len(paths) == 1000) == kept
 
@@ -83,12 +83,12 @@ def test_a_watch_hardly_rests_after_a_run_over_some_paths(resources: Resources) 
     site = local_site(resources)
     rest = timedelta(seconds=60)
     for _ in range(2):
-        changes.changed(resources.pool, site.index.id, rest=rest)
+        changes.note_change(resources.pool, site.index.id, rest=rest)
         noted(site, 60)
-    due = changes.changed(resources.pool, site.index.id, paths=["a.md"], rest=rest)
+    due = changes.note_change(resources.pool, site.index.id, paths=["a.md"], rest=rest)
     assert due is not None
     assert 2 < due <= 3
-    due = changes.changed(resources.pool, site.index.id, rest=rest)
+    due = changes.note_change(resources.pool, site.index.id, rest=rest)
     assert due is not None
     assert 50 < due <= 60
 
@@ -199,11 +199,11 @@ def test_what_a_cancel_let_be_is_listed_by_the_next_run_over_changes(resources: 
 def test_an_open_run_and_the_one_that_follows_get_the_paths_that_were_noted(resources: Resources, begun: bool) -> None:
     site = local_site(resources)
     site.list_folder()
-    changes.changed(resources.pool, site.index.id, paths=["a.md"])
+    changes.note_change(resources.pool, site.index.id, paths=["a.md"])
     noted(site)
     site.do("UPDATE search_index_task SET status = %s WHERE status = 'pending'", "indexing" if begun else "pending")
     for path in ("b.md", "c.md"):
-        changes.changed(resources.pool, site.index.id, paths=[path])
+        changes.note_change(resources.pool, site.index.id, paths=[path])
         later(site, 10)
         assert changes.start(resources.pool, site.index.id, timedelta(0)) is None
     open_ = "SELECT paths, rerun, rerun_paths FROM search_index_task WHERE index_id = %s AND finished_at IS NULL"

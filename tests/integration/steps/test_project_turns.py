@@ -154,7 +154,7 @@ def test_a_listing_whose_rows_are_locked_delays_no_other(resources: Resources, d
 @pytest.mark.parametrize(("seconds", "is_due"), [(-1.0, True), (60.0, False)])
 def test_a_listing_that_waits_for_its_source_is_passed_over(resources: Resources, seconds: float, is_due: bool) -> None:
     waiting, hint = new_site(resources), uuid4()
-    messages.sent(resources.pool, waiting.task, seconds)
+    messages.note_sent(resources.pool, waiting.task, seconds)
     assert (turns.listings(resources.pool, hint) == [waiting.task]) is is_due
     # its own message comes as late as it should, whatever the clocks of the broker and of Postgres say
     assert turns.listings(resources.pool, waiting.task) == [waiting.task]

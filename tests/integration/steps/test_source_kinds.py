@@ -228,7 +228,7 @@ def test_a_tool_over_it_gets_its_name_and_may_not_ask_for_what_it_cannot_do(reso
 def test_what_cannot_be_watched_is_not(resources: Resources, shelf: str) -> None:
     site = site_of(resources, shelf)
     site.do("""UPDATE search_tool SET config = '{"watch": true}' WHERE id = %s""", site.tool)
-    assert site.index.id in {index.id for index in changes.watched(site.pool)}
+    assert site.index.id in {index.id for index in changes.list_watched(site.pool)}
     watcher = Watcher(resources)
     watcher._update_watches()
     assert site.index.id not in watcher._followed

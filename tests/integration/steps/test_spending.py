@@ -115,7 +115,7 @@ def test_a_tool_that_is_made_during_a_run_over_some_paths_has_its_limit_in_the_n
 def test_a_change_of_the_folder_asks_for_the_tool_that_follows_it(site: Site) -> None:
     configure(site, site.tool, 10)
     following = another_tool(site, 20, watch=True)
-    changes.changed(site.pool, site.index.id)
+    changes.note_change(site.pool, site.index.id)
     site.do("UPDATE search_index_change SET due_at = now() WHERE index_id = %s", site.index.id)
     assert changes.start(site.pool, site.index.id, timedelta(0)) is None
     assert site.do("SELECT rerun_tool_ids FROM search_index_task WHERE id = %s", site.task) == [([following],)]

@@ -81,7 +81,7 @@ def test_the_preferred_task_is_served_unless_another_waits_more(resources: Resou
     other.claim(other.worker(), 1)
     assert turns.fairest(resources.pool, preferred=other.task) == one.task
     # a task that waits for its provider gets no turn
-    messages.sent(resources.pool, one.task, 60)
+    messages.note_sent(resources.pool, one.task, 60)
     assert turns.fairest(resources.pool, preferred=one.task) == other.task
 
 
@@ -332,7 +332,7 @@ def sweeps(resources: Resources, monkeypatch: pytest.MonkeyPatch) -> Sweeps:
 
 def test_a_sweep_gives_a_message_time_before_it_sends_another(resources: Resources, sweeps: Sweeps) -> None:
     site = listed_site(resources)
-    messages.sent(resources.pool, site.task)
+    messages.note_sent(resources.pool, site.task)
     assert sweeps.round() == []
     # the rest leaves a busy machine time
     passes(resources, messages.RESEND_AFTER.total_seconds() / 2)
@@ -345,7 +345,7 @@ def test_a_sweep_leaves_a_task_alone_until_its_provider_may_be_asked_again(
     resources: Resources, sweeps: Sweeps
 ) -> None:
     site = listed_site(resources)
-    messages.sent(resources.pool, site.task, 60)
+    messages.note_sent(resources.pool, site.task, 60)
     passes(resources, 60)
     assert sweeps.round() == []
     passes(resources, messages.RESEND_AFTER.total_seconds() + 0.1)

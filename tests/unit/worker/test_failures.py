@@ -289,7 +289,7 @@ def test_a_slice_is_repeated_after_what_may_pass(
 ) -> None:
     calls: list[tuple[str, object]] = []
     monkeypatch.setattr(task_notes, "warn", lambda *given: calls.append(("warn", given[-1])))
-    monkeypatch.setattr(messages, "sent", lambda *given: calls.append(("sent", given[-1])))
+    monkeypatch.setattr(messages, "note_sent", lambda *given: calls.append(("sent", given[-1])))
     monkeypatch.setattr(tasks, "fail", lambda *given: calls.append(("fail", given[-1])))
     monkeypatch.setattr(dispatch, "send_next", lambda _: None)
     task = SimpleNamespace(id=uuid4(), index_id=uuid4())

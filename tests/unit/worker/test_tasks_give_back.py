@@ -61,7 +61,7 @@ def test_a_slice_of_a_small_task_gives_back_its_memory(monkeypatch: pytest.Monke
 def test_a_listing_gives_back_its_memory(monkeypatch: pytest.MonkeyPatch, given_back: list[str]) -> None:
     settings = SimpleNamespace(database="")
     monkeypatch.setattr("worker.tasks.process.resources", lambda: made(settings=settings))
-    monkeypatch.setattr(plan, "kept", lambda *_: nullcontext())
+    monkeypatch.setattr(plan, "keep_renewed", lambda *_: nullcontext())
     found = SimpleNamespace(
         id=uuid4(), index_id=uuid4(), tool_id=uuid4(), project_id="p", request_id=None, namespace="n"
     )

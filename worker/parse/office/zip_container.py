@@ -13,7 +13,7 @@ from defusedxml.ElementTree import fromstring
 from schemas.content.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
-from worker.formats.registry import BY_TYPE, FORMATS, Format, imported
+from worker.formats.registry import BY_TYPE, FORMATS, Format, import_function
 from worker.parse import zip_members
 from worker.parse.limits import Limits, too_large
 from worker.parse.ocr.pictures import with_pictures
@@ -49,7 +49,7 @@ def read(data: bytes, limits: Limits) -> Document:
             names = archive.namelist()
             format_ = _format(names, archive.read)
             lost = mended.check_relations(lists, names, format_)
-            document: Document = imported(format_.reader)(data, limits)
+            document: Document = import_function(format_.reader)(data, limits)
             document = mended.noted(document, [*lost, *mended.missing_files(lists, names)])
             return with_pictures(document, _pictures(names, archive.read), limits)
     except MemoryError:
@@ -74,7 +74,7 @@ def _read_damaged(data: bytes, limits: Limits, failure: Exception) -> Document:
     if not contents:
         raise failure
     format_ = _format(contents, contents.__getitem__)
-    document = mended.read_mended(contents, lost, format_, imported(format_.reader), limits, failure)
+    document = mended.read_mended(contents, lost, format_, import_function(format_.reader), limits, failure)
     return with_pictures(document, _pictures(contents, contents.__getitem__), limits)
 
 

@@ -24,7 +24,7 @@ from schemas.content.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
 from worker.formats import unsupported
-from worker.formats.registry import BY_TYPE, PACKAGE, imported
+from worker.formats.registry import BY_TYPE, PACKAGE, import_function
 from worker.machine.parent import end_with
 from worker.parse import programs
 from worker.parse.limits import Limits
@@ -116,7 +116,7 @@ def _answer(requests: BinaryIO, memory_bytes: int, head_bytes: int, data_bytes: 
 
 def _carry_out(head: Head, data: bytes, limits: Limits) -> Head:
     """What an operation answers."""
-    operation = imported(OPERATIONS[head["operation"]])
+    operation = import_function(OPERATIONS[head["operation"]])
     with _limit(limits.seconds):
         answer, payload = operation(head, data, limits)
     return {**answer, _PAYLOAD: payload}

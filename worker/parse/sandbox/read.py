@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from schemas.content.document import Document, DocumentProperties
 from schemas.errors import FileError
 from schemas.status import Reason
-from worker.formats.registry import Format, imported
+from worker.formats.registry import Format, import_function
 from worker.parse.encodings import decode
 from worker.parse.limits import Limits
 
@@ -28,7 +28,7 @@ def read(format_: Format, data: bytes, limits: Limits, language: str | None = No
     """The document in `data`. Raises `FileError`; any other exception of a library becomes `parse_failed`."""
     if not format_.isolated:
         _check_length(data, limits)
-    reader = imported(format_.reader)
+    reader = import_function(format_.reader)
     try:
         arguments = (decode(data), language, limits) if format_.type == "code" else (data, limits)
         document: Document = reader(*arguments)

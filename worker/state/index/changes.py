@@ -76,13 +76,13 @@ def follow_from_now(connection: Connection[Any], tool_id: UUID) -> None:
     connection.execute(_SQL["following_now"], {"tool_id": tool_id})
 
 
-def watched(pool: Pool) -> list[WatchedIndex]:
+def list_watched(pool: Pool) -> list[WatchedIndex]:
     """Return every index that a tool asks to watch."""
     with autocommit(pool) as connection:
         return connection.cursor(row_factory=class_row(WatchedIndex)).execute(_SQL["watched"]).fetchall()
 
 
-def changed(
+def note_change(
     pool: Pool,
     index_id: UUID,
     *,

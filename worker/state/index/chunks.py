@@ -88,7 +88,7 @@ def live(pool: Pool, files: Sequence[UUID]) -> dict[UUID, list[LiveChunk]]:
     return by_file
 
 
-def lost(pool: Pool, files: Sequence[UUID]) -> dict[UUID, list[PlacedChunk]]:
+def read_lost(pool: Pool, files: Sequence[UUID]) -> dict[UUID, list[PlacedChunk]]:
     """Return the live chunks of files whose vectors the store lacks, in order."""
     by_file: dict[UUID, list[PlacedChunk]] = defaultdict(list)
     with pool.connection() as connection:

@@ -32,7 +32,7 @@ def requeue(pool: Pool, index_id: UUID) -> None:
     _record(pool, "requeue", {"index_id": index_id})
 
 
-def done(pool: Pool, index_id: UUID) -> None:
+def note_done(pool: Pool, index_id: UUID) -> None:
     """Record that everything due for an index is done."""
     _record(pool, "done", {"index_id": index_id})
 

@@ -161,7 +161,7 @@ def start(pool: Pool, index_id: UUID) -> UUID | None:
         return started.id if started else None
 
 
-def expected(pool: Pool, index_id: UUID, ids: Sequence[UUID]) -> dict[UUID, Attributes]:
+def read_expected(pool: Pool, index_id: UUID, ids: Sequence[UUID]) -> dict[UUID, Attributes]:
     """Return what the store should say about those of `ids` that are live and whose files are idle."""
     with autocommit(pool) as connection:
         return _expected(connection, index_id, ids)
@@ -201,7 +201,7 @@ def cursor(pool: Pool, index_id: UUID) -> UUID | None:
         return row[0] if row else None
 
 
-def compared(pool: Pool, index_id: UUID, cursor: UUID | None = None) -> None:
+def note_compared(pool: Pool, index_id: UUID, cursor: UUID | None = None) -> None:
     """Note that a namespace was compared now, up to an id; None: up to its end."""
     with pool.connection() as connection:
         connection.execute(_SQL["compared"], {"index_id": index_id, "cursor": cursor, **_INTERVALS})

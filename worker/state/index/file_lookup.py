@@ -86,7 +86,7 @@ def below(pool: Pool, index_id: UUID, id_path: str, limit: int | None = None, *,
         return [row[0] for row in rows]
 
 
-def named(pool: Pool, index_id: UUID, names: Sequence[str]) -> list[str]:
+def find_named(pool: Pool, index_id: UUID, names: Sequence[str]) -> list[str]:
     """Return the `file_node_id` of those of `names` (file ids or node ids) that have live chunks."""
     with pool.connection() as connection:
         values = {"index_id": index_id, "names": list(names), "ids": [id_ for name in names if (id_ := _as_uuid(name))]}

@@ -188,7 +188,7 @@ def record_page(
         connection.execute(_SQL["merge_page"], values)
 
 
-def unchanged(pool: Pool, index_id: UUID, listed: Sequence[SourceEntry]) -> set[bytes]:
+def find_unchanged(pool: Pool, index_id: UUID, listed: Sequence[SourceEntry]) -> set[bytes]:
     """Return the keys of listed files that the index holds as they are."""
     values = {"ids": [file_id(index_id, entry.key) for entry in listed], "stamps": [entry.stamp for entry in listed]}
     with autocommit(pool) as connection:
@@ -230,7 +230,7 @@ def _count_vanished(connection: Connection[Any], values: Mapping[str, object]) -
     return _Vanished(len(gone), live, all_live, gone)
 
 
-def vanished(pool: Pool, *, task_id: UUID, index_id: UUID, keys: Sequence[bytes] | None = None) -> Iterator[bytes]:
+def read_vanished(pool: Pool, *, task_id: UUID, index_id: UUID, keys: Sequence[bytes] | None = None) -> Iterator[bytes]:
     """Yield the keys of live files that are missing from a complete listing, in order."""
     values = {"task_id": task_id, "index_id": index_id, "keys": keys}
     with pool.connection() as connection, connection.cursor(name="vanished") as cursor:
@@ -415,7 +415,7 @@ def prefer_indexes(connection: Connection[Any]) -> None:
     connection.execute(_SQL["prefer_indexes"])
 
 
-def parsed(pool: Pool, owner: UUID) -> None:
+def note_parsed(pool: Pool, owner: UUID) -> None:
     """Note that the files of `owner` are parsed: from now on they are not to blame if its process dies."""
     with pool.connection() as connection:
         connection.execute(_SQL["parsed"], {"owner": owner})

@@ -55,7 +55,7 @@ class IndexedFolder:
         return FolderView(self.inode, self.place, self.changed_ns)
 
 
-def seen(pool: Pool, host: Host) -> None:
+def note_machine(pool: Pool, host: Host) -> None:
     """Note that workers of a machine run, and forget machines that are long gone."""
     values = {"host_id": host.id, "kept": KEPT}
     with autocommit(pool) as connection:
@@ -76,7 +76,7 @@ def sample(pool: Pool, index_id: UUID) -> Sequence[tuple[bytes, str]]:
         return connection.execute(_SQL["sample"], {"index_id": index_id, "limit": MAX_FILES}).fetchall()
 
 
-def listed(pool: Pool, index_id: UUID, path: str, host: Host, view: FolderView) -> None:
+def note_listed(pool: Pool, index_id: UUID, path: str, host: Host, view: FolderView) -> None:
     """Note which machine lists a folder now, and what it sees of it."""
     values = {"index_id": index_id, "path": path, "host_id": host.id, "host_name": host.name}
     with autocommit(pool) as connection:

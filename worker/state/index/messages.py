@@ -37,7 +37,7 @@ class WaitingTask:
     is_small: bool
 
 
-def sent(pool: Pool, task_id: UUID, seconds: float = 0) -> bool:
+def note_sent(pool: Pool, task_id: UUID, seconds: float = 0) -> bool:
     """Note that a message is sent, to arrive in `seconds`, so that the sweep waits for it.
 
     Returns False if another transaction locks the task: then it is being handled, or nobody could.
@@ -72,7 +72,7 @@ def take_up_freed(pool: Pool) -> int:
         return connection.execute(_SQL["take_up_freed"], {"warning": LOCKED}).rowcount
 
 
-def unplanned(pool: Pool, limit: int) -> Sequence[tuple[UUID, UUID]]:
+def list_unplanned(pool: Pool, limit: int) -> Sequence[tuple[UUID, UUID]]:
     """Return tasks, with their tools, whose listing has no worker and whose message may be lost."""
     with autocommit(pool) as connection:
         return connection.execute(_SQL["unplanned"], {"patience": RESEND_AFTER, "limit": limit}).fetchall()

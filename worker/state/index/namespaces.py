@@ -45,13 +45,13 @@ def register(connection: Connection[Any], index_ids: Sequence[UUID], suffix: str
 
 
 def take_due(pool: Pool, stores: Sequence[str], limit: int = MAX_NAMES) -> list[RetiredNamespace]:
-    """Return the names to check in some stores now; each is due after the first pause, unless `checked` follows."""
+    """Return the names to check in some stores now; each is due after the first pause, without `note_checked`."""
     with autocommit(pool) as connection:
         cursor = connection.cursor(row_factory=class_row(RetiredNamespace))
         return cursor.execute(_SQL["take_due"], {"pause": FIRST_PAUSE, "limit": limit, "stores": [*stores]}).fetchall()
 
 
-def checked(pool: Pool, name: str) -> None:
+def note_checked(pool: Pool, name: str) -> None:
     """Note that the store currently has nothing under this name."""
     values = {"name": name, "pause": FIRST_PAUSE, "longest": LONGEST_PAUSE, "watched": WATCHED}
     with pool.connection() as connection:

@@ -90,7 +90,9 @@ def note_cut_texts(pool: Pool, index_id: UUID, epoch: int) -> None:
         connection.execute(_SQL["note_cut_texts"], {"index_id": index_id, "epoch": epoch})
 
 
-def stalled(pool: Pool, patience: timedelta = STALLED_AFTER, limit: int = counting.MAX_COUNTED) -> list[StalledTask]:
+def find_stalled(
+    pool: Pool, patience: timedelta = STALLED_AFTER, limit: int = counting.MAX_COUNTED
+) -> list[StalledTask]:
     """Return open tasks without progress for `patience` and without a warning that says why.
 
     Returns a task again after another `patience`.

@@ -336,7 +336,7 @@ def refresh(pool: Pool, task_id: UUID, index_id: UUID, *, wait: bool = True) -> 
         if not holds(connection, task_id, wait=wait):
             return None
         (counting.add_noted if takes_long or are_noted else counting.count)(connection, [task_id])
-        return _closed(connection, _SQL["close"], values)
+        return _close(connection, _SQL["close"], values)
 
 
 def holds(connection: Connection[Any], task_id: UUID, *, wait: bool) -> bool:
@@ -348,7 +348,7 @@ def holds(connection: Connection[Any], task_id: UUID, *, wait: bool) -> bool:
     return connection.execute(_SQL["await_task"], values).fetchone() is not None
 
 
-def done(pool: Pool, limit: int) -> Sequence[tuple[UUID, UUID]]:
+def list_done(pool: Pool, limit: int) -> Sequence[tuple[UUID, UUID]]:
     """Return running tasks of which nothing is left, with their indexes."""
     with autocommit(pool) as connection:
         return connection.execute(_SQL["done"], {"limit": limit}).fetchall()
@@ -387,10 +387,10 @@ def _stop(
     returned = leftovers.return_files(connection, index_id)
     # what is left to return is counted when all is
     (counting.count if returned is None else counting.add_noted)(connection, [task_id])
-    return _closed(connection, _SQL["stop"], values, returned)
+    return _close(connection, _SQL["stop"], values, returned)
 
 
-def _closed(
+def _close(
     connection: Connection[Any], query: SQL, values: Mapping[str, object], returned: UUID | None = None
 ) -> ClosedTask | None:
     """Run the query that ends a task, and everything that follows from it in the same transaction."""

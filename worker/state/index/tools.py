@@ -416,7 +416,7 @@ def project_exists(pool: Pool, project_id: str) -> bool:
         return is_true(connection, _SQL["project_exists"], {"project_id": project_id})
 
 
-def buried(pool: Pool, vector_store: str, limit: int) -> list[BuriedIndex]:
+def list_buried(pool: Pool, vector_store: str, limit: int) -> list[BuriedIndex]:
     """Return deleted indexes of one vector store, the longest-waiting first."""
     values = {
         "vector_store": vector_store,

@@ -80,7 +80,7 @@ class WaitingFiles:
         return self.are_some or (self.is_listing and self.is_first)
 
 
-def stored(
+def read_stored(
     pool: Pool,
     index_id: UUID,
     *,
@@ -121,14 +121,14 @@ def _batches(files: Iterable[TextFile]) -> Iterator[list[TextFile]]:
         yield batch
 
 
-def listed_files(pool: Pool, ids: Sequence[UUID]) -> dict[UUID, ListedFile]:
+def read_listed(pool: Pool, ids: Sequence[UUID]) -> dict[UUID, ListedFile]:
     """Return those of the files that are listed."""
     with pool.connection() as connection:
         rows = connection.cursor(row_factory=class_row(ListedFile)).execute(_SQL["listed_files"], {"ids": list(ids)})
         return {row.id: row for row in rows}
 
 
-def unfinished(pool: Pool, index_id: UUID, *, below: str | None) -> Iterator[tuple[SourceEntry, ListedFile]]:
+def read_unfinished(pool: Pool, index_id: UUID, *, below: str | None) -> Iterator[tuple[SourceEntry, ListedFile]]:
     """Yield listed files that have since been neither indexed nor skipped, by path."""
     values: dict[str, object] = {"index_id": index_id, "below": below, "limit": _PAGE_ROWS}
     values |= {"after_path": "", "after_id": UUID(int=0)}

@@ -144,7 +144,7 @@ def passing(pool: Pool, ids: Sequence[str], values: dict[str, object]) -> list[s
         return [id_ for (id_,) in rows]
 
 
-def unembedded(pool: Pool, values: dict[str, object]) -> list[tuple[UUID, int]]:
+def find_unembedded(pool: Pool, values: dict[str, object]) -> list[tuple[UUID, int]]:
     """Return files found by words only that pass the filters, by path: id, and characters of the whole text."""
     with pool.connection() as connection:
         return connection.execute(_SQL["unembedded"], values).fetchall()

@@ -24,10 +24,10 @@ _SQL = load("search/symbols")
 #: Sorts after every other character that a name can have.
 _LAST = "\U0010ffff"
 
-#: Definitions that `named` returns.
+#: Definitions that `find_named` returns.
 _MAX_NAMED = 50
 
-#: Definitions of one name, and of one name in its scope, that `named` chooses from.
+#: Definitions of one name, and of one name in its scope, that `find_named` chooses from.
 MAX_CONSIDERED = 2000
 
 #: Maximum UTF-8 bytes of a name, and of a scope: an index row of Postgres holds 2,704, and no search is longer.
@@ -183,7 +183,7 @@ def references(
         return connection.cursor(row_factory=class_row(UseRow)).execute(_SQL["references"], values).fetchall()
 
 
-def named(pool: Pool, index_id: UUID, names: Sequence[str]) -> list[tuple[UUID, int, int, str, str]]:
+def find_named(pool: Pool, index_id: UUID, names: Sequence[str]) -> list[tuple[UUID, int, int, str, str]]:
     """Return (file, first line, last line, name, kind) of up to 50 definitions; the names take turns.
 
     For each name, exact spellings are preferred to another case. A name may be qualified (`Foo.run`, `Foo::run`,

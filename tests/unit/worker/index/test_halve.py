@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from schemas.content.document import Chunk, text_hash
 from worker.index.file_states import FileFacts, PreparedFile
-from worker.index.halve import FEWEST_TOKENS, halved, is_cuttable
+from worker.index.halve import FEWEST_TOKENS, halve_chunks, is_cuttable
 from worker.state.index.chunks import PlacedChunk
 from worker.tokens.tokenizers import cl100k
 
@@ -36,7 +36,7 @@ def test_halves_have_every_character_at_its_place(text: str) -> None:
     file, whole = file_of(text), "12345" + text + "  rest\n"
     while any(len(placed.chunk.text) > 3 for placed in file.chunks if placed.chunk.text != "rest"):
         ids = {placed.id for placed in file.chunks if len(placed.chunk.text) > 3 and placed.chunk.text != "rest"}
-        file, new = halved(RUN, file, ids)
+        file, new = halve_chunks(RUN, file, ids)
         assert new <= {placed.content_hash for placed in file.chunks}
     assert "12345" + "".join(each.lead + each.chunk.text + each.trail for each in file.chunks) == whole
     assert [placed.index for placed in file.chunks] == list(range(len(file.chunks)))
@@ -50,7 +50,7 @@ def test_halves_have_every_character_at_its_place(text: str) -> None:
 
 
 def test_a_context_longer_than_the_text_goes_first() -> None:
-    file, _ = halved(RUN, made := file_of("short text", "a long heading " * 9), {made.chunks[0].id})
+    file, _ = halve_chunks(RUN, made := file_of("short text", "a long heading " * 9), {made.chunks[0].id})
     assert [(placed.chunk.text, placed.chunk.context) for placed in file.chunks] == [("short text", ""), ("rest", "")]
     assert file.chunks[0].id != made.chunks[0].id
 

@@ -263,7 +263,7 @@ def test_work_has_all_its_time_beside_threads_that_are_busy() -> None:
         return time.thread_time() - began
 
     try:
-        assert processor_limit.limited(0.6, work) >= 0.3
+        assert processor_limit.run_limited(0.6, work) >= 0.3
     finally:
         done.set()
         for other in others:

@@ -78,7 +78,7 @@ def test_files_keep_their_own_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_only_unchanged_files_that_lost_vectors_get_them_back(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = {FILE: [placed(100)]}
-    monkeypatch.setattr(chunks, "lost", lambda _, ids: {id_: rows[id_] for id_ in ids if id_ in rows})
+    monkeypatch.setattr(chunks, "read_lost", lambda _, ids: {id_: rows[id_] for id_ in ids if id_ in rows})
     files: list[File] = [
         UnchangedFile(Mock(id=FILE, lost=True), FileFacts("code")),
         # another process wrote its chunks meanwhile

@@ -25,7 +25,7 @@ def verdict(monkeypatch: pytest.MonkeyPatch, stored: Sequence[Attributes], rows:
     """What `_wrong` returns if its reads, counted from 0, meet these states of the store and the rows."""
     reads = iter(range(READS))
     store = SimpleNamespace(attributes=lambda *_: stored[next(reads)], stored=lambda _, row: row)
-    monkeypatch.setattr(drift, "expected", lambda *_: rows[next(reads)])
+    monkeypatch.setattr(drift, "read_expected", lambda *_: rows[next(reads)])
     return fsck._wrong(cast("Pool", None), cast("VectorStore", store), INDEX, None, 10)
 
 

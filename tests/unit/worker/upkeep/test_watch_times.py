@@ -193,7 +193,7 @@ def test_a_run_starts_slightly_after_it_is_due_and_once(monkeypatch: pytest.Monk
         return StartedTask(index_id, index_id) if index_id == ID else None
 
     waits = {ID: 0.1, OTHER: 0.2}
-    monkeypatch.setattr(changes, "changed", lambda _pool, index_id, **_: waits[index_id])
+    monkeypatch.setattr(changes, "note_change", lambda _pool, index_id, **_: waits[index_id])
     monkeypatch.setattr(changes, "start", start)
     monkeypatch.setattr(watch, "post_plan", lambda *ids: sent.append(ids))
     watcher = Watcher(RESOURCES)

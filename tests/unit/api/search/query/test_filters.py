@@ -180,7 +180,7 @@ def test_id_paths_that_the_store_truncates_are_resolved_to_files(
 ) -> None:
     allowed: list[set[str] | None] = []
     monkeypatch.setattr(file_lookup, "below", lambda *_, **__: ["a", "b"])
-    monkeypatch.setattr(file_lookup, "named", lambda *_: ["b", "c"])
+    monkeypatch.setattr(file_lookup, "find_named", lambda *_: ["b", "c"])
     monkeypatch.setattr(filters, "select_files", lambda *given: allowed.append(given[-1]))
     index = cast("Index", SimpleNamespace(id=None, source=SimpleNamespace(content_node=None)))
     wanted = PathFilters(id_paths=["é" + "x" * (length - 2)], file_ids=file_ids)

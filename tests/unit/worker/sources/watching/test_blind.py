@@ -40,12 +40,12 @@ profile = EmbedderProfile.model_validate_json(sys.argv[3])
 settings = IndexSettings(embedder=profile, chunks=ChunkSettings(), max_file_bytes=1000)
 index = WatchedIndex(uuid4(), "p", LocalSource(kind="local", path=str(folder)), settings)
 resources = Resources(Settings(auth="off", local_source_roots=[folder]))
-watched = watch_source(WatchAccess(resources.access("p"), lambda: None, None), index)
+list_watched = watch_source(WatchAccess(resources.access("p"), lambda: None, None), index)
 
 def told(wanted, seconds=20):
     until = time.monotonic() + seconds
     while time.monotonic() < until:
-        noticed = watched.look()
+        noticed = list_watched.look()
         if noticed and noticed.quiet == wanted:
             return True
         time.sleep(0.02)
@@ -54,10 +54,10 @@ def told(wanted, seconds=20):
 print("blind", [told(timedelta(0)) for _ in range(3)], flush=True)
 for handle in taken:
     os.close(handle)
-print("ready", told(timedelta(0)) and watched._was_ready, flush=True)
+print("ready", told(timedelta(0)) and list_watched._was_ready, flush=True)
 (folder / "a.md").write_text("new")
 print("heard", told(QUIET_OF_PATHS), flush=True)
-watched.close()
+list_watched.close()
 """
 
 
