@@ -155,7 +155,8 @@ def _by_what_there_is(search: IndexSearch) -> IndexSearch:
     request = search.request.model_copy(update={"mode": "keyword"}) if by_words else search.request
     # counts may be behind the rows while a task is open
     words_wait = store.has_keywords and not store.is_here and (counts.vectors_due > 0 or counts.is_open)
-    return replace(search, request=request, vector_share=counts.vector_share, words_wait=words_wait)
+    share = counts.vector_share
+    return replace(search, request=request, is_changing=counts.is_open, vector_share=share, words_wait=words_wait)
 
 
 def _rank(search: IndexSearch, made: RankingInputs, files: Files) -> tuple[RankedCandidates, SearchReport]:

@@ -46,8 +46,9 @@ class IndexSearch:
     """A request over one index, as every step needs it. Each leg returns up to `depth` rows.
 
     With `whole_files`, files that are not embedded follow the hits. Keyword legs find them, so these run in every mode.
-    `on_step` is called after each step. `vector_share`: of the chunks that get a vector, those that have it. With
-    `words_wait`, words of some chunks may be in Postgres until the store gets these with their vectors.
+    `on_step` is called after each step. Only while the index `is_changing`, files may wait for their words.
+    `vector_share`: of the chunks that get a vector, those that have it. With `words_wait`, words of some chunks may be
+    in Postgres until the store gets these with their vectors.
     """
 
     resources: Resources
@@ -59,6 +60,7 @@ class IndexSearch:
     whole_files: bool
     disconnect: Disconnect
     on_step: Callable[[Step], None] = ignore_step
+    is_changing: bool = True
     vector_share: float = 1.0
     words_wait: bool = False
 

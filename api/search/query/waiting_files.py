@@ -36,7 +36,7 @@ def search_waiting_files(search: IndexSearch) -> WaitingLines:
     Call it before the index is searched: a file that is indexed meanwhile is found by both or by one, never by none.
     """
     pool, index = search.resources.pool, search.index
-    if not file_texts.waiting(pool, index.id).have_lines:
+    if not search.is_changing or not file_texts.waiting(pool, index.id).have_lines:
         return WaitingLines()
     indexed, total, *_ = counting.counts(pool, index.id)
     said = f"{indexed} of {total} files are indexed so far"
