@@ -75,14 +75,15 @@ def test_tools_are_listed_by_pages_oldest_first(running: Service, root: Path) ->
 
 def test_the_status_is_the_row_of_the_task(running: Service, tool: str) -> None:
     status = running.status(tool)
-    columns = [name for name in status if name not in {"tool_id", "task_id", "namespace", "eta_seconds"}]
+    computed = {"tool_id", "task_id", "namespace", "eta_seconds", "words_eta_seconds"}
+    columns = [name for name in status if name not in computed]
     ((row,),) = running.rows("SELECT to_jsonb(t) FROM search_index_task t WHERE id = %s", status["task_id"])
-    times = {"created_at", "started_at", "finished_at"}
+    times = {"created_at", "started_at", "searchable_at", "finished_at"}
     assert {name: row[name] for name in columns if name not in times} == {
         name: status[name] for name in columns if name not in times
     }
     assert (status["total_files"], status["indexed_files"], status["skipped_files"]) == (4, 3, 1)
-    assert status["created_at"] <= status["started_at"] <= status["finished_at"]
+    assert status["created_at"] <= status["started_at"] <= status["searchable_at"] <= status["finished_at"]
     assert (status["progress"], status["eta_seconds"], status["listing"], status["warning"]) == (1, None, False, None)
 
 
@@ -339,7 +340,7 @@ def test_a_pointer_filter_ends_at_a_whole_key(running: Service, tool: str) -> No
 def test_an_answer_tells_its_coverage(running: Service, tool: str) -> None:
     answer = running.post(f"{TOOLS}/{tool}/query", {"query": "  pasta  ", "top_k": 1}, 200)
     assert (answer["query"], answer["mode"], answer["total_results"]) == ("pasta", "hybrid", 1)
-    assert answer["coverage"] == {"indexed_files": 3, "total_files": 4, "stale_files": None}
+    assert answer["coverage"] == {"indexed_files": 3, "total_files": 4, "stale_files": None, "vector_share": 1.0}
     assert answer["took_ms"] > 0
 
 
