@@ -22,7 +22,8 @@ def test_words_answer_until_the_provider_does(running: Service, root: Path, prov
     for name, text in FILES.items():
         (folder / name).write_text(text)
     hold = provider.holds.add("embeddings", "zenith")
-    tool = running.local_tool(folder)
+    # no worker has measured how fast vectors of this length come
+    tool = running.local_tool(folder, config={"dimensions": 48})
     try:
         eventually(lambda: running.status(tool)["searchable_at"], 60)
         now = running.status(tool)
