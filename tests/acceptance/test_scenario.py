@@ -107,7 +107,7 @@ def test_every_store_finds_the_same_in_the_same_order(running: Service, tool: st
 
 def test_an_answer_has_every_field_of_the_contract(running: Service, tool: str) -> None:
     answer = running.post(f"/api/tools/search/{tool}/query", {"query": "authentication login JWT", "top_k": 1}, 200)
-    assert answer["coverage"] == {"indexed_files": 3, "total_files": 3, "stale_files": None}
+    assert answer["coverage"] == {"indexed_files": 3, "total_files": 3, "stale_files": None, "vector_share": 1.0}
     (hit,) = answer["results"]
     expected = {"file_node_id": "file-data", "file_id_path": "/folder-001/file-data", "file_name": "data.json"}
     assert expected.items() <= hit.items()

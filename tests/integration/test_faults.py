@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 from uuid import UUID, uuid4
 
 import psycopg
@@ -22,7 +23,9 @@ from schemas.tool import IndexSettings, ToolConfig
 from tests.integration.database import do
 from tests.integration.test_leases import index_of, new_task
 from worker.app import BULK, app
+from worker.embed.pace import EmbeddingPace
 from worker.index import pipeline
+from worker.index.run import IndexRun
 from worker.resources import Resources
 from worker.settings import LOCAL_MODEL, Settings
 from worker.sources.local import LocalFolder
@@ -287,7 +290,20 @@ def test_a_file_whose_indexing_fails_unexpectedly_is_given_up_before_its_task(
     monkeypatch.setattr(
         index_task,
         "_open_run",
-        lambda r, _task, index, lease, _queue: SimpleNamespace(pool=r.pool, index=index, lease=lease),
+        lambda r, _task, index, lease, _queue: IndexRun(
+            index=index,
+            epoch=0,
+            source=Mock(),
+            tokenizer=Mock(),
+            embedder=Mock(),
+            store=Mock(),
+            pool=r.pool,
+            lease=lease,
+            concurrency=1,
+            limits=Mock(),
+            pace=EmbeddingPace(),
+            left_bytes=math.inf,
+        ),
     )
     monkeypatch.setattr(pipeline, "claim_files", lambda _: 10)
     monkeypatch.setattr(pipeline, "claim_bytes", lambda _: 1000)

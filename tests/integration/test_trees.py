@@ -103,7 +103,7 @@ def test_a_search_finds_leaves_through_summaries(running: Service, orchard: str,
     assert all(0 < len(hit["raptor_summary_preview"]) <= 100 for hit in through)
     scores = [hit["score"] for hit in hits]
     assert scores == sorted(scores, reverse=True)
-    assert found["coverage"] == {"indexed_files": 24, "total_files": 24, "stale_files": None}
+    assert found["coverage"] == {"indexed_files": 24, "total_files": 24, "stale_files": None, "vector_share": 1.0}
     assert found["summaries"] == []
 
 
@@ -159,7 +159,7 @@ def test_the_options_of_a_plain_search_hold_for_trees(running: Service, orchard:
     traced = answer(running, orchard, **asked, trace=True)["trace"]
     assert [step["step"] for step in traced] == ["embed", "tree"]
     stale = answer(running, orchard, **asked, refresh="if_stale")["coverage"]
-    assert stale == {"indexed_files": 24, "total_files": 24, "stale_files": 0}
+    assert stale == {"indexed_files": 24, "total_files": 24, "stale_files": 0, "vector_share": 1.0}
     nothing = {**asked, "filters": {"types": ["pdf"]}}
     refused = running.client.post(f"{TOOLS}/{orchard}/query", json=nothing)
     assert checked(refused, 422)["code"] == "no_such_files"

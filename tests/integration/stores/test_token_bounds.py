@@ -100,7 +100,7 @@ def test_words_find_them_and_meaning_does_not(ground: Ground, folder: Path) -> N
     assert names(ground, tool, "vector", filters={"path": "t*.txt"}) == set()
     assert names(ground, tool, "keyword", filters={"types": ["text"]}) == everything
     answer = ground.service.post(f"{TOOLS}/{tool}/query", {"query": "zebra tiny"}, 200)
-    assert answer["coverage"] == {"indexed_files": 4, "total_files": 4, "stale_files": None}
+    assert answer["coverage"] == {"indexed_files": 4, "total_files": 4, "stale_files": None, "vector_share": 1.0}
     (hit,) = [hit for hit in answer["results"] if hit["file_name"] == "tiny.txt"]
     assert (hit["embedded"], hit["distance"], "whole" in hit) == (False, None, False)
     assert all(hit["embedded"] == (hit["distance"] is not None) for hit in answer["results"])
