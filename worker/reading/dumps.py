@@ -28,8 +28,8 @@ _MAX_LETTERS = 0.6
 _KILO, _MEGA = 1_000, 1_000_000
 _HEX = "[0-9A-Fa-f]"
 _DIGITS = rf"(?:0x)?{_HEX}{{2,8}}"
-#: The beginning of a line is compared with each line of each text, so nothing there is tried twice.
-_START = rf"[ \t]{{0,8}}+(?:0x)?{_HEX}{{4,16}}+[:h]?[ \t]{{1,4}}"
+#: The beginning of a line, which is compared with each line of each text.
+_START = rf"[ \t]{{0,8}}(?:0x)?{_HEX}{{4,16}}[:h]?[ \t]{{1,4}}"
 #: A line: its address, at least four groups of digits, and the characters that they stand for.
 _LINE = rf"\n{_START}{_DIGITS}(?:[ \t]{{1,3}}{_DIGITS}){{3,31}}[^\n]{{0,90}}"
 _DUMP = re.compile(rf"{_LINE}(?:\n\*\r?(?=\n)|{_LINE})+")
