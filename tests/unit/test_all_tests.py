@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.__main__ import ALL, FAST, RERUN_AT_MOST, SLOW, main
+from tests.__main__ import ALL, FAST, FLAKY_AT_MOST, RERUN_AT_MOST, SLOW, main
 from tests.shared_service import GROUPS, group_of
 
 ROOT = Path(__file__).parents[2]
@@ -59,15 +59,14 @@ def test_all_outcomes_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert said[-3:] == ["Skipped:", "     2  install this to run", "3 passed, 2 failed, 2 skipped"]
 
 
-@pytest.mark.parametrize(("settings", "is_ci"), [(PLAIN, False), (REAL, True)])
-def test_a_test_that_passes_alone_is_told_as_flaky_and_fails_ci(
+@pytest.mark.parametrize("settings", [PLAIN, REAL])
+def test_a_test_that_passes_alone_is_told_as_flaky(
     tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     settings: tuple[str, ...],
-    is_ci: bool,
 ) -> None:
-    monkeypatch.setenv("CI", "true" if is_ci else "")
+    monkeypatch.setenv("CI", "true")
     mark = str(tmp_path / "mark")
     healing = f"""
 import os
@@ -78,7 +77,7 @@ def test_it():
         os.mkdir({mark!r})
         raise OSError("busy\\nhere")
 """
-    assert main(arguments(tmp_path, "healing", healing, settings)) == int(is_ci)
+    assert main(arguments(tmp_path, "healing", healing, settings)) == 0
     said = capfd.readouterr().out.splitlines()
     assert said[-2:] == [
         "Flaky: test_healing.test_it failed, and passed when it ran alone. Its first error: OSError: busy",
@@ -86,23 +85,35 @@ def test_it():
     ]
 
 
+def healing(marks: Path, number: int) -> str:
+    """So many tests, each of which passes only when it runs again."""
+    return f"""
+import pytest
+from pathlib import Path
+@pytest.mark.parametrize("number", range({number}))
+def test_it(number):
+    mark = Path({str(marks)!r}) / str(number)
+    if not mark.exists():
+        mark.touch()
+        assert False
+"""
+
+
+@pytest.mark.parametrize("is_ci", [True, False])
+@pytest.mark.parametrize("number", [FLAKY_AT_MOST, FLAKY_AT_MOST + 1])
+def test_ci_refuses_many_flaky_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, is_ci: bool) -> None:
+    monkeypatch.setenv("CI", "true" if is_ci else "")
+    refused = is_ci and number > FLAKY_AT_MOST
+    assert main(arguments(tmp_path, "healing", healing(tmp_path, number))) == int(refused)
+
+
 @pytest.mark.parametrize("number", [RERUN_AT_MOST, RERUN_AT_MOST + 1])
 def test_only_few_failed_tests_run_once_more(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     monkeypatch.delenv("CI", raising=False)
-    healing = f"""
-import pytest
-from pathlib import Path
-@pytest.mark.parametrize("number", range({number}))
-def test_it(number):
-    mark = Path({str(tmp_path)!r}) / str(number)
-    if not mark.exists():
-        mark.touch()
-        assert False
-"""
     reran = number == RERUN_AT_MOST
-    assert main(arguments(tmp_path, "healing", healing)) == (0 if reran else 1)
+    assert main(arguments(tmp_path, "healing", healing(tmp_path, number))) == (0 if reran else 1)
     told = f"{number} passed ({number} flaky), 0 failed" if reran else f"0 passed, {number} failed"
     assert capfd.readouterr().out.splitlines()[-1] == f"{told}, 0 skipped"
 
