@@ -250,11 +250,13 @@ RETURNING :ended_task
 SELECT NOT listing FROM :newest_task
 
 -- name: retry_files
--- failed files, and those that a task left open: never live, live with an empty stamp, or without all their vectors
+-- Failed files, and those that a task left open: never live, live with an empty stamp, or without all their vectors.
+-- A failed file is read again: the user may have mended it, even if only its vectors were refused.
 UPDATE search_index_file
 SET task_id = %(id)s,
     work = CASE WHEN status = 'pending' THEN work
-                WHEN awaits_vectors OR status = 'indexed' AND stamp <> '' THEN 'path' ELSE 'read' END,
+                WHEN status = 'indexed' AND (awaits_vectors OR stamp <> '') THEN 'path' ELSE 'read' END,
+    awaits_vectors = awaits_vectors AND status <> 'failed',
     -- what the listing reported about a file may have been fixed since
     listed_reason = CASE WHEN status = 'failed' THEN NULL ELSE listed_reason END,
     :set_pending, attempts = 0, crashes = 0, parsing = 0
