@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -61,10 +62,13 @@ def change(folder: Path) -> None:
 
 
 def at_work(running: Service, folder: Path, provider: EmbeddingsFake) -> tuple[str, Hold]:
-    """A tool over the folder that indexes a new file as long as its provider is held."""
+    """A tool over the folder that indexes an edited file as long as its provider is held.
+
+    Its old chunks have vectors, so its new words wait for theirs.
+    """
     tool = tool_over(running, folder)
     word = uuid4().hex
-    (folder / "four.md").write_text(f"The text of {word}.")
+    (folder / "one.md").write_text(f"The text of {word}.")
     hold = provider.holds.add("embeddings", word)
     ask(running, tool, "if_stale")
     eventually(lambda: bool(hold.arrived), 30, running.logs)
@@ -275,9 +279,17 @@ def test_text_that_is_older_than_its_file_is_told_of(
 
 def test_waiting_ends_with_the_task_s_failure(running: Service, folder: Path, provider: EmbeddingsFake) -> None:
     tool = tool_over(running, folder)
-    (folder / "four.md").write_text(f"The text of {uuid4().hex}.")
-    provider.fail_next(401)
-    assert stale(ask(running, tool, "wait")) == (1, ["reindex_failed"])
+    word = uuid4().hex
+    # its old chunks have vectors, so its new words wait for theirs
+    (folder / "one.md").write_text(f"The text of {word}.")
+    hold = provider.holds.add("embeddings", word)
+    with ThreadPoolExecutor(1) as asking:
+        waiting = asking.submit(ask, running, tool, "wait")
+        eventually(lambda: bool(hold.arrived) and not running.status(tool)["listing"], 30, running.logs)
+        (folder / "one.md").unlink()
+        provider.fail_next(401)
+        hold.release()
+        assert stale(waiting.result()) == (1, ["reindex_failed"])
 
 
 def test_waiting_has_an_end_and_is_for_nobody_who_left(

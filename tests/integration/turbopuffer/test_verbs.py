@@ -403,8 +403,13 @@ def test_many_who_listen_keep_nobody_waiting(running: Service, provider: Embeddi
 def test_neither_who_listens_nor_a_provider_that_hangs_keeps_the_api_from_stopping(
     running: Service, provider: EmbeddingsFake, root: Path, word: str, tmp_path: Path, number: Signals
 ) -> None:
+    folder = write(root / word, **files_of(word, "apples"))
+    tool = running.local_tool(folder)
+    # a query is embedded once there is a vector
+    running.wait(tool)
     hold = provider.holds.add("embeddings", word)
-    tool = running.local_tool(write(root / word, **files_of(word, "apples")))
+    write(folder, **files_of(word, "birds"))
+    ask(running, tool, "reindex")
     eventually(lambda: bool(hold.arrived), 20, running.logs)
     env = {**running.env, "API_PORT": str(free_port(19_500))}
     query = provider.holds.add("embeddings", "nobody answers")
