@@ -161,7 +161,8 @@ def environment(home: Path, database_url: str, broker_url: str, **env: str) -> d
         "REDIS_URL": broker_url,
         "API_HOST": "127.0.0.1",
         "API_PORT": str(server_port()),
-        "FLOWER_PORT": "5555",  # Flower reads this variable too, and rejects an empty one
+        # Flower reads this variable too, and rejects an empty one
+        "FLOWER_PORT": str(server_port()),
         "AUTH": "off",
         # tests find a process by its connection, which only root sees of a private one
         "DEBUGGERS": "on",
