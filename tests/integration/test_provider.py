@@ -179,7 +179,8 @@ def test_words_are_found_while_the_provider_is_silent(here: Service, provider: E
     hold = provider.holds.add("embeddings", "quiet")
     folder = write(root / "silent", **{f"f{number}": f"A quiet text of number {number}." for number in range(6)})
     (folder / "code.py").write_text("def quiet_function():\n    return 1\n")
-    tool = here.local_tool(folder)
+    # no worker has measured how fast vectors of this length come
+    tool = here.local_tool(folder, config={"dimensions": 56})
     eventually(lambda: len(here.query(tool, "quiet", mode="keyword")) == 7, 30, here.logs)
     # files that are not listed yet are searched line by line
     eventually(lambda: [file["chunks"] for file in here.files(tool)] == [1] * 7, 30, here.logs)

@@ -271,7 +271,8 @@ def test_what_is_left_of_a_namespace_keeps_no_task_waiting(ground: Ground) -> No
     shutil.rmtree(ground.resources.home / "lancedb" / f"{index.namespace}.lance" / "data")
     (ground.root / "torn" / "0.md").write_text("# new\n\nIts three old chunks are to be deleted.\n")
     # the first reader drops the table and is told to try again: this should be the task, not the test
-    ground.service.wait(ground.service.local_tool(ground.root / "torn"))
+    # the store trusts a version that it has seen for a minute
+    ground.service.wait(ground.service.local_tool(ground.root / "torn"), seconds=180)
     eventually(lambda: len(ground.stored(index)) == 16, 30, ground.service.logs)
     ground.settle(tool, index)
     assert ground.paid() == 1
