@@ -163,7 +163,7 @@ class _EmbeddedBatch:
         if seconds is not None:
             timings = {**timings, "embed": round(timings.get("embed", 0) + seconds, 4)}
         state, vectors, refusal = file.state, self._vectors[id_], self._refusals.get(id_)
-        is_refused = refusal is not None and state.may_lack_vectors and not file.claim.awaits_vectors
+        is_refused = refusal is not None and file.has_early_words
         if refusal is not None and not is_refused:
             # the text that is live keeps the vectors that it got
             got = [chunk for chunk in state.new if chunk.id in vectors] if isinstance(state, UnchangedFile) else []

@@ -182,6 +182,11 @@ class EmbeddedFile:
         return not self.lacking
 
     @property
+    def has_early_words(self) -> bool:
+        """Whether its words may become live before its vectors, and are not live yet."""
+        return self.state.may_lack_vectors and not self.claim.awaits_vectors
+
+    @property
     def written(self) -> Sequence[PlacedChunk]:
         """The chunks whose rows are written now: all new ones, except those whose words are live already."""
         if isinstance(self.state, UnchangedFile) and self.claim.awaits_vectors:

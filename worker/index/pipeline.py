@@ -113,7 +113,7 @@ def index_files(
 def _write_words(run: IndexRun, prepared: Sequence[File], began: float) -> list[EmbeddedFile]:
     """Write the words of files whose vectors would be late, with what needs no embedding. Returns the other files."""
     files = recall_vectors(run, prepared)
-    early = [file for file in files if file.state.may_lack_vectors and not file.claim.awaits_vectors]
+    early = [file for file in files if file.has_early_words]
     if not are_late(run.pace, early, time.monotonic() - began, run.left_bytes):
         return files
     written = {file.claim.id for file in files if file.complete} | {file.claim.id for file in early}
@@ -123,13 +123,13 @@ def _write_words(run: IndexRun, prepared: Sequence[File], began: float) -> list[
 
 def _hurried(run: IndexRun, files: Sequence[EmbeddedFile]) -> IndexRun:
     """The run, with little time for vectors that words wait for."""
-    words_wait = any(file.state.may_lack_vectors and not file.claim.awaits_vectors for file in files)
+    words_wait = any(file.has_early_words for file in files)
     return replace(run, embed_seconds=min(run.embed_seconds, LATE_SECONDS)) if words_wait else run
 
 
 def _is_progress(file: EmbeddedFile) -> bool:
     """Whether a file without all its vectors has something to write."""
-    return file.state.may_lack_vectors and (bool(file.vectors) or not file.claim.awaits_vectors)
+    return file.has_early_words or (file.state.may_lack_vectors and bool(file.vectors))
 
 
 def claim_vectors(run: IndexRun, task_id: UUID) -> Sequence[FileClaim]:
