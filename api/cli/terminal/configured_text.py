@@ -188,7 +188,7 @@ def _indent_at(text: str, place: int) -> str:
 
 
 def _tokens(text: str) -> Iterator[_Token]:
-    """The tokens of JSON with comments. Raises `Unchangeable` for what is none."""
+    """Yield the tokens of JSON with comments. Raises `Unchangeable` if the text is anything else."""
     if len(text) > MAX_CHARACTERS:
         raise Unchangeable
     place = 0
