@@ -6,16 +6,14 @@ The directory at the end of a ZIP file lists its members. Each member also has a
 
 from __future__ import annotations
 
-import codecs
-import re
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BytesIO
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
-from worker.parse.encodings import is_odd
+from worker.parse.member_names import likely_encoding
 
 #: A member's head: version, flags, method, time, date, checksum, sizes, lengths of the name and the extra fields.
 _HEAD = struct.Struct("<4s5H3L2H")
@@ -31,15 +29,6 @@ _STEP_BYTES = 1 << 16
 _MAX_VERSION = 63
 #: Most members of a file without a directory.
 MAX_RECOVERED = 20_000
-#: Bytes of names by which their encoding is guessed.
-_SAMPLE_BYTES = 16_384
-#: Encodings of names, the usual one first.
-_ENCODINGS = ("cp437", "cp850", "cp852", "cp866", "cp1251", "cp1252", "gb18030", "cp932", "big5hkscs", "cp949")
-#: Odd signs that are counted in an encoding. Each halves its likelihood.
-_MAX_ODDITIES = 10
-#: Confidence in an encoding that the detector leaves out, as it does with few letters.
-_LEAST_CONFIDENCE = 0.0005
-_EASTERN_SIGNS = re.compile("[\u3000-\u3003\u3008-\u3011\u2014-\u2026\uff01-\uff65]")
 
 
 class TooMuchError(Exception):
@@ -252,56 +241,8 @@ def _name_members(archive: ZipFile) -> None:
     if not unnamed:
         return
     raw = [info.orig_filename.encode("cp437", "replace") for info in unnamed]
-    encoding = _encoding(raw)
+    encoding = likely_encoding(raw)
     for info, name in zip(unnamed, raw, strict=True):
         stated = _extra_field(info.extra, _NAME_FIELD)[5:]
         info.filename = (stated or name).decode("utf-8" if stated else encoding, "replace").replace("\0", "")
         archive.NameToInfo[info.filename] = info
-
-
-def _encoding(names: Sequence[bytes]) -> str:
-    """The encoding in which all names are text, the likeliest if there are several."""
-    from chardet import detect_all
-
-    if all(map(_is_utf8, names)):
-        return "utf-8"
-    sample = b"\n".join(names)[:_SAMPLE_BYTES]
-    found = detect_all(sample, ignore_threshold=True, include_encodings=_ENCODINGS)
-    confidence = {_codec(each["encoding"]): each["confidence"] for each in found if each["encoding"]}
-    fitting = [encoding for encoding in _ENCODINGS if all(_fits(name, encoding) for name in names)]
-    likelihood = {
-        encoding: (confidence.get(codecs.lookup(encoding).name, 0.0) + _LEAST_CONFIDENCE)
-        / 2 ** min(_MAX_ODDITIES, _oddities(sample, encoding))
-        for encoding in fitting
-    }
-    # of equally likely ones the first
-    return max(fitting, key=likelihood.__getitem__, default="cp437")
-
-
-def _oddities(sample: bytes, encoding: str) -> int:
-    """Foreign signs that are not letters, and letters in odd places. Eastern brackets and dots are usual in names."""
-    text = _EASTERN_SIGNS.sub(" ", sample.decode(encoding, "replace"))
-    neighbours = zip(f" {text}", text, f"{text[1:]} ", strict=False)
-    return sum(
-        not sign.isascii() and (not sign.isalnum() or is_odd(before, sign, after)) for before, sign, after in neighbours
-    )
-
-
-def _codec(name: str) -> str:
-    return codecs.lookup("big5hkscs" if name == "Big5" else name).name
-
-
-def _is_utf8(name: bytes) -> bool:
-    try:
-        name.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _fits(name: bytes, encoding: str) -> bool:
-    """Whether a name is text in an encoding."""
-    try:
-        return name.decode(encoding).isprintable()
-    except UnicodeDecodeError:
-        return False

@@ -14,7 +14,7 @@ from worker.sandbox.members import MAX_PATH_CHARACTERS, TOO_MUCH, Member
 #: Stands for NUL, which Postgres does not store.
 _NUL_SHOWN = "\N{SYMBOL FOR NULL}"
 #: What UTF-8 cannot hold, besides the bytes that Python keeps of a name that is not UTF-8.
-_LONE_SURROGATE = re.compile("[\ud800-\udc7f\udd00-\udfff]")
+LONE_SURROGATE = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 #: What Windows takes for a drive at the beginning of a path.
 _DRIVE = re.compile("^([A-Za-z]):")
 
@@ -47,7 +47,7 @@ def damaged(detail: object) -> FileError:
 
 def cleaned(name: str) -> str:
     """A member's name as a relative path that leads nowhere else; "" if nothing is left of it."""
-    text = _LONE_SURROGATE.sub("\ufffd", name).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    text = LONE_SURROGATE.sub("\ufffd", name).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     parts = text.replace("\\", "/").replace("\0", _NUL_SHOWN).split("/")
     path = _DRIVE.sub(r"\1_", "/".join(part for part in parts if part not in {"", ".", ".."}))
     if len(path) > MAX_PATH_CHARACTERS:

@@ -10,16 +10,18 @@ import errno
 import gzip
 import io
 import lzma
+import re
 import tarfile
 import tempfile
 import weakref
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import IO
 
 from schemas.errors import FileError
 from schemas.status import Reason
-from worker.parse.containers import Container, cleaned, damaged, too_much
+from worker.parse.containers import LONE_SURROGATE, Container, cleaned, damaged, too_much
+from worker.parse.member_names import likely_encoding
 from worker.parse.temporary import check_disk
 from worker.sandbox.members import MAX_INFLATED_BYTES, MAX_MEMBERS, Member
 
@@ -31,6 +33,8 @@ _COMPRESSIONS: dict[bytes, Callable[[IO[bytes]], io.BufferedIOBase]] = {
     b"BZh": bz2.BZ2File,
     b"\xfd7zXZ\0": lzma.LZMAFile,
 }
+#: A byte that Python keeps of a name that is not UTF-8.
+_RAW_BYTE = re.compile("[\udc80-\udcff]")
 _ERRORS = (tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError)
 
 
@@ -87,12 +91,14 @@ class _Tar:
         weakref.finalize(self, unpacked.close)
         self._archive = tarfile.open(fileobj=unpacked, mode="r:")  # noqa: SIM115 - it stays open for reads
         self._infos: dict[str, tarfile.TarInfo] = {}
-        total = 0
-        for number, info in enumerate(self._up_to_damage()):
+        infos, total = list[tarfile.TarInfo](), 0
+        for info in self._up_to_damage():
+            infos.append(info)
             total += info.size
-            if number >= MAX_MEMBERS or total > MAX_INFLATED_BYTES:
+            if len(infos) > MAX_MEMBERS or total > MAX_INFLATED_BYTES:
                 raise too_much()
-            path = cleaned(info.name)
+        for name, info in zip(_names(infos), infos, strict=True):
+            path = cleaned(name)
             if path and not info.isdir():
                 self._infos[path] = info
 
@@ -126,6 +132,19 @@ class _Tar:
             return file.read() if file else b""
         except _ERRORS as error:
             raise damaged(error) from None
+
+
+def _names(infos: Sequence[tarfile.TarInfo]) -> list[str]:
+    """The names of members. Those that are not UTF-8 are in one encoding, the likeliest."""
+    raw = [info.name.encode("utf-8", "surrogateescape") for info in infos if _is_raw(info.name)]
+    encoding = likely_encoding(raw) if raw else ""
+    names = iter(name.decode(encoding, "replace") for name in raw)
+    return [next(names) if _is_raw(info.name) else info.name for info in infos]
+
+
+def _is_raw(name: str) -> bool:
+    """Whether a name has bytes that are not UTF-8, and nothing else that UTF-8 cannot hold."""
+    return bool(_RAW_BYTE.search(name)) and not LONE_SURROGATE.search(name)
 
 
 def _reason(info: tarfile.TarInfo) -> Reason | None:

@@ -1,4 +1,4 @@
-"""ZIP files that are cut or damaged, and names without a flag for their encoding."""
+"""ZIP files that are cut or damaged, and names in archives that do not state their encoding."""
 
 from __future__ import annotations
 
@@ -154,6 +154,18 @@ NAMES = {
     "cp1251": [["Новая папка/Документ.txt"]],
     "big5": [["報告.docx"], ["會議記錄.txt", "資料/說明.md"]],
     "cp949": [["한국어.txt"], ["보고서/회의록.docx"]],
+    "cp1250": [["Zażółć gęślą jaźń.txt"], ["Árvíztűrő tükörfúrógép.txt"], ["Řízení jakosti.txt", "Příloha č. 1.txt"]],
+    "cp1252": [["Prêt à porter.txt"], ["Año nuevo señor.pdf"], ["Måned rød æble.txt"]],
+    "cp1253": [["Νέος φάκελος.txt"], ["Έγγραφα/αναφορά.txt"]],
+    "cp737": [["Συμβόλαιο.doc"], ["Έγγραφα/αναφορά.txt"]],
+    "cp1254": [["Sözleşme örneği.doc"], ["İş ak\u0131ş\u0131/çal\u0131şma.txt"]],
+    "cp857": [["Günlük iş plan\u0131.txt"], ["İş ak\u0131ş\u0131/çal\u0131şma.txt"]],
+    "cp1255": [["חוזה שכירות.doc"], ["מסמכים/דוח שנתי.txt"]],
+    "cp862": [["תמונות.jpg"], ["מסמכים/דוח שנתי.txt"]],
+    "cp1256": [["عقد إيجار.doc"], ["تقرير سنوي.txt"]],
+    "cp874": [["สัญญาเช่า.doc"], ["รายงานประจำปี.txt"]],
+    "koi8-r": [["Отчет.txt"], ["Договор аренды 2019.doc", "Фото/список.txt"]],
+    "euc_jp": [["テスト.txt"], ["売上データ2020.xlsx"]],
 }
 
 
@@ -176,6 +188,26 @@ def test_names_are_guessed_for_the_archive_as_a_whole(encoding: str, names: list
         opened = open_zip(packed)
         assert [member.path for member in opened.members()] == names
         assert [opened.read(name, LIMIT) for name in names] == [b"text %d" % number for number in range(len(names))]
+
+
+@pytest.mark.parametrize(("encoding", "names"), [(key, names) for key, lists in NAMES.items() for names in lists])
+def test_names_in_a_tar_archive_are_guessed_too(encoding: str, names: list[str]) -> None:
+    files = {name: name.encode() for name in names}
+    raw = [name.encode(encoding) for name in names]
+    placeholders = {f"{number:03}".ljust(len(name), "x"): name for number, name in enumerate(raw)}
+    data = tarred(dict(zip(placeholders, files.values(), strict=True)), "w:")
+    for placeholder, name in placeholders.items():
+        at = data.index(placeholder.encode() + b"\0")
+        data = data[:at] + _renamed(data[at : at + 512], name) + data[at + 512 :]
+    opened = open_tar(data)
+    assert [member.path for member in opened.members()] == names
+    assert [opened.read(name, LIMIT) for name in names] == [*files.values()]
+
+
+def _renamed(head: bytes, name: bytes) -> bytes:
+    """The head of a member in a tar archive with another name and the sum that fits it."""
+    summed = name.ljust(100, b"\0") + head[100:148] + b" " * 8 + head[156:]
+    return summed[:148] + b"%06o\0 " % sum(summed) + summed[156:]
 
 
 def test_a_name_in_an_extra_field_counts() -> None:
