@@ -1,0 +1,86 @@
+"""Guesses the encoding of the names in an archive that does not state it."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Sequence
+
+from worker.parse.encodings import is_odd
+
+#: Bytes of names by which their encoding is guessed.
+_SAMPLE_BYTES = 16_384
+#: Encodings of names, the usual one first.
+_USUAL = ("cp437", "cp850", "cp852", "cp866", "cp1251", "cp1254", "cp1252", "gb18030", "cp932", "big5hkscs", "cp949")
+#: Encodings whose likelihood counts only for this share.
+_RARER_SHARE = 0.8
+_RARER = (
+    *("cp1250", "cp1253", "cp1255", "cp1256", "cp1257", "cp874"),
+    *("cp737", "cp857", "cp862", "cp775", "koi8-r", "koi8-u", "euc_jis_2004"),
+)
+_ENCODINGS = (*_USUAL, *_RARER)
+#: Python's names of encodings that the detector names as smaller ones.
+_WIDER_ENCODINGS = {"Big5": "big5hkscs", "EUC-JP": "euc_jis_2004", "EUC-KR": "cp949"}
+#: Odd signs that are counted in an encoding. Each halves its likelihood.
+_MAX_ODDITIES = 10
+#: Confidence in an encoding that the detector leaves out, as it does with few letters.
+_LEAST_CONFIDENCE = 0.0005
+#: The first letter of an alphabet that is not Latin.
+_FIRST_BEYOND_LATIN = "\u0370"
+_USUAL_SIGNS = re.compile("[\u3000-\u3003\u3008-\u3011\u2013-\u2026\uff01-\uff65]")
+
+
+def likely_encoding(names: Sequence[bytes]) -> str:
+    """The encoding in which all names are text, the likeliest if there are several."""
+    from chardet import detect_all
+
+    if all(map(_is_utf8, names)):
+        return "utf-8"
+    sample = b"\n".join(names)[:_SAMPLE_BYTES]
+    found = detect_all(sample, ignore_threshold=True, include_encodings=_ENCODINGS)
+    confidence = {_codec(each["encoding"]): each["confidence"] for each in found if each["encoding"]}
+    fitting = [encoding for encoding in _ENCODINGS if all(_fits(name, encoding) for name in names)]
+    likelihood = {
+        encoding: (confidence.get(codecs.lookup(encoding).name, 0.0) + _LEAST_CONFIDENCE)
+        * (_RARER_SHARE if encoding in _RARER else 1)
+        / 2 ** min(_MAX_ODDITIES, _oddities(sample, encoding))
+        for encoding in fitting
+    }
+    # of equally likely ones the first
+    return max(fitting, key=likelihood.__getitem__, default="cp437")
+
+
+def _oddities(sample: bytes, encoding: str) -> int:
+    """Foreign signs that are not letters, and letters in odd places. Brackets, dashes and dots are usual in names."""
+    text = _USUAL_SIGNS.sub(" ", sample.decode(encoding, "replace"))
+    neighbours = zip(f" {text}", text, f"{text[1:]} ", strict=False)
+    return sum(
+        not sign.isascii()
+        and (not sign.isalnum() or is_odd(before, sign, after)) + _is_within_latin(before, sign, after)
+        for before, sign, after in neighbours
+    )
+
+
+def _is_within_latin(before: str, sign: str, after: str) -> bool:
+    """Whether a letter that is not Latin stands inside a Latin word, as no name has it."""
+    return sign >= _FIRST_BEYOND_LATIN and all(each.isascii() and each.isalpha() for each in (before, after))
+
+
+def _codec(name: str) -> str:
+    return codecs.lookup(_WIDER_ENCODINGS.get(name, name)).name
+
+
+def _is_utf8(name: bytes) -> bool:
+    try:
+        name.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _fits(name: bytes, encoding: str) -> bool:
+    """Whether a name is text in an encoding."""
+    try:
+        return name.decode(encoding).isprintable()
+    except UnicodeDecodeError:
+        return False
