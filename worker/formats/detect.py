@@ -14,6 +14,8 @@ from worker.formats.unsupported import unsupported
 
 #: Mail and web servers may put bytes in front of the header; PDF readers find it within this many bytes.
 _PDF_HEADER_WITHIN = 1024
+#: The first name in the directory of a compound file.
+_DIRECTORY = "Root Entry".encode("utf-16-le")
 #: Formats by their streams, whose names programs write in any case.
 _STREAMS = [
     (re.compile(re.escape(format_.stream.encode("utf-16-le")), re.IGNORECASE), format_)
@@ -99,7 +101,7 @@ def _format(named: Format, signature: Signature | None, start: bytes, data: byte
     if signature is ZIP:
         return PACKAGE
     if signature is OLE:
-        return _ole_format(data)
+        return _ole_format(named, data)
     if signature and signature.kind in BY_KIND:
         return BY_KIND[signature.kind]
     return _text_format(named, data) if named.binary or _is_disguised(named, start) else named
@@ -114,11 +116,13 @@ def _is_disguised(named: Format, start: bytes) -> bool:
     )
 
 
-def _ole_format(data: bytes) -> Format:
-    """What a compound file of the old office suites holds, judged by its stream names."""
+def _ole_format(named: Format, data: bytes) -> Format:
+    """What a compound file of the old office suites holds, judged by its stream names. A cut one may have lost them."""
     if _ENCRYPTED_STREAM in data:
         raise FileError(Reason.ENCRYPTED)
     format_ = _format_by_stream(data)
+    if format_ is None and named.stream and _DIRECTORY not in data:
+        format_ = named
     if format_ is not None:
         return format_
     message = "The file is a document of a program that is not supported; save it as .docx, .xlsx, .pptx or .pdf."

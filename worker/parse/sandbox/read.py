@@ -12,6 +12,7 @@ from schemas.status import Reason
 from worker.formats.registry import Format, import_function
 from worker.parse.encodings import decode
 from worker.parse.limits import Limits
+from worker.parse.office.recovered_text import read_damaged
 
 #: NUL, and lone surrogates, which are not characters.
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
@@ -28,6 +29,22 @@ def read(format_: Format, data: bytes, limits: Limits, language: str | None = No
     """The document in `data`. Raises `FileError`; any other exception of a library becomes `parse_failed`."""
     if not format_.isolated:
         _check_length(data, limits)
+    try:
+        document = _read(format_, data, limits, language)
+    except FileError as error:
+        found = error.reason is Reason.PARSE_FAILED and read_damaged(
+            lambda filled: _read(format_, filled, limits, language), data, format_.type, limits
+        )
+        if not found:
+            raise
+        document = found
+    limits.check_characters(len(document.text))
+    if not document.text or document.text.isspace():
+        raise FileError(Reason.NO_TEXT)
+    return _cleaned(document)
+
+
+def _read(format_: Format, data: bytes, limits: Limits, language: str | None) -> Document:
     reader = import_function(format_.reader)
     try:
         arguments = (decode(data), language, limits) if format_.type == "code" else (data, limits)
@@ -39,10 +56,7 @@ def read(format_: Format, data: bytes, limits: Limits, language: str | None = No
     except Exception as error:  # libraries raise all kinds of exceptions on damaged files
         message = f"The file is damaged ({type(error).__name__}: {_OBJECT.sub('', str(error))})"
         raise FileError(Reason.PARSE_FAILED, _clean(message[:400]) + "; repair or convert it.") from error
-    limits.check_characters(len(document.text))
-    if not document.text or document.text.isspace():
-        raise FileError(Reason.NO_TEXT)
-    return _cleaned(document)
+    return document
 
 
 def _check_length(data: bytes, limits: Limits) -> None:
