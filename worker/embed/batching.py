@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -48,7 +49,8 @@ class RequestTerms:
 
     `budget` is None for a model that costs nothing. `project` is the project whose share of the budget is used.
     `only_full` leaves out texts that do not fill a request, for a caller that will add more texts. Once it `gives_way`
-    to other work, no further request starts, as when the time is up.
+    to other work, no further request starts, as when the time is up. While requests are in flight after that time,
+    `meanwhile` does a part of other work, and says whether there may be more.
     """
 
     budget: RateBudget | None = None
@@ -57,6 +59,7 @@ class RequestTerms:
     seconds: float = math.inf
     only_full: bool = False
     gives_way: Callable[[], bool] = never
+    meanwhile: Callable[[], bool] = never
 
 
 FREE = RequestTerms()
@@ -164,6 +167,7 @@ class _EmbeddingRun:
         self._waiting = deque(_Batch(indices, may_grow=terms.budget is not None) for indices in waiting)
         self._terms = terms
         self._until = time.monotonic() + terms.seconds
+        self._has_other_work = terms.meanwhile is not never
         self._in_flight: dict[Future[Vectors], _Batch] = {}
         self._error: BaseException | None = None
         self._answered = self._has_progress = False
@@ -173,13 +177,28 @@ class _EmbeddingRun:
     def outcomes(self, concurrency: int) -> Iterator[Outcome]:
         yield from self._start(concurrency)
         while self._in_flight:
-            done, _ = wait(self._in_flight, return_when=FIRST_COMPLETED)
-            outcomes = [outcome for request in done for outcome in self._end(request, self._in_flight.pop(request))]
+            outcomes = [
+                outcome for request in self._await() for outcome in self._end(request, self._in_flight.pop(request))
+            ]
             yield from outcomes
             # Refill only now: a crash loses the answers that are not yet recorded and all requests in flight.
             yield from self._start(concurrency)
         if self._error is not None:
             raise self._error
+
+    def _await(self) -> set[Future[Vectors]]:
+        """Return the requests that have ended, at least one. Other work is done while they take too long."""
+        while self._has_other_work:
+            left = max(0.0, self._until - time.monotonic())
+            done, _ = wait(self._in_flight, min(left, threading.TIMEOUT_MAX), return_when=FIRST_COMPLETED)
+            if done:
+                return done
+            try:
+                self._has_other_work = self._terms.meanwhile()
+            except Exception as error:  # noqa: BLE001 - raised later: the answers in flight are paid for
+                self._error, self._has_other_work = self._error or error, False
+        done, _ = wait(self._in_flight, return_when=FIRST_COMPLETED)
+        return done
 
     def _start(self, concurrency: int) -> Iterator[Outcome]:
         """Send requests. Yields the texts that are known to be too long, which are not sent."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import structlog
@@ -19,33 +19,35 @@ from worker.index.run import IndexRun
 from worker.index.write import found_by, keyword_vectors, take_back_on_error, write
 from worker.state.index import chunks
 from worker.state.index import files as file_rows
-from worker.state.index.files import FileOutcome
+from worker.state.index.files import FileClaim, FileOutcome
 from worker.state.search import keywords, symbols
 
 log = structlog.get_logger()
 
 
-def commit(run: IndexRun, ready: Sequence[EmbeddedFile]) -> None:
+def commit(run: IndexRun, ready: Sequence[EmbeddedFile], *, keep: bool = False) -> Sequence[FileClaim]:
     """Write the files, make them live, and delete what they replace. Files whose claims were lost are left out.
 
-    Chunks that lack their vectors are found by their words, and their files wait for another claim. Raises `StoreError`
-    or `LeaseLost`; everything paid for is recorded even then.
+    Chunks that lack their vectors are found by their words, and their files wait for another claim: if this worker is
+    to `keep` them, it has that claim at once. Returns these claims. Raises `StoreError` or `LeaseLost`; everything paid
+    for is recorded even then.
     """
     try:
         run.lease.check()
         ready = still_claimed(run, ready)
         if not ready:
             # all texts wait for a request that they fill
-            return
+            return []
         written = write(run, ready)
         with take_back_on_error(run, ready):
             run.lease.check()
-            finished, buried = finish(run, written)
+            finished, buried, kept = finish(run, written, keep=keep)
     except FoldexError:
         record_paid(run, ready)
         raise
     record_paid(run, [file for file in ready if file.claim.id not in finished])
     forget(run, buried)
+    return kept
 
 
 def still_claimed(run: IndexRun, waiting: Sequence[EmbeddedFile]) -> list[EmbeddedFile]:
@@ -55,11 +57,19 @@ def still_claimed(run: IndexRun, waiting: Sequence[EmbeddedFile]) -> list[Embedd
     return [file for file in waiting if file.claim.id in claimed]
 
 
-def finish(run: IndexRun, written: Sequence[EmbeddedFile]) -> tuple[Collection[UUID], list[UUID]]:
+class Finished(NamedTuple):
+    """The ids of the files that ended, and of the vectors to delete; the claims that go on."""
+
+    files: Collection[UUID]
+    buried: Sequence[UUID]
+    kept: Sequence[FileClaim]
+
+
+def finish(run: IndexRun, written: Sequence[EmbeddedFile], *, keep: bool = False) -> Finished:
     """Make the new chunks live and record the outcomes in one transaction.
 
-    Returns the ids of the files that ended so, and of the vectors to delete. Raises `LeaseLost` if the epoch moved on.
-    Files whose own lease was lost are left to their new holder.
+    Files whose own lease was lost are left to their new holder. If this worker is to `keep` those that lack vectors, it
+    claims them again. Raises `LeaseLost` if the epoch moved on.
     """
     run.lease.check()
     with run.pool.connection() as connection:
@@ -67,11 +77,12 @@ def finish(run: IndexRun, written: Sequence[EmbeddedFile]) -> tuple[Collection[U
         file_rows.prefer_indexes(connection)
         finished = file_rows.finish(connection, run.lease.owner, [outcome(file) for file in written])
         buried = _replace(run, connection, [file for file in written if file.claim.id in finished])
+        kept = file_rows.claim_on(connection, run.lease.owner, finished) if keep else []
     for file in written:
         reason = file.state.failure.reason if isinstance(file.state, FailedFile) else None
         path, status = file.claim.path, file.status
         log.debug("file", file_id=str(file.claim.id), path=path, status=status, reason=reason)
-    return finished, buried
+    return Finished(finished, buried, kept)
 
 
 def _replace(run: IndexRun, connection: Connection[Any], finished: Sequence[EmbeddedFile]) -> list[UUID]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 from uuid import UUID
@@ -14,9 +14,17 @@ from schemas.content.document import Chunk
 from schemas.errors import EmbeddingError, EmbeddingRefused, Excess, FileError, FoldexError
 from schemas.status import Reason
 from worker.embed import Embedder
-from worker.embed.batching import RequestTerms, embed_all
+from worker.embed.batching import RequestTerms, embed_all, never
 from worker.embed.faults import FaultFindingEmbedder, FurtherRequests
-from worker.index.file_states import EmbeddedFile, File, PreparedFile, ProviderUsage, UnchangedFile, failed
+from worker.index.file_states import (
+    UNPAID,
+    EmbeddedFile,
+    File,
+    PreparedFile,
+    ProviderUsage,
+    UnchangedFile,
+    failed,
+)
 from worker.index.halve import halve_chunks, is_cuttable
 from worker.index.prepare import prepare_anew
 from worker.index.run import IndexRun
@@ -44,13 +52,30 @@ def recall_vectors(run: IndexRun, prepared: Sequence[File]) -> list[EmbeddedFile
     return batch.files(time.monotonic() - started)
 
 
+class Meanwhile(NamedTuple):
+    """What is done while requests take longer than their time.
+
+    `write_words` writes the words of files, and returns those that still lack vectors, under their new claims.
+    `write_others` writes those of other files, and says whether there may be more.
+    """
+
+    write_words: Callable[[Sequence[EmbeddedFile]], Sequence[EmbeddedFile]]
+    write_others: Callable[[], bool]
+
+
 def embed(
-    run: IndexRun, files: Sequence[EmbeddedFile], waiting: Sequence[EmbeddedFile] = (), *, more: bool
+    run: IndexRun,
+    files: Sequence[EmbeddedFile],
+    waiting: Sequence[EmbeddedFile] = (),
+    *,
+    more: bool,
+    meanwhile: Meanwhile | None = None,
 ) -> Embedding:
     """Embed the chunks that files lack after `recall_vectors`, and those `waiting` from the previous call.
 
     If `more` files are to come, texts that do not fill a request wait for them. If an error ends it early, the cache
-    holds everything paid for. A refused text fails only its own files.
+    holds everything paid for. A refused text fails only its own files. Files that `meanwhile` completes are not
+    returned.
     """
     started = time.monotonic()
     batch = _EmbeddedBatch([*waiting, *files])
@@ -59,7 +84,8 @@ def embed(
         return Embedding(batch.files(0), None)
     # texts that wait since the previous call were looked up then, and are again before they are sent
     fresh = {chunk.content_hash for file in files for chunk in file.lacking}
-    stopped = _pay(run, batch, list(missing.values()), fresh, more=more)
+    work: Callable[[], bool] = never if meanwhile is None else functools.partial(batch.write_words, meanwhile)
+    stopped = _pay(run, batch, list(missing.values()), fresh, more=more, meanwhile=work)
     while stopped is None:
         try:
             cut = batch.cut(run)
@@ -74,7 +100,7 @@ def embed(
         missing = {hash_: missing[hash_] for hash_ in cut if hash_ in missing}
         for content_hash, vector in recall(run, missing).items():
             batch.answer(missing.pop(content_hash), vector)
-        stopped = _pay(run, batch, list(missing.values()), missing.keys(), more=more)
+        stopped = _pay(run, batch, list(missing.values()), missing.keys(), more=more, meanwhile=work)
     return Embedding(batch.files(time.monotonic() - started), stopped)
 
 
@@ -101,6 +127,7 @@ class _EmbeddedBatch:
         self._refusals: dict[UUID, FileError] = {}
         #: The ids of chunks that are longer than the model takes, by file.
         self._too_long: dict[UUID, set[UUID]] = defaultdict(set)
+        self._has_written = False
 
     def missing_vectors(self) -> dict[str, list[PlacedChunk]]:
         """The chunks without a vector, by the hash of their text."""
@@ -151,6 +178,19 @@ class _EmbeddedBatch:
         self._files = files
         return hashes
 
+    def write_words(self, meanwhile: Meanwhile) -> bool:
+        """Write the words of files: of these at first, then of others. Returns whether more may wait."""
+        early = {file.claim.id: file for file in self.files(0) if file.has_early_words}
+        if self._has_written or not early:
+            return meanwhile.write_others()
+        self._has_written = True
+        # it is recorded with the words, even if these cannot be written
+        self._paid |= dict.fromkeys(early, UNPAID)
+        kept = {file.claim.id: file for file in meanwhile.write_words([*early.values()])}
+        left = [file for file in self._files if file.claim.id not in early or early[file.claim.id].lacking]
+        self._files = [kept.get(file.claim.id, file) for file in left]
+        return True
+
     def files(self, seconds: float) -> list[EmbeddedFile]:
         """The files with their answers, after `seconds` of work on all of them."""
         chunks = {file.claim.id: len(file.state.new) for file in self._files if file.state.embedded}
@@ -184,17 +224,20 @@ def _pay(
     fresh: Collection[str],
     *,
     more: bool,
+    meanwhile: Callable[[], bool],
 ) -> FoldexError | None:
     """Embed the text of each group of chunks once. Every answer goes to the cache at once.
 
-    `fresh` hashes were just looked up. Returns the error that ended it early, if any.
+    `fresh` hashes were just looked up. Other work is done `meanwhile` if requests take longer than their time. Returns
+    the error that ended it early, if any.
     """
     owner = embedding_cache.VectorOwner(run.index.project_id, run.index.settings.embedder)
     texts = [group[0].chunk.embedded_text for group in chunk_groups]
     tokens = [group[0].chunk.tokens for group in chunk_groups]
     # a free model's requests are not worth filling
     only_full = more and run.budget is not None
-    terms = RequestTerms(run.budget, run.index.project_id, run.lease.check, run.embed_seconds, only_full, run.gives_way)
+    given = run.budget, run.index.project_id, run.lease.check, run.embed_seconds, only_full, run.gives_way
+    terms = RequestTerms(*given, meanwhile)
     tokens_of = dict(zip(texts, tokens, strict=True))
     further = FurtherRequests(run.lease.check, run.budget, run.index.project_id, tokens_of)
     paid: Embedder = FaultFindingEmbedder(run.embedder, further)

@@ -2,7 +2,8 @@
 
 One write is cheaper than two, but no chunk shall wait for its vector to be found. So vectors are awaited only if this
 process has lately measured that they come soon: in about the time that reading the files took, or within their part of
-`LATE_SECONDS` for all that is left of the task. After a failure, and before the first answer, nothing is known.
+`LATE_SECONDS` for all that is left of the task. After a failure, and before the first answer, nothing is known. If they
+take longer after all, the words are written while the request is in flight.
 """
 
 from __future__ import annotations

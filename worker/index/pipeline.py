@@ -7,8 +7,9 @@ own, its vectors.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import compress
 from operator import not_
 from typing import NamedTuple
@@ -18,7 +19,7 @@ from schemas.errors import EmbeddingError, FoldexError, SliceOver
 from worker.embed.batching import never
 from worker.index.claim_turns import ClaimTurns
 from worker.index.commit import commit, record_paid, still_claimed
-from worker.index.embed import embed, recall_vectors
+from worker.index.embed import Meanwhile, embed, recall_vectors
 from worker.index.file_states import EmbeddedFile, File
 from worker.index.late import LATE_SECONDS, are_late
 from worker.index.prepare import prepare
@@ -64,7 +65,9 @@ def index_slice(run: IndexRun, task_id: UUID, seconds: float) -> Iterator[TurnRe
         started = len(claims) + len(waiting)
         try:
             turn = replace(run, gives_way=never, asks=stopped is None) if of_words else run
-            waiting = index_files(turn, claims, waiting, more=more) if started else []
+            others = OtherWords(run, words)
+            waiting = index_files(turn, claims, waiting, more=more, others=others.write) if started else []
+            started += others.written
         except EmbeddingError as error:
             if not of_words:
                 raise
@@ -77,8 +80,32 @@ def index_slice(run: IndexRun, task_id: UUID, seconds: float) -> Iterator[TurnRe
         raise SliceOver if claims else stopped
 
 
+@dataclass(slots=True)
+class OtherWords:
+    """Writes the words of further files of a slice, without vectors. The number of files `written` so."""
+
+    run: IndexRun
+    turns: ClaimTurns
+    written: int = 0
+
+    def write(self) -> bool:
+        """Write those of the next claim. Returns whether there may be more.
+
+        Files that need their vectors at once stay claimed until the slice ends; more than these are not read in vain.
+        """
+        claims = self.turns.claim()
+        waiting = index_files(replace(self.run, asks=False), claims) if claims else []
+        self.written += len(claims) - len(waiting)
+        return len(waiting) < len(claims)
+
+
 def index_files(
-    run: IndexRun, claims: Sequence[FileClaim], waiting: Sequence[EmbeddedFile] = (), *, more: bool = False
+    run: IndexRun,
+    claims: Sequence[FileClaim],
+    waiting: Sequence[EmbeddedFile] = (),
+    *,
+    more: bool = False,
+    others: Callable[[], bool] = never,
 ) -> Sequence[EmbeddedFile]:
     """Take claimed files, and those `waiting` from the previous call, to their outcomes, or to their words alone.
 
@@ -86,7 +113,7 @@ def index_files(
     call. Raises errors that concern more than one file: `EmbeddingError`, `StoreError`, `SourceUnavailable`,
     `DiskFull`, `LeaseLost`, `SliceOver`. Claims without an outcome are then still held, and repeating them changes
     nothing already written. Files that need no more embedding, or whose words may be found before their vectors, are
-    written even if the provider is down.
+    written even if the provider is down. While it takes too long, words are written: theirs, then those of `others`.
     """
     try:
         if run.space is not None:
@@ -96,7 +123,8 @@ def index_files(
         all_prepared = len(prepared) == len(claims)
         recent = _write_words(run, prepared, began)
         waiting = still_claimed(run, waiting)
-        files, stopped = embed(_hurried(run, recent), recent, waiting, more=more and all_prepared)
+        hurried, meanwhile = _hurried(run, [*waiting, *recent]), Meanwhile(partial(_keep_late, run), others)
+        files, stopped = embed(hurried, recent, waiting, more=more and all_prepared, meanwhile=meanwhile)
         are_ready = [file.complete or file.is_refused or (stopped and _is_progress(file)) for file in files]
         ready, waiting = [*compress(files, are_ready)], [*compress(files, map(not_, are_ready))]
         commit(run, ready)
@@ -114,11 +142,18 @@ def _write_words(run: IndexRun, prepared: Sequence[File], began: float) -> list[
     """Write the words of files whose vectors would be late, with what needs no embedding. Returns the other files."""
     files = recall_vectors(run, prepared)
     early = [file for file in files if file.has_early_words]
-    if not are_late(run.pace, early, time.monotonic() - began, run.left_bytes):
+    if run.asks and not are_late(run.pace, early, time.monotonic() - began, run.left_bytes):
         return files
     written = {file.claim.id for file in files if file.complete} | {file.claim.id for file in early}
     commit(run, [file for file in files if file.claim.id in written])
     return [file for file in files if file.claim.id not in written]
+
+
+def _keep_late(run: IndexRun, files: Sequence[EmbeddedFile]) -> Sequence[EmbeddedFile]:
+    """Write the words of files whose vectors were to come soon. Returns those that lack vectors, claimed anew."""
+    run.pace.failed()
+    claims = commit(run, files, keep=True)
+    return [*map(EmbeddedFile, prepare(run, claims))]
 
 
 def _hurried(run: IndexRun, files: Sequence[EmbeddedFile]) -> IndexRun:

@@ -148,6 +148,12 @@ EXISTS (
 f.id, f.task_id, f.status, f.work, f.size_bytes, f.live_chunks, f.embedded_chunks, f.reused_chunks, f.tokens,
 f.live_embedded, f.vectors_due, f.lost, f.awaits_vectors
 
+-- name: claimed
+-- columns of a file f that a claim has
+f.id, f.key, f.path, f.id_path, f.node_id, f.type, f.size_bytes, f.stamp, f.code_version, f.listed_reason, f.work,
+f.live_fingerprint, f.live_path, f.live_id_path, f.live_chunks, f.live_tokens, f.live_embedded, f.words_language,
+f.properties, f.note, f.lost, f.generation, f.vectors_due, f.awaits_vectors
+
 -- name: has_words
 -- whether the words of a file f are searchable as it was listed
 (f.status = 'indexed' OR f.awaits_vectors)

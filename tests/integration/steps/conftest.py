@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from uuid import uuid4
 
 import pytest
 
 from tests.integration.steps.forest import Forest
+from tests.integration.steps.lagging import LONG_AGO, Late
 from tests.integration.steps.site import FILES, Site, resources_in, write
 from worker.resources import Resources
 
@@ -29,6 +31,14 @@ def site(resources: Resources) -> Site:
     made = Site(resources, folder)
     made.list_folder()
     return made
+
+
+@pytest.fixture
+def late(site: Site) -> Late:
+    """The same folder, of which no vector was asked for yet."""
+    for number in range(FILES):
+        os.utime(site.folder / f"{number}.md", (LONG_AGO, LONG_AGO))
+    return Late(site)
 
 
 @pytest.fixture

@@ -389,6 +389,12 @@ def finish(connection: Connection[Any], owner: UUID, outcomes: Iterable[FileOutc
     return {row[0] for row in connection.execute(_SQL["finish"], {"owner": owner}).fetchall()}
 
 
+def claim_on(connection: Connection[Any], owner: UUID, ids: Iterable[UUID]) -> list[FileClaim]:
+    """Claim those files again that this transaction finished without all their vectors."""
+    cursor = connection.cursor(row_factory=class_row(FileClaim))
+    return cursor.execute(_SQL["claim_on"], {"owner": owner, "ids": list(ids)}).fetchall()
+
+
 def _stated(properties: DocumentProperties) -> str | None:
     """The properties that are not empty, as JSON."""
     stated = {name: value for name, value in asdict(properties).items() if value}

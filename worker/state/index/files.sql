@@ -177,12 +177,15 @@ SET status = 'indexing', lease_owner = %(owner)s, attempts = attempts + 1,
 FROM chosen s, search_index_task t, search_index i
 WHERE f.id = s.id
   AND t.id = %(task_id)s AND t.status = 'indexing' AND i.id = t.index_id AND i.epoch = t.epoch
-RETURNING f.id, f.key, f.path, f.id_path, f.node_id, f.type, f.size_bytes, f.stamp, f.code_version, f.listed_reason, f.work,
-          f.live_fingerprint, f.live_path, f.live_id_path, f.live_chunks, f.live_tokens,
-          f.live_embedded, f.words_language, f.properties, f.note, f.lost, f.generation,
-          f.vectors_due, f.awaits_vectors,
-          -- as it was before this claim
-          s.patch_pending
+-- whether a patch was pending before this claim
+RETURNING :claimed, s.patch_pending
+
+-- name: claim_on
+-- files that this transaction finished with their words alone stay with their worker
+UPDATE search_index_file f
+SET status = 'indexing', lease_owner = %(owner)s, attempts = attempts + 1, generation = nextval('claim_generation')
+WHERE id = ANY (%(ids)s) AND status = 'pending' AND awaits_vectors
+RETURNING :claimed, f.patch_pending
 
 -- name: are_held
 SELECT :files_are_held FROM search_index_task t WHERE t.id = %(task_id)s

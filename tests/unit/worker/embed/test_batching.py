@@ -478,3 +478,42 @@ def test_requests_grow_while_texts_wait_once_larger_ones_are_taken(hours: Hours,
     assert len(refused) <= 12
     assert len(server.requests) - len(refused) <= 80
     assert Counter(text for request in server.requests if len(request) <= 10 for text in request).total() == 400
+
+
+class Held(Lengths):
+    """Answers once it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.let_go = threading.Event()
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        assert self.let_go.wait(30)
+        return super().embed(texts)
+
+
+@pytest.mark.parametrize("error", [None, LeaseLost("gone"), ValueError("a bug")])
+def test_other_work_is_done_while_a_request_takes_too_long_and_its_answer_counts(error: Exception | None) -> None:
+    embedder, parts = Held(), iter([True, True, False])
+
+    def work() -> bool:
+        more = next(parts)
+        if not more:
+            embedder.let_go.set()
+            if error:
+                raise error
+        return more
+
+    found: dict[int, float | None] = {}
+    outcomes = embed_all(embedder, ["a", "bb"], [1] * 2, 1, RequestTerms(seconds=0, meanwhile=work))
+    if error:
+        with pytest.raises(type(error), match=str(error)):
+            collect(outcomes, found)
+    else:
+        collect(outcomes, found)
+    assert (found, [*parts]) == ({0: 1, 1: 2}, [])
+
+
+def test_no_other_work_is_done_while_there_is_time() -> None:
+    terms = RequestTerms(meanwhile=lambda: pytest.fail("there is time"))
+    assert len(collect(embed_all(Lengths(), ["a", "bb"], [1] * 2, 1, terms))) == 2

@@ -1,0 +1,133 @@
+"""A provider that answered quickly, and then hangs: the words of all files are found while its request is in flight."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import pytest
+
+from schemas.errors import FoldexError
+from tests.integration.steps.lagging import AWAY, PATHS, Late, Provider
+from tests.integration.steps.site import FILES, write
+from tests.service import eventually
+from worker.embed import Embedder, Vectors
+from worker.index import pipeline
+from worker.index.pipeline import MIN_CLAIM_FILES
+from worker.index.run import IndexRun
+
+#: Seconds after which words are found however long a request takes; far more than the bound, for a busy machine.
+SOON = 30.0
+
+
+class Hanging(Provider):
+    """A provider that answers all requests at once but one, which hangs until it is `released`; then it may fail."""
+
+    def __init__(self, embedder: Embedder, answers: int) -> None:
+        super().__init__(embedder)
+        self._answers = answers
+        self.hangs, self.released, self.fails = threading.Event(), threading.Event(), False
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        self._answers -= 1
+        if self._answers == -1:
+            self.hangs.set()
+            assert self.released.wait(120)
+            if self.fails:
+                raise AWAY
+        return super().embed(texts)
+
+
+@pytest.fixture(autouse=True)
+def soon_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Words wait for a fraction of their time."""
+    monkeypatch.setattr(pipeline, "LATE_SECONDS", 0.2)
+
+
+@contextmanager
+def hanging(late: Late, answers: int, *, fails: bool = False) -> Iterator[tuple[Hanging, IndexRun]]:
+    """A slice of another thread that waits for an answer, which it gets at the end."""
+    late.provider = provider = Hanging(late.provider._embedder, answers)
+    provider.fails = fails
+    run = late.worker()
+    # all that it was asked so far was answered at once
+    run.pace.answered(1_000_000, 0.001)
+    ended: list[BaseException | None] = []
+
+    def work() -> None:
+        try:
+            late.slice(run)
+            ended.append(None)
+        except BaseException as error:  # noqa: BLE001 - asserted below
+            ended.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        assert provider.hangs.wait(SOON)
+        yield provider, run
+    finally:
+        provider.released.set()
+        thread.join(SOON)
+    assert len(ended) == 1
+    assert ended[0] is None or isinstance(ended[0], FoldexError), ended
+    late.site.expire(run)
+
+
+def add_files(late: Late, number: int) -> set[str]:
+    """Add files until there are so many, and list them."""
+    for added in range(FILES, number):
+        write(late.site.folder, added, f"One more file, {added}, that tells of apples.")
+    late.site.cancel()
+    late.again()
+    return {f"{each}.md" for each in range(number)}
+
+
+@pytest.mark.parametrize("answers", [0, 1, 2])
+def test_words_of_all_claims_are_found_while_a_request_hangs_and_each_text_is_paid_once(
+    late: Late, answers: int
+) -> None:
+    paths = add_files(late, 4 * MIN_CLAIM_FILES)
+    with hanging(late, answers):
+        eventually(lambda: late.by_word("apples") == paths, SOON, lambda: str(len(late.by_word("apples"))))
+        # another worker embeds the files that nobody waits for, and no other text
+        late.vectors()
+        assert late.count()[1] == len(paths)
+        held = sum(status == "indexing" for (status,) in late.columns("status"))
+        assert 0 < held <= MIN_CLAIM_FILES
+    late.end()
+    ((paid, chunks),) = late.site.do(
+        "SELECT sum(embedded_chunks), sum(live_chunks) FROM search_index_file WHERE index_id = %s", late.index.id
+    )
+    assert paid == chunks
+
+
+def test_a_request_that_hangs_and_fails_leaves_the_words(late: Late) -> None:
+    with hanging(late, 0, fails=True):
+        eventually(lambda: late.by_word("apples") == PATHS, SOON)
+    assert late.by_word("apples") == PATHS
+    late.end()
+
+
+def test_an_edited_file_keeps_its_vectors_while_the_words_of_others_are_written(late: Late) -> None:
+    late.end()
+    write(late.site.folder, 0, "Now about pears.")
+    write(late.site.folder, FILES, "A new file about plums.")
+    late.again()
+    with hanging(late, 0):
+        eventually(lambda: late.by_word("plums") == {f"{FILES}.md"}, SOON)
+        assert (late.by_word("pears"), late.with_vector()) == (set(), PATHS)
+    late.words()
+    assert late.by_word("pears") == {"0.md"}
+    late.end()
+
+
+def test_a_cancel_while_a_request_hangs_takes_the_files_back(late: Late) -> None:
+    with hanging(late, 0) as (_, run):
+        eventually(lambda: late.by_word("apples") == PATHS, SOON)
+        late.site.cancel()
+        run.lease._lost.set()
+        assert late.by_word("apples") == PATHS
+    late.again()
+    late.end()
