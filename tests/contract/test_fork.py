@@ -1,4 +1,7 @@
-"""What workers import before they fork works in their processes. These neither hang nor import it again."""
+"""What workers import before they fork works in their processes. These neither hang nor import it again.
+
+Only searches of vectors load LanceDB: its import takes as long as the first write of a folder.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +32,7 @@ def work(number):
     known = set(sys.modules)
     store, name = STORES["lancedb"].open(settings.values(StoreOptions), True, None), f"space_{number}"
     store.write(name, D, [row(number, axis(0), "words of it"), row(number + 1, axis(1), "others")])
+    assert store.ids(name, None, 9) and "lancedb" not in sys.modules
     assert near(store, name, axis(1), limit=1) == [number + 1]
     assert about(store, name, "words") == [number]
     assert "lancedb" in sys.modules

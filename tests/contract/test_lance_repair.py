@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -16,6 +18,7 @@ import pytest
 from schemas.errors import StoreUnavailable
 from tests.contract.stores import ALWAYS, D, about, axis, near, row
 from worker.vectors.lance import cleaning, indexes, repair
+from worker.vectors.lance.cleaning import COARSE_S
 from worker.vectors.lance.crashes import PREFIX
 from worker.vectors.lance.repair import Condition, Repairs
 from worker.vectors.lance.store import LanceStore, _dataset
@@ -65,15 +68,15 @@ class Overtaken:
     """Opens tables, of which the first ones lose their files to commits and cleanings between two of their steps."""
 
     def __init__(self, store: LanceStore, times: int) -> None:
-        self._store, self._connection, self._times = store, store._connect(), times
+        self._store, self._times = store, times
 
-    def open_table(self, namespace: str) -> Any:
+    def __call__(self, path: Path, version: int | None = None) -> Any:
         if self._times:
             self._times -= 1
             number = 100 + self._times
-            self._store.write(namespace, D, [row(number, axis(5), "word")], deletes=[UUID(int=number + 1)])
+            self._store.write(SPACE, D, [row(number, axis(5), "word")], deletes=[UUID(int=number + 1)])
             raise RuntimeError("Not found: _versions/1.manifest")
-        return self._connection.open_table(namespace)
+        return _dataset(path, version)
 
 
 @pytest.mark.parametrize("times", [1, 2, 5])
@@ -81,19 +84,37 @@ def test_a_reader_that_is_overtaken_again_and_again_reads(
     tmp_path: Path, store: LanceStore, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
     reader, overtaken = LanceStore(tmp_path, has_keywords=True), Overtaken(store, times)
-    monkeypatch.setattr(reader, "_connect", lambda: overtaken)
+    monkeypatch.setattr(reader, "_opener", lambda path: partial(overtaken, path))
     assert reader.ids(SPACE, None, 10) == [UUID(int=number) for number in (1, 2, 3, 4, 100)]
+
+
+def test_a_reader_whose_files_a_compaction_deletes_opens_the_table_again(
+    tmp_path: Path, store: LanceStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = LanceStore(tmp_path, has_keywords=True)
+    compacting = LanceStore(tmp_path, has_keywords=True, thresholds=ALWAYS)
+    overtaken = [True, False, True, False]
+
+    def opened(path: Path) -> Any:
+        dataset = _dataset(path)
+        if overtaken.pop(0):
+            # so many that they are joined with the others
+            store.write(SPACE, D, [row(number, axis(5), "word") for number in range(100, 104)])
+            time.sleep(2 * COARSE_S)
+            compacting.optimize(SPACE)
+        return dataset
+
+    monkeypatch.setattr(reader, "_opener", lambda path: partial(opened, path))
+    assert reader.ids(SPACE, None, 10) == [UUID(int=number) for number in (1, 2, 3, 4, 100, 101, 102, 103)]
+    assert len(reader.vectors(SPACE, [UUID(int=100)])) == 1
+    assert overtaken == []
 
 
 @pytest.mark.parametrize("times", [1, 5, repair.ATTEMPTS])
 def test_a_table_that_others_write_is_not_set_aside(tmp_path: Path, store: LanceStore, times: int) -> None:
     overtaken, path = Overtaken(store, times), tmp_path / f"{SPACE}.lance"
 
-    def opened(at: Path, version: int | None) -> Any:
-        overtaken.open_table(SPACE)
-        return _dataset(at, version)
-
-    found = Repairs(tmp_path, opened, overtaken.open_table, frozenset()).look(SPACE, path)
+    found = Repairs(tmp_path, overtaken, frozenset()).look(SPACE, path)
     assert found is (Condition.UNKNOWN if times == repair.ATTEMPTS else Condition.WHOLE)
     assert path.is_dir()
 

@@ -12,7 +12,6 @@ from typing import Any
 from uuid import UUID
 
 import lance
-import lancedb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -190,11 +189,9 @@ def test_letters_are_folded_as_by_lance(tmp_path: Path) -> None:
     ]
     # a letter between ASCII ones, so that only the row of this letter has the token
     tokens = {letter: f"{ord(letter):x}q{letter}q" for letter in letters}
-    table = lancedb.connect(tmp_path).create_table(
-        "t", pa.table({"id": letters, "words": [tokens[letter] for letter in letters]})
-    )
-    indexes.create(table, "words")
-    opened = lance.dataset(tmp_path / "t.lance")
+    rows = pa.table({"id": letters, "words": [tokens[letter] for letter in letters]})
+    opened = lance.write_dataset(rows, tmp_path / "t.lance")
+    indexes.create(opened, "words")
 
     def having(tokens: list[str]) -> set[str]:
         found: set[str] = set()

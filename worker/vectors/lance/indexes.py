@@ -19,44 +19,50 @@ FILTERED = ("file_node_id", "file_id_path", "symbol")
 COLUMNS: Mapping[Field, str] = {"text": "words", "code": "code"}
 
 
-def create(table: Any, column: str) -> None:
-    """Index a column, replacing an existing index."""
-    from lancedb.index import FTS, BTree
+def create(dataset: Any, column: str) -> None:
+    """Index a column, replacing an existing index. Raises what Lance raises."""
+    if column in FIELDS:
+        # The tokens are already made. Rows that are not indexed yet are searched as well.
+        dataset.create_scalar_index(
+            column,
+            "INVERTED",
+            base_tokenizer="whitespace",
+            max_token_length=None,
+            stem=False,
+            remove_stop_words=False,
+            with_position=False,
+        )
+    else:
+        dataset.create_scalar_index(column, "BTREE")
 
-    # The tokens are already made. Rows that are not indexed yet are searched as well.
-    words = FTS(
-        base_tokenizer="whitespace", max_token_length=None, stem=False, remove_stop_words=False, with_position=False
-    )
-    table.create_index(column, config=words if column in FIELDS else BTree())
 
-
-def indexable(table: Any, large_rows: int) -> list[str]:
+def indexable(dataset: Any, large_rows: int) -> list[str]:
     """Return the columns of a table that need an index. A table is large if it has `large_rows`."""
-    filtered = FILTERED if table.count_rows() >= large_rows else ()
-    return [column for column in ("id", *FIELDS, *filtered) if column in table.schema.names]
+    filtered = FILTERED if dataset.count_rows() >= large_rows else ()
+    return [column for column in ("id", *FIELDS, *filtered) if column in dataset.schema.names]
 
 
-def add_missing(table: Any, large_rows: int) -> None:
+def add_missing(dataset: Any, large_rows: int) -> None:
     """Create the indexes that a table lacks, such as because it grew."""
-    indexed = {column for index in table.list_indices() for column in index.columns}
-    for column in indexable(table, large_rows):
+    indexed = {column for index in dataset.describe_indices() for column in index.field_names}
+    for column in indexable(dataset, large_rows):
         if column not in indexed:
-            create(table, column)
+            create(dataset, column)
 
 
-def read_all(dataset: Any, table: Any, column: str) -> None:
-    """Read all of an index, if a column has one, and run a small query. Raises what Lance and LanceDB raise."""
+def read_all(dataset: Any, column: str) -> None:
+    """Read all of an index, if a column has one, and run a small query. Raises what Lance raises."""
     name = f"{column}_idx"
     if name in {index.name for index in dataset.describe_indices()}:
         dataset.prewarm_index(name)
-    read(table, column)
+    read(dataset, column)
 
 
-def read(table: Any, column: str) -> None:
-    """Run a small query on an index. Raises what LanceDB raises."""
-    from lancedb.query import MatchQuery
+def read(dataset: Any, column: str) -> None:
+    """Run a small query on an index. Raises what Lance raises."""
+    from lance.query import MatchQuery
 
     if column in FIELDS:
-        table.search(MatchQuery("a", column), query_type="fts").limit(1).to_arrow()
+        dataset.scanner(columns=["id"], full_text_query=MatchQuery("a", column), limit=1).to_table()
     else:
-        table.search().where(f"{column} = 'a'").limit(1).to_arrow()
+        dataset.scanner(filter=f"{column} = 'a'", limit=1).to_table()

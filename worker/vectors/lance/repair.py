@@ -91,19 +91,17 @@ def may_be_damage(error: BaseException | None) -> bool:
 class Repairs:
     """Looks at tables of a directory on which a call failed. Threads may share it.
 
-    `open_dataset` opens a version of a table by Lance, or the latest, and `open_table` the latest by LanceDB. Both
-    begin with empty caches. A table has these `columns`.
+    `opened` opens a version of a table, or the latest, with empty caches. A table has these `columns`.
     """
 
     def __init__(
         self,
         directory: Path,
-        open_dataset: Callable[[Path, int | None], Any],
-        open_table: Callable[[str], Any],
+        opened: Callable[[Path, int | None], Any],
         columns: frozenset[str],
     ) -> None:
         self._directory, self._columns = directory, columns
-        self._open_dataset, self._open_table = open_dataset, open_table
+        self._opened = opened
         self._lock = Lock()
         self._trusted: dict[str, tuple[frozenset[Path], float]] = {}
 
@@ -129,7 +127,7 @@ class Repairs:
     def is_old(self, path: Path) -> bool:
         """Whether a table that can be opened has the columns from before the first release."""
         try:
-            return self._has_old_columns(self._open_dataset(path, None))
+            return self._has_old_columns(self._opened(path, None))
         except BaseException as error:
             if not may_be_damage(error):
                 raise
@@ -152,7 +150,7 @@ class Repairs:
                 return Condition.UNKNOWN
             try:
                 # opened again, because a compaction deletes files that earlier openings still refer to
-                dataset = self._open_dataset(path, None)
+                dataset = self._opened(path, None)
                 if self._has_old_columns(dataset):
                     return set_aside(self._directory, path, number, "its columns are those of before the first release")
                 _read_rows(dataset)
@@ -171,28 +169,27 @@ class Repairs:
         """Replace what cannot be read, although the rows can."""
         found = Condition.WHOLE
         for manifest, version in _older(path):
-            if not _is_readable(partial(self._open_dataset, path, version)) and manifest.exists():
+            if not _is_readable(partial(self._opened, path, version)) and manifest.exists():
                 log.warning("an old version of a LanceDB table cannot be read", table=namespace, version=version)
                 _delete(manifest)
                 found = Condition.MENDED
-        table = self._open_table(namespace)
-        for column in (*indexes.indexable(table, large_rows=0), "vector"):
-            if not _is_readable(partial(self._read_index, path, table, column)):
+        for column in (*indexes.indexable(self._opened(path, None), large_rows=0), "vector"):
+            if not _is_readable(partial(self._read_index, path, column)):
                 log.warning("an index of a LanceDB table cannot be read; making it again", table=namespace, of=column)
                 with committing(path):
                     if column == "vector":
-                        vector_index.create(self._open_dataset(path, None))
+                        vector_index.create(self._opened(path, None))
                     else:
-                        indexes.create(table, column)
+                        indexes.create(self._opened(path, None), column)
                 found = Condition.MENDED
         return found
 
-    def _read_index(self, path: Path, table: Any, column: str) -> None:
-        dataset = self._open_dataset(path, None)
+    def _read_index(self, path: Path, column: str) -> None:
+        dataset = self._opened(path, None)
         if column == "vector":
             vector_index.read_all(dataset)
         else:
-            indexes.read_all(dataset, table, column)
+            indexes.read_all(dataset, column)
 
 
 def _is_readable(read: Callable[[], object]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from worker.tokens.keywords import Keywords
@@ -42,7 +42,7 @@ def upsert_table(rows: Sequence[VectorRow], dimensions: int, *, has_keywords: bo
     return pa.table({name: columns[name] for name in schema.names}, schema=schema)
 
 
-def patched_rows(table: Any, patches: Sequence[Patch], *, has_keywords: bool) -> Iterator[Any]:
+def patched_rows(opened: Callable[[], Any], patches: Sequence[Patch], *, has_keywords: bool) -> Iterator[Any]:
     """Yield the existing rows, complete, with the patches applied.
 
     A conditional merge crashes the process's runtime if it gets only some columns and rows that were patched before.
@@ -53,12 +53,13 @@ def patched_rows(table: Any, patches: Sequence[Patch], *, has_keywords: bool) ->
 
     for start in range(0, len(patches), MAX_IDS):
         values = {str(patch.id): _values(patch, has_keywords=has_keywords) for patch in patches[start:][:MAX_IDS]}
-        existing = table.search().where(is_in("id", list(values))).limit(MAX_IDS).to_arrow().select(table.schema.names)
+        dataset = opened()
+        existing = dataset.scanner(filter=is_in("id", list(values))).to_table()
         rows = [values[id_] for id_ in existing["id"].to_pylist()]
         for name in {name for row in rows for name in row}:
-            old, field = existing[name].to_pylist(), table.schema.field(name)
+            old, field = existing[name].to_pylist(), dataset.schema.field(name)
             new = pa.array([row.get(name, value) for row, value in zip(rows, old, strict=True)], field.type)
-            existing = existing.set_column(table.schema.get_field_index(name), field, new)
+            existing = existing.set_column(dataset.schema.get_field_index(name), field, new)
         if rows:
             yield existing
 
