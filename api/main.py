@@ -22,7 +22,7 @@ from api.http.request_log import RequestLog
 from api.models.budget import ModelBudgets
 from api.models.check import ModelChecks
 from api.page import routes as page
-from api.routes import access, agents, health, indexers, models, projects, sources, tool_actions, tools
+from api.routes import access, agents, health, indexers, models, places, projects, sources, tool_actions, tools
 from api.routes.content import node_content, nodes, uploads
 from api.routes.search import across, chunks, grep, queries, symbols, tree_nodes
 from api.search.query import query_vectors
@@ -73,6 +73,7 @@ ROUTES = (
     chunks,
     across,
     sources,
+    places,
     indexers,
     tree_nodes,
     nodes,

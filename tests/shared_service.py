@@ -47,6 +47,7 @@ GROUPS = {
         "tests/integration/test_index_life.py",
         "tests/integration/test_node_listing.py",
         "tests/integration/test_node_moves.py",
+        "tests/integration/test_places.py",
         "tests/integration/test_renames.py",
         "tests/integration/test_upload_keys.py",
     ),

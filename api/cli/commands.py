@@ -141,13 +141,16 @@ def watch(context: click.Context) -> None:
 def up(*, detach: bool) -> None:
     """Run everything on this machine until Ctrl-C.
 
-    Starts Postgres, Redis, API, workers, beat, watch and Flower. Prints the address.
+    Starts Postgres, Redis, API, workers, beat, watch and Flower. Prints the address, and a link that opens the page
+    once as yours: there you may add any folder.
     """
     if detach:
         from api.cli.invocation import Invocation
-        from api.cli.service.connection import address, always
+        from api.cli.service.connection import always, connect, page_of
 
-        click.echo(address(Invocation(None, None, None), always)[0])
+        with connect(Invocation(None, None, None), start_if=always) as service:
+            click.echo(service.url)
+            click.echo(f"Page  {page_of(service)}", err=True)
         return
     from api.stack.embedded import up as run
     from api.stack.processes import StackError

@@ -7,6 +7,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ from api.cli.service.connection import skip_the_program_of_httpx
 from api.cli.terminal import output
 from api.cli.terminal.output import amount, clean, excluded
 from api.cli.terminal.progress import ProgressLine, duration
-from api.stack.embedded import stack
+from api.stack.embedded import RunningStack, stack
 from api.stack.record import ROOT
 from worker.settings import Settings
 
@@ -57,7 +58,7 @@ def run(settings: Settings, folder: Path | None, queries: Sequence[str]) -> int:
     from foldex_client import Foldex
 
     with stack(Settings(), print) as running, Foldex(running.api_url, trust_env=False) as client:
-        click.echo(f"Flower  {running.flower_note}    API  {running.api_url}/docs\n")
+        click.echo(f"Flower  {running.flower_note}    API  {running.api_url}/docs\nPage    {running.page_address()}\n")
         tool = client.tools.create(
             PROJECT, path=root, name=root.name, config={"exclude": EXCLUDED} if root == ROOT else {}, wait=False
         )
@@ -74,7 +75,20 @@ def run(settings: Settings, folder: Path | None, queries: Sequence[str]) -> int:
             click.echo(f"\n{click.style(query, bold=True)}  {answer.took_ms:.0f} ms")
             for hit in answer.results:
                 output.hit(tool, hit, 0)
+        _offer_page(running)
     return 0
+
+
+def _offer_page(running: RunningStack) -> None:
+    """Leave the stack to the page until Ctrl-C, if somebody is there to press it."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        click.echo("\n`foldex open` shows the folder in the page.")
+        return
+    click.echo(f"\nSearch it, or add a folder of yours, in the page:\n{running.page_address()}")
+    click.echo("Press Ctrl-C to stop.")
+    with suppress(KeyboardInterrupt):
+        while running.supervisor.alive():
+            time.sleep(1)
 
 
 def _follow(client: Foldex, tool: Tool) -> Status:

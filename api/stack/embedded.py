@@ -14,6 +14,7 @@ from typing import Literal
 
 from api.stack import flower, postgres, programs, redis
 from api.stack.forks import ForkServer
+from api.stack.page_link import page_address
 from api.stack.processes import (
     NEEDED_BYTES,
     Program,
@@ -28,6 +29,7 @@ from api.stack.processes import (
 from api.stack.record import lock_file, record_file, try_lock, url_of
 from api.stack.supervisor import Supervisor
 from worker.machine.disk_space import DiskSpace, full_message, means_full, usual_reserve
+from worker.machine.page_links import forget_links, page_links_file
 from worker.machine.privacy import close_home
 from worker.settings import LOCAL_LLM, LOCAL_MODEL, Settings
 from worker.stores import store_directories
@@ -90,6 +92,10 @@ class RunningStack:
         """Address of Flower, without a trailing slash."""
         return f"http://127.0.0.1:{self.env['FLOWER_PORT']}"
 
+    def page_address(self) -> str:
+        """A new address of the page, which may permit folders. Raises `OSError`."""
+        return page_address(Path(self.env["FOLDEX_HOME"]), self.env)
+
     @property
     def flower_note(self) -> str:
         """Flower's address, with its user and password if it has any."""
@@ -111,6 +117,7 @@ def stack(settings: Settings, say: Say = print) -> Iterator[RunningStack]:
         servers, urls = _servers(settings, home, say)
         env = _environment(settings, home, urls)
         login = flower.login(home, env)
+        forget_links(page_links_file(home))
         write_private(record_file(home), json.dumps(env))
         supervisor = Supervisor(
             [[server.program for server in servers], *_own_programs(settings, env, login)],
@@ -130,7 +137,8 @@ def stack(settings: Settings, say: Say = print) -> Iterator[RunningStack]:
 def up(settings: Settings, say: Say = print) -> None:
     """Run everything until Ctrl-C or SIGTERM. Raises `StackError`."""
     with suppress(KeyboardInterrupt), stack(settings, say) as running:
-        say(f"\nFoldex  {running.api_url}\nFlower  {running.flower_note}\nPress Ctrl-C to stop everything.\n")
+        say(f"\nFoldex  {running.api_url}\nFlower  {running.flower_note}\nPage    {running.page_address()}")
+        say("Press Ctrl-C to stop everything.\n")
         home, is_reported = settings.foldex_home.resolve(), False
         space = DiskSpace(home, usual_reserve(home))
         while running.supervisor.alive():

@@ -28,6 +28,7 @@ from foldex_client.models import (
     ListedChunk,
     Models,
     Page,
+    Places,
     SearchOptions,
     Source,
     SourceInfo,
@@ -355,6 +356,13 @@ class Client(Calls[Way]):
     def sources(self) -> Request[list[SourceInfo]]:
         """The kinds of sources that a tool can have, with the schema of each."""
         return Request("GET", path_of("api", "sources"), list[SourceInfo])
+
+    @call
+    def places(
+        self, path: str | None = None, *, cursor: str | None = None, limit: int | None = None
+    ) -> Request[Places]:
+        """The folders of the service's machine that may be indexed, or those in one of them, a page at a time."""
+        return Request("GET", path_of("api", "places"), Places, given(path=path, cursor=cursor, limit=limit))
 
     @call
     def indexers(self) -> Request[list[IndexerInfo]]:

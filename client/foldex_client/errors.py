@@ -99,6 +99,14 @@ class CrossSite(FoldexError, code="cross_site"):
     """A request from another site's page while `AUTH=off`."""
 
 
+class SessionNeeded(FoldexError, code="session_needed"):
+    """The call needs the session of a page that was opened by the link of an embedded stack."""
+
+
+class LinkUsed(FoldexError, code="link_used"):
+    """The link that shall open a session was used before, is too old, or never was one."""
+
+
 class NotFound(FoldexError, code="not_found"):
     """The thing does not exist, or belongs to a project that the key may not access."""
 

@@ -1,7 +1,7 @@
 """The tree of all errors. Every error has a `code`, an HTTP status and a flag that says whether a retry can help.
 
 FoldexError
-├── Unauthorized · NotLoopback · CrossSite · NotFound · Conflict · TooManyTools
+├── Unauthorized · NotLoopback · CrossSite · SessionNeeded · LinkUsed · NotFound · Conflict · TooManyTools
 ├── Invalid
 │   ├── FilterMatchesNothing · ModelNotAllowed · ModelRefused · NoTree
 │   └── TooLarge · TooManyValues · HeadersTooLarge · UrlTooLong · BodyTooSlow · RangeNotSatisfiable
@@ -67,6 +67,7 @@ from schemas.errors.call_errors import (
     FilterMatchesNothing,
     HeadersTooLarge,
     Invalid,
+    LinkUsed,
     ModelNotAllowed,
     ModelRefused,
     NotFound,
@@ -77,6 +78,7 @@ from schemas.errors.call_errors import (
     SearchBusy,
     SearchSlow,
     ServerBusy,
+    SessionNeeded,
     TooLarge,
     TooManyConnections,
     TooManyTools,
@@ -151,6 +153,7 @@ __all__ = [
     "HeadersTooLarge",
     "Invalid",
     "LeaseLost",
+    "LinkUsed",
     "LlmError",
     "LlmFailed",
     "LlmNotConfigured",
@@ -176,6 +179,7 @@ __all__ = [
     "SearchBusy",
     "SearchSlow",
     "ServerBusy",
+    "SessionNeeded",
     "SliceCrashed",
     "SliceOver",
     "SourceBusy",

@@ -29,6 +29,24 @@ class CrossSite(FoldexError):
     example = "A page of another site sent this request; send it from a program, or from a page of this server."
 
 
+class SessionNeeded(FoldexError):
+    """The call needs the session of a page that was opened by the link of an embedded stack."""
+
+    code = "session_needed"
+    status = 403
+    example = (
+        "Only a page that the link of `foldex open` opened may permit a folder; open it, or run `foldex index FOLDER`."
+    )
+
+
+class LinkUsed(FoldexError):
+    """The link that shall open a session was used before, is too old, or never was one."""
+
+    code = "link_used"
+    status = 403
+    example = "The link was used before, or Foldex was started again since; `foldex open` makes a new one."
+
+
 class NotFound(FoldexError):
     """The thing does not exist, or belongs to a project that the key may not access."""
 

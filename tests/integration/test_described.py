@@ -12,6 +12,7 @@ import pytest
 from jsonschema import Draft202012Validator, FormatChecker
 
 from tests.service import PROJECT, TOOLS, Service, eventually
+from worker.machine.page_links import new_link, page_links_file
 from worker.settings import Settings
 
 NODES = f"/api/projects/{PROJECT}/nodes"
@@ -170,8 +171,20 @@ def tool_calls(client: httpx.Client, tool: str) -> None:
         client.get(probe)
 
 
-def test_every_answer_is_as_described(running: Service, witness: Witness, tool: str) -> None:
+def place_calls(running: Service, root: Path) -> None:
+    client, links = running.client, page_links_file(running.home)
+    for path in (None, str(root), "/outside", "relative"):
+        client.get("/api/places", params={} if path is None else {"path": path})
+    for link in (new_link(links), "used"):
+        opened = client.post("/api/session", json={"link": link})
+        headers = {"Foldex-Session": opened.json()["session"]} if opened.is_success else {}
+        client.post("/api/places", json={"path": str(root)}, headers=headers)
+        client.post("/api/places", json={"path": "relative"}, headers=headers)
+
+
+def test_every_answer_is_as_described(running: Service, witness: Witness, tool: str, root: Path) -> None:
     content_calls(running.client)
+    place_calls(running, root)
     question_calls(running.client, tool)
     tree_calls(running, tool)
     tool_calls(running.client, tool)

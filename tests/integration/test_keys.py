@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -12,6 +13,7 @@ import pytest
 
 from tests.forked import run_forked
 from tests.service import TOOLS, Service, checked, new_database
+from worker.machine.page_links import new_link, open_session, page_links_file
 
 
 @pytest.fixture(scope="module")
@@ -195,3 +197,14 @@ def test_a_database_that_does_not_answer_is_told_without_a_traceback(running: Se
     assert refused.returncode == 2
     assert "DATABASE_URL" in refused.stderr
     assert "Traceback" not in refused.stderr
+
+
+def test_no_link_opens_a_session_beside_keys(running: Service, tmp_path: Path) -> None:
+    key, links = new_key(running, "page"), page_links_file(running.home)
+    session = open_session(links, new_link(links))
+    headers = {"Authorization": f"Bearer {key}", "Foldex-Session": str(session)}
+    for path, body in (("/api/session", {"link": new_link(links)}), ("/api/places", {"path": str(tmp_path)})):
+        assert running.client.post(path, json=body, headers=headers).status_code == 403
+    assert running.client.get("/api/places", headers=headers).json() == {
+        "items": [], "next_cursor": None, "path": None, "may_permit": False,
+    }  # fmt: skip # a line each says nothing

@@ -42,7 +42,7 @@ OPEN = {
         "/api/indexers",
         "/api/sources",
     )
-}
+} | {("POST", "/api/places"), ("POST", "/api/session")}
 #: How each route is called. `{…}` in a body or a parameter is an id. A second call is another way to the data.
 CALLS: dict[tuple[str, str], list[Call]] = {
     ("POST", TOOLS): [
@@ -81,6 +81,7 @@ CALLS: dict[tuple[str, str], list[Call]] = {
     ("GET", f"{TOOL}/symbols/callers"): [{"params": {"name": "ledger"}}],
     ("GET", f"{TOOL}/symbols/callees"): [{"params": {"name": "ledger", "file_id": "{file_id}"}}],
     ("GET", f"{TOOL}/chunks/{{chunk_id}}"): [{}],
+    ("GET", "/api/places"): [{"params": {"path": "{place}"}}],
     ("POST", "/api/search"): [
         {"json": {"project_id": "{project_id}", "query": "x", "mode": "keyword", "tool_ids": ["{tool_id}"]}},
         {"json": {"project_id": "{project_id}", "query": "x", "mode": "keyword", "paths": ["{place}"]}},

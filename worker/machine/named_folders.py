@@ -1,23 +1,17 @@
-"""Folders that the owner of an embedded stack named on the command line, and that it may therefore read.
+"""Folders that the owner of an embedded stack named on the command line or in the page, and that it may therefore read.
 
 They are kept in a file that only its owner can write. A file that others could have written is not obeyed.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import secrets
-import stat
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
-#: Bits of a mode with which others could read or write a file.
-_OTHERS = 0o077
-#: Maximum bytes of the file.
-_MAX_BYTES = 1 << 20
+from worker.machine.owned_file import read_owned, rewrite_owned
 
 
 def named_folders_file(home: Path) -> Path:
@@ -30,17 +24,7 @@ def named_folders(file: Path | None) -> list[Path]:
 
     A folder on whose path a symbolic link has appeared since is left out. Later ones are not followed either.
     """
-    if file is None:
-        return []
-    try:
-        handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return []
-    with os.fdopen(handle, "rb") as opened:
-        info = os.fstat(handle)
-        if not stat.S_ISREG(info.st_mode) or info.st_uid != os.geteuid() or info.st_mode & _OTHERS:
-            return []
-        paths = _parsed(opened.read(_MAX_BYTES))
+    paths = [] if file is None else _parsed(read_owned(file))
     return [Path(path) for path in paths if _is_real(path)]
 
 
@@ -56,37 +40,13 @@ def forget_folder(file: Path, path: str) -> None:
 
 def _rewrite(file: Path, change: Callable[[list[str]], list[str]]) -> bool:
     """Whether the change changes anything."""
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with _lock(file.with_suffix(".lock")):
-        try:
-            before = _parsed(file.read_bytes())
-        except FileNotFoundError:
-            before = []
-        after = change(before)
-        if after != before:
-            _write(file, json.dumps(after))
-        return after != before
 
+    def changed(before: bytes) -> bytes:
+        paths = _parsed(before)
+        after = change(paths)
+        return before if after == paths else json.dumps(after).encode()
 
-def _write(file: Path, text: str) -> None:
-    temporary = file.with_name(f"{file.name}.{secrets.token_hex(4)}")
-    try:
-        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as opened:
-            opened.write(text)
-        temporary.replace(file)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-@contextmanager
-def _lock(file: Path) -> Iterator[None]:
-    handle = os.open(file, os.O_WRONLY | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
+    return rewrite_owned(file, changed)
 
 
 def _parsed(data: bytes) -> list[str]:

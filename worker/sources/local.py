@@ -173,14 +173,18 @@ class LocalFolder:
     def leaves_out(self, key: bytes) -> bool:
         """See `Source`."""
         *folders, name = key.split(b"/")
+        return self.leaves_out_folder(tuple(folders)) or bool(self._trail.ignored(os.fsdecode(name)))
+
+    def leaves_out_folder(self, parts: Parts) -> bool:
+        """Whether a directory is excluded or closed, or lies in such a one. Rules decide of one that is not there."""
         with self._directories.closing():
             try:
-                self._directories.handle(tuple(folders))
+                self._directories.handle(parts)
             except DirectoryClosed:
                 return True
             except (OSError, SourceError):
                 pass  # the rules of directories that are there decide
-            return bool(self._trail.pruned(tuple(folders)) or self._trail.ignored(os.fsdecode(name)))
+            return bool(self._trail.pruned(parts))
 
     def near(self) -> None:
         """See `Source`."""

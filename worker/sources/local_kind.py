@@ -93,6 +93,11 @@ class LocalKind:
         return SourceLocation(real, source, key)
 
 
+def readable_roots(access: ContentAccess) -> list[str]:
+    """The real paths below which the project may read now."""
+    return _readable(access, _read_grants(access))
+
+
 def _granted_reach(roots: Sequence[str]) -> GitReach:
     return GitReach(lambda path: any(is_below(path, root) for root in roots), no_patterns)
 

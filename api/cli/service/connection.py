@@ -129,6 +129,18 @@ def address(invocation: Invocation, start_if: Check | None) -> tuple[str, Path |
     return start_stack(home, lambda line: click.echo(line, err=True)), home
 
 
+def page_of(service: Connection) -> str:
+    """The address of the page. That of the embedded stack may permit folders. Raises `VerbFailed`."""
+    if service.home is None:
+        return f"{service.url.rstrip('/')}/"
+    from api.stack.page_link import page_address
+
+    try:
+        return page_address(service.home, environment(service.home))
+    except OSError as error:
+        raise VerbFailed(f"{service.home} cannot be written ({error.strerror}): run as its owner.") from error
+
+
 def skip_the_program_of_httpx() -> None:
     """Keep httpx from loading its own command line, which takes as long as the rest of it."""
     sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type] # None stops the import, as documented

@@ -9,7 +9,7 @@ import sys
 import click
 
 from api.cli.invocation import ERROR, FOUND, NOTHING, Invocation, verb
-from api.cli.service.connection import always, connect
+from api.cli.service.connection import always, connect, page_of
 from api.stack.record import installation_home
 
 #: Shells for which click writes the code of completion.
@@ -68,20 +68,23 @@ def logs(names: tuple[str, ...], follow: bool, lines: int) -> None:
 def open_page(invocation: Invocation, is_printed_only: bool) -> int:
     """Open the page in a browser, and print its address.
 
-    Starts Foldex if it does not run.
+    Starts Foldex if it does not run. Of the Foldex on this machine the address is a link: the page that it opens may
+    add any folder. It works once.
     """
     import webbrowser
 
     from api.cli.terminal import output
+    from api.stack.page_link import write_redirect
 
     with connect(invocation, start_if=always) as service:
         service.foldex.health()
-        url = f"{service.url.rstrip('/')}/"
+        url = page_of(service)
+        shown = url if service.home is None or is_printed_only else write_redirect(service.home, url)
     if invocation.as_json:
         output.print_json({"url": url})
     else:
         click.echo(url)
-    if not is_printed_only and not webbrowser.open(url):
+    if not is_printed_only and not webbrowser.open(shown):
         click.echo("No browser could be opened; open the address yourself.", err=True)
     return FOUND
 

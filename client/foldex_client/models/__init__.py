@@ -8,7 +8,17 @@ from __future__ import annotations
 
 from foldex_client.models.base import Model, Note, Page
 from foldex_client.models.code import Call, CallGraph, GrepAnswer, GrepHit, Span, Symbol, Use
-from foldex_client.models.content import Access, HostFinding, HostProcess, Hosts, Node, Upload, Uploaded
+from foldex_client.models.content import (
+    Access,
+    HostFinding,
+    HostProcess,
+    Hosts,
+    Node,
+    Place,
+    Places,
+    Upload,
+    Uploaded,
+)
 from foldex_client.models.indexers import IndexerInfo, SourceInfo
 from foldex_client.models.llms import ModelBudget, ModelCheck, ModelInfo, Models
 from foldex_client.models.search import (
@@ -85,8 +95,10 @@ __all__ = [
     "Note",
     "Page",
     "Piece",
+    "Place",
     "Placed",
     "PlacedHit",
+    "Places",
     "RaptorConfig",
     "RaptorEstimate",
     "RaptorStatus",

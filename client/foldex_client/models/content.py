@@ -16,6 +16,22 @@ class Access(Model):
     flower_url: str | None
 
 
+class Place(Model):
+    """A folder of the service's machine that may be indexed."""
+
+    path: str
+    name: str
+
+
+class Places(Model):
+    """A page of such folders. If there is a `next_cursor`, call again with it for those that follow."""
+
+    items: list[Place]
+    next_cursor: str | None
+    path: str | None
+    may_permit: bool
+
+
 class HostProcess(Model):
     """A process of the service that runs."""
 

@@ -22,8 +22,8 @@ from schemas import errors as service_errors
 from tests import coroutines
 from tests.unit.test_docs import CODES_WITHOUT_CLASS, codes
 
-#: The operation is for Prometheus, not for those who hold a key.
-NOT_FOR_CALLERS = {"GET /metrics"}
+#: Operations for Prometheus, and for a page that the stack's link opened.
+NOT_FOR_CALLERS = {"GET /metrics", "POST /api/places", "POST /api/session"}
 #: Names that differ from the contract's, because they take more than it, or do more.
 WIRE_NAMES = {"tool": "tool_id", "tools": "tool_ids", "page_size": "limit"}
 #: Parameters of the client alone.
