@@ -12,6 +12,7 @@ from api.http.bodies import JsonRoute
 from api.http.dependencies import CallerDep, ResourcesDep
 from api.http.described_errors import raises
 from api.http.paging import Cursor, Limit, from_cursor, to_cursor
+from api.places.subfolders import roots, subfolders
 from schemas.errors import Invalid, LinkUsed, SessionNeeded, SourceError
 from schemas.places import MAX_PATH, MAX_TOKEN, LinkRequest, PageSession, Place, PlaceRequest, Places
 from worker.machine import page_links
@@ -19,7 +20,6 @@ from worker.machine.named_folders import name_folder, named_folders_file
 from worker.machine.paths import is_below, real_path
 from worker.resources import Resources
 from worker.sources.local import LocalFolder
-from worker.sources.local_subfolders import roots, subfolders
 
 router = APIRouter(tags=["search tools"], route_class=JsonRoute)
 

@@ -58,10 +58,10 @@ def test_a_tool_is_made_in_the_project_of_the_key(running: Service, opened: Page
     key = new_key(running, "owner")
     assert foldex(running, "grants", "add", "owner", str(root)).returncode == 0
     enter(opened, key)
-    opened.get_by_role("link", name="Index the first folder").click()
-    opened.get_by_label("Path", exact=True).fill(str(root))
+    opened.get_by_role("link", name="Add the first folder").click()
+    opened.get_by_label("Folder", exact=True).fill(str(root))
     expect(opened.get_by_label("Project")).to_have_count(0)
-    opened.get_by_role("button", name="Index it without an estimate").click()
+    opened.get_by_role("button", name="Index", exact=True).click()
     expect(opened.get_by_text("pending").first).to_be_visible()
     [tool] = running.client.get(TOOLS, headers={"Authorization": f"Bearer {key}"}).json()["items"]
     assert tool["project_id"] == "owner"

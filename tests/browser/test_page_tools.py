@@ -89,15 +89,14 @@ def test_the_first_visit_leads_to_the_first_index(running: Service, new_page: Ne
     page = new_page()
     page.add_init_script("sessionStorage.setItem('foldex.project', 'first')")
     page.goto(address(running))
-    page.get_by_role("link", name="Index the first folder").click()
-    expect(page.get_by_role("heading", name="New tool")).to_be_focused()
-    page.get_by_label("Path", exact=True).fill(str(folder))
-    page.get_by_role("button", name="Estimate", exact=True).click()
+    page.get_by_role("link", name="Add the first folder").click()
+    expect(page.get_by_role("heading", name="Add a folder")).to_be_focused()
+    page.get_by_label("Folder", exact=True).fill(str(folder))
     estimate = page.get_by_role("region", name="Estimate")
     expect(estimate).to_contain_text("free")
     expect(estimate).to_contain_text("Files2")
     assert running.get(TOOLS, project_id="first")["items"] == []
-    page.get_by_role("button", name="Index it", exact=True).click()
+    page.get_by_role("button", name="Index", exact=True).click()
     tool = tool_id(page)
     index = page.get_by_role("region", name="Index")
     expect(index).to_contain_text("1 of 2")
@@ -111,8 +110,8 @@ def test_a_form_is_shown_whole_so_that_no_button_moves(running: Service, new_pag
     page, asked = new_page(), count()
     page.route("**/api/access", lambda route: route.continue_() if next(asked) == 0 else None)
     page.goto(address(running, "#/new"))
-    expect(page.get_by_role("button", name="Estimate", exact=True)).to_be_visible()
-    expect(page.get_by_label("Project")).to_be_visible()
+    expect(page.get_by_role("button", name="Index", exact=True)).to_be_visible()
+    expect(page.get_by_label("Project")).to_be_attached()
 
 
 SHELF = {
@@ -145,15 +144,16 @@ def test_a_further_kind_of_source_has_a_form(running: Service, new_page: NewPage
     page.route("**/api/tools/search", create)
     page.goto(address(running, "#/new?from=shelf"))
     expect(page.get_by_role("link", name="A shelf")).to_have_attribute("aria-current", "page")
-    page.get_by_role("button", name="Estimate", exact=True).click()
+    page.get_by_role("button", name="Index", exact=True).click()
     assert sent == []  # the room is required
     page.get_by_label("Room").fill(" cellar ")
     page.get_by_label("Floor").fill("2")
     page.get_by_label("Side").select_option("right")
     page.get_by_label("Is locked").check()
-    page.get_by_role("button", name="Estimate", exact=True).click()
     expect(page.get_by_text("The room is closed.")).to_be_visible()
-    assert sent[0]["source"] == {"kind": "shelf", "room": "cellar", "floor": 2, "side": "right", "is_locked": True}
+    page.get_by_role("button", name="Index", exact=True).click()
+    eventually(lambda: bool(page.evaluate("1")) and "dry_run" not in sent[-1], 30)
+    assert sent[-1]["source"] == {"kind": "shelf", "room": "cellar", "floor": 2, "side": "right", "is_locked": True}
     page.get_by_role("link", name="A node").click()
     expect(page.get_by_label("Node id")).to_be_visible()
     expect(page.get_by_label("Room")).to_have_count(0)
@@ -161,20 +161,47 @@ def test_a_further_kind_of_source_has_a_form(running: Service, new_page: NewPage
 
 def test_a_refused_folder_is_told_with_its_remedy(running: Service, new_page: NewPage) -> None:
     page = visit(running, new_page, "#/new")
-    page.get_by_label("Path", exact=True).fill("/outside")
-    page.get_by_role("button", name="Estimate", exact=True).click()
-    expect(page.get_by_role("alert")).to_contain_text("LOCAL_SOURCE_ROOTS")
+    path = page.get_by_label("Folder", exact=True)
+    path.fill("/out side/it's")
+    expect(page.get_by_role("main")).to_contain_text("foldex index '/out side/it'\\''s'")
+    assert "LOCAL_SOURCE_ROOTS" not in page.get_by_role("main").inner_text()
+    assert violations(page) == []
+    page.get_by_role("button", name="Index", exact=True).click()
+    expect(page.get_by_role("main")).to_contain_text("has not been allowed to read this folder")
+    assert running.client.get("/api/places").json()["may_permit"] is False
+
+
+def test_a_folder_is_chosen_among_those_that_may_be_read(running: Service, new_page: NewPage, root: Path) -> None:
+    for name in ("shelf/novels/long", "shelf/poems", "shelf/.hidden"):
+        (root / name).mkdir(parents=True)
+    (root / "shelf" / "novels" / "long" / "a.md").write_text("# A")
+    page = visit(running, new_page, "#/new")
+    places = page.get_by_role("region", name="Folders to choose from")
+    places.get_by_role("button", name=str(root.parent)).click()
+    places.get_by_role("button", name=root.name, exact=True).click()
+    places.get_by_role("button", name="shelf", exact=True).press("Enter")
+    expect(places.get_by_role("listitem")).to_have_text(["novels", "poems"])
+    path = page.get_by_label("Folder", exact=True)
+    path.press_sequentially("po")
+    expect(places.get_by_role("listitem")).to_have_text(["poems"])
+    path.fill(f"{root}/shelf/")
+    places.get_by_role("button", name="novels", exact=True).click()
+    expect(places.get_by_role("listitem")).to_have_text(["long"])
+    places.get_by_role("button", name="Up").click()
+    expect(path).to_have_value(f"{root}/shelf/")
+    assert violations(page) == []
+    expect(page.get_by_role("region", name="Estimate")).to_contain_text("Files1")
 
 
 def test_settings_are_chosen_before_the_first_run(running: Service, new_page: NewPage, folder: Path) -> None:
     page = visit(running, new_page, "#/new")
-    page.get_by_label("Path", exact=True).fill(str(folder))
-    page.get_by_text("Settings").click()
+    page.get_by_label("Folder", exact=True).fill(str(folder))
+    page.get_by_text("Name, project and settings").click()
     page.get_by_label("Exclude").fill("*.json\ndrafts/")
     page.get_by_label("Exclude").blur()
     page.get_by_label("Every").fill("15m")
     page.get_by_label("caches").check()
-    page.get_by_role("button", name="Index it without an estimate").click()
+    page.get_by_role("button", name="Index", exact=True).click()
     config = running.get(f"{TOOLS}/{tool_id(page)}")["config"]
     assert config["exclude"] == ["*.json", "drafts/"]
     assert (config["every"], config["keep"]) == (900, ["caches"])
@@ -435,17 +462,16 @@ def test_everything_is_reached_by_the_keyboard(running: Service, new_page: NewPa
     keys.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
     keys.press("Tab")
-    expect(page.get_by_role("link", name="New tool")).to_be_focused()
+    expect(page.get_by_role("link", name="Add a folder")).to_be_focused()
     keys.press("Enter")
-    expect(page.get_by_role("heading", level=1, name="New tool")).to_be_focused()
-    path = page.get_by_label("Path", exact=True)
+    expect(page.get_by_role("heading", level=1, name="Add a folder")).to_be_focused()
+    path = page.get_by_label("Folder", exact=True)
     expect(path).to_be_visible()
     # past the four kinds of what to index
     for _ in range(5):
         keys.press("Tab")
     expect(path).to_be_focused()
     keys.type(str(folder))
-    keys.press("Enter")
     expect(page.get_by_role("region", name="Estimate")).to_be_visible()
     keys.press("Enter")
     tool = tool_id(page)

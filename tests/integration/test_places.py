@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from api.places import subfolders
 from api.stack.page_link import page_address, write_redirect
 from tests.service import TOOLS, Service, checked
 from worker.machine.named_folders import named_folders, named_folders_file
@@ -23,7 +24,6 @@ from worker.machine.page_links import (
     open_session,
     page_links_file,
 )
-from worker.sources import local_subfolders
 
 PLACES = "/api/places"
 
@@ -119,11 +119,11 @@ def test_a_page_ends_where_too_many_folders_are_left_out(monkeypatch: pytest.Mon
         "p", SourceOptions("off", tmp_path / "home", [tmp_path], None, None), nothing, nothing, HELPERS
     )
     for looked, first in ((2, ([], "b")), (3, (["c"], "c")), (4, (["c", "d"], None))):
-        monkeypatch.setattr(local_subfolders, "MAX_LOOKED", looked)
-        paths, after = local_subfolders.subfolders(access, str(tmp_path), "", 10)
+        monkeypatch.setattr(subfolders, "MAX_LOOKED", looked)
+        paths, after = subfolders.subfolders(access, str(tmp_path), "", 10)
         assert ([Path(path).name for path in paths], after) == first
-    monkeypatch.setattr(local_subfolders, "MAX_NAMES", 2)
-    assert len(local_subfolders.subfolders(access, str(tmp_path), "", 10)[0]) <= 2
+    monkeypatch.setattr(subfolders, "MAX_NAMES", 2)
+    assert len(subfolders.subfolders(access, str(tmp_path), "", 10)[0]) <= 2
 
 
 def test_a_link_opens_one_session_however_many_use_it(running: Service, links: Path) -> None:

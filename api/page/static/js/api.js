@@ -1,6 +1,6 @@
 // Calls of the public HTTP API. Every failure is a Problem, whose `detail` is a sentence with the remedy.
 import { withQuery } from "./router.js";
-import { away, key, lost, refused, suspect } from "./session.js";
+import { away, key, lost, refused, session, suspect } from "./session.js";
 
 export class Problem extends Error {
   constructor({ status = 0, code = "unknown", detail, errors = [] }) {
@@ -54,6 +54,7 @@ export async function follow(path, onData, signal, body) {
 
 async function answer(path, options) {
   const headers = { ...options.headers, ...(key.get() && { Authorization: `Bearer ${key.get()}` }) };
+  if (session.get() && path.startsWith("api/places")) headers["Foldex-Session"] = session.get();
   const response = await heard(fetch(path, { ...options, headers }), 5_000, options.signal);
   away.set(false);
   if (response.ok) return response;

@@ -2,9 +2,9 @@
 import { html, useEffect, useState } from "../vendor/preact-htm.js";
 import { Keys, onShortcuts } from "./keyboard.js";
 import { KeyForm } from "./key-form.js";
-import { Button, Heading, Safe } from "./parts.js";
+import { Alert, Button, Heading, Safe } from "./parts.js";
 import { href, useRoute } from "./router.js";
-import { away, key, changeKey, refused } from "./session.js";
+import { away, key, changeKey, linkFault, refused } from "./session.js";
 import { useStore } from "./store.js";
 import { ToolFrame } from "./tool-frame.js";
 import { NewTool } from "./views/new-tool.js";
@@ -16,11 +16,13 @@ const PAGES = { "": Tools, new: NewTool, workers: Workers };
 export function App() {
   const route = useRoute();
   const isRefused = useStore(refused);
+  const fault = useStore(linkFault);
   const [showsKeys, setShowsKeys] = useState(false);
   useEffect(() => onShortcuts(() => setShowsKeys(true)), []);
   return html`<${Header} path=${route.path} onKeys=${() => setShowsKeys(true)} />
     <${Away} />
     <main id="main" tabindex="-1">
+      <${Alert} error=${fault} />
       ${isRefused ? html`<${KeyForm} />` : html`<${Safe} key=${route.parts.slice(0, 2).join("/")}><${View} route=${route} /><//>`}
     </main>
     ${showsKeys && html`<${Keys} onClose=${() => setShowsKeys(false)} />`}`;

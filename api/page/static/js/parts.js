@@ -2,6 +2,7 @@
 import { h, html, useEffect, useErrorBoundary, useLayoutEffect, useRef, useState } from "../vendor/preact-htm.js";
 import { isUnreachable } from "./api.js";
 import { useAction } from "./hooks.js";
+import { sentenceOf } from "./messages.js";
 
 let views = 0;
 
@@ -26,7 +27,7 @@ const TURNS = /[\u202a-\u202e\u2066-\u2069]/g;
 // hidden without an error: Preact may misplace what follows a component that vanishes.
 export function Alert({ error: problem, children }) {
   const error = isUnreachable(problem) ? null : problem;
-  const said = error && (error.detail ?? String(error)).replace(TURNS, "");
+  const said = error && sentenceOf(error).replace(TURNS, "");
   return html`<div class="alert" role="alert" hidden=${!error}>${error && html`<p>${said}</p>${children}`}</div>`;
 }
 
@@ -133,6 +134,16 @@ export const State = ({ value }) => html`<span class=${`state state-${value}`}>$
 export function Bar({ value, label }) {
   return html`<progress max="1" value=${value} aria-label=${label}></progress>`;
 }
+
+// Text to be pasted elsewhere.
+export function Copy({ text, children, ...attributes }) {
+  const action = useAction(() => navigator.clipboard.writeText(text).then(() => setDone(true)));
+  const [isDone, setDone] = useState(false);
+  return html`<${Button} class="plain" action=${action} ...${attributes}>${isDone ? "Copied" : children}<//>`;
+}
+
+// A command for a terminal.
+export const Command = ({ text }) => html`<p class="command"><code>${text}</code> <${Copy} text=${text}>Copy<//></p>`;
 
 // Pairs of a name and a value.
 export function Facts({ rows }) {

@@ -39,6 +39,9 @@ const route = store(parsed());
 addEventListener("hashchange", () => route.set(parsed()));
 addEventListener("popstate", () => route.set(parsed()));
 
+// Read the address again, after something else changed it.
+export const refreshRoute = () => route.set(parsed());
+
 // { parts, path, query }: the route that is shown.
 export const useRoute = () => useStore(route);
 export const currentRoute = () => route.get();

@@ -3,6 +3,7 @@ import { store } from "./store.js";
 
 const KEY = "foldex.key";
 const PROJECT = "foldex.project";
+const SESSION = "foldex.session";
 
 export const key = store(sessionStorage.getItem(KEY) ?? "");
 // Whether the service refused the last call for want of a valid key.
@@ -13,6 +14,28 @@ export const project = store(sessionStorage.getItem(PROJECT) ?? "");
 export const away = store(false);
 // Grows each time the service comes back or another key is used: whatever was loaded is loaded again.
 export const epoch = store(0);
+
+// The session that the stack's link opened, of this address and port alone; "" without one.
+export const session = store(localStorage.getItem(SESSION) ?? "");
+
+// What is wrong with the link by which the page was opened; null without a fault.
+export const linkFault = store(null);
+
+// Exchange the link of the address for a session. The address forgets it at once.
+export async function openLink() {
+  const [, link] = location.hash.match(/^#\/?\?link=([\w-]+)$/) ?? [];
+  if (!link) return;
+  history.replaceState(null, "", "#/");
+  const headers = { "Content-Type": "application/json" };
+  const answer = await fetch("api/session", { method: "POST", headers, body: JSON.stringify({ link }) }).catch(() => null);
+  if (answer?.ok) {
+    session.set((await answer.json()).session);
+    localStorage.setItem(SESSION, session.get());
+    epoch.set(epoch.get() + 1);
+  }
+  // a link that is opened twice in one browser changes nothing there
+  linkFault.set(session.get() ? null : { detail: "The link was used before, so no other folder can be added here. Open the page by a new link." });
+}
 
 key.listen((value) => keep(KEY, value));
 project.listen((value) => keep(PROJECT, value));

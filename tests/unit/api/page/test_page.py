@@ -15,7 +15,7 @@ from api.page import routes
 from api.page.files import DIRECTORY, TYPES, PageFiles
 
 #: Bytes of all files that a browser loads, without compression.
-MAX_BYTES = 150_000
+MAX_BYTES = 250_000
 VENDOR = DIRECTORY / "vendor"
 OWN = sorted(path for path in DIRECTORY.rglob("*") if path.suffix in {".js", ".html"} and path.parent != VENDOR)
 #: What would make markup or code of a text.

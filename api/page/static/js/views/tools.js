@@ -28,7 +28,7 @@ export function Tools() {
   const found = (data?.items ?? []).filter((tool) => matches(tool, words));
   const streamed = found.filter((tool) => isOpen(tool.task)).slice(0, MAX_STREAMS);
   return html`<${Heading} title="Tools">
-      <a class="button primary end" href=${href("new")}>New tool</a>
+      <a class="button primary end" href=${href("new")}>Add a folder</a>
     <//>
     <div class="row filters">
       <${ProjectField} />
@@ -53,7 +53,7 @@ const matches = (tool, words) => `${tool.name} ${tool.place}`.toLowerCase().incl
 function First() {
   return html`<${Empty} title="Nothing is indexed yet">
     <p>A tool makes one folder searchable: one that this service can read, or files you drop here.</p>
-    <p><a class="button primary" href=${href("new")}>Index the first folder</a></p>
+    <p><a class="button primary" href=${href("new")}>Add the first folder</a></p>
   <//>`;
 }
 

@@ -1,0 +1,1 @@
+"""Folders of the service's machine that may be indexed."""
