@@ -1,5 +1,5 @@
 // A form made of a model's JSON schema: each field has its name, its help and its bounds.
-import { html, useMemo } from "../vendor/preact-htm.js";
+import { html, useEffect, useMemo, useState } from "../vendor/preact-htm.js";
 import { get } from "./api.js";
 import { words } from "./format.js";
 import { useData } from "./hooks.js";
@@ -49,9 +49,8 @@ function Control({ field, value, error, onChange }) {
   }
   if (field.type === "array" && field.items.enum) return html`<${Kinds} ...${shared} names=${field.items.enum} value=${value ?? []} onChange=${onChange} />`;
   if (field.type === "array") {
-    const lines = (event) => onChange(event.target.value.split("\n").map((line) => line.trim()).filter(Boolean));
     return html`<${Field} ...${shared} help=${`${shared.help} One a line.`}>
-      ${(own) => html`<textarea ...${own} rows="2" spellcheck=${false} value=${(value ?? []).join("\n")} onChange=${lines}></textarea>`}
+      ${(own) => html`<${TextLines} own=${own} value=${value ?? []} onChange=${onChange} />`}
     <//>`;
   }
   if (field.enum) {
@@ -66,6 +65,15 @@ function Control({ field, value, error, onChange }) {
   return html`<${Field} ...${shared} value=${value ?? ""} placeholder=${field.placeholder} spellcheck=${false}
     required=${field.required} minlength=${field.minLength} maxlength=${field.maxLength}
     onInput=${(event) => onChange(event.target.value || null)} />`;
+}
+
+// Several texts, one a line. What is typed stays while the rest of the page changes.
+function TextLines({ own, value, onChange }) {
+  const given = value.join("\n");
+  const [text, setText] = useState(given);
+  useEffect(() => setText(given), [given]);
+  const change = () => onChange(text.split("\n").map((line) => line.trim()).filter(Boolean));
+  return html`<textarea ...${own} rows="2" spellcheck=${false} value=${text} onInput=${(event) => setText(event.target.value)} onChange=${change}></textarea>`;
 }
 
 function numberOf(text, empty) {
