@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
 from psycopg.types.json import Jsonb
 
+from api.http.disconnect import Disconnect
+from api.search.query.refresh import compare
 from schemas.errors import DiskFull, FolderGone, LeaseLost
 from schemas.tool import ToolConfig
 from tests.integration.steps.site import FILES, Site, listed_site, new_site
@@ -342,3 +346,30 @@ def test_a_run_that_is_asked_for_also_follows_in_the_index_that_is_being_built(s
     assert site.do(asked, site.task) == [(True, True, True)]
     # it reads all files anyway
     assert site.do(asked, new_task) == [(True, False, True)]
+
+
+@pytest.mark.parametrize("ends", ["cancel", "fail"])
+@pytest.mark.parametrize("is_taken_back", [False, True])
+def test_an_edit_that_an_ended_run_did_not_read_is_stale(site: Site, ends: str, is_taken_back: bool) -> None:
+    def date(seconds: int, *paths: Path) -> None:
+        for path in paths:
+            os.utime(path, (1_000_000_000 + seconds,) * 2)
+
+    date(0, *site.folder.iterdir())
+    site.finish_all()
+    edited = site.folder / "0.md"
+    before = edited.read_text()
+    edited.write_text(before.replace("apples", "quince"))
+    date(1, edited)
+    site.again()
+    if ends == "cancel":
+        site.cancel()
+    else:
+        stop(site)
+    if is_taken_back:
+        edited.write_text(before)
+        date(1, edited)
+    assert compare(site.resources, site.index, Disconnect()).total == 1
+    site.again()
+    site.finish_all()
+    assert compare(site.resources, site.index, Disconnect()).total == 0

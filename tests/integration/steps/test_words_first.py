@@ -17,7 +17,7 @@ from tests.integration.steps.lagging import AWAY, LONG_AGO, PATHS, Late, Provide
 from tests.integration.steps.site import FILES, Killed, Site, write
 from worker.embed import Vectors
 from worker.index.pipeline import claim_vectors, index_files
-from worker.state.index import tasks, tool_actions, turns
+from worker.state.index import statuses, tasks, tool_actions, turns
 from worker.state.index.files import FileClaim
 from worker.upkeep import fsck
 
@@ -248,6 +248,10 @@ def test_a_run_that_is_asked_for_waits_for_words_only(late: Late) -> None:
     assert closed is not None
     assert closed.next_task_id is not None
     late.site.task = closed.next_task_id
+    # the task that ended so is history; the index is not ready
+    newest = statuses.newest_of_tool(late.site.pool, late.site.tool)
+    assert newest is not None
+    assert (newest.task_id, newest.status) == (late.site.task, "pending")
     late.site.list_folder()
     # what the worker holds returns to the following run
     late.site.expire(holding)

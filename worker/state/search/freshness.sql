@@ -1,8 +1,8 @@
 -- How far an index's rows lag behind its folder.
 
 -- name: compare
--- A file whose stamp was not trusted when it was read is compared by size and time, or it would never be fresh. Of
--- files without a row only the wanted ones are missing.
+-- A file whose stamp was not trusted when it was read is compared by size and time, or it would never be fresh. But a
+-- task that ended early may not have read it at all. Of files without a row only the wanted ones are missing.
 SELECT count(*) FILTER (WHERE changed) AS unseen,
        count(*) FILTER (WHERE NOT changed AND status IN :open AND NOT awaits_vectors) AS open, count(id) AS known
 FROM (
@@ -10,6 +10,8 @@ FROM (
         WHEN f.id IS NULL THEN l.wanted
         WHEN (f.path, f.id_path) IS DISTINCT FROM (l.path, l.id_path) THEN true
         WHEN f.stamp = '' THEN (f.size_bytes, f.mtime_ms) IS DISTINCT FROM (l.size_bytes, l.mtime_ms)
+            OR f.status = 'indexed' AND EXISTS (
+                SELECT FROM search_index_task t WHERE t.id = f.task_id AND t.status IN ('cancelled', 'error'))
         ELSE f.stamp <> l.stamp END AS changed
     FROM unnest(%(ids)s::uuid[], %(wanted)s::bool[], %(paths)s::text[], %(id_paths)s::text[], %(sizes)s::bigint[],
                 %(stamps)s::text[], %(mtimes)s::bigint[]) AS l (id, wanted, path, id_path, size_bytes, stamp, mtime_ms)
