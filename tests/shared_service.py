@@ -66,6 +66,7 @@ GROUPS = {
     "pages": (
         "tests/integration/test_trees.py",
         "tests/browser/test_page_find.py",
+        "tests/browser/test_page_home.py",
         "tests/browser/test_page_link.py",
         "tests/browser/test_page_tools.py",
         "tests/browser/test_page_tree.py",

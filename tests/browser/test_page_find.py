@@ -94,7 +94,7 @@ def test_the_first_question_is_answered_with_its_place(running: Service, new_pag
     hit = page.get_by_role("listitem").filter(has_text="two minutes")
     expect(hit.locator("mark").first).to_be_visible()
     assert {"green", "tea", "steeped"} <= {text.lower() for text in hit.locator("mark").all_inner_texts()}
-    expect(page.get_by_role("note")).to_contain_text("3 of 5 files")
+    expect(page.get_by_role("note").get_by_role("link", name="3 of 5 files searched")).to_be_visible()
     page.get_by_text("Steps of this search").click()
     expect(page.get_by_text("The index is asked")).to_be_visible()
     hit.get_by_role("link", name=re.compile(r"guide\.md:\d")).click()
@@ -420,7 +420,7 @@ def test_a_tool_that_is_deleted_meanwhile_is_gone(running: Service, new_page: Ne
     running.client.delete(f"{TOOLS}/{tool}").raise_for_status()
     page.get_by_label("Question").fill("b")
     page.get_by_role("button", name="Search", exact=True).click()
-    expect(page.get_by_role("alert").or_(page.get_by_role("heading", name="This tool is gone")).first).to_be_visible()
+    expect(page.get_by_role("alert").or_(page.get_by_role("heading", name="This folder is gone")).first).to_be_visible()
 
 
 def test_a_question_is_answered_after_a_restart(running: Service, new_page: NewPage, tool: str) -> None:

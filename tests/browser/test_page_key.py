@@ -41,9 +41,9 @@ def test_a_wrong_key_is_refused_and_a_right_one_stays_in_the_tab(
         expect(opened.get_by_text("Foldex does not answer")).to_be_hidden()
     key = new_key(running, "kept")
     enter(opened, key)
-    expect(opened.get_by_role("heading", name="Tools")).to_be_visible()
+    expect(opened.get_by_role("heading", name="Folders", exact=True)).to_be_visible()
     opened.reload()
-    expect(opened.get_by_role("heading", name="Tools")).to_be_visible()
+    expect(opened.get_by_role("heading", name="Folders", exact=True)).to_be_visible()
     assert key not in opened.evaluate("JSON.stringify(localStorage) + document.cookie + location.href")
     # another tab has no key
     other = opened.context.new_page()
@@ -69,7 +69,7 @@ def test_a_tool_is_made_in_the_project_of_the_key(running: Service, opened: Page
 
 def test_a_revoked_key_is_asked_for_again(running: Service, opened: Page) -> None:
     enter(opened, new_key(running, "gone"))
-    expect(opened.get_by_role("heading", name="Tools")).to_be_visible()
+    expect(opened.get_by_role("heading", name="Folders", exact=True)).to_be_visible()
     listed = foldex(running, "keys", "list", "gone").stdout.splitlines()
     assert foldex(running, "keys", "revoke", listed[-1].split()[0]).returncode == 0
     expect(opened.get_by_label("API key")).to_be_visible(timeout=30_000)

@@ -154,7 +154,7 @@ def test_a_further_kind_of_source_has_a_form(running: Service, new_page: NewPage
     page.get_by_role("button", name="Index", exact=True).click()
     eventually(lambda: bool(page.evaluate("1")) and "dry_run" not in sent[-1], 30)
     assert sent[-1]["source"] == {"kind": "shelf", "room": "cellar", "floor": 2, "side": "right", "is_locked": True}
-    page.get_by_role("link", name="A node").click()
+    page.get_by_role("link", name="Stored files").click()
     expect(page.get_by_label("Node id")).to_be_visible()
     expect(page.get_by_label("Room")).to_have_count(0)
 
@@ -329,8 +329,8 @@ def test_settings_are_changed_and_refused_beside_their_field(running: Service, n
 
 def test_a_tool_is_deleted_after_a_question(running: Service, new_page: NewPage, folder: Path) -> None:
     tool = running.local_tool(folder)
-    page = visit(running, new_page)
-    delete = page.get_by_role("button", name=f"Delete {folder.name}")
+    page = visit(running, new_page, f"#/tools/{tool}")
+    delete = page.get_by_role("button", name="Delete", exact=True)
     delete.click()
     expect(page.get_by_role("dialog")).to_be_visible()
     page.keyboard.press("Escape")
@@ -339,7 +339,7 @@ def test_a_tool_is_deleted_after_a_question(running: Service, new_page: NewPage,
     assert running.client.get(f"{TOOLS}/{tool}").is_success
     delete.click()
     assert violations(page) == []
-    page.get_by_role("button", name="Delete the tool").click()
+    page.get_by_role("button", name="Remove the folder").click()
     expect(page.get_by_text(str(folder))).to_have_count(0)
     assert running.client.get(f"{TOOLS}/{tool}").status_code == 404
 
@@ -348,10 +348,10 @@ def test_a_tool_that_was_deleted_meanwhile(running: Service, new_page: NewPage, 
     tool = running.local_tool(folder)
     page = visit(running, new_page, f"#/tools/{tool}")
     running.client.delete(f"{TOOLS}/{tool}")
-    expect(page.get_by_role("heading", name="This tool is gone")).to_be_visible()
+    expect(page.get_by_role("heading", name="This folder is gone")).to_be_visible()
     expect(page.get_by_role("alert")).to_contain_text("There is no search tool")
-    page.get_by_role("main").get_by_role("link", name="the tools").click()
-    expect(page.get_by_role("heading", name="Tools")).to_be_visible()
+    page.get_by_role("main").get_by_role("link", name="the folders").click()
+    expect(page.get_by_role("heading", name="Folders", exact=True)).to_be_visible()
 
 
 def test_the_page_goes_on_after_the_server_was_away(running: Service, new_page: NewPage, tool: str, root: Path) -> None:

@@ -7,11 +7,11 @@ import { href, useRoute } from "./router.js";
 import { away, key, changeKey, linkFault, refused } from "./session.js";
 import { useStore } from "./store.js";
 import { ToolFrame } from "./tool-frame.js";
+import { Home } from "./views/home.js";
 import { NewTool } from "./views/new-tool.js";
-import { Tools } from "./views/tools.js";
 import { Workers } from "./views/workers.js";
 
-const PAGES = { "": Tools, new: NewTool, workers: Workers };
+const PAGES = { "": Home, new: NewTool, workers: Workers };
 
 export function App() {
   const route = useRoute();
@@ -34,7 +34,7 @@ function View({ route }) {
   const Page = PAGES[route.path];
   if (Page) return html`<${Page} route=${route} />`;
   return html`<${Heading} title="No such view" />
-    <p>This address names no view. Go to <a href="#/">the tools</a>.</p>`;
+    <p>This address names no view. Go to <a href="#/">the folders</a>.</p>`;
 }
 
 function Header({ path, onKeys }) {
@@ -43,7 +43,7 @@ function Header({ path, onKeys }) {
   return html`<header class="top">
     <a class="brand" href="#/">Foldex</a>
     <nav aria-label="Main">
-      ${link("#/", "Tools", path === "" || path.startsWith("tools"))}
+      ${link("#/", "Folders", path === "" || path.startsWith("tools"))}
       ${link(href("workers"), "Workers", path === "workers")}
       <a href="docs">API</a>
     </nav>
@@ -71,7 +71,7 @@ function ThemeSwitch() {
     setTheme(next);
   }
   return html`<${Button} class="plain" onClick=${change} aria-label=${`Theme: ${theme}. Change it`}>
-    Theme: ${theme}
+    <span aria-hidden="true">◐</span> <span class="theme-word">Theme: ${theme}</span>
   <//>`;
 }
 

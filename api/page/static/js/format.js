@@ -29,5 +29,16 @@ export function dollars(value) {
   return value < 0.01 ? "under $0.01" : `$${value.toFixed(2)}`;
 }
 
+// How long ago a time was.
+const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
+export function ago(text) {
+  if (!text) return "";
+  const seconds = (new Date(text) - Date.now()) / 1000;
+  for (const [unit, size] of [["day", 86_400], ["hour", 3600], ["minute", 60]]) {
+    if (Math.abs(seconds) >= size) return relative.format(Math.trunc(seconds / size), unit);
+  }
+  return "just now";
+}
+
 // Words such as held_removals as people write them.
 export const words = (name) => name.replaceAll("_", " ");

@@ -2,15 +2,40 @@
 const MESSAGES = {
   unauthorized: "The key is missing or invalid; enter one that “foldex keys create” made.",
   auth_required: "This page is for the machine on which Foldex runs; open it there by 127.0.0.1 or localhost.",
-  source_refused: "Foldex has not been allowed to read this folder, or cannot open it; choose another one.",
   session_needed: "Only a page that was opened by the link of “foldex open” may add this folder.",
   link_used: "The link was used before; “foldex open” prints a new one.",
-  database_unavailable: "The database does not answer; try again in a moment.",
-  internal: "Something went wrong; try again, and look into the logs if it stays.",
-  estimate_busy: "Other folders are being looked at; the estimate follows.",
+  no_such_files: "No indexed file passes the filters; widen them.",
+  embedding_model_refused: "The embedding model is missing or unknown, or its dimensions differ; choose another one in the settings.",
+  model_not_allowed: "This model is not allowed here; choose another one, or ask the operator to allow it.",
   no_tree: "This folder has no tree of summaries yet; build one, and wait until it is complete.",
   too_large: "This is larger than Foldex accepts; choose smaller files, or fewer of them.",
+  conflict: "Something of this name is there already; choose another name.",
+  too_many_tools: "No more folders can be added; remove one, or ask the operator to allow more.",
+  tool_slow: "No folder answered in time; try again.",
+  search_busy: "Too many long answers are in progress; try again, or ask for fewer hits.",
+  estimate_busy: "Other folders are being looked at; the estimate follows.",
+  embedding_refused: "The provider refuses the texts, or its answer cannot be read; ask the operator to check its address.",
+  embedding_unreadable: "The provider's answer cannot be read; ask the operator to check its address.",
+  embedding_unauthorized: "The provider refuses the key; ask the operator to set a valid one.",
+  rerank_not_configured: "No model for ranking is set; rank without one, or ask the operator to set it.",
+  llm_not_configured: "Summaries need a language model; name one in the settings of the tree, such as local/extractive, which needs no key.",
+  source_refused: "Foldex may not read this place, or cannot open it; check its name and its access, or choose another one.",
+  source_unavailable: "The place does not answer; try again, or ask the operator to check its address.",
+  folder_elsewhere: "This machine has another folder there than the one that was indexed; see the logs for the remedy.",
+  contents_elsewhere: "This machine does not have the directory of contents; ask the operator to share it.",
+  vectors_elsewhere: "This machine does not have the directory of vectors; ask the operator to share it.",
+  store_refused: "The vector store refuses this; ask the operator to look into the logs.",
+  store_unauthorized: "The vector store refuses the key; ask the operator to set a valid one.",
+  text_key_missing: "The key of the stored words is missing; ask the operator to set it again, or read every file again.",
+  locked: "Something else holds this just now; try again in a moment.",
+  schema_behind: "Foldex is being upgraded; try again in a moment, or ask the operator to finish it.",
+  release_behind: "A newer release wrote this; reload the page once Foldex is upgraded.",
+  disk_full: "The disk is full; free some space, or remove folders.",
+  too_many_tokens: "The tree would need more tokens than its settings allow; raise them there.",
+  database_unavailable: "The database does not answer; try again in a moment.",
+  internal: "Something went wrong; try again, and look into the logs if it stays.",
 };
 
-// One sentence for people. A detail of the service loses its marks for code.
-export const sentenceOf = (problem) => MESSAGES[problem.code] ?? (problem.detail ?? String(problem)).replaceAll("`", "");
+// One sentence for people. A detail of the service loses its marks for code, and where its calls are described.
+export const sentenceOf = (problem) =>
+  MESSAGES[problem.code] ?? (problem.detail ?? String(problem)).replaceAll("`", "").replace(/ See \/docs for .*$/, "");

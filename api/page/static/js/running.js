@@ -1,9 +1,12 @@
 // What a task does, in numbers: speed, tokens and money. Shared by the views of one tool, all tools and the workers.
-import { html } from "../vendor/preact-htm.js";
+import { html, useRef } from "../vendor/preact-htm.js";
 import { get } from "./api.js";
 import { compact, dollars, duration, number, percent } from "./format.js";
 import { useData } from "./hooks.js";
 import { Bar } from "./parts.js";
+
+// Milliseconds over which a pace is measured.
+const PACE_MS = 15_000;
 
 export const isOpen = (status) => ["pending", "indexing"].includes(status);
 
@@ -32,15 +35,41 @@ export function cost(status, price) {
 
 // A bar for each step of a task: files are found by words, then by meaning.
 export function Progress({ status, name }) {
+  const pace = usePace(status);
   if (!isOpen(status.status)) return null;
   const waits = status.status === "pending" ? "waiting for a worker" : status.listing && "listing the folder";
+  // while somebody else is waited for, nobody knows how long it takes
+  const rest = (left) => (left === null || left === undefined || status.warning ? "" : `, about ${duration(rounded(left))} left`);
+  // once all words are there, what is left is the vectors of chunks
+  const meaning = status.searchable_at && status.total_chunks ? status.vector_chunks / status.total_chunks : status.progress;
   const read = status.searchable_files + status.skipped_files + status.failed_files;
   const bar = (step, share, left) => html`<${Bar} value=${share} label=${`${step} of ${name}`} />
-    <span class="quiet">${step}: ${waits || percent(share) + (left === null ? "" : `, about ${duration(left)} left`)}</span>`;
+    <span class="quiet">${step}: ${waits || percent(share) + rest(left)}</span>`;
   return html`<div class="progress">
     ${bar("Words", status.searchable_at ? 1 : read / (status.total_files || 1), status.words_eta_seconds)}
-    ${bar("Meaning", status.progress, status.eta_seconds)}
+    ${bar("Meaning", meaning, status.eta_seconds)}
+    ${pace && html`<span class="quiet">${pace}</span>`}
   </div>`;
+}
+
+// Seconds, no more precise than an estimate is.
+function rounded(seconds) {
+  const step = seconds >= 600 ? 60 : seconds >= 60 ? 10 : seconds >= 10 ? 5 : 1;
+  return Math.round(seconds / step) * step;
+}
+
+// How many files or chunks a second are done just now, as two states of some seconds tell; "" while that is not known.
+function usePace(status) {
+  const seen = useRef([]);
+  const now = { at: Date.now(), files: status.searchable_files, chunks: status.vector_chunks };
+  const last = seen.current.at(-1);
+  if (!last || last.files !== now.files || last.chunks !== now.chunks) seen.current = [...seen.current, now].filter(({ at }) => now.at - at < PACE_MS);
+  const first = seen.current[0];
+  const seconds = first ? (now.at - first.at) / 1000 : 0;
+  if (seconds < 2) return "";
+  const [files, chunks] = [(now.files - first.files) / seconds, (now.chunks - first.chunks) / seconds];
+  if (files > 0) return `${compact(files)} files a second`;
+  return chunks > 0 ? `${compact(chunks)} chunks a second` : "";
 }
 
 // The facts of a task, for Facts.
@@ -53,6 +82,8 @@ export function factsOf(status, price) {
     status.failed_files > 0 && ["Failed", number(status.failed_files)],
     ["Chunks", number(status.total_chunks)],
     status.vector_chunks < status.total_chunks && ["By meaning", number(status.vector_chunks)],
+    open && ["Embedded in this run", number(status.embedded_chunks)],
+    open && status.reused_chunks > 0 && ["Reused in this run", number(status.reused_chunks)],
     ["Tokens paid", compact(status.tokens)],
     ["Cost", cost(status, price)],
     open && pace && ["Rate", `${compact(pace.chunks)} chunks/s`],

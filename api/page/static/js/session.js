@@ -4,6 +4,7 @@ import { store } from "./store.js";
 const KEY = "foldex.key";
 const PROJECT = "foldex.project";
 const SESSION = "foldex.session";
+const EDITOR = "foldex.editor";
 
 export const key = store(sessionStorage.getItem(KEY) ?? "");
 // Whether the service refused the last call for want of a valid key.
@@ -36,6 +37,10 @@ export async function openLink() {
   // a link that is opened twice in one browser changes nothing there
   linkFault.set(session.get() ? null : { detail: "The link was used before, so no other folder can be added here. Open the page by a new link." });
 }
+
+// The editor in which files of this machine are opened; "" for none.
+export const editor = store(localStorage.getItem(EDITOR) ?? "");
+editor.listen((value) => localStorage.setItem(EDITOR, value));
 
 key.listen((value) => keep(KEY, value));
 project.listen((value) => keep(PROJECT, value));

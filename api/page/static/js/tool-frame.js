@@ -30,12 +30,12 @@ export function ToolFrame({ toolId, view, route }) {
   useEffect(reload, [live.status?.task_id, live.status?.status]);
   const gone = [error, live.error].find((each) => each?.status === 404);
   if (gone) return html`<${Gone} error=${gone} />`;
-  if (!tool) return error ? html`<${Heading} title="Tool" /><${Alert} error=${error} />` : html`<${Loading} />`;
+  if (!tool) return error ? html`<${Heading} title="Folder" /><${Alert} error=${error} />` : html`<${Loading} />`;
   const [title, View] = viewOf(view, route);
   const shared = { tool, toolId, route, status: live.status, reload, again: live.again };
   return html`<${Heading} title=${tool.name}><${State} value=${live.status?.status ?? tool.task} /><//>
     <p class="place">${tool.place}</p>
-    <nav class="tabs" aria-label="Views of this tool">
+    <nav class="tabs" aria-label="Views of this folder">
       ${Object.entries(VIEWS).map(
         ([name, [text]]) => html`<a key=${name} href=${name ? href("tools", toolId, name) : href("tools", toolId)}
           aria-current=${name === view ? "page" : undefined}>${text}</a>`,
@@ -67,7 +67,7 @@ function viewOf(name, route) {
 const NoView = ({ toolId }) => html`<p>This address names no view. Go to <a href=${href("tools", toolId)}>the overview</a>.</p>`;
 
 function Gone({ error }) {
-  return html`<${Heading} title="This tool is gone" />
+  return html`<${Heading} title="This folder is gone" />
     <${Alert} error=${error} />
-    <p>It may have been deleted meanwhile. Go to <a href="#/">the tools</a>, or <a href=${href("new")}>create one</a>.</p>`;
+    <p>It may have been deleted meanwhile. Go to <a href="#/">the folders</a>, or <a href=${href("new")}>add one</a>.</p>`;
 }

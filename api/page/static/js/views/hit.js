@@ -1,47 +1,61 @@
-// One hit: its place, its text with the question's words marked, its neighbours, and why it stands here.
+// One hit: its place and heading, the lines that answer, its neighbours, and why it stands here.
 import { html, useState } from "../../vendor/preact-htm.js";
 import { get, toolAt } from "../api.js";
 import { words as spoken } from "../format.js";
 import { useAction } from "../hooks.js";
-import { Alert, Button } from "../parts.js";
-import { FileLink } from "./places.js";
-import { marked } from "./marks.js";
+import { Alert, Button, Copy } from "../parts.js";
+import { bestLines, Lines } from "./excerpt.js";
+import { EditorLink, FileLink } from "./places.js";
 
 const MORE_CHUNKS = 2;
-// A longer hit is folded, so that the next one is in sight.
-const FOLDED_CHARS = 1500;
+// In a document with pages, a reader looks for the page: its lines are those of the text that was read.
+const BY_PAGE = (hit) => Boolean(hit.page);
 
-export function Hit({ toolId, hit, words, q }) {
+// `folder` names the folder in a list of hits of several. `root` is its path on the service's machine.
+export function Hit({ toolId, hit, words, q, folder, root }) {
   const [around, setAround] = useState({ before: [], after: [] });
   const [isWhole, setWhole] = useState(false);
   const more = useAction(async () => {
     const count = around.before.length + MORE_CHUNKS;
     setAround(await get(toolAt(toolId, "chunks", hit.chunk_id), { before: count, after: count }));
+    setWhole(true);
   });
-  const text = isWhole || hit.chunk_text.length <= FOLDED_CHARS ? hit.chunk_text : `${hit.chunk_text.slice(0, FOLDED_CHARS)} …`;
-  const facts = [hit.symbol && `${hit.node_type ?? "symbol"} ${hit.symbol}`, hit.scope && `in ${hit.scope}`, hit.title, hit.json_pointer,
-    hit.page && `page ${hit.page}`, !hit.embedded && "found by words only"].filter(Boolean);
+  const pieces = (hit.pieces ?? [hit]).map((piece) => ({ ...piece, shown: bestLines(piece.chunk_text, words) }));
+  const heading = hit.symbol ? `${hit.node_type ?? "symbol"} ${hit.symbol}` : hit.title;
+  const facts = [heading, hit.scope && `in ${hit.scope}`, hit.json_pointer, !hit.embedded && "found by words only"].filter(Boolean);
+  const path = root ? `${root}/${hit.file_path}` : hit.file_path;
   return html`<li class="card hit">
     <div class="hit-head">
-      <${FileLink} toolId=${toolId} place=${hit} line=${hit.start_line} to=${hit.end_line} q=${q} />
+      ${toolId ? html`<${FileLink} toolId=${toolId} place=${hit} line=${hit.start_line} to=${hit.end_line} q=${q} page=${BY_PAGE(hit) ? hit.page : null} />`
+        : html`<span class="mono path">${hit.file_path}</span>`}
+      ${folder && html`<span class="kind">${folder}</span>`}
       ${hit.stale && html`<span class="state state-cancelled" title="A newer version of the file is not indexed.">stale</span>`}
       <span class="score" title="Score, from 0 to 1">${hit.score.toFixed(3)}</span>
     </div>
     ${facts.length > 0 && html`<p class="quiet facts-line">${facts.join(" · ")}</p>`}
     ${hit.raptor_summary_preview && html`<p class="quiet">From the summary: ${hit.raptor_summary_preview} …</p>`}
     <div class="texts" tabindex="0" role="region" aria-label=${`Text of ${hit.file_path}, line ${hit.start_line}`}>
-      ${around.before.map((piece) => html`<pre class="near" key=${piece.chunk_id}>${marked(piece.chunk_text, words)}</pre>`)}
-      <pre>${marked(text, words)}</pre>
-      ${around.after.map((piece) => html`<pre class="near" key=${piece.chunk_id}>${marked(piece.chunk_text, words)}</pre>`)}
+      ${around.before.map((piece) => html`<${Piece} key=${piece.chunk_id} piece=${piece} words=${words} byPage=${BY_PAGE(hit)} near />`)}
+      ${pieces.map((piece) => html`<${Piece} key=${piece.chunk_id} piece=${piece} words=${words} byPage=${BY_PAGE(hit)} part=${isWhole ? null : piece.shown} />`)}
+      ${around.after.map((piece) => html`<${Piece} key=${piece.chunk_id} piece=${piece} words=${words} byPage=${BY_PAGE(hit)} near />`)}
     </div>
     <${Alert} error=${more.error} />
     <div class="hit-foot">
-      ${hit.chunk_text.length > FOLDED_CHARS && html`<${Button} class="plain" onClick=${() => setWhole(!isWhole)}>${isWhole ? "Fold" : "Whole text"}<//>`}
-      <${Button} class="plain" action=${more}>Show more around it<//>
+      ${pieces.some(({ shown }) => shown.isCut) && html`<${Button} class="plain" onClick=${() => setWhole(!isWhole)}>${isWhole ? "Fold" : "Whole text"}<//>`}
+      ${toolId && html`<${Button} class="plain" action=${more}>Show more around it<//>`}
+      <${Copy} text=${path} aria-label=${`Copy the path of ${hit.file_path}`}>Copy path<//>
+      <${EditorLink} root=${root} path=${hit.file_path} line=${BY_PAGE(hit) ? null : hit.start_line} />
       ${hit.url && /^https?:/.test(hit.url) && html`<a href=${hit.url} rel="noreferrer" target="_blank">On the web</a>`}
     </div>
     ${hit.explain && html`<${Explain} score=${hit.score} parts=${hit.explain} />`}
   </li>`;
+}
+
+// A chunk, or the part of it that is shown.
+function Piece({ piece, words, byPage, part, near }) {
+  const { lines, first } = part ?? { lines: piece.chunk_text.replace(/\n+$/, "").split("\n"), first: 0 };
+  const start = byPage || !piece.start_line ? null : piece.start_line + first;
+  return html`<${Lines} lines=${lines} start=${start} words=${words} isWhole=${!part} near=${near} />`;
 }
 
 // Parts of the score as bars, scaled so that they add up to it. Ranks do not count as parts: they say where the hit was found.

@@ -14,6 +14,8 @@ import { DropFiles } from "./drop-files.js";
 import { PlacePicker, useSettled } from "./place-picker.js";
 
 const FILES = { kind: "files", title: "Files of yours" };
+// The page's words for kinds whose title names them as programs do.
+const TITLES = { local: "A folder", s3: "A bucket", nodes: "Stored files" };
 const PAUSE_MS = 500;
 const BUSY_MS = 1500;
 // The service's machine lets Foldex read no such folder.
@@ -33,7 +35,7 @@ function Choice({ kinds, from, projectId, children }) {
   const chosen = kinds.find(({ kind }) => kind === from) ?? kinds[0];
   return html`<nav class="tabs" aria-label="What to add">
       ${kinds.map(
-        (each) => html`<a key=${each.kind} href=${href("new", { from: each.kind })} aria-current=${each === chosen ? "page" : undefined}>${each.title}</a>`,
+        (each) => html`<a key=${each.kind} href=${href("new", { from: each.kind })} aria-current=${each === chosen ? "page" : undefined}>${TITLES[each.kind] ?? each.title}</a>`,
       )}
     </nav>
     ${chosen === FILES
@@ -100,7 +102,7 @@ function FromSource({ of, projectId, children }) {
   };
   const change = (next) => (create.clear(), setFields(next));
   const error = create.error ?? estimate.error;
-  const isRefused = error?.code === NOT_PERMITTED;
+  const isRefused = of.kind === "local" && error?.code === NOT_PERMITTED;
   return html`<form class="card stack" onSubmit=${submit}>
     ${of.kind === "local"
       ? html`<${PlacePicker} value=${fields.path ?? ""} onChange=${(path) => change({ path })} />`

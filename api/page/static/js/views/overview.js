@@ -4,10 +4,11 @@ import { get, post, toolAt } from "../api.js";
 import { duration, number, plural, time, words } from "../format.js";
 import { useAction, useData } from "../hooks.js";
 import { Actions, Alert, Button, Facts, Loading, State } from "../parts.js";
+import { sentenceOf } from "../messages.js";
 import { useAccess } from "../project.js";
 import { go, href } from "../router.js";
 import { cost, factsOf, isOpen, Progress, speed, usePrices } from "../running.js";
-import { DeleteTool } from "./tools.js";
+import { DeleteTool } from "./delete-tool.js";
 
 export function Overview({ tool, toolId, status, reload, again }) {
   const prices = usePrices();
@@ -19,8 +20,8 @@ export function Overview({ tool, toolId, status, reload, again }) {
     <section class="card" aria-label="Index">
       <${Progress} status=${status} name=${tool.name} />
       <${Facts} rows=${[...factsOf(status, price), ["Model", tool.index.model]]} />
-      ${status.error && html`<p class="alert" role="alert">${status.error}</p>`}
-      ${status.warning && html`<p class="note">${status.warning}</p>`}
+      ${status.error && html`<p class="alert" role="alert">${sentenceOf({ code: status.error_code, detail: status.error })}</p>`}
+      ${status.warning && html`<p class="note">${sentenceOf({ detail: status.warning })}</p>`}
       ${status.failed_files > 0 &&
       html`<p><a href=${href("tools", toolId, "files", { status: "failed" })}>See ${plural(status.failed_files, "failed file")}</a> with the reason and the remedy.</p>`}
       ${status.rerun && html`<p class="quiet">Another run follows this one.</p>`}
@@ -56,7 +57,7 @@ function Verbs({ tool, toolId, status, reload, again }) {
       <a class="button primary" href=${href("tools", toolId, "search")}>Search</a>
       ${isOpen(status.status)
         ? button("Cancel", "cancel")
-        : html`${button("Reindex", "reindex", {})}${button("Read every file again", "reindex", { full: true })}`}
+        : html`${button(["cancelled", "error"].includes(status.status) ? "Continue" : "Reindex", "reindex", {})}${button("Read every file again", "reindex", { full: true })}`}
       ${!isOpen(status.status) && status.failed_files > 0 && button("Retry", "retry")}
       <${Button} class="danger" onClick=${() => setIsDeleting(true)}>Delete<//>
     <//>

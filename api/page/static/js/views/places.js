@@ -1,7 +1,10 @@
 // Links into files, and sentences that several views say about an answer.
 import { html } from "../../vendor/preact-htm.js";
 import { number } from "../format.js";
+import { sentenceOf } from "../messages.js";
 import { href } from "../router.js";
+import { editor } from "../session.js";
+import { useStore } from "../store.js";
 
 // The route of a file's text. `where` may name `line`, `to`, `chunk` and the words `q` to mark.
 export function fileHref(toolId, place, where = {}) {
@@ -9,20 +12,38 @@ export function fileHref(toolId, place, where = {}) {
   return href("tools", toolId, "files", "at", { path: place.file_path, ...where });
 }
 
-export function FileLink({ toolId, place, line, to, chunk, q }) {
+// With `page`, a document is named by it.
+export function FileLink({ toolId, place, line, to, chunk, q, page }) {
   const where = { line, to: to === line ? undefined : to, chunk, q };
-  return html`<a class="mono path" href=${fileHref(toolId, place, where)}>${place.file_path}${line ? `:${line}` : ""}</a>`;
+  const spot = page ? ` page ${page}` : line ? `:${line}` : "";
+  return html`<a class="mono path" href=${fileHref(toolId, place, where)}>${place.file_path}${spot}</a>`;
 }
 
-// What an answer lacks, in the sentences of the service.
-export function Notes({ answer }) {
+// How editors are asked to open a file. The path begins with a slash.
+export const EDITORS = {
+  vscode: ["VS Code", (path, line) => `vscode://file${path}:${line}`],
+  cursor: ["Cursor", (path, line) => `cursor://file${path}:${line}`],
+  zed: ["Zed", (path, line) => `zed://file${path}:${line}`],
+  idea: ["JetBrains IDEA", (path, line) => `idea://open?file=${path}&line=${line}`],
+};
+
+// Opens a file of this machine in the editor that was chosen, if one was.
+export function EditorLink({ root, path, line }) {
+  const [name, address] = EDITORS[useStore(editor)] ?? [];
+  if (!address || !root?.startsWith("/")) return null;
+  const encoded = `${root}/${path}`.split("/").map(encodeURIComponent).join("/");
+  return html`<a href=${address(encoded, line ?? 1)}>Open in ${name}</a>`;
+}
+
+// What an answer lacks.
+export function Notes({ answer, toolId }) {
   const { notes = [], coverage } = answer;
   const isPartial = coverage && coverage.indexed_files < coverage.total_files;
   if (!notes.length && !isPartial) return null;
-  return html`<div class="note" role="note">
-    ${isPartial &&
-    html`<p>Searched ${number(coverage.indexed_files)} of ${number(coverage.total_files)} files: the others are not indexed.</p>`}
-    ${notes.map((note) => html`<p key=${note.code}>${note.detail}</p>`)}
+  const counts = coverage && `${number(coverage.indexed_files)} of ${number(coverage.total_files)} files searched`;
+  return html`<div class="said quiet" role="note">
+    ${isPartial && html`<p>${toolId ? html`<a href=${href("tools", toolId, "files", { status: "skipped" })} title="Why the others are not indexed">${counts}</a>` : counts}</p>`}
+    ${notes.map((note) => html`<p key=${note.code}>${sentenceOf(note)}</p>`)}
   </div>`;
 }
 

@@ -6,6 +6,7 @@ import { epoch } from "../session.js";
 import { useStore } from "../store.js";
 import { Alert, Button, Empty, Field, Select } from "../parts.js";
 import { go, href } from "../router.js";
+import { useArrows } from "./across.js";
 import { Hit } from "./hit.js";
 import { FileLink, Notes, listOf } from "./places.js";
 import { wordsOf } from "./marks.js";
@@ -61,7 +62,7 @@ function useAnswer(toolId, query) {
   return state;
 }
 
-export function Search({ toolId, route, status }) {
+export function Search({ tool, toolId, route, status }) {
   const { query } = route;
   const { answer, steps, busy, error } = useAnswer(toolId, query);
   return html`<${Form} key=${toolId} toolId=${toolId} query=${query} busy=${busy} />
@@ -72,7 +73,7 @@ export function Search({ toolId, route, status }) {
       ${busy && html`<p class="quiet">Searching … ${steps.map((each) => `${each.step} (${number(Math.round(each.took_ms))} ms)`).join(", ")}</p>`}
     </div>
     ${!query.q && html`<p class="quiet">Ask in your own words, or name what you look for. Words between quotes must stand together.</p>`}
-    ${answer && query.q && !error && html`<${Answer} toolId=${toolId} answer=${answer} status=${status} busy=${busy} />`}`;
+    ${answer && query.q && !error && html`<${Answer} tool=${tool} toolId=${toolId} answer=${answer} status=${status} busy=${busy} />`}`;
 }
 
 function Form({ toolId, query, busy }) {
@@ -90,7 +91,7 @@ function Form({ toolId, query, busy }) {
     onChange: (event) => setDraft({ ...draft, [name]: event.target.checked ? "1" : "" }) });
   const choice = (label, name, options) => html`<${Field} label=${label}>
     ${(own) => html`<${Select} ...${own} options=${options} value=${draft[name] ?? options[0][0]} onChange=${option(name).onInput} />`}<//>`;
-  return html`<form class="search card" role="search" aria-label="Search this tool" onSubmit=${ask}>
+  return html`<form class="search card" role="search" aria-label="Search this folder" onSubmit=${ask}>
     <div class="row">
       <${Field} label="Question" class="grow" type="search" data-search="" autocomplete="off" maxlength="10000" value=${text}
         onInput=${(event) => setText(event.target.value)} />
@@ -114,18 +115,21 @@ function Form({ toolId, query, busy }) {
   </form>`;
 }
 
-function Answer({ toolId, answer, status, busy }) {
+function Answer({ tool, toolId, answer, status, busy }) {
+  const list = useRef(null);
+  useArrows(list);
+  const root = tool.source.kind === "local" ? tool.place : null;
   const words = wordsOf(answer.query);
   const { results, summaries = [] } = answer;
-  return html`<section aria-label="Answer" class=${busy ? "answer older" : "answer"}>
+  return html`<section aria-label="Answer" class=${busy ? "answer older" : "answer"} ref=${list}>
     <div class="heading"><h2>${plural(results.length, "hit")}</h2><span class="quiet">in ${number(Math.round(answer.took_ms))} ms</span></div>
-    <${Notes} answer=${answer} />
+    <${Notes} answer=${answer} toolId=${toolId} />
     ${results.length === 0 && summaries.length === 0 && html`<${Nothing} toolId=${toolId} asked=${answer.asked} status=${status} />`}
     ${summaries.length > 0 && html`<h3>Summaries</h3><ul class="plain-list">${summaries.map((each) => html`<li class="card hit" key=${each.node_id}>
       <div class="hit-head"><b>Level ${each.level}</b><span class="score">${each.score.toFixed(3)}</span></div>
       <p>${each.text}</p>
       <p class="quiet">${each.file_paths.slice(0, 5).map((path) => html`<${FileLink} toolId=${toolId} place=${{ file_path: path }} /> `)}</p></li>`)}</ul>`}
-    <ol class="plain-list">${results.map((hit) => html`<${Hit} key=${hit.chunk_id} toolId=${toolId} hit=${hit} words=${words} q=${answer.query} />`)}</ol>
+    <ol class="plain-list">${results.map((hit) => html`<${Hit} key=${hit.chunk_id} toolId=${toolId} hit=${hit} words=${words} q=${answer.query} root=${root} />`)}</ol>
     <${Timeline} steps=${answer.trace ?? []} tookMs=${answer.took_ms} />
   </section>`;
 }

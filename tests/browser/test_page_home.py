@@ -1,0 +1,208 @@
+"""Home: one search over all folders, what was asked before, and the folders themselves."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from docs.openapi import description
+from tests.browser.checks import dark_violations, overflow, violations
+from tests.browser.conftest import NewPage
+from tests.service import Service
+
+#: Milliseconds within which a busy machine shows what a test waits for.
+LONG = 60_000
+WIDTHS = (360, 1200, 2000)
+CODE = "class Pot:\n" + "".join(f"    filler_{number} = {number}\n" for number in range(12))
+CODE += "    def steep(self, leaves):\n        return self.boil(leaves)\n"
+PDF = Path(__file__).parents[1] / "data" / "pdf" / "tides.pdf"
+#: What no sentence for people has: marks for code, settings, and names of fields.
+FOR_PROGRAMS = re.compile(r"`|[A-Z]{3,}_[A-Z]|\b[a-z]+_[a-z_]+\b|/docs|\btools?\b|\bnodes?\b")
+
+expect.set_options(timeout=LONG)
+
+
+@pytest.fixture(scope="module")
+def folders(running: Service, root: Path) -> tuple[str, str]:
+    """Two folders that are ready, in a project of their own."""
+    texts = {
+        "kitchen": {"tea.md": "# Tea\n\n## Green\n\nGreen tea is steeped for two minutes.\n", "pot.py": CODE},
+        "harbour": {"tides.md": "# Tides\n\nTea for the harbour master, who watches the tides.\n"},
+    }
+    ids = []
+    for name, files in texts.items():
+        (root / name).mkdir()
+        for file, text in files.items():
+            (root / name / file).write_text(text)
+        ids.append(running.local_tool(root / name, project="home"))
+    (root / "harbour" / "tides.pdf").write_bytes(PDF.read_bytes())
+    for tool in ids:
+        running.wait(tool, seconds=LONG / 1000)
+    running.post(f"/api/tools/search/{ids[1]}/reindex", {})
+    running.wait(ids[1], seconds=LONG / 1000)
+    return ids[0], ids[1]
+
+
+def home(running: Service, new_page: NewPage, route: str = "#/", **options: object) -> Page:
+    page = new_page(**options)
+    page.add_init_script("sessionStorage.setItem('foldex.project', 'home')")
+    page.goto(f"http://127.0.0.1:{running.env['API_PORT']}/{route}")
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    return page
+
+
+def test_one_question_asks_all_folders(running: Service, new_page: NewPage, folders: tuple[str, str]) -> None:
+    page = home(running, new_page)
+    page.keyboard.press("/")
+    page.keyboard.type("tea")
+    page.keyboard.press("Enter")
+    answer = page.get_by_role("region", name="Answer")
+    hits = answer.locator(".hit")
+    expect(hits.filter(has_text="kitchen").first).to_be_visible()
+    expect(hits.filter(has_text="harbour").first).to_be_visible()
+    assert page.url.endswith("#/?q=tea")
+    page.get_by_role("navigation", name="Folder", exact=True).get_by_role("link", name=re.compile("^harbour")).click()
+    expect(hits.filter(has_text="kitchen")).to_have_count(0)
+    page.reload()
+    expect(hits.filter(has_text="harbour").first).to_be_visible()
+    expect(hits.filter(has_text="kitchen")).to_have_count(0)
+    # arrows walk from the question to the hits, and Enter opens one
+    page.keyboard.press("Control+k")
+    expect(page.get_by_label("Question")).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    expect(hits.first.locator(".path")).to_be_focused()
+    page.keyboard.press("ArrowUp")
+    expect(page.get_by_label("Question")).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("region", name="Text", exact=True)).to_be_visible()
+    page.goto(page.url.partition("#")[0])
+    recent = page.get_by_role("navigation", name="Recent questions")
+    recent.get_by_role("link", name="tea", exact=True).click()
+    expect(hits.first).to_be_visible()
+    page.go_back()
+    recent.get_by_role("button", name="Forget them").click()
+    expect(recent).to_have_count(0)
+    assert page.evaluate("localStorage.getItem('foldex.questions')") is None
+
+
+def test_a_hit_shows_the_lines_that_answer(running: Service, new_page: NewPage, folders: tuple[str, str]) -> None:
+    page = home(running, new_page, f"#/tools/{folders[0]}/search?q=the+leaves+steep+of+a")
+    hit = page.locator(".hit").filter(has_text="pot.py").filter(has_text="def steep").first
+    lines = hit.locator(".row-line")
+    expect(lines.filter(has_text="def steep(self, leaves)")).to_have_attribute("data-line", "14")
+    assert lines.count() <= 6
+    texts = lines.all_inner_texts()
+    assert any(not text.startswith(" ") for text in texts)
+    # words that say nothing are not marked, nor are parts of words
+    assert {text.lower() for text in hit.locator("mark").all_inner_texts()} <= {"leaves", "steep"}
+    hit.get_by_role("button", name="Whole text").click()
+    assert lines.count() > 6
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "found"),
+    [
+        ("how is the tea of a pot", "The theatre is a pot of tea, tea-time and teapots", ["pot", "tea", "tea"]),
+        ("steeped token", "steep steeps steeple token tokens tokenizer", ["steep", "steeps", "token", "tokens"]),
+        ("refresh", "refresh_token refreshToken fresh", ["refresh_token", "refreshToken"]),
+        ("the of a", "the of a", []),
+        ("zu der Tür", "Die Tür zu der Türkei", ["Tür"]),
+        ("$^.*[", "a.*[", []),
+    ],
+)
+def test_whole_words_are_marked_and_none_that_says_nothing(
+    running: Service, new_page: NewPage, query: str, text: str, found: list[str]
+) -> None:
+    page = home(running, new_page)
+    script = """async ([query, text]) => {
+      const base = document.querySelector('script[type=module]').src.replace('main.js', '');
+      const { wordsOf } = await import(`${base}views/marks.js`);
+      const words = wordsOf(query);
+      return words ? [...text.matchAll(words)].map(([word]) => word) : [];
+    }"""
+    assert page.evaluate(script, [query, text]) == found
+
+
+def test_a_document_is_cited_by_its_page(running: Service, new_page: NewPage, folders: tuple[str, str]) -> None:
+    page = home(running, new_page, "#/?q=tides&type=pdf")
+    expect(page.locator(".hit .path").first).to_have_text(re.compile(r"^tides\.pdf page \d+$"))
+
+
+def test_a_path_is_copied_and_opened_in_an_editor(
+    running: Service, new_page: NewPage, root: Path, folders: tuple[str, str]
+) -> None:
+    page = home(running, new_page, "#/?q=steeped")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    hit = page.locator(".hit").filter(has_text="two minutes").first
+    hit.get_by_role("button", name="Copy the path").click()
+    expect(hit.get_by_text("Copied")).to_be_visible()
+    assert page.evaluate("navigator.clipboard.readText()") == f"{root}/kitchen/tea.md"
+    page.get_by_role("button", name="Show the keys").click()
+    page.get_by_label("Open files of this machine in").select_option("vscode")
+    page.get_by_role("button", name="Close").click()
+    link = hit.get_by_role("link", name="Open in VS Code")
+    expect(link).to_have_attribute("href", re.compile(rf"^vscode://file{re.escape(str(root))}/kitchen/tea\.md:\d+$"))
+
+
+def test_a_cancelled_run_is_continued(running: Service, new_page: NewPage, root: Path) -> None:
+    folder = root / "continued"
+    folder.mkdir()
+    (folder / "a.md").write_text("# A")
+    tool = running.local_tool(folder, project="home")
+    running.post(f"/api/tools/search/{tool}/cancel", {})
+    running.rows("UPDATE search_index_task SET status = 'cancelled' WHERE tool_id = %s AND status = 'ready'", tool)
+    page = home(running, new_page)
+    row = page.get_by_role("listitem").filter(has_text=str(folder))
+    go_on = row.get_by_role("button", name="Continue continued")
+    if go_on.count():
+        go_on.click()
+    expect(row.get_by_text("ready", exact=True)).to_be_visible()
+    running.client.delete(f"/api/tools/search/{tool}")
+
+
+def details_by_code() -> dict[str, str]:
+    """A sentence of the service for each error that a call states."""
+    calls = [call for methods in description()["paths"].values() for call in methods.values()]
+    contents = [
+        content
+        for call in calls
+        for answer in call["responses"].values()
+        for content in answer.get("content", {}).values()
+    ]
+    return {
+        code: each["value"]["detail"]
+        for content in contents
+        for code, each in content.get("examples", {}).items()
+        if "detail" in each["value"]
+    }
+
+
+def test_the_page_has_its_own_words_for_errors(running: Service, new_page: NewPage) -> None:
+    page = home(running, new_page)
+    problems = [{"code": code, "detail": detail} for code, detail in details_by_code().items()]
+    assert len(problems) > 40
+    script = """async (problems) => {
+      const base = document.querySelector('script[type=module]').src.replace('main.js', '');
+      const { sentenceOf } = await import(`${base}messages.js`);
+      return problems.map((problem) => [problem.code, sentenceOf(problem)]);
+    }"""
+    said = dict(page.evaluate(script, problems))
+    # what a program asked for wrongly is named as it was sent
+    said.pop("invalid_request")
+    assert {code: text for code, text in said.items() if FOR_PROGRAMS.search(text)} == {}
+
+
+def test_home_is_accessible_at_every_width(running: Service, new_page: NewPage, folders: tuple[str, str]) -> None:
+    page = home(running, new_page, reduced_motion="reduce")
+    for route in ("#/", "#/?q=tea", "#/?q=zeppelin&folder=none"):
+        page.evaluate("to => { location.hash = to; }", route)
+        expect(page.get_by_text("Searching …")).to_have_count(0)
+        assert violations(page) == [], route
+        assert dark_violations(page) == [], route
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 900})
+            assert overflow(page) == 0, (route, width)
