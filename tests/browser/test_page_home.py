@@ -20,7 +20,7 @@ CODE = "class Pot:\n" + "".join(f"    filler_{number} = {number}\n" for number i
 CODE += "    def steep(self, leaves):\n        return self.boil(leaves)\n"
 PDF = Path(__file__).parents[1] / "data" / "pdf" / "tides.pdf"
 #: What no sentence for people has: marks for code, settings, and names of fields.
-FOR_PROGRAMS = re.compile(r"`|[A-Z]{3,}_[A-Z]|\b[a-z]+_[a-z_]+\b|/docs|\btools?\b|\bnodes?\b")
+FOR_PROGRAMS = re.compile(r"`|[A-Z]{3,}_[A-Z]|\b[a-z]+_[a-z_]+\b| /docs|\btools?\b|\bnodes?\b")
 
 expect.set_options(timeout=LONG)
 

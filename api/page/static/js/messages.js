@@ -19,6 +19,7 @@ const MESSAGES = {
   embedding_unauthorized: "The provider refuses the key; ask the operator to set a valid one.",
   rerank_not_configured: "No model for ranking is set; rank without one, or ask the operator to set it.",
   llm_not_configured: "Summaries need a language model; name one in the settings of the tree, such as local/extractive, which needs no key.",
+  source_error: "The content of a file is missing; upload it again.",
   source_refused: "Foldex may not read this place, or cannot open it; check its name and its access, or choose another one.",
   source_unavailable: "The place does not answer; try again, or ask the operator to check its address.",
   folder_elsewhere: "This machine has another folder there than the one that was indexed; see the logs for the remedy.",

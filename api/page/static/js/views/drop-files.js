@@ -47,7 +47,7 @@ export function DropFiles({ projectId, children }) {
     <p role="status">${chosen.length ? `${plural(chosen.length, "file")}, ${bytes(total)}` : "Nothing is chosen yet."}</p>
     <div class="columns">
       <${Field} label="Name" value=${name} onInput=${(event) => setName(event.target.value)} maxlength="200"
-        help="Name of the new folder and its tool; empty: uploads." />
+        help="Name of the new folder; empty: uploads." />
       ${children}
     </div>
     <${Alert} error=${send.error} />
@@ -63,7 +63,7 @@ function Refused({ files, toolId }) {
   return html`<div class="alert" role="alert">
     <p>${plural(files.length, "file was", "files were")} not stored:</p>
     <ul>${files.map((each) => html`<li key=${each.file_path}><code>${each.file_path}</code>: ${each.message}</li>`)}</ul>
-    ${toolId && html`<p><a href=${href("tools", toolId)}>Go on to the tool with the others</a></p>`}
+    ${toolId && html`<p><a href=${href("tools", toolId)}>Go on to the folder with the others</a></p>`}
   </div>`;
 }
 
