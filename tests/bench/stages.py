@@ -23,11 +23,11 @@ from worker.chunk import chunk
 from worker.formats.detect import detect
 from worker.index.file_states import EmbeddedFile, FileFacts, PreparedFile
 from worker.index.prepare import place
-from worker.index.write import _rows
+from worker.index.write import _reader_of_words, _rows
 from worker.machine.memory.gc_pause import collect_rarely
 from worker.parse import Limits
 from worker.parse.sandbox import client
-from worker.reading import read_form, words
+from worker.reading import read_form
 from worker.state.search import symbols
 from worker.tokens.keywords import keywords_of
 from worker.tokens.tokenizers import cl100k, counted
@@ -88,7 +88,8 @@ def _prepared(path: Path, name: str, spent: dict[str, float]) -> EmbeddedFile | 
     facts = FileFacts(document.type, language=document.language)
     placed = _timed(spent, "ids", lambda: place(claim, facts, document, cut, epoch=1, embedded=True))
     _timed(spent, "rows of symbols", lambda: _symbol_rows(claim.id, document))
-    state = PreparedFile(claim, facts, placed, True, document.definitions, document.references)
+    symbols = document.definitions, document.references
+    state = PreparedFile(claim, facts, placed, True, *symbols, read_words=read.words)
     return EmbeddedFile(state, {one.id: VECTOR for one in placed})
 
 
@@ -99,8 +100,8 @@ def _symbol_rows(file_id: UUID, document: Document) -> None:
 
 def _write(files: list[EmbeddedFile], spent: dict[str, float]) -> None:
     """What is made of a claim's files for the vector store."""
-    made = [(file.claim.path, file.state.facts.type, one.chunk) for file in files for one in file.state.new]
-    texts = _timed(spent, "read words", lambda: [words(type_, one.text) for _, type_, one in made])
+    made = [(file.claim.path, _reader_of_words(file.state), one.chunk) for file in files for one in file.state.new]
+    texts = _timed(spent, "read words", lambda: [read_words(one.text) for _, read_words, one in made])
     named = [(path, one.context, text) for (path, _, one), text in zip(made, texts, strict=True)]
     _timed(spent, "words", lambda: [keywords_of(*each, "en") for each in named])
     without_words: Any = SimpleNamespace(store=SimpleNamespace(has_keywords=False))

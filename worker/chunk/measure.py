@@ -186,7 +186,7 @@ def measure(
     room = max(1, max_tokens - context - (SEPARATOR_TOKENS if context else 0))
     characters = settings.unit == "characters"
     size = min(settings.size, room)
-    whole, read_part = read or read_form(type_, text)
+    whole, read_part, _ = read or read_form(type_, text)
     return Measure(
         text=text,
         tokenizer=tokenizer,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 from uuid import UUID
@@ -37,7 +37,7 @@ class PreparedFile:
     """A file cut into chunks. `live` has the ids of those that are live already, and so are not written again.
 
     A file that is not `embedded` is found by its words only. `drops_vectors`: it replaces live chunks that have their
-    vectors, so they stay until its own have theirs.
+    vectors, so they stay until its own have theirs. `read_words` reads the words of its chunks, if that was prepared.
     """
 
     claim: FileClaim
@@ -49,6 +49,7 @@ class PreparedFile:
     timings: Mapping[str, float] = field(default_factory=dict)
     live: frozenset[UUID] = frozenset()
     drops_vectors: bool = False
+    read_words: Callable[[str], str] | None = None
     status: ClassVar = FileStatus.INDEXED
     keeps_live: ClassVar = False
 

@@ -168,7 +168,7 @@ class _Reading:
             raise FileError(Reason.NO_TEXT)
         placed = place(claim, self._facts, document, chunks, epoch=self._run.epoch, embedded=has_vectors)
         symbols = document.definitions, document.references
-        return PreparedFile(claim, self._facts, placed, has_vectors, *symbols, self._timings)
+        return PreparedFile(claim, self._facts, placed, has_vectors, *symbols, self._timings, read_words=read.words)
 
     def _parse(self, file: Detected, data: bytes) -> tuple[Document, ReadForm]:
         """The document, and how its text is read. Raises `FileError`."""

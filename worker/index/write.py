@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from uuid import UUID
 
@@ -15,7 +16,7 @@ import structlog
 from schemas.errors import FileError, FoldexError, StoreRefused
 from schemas.status import Reason
 from worker.index.embed import share
-from worker.index.file_states import EmbeddedFile, File, failed
+from worker.index.file_states import EmbeddedFile, File, PreparedFile, failed
 from worker.index.run import IndexRun
 from worker.reading import words
 from worker.state.index import chunks
@@ -122,6 +123,7 @@ def _upsert(run: IndexRun, rows: Sequence[tuple[UUID, VectorRow]], refusals: dic
 
 def _rows(run: IndexRun, file: EmbeddedFile) -> Iterator[VectorRow]:
     of_file, found = _file_attributes(file.state), found_by(file.state)
+    read_words, language = _reader_of_words(file.state), file.state.facts.words_language
     for placed, is_lost in _marked(file):
         if placed.id not in file.vectors and not (run.store.has_keywords and (run.words_in_store or not is_lost)):
             continue
@@ -137,7 +139,7 @@ def _rows(run: IndexRun, file: EmbeddedFile) -> Iterator[VectorRow]:
             "scope": c.scope,
             "level": c.level,
         }
-        tokens = _stored_keywords(run, file.state, found, c.context, c.text)
+        tokens = keywords_of(found, c.context, read_words(c.text), language) if run.store.has_keywords else None
         yield VectorRow(placed.id, file.vectors.get(placed.id), attributes, tokens, file.claim.generation)
 
 
@@ -151,19 +153,18 @@ def _file_attributes(file: File) -> dict[str, Value]:
     }
 
 
-def _stored_keywords(run: IndexRun, file: File, found: str, context: str, text: str) -> Keywords | None:
-    """Return the keyword fields of a chunk's row in the store, or None if the store keeps no keywords."""
-    if not run.store.has_keywords:
-        return None
-    return keywords_of(found, context, words(file.facts.type, text), file.facts.words_language)
+def _reader_of_words(file: File) -> Callable[[str], str]:
+    """What reads the words of a file's new chunks."""
+    prepared = file.read_words if isinstance(file, PreparedFile) else None
+    return prepared or partial(words, file.facts.type)
 
 
 def keyword_vectors(run: IndexRun, file: File, placed: PlacedChunk, *, always: bool = False) -> Keywords | None:
     """Return the keyword fields of a chunk's row in Postgres, or None if the store keeps the keywords."""
     if run.index.keyword_index != "postgres" and not always:
         return None
-    chunk, facts = placed.chunk, file.facts
-    return keywords.vectors(found_by(file), chunk.context, words(facts.type, chunk.text), facts.words_language)
+    chunk, read_words = placed.chunk, _reader_of_words(file)
+    return keywords.vectors(found_by(file), chunk.context, read_words(chunk.text), file.facts.words_language)
 
 
 def found_by(file: File) -> str:
@@ -173,6 +174,8 @@ def found_by(file: File) -> str:
 
 def _patches(run: IndexRun, file: File) -> Iterator[Patch]:
     found = found_by(file)
-    for id_, context, text in chunks.of_file(run.pool, file.claim.id, unembedded=run.store.has_keywords):
-        tokens = _stored_keywords(run, file, found, context, text)
+    has_words, facts = run.store.has_keywords, file.facts
+    for id_, context, text in chunks.of_file(run.pool, file.claim.id, unembedded=has_words):
+        # the text may be that of an earlier content
+        tokens = keywords_of(found, context, words(facts.type, text), facts.words_language) if has_words else None
         yield Patch(id_, _file_attributes(file), tokens, file.claim.generation)

@@ -74,19 +74,27 @@ def as_read(type_: str | None, text: str) -> str | None:
 def read_form(type_: str | None, text: str) -> ReadForm:
     """How a text and its parts are read. Parts are not searched for what the whole text lacks."""
     way, has_blobs = way_of(type_), may_have_blobs(text)
-    if not has_blobs and (way is None or not way.may(text)):
-        return ReadForm(None, as_written)
-    found = _edits(type_, text)
+    may_differ, may_have_words = way is not None and way.may(text), way is not None and way.may_have_words(text)
+    found = _edits(type_, text) if has_blobs or may_differ else ()
     whole = ReadText(text, found) if found else None
-    if has_blobs or way is None:
-        return ReadForm(whole, partial(as_read, type_))
-    return ReadForm(whole, partial(_part_as_read, way))
+    if has_blobs:
+        return ReadForm(whole, partial(as_read, type_), partial(words, type_))
+    return ReadForm(
+        whole,
+        partial(_part_as_read, way) if way is not None and may_differ else as_written,
+        partial(_words_of_part, way) if way is not None and may_have_words else str,
+    )
 
 
 def _part_as_read(way: Way, part: str) -> str | None:
     """A part of a text without blobs, as `as_read`."""
     read = applied(part, way.edits(part)) if way.may(part) else part
     return None if read == part else read
+
+
+def _words_of_part(way: Way, part: str) -> str:
+    """The words of a part of a text without blobs, as `words`."""
+    return _words(way, part, ()) if way.may_have_words(part) else part
 
 
 def as_written(_part: str) -> None:
@@ -98,7 +106,11 @@ def words(type_: str | None, text: str) -> str:
     way = way_of(type_)
     if way is None or not way.may_have_words(text):
         return applied(text, found) if (found := blobs(text)) else text
-    edits = list(merged(blobs(text), way.full(text)))
+    return _words(way, text, blobs(text))
+
+
+def _words(way: Way, text: str, found: Iterable[Edit]) -> str:
+    edits = list(merged(found, way.full(text)))
     twins = list(way.twins(text))
     return "\n".join([applied(text, edits), *twins]) if edits or twins else text
 
@@ -186,7 +198,11 @@ class ReadText:
 
 
 class ReadForm(NamedTuple):
-    """How a text is read: `whole` is None if that is as it is written. `part` reads a part on its own, as `as_read`."""
+    """How a text is read: `whole` is None if that is as it is written.
+
+    `part` reads a part on its own, as `as_read`, and `words` as its words are found.
+    """
 
     whole: ReadText | None
     part: Callable[[str], str | None]
+    words: Callable[[str], str]

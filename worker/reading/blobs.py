@@ -83,22 +83,31 @@ _BITS = {"hex": 4, "base32": 5, "base64": 6}
 
 
 def may_have_blobs(text: str) -> bool:
-    """Test fast whether a text may have a blob."""
-    return _LONG in text.encode("latin-1", "replace").translate(_MARKS) or dumps.may_have(text)
+    """Test fast whether a text, or a part of it, may have a blob."""
+    raw = _raw(text)
+    marks = raw.translate(_MARKS)
+    return (_LONG in marks and _places(_array(raw), _array(marks))[0].size > 0) or dumps.may_have(text, raw)
 
 
 def blobs(text: str) -> Sequence[Edit]:
     """The blobs of a text, in order, with their placeholders."""
     if len(text) < _MIN_URI:
         return ()
-    # one byte for each character; those that do not exist in Latin-1 are in no blob
-    raw = text.encode("latin-1", "replace")
+    raw = _raw(text)
     marks = raw.translate(_MARKS)
-    in_blocks = dumps.dumps(text)
+    in_blocks = dumps.dumps(text, raw)
     if _LONG not in marks:
         return in_blocks
-    runs = _found(text, np.frombuffer(raw, dtype=np.uint8), np.frombuffer(marks, dtype=np.uint8))
-    return list(merged(in_blocks, runs))
+    return list(merged(in_blocks, _found(text, _array(raw), _array(marks))))
+
+
+def _raw(text: str) -> bytes:
+    """One byte for each character. Those that do not exist in Latin-1 are in no blob."""
+    return text.encode("latin-1", "replace")
+
+
+def _array(data: bytes) -> _Bytes:
+    return np.frombuffer(data, dtype=np.uint8)
 
 
 @dataclass(slots=True)
@@ -149,6 +158,15 @@ def _found(text: str, raw: _Bytes, marks: _Bytes) -> Iterator[Edit]:
 
 def _runs(raw: _Bytes, marks: _Bytes) -> Iterator[tuple[int, int]]:
     """The long runs of characters of the alphabet, with a slash that is escaped, and with characters of addresses."""
+    starts, ends = _places(raw, marks)
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        # the letter of an escaped line end does not belong to the line
+        is_escape = start > 0 and raw[start - 1] == ord("\\") and raw[start] in b"nrt"
+        yield start + is_escape, end
+
+
+def _places(raw: _Bytes, marks: _Bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where the long runs that may count start and end. A text has some if a part of it has some."""
     is_inside = np.zeros(len(marks) + 2, dtype=np.bool_)
     is_inside[1:-1] = marks
     _take_escaped(raw, is_inside[1:-1])
@@ -157,10 +175,7 @@ def _runs(raw: _Bytes, marks: _Bytes) -> Iterator[tuple[int, int]]:
     is_long = ends - starts >= _LINE
     starts, ends = starts[is_long], ends[is_long]
     kept = _may_count(raw, starts, ends)
-    for start, end in zip(starts[kept].tolist(), ends[kept].tolist(), strict=True):
-        # the letter of an escaped line end does not belong to the line
-        is_escape = start > 0 and raw[start - 1] == ord("\\") and raw[start] in b"nrt"
-        yield start + is_escape, end
+    return starts[kept], ends[kept]
 
 
 def _may_count(raw: _Bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.bool_]:

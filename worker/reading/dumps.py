@@ -28,31 +28,45 @@ _MAX_LETTERS = 0.6
 _KILO, _MEGA = 1_000, 1_000_000
 _HEX = "[0-9A-Fa-f]"
 _DIGITS = rf"(?:0x)?{_HEX}{{2,8}}"
-#: The beginning of a line, which is compared with each line of each text.
 _START = rf"[ \t]{{0,8}}(?:0x)?{_HEX}{{4,16}}[:h]?[ \t]{{1,4}}"
 #: A line: its address, at least four groups of digits, and the characters that they stand for.
 _LINE = rf"\n{_START}{_DIGITS}(?:[ \t]{{1,3}}{_DIGITS}){{3,31}}[^\n]{{0,90}}"
 _DUMP = re.compile(rf"{_LINE}(?:\n\*\r?(?=\n)|{_LINE})+")
 _ADDRESS = re.compile(rf"\n[ \t]*(?:0x)?({_HEX}+)[:h]?((?:[ \t]{{1,4}}(?:0x)?{_HEX}{{2,8}})+)")
 _GROUP = re.compile(rf"{_HEX}{{2,8}}(?!x)")
-_UUENCODED = re.compile(r"\nM[ -`]{60}\r?(?:\nM[ -`]{60}\r?){2,}(?:\n[ -L][ -`]{1,60}\r?(?=\n|\Z))?")
+_OF_UUENCODE = r"\nM[ -`]{60}\r?"
+_UUENCODED = re.compile(rf"{_OF_UUENCODE}(?:{_OF_UUENCODE}){{2,}}(?:\n[ -L][ -`]{{1,60}}\r?(?=\n|\Z))?")
 #: A binary file in a patch of git, and Adobe's base85.
-_OF_PATCH = "[0-9A-Za-z!#$%&()*+;<=>?@^_`{|}~-]"
-_PATCH = re.compile(rf"\nz{_OF_PATCH}{{65}}(?:\nz{_OF_PATCH}{{65}}){{2,}}(?:\n[A-Za-z]{_OF_PATCH}{{5,65}}(?=\n|\Z))?")
+_BASE85 = "[0-9A-Za-z!#$%&()*+;<=>?@^_`{|}~-]"
+_OF_PATCH = rf"\nz{_BASE85}{{65}}"
+_PATCH = re.compile(rf"{_OF_PATCH}(?:{_OF_PATCH}){{2,}}(?:\n[A-Za-z]{_BASE85}{{5,65}}(?=\n|\Z))?")
 _ASCII85 = re.compile(r"<~[!-uz\s]{200,}~>")
-#: A line of which dumps, uuencode and patches consist. One search for it tells most texts apart.
-_BLOCK_LINE = re.compile(rf"\n(?:M[ -`]{{60}}|z{_OF_PATCH}{{65}}|{_START})")
 _ARRAY = re.compile(rf"0x{_HEX}{{2}}\b(?:[,\s]{{1,60}}0x{_HEX}{{2}}\b)+")
 _ESCAPED = re.compile(rf"\\x{_HEX}{{2}}(?:[\"'\s+]{{0,60}}\\x{_HEX}{{2}})+")
 
 
+#: Characters of addresses and digits are one kind here, and so are the marks of lines.
+_SHAPES = bytes(
+    ord("x" if chr(n) in "0123456789abcdefABCDEFx:h" else "M" if chr(n) in "Mz" else "\n" if chr(n) == "\n" else ".")
+    for n in range(256)
+)
+#: What the shape of a line has, without blanks: that of a dump, and that of uuencode or a patch.
+_DUMPED_LINE, _MARKED_LINE = b"\n" + b"x" * 12, b"\nM"
+
+
 class _Form(NamedTuple):
-    """A form of a block, which has the `sign` and at least so many characters. Its `size` is 0 if it is none."""
+    """A form of a block. Its `size` is 0 if it is none.
+
+    A text with it has the `shape`, the `sign`, and at least so many characters. Even a text of which only a part has a
+    block, as it begins within a line, has `least`.
+    """
 
     kind: str
+    shape: bytes
     sign: str
     characters: int
     pattern: re.Pattern[str]
+    least: re.Pattern[str]
     size: Callable[[str], int]
 
 
@@ -84,30 +98,26 @@ def _array(block: str, prefix: str) -> int:
 
 
 _FORMS = (
-    _Form("hex dump", "\n", MIN_CHARS, _DUMP, _dumped),
-    _Form("uuencode", "\n", MIN_CHARS, _UUENCODED, _uuencoded),
-    _Form("base85", "\n", MIN_CHARS, _PATCH, lambda block: len(block) * 52 // 67),
-    _Form("base85", "~", MIN_CHARS, _ASCII85, lambda block: len(block) * 4 // 5),
-    _Form("bytes", "0x", 5 * _MIN_ARRAY, _ARRAY, lambda block: _array(block, "0x")),
-    _Form("bytes", "\\x", 4 * _MIN_ARRAY, _ESCAPED, lambda block: _array(block, "\\x")),
+    _Form("hex dump", _DUMPED_LINE, "\n", MIN_CHARS, _DUMP, re.compile(_LINE), _dumped),
+    _Form("uuencode", _MARKED_LINE, "\nM", MIN_CHARS, _UUENCODED, re.compile(_OF_UUENCODE), _uuencoded),
+    _Form("base85", _MARKED_LINE, "\nz", MIN_CHARS, _PATCH, re.compile(_OF_PATCH), lambda block: len(block) * 52 // 67),
+    _Form("base85", b"", "~", MIN_CHARS, _ASCII85, _ASCII85, lambda block: len(block) * 4 // 5),
+    _Form("bytes", b"", "0x", 5 * _MIN_ARRAY, _ARRAY, _ARRAY, lambda block: _array(block, "0x")),
+    _Form("bytes", b"", "\\x", 4 * _MIN_ARRAY, _ESCAPED, _ESCAPED, lambda block: _array(block, "\\x")),
 )
 
 
-def dumps(text: str) -> Sequence[Edit]:
-    """The blocks of a text in order, with their placeholders."""
-    if len(text) < MIN_CHARS:
-        return ()
+def dumps(text: str, raw: bytes) -> Sequence[Edit]:
+    """The blocks of a text in order, with their placeholders. `raw` has a byte for each character, that of Latin-1."""
     lines = f"\n{text}"
-    found = sorted(edit for form in _usable(lines) for edit in _of_form(lines, form))
+    found = sorted(edit for form in _usable(lines, raw) for edit in _of_form(lines, form))
     return [edit for number, edit in enumerate(found) if not number or edit.start >= found[number - 1].end]
 
 
-def may_have(text: str) -> bool:
-    """Whether a text may have a block."""
-    if len(text) < MIN_CHARS:
-        return False
+def may_have(text: str, raw: bytes) -> bool:
+    """Whether a text, or a part of it, may have a block."""
     lines = f"\n{text}"
-    return any(form.pattern.search(lines) for form in _usable(lines))
+    return any(form.least.search(lines) for form in _usable(lines, raw))
 
 
 def placeholder(kind: str, size: int, media: str = "") -> str:
@@ -116,13 +126,13 @@ def placeholder(kind: str, size: int, media: str = "") -> str:
     return f"[{kind}, {shown}, {media}]" if media else f"[{kind}, {shown}]"
 
 
-def _usable(text: str) -> list[_Form]:
-    has_lines = _BLOCK_LINE.search(text) is not None
-    return [
-        form
-        for form in _FORMS
-        if len(text) >= form.characters and (has_lines if form.sign == "\n" else form.sign in text)
-    ]
+def _usable(lines: str, raw: bytes) -> Sequence[_Form]:
+    """The forms that a text may have, as far as fast searches tell."""
+    if len(raw) < MIN_CHARS:
+        return ()
+    shape = b"\n" + raw.translate(_SHAPES, b" \t")
+    has = {part: part in shape for part in (b"", _DUMPED_LINE, _MARKED_LINE)}
+    return [form for form in _FORMS if has[form.shape] and len(lines) >= form.characters and form.sign in lines]
 
 
 def _of_form(text: str, form: _Form) -> Iterator[Edit]:

@@ -9,7 +9,7 @@ import json
 import tracemalloc
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from worker.formats.registry import BY_TYPE
@@ -179,6 +179,7 @@ def test_a_text_is_read_as_its_format_says(type_: str, written: str, read: str) 
 def test_a_part_is_read_as_a_text_of_its_own(type_: str, written: str, read: str) -> None:
     form = read_form(type_, f"{written}\n{written}")
     assert form.part(written) == as_read(type_, written) == (None if read == written else read)
+    assert form.words(written) == words(type_, written)
 
 
 @pytest.mark.parametrize(("type_", "written", "expected"), FOUND)
@@ -226,6 +227,45 @@ def test_a_run_of_escapes_takes_little_memory(type_: str, unit: str) -> None:
     assert read == 20_000
     # all escapes of a run at once took 3 to 27 MB
     assert peak < 1_500_000
+
+
+#: Lines of blocks, runs that are bytes or none, and what stands between them.
+LINES = (
+    *(f"M{'A)' * 30}\n", f"z{'Ab1' * 21}xy\n", f"{'-' * 60}\n", f"{'Ab1z' * 16}\n", f"{'Zk29' * 160}\n", "0x1f, "),
+    *(
+        *(f"{16 * number:08x} {'1f ' * 16}\n" for number in range(4)),
+        "\\x1f",
+        r"\u00e4",
+        "&uuml;",
+        "%C3%BC",
+        "word\n",
+        "x",
+    ),
+)
+
+
+@given(
+    st.sampled_from([None, *sorted(BY_TYPE)]),
+    st.lists(st.tuples(st.sampled_from(LINES), st.sampled_from((1, 3, 12, 2_048))), max_size=8),
+    st.integers(0, 200),
+    st.integers(0, 200),
+)
+@example("text", [(LINES[0], 24)], 0, 0)
+@example("text", [("word ", 1), (LINES[0], 3), ("words\n", 140)], 5, 0)
+@example("text", [("x", 1), *((LINES[6 + number], 1) for number in range(4)), ("words\n", 160)], 1, 0)
+@example("code", [("0x1f, ", 2_048)], 0, 2)
+@example("code", [("0x1f,", 2_048)], 0, 1)
+@example("code", [("0x1f,", 2_047)], 0, 1)
+def test_a_part_is_read_as_if_nobody_knew_the_whole(
+    type_: str | None, lines: list[tuple[str, int]], start: int, dropped: int
+) -> None:
+    text = "".join(line * count for line, count in lines)
+    part = text[start : len(text) - dropped]
+    form = read_form(type_, text)
+    assert form.part(part) == as_read(type_, part)
+    assert form.words(part) == words(type_, part)
+    found = list(merged(blobs(part), way.edits(part) if (way := way_of(type_)) else ()))
+    assert embedded(type_, part) == applied(part, found)
 
 
 @given(st.sampled_from(sorted(filter(way_of, BY_TYPE))), st.lists(st.sampled_from(PARTS), max_size=12).map("".join))
