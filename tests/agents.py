@@ -35,12 +35,12 @@ class Agent:
         """The text of a tool's answer, which must be no error."""
         answer = self.call(name, **arguments)
         assert not answer.is_error, text_of(answer)
-        assert answer.structured_content is not None
+        assert answer.structured_content is None, "a model would pay for the same twice"
         return text_of(answer)
 
     def data(self, name: str, /, **arguments: Any) -> dict[str, Any]:
-        """A tool's answer as data. The client has checked it against the schema that the tool names."""
-        answer = self.call(name, **arguments)
+        """A tool's answer as data."""
+        answer = self.call(name, structured=True, **arguments)
         assert not answer.is_error, text_of(answer)
         data: dict[str, Any] = answer.structured_content
         return data

@@ -13,8 +13,8 @@ from api.agents.fitting import FittedEntries, Item, ResultEntry
 from api.agents.folders import FolderPart
 from api.agents.tool import (
     AgentTool,
-    BoundedArguments,
     ListAnswer,
+    ListArguments,
     ListFields,
     Progress,
     ToolReply,
@@ -31,12 +31,12 @@ Found = TypeVar("Found", bound=Placed)
 MAX_RESULTS = 2000
 
 
-class FindSymbolArguments(BoundedArguments):
+class FindSymbolArguments(ListArguments):
     """Arguments of `find_symbol`."""
 
-    name: str | None = Field(default=None, min_length=1, max_length=1024, description="Exact name, such as `Client`.")
-    prefix: str | None = Field(default=None, min_length=1, max_length=1024, description="Names that begin so.")
-    kind: str | None = Field(default=None, max_length=100, description="Only this kind, such as function or class.")
+    name: str | None = Field(default=None, min_length=1, max_length=1024, description="Exact: `send`, `Client.send`.")
+    prefix: str | None = Field(default=None, min_length=1, max_length=1024, description="Begins so.")
+    kind: str | None = Field(default=None, max_length=100)
 
 
 class DefinitionResult(BaseModel):
@@ -85,12 +85,12 @@ def _definition(symbol: Symbol) -> ResultEntry[DefinitionResult]:
     return ResultEntry(place, f"{place}  {symbol.kind}  {symbol.signature}{scope}", definition)
 
 
-class FindReferencesArguments(BoundedArguments):
+class FindReferencesArguments(ListArguments):
     """Arguments of `find_references`."""
 
-    name: str = Field(min_length=1, max_length=1024, description="The name that is used.")
+    name: str = Field(min_length=1, max_length=1024)
     # in the order of the service: Python shares equal unions, and the reference would show this one's
-    kind: Literal["import", "base", "call", "type"] | None = Field(default=None, description="Only such uses.")
+    kind: Literal["import", "base", "call", "type"] | None = Field(default=None)
 
 
 class FileUses(BaseModel):
@@ -124,12 +124,12 @@ def _uses(path: str, uses: Iterable[Use]) -> ResultEntry[FileUses]:
     return ResultEntry(path, f"{path}:{first}-{last}", FileUses(file=path, text="\n".join(lines)))
 
 
-class CallersArguments(BoundedArguments):
+class CallersArguments(ListArguments):
     """Arguments of `callers`."""
 
-    name: str = Field(min_length=1, max_length=1024, description="The function, such as `refresh` or `Client.refresh`.")
-    direction: Literal["callers", "callees"] = Field(default="callers", description="Who calls it, or what it calls.")
-    depth: int = Field(default=1, ge=1, le=5, description="Steps to follow: 2 includes calls of calls.")
+    name: str = Field(min_length=1, max_length=1024, description="Such as `Client.refresh`.")
+    direction: Literal["callers", "callees"] = Field(default="callers")
+    depth: int = Field(default=1, ge=1, le=5)
 
 
 class CallingDefinition(BaseModel):
@@ -187,7 +187,7 @@ async def _first(items: AsyncIterator[Found], place: FolderPart) -> tuple[list[F
 async def _told(
     access: ServiceAccess,
     place: FolderPart,
-    asked: BoundedArguments,
+    asked: ListArguments,
     entries: list[ResultEntry[Item]],
     nothing: str,
     *,
@@ -203,30 +203,28 @@ async def _told(
         remedy="Narrow with `folder`, or raise `max_tokens`.",
         nothing=nothing,
         there_are_more=there_are_more,
+        more=asked.more,
     )
-    return text, fit, common_data(place, now, notes, cut=fit.is_cut or there_are_more)
+    return text, fit, common_data(place, now, notes, fit)
 
 
 TOOLS: tuple[AgentTool[Any], ...] = (
     AgentTool(
         "find_symbol",
-        "Find where code defines a function, class or other name: path, lines and signature.",
+        "Find where code defines a name.",
         FindSymbolArguments,
-        DefinitionsAnswer,
         find_symbol,
     ),
     AgentTool(
         "find_references",
-        "Find where code calls, imports, inherits from or annotates with a name.",
+        "Find where code uses a name.",
         FindReferencesArguments,
-        ReferencesAnswer,
         find_references,
     ),
     AgentTool(
         "callers",
-        "Follow calls: which definitions call a function, or which it calls, several steps if asked.",
+        "Follow calls of a function, `depth` steps.",
         CallersArguments,
-        CallGraphAnswer,
         callers,
     ),
 )

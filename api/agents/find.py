@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import posixpath
+import re
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from itertools import groupby
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import AliasChoices, BaseModel, Field
 
 from api.agents.access import CallRefused, ServiceAccess, name_of
-from api.agents.fitting import ResultEntry, counted, shortened
+from api.agents.fitting import FittedEntries, ResultEntry, counted, shortened
 from api.agents.folders import FolderPart, is_id
 from api.agents.tool import (
+    MAX_ANSWER_TOKENS,
+    MIN_ANSWER_TOKENS,
     AgentTool,
     BoundedArguments,
     FolderAnswer,
     ListAnswer,
+    ListArguments,
     Progress,
     ToolReply,
     common_data,
@@ -25,74 +30,123 @@ from api.agents.tool import (
     status_of,
     told,
 )
+from foldex_client.errors import Invalid
 from foldex_client.models import File, GrepAnswer, GrepHit
 
+#: Lines that grep counts beyond those that it shows, and the most of the service.
+COUNTED_LINES, MAX_LINES = 2000, 10_000
+#: A line that matches, among lines of context.
+_MATCHED = re.compile(r"^[0-9]+:", re.MULTILINE)
 #: Files that an error about a path names.
 SIMILAR_FILES = 5
 
 
-class GrepArguments(BoundedArguments):
+class GrepArguments(ListArguments):
     """Arguments of `grep`."""
 
-    pattern: str = Field(min_length=1, max_length=10_000, description="A regular expression (RE2).")
-    fixed: bool = Field(default=False, description="The pattern is plain text.")
+    pattern: str = Field(min_length=1, max_length=10_000, description="RE2.")
+    fixed: bool = Field(default=False, description="Plain text.")
     ignore_case: bool = Field(default=False)
-    word: bool = Field(default=False, description="Whole words only.")
-    path: str | None = Field(default=None, max_length=1024, description="Only files that match, such as `*.py`.")
-    types: list[str] | None = Field(default=None, description="Only these types, such as py or md.")
-    context: int = Field(default=0, ge=0, le=50, description="Lines around each match.")
-    limit: int = Field(default=200, ge=1, le=10_000, description="Most matches.")
+    word: bool = Field(default=False)
+    path: str | None = Field(default=None, max_length=1024, description="A file, folder or glob.")
+    types: list[str] | None = Field(default=None)
+    context: int = Field(default=0, ge=0, le=50)
+    output: Literal["lines", "files", "counts"] = Field(default="lines")
+    limit: int = Field(default=200, ge=1, le=MAX_LINES, description="Most lines.")
 
 
 class FileMatches(BaseModel):
-    """The lines of one file, each as `number:text`; lines of context as `number-text`."""
+    """The lines of one file, each as `number:text`; lines of context as `number-text`. `lines` match."""
 
     file: str
-    text: str
+    lines: int | None = None
+    text: str | None = None
 
 
 class MatchesAnswer(ListAnswer):
-    """What `grep` gives."""
+    """What `grep` gives. `lines` in `matching_files` match, or more if the search stopped early (`truncated`)."""
 
     files: list[FileMatches]
+    lines: int
+    matching_files: int
+    truncated: bool
 
 
 async def grep(access: ServiceAccess, asked: GrepArguments, _: Progress) -> ToolReply:
     """Find lines in one folder."""
     place = await access.place(asked.folder)
-    answer = await access.foldex.tools.grep(
+    if asked.path is None:
+        return _matched(place, asked, await _grepped(access, place, asked, path=place.below or None))
+    # brackets and stars may stand in the name of a file, so the path itself comes before the pattern
+    literal = posixpath.normpath(f"{place.below}/{asked.path}".strip("/"))
+    try:
+        answer = await _grepped(access, place, asked, path=literal)
+    except Invalid:
+        answer = await _grepped(access, place, asked, path=place.below or None, glob=asked.path)
+    return _matched(place, asked, answer)
+
+
+async def _grepped(
+    access: ServiceAccess, place: FolderPart, asked: GrepArguments, *, path: str | None, glob: str | None = None
+) -> GrepAnswer:
+    return await access.foldex.tools.grep(
         place.tool,
         asked.pattern,
         regex=not asked.fixed,
         case_sensitive=not asked.ignore_case,
         word=asked.word,
-        path=place.below or None,
-        glob=asked.path,
+        path=path,
+        glob=glob,
         types=asked.types,
         before=asked.context,
         after=asked.context,
-        head_limit=asked.limit,
+        # all are counted, though few are shown
+        head_limit=COUNTED_LINES if asked.output == "lines" and asked.limit < COUNTED_LINES else MAX_LINES,
     )
-    return _matched(place, asked, answer)
 
 
 def _matched(place: FolderPart, asked: GrepArguments, answer: GrepAnswer) -> ToolReply:
     notes = details(answer.notes)
+    shown = answer.hits[: asked.limit] if asked.output == "lines" else answer.hits
+    entries = [_file(path, list(hits), asked) for path, hits in groupby(shown, key=lambda hit: hit.file_path)]
+    files = len({hit.file_path for hit in answer.hits})
+    is_limited = len(shown) < len(answer.hits)
     text, fit = told(
-        [_lines(path, list(hits)) for path, hits in groupby(answer.hits, key=lambda hit: hit.file_path)],
+        entries,
         footer(place, answer.coverage, notes),
         asked.max_tokens,
         remedy="Narrow with `path` or a longer pattern, or raise `limit` or `max_tokens`.",
         nothing="No line matches.",
-        there_are_more=answer.truncated,
+        there_are_more=answer.truncated or is_limited,
+        more=asked.more,
+        measure=lambda fit: _measured(fit, answer, files),
     )
     return ToolReply(
         text,
         MatchesAnswer(
-            **common_data(place, answer.coverage, notes, cut=fit.is_cut or answer.truncated),
+            **common_data(place, answer.coverage, notes, fit),
             files=fit.items,
+            lines=len(answer.hits),
+            matching_files=files,
+            truncated=answer.truncated,
         ),
     )
+
+
+def _file(path: str, hits: list[GrepHit], asked: GrepArguments) -> ResultEntry[FileMatches]:
+    """What the answer shows of a file with matches."""
+    if asked.output == "lines":
+        return _lines(path, hits)
+    number = len(hits) if asked.output == "counts" else None
+    return ResultEntry(path, path if number is None else f"{path}: {number}", FileMatches(file=path, lines=number))
+
+
+def _measured(fit: FittedEntries[FileMatches], answer: GrepAnswer, files: int) -> str:
+    """How much of what matches is shown. Past a limit of the service there is more."""
+    of_file = Counter(hit.file_path for hit in answer.hits)
+    shown = sum(of_file[item.file] if item.text is None else len(_MATCHED.findall(item.text)) for item in fit.items)
+    past = "+" * answer.truncated
+    return f"{shown} of {len(answer.hits)}{past} lines in {files}{past} file{'s' * (files != 1)}"
 
 
 def _lines(path: str, hits: list[GrepHit]) -> ResultEntry[FileMatches]:
@@ -114,14 +168,15 @@ class ReadFileArguments(BoundedArguments):
     """Arguments of `read_file`."""
 
     file: str = Field(
-        min_length=1, max_length=4096, description="Path as other tools show it, a unique end of it, or an id."
+        min_length=1,
+        max_length=4096,
+        description="Path, a unique end of it, or an id.",
+        validation_alias=AliasChoices("file", "path", "file_path"),
     )
-    first_line: int | None = Field(default=None, ge=1)
-    last_line: int | None = Field(default=None, ge=1)
-    pointer: str | None = Field(
-        default=None, max_length=10_000, description="JSON pointer to one value of a JSON file."
-    )
-    max_tokens: int = Field(default=4000, ge=300, le=50_000, description="Most tokens of the answer.")
+    first_line: int | None = Field(default=None, ge=1, validation_alias=AliasChoices("first_line", "start_line"))
+    last_line: int | None = Field(default=None, ge=1, validation_alias=AliasChoices("last_line", "end_line"))
+    pointer: str | None = Field(default=None, max_length=10_000, description="JSON pointer.")
+    max_tokens: int = Field(default=4000, ge=MIN_ANSWER_TOKENS, le=MAX_ANSWER_TOKENS)
 
 
 class FileAnswer(FolderAnswer):
@@ -192,13 +247,11 @@ def _files(access: ServiceAccess, place: FolderPart, text: str | None, status: s
     return access.foldex.tools.files(place.tool, q=text or None, status=status, page_size=1000)
 
 
-class ListFilesArguments(BoundedArguments):
+class ListFilesArguments(ListArguments):
     """Arguments of `list_files`."""
 
-    text: str | None = Field(default=None, max_length=1024, description="Only paths that contain this text.")
-    status: Literal["indexed", "skipped", "failed", "pending"] | None = Field(
-        default=None, description="Only files with this outcome; skipped and failed files are shown with the reason."
-    )
+    text: str | None = Field(default=None, max_length=1024, description="Part of a path.")
+    status: Literal["indexed", "skipped", "failed", "pending"] | None = Field(default=None)
 
 
 class FileState(BaseModel):
@@ -225,7 +278,7 @@ async def list_files(access: ServiceAccess, asked: ListFilesArguments, _: Progre
     async for file in _files(access, place, asked.text or place.below, asked.status):
         if not _is_meant(file, place, asked.text):
             continue
-        there_are_more = len(entries) >= asked.max_tokens
+        there_are_more = len(entries) >= asked.max_tokens + asked.more
         if there_are_more:
             break
         entries.append(_listed(file))
@@ -236,9 +289,10 @@ async def list_files(access: ServiceAccess, asked: ListFilesArguments, _: Progre
         remedy="Narrow with `text` or `folder`, or raise `max_tokens`.",
         nothing="No file matches.",
         there_are_more=there_are_more,
+        more=asked.more,
     )
     data = FilesAnswer(
-        **common_data(place, now, notes, cut=fit.is_cut or there_are_more),
+        **common_data(place, now, notes, fit),
         files=fit.items,
     )
     return ToolReply(text, data)
@@ -267,23 +321,20 @@ def _why(file: File) -> Iterator[str]:
 TOOLS: tuple[AgentTool[Any], ...] = (
     AgentTool(
         "grep",
-        "Find every line that matches a pattern, as ripgrep does. A local folder is read as it is now.",
+        "Find every line that matches, as ripgrep does.",
         GrepArguments,
-        MatchesAnswer,
         grep,
     ),
     AgentTool(
         "read_file",
-        "Read the text of an indexed file, or some of its lines. Works for PDF and office documents too.",
+        "Read lines of a file: also PDF and office documents.",
         ReadFileArguments,
-        FileAnswer,
         read_file,
     ),
     AgentTool(
         "list_files",
-        "List the files of a folder by path, and why a file is not searchable.",
+        "List files, and why one is not searchable.",
         ListFilesArguments,
-        FilesAnswer,
         list_files,
     ),
 )

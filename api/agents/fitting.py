@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from pydantic import BaseModel
 
 from worker.tokens.tokenizers import cl100k
 
-#: Tokens that are left for the line that says that the answer was cut.
+#: Tokens that are left for the line that says that the answer was cut, at most.
 CUT_LINE_TOKENS = 120
+#: Tokens of that line without the places that it names, and of each of them, about.
+_CUT_WORDS_TOKENS, _PLACE_TOKENS = 40, 12
 #: A text of which fewer tokens would fit is left out.
 MIN_TOKENS = 40
 #: Places that the line about a cut names.
 NAMED_PLACES = 8
 
+
+_WORD = re.compile(r"\w+")
 
 #: What an answer has as data of each result.
 Item = TypeVar("Item", bound=BaseModel)
@@ -30,6 +35,8 @@ class ResultEntry(Generic[_Item_co]):
     place: str
     head: str
     item: _Item_co
+    #: Words that were asked for: of a long text, the lines around them are shown. None: its first lines.
+    words: frozenset[str] | None = None
 
     @property
     def text(self) -> str | None:
@@ -45,16 +52,72 @@ class FittedEntries(Generic[Item]):
     items: list[Item]
     left_out: Sequence[ResultEntry[Item]]
     is_shortened: bool
+    #: The service may know more than these and those left out.
+    there_are_more: bool = False
+    #: How many were shown before.
+    before: int = 0
 
     @property
     def is_cut(self) -> bool:
-        """Whether anything is missing."""
+        """Whether anything of what was found is missing."""
         return self.is_shortened or bool(self.left_out)
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether there is more than is shown."""
+        return self.is_cut or self.there_are_more
+
+    @property
+    def more(self) -> int | None:
+        """The number with which the same call goes on; None if it cannot. One cut short is shown again, if it can."""
+        whole = len(self.items) - (self.is_shortened and len(self.items) > 1)
+        is_left = bool(self.left_out) or (self.is_shortened and len(self.items) > 1)
+        return self.before + whole if is_left else None
 
 
 def counted(text: str) -> int:
     """The tokens of a text, as cl100k counts them."""
     return len(cl100k().starts(text)) if text else 0
+
+
+def cut_line_tokens(max_tokens: int) -> int:
+    """Tokens that an answer leaves for the line that says that it was cut."""
+    return min(CUT_LINE_TOKENS, max(_CUT_WORDS_TOKENS, max_tokens // 4))
+
+
+def named_places(max_tokens: int) -> int:
+    """Places that this line may name."""
+    return min(NAMED_PLACES, (cut_line_tokens(max_tokens) - _CUT_WORDS_TOKENS) // _PLACE_TOKENS)
+
+
+def shared(entries: Sequence[ResultEntry[Item]], max_tokens: int) -> list[ResultEntry[Item]]:
+    """The entries, each with an excerpt of its text, so that several fit. The first ones get more."""
+    left, given = max_tokens, list[ResultEntry[Item]]()
+    for number, entry in enumerate(entries):
+        room = max(MIN_TOKENS, 2 * left // (len(entries) - number + 1) - counted(entry.head))
+        given.append(entry if entry.text is None else _within(entry, entry.text, room))
+        left = max(0, left - counted(f"{entry.head}\n{given[-1].text}\n") - 1)
+    return given
+
+
+def _within(entry: ResultEntry[Item], text: str, max_tokens: int) -> ResultEntry[Item]:
+    if counted(text) <= max_tokens:
+        return entry
+    part = excerpt(text, entry.words or frozenset(), max_tokens - 2)
+    return replace(entry, item=entry.item.model_copy(update={"text": part}))
+
+
+def excerpt(text: str, words: frozenset[str], max_tokens: int) -> str:
+    """The lines of a text that hold most of the words, and what follows them. What is left out is marked."""
+    lines = text.split("\n")
+    found = [len(words & set(_WORD.findall(line.casefold()))) for line in lines]
+    best = found.index(max(found))
+    first = max(0, best - 1) if max(found) else 0
+    part = shortened("\n".join(lines[first:]), max_tokens)
+    if first and counted("\n".join(lines[:best])) + MIN_TOKENS // 2 <= max_tokens:
+        # the beginning names what the text is about, and the words are near it
+        first, part = 0, shortened(text, max_tokens)
+    return f"{'… ' if first else ''}{part} …"
 
 
 def fitted(entries: Sequence[ResultEntry[Item]], max_tokens: int) -> FittedEntries[Item]:
@@ -88,7 +151,7 @@ def shortened(text: str, max_tokens: int) -> str:
     return lines if newline and lines.strip() else cut
 
 
-def places(entries: Sequence[ResultEntry[Item]]) -> str:
+def places(entries: Sequence[ResultEntry[Item]], named: int = NAMED_PLACES) -> str:
     """The places of entries that were left out."""
-    named = ", ".join(entry.place for entry in entries[:NAMED_PLACES])
-    return named + (f" and {len(entries) - NAMED_PLACES} more" if len(entries) > NAMED_PLACES else "")
+    first = ", ".join(entry.place for entry in entries[:named])
+    return first + (f" and {len(entries) - named} more" if len(entries) > named else "")

@@ -22,7 +22,7 @@ MAX_WAIT_SECONDS = 600
 #: Seconds that a call waits for vectors once words are searchable: a small folder is complete by then.
 VECTOR_SECONDS = 2.0
 
-Wait = Field(default=60, ge=0, le=MAX_WAIT_SECONDS, description="Seconds to wait; indexing goes on after them.")
+Wait = Field(default=60, ge=0, le=MAX_WAIT_SECONDS)
 
 
 class FolderState(FolderAnswer):
@@ -75,7 +75,7 @@ async def list_folders(access: ServiceAccess, _: ListFoldersArguments, __: Progr
         remedy="Name a folder by its path.",
         nothing="No folder is indexed yet; index one with index_folder.",
     )
-    return ToolReply(text, FoldersAnswer(folders=fit.items, cut=fit.is_cut))
+    return ToolReply(text, FoldersAnswer(folders=fit.items, cut=fit.is_partial))
 
 
 def _folder(tool: Tool, *, with_project: bool) -> ResultEntry[ListedFolder]:
@@ -88,8 +88,8 @@ def _folder(tool: Tool, *, with_project: bool) -> ResultEntry[ListedFolder]:
 class IndexFolderArguments(ToolArguments):
     """Arguments of `index_folder`."""
 
-    path: str = Field(min_length=1, max_length=4096, description="Absolute path of a folder, or s3://bucket/prefix.")
-    name: str | None = Field(default=None, min_length=1, max_length=200, description="Default: the folder's own.")
+    path: str = Field(min_length=1, max_length=4096, description="Absolute, or s3://bucket/prefix.")
+    name: str | None = Field(default=None, min_length=1, max_length=200)
     wait_seconds: float = Wait
 
 
@@ -130,7 +130,7 @@ async def refresh(access: ServiceAccess, asked: RefreshArguments, progress: Prog
 class DeleteFolderArguments(ToolArguments):
     """Arguments of `delete_folder`."""
 
-    folder: str = Field(min_length=1, max_length=4096, description="Exact name, path or id of the indexed folder.")
+    folder: str = Field(min_length=1, max_length=4096, description="Exact name, path or id.")
 
 
 class DeletedAnswer(BaseModel):
@@ -227,31 +227,27 @@ async def _state(access: ServiceAccess, tool: Tool, now: Status) -> ToolReply:
 TOOLS: tuple[AgentTool[Any], ...] = (
     AgentTool(
         "list_folders",
-        "List the indexed folders: name, path, state and id.",
+        "List the indexed folders.",
         ListFoldersArguments,
-        FoldersAnswer,
         list_folders,
     ),
     AgentTool(
         "index_folder",
-        "Index a folder that may be read, or bring its index up to date. Words are found within seconds, then meaning.",
+        "Index a folder, or bring its index up to date.",
         IndexFolderArguments,
-        FolderState,
         index_folder,
         "adds",
     ),
     AgentTool(
         "index_status",
-        "Tell how far indexing a folder is, and what is skipped or failed.",
+        "Tell how far an index is.",
         IndexStatusArguments,
-        FolderState,
         index_status,
     ),
     AgentTool(
         "refresh",
-        "Index what changed in a folder, such as after edits. Unchanged files cost nothing.",
+        "Index what changed, such as after edits.",
         RefreshArguments,
-        FolderState,
         refresh,
         "adds",
     ),
@@ -259,9 +255,8 @@ TOOLS: tuple[AgentTool[Any], ...] = (
 #: Offered only if the operator allows it.
 DELETE: AgentTool[Any] = AgentTool(
     "delete_folder",
-    "Delete the index of a folder for everybody. Its files stay. It cannot be undone.",
+    "Delete an index for everybody, for good. Files stay.",
     DeleteFolderArguments,
-    DeletedAnswer,
     delete_folder,
     "deletes",
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
@@ -12,8 +13,11 @@ from api.agents.fitting import ResultEntry
 from api.agents.folders import FolderPart
 from api.agents.several import MAX_FOLDERS, SearchedFolder, grouped, labels, search_several, several_footer
 from api.agents.tool import (
+    MAX_ANSWER_TOKENS,
+    MIN_ANSWER_TOKENS,
     AgentTool,
     ListAnswer,
+    More,
     Progress,
     ToolArguments,
     ToolReply,
@@ -26,7 +30,10 @@ from api.agents.tool import (
 from foldex_client.errors import FilterMatchesNothing
 from foldex_client.models import Answer, Filters, Hit
 
+#: Hits of a query at most, those that were shown before included.
+MAX_HITS = 100
 NOTHING_FOUND = "Nothing found. Try other words, mode=keyword for exact names, or grep."
+REMEDY = "Or narrow with `path`, or raise `max_tokens`."
 #: Fields of a hit that the answer shows.
 SHOWN_FIELDS = (
     *("file_path", "start_line", "end_line", "chunk_text", "score"),
@@ -37,30 +44,18 @@ SHOWN_FIELDS = (
 class SearchArguments(ToolArguments):
     """Arguments of `search`."""
 
-    query: str = Field(
-        min_length=1,
-        max_length=10_000,
-        description="A question or the words you look for; a name finds its definition.",
-    )
-    path: str | None = Field(
-        default=None, max_length=1024, description="Only files that match, such as `src/**/*.py` or `!tests/**`."
-    )
-    types: list[str] | None = Field(default=None, description="Only these types, such as python or markdown.")
-    top_k: int = Field(default=8, ge=1, le=100, description="Most hits.")
-    mode: Literal["hybrid", "vector", "keyword"] = Field(
-        default="hybrid", description="vector: by meaning; keyword: by words."
-    )
-    fresh: bool = Field(default=False, description="Index what changed in the one folder first; takes seconds.")
-    tree: Literal["off", "collapsed", "tree_traversal"] = Field(
-        default="off",
-        description="Show summaries of one folder too, if index_status shows a tree: for broad questions.",
-    )
+    query: str = Field(min_length=1, max_length=10_000, description="A question, words, or a name that code defines.")
+    path: str | None = Field(default=None, max_length=1024, description="Such as `src/**/*.py` or `!tests/**`.")
+    types: list[str] | None = Field(default=None, description="Such as python.")
+    top_k: int = Field(default=8, ge=1, le=MAX_HITS)
+    mode: Literal["hybrid", "vector", "keyword"] = Field(default="hybrid")
+    fresh: bool = Field(default=False, description="Index changes first.")
+    tree: Literal["off", "collapsed", "tree_traversal"] = Field(default="off", description="Summaries too.")
     folder: str | Annotated[list[str], Field(max_length=MAX_FOLDERS)] | None = Field(
-        default=None,
-        description="Name, path or id of a folder, a path below, or a list of these. Default: where you work, else all "
-        "folders; [] for all.",
+        default=None, description="Or a list; [] for all."
     )
-    max_tokens: int = Field(default=3000, ge=300, le=50_000, description="Most tokens of the answer.")
+    max_tokens: int = Field(default=300, ge=MIN_ANSWER_TOKENS, le=MAX_ANSWER_TOKENS)
+    more: int = More
 
 
 class FoundText(BaseModel):
@@ -101,7 +96,7 @@ async def _search_one(access: ServiceAccess, asked: SearchArguments, place: Fold
         answer = await access.foldex.tools.search(
             place.tool,
             asked.query,
-            top_k=asked.top_k,
+            top_k=_most(asked),
             mode=asked.mode,
             filters=_filters(asked, place.pattern(asked.path)),
             refresh="wait" if asked.fresh else None,
@@ -112,6 +107,15 @@ async def _search_one(access: ServiceAccess, asked: SearchArguments, place: Fold
     except FilterMatchesNothing as error:
         return await _no_files(access, place, error.detail)
     return _searched(place, asked, answer)
+
+
+def _most(asked: SearchArguments) -> int:
+    """Hits to ask for, with those that were shown before."""
+    return min(MAX_HITS, asked.top_k + asked.more)
+
+
+def _words(asked: SearchArguments) -> frozenset[str]:
+    return frozenset(re.findall(r"\w{3,}", asked.query.casefold()))
 
 
 def _filters(asked: SearchArguments, path: str | None) -> Filters:
@@ -134,7 +138,7 @@ async def _search_all(access: ServiceAccess, asked: SearchArguments, places: Seq
             access,
             newest,
             asked.query,
-            top_k=asked.top_k,
+            top_k=_most(asked),
             mode=asked.mode,
             filters=_filters(asked, asked.path),
             fields=(*SHOWN_FIELDS, "tool_id"),
@@ -152,7 +156,8 @@ async def _search_all(access: ServiceAccess, asked: SearchArguments, places: Seq
     ]
     notes += details(answer.notes)
     notes += grouped((called[part.tool_id], note) for part in answer.tools for note in details(part.notes))
-    return _found_in(asked, searched, notes, [_hit(hit, called.get(hit.tool_id or "")) for hit in answer.results])
+    hits = [_hit(hit, _words(asked), called.get(hit.tool_id or "")) for hit in answer.results]
+    return _found_in(asked, searched, notes, hits)
 
 
 async def _nothing_in(
@@ -179,13 +184,16 @@ def _found_in(
         entries,
         several_footer(searched, notes),
         asked.max_tokens,
-        remedy="Narrow with `folder` or `path`, lower `top_k`, or raise `max_tokens`.",
+        remedy=REMEDY,
         nothing=NOTHING_FOUND,
+        more=asked.more,
+        is_shared=True,
     )
     data = SearchAnswer(
         folder=", ".join(part.folder for part in searched),
         notes=notes,
-        cut=fit.is_cut,
+        cut=fit.is_partial,
+        more=fit.more,
         indexed_files=sum(part.indexed_files for part in searched),
         total_files=sum(part.total_files for part in searched),
         hits=fit.items,
@@ -199,27 +207,28 @@ def _searched(place: FolderPart, asked: SearchArguments, answer: Answer) -> Tool
     summaries = [FoundSummary(text=each.text, files=each.file_paths) for each in answer.summaries]
     entries: list[ResultEntry[FoundSummary | FoundText]] = [
         *(ResultEntry("a summary", f"Summary of {', '.join(each.files)}:", each) for each in summaries),
-        *map(_hit, answer.results),
+        *(_hit(hit, _words(asked)) for hit in answer.results),
     ]
     text, fit = told(
         entries,
         footer(place, answer.coverage, notes),
         asked.max_tokens,
-        remedy="Narrow with `path`, lower `top_k`, or raise `max_tokens`.",
+        remedy=REMEDY,
         nothing=NOTHING_FOUND,
+        more=asked.more,
+        is_shared=True,
     )
-    shown_summaries = summaries[: len(fit.items)]
     return ToolReply(
         text,
         SearchAnswer(
-            **common_data(place, answer.coverage, notes, cut=fit.is_cut),
+            **common_data(place, answer.coverage, notes, fit),
             hits=[item for item in fit.items if isinstance(item, FoundText)],
-            summaries=shown_summaries or None,
+            summaries=[item for item in fit.items if isinstance(item, FoundSummary)] or None,
         ),
     )
 
 
-def _hit(hit: Hit, folder: str | None = None) -> ResultEntry[FoundText]:
+def _hit(hit: Hit, words: frozenset[str], folder: str | None = None) -> ResultEntry[FoundText]:
     place = f"{hit.file_path}:{hit.start_line}-{hit.end_line}"
     if folder is not None:
         place = f"[{folder}] {place}"
@@ -239,22 +248,20 @@ def _hit(hit: Hit, folder: str | None = None) -> ResultEntry[FoundText]:
         score=round(hit.score, 2),
         title=title,
     )
-    return ResultEntry(place, head, found)
+    return ResultEntry(place, head, found, words)
 
 
 async def _no_files(access: ServiceAccess, place: FolderPart, detail: str) -> ToolReply:
     """The answer if the filters select no file: nothing was found, and why."""
     now, warned = await status_of(access, place)
     notes = [detail, *warned]
-    data = SearchAnswer(**common_data(place, now, notes, cut=False), hits=[])
+    data = SearchAnswer(**common_data(place, now, notes, None), hits=[])
     return ToolReply("\n".join(["Nothing found.", footer(place, now, notes)]), data)
 
 
 TOOL = AgentTool(
     "search",
-    "Find passages of indexed folders that answer a question, by meaning and words, best first, with path, lines "
-    "and text. Use it first; use grep for exact text and find_symbol for a definition by name.",
+    "Find passages by meaning and words, best first. Use it first.",
     SearchArguments,
-    SearchAnswer,
     search,
 )

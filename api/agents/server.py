@@ -28,15 +28,16 @@ from foldex_client import FoldexError, NotFound, Status
 from foldex_client.version import __version__
 
 INSTRUCTIONS = """Foldex searches indexed folders: documents and code. Begin with search; grep for exact text; \
-find_symbol, find_references and callers for code; read_file to read on. Results name places as path:first-last, \
-relative to the folder, and as [folder] path:first-last if search asked several. The last lines of an answer say what \
-was searched, how much of it is indexed, and what was cut. After you edit files, call refresh, or search with \
-fresh=true."""
+find_symbol, find_references and callers for code; read_file to read on. Results name places as \
+path:first-last, relative to the folder, and as [folder] path:first-last if search asked several. The last lines of an \
+answer say what was searched, how much of it is indexed, and what was cut: the same call with more=N goes on. `folder` \
+is the name, path or id of an indexed folder, or a path below; without it, the folder where you work, or the only one. \
+After you edit files, call refresh, or search with fresh=true."""
 
-#: Parts of a schema that no agent needs. Lengths are checked all the same.
-_UNREAD = ("title", "minLength", "maxLength")
+#: Parts of a schema that no agent needs. Bounds are checked all the same, and their error names them.
+_UNREAD = ("title", "additionalProperties", "minimum", "maximum", "minLength", "maxLength", "maxItems")
 #: Arguments that most tools have, which are described last.
-_COMMON = ("folder", "max_tokens")
+_COMMON = ("folder", "max_tokens", "more")
 
 Context = ServerRequestContext[Any, Any]
 #: Opens the service for one call.
@@ -97,10 +98,9 @@ async def _answer(
         return _failed(await _missing(opened, asked, error))
     except FoldexError as error:
         return _failed(opened.sentence(error))
-    return CallToolResult(
-        content=[TextContent(type="text", text=reply.text)],
-        structured_content=reply.data.model_dump(mode="json", exclude_none=True),
-    )
+    # most agents hand both to their model, which would pay for the same twice
+    data = reply.data.model_dump(mode="json", exclude_none=True) if asked.structured else None
+    return CallToolResult(content=[TextContent(type="text", text=reply.text)], structured_content=data)
 
 
 async def _missing(opened: ServiceAccess, asked: ToolArguments, error: NotFound) -> str:
@@ -140,18 +140,16 @@ def _invalid(tool: AgentTool[Any], error: ValidationError) -> str:
 def _described(tool: AgentTool[Any]) -> Described:
     takes = _compact(tool.arguments.model_json_schema())
     properties = takes["properties"]
+    # programs ask for data, and models would pay for reading that they can
+    del properties["structured"]
     takes["properties"] = dict(sorted(properties.items(), key=lambda each: each[0] in _COMMON))
     return Described(
         name=tool.name,
         description=tool.description,
         input_schema=takes,
-        output_schema=_compact(tool.answer.model_json_schema(mode="serialization")),
         annotations=ToolAnnotations(
-            read_only_hint=tool.effect == "reads",
-            destructive_hint=tool.effect == "deletes",
-            idempotent_hint=True,
-            # what it reads are folders that were indexed, not the world
-            open_world_hint=False,
+            read_only_hint=True if tool.effect == "reads" else None,
+            destructive_hint=None if tool.effect == "reads" else tool.effect == "deletes",
         ),
     )
 
@@ -174,6 +172,7 @@ def _compact(schema: Any, *, names_fields: bool = False) -> Any:
         kept.pop(name, None)
     if kept.get("type") == "object":
         kept.pop("description", None)
-    if kept.get("default", ...) is None:
+    # what is off by default needs no word about it
+    if kept.get("default", ...) in (None, False):
         del kept["default"]
     return {name: _compact(value, names_fields=name in {"properties", "$defs"}) for name, value in kept.items()}

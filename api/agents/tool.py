@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Generic, Literal, TypedDict, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from api.agents.access import ServiceAccess, name_of
-from api.agents.fitting import CUT_LINE_TOKENS, FittedEntries, Item, ResultEntry, counted, fitted, places
+from api.agents.fitting import (
+    FittedEntries,
+    Item,
+    ResultEntry,
+    counted,
+    cut_line_tokens,
+    fitted,
+    named_places,
+    places,
+    shared,
+)
 from api.agents.folders import FolderPart
 from foldex_client import Status
 from foldex_client.models import Coverage, Note
 
 Arguments = TypeVar("Arguments", bound="ToolArguments")
+
+#: Tokens of an answer, at least and at most.
+MIN_ANSWER_TOKENS, MAX_ANSWER_TOKENS = 300, 50_000
 
 #: Told while a call waits for indexing.
 Progress = Callable[[Status], Coroutine[Any, Any, None]]
@@ -25,6 +38,9 @@ class ToolArguments(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
+    #: Whether the answer comes as data too.
+    structured: bool = False
+
     @model_validator(mode="before")
     @classmethod
     def _leave_out_nulls(cls, given: dict[str, object]) -> dict[str, object]:
@@ -32,13 +48,11 @@ class ToolArguments(BaseModel):
         return {name: value for name, value in given.items() if value is not None or name in needed}
 
 
-Folder = Annotated[
-    str | None,
-    Field(
-        max_length=4096,
-        description="Name, path or id of a folder, or a path below. Default: where you work, or the only one.",
-    ),
-]
+Folder = Annotated[str | None, Field(max_length=4096)]
+
+
+#: How many results of the same call were shown before.
+More = Field(default=0, ge=0, le=100_000)
 
 
 class FolderArguments(ToolArguments):
@@ -50,7 +64,13 @@ class FolderArguments(ToolArguments):
 class BoundedArguments(FolderArguments):
     """Arguments of a tool whose answer is cut at a number of tokens."""
 
-    max_tokens: int = Field(default=2000, ge=300, le=50_000, description="Most tokens of the answer.")
+    max_tokens: int = Field(default=2000, ge=MIN_ANSWER_TOKENS, le=MAX_ANSWER_TOKENS)
+
+
+class ListArguments(BoundedArguments):
+    """Arguments of a tool that lists results. `more` of them were shown before."""
+
+    more: int = More
 
 
 class FolderAnswer(BaseModel):
@@ -61,9 +81,10 @@ class FolderAnswer(BaseModel):
 
 
 class ListAnswer(FolderAnswer):
-    """An answer of several results. `cut`: there are more than are shown."""
+    """An answer of several results. `cut`: there are more than are shown; `more` asks for them."""
 
     cut: bool
+    more: int | None = None
     indexed_files: int
     total_files: int
 
@@ -74,6 +95,7 @@ class ListFields(TypedDict):
     folder: str
     notes: list[str]
     cut: bool
+    more: int | None
     indexed_files: int
     total_files: int
 
@@ -88,12 +110,11 @@ class ToolReply:
 
 @dataclass(frozen=True)
 class AgentTool(Generic[Arguments]):
-    """One tool: what an agent reads about it, what it takes and gives, and its function."""
+    """One tool: what an agent reads about it, what it takes, and its function."""
 
     name: str
     description: str
     arguments: type[Arguments]
-    answer: type[BaseModel]
     run: Callable[[ServiceAccess, Arguments, Progress], Awaitable[ToolReply]]
     effect: Literal["reads", "adds", "deletes"] = "reads"
 
@@ -105,12 +126,15 @@ def footer(place: FolderPart, coverage: Coverage | Status, notes: Iterable[str])
     return "\n".join([f"Searched {name_of(place.tool)}{below}: {files}.", *(f"Note: {note}" for note in notes)])
 
 
-def common_data(place: FolderPart, coverage: Coverage | Status, notes: list[str], *, cut: bool) -> ListFields:
+def common_data(
+    place: FolderPart, coverage: Coverage | Status, notes: list[str], fit: FittedEntries[Item] | None
+) -> ListFields:
     """What every answer of several results has as data."""
     return ListFields(
         folder=name_of(place.tool),
         notes=notes,
-        cut=cut,
+        cut=fit is not None and fit.is_partial,
+        more=fit and fit.more,
         indexed_files=coverage.indexed_files,
         total_files=coverage.total_files,
     )
@@ -129,16 +153,31 @@ def told(
     remedy: str,
     nothing: str = "Nothing found.",
     there_are_more: bool = False,
+    more: int = 0,
+    is_shared: bool = False,
+    measure: Callable[[FittedEntries[Item]], str] | None = None,
 ) -> tuple[str, FittedEntries[Item]]:
-    """The text of an answer of several results, within the tokens, and what fitted."""
-    fit = fitted(entries, max_tokens - counted(end) - CUT_LINE_TOKENS)
-    said = []
-    if fit.is_cut or there_are_more:
-        shown = len(fit.items)
-        total = f"{len(entries)}{'+' if there_are_more else ''}"
-        rest = f" Left out: {places(fit.left_out)}." if fit.left_out else ""
+    """The text of an answer of several results, within the tokens, and what fitted.
+
+    `more` of the entries were shown before. `is_shared`: each gets a part of the tokens. `measure` tells how much of
+    what is shown.
+    """
+    left = entries[more:]
+    room = max_tokens - counted(end) - cut_line_tokens(max_tokens)
+    fit = fitted(shared(left, room) if is_shared else left, room)
+    fit = replace(fit, there_are_more=there_are_more, before=more)
+    total = f"{len(entries)}{'+' if there_are_more else ''}"
+    first = f"{more + 1}-{more + len(fit.items)}" if more else f"{len(fit.items)}"
+    share = measure(fit) if measure and entries else f"{first} of {total}"
+    said = [f"Of {len(entries)} results, {more} were shown before."] if more and not left else []
+    if fit.is_partial:
         partly = ", the last in part" if fit.is_shortened else ""
-        said.append(f"Cut: {shown} of {total} shown{partly}.{rest} {remedy}")
+        named = named_places(max_tokens)
+        rest = f" Left out: {places(fit.left_out, named)}." if fit.left_out and named else ""
+        going_on = remedy if fit.more is None else f"more={fit.more} goes on. {remedy}"
+        said.append(f"Cut: {share} shown{partly}.{rest} {going_on}")
+    elif measure and left:
+        said.append(f"{share}.")
     return "\n".join([fit.text if entries else nothing, *said, end]).strip(), fit
 
 

@@ -52,11 +52,11 @@ def folders_of(data: dict[str, Any]) -> list[tuple[str, int, int]]:
 def test_without_a_folder_all_are_searched_and_each_is_told(http: Agent) -> None:
     asked: tuple[dict[str, Any], ...] = ({}, {"folder": []})
     for arguments in asked:
-        said = http.ask("search", query="cranes for containers", top_k=20, **arguments)
+        said = http.ask("search", query="cranes for containers", top_k=20, max_tokens=3000, **arguments)
         assert said.startswith("[harbour] cranes.md:1-3  ")
         assert "[garden] beds/herbs.md:1-3  " in said
         assert "Searched 3 folders; files indexed: " in said
-        data = http.data("search", query="cranes for containers", top_k=20, **arguments)
+        data = http.data("search", query="cranes for containers", top_k=20, max_tokens=3000, **arguments)
         assert folders_of(data) == [("garden", 1, 1), ("harbour", 1, 2), ("library", 12, 12)]
         assert (data["indexed_files"], data["total_files"]) == (14, 15)
         assert {hit["folder"] for hit in data["hits"]} == {"garden", "harbour", "library"}

@@ -78,7 +78,7 @@ def test_a_tool_that_stops_early_says_so(
 @pytest.mark.parametrize(("name", "asked"), [("grep", {"pattern": "f"}), ("callers", {"name": "f"})])
 def test_a_tool_passes_on_that_the_service_stopped_early(name: str, asked: dict[str, str], truncated: bool) -> None:
     reply = called(Listings(["a.md"], truncated=truncated), name, folder=VALUES["uuid"], **asked)
-    assert ("of 1+ shown" in reply.text) is truncated
+    assert ("1 of 1+ " in reply.text) is truncated
     assert reply.data.model_dump()["cut"] is truncated
 
 
@@ -92,6 +92,100 @@ def test_a_part_of_a_folder_is_looked_for_on_all_pages(name: str, asked: dict[st
     assert "notes/a.md" in reply.text
     assert "notes-old" not in reply.text
     assert not reply.data.model_dump()["cut"]
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "field"),
+    [
+        ("list_files", {}, "files"),
+        ("find_symbol", {"name": "f"}, "definitions"),
+        ("find_references", {"name": "f"}, "files"),
+    ],
+)
+def test_more_goes_on_until_all_is_shown_once(name: str, asked: dict[str, Any], field: str) -> None:
+    paths = [f"notes/{place:03}.md" for place in range(200)]
+    service, shown, more = Listings(paths), list[str](), 0
+    while True:
+        reply = called(service, name, folder="/home/notes", max_tokens=MOST, more=more, **asked)
+        data = reply.data.model_dump()
+        shown += [item["file"] for item in data[field]]
+        assert data["cut"] is (data["more"] is not None)
+        if not data["cut"]:
+            break
+        assert f"more={data['more']} goes on" in reply.text
+        assert data["more"] > more
+        more = data["more"]
+    assert shown == paths
+    assert "200 were shown before" in called(service, name, folder="/home/notes", more=200, **asked).text
+
+
+class Matches(Listings):
+    """A service whose grep finds two lines in each of its paths. `known` are the paths that it has."""
+
+    def __init__(self, paths: Sequence[str], known: Sequence[str] = ()) -> None:
+        super().__init__(paths)
+        self.known = known
+        self.asked: list[dict[str, Any]] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        if not operation_of(request)[0].endswith("/grep"):
+            return super().__call__(request)
+        asked = json.loads(request.read())
+        self.asked.append(asked)
+        if asked.get("path") and asked["path"] not in self.known:
+            problem = {"code": "no_such_files", "detail": "There is no file.", "status": 422, "title": "x", "type": "x"}
+            return httpx.Response(422, json=problem)
+        answered = answer(operation_of(request)[0], sparse=True)
+        (hit,) = answered["hits"]
+        hit |= {"before": [], "after": [], "preview": "1:word"}
+        hits = [{**hit, "file_path": path, "line": line} for path in self.paths for line in (1, 2)]
+        return httpx.Response(200, json={**answered, "hits": hits, "truncated": False})
+
+
+def test_grep_counts_what_it_does_not_show() -> None:
+    service = Matches([f"{number}.py" for number in range(12)])
+    ask = {"folder": VALUES["uuid"], "pattern": "word"}
+    assert "24 of 24 lines in 12 files." in called(service, "grep", **ask).text
+    reply = called(service, "grep", limit=3, **ask)
+    assert "Cut: 3 of 24 lines in 12 files shown" in reply.text
+    data = reply.data.model_dump()
+    assert (data["lines"], data["matching_files"], data["cut"]) == (24, 12, True)
+    reply = called(service, "grep", output="files", **ask)
+    assert reply.text.splitlines()[:3] == ["0.py", "1.py", "2.py"]
+    assert "24 of 24 lines in 12 files." in reply.text
+    assert called(service, "grep", output="counts", **ask).text.startswith("0.py: 2\n1.py: 2\n")
+    first = called(service, "grep", output="files", max_tokens=300, **ask)
+    assert first.data.model_dump()["more"] is None
+
+
+@pytest.mark.parametrize(
+    ("path", "known", "sent"),
+    [
+        ("app/[slug]/page.tsx", ["app/[slug]/page.tsx"], [("app/[slug]/page.tsx", None)]),
+        ("src/", ["src"], [("src", None)]),
+        ("*.py", [], [("*.py", None), (None, "*.py")]),
+        ("!tests/**", [], [("!tests/**", None), (None, "!tests/**")]),
+    ],
+)
+def test_grep_takes_a_path_as_it_is_before_it_is_a_pattern(
+    path: str, known: list[str], sent: list[tuple[str | None, str | None]]
+) -> None:
+    service = Matches(["a.py"], known)
+    called(service, "grep", folder=VALUES["uuid"], pattern="x", path=path)
+    assert [(asked.get("path"), asked.get("glob")) for asked in service.asked] == sent
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"file": "x.md", "first_line": 2, "last_line": 3},
+        {"path": "x.md", "start_line": 2, "end_line": 3},
+        {"file_path": "x.md", "start_line": 2, "last_line": 3},
+    ],
+)
+def test_a_file_and_its_lines_have_the_names_that_agents_try(asked: dict[str, Any]) -> None:
+    given = find.ReadFileArguments.model_validate(asked)
+    assert (given.file, given.first_line, given.last_line) == ("x.md", 2, 3)
 
 
 @pytest.mark.parametrize(
