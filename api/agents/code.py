@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import AsyncIterator, Iterable
 from itertools import groupby
 from typing import Any, Literal, TypeVar
@@ -9,24 +10,28 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, Field
 
 from api.agents.access import CallRefused, ServiceAccess
-from api.agents.fitting import FittedEntries, Item, ResultEntry
+from api.agents.fitting import FittedEntries, Item, ResultEntry, counted
 from api.agents.folders import FolderPart
 from api.agents.tool import (
     AgentTool,
+    BoundedArguments,
     ListAnswer,
     ListArguments,
     ListFields,
     Progress,
     ToolReply,
     common_data,
+    details,
     footer,
     status_of,
     told,
 )
-from foldex_client.models import Call, Placed, Symbol, Use
+from foldex_client.models import Call, Note, Placed, Symbol, Use
 
 Found = TypeVar("Found", bound=Placed)
 
+#: Places of each kind of which `impact` tells, characters of a line, and tokens of what stands around them.
+MAX_TOUCHED, MAX_PREVIEW, IMPACT_WORDS_TOKENS = 300, 120, 200
 #: Results that are looked at, of which the first are shown.
 MAX_RESULTS = 2000
 
@@ -85,12 +90,121 @@ def _definition(symbol: Symbol) -> ResultEntry[DefinitionResult]:
     return ResultEntry(place, f"{place}  {symbol.kind}  {symbol.signature}{scope}", definition)
 
 
+class OutlineArguments(ListArguments):
+    """Arguments of `outline`."""
+
+    path: str | None = Field(default=None, max_length=4096, description="A file or folder.")
+
+
+async def outline(access: ServiceAccess, asked: OutlineArguments, _: Progress) -> ToolReply:
+    """List the definitions of a file, or of the files below a folder."""
+    place = await access.place(asked.folder)
+    path = f"{place.below}/{asked.path or ''}".strip("/")
+    listed = access.foldex.tools.outline(place.tool, path=posixpath.normpath(path) if path else None, page_size=1000)
+    found, there_are_more = await _first(listed, place)
+    by_file = groupby(found, key=lambda symbol: symbol.file_path)
+    entries = [_outlined(path, list(symbols)) for path, symbols in by_file]
+    nothing = "No definitions: it is no code, or in a language that is cut at lines; read_file shows it."
+    text, fit, told_data = await _told(access, place, asked, entries, nothing, there_are_more=there_are_more)
+    return ToolReply(text, OutlineAnswer(**told_data, files=fit.items))
+
+
+class FileOutline(BaseModel):
+    """The definitions of one file, each as `first-last signature`, indented by its depth."""
+
+    file: str
+    text: str
+
+
+class OutlineAnswer(ListAnswer):
+    """What `outline` gives."""
+
+    files: list[FileOutline]
+
+
+def _outlined(path: str, symbols: list[Symbol]) -> ResultEntry[FileOutline]:
+    lines = [
+        f"{'  ' * _depth(symbol)}{symbol.start_line}-{symbol.end_line} {symbol.signature or symbol.name}"
+        for symbol in symbols
+    ]
+    return ResultEntry(path, path, FileOutline(file=path, text="\n".join(lines)))
+
+
+def _depth(symbol: Symbol) -> int:
+    return len(symbol.scope.split("/")) if symbol.scope else 0
+
+
+class ImpactArguments(BoundedArguments):
+    """Arguments of `impact`."""
+
+    name: str = Field(min_length=1, max_length=1024)
+
+
+class TouchedPart(BaseModel):
+    """What a change touches: one kind of places, each as a line. `cut`: there are more than the service gives."""
+
+    part: str
+    text: str
+    cut: bool
+
+
+class ImpactAnswer(ListAnswer):
+    """What `impact` gives."""
+
+    parts: list[TouchedPart]
+
+
+async def impact(access: ServiceAccess, asked: ImpactArguments, _: Progress) -> ToolReply:
+    """Tell what a change of a name may touch."""
+    place = await access.place(asked.folder)
+    found = await access.foldex.tools.impact(place.tool, asked.name, limit=MAX_TOUCHED)
+    defined = [
+        f"{each.file_path}:{each.start_line}-{each.end_line} {each.signature}"
+        for each in found.definitions
+        if place.holds(each.file_path)
+    ]
+    uses = {
+        part: [
+            f"{use.file_path}:{use.start_line} {use.kind}{f' in {use.scope}' if use.scope else ''}"
+            for use in found_uses
+            if place.holds(use.file_path)
+        ]
+        for part, found_uses in (("references", found.references), ("tests", found.tests))
+    }
+    lines = [
+        f"{hit.file_path}:{hit.line} {hit.preview.strip()[:MAX_PREVIEW]}"
+        for hit in found.text
+        if place.holds(hit.file_path)
+    ]
+    listed = {"definitions": defined, **uses, "text": lines}
+    entries = [_touched(part, each, is_cut=part in found.truncated) for part, each in listed.items() if each]
+    notes = details(found.notes)
+    if sum(counted(entry.item.text) for entry in entries) > asked.max_tokens - IMPACT_WORDS_TOKENS:
+        notes.append("Lists are cut; raise `max_tokens`, or use find_references and grep.")
+    text, fit = told(
+        entries,
+        footer(place, found.coverage, notes),
+        asked.max_tokens,
+        remedy="Raise `max_tokens`.",
+        nothing="Nothing has that name; try grep.",
+        is_shared=True,
+    )
+    whole = {entry.item.part: entry.item.text for entry in entries}
+    parts = [item.model_copy(update={"cut": item.cut or item.text != whole[item.part]}) for item in fit.items]
+    return ToolReply(text, ImpactAnswer(**common_data(place, found.coverage, notes, fit), parts=parts))
+
+
+def _touched(part: str, lines: list[str], *, is_cut: bool) -> ResultEntry[TouchedPart]:
+    number = f"{len(lines)}{'+' * is_cut}"
+    return ResultEntry(part, f"{number} {part}:", TouchedPart(part=part, text="\n".join(lines), cut=is_cut))
+
+
 class FindReferencesArguments(ListArguments):
     """Arguments of `find_references`."""
 
     name: str = Field(min_length=1, max_length=1024)
     # in the order of the service: Python shares equal unions, and the reference would show this one's
-    kind: Literal["import", "base", "call", "type"] | None = Field(default=None)
+    kind: Literal["import", "base", "call", "type", "read", "write"] | None = Field(default=None)
 
 
 class FileUses(BaseModel):
@@ -109,12 +223,18 @@ class ReferencesAnswer(ListAnswer):
 async def find_references(access: ServiceAccess, asked: FindReferencesArguments, _: Progress) -> ToolReply:
     """Find where a name is used."""
     place = await access.place(asked.folder)
-    listed = access.foldex.tools.references(place.tool, name=asked.name, kind=asked.kind, page_size=1000)
+    lacking: list[Note] = []
+    listed = access.foldex.tools.references(
+        place.tool, name=asked.name, kind=asked.kind, page_size=1000, on_notes=lacking.extend
+    )
     found, there_are_more = await _first(listed, place)
     by_file = groupby(sorted(found, key=lambda use: (use.file_path, use.start_line)), key=lambda use: use.file_path)
     entries = [_uses(path, uses) for path, uses in by_file]
     nothing = "No use of that name in code; grep finds other mentions."
-    text, fit, told_data = await _told(access, place, asked, entries, nothing, there_are_more=there_are_more)
+    said = details(list({note.code: note for note in lacking}.values()))
+    text, fit, told_data = await _told(
+        access, place, asked, entries, nothing, there_are_more=there_are_more, more_notes=said
+    )
     return ToolReply(text, ReferencesAnswer(**told_data, files=fit.items))
 
 
@@ -209,6 +329,7 @@ async def _told(
 
 
 TOOLS: tuple[AgentTool[Any], ...] = (
+    AgentTool("outline", "List the definitions of a file or folder.", OutlineArguments, outline),
     AgentTool(
         "find_symbol",
         "Find where code defines a name.",
@@ -226,5 +347,8 @@ TOOLS: tuple[AgentTool[Any], ...] = (
         "Follow calls of a function, `depth` steps.",
         CallersArguments,
         callers,
+    ),
+    AgentTool(
+        "impact", "Before a change: definitions, references, tests and other lines of a name.", ImpactArguments, impact
     ),
 )

@@ -60,7 +60,7 @@ class FileMatches(BaseModel):
 
     file: str
     lines: int | None = None
-    text: str | None = None
+    text: str = ""
 
 
 class MatchesAnswer(ListAnswer):
@@ -144,7 +144,7 @@ def _file(path: str, hits: list[GrepHit], asked: GrepArguments) -> ResultEntry[F
 def _measured(fit: FittedEntries[FileMatches], answer: GrepAnswer, files: int) -> str:
     """How much of what matches is shown. Past a limit of the service there is more."""
     of_file = Counter(hit.file_path for hit in answer.hits)
-    shown = sum(of_file[item.file] if item.text is None else len(_MATCHED.findall(item.text)) for item in fit.items)
+    shown = sum(len(_MATCHED.findall(item.text)) if item.text else of_file[item.file] for item in fit.items)
     past = "+" * answer.truncated
     return f"{shown} of {len(answer.hits)}{past} lines in {files}{past} file{'s' * (files != 1)}"
 

@@ -41,7 +41,7 @@ class ResultEntry(Generic[_Item_co]):
     @property
     def text(self) -> str | None:
         """The text below the line."""
-        return getattr(self.item, "text", None)
+        return getattr(self.item, "text", None) or None
 
 
 @dataclass(frozen=True)

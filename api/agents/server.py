@@ -28,7 +28,7 @@ from foldex_client import FoldexError, NotFound, Status
 from foldex_client.version import __version__
 
 INSTRUCTIONS = """Foldex searches indexed folders: documents and code. Begin with search; grep for exact text; \
-find_symbol, find_references and callers for code; read_file to read on. Results name places as \
+outline, find_symbol, find_references, callers and impact for code; read_file to read on. Results name places as \
 path:first-last, relative to the folder, and as [folder] path:first-last if search asked several. The last lines of an \
 answer say what was searched, how much of it is indexed, and what was cut: the same call with more=N goes on. `folder` \
 is the name, path or id of an indexed folder, or a path below; without it, the folder where you work, or the only one. \
@@ -172,7 +172,7 @@ def _compact(schema: Any, *, names_fields: bool = False) -> Any:
         kept.pop(name, None)
     if kept.get("type") == "object":
         kept.pop("description", None)
-    # what is off by default needs no word about it
-    if kept.get("default", ...) in (None, False):
+    # off, and the first of some words, are what one expects
+    if "default" in kept and kept["default"] in (None, False, *kept.get("enum", ())[:1]):
         del kept["default"]
     return {name: _compact(value, names_fields=name in {"properties", "$defs"}) for name, value in kept.items()}

@@ -134,7 +134,7 @@ def common_data(
         folder=name_of(place.tool),
         notes=notes,
         cut=fit is not None and fit.is_partial,
-        more=fit and fit.more,
+        more=None if fit is None else fit.more,
         indexed_files=coverage.indexed_files,
         total_files=coverage.total_files,
     )

@@ -24,9 +24,11 @@ from foldex_client.models import (
     FileText,
     GrepAnswer,
     Hosts,
+    Impact,
     IndexerInfo,
     ListedChunk,
     Models,
+    Note,
     Page,
     Places,
     SearchOptions,
@@ -38,6 +40,7 @@ from foldex_client.models import (
     ToolConfig,
     ToolSearchOptions,
     Use,
+    UsePage,
 )
 from foldex_client.projects import Nodes, Projects
 from foldex_client.sending import Request, Session, path_of
@@ -291,6 +294,16 @@ class Tools(Calls[Way]):
         return Request("GET", _tools(tool, "symbols"), Page[Symbol], query)
 
     @listing
+    def outline(self, tool: AnyTool, *, path: str | None = None, page_size: int | None = None) -> Request[Page[Symbol]]:
+        """The definitions of a file, or of all files below a folder, by path and line."""
+        return Request("GET", _tools(tool, "outline"), Page[Symbol], given(path=path, limit=page_size))
+
+    @call
+    def impact(self, tool: AnyTool, name: str, *, limit: int | None = None) -> Request[Impact]:
+        """What a change of a name may touch: definitions, references, tests, and other lines with the word."""
+        return Request("GET", _tools(tool, "impact"), Impact, given(name=name, limit=limit))
+
+    @listing
     def references(
         self,
         tool: AnyTool,
@@ -300,10 +313,15 @@ class Tools(Calls[Way]):
         file_id: Id | None = None,
         scope: str | None = None,
         page_size: int | None = None,
+        on_notes: Callable[[Sequence[Note]], None] | None = None,
     ) -> Request[Page[Use]]:
-        """Where a name is used. With `file_id` and `scope`: what a definition uses."""
+        """Where a name is used. With `file_id` and `scope`: what a definition uses.
+
+        `on_notes` is told what each page lacks.
+        """
         query = given(name=name, kind=kind, file_id=file_id, scope=scope, limit=page_size)
-        return Request("GET", _tools(tool, "references"), Page[Use], query)
+        on_page = None if on_notes is None else lambda page: on_notes(page.notes)
+        return Request("GET", _tools(tool, "references"), UsePage, query, on_page=on_page)
 
     @call
     def callers(

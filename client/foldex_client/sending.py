@@ -10,7 +10,7 @@ import asyncio
 import math
 import random
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, closing
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -64,6 +64,8 @@ class Request(Generic[T]):
     body: Mapping[str, Any] | None = None
     files: list[tuple[str, tuple[str, Any]]] | None = None
     repeatable: bool = True
+    #: Called with each answer of a list.
+    on_page: Callable[[T], None] | None = None
 
 
 def path_of(*parts: str) -> str:
@@ -176,6 +178,8 @@ class Session:
         """Every item of a list; each page is fetched when it is needed."""
         while True:
             page = await self.send(request)
+            if request.on_page is not None:
+                request.on_page(page)
             for item in page.items:
                 yield item
             if page.next_cursor is None:

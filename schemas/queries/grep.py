@@ -14,6 +14,8 @@ from schemas.queries.times import Times
 MAX_SPAN = 32 << 10
 
 
+#: Maximum hits of an answer.
+MAX_LINES = 10_000
 #: Maximum globs of a request. Each is matched against every path.
 MAX_GLOBS = 20
 #: Maximum spans of a hit. An answer may have thousands of hits.
@@ -71,7 +73,7 @@ class Grep(Times):
     max_per_file: int | None = Field(
         default=None, ge=1, le=10_000, description="Maximum number of hits per file; null: no limit."
     )
-    head_limit: int = Field(default=100, ge=1, le=10_000, description="Maximum number of hits in total.")
+    head_limit: int = Field(default=100, ge=1, le=MAX_LINES, description="Maximum number of hits in total.")
     spans: bool = Field(default=False, description="Tell where in each preview the matches are.")
 
 

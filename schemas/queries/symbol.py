@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 from uuid import UUID
 
 from pydantic import BaseModel, Field, computed_field
 
 from schemas import fields
+from schemas.content.document import UseKind
+from schemas.queries.grep import GrepHit
+from schemas.queries.search import Coverage, Note
+from schemas.tool import Listing
 
 CodeNodeId = Annotated[fields.FileNodeId, Field(examples=["file-reader-3f21"])]
 CodePath = Annotated[fields.FilePath, Field(examples=["mail/reader.py"])]
@@ -31,10 +35,22 @@ class _Named(BaseModel):
     end_line: int = Field(description="Last line, inclusive.", examples=[20])
 
 
+#: How code uses a name. Reads and assignments are found in the text when somebody asks, the others while indexing.
+Usage = Literal[UseKind, "read", "write"]
+
+
 class Use(_Named):
     """A use of a name in code. `scope` is the definition that uses it, "outer/inner"; null outside all definitions."""
 
-    kind: str = Field(description="call, import, base or type", examples=["call"])
+    kind: str = Field(description="call, import, base, type, read or write", examples=["call"])
+
+
+class Uses(Listing[Use]):
+    """A page of uses."""
+
+    notes: list[Note] = Field(
+        default_factory=list, description="What the list lacks, such as uses in a language without them.", examples=[[]]
+    )
 
 
 class Symbol(_Named):
@@ -48,6 +64,23 @@ class Symbol(_Named):
         description="The beginning of the definition, up to its body.",
         examples=["def parse_header(self, line: bytes) -> Header:"],
     )
+
+
+class Impact(BaseModel):
+    """What a change of a name may touch. Each list has at most `limit` items."""
+
+    name: str = Field(description="The requested name.", examples=["parse_header"])
+    definitions: list[Symbol] = Field(description="Its definitions, by path and line.")
+    references: list[Use] = Field(description="Its uses outside tests, by path and line.")
+    tests: list[Use] = Field(description="Its uses in files of tests, by path and line.")
+    text: list[GrepHit] = Field(
+        description="Other lines with the word, such as in documentation, strings and comments, by path and line."
+    )
+    truncated: list[Literal["definitions", "references", "tests", "text"]] = Field(
+        description="The lists of which there is more.", examples=[[]]
+    )
+    coverage: Coverage = Field(description="How much of the folder was searched.")
+    notes: list[Note] = Field(default_factory=list, description="What the answer lacks.", examples=[[]])
 
 
 class Call(BaseModel):

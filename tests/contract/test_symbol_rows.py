@@ -119,14 +119,14 @@ def test_uses_are_paged_by_path_and_position(pool: Pool, size: int) -> None:
             and asked.get("file") in {None, use["file_id"]}
             and ("scope" not in asked or f"{use['scope']}/".startswith(f"{asked['scope']}/"))
         ]
-        expected.sort(key=lambda use: (made.files.index(use["file_id"]), use["number"]))
+        expected.sort(key=lambda use: (made.files.index(use["file_id"]), use["line"], use["number"]))
         found: list[tuple[UUID, int]] = []
         after = None
         while page := symbols.references(pool, made.index_id, after=after, limit=size, **asked):
             found += [(use.file_id, use.number) for use in page]
             assert len(found) <= len(expected), asked
             last = page[-1]
-            after = last.file_path, last.file_id_path, last.file_id, last.number
+            after = last.file_path, last.file_id_path, last.file_id, last.start_line, last.number
         assert found == [(use["file_id"], use["number"]) for use in expected], asked
 
 

@@ -11,10 +11,14 @@ from fastapi import APIRouter, Query
 
 from api.http.bodies import JsonRoute
 from api.http.dependencies import IndexDep, ResourcesDep
+from api.http.described_errors import raises
+from api.http.disconnect import DisconnectDep
 from api.http.paging import Cursor, Limit, from_cursor, page
-from schemas.content.document import Kind, UseKind
-from schemas.errors import Invalid
-from schemas.queries.symbol import Call, Calls, Symbol, Use
+from api.search.code.impact import impact
+from api.search.code.reads import FoundReads, find_reads
+from schemas.content.document import Kind
+from schemas.errors import FilterMatchesNothing, Invalid, SourceBusy
+from schemas.queries.symbol import Call, Calls, Impact, Symbol, Usage, Uses
 from schemas.tool import Listing
 from worker.resources import Resources
 from worker.state.index.tools import Index
@@ -56,12 +60,48 @@ def list_symbols(
     )
 
 
+@router.get("/outline", openapi_extra=raises(FilterMatchesNothing))
+def get_outline(
+    index: IndexDep,
+    resources: ResourcesDep,
+    path: Annotated[
+        str | None,
+        Query(min_length=1, max_length=4096, description="A file, or a folder to list below; null: the whole folder."),
+    ] = None,
+    cursor: Cursor = None,
+    limit: Limit = 100,
+) -> Listing[Symbol]:
+    """List the definitions of a file, or of all files below a folder, by path and line."""
+    below = path.strip("/") if path else None
+    if below and not symbols.has_path(resources.pool, index.id, below):
+        raise FilterMatchesNothing(f"There is no file at path={path!r}; list the tool's files.")
+    after = from_cursor(cursor, str, str, UUID, int)
+    return page(
+        lambda most: symbols.outline(resources.pool, index.id, path=below or None, after=after, limit=most),
+        limit,
+        lambda row: row,
+        attrgetter("file_path", "file_id_path", "file_id", "number"),
+    )
+
+
+@router.get("/impact", openapi_extra=raises(SourceBusy))
+def get_impact(
+    index: IndexDep,
+    resources: ResourcesDep,
+    disconnect: DisconnectDep,
+    name: Called,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of items of each list.")] = 100,
+) -> Impact:
+    """Tell what a change of a name may touch: definitions, references, tests, and other lines with the word."""
+    return impact(resources, index, name, limit, disconnect.event)
+
+
 @router.get("/references")
 def list_references(
     index: IndexDep,
     resources: ResourcesDep,
     name: Annotated[str | None, Query(min_length=1, max_length=1024, description="Only uses of this name.")] = None,
-    kind: Annotated[UseKind | None, Query(description="Only uses of this kind.")] = None,
+    kind: Annotated[Usage | None, Query(description="Only uses of this kind.")] = None,
     file_id: Annotated[UUID | None, Query(description="Only uses in this file.")] = None,
     scope: Annotated[
         str | None,
@@ -69,22 +109,34 @@ def list_references(
     ] = None,
     cursor: Cursor = None,
     limit: Limit = 100,
-) -> Listing[Use]:
-    """List where a name is called, imported, inherited or used as a type, by path and line.
+) -> Uses:
+    """List where a name is called, imported, inherited, used as a type, read or assigned, by path and line.
 
-    With `file_id` and `scope`, list what a definition uses.
+    With `file_id` and `scope`, list what a definition uses: without `name`, no reads and no assignments.
     """
     if name is None and file_id is None:
         raise Invalid("Send `name` for what is used, or `file_id` (and optionally `scope`) for where it is used.")
-    after = from_cursor(cursor, str, str, UUID, int)
-    return page(
+    after = from_cursor(cursor, str, str, UUID, int, int)
+    reads = FoundReads()
+    if name is not None and kind in {None, "read", "write"}:
+        reads = find_reads(resources.pool, index.id, symbols.qualified(name)[1])
+    listed = page(
         lambda most: symbols.references(
-            resources.pool, index.id, name=name, kind=kind, file=file_id, scope=scope, after=after, limit=most
+            resources.pool,
+            index.id,
+            name=name,
+            kind=kind,
+            file=file_id,
+            scope=scope,
+            added=reads.uses,
+            after=after,
+            limit=most,
         ),
         limit,
         lambda row: row,
-        attrgetter("file_path", "file_id_path", "file_id", "number"),
+        attrgetter("file_path", "file_id_path", "file_id", "start_line", "number"),
     )
+    return Uses(items=listed.items, next_cursor=listed.next_cursor, notes=reads.notes)
 
 
 @router.get("/symbols/callers")

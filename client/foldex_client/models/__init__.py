@@ -7,7 +7,7 @@ a newer service. Words such as `status` or `reason` are strings, because a newer
 from __future__ import annotations
 
 from foldex_client.models.base import Model, Note, Page
-from foldex_client.models.code import Call, CallGraph, GrepAnswer, GrepHit, Span, Symbol, Use
+from foldex_client.models.code import Call, CallGraph, GrepAnswer, GrepHit, Impact, Span, Symbol, Use, UsePage
 from foldex_client.models.content import (
     Access,
     HostFinding,
@@ -82,6 +82,7 @@ __all__ = [
     "HostFinding",
     "HostProcess",
     "Hosts",
+    "Impact",
     "IndexInfo",
     "IndexerInfo",
     "ListedChunk",
@@ -125,4 +126,5 @@ __all__ = [
     "Upload",
     "Uploaded",
     "Use",
+    "UsePage",
 ]

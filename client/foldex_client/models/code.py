@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from foldex_client.models.base import Model, Note
+from foldex_client.models.base import Model, Note, Page
 from foldex_client.models.search import Coverage
 from foldex_client.models.tools import Placed
 
@@ -49,10 +49,29 @@ class Use(Placed):
     end_line: int
 
 
+class UsePage(Page[Use]):
+    """A page of uses. `notes`: what the list lacks."""
+
+    notes: list[Note] = Field(default_factory=list)
+
+
 class Symbol(Use):
     """A definition. `scope` names the enclosing definitions."""
 
     signature: str
+
+
+class Impact(Model):
+    """What a change of a name may touch. `truncated` names the lists of which there is more."""
+
+    name: str
+    definitions: list[Symbol]
+    references: list[Use]
+    tests: list[Use]
+    text: list[GrepHit]
+    truncated: list[str]
+    coverage: Coverage
+    notes: list[Note] = Field(default_factory=list)
 
 
 class Call(Model):

@@ -175,6 +175,115 @@ def test_uses_are_found_from_both_ends(running: Service, tool: str) -> None:
     checked(running.client.get(f"{TOOLS}/{tool}/references"), 422)
 
 
+READS = {
+    "limits.py": """
+MOST = 7
+PER_USER: int = MOST
+
+def check(count, MOST=3):
+    # MOST is not read here
+    if count > MOST:
+        raise ValueError(f"at most {MOST}, not 'MOST'")
+    return "MOST"
+
+class Quota:
+    left = MOST
+    def spend(self):
+        self.left -= 1
+        return self.left
+""",
+    "use.ts": """
+import { MOST } from './limits'
+// MOST in a comment
+export const shown = `of ${MOST} at MOST`
+const text = 'MOST'
+const other = { most: MOST, MOSTLY: 1 }
+""",
+    "use.kt": "val x = MOST\n",
+}
+
+
+@pytest.fixture(scope="module")
+def reads(running: Service, root: Path) -> str:
+    made = root / "reads"
+    made.mkdir()
+    for name, text in READS.items():
+        write(made, name, text)
+    tool = running.local_tool(made)
+    running.wait(tool)
+    return tool
+
+
+def test_references_include_reads_and_assignments(running: Service, reads: str) -> None:
+    assert uses(running, reads, name="MOST") == [
+        "import MOST use.ts:2 in None",
+        "read MOST limits.py:12 in Quota",
+        "read MOST limits.py:3 in PER_USER",
+        "read MOST limits.py:7 in check",
+        "read MOST limits.py:8 in check",
+        "read MOST use.ts:4 in shown",
+        "read MOST use.ts:6 in other",
+    ]
+    assert uses(running, reads, name="MOST", kind="import") == ["import MOST use.ts:2 in None"]
+    assert uses(running, reads, name="Quota.left") == [
+        "read left limits.py:15 in Quota/spend",
+        "write left limits.py:12 in Quota",
+        "write left limits.py:14 in Quota/spend",
+    ]
+    assert uses(running, reads, name="MOST", kind="write") == []
+    (note,) = running.get(f"{TOOLS}/{reads}/references", name="MOST")["notes"]
+    assert (note["code"], "kotlin (1)" in note["detail"]) == ("no_uses", True)
+    found = running.pages(f"{TOOLS}/{reads}/references", limit=1, name="MOST")
+    assert found == running.get(f"{TOOLS}/{reads}/references", name="MOST")["items"]
+    assert [(use["file_path"], use["start_line"]) for use in found] == sorted(
+        (use["file_path"], use["start_line"]) for use in found
+    )
+
+
+def test_an_outline_is_of_a_file_a_folder_or_all(running: Service, calls: str) -> None:
+    asked: dict[str, Any] = {"path": "gauge.py", "limit": 2}
+    first = running.client.get(f"{TOOLS}/{calls}/outline", params=asked).json()
+    second = running.client.get(f"{TOOLS}/{calls}/outline", params={**asked, "cursor": first["next_cursor"]}).json()
+    assert second["next_cursor"] is None
+    items = first["items"] + second["items"]
+    assert [f"{s['file_path']}:{s['start_line']}-{s['end_line']} {s['name']}" for s in items] == [
+        "gauge.py:2-10 Gauge",
+        "gauge.py:3-5 level",
+        "gauge.py:7-10 level",
+    ]
+    everything = running.pages(f"{TOOLS}/{calls}/outline", limit=1000)
+    assert {s["file_path"] for s in everything} == set(CALLS)
+    assert len(everything) > 500
+    refused = running.client.get(f"{TOOLS}/{calls}/outline", params={"path": "gauge"})
+    assert checked(refused, 422)["code"] == "no_such_files"
+
+
+def test_an_impact_has_definitions_uses_tests_and_text(running: Service, root: Path) -> None:
+    made = root / "impact"
+    (made / "tests").mkdir(parents=True)
+    write(made, "store.py", "def renew(lease):\n    return lease\n")
+    write(made, "job.py", "from store import renew\n\ndef run(lease):\n    # renew it\n    renew(lease)\n")
+    write(made, "tests/test_store.py", "from store import renew\n\ndef test_renew():\n    assert renew(1)\n")
+    write(made, "notes.md", "Leases renew themselves.\n")
+    made_tool = running.local_tool(made)
+    running.wait(made_tool)
+    found = running.get(f"{TOOLS}/{made_tool}/impact", name="renew")
+    assert [(s["file_path"], s["start_line"]) for s in found["definitions"]] == [("store.py", 1)]
+    assert [(u["file_path"], u["start_line"], u["kind"]) for u in found["references"]] == [
+        ("job.py", 1, "import"),
+        ("job.py", 5, "call"),
+    ]
+    assert [(u["file_path"], u["start_line"]) for u in found["tests"]] == [
+        ("tests/test_store.py", 1),
+        ("tests/test_store.py", 4),
+    ]
+    assert [(h["file_path"], h["line"]) for h in found["text"]] == [("job.py", 4), ("notes.md", 1)]
+    assert (found["truncated"], found["coverage"]["indexed_files"]) == ([], 4)
+    cut = running.get(f"{TOOLS}/{made_tool}/impact", name="renew", limit=1)
+    assert cut["truncated"] == ["references", "tests", "text"]
+    assert all(len(cut[part]) == 1 for part in ("definitions", "references", "tests", "text"))
+
+
 def test_callers_to_a_depth(running: Service, calls: str) -> None:
     assert shown(running, calls, "callers", name="load") == ["1 load Job/run jobs.py", "1 load Store/run store.py"]
     assert shown(running, calls, "callers", name="Job", depth=3) == ["1 Job main jobs.py", "2 main - jobs.py"]

@@ -232,7 +232,8 @@ def uses(build: Build, name: str) -> Any:
     references, after = [], None
     while page := symbols.references(build.pool, index_id, name=name, after=after, limit=5):
         references += page
-        after = page[-1].file_path, page[-1].file_id_path, page[-1].file_id, page[-1].number
+        last = page[-1]
+        after = last.file_path, last.file_id_path, last.file_id, last.start_line, last.number
     assert [each.file_path for each in references] == sorted(each.file_path for each in references)
     start = call_graph.start(build.pool, index_id, name)
     named = [place for _, *place in symbols.find_named(build.pool, index_id, [name])]

@@ -27,7 +27,7 @@ NOT_FOR_CALLERS = {"GET /metrics", "POST /api/places", "POST /api/session"}
 #: Names that differ from the contract's, because they take more than it, or do more.
 WIRE_NAMES = {"tool": "tool_id", "tools": "tool_ids", "page_size": "limit"}
 #: Parameters of the client alone.
-OWN = {"wait", "until", "on_progress", "timeout"}
+OWN = {"wait", "until", "on_progress", "on_notes", "timeout"}
 #: Ways to name what a tool indexes.
 TARGETS: list[dict[str, Any]] = [
     {"path": "/a"}, {"bucket": "b", "prefix": "p/"}, {"node_id": "n", "json_pointer": "/j"},

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 from uuid import UUID
 
 from psycopg import Connection
@@ -17,7 +17,7 @@ from schemas.content.document import CodeDefinition, CodeReference
 from schemas.fields import HIDDEN
 from schemas.queries.symbol import Symbol, Use
 from worker.state.pool import Pool, autocommit
-from worker.state.queries import load
+from worker.state.queries import is_true, load
 
 _SQL = load("search/symbols")
 
@@ -47,6 +47,15 @@ class SymbolRow(Symbol):
     """A definition, with its number in its file."""
 
     number: Annotated[int, HIDDEN]
+
+
+class AddedUse(NamedTuple):
+    """A use that no row holds."""
+
+    file_id: UUID
+    kind: str
+    scope: str
+    line: int
 
 
 class UseRow(Use):
@@ -151,6 +160,31 @@ def definitions(
         return connection.cursor(row_factory=class_row(SymbolRow)).execute(_SQL["definitions"], values).fetchall()
 
 
+def outline(
+    pool: Pool,
+    index_id: UUID,
+    *,
+    path: str | None,
+    after: tuple[str, str, UUID, int] | None = None,
+    limit: int,
+) -> list[SymbolRow]:
+    """Return the definitions of a file, of the files below a folder, or of all, by path and position.
+
+    `after` holds path, id path, file and number of the last row of the previous page.
+    """
+    values: dict[str, object] = {"index_id": index_id, "path": path, "limit": limit}
+    places = ("after_path", "after_id_path", "after_file", "after_number")
+    values |= dict(zip(places, after or (None,) * len(places), strict=True))
+    with pool.connection() as connection:
+        return connection.cursor(row_factory=class_row(SymbolRow)).execute(_SQL["outline"], values).fetchall()
+
+
+def has_path(pool: Pool, index_id: UUID, path: str) -> bool:
+    """Whether a file of the index has this path, or is below it."""
+    with pool.connection() as connection:
+        return is_true(connection, _SQL["has_path"], {"index_id": index_id, "path": path})
+
+
 def references(
     pool: Pool,
     index_id: UUID,
@@ -159,16 +193,18 @@ def references(
     kind: str | None = None,
     file: UUID | None = None,
     scope: str | None = None,
-    after: tuple[str, str, UUID, int] | None = None,
+    added: Sequence[AddedUse] = (),
+    after: tuple[str, str, UUID, int, int] | None = None,
     limit: int,
 ) -> list[UseRow]:
     """Return uses of a name (callers, importers, subclasses), or of any name in a file or definition ("outer/inner").
 
     If no use is spelled like a qualified name, the uses of its last part are returned, in any scope. They are ordered
-    by path and position; `after` holds path, id path, file and number of the last row of the previous page.
+    by path and line, together with those `added`; `after` holds path, id path, file, line and number of the last row
+    of the previous page.
     """
     last = None if name is None else qualified(name)[1]
-    values = {
+    values: dict[str, object] = {
         "index_id": index_id,
         "name": name,
         "last": last,
@@ -177,7 +213,8 @@ def references(
         "scope": scope,
         "limit": limit,
     }
-    places = ("after_path", "after_id_path", "after_file", "after_number")
+    values |= {f"added_{name}": [getattr(use, name) for use in added] for name in AddedUse._fields}
+    places = ("after_path", "after_id_path", "after_file", "after_line", "after_number")
     values |= dict(zip(places, after or (None,) * len(places), strict=True))
     with pool.connection() as connection:
         return connection.cursor(row_factory=class_row(UseRow)).execute(_SQL["references"], values).fetchall()

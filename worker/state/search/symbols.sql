@@ -22,21 +22,42 @@ WHERE s.index_id = %(index_id)s
        > (%(after_name)s, %(after_path)s::text, %(after_id_path)s::text, %(after_file)s, %(after_number)s))
 ORDER BY s.name, f.path, f.id_path, s.file_id, s.number LIMIT %(limit)s
 
+-- name: outline
+-- the definitions at and below a path
+SELECT s.name, s.kind, nullif(s.scope, '') AS scope, s.signature, s.start_line, s.end_line, s.file_id, s.number,
+       coalesce(f.node_id, f.id::text) AS file_node_id, f.path AS file_path, f.id_path AS file_id_path
+FROM search_index_file f JOIN symbol s ON s.file_id = f.id
+WHERE f.index_id = %(index_id)s
+  AND (%(path)s::text IS NULL OR f.path = %(path)s OR starts_with(f.path, %(path)s || '/'))
+  AND (%(after_path)s::text IS NULL OR f.path >= %(after_path)s AND (f.path, f.id_path, s.file_id, s.number)
+       > (%(after_path)s, %(after_id_path)s::text, %(after_file)s, %(after_number)s))
+ORDER BY f.path, f.id_path, s.file_id, s.number LIMIT %(limit)s
+
+-- name: has_path
+SELECT EXISTS (SELECT FROM search_index_file WHERE index_id = %(index_id)s AND status <> 'removed'
+               AND (path = %(path)s OR starts_with(path, %(path)s || '/')))
+
 -- name: references
 SELECT r.name, r.kind, nullif(r.scope, '') AS scope, r.line AS start_line, r.line AS end_line, r.file_id, r.number,
        coalesce(f.node_id, f.id::text) AS file_node_id, f.path AS file_path, f.id_path AS file_id_path
-FROM symbol_reference r JOIN search_index_file f ON f.id = r.file_id
-WHERE r.index_id = %(index_id)s
-  AND (%(name)s::text IS NULL OR r.name = (
-      -- a call has only the last part of a qualified name, an import of a module has all of it
-      SELECT CASE WHEN EXISTS (SELECT FROM symbol_use WHERE index_id = %(index_id)s AND name = %(name)s)
-             THEN %(name)s::text ELSE %(last)s::text END))
-  AND (%(kind)s::text IS NULL OR r.kind = %(kind)s)
+FROM (
+    SELECT file_id, name, kind, scope, line, number FROM symbol_reference
+    WHERE index_id = %(index_id)s AND (%(name)s::text IS NULL OR name = (
+        -- a call has only the last part of a qualified name, an import of a module has all of it
+        SELECT CASE WHEN EXISTS (SELECT FROM symbol_use WHERE index_id = %(index_id)s AND name = %(name)s)
+               THEN %(name)s::text ELSE %(last)s::text END))
+    UNION ALL
+    -- no file has as many uses as stand before these
+    SELECT a.file_id, %(last)s::text, a.kind, a.scope, a.line, 1000000 + a.place
+    FROM unnest(%(added_file_id)s::uuid[], %(added_kind)s::text[], %(added_scope)s::text[], %(added_line)s::int[])
+         WITH ORDINALITY AS a (file_id, kind, scope, line, place)
+) r JOIN search_index_file f ON f.id = r.file_id
+WHERE (%(kind)s::text IS NULL OR r.kind = %(kind)s)
   AND (%(file)s::uuid IS NULL OR r.file_id = %(file)s)
   AND (%(scope)s::text IS NULL OR r.scope = %(scope)s OR starts_with(r.scope, %(scope)s || '/'))
-  AND (%(after_file)s::uuid IS NULL OR (f.path, f.id_path, r.file_id, r.number)
-       > (%(after_path)s::text, %(after_id_path)s::text, %(after_file)s, %(after_number)s))
-ORDER BY f.path, f.id_path, r.file_id, r.number LIMIT %(limit)s
+  AND (%(after_file)s::uuid IS NULL OR (f.path, f.id_path, r.file_id, r.line, r.number)
+       > (%(after_path)s::text, %(after_id_path)s::text, %(after_file)s, %(after_line)s, %(after_number)s))
+ORDER BY f.path, f.id_path, r.file_id, r.line, r.number LIMIT %(limit)s
 
 -- name: named
 -- The best matches of each name: by scope, if it has one, then by case. Definitions that contain code come before

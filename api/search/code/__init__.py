@@ -1,0 +1,1 @@
+"""What code says beyond its stored names: reads of them, what a call means, and what a change touches."""

@@ -1,0 +1,100 @@
+"""The text of code, its definitions and its paths, as those need them who follow names through it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from psycopg.errors import QueryCanceled
+from psycopg.rows import args_row
+
+from worker.state.pool import Pool
+from worker.state.queries import load
+from worker.state.search.snippets import TextRow
+
+#: Seconds that a look through all texts of an index may take.
+TIMEOUT_SECONDS = 5
+
+_SQL = load("search/code_texts")
+
+
+class CodeFile(NamedTuple):
+    """A file of code."""
+
+    id: UUID
+    path: str
+    language: str | None
+
+
+class KnownLine(NamedTuple):
+    """A line that rows know already: a use of a name, or where a definition of it begins."""
+
+    file_id: UUID
+    line: int
+    is_definition: bool
+
+
+class Defined(NamedTuple):
+    """A definition, as its row has it."""
+
+    file_id: UUID
+    number: int
+    name: str
+    kind: str
+    scope: str
+    start_line: int
+    end_line: int
+    signature: str
+
+    @property
+    def path(self) -> str:
+        """Its scope and its name."""
+        return f"{self.scope}/{self.name}" if self.scope else self.name
+
+
+def containing(pool: Pool, index_id: UUID, name: str, limit: int) -> list[CodeFile] | None:
+    """Return files of code whose text contains a name, by path; None if looking through all texts takes too long."""
+    values = {"index_id": index_id, "name": name, "limit": limit, "milliseconds": str(1000 * TIMEOUT_SECONDS)}
+    with pool.connection() as connection:
+        try:
+            with connection.transaction():
+                connection.execute(_SQL["bounds"], values)
+                return connection.cursor(row_factory=args_row(CodeFile)).execute(_SQL["containing"], values).fetchall()
+        except QueryCanceled:
+            return None
+
+
+def read_files(pool: Pool, ids: Iterable[UUID]) -> list[CodeFile]:
+    """Return files by their ids."""
+    with pool.connection() as connection:
+        cursor = connection.cursor(row_factory=args_row(CodeFile))
+        return cursor.execute(_SQL["languages"], {"ids": list(ids)}).fetchall()
+
+
+def read_texts(pool: Pool, ids: Iterable[UUID], max_bytes: int) -> dict[UUID, list[TextRow]]:
+    """Return the live text of files, as far as their bytes are no more than `max_bytes` together."""
+    pieces: dict[UUID, list[TextRow]] = defaultdict(list)
+    with pool.connection() as connection:
+        values = {"ids": list(ids), "bytes": max_bytes}
+        for file_id, *columns in connection.execute(_SQL["pieces"], values):
+            pieces[file_id].append(TextRow(*columns))
+    return dict(pieces)
+
+
+def known_lines(pool: Pool, index_id: UUID, name: str, ids: Sequence[UUID]) -> list[KnownLine]:
+    """Return the lines of files that rows know for a name."""
+    values = {"index_id": index_id, "name": name, "ids": list(ids)}
+    with pool.connection() as connection:
+        return connection.cursor(row_factory=args_row(KnownLine)).execute(_SQL["stored_uses"], values).fetchall()
+
+
+def outlines(pool: Pool, ids: Iterable[UUID]) -> dict[UUID, list[Defined]]:
+    """Return the definitions of files, outer ones first."""
+    found: dict[UUID, list[Defined]] = {}
+    with pool.connection() as connection:
+        cursor = connection.cursor(row_factory=args_row(Defined))
+        for row in cursor.execute(_SQL["outlines"], {"ids": list(ids)}):
+            found.setdefault(row.file_id, []).append(row)
+    return found

@@ -1,0 +1,59 @@
+-- name: bounds
+-- for this transaction
+SELECT set_config('statement_timeout', %(milliseconds)s, true)
+
+-- name: containing
+-- Files with live text that contains these characters, by path. `language` is null for text that is not code.
+SELECT f.id, f.path, min(c.language) AS language
+FROM chunk c JOIN search_index_file f ON f.id = c.file_id
+WHERE c.index_id = %(index_id)s AND c.live AND c.level = 0 AND c.language IS NOT NULL
+  AND strpos(c.chunk_text, %(name)s) > 0
+GROUP BY f.id ORDER BY f.path, f.id_path, f.id LIMIT %(limit)s
+
+-- name: languages
+SELECT f.id, f.path,
+       (SELECT c.language FROM chunk c WHERE c.file_id = f.id AND c.live AND c.level = 0 LIMIT 1) AS language
+FROM search_index_file f WHERE f.id = ANY (%(ids)s)
+
+-- name: pieces
+-- the text of files in their order, as far as the bytes of the files allow
+SELECT c.file_id, c.chunk_text, c.lead, c.trail, c.start_char, c.end_char, c.start_line, c.json_pointer
+FROM (SELECT id FROM (
+          SELECT id, sum(size_bytes) OVER (ORDER BY place) AS bytes
+          FROM search_index_file JOIN unnest(%(ids)s::uuid[]) WITH ORDINALITY AS a (file, place) ON file = id) f
+      WHERE bytes <= %(bytes)s) f
+JOIN chunk c ON c.file_id = f.id
+WHERE c.live AND c.level = 0 ORDER BY c.file_id, c.start_char, c.end_char
+
+-- name: stored_uses
+-- the lines of files where a name is used, and those from which definitions of it begin
+SELECT file_id, line, false FROM symbol_reference WHERE index_id = %(index_id)s AND name = %(name)s AND file_id = ANY (%(ids)s)
+UNION ALL
+SELECT file_id, start_line, true FROM symbol WHERE index_id = %(index_id)s AND name = %(name)s AND file_id = ANY (%(ids)s)
+
+-- name: outlines
+-- the definitions of files, outer ones first
+SELECT file_id, number, name, kind, scope, start_line, end_line, signature FROM symbol WHERE file_id = ANY (%(ids)s)
+ORDER BY file_id, number
+
+-- name: bases
+-- the names from which the classes of files inherit
+SELECT file_id, scope, name FROM symbol_reference
+WHERE file_id = ANY (%(ids)s) AND kind = 'base' ORDER BY file_id, number
+
+-- name: named
+-- definitions of names, by path
+SELECT s.name, s.file_id, s.number FROM symbol s JOIN search_index_file f ON f.id = s.file_id
+WHERE s.index_id = %(index_id)s AND s.name = ANY (%(names)s)
+ORDER BY s.name, f.path, f.id_path, s.number LIMIT %(limit)s
+
+-- name: at_paths
+-- files of an index by their paths
+SELECT id, path FROM search_index_file WHERE index_id = %(index_id)s AND path = ANY (%(paths)s) AND live_chunks > 0
+
+-- name: endings
+-- files of an index whose paths end so, with these names of files
+SELECT f.id, f.path FROM search_index_file f
+WHERE f.index_id = %(index_id)s AND f.live_chunks > 0
+  AND (f.path = %(ending)s OR right(f.path, length(%(ending)s) + 1) = '/' || %(ending)s)
+ORDER BY length(f.path), f.path LIMIT %(limit)s
