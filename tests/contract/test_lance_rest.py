@@ -23,7 +23,7 @@ from tests.coroutines import run
 from tests.service import eventually
 from worker.tokens.keywords import Keywords
 from worker.vectors import Condition, Leg, Patch, Ranked, Vector, VectorRow
-from worker.vectors.lance import open_tables, searcher, vector_cache, word_search
+from worker.vectors.lance import open_tables, vector_cache, word_search
 from worker.vectors.lance.open_tables import GONE_SEGMENTS, OpenTables
 from worker.vectors.lance.searcher import FIRST_READ
 from worker.vectors.lance.store import LanceStore
@@ -165,10 +165,8 @@ def test_searches_for_words_alone_do_not_read_all_vectors(store: LanceStore, tmp
 
 
 @pytest.mark.parametrize(("beyond", "expected"), [(0, True), (1, False)])
-def test_vectors_of_too_many_bytes_are_not_read_into_memory(
-    store: LanceStore, monkeypatch: pytest.MonkeyPatch, beyond: int, expected: bool
-) -> None:
-    monkeypatch.setattr(searcher, "MAX_BYTES", 20 * 4 * DIMENSIONS)
+def test_vectors_of_too_many_bytes_are_not_read_into_memory(tmp_path: Path, beyond: int, expected: bool) -> None:
+    store = LanceStore(tmp_path, has_keywords=True, vector_bytes=20 * 4 * DIMENSIONS)
     store.write(SPACE, DIMENSIONS, [_row(number) for number in range(20 + beyond)])
     for limit in range(1, SEARCHES):
         store.search(SPACE, [Leg(limit, vector=_vector(_row(1)))])

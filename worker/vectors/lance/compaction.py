@@ -14,7 +14,9 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from worker.vectors.lance.vector_cache import MAX_BYTES
 from worker.vectors.lance.vector_index import MIN_ROWS
+from worker.vectors.lance.word_memory import ROW_BYTES, WORD_BYTES
 
 # A compaction that loses a race is repeated, so its message is suppressed. The library reads this once, on import.
 os.environ.setdefault("LANCE_LOG", "warn,lance::dataset::optimize=error")
@@ -37,11 +39,18 @@ class Thresholds:
     ratio: int = 2
     #: An indexed fragment with this many rows is joined with no other: its indexes would be rewritten.
     full_rows: int = 16_384
-    #: A new fragment with this many rows is joined with no other, so that less is lost if a commit loses a race.
-    joined_rows: int = 65_536
-    #: While a run writes, rows without an index are indexed once there are this many. A query of words takes 26 ms of
-    #: processor time for each thousand of them, and 3 ms for each segment of an index.
-    rows_while_writing: int = 16_384
+    #: A new fragment with this many rows is joined with no other. Joining more takes more memory.
+    joined_rows: int = 16_384
+    #: While a run writes, rows without an index are indexed once there are this many. In a table that searches hold in
+    #: memory, only the first searches of a process meet them: each takes half a second for so many. So most runs leave
+    #: all to their end, and index no row that they replace.
+    rows_while_writing: int = 40_960
+    #: The same for other tables. A query of words takes 14 ms of processor time for each thousand of these rows, and
+    #: 3 ms for each segment of an index.
+    rows_beyond_memory: int = 16_384
+    #: Bytes of the vectors and of the words that a searching process holds in memory.
+    vector_bytes: int = MAX_BYTES
+    word_bytes: int = WORD_BYTES
     #: Segments that a run left unmerged are merged once there are this many.
     left: int = 4
     #: Old versions are deleted once there are this many.
@@ -55,7 +64,8 @@ def is_due(dataset: Any, thresholds: Thresholds, *, writing: bool = False) -> bo
     new = _unindexed(dataset)
     rows = sum(map(_rows, new))
     if writing:
-        return rows >= thresholds.rows_while_writing
+        fits = _fits_memory(dataset, thresholds)
+        return rows >= (thresholds.rows_while_writing if fits else thresholds.rows_beyond_memory)
     return (
         len(new) >= thresholds.fragments
         or rows >= thresholds.rows
@@ -81,6 +91,13 @@ def compact(opened: Callable[[], Any], thresholds: Thresholds, *, writing: bool 
     newest = number_to_merge(sizes[:-1], sizes[-1], thresholds.ratio) + 1 if sizes else 0
     small = [each for each in fragments[len(fragments) - newest :] if _rows(each) < thresholds.full_rows]
     _join(dataset, [*small, *_worn(fragments, thresholds)], thresholds)
+
+
+def _fits_memory(dataset: Any, thresholds: Thresholds) -> bool:
+    """Whether searches hold the rows of a table in memory."""
+    rows: int = dataset.count_rows()
+    dimensions: int = dataset.schema.field("vector").type.list_size
+    return 4 * dimensions * rows <= thresholds.vector_bytes and ROW_BYTES * rows <= thresholds.word_bytes
 
 
 def number_to_merge(sizes: Sequence[int], rows: int, ratio: int) -> int:

@@ -58,10 +58,10 @@ class Searcher:
         word_bytes: int,
         calls: OpenCalls,
         table_bytes: int | None = None,
-        vector_bytes: int | None = None,
+        vector_bytes: int = MAX_BYTES,
     ) -> None:
         self._directory, self._calls = directory, calls
-        self._vector_bytes = MAX_BYTES if vector_bytes is None else vector_bytes
+        self._vector_bytes = vector_bytes
         self._spaces = OpenTables(directory) if table_bytes is None else OpenTables(directory, table_bytes)
         self._searches = SearchCounter(FIRST_READ)
         self._rows_in_memory: LatestPerNamespace[GrowingNamespaceRows] = LatestPerNamespace(

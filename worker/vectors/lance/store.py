@@ -63,7 +63,8 @@ from worker.vectors.lance.repair import (
     versions,
 )
 from worker.vectors.lance.row_tables import MAX_IDS, patched_rows, schema_of, upsert_table
-from worker.vectors.lance.vector_cache import unpack_vectors
+from worker.vectors.lance.vector_cache import MAX_BYTES, unpack_vectors
+from worker.vectors.lance.word_memory import WORD_BYTES
 from worker.vectors.rows import can_match, check, storable
 
 if TYPE_CHECKING:
@@ -87,8 +88,6 @@ ABANDONED_S = 3600
 INDEX_BYTES = 64 * 1024**2
 #: Cache bytes of a writing process for metadata. Each commit adds some, up to gigabytes if unbounded.
 METADATA_BYTES = 32 * 1024**2
-#: Bytes of words that a searching process keeps in memory by default.
-WORD_BYTES = 128 * 1024**2
 #: What to do after a call that failed, by what was found then.
 _AFTER = {
     Condition.WHOLE: "Files of this namespace were deleted in the meantime; try again.",
@@ -110,11 +109,11 @@ class LanceStore:
         thresholds: Thresholds | None = None,
         word_bytes: int = WORD_BYTES,
         table_bytes: int | None = None,
-        vector_bytes: int | None = None,
+        vector_bytes: int = MAX_BYTES,
     ) -> None:
         self._directory = directory
         self._has_keywords = has_keywords
-        self._thresholds = thresholds or Thresholds()
+        self._thresholds = thresholds or Thresholds(vector_bytes=vector_bytes, word_bytes=word_bytes)
         #: What a searching process keeps: words, other data of tables, vectors.
         self._cache_bytes = word_bytes, table_bytes, vector_bytes
         self._lock = threading.Lock()
@@ -310,8 +309,8 @@ class LanceStore:
 
         with self._one_process():
             if self._searching is None:
-                word_bytes, *others = self._cache_bytes
-                self._searching = Searcher(self._directory, word_bytes, self._calls, *others)
+                word_bytes, table_bytes, vector_bytes = self._cache_bytes
+                self._searching = Searcher(self._directory, word_bytes, self._calls, table_bytes, vector_bytes)
             return self._searching
 
     @contextmanager
