@@ -66,7 +66,7 @@ def both_stores(home: Path, database_url: str) -> Iterator[Resources]:
 
 def at_once() -> EmbeddingPace:
     """The pace of an embedder whose vectors are awaited, so that files are written in one step."""
-    return EmbeddingPace(1 << 62, 0.0)
+    return EmbeddingPace(1.0)
 
 
 class Write(NamedTuple):

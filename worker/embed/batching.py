@@ -31,6 +31,8 @@ FULL_SHARE = 0.95
 #: Groups that packing keeps open. More would fill groups better but scatter a file's chunks more widely.
 _OPEN_GROUPS = 8
 
+#: Seconds between two looks for other work while a request takes long.
+LOOK_SECONDS = 0.5
 #: Characters of a text below which nobody cuts it, even if its model refuses it for its length.
 SHORTEST_CUT = 32
 _TOO_LONG = "The text is longer than the model takes; set a smaller chunk_size."
@@ -50,7 +52,8 @@ class RequestTerms:
     `budget` is None for a model that costs nothing. `project` is the project whose share of the budget is used.
     `only_full` leaves out texts that do not fill a request, for a caller that will add more texts. Once it `gives_way`
     to other work, no further request starts, as when the time is up. While requests are in flight after that time,
-    `meanwhile` does a part of other work, and says whether there may be more.
+    `meanwhile` does a part of other work, and says whether there may be more. Threads call `answered` at each answer,
+    which the caller may take later.
     """
 
     budget: RateBudget | None = None
@@ -60,6 +63,7 @@ class RequestTerms:
     only_full: bool = False
     gives_way: Callable[[], bool] = never
     meanwhile: Callable[[], bool] = never
+    answered: Callable[[], None] = no_check
 
 
 FREE = RequestTerms()
@@ -167,7 +171,7 @@ class _EmbeddingRun:
         self._waiting = deque(_Batch(indices, may_grow=terms.budget is not None) for indices in waiting)
         self._terms = terms
         self._until = time.monotonic() + terms.seconds
-        self._has_other_work = terms.meanwhile is not never
+        self._works_at = self._until if terms.meanwhile is not never else math.inf
         self._in_flight: dict[Future[Vectors], _Batch] = {}
         self._error: BaseException | None = None
         self._answered = self._has_progress = False
@@ -188,17 +192,16 @@ class _EmbeddingRun:
 
     def _await(self) -> set[Future[Vectors]]:
         """Return the requests that have ended, at least one. Other work is done while they take too long."""
-        while self._has_other_work:
-            left = max(0.0, self._until - time.monotonic())
-            done, _ = wait(self._in_flight, min(left, threading.TIMEOUT_MAX), return_when=FIRST_COMPLETED)
+        while True:
+            left = min(max(0.0, self._works_at - time.monotonic()), threading.TIMEOUT_MAX)
+            done, _ = wait(self._in_flight, timeout=left, return_when=FIRST_COMPLETED)
             if done:
                 return done
             try:
-                self._has_other_work = self._terms.meanwhile()
+                if not self._terms.meanwhile():
+                    self._works_at = time.monotonic() + LOOK_SECONDS
             except Exception as error:  # noqa: BLE001 - raised later: the answers in flight are paid for
-                self._error, self._has_other_work = self._error or error, False
-        done, _ = wait(self._in_flight, return_when=FIRST_COMPLETED)
-        return done
+                self._error, self._works_at = self._error or error, math.inf
 
     def _start(self, concurrency: int) -> Iterator[Outcome]:
         """Send requests. Yields the texts that are known to be too long, which are not sent."""
@@ -257,6 +260,11 @@ class _EmbeddingRun:
 
     def _send(self, batch: list[int]) -> Vectors:
         """Send one request. Runs in a thread of the pool, so that waiting for the budget delays no answer."""
+        vectors = self._ask(batch)
+        self._terms.answered()
+        return vectors
+
+    def _ask(self, batch: list[int]) -> Vectors:
         texts = [self._texts[index] for index in batch]
         terms, budget = self._terms, self._terms.budget
         if budget is None:

@@ -4,32 +4,56 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from dataclasses import dataclass, field
+
+#: Tokens after which an older measurement counts half.
+HALF_LIFE_TOKENS = 1 << 17
 
 
 @dataclass(slots=True)
 class EmbeddingPace:
-    """How fast the texts of one embedder were answered last, in this process. Thread-safe."""
+    """How fast the texts of one embedder were answered lately, in this process. Thread-safe."""
 
-    _tokens: int = 0
-    _seconds: float = math.inf
+    _tokens: float = 0.0
+    _seconds: float = 0.0
+    _request_seconds: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there was an answer, and no failure since."""
+        return self._tokens > 0
 
     def seconds(self, tokens: int) -> float:
         """How long texts of so many tokens will take. A few take as long as a request."""
         if not tokens:
             return 0.0
         with self._lock:
-            return self._seconds * max(1.0, tokens / self._tokens) if self._tokens else math.inf
+            return max(self._request_seconds, tokens * self._seconds / self._tokens) if self._tokens else math.inf
 
-    def answered(self, tokens: int, seconds: float) -> None:
-        """Note how long texts took; fewer than before say something only if they took longer than expected."""
-        expected = self.seconds(tokens)
+    def answered(self, tokens: int, seconds: float, *, first: float) -> None:
+        """Note how long texts took, and the `first` request of them."""
         with self._lock:
-            if tokens >= self._tokens or seconds > expected:
-                self._tokens, self._seconds = tokens, seconds
+            weight = 0.5 ** (tokens / HALF_LIFE_TOKENS)
+            self._tokens, self._seconds = weight * self._tokens + tokens, weight * self._seconds + seconds
+            self._request_seconds = first
 
     def failed(self) -> None:
-        """Forget it: the embedder is away or asks to wait."""
+        """Forget it: the embedder is away, hangs, or asks to wait."""
         with self._lock:
-            self._tokens, self._seconds = 0, math.inf
+            self._tokens, self._seconds, self._request_seconds = 0.0, 0.0, 0.0
+
+
+@dataclass(slots=True)
+class Stopwatch:
+    """The seconds from the beginning to the first and to the last answer. Other threads note these."""
+
+    first: float = math.inf
+    last: float = 0.0
+    _began: float = field(default_factory=time.monotonic)
+
+    def note(self) -> None:
+        """Note an answer."""
+        now = time.monotonic() - self._began
+        self.first, self.last = min(self.first, now), max(self.last, now)

@@ -16,6 +16,7 @@ from schemas.status import Reason
 from worker.embed import Embedder
 from worker.embed.batching import RequestTerms, embed_all, never
 from worker.embed.faults import FaultFindingEmbedder, FurtherRequests
+from worker.embed.pace import Stopwatch
 from worker.index.file_states import (
     UNPAID,
     EmbeddedFile,
@@ -237,7 +238,8 @@ def _pay(
     # a free model's requests are not worth filling
     only_full = more and run.budget is not None
     given = run.budget, run.index.project_id, run.lease.check, run.embed_seconds, only_full, run.gives_way
-    terms = RequestTerms(*given, meanwhile)
+    stopwatch = Stopwatch()
+    terms = RequestTerms(*given, meanwhile, stopwatch.note)
     tokens_of = dict(zip(texts, tokens, strict=True))
     further = FurtherRequests(run.lease.check, run.budget, run.index.project_id, tokens_of)
     paid: Embedder = FaultFindingEmbedder(run.embedder, further)
@@ -245,7 +247,7 @@ def _pay(
         paid = LimitedEmbedder(paid, run.spending, tokens_of)
     embedder = CacheFirstEmbedder(paid, functools.partial(embedding_cache.lookup, run.pool, owner), fresh)
     stopped: FoldexError | None = None
-    started, answered_tokens = time.monotonic(), 0
+    answered_tokens = 0
     try:
         for indices, result in embed_all(embedder, texts, tokens, run.concurrency, terms):
             answered = [chunk_groups[index] for index in indices]
@@ -266,7 +268,7 @@ def _pay(
     except FoldexError as error:
         stopped = error
     if answered_tokens:
-        run.pace.answered(answered_tokens, time.monotonic() - started)
+        run.pace.answered(answered_tokens, stopwatch.last, first=stopwatch.first)
     return stopped
 
 

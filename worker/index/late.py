@@ -2,8 +2,9 @@
 
 One write is cheaper than two, but no chunk shall wait for its vector to be found. So vectors are awaited only if this
 process has lately measured that they come soon: in about the time that reading the files took, or within their part of
-`LATE_SECONDS` for all that is left of the task. After a failure, and before the first answer, nothing is known. If they
-take longer after all, the words are written while the request is in flight.
+`LATE_SECONDS` for all that is left of the task. If they take longer after all, the words are written while the request
+is in flight. After a failure, and before the first answer, nothing is known. Then words come first, and a provider is
+asked for a few vectors at once, so that the files that follow may need one write only.
 """
 
 from __future__ import annotations

@@ -35,6 +35,8 @@ MIN_CLAIM_FILES = 32
 #: Minimum number of texts per claim of files that only lack vectors. One process takes a small folder, because each one
 #: that dies may have paid for its requests in flight.
 MIN_CLAIM_TEXTS = 256
+#: Seconds in which requests start whose answers only show the pace.
+LEARN_SECONDS = 0.2
 #: Minimum bytes of text per token.
 BYTES_PER_TOKEN = 3
 
@@ -67,6 +69,8 @@ def index_slice(run: IndexRun, task_id: UUID, seconds: float) -> Iterator[TurnRe
             turn = replace(run, gives_way=never, asks=stopped is None) if of_words else run
             others = OtherWords(run, words)
             waiting = index_files(turn, claims, waiting, more=more, others=others.write) if started else []
+            if turn.asks and of_words and is_pace_wanted(run):
+                learn_pace(run, claim_vectors(run, task_id), others.write)
             started += others.written
         except EmbeddingError as error:
             if not of_words:
@@ -78,6 +82,27 @@ def index_slice(run: IndexRun, task_id: UUID, seconds: float) -> Iterator[TurnRe
         waiting = waiting if stopped is None else []
     if stopped is not None:
         raise SliceOver if claims else stopped
+
+
+def is_pace_wanted(run: IndexRun) -> bool:
+    """Whether files may need one write instead of two once the pace is known. A local model is never that fast."""
+    return run.budget is not None and not run.pace.is_known
+
+
+def learn_pace(run: IndexRun, claims: Sequence[FileClaim], others: Callable[[], bool]) -> None:
+    """Ask for some vectors of files whose words are there. Words of others are written meanwhile.
+
+    Raises as `index_files`.
+    """
+    if not claims:
+        return
+    try:
+        index_files(replace(run, embed_seconds=LEARN_SECONDS, gives_way=never), claims, others=others)
+    except EmbeddingError as error:
+        if run.is_listed:
+            raise
+        # the words of files that are listed meanwhile shall not wait until the provider is asked again
+        raise SliceOver from error
 
 
 @dataclass(slots=True)

@@ -52,7 +52,7 @@ def hanging(late: Late, answers: int, *, fails: bool = False) -> Iterator[tuple[
     provider.fails = fails
     run = late.worker()
     # all that it was asked so far was answered at once
-    run.pace.answered(1_000_000, 0.001)
+    run.pace.answered(1_000_000, 0.001, first=0.001)
     ended: list[BaseException | None] = []
 
     def work() -> None:

@@ -1,0 +1,80 @@
+"""A process that knows nothing of a provider writes words first, and learns early whether it needs to."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from schemas.errors import EmbeddingError, EmbeddingUnauthorized, EmbeddingUnavailable, SliceOver
+from tests.integration.steps.lagging import AWAY, Late
+from tests.integration.steps.site import FILES, write
+from tests.integration.steps.test_words_first import Counting
+from tests.unit.worker.embed.rates import UNLIMITED
+from worker.embed.rate_limit import RateBudget
+from worker.index.pipeline import MIN_CLAIM_FILES
+from worker.index.run import IndexRun
+
+CLAIMS = 4
+
+
+@pytest.fixture
+def large(late: Late) -> Late:
+    """A folder of several claims."""
+    for added in range(FILES, CLAIMS * MIN_CLAIM_FILES):
+        write(late.site.folder, added, f"One more file, {added}, that tells of apples.")
+    late.site.cancel()
+    late.again()
+    return late
+
+
+def asking(late: Late, left_bytes: float = 1 << 30) -> IndexRun:
+    """A worker that asks a provider, without Redis."""
+    budget = RateBudget("numbers", late.site.project, UNLIMITED, redis_url="redis://127.0.0.1:1", concurrency=1)
+    return replace(late.worker(), budget=budget, left_bytes=left_bytes)
+
+
+def test_a_provider_that_answers_at_once_is_asked_after_the_first_words(large: Late) -> None:
+    run = asking(large)
+    store = Counting(run.store)
+    large.slice(replace(run, store=store))
+    twice = store.upserts.count(False)
+    assert MIN_CLAIM_FILES <= twice <= 2 * MIN_CLAIM_FILES
+    assert store.upserts.count(True) == CLAIMS * MIN_CLAIM_FILES
+    assert large.site.refresh()
+    large.prove()
+
+
+@pytest.mark.parametrize("is_listed", [True, False])
+@pytest.mark.parametrize("error", [AWAY, EmbeddingUnauthorized("wrong key")])
+def test_a_provider_that_fails_at_first_keeps_no_words_back(
+    large: Late, error: EmbeddingError, is_listed: bool
+) -> None:
+    large.provider.away = error
+    paths = {path for (path,) in large.columns("path")}
+    ended: list[type[BaseException] | None] = []
+    for _ in range(CLAIMS):
+        run = asking(large, 1 << 30 if is_listed else math.inf)
+        try:
+            large.slice(run)
+            ended.append(None)
+        except (EmbeddingError, SliceOver) as raised:
+            ended.append(type(raised))
+        large.site.expire(run)
+        if large.by_word("apples") == paths:
+            break
+    assert large.by_word("apples") == paths
+    # what is listed later gets its words too, before anyone waits for the provider
+    assert {*ended} == {type(error) if is_listed else SliceOver}
+    large.end()
+
+
+def test_a_local_model_is_not_asked_before_all_words_are_there(large: Late) -> None:
+    large.provider.away = AWAY
+    run = large.worker()
+    with pytest.raises(EmbeddingUnavailable):
+        large.slice(run)
+    assert large.by_word("apples") == {path for (path,) in large.columns("path")}
+    large.site.expire(run)
+    large.end()
