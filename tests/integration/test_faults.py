@@ -279,7 +279,7 @@ def test_a_file_whose_indexing_fails_unexpectedly_is_given_up_before_its_task(
     pool, task = resources.pool, new_task(resources.pool)
     bad = min(id_ for (id_,) in do(pool, "SELECT id FROM search_index_file WHERE task_id = %s", task))
 
-    def fail_if_bad(run: Any, claims: list[files.FileClaim], waiting: object, *, more: bool) -> list[object]:
+    def fail_if_bad(run: Any, claims: list[files.FileClaim], *_: object, **_how: object) -> list[object]:
         files.note_parsed(run.pool, run.lease.owner)
         if bad in {claim.id for claim in claims}:
             raise KeyError("a mistake")
