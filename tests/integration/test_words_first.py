@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
 
+from tests.fakes.turbopuffer import FakeTurbopuffer
 from tests.integration.shelf import AroundStore, Shelf, Write, both_stores, three_files
 from worker.embed.pace import EmbeddingPace
 from worker.index.pipeline import claim_vectors, index_files
 from worker.index.run import IndexRun
 from worker.resources import Resources
+from worker.settings import Settings
 from worker.state.index import tasks
 from worker.upkeep import fsck
 
@@ -108,3 +112,33 @@ def test_a_move_is_found_while_postgres_holds_the_words(resources: Resources) ->
     steps.vectors()
     assert steps.in_postgres("quincetre | quincetree") == 0
     assert {*shelf.store.ids(shelf.index.namespace, None, 1000)} == steps.live()
+
+
+@pytest.mark.parametrize(("words_first", "least", "most"), [("postgres", 0.95, 1.05), ("store", 1.3, 2.1)])
+def test_a_store_that_bills_writes_gets_hardly_more_bytes_in_two_steps(
+    tmp_path: Path, database_url: str, words_first: str, least: float, most: float
+) -> None:
+    with FakeTurbopuffer() as fake:
+        env = {name.lower(): value for name, value in fake.env.items()} | {"words_first": words_first}
+        settings = {"auth": "off", "foldex_home": tmp_path / "home", "database_url": database_url, **env}
+        resources = Resources(Settings.model_validate(settings))
+        with closing(resources.pool):
+            sizes = [_bytes_written(resources, fake, is_late=is_late) for is_late in (False, True)]
+    assert least <= sizes[1] / sizes[0] <= most
+
+
+def _bytes_written(resources: Resources, fake: FakeTurbopuffer, *, is_late: bool) -> int:
+    """The bytes that the store gets of a folder whose vectors are awaited, or late."""
+    files = {str(n): (f"{n}.md", f"# File {n}\n\n" + f"Apples, pears and plums of {n}. " * 40) for n in range(20)}
+    shelf = Shelf(resources, "turbopuffer", "store", files)
+    shelf.create()
+    fake.received = []
+    steps = Steps(shelf, Noting(shelf.store))
+    if is_late:
+        shelf.list_page(uuid4(), last=True)
+        steps.words()
+        steps.vectors()
+    else:
+        shelf.index_all()
+    assert shelf.store.ids(shelf.index.namespace, None, 1000) == sorted(steps.live())
+    return sum(map(len, fake.received))
