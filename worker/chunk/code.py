@@ -37,8 +37,8 @@ class _Outline:
     """The definitions of a text as a tree.
 
     `starts` and `ends` are widened to whole lines and to the comments above. `tokens` maps each of these places, and
-    the text's start and end, to the number of tokens before it. `fits` caches which spans fit, as each is asked for
-    several times.
+    the text's start and end, to the number of tokens before it. A span of `sure_tokens` surely fits. `fits` caches
+    which longer ones do, as each is asked for several times.
     """
 
     text: str
@@ -49,6 +49,7 @@ class _Outline:
     ends: list[int] = field(default_factory=list)
     tokens: dict[int, int] = field(default_factory=dict)
     headers: dict[int, str] = field(default_factory=dict)
+    sure_tokens: int = 0
     fits: dict[tuple[int, int], bool] = field(default_factory=dict)
 
     def around(self, index: int) -> list[int]:
@@ -114,6 +115,7 @@ def _overlaps(outline: _Outline, stretch: _Stretch) -> bool:
 def _stretches(measure: Measure, outline: _Outline) -> Iterator[_Stretch]:
     """The text in order: definitions that get their own chunk, and the text between them."""
     places = [0, len(outline.text), *outline.starts, *outline.ends]
+    outline.sure_tokens = measure.max_tokens - measure.slack
     outline.tokens = tokens = dict(zip(places, measure.tokens(np.array(places, dtype=np.int64)).tolist(), strict=True))
     min_tokens = min(_SEPARATE_TOKENS, measure.max_tokens // 8)
     spans = enumerate(zip(outline.starts, outline.ends, strict=True))
@@ -126,11 +128,12 @@ def _count(outline: _Outline, start: int, end: int) -> int:
 
 
 def _fits(measure: Measure, outline: _Outline, start: int, end: int) -> bool:
+    # the token counts already settle most spans
+    if _count(outline, start, end) <= outline.sure_tokens and measure.has_room(start, end):
+        return True
     fits = outline.fits.get((start, end))
     if fits is None:
-        # the token counts already settle most spans
-        is_sure = _count(outline, start, end) <= measure.max_tokens - measure.slack and measure.has_room(start, end)
-        fits = outline.fits[start, end] = is_sure or measure.fits(start, end)
+        fits = outline.fits[start, end] = measure.fits(start, end)
     return fits
 
 

@@ -7,7 +7,7 @@ is computed from the written one alone, in linear time, so nothing stores it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import NamedTuple
@@ -29,24 +29,23 @@ class Way(NamedTuple):
     `edits` replace what is written by what is embedded. `full` edits also replace what only words and a grep read: it
     is more where few texts should be embedded again. `twins` are words of the other reading of what is ambiguous: a
     Windows path, or a line break before a word. A text that `may` not be read otherwise is not, and no part of it is.
-    Each text with full edits or twins has one of the `signs`, and what `coded` matches. In the syntax of ripgrep, each
-    text with an edit matches `mark`, and `unit` matches what is written for a character. A line with `anything` may
-    have any words.
+    Each text with full edits or twins has a sign of `coded`, and what the sign's pattern matches. In the syntax of
+    ripgrep, each text with an edit matches `mark`, and `unit` matches what is written for a character. A line with
+    `anything` may have any words.
     """
 
     edits: Callable[[str], Iterable[Edit]]
     full: Callable[[str], Iterable[Edit]]
     twins: Callable[[str], Iterable[str]]
     may: Callable[[str], bool]
-    signs: Sequence[str]
-    coded: re.Pattern[str]
+    coded: Mapping[str, re.Pattern[str]]
     mark: str
     unit: str
     anything: str = ""
 
     def may_have_words(self, text: str) -> bool:
-        """Whether a text may have full edits or twins. Most texts have none of the signs, which are found faster."""
-        return any(map(text.__contains__, self.signs)) and self.coded.search(text) is not None
+        """Whether a text, or a part of it, may have full edits or twins. Patterns that begin with a sign are fast."""
+        return any(sign in text and pattern.search(text) for sign, pattern in self.coded.items())
 
 
 def way_of(type_: str | None) -> Way | None:

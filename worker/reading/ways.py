@@ -88,11 +88,15 @@ _ANYTHING = rf"{_HOSTS}|[\\=]\r?$|=\?[^\s?]+\?[QqBb]\?"
 _IN_ADDRESS = rf"%(?:[2389A-Fa-f]{_HEX}|u{_HEX}{{4}})|xn--"
 _CODED = f"{_ENTITY}|{_IN_ADDRESS}"
 _MARK = rf"\\[uUNx0-3]|{_CODED}"
-#: What each of these has.
-_SIGNS = ("\\", "&", "%", "xn--")
-#: What texts have whose words are read otherwise.
-_IN_STRINGS = rf"\\(?:[uUNx1-3]|0{_HEX}{{3}}|[abefnrtv][^\W_]|(?<=[^\W_]\\)\r?\n)|{_CODED}"
-_IN_MAILS = r"=(?:[89A-F][0-9A-F]|\?|\r?\n\w)"
+#: What texts have whose words are read otherwise, by the sign it begins with.
+_IN_CODED = {
+    "&": re.compile(_ENTITY),
+    "%": re.compile(rf"%(?:[2389A-Fa-f]{_HEX}|u{_HEX}{{4}})"),
+    "xn--": re.compile("xn--"),
+}
+_IN_STRINGS = {"\\": re.compile(rf"\\(?:[uUNx1-3]|0{_HEX}{{3}}|[abefnrtv][^\W_]|(?<=[^\W_]\\)\r?\n)"), **_IN_CODED}
+_IN_MAILS = {"=": re.compile(r"=(?:[89A-F][0-9A-F]|\?|\r?\n\w)"), **_IN_STRINGS}
+_IN_MARKUP = {"<": re.compile("</?[rR]"), **_IN_STRINGS, "\\_": re.compile(r"\\(?<=\w\\)_")}
 
 #: Escapes and entities in text that is written as it is read otherwise.
 TEXT = Way(
@@ -100,8 +104,7 @@ TEXT = Way(
     _whole_text,
     escapes.words_in_code,
     _may_have_text,
-    (*_SIGNS, "="),
-    re.compile(rf"{_IN_MAILS}|{_IN_STRINGS}"),
+    _IN_MAILS,
     rf"{_MARK}|=[89A-F]|{_ANYTHING}",
     rf"{_ESCAPE}|{_MAIL}",
     _ANYTHING,
@@ -111,22 +114,18 @@ JSON = Way(
     _whole_json,
     escapes.words_in_json,
     _may_have_json,
-    _SIGNS,
-    re.compile(rf"\\|{_CODED}"),
+    {"\\": re.compile(r"\\"), **_IN_CODED},
     rf"\\|{_CODED}",
     rf'{_ESCAPE}|\\["\\/bfnrt]',
     _HOSTS,
 )
-CODE = Way(
-    _code, _whole_code, escapes.words_in_code, _may_have_code, _SIGNS, re.compile(_IN_STRINGS), _MARK, _ESCAPE, _HOSTS
-)
+CODE = Way(_code, _whole_code, escapes.words_in_code, _may_have_code, _IN_STRINGS, _MARK, _ESCAPE, _HOSTS)
 MARKDOWN = Way(
     _markdown,
     _whole_markdown,
     escapes.words_in_code,
     _may_have_markdown,
-    (*_SIGNS, "<"),
-    re.compile(rf"</?[rR]|(?<=\w)\\_|{_IN_STRINGS}"),
+    _IN_MARKUP,
     rf"\\[uUNx0-3_]|{_CODED}|</?[rR]",
     rf"{_ESCAPE}|\\_|</?[rR][^<>]{{0,200}}>|<[rR][tTpP][^<>]{{0,200}}>[^<>]{{0,200}}",
     _HOSTS,
@@ -136,8 +135,7 @@ TEX = Way(
     tex.edits,
     _none,
     tex.may_have,
-    ("\\", "{", '"', "^^"),
-    re.compile(r'[\\{"^]'),
+    {sign: re.compile(re.escape(sign)) for sign in ("\\", "{", '"', "^^")},
     r"\\|\{|\^\^|[^\W\d_]\"",
     r'\\(?:text|quot|guil)[a-z]{3,17}|[{\\][^\n]{1,8}|[{}]|\^\^[c-f][0-9a-f]|"[A-Za-z=~|-]',
 )

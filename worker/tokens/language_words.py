@@ -81,12 +81,12 @@ _UNSPACED = (
 )
 _LETTER = rf"(?![{_UNSPACED}])[^\W_]"
 _WORD = re.compile(rf"(?P<unspaced>[{_UNSPACED}]+)|{SIGNED}|{_LETTER}(?:{_LETTER}|[{MARKS}])*|{EMOJI}")
+_ASCII_WORDS = re.compile("[A-Za-z0-9]+")
 _SIGN = re.compile(f"[{_WORD_SIGNS}]")
 #: Stands beside the tokens of what may be half of a compound. No group contains it.
 _HALF = "\0"
 #: Characters that no word contains, and what stands between them: one word or none, with few exceptions.
 _TO_SPACES = bytes(n if not chr(n).isascii() or chr(n).isalnum() or chr(n) in "_.-+#" else ord(" ") for n in range(256))
-_ALL_TO_SPACES = str.maketrans(dict.fromkeys("_.-+#", " "))
 
 _lock = Lock()
 
@@ -200,7 +200,7 @@ def _all_indexed(text: str, language: str) -> str:
     if text.isascii() and text.isalnum():
         return _token(text, language_for("latin", language))
     if text.isascii() and not _may_have_signs(text):
-        tokens = [_remembered(language).joined(text.translate(_ALL_TO_SPACES).split()).replace(_HALF, "")]
+        tokens = [_remembered(language).joined(_ASCII_WORDS.findall(text)).replace(_HALF, "")]
     else:
         tokens = [token for match in _WORD.finditer(text) for token in _tokens_of(match, language)]
     return " ".join(filter(None, tokens + _whole(text, language)))
