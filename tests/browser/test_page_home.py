@@ -206,3 +206,18 @@ def test_home_is_accessible_at_every_width(running: Service, new_page: NewPage, 
         for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": 900})
             assert overflow(page) == 0, (route, width)
+
+
+@pytest.mark.parametrize(("tools", "calls", "left"), [(1, 1, 0), (16, 1, 0), (17, 2, 0), (96, 6, 0), (97, 6, 1)])
+def test_many_folders_are_searched_in_few_calls(
+    running: Service, new_page: NewPage, tools: int, calls: int, left: int
+) -> None:
+    page = home(running, new_page)
+    script = """async (count) => {
+      const base = document.querySelector('script[type=module]').src.replace('main.js', '');
+      const { callsOf } = await import(`${base}views/across.js`);
+      return callsOf(Array.from({ length: count }, (_, index) => ({ project_id: 'p', tool_id: `${index}` })));
+    }"""
+    made = page.evaluate(script, tools)
+    assert len(made) == calls
+    assert sum(len(each["tool_ids"]) for each in made) == tools - left

@@ -548,3 +548,35 @@ def test_every_view_is_accessible_at_every_width(running: Service, new_page: New
         for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": 900})
             assert overflow(page) == 0, (route, width)
+
+
+@pytest.mark.parametrize(
+    ("files", "complete", "asks"), [(100_000, True, False), (100_001, True, True), (5, False, True)]
+)
+def test_a_very_large_folder_is_asked_about(
+    running: Service, new_page: NewPage, folder: Path, files: int, complete: bool, asks: bool
+) -> None:
+    page, made = new_page(), list[Any]()
+    body = {"project_id": "p", "source": {"kind": "local", "path": str(folder)}, "dry_run": True}
+    estimate = running.client.post(TOOLS, json=body).json() | {"total_files": files, "complete": complete}
+
+    def answer(route: Route) -> None:
+        if route.request.post_data_json.get("dry_run"):
+            route.fulfill(json=estimate)
+        else:
+            made.append(route.request.post_data_json)
+            route.fulfill(status=503, json={"code": "locked", "detail": "Later."})
+
+    page.route(
+        "**/api/tools/search", lambda route: answer(route) if route.request.method == "POST" else route.continue_()
+    )
+    page.goto(address(running, "#/new"))
+    page.get_by_label("Folder", exact=True).fill(str(folder))
+    expect(page.get_by_role("region", name="Estimate")).to_be_visible()
+    page.get_by_role("button", name="Index", exact=True).click()
+    if asks:
+        expect(page.get_by_role("dialog")).to_contain_text(f"{files:,} files")
+        assert made == []
+        page.get_by_role("button", name="Index all of it").click()
+    eventually(lambda: bool(page.evaluate("1")) and len(made) == 1, 30)
+    expect(page.get_by_role("dialog")).to_have_count(0)

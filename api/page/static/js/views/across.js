@@ -15,7 +15,7 @@ const MAX_CALLS = 6;
 const TOP_K = 20;
 
 // Folders of one project are searched together.
-function callsOf(tools) {
+export function callsOf(tools) {
   const calls = [];
   for (const id of new Set(tools.map((tool) => tool.project_id))) {
     const own = tools.filter((tool) => tool.project_id === id).map((tool) => tool.tool_id);
@@ -41,7 +41,9 @@ export function AcrossAnswer({ q, tools, query }) {
   const calls = callsOf(tools);
   const { data, error, loading } = useData((signal) => answerOf(q, calls, signal), [q, JSON.stringify(calls)]);
   if (!tools.length) return null;
-  return html`<${Alert} error=${error} />
+  const left = tools.length - calls.reduce((sum, { tool_ids }) => sum + tool_ids.length, 0);
+  return html`${left > 0 && html`<p class="note" role="note">${plural(left, "folder is", "folders are")} not searched, as there are so many. Choose a project, or search one folder.</p>`}
+    <${Alert} error=${error} />
     <div role="status">${loading && data?.query !== q && html`<p class="quiet">Searching …</p>`}</div>
     ${data?.query === q && html`<${Hits} answer=${data} tools=${tools} query=${query} />`}`;
 }

@@ -4,9 +4,10 @@ import { html, useEffect, useState } from "../../vendor/preact-htm.js";
 import { call, get, post } from "../api.js";
 import { ConfigForm, useSchema } from "../config-form.js";
 import { EstimateFacts } from "../estimate.js";
+import { bytes, plural } from "../format.js";
 import { useAction, useData } from "../hooks.js";
 import { sentenceOf } from "../messages.js";
-import { Alert, Button, Command, Field, Heading, Loading } from "../parts.js";
+import { Alert, Button, Command, Dialog, Field, Heading, Loading } from "../parts.js";
 import { useOwnProject, useAccess } from "../project.js";
 import { go, href } from "../router.js";
 import { project } from "../session.js";
@@ -18,6 +19,8 @@ const FILES = { kind: "files", title: "Files of yours" };
 const TITLES = { local: "A folder", s3: "A bucket", nodes: "Stored files" };
 const PAUSE_MS = 500;
 const BUSY_MS = 1500;
+// Files that are indexed without a question, as on the command line.
+const MAX_UNASKED_FILES = 100_000;
 // The service's machine lets Foldex read no such folder.
 const NOT_PERMITTED = "source_refused";
 
@@ -96,9 +99,13 @@ function FromSource({ of, projectId, children }) {
     });
     go(href("tools", made.tool_id));
   });
+  const [isAsked, setIsAsked] = useState(false);
+  const size = estimate.estimate;
+  const isLarge = size && (!size.complete || size.total_files > MAX_UNASKED_FILES);
   const submit = (event) => {
     event.preventDefault();
-    create.run();
+    if (isLarge) setIsAsked(true);
+    else create.run();
   };
   const change = (next) => (create.clear(), setFields(next));
   const error = create.error ?? estimate.error;
@@ -115,6 +122,13 @@ function FromSource({ of, projectId, children }) {
     </div>
     <${Alert} error=${isRefused ? null : create.error} />
     <div class="actions"><${Button} type="submit" class="primary" action=${create} busyText="Adding …">Index<//></div>
+    ${isAsked && html`<${Dialog} title="Index so much?" onClose=${() => setIsAsked(false)}>
+      <p>This folder has ${size?.complete ? "" : "more than "}${plural(size?.total_files ?? 0, "file")}, ${bytes(size?.total_bytes ?? 0)}. Is it the one that you mean?</p>
+      <div class="actions">
+        <${Button} onClick=${() => setIsAsked(false)} autofocus>Choose another one<//>
+        <${Button} class="primary" action=${create} onClick=${() => (setIsAsked(false), create.run())}>Index all of it<//>
+      </div>
+    <//>`}
     <${Options} config=${config} onChange=${setConfig} errors=${error?.errors}>
       <div class="columns">
         <${Field} label="Name" value=${name} onInput=${(event) => setName(event.target.value)} maxlength="200"

@@ -2,13 +2,15 @@
 import { html, useState } from "../../vendor/preact-htm.js";
 import { get, post, toolAt } from "../api.js";
 import { duration, number, plural, time, words } from "../format.js";
-import { useAction, useData } from "../hooks.js";
+import { useAction, useData, useEvery } from "../hooks.js";
 import { Actions, Alert, Button, Facts, Loading, State } from "../parts.js";
 import { sentenceOf } from "../messages.js";
 import { useAccess } from "../project.js";
 import { go, href } from "../router.js";
 import { cost, factsOf, isOpen, Progress, speed, usePrices } from "../running.js";
 import { DeleteTool } from "./delete-tool.js";
+
+const NOW_MS = 2_000;
 
 export function Overview({ tool, toolId, status, reload, again }) {
   const prices = usePrices();
@@ -19,6 +21,7 @@ export function Overview({ tool, toolId, status, reload, again }) {
   return html`<div class="stack">
     <section class="card" aria-label="Index">
       <${Progress} status=${status} name=${tool.name} />
+      ${isOpen(status.status) && html`<${ReadNow} toolId=${toolId} />`}
       <${Facts} rows=${[...factsOf(status, price), ["Model", tool.index.model]]} />
       ${status.error && html`<p class="alert" role="alert">${sentenceOf({ code: status.error_code, detail: status.error })}</p>`}
       ${status.warning && html`<p class="note">${sentenceOf({ detail: status.warning })}</p>`}
@@ -35,6 +38,14 @@ export function Overview({ tool, toolId, status, reload, again }) {
       ${runs.data && html`<${Runs} runs=${runs.data.items} price=${price} flower=${access?.flower_url} />`}
     </section>
   </div>`;
+}
+
+// The files that workers read just now.
+function ReadNow({ toolId }) {
+  const { data, refresh } = useData((signal) => get(toolAt(toolId, "files"), { status: "indexing", limit: 3 }, signal), [toolId]);
+  useEvery(NOW_MS, refresh);
+  if (!data?.items.length) return null;
+  return html`<p class="quiet">Reading ${data.items.map((file, index) => html`${index > 0 && ", "}<span class="mono">${file.file_path}</span>`)}${data.next_cursor && " and others"}</p>`;
 }
 
 function Verbs({ tool, toolId, status, reload, again }) {
