@@ -16,7 +16,7 @@ export function bestLines(text, words) {
   for (let first = 0; first + SHOWN_LINES <= lines.length; first += 1) {
     const all = found.slice(first, first + SHOWN_LINES).flatMap((each) => [...each]);
     // different words count before the same one again, and a line above them tells where they stand
-    const score = new Set(all).size * 100 + all.length - (found[first].size ? 1 : 0);
+    const score = new Set(all).size * 100 + all.length - (found[first].size ? 1 : 0) - (lines[first].trim() ? 0 : 1);
     if (score > most) [best, most] = [first, score];
   }
   return { lines: lines.slice(best, best + SHOWN_LINES), first: best, isCut: true };
