@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from signal import SIGCONT, SIGSTOP
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -152,16 +153,20 @@ def test_a_cancelled_run_is_continued(running: Service, new_page: NewPage, root:
     folder = root / "continued"
     folder.mkdir()
     (folder / "a.md").write_text("# A")
-    tool = running.local_tool(folder, project="home")
-    running.post(f"/api/tools/search/{tool}/cancel", {})
-    running.rows("UPDATE search_index_task SET status = 'cancelled' WHERE tool_id = %s AND status = 'ready'", tool)
-    page = home(running, new_page)
-    row = page.get_by_role("listitem").filter(has_text=str(folder))
-    go_on = row.get_by_role("button", name="Continue continued")
-    if go_on.count():
-        go_on.click()
+    worker = running.processes["worker-all"]
+    worker.signal(SIGSTOP)
+    try:
+        tool = running.local_tool(folder, project="home")
+        page = home(running, new_page)
+        row = page.get_by_role("listitem").filter(has_text=str(folder))
+        row.get_by_role("button", name="Cancel continued").click()
+        go_on = row.get_by_role("button", name="Continue continued")
+        expect(go_on).to_be_visible()
+    finally:
+        worker.signal(SIGCONT)
+    go_on.click()
     expect(row.get_by_text("ready", exact=True)).to_be_visible()
-    running.client.delete(f"/api/tools/search/{tool}")
+    assert running.client.delete(f"/api/tools/search/{tool}").is_success
 
 
 def details_by_code() -> dict[str, str]:

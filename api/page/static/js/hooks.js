@@ -58,12 +58,11 @@ export function useEvery(milliseconds, tick) {
 const QUIET_MS = 4_000;
 
 // The status of a tool as it changes: { status, error, again }. `again()` looks at once, as after a reindex.
-export function useStatus(toolId, isFollowed = true) {
+export function useStatus(toolId) {
   const [state, setState] = useState({ status: null, error: null });
   const [turn, setTurn] = useState(0);
   const now = useStore(epoch);
   useEffect(() => {
-    if (!isFollowed) return undefined;
     const stop = new AbortController();
     const wake = { call: () => {} };
     const pause = () => new Promise((resolve) => ((wake.call = resolve), setTimeout(resolve, QUIET_MS)));
@@ -78,7 +77,7 @@ export function useStatus(toolId, isFollowed = true) {
     }
     watch();
     return () => (stop.abort(), wake.call());
-  }, [toolId, isFollowed, turn, now]);
+  }, [toolId, turn, now]);
   return { ...state, again: useCallback(() => setTurn((old) => old + 1), []) };
 }
 
