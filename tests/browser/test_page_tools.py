@@ -561,10 +561,11 @@ def test_a_very_large_folder_is_asked_about(
     estimate = running.client.post(TOOLS, json=body).json() | {"total_files": files, "complete": complete}
 
     def answer(route: Route) -> None:
-        if route.request.post_data_json.get("dry_run"):
+        sent: dict[str, Any] = route.request.post_data_json or {}
+        if sent.get("dry_run"):
             route.fulfill(json=estimate)
         else:
-            made.append(route.request.post_data_json)
+            made.append(sent)
             route.fulfill(status=503, json={"code": "locked", "detail": "Later."})
 
     page.route(
