@@ -100,9 +100,8 @@ def fill(pool: Pool, placed: Sequence[tuple[str, PlacedChunk]]) -> UUID:
     spent = time.process_time() - started
     size = sum(len(p.chunk.text) for _, p in placed) / 1e6
     print(f"tokens of {size:.1f} MB made at {size / spent:.1f} MB/s, {len(placed) / spent:.0f} chunks/s")
-    chunks.insert(pool, owner, 0, written)
     with pool.connection() as connection:
-        connection.execute("UPDATE chunk SET live = true")
+        chunks.write_live(connection, index_id, written)
     with pool.connection() as connection:
         connection.autocommit = True
         connection.execute("VACUUM ANALYZE chunk")

@@ -42,9 +42,8 @@ class Index:
         texts_with_words = [
             (p, keywords.vectors(path, p.chunk.context, p.chunk.text, language), False) for p in self.placed
         ]
-        chunks.insert(pool, owner, 0, texts_with_words)
         with pool.connection() as connection:
-            connection.execute("UPDATE chunk SET live = true WHERE index_id = %s", (self.id,))
+            chunks.write_live(connection, self.id, texts_with_words)
 
     def _placed(self, number: int, text: str) -> PlacedChunk:
         language = ("a", "b")[number % 2]
@@ -113,10 +112,9 @@ def test_chunks_that_are_kept_get_their_words_anew(pool: Pool) -> None:
     index = Index(pool, ["getUserName", "fish"])
     index.run("UPDATE chunk SET code = NULL WHERE index_id = %s")
     assert index.search("user", "code") == []
-    kept = [(p, keywords.vectors("notes.txt", "", p.chunk.text, "en")) for p in index.placed]
+    kept = [(p, keywords.vectors("notes.txt", "", p.chunk.text, "en"), False) for p in index.placed]
     with pool.connection() as connection:
-        ids = [p.id for p in index.placed]
-        assert chunks.replace(connection, files=[index.file_id], failed=[], current=ids, kept=kept) == []
+        chunks.move_kept(connection, kept)
     assert index.search("user", "code") == [0]
 
 

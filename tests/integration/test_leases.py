@@ -14,15 +14,14 @@ import psycopg
 import pytest
 
 from api.stack.postgres import postgres
-from schemas.content.document import Chunk, SourceEntry
+from schemas.content.document import SourceEntry
 from schemas.content.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.tool import IndexSettings, ToolConfig
 from tests.integration.database import do
 from tests.service import eventually
 from worker.index.lease import open_lease
 from worker.state.index import chunks, files, messages, statuses, tasks, tool_actions, tools
-from worker.state.index.chunks import PlacedChunk
-from worker.state.index.files import BEGINNING
+from worker.state.index.files import BEGINNING, FileClaim
 from worker.state.migrate import migrate
 from worker.state.pool import Pool, open_pool
 from worker.state.queries import load
@@ -59,9 +58,12 @@ def _listed(index_id: UUID, number: int) -> files.ListedEntry:
 
 
 def claimed(pool: Pool, task: UUID, owner: UUID, most: int = FILES) -> set[UUID]:
+    return {claim.id for claim in claims(pool, task, owner, most)}
+
+
+def claims(pool: Pool, task: UUID, owner: UUID, most: int = FILES) -> list[FileClaim]:
     index_id = index_of(pool, task)
-    found = files.claim(pool, task_id=task, index_id=index_id, owner=owner, max_files=most, max_bytes=1000)
-    return {claim.id for claim in found}
+    return files.claim(pool, task_id=task, index_id=index_id, owner=owner, max_files=most, max_bytes=1000)
 
 
 def index_of(pool: Pool, task: UUID) -> UUID:
@@ -141,15 +143,15 @@ def test_a_file_that_ends_its_process_whenever_it_is_written_is_given_up_alone(p
 
 
 def crash(pool: Pool, task: UUID) -> UUID:
-    """Give a file up after one of its chunks was written that never became live. Returns the chunk's id."""
+    """Give a file up after the vector of one of its chunks was to be written. Returns the chunk's id."""
     bad = min(id_ for (id_,) in do(pool, "SELECT id FROM search_index_file WHERE task_id = %s", task))
     do(pool, "UPDATE search_index_file SET suspect = true, crashes = %s WHERE id = %s", files.MAX_CRASHES - 1, bad)
     do(pool, "UPDATE search_index_file SET status = 'skipped' WHERE task_id = %s AND id <> %s", task, bad)
     owner, chunk = uuid4(), uuid4()
-    assert claimed(pool, task, owner) == {bad}
+    (claim,) = claims(pool, task, owner)
+    assert claim.id == bad
     ((epoch,),) = do(pool, "SELECT epoch FROM search_index_task WHERE id = %s", task)
-    text = PlacedChunk(chunk, bad, 0, Chunk("text", 0, 4, 1, 1, 1), "sha256:00", None)
-    chunks.insert(pool, owner, epoch, [(text, None, False)])
+    chunks.draft(pool, owner, epoch, [(claim, [chunk])])
     do(pool, "DELETE FROM file_lease WHERE owner = %s", owner)
     return chunk
 
@@ -159,7 +161,7 @@ def test_what_was_written_of_a_file_that_is_given_up_is_deleted(pool: Pool, task
     files.return_expired(pool)
     reasons = "SELECT count(*) FROM search_index_file WHERE task_id = %s AND reason = 'crashed'"
     assert do(pool, reasons, task) == [(1,)]
-    assert do(pool, "SELECT id FROM chunk WHERE index_id = %s", index_of(pool, task)) == []
+    assert do(pool, "SELECT file_id FROM chunk_draft WHERE index_id = %s", index_of(pool, task)) == []
     assert do(pool, "SELECT id FROM chunk_tombstone WHERE index_id = %s", index_of(pool, task)) == [(chunk,)]
 
 
@@ -167,7 +169,7 @@ def test_a_sweep_does_not_wait_for_chunks_that_a_cancel_deletes(pool: Pool, task
     """The cancel continues to the files, which the sweep holds."""
     chunk = crash(pool, task)
     with ThreadPoolExecutor(1) as thread, pool.connection() as cancelling:
-        cancelling.execute("SELECT FROM chunk WHERE id = %s FOR UPDATE", [chunk])
+        cancelling.execute("SELECT FROM chunk_draft WHERE ids = %s FOR UPDATE", [[chunk]])
         assert len(thread.submit(files.return_expired, pool).result(10)) == 1
 
 

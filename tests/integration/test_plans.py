@@ -43,12 +43,6 @@ UPDATE search_index_file SET status = 'indexing', lease_owner = %(owner)s
 WHERE id IN (SELECT id FROM search_index_file WHERE index_id = (SELECT id FROM search_index LIMIT 1) LIMIT %(files)s)
 RETURNING id
 """
-STAGE_CHUNKS = """
-INSERT INTO staged_chunk (id, file_id, chunk_index, chunk_text, context, lead, trail, content_hash, tokens_estimate,
-                          start_line, end_line, start_char, end_char, embedded, lost, level)
-SELECT gen_random_uuid(), id, 0, 'x', '', '', '', 'sha256:x', 1, 1, 1, 0, 1, true, false, 0
-FROM unnest(%(files)s::uuid[]) id
-"""
 #: Files of each folder, and those that a worker holds of one.
 MANY, HELD = {"files": FILES, "every": FILES}, 200
 FILL_NODES = """
@@ -204,15 +198,16 @@ def test_a_claim_reads_the_smallest_files_by_their_index(pool: Pool, index_id: U
     assert "Seq Scan on search_index_file" not in steps
 
 
-@pytest.mark.parametrize("name", ["files.still_claimed", "files.finish", "chunks.insert_staged"])
+@pytest.mark.parametrize("name", ["files.still_claimed", "files.finish", "chunks.draft"])
 def test_a_worker_finds_the_files_it_finishes_by_their_ids(pool: Pool, index_id: UUID, name: str) -> None:
     """By what it holds, it would read all that wait for a request, and those that it finished since the last vacuum."""
     module, query = name.split(".")
     ids = [UUID(int=number) for number in range(64)]
     values = {"ids": ids, "generations": list(range(64)), "owner": index_id, "epoch": 0}
+    if name == "chunks.draft":
+        values |= {"files": ids, "ids": ["{}"] * len(ids)}
     with pool.connection() as connection, connection.transaction(force_rollback=True):
         connection.execute(load("index/files")["stage_outcomes"])
-        connection.execute(load("index/chunks")["stage"])
         connection.execute(
             "UPDATE search_index_file SET status = 'indexing', lease_owner = %s WHERE id IN "
             "(SELECT id FROM search_index_file ORDER BY id LIMIT 2000)",
@@ -224,7 +219,7 @@ def test_a_worker_finds_the_files_it_finishes_by_their_ids(pool: Pool, index_id:
     assert "Seq Scan on search_index_file" not in steps
 
 
-def test_chunks_of_a_folder_that_is_not_counted_yet_are_written_without_reading_its_other_files(
+def test_chunks_of_a_folder_that_is_not_counted_yet_are_drafted_without_reading_its_other_files(
     postgres_url: str, template_url: str
 ) -> None:
     """Postgres counts the rows of a new table after a minute. Until then it takes each folder for a small one."""
@@ -238,10 +233,9 @@ def test_chunks_of_a_folder_that_is_not_counted_yet_are_written_without_reading_
             held = connection.execute(HOLD, {"owner": UUID(int=1), "files": HELD}).fetchall()
         before = rows_read(pool, "search_index_file")
         with pool.connection() as connection, connection.transaction(force_rollback=True):
-            connection.execute(load("index/chunks")["stage"])
-            connection.execute(STAGE_CHUNKS, {"files": [id_ for (id_,) in held]})
-            written = connection.execute(load("index/chunks")["insert_staged"], {"owner": UUID(int=1), "epoch": 0})
-            assert written.rowcount == HELD
+            values = {"files": [id_ for (id_,) in held], "generations": [0] * HELD, "ids": [f"{{{uuid4()}}}"] * HELD}
+            drafted = connection.execute(load("index/chunks")["draft"], {**values, "owner": UUID(int=1), "epoch": 0})
+            assert drafted.fetchall() == [(HELD,)]
         # the foreign key reads each once more
         assert rows_read(pool, "search_index_file") - before <= 3 * HELD
 

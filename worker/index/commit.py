@@ -16,7 +16,7 @@ from psycopg import Connection
 from schemas.errors import FoldexError
 from worker.index.file_states import EmbeddedFile, FailedFile, PreparedFile, RemovedFile, UnchangedFile
 from worker.index.run import IndexRun
-from worker.index.write import found_by, keyword_vectors, take_back_on_error, write
+from worker.index.write import found_by, keyword_vectors, rows_of, take_back_on_error, write
 from worker.state.index import chunks
 from worker.state.index import files as file_rows
 from worker.state.index.files import FileClaim, FileOutcome
@@ -89,22 +89,23 @@ def _replace(run: IndexRun, connection: Connection[Any], finished: Sequence[Embe
     """Replace what was live of finished files. Returns the ids of vectors that nothing refers to any more."""
     ended = [file.state for file in finished]
     prepared = [file for file in ended if isinstance(file, PreparedFile)]
-    buried = chunks.replace(
+    new = [file for file in finished if isinstance(file.state, PreparedFile)]
+    old = [file for file in finished if not isinstance(file.state, PreparedFile)]
+    buried = chunks.bury(
         connection,
         files=[file.claim.id for file in ended],
-        # an unchanged file may have half-written chunks from an earlier attempt with different content
+        # an unchanged file may have a draft from an earlier attempt with different content
         failed=[file.claim.id for file in ended if file.keeps_live],
-        current=[chunk.id for file in prepared for chunk in file.chunks],
-        kept=[
-            (chunk, keyword_vectors(run, file, chunk))
-            for file in prepared
-            for chunk in file.chunks
-            if chunk.id in file.live
-        ],
+        kept=(id_ for file in prepared for id_ in file.live),
+        new=(chunk.id for file in prepared for chunk in file.new),
     )
+    kept = ((file, chunk) for file in prepared if file.live for chunk in file.chunks if chunk.id in file.live)
+    chunks.move_kept(connection, [(chunk, keyword_vectors(run, file, chunk), False) for file, chunk in kept])
+    chunks.write_live(connection, run.index.id, rows_of(run, new))
+    chunks.give_words(connection, [row for row in rows_of(run, old) if row[-1] and row[1] is not None])
     chunks.note_vectors(
         connection,
-        [chunk.id for file in finished for chunk in file.written if chunk.id in file.vectors or not chunk.embedded],
+        [chunk.id for file in old for chunk in file.written if chunk.id in file.vectors or not chunk.embedded],
         forget_words=run.index.keyword_index == "store",
     )
     symbols.replace(

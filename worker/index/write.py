@@ -1,9 +1,9 @@
-"""Writes chunks as not yet live, then the vector store's rows for them."""
+"""Notes which chunks are to come, then writes the vector store's rows for them."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -20,7 +20,7 @@ from worker.index.file_states import EmbeddedFile, File, PreparedFile, failed
 from worker.index.run import IndexRun
 from worker.reading import words
 from worker.state.index import chunks
-from worker.state.index.chunks import PlacedChunk
+from worker.state.index.chunks import PlacedChunk, StagedChunk
 from worker.state.search import keywords
 from worker.tokens.keywords import Keywords, keywords_of, with_properties
 from worker.vectors import Patch, Value, VectorRow
@@ -32,27 +32,30 @@ log = structlog.get_logger()
 
 
 def write(run: IndexRun, files: Sequence[EmbeddedFile]) -> list[EmbeddedFile]:
-    """Write new chunks as not yet live, then the store's rows for them. A file whose row is rejected fails."""
+    """Note the new chunks, then write the store's rows for them. A file whose row is rejected fails."""
     started = time.monotonic()
-    rows = (
-        (chunk, _postgres_keywords(run, file, chunk), is_lost) for file in files for chunk, is_lost in _marked(file)
-    )
-    chunks.insert(run.pool, run.lease.owner, run.epoch, rows)
+    chunks.draft(run.pool, run.lease.owner, run.epoch, [(file.claim, _ids_without_row(file.state)) for file in files])
     with take_back_on_error(run, files):
         refusals = upsert(run, files)
     shares = share(time.monotonic() - started, {file.claim.id: len(file.state.new) for file in files})
     return [_written(file, refusals.get(file.claim.id), shares.get(file.claim.id)) for file in files]
 
 
+def _ids_without_row(file: File) -> list[UUID]:
+    return [chunk.id for chunk in file.new] if isinstance(file, PreparedFile) else []
+
+
+def rows_of(run: IndexRun, files: Iterable[EmbeddedFile]) -> Iterator[StagedChunk]:
+    """The rows in Postgres of what is written of files: with words also if the store gets these with the vector."""
+    for file in files:
+        for chunk, is_lost in _marked(file):
+            always = is_lost and not run.words_in_store
+            yield chunk, keyword_vectors(run, file.state, chunk, always=always), is_lost
+
+
 def _marked(file: EmbeddedFile) -> Iterator[tuple[PlacedChunk, bool]]:
     """The chunks that are written, each with whether it lacks its vector."""
     return ((chunk, chunk.embedded and chunk.id not in file.vectors) for chunk in file.written)
-
-
-def _postgres_keywords(run: IndexRun, file: EmbeddedFile, placed: PlacedChunk) -> Keywords | None:
-    """Return the keyword fields of a new row in Postgres: also if the store gets the words later, with the vector."""
-    waits = placed.embedded and placed.id not in file.vectors and not run.words_in_store
-    return keyword_vectors(run, file.state, placed, always=waits)
 
 
 def _written(file: EmbeddedFile, refusal: FileError | None, seconds: float | None) -> EmbeddedFile:

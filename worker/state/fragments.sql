@@ -232,6 +232,16 @@ total_files = c.kept * t.total_files + c.total, indexed_files = c.kept * t.index
 id, file_id, chunk_index, json_pointer, chunk_text, context, lead, trail, content_hash, tokens_estimate, start_line,
 end_line, start_char, end_char, title, symbol, node_type, scope, language, level, page, embedded, lost, keywords, code
 
+-- name: without_row
+-- after a part `drafted` that deletes drafts: those of their chunks that have no row
+SELECT o.id, d.index_id FROM drafted d CROSS JOIN unnest(d.ids) AS o (id)
+LEFT JOIN LATERAL (SELECT true AS has_row FROM chunk c WHERE c.id = o.id LIMIT 1) c ON true WHERE c.has_row IS NULL
+
+-- name: drafted
+-- the chunks that open files of an index may get: the store may hold them before they have a row
+ARRAY (SELECT unnest(d.ids) FROM chunk_draft d JOIN search_index_file f ON f.id = d.file_id
+       WHERE d.index_id = %(index_id)s AND f.status IN :open)
+
 -- name: listed_columns
 -- columns of a file as it is listed, in the order in which it is copied
 id, key, path, id_path, node_id, type, size_bytes, stamp, code_version, listed_reason, mtime_ms

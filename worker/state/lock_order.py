@@ -16,7 +16,7 @@ it, and all others keep the order towards them:
 - `changes.schedule`: tools, then changes. It skips locked ones.
 - The watch process notes the changes of one index at a time, and starts runs as the sweep does.
 - Listing: index and task when it begins, then its task and files. It waits for no chunks.
-- Indexing: `claim`, `finish` and the writes of chunks hold the index (FOR SHARE), then files. `claim` skips locked
+- Indexing: `claim`, `finish` and the drafts of chunks hold the index (FOR SHARE), then files. `claim` skips locked
   files. `finish` holds chunks last.
 - Lease renewals and the sweep's `return_expired` skip locked leases, files and chunks.
 
@@ -34,5 +34,5 @@ ORDER: tuple[frozenset[str], ...] = (
     frozenset({"file_lease"}),
     frozenset({"search_index_task", "search_index_task_delta"}),
     frozenset({"search_index_file"}),
-    frozenset({"chunk", "chunk_tombstone", "symbol", "symbol_use"}),
+    frozenset({"chunk", "chunk_draft", "chunk_tombstone", "symbol", "symbol_use"}),
 )

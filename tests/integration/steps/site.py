@@ -32,7 +32,6 @@ from worker.parse import Limits
 from worker.resources import Resources
 from worker.settings import LOCAL_MODEL, Settings
 from worker.state.index import files, tasks, tool_actions, tools
-from worker.state.index.chunks import StagedChunk
 from worker.state.index.files import FileClaim
 from worker.state.index.tools import NewIndex
 
@@ -176,6 +175,9 @@ class Site(OfTool):
         query = "SELECT id FROM chunk WHERE index_id = %s AND live = %s"
         return {id_ for (id_,) in self.do(query, self.index.id, live)}
 
+    def drafts(self) -> set[UUID]:
+        return {id_ for (id_,) in self.do("SELECT unnest(ids) FROM chunk_draft WHERE index_id = %s", self.index.id)}
+
     def tombstones(self) -> set[UUID]:
         return {id_ for (id_,) in self.do("SELECT id FROM chunk_tombstone WHERE index_id = %s", self.index.id)}
 
@@ -186,10 +188,11 @@ class Site(OfTool):
         return set(store.ids(index.namespace, None, 1_000_000))
 
     def prove(self) -> None:
-        """Assert that all live chunks have vectors, and that every vector has a row or a tombstone."""
+        """Assert that all chunks are live and have vectors, and that every other vector has a draft or a tombstone."""
         live, held = self.chunks(live=True), self.vectors()
+        assert self.chunks(live=False) == set()
         assert live <= held
-        assert held <= live | self.chunks(live=False) | self.tombstones()
+        assert held <= live | self.drafts() | self.tombstones()
 
 
 def lease_of(owner: UUID | None = None) -> Lease:
@@ -219,8 +222,12 @@ def embedded(site: Site, run: IndexRun) -> Sequence[EmbeddedFile]:
     return files_
 
 
-def rows_of(made: Sequence[EmbeddedFile]) -> list[StagedChunk]:
-    return [(chunk, None, False) for file in made for chunk in file.state.new]
+def drafts_of(made: Sequence[EmbeddedFile]) -> list[tuple[FileClaim, list[UUID]]]:
+    return [(file.claim, [chunk.id for chunk in file.state.new]) for file in made]
+
+
+def new_ids(made: Sequence[EmbeddedFile]) -> set[UUID]:
+    return {id_ for _, ids in drafts_of(made) for id_ in ids}
 
 
 def new_site(resources: Resources, number: int = 2, **given: Any) -> Site:

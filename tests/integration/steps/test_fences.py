@@ -12,7 +12,7 @@ import pytest
 from psycopg import Connection
 
 from schemas.errors import FolderGone, LeaseLost
-from tests.integration.steps.site import FILES, Site, embedded, lease_of, refused, rows_of, write
+from tests.integration.steps.site import FILES, Site, drafts_of, embedded, lease_of, new_ids, refused, write
 from tests.service import eventually
 from worker.index import lease
 from worker.index.commit import finish
@@ -43,12 +43,12 @@ def happens(site: Site, event: str) -> None:
 
 
 @pytest.mark.parametrize("event", [OWNER, GIVEN_BACK, EPOCH, DELETED])
-def test_a_late_writer_inserts_no_chunk(site: Site, event: str) -> None:
+def test_a_late_writer_drafts_no_chunk(site: Site, event: str) -> None:
     run = site.worker()
     made = embedded(site, run)
     happens(site, event)
-    assert refused(lambda: chunks.insert(site.pool, run.lease.owner, run.epoch, rows_of(made)))
-    assert site.do("SELECT id FROM chunk WHERE index_id = %s", run.index.id) == []
+    assert refused(lambda: chunks.draft(site.pool, run.lease.owner, run.epoch, drafts_of(made)))
+    assert site.do("SELECT ids FROM chunk_draft WHERE index_id = %s", run.index.id) == []
 
 
 @pytest.mark.parametrize(("event", "is_told"), [(OWNER, False), (GIVEN_BACK, False), (EPOCH, True), (DELETED, True)])
@@ -209,7 +209,7 @@ TAKEOVERS = [lose_lease, lose_lease_to_another, cancel, cancel_and_start, fail, 
 
 
 @pytest.mark.parametrize("takeover", TAKEOVERS)
-@pytest.mark.parametrize("step", ["insert", "finish"])
+@pytest.mark.parametrize("step", ["draft", "finish"])
 def test_who_sleeps_through_a_takeover_changes_no_row(
     site: Site, takeover: Callable[[Site, IndexRun], None], step: str
 ) -> None:
@@ -218,19 +218,20 @@ def test_who_sleeps_through_a_takeover_changes_no_row(
     if step == "finish":
         write_rows(run, made)
     takeover(site, run)
-    query = "SELECT {} FROM {} WHERE index_id = %s ORDER BY id"
+    query = "SELECT {} FROM {} WHERE index_id = %s ORDER BY 1"
     looks = [
         ("id, status, lease_owner, live_chunks", "search_index_file"),
         ("id, live", "chunk"),
         ("id", "chunk_tombstone"),
+        ("file_id AS id, ids", "chunk_draft"),
     ]
 
     def seen() -> list[Sequence[tuple[Any, ...]]]:
         return [site.do(query.format(*look), run.index.id) for look in looks]
 
     before = seen()
-    if step == "insert":
-        assert refused(lambda: chunks.insert(site.pool, run.lease.owner, run.epoch, rows_of(made)))
+    if step == "draft":
+        assert refused(lambda: chunks.draft(site.pool, run.lease.owner, run.epoch, drafts_of(made)))
     else:
         refused(lambda: finish(run, made))
     assert seen() == before
@@ -246,8 +247,8 @@ def test_the_end_of_a_task_shuts_its_workers_out(site: Site, end: Callable[[Site
     with site.pool.connection() as connection, pytest.raises(LeaseLost):
         files.hold_epoch(connection, run.index.id, run.epoch)
     # what was written is deleted, and open files wait for the next task
-    assert site.chunks(live=False) == set()
-    assert site.tombstones() == {placed.id for placed, *_ in rows_of(made)}
+    assert site.drafts() == set()
+    assert site.tombstones() == new_ids(made)
     assert set(site.outcomes().values()) == {"pending"}
     site.prove()
 
@@ -258,7 +259,7 @@ def test_a_first_listing_shuts_out_whoever_wrote_before(site: Site) -> None:
     site.do("UPDATE search_index_task SET status = 'ready' WHERE id = %s", site.task)
     site.start()
     site.list_folder()
-    assert refused(lambda: chunks.insert(site.pool, run.lease.owner, run.epoch, rows_of(made)))
+    assert refused(lambda: chunks.draft(site.pool, run.lease.owner, run.epoch, drafts_of(made)))
 
 
 def test_a_further_slice_of_a_listing_shuts_nobody_out(site: Site) -> None:

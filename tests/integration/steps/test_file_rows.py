@@ -277,7 +277,7 @@ def test_the_chunks_of_a_file_are_listed_once_they_are_live(indexed: Site) -> No
     run = indexed.worker()
     drafts = embedded(indexed, run)
     write_rows(run, drafts)
-    assert indexed.chunks(live=False)
+    assert indexed.drafts()
     assert listed() == before
     finish(run, drafts)
     assert listed().isdisjoint(before)

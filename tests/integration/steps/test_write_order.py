@@ -11,7 +11,7 @@ import pytest
 from schemas.errors import LeaseLost, StoreUnavailable
 from tests.integration.database import rows_scanned
 from tests.integration.shelf import AroundStore, Write
-from tests.integration.steps.site import FILES, Killed, Site, embedded, rows_of, write
+from tests.integration.steps.site import FILES, Killed, Site, drafts_of, embedded, new_ids, write
 from worker.index.commit import finish
 from worker.index.pipeline import index_files
 from worker.index.run import IndexRun
@@ -48,23 +48,23 @@ def nothing() -> None:
     """Does nothing: no fault."""
 
 
-@pytest.mark.parametrize("held", ["insert", "upsert"])
+@pytest.mark.parametrize("held", ["draft", "upsert"])
 def test_a_lease_that_ends_between_two_writes_ends_the_work(
     site: Site, monkeypatch: pytest.MonkeyPatch, held: str
 ) -> None:
     run = site.worker()
     run, store = with_store(run, held, run.lease._lost.set, after=True)
-    if held == "insert":
-        insert = chunks.insert
+    if held == "draft":
+        draft = chunks.draft
 
         def then_lost(*given: Any) -> None:
-            insert(*given)
+            draft(*given)
             run.lease._lost.set()
 
-        monkeypatch.setattr(chunks, "insert", then_lost)
+        monkeypatch.setattr(chunks, "draft", then_lost)
     with pytest.raises(LeaseLost):
         index_files(run, site.claim(run))
-    assert store.kinds == ([] if held == "insert" else ["upsert"])
+    assert store.kinds == ([] if held == "draft" else ["upsert"])
     assert site.chunks(live=True) == set()
     assert set(site.outcomes().values()) == {"indexing"}
 
@@ -126,7 +126,7 @@ def test_a_process_that_ends_beside_a_write_leaves_nothing_unknown(
         site.again()
     site.finish_all()
     site.prove()
-    assert site.chunks(live=False) == set()
+    assert site.drafts() == set()
     assert drift.unknown(site.pool, site.index.id, list(site.vectors())) == []
 
 
@@ -171,11 +171,11 @@ def test_every_row_is_written_however_many_a_write_takes(site: Site, rows: int) 
     run = site.worker()
     run, store = with_store(run, "", nothing, after=True)
     made = embedded(site, run)
-    assert len(rows_of(made)) == FILES
-    chunks.insert(site.pool, run.lease.owner, run.epoch, rows_of(made))
+    assert len(new_ids(made)) == FILES
+    chunks.draft(site.pool, run.lease.owner, run.epoch, drafts_of(made))
     upsert(run, made, rows=rows)
     assert len(store.kinds) == -(-FILES // rows)
-    assert site.vectors() == {placed.id for placed, *_ in rows_of(made)}
+    assert site.vectors() == new_ids(made)
 
 
 #: The tables that hold the rows of all files.

@@ -283,6 +283,7 @@ ROWS_OF_INDEX = {
     "symbol": "index_id",
     "symbol_use": "index_id",
     "chunk": "index_id",
+    "chunk_draft": "index_id",
     "chunk_tombstone": "index_id",
     "search_index_file": "index_id",
     "search_index_task": "index_id",

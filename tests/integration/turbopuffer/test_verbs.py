@@ -161,7 +161,7 @@ def leftovers(running: Service, tool: str) -> tuple[int, int]:
     index = index_of(running, tool)
     in_hands = "status = 'indexing' OR lease_owner IS NOT NULL"
     ((held,),) = running.rows(f"SELECT count(*) FROM search_index_file WHERE index_id = %s AND ({in_hands})", index)
-    ((half,),) = running.rows("SELECT count(*) FROM chunk WHERE index_id = %s AND NOT live", index)
+    ((half,),) = running.rows("SELECT count(*) FROM chunk_draft WHERE index_id = %s", index)
     return held, half
 
 

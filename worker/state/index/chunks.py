@@ -16,6 +16,7 @@ from schemas.content.document import Chunk
 from schemas.errors import LeaseLost
 from worker.reading import as_read
 from worker.state.index.delete_queue import LONGEST_PAUSE
+from worker.state.index.files import FileClaim
 from worker.state.pool import Pool, autocommit
 from worker.state.queries import load, text_array
 from worker.tokens.keywords import Keywords
@@ -108,40 +109,57 @@ def note_vectors(connection: Connection[Any], ids: Sequence[UUID], *, forget_wor
     connection.execute(_SQL["note_vectors"], {"ids": list(ids), "forget_words": forget_words})
 
 
-def insert(pool: Pool, owner: UUID, epoch: int, placed: Iterable[StagedChunk]) -> None:
-    """Write chunks, not yet live, of the files that `owner` holds; existing chunks are left as they are.
+def draft(pool: Pool, owner: UUID, epoch: int, drafts: Sequence[tuple[FileClaim, Sequence[UUID]]]) -> None:
+    """Note the chunks that the store gets before they have rows. Every vector needs one or the other.
 
-    Each comes with its keywords as `keywords.vectors` returns them, or None if the store keeps the keywords, and with
-    whether it lacks its vector.
-    Raises `LeaseLost` if a chunk is missing afterwards: every vector needs a row that refers to it.
+    Raises `LeaseLost` if `owner` lost one of the claims, or if the epoch moved on.
     """
+    claims = [claim for claim, _ in drafts]
+    values: dict[str, object] = {"owner": owner, "epoch": epoch, "files": [claim.id for claim in claims]}
+    values["generations"] = [claim.generation for claim in claims]
+    values["ids"] = [f"{{{','.join(map(str, ids))}}}" for _, ids in drafts]
     with pool.connection() as connection:
-        staged = _stage(connection, placed)
-        connection.execute(_SQL["hurry"])
-        inserted = connection.execute(_SQL["insert_staged"], {"owner": owner, "epoch": epoch}).rowcount
-        if inserted < staged and connection.execute(_SQL["any_unwritten"]).fetchone() is not None:
-            raise LeaseLost("the task was cancelled, deleted or taken over")
+        (held,) = connection.execute(_SQL["draft"], values).fetchone() or (0,)
+    if held < len(drafts):
+        raise LeaseLost("the task was cancelled, deleted or taken over")
 
 
-def replace(
+def bury(
     connection: Connection[Any],
     *,
     files: Sequence[UUID],
     failed: Sequence[UUID],
-    current: Sequence[UUID],
-    kept: Sequence[tuple[PlacedChunk, Keywords | None]],
+    kept: Iterable[UUID],
+    new: Iterable[UUID],
 ) -> list[UUID]:
-    """Make `current` the live chunks of finished files. Returns the ids that moved to the tombstones.
+    """Delete the rows of finished files, except those that are kept. Returns the ids that moved to the tombstones.
 
-    A failed file keeps its live chunks and loses half-written ones.
+    These are all that are not written anew. A failed file keeps its live chunks.
     """
-    values = {"files": list(files), "failed": list(failed), "current": text_array(map(str, current))}
-    buried = [row[0] for row in connection.execute(_SQL["bury"], values).fetchall()]
+    ids = {"kept": text_array(map(str, kept)), "new": text_array(map(str, new))}
+    values: dict[str, object] = {"files": list(files), "failed": list(failed), **ids}
+    return [id_ for (id_,) in connection.execute(_SQL["bury"], values)]
+
+
+def move_kept(connection: Connection[Any], kept: Sequence[StagedChunk]) -> None:
+    """Rewrite the places and words of live chunks that stay."""
     if kept:
-        _stage(connection, ((chunk, words, False) for chunk, words in kept))
+        _stage(connection, kept)
         connection.execute(_SQL["move_kept"])
-    connection.execute(_SQL["make_live"], {"files": list(set(files) - set(failed))})
-    return buried
+
+
+def give_words(connection: Connection[Any], lost: Sequence[StagedChunk]) -> None:
+    """Have Postgres find the words of live chunks until their vectors are written."""
+    if lost:
+        _stage(connection, lost)
+        connection.execute(_SQL["give_words"])
+
+
+def write_live(connection: Connection[Any], index_id: UUID, new: Iterable[StagedChunk]) -> None:
+    """Write the rows of chunks that become live when this transaction ends."""
+    with connection.cursor().copy(_SQL["write_live"]) as copy:
+        for chunk in new:
+            copy.write_row((index_id, True, *_columns(*chunk)))
 
 
 def bury_strays(pool: Pool, index_id: UUID, ids: Sequence[UUID]) -> bool:
@@ -194,19 +212,19 @@ def purge_tombstones(pool: Pool, ids: Sequence[UUID]) -> None:
         connection.execute(_SQL["purge_tombstones"], {"ids": list(ids)})
 
 
-def _stage(connection: Connection[Any], placed: Iterable[StagedChunk]) -> int:
-    """Write the rows into the temporary table of this transaction. Returns their number."""
+def _stage(connection: Connection[Any], placed: Iterable[StagedChunk]) -> None:
+    """Write the rows into the temporary table of this transaction."""
     connection.execute(_SQL["stage"])
-    cursor = connection.cursor()
-    with cursor.copy(_SQL["copy"]) as copy:
-        for p, keywords, is_lost in placed:
-            c = p.chunk
-            fields = (None, None) if keywords is None else (keywords.text, keywords.code)
-            copy.write_row(
-                (
-                    *(p.id, p.file_id, p.index, c.json_pointer, c.text, c.context, p.lead, p.trail, p.content_hash),
-                    *(c.tokens, c.start_line, c.end_line, c.start_char, c.end_char, c.title, c.symbol, c.node_type),
-                    *(c.scope, p.language, c.level, c.page, p.embedded, is_lost, *fields),
-                )
-            )
-    return cursor.rowcount
+    with connection.cursor().copy(_SQL["copy"]) as copy:
+        for chunk in placed:
+            copy.write_row(_columns(*chunk))
+
+
+def _columns(p: PlacedChunk, keywords: Keywords | None, is_lost: bool) -> tuple[object, ...]:
+    c = p.chunk
+    return (
+        *(p.id, p.file_id, p.index, c.json_pointer, c.text, c.context, p.lead, p.trail, p.content_hash),
+        *(c.tokens, c.start_line, c.end_line, c.start_char, c.end_char, c.title, c.symbol, c.node_type),
+        *(c.scope, p.language, c.level, c.page, p.embedded, is_lost),
+        *((None, None) if keywords is None else (keywords.text, keywords.code)),
+    )

@@ -21,54 +21,62 @@ CREATE TEMP TABLE IF NOT EXISTS staged_chunk ON COMMIT DELETE ROWS AS SELECT :st
 -- name: copy
 COPY staged_chunk FROM STDIN
 
--- name: hurry
-SELECT :hurry
-
--- name: insert_staged
--- not live; only for files that this worker still holds under the index's current epoch
+-- name: draft
+-- Notes the chunks that the store gets before they have rows: only for files that this worker still holds under the
+-- index's current epoch. Returns how many of the files those are.
 WITH held AS MATERIALIZED (
-    SELECT s.*, f.index_id FROM staged_chunk s CROSS JOIN LATERAL (
+    SELECT f.id AS file_id, f.index_id, s.ids::uuid[] AS ids
+    FROM unnest(%(files)s::uuid[], %(generations)s::bigint[], %(ids)s::text[]) AS s (id, generation, ids) CROSS JOIN LATERAL (
         -- One by one through the index: before the table's rows are first counted, a join would read all files of the
-        -- index, and then all chunks here for each. Without the status, as in still_claimed.
-        SELECT f.index_id FROM search_index_file f WHERE f.id = s.file_id AND f.lease_owner = %(owner)s LIMIT 1) f
+        -- index. Without the status, as in still_claimed.
+        SELECT f.id, f.index_id FROM search_index_file f
+        WHERE f.id = s.id AND f.generation = s.generation AND f.lease_owner = %(owner)s LIMIT 1) f
 ), i AS MATERIALIZED (
-    SELECT id AS held_id FROM search_index
+    SELECT id AS held_id, :hurry FROM search_index
     WHERE id = ANY (ARRAY (SELECT DISTINCT index_id FROM held)) AND epoch = %(epoch)s AND deleted_at IS NULL
     -- a transaction that cancels waits, and then finds these rows
     FOR SHARE
+), noted AS (
+    INSERT INTO chunk_draft AS d (file_id, index_id, ids)
+    SELECT file_id, index_id, ids FROM held JOIN i ON held_id = index_id WHERE ids <> '{}' ORDER BY file_id
+    -- an earlier attempt may have written other chunks
+    ON CONFLICT (file_id) DO UPDATE SET ids = ARRAY (SELECT unnest(d.ids) UNION SELECT unnest(excluded.ids))
 )
-INSERT INTO chunk AS c (index_id, :staged_chunk_columns)
-SELECT index_id, :staged_chunk_columns FROM held JOIN i ON held_id = index_id
--- an earlier attempt may have written a row that was to have a vector, and no words here
-ON CONFLICT (id) DO UPDATE SET lost = true, keywords = excluded.keywords, code = excluded.code
-WHERE excluded.lost AND (c.lost OR NOT c.live)
-
--- name: any_unwritten
-SELECT FROM staged_chunk s WHERE NOT EXISTS (SELECT FROM chunk c WHERE c.id = s.id) LIMIT 1
+SELECT count(*) FROM held JOIN i ON held_id = index_id
 
 -- name: bury
 -- chunks that the finished files no longer contain, live or not, move to the tombstones
 WITH gone AS (
     DELETE FROM chunk
-    WHERE file_id = ANY (%(files)s) AND NOT id = ANY (%(current)s::uuid[]) AND NOT (live AND file_id = ANY (%(failed)s))
+    WHERE file_id = ANY (%(files)s) AND NOT id = ANY (%(kept)s::uuid[]) AND NOT (live AND file_id = ANY (%(failed)s))
     RETURNING id, index_id
+), drafted AS (
+    DELETE FROM chunk_draft WHERE file_id = ANY (%(files)s) RETURNING index_id, ids
+), unused AS (
+    SELECT id, index_id FROM (SELECT id, index_id FROM gone UNION ALL :without_row) o
+    -- the rest of these rows is written anew
+    WHERE NOT id = ANY (%(new)s::uuid[])
 ), buried AS (
-    INSERT INTO chunk_tombstone (id, index_id) SELECT id, index_id FROM gone ON CONFLICT DO NOTHING
+    INSERT INTO chunk_tombstone (id, index_id) SELECT id, index_id FROM unused ON CONFLICT DO NOTHING
 )
-SELECT id FROM gone
+SELECT id FROM unused
+
+-- name: write_live
+COPY chunk (index_id, live, :staged_chunk_columns) FROM STDIN
+
+-- name: give_words
+-- live chunks whose vectors were lost: until they are written, Postgres finds their words
+UPDATE chunk c SET keywords = s.keywords, code = s.code FROM staged_chunk s WHERE c.id = s.id AND c.live AND c.lost
 
 -- name: bury_strays
 -- For late-written vectors without a chunk row. They wait the full time again, whatever tombstone they had before.
 INSERT INTO chunk_tombstone (id, index_id)
 SELECT s.id, i.id FROM unnest(%(ids)s::uuid[]) AS s (id) JOIN search_index i ON i.id = %(index_id)s
-WHERE NOT EXISTS (SELECT FROM chunk c WHERE c.id = s.id)
+WHERE NOT EXISTS (SELECT FROM chunk c WHERE c.id = s.id) AND NOT s.id = ANY (:drafted)
 ON CONFLICT (id) DO UPDATE SET created_at = now(), deleted_at = NULL
 
 -- name: is_there
 SELECT FROM search_index WHERE id = %(index_id)s AND (deleted_at IS NULL OR deleted_at > now()) FOR KEY SHARE
-
--- name: make_live
-UPDATE chunk SET live = true WHERE file_id = ANY (%(files)s) AND NOT live
 
 -- name: move_kept
 UPDATE chunk c

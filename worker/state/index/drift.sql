@@ -24,7 +24,7 @@ WHERE id = ANY (%(ids)s) AND index_id = %(index_id)s AND live AND (%(include_los
 
 -- name: unknown
 SELECT s.id FROM unnest(%(ids)s::uuid[]) AS s(id)
-WHERE NOT EXISTS (SELECT FROM chunk c WHERE c.id = s.id AND c.index_id = %(index_id)s)
+WHERE NOT EXISTS (SELECT FROM chunk c WHERE c.id = s.id AND c.index_id = %(index_id)s) AND NOT s.id = ANY (:drafted)
   AND NOT EXISTS (SELECT FROM chunk_tombstone d WHERE d.id = s.id)
 ORDER BY s.id
 
@@ -42,7 +42,11 @@ FROM (
 ) wrong
 
 -- name: count_rows
-SELECT count(*) FILTER (WHERE live) AS live, count(*) FILTER (WHERE NOT live) AS unfinished,
+WITH drafted AS (
+    SELECT index_id, ids FROM chunk_draft WHERE index_id = %(index_id)s
+)
+SELECT count(*) FILTER (WHERE live) AS live,
+       count(*) FILTER (WHERE NOT live) + (SELECT count(*) FROM (:without_row) w) AS unfinished,
        (SELECT count(*) FROM chunk_tombstone d
         WHERE d.index_id = %(index_id)s AND d.created_at < now() - %(overdue)s) AS overdue
 FROM chunk WHERE index_id = %(index_id)s
@@ -89,8 +93,12 @@ WHERE f.id = o.id AND o.index_id = %(index_id)s
   AND (o.live_chunks <> coalesce(c.chunks, 0) OR o.status = 'indexed' AND c.chunks IS NULL)
 
 -- name: bury_unfinished
-WITH gone AS (DELETE FROM chunk WHERE index_id = %(index_id)s AND NOT live RETURNING id, index_id)
-INSERT INTO chunk_tombstone (id, index_id) SELECT id, index_id FROM gone ON CONFLICT DO NOTHING
+WITH gone AS (
+    DELETE FROM chunk WHERE index_id = %(index_id)s AND NOT live RETURNING id, index_id
+), drafted AS (
+    DELETE FROM chunk_draft WHERE index_id = %(index_id)s RETURNING index_id, ids
+)
+INSERT INTO chunk_tombstone (id, index_id) SELECT id, index_id FROM gone UNION ALL :without_row ON CONFLICT DO NOTHING
 
 -- name: overdue
 SELECT id FROM chunk_tombstone

@@ -323,8 +323,12 @@ WITH gone AS (
     DELETE FROM chunk WHERE id IN (
         SELECT id FROM chunk WHERE file_id = ANY (%(files)s) AND NOT live FOR UPDATE SKIP LOCKED)
     RETURNING id, index_id
+), drafted AS (
+    DELETE FROM chunk_draft WHERE file_id IN (
+        SELECT file_id FROM chunk_draft WHERE file_id = ANY (%(files)s) FOR UPDATE SKIP LOCKED)
+    RETURNING index_id, ids
 )
-INSERT INTO chunk_tombstone (id, index_id) SELECT id, index_id FROM gone ON CONFLICT DO NOTHING
+INSERT INTO chunk_tombstone (id, index_id) SELECT id, index_id FROM gone UNION ALL :without_row ON CONFLICT DO NOTHING
 
 -- name: list
 SELECT id AS file_id, coalesce(node_id, id::text) AS file_node_id, path AS file_path, id_path AS file_id_path,

@@ -6,11 +6,13 @@ SELECT id FROM search_index_file
 WHERE index_id = %(index_id)s AND status = 'pending' AND id > %(after)s ORDER BY id LIMIT %(rows)s
 
 -- name: bury_unfinished
--- chunks of open files that were written but never became live
+-- chunks of open files that the store may hold, and that never became live
 WITH gone AS (
     DELETE FROM chunk WHERE file_id = ANY (%(files)s) AND NOT live RETURNING id, index_id
+), drafted AS (
+    DELETE FROM chunk_draft WHERE file_id = ANY (%(files)s) RETURNING index_id, ids
 )
-INSERT INTO chunk_tombstone (id, index_id) SELECT id, index_id FROM gone ON CONFLICT DO NOTHING
+INSERT INTO chunk_tombstone (id, index_id) SELECT id, index_id FROM gone UNION ALL :without_row ON CONFLICT DO NOTHING
 
 -- name: return_files
 -- open files return to their live content; files without any stay pending, so most rows need no write
