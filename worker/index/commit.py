@@ -88,6 +88,26 @@ def finish(run: IndexRun, written: Sequence[EmbeddedFile], *, keep: bool = False
 def _replace(run: IndexRun, connection: Connection[Any], finished: Sequence[EmbeddedFile]) -> list[UUID]:
     """Replace what was live of finished files. Returns the ids of vectors that nothing refers to any more."""
     ended = [file.state for file in finished]
+    buried = _replace_chunks(run, connection, finished)
+    symbols.replace(
+        connection,
+        run.index.id,
+        files=[file.claim.id for file in ended if not file.keeps_live],
+        file_symbols=[
+            (file.claim.id, file.definitions, file.references) for file in ended if isinstance(file, PreparedFile)
+        ],
+    )
+    moved = {
+        file.claim.id: keywords.path_vectors(found_by(file), file.facts.words_language) for file in ended if file.moved
+    }
+    if moved:
+        chunks.move_keywords(connection, moved)
+    return buried
+
+
+def _replace_chunks(run: IndexRun, connection: Connection[Any], finished: Sequence[EmbeddedFile]) -> list[UUID]:
+    """Replace the rows of finished files' chunks. Returns the ids of those that are gone."""
+    ended = [file.state for file in finished]
     prepared = [file for file in ended if isinstance(file, PreparedFile)]
     new = [file for file in finished if isinstance(file.state, PreparedFile)]
     old = [file for file in finished if not isinstance(file.state, PreparedFile)]
@@ -108,17 +128,6 @@ def _replace(run: IndexRun, connection: Connection[Any], finished: Sequence[Embe
         [chunk.id for file in old for chunk in file.written if chunk.id in file.vectors or not chunk.embedded],
         forget_words=run.index.keyword_index == "store",
     )
-    symbols.replace(
-        connection,
-        run.index.id,
-        files=[file.claim.id for file in ended if not file.keeps_live],
-        file_symbols=[(file.claim.id, file.definitions, file.references) for file in prepared],
-    )
-    moved = {
-        file.claim.id: keywords.path_vectors(found_by(file), file.facts.words_language) for file in ended if file.moved
-    }
-    if moved:
-        chunks.move_keywords(connection, moved)
     return buried
 
 

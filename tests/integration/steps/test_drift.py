@@ -101,6 +101,20 @@ def test_a_vector_is_lost_if_its_chunk_is_live_and_a_stray_if_no_row_explains_it
     assert unknown == sorted([stray, *ids_of(states, lambda s: not s.own)])
 
 
+def test_a_draft_explains_a_vector_while_its_file_is_open(pair: tuple[Site, Site]) -> None:
+    site, other = pair
+    drafted, live = sorted(uuid4() for _ in range(2)), site.chunks(live=True)
+    draft = "INSERT INTO chunk_draft SELECT id, index_id, %s FROM search_index_file WHERE index_id = %s"
+    site.do(draft, [*drafted, *live], site.index.id)
+    for status, strays in (("pending", []), ("indexing", []), ("failed", drafted), ("indexed", drafted)):
+        site.do("UPDATE search_index_file SET status = %s WHERE index_id = %s", status, site.index.id)
+        assert drift.unknown(site.pool, site.index.id, [*drafted, *live]) == strays
+    assert drift.unknown(other.pool, other.index.id, drafted) == drafted
+    assert drift.rows(site.pool, site.index.id).unfinished == len(drafted)
+    assert drift.bury_unfinished(site.pool, site.index.id) == len(drafted)
+    assert (site.tombstones(), site.drafts(), site.chunks(live=True)) == ({*drafted}, set(), live)
+
+
 def test_only_live_chunks_lose_their_vectors(pair: tuple[Site, Site]) -> None:
     site, states = pair[0], spread(pair)
     lost = "SELECT lost FROM search_index_file WHERE index_id = %s"

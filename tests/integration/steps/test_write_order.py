@@ -15,9 +15,9 @@ from tests.integration.steps.site import FILES, Killed, Site, drafts_of, embedde
 from worker.index.commit import finish
 from worker.index.pipeline import index_files
 from worker.index.run import IndexRun
-from worker.index.write import upsert
+from worker.index.write import rows_of, upsert
 from worker.index.write import write as write_chunks
-from worker.state.index import chunks, drift
+from worker.state.index import chunks, drift, files
 
 
 @dataclass
@@ -161,6 +161,48 @@ def test_a_delete_that_failed_is_not_taken_for_done(site: Site) -> None:
         index_files(run, site.claim(run))
     assert site.do("SELECT id FROM chunk_tombstone WHERE index_id = %s AND deleted_at IS NOT NULL", site.index.id) == []
     assert len(site.tombstones()) == len(site.vectors() - site.chunks(live=True)) > 0
+
+
+# --- chunks that have no row yet
+
+
+def test_the_rows_of_new_chunks_are_written_once_when_their_file_is_finished(site: Site) -> None:
+    run = site.worker()
+    made = embedded(site, run)
+    written = write_chunks(run, made)
+    assert site.drafts() == site.vectors() == new_ids(made)
+    assert site.do("SELECT id FROM chunk WHERE index_id = %s", site.index.id) == []
+    finish(run, written)
+    assert (site.chunks(live=True), site.drafts(), site.tombstones()) == (new_ids(made), set(), set())
+
+
+def test_what_an_earlier_attempt_wrote_of_another_text_is_deleted(site: Site) -> None:
+    run = site.worker()
+    made = embedded(site, run)
+    write_chunks(run, made)
+    files.release(site.pool, run.lease.owner)
+    write(site.folder, 0, "Now this file tells of pears.")
+    run = site.worker()
+    other = embedded(site, run)
+    written = write_chunks(run, other)
+    gone = new_ids(made) - new_ids(other)
+    assert (len(gone), site.drafts()) == (1, gone | new_ids(other))
+    finish(run, written)
+    assert (site.tombstones(), site.drafts()) == (gone, set())
+    site.prove()
+
+
+def test_rows_that_a_worker_of_the_previous_release_wrote_are_replaced(site: Site) -> None:
+    run = site.worker()
+    made = embedded(site, run)
+    written = write_chunks(run, made)
+    with site.pool.connection() as connection:
+        chunks.write_live(connection, site.index.id, rows_of(run, made))
+    site.do("UPDATE chunk SET live = false, title = 'old' WHERE index_id = %s", site.index.id)
+    finish(run, written)
+    assert site.do("SELECT id FROM chunk WHERE index_id = %s AND title = 'old'", site.index.id) == []
+    assert (site.chunks(live=True), site.tombstones()) == (new_ids(made), set())
+    site.prove()
 
 
 # --- rows beyond one write
