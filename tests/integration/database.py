@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
 from worker.state.pool import Pool
@@ -30,8 +31,10 @@ def rows_read(pool: Pool, *tables: str) -> int:
 
 
 def _rows(pool: Pool, tables: tuple[str, ...]) -> tuple[int, int]:
-    with pool.connection() as connection:
-        connection.execute("SELECT pg_stat_force_next_flush()")
+    with ExitStack() as held:
+        # each connection of the pool tells what it has read, also for earlier tests
+        for _ in range(pool.get_stats()["pool_size"]):
+            held.enter_context(pool.connection()).execute("SELECT pg_stat_force_next_flush()")
     with pool.connection() as connection:
         ((scanned, fetched),) = connection.execute(_READ, (list(tables),)).fetchall()
     return scanned, fetched
