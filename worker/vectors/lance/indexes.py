@@ -63,6 +63,6 @@ def read(dataset: Any, column: str) -> None:
     from lance.query import MatchQuery
 
     if column in FIELDS:
-        dataset.scanner(columns=["id"], full_text_query=MatchQuery("a", column), limit=1).to_table()
+        dataset.scanner(columns=["id", "_score"], full_text_query=MatchQuery("a", column), limit=1).to_table()
     else:
         dataset.scanner(filter=f"{column} = 'a'", limit=1).to_table()
