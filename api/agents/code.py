@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from itertools import groupby
 from typing import Any, Literal, TypeVar
@@ -27,6 +28,9 @@ from api.agents.tool import (
     told,
 )
 from foldex_client.models import Call, Note, Placed, Symbol, Use
+
+#: Why calls were not followed, in words.
+_WHY = {"ambiguous": "by ambiguous names", "outside": "outside the folder", "depth": "at `depth`"}
 
 Found = TypeVar("Found", bound=Placed)
 
@@ -260,6 +264,9 @@ class CallingDefinition(BaseModel):
     line: int
     depth: int
     via: str
+    confidence: str
+    definitions: int
+    stopped: str | None = None
 
 
 class CallGraphAnswer(ListAnswer):
@@ -275,8 +282,11 @@ async def callers(access: ServiceAccess, asked: CallersArguments, _: Progress) -
     graph = await ask(place.tool, asked.name, depth=asked.depth)
     found = [each for each in graph.items if each.file_path is None or place.holds(each.file_path)]
     said = []
-    if graph.ambiguous:
-        said = [f"{graph.definitions} definitions are called {asked.name!r}: some calls may be those of another."]
+    if graph.definitions > 1:
+        said = [f"{graph.definitions} definitions are called {asked.name!r}; `Class.{asked.name}` selects one."]
+    stopped = Counter(each.stopped for each in found if each.stopped not in {None, "top_level"})
+    if stopped:
+        said.append(f"Not followed further: {', '.join(f'{number} {_WHY[why]}' for why, number in stopped.items())}.")
     nothing = f"No {asked.direction} of {asked.name!r} are known; find_references shows other uses."
     text, fit, told_data = await _told(
         access, place, asked, list(map(_call, found)), nothing, there_are_more=graph.truncated, more_notes=said
@@ -286,10 +296,21 @@ async def callers(access: ServiceAccess, asked: CallersArguments, _: Progress) -
 
 def _call(call: Call) -> ResultEntry[CallingDefinition]:
     name = "/".join(filter(None, (call.scope, call.name))) or "top level"
-    place = f"{call.file_path}:{call.start_line}-{call.end_line}" if call.file_path else "elsewhere"
+    unknown = f"ambiguous ({call.definitions})" if call.ambiguous else "outside the folder"
+    place = f"{call.file_path}:{call.start_line}-{call.end_line}" if call.file_path else unknown
     via = f"  depth {call.depth} via {call.via}" if call.depth > 1 else ""
-    item = CallingDefinition(name=call.name, file=call.file_path, line=call.line, depth=call.depth, via=call.via)
-    return ResultEntry(place, f"{place}  {name}  (call at line {call.line}){via}", item)
+    sure = call.confidence if call.confidence == "resolved" or not call.ambiguous else f"one of {call.definitions}"
+    item = CallingDefinition(
+        name=call.name,
+        file=call.file_path,
+        line=call.line,
+        depth=call.depth,
+        via=call.via,
+        confidence=call.confidence,
+        definitions=call.definitions,
+        stopped=call.stopped,
+    )
+    return ResultEntry(place, f"{place}  {name}  (call at line {call.line})  {sure}{via}", item)
 
 
 async def _first(items: AsyncIterator[Found], place: FolderPart) -> tuple[list[Found], bool]:

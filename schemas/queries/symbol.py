@@ -83,11 +83,17 @@ class Impact(BaseModel):
     notes: list[Note] = Field(default_factory=list, description="What the answer lacks.", examples=[[]])
 
 
+#: How sure it is which definition a call means.
+Confidence = Literal["resolved", "likely", "by_name"]
+#: Why nothing is followed beyond an item.
+Stopped = Literal["ambiguous", "outside", "top_level", "depth"]
+
+
 class Call(BaseModel):
     """A definition that calls another or is called by another.
 
     For callers, `name` is null if the call is outside all definitions of a file. For callees, `kind` and place are null
-    if the folder does not define the name (`definitions: 0`), or if it may mean several definitions (`ambiguous`).
+    if the folder does not define the name (`definitions: 0`), or if too many definitions have it.
     """
 
     name: str | None = Field(description="Name of the definition; see above for null.", examples=["read_message"])
@@ -113,13 +119,25 @@ class Call(BaseModel):
     depth: int = Field(description="Number of calls between this definition and the requested one.", examples=[1])
     via: str = Field(description="Name of the definition that is one call nearer.", examples=["parse_header"])
     definitions: int = Field(
-        description="Number of definitions in the folder that the name may mean, up to 100.", examples=[1]
+        description="Number of definitions in the folder that the call may mean, up to 100.", examples=[1]
+    )
+    confidence: Confidence = Field(
+        description="How sure it is that the call means this definition: `resolved` by what the code shows, `likely`, "
+        "or `by_name` alone.",
+        examples=["resolved"],
+    )
+    stopped: Stopped | None = Field(
+        default=None,
+        description="Why nothing is followed beyond it: too many definitions have the name (`ambiguous`), the folder "
+        "does not define it (`outside`), the call is outside all definitions (`top_level`), or `depth` was reached. "
+        "Null: all of it was followed.",
+        examples=[None],
     )
 
     @computed_field  # type: ignore[prop-decorator]  # mypy knows no decorated property
     @property
     def ambiguous(self) -> bool:
-        """Whether the name may mean several definitions. Calls by such a name are not followed further."""
+        """Whether the call may mean several definitions."""
         return self.definitions > 1
 
 

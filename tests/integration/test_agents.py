@@ -26,7 +26,9 @@ CODE = (
     "def main():\n    log_in('ann')\n"
 )
 PING = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
-READING = {"search", "grep", "read_file", "list_files", "find_symbol", "find_references", "callers"}
+READING = {
+    *("search", "grep", "read_file", "list_files", "outline", "find_symbol", "find_references", "callers", "impact"),
+}
 CHANGING = {"index_folder", "refresh"}
 
 
@@ -105,6 +107,7 @@ def test_finding_nothing_says_where_it_was_looked(agent: Agent, docs: Path) -> N
         ("find_symbol", {"name": "nowhere"}),
         ("find_references", {"name": "nowhere"}),
         ("callers", {"name": "nowhere"}),
+        ("impact", {"name": "nowhere"}),
     ):
         said = agent.ask(name, folder="docs", **arguments)
         assert said.startswith("No"), said
@@ -207,6 +210,14 @@ def test_names_are_followed_in_code(agent: Agent) -> None:
     assert agent.ask("find_references", name="make_token", folder="docs").splitlines()[:2] == [
         *("src/tokens.py:6-6", "6 call in log_in"),
     ]
+    assert agent.ask("outline", path="src", folder="docs").splitlines()[:3] == [
+        *("src/tokens.py", "1-2 def make_token(user)", "5-6 def log_in(user)"),
+    ]
+    touched = agent.data("impact", name="log_in", folder="docs")["parts"]
+    assert {part["part"]: part["text"] for part in touched} == {
+        "definitions": "src/tokens.py:5-6 def log_in(user)",
+        "references": "src/tokens.py:10 call in main",
+    }
     calls = agent.data("callers", name="make_token", depth=2, folder="docs")["calls"]
     assert [(call["name"], call["depth"]) for call in calls] == [("log_in", 1), ("main", 2)]
     callees = agent.data("callers", name="log_in", direction="callees", folder="docs")["calls"]
@@ -421,6 +432,8 @@ def calls(word: str, project: str) -> dict[str, dict[str, Any]]:
         "find_symbol": {"name": f"of_{project}"},
         "find_references": {"name": f"of_{project}"},
         "callers": {"name": f"of_{project}"},
+        "outline": {},
+        "impact": {"name": f"of_{project}"},
         "index_status": {},
         "refresh": {},
         "delete_folder": {},

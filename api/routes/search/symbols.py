@@ -14,15 +14,19 @@ from api.http.dependencies import IndexDep, ResourcesDep
 from api.http.described_errors import raises
 from api.http.disconnect import DisconnectDep
 from api.http.paging import Cursor, Limit, from_cursor, page
+from api.search.code import calls
+from api.search.code.calls import FoundCalls
 from api.search.code.impact import impact
+from api.search.code.meanings import MAX_NAMED
 from api.search.code.reads import FoundReads, find_reads
 from schemas.content.document import Kind
 from schemas.errors import FilterMatchesNothing, Invalid, SourceBusy
-from schemas.queries.symbol import Call, Calls, Impact, Symbol, Usage, Uses
+from schemas.queries.symbol import Calls, Impact, Symbol, Usage, Uses
 from schemas.tool import Listing
 from worker.resources import Resources
 from worker.state.index.tools import Index
-from worker.state.search import call_graph, symbols
+from worker.state.search import code_texts, symbols
+from worker.state.search.code_texts import Defined
 
 router = APIRouter(prefix="/api/tools/search/{tool_id}", tags=["symbols"], route_class=JsonRoute)
 
@@ -153,10 +157,10 @@ def list_callers(
     `scope` and `file_id` select one of several definitions of the name.
     """
     start = _start(resources, index, name, scope, file_id)
-    calls, is_cut = call_graph.callers(resources.pool, index.id, start, depth)
-    direct_files = {call.file_id for call in calls if call.depth == 1}
-    is_ambiguous = start.is_shared and not direct_files <= start.own
-    return _calls(name, start, calls, truncated=is_cut, ambiguous=is_ambiguous)
+    if start is None:
+        return _calls(name, (), FoundCalls([], is_cut=False))
+    last = symbols.qualified(name)[1]
+    return _calls(name, start, calls.callers(resources.pool, index.id, last, start, depth))
 
 
 @router.get("/symbols/callees")
@@ -172,21 +176,27 @@ def list_callees(
 
     `scope` and `file_id` select one of several definitions of the name.
     """
-    start = _start(resources, index, name, scope, file_id)
-    calls, is_cut = call_graph.callees(resources.pool, index.id, start, depth)
-    return _calls(name, start, calls, truncated=is_cut, ambiguous=False)
+    start = _start(resources, index, name, scope, file_id) or ()
+    found = calls.callees(resources.pool, index.id, start, depth) if start else FoundCalls([], is_cut=False)
+    return _calls(name, start, found)
 
 
 def _start(
     resources: Resources, index: Index, name: str, scope: str | None, file_id: UUID | None
-) -> call_graph.CallGraphStart:
+) -> Sequence[Defined] | None:
+    """The definitions that are meant; None if the scope or the file leaves none."""
     enclosing, last = symbols.qualified(name)
     path = "/".join(filter(None, (scope, enclosing)))
-    return call_graph.start(resources.pool, index.id, last, scope=path, file=file_id)
+    found = code_texts.named(resources.pool, index.id, last, MAX_NAMED, scope=path, file=file_id)
+    return found if found or not (path or file_id) else None
 
 
-def _calls(
-    name: str, start: call_graph.CallGraphStart, calls: Sequence[Call], *, truncated: bool, ambiguous: bool
-) -> Calls:
-    count = len(start.definitions)
-    return Calls(name=name, definitions=count, ambiguous=count > 1 or ambiguous, items=[*calls], truncated=truncated)
+def _calls(name: str, start: Sequence[Defined], found: FoundCalls) -> Calls:
+    count = len(start)
+    return Calls(
+        name=name,
+        definitions=count,
+        ambiguous=count > 1 or any(call.ambiguous for call in found.items if call.depth == 1),
+        items=found.items,
+        truncated=found.is_cut or count == MAX_NAMED,
+    )

@@ -89,6 +89,8 @@ class Call(Model):
     depth: int
     via: str
     definitions: int
+    confidence: str
+    stopped: str | None = None
     ambiguous: bool
 
 

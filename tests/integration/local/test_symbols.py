@@ -50,7 +50,7 @@ def _checked(data):
     return data
 """,
     "jobs.py": """
-from store import load
+from store import load, parse
 
 class Job:
     def run(self):
@@ -126,16 +126,6 @@ def uses(running: Service, tool: str, **params: Any) -> list[str]:
     return sorted(f"{r['kind']} {r['name']} {r['file_path']}:{r['start_line']} in {r['scope']}" for r in items)
 
 
-def shown(running: Service, tool: str, direction: str, **params: Any) -> list[str]:
-    """Depth, the name through which it was reached, and the file if the name has one."""
-    items = running.get(f"{TOOLS}/{tool}/symbols/{direction}", **params)["items"]
-    paths = ["/".join(filter(None, (i["scope"], i["name"]))) for i in items]
-    return [
-        f"{i['depth']} {i['via']} {path or '-'} {i['file_path'] or i['definitions']}"
-        for i, path in zip(items, paths, strict=True)
-    ]
-
-
 def reindex(running: Service, tool: str) -> dict[str, Any]:
     running.post(f"{TOOLS}/{tool}/reindex", {})
     return running.wait(tool)
@@ -175,206 +165,9 @@ def test_uses_are_found_from_both_ends(running: Service, tool: str) -> None:
     checked(running.client.get(f"{TOOLS}/{tool}/references"), 422)
 
 
-READS = {
-    "limits.py": """
-MOST = 7
-PER_USER: int = MOST
-
-def check(count, MOST=3):
-    # MOST is not read here
-    if count > MOST:
-        raise ValueError(f"at most {MOST}, not 'MOST'")
-    return "MOST"
-
-class Quota:
-    left = MOST
-    def spend(self):
-        self.left -= 1
-        return self.left
-""",
-    "use.ts": """
-import { MOST } from './limits'
-// MOST in a comment
-export const shown = `of ${MOST} at MOST`
-const text = 'MOST'
-const other = { most: MOST, MOSTLY: 1 }
-""",
-    "use.kt": "val x = MOST\n",
-}
-
-
-@pytest.fixture(scope="module")
-def reads(running: Service, root: Path) -> str:
-    made = root / "reads"
-    made.mkdir()
-    for name, text in READS.items():
-        write(made, name, text)
-    tool = running.local_tool(made)
-    running.wait(tool)
-    return tool
-
-
-def test_references_include_reads_and_assignments(running: Service, reads: str) -> None:
-    assert uses(running, reads, name="MOST") == [
-        "import MOST use.ts:2 in None",
-        "read MOST limits.py:12 in Quota",
-        "read MOST limits.py:3 in PER_USER",
-        "read MOST limits.py:7 in check",
-        "read MOST limits.py:8 in check",
-        "read MOST use.ts:4 in shown",
-        "read MOST use.ts:6 in other",
-    ]
-    assert uses(running, reads, name="MOST", kind="import") == ["import MOST use.ts:2 in None"]
-    assert uses(running, reads, name="Quota.left") == [
-        "read left limits.py:15 in Quota/spend",
-        "write left limits.py:12 in Quota",
-        "write left limits.py:14 in Quota/spend",
-    ]
-    assert uses(running, reads, name="MOST", kind="write") == []
-    (note,) = running.get(f"{TOOLS}/{reads}/references", name="MOST")["notes"]
-    assert (note["code"], "kotlin (1)" in note["detail"]) == ("no_uses", True)
-    found = running.pages(f"{TOOLS}/{reads}/references", limit=1, name="MOST")
-    assert found == running.get(f"{TOOLS}/{reads}/references", name="MOST")["items"]
-    assert [(use["file_path"], use["start_line"]) for use in found] == sorted(
-        (use["file_path"], use["start_line"]) for use in found
-    )
-
-
-def test_an_outline_is_of_a_file_a_folder_or_all(running: Service, calls: str) -> None:
-    asked: dict[str, Any] = {"path": "gauge.py", "limit": 2}
-    first = running.client.get(f"{TOOLS}/{calls}/outline", params=asked).json()
-    second = running.client.get(f"{TOOLS}/{calls}/outline", params={**asked, "cursor": first["next_cursor"]}).json()
-    assert second["next_cursor"] is None
-    items = first["items"] + second["items"]
-    assert [f"{s['file_path']}:{s['start_line']}-{s['end_line']} {s['name']}" for s in items] == [
-        "gauge.py:2-10 Gauge",
-        "gauge.py:3-5 level",
-        "gauge.py:7-10 level",
-    ]
-    everything = running.pages(f"{TOOLS}/{calls}/outline", limit=1000)
-    assert {s["file_path"] for s in everything} == set(CALLS)
-    assert len(everything) > 500
-    refused = running.client.get(f"{TOOLS}/{calls}/outline", params={"path": "gauge"})
-    assert checked(refused, 422)["code"] == "no_such_files"
-
-
-def test_an_impact_has_definitions_uses_tests_and_text(running: Service, root: Path) -> None:
-    made = root / "impact"
-    (made / "tests").mkdir(parents=True)
-    write(made, "store.py", "def renew(lease):\n    return lease\n")
-    write(made, "job.py", "from store import renew\n\ndef run(lease):\n    # renew it\n    renew(lease)\n")
-    write(made, "tests/test_store.py", "from store import renew\n\ndef test_renew():\n    assert renew(1)\n")
-    write(made, "notes.md", "Leases renew themselves.\n")
-    made_tool = running.local_tool(made)
-    running.wait(made_tool)
-    found = running.get(f"{TOOLS}/{made_tool}/impact", name="renew")
-    assert [(s["file_path"], s["start_line"]) for s in found["definitions"]] == [("store.py", 1)]
-    assert [(u["file_path"], u["start_line"], u["kind"]) for u in found["references"]] == [
-        ("job.py", 1, "import"),
-        ("job.py", 5, "call"),
-    ]
-    assert [(u["file_path"], u["start_line"]) for u in found["tests"]] == [
-        ("tests/test_store.py", 1),
-        ("tests/test_store.py", 4),
-    ]
-    assert [(h["file_path"], h["line"]) for h in found["text"]] == [("job.py", 4), ("notes.md", 1)]
-    assert (found["truncated"], found["coverage"]["indexed_files"]) == ([], 4)
-    cut = running.get(f"{TOOLS}/{made_tool}/impact", name="renew", limit=1)
-    assert cut["truncated"] == ["references", "tests", "text"]
-    assert all(len(cut[part]) == 1 for part in ("definitions", "references", "tests", "text"))
-
-
-def test_callers_to_a_depth(running: Service, calls: str) -> None:
-    assert shown(running, calls, "callers", name="load") == ["1 load Job/run jobs.py", "1 load Store/run store.py"]
-    assert shown(running, calls, "callers", name="Job", depth=3) == ["1 Job main jobs.py", "2 main - jobs.py"]
-    assert shown(running, calls, "callers", name="nothing", depth=5) == []
-
-
-def test_definitions_of_one_path_are_callers_each(running: Service, calls: str) -> None:
-    items = running.get(f"{TOOLS}/{calls}/symbols/callers", name="clamped")["items"]
-    found = [(i["scope"], i["name"], i["start_line"], i["end_line"], i["line"]) for i in items]
-    assert found == [("Gauge", "level", 3, 5, 5), ("Gauge", "level", 7, 10, 10)]
-
-
-def test_callers_of_an_ambiguous_name_are_marked_and_followed_only_where_it_is_clear(
-    running: Service, calls: str
-) -> None:
-    found = running.get(f"{TOOLS}/{calls}/symbols/callers", name="parse", depth=2)
-    assert (found["definitions"], found["ambiguous"], found["truncated"]) == (1, False, False)
-    assert [(i["name"], i["ambiguous"], i["definitions"]) for i in found["items"]] == [
-        ("again", False, 1),
-        ("load", False, 1),
-        ("_checked", True, 2),
-        ("run", True, 2),
-        ("run", True, 2),
-    ]
-    # it is unknown who calls `run`; calls of a `_checked` in the same file are known
-    assert shown(running, calls, "callers", name="parse", depth=5)[5:] == []
-    assert shown(running, calls, "callers", name="run") == ["1 run main jobs.py"]
-    found = running.get(f"{TOOLS}/{calls}/symbols/callers", name="run")
-    assert (found["definitions"], found["ambiguous"]) == (2, True)
-
-
-def test_callees_to_a_depth(running: Service, calls: str) -> None:
-    assert shown(running, calls, "callees", name="load", depth=3) == [
-        "1 load parse store.py",
-        "1 load read_bytes 0",
-        "2 parse _checked store.py",
-    ]
-    # around a circle, back to the start
-    assert shown(running, calls, "callees", name="again", depth=5) == [
-        "1 again _checked jobs.py",
-        "1 again parse store.py",
-        "2 _checked again jobs.py",
-        "2 parse _checked store.py",
-    ]
-    (run,) = [
-        i for i in running.get(f"{TOOLS}/{calls}/symbols/callees", name="main", depth=5)["items"] if i["ambiguous"]
-    ]
-    assert (run["name"], run["definitions"], run["kind"], run["file_path"], run["line"]) == ("run", 2, None, None, 15)
-
-
-@pytest.mark.parametrize("name", ["Job.run", "Job::run", "Job/run"])
-def test_one_of_several_definitions_is_chosen_by_its_scope(running: Service, calls: str, name: str) -> None:
-    called = ["1 run _checked jobs.py", "1 run load store.py"]
-    assert shown(running, calls, "callees", name=name) == called
-    assert shown(running, calls, "callees", name="run", scope="Job") == called
-    assert running.get(f"{TOOLS}/{calls}/symbols/callees", name=name)["definitions"] == 1
-    assert shown(running, calls, "callees", name="Nobody.run") == []
-
-
-def test_calls_of_a_name_that_others_have_may_mean_them(running: Service, calls: str) -> None:
-    for asked, ambiguous in (({"name": "Job.run"}, True), ({"name": "load"}, False), ({"name": "nothing"}, False)):
-        found = running.get(f"{TOOLS}/{calls}/symbols/callers", **asked)
-        assert (asked, found["ambiguous"]) == (asked, ambiguous)
-    of_file = {s["file_path"]: s["file_id"] for s in running.get(f"{TOOLS}/{calls}/symbols", name="_checked")["items"]}
-    own = running.get(f"{TOOLS}/{calls}/symbols/callers", name="_checked", file_id=of_file["store.py"])
-    assert (own["definitions"], own["ambiguous"]) == (1, False), "calls in the file of the other mean that"
-    assert not running.get(f"{TOOLS}/{calls}/symbols/callees", name="Job.run")["ambiguous"]
-
-
 @pytest.mark.parametrize("name", ["Shape.area", "Shape::area", "Shape/area"])
 def test_uses_of_a_qualified_name_are_those_of_the_name(running: Service, tool: str, name: str) -> None:
     assert uses(running, tool, name=name) == uses(running, tool, name="area") != []
-
-
-def test_one_of_several_definitions_is_chosen_by_its_file(running: Service, calls: str) -> None:
-    of_file = {s["file_path"]: s["file_id"] for s in running.get(f"{TOOLS}/{calls}/symbols", name="_checked")["items"]}
-    found = [
-        shown(running, calls, "callers", name="_checked", file_id=of_file[path]) for path in ("store.py", "jobs.py")
-    ]
-    assert found == [["1 _checked parse store.py"], ["1 _checked Job/run jobs.py", "1 _checked again jobs.py"]]
-
-
-def test_calls_are_as_many_as_can_be_read(running: Service, calls: str) -> None:
-    found = running.get(f"{TOOLS}/{calls}/symbols/callers", name="popular", depth=2)
-    assert (len(found["items"]), found["truncated"], found["definitions"]) == (500, True, 0)
-    assert [item["start_line"] for item in found["items"]] == list(range(1, 1000, 2))
-
-
-@pytest.mark.parametrize("params", [{}, {"name": "a", "depth": 6}, {"name": "a", "depth": 0}, {"name": "a\0b"}])
-def test_a_bad_question_is_refused(running: Service, calls: str, params: dict[str, Any]) -> None:
-    checked(running.client.get(f"{TOOLS}/{calls}/symbols/callers", params=params), 422)
 
 
 def test_definitions_are_found_by_their_names(running: Service, calls: str) -> None:

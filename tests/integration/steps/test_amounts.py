@@ -11,6 +11,7 @@ import pytest
 
 from api.http.disconnect import Disconnect
 from api.http.metrics import BacklogCollector
+from api.search.code import calls
 from api.search.pipeline import answer_query
 from api.search.query.file_filter import MAX_IDS, select_files
 from api.search.query.filters import resolve_filters
@@ -28,7 +29,7 @@ from worker.index.prepare import read_files
 from worker.index.write import write as write_rows
 from worker.resources import Resources
 from worker.state.index import index_switch, tasks, tool_actions, tools
-from worker.state.search import call_graph, found_chunks
+from worker.state.search import code_texts, found_chunks
 from worker.upkeep import fsck
 from worker.vectors.turbopuffer_rows import MAX_LIMIT
 
@@ -136,8 +137,9 @@ def test_callers_are_told_up_to_a_bound(resources: Resources, number: int, is_cu
     site.again()
     site.finish_all()
     index_id = site.index.id
-    found, cut = call_graph.callers(site.pool, index_id, call_graph.start(site.pool, index_id, "target"), 1)
-    assert (len({call.name for call in found}), cut) == (min(number, call_graph.MAX_CALLS), is_cut)
+    start = code_texts.named(site.pool, index_id, "target", 1)
+    found = calls.callers(site.pool, index_id, "target", start, 1)
+    assert (len({call.name for call in found.items}), found.is_cut) == (min(number, calls.MAX_CALLS), is_cut)
 
 
 # --- waiting tasks

@@ -17,6 +17,7 @@ from pydantic_core import to_jsonable_python
 from api.http.disconnect import Disconnect
 from api.routes.tools import wanted_index
 from api.search.across.answer import search_across
+from api.search.code import calls
 from api.search.grep.grep import grep
 from api.search.pipeline import answer_query
 from api.search.tree.answer import answer_by_tree
@@ -35,7 +36,7 @@ from worker.index.pipeline import index_files
 from worker.resources import Resources
 from worker.settings import Settings
 from worker.state.index.tools import NewIndex, ToolOver
-from worker.state.search import call_graph, symbols
+from worker.state.search import code_texts, symbols
 from worker.state.tree import trees
 from worker.vectors.directory_store import DirectoryStore
 from worker.vectors.lance.store import LanceStore
@@ -235,10 +236,10 @@ def uses(build: Build, name: str) -> Any:
         last = page[-1]
         after = last.file_path, last.file_id_path, last.file_id, last.start_line, last.number
     assert [each.file_path for each in references] == sorted(each.file_path for each in references)
-    start = call_graph.start(build.pool, index_id, name)
+    start = code_texts.named(build.pool, index_id, name, 100)
     named = [place for _, *place in symbols.find_named(build.pool, index_id, [name])]
-    calls = [each(build.pool, index_id, start, 2) for each in (call_graph.callers, call_graph.callees)]
-    return [references, named, start.definitions, *map(list, calls)]
+    found = [calls.callers(build.pool, index_id, name, start, 2), calls.callees(build.pool, index_id, start, 2)]
+    return [references, named, [each[1:] for each in start], *found]
 
 
 def test_trees_answer_the_same(builds: tuple[Build, Build]) -> None:

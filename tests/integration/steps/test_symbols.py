@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 
+from api.search.code import calls
 from schemas.content.document import CodeDefinition, CodeReference
 from tests.integration.steps.site import Site
-from worker.state.search import call_graph, symbols
+from worker.state.search import code_texts, symbols
 
 #: What COPY's text format treats specially, and what it does not.
 SIGNS = ["\\", "\t", "\n", "\r", "\\N", "\\.", "'", '"', "\x01", "é", "名", "\U0001f600", "a", " ", "/"]
@@ -69,12 +70,12 @@ def test_a_call_is_the_innermost_definitions_of_those_with_its_path(site: Site) 
         defined("f", "function", (), 5, 10),
         defined("f", "function", (), 30, 40),
     ]
-    calls = [CodeReference("called", "call", ("f",), line) for line in (3, 7, 35)]
+    used = [CodeReference("called", "call", ("f",), line) for line in (3, 7, 35)]
     with site.pool.connection() as connection:
-        symbols.replace(connection, site.index.id, files=[file], file_symbols=[(file, both, calls)])
-    start = call_graph.start(site.pool, site.index.id, "called")
-    found, more = call_graph.callers(site.pool, site.index.id, start, 1)
-    assert ([(call.line, call.number) for call in found], more) == ([(3, 0), (7, 1), (35, 2)], False)
+        symbols.replace(connection, site.index.id, files=[file], file_symbols=[(file, both, used)])
+    found = calls.callers(site.pool, site.index.id, "called", (), 1)
+    lines = [(call.line, call.start_line) for call in found.items]
+    assert (lines, found.is_cut) == ([(3, 1), (7, 5), (35, 30)], False)
 
 
 def test_a_file_that_defines_a_name_means_its_own_unless_that_is_a_method(site: Site) -> None:
@@ -82,14 +83,14 @@ def test_a_file_that_defines_a_name_means_its_own_unless_that_is_a_method(site: 
     caller, method = defined("g", "function", (), 1, 9), defined("run", "method", ("A",), 20, 29)
     function, call = defined("run", "function", (), 10, 19), CodeReference("run", "call", ("g",), 5)
     for own, expected in (
-        ([function], (1, one, 1)),
-        ([function, method], (1, one, 1)),
-        ([method], (2, None, None)),
-        ([], (1, other, 0)),
+        ([function], [(1, one, 10)]),
+        ([function, method], [(1, one, 10)]),
+        ([method], [(2, other, 10), (2, one, 20)]),
+        ([], [(1, other, 10)]),
     ):
         with site.pool.connection() as connection:
             rows = [(one, [caller, *own], [call]), (other, [function], [])]
             symbols.replace(connection, site.index.id, files=[one, other], file_symbols=rows)
-        start = call_graph.start(site.pool, site.index.id, "g")
-        (found,), _ = call_graph.callees(site.pool, site.index.id, start, 1)
-        assert (found.definitions, found.file_id, found.number) == expected
+        start = code_texts.named(site.pool, site.index.id, "g", 1)
+        found = calls.callees(site.pool, site.index.id, start, 1).items
+        assert [(each.definitions, each.file_id, each.start_line) for each in found] == expected

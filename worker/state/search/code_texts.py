@@ -98,3 +98,57 @@ def outlines(pool: Pool, ids: Iterable[UUID]) -> dict[UUID, list[Defined]]:
         for row in cursor.execute(_SQL["outlines"], {"ids": list(ids)}):
             found.setdefault(row.file_id, []).append(row)
     return found
+
+
+class CalledName(NamedTuple):
+    """A call: where it stands, and what its name is."""
+
+    file_id: UUID
+    line: int
+    name: str
+    scope: str
+
+
+def bases(pool: Pool, ids: Iterable[UUID]) -> dict[UUID, dict[str, list[str]]]:
+    """Return the names from which the classes of files inherit, by the path of the class."""
+    found: dict[UUID, dict[str, list[str]]] = {}
+    with pool.connection() as connection:
+        for file_id, scope, name in connection.execute(_SQL["bases"], {"ids": list(ids)}):
+            found.setdefault(file_id, {}).setdefault(scope, []).append(name)
+    return found
+
+
+def named(
+    pool: Pool, index_id: UUID, name: str, limit: int, *, scope: str = "", file: UUID | None = None
+) -> list[Defined]:
+    """Return definitions of a name, in a scope (its end suffices: "inner" of "outer/inner") or a file, by path."""
+    values = {"index_id": index_id, "name": name, "scope": scope, "file": file, "limit": limit}
+    with pool.connection() as connection:
+        return connection.cursor(row_factory=args_row(Defined)).execute(_SQL["named"], values).fetchall()
+
+
+def at_paths(pool: Pool, index_id: UUID, paths: Sequence[str]) -> dict[str, UUID]:
+    """Return the files that have these paths and text."""
+    with pool.connection() as connection:
+        rows = connection.execute(_SQL["at_paths"], {"index_id": index_id, "paths": list(paths)})
+        return {path: file_id for file_id, path in rows}
+
+
+def calls_of(pool: Pool, index_id: UUID, names: Sequence[str], limit: int) -> list[CalledName]:
+    """Return the calls of names."""
+    values = {"index_id": index_id, "names": list(names), "limit": limit}
+    with pool.connection() as connection:
+        return connection.cursor(row_factory=args_row(CalledName)).execute(_SQL["calls_of"], values).fetchall()
+
+
+def calls_in(pool: Pool, definitions: Sequence[Defined], limit: int) -> list[CalledName]:
+    """Return the calls in definitions and in what they contain."""
+    values = {
+        "files": [each.file_id for each in definitions],
+        "paths": [each.path for each in definitions],
+        "first": [each.start_line for each in definitions],
+        "last": [each.end_line for each in definitions],
+        "limit": limit,
+    }
+    with pool.connection() as connection:
+        return connection.cursor(row_factory=args_row(CalledName)).execute(_SQL["calls_in"], values).fetchall()

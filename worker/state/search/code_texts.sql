@@ -42,18 +42,30 @@ SELECT file_id, scope, name FROM symbol_reference
 WHERE file_id = ANY (%(ids)s) AND kind = 'base' ORDER BY file_id, number
 
 -- name: named
--- definitions of names, by path
-SELECT s.name, s.file_id, s.number FROM symbol s JOIN search_index_file f ON f.id = s.file_id
-WHERE s.index_id = %(index_id)s AND s.name = ANY (%(names)s)
-ORDER BY s.name, f.path, f.id_path, s.number LIMIT %(limit)s
+-- definitions of a name, in a scope ('': any), in a file (null: any)
+SELECT s.file_id, s.number, s.name, s.kind, s.scope, s.start_line, s.end_line, s.signature
+FROM symbol s JOIN search_index_file f ON f.id = s.file_id
+WHERE s.index_id = %(index_id)s AND s.name = %(name)s
+  AND (%(scope)s::text = '' OR starts_with(reverse('/' || s.scope), reverse('/' || %(scope)s::text)))
+  AND (%(file)s::uuid IS NULL OR s.file_id = %(file)s)
+ORDER BY f.path COLLATE "C", f.id_path, s.number LIMIT %(limit)s
 
 -- name: at_paths
--- files of an index by their paths
+-- files of an index that have these paths
 SELECT id, path FROM search_index_file WHERE index_id = %(index_id)s AND path = ANY (%(paths)s) AND live_chunks > 0
 
--- name: endings
--- files of an index whose paths end so, with these names of files
-SELECT f.id, f.path FROM search_index_file f
-WHERE f.index_id = %(index_id)s AND f.live_chunks > 0
-  AND (f.path = %(ending)s OR right(f.path, length(%(ending)s) + 1) = '/' || %(ending)s)
-ORDER BY length(f.path), f.path LIMIT %(limit)s
+-- name: calls_of
+-- calls of names
+SELECT r.file_id, r.line, r.name, r.scope FROM symbol_reference r
+WHERE r.index_id = %(index_id)s AND r.name = ANY (%(names)s) AND r.kind = 'call'
+ORDER BY r.file_id, r.number LIMIT %(limit)s
+
+-- name: calls_in
+-- calls in definitions, and in what these contain; '0' is the character after '/'
+SELECT DISTINCT r.file_id, r.line, r.name, r.scope
+FROM unnest(%(files)s::uuid[], %(paths)s::text[], %(first)s::int[], %(last)s::int[]) AS a (file, path, first, last)
+CROSS JOIN LATERAL (
+    SELECT * FROM symbol_reference r
+    WHERE r.file_id = a.file AND r.kind = 'call' AND r.line BETWEEN a.first AND a.last
+      AND (r.scope = a.path OR r.scope > a.path || '/' AND r.scope < a.path || '0')) r
+ORDER BY r.file_id, r.line, r.name LIMIT %(limit)s
