@@ -213,6 +213,7 @@ def _hit(candidate: Candidate, *, explain: bool) -> Hit:
         score=round(max(0.0, candidate.score), 6),
         distance=None if distance is None else round(distance, 6),
         matched_queries=candidate.queries,
+        also_in=candidate.also_in,
         explain=_explanation(candidate) if explain else None,
     )
 

@@ -73,6 +73,7 @@ HitFieldName = Literal[
     "embedded",
     "whole",
     "stale",
+    "also_in",
     "matched_queries",
     "pieces",
     "before",
@@ -381,6 +382,11 @@ class Hit(BaseModel):
     embedded: IsEmbedded
     whole: bool = Field(default=False, description="Whether `chunk_text` is a whole file that is not embedded.")
     stale: fields.IsStale
+    also_in: list[str] = Field(
+        default_factory=list,
+        description="Paths of other files that have nearly the same text, among the best hits; needs `boost`.",
+        examples=[["v1/guide.md"]],
+    )
     matched_queries: list[str] = Field(
         default_factory=list, description="The queries that found this hit.", examples=[["authentication JWT token"]]
     )

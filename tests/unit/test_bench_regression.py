@@ -77,7 +77,7 @@ def test_prepared_questions_are_ranked_as_the_service_ranks_them(seed: int) -> N
 
 def planted(answers: str) -> Measured:
     """Questions whose answer is the chunk with a feature, which the legs put behind another one."""
-    first, second = ("src/other.py", answers) if answers != "src/other.py" else ("src/header.py", answers)
+    first, second = ("src/other.py", answers) if answers != "src/other.py" else ("header/parts.py", answers)
     rows = {
         str(UUID(int=n)): hit_row(str(UUID(int=n)), path, file_id=UUID(int=n), file_path=path)
         for n, path in enumerate((first, second))
@@ -89,7 +89,7 @@ def planted(answers: str) -> Measured:
 
 
 def test_a_weight_that_ranks_the_answer_first_is_raised_and_no_other() -> None:
-    measured = planted("src/header.py")
+    measured = planted("header/parts.py")
     assert measured.values("a:one", {}) == [0.5]
     changes = fitted(measured, ["a:one"])
     assert list(changes) == ["path"]

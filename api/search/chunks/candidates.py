@@ -16,10 +16,10 @@ from api.search.rank.boosts import (
     max_score,
     name_share,
     query_signals,
-    split_near_duplicates,
 )
 from api.search.rank.confidence import AGREEING, COUNTED_HITS, USUAL_AGREEMENT, Evidence, HitTexts, confidence
-from api.search.rank.files import FoundChunk, file_parts
+from api.search.rank.duplicates import MAX_COMPARED, near_duplicates
+from api.search.rank.files import FoundChunk, crowding, file_parts
 from api.search.rank.fusion import by_score, ranks_and_values, reciprocal_ranks
 from api.search.rank.rerank import rerank_by_model
 from api.search.rank.sureness import CODE, PROSE, VectorTrust, sureness_factors
@@ -61,7 +61,7 @@ class Fusion:
 
 # a query makes hundreds, and creating a frozen dataclass takes several times as long
 class Candidate(NamedTuple):
-    """A chunk that may become a hit, with its row. `ranks` are those in the legs.
+    """A chunk that may become a hit, with its row. `ranks` are those in the legs. `also_in` are files with nearly its text.
 
     `parts` add up to its score; they are empty unless the request wants them explained, as they take longer than the
     score.
@@ -74,6 +74,7 @@ class Candidate(NamedTuple):
     parts: Mapping[str, float]
     queries: Sequence[str]
     ranks: Mapping[str, float]
+    also_in: Sequence[str] = ()
 
 
 class RankedCandidates(NamedTuple):
@@ -236,12 +237,27 @@ def boost(
     about_files = 1 - signals.name_share if defining else 1.0
     file_weights = {**weights, "coherence": about_files * weights["coherence"]}
     boosted = _by_files(_boosted(first, signals, weights), file_weights, grouped=request.group_by_file)
-    kept, duplicates = split_near_duplicates(
-        boosted, lambda candidate: candidate.row.ranked_text, first=max(MIN_DEDUPLICATED, request.top_k)
-    )
+    kept, duplicates = _without_repeated_texts(boosted, first=max(MIN_DEDUPLICATED, request.top_k))
     behind = _capped(others, min((candidate.score for candidate in kept), default=0.0))
     last = _capped(duplicates, min((candidate.score for candidate in behind or kept), default=0.0))
     return [*kept, *behind, *last]
+
+
+def _without_repeated_texts(
+    candidates: Sequence[Candidate], *, first: int
+) -> tuple[list[Candidate], list[Candidate]]:
+    """The candidates, and those of the `first` that nearly duplicate a better one of their file.
+
+    Of the first, each names the files of its twins.
+    """
+    first = min(first, MAX_COMPARED)
+    repeated, twins = near_duplicates((each.row.file_id, each.row.ranked_text) for each in candidates[:first])
+    kept = [
+        each._replace(also_in=[candidates[twin].row.file_path for twin in twins[number]]) if number in twins else each
+        for number, each in enumerate(candidates)
+        if number not in repeated
+    ]
+    return kept, [candidates[number] for number in sorted(repeated)]
 
 
 def calibrated(candidates: Sequence[Candidate], sure: float) -> Sequence[Candidate]:
@@ -328,22 +344,31 @@ def best_first(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 def _by_files(candidates: Sequence[Candidate], weights: Mapping[str, float], *, grouped: bool) -> list[Candidate]:
     """The candidates, which come best first, with what their files add to their scores, best first."""
-    found = [FoundChunk(each.row.file_id, grouped or each.row.file_type == "code", each.score) for each in candidates]
     factor = 1 / (1 + max(0.0, weights["coherence"]))
-    changed = [
-        scaled(each, factor, {name: factor * value})
-        for each, (name, value) in zip(candidates, file_parts(found, weights), strict=True)
-    ]
-    return best_first(changed)
+    parts = file_parts(_of_files(candidates, grouped=grouped), weights)
+    supported = best_first(
+        [
+            scaled(each, factor, {name: factor * value})
+            for each, (name, value) in zip(candidates, parts, strict=True)
+        ]
+    )
+    crowded = crowding(_of_files(supported, grouped=grouped))
+    return best_first(
+        [scaled(each, 1, {"crowd": weights["crowd"] * share}) for each, share in zip(supported, crowded, strict=True)]
+    )
+
+
+def _of_files(candidates: Sequence[Candidate], *, grouped: bool) -> list[FoundChunk]:
+    return [FoundChunk(each.row.file_id, grouped or each.row.file_type == "code", each.score) for each in candidates]
 
 
 def scaled(candidate: Candidate, factor: float, added: Mapping[str, float]) -> Candidate:
     """The candidate with its score times `factor`, and parts added, so that the parts add up to the score."""
-    id_, row, score, distance, parts, queries, ranks = candidate
+    id_, row, score, distance, parts, queries, ranks, also_in = candidate
     if parts:
         parts = {name: factor * value for name, value in parts.items()}
         parts |= {name: value for name, value in added.items() if value}
-    return Candidate(id_, row, factor * score + sum(added.values()), distance, parts, queries, ranks)
+    return Candidate(id_, row, factor * score + sum(added.values()), distance, parts, queries, ranks, also_in)
 
 
 def _capped(candidates: Sequence[Candidate], highest: float) -> list[Candidate]:

@@ -31,7 +31,7 @@ _Key = tuple[UUID, Hashable]
 
 @dataclass(frozen=True, slots=True)
 class KeptRanking:
-    """The ranking of a query: ids, best first, with their scores and distances, and the confidence of all.
+    """The ranking of a query: ids, best first, with scores, distances and twins, and the confidence of all.
 
     `versions` are those of its rows.
     """
@@ -42,14 +42,17 @@ class KeptRanking:
     ids: Sequence[str]
     scores: Sequence[float]
     distances: Sequence[float | None]
+    also_in: Sequence[Sequence[str]]
     confidence: float | None
 
     def ranked(self, request: SearchRequest, rows: Mapping[str, HitRow]) -> RankedCandidates:
         """The candidates as they were, best first, with their rows."""
         texts = request.texts
         candidates = [
-            Candidate(id_, rows[id_], score, distance, {}, texts, {})
-            for id_, score, distance in zip(self.ids, self.scores, self.distances, strict=True)
+            Candidate(id_, rows[id_], score, distance, {}, texts, {}, also_in)
+            for id_, score, distance, also_in in zip(
+                self.ids, self.scores, self.distances, self.also_in, strict=True
+            )
         ]
         return RankedCandidates(candidates, self.confidence)
 
@@ -81,14 +84,15 @@ class Repeated:
         """Keep a ranking."""
         if not _is_kept(request):
             return
-        ids, scores, distances = [], [], []
+        ids, scores, distances, also_in = [], [], [], []
         for each in ranked.candidates:
             ids.append(each.id)
             scores.append(each.score)
             distances.append(each.distance)
+            also_in.append(each.also_in)
         with self._lock:
             self._kept[_key(index_id, request)] = KeptRanking(
-                made, wanted, versions, ids, scores, distances, ranked.confidence
+                made, wanted, versions, ids, scores, distances, also_in, ranked.confidence
             )
 
 

@@ -10,15 +10,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import PurePosixPath
-from typing import TypeVar
 
 from api.search.rank.definition_query import names_in_query
 from schemas.queries.search import Context
 from worker.state.search.found_chunks import HitRow
 from worker.tokens.keywords import code_words
 from worker.tokens.spellings import canonical
-
-T = TypeVar("T")
 
 #: Words of questions that do not help to locate the answer.
 _STOP_WORDS = frozenset(
@@ -63,8 +60,6 @@ MAX_RUNS = 4
 MAX_RUN_SOURCE_WORDS = 64
 #: A name counts fully if the query has at most this many other words. With more, the query is less about the name.
 MAX_WORDS_BESIDE_NAME = 4
-#: Minimum share of common words for two chunks to be near-duplicates.
-DUPLICATE_SHARE = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +146,8 @@ def chunk_features(signals: QuerySignals, row: HitRow) -> dict[str, float]:
     if row.scope:
         features["scope"] = _shared_terms(signals.terms, _name_terms(row.scope))
     features["path"] = _path_overlap(signals.forms, path)
+    stem = _stem_terms(path)
+    features["stem"] = float(bool(stem) and stem <= signals.terms)
     if signals.phrases:
         features["phrase"] = _contained(signals.phrases, _flat(text))
     # tests only quote text that stands elsewhere
@@ -168,24 +165,6 @@ def chunk_features(signals: QuerySignals, row: HitRow) -> dict[str, float]:
 def max_score(weights: Mapping[str, float]) -> float:
     """The highest possible score: 1 plus all positive weights of features."""
     return 1 + sum(weight for name, weight in weights.items() if weight > 0 and name != "coherence")
-
-
-def split_near_duplicates(ranked: Sequence[T], text: Callable[[T], str], *, first: int) -> tuple[list[T], list[T]]:
-    """Split into items to keep, and those of the `first` that nearly duplicate a better one."""
-    # with their lengths: texts of very different length are not duplicates
-    kept_words: list[tuple[int, frozenset[str]]] = []
-    kept: list[T] = []
-    duplicates: list[T] = []
-    for item in ranked[:first]:
-        words = frozenset(text(item).split())
-        min_length, max_length = DUPLICATE_SHARE * len(words), len(words) / DUPLICATE_SHARE
-        comparable = [other for length, other in kept_words if min_length <= length <= max_length]
-        if any(_are_near_duplicates(words, other) for other in comparable):
-            duplicates.append(item)
-        else:
-            kept.append(item)
-            kept_words.append((len(words), words))
-    return [*kept, *ranked[first:]], duplicates
 
 
 def _symbol_overlap(signals: QuerySignals, symbol: str) -> float:
@@ -211,6 +190,12 @@ def _name_terms(name: str) -> frozenset[str]:
 def _penalized_kinds(path: str) -> tuple[str, ...]:
     """The penalized kinds of file that a path shows."""
     return tuple(name for name, pattern in _PENALIZED.items() if pattern.search(path))
+
+
+@lru_cache(maxsize=MAX_CACHED_TERMS)
+def _stem_terms(path: str) -> frozenset[str]:
+    stem = PurePosixPath(path).name.lstrip(".").partition(".")[0]
+    return _symbol_parts(stem) if stem else frozenset()
 
 
 @lru_cache(maxsize=MAX_CACHED_TERMS)
@@ -278,9 +263,3 @@ def _symbol_nearness(context: str, row: HitRow) -> float:
     context_names = {context, *re.split(r"[./:#]+", context)} - {""}
     chunk_names = {row.symbol, *(row.scope or "").split("/")}
     return float(bool(context_names & chunk_names))
-
-
-def _are_near_duplicates(words: frozenset[str], other: frozenset[str]) -> bool:
-    """Whether nine tenths of the words of either text are in both (Jaccard index)."""
-    shared = len(words & other)
-    return shared >= DUPLICATE_SHARE * (len(words) + len(other) - shared)

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 #: Chunks of a file that support its best one. With more, long files would win by their length.
 SUPPORTING_CHUNKS = 4
+#: First hits of which many may be chunks of one file: the answer may be one of them, and not the best of its file.
+CROWDED_HITS = 5
 
 
 class FoundChunk(NamedTuple):
@@ -38,3 +40,17 @@ def file_parts(chunks: Sequence[FoundChunk], weights: Mapping[str, float]) -> li
         else:
             parts.append(("repeat", weights["repeat"] * of_file[rank] * chunk.by_file))
     return parts
+
+
+def crowding(chunks: Sequence[FoundChunk]) -> list[float]:
+    """How much of the score of each chunk is there for a file that has a better one. `chunks` come best first.
+
+    Of the first `CROWDED_HITS` chunks it is none, so that these keep their places.
+    """
+    seen: set[Hashable] = set()
+    crowded = []
+    for rank, chunk in enumerate(chunks):
+        is_crowded = rank >= CROWDED_HITS and chunk.by_file and chunk.file in seen
+        crowded.append(max(0.0, chunk.score) * is_crowded)
+        seen.add(chunk.file)
+    return crowded

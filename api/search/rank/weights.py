@@ -22,6 +22,7 @@ RANKING_WEIGHTS = {
     "definition": 0.5,
     "symbol": 0.3,
     "path": 0.3,
+    "stem": 0.2,
     "scope": 0.1,
     "phrase": 0.3,
     "verbatim": 0.3,
@@ -32,7 +33,8 @@ RANKING_WEIGHTS = {
     "generated": -0.1,
     "long": -0.05,
     "coherence": 0.8,
-    "repeat": -0.4,
+    "repeat": -0.2,
+    "crowd": -0.2,
 }
 
 

@@ -82,6 +82,7 @@ def _merged(hits: Sequence[AnyHit]) -> AnyHit:
     best = max(hits, key=attrgetter("score"))
     ordered = sorted(hits, key=attrgetter("start_char", "end_char"))
     queries = dict.fromkeys(query for hit in hits for query in hit.matched_queries)
+    twins = dict.fromkeys(path for hit in hits for path in hit.also_in)
     return best.model_copy(
         update={
             "chunk_text": _joined_text(ordered),
@@ -90,6 +91,7 @@ def _merged(hits: Sequence[AnyHit]) -> AnyHit:
             "start_char": ordered[0].start_char,
             "end_char": max(hit.end_char for hit in hits),
             "matched_queries": list(queries),
+            "also_in": list(twins),
             "pieces": [ScoredPiece.model_validate(hit, from_attributes=True) for hit in ordered],
         }
     )

@@ -170,6 +170,7 @@ class Hit(Model):
     embedded: bool = _NOT_CHOSEN
     whole: bool = False
     stale: bool = _NOT_CHOSEN
+    also_in: list[str] = Field(default_factory=list)
     matched_queries: list[str] = Field(default_factory=list)
     pieces: list[ScoredPiece] | None = None
     before: list[Piece] | None = None

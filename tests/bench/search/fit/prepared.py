@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from api.search.chunks.candidates import BOOSTED_CHUNKS, CODE_TYPES, MIN_DEDUPLICATED
 from api.search.chunks.legs import Ranking
-from api.search.rank.boosts import chunk_features, name_share, query_signals, split_near_duplicates
-from api.search.rank.files import FoundChunk, file_parts
+from api.search.rank.boosts import chunk_features, name_share, query_signals
+from api.search.rank.duplicates import near_duplicates
+from api.search.rank.files import FoundChunk, crowding, file_parts
 from api.search.rank.fusion import RANK_CONSTANT
 from api.search.rank.sureness import CODE, PROSE, sureness_factors
 from api.search.rank.weights import LEG_WEIGHTS, RANKING_WEIGHTS
@@ -27,7 +28,7 @@ from tests.bench.search.recorded import Recorded, Recording, Rows
 #: Passages that measures read.
 DEPTH = 10
 #: Features of chunks. The other weights are those of files.
-FEATURES = tuple(name for name in RANKING_WEIGHTS if name not in {"coherence", "repeat"})
+FEATURES = tuple(name for name in RANKING_WEIGHTS if name not in {"coherence", "repeat", "crowd"})
 #: The kinds of text that `LEG_WEIGHTS` distinguishes beside names.
 LANGUAGE, PROSE_KIND = "language", "prose"
 
@@ -69,19 +70,24 @@ def found_with(each: Prepared, weights: Weights) -> Ranks:
 def order(each: Prepared, weights: Weights) -> Sequence[int]:
     """The chunks, best first; only the first ones are free of near-duplicates."""
     of_code, of_prose = (_fused(each, weights, kind) for kind in (LANGUAGE, PROSE_KIND))
-    best = np.argsort(-np.maximum(of_code, of_prose), kind="stable")[:BOOSTED_CHUNKS]
-    chosen = np.array(sorted({*best.tolist(), *each.defining}), dtype=int)
-    scores = np.where(each.is_code, of_code, of_prose)[chosen]
-    scores = scores + each.features[chosen] @ np.array([weights[name] for name in FEATURES])
+    fused = np.where(each.is_code, of_code, of_prose)
+    wanted = np.argsort(-np.maximum(of_code, of_prose), kind="stable")[:BOOSTED_CHUNKS].tolist()
+    joined = sorted({*wanted, *each.defining}, key=lambda n: (-fused[n], n))
+    chosen = np.array(sorted({*joined[:BOOSTED_CHUNKS], *each.defining}), dtype=int)
+    scores = fused[chosen] + each.features[chosen] @ np.array([weights[name] for name in FEATURES])
     by_score = np.argsort(-scores, kind="stable")
     numbers, values = chosen[by_score].tolist(), scores[by_score].tolist()
     files = [each.files[n] for n in numbers]
-    found = [FoundChunk(file, by_file, value) for (file, by_file), value in zip(files, values, strict=True)]
+    found = [FoundChunk(*file, value) for file, value in zip(files, values, strict=True)]
     of_files = {"coherence": each.about_files * weights["coherence"], "repeat": weights["repeat"]}
-    final = np.array(values) + [added for _, added in file_parts(found, of_files)]
-    ranked = [numbers[n] for n in np.lexsort((numbers, -final))]
-    kept, duplicates = split_near_duplicates(ranked, lambda n: each.passages[n].text, first=MIN_DEDUPLICATED)
-    return [*kept, *duplicates]
+    supported = np.array(values) + [added for _, added in file_parts(found, of_files)]
+    best = np.lexsort((numbers, -supported)).tolist()
+    again = [FoundChunk(*files[n], float(supported[n])) for n in best]
+    mixed = supported[best] + weights["crowd"] * np.array(crowding(again))
+    ranked = [numbers[best[n]] for n in np.lexsort((np.array(numbers)[best], -mixed))]
+    repeated, _ = near_duplicates((each.files[n][0], each.passages[n].text) for n in ranked[:MIN_DEDUPLICATED])
+    kept = [n for rank, n in enumerate(ranked) if rank not in repeated]
+    return [*kept, *(ranked[rank] for rank in sorted(repeated))]
 
 
 def _fused(each: Prepared, weights: Weights, kind: str) -> Numbers:

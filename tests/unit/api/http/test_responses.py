@@ -19,7 +19,7 @@ CONTRACT = {
     *("chunk_id", "chunk_text", "score", "distance", "file_node_id", "file_id", "file_id_path", "file_path"),
     *("file_name", "file_type", "title", "url", "json_pointer", "chunk_index", "total_chunks", "content_hash"),
     *("start_line", "end_line", "start_char", "end_char", "language", "symbol", "node_type", "scope", "level"),
-    *("embedded", "stale"),
+    *("embedded", "stale", "also_in"),
 }
 FOUND: dict[str, Any] = {
     "query": "x", "mode": "hybrid", "total_results": 2, "took_ms": 1,
@@ -35,7 +35,7 @@ def hit(**fields: Any) -> Hit:
     )
     counts = ("score", "chunk_index", "total_chunks", "start_line", "end_line", "start_char", "end_char", "level")
     values |= dict.fromkeys(counts, 1)
-    return Hit(**{**values, "embedded": True, "whole": False, "stale": False, "matched_queries": [], **fields})
+    return Hit(**{**values, "embedded": True, "whole": False, "stale": False, "matched_queries": [], "also_in": [], **fields})
 
 
 def shown(**request: Any) -> list[dict[str, Any]]:

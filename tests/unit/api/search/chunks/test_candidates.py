@@ -22,6 +22,7 @@ from api.search.chunks.candidates import (
 )
 from api.search.chunks.legs import Kind, Ranking
 from api.search.rank.confidence import AGREEING, FITS, USUAL_AGREEMENT, Evidence, HitTexts, confidence
+from api.search.rank.files import CROWDED_HITS
 from api.search.rank.weights import RANKING_WEIGHTS, WEIGHTS
 from schemas.queries.search import Query
 from tests.hit_rows import hit_row
@@ -143,12 +144,34 @@ def test_features_count_behind_the_first_chunks_where_one_defines_or_files_are_g
     assert boost(grouped, RANKING_WEIGHTS, found, ())[0].id == found[-1].id
 
 
-def test_repetitions_come_last_with_the_lowest_score() -> None:
+def test_repetitions_in_a_file_come_last_with_the_lowest_score() -> None:
     *same, last = candidates(3)
-    found = [*(each._replace(row=each.row._replace(chunk_text="the same words")) for each in same), last]
+    copy = {"chunk_text": "the same words", "file_id": UUID(int=1)}
+    found = [*(each._replace(row=each.row._replace(**copy)) for each in same), last]
     ordered = boost(Query(query="water"), RANKING_WEIGHTS, found, ())
     assert [each.id for each in ordered] == ["c000", "c002", "c001"]
     assert ordered[2].score <= ordered[1].score < ordered[0].score
+
+
+def test_twins_in_other_files_keep_their_places_and_name_each_other() -> None:
+    *same, last = candidates(3)
+    found = [*(each._replace(row=each.row._replace(chunk_text="the same words")) for each in same), last]
+    ordered = boost(Query(query="water"), RANKING_WEIGHTS, found, ())
+    assert [(each.id, each.also_in) for each in ordered] == [
+        ("c000", ["c001.py"]),
+        ("c001", ["c000.py"]),
+        ("c002", ()),
+    ]
+
+
+def test_behind_the_first_hits_further_chunks_of_a_file_come_after_others() -> None:
+    found = candidates(CROWDED_HITS + 3)
+    *of_one_file, other = found
+    same_file = [each._replace(row=each.row._replace(file_id=UUID(int=1))) for each in of_one_file]
+    # so that the other one is just behind the chunks of the file
+    other = other._replace(score=0.9 * (1 + RANKING_WEIGHTS["repeat"]) * same_file[-1].score)
+    ordered = boost(Query(query="water", explain=True), RANKING_WEIGHTS, [*same_file, other], ())
+    assert [each.id for each in ordered].index(other.id) == CROWDED_HITS
 
 
 def test_in_mode_vector_keywords_rank_nothing() -> None:

@@ -16,7 +16,6 @@ from api.search.rank.boosts import (
     name_share,
     phrases,
     query_signals,
-    split_near_duplicates,
     terms,
     word_runs,
 )
@@ -104,6 +103,24 @@ def test_the_name_of_a_file_and_of_its_two_nearest_folders_count() -> None:
     path = "far/outer/inner/water.py"
     for word, value in (("water", 1), ("inner", 1), ("outer", 1), ("far", 0)):
         assert features_of(word, row(path)).get("path", 0) == value
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "counts"),
+    [
+        ("include/ostream.h", "flush an ostream", True),
+        ("src/JsonObject.java", "how is a json object written", True),
+        ("src/JsonObject.java", "JsonObject", True),
+        ("src/json_object.test.ts", "a json object", True),
+        ("src/JsonObject.java", "how is json written", False),
+        ("src/JsonObject.java", "how is an object written", False),
+        ("json/writer.py", "json", False),
+        (".gitignore", "gitignore", True),
+        ("...", "anything", False),
+    ],
+)
+def test_a_stem_counts_if_the_query_has_all_its_words(path: str, query: str, counts: bool) -> None:
+    assert ("stem" in features_of(query, row(path))) is counts
 
 
 def test_path_and_scope_count_by_the_share_of_words_they_hold() -> None:
@@ -205,10 +222,3 @@ def test_a_query_of_several_names_is_about_all_of_them() -> None:
 def test_the_highest_score_has_each_feature_that_raises_it() -> None:
     # what a file adds to its chunks is scaled apart
     assert max_score({"path": 0.25, "symbol": 0.5, "test": -0.5, "coherence": 4.0}) == 1.75
-
-
-def test_near_repetitions_come_last() -> None:
-    one = "a chunk of some words that say what they say about the thing and so on, at length " * 2
-    texts = [one, one + "again", "something else altogether", "and a third one"]
-    assert split_near_duplicates(texts, str, first=10) == ([texts[0], *texts[2:]], [texts[1]])
-    assert split_near_duplicates(texts, str, first=1) == (texts, [])

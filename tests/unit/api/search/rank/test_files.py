@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from api.search.rank.files import SUPPORTING_CHUNKS, FoundChunk, file_parts
+from api.search.rank.files import CROWDED_HITS, SUPPORTING_CHUNKS, FoundChunk, crowding, file_parts
 
 WEIGHTS = {"coherence": 0.8, "repeat": -0.5}
 
@@ -39,3 +39,12 @@ def test_what_counts_against_a_chunk_does_not_count_against_its_file() -> None:
 
 def test_chunks_of_prose_stand_by_themselves() -> None:
     assert values(("a", 0.8), ("a", 0.4), by_file=False) == [0, 0]
+
+
+@pytest.mark.parametrize("by_file", [True, False])
+def test_behind_the_first_hits_further_chunks_of_a_file_crowd_out_others(by_file: bool) -> None:
+    files = "a" * CROWDED_HITS + "abcba"
+    found = [FoundChunk(file, by_file, 0.9 - number / 10) for number, file in enumerate(files)]
+    crowded = crowding(found)
+    assert [bool(each) for each in crowded] == [by_file and each == "1" for each in "0" * CROWDED_HITS + "10010"]
+    assert crowded[CROWDED_HITS] == found[CROWDED_HITS].score * by_file
