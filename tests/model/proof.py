@@ -259,7 +259,7 @@ class Proof:
         for word in by.sample(words, min(WORDS, len(words))):
             paths = {path for path, found in there.items() if word in found}
             _equal(self._finds(tool, word, "keyword"), paths, f"answer for {word}", more=failed)
-            # The ranking puts all but one of repeated texts last.
+            # The ranking puts all but one of repeated texts of a file last.
             found_first = self._finds(tool, word, "hybrid")
             assert found_first & paths, f"hybrid answer for {word}: {found_first}"
             _equal(found_first | paths, paths, f"hybrid answer for {word}", more=failed)

@@ -61,7 +61,7 @@ class Fusion:
 
 # a query makes hundreds, and creating a frozen dataclass takes several times as long
 class Candidate(NamedTuple):
-    """A chunk that may become a hit, with its row. `ranks` are those in the legs. `also_in` are files with nearly its text.
+    """A chunk that may become a hit, with its row, its ranks in the legs, and the files that have nearly its text.
 
     `parts` add up to its score; they are empty unless the request wants them explained, as they take longer than the
     score.
@@ -243,9 +243,7 @@ def boost(
     return [*kept, *behind, *last]
 
 
-def _without_repeated_texts(
-    candidates: Sequence[Candidate], *, first: int
-) -> tuple[list[Candidate], list[Candidate]]:
+def _without_repeated_texts(candidates: Sequence[Candidate], *, first: int) -> tuple[list[Candidate], list[Candidate]]:
     """The candidates, and those of the `first` that nearly duplicate a better one of their file.
 
     Of the first, each names the files of its twins.
@@ -347,10 +345,7 @@ def _by_files(candidates: Sequence[Candidate], weights: Mapping[str, float], *, 
     factor = 1 / (1 + max(0.0, weights["coherence"]))
     parts = file_parts(_of_files(candidates, grouped=grouped), weights)
     supported = best_first(
-        [
-            scaled(each, factor, {name: factor * value})
-            for each, (name, value) in zip(candidates, parts, strict=True)
-        ]
+        [scaled(each, factor, {name: factor * value}) for each, (name, value) in zip(candidates, parts, strict=True)]
     )
     crowded = crowding(_of_files(supported, grouped=grouped))
     return best_first(

@@ -50,9 +50,7 @@ class KeptRanking:
         texts = request.texts
         candidates = [
             Candidate(id_, rows[id_], score, distance, {}, texts, {}, also_in)
-            for id_, score, distance, also_in in zip(
-                self.ids, self.scores, self.distances, self.also_in, strict=True
-            )
+            for id_, score, distance, also_in in zip(self.ids, self.scores, self.distances, self.also_in, strict=True)
         ]
         return RankedCandidates(candidates, self.confidence)
 

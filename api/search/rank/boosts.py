@@ -6,7 +6,7 @@ Each feature is 0 to 1 and has a weight; penalties have negative weights. The we
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import PurePosixPath

@@ -35,7 +35,9 @@ def hit(**fields: Any) -> Hit:
     )
     counts = ("score", "chunk_index", "total_chunks", "start_line", "end_line", "start_char", "end_char", "level")
     values |= dict.fromkeys(counts, 1)
-    return Hit(**{**values, "embedded": True, "whole": False, "stale": False, "matched_queries": [], "also_in": [], **fields})
+    return Hit(
+        **{**values, "embedded": True, "whole": False, "stale": False, "matched_queries": [], "also_in": [], **fields}
+    )
 
 
 def shown(**request: Any) -> list[dict[str, Any]]:
