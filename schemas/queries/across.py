@@ -8,13 +8,12 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from schemas import fields
+from schemas.queries.hit_fields import FIELDS_DESCRIPTION, HitField
 from schemas.queries.search import (
-    FIELDS_DESCRIPTION,
     MAX_NAMES,
     Asked,
     Coverage,
     Hit,
-    HitField,
     Mode,
     Note,
     SearchRequest,

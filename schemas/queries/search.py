@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
-from typing_extensions import TypeAliasType  # `typing` has it from Python 3.12 on
 
 from schemas import fields
 from schemas.derived import TreeSearch
+from schemas.queries.hit_fields import FIELDS_DESCRIPTION, HitField
 from schemas.queries.times import Times
 
 #: A missing value, or null, means empty.
@@ -41,52 +41,6 @@ Level = Annotated[int, Field(description="0 for chunks of files; null: every lev
 IsEmbedded = Annotated[
     bool, Field(description="Whether the chunk has a vector, so that it is found by meaning.", examples=[True])
 ]
-
-#: The fields of a hit, which `fields` chooses from.
-HitFieldName = Literal[
-    "chunk_id",
-    "chunk_text",
-    "score",
-    "distance",
-    "file_node_id",
-    "file_id",
-    "file_id_path",
-    "file_path",
-    "file_name",
-    "file_type",
-    "title",
-    "url",
-    "json_pointer",
-    "chunk_index",
-    "total_chunks",
-    "content_hash",
-    "start_line",
-    "end_line",
-    "start_char",
-    "end_char",
-    "language",
-    "symbol",
-    "node_type",
-    "scope",
-    "level",
-    "page",
-    "embedded",
-    "whole",
-    "stale",
-    "also_in",
-    "matched_queries",
-    "pieces",
-    "before",
-    "after",
-    "explain",
-]
-#: The same as an object of its own, so that OpenAPI lists the names once.
-HitField = TypeAliasType("HitField", Annotated[HitFieldName, Field(description="Name of a field of a hit.")])
-
-FIELDS_DESCRIPTION = (
-    "Fields that each hit has. Default: all, without those of options that are not set. A field of such an option is "
-    "null or empty."
-)
 
 #: Maximum queries in one request. With three legs each, that is two calls of a store that takes 16 at a time.
 MAX_QUERIES = 8

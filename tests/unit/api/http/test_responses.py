@@ -11,7 +11,8 @@ from pydantic import ValidationError
 
 from api.http.responses import answer_json
 from schemas.queries.across import Across, AcrossAnswer, PlacedHit
-from schemas.queries.search import Answer, Coverage, Hit, HitFieldName, Query
+from schemas.queries.hit_fields import HitFieldName
+from schemas.queries.search import Answer, Coverage, Hit, Query
 
 ID = UUID(int=7)
 #: The fields of a hit without any option.
