@@ -78,11 +78,11 @@ def order(each: Prepared, weights: Weights) -> Sequence[int]:
     by_score = np.argsort(-scores, kind="stable")
     numbers, values = chosen[by_score].tolist(), scores[by_score].tolist()
     files = [each.files[n] for n in numbers]
-    found = [FoundChunk(*file, value) for file, value in zip(files, values, strict=True)]
+    found = [FoundChunk(file, by_file, value) for (file, by_file), value in zip(files, values, strict=True)]
     of_files = {"coherence": each.about_files * weights["coherence"], "repeat": weights["repeat"]}
     supported = np.array(values) + [added for _, added in file_parts(found, of_files)]
     best = np.lexsort((numbers, -supported)).tolist()
-    again = [FoundChunk(*files[n], float(supported[n])) for n in best]
+    again = [found[n]._replace(score=float(supported[n])) for n in best]
     mixed = supported[best] + weights["crowd"] * np.array(crowding(again))
     ranked = [numbers[best[n]] for n in np.lexsort((np.array(numbers)[best], -mixed))]
     repeated, _ = near_duplicates((each.files[n][0], each.passages[n].text) for n in ranked[:MIN_DEDUPLICATED])

@@ -146,8 +146,8 @@ def test_features_count_behind_the_first_chunks_where_one_defines_or_files_are_g
 
 def test_repetitions_in_a_file_come_last_with_the_lowest_score() -> None:
     *same, last = candidates(3)
-    copy = {"chunk_text": "the same words", "file_id": UUID(int=1)}
-    found = [*(each._replace(row=each.row._replace(**copy)) for each in same), last]
+    copies = [each.row._replace(chunk_text="the same words", file_id=UUID(int=1)) for each in same]
+    found = [*(each._replace(row=row) for each, row in zip(same, copies, strict=True)), last]
     ordered = boost(Query(query="water"), RANKING_WEIGHTS, found, ())
     assert [each.id for each in ordered] == ["c000", "c002", "c001"]
     assert ordered[2].score <= ordered[1].score < ordered[0].score
