@@ -42,7 +42,7 @@ from api.search.query.long_query import split, with_whole_queries
 from api.search.query.no_hits import stand_in, without_files, without_store
 from api.search.query.refresh import refresh
 from api.search.query.waiting_files import search_waiting_files, with_waiting_lines
-from api.search.rank.confidence import FITS
+from api.search.rank.confidence import FITS, FITTED_MODELS, Confidence
 from api.search.rank.rerank import RerankOptions, provider_of
 from api.search.rank.weights import WEIGHTS
 from api.search.text.snippets import AnyHit, grouped, with_neighbours, with_urls, without_bytes
@@ -144,8 +144,15 @@ def find_chunks(search: IndexSearch) -> Findings:
     hits = [*_cut_chunks(search, ranked, {hit.file_id for hit in whole}), *whole]
     fit = SearchReport() if waiting.hits else _fit(ranking.confidence)
     report = legs.report + row_report + rerank_report + fit
-    findings = Findings(hits, report, legs.vectors_missing)
+    calibrated = _is_calibrated(search, ranking.confidence)
+    findings = Findings(hits, report, legs.vectors_missing, {"calibrated": calibrated})
     return with_waiting_lines(search, findings if hits else stand_in(search, findings), waiting)
+
+
+def _is_calibrated(search: IndexSearch, sure: Confidence | None) -> bool:
+    """Whether scores begin at a chance that was fitted: a model that reranks makes them its own."""
+    model = search.index.settings.embedder.model
+    return sure is not None and search.request.ranking == "boost" and model in FITTED_MODELS
 
 
 def _by_what_there_is(search: IndexSearch) -> IndexSearch:
@@ -182,9 +189,9 @@ def _read_rows(search: IndexSearch, ids: Sequence[str]) -> tuple[FoundRows, Sear
     return found, search.step("rows", started, len(found.rows))
 
 
-def _fit(sure: float | None) -> SearchReport:
+def _fit(sure: Confidence | None) -> SearchReport:
     """A note if the search probably has no answer."""
-    if sure is None or sure >= FITS:
+    if sure is None or sure.fits >= FITS:
         return SearchReport()
     detail = "Probably no hit answers this query: the best ones share few of its words and little of its meaning."
     return note("nothing_fits_well", detail)

@@ -403,6 +403,12 @@ class Answer(BaseModel):
     notes: list[Note] = Field(
         default_factory=list, description="What the caller should know, such as a part that failed.", examples=[[]]
     )
+    calibrated: bool = Field(
+        default=False,
+        description="Whether the first `score` is the chance that one of the first five hits answers the query. It was "
+        "fitted for the embedded model, and needs `rerank: boost`.",
+        examples=[True],
+    )
     trace: list[Step] | None = Field(
         default=None, description="Steps of the search in their order; null unless `trace` was requested."
     )

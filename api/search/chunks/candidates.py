@@ -17,12 +17,22 @@ from api.search.rank.boosts import (
     name_share,
     query_signals,
 )
-from api.search.rank.confidence import AGREEING, COUNTED_HITS, USUAL_AGREEMENT, Evidence, HitTexts, confidence
+from api.search.rank.confidence import (
+    AGREEING,
+    ANSWERING_HITS,
+    COUNTED_HITS,
+    USUAL_AGREEMENT,
+    USUAL_FIFTH,
+    Confidence,
+    Evidence,
+    HitTexts,
+    confidence,
+)
 from api.search.rank.duplicates import MAX_COMPARED, near_duplicates
 from api.search.rank.files import FoundChunk, crowding, file_parts
 from api.search.rank.fusion import by_score, ranks_and_values, reciprocal_ranks
 from api.search.rank.rerank import rerank_by_model
-from api.search.rank.sureness import CODE, PROSE, VectorTrust, sureness_factors
+from api.search.rank.sureness import CODE, COMPARED_RANK, PROSE, VectorTrust, sureness_factors
 from api.search.rank.weights import Weights
 from schemas.errors import RerankUnavailable
 from schemas.queries.search import SearchRequest
@@ -78,10 +88,10 @@ class Candidate(NamedTuple):
 
 
 class RankedCandidates(NamedTuple):
-    """Candidates, best first, and how likely they answer the search; None if that is not known."""
+    """Candidates, best first, and how sure they are; None if that is not known."""
 
     candidates: Sequence[Candidate]
-    confidence: float | None
+    confidence: Confidence | None
 
 
 def fuse(request: SearchRequest, weights: Weights, rankings: Sequence[Ranking], defining: Collection[str]) -> Fusion:
@@ -191,7 +201,7 @@ def rank_candidates(
     sure = confidence_of(request, fusion, boosted)
     if sure is None:
         return RankedCandidates(boosted, sure)
-    return RankedCandidates(calibrated(boosted, sure), sure)
+    return RankedCandidates(calibrated(boosted, sure.answers), sure)
 
 
 def rerank_candidates(search: IndexSearch, candidates: Sequence[Candidate]) -> tuple[Sequence[Candidate], SearchReport]:
@@ -265,8 +275,8 @@ def calibrated(candidates: Sequence[Candidate], sure: float) -> Sequence[Candida
     return [scaled(each, sure / candidates[0].score, {}) for each in candidates]
 
 
-def confidence_of(request: SearchRequest, fusion: Fusion, candidates: Sequence[Candidate]) -> float | None:
-    """How likely candidates, which come best first, answer one of the queries.
+def confidence_of(request: SearchRequest, fusion: Fusion, candidates: Sequence[Candidate]) -> Confidence | None:
+    """How likely candidates, which come best first, answer the query that they answer best.
 
     None if no distance is known, or those of many chunks are not: the nearest may be among them.
     """
@@ -275,7 +285,14 @@ def confidence_of(request: SearchRequest, fusion: Fusion, candidates: Sequence[C
         return None
     texts = HitTexts.of([f"{each.row.file_path}\n{each.row.ranked_text}" for each in candidates[:COUNTED_HITS]])
     evidence = {
-        query: Evidence(1 - min(distances), _agreement(fusion.rankings, query), bool(fusion.defining), texts)
+        query: Evidence(
+            1 - min(distances),
+            _agreement(fusion.rankings, query),
+            bool(fusion.defining),
+            texts,
+            _lead(fusion.rankings, query),
+            _fifth(candidates),
+        )
         for query in request.texts
     }
     return max(confidence(query, each) for query, each in evidence.items())
@@ -288,6 +305,21 @@ def _agreement(rankings: Sequence[Ranking], query: str) -> float:
     if not nearest or not first:
         return USUAL_AGREEMENT
     return len(set(nearest) & set().union(*first.values())) / len(nearest)
+
+
+def _lead(rankings: Sequence[Ranking], query: str) -> float:
+    """How far the first score of a query by words of natural language is ahead of the fifth, 0 to 1."""
+    first = next((each.first_scores for each in rankings if (each.query, each.kind) == (query, "text")), [])
+    if not first or first[0] <= 0:
+        return 0.0
+    return max(0.0, 1 - first[-1] / first[0]) if len(first) == COMPARED_RANK else 1.0
+
+
+def _fifth(candidates: Sequence[Candidate]) -> float:
+    """The score of the fifth candidate as a share of the first, 0 to 1. Fewer candidates say nothing."""
+    if len(candidates) < ANSWERING_HITS or candidates[0].score <= 0:
+        return USUAL_FIFTH
+    return min(1.0, max(0.0, candidates[ANSWERING_HITS - 1].score) / candidates[0].score)
 
 
 def _distances(rankings: Sequence[Ranking]) -> dict[str, float]:

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from api.search.chunks.candidates import Candidate, RankedCandidates
 from api.search.chunks.legs import Ranking
+from api.search.rank.confidence import Confidence
 from schemas.queries.search import SearchRequest
 from worker.machine.sharing.fair_cache import FairCache
 from worker.state.search.found_chunks import HitRow
@@ -43,7 +44,7 @@ class KeptRanking:
     scores: Sequence[float]
     distances: Sequence[float | None]
     also_in: Sequence[Sequence[str]]
-    confidence: float | None
+    confidence: Confidence | None
 
     def ranked(self, request: SearchRequest, rows: Mapping[str, HitRow]) -> RankedCandidates:
         """The candidates as they were, best first, with their rows."""

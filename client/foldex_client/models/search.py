@@ -233,6 +233,7 @@ class Found(Model):
 class Answer(Found):
     """The hits of a query, best first."""
 
+    calibrated: bool = False
     trace: list[Step] | None = None
     results: list[TreeHit]
     summaries: list[SummaryHit] = Field(default_factory=list)

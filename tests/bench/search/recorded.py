@@ -16,7 +16,7 @@ from uuid import UUID
 import numpy as np
 
 from api.http.disconnect import Disconnect
-from api.search.chunks.candidates import Candidate, fuse, rank_candidates, wanted_ids
+from api.search.chunks.candidates import Candidate, RankedCandidates, fuse, rank_candidates, wanted_ids
 from api.search.chunks.legs import Ranking, defining_chunks, embed, run_legs
 from api.search.query.filters import resolve_filters
 from api.search.query.index_search import MIN_DEPTH, IndexSearch
@@ -80,12 +80,17 @@ def kept(file: Path, questions: Sequence[Question]) -> Recording | None:
 
 def ranked(request: Query, weights: Weights, each: Recorded, rows: Rows) -> Sequence[Candidate]:
     """The candidates as the service ranks them, best first."""
+    return ranking(request, weights, each, rows).candidates
+
+
+def ranking(request: Query, weights: Weights, each: Recorded, rows: Rows) -> RankedCandidates:
+    """The candidates as the service ranks them, and how sure they are."""
     # in mode `keyword`, the service does not run the others
-    rankings = [ranking for ranking in each.rankings if request.mode != "keyword" or ranking.kind != "vector"]
+    rankings = [leg for leg in each.rankings if request.mode != "keyword" or leg.kind != "vector"]
     fusion = fuse(request, weights, rankings, each.defining)
     wanted = wanted_ids(request, fusion, {})
     found = {id_: rows[id_] for id_ in wanted if id_ in rows}
-    return rank_candidates(request, weights, fusion, found).candidates
+    return rank_candidates(request, weights, fusion, found)
 
 
 def passages(candidates: Sequence[Candidate], depth: int) -> list[Passage]:

@@ -13,7 +13,7 @@ from api.search.rank.confidence import FITS
 from api.search.rank.weights import LEG_WEIGHTS, RANKING_WEIGHTS, WEIGHTS, Weights
 from schemas.queries.search import Query
 from tests.bench.search.measures import MEASURES, Ranks, ranks
-from tests.bench.search.recorded import Recording, passages, ranked
+from tests.bench.search.recorded import Recording, passages, ranked, ranking
 from tests.bench.search.trees.coverage import Mean, difference
 
 DEPTH = 10
@@ -67,11 +67,11 @@ def _show(measure: str, values: Mapping[str, Mapping[str, Sequence[float]]]) -> 
 
 
 def tell_apart(folds: Mapping[str, Recording], without_answer: Mapping[str, Recording]) -> None:
-    """Print how well the score of the first hit tells questions with an answer from those without, as AUC.
+    """Print how well the confidence tells questions with an answer from those without, as AUC.
 
     The other columns are the shares of both that get the note `nothing_fits_well`.
     """
-    rows = {fold: _told_apart(_first_scores(each), _first_scores(without_answer[fold])) for fold, each in folds.items()}
+    rows = {fold: _told_apart(_fits(each), _fits(without_answer[fold])) for fold, each in folds.items()}
     rows["mean"] = [fmean(column) for column in zip(*rows.values(), strict=True)]
     _row("", "AUC", "noted", "noted of none")
     for fold, cells in rows.items():
@@ -87,9 +87,9 @@ def auc(scores: Sequence[float], others: Sequence[float]) -> float:
     return fmean((score > other) + (score == other) / 2 for score in scores for other in others)
 
 
-def _first_scores(recording: Recording) -> list[float]:
-    ranking = (ranked(Query(query=each.question.query), WEIGHTS, each, recording.rows) for each in recording.recorded)
-    return [candidates[0].score if candidates else 0.0 for candidates in ranking]
+def _fits(recording: Recording) -> list[float]:
+    every = (ranking(Query(query=each.question.query), WEIGHTS, each, recording.rows) for each in recording.recorded)
+    return [0.0 if each.confidence is None else each.confidence.fits for each in every]
 
 
 def found_by(variant: Variant, recording: Recording) -> list[Ranks]:

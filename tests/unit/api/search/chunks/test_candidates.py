@@ -21,7 +21,7 @@ from api.search.chunks.candidates import (
     wanted_ids,
 )
 from api.search.chunks.legs import Kind, Ranking
-from api.search.rank.confidence import AGREEING, FITS, USUAL_AGREEMENT, Evidence, HitTexts, confidence
+from api.search.rank.confidence import AGREEING, USUAL_AGREEMENT, Evidence, HitTexts, confidence
 from api.search.rank.files import CROWDED_HITS
 from api.search.rank.weights import RANKING_WEIGHTS, WEIGHTS
 from schemas.queries.search import Query
@@ -85,8 +85,8 @@ def test_a_search_without_an_answer_has_low_scores() -> None:
     found = [("a", 0.95)]
     (off_topic,) = ranked(Query(query="banana smoothie recipe"), rows, vector=found, text=[("a", 0.5)])
     (asked,) = ranked(Query(query="send a request"), rows, vector=[("a", 0.4)], text=[("a", 9.0)])
-    assert off_topic.score < FITS
-    assert asked.score > 1 - FITS
+    assert off_topic.score < 0.1
+    assert asked.score > 0.9
 
 
 @pytest.mark.parametrize(("file_type", "best"), [("code", "near"), ("markdown", "worded")])
@@ -226,7 +226,9 @@ def test_a_search_has_an_answer_rather_if_words_and_meaning_find_the_same(agreei
     found = joined(request, fusion, rows)
     share = USUAL_AGREEMENT if mode == "vector" else agreeing / AGREEING
     texts = [f"{each.row.file_path}\n{each.row.chunk_text}" for each in found]
-    assert confidence_of(request, fusion, found) == confidence("q", Evidence(0.5, share, False, HitTexts.of(texts)))
+    sure = confidence_of(request, fusion, found)
+    assert sure is not None
+    assert sure.fits == confidence("q", Evidence(0.5, share, False, HitTexts.of(texts))).fits
 
 
 def test_all_chunks_of_a_small_folder_may_agree() -> None:
@@ -235,7 +237,32 @@ def test_all_chunks_of_a_small_folder_may_agree() -> None:
     fusion = fuse(request, WEIGHTS, legs, ())
     found = joined(request, fusion, rows)
     texts = [f"{each.row.file_path}\nx" for each in found]
-    assert confidence_of(request, fusion, found) == confidence("q", Evidence(0.5, 1.0, False, HitTexts.of(texts)))
+    sure = confidence_of(request, fusion, found)
+    assert sure is not None
+    assert sure.fits == confidence("q", Evidence(0.5, 1.0, False, HitTexts.of(texts))).fits
+
+
+@pytest.mark.parametrize(
+    ("scores", "better"),
+    [
+        # a first hit ahead of the fifth, by words and by the ranking
+        ([9.0, 3.0, 3.0, 3.0, 3.0], [9.0, 8.9, 8.8, 8.7, 8.6]),
+        ([9.0, 9.0, 9.0, 9.0], [9.0, 9.0, 9.0, 9.0, 9.0]),
+    ],
+)
+def test_a_first_hit_ahead_of_the_fifth_is_rather_the_answer(scores: list[float], better: list[float]) -> None:
+    request = Query(query="water")
+
+    def sure(words: list[float]) -> float:
+        names = [f"c{number}" for number in range(len(words))]
+        rows = {name: hit_row(name, "water", file_id=UUID(int=number)) for number, name in enumerate(names)}
+        legs = [ranking("water", "vector", *((name, 0.4) for name in names))]
+        legs.append(ranking("water", "text", *zip(names, words, strict=True)))
+        found = rank_candidates(request, WEIGHTS, fuse(request, WEIGHTS, legs, ()), rows).confidence
+        assert found is not None
+        return found.answers
+
+    assert sure(scores) > sure(better)
 
 
 def test_the_query_that_fits_best_counts_and_so_does_a_name_that_is_defined() -> None:
@@ -246,8 +273,9 @@ def test_the_query_that_fits_best_counts_and_so_does_a_name_that_is_defined() ->
         for found, defining in ((legs, ()), (legs[::-1], ()), (legs, ("a",)))
     ]
     text = "a.py\na banana"
-    assert sure == [
-        confidence("banana", Evidence(0.6, USUAL_AGREEMENT, each, HitTexts.of([text]))) for each in (False, False, True)
+    assert [each and each.fits for each in sure] == [
+        confidence("banana", Evidence(0.6, USUAL_AGREEMENT, each, HitTexts.of([text]))).fits
+        for each in (False, False, True)
     ]
 
 
@@ -257,7 +285,8 @@ def test_scores_begin_at_the_confidence_and_keep_their_proportions() -> None:
     fusion = fuse(request, WEIGHTS, [ranking("water", "vector", ("a", 0.1), ("b", 0.5), ("c", 0.9))], ())
     boosted = boost(request, RANKING_WEIGHTS, joined(request, fusion, rows), ())
     found, sure = rank_candidates(request, WEIGHTS, fusion, rows)
-    assert found[0].score == pytest.approx(sure) != boosted[0].score
+    assert sure is not None
+    assert found[0].score == pytest.approx(sure.answers) != boosted[0].score
     assert [each.score / found[0].score for each in found] == pytest.approx(
         [each.score / boosted[0].score for each in boosted]
     )

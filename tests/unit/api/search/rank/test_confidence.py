@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from api.search.rank.confidence import (
     COUNTED_HITS,
     FITS,
+    HIT_WEIGHTS,
     MAX_QUERY_WORDS,
     MAX_RUN,
     READ_HITS,
@@ -43,24 +44,37 @@ def found(query: str, *texts: str) -> dict[str, float]:
     ids=lambda more: next(iter(more)),
 )
 def test_each_part_of_the_evidence_raises_the_confidence(more: dict[str, Any]) -> None:
-    assert confidence(QUERY, FAR) < FITS
-    assert confidence(QUERY, FAR) < confidence(QUERY, replace(FAR, **more)) < 1
+    assert confidence(QUERY, FAR).fits < FITS
+    assert confidence(QUERY, FAR).fits < confidence(QUERY, replace(FAR, **more)).fits < 1
 
 
 def test_meaning_or_words_alone_are_enough() -> None:
-    assert confidence(QUERY, replace(FAR, nearest=0.8)) > FITS
-    assert confidence(QUERY, replace(FAR, texts=HitTexts.of(["recipes: a smoothie of bananas"]))) > FITS
+    assert confidence(QUERY, replace(FAR, nearest=0.8)).fits > FITS
+    assert confidence(QUERY, replace(FAR, texts=HitTexts.of(["recipes: a smoothie of bananas"]))).fits > FITS
 
 
-@pytest.mark.parametrize(("nearest", "fits"), [(0.4, False), (0.42, True)])
+@pytest.mark.parametrize(("nearest", "fits"), [(0.55, False), (0.57, True)])
 def test_hits_may_answer_a_query_in_other_words(nearest: float, fits: bool) -> None:
-    assert (
-        confidence("vacation", Evidence(nearest, 0.0, False, HitTexts.of(["thirty days of holiday"]))) >= FITS
-    ) is fits
+    sure = confidence("vacation", Evidence(nearest, 0.0, False, HitTexts.of(["thirty days of holiday"])))
+    assert (sure.fits >= FITS) is fits
 
 
 def test_every_feature_has_a_weight() -> None:
-    assert found(QUERY, "x").keys() == WEIGHTS.keys()
+    assert found(QUERY, "x").keys() == WEIGHTS.keys() | HIT_WEIGHTS.keys()
+
+
+def test_a_hit_is_rather_the_answer_if_others_are_far_behind() -> None:
+    near = replace(FAR, nearest=0.5)
+    sure = confidence(QUERY, near)
+    assert confidence(QUERY, replace(near, lead=0.5)).answers > sure.answers
+    assert confidence(QUERY, replace(near, fifth=0.5)).answers < sure.answers
+    # they say nothing about whether there is an answer at all
+    assert confidence(QUERY, replace(near, lead=0.5, fifth=0.5)).fits == sure.fits
+
+
+def test_a_name_that_is_defined_says_that_there_is_an_answer() -> None:
+    defined = confidence(QUERY, replace(FAR, is_defined=True))
+    assert (defined.fits > confidence(QUERY, FAR).fits, defined.answers) == (True, confidence(QUERY, FAR).answers)
 
 
 def test_a_part_of_the_words_counts_in_part() -> None:
@@ -89,8 +103,8 @@ def test_the_best_of_the_first_hits_counts(name: str) -> None:
 
 @pytest.mark.parametrize("query", ["how is it", "?"])
 def test_a_query_without_words_to_find_goes_by_nearness(query: str) -> None:
-    assert confidence(query, replace(FAR, texts=HitTexts.of(["x"]))) < FITS
-    assert confidence(query, replace(FAR, texts=HitTexts.of(["x"]), nearest=0.5)) > FITS
+    assert confidence(query, replace(FAR, texts=HitTexts.of(["x"]))).fits < FITS
+    assert confidence(query, replace(FAR, texts=HitTexts.of(["x"]), nearest=0.5)).fits > FITS
 
 
 def test_a_search_without_texts_has_no_words() -> None:
