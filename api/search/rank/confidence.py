@@ -32,9 +32,9 @@ AGREEING = 20
 USUAL_AGREEMENT = 0.3
 #: Score of the fifth hit, as a share of the first, where there are fewer hits.
 USUAL_FIFTH = 0.5
-#: Confidence below which nothing fits well. It holds for eight in ten of the questions that belong to another
-#: repository, and for four in a thousand of the others: a wrong note costs trust.
-FITS = 0.23
+#: Confidence below which nothing fits well. It holds for half of the questions that belong to another
+#: repository, and for one in a thousand of the others: a wrong note costs trust.
+FITS = 0.05
 #: Logistic regression on whether one of the first `ANSWERING_HITS` answers, where misses are negatives, and so are
 #: questions without an answer. Its features and those above differ in `lead`, `fifth` and names.
 HIT_WEIGHTS = {"nearest": 9.1, "words": 3.8, "run": 1.7, "agreement": 1.6, "lead": 1.8, "fifth": -3.7}
