@@ -23,7 +23,8 @@ from worker.tokens.invisible import INVISIBLE
 Offsets = NDArray[np.int64]
 
 
-class Way(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class Way:
     """How texts of a format are read.
 
     `edits` replace what is written by what is embedded. `full` edits also replace what only words and a grep read: it
