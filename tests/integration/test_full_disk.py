@@ -228,8 +228,8 @@ def test_errors_of_a_full_disk_have_a_code_of_their_own(
     assert (answer.headers.get("Retry-After") is None) == (code == "internal")
 
 
-#: Calls that add nothing: they ask, or end something.
-ADD_NOTHING = ("/query", "/grep", "/cancel", "/api/search")
+#: Calls that add nothing, or a few bytes: they ask, end something, or permit a folder.
+ADD_NOTHING = ("/query", "/grep", "/cancel", "/api/search", "/api/places", "/api/session")
 #: Calls that no document describes.
 UNDESCRIBED = [("POST", f"/v1/knowledge-bases/{{tool_id}}/raptor{end}") for end in ("", "/build")]
 

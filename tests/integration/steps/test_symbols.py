@@ -85,7 +85,7 @@ def test_a_file_that_defines_a_name_means_its_own_unless_that_is_a_method(site: 
     for own, expected in (
         ([function], [(1, one, 10)]),
         ([function, method], [(1, one, 10)]),
-        ([method], [(2, other, 10), (2, one, 20)]),
+        ([method], [(2, one, 20), (2, other, 10)]),
         ([], [(1, other, 10)]),
     ):
         with site.pool.connection() as connection:
