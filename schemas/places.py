@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from schemas.tool import Listing
 
@@ -40,7 +40,7 @@ class PlaceRequest(BaseModel):
         examples=["~/notes"],
     )
 
-    model_config = {"json_schema_extra": {"examples": [{"path": "~/notes"}]}}
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"path": "~/notes"}]})
 
 
 class LinkRequest(BaseModel):
@@ -53,7 +53,9 @@ class LinkRequest(BaseModel):
         examples=["4hNMHmrtDVrQ9p1b3vYBzFZsKPxhjVYUmKtK0Gq3m7Y"],
     )
 
-    model_config = {"json_schema_extra": {"examples": [{"link": "4hNMHmrtDVrQ9p1b3vYBzFZsKPxhjVYUmKtK0Gq3m7Y"}]}}
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"examples": [{"link": "4hNMHmrtDVrQ9p1b3vYBzFZsKPxhjVYUmKtK0Gq3m7Y"}]}
+    )
 
 
 class PageSession(BaseModel):

@@ -9,20 +9,17 @@ import re
 
 # A string or a comment, to its end; one without an end reaches to the end of the line or of the text. Where a quote may
 # also begin a lifetime, only a single character is a string.
-_PYTHON = re.compile(
-    r"""\"{3}(?:[^\\]|\\[\s\S]?)*?(?:\"{3}|\Z)|'{3}(?:[^\\]|\\[\s\S]?)*?(?:'{3}|\Z)"""
-    r"""|"(?:[^"\\\n]|\\[\s\S]?)*+"?|'(?:[^'\\\n]|\\[\s\S]?)*+'?|#[^\n]*+"""
-)
-_JAVASCRIPT = re.compile(
-    r"""//[^\n]*+|/\*[\s\S]*?(?:\*/|\Z)|"(?:[^"\\\n]|\\[\s\S]?)*+"?|'(?:[^'\\\n]|\\[\s\S]?)*+'?|`(?:[^`\\]|\\[\s\S]?)*+`?"""
-)
-_PHP = re.compile(
-    r"""//[^\n]*+|\#[^\n]*+|/\*[\s\S]*?(?:\*/|\Z)|"(?:[^"\\\n]|\\[\s\S]?)*+"?|'(?:[^'\\\n]|\\[\s\S]?)*+'?"""
-)
-_SCRIPT = re.compile(r"""\#[^\n]*+|"(?:[^"\\\n]|\\[\s\S]?)*+"?|'(?:[^'\\\n]|\\[\s\S]?)*+'?""")
-_C = re.compile(
-    r"""//[^\n]*+|/\*[\s\S]*?(?:\*/|\Z)|"(?:[^"\\\n]|\\[\s\S]?)*+"?|'(?:[^'\\\n]|\\[^\n'][^'\n]{0,9})'|`[^`]*+`?"""
-)
+_DOUBLE = r"""\"[^"\\\n]*(?:\\[\s\S]?[^"\\\n]*)*"?"""
+_SINGLE = r"""'[^'\\\n]*(?:\\[\s\S]?[^'\\\n]*)*'?"""
+_TEMPLATE = r"`[^`\\]*(?:\\[\s\S]?[^`\\]*)*`?"
+_LONG = r"""\"{3}(?:[^\\]|\\[\s\S]?)*?(?:\"{3}|\Z)|'{3}(?:[^\\]|\\[\s\S]?)*?(?:'{3}|\Z)"""
+_REMARK, _NOTE = r"//[^\n]*|/\*[\s\S]*?(?:\*/|\Z)", r"\#[^\n]*"
+_CHARACTER = r"'(?:[^'\\\n]|\\[^\n'][^'\n]{0,9})'"
+_PYTHON = re.compile(f"{_LONG}|{_DOUBLE}|{_SINGLE}|{_NOTE}")
+_JAVASCRIPT = re.compile(f"{_REMARK}|{_DOUBLE}|{_SINGLE}|{_TEMPLATE}")
+_PHP = re.compile(f"{_REMARK}|{_NOTE}|{_DOUBLE}|{_SINGLE}")
+_SCRIPT = re.compile(f"{_NOTE}|{_DOUBLE}|{_SINGLE}")
+_C = re.compile(f"{_REMARK}|{_DOUBLE}|{_CHARACTER}|`[^`]*`?")
 _OF_LANGUAGE = {
     "python": _PYTHON,
     "javascript": _JAVASCRIPT,

@@ -11,7 +11,7 @@ from schemas.errors import FilterMatchesNothing, FoldexError, StoreUnavailable
 STATUSES = {
     400: "url_too_long",
     401: "unauthorized",
-    403: "auth_required cross_site",
+    403: "auth_required cross_site session_needed link_used",
     404: "not_found",
     408: "body_too_slow",
     409: "conflict lease_lost too_many_tools",
