@@ -101,19 +101,26 @@ def prove(made: Case, expected: Result, *, in_vain: int = PAID_IN_VAIN, seconds:
     return status
 
 
-def prove_vectors(here: Cluster, tool: str, *, lance: bool = False) -> None:
+def prove_vectors(here: Cluster, tool: str, *, lance: bool = False, complete: bool = True) -> None:
     """Soon all chunk rows are live and have exactly the vectors of the store. The sweep may have to delete some first.
 
-    The attributes in the store equal those in the rows.
+    Unless the run is `complete`, chunks may still wait for their vectors. The attributes in the store equal those in
+    the rows.
     """
     ((namespace,),) = here.rows(f"SELECT namespace FROM search_index WHERE id = {INDEX}", tool)
     seen: list[set[str]] = []
 
     def equal() -> bool:
-        rows = dict(here.rows(f"SELECT id::text, live FROM chunk WHERE index_id = {INDEX}", tool))
-        live = {id_ for id_, is_live in rows.items() if is_live}
+        rows = here.rows(f"SELECT id::text, live, lost FROM chunk WHERE index_id = {INDEX}", tool)
+        live = {id_ for id_, is_live, _ in rows if is_live}
+        waiting = set() if complete else {id_ for id_, _, is_waiting in rows if is_waiting}
         vectors = here.vector_ids(namespace, lance=lance)
-        seen[:] = [rows.keys() - live, live - vectors, vectors - live, wrong(here, tool, namespace, lance=lance)]
+        seen[:] = [
+            {id_ for id_, *_ in rows} - live,
+            live - waiting - vectors,
+            vectors - live,
+            wrong(here, tool, namespace, lance=lance),
+        ]
         return not any(seen)
 
     def what() -> str:
