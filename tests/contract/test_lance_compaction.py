@@ -203,7 +203,7 @@ def test_a_run_that_writes_indexes_its_rows_from_so_many_on_and_merges_nothing(t
     [({}, 9), ({"vector_bytes": 1}, 4), ({"word_bytes": 1}, 4)],
     ids=["in memory", "too many vectors", "too many words"],
 )
-def test_a_run_indexes_sooner_what_searches_do_not_hold_in_memory(
+def test_when_a_run_indexes_depends_on_what_searches_hold_in_memory(
     tmp_path: Path, lacking: dict[str, int], most: int
 ) -> None:
     store, rows = _filled(tmp_path, 8), 8 + most + 1

@@ -41,12 +41,11 @@ class Thresholds:
     full_rows: int = 16_384
     #: A new fragment with this many rows is joined with no other. Joining more takes more memory.
     joined_rows: int = 16_384
-    #: While a run writes, rows without an index are indexed once there are this many. In a table that searches hold in
-    #: memory, only the first searches of a process meet them: each takes half a second for so many. So most runs leave
-    #: all to their end, and index no row that they replace.
-    rows_while_writing: int = 40_960
-    #: The same for other tables. A query of words takes 14 ms of processor time for each thousand of these rows, and
-    #: 3 ms for each segment of an index.
+    #: While a run writes, rows without an index are indexed once there are this many, in a table that searches hold in
+    #: memory. They add some thousand new rows to it; more are read by each search, in 14 ms of processor time for each
+    #: thousand. Short runs end before the first look, and so index no row that they replace.
+    rows_while_writing: int = 8_192
+    #: The same for other tables, of whose index each segment adds 3 ms to a query.
     rows_beyond_memory: int = 16_384
     #: Bytes of the vectors and of the words that a searching process holds in memory.
     vector_bytes: int = MAX_BYTES
