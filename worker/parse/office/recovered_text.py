@@ -33,7 +33,7 @@ def read_damaged(read: Callable[[bytes], Document], data: bytes, type_: str, lim
     """
     if not data.startswith(olefile.MAGIC):
         return None
-    filled = data.ljust(-(-len(data) // _SECTOR_BYTES + 1) * _SECTOR_BYTES, b"\0")
+    filled = data.ljust((len(data) // _SECTOR_BYTES + 2) * _SECTOR_BYTES, b"\0")
     try:
         document = read(filled)
     except FileError as error:

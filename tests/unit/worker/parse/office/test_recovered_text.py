@@ -41,6 +41,13 @@ def test_a_cut_message_keeps_its_text(text: str, share: float) -> None:
     assert parse("tides.msg", data, LIMITS).note == ""
 
 
+def test_a_message_of_which_little_is_cut_keeps_its_head() -> None:
+    document = parse("tides.msg", message(WORDS)[:-10], LIMITS)
+    assert document.text.startswith("Subject: Tides")
+    assert WORDS.strip() in document.text
+    assert "damaged" in document.note
+
+
 @pytest.mark.parametrize("encoding", ["utf-16-le", "cp1252"])
 @pytest.mark.parametrize("text", TEXTS)
 def test_text_is_found_in_either_width(text: str, encoding: str) -> None:
