@@ -34,7 +34,7 @@ _WHY = {"ambiguous": "by ambiguous names", "outside": "outside the folder", "dep
 
 Found = TypeVar("Found", bound=Placed)
 
-#: Places of each kind of which `impact` tells, characters of a line, and tokens of what stands around them.
+#: Places of each kind that `impact` shows, characters of a line, and tokens of what stands around them.
 MAX_TOUCHED, MAX_PREVIEW, IMPACT_WORDS_TOKENS = 300, 120, 200
 #: Results that are looked at, of which the first are shown.
 MAX_RESULTS = 2000
@@ -80,8 +80,12 @@ async def find_symbol(access: ServiceAccess, asked: FindSymbolArguments, _: Prog
     return ToolReply(text, DefinitionsAnswer(**told_data, definitions=fit.items))
 
 
+def _place(symbol: Symbol) -> str:
+    return f"{symbol.file_path}:{symbol.start_line}-{symbol.end_line}"
+
+
 def _definition(symbol: Symbol) -> ResultEntry[DefinitionResult]:
-    place = f"{symbol.file_path}:{symbol.start_line}-{symbol.end_line}"
+    place = _place(symbol)
     scope = f"  in {symbol.scope}" if symbol.scope else ""
     definition = DefinitionResult(
         name=symbol.name,
@@ -108,7 +112,7 @@ async def outline(access: ServiceAccess, asked: OutlineArguments, _: Progress) -
     found, there_are_more = await _first(listed, place)
     by_file = groupby(found, key=lambda symbol: symbol.file_path)
     entries = [_outlined(path, list(symbols)) for path, symbols in by_file]
-    nothing = "No definitions: it is no code, or in a language that is cut at lines; read_file shows it."
+    nothing = "No definitions: this is not code, or code that is cut at lines; read_file shows it."
     text, fit, told_data = await _told(access, place, asked, entries, nothing, there_are_more=there_are_more)
     return ToolReply(text, OutlineAnswer(**told_data, files=fit.items))
 
@@ -159,20 +163,12 @@ class ImpactAnswer(ListAnswer):
 
 
 async def impact(access: ServiceAccess, asked: ImpactArguments, _: Progress) -> ToolReply:
-    """Tell what a change of a name may touch."""
+    """Show what a change to a name may affect."""
     place = await access.place(asked.folder)
     found = await access.foldex.tools.impact(place.tool, asked.name, limit=MAX_TOUCHED)
-    defined = [
-        f"{each.file_path}:{each.start_line}-{each.end_line} {each.signature}"
-        for each in found.definitions
-        if place.holds(each.file_path)
-    ]
+    defined = [f"{_place(each)} {each.signature}" for each in found.definitions if place.holds(each.file_path)]
     uses = {
-        part: [
-            f"{use.file_path}:{use.start_line} {use.kind}{f' in {use.scope}' if use.scope else ''}"
-            for use in found_uses
-            if place.holds(use.file_path)
-        ]
+        part: [f"{use.file_path}:{_used(use)}" for use in found_uses if place.holds(use.file_path)]
         for part, found_uses in (("references", found.references), ("tests", found.tests))
     }
     lines = [
@@ -243,9 +239,13 @@ async def find_references(access: ServiceAccess, asked: FindReferencesArguments,
 
 
 def _uses(path: str, uses: Iterable[Use]) -> ResultEntry[FileUses]:
-    lines = [f"{use.start_line} {use.kind}{f' in {use.scope}' if use.scope else ''}" for use in uses]
+    lines = list(map(_used, uses))
     first, last = lines[0].split()[0], lines[-1].split()[0]
     return ResultEntry(path, f"{path}:{first}-{last}", FileUses(file=path, text="\n".join(lines)))
+
+
+def _used(use: Use) -> str:
+    return f"{use.start_line} {use.kind}{f' in {use.scope}' if use.scope else ''}"
 
 
 class CallersArguments(ListArguments):

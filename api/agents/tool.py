@@ -157,7 +157,7 @@ def told(
     is_shared: bool = False,
     measure: Callable[[FittedEntries[Item]], str] | None = None,
 ) -> tuple[str, FittedEntries[Item]]:
-    """The text of an answer of several results, within the tokens, and what fitted.
+    """The text of an answer with several results, cut to the tokens, and the results that fitted.
 
     `more` of the entries were shown before. `is_shared`: each gets a part of the tokens. `measure` tells how much of
     what is shown.

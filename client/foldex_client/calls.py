@@ -315,7 +315,7 @@ class Tools(Calls[Way]):
         page_size: int | None = None,
         on_notes: Callable[[Sequence[Note]], None] | None = None,
     ) -> Request[Page[Use]]:
-        """Where a name is used, or what `file_id` and `scope` use. `on_notes` is told what each page lacks."""
+        """Where a name is used, or what `file_id` and `scope` use. `on_notes` gets the notes of each page."""
         query = given(name=name, kind=kind, file_id=file_id, scope=scope, limit=page_size)
         on_page = None if on_notes is None else lambda page: on_notes(page.notes)
         return Request("GET", _tools(tool, "references"), UsePage, query, on_page=on_page)

@@ -96,7 +96,7 @@ def get_impact(
     name: Called,
     limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of items of each list.")] = 100,
 ) -> Impact:
-    """Tell what a change of a name may touch: definitions, references, tests, and other lines with the word."""
+    """Show what a change to a name may affect: definitions, references, tests, and other lines with the word."""
     return impact(resources, index, name, limit, disconnect.event)
 
 

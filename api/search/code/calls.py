@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from api.search.code.meanings import CLASSES, Meanings
+from api.search.code.meanings import CLASSES, CONFIDENCES, Meanings
 from api.search.code.reads import innermost
 from schemas.queries.symbol import Call, Confidence
 from worker.state.pool import Pool
@@ -21,7 +21,6 @@ MAX_CONSIDERED = 5000
 MAX_FOLLOWED = 8
 
 _CONSTRUCTORS = frozenset({"__init__", "constructor", "__construct", "initialize"})
-_ORDER: tuple[Confidence, ...] = ("resolved", "likely", "by_name")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +132,7 @@ def _walk(
         fresh: dict[Hashable, _Step] = {}
         # by paths, never by ids: equal folders give equal answers
         ranked = sorted(
-            edges, key=lambda each: (_ORDER.index(each.confidence), meanings.path(each.file_id) or "", each.line)
+            edges, key=lambda each: (CONFIDENCES.index(each.confidence), meanings.path(each.file_id) or "", each.line)
         )
         for edge in ranked:
             found = taken(meanings, edge)

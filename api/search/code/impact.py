@@ -1,4 +1,4 @@
-"""Tells what a change of a name may touch."""
+"""Shows what a change to a name may affect."""
 
 from __future__ import annotations
 

@@ -62,9 +62,8 @@ def _read_python(code: str, imports: Imports) -> None:
     for found in _IMPORT.finditer(code):
         for name, alias in _aliased(found[1]):
             # `import a.b` brings `a`, of which `b` is an attribute
-            imports.named[alias] = Imported(name if alias != name else name.partition(".")[0], None)
-            if alias == name and "." in name:
-                imports.named[name.partition(".")[0]] = Imported(name.partition(".")[0], None)
+            whole = name.partition(".")[0] if alias == name else name
+            imports.named[whole if alias == name else alias] = Imported(whole, None)
 
 
 def _read_scripts(text: str, code: str, imports: Imports) -> None:

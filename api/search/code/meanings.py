@@ -14,12 +14,14 @@ from uuid import UUID
 from api.search.code.imports import SCRIPTS, Imports, module_paths, read_imports
 from api.search.code.masked import masked
 from api.search.code.reads import mentions
-from api.search.text.file_text import joined
+from api.search.text.file_text import first_line_of, joined
 from schemas.queries.symbol import Confidence
 from worker.state.pool import Pool
 from worker.state.search import code_texts
 from worker.state.search.code_texts import CodeFile, Defined
 
+#: The surest first.
+CONFIDENCES: tuple[Confidence, ...] = ("resolved", "likely", "by_name")
 #: Bytes of code that one request reads, and definitions of one name.
 MAX_BYTES = 8_000_000
 MAX_NAMED = 100
@@ -129,8 +131,8 @@ class Meanings:
                 continue
             text = joined(rows)
             self._left -= len(text)
-            first = rows[0].start_line - rows[0].lead.count("\n")
-            self._files[file.id] = CodeOfFile(file, text, first, self._outlines[file.id], bases.get(file.id, {}))
+            outline = self._outlines[file.id]
+            self._files[file.id] = CodeOfFile(file, text, first_line_of(rows), outline, bases.get(file.id, {}))
             self._paths[file.path] = file.id
 
     def file(self, file_id: UUID) -> CodeOfFile | None:
@@ -164,7 +166,7 @@ class Meanings:
             return self._unseen(name, code.outline)
         found = [self._meant(code, receiver, name, within) for receiver in receivers]
         best = [each for each in found if each.targets] or found
-        return min(best, key=lambda each: ("resolved", "likely", "by_name").index(each.confidence))
+        return min(best, key=lambda each: CONFIDENCES.index(each.confidence))
 
     def _unseen(self, name: str, outline: Sequence[Defined]) -> Meaning:
         """What a call means whose line cannot be read: a function of its own file, else any definition of the name."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 from uuid import UUID
 
 from api.search.code.masked import masked
-from api.search.text.file_text import joined
+from api.search.text.file_text import first_line_of, joined
 from schemas.queries.search import Note
 from worker.formats.grammars import GRAMMARS
 from worker.state.pool import Pool
@@ -75,10 +75,7 @@ def _note(code: Literal["reads_left_out", "reads_cut", "no_uses"], detail: str) 
 
 def _without_uses(files: Iterable[CodeFile]) -> Iterator[Note]:
     """What the answer says of languages whose uses nobody knows."""
-    languages: dict[str, int] = defaultdict(int)
-    for file in files:
-        if file.language not in GRAMMARS:
-            languages[str(file.language)] += 1
+    languages = Counter(str(file.language) for file in files if file.language not in GRAMMARS)
     if languages:
         named = ", ".join(f"{language} ({number})" for language, number in sorted(languages.items()))
         yield _note("no_uses", f"Files that contain the name, but whose uses are not known: {named}; grep finds them.")
@@ -93,8 +90,7 @@ def _of_files(
         (defined[file_id].append if is_definition else used[file_id].add)(line)
     outlines = code_texts.outlines(pool, ids)
     for file, rows in texts:
-        first = rows[0].start_line - rows[0].lead.count("\n")
-        lines = _lines(masked(joined(rows), file.language), name, first, used[file.id], defined[file.id])
+        lines = _lines(masked(joined(rows), file.language), name, first_line_of(rows), used[file.id], defined[file.id])
         for line, kind in lines.items():
             scope = innermost(outlines.get(file.id, ()), line)
             yield AddedUse(file.id, kind, scope.path if scope else "", line)

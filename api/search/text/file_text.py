@@ -50,6 +50,11 @@ def joined(rows: Sequence[TextRow]) -> str:
     return "".join([*parts, rows[-1].trail])
 
 
+def first_line_of(rows: Sequence[TextRow]) -> int:
+    """The line, from 1, at which the joined text of these chunks begins."""
+    return rows[0].start_line - rows[0].lead.count("\n")
+
+
 def _by_lines(pool: Pool, file: LiveFile, first: int, last: int | None) -> FileText:
     if last is not None and last < first:
         raise Invalid("end_line is before start_line; swap them.")
@@ -61,7 +66,7 @@ def _by_lines(pool: Pool, file: LiveFile, first: int, last: int | None) -> FileT
             if count
             else _without_text(file)
         )
-    text, line = joined(rows), rows[0].start_line - rows[0].lead.count("\n")
+    text, line = joined(rows), first_line_of(rows)
     start, end = lines_span(text, first - line, None if last is None else last - line)
     return _file_text(file, text[start:end], first, _start(rows) + start)
 
