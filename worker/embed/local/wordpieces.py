@@ -3,25 +3,43 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from worker.tokens.remembered import MAX_CHARACTERS, MAX_ENTRIES
 from worker.tokens.tokenizers import Offsets
 
 #: Characters per word that the model accepts. A longer word would become one unknown piece, whatever its length.
 LONGEST_WORD = 100
 #: Characters encoded at a time. An encoding takes some hundred bytes per piece, so long texts are encoded in windows.
 WINDOW = 1 << 16
+#: Words by which pieces are remembered: nothing beyond the white space and the signs of ASCII changes their pieces.
+_WORDS = re.compile(r"[^ \t\n\r!-/:-@\[-`{-~]+")
+
+_SPACE, _SIGN, _WORD = range(3)
+_OFFSET = np.dtype(np.int32)
+
+
+def _kind(character: str) -> int:
+    return _WORD if _WORDS.match(character) else _SPACE if character in " \t\n\r" else _SIGN
+
+
+#: The kinds of ASCII's characters, then that of all others.
+_KINDS = np.array([_kind(chr(code)) for code in range(129)], dtype=np.uint8)
 
 
 class WordPieces:
-    """The `Tokenizer` of a model directory. Thread-safe, because nothing changes after loading."""
+    """The `Tokenizer` of a model directory. Thread-safe."""
 
     def __init__(self, directory: Path) -> None:
         self._tokenizer = load_tokenizer(directory / "tokenizer.json")
+        #: Where the pieces of words begin in them, as the bytes of `_OFFSET`.
+        self._known: dict[str, bytes] = {}
 
     def starts(self, text: str) -> Offsets:
         """Character offsets of the pieces, ascending. Pieces of one character (accented, Hangul) share its offset."""
@@ -33,10 +51,44 @@ class WordPieces:
         return [encoding.ids for encoding in self._tokenizer.encode_batch_fast(list(texts))]
 
     def _starts(self, text: str) -> Offsets:
-        # unlike `encode`, it does not hold the interpreter, which all callers of the API share
-        (encoded,) = self._tokenizer.encode_batch([text], add_special_tokens=False)
-        offsets = encoded.offsets
-        return np.fromiter((start for start, _ in offsets), dtype=np.int64, count=len(offsets))
+        words = _WORDS.findall(text)
+        inside = [*map(self._pieces(words).__getitem__, words)]
+        kinds = _kinds(text)
+        begins = kinds != _SPACE
+        # each sign is a piece, and a word begins where none was before
+        begins[1:] &= (kinds[1:] == _SIGN) | (kinds[:-1] != _WORD)
+        places = begins.nonzero()[0]
+        is_word = kinds[places] == _WORD
+        pieces = np.ones(len(places), dtype=np.int64)
+        pieces[is_word] = np.fromiter(map(len, inside), dtype=np.int64, count=len(inside)) // _OFFSET.itemsize
+        starts: Offsets = places.repeat(pieces)
+        starts[is_word.repeat(pieces)] += np.frombuffer(b"".join(inside), dtype=_OFFSET)
+        return starts
+
+    def _pieces(self, words: Sequence[str]) -> dict[str, bytes]:
+        """Where the pieces of each word begin. The library sees a word once, as few words make up most of a text."""
+        known = self._known
+        found = {word: known[word] for word in {*words} if word in known}
+        new = [*{*words}.difference(found)]
+        if new:
+            # unlike `encode`, it does not hold the interpreter, which all callers of the API share
+            encodings = self._tokenizer.encode_batch(new, add_special_tokens=False)
+            fresh = dict(zip(new, map(_offsets, encodings), strict=True))
+            found |= fresh
+            # other threads may read this one, so nothing is ever taken out
+            known = {} if len(known) > MAX_ENTRIES else known
+            known.update((word, inside) for word, inside in fresh.items() if len(word) <= MAX_CHARACTERS)
+            self._known = known
+        return found
+
+
+def _kinds(text: str) -> NDArray[np.uint8]:
+    codes = np.frombuffer(text.encode("utf-32-le"), dtype="<u4")
+    return _KINDS.take(codes, mode="clip")
+
+
+def _offsets(encoding: Any) -> bytes:
+    return np.array([start for start, _ in encoding.offsets], dtype=_OFFSET).tobytes()
 
 
 def windows(text: str) -> list[tuple[int, int]]:

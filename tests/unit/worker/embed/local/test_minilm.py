@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
@@ -13,9 +14,9 @@ from schemas.content.source import FLOAT32
 from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, ModelRefused
 from tests.interpreter import longest_hold
 from tests.unit.worker.embed.local.reference import Reference
-from worker.embed.local import minilm, runtime
+from worker.embed.local import minilm, runtime, wordpieces
 from worker.embed.local.minilm import INT8, LocalEmbedder, check_files, fastest_precision, model_directory
-from worker.embed.local.wordpieces import WINDOW, WordPieces, windows
+from worker.embed.local.wordpieces import WINDOW, WordPieces, load_tokenizer, windows
 
 TEXTS = [
     "That is a happy person",
@@ -72,6 +73,35 @@ def test_starts_are_the_pieces_of_the_text(pieces: WordPieces) -> None:
     assert len(starts) == len(pieces.ids([text])[0]) - 2
     assert starts == sorted(starts)
     assert pieces.starts("").tolist() == []
+
+
+#: Characters that the library drops, splits, joins or decomposes, or that other programs take for white space or signs.
+_ODD = (
+    "ab Z9_-.\t\n\r\x00\x0b\x0c\x1c\x7f\x85\xa0\xad\xc9\xdf\xe9\u0130\u0131\u0301\u0345\u01c5"
+    "\ufb01\u03a3\u03c2\u2260\u1160"
+    "\u1f88\u200b\u200d\u2028\u3000\u6f22\u5b57\uff0c\ud55c\uae00\ue000\ufeff\ufffd\U0001f600"
+)
+
+
+@pytest.mark.parametrize("longest", [1, 8, 300])
+def test_starts_are_those_of_the_library(pieces: WordPieces, longest: int) -> None:
+    library = load_tokenizer(model_directory(None) / "tokenizer.json")
+    random = Random(longest)
+    texts = ["".join(random.choice(_ODD) for _ in range(random.randint(0, longest))) for _ in range(3000)]
+    texts += [unit * longest for unit in ("def f(x): ", "_" * 3 + "naïve", "[SEP]", "é", "漢字", "x" * 101 + "-")]
+    for text, encoding in zip(texts, library.encode_batch(texts, add_special_tokens=False), strict=True):
+        assert pieces.starts(text).tolist() == [start for start, _ in encoding.offsets], text
+
+
+def test_remembered_words_stay_few_and_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    pieces, text = WordPieces(model_directory(None)), "some unbelievable words " + "x" * 65
+    expected = pieces.starts(text).tolist()
+    monkeypatch.setattr(wordpieces, "MAX_ENTRIES", 3)
+    for number in range(20):
+        assert len(pieces.starts(f"word{number} other{number}")) >= 2
+        assert pieces.starts(text).tolist() == expected
+        assert len(pieces._known) <= 3 + 3
+        assert "x" * 65 not in pieces._known
 
 
 def test_a_long_word_counts_by_its_length(pieces: WordPieces) -> None:
