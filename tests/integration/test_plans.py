@@ -253,6 +253,7 @@ def test_whether_a_file_waits_is_seen_by_an_index(pool: Pool, index_id: UUID, mo
         "most_slices": 8,
         "files_per_slice": 500,
         "only_small": False,
+        "only_words": True,
         **tasks.small_bounds(),
         "preferred": None,
         "refused": [],

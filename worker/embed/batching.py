@@ -31,6 +31,8 @@ FULL_SHARE = 0.95
 #: Groups that packing keeps open. More would fill groups better but scatter a file's chunks more widely.
 _OPEN_GROUPS = 8
 
+#: Seconds from the first request on after which other work is done while requests are in flight.
+PATIENCE_SECONDS = 2.0
 #: Seconds between two looks for other work while a request takes long.
 LOOK_SECONDS = 0.5
 #: Characters of a text below which nobody cuts it, even if its model refuses it for its length.
@@ -51,9 +53,9 @@ class RequestTerms:
 
     `budget` is None for a model that costs nothing. `project` is the project whose share of the budget is used.
     `only_full` leaves out texts that do not fill a request, for a caller that will add more texts. Once it `gives_way`
-    to other work, no further request starts, as when the time is up. While requests are in flight after that time,
-    `meanwhile` does a part of other work, and says whether there may be more. Threads call `answered` at each answer,
-    which the caller may take later.
+    to other work, no further request starts, as when the time is up. While requests are in flight after that time, or
+    after `PATIENCE_SECONDS`, `meanwhile` does a part of other work, and says whether there may be more. Threads call
+    `answered` at each answer, which the caller may take later.
     """
 
     budget: RateBudget | None = None
@@ -171,7 +173,8 @@ class _EmbeddingRun:
         self._waiting = deque(_Batch(indices, may_grow=terms.budget is not None) for indices in waiting)
         self._terms = terms
         self._until = time.monotonic() + terms.seconds
-        self._works_at = self._until if terms.meanwhile is not never else math.inf
+        works_in = min(terms.seconds, PATIENCE_SECONDS) if terms.meanwhile is not never else math.inf
+        self._works_at = time.monotonic() + works_in
         self._in_flight: dict[Future[Vectors], _Batch] = {}
         self._error: BaseException | None = None
         self._answered = self._has_progress = False
@@ -201,7 +204,7 @@ class _EmbeddingRun:
                 if not self._terms.meanwhile():
                     self._works_at = time.monotonic() + LOOK_SECONDS
             except Exception as error:  # noqa: BLE001 - raised later: the answers in flight are paid for
-                self._error, self._works_at = self._error or error, math.inf
+                self._error, self._works_at = self._error or error, time.monotonic() + LOOK_SECONDS
 
     def _start(self, concurrency: int) -> Iterator[Outcome]:
         """Send requests. Yields the texts that are known to be too long, which are not sent."""

@@ -61,14 +61,15 @@ def index_slice(run: IndexRun, task_id: UUID, seconds: float) -> Iterator[TurnRe
     while more:
         claims = words.claim()
         of_words = bool(claims)
-        if not of_words and stopped is None and run.is_listed:
+        if not of_words and stopped is None and run.is_listed and run.asks:
             claims = claim_vectors(run, task_id)
         more = bool(claims) and time.monotonic() < deadline
         started = len(claims) + len(waiting)
         try:
-            turn = replace(run, gives_way=never, asks=stopped is None) if of_words else run
+            turn = replace(run, gives_way=never, asks=run.asks and stopped is None) if of_words else run
             others = OtherWords(run, words)
-            waiting = index_files(turn, claims, waiting, more=more, others=others.write) if started else []
+            meanwhile = others.write if of_words else run.write_elsewhere
+            waiting = index_files(turn, claims, waiting, more=more, others=meanwhile) if started else []
             if turn.asks and of_words and is_pace_wanted(run):
                 learn_pace(run, claim_vectors(run, task_id), others.write)
             started += others.written
@@ -112,16 +113,21 @@ class OtherWords:
     run: IndexRun
     turns: ClaimTurns
     written: int = 0
+    _is_over: bool = False
 
     def write(self) -> bool:
-        """Write those of the next claim. Returns whether there may be more.
+        """Write those of the next claim, and those of other tasks once none is left. Returns whether there may be more.
 
         Files that need their vectors at once stay claimed until the slice ends; more than these are not read in vain.
         """
-        claims = self.turns.claim()
-        waiting = index_files(replace(self.run, asks=False), claims) if claims else []
+        claims = [] if self._is_over else self.turns.claim()
+        if not claims:
+            return self.run.write_elsewhere()
+        self._is_over = True
+        waiting = index_files(replace(self.run, asks=False), claims)
+        self._is_over = len(waiting) == len(claims)
         self.written += len(claims) - len(waiting)
-        return len(waiting) < len(claims)
+        return True
 
 
 def index_files(

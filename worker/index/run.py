@@ -48,6 +48,8 @@ class IndexRun:
     asks: bool = True
     #: Whether work that comes before vectors waits.
     gives_way: Callable[[], bool] = never
+    #: Writes words of other tasks while a request takes long. Says whether there may be more.
+    write_elsewhere: Callable[[], bool] = never
     #: The disk on which runs write; None if it is not watched.
     space: DiskSpace | None = None
 

@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -38,6 +39,8 @@ from worker.tasks.limits import EMBED_SECONDS, SLICE_SECONDS
 HELD_SECONDS = 0.3
 #: Seconds between two looks, while vectors are written, for files that wait for their words.
 LOOK_SECONDS = 0.5
+#: Seconds between two attempts to write words of other tasks if one wrote none: files may need their vectors at once.
+REST_SECONDS = 3.0
 
 log = structlog.get_logger()
 _turns = CompactionTurns()
@@ -189,6 +192,58 @@ def _words_wait(r: Resources, *, only_small: bool) -> Callable[[], bool]:
     return look
 
 
+def elsewhere(r: Resources, queue: str) -> Callable[[], bool]:
+    """Return a function that writes some words of the task that is due for them, and says whether there may be more.
+
+    Slices call it while they wait for a provider: if all do, nobody else writes them.
+    """
+    looks_at = 0.0
+
+    def write() -> bool:
+        nonlocal looks_at
+        if time.monotonic() < looks_at:
+            return False
+        rest = LOOK_SECONDS
+        try:
+            if (due := _due_for_words(r, only_small=queue == FAST)) is not None:
+                rest = 0.0 if _write_words(r, due, queue) else REST_SECONDS
+        except Exception as error:  # noqa: BLE001 - no fault of the slice that waits; the task's own slices meet it too
+            log.warning("words of another task are not written", error=str(error))
+            rest = REST_SECONDS
+        looks_at = time.monotonic() + rest
+        return not rest
+
+    return write
+
+
+def _due_for_words(r: Resources, *, only_small: bool) -> UUID | None:
+    """The task that is due for this worker, of those with files that lack their words."""
+    reach = r.reach(process.me())
+    if not turns.words_wait(r.pool, only_small=only_small, reach=reach):
+        return None
+    return turns.fairest(r.pool, only_small=only_small, only_words=True, reach=reach)
+
+
+def _write_words(r: Resources, task_id: UUID, queue: str) -> int:
+    """Write the words of one claim of a task. Returns the number of files done; nobody is asked for vectors."""
+    task = tasks.running(r.pool, task_id)
+    index = task and tools.index(r.pool, task.index_id)
+    if not task or not index:
+        return 0
+    turns.take(r.pool, index.project_id, "index")
+    # `bind_run` may unbind a name, and the slice that waits has its own
+    names = structlog.contextvars.bound_contextvars(task_id="", tool_id="", request_id="")
+    with names, open_lease(r.settings.database, task_id) as lease:
+        bind_run(task.id, task.tool_id, task.request_id)
+        try:
+            run = replace(_open_run(r, task, index, lease, queue), asks=False)
+            finished, _ = _record(r.pool, task, index_slice(run, task_id, 0))
+        finally:
+            files.release(r.pool, lease.owner)
+    dispatch.close_if_done(r.pool, task_id, task.index_id)
+    return finished
+
+
 def _open_run(r: Resources, task: RunningTask, index: Index, lease: Lease, queue: str) -> IndexRun:
     settings = index.settings
     return IndexRun(
@@ -199,6 +254,7 @@ def _open_run(r: Resources, task: RunningTask, index: Index, lease: Lease, queue
         words_in_store=r.words_in_store(index),
         left_bytes=math.inf if task.left_bytes is None else task.left_bytes,
         gives_way=_words_wait(r, only_small=queue == FAST),
+        write_elsewhere=elsewhere(r, queue),
         tokenizer=r.tokenizer(settings.embedder),
         embedder=r.embedder(settings.embedder, explicit_dimensions=settings.explicit_dimensions),
         store=r.store_of(index),

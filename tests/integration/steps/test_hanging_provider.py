@@ -5,17 +5,21 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from uuid import uuid4
 
 import pytest
 
 from schemas.errors import FoldexError
 from tests.integration.steps.lagging import AWAY, PATHS, Late, Provider
-from tests.integration.steps.site import FILES, write
+from tests.integration.steps.site import FILES, Site, write
 from tests.service import eventually
-from worker.embed import Embedder, Vectors
+from worker.app import BULK
+from worker.embed import Embedder, Vectors, batching
 from worker.index import pipeline
 from worker.index.pipeline import MIN_CLAIM_FILES
 from worker.index.run import IndexRun
+from worker.tasks.index import elsewhere
 
 #: Seconds after which words are found however long a request takes; far more than the bound, for a busy machine.
 SOON = 30.0
@@ -43,6 +47,7 @@ class Hanging(Provider):
 def soon_late(monkeypatch: pytest.MonkeyPatch) -> None:
     """Words wait for a fraction of their time."""
     monkeypatch.setattr(pipeline, "LATE_SECONDS", 0.2)
+    monkeypatch.setattr(batching, "PATIENCE_SECONDS", 0.2)
 
 
 @contextmanager
@@ -50,7 +55,7 @@ def hanging(late: Late, answers: int, *, fails: bool = False) -> Iterator[tuple[
     """A slice of another thread that waits for an answer, which it gets at the end."""
     late.provider = provider = Hanging(late.provider._embedder, answers)
     provider.fails = fails
-    run = late.worker()
+    run = replace(late.worker(), write_elsewhere=elsewhere(late.site.resources, BULK))
     # all that it was asked so far was answered at once
     run.pace.answered(1_000_000, 0.001, first=0.001)
     ended: list[BaseException | None] = []
@@ -121,6 +126,38 @@ def test_an_edited_file_keeps_its_vectors_while_the_words_of_others_are_written(
     late.words()
     assert late.by_word("pears") == {"0.md"}
     late.end()
+
+
+@pytest.fixture
+def busy(late: Late) -> Iterator[tuple[Late, Site]]:
+    """A folder whose only worker waits for its vectors, and another project's folder, which was listed meanwhile."""
+    late.words()
+    with hanging(late, 0):
+        folder = late.site.resources.home.parent / uuid4().hex
+        folder.mkdir()
+        write(folder, 0, "Another folder tells of plums.")
+        other = Site(late.site.resources, folder)
+        other.list_folder()
+        yield late, other
+    late.end()
+
+
+@pytest.mark.usefixtures("nobody_else")
+def test_words_of_another_project_are_found_while_a_request_for_vectors_hangs(busy: tuple[Late, Site]) -> None:
+    _, other = busy
+    eventually(lambda: Late(other).by_word("plums") == {"0.md"}, SOON)
+    assert other.do("SELECT status, awaits_vectors FROM search_index_file WHERE index_id = %s", other.index.id) == [
+        ("pending", True)
+    ]
+
+
+@pytest.mark.usefixtures("nobody_else")
+def test_an_edit_of_the_same_folder_is_found_while_a_request_for_vectors_hangs(busy: tuple[Late, Site]) -> None:
+    late, _ = busy
+    write(late.site.folder, 0, "Now about pears.")
+    late.site.cancel()
+    late.again()
+    eventually(lambda: late.by_word("pears") == {"0.md"}, SOON)
 
 
 def test_a_cancel_while_a_request_hangs_takes_the_files_back(late: Late) -> None:

@@ -45,13 +45,19 @@ def is_in_reach(pool: Pool, task_id: UUID, reach: Reach) -> bool:
 
 
 def fairest(
-    pool: Pool, *, preferred: UUID | None = None, only_small: bool = False, reach: Reach = ANYTHING
+    pool: Pool,
+    *,
+    preferred: UUID | None = None,
+    only_small: bool = False,
+    only_words: bool = False,
+    reach: Reach = ANYTHING,
 ) -> UUID | None:
     """Return the task that is due for a worker, `preferred` on a tie.
 
-    Considers only tasks in its `reach`, and perhaps `only_small` ones.
+    Considers only tasks in its `reach`, and perhaps `only_small` ones, or those with files that lack their words.
     """
-    values = {"preferred": preferred, "only_small": only_small, **tasks.small_bounds(), **reach.values}
+    values: dict[str, object] = {"preferred": preferred, "only_small": only_small, "only_words": only_words}
+    values |= {**tasks.small_bounds(), **reach.values}
     # the statement locks all open tasks, and a transaction would hold them until another message arrives from here
     with autocommit(pool) as connection:
         row = connection.execute(_SQL["fairest"], values).fetchone()

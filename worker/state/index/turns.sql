@@ -10,6 +10,7 @@ SELECT t.id, set_config('synchronous_commit', 'off', true) FROM (
     LEFT JOIN project_turn r ON r.project_id = i.project_id AND r.work = 'index'
     WHERE t.status = 'indexing' AND coalesce(t.sent_at, now()) <= now()
       AND (NOT %(only_small)s OR :is_small) AND :is_in_reach AND NOT :is_declined
+      AND (NOT %(only_words)s OR (:first_without_words) IS NOT NULL)
     ORDER BY coalesce(p.slices, 0), coalesce(r.number, 0), (:first_without_words) IS NULL, coalesce(w.slices, 0),
         t.id IS NOT DISTINCT FROM %(preferred)s::uuid DESC, t.started_at
     -- whoever serves a locked one would only wait
