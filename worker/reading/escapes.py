@@ -18,11 +18,15 @@ from worker.reading.entities import ENTITY, decoded_entity
 _HEX = "[0-9A-Fa-f]"
 #: Escapes of characters, without the backslash. JSON within JSON has several in front of one.
 _NAME = rf"N\{{(?:U\+{_HEX}{{2,6}}|[A-Za-z0-9 -]{{2,80}})\}}"
-_UNICODE = rf"(?:u{_HEX}{{4}}|u\{{{_HEX}{{1,6}}\}}|U{_HEX}{{8}}|{_NAME}|x\{{{_HEX}{{2,6}}\}})"
+_UNICODE = (
+    rf"(?:u{_HEX}{{4}}|u\{{{_HEX}{{1,6}}\}}|U00(?:0{_HEX}|10){_HEX}{{4}}|U{_HEX}{{4}}|{_NAME}|x\{{{_HEX}{{2,6}}\}})"
+)
 #: Escapes of bytes. Octal ones below 200 may be groups of regular expressions, unless there are several.
 _BYTE = rf"(?:x{_HEX}{{2}}|[23][0-7]{{2}})"
 _BYTES = rf"(?:{_BYTE}|1[0-7]{{2}})"
 _FIRST_BYTE = rf"(?:{_BYTE}|1[0-7]{{2}}(?=(?:\\{_BYTES}){{2}}))"
+#: The bytes of one character by their decimal numbers, as in Lua. No octal number of a letter begins with such a one.
+_DECIMAL = r"(?:19[4-9]|2[0-3]\d|24[0-4])(?:\\1(?:2[89]|[3-8]\d|9[01])){1,3}"
 #: A letter in a style sheet, with as many digits as no octal escape has, and a blank that ends it.
 _STYLE = (
     rf"(?:0000{_HEX}{{2}}|000(?=[0-9]{{0,2}}[A-Fa-f]){_HEX}{{3}}"
@@ -35,7 +39,7 @@ _RUN = rf"\\{{0,7}}{_WHOLE}(?:\\{{1,8}}{_WHOLE}){{0,1023}}"
 _CONTINUED = rf"(?:\\(?:x[89abAB]{_HEX}|2[0-7]{{2}})){{0,3}}"
 _BYTE_RUN = rf"{_FIRST_BYTE}{_CONTINUED}(?:\\{_BYTES}{_CONTINUED}){{0,1023}}"
 #: A run of escapes of one kind, or an escaped backslash. What begins with a constant is found fast.
-_ANY = re.compile(rf"\\(?:(?P<unicode>{_RUN})|\\|(?P<bytes>{_BYTE_RUN})|(?P<style>{_STYLE}) ?)")
+_ANY = re.compile(rf"\\(?:(?P<unicode>{_RUN})|\\|(?P<decimal>{_DECIMAL})|(?P<bytes>{_BYTE_RUN})|(?P<style>{_STYLE}) ?)")
 _IN_JSON = re.compile(rf"\\(?:(?P<unicode>{_RUN})|(?P<one>[\"\\/bfnrt]))")
 #: What each such escape has; the search for it is fast.
 _ESCAPE = re.compile(r"\\(?:[uUNx1-3]|0[0-9A-Fa-f]{3})")
@@ -176,6 +180,9 @@ def _read(text: str, match: re.Match[str]) -> str:
     if match["style"]:
         letter = chr(int(match["style"], 16))
         return letter if letter.isalpha() and ord(letter) >= _FIRST_LATIN else ""
+    if match["decimal"]:
+        read = bytes(map(int, match["decimal"].split("\\"))).decode(errors="ignore")
+        return read if len(read) == 1 and _is_text(read) else ""
     return _of_bytes(text, match) if match["bytes"] else ""
 
 

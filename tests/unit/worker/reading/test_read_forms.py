@@ -82,6 +82,8 @@ READ = [
     # code: only letters
     ("code", r'"Schr\u00f6der" "\u{f6}a" "\x{f6}a"', '"Schröder" "öa" "öa"'),
     ("code", r'"M\xc3\xbcnchen" "M\303\274nchen" "M\xfcnchen"', '"München" "München" "München"'),
+    ("code", r'"M\195\188nchen \229\164\167 \206\177" "\1\195 \195\303"', r'"München 大 α" "\1\195 \195\303"'),
+    ("code", r'"M\U00fcnchen" "\U00f6ffentlich" "\U00005927" C:\Users', r'"München" "öffentlich" "大" C:\Users'),
     ("code", r'"\N{LATIN SMALL LETTER O WITH DIAERESIS}"', '"ö"'),
     ("code", r"'\\u00e4'", "'ä'"),
     ("code", r'"\x1b[0m" "\033[1m" "\u2019" "\x89PNG"', r'"\x1b[0m" "\033[1m" "\u2019" "\x89PNG"'),
@@ -226,7 +228,7 @@ def test_a_run_of_escapes_takes_little_memory(type_: str, unit: str) -> None:
         tracemalloc.stop()
     assert read == 20_000
     # all escapes of a run at once took 3 to 27 MB
-    assert peak < 1_500_000
+    assert peak < 2_000_000
 
 
 #: Lines of blocks, runs that are bytes or none, and what stands between them.
