@@ -21,7 +21,7 @@ from worker.index.claim_turns import ClaimTurns
 from worker.index.commit import commit, record_paid, still_claimed
 from worker.index.embed import Meanwhile, embed, recall_vectors
 from worker.index.file_states import EmbeddedFile, File
-from worker.index.late import LATE_SECONDS, are_late
+from worker.index.late import are_late, patience_seconds
 from worker.index.prepare import prepare
 from worker.index.run import IndexRun
 from worker.state.index import files
@@ -35,8 +35,6 @@ MIN_CLAIM_FILES = 32
 #: Minimum number of texts per claim of files that only lack vectors. One process takes a small folder, because each one
 #: that dies may have paid for its requests in flight.
 MIN_CLAIM_TEXTS = 256
-#: Seconds in which requests start whose answers only show the pace.
-LEARN_SECONDS = 0.2
 #: Minimum bytes of text per token.
 BYTES_PER_TOKEN = 3
 
@@ -70,8 +68,6 @@ def index_slice(run: IndexRun, task_id: UUID, seconds: float) -> Iterator[TurnRe
             others = OtherWords(run, words)
             meanwhile = others.write if of_words else run.write_elsewhere
             waiting = index_files(turn, claims, waiting, more=more, others=meanwhile) if started else []
-            if turn.asks and of_words and is_pace_wanted(run):
-                learn_pace(run, claim_vectors(run, task_id), others.write)
             started += others.written
         except EmbeddingError as error:
             if not of_words:
@@ -82,28 +78,8 @@ def index_slice(run: IndexRun, task_id: UUID, seconds: float) -> Iterator[TurnRe
         more = more and (of_words or not run.gives_way())
         waiting = waiting if stopped is None else []
     if stopped is not None:
-        raise SliceOver if claims else stopped
-
-
-def is_pace_wanted(run: IndexRun) -> bool:
-    """Whether files may need one write instead of two once the pace is known. A local model is never that fast."""
-    return run.budget is not None and not run.pace.is_known
-
-
-def learn_pace(run: IndexRun, claims: Sequence[FileClaim], others: Callable[[], bool]) -> None:
-    """Ask for some vectors of files whose words are there. Words of others are written meanwhile.
-
-    Raises as `index_files`.
-    """
-    if not claims:
-        return
-    try:
-        index_files(replace(run, embed_seconds=LEARN_SECONDS, gives_way=never), claims, others=others)
-    except EmbeddingError as error:
-        if run.is_listed:
-            raise
         # the words of files that are listed meanwhile shall not wait until the provider is asked again
-        raise SliceOver from error
+        raise SliceOver if claims or not run.is_listed else stopped
 
 
 @dataclass(slots=True)
@@ -173,7 +149,8 @@ def _write_words(run: IndexRun, prepared: Sequence[File], began: float) -> list[
     """Write the words of files whose vectors would be late, with what needs no embedding. Returns the other files."""
     files = recall_vectors(run, prepared)
     early = [file for file in files if file.has_early_words]
-    if run.asks and not are_late(run.pace, early, time.monotonic() - began, run.left_bytes):
+    is_local = run.budget is None
+    if run.asks and not are_late(run.pace, early, time.monotonic() - began, run.left_bytes, is_local=is_local):
         return files
     written = {file.claim.id for file in files if file.complete} | {file.claim.id for file in early}
     commit(run, [file for file in files if file.claim.id in written])
@@ -190,7 +167,7 @@ def _keep_late(run: IndexRun, files: Sequence[EmbeddedFile]) -> Sequence[Embedde
 def _hurried(run: IndexRun, files: Sequence[EmbeddedFile]) -> IndexRun:
     """The run, with little time for vectors that words wait for."""
     words_wait = any(file.has_early_words for file in files)
-    return replace(run, embed_seconds=min(run.embed_seconds, LATE_SECONDS)) if words_wait else run
+    return replace(run, embed_seconds=min(run.embed_seconds, patience_seconds(run.pace))) if words_wait else run
 
 
 def _is_progress(file: EmbeddedFile) -> bool:

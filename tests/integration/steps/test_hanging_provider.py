@@ -1,4 +1,4 @@
-"""A provider that answered quickly, and then hangs: the words of all files are found while its request is in flight."""
+"""A provider that hangs at its first answer, or later: the words of all files are found while it is asked."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ import pytest
 from schemas.errors import FoldexError
 from tests.integration.steps.lagging import AWAY, PATHS, Late, Provider
 from tests.integration.steps.site import FILES, Site, write
+from tests.integration.steps.test_learned_pace import asking
 from tests.service import eventually
 from worker.app import BULK
 from worker.embed import Embedder, Vectors, batching
-from worker.index import pipeline
+from worker.index import late as lateness
 from worker.index.pipeline import MIN_CLAIM_FILES
 from worker.index.run import IndexRun
 from worker.tasks.index import elsewhere
@@ -46,18 +47,22 @@ class Hanging(Provider):
 @pytest.fixture(autouse=True)
 def soon_late(monkeypatch: pytest.MonkeyPatch) -> None:
     """Words wait for a fraction of their time."""
-    monkeypatch.setattr(pipeline, "LATE_SECONDS", 0.2)
+    for name in ("LATE_SECONDS", "TRY_SECONDS"):
+        monkeypatch.setattr(lateness, name, 0.2)
     monkeypatch.setattr(batching, "PATIENCE_SECONDS", 0.2)
 
 
 @contextmanager
-def hanging(late: Late, answers: int, *, fails: bool = False) -> Iterator[tuple[Hanging, IndexRun]]:
+def hanging(
+    late: Late, answers: int, *, fails: bool = False, is_known: bool = True
+) -> Iterator[tuple[Hanging, IndexRun]]:
     """A slice of another thread that waits for an answer, which it gets at the end."""
     late.provider = provider = Hanging(late.provider._embedder, answers)
     provider.fails = fails
-    run = replace(late.worker(), write_elsewhere=elsewhere(late.site.resources, BULK))
-    # all that it was asked so far was answered at once
-    run.pace.answered(1_000_000, 0.001, first=0.001)
+    run = replace(asking(late), write_elsewhere=elsewhere(late.site.resources, BULK))
+    if is_known:
+        # all that it was asked so far was answered at once
+        run.pace.answered(1_000_000, 0.001, first=0.001)
     ended: list[BaseException | None] = []
 
     def work() -> None:
@@ -89,12 +94,12 @@ def add_files(late: Late, number: int) -> set[str]:
     return {f"{each}.md" for each in range(number)}
 
 
-@pytest.mark.parametrize("answers", [0, 1, 2])
+@pytest.mark.parametrize(("answers", "is_known"), [(0, True), (1, True), (2, True), (0, False)])
 def test_words_of_all_claims_are_found_while_a_request_hangs_and_each_text_is_paid_once(
-    late: Late, answers: int
+    late: Late, answers: int, is_known: bool
 ) -> None:
     paths = add_files(late, 4 * MIN_CLAIM_FILES)
-    with hanging(late, answers):
+    with hanging(late, answers, is_known=is_known):
         eventually(lambda: late.by_word("apples") == paths, SOON, lambda: str(len(late.by_word("apples"))))
         # another worker embeds the files that nobody waits for, and no other text
         late.vectors()

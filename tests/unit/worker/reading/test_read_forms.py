@@ -82,7 +82,7 @@ READ = [
     # code: only letters
     ("code", r'"Schr\u00f6der" "\u{f6}a" "\x{f6}a"', '"Schröder" "öa" "öa"'),
     ("code", r'"M\xc3\xbcnchen" "M\303\274nchen" "M\xfcnchen"', '"München" "München" "München"'),
-    ("code", r'"M\195\188nchen \229\164\167 \206\177" "\1\195 \195\303"', r'"München 大 α" "\1\195 \195\303"'),
+    ("code", r'"M\195\188nchen \229\164\167 \206\187" "\1\195 \195\303"', r'"München 大 λ" "\1\195 \195\303"'),
     ("code", r'"M\U00fcnchen" "\U00f6ffentlich" "\U00005927" C:\Users', r'"München" "öffentlich" "大" C:\Users'),
     ("code", r'"\N{LATIN SMALL LETTER O WITH DIAERESIS}"', '"ö"'),
     ("code", r"'\\u00e4'", "'ä'"),
