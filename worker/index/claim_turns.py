@@ -10,10 +10,13 @@ from worker.index.run import IndexRun
 from worker.state.index import files
 from worker.state.index.files import BEGINNING, NO_LIMIT, SMALL_BYTES, ClaimPosition, FileClaim
 
+#: Bytes up to which the claims of a slice grow. Each is a commit of its own, which costs as much as a thousand chunks.
+MAX_GROWN_BYTES = 2 << 20
+
 
 @dataclass(slots=True)
 class ClaimTurns:
-    """The claims of one slice.
+    """The claims of one slice. Each takes twice the bytes of the one before: first results come soon, others together.
 
     A claim begins where the previous one ended, because an old snapshot keeps the dead index entries before that place.
     It begins at the smallest files again before it takes any of twice the size, because smaller ones may have been
@@ -35,6 +38,7 @@ class ClaimTurns:
             claims = self._claim()
             largest = max((claim.size_bytes for claim in claims), default=0)
             self._max_size = max(2 * largest, SMALL_BYTES)
+        self.max_bytes = max(self.max_bytes, min(2 * self.max_bytes, MAX_GROWN_BYTES))
         self._after = max((ClaimPosition(claim.size_bytes, claim.id) for claim in claims), default=BEGINNING)
         return claims
 

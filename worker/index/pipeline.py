@@ -195,7 +195,7 @@ def claim_files(run: IndexRun) -> int:
 
 
 def claim_bytes(run: IndexRun) -> int:
-    """Return the bytes of one claim: they fill the requests in flight once, since more would delay first results."""
+    """Return the bytes of a first claim: they fill the requests in flight, since more would delay first results."""
     limit = run.embedder.max_request_tokens
     budget_limit = run.budget and run.budget.max_request_tokens
     return min(limit, budget_limit or limit) * run.concurrency * BYTES_PER_TOKEN

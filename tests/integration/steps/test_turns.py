@@ -17,6 +17,7 @@ from tests.integration.steps.site import Site, listed_site, new_site, passes
 from worker import dispatch
 from worker.app import BULK, FAST, MAX_SLICES, app
 from worker.dispatch import FILES_PER_SLICE
+from worker.index import claim_turns
 from worker.index.claim_turns import ClaimTurns
 from worker.index.pipeline import claim_files
 from worker.resources import Resources
@@ -276,6 +277,25 @@ def test_the_last_files_are_left_to_several_workers(
     values: dict[str, Any] = {"task_id": site.task, "index_id": run.index.id, "owner": run.lease.owner}
     claim = partial(files.claim, site.pool, **values, max_files=number + 1, max_bytes=most_bytes)
     assert [len(claim()) for _ in range(len(claims) + 1)] == [*claims, 0]
+
+
+@pytest.mark.parametrize(("first", "expected"), [(1, [1, 2, 4, 5, 5]), (4, [4, 5, 5, 5, 5]), (6, [6, 6, 6, 6, 6])])
+def test_claims_of_a_slice_grow_up_to_a_bound(
+    resources: Resources, monkeypatch: pytest.MonkeyPatch, first: int, expected: list[int]
+) -> None:
+    site = listed_site(resources, 5)
+    asked: list[int] = []
+    claim = files.claim
+
+    def record(*args: Any, **bounds: Any) -> Any:
+        asked.append(bounds["max_bytes"])
+        return claim(*args, **bounds)
+
+    monkeypatch.setattr(files, "claim", record)
+    monkeypatch.setattr(claim_turns, "MAX_GROWN_BYTES", 5)
+    turns = ClaimTurns(site.worker(), site.task, max_files=1, max_bytes=first)
+    assert [len(turns.claim()) for _ in range(5)] == [1] * 5
+    assert asked == expected
 
 
 def test_small_files_that_are_listed_meanwhile_come_before_large_ones(resources: Resources) -> None:
