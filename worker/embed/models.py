@@ -66,6 +66,11 @@ def is_local(model: str) -> bool:
     return model.startswith("local/")
 
 
+def legibility(model: str, text: str) -> float:
+    """How well a model reads a text, 0 to 1; 1 for models of many languages."""
+    return minilm.legibility(text) if model == minilm.MODEL else 1.0
+
+
 def same_provider(model: str, other: str) -> bool:
     """Whether the access settings of one model may be used for the other.
 

@@ -50,6 +50,8 @@ FINDER_RANKS = 10
 #: How fast the weight of vectors falls with the share of chunks that have one. Most chunks near a query are not among
 #: these, so those that are must not outvote words. `ONLY=partial make bench-search` measures it.
 PART_EXPONENT = 2
+#: Least share of its weight that a leg keeps which cannot read a query: where no word is found, it alone has results.
+MIN_LEGIBILITY = 0.05
 #: Share of the chunks that must have vectors for a confidence.
 KNOWN_SHARE = 0.9
 #: Share of a rerank model's score in the score of a hit. The model reads words, but knows neither files nor names.
@@ -131,13 +133,15 @@ def _leg_weights(
     """The weight of each leg in a kind of text.
 
     `shares` says how much each query is about names, and the weights for names count by that share. The other weights
-    depend on how sure the legs of the query are. A leg that could find a part of the chunks counts less.
+    depend on how sure the legs of the query are. A leg counts less that could find a part of the chunks, or that cannot
+    read the query's language.
     """
     factors = _factors(rankings, trust)
     for number, each in enumerate(rankings):
         share = shares[each.query]
         language = factors[number] * weights[f"{kind}_{each.kind}"]
-        yield each.share**PART_EXPONENT * (share * weights[f"name_{each.kind}"] + (1 - share) * language)
+        read = max(MIN_LEGIBILITY, each.legibility)
+        yield each.share**PART_EXPONENT * (share * weights[f"name_{each.kind}"] + (1 - share) * language * read)
 
 
 def _factors(rankings: Sequence[Ranking], trust: VectorTrust) -> dict[int, float]:

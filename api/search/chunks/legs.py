@@ -23,6 +23,7 @@ from api.search.rank.fusion import by_score, shared_ranks
 from api.search.rank.sureness import COMPARED_RANK
 from schemas.errors import EmbeddingError, FoldexError, StoreError, StoreUnavailable
 from schemas.queries.search import Filters
+from worker.embed.models import legibility
 from worker.state.index import drift
 from worker.state.index.tools import Index
 from worker.state.search import found_chunks, keywords, languages, symbols
@@ -50,12 +51,16 @@ KeywordLeg = tuple[str, keywords.Field, "Future[Ranked]"]
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """The results of one leg for one query, best first. `share` is that of the chunks which it could find."""
+    """The results of one leg for one query, best first. `share` is that of the chunks which it could find.
+
+    `legibility` is how well the leg reads the query, 0 to 1.
+    """
 
     query: str
     kind: Kind
     results: Sequence[RankedRow]
     share: float = 1.0
+    legibility: float = 1.0
 
     @property
     def ids(self) -> list[str]:
@@ -311,8 +316,10 @@ def _run_in_store(
         if leg.phrase:
             of_phrases.append(Ranking(text, kind, _with_phrase(search, leg.keywords or "", Ranked.of(result))))
         else:
-            share = search.vector_share if kind == "vector" else 1.0
-            rankings.append(Ranking(text, kind, Ranked.of(result), share))
+            is_vector = kind == "vector"
+            share = search.vector_share if is_vector else 1.0
+            read = legibility(search.index.settings.embedder.model, text) if is_vector else 1.0
+            rankings.append(Ranking(text, kind, Ranked.of(result), share, read))
     return LegResults(
         [*rankings, *of_phrases], search.step("store", started, sum(map(len, results)), f"{len(legs)} legs")
     )

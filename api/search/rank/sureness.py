@@ -13,6 +13,9 @@ from dataclasses import dataclass
 COMPARED_RANK = 5
 #: Least sureness that counts, so that equal scores do not silence a leg.
 MIN_SURENESS = 0.03
+#: The factor of vectors for a query none of whose words is found. Its nearest chunk is near to nothing, and must not
+#: outvote what another query of the same search finds.
+UNKNOWN_WORDS = 0.25
 #: The name of the leg by meaning; the other legs are keywords.
 VECTOR = "vector"
 
@@ -57,7 +60,9 @@ def sureness_factors(legs: Sequence[tuple[str, Sequence[float]]], trust: VectorT
         if kind != VECTOR and scores and scores[0] > 0
     ]
     if not of_words:
-        return shares
+        of_keywords = [scores for kind, scores in legs if kind != VECTOR]
+        alone = UNKNOWN_WORDS if of_keywords and not any(of_keywords) else 1.0
+        return [alone if kind == VECTOR else share for (kind, _), share in zip(legs, shares, strict=True)]
     words = sum(share * sure for share, sure in of_words) / sum(share for share, _ in of_words)
     return [
         _of_vectors(scores[0] - scores[-1], words, trust) if kind == VECTOR and scores else share

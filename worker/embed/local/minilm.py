@@ -33,6 +33,12 @@ DIMENSIONS = 384
 MAX_PIECES = 256
 MAX_INPUTS = 32
 
+#: Letters of a word piece in a query of which the model knows the letters alone, and in one that it reads well. They
+#: are 0.8 to 1.1 in Arabic, Chinese, Greek, Hindi or Russian, about 2 in Turkish, 2.5 in German, and 4 in English.
+_SPELLED, _READ = 1.1, 2.8
+#: Characters of a query that tell its language.
+_TELLING = 1000
+
 INT8 = "int8"
 PROFILE = EmbedderProfile(model=MODEL, dimensions=DIMENSIONS, max_input_tokens=MAX_PIECES - 2)
 
@@ -65,6 +71,12 @@ class LocalEmbedder:
         ids = model.pieces.ids(texts)
         _refuse_long(ids)
         return model.encode(ids)
+
+
+def legibility(text: str, directory: Path | None = None) -> float:
+    """How well the model reads a text, 0 to 1: it was trained on English. A text without letters tells nothing."""
+    letters = _pieces(model_directory(directory)).letters_per_piece(text[:_TELLING])
+    return 1.0 if letters is None else min(1.0, max(0.0, (letters - _SPELLED) / (_READ - _SPELLED)))
 
 
 def with_precision(precision: str) -> EmbedderProfile:
@@ -118,6 +130,11 @@ def _refuse_long(ids: Sequence[Sequence[int]]) -> None:
         )
 
 
+@cache
+def _pieces(folder: Path) -> WordPieces:
+    return WordPieces(folder)
+
+
 class _LoadedModel(NamedTuple):
     pieces: WordPieces
     encode: Callable[[Sequence[Sequence[int]]], Matrix]
@@ -146,7 +163,7 @@ def _load(directory: Path | None, precision: str) -> _LoadedModel:
     folder = model_directory(directory)
     weights = load_weights(folder / "model.safetensors")
     encoder = runtime.Int8Encoder(weights).encode if precision == INT8 else partial(_encode, weights)
-    model = _LoadedModel(WordPieces(folder), encoder)
+    model = _LoadedModel(_pieces(folder), encoder)
     # the session has weights of its own, so 45 MB are free now
     del weights
     give_back()

@@ -16,6 +16,8 @@ from worker.tokens.tokenizers import Offsets
 
 #: Characters per word that the model accepts. A longer word would become one unknown piece, whatever its length.
 LONGEST_WORD = 100
+#: The piece of a word with a character that the vocabulary lacks.
+UNKNOWN = "[UNK]"
 #: Characters encoded at a time. An encoding takes some hundred bytes per piece, so long texts are encoded in windows.
 WINDOW = 1 << 16
 #: Words by which pieces are remembered: nothing beyond the white space and the signs of ASCII changes their pieces.
@@ -45,6 +47,19 @@ class WordPieces:
         """Character offsets of the pieces, ascending. Pieces of one character (accented, Hangul) share its offset."""
         encoded = [self._starts(text[begin:end]) + begin for begin, end in windows(text)]
         return np.concatenate(encoded) if encoded else np.empty(0, dtype=np.int64)
+
+    def letters_per_piece(self, text: str) -> float | None:
+        """Letters of a piece, on average over the pieces with letters; None if no piece has one. Unknown ones count 0.
+
+        Few letters say that a text is in another language than the vocabulary.
+        """
+        (encoded,) = self._tokenizer.encode_batch([text], add_special_tokens=False)
+        letters = [
+            (sum(map(str.isalpha, text[start:end])), token != UNKNOWN)
+            for token, (start, end) in zip(encoded.tokens, encoded.offsets, strict=True)
+        ]
+        known = [count * is_known for count, is_known in letters if count]
+        return sum(known) / len(known) if known else None
 
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Piece ids of each text as the model reads it, with the two special pieces at its ends."""

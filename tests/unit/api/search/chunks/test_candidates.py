@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -119,6 +120,29 @@ def test_in_prose_a_leg_that_guesses_yields_to_one_that_is_sure(
 
 def ranking(query: str, kind: Kind, *found: tuple[str, float]) -> Ranking:
     return Ranking(query, kind, [RankedRow(*one) for one in found])
+
+
+@pytest.mark.parametrize("file_type", ["code", "markdown"])
+@pytest.mark.parametrize(("legibility", "best"), [(1.0, "near"), (0.0, "worded")])
+def test_a_leg_that_cannot_read_a_query_does_not_outvote_words(file_type: str, legibility: float, best: str) -> None:
+    names = ["near", "worded", *NEXT]
+    rows = {name: hit_row(name, name, file_type=file_type, file_id=UUID(int=n + 1)) for n, name in enumerate(names)}
+    request, near = Query(query="how is it"), [("near", 0.1), *((name, 0.6) for name in NEXT)]
+    vector = replace(ranking("how is it", "vector", *near), legibility=legibility)
+    text = ranking("how is it", "text", ("worded", 9.0), *((name, 3.0) for name in NEXT))
+    hits = rank_candidates(request, WEIGHTS, fuse(request, WEIGHTS, [vector, text], ()), rows).candidates
+    assert hits[0].id == best
+    # where words find nothing, it alone answers
+    alone = rank_candidates(request, WEIGHTS, fuse(request, WEIGHTS, [vector], ()), rows).candidates
+    assert alone[0].id == "near"
+
+
+def test_a_query_whose_words_nothing_has_does_not_outvote_another() -> None:
+    request = Query(queries=["zyzzyva quokka", "fill it"])
+    unknown = [ranking("zyzzyva quokka", kind, *found) for kind, found in (("vector", [("near", 0.9)]), ("text", []))]
+    known = [ranking("fill it", kind, ("worded", value)) for kind, value in (("vector", 0.4), ("text", 9.0))]
+    scores = fuse(request, WEIGHTS, [*unknown, *known], ()).scores
+    assert scores["near"] < 0.3 * scores["worded"]
 
 
 def candidates(count: int, **last: Any) -> list[Candidate]:

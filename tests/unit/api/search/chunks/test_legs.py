@@ -24,6 +24,7 @@ from api.search.query.filters import ResolvedFilters
 from api.search.query.index_search import IndexSearch
 from schemas.errors import EmbeddingUnavailable, FoldexError, StoreUnauthorized, StoreUnavailable
 from schemas.queries.search import Filters, Query
+from worker.embed.local import minilm
 from worker.state.search import found_chunks, keywords, languages
 from worker.tokens.keywords import IN_ENGLISH
 from worker.vectors import Leg, Ranked, RankedRow
@@ -223,3 +224,15 @@ def test_of_a_quoted_phrase_only_chunks_that_hold_it_are_found(monkeypatch: pyte
     *_, of_phrase = run_legs(replace(search_with(store), request=request)).rankings
     assert (of_phrase.kind, of_phrase.ids) == ("text", ["b"])
     assert in_store or limits == [10, 10, PHRASE_DEPTH]
+
+
+@pytest.mark.parametrize(("model", "legibility"), [(minilm.MODEL, 0.0), ("openai/text-embedding-3-small", 1.0)])
+def test_the_vector_leg_says_how_well_its_model_reads_the_query(
+    postgres: Keywords, model: str, legibility: float
+) -> None:
+    asked = search()
+    asked.index.settings.embedder.model = model  # type: ignore[misc]
+    request = asked.request.model_copy(update={"queries": ["パンサーズの守備は何点を許しましたか"]})
+    found = run_legs(replace(asked, request=request)).rankings
+    assert [(each.kind, each.legibility) for each in found if each.kind == "vector"] == [("vector", legibility)]
+    assert {each.legibility for each in found if each.kind != "vector"} == {1.0}

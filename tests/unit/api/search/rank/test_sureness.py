@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from api.search.rank.sureness import CODE, COMPARED_RANK, PROSE, VectorTrust, sureness_factors
+from api.search.rank.sureness import CODE, COMPARED_RANK, PROSE, UNKNOWN_WORDS, VectorTrust, sureness_factors
 
 #: A keyword leg that found one chunk: its score is all lead.
 SURE_WORDS = ("text", [9.0])
@@ -55,7 +55,7 @@ def test_keywords_with_low_scores_say_little_about_how_sure_words_are(trust: Vec
     assert sureness_factors(legs, trust)[0] == pytest.approx(1.5**trust.exponent)
 
 
-@pytest.mark.parametrize("legs", [[vectors(0.2)], [vectors(0.2), ("text", [])], [SURE_WORDS], []])
+@pytest.mark.parametrize("legs", [[vectors(0.2)], [SURE_WORDS], []])
 def test_a_leg_without_others_keeps_its_weight(legs: list[tuple[str, list[float]]]) -> None:
     assert sureness_factors(legs, PROSE) == [1.0] * len(legs)
 
@@ -69,7 +69,7 @@ def test_any_scores_give_factors_within_bounds_and_only_the_first_scores_count(t
             for kind, low, high in (("vector", -1, 1), ("text", 0, 30), ("code", 0, 30), ("text", 0, 1))
         ]
         of_vectors, *of_words = sureness_factors(legs, trust)
-        assert trust.least <= of_vectors <= trust.most
+        assert min(trust.least, UNKNOWN_WORDS) <= of_vectors <= trust.most
         assert all(0 <= factor <= 1 for factor in of_words)
         changed = [(kind, [*scores[:COMPARED_RANK], *(0.0 for _ in scores[COMPARED_RANK:])]) for kind, scores in legs]
         assert sureness_factors(changed, trust) == [of_vectors, *of_words]
@@ -78,3 +78,8 @@ def test_any_scores_give_factors_within_bounds_and_only_the_first_scores_count(t
 @pytest.mark.parametrize("trust", [PROSE, CODE])
 def test_words_that_score_nothing_do_not_change_the_legs(trust: VectorTrust) -> None:
     assert sureness_factors([vectors(0.2), ("text", [0.0] * COMPARED_RANK)], trust) == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("trust", [PROSE, CODE])
+def test_vectors_count_little_for_a_query_whose_words_nothing_has(trust: VectorTrust) -> None:
+    assert sureness_factors([vectors(0.2), ("text", []), ("code", [])], trust) == [UNKNOWN_WORDS, 1.0, 1.0]

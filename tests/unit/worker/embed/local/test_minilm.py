@@ -104,6 +104,29 @@ def test_remembered_words_stay_few_and_change_nothing(monkeypatch: pytest.Monkey
         assert "x" * 65 not in pieces._known
 
 
+@pytest.mark.parametrize(
+    ("query", "least", "most"),
+    [
+        ("How many points did the defence give up?", 1.0, 1.0),
+        ("getUserById", 0.8, 1.0),
+        ("E11000 12 %", 0.0, 1.0),
+        ("42: 7 %", 1.0, 1.0),
+        ("", 1.0, 1.0),
+        ("Wie viele Punkte gab die Verteidigung der Panthers auf?", 0.5, 0.95),
+        ("كم نقطة تخلى عنها دفاع البانثرز؟", 0.0, 0.0),
+        ("黑豹队的防守丢了多少分", 0.0, 0.0),
+        ("パンサーズの守備は何点を許しましたか", 0.0, 0.0),
+        ("팬서스 수비진은 몇 점을 내주었습니까", 0.0, 0.0),
+        ("Сколько очков уступила защита", 0.0, 0.0),
+        # each word is one unknown piece
+        ("แนวรับของแพนเธอร์สเสียไปกี่แต้ม", 0.0, 0.0),
+        ("ꙮ" * 100_000, 0.0, 0.0),
+    ],
+)
+def test_the_model_reads_english_and_only_letters_of_other_scripts(query: str, least: float, most: float) -> None:
+    assert least <= minilm.legibility(query) <= most
+
+
 def test_a_long_word_counts_by_its_length(pieces: WordPieces) -> None:
     assert len(pieces.starts("k9" * 5000)) >= 100
 
