@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from uuid import UUID
@@ -10,7 +11,7 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from api.search.chunks.legs import Kind, Ranking
+from api.search.chunks.legs import MIN_LEGIBILITY, Kind, Ranking
 from api.search.rank.weights import LEG_WEIGHTS, RANKING_WEIGHTS, Weights
 from schemas.queries.search import Query
 from tests.bench.search.fit import sections
@@ -59,7 +60,11 @@ def random_recording(seed: int, chunks: int = 90) -> Recording:
             for kind in KINDS
             for found in [chance.sample(list(rows), chance.choice([0, 60]))]
         ]
-        legs = [each if each.kind == "vector" else Ranking(query, each.kind, each.results[::-1]) for each in legs]
+        read = chance.choice([MIN_LEGIBILITY, 0.5, 1.0])
+        legs = [
+            replace(each, legibility=read) if each.kind == "vector" else Ranking(query, each.kind, each.results[::-1])
+            for each in legs
+        ]
         question = Question(query=query, kind="", relevant=(Label(path=chance.choice(list(rows.values())).file_path),))
         recorded.append(Recorded(question, np.ones(3, dtype=np.float32), legs, chance.sample(list(rows), 2)))
     return Recording(recorded, rows, {})

@@ -50,8 +50,6 @@ FINDER_RANKS = 10
 #: How fast the weight of vectors falls with the share of chunks that have one. Most chunks near a query are not among
 #: these, so those that are must not outvote words. `ONLY=partial make bench-search` measures it.
 PART_EXPONENT = 2
-#: Least share of its weight that a leg keeps which cannot read a query: where no word is found, it alone has results.
-MIN_LEGIBILITY = 0.05
 #: Share of the chunks that must have vectors for a confidence.
 KNOWN_SHARE = 0.9
 #: Share of a rerank model's score in the score of a hit. The model reads words, but knows neither files nor names.
@@ -139,9 +137,8 @@ def _leg_weights(
     factors = _factors(rankings, trust)
     for number, each in enumerate(rankings):
         share = shares[each.query]
-        language = factors[number] * weights[f"{kind}_{each.kind}"]
-        read = max(MIN_LEGIBILITY, each.legibility)
-        yield each.share**PART_EXPONENT * (share * weights[f"name_{each.kind}"] + (1 - share) * language * read)
+        language = factors[number] * each.legibility * weights[f"{kind}_{each.kind}"]
+        yield each.share**PART_EXPONENT * (share * weights[f"name_{each.kind}"] + (1 - share) * language)
 
 
 def _factors(rankings: Sequence[Ranking], trust: VectorTrust) -> dict[int, float]:

@@ -41,6 +41,8 @@ PHRASE_DEPTH = 300
 #: Minimum difference of distances that counts fully. If the nearest vectors are about as near as the others, the leg
 #: guesses, and must not outweigh words.
 MIN_SPAN = 0.2
+#: Least share of its weight that a leg keeps which cannot read a query: where no word is found, it alone has results.
+MIN_LEGIBILITY = 0.05
 log = structlog.get_logger()
 
 #: A leg of the store, with its query and kind.
@@ -53,7 +55,7 @@ KeywordLeg = tuple[str, keywords.Field, "Future[Ranked]"]
 class Ranking:
     """The results of one leg for one query, best first. `share` is that of the chunks which it could find.
 
-    `legibility` is how well the leg reads the query, 0 to 1.
+    `legibility` is how well the leg reads the query, from `MIN_LEGIBILITY` to 1.
     """
 
     query: str
@@ -319,7 +321,7 @@ def _run_in_store(
             is_vector = kind == "vector"
             share = search.vector_share if is_vector else 1.0
             read = legibility(search.index.settings.embedder.model, text) if is_vector else 1.0
-            rankings.append(Ranking(text, kind, Ranked.of(result), share, read))
+            rankings.append(Ranking(text, kind, Ranked.of(result), share, max(MIN_LEGIBILITY, read)))
     return LegResults(
         [*rankings, *of_phrases], search.step("store", started, sum(map(len, results)), f"{len(legs)} legs")
     )

@@ -115,7 +115,11 @@ def _prepared(each: Recorded, rows: Rows) -> Prepared:
             features[n, FEATURES.index(name)] = value
     first = [(leg.kind, leg.first_scores) for leg in each.rankings]
     factors = {
-        kind: [factor for factor, leg in zip(sureness_factors(first, trust), each.rankings, strict=True) if leg.ids]
+        kind: [
+            factor * leg.legibility
+            for factor, leg in zip(sureness_factors(first, trust), each.rankings, strict=True)
+            if leg.ids
+        ]
         for kind, trust in ((LANGUAGE, CODE), (PROSE_KIND, PROSE))
     }
     chunks = [rows[id_] for id_ in ids]

@@ -21,7 +21,7 @@ from api.search.chunks.candidates import (
     rank_candidates,
     wanted_ids,
 )
-from api.search.chunks.legs import Kind, Ranking
+from api.search.chunks.legs import MIN_LEGIBILITY, Kind, Ranking
 from api.search.rank.confidence import AGREEING, USUAL_AGREEMENT, Evidence, HitTexts, confidence
 from api.search.rank.files import CROWDED_HITS
 from api.search.rank.weights import RANKING_WEIGHTS, WEIGHTS
@@ -123,7 +123,7 @@ def ranking(query: str, kind: Kind, *found: tuple[str, float]) -> Ranking:
 
 
 @pytest.mark.parametrize("file_type", ["code", "markdown"])
-@pytest.mark.parametrize(("legibility", "best"), [(1.0, "near"), (0.0, "worded")])
+@pytest.mark.parametrize(("legibility", "best"), [(1.0, "near"), (MIN_LEGIBILITY, "worded")])
 def test_a_leg_that_cannot_read_a_query_does_not_outvote_words(file_type: str, legibility: float, best: str) -> None:
     names = ["near", "worded", *NEXT]
     rows = {name: hit_row(name, name, file_type=file_type, file_id=UUID(int=n + 1)) for n, name in enumerate(names)}

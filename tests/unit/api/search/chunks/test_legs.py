@@ -19,7 +19,7 @@ from psycopg_pool import PoolTimeout
 from api.http.disconnect import CallerLeft, Disconnect
 from api.http.shares import KEYWORD_THREADS
 from api.search.chunks import legs
-from api.search.chunks.legs import MIN_SPAN, NEAREST, PHRASE_DEPTH, Kind, LegResults, Ranking, run_legs
+from api.search.chunks.legs import MIN_LEGIBILITY, MIN_SPAN, NEAREST, PHRASE_DEPTH, Kind, LegResults, Ranking, run_legs
 from api.search.query.filters import ResolvedFilters
 from api.search.query.index_search import IndexSearch
 from schemas.errors import EmbeddingUnavailable, FoldexError, StoreUnauthorized, StoreUnavailable
@@ -226,7 +226,9 @@ def test_of_a_quoted_phrase_only_chunks_that_hold_it_are_found(monkeypatch: pyte
     assert in_store or limits == [10, 10, PHRASE_DEPTH]
 
 
-@pytest.mark.parametrize(("model", "legibility"), [(minilm.MODEL, 0.0), ("openai/text-embedding-3-small", 1.0)])
+@pytest.mark.parametrize(
+    ("model", "legibility"), [(minilm.MODEL, MIN_LEGIBILITY), ("openai/text-embedding-3-small", 1.0)]
+)
 def test_the_vector_leg_says_how_well_its_model_reads_the_query(
     postgres: Keywords, model: str, legibility: float
 ) -> None:
