@@ -139,8 +139,8 @@ def test_a_leg_that_cannot_read_a_query_does_not_outvote_words(file_type: str, l
 
 def test_a_query_whose_words_nothing_has_does_not_outvote_another() -> None:
     request = Query(queries=["zyzzyva quokka", "fill it"])
-    unknown = [ranking("zyzzyva quokka", kind, *found) for kind, found in (("vector", [("near", 0.9)]), ("text", []))]
-    known = [ranking("fill it", kind, ("worded", value)) for kind, value in (("vector", 0.4), ("text", 9.0))]
+    unknown = [ranking("zyzzyva quokka", "vector", ("near", 0.9)), ranking("zyzzyva quokka", "text")]
+    known = [ranking("fill it", "vector", ("worded", 0.4)), ranking("fill it", "text", ("worded", 9.0))]
     scores = fuse(request, WEIGHTS, [*unknown, *known], ()).scores
     assert scores["near"] < 0.3 * scores["worded"]
 
