@@ -28,7 +28,7 @@ from api.search.chunks.repeated import RankingInputs, Repeated
 from api.search.chunks.unembedded import whole_files
 from api.search.query.coverage import counts_for, coverage
 from api.search.query.file_filter import FileSelection
-from api.search.query.filters import ResolvedFilters, resolve_filters
+from api.search.query.filters import ResolvedFilters, filters_of
 from api.search.query.index_search import (
     MAX_DEPTH,
     MIN_DEPTH,
@@ -92,7 +92,7 @@ def answer_by(
     started = time.perf_counter()
     freshness = refresh(resources, tool_id, index, query.refresh, disconnect=disconnect)
     try:
-        filters = resolve_filters(resources.pool, index, query.filters)
+        filters = filters_of(resources.pool, index, query)
     except FilterMatchesNothing as error:
         filters, find = ResolvedFilters(query.filters, FileSelection([])), partial(without_files, error)
     depth = min(MAX_DEPTH, max(MIN_DEPTH, 2 * query.top_k))

@@ -20,7 +20,8 @@ from api.cli.commands import main
 from schemas.errors import ContentsElsewhere, FileError, FoldexError, VectorsElsewhere
 from tests.integration.database import do
 from tests.integration.steps.site import resources_in
-from worker.machine.directory_mark import FILE, add_mark, new_mark, read_mark
+from worker.machine import directory_mark
+from worker.machine.directory_mark import FILE, add_mark, new_mark, read_mark, replace_mark
 from worker.objects.directory_objects import DirectoryObjects, object_path
 from worker.resources import Resources, check_directories
 from worker.state import store_directories
@@ -410,7 +411,7 @@ def test_a_directory_that_cannot_be_read_is_refused(machine: Machine, monkeypatc
     def fail(*_: object) -> None:
         raise OSError(116, "stale")
 
-    monkeypatch.setattr(store_directories, "read_mark", fail)
+    monkeypatch.setattr(directory_mark, "read_mark", fail)
     assert "ESTALE" in refused(directory(machine("a")).check).message
 
 
@@ -433,6 +434,30 @@ def adopt(resources: Resources, monkeypatch: pytest.MonkeyPatch, *arguments: str
     monkeypatch.setenv("FOLDEX_HOME", str(resources.home))
     monkeypatch.setenv("DATABASE_URL", resources.settings.database_url)
     return CliRunner().invoke(main, ["adopt", *arguments])
+
+
+def test_a_mark_at_rest_is_read_again_only_if_its_file_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[Path] = []
+
+    def read(path: Path) -> directory_mark.Mark | None:
+        reads.append(path)
+        return read_mark(path)
+
+    monkeypatch.setattr(directory_mark, "read_mark", read)
+    marks, mark = directory_mark.MarkReader(tmp_path), new_mark(uuid4())
+    assert marks.read() is None
+    add_mark(tmp_path, mark)
+    # what was just written may be written again in the same moment of the file system's clock
+    assert [marks.read(), marks.read()] == [mark, mark]
+    assert len(reads) == 2
+    monkeypatch.setattr(directory_mark, "REST_S", -1.0)
+    assert [marks.read() for _ in range(3)] == [mark] * 3
+    assert len(reads) == 3
+    other = new_mark(uuid4())
+    replace_mark(tmp_path, other)
+    assert [marks.read(), marks.read()] == [other, other]
+    (tmp_path / FILE).unlink()
+    assert marks.read() is None
 
 
 def test_the_command_lets_another_directory_count(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:

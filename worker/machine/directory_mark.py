@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import tempfile
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -14,6 +15,8 @@ from uuid import UUID, uuid4
 FILE = ".foldex-directory"
 #: Bytes that are read of it, more than it has.
 _MAX_BYTES = 128
+#: Seconds after its last change when a mark counts as at rest. File clocks are too coarse to tell two changes apart.
+REST_S = 1.0
 #: Errors of file systems without hard links.
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK}
 
@@ -49,6 +52,29 @@ def read_mark(directory: Path) -> Mark | None:
     except ValueError:
         return _DAMAGED
     return Mark(id_, installation)
+
+
+class MarkReader:
+    """Reads the mark of a directory again and again. While its file stays the same, that is one call of the system."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory, self._file = directory, directory / FILE
+        #: What tells the file apart, and the mark in it.
+        self._last: tuple[tuple[int, ...], Mark | None] | None = None
+
+    def read(self) -> Mark | None:
+        """See `read_mark`."""
+        try:
+            found = self._file.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        state = found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+        last = self._last
+        if last is not None and last[0] == state:
+            return last[1]
+        mark = read_mark(self._directory)
+        self._last = (state, mark) if time.time() - found.st_ctime > REST_S else None
+        return mark
 
 
 def add_mark(directory: Path, mark: Mark) -> None:

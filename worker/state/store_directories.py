@@ -22,7 +22,7 @@ import structlog
 from psycopg import Connection
 
 from schemas.errors import ContentsElsewhere, VectorsElsewhere
-from worker.machine.directory_mark import add_mark, new_mark, read_mark, replace_mark
+from worker.machine.directory_mark import MarkReader, add_mark, new_mark, read_mark, replace_mark
 from worker.machine.host import this_host
 from worker.state.pool import Pool, autocommit
 from worker.state.queries import load
@@ -77,6 +77,7 @@ class StoreDirectory:
 
     def __init__(self, kind: DirectoryKind, path: Path, home: Path, connect: Connect) -> None:
         self.kind, self.path, self._home, self._connect = kind, path, home, connect
+        self._marks = MarkReader(path)
         self._known: UUID | None = None
         self._is_refused = False
         self._trusted_until = self._noted = float("-inf")
@@ -84,7 +85,7 @@ class StoreDirectory:
     def check(self) -> None:
         """Raise the error of the kind unless this is the directory that counts. The first one of all does."""
         with self._disk_errors():
-            mark = read_mark(self.path)
+            mark = self._marks.read()
             if mark is None or mark.id != self._known or time.monotonic() > self._trusted_until:
                 self._look()
 

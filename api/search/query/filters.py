@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from threading import Lock
 from uuid import UUID
 
+from cachetools import TTLCache
+
+from api.http.lookup_cache import CACHE_SECONDS
 from api.search.query.file_filter import FileSelection, indexed_types, select_files
 from schemas.errors import FilterMatchesNothing
-from schemas.queries.search import Filters
+from schemas.queries.search import Filters, Query
 from worker.state.index import file_lookup
 from worker.state.index.tools import Index
 from worker.state.pool import Pool
 from worker.state.search import found_chunks, symbols
 from worker.vectors import MAX_FILTERABLE_BYTES, Condition
 
+#: Filters that a process remembers, each with up to a thousand ids.
+MAX_RESOLVED = 256
 #: Maximum types or languages that an error lists.
 MAX_LISTED_NAMES = 30
 #: Maximum characters of a filter's value in an error.
@@ -81,6 +87,28 @@ class ResolvedFilters:
             "below": _formatted("{}/", self.id_paths),
             **self.filters.model_dump(include={"languages", "symbols", "node_types", "scope", "json_pointer", "level"}),
         }
+
+
+_lock = Lock()
+#: What filters were resolved to, by index and filters.
+_resolved: TTLCache[tuple[UUID, str], ResolvedFilters] = TTLCache(MAX_RESOLVED, CACHE_SECONDS)
+
+
+def filters_of(pool: Pool, index: Index, query: Query) -> ResolvedFilters:
+    """Do what `resolve_filters` does for a query, for which all paths of a folder may be read.
+
+    What is returned is at most `CACHE_SECONDS` old, or current if the query asks to compare the folder.
+    """
+    if query.filters == Filters():
+        return ResolvedFilters(query.filters, None)
+    key = index.id, query.filters.model_dump_json()
+    with _lock:
+        resolved = _resolved.get(key) if query.refresh == "none" else None
+    if resolved is None:
+        resolved = resolve_filters(pool, index, query.filters)
+        with _lock:
+            _resolved[key] = resolved
+    return resolved
 
 
 def resolve_filters(pool: Pool, index: Index, filters: Filters) -> ResolvedFilters:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import PurePosixPath
 
@@ -68,7 +68,8 @@ class QuerySignals:
 
     `forms` are the beginnings and the roots of each term. `name_share`, 0 to 1, is how much the query is about its
     names: of several names, or in a long sentence, most are only mentioned. `unpenalized` are kinds of files that are
-    not penalized, because the query asks for them.
+    not penalized, because the query asks for them. `of_paths` keeps the features of each path: chunks of one file share
+    it.
     """
 
     terms: frozenset[str]
@@ -80,6 +81,7 @@ class QuerySignals:
     runs: tuple[str, ...]
     context: Context
     unpenalized: frozenset[str]
+    of_paths: dict[str, Mapping[str, float]] = field(default_factory=dict, compare=False)
 
 
 def query_signals(texts: Sequence[str], defining: Collection[str], context: Context) -> QuerySignals:
@@ -138,27 +140,36 @@ def word_runs(text: str) -> list[str]:
 def chunk_features(signals: QuerySignals, row: HitRow) -> dict[str, float]:
     """The nonzero features of a chunk, 0 to 1 by name. Penalties are those with negative weights."""
     path, text = row.file_path, row.ranked_text
-    features = {kind: 1.0 for kind in _penalized_kinds(path) if kind not in signals.unpenalized}
+    of_path = signals.of_paths.get(path)
+    if of_path is None:
+        of_path = signals.of_paths[path] = _path_features(signals, path)
+    features = dict(of_path)
     if row.chunk_id in signals.defining:
         features["definition"] = signals.name_share
     if row.symbol:
         features["symbol"] = _symbol_overlap(signals, row.symbol)
     if row.scope:
         features["scope"] = _shared_terms(signals.terms, _name_terms(row.scope))
-    features["path"] = _path_overlap(signals.forms, path)
-    stem = _stem_terms(path)
-    features["stem"] = float(bool(stem) and stem <= signals.terms)
     if signals.phrases:
         features["phrase"] = _contained(signals.phrases, _flat(text))
     # tests only quote text that stands elsewhere
     if signals.runs and "test" not in features:
         features["verbatim"] = _contained(signals.runs, text.lower())
-    if signals.context.path is not None:
-        features["near_path"] = _path_nearness(signals.context.path, path)
     if signals.context.symbol is not None:
         features["near_symbol"] = _symbol_nearness(signals.context.symbol, row)
     if len(text) > LONG_CHARACTERS:
         features["long"] = 1.0
+    return {name: value for name, value in features.items() if value}
+
+
+def _path_features(signals: QuerySignals, path: str) -> Mapping[str, float]:
+    """The features that all chunks of a file share."""
+    features = {kind: 1.0 for kind in _penalized_kinds(path) if kind not in signals.unpenalized}
+    features["path"] = _path_overlap(signals.forms, path)
+    stem = _stem_terms(path)
+    features["stem"] = float(bool(stem) and stem <= signals.terms)
+    if signals.context.path is not None:
+        features["near_path"] = _path_nearness(signals.context.path, path)
     return {name: value for name, value in features.items() if value}
 
 

@@ -214,3 +214,37 @@ def test_many_rows_with_one_vector_have_one_distance(monkeypatch: pytest.MonkeyP
     nearest = equal.nearest(np.array([0.3, 0.2], np.float32), 2)
     assert nearest.ids == sorted(ids)[:2]
     assert len({*nearest.values}) == 1
+
+
+@pytest.mark.parametrize("share", [0.0, 0.05, 0.29, 0.31, 0.9, 1.0])
+def test_rows_that_pass_a_filter_are_found_however_many_they_are(share: float) -> None:
+    count, chance = 200, Random(5)
+    vectors = np.random.default_rng(5).standard_normal((count, DIMENSIONS)).astype(np.float32)
+    embedded = np.arange(count) % 7 != 0
+    held = rows([str(UUID(int=n)) for n in range(count)], np.arange(count, dtype=np.uint64), vectors, embedded=embedded)
+    # in any order, with rows that no vector finds
+    passing = np.array(chance.sample(range(count), int(share * count)), dtype=np.intp)
+    asked = np.ones(DIMENSIONS, np.float32)
+    expected = held.nearest(asked, count)
+    allowed = {str(UUID(int=int(n))) for n in passing}
+    found = held.nearest(asked, 10, passing)
+    assert found.ids == [id_ for id_ in expected.ids if id_ in allowed][:10]
+    assert len(held.nearest(asked, count, passing)) == sum(embedded[passing])
+
+
+def test_positions_of_a_filter_are_those_of_the_rows_at_hand() -> None:
+    def read(order: list[int]) -> NamespaceRows:
+        embedded, vectors = np.ones(3, dtype=bool), np.eye(3, DIMENSIONS, dtype=np.float32)
+        return rows([str(UUID(int=n)) for n in order], np.array(order, dtype=np.uint64), vectors, embedded=embedded)
+
+    cache, asked = vector_cache.FilterCache(), 0
+
+    def passing() -> RowIds:
+        nonlocal asked
+        asked += 1
+        return np.array([7], dtype=np.uint64)
+
+    before, again = read([5, 6, 7]), read([7, 5, 6])
+    for held, expected, reads in ((before, 2, 1), (before, 2, 1), (again, 0, 2), (again, 0, 2)):
+        assert cache.positions((1,), "x", held, passing).tolist() == [expected]
+        assert asked == reads

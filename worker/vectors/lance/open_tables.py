@@ -64,6 +64,14 @@ class OpenTables:
         self._open: OrderedDict[str, OpenTable] = OrderedDict()
         self._numbers = count()
 
+    def latest(self, namespace: str) -> OpenTable | None:
+        """Return the open session of a table, whatever became of the table since."""
+        with self._lock:
+            space = self._open.get(namespace)
+            if space is not None:
+                self._open.move_to_end(namespace)
+            return space
+
     def get(self, namespace: str) -> OpenTable | None:
         """Return the open session of a table, unless many of its index files were deleted since."""
         segments = _segments(self._path(namespace))

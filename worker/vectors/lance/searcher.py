@@ -96,13 +96,15 @@ class Searcher:
 
     def _open_present(self, namespace: str) -> tuple[int, TableSnapshot]:
         """Open the table in its present state. Returns its number, too, which differs if it is made again."""
+        latest = self._spaces.latest(namespace)
+        if latest is not None and latest.rested is not None and latest.rested[0] == _at_rest(latest.path):
+            # what is at rest has the same indexes
+            return latest.number, latest.rested[1]
         space = self._spaces.get(namespace)
         if space is None:
             space = self._spaces.put(namespace, self._run(self._spaces.connect(namespace)))
             self._forget_deleted()
         moment = _at_rest(space.path)
-        if moment is not None and space.rested is not None and space.rested[0] == moment:
-            return space.number, space.rested[1]
         opened = self._run(_open(space, namespace))
         space.rested = (moment, opened) if moment is not None else None
         return space.number, opened
@@ -157,8 +159,7 @@ class Searcher:
         if cached_rows is None or not condition:
             return None
         read = partial(word_search.row_ids, opened.dataset, condition)
-        # positions may change within a version, when rows are read again
-        return cached_rows.positions_of(self._filtered.row_ids((number, opened.version), condition, read))
+        return self._filtered.positions((number, opened.version), condition, cached_rows, read)
 
     def _in_memory(
         self, namespace: str, number: int, opened: TableSnapshot, *, may_read: bool
@@ -299,7 +300,7 @@ def _by_vector(leg: Leg, cached_rows: NamespaceRows | None, passing: Positions |
     """The answer of a vector leg from memory; None if LanceDB must search."""
     if cached_rows is None or leg.vector is None:
         return None
-    return (cached_rows if passing is None else cached_rows.within(passing)).nearest(leg.vector, leg.limit)
+    return cached_rows.nearest(leg.vector, leg.limit, passing)
 
 
 async def _nearest_rows(opened: TableSnapshot, legs: Sequence[Leg]) -> list[Any]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import count, pairwise
 from threading import Lock
 from typing import Any, Generic, TypeVar
+from weakref import ref
 
 import numpy as np
 from cachetools import LRUCache
@@ -38,6 +39,8 @@ NUMBERS_PER_THREAD = 2**21
 MAX_THREADS = min(os.cpu_count() or 1, 4)
 #: Rows whose distances are computed exactly at a time.
 EXACT_ROWS = 4_096
+#: Share of the rows up to which those that pass a filter are copied, so that the others need not be compared.
+FEW_SHARE = 0.3
 #: Letters of an id that a number holds.
 ID_LETTERS = 8
 #: Assumed bytes of a cached filter without its row ids.
@@ -58,7 +61,7 @@ _threads = ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="nearest")
 _has_threads = Lock()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class NamespaceRows:
     """The n live rows of a namespace in one of its states. Rows of later states share its memory.
 
@@ -74,20 +77,30 @@ class NamespaceRows:
     positions: Positions
     absent: Positions
 
-    def nearest(self, vector: Vector, limit: int) -> Ranked:
-        """Return the `limit` rows nearest by cosine distance, ties ordered by id."""
+    def nearest(self, vector: Vector, limit: int, passing: Positions | None = None) -> Ranked:
+        """Return the `limit` rows nearest by cosine distance, of those at `passing` or of all, ties ordered by id."""
         unit_vector = vector / _lengths(vector)
-        similarity = _products(self.unit, unit_vector)
-        similarity[self.absent] = -np.inf
-        count = min(limit, len(similarity) - len(self.absent))
+        found, similarity = self._similarity(unit_vector, passing)
+        count = min(limit, len(found))
         last = np.partition(similarity, -count)[-count] if count else np.inf
-        nearest = np.flatnonzero(similarity >= last - EQUAL)
+        nearest = found[similarity >= last - EQUAL]
         distances = np.empty(len(nearest))
         # equal texts have equal vectors, so there may be many
         for start in range(0, len(nearest), EXACT_ROWS):
             part = slice(start, start + EXACT_ROWS)
             distances[part] = 1 - (self.unit[nearest[part]].astype(np.float64) * unit_vector).sum(axis=1)
         return self.ranked(nearest, distances, limit, descending=False)
+
+    def _similarity(self, unit_vector: Vector, passing: Positions | None) -> tuple[Positions, Vector]:
+        """The positions that a vector may find, and the cosine of each."""
+        takes = np.zeros(len(self.unit), np.bool_)
+        takes[slice(None) if passing is None else passing] = True
+        takes[self.absent] = False
+        found = np.flatnonzero(takes)
+        if len(found) < FEW_SHARE * len(takes):
+            return found, _products(self.unit[found], unit_vector)
+        products = _products(self.unit, unit_vector)
+        return found, products if len(found) == len(takes) else products[found]
 
     def ranked(self, found: Positions, values: NDArray[np.float64], limit: int, *, descending: bool) -> Ranked:
         """Return the best `limit` of the rows found, by their values, ties ordered by id.
@@ -103,13 +116,6 @@ class NamespaceRows:
             chosen = np.concatenate([better, equal])
             found, values = found[chosen], values[chosen]
         return ranked([self.ids[at] for at in found.tolist()], values.tolist(), descending=descending, limit=limit)
-
-    def within(self, passing: Positions) -> NamespaceRows:
-        """Return these rows such that a vector finds only those at these positions."""
-        is_absent = np.ones(len(self.unit), np.bool_)
-        is_absent[passing] = False
-        is_absent[self.absent] = True
-        return replace(self, absent=np.flatnonzero(is_absent))
 
     def ids_at(self, row_ids: RowIds) -> list[str]:
         """Return the ids of the rows with these row ids of the store."""
@@ -267,23 +273,29 @@ class FilterCache:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._cached: LRUCache[Hashable, RowIds] = LRUCache(MAX_FILTER_BYTES, getsizeof=_filter_bytes)
+        self._cached: LRUCache[Hashable, tuple[ref[NamespaceRows] | None, NDArray[Any]]] = LRUCache(
+            MAX_FILTER_BYTES, getsizeof=lambda kept: kept[1].nbytes + _ENTRY_BYTES
+        )
 
     def row_ids(self, state: State, condition: str, read: Callable[[], RowIds]) -> RowIds:
         """The row ids that pass a condition in this state, which `read` finds. Callers must not change them."""
-        key = state, _digest(condition)
+        return self._get((state, _digest(condition)), None, read)
+
+    def positions(self, state: State, condition: str, rows: NamespaceRows, read: Callable[[], RowIds]) -> Positions:
+        """Where the rows are that pass a condition in this state, as `row_ids`."""
+        key = state, _digest(condition), "positions"
+        # positions may change within a state, when rows are read again
+        return self._get(key, rows, lambda: rows.positions_of(read()))
+
+    def _get(self, key: Hashable, rows: NamespaceRows | None, make: Callable[[], NDArray[Any]]) -> NDArray[Any]:
         with self._lock:
-            passing = self._cached.get(key)
-        if passing is None:
-            passing = read()
-            if _filter_bytes(passing) <= MAX_FILTER_BYTES:
+            of_rows, passing = self._cached.get(key, (None, None))
+        if passing is None or (None if of_rows is None else of_rows()) is not rows:
+            passing = make()
+            if passing.nbytes + _ENTRY_BYTES <= MAX_FILTER_BYTES:
                 with self._lock:
-                    self._cached[key] = passing
+                    self._cached[key] = None if rows is None else ref(rows), passing
         return passing
-
-
-def _filter_bytes(passing: RowIds) -> int:
-    return passing.nbytes + _ENTRY_BYTES
 
 
 def ranking_key(namespace: str, state: State, leg: Leg) -> Hashable:

@@ -37,7 +37,7 @@ class Finding:
         self.search: IndexSearch | None = None
         fresh = Freshness(3, [Note(code="index_stale", detail="Some files changed.")])
         monkeypatch.setattr(pipeline, "refresh", lambda *_, **__: fresh)
-        monkeypatch.setattr(pipeline, "resolve_filters", lambda _pool, _index, given: ResolvedFilters(given, None))
+        monkeypatch.setattr(pipeline, "filters_of", lambda _pool, _index, query: ResolvedFilters(query.filters, None))
         monkeypatch.setattr(pipeline, "coverage", self.coverage)
 
     @staticmethod

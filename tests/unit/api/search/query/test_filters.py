@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import product
 from types import SimpleNamespace
-from typing import cast
-from uuid import UUID
+from typing import Any, cast
+from uuid import UUID, uuid4
 
 import pytest
 from hypothesis import given
@@ -19,13 +19,14 @@ from api.search.query.filters import (
     PathFilters,
     ResolvedFilters,
     check_any_passes,
+    filters_of,
     resolve_filters,
     shortened,
 )
 from api.search.rank.fusion import by_score, ranks_and_values, reciprocal_ranks
 from api.search.text.path_pattern import folder_of
 from schemas.errors import FilterMatchesNothing
-from schemas.queries.search import Filters
+from schemas.queries.search import Filters, Query
 from worker.ignore import compiled_glob
 from worker.state.index import file_lookup
 from worker.state.index.file_lookup import IndexedFile
@@ -125,6 +126,29 @@ def test_names_and_scopes_are_looked_up_where_they_are_asked_for(monkeypatch: py
 
     assert looked_up(Filters(symbols=["a"])) == (["named", "a"], ())
     assert looked_up(Filters(scope="x")) == ((), ["x"])
+
+
+def test_files_are_looked_up_once_in_a_moment_unless_the_query_asks_for_the_folder(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked: list[Filters] = []
+
+    def select(_pool: object, _index: object, given: Filters, _allowed: object) -> FileSelection:
+        looked.append(given)
+        return FileSelection(["n"])
+
+    monkeypatch.setattr(filters, "select_files", select)
+    one, other = (cast("Index", SimpleNamespace(id=uuid4())) for _ in range(2))
+
+    def asked(index: Index, **query: Any) -> int:
+        filters_of(cast("Pool", None), index, Query(query="x", **query))
+        return len(looked)
+
+    assert asked(one) == 0
+    path = {"filters": Filters(path="a/**")}
+    assert [asked(one, **path), asked(one, **path), asked(other, **path)] == [1, 1, 2]
+    assert asked(one, filters=Filters(path="b/**")) == 3
+    assert asked(one, refresh="if_stale", **path) == 4
 
 
 def test_every_attribute_of_a_filter_is_filterable_in_a_store() -> None:
