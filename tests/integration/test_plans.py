@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
@@ -263,6 +264,15 @@ def test_whether_a_file_waits_is_seen_by_an_index(pool: Pool, index_id: UUID, mo
     steps = plan_while_all_wait(pool, f"index/{module}", name, **values)
     assert "search_index_file_due" in steps
     # it would read all files that are finished, until it meets one that waits
+    assert "Seq Scan on search_index_file" not in steps
+
+
+@pytest.mark.parametrize("name", ["close", "stop"])
+@pytest.mark.parametrize("explain", [plan, plan_while_all_wait])
+def test_the_end_of_a_task_reads_no_files(pool: Pool, index_id: UUID, name: str, explain: Callable[..., str]) -> None:
+    values = {"status": "cancelled", "error": None, "error_code": None}
+    steps = explain(pool, "index/tasks", name, task_id=index_id, index_id=index_id, **values)
+    # those of all indexes, for each small run beside a large folder
     assert "Seq Scan on search_index_file" not in steps
 
 

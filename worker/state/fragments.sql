@@ -19,11 +19,14 @@ i.id, i.project_id, i.source, i.folder_node_id, i.settings, i.vector_store, i.ke
 i.text_key
 
 -- name: ended_task
--- columns of a task t that ended just now
+-- Columns of a task t that ended just now. One look at each of two partial indexes: a condition on both states would
+-- let the plan read the files of all indexes.
 t.id, t.tool_id, t.index_id, t.folder_node_id, t.request_id, t.status, t.error, t.error_code, t.over_cost, t.rerun,
 t.rerun_full, t.rerun_allow_removals, t.rerun_request_id, t.rerun_paths, t.rerun_tool_ids,
-EXISTS (SELECT FROM search_index_file f WHERE f.index_id = t.index_id AND f.status IN :open AND f.awaits_vectors)
-    AS awaits_vectors
+((SELECT f.id FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'pending' AND f.awaits_vectors
+  ORDER BY f.size_bytes, f.id LIMIT 1) IS NOT NULL
+ OR (SELECT f.id FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'indexing' AND f.awaits_vectors
+     ORDER BY f.lease_owner LIMIT 1) IS NOT NULL) AS awaits_vectors
 
 -- name: is_stopped
 -- whether a cancel of an open task t of an index i is noted: its work has stopped, though its row says otherwise
