@@ -216,7 +216,7 @@ def test_a_folder_without_a_tool_is_indexed_only_with_a_yes(running: Service, ro
     folder = root / "fresh"
     folder.mkdir()
     (folder / "notes.md").write_text("Leases are renewed every two seconds.\n")
-    assert "--yes" in refused(foldex(running, "search", "renewal", cwd=folder))
+    assert "--yes" in refused(foldex(running, "search", "renewal", ".", cwd=folder))
     assert str(folder) not in foldex(running, "tools").stdout
     done = foldex(running, "search", "renewal of leases", "--yes", cwd=folder)
     assert (done.returncode, done.stdout.split(":")[0]) == (0, "notes.md"), done.stderr

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from api.cli.verbs import find
+from api.cli.verbs import ask
 from tests.agents import over_stdio
 from tests.integration.commanding import INTERRUPTIBLE, environment, foldex
 from tests.service import Service, eventually
@@ -68,7 +68,7 @@ def test_a_new_folder_is_searched_once_its_words_are_found(running: Service, fol
 def test_a_terminal_is_offered_better_answers(running: Service, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     running.local_tool(folder)
     assert words_are_found(running, folder)
-    monkeypatch.setattr(find, "sys", SimpleNamespace(stdout=SimpleNamespace(isatty=lambda: True)))
+    monkeypatch.setattr(ask, "sys", SimpleNamespace(stdout=SimpleNamespace(isatty=lambda: True)))
     done = foldex(running, "search", "axolotl", str(folder))
     assert done.returncode == 0, done.stderr
     assert done.stderr.splitlines()[-1] == "Better answers follow soon: search again then, or with --wait."

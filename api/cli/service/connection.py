@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 import click
@@ -19,6 +19,8 @@ from api.stack.record import environment, installation_home, owner, url_of
 if TYPE_CHECKING:
     from api.cli.service.local_calls import Json, JsonRecord, LocalCalls
     from foldex_client import Foldex, FoldexError
+
+Item = TypeVar("Item")
 
 #: Further attempts of a call: few enough for a service that is not there.
 RETRIES = 3
@@ -69,6 +71,35 @@ class Connection:
         except TimeoutError:
             raise VerbFailed(_late(self.url, self.home)) from None
 
+    @contextmanager
+    def errors_in_words(self) -> Iterator[None]:
+        """Turn errors of calls into `VerbFailed`."""
+        try:
+            yield
+        except Exception as error:  # the client's own class can be named only once that library is loaded
+            errors = sys.modules.get("foldex_client.errors")
+            if errors is None or not isinstance(error, errors.FoldexError):
+                raise
+            raise VerbFailed(sentence(error, self.url, self.home)) from error
+
+    def try_each(self, items: Collection[Item], action: Callable[[Item], object]) -> bool:
+        """Do the same with each item. An error of one of several is shown, once, and leaves the others.
+
+        Returns whether there was one. Raises `VerbFailed` for that of a single item.
+        """
+        shown = set[str]()
+        for item in items:
+            try:
+                with self.errors_in_words():
+                    action(item)
+            except VerbFailed as error:
+                if len(items) == 1:
+                    raise
+                if error.message not in shown:
+                    error.show()
+                shown.add(error.message)
+        return bool(shown)
+
     def close(self) -> None:
         """Close all connections."""
         for opened in self.__dict__.keys() & {"foldex", "_local"}:
@@ -97,12 +128,8 @@ def connect(
     url, home = address(invocation, start_if)
     service = Connection(url, home, invocation, patience)
     try:
-        yield service
-    except Exception as error:  # the client's own class can be named only once that library is loaded
-        errors = sys.modules.get("foldex_client.errors")
-        if errors is None or not isinstance(error, errors.FoldexError):
-            raise
-        raise VerbFailed(sentence(error, url, home)) from error
+        with service.errors_in_words():
+            yield service
     finally:
         service.close()
 

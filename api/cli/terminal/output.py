@@ -31,12 +31,12 @@ COLOURS = {"ready": "green", "error": "red", "cancelled": "yellow", "indexed": "
 def print_json(value: Model | dict[str, object]) -> None:
     """Print one JSON document, as the service answered it."""
     is_unicode = (sys.stdout.encoding or "").lower().startswith("utf")
-    click.echo(json.dumps(_plain(value), indent=2, ensure_ascii=not is_unicode))
+    click.echo(json.dumps(plain(value), indent=2, ensure_ascii=not is_unicode))
 
 
 def print_items(items: Iterable[Model]) -> None:
     """Print a list as one JSON document."""
-    print_json({"items": [_plain(item) for item in items]})
+    print_json({"items": [plain(item) for item in items]})
 
 
 def print_record(record: Any) -> None:
@@ -51,7 +51,8 @@ def print_records(records: Iterable[Any]) -> None:
     print_record({"items": list(records)})
 
 
-def _plain(value: Model | dict[str, object]) -> dict[str, object]:
+def plain(value: Model | dict[str, object]) -> dict[str, object]:
+    """The fields of an answer, as the service gave them."""
     return value if isinstance(value, dict) else value.model_dump(mode="json", exclude_unset=True)
 
 

@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import click
 
 from api.agents.folders import BUCKET, FolderPart
-from api.cli.invocation import ERROR, FOUND, NOTHING, Invocation, VerbFailed, confirm, verb, yes
+from api.cli.invocation import ERROR, FOUND, NOTHING, Invocation, VerbFailed, verb, yes
 from api.cli.service.connection import Check, Connection, connect
 from api.cli.service.folder_tools import config_of, estimate_tool, start_indexing
-from api.cli.service.tool_lookup import TOOLS, check_before_start, check_folder, covering, path_of
+from api.cli.service.places import IndexingConsent, ask_for, before_start, find_place
+from api.cli.service.tool_lookup import TOOLS, check_folder
 from api.cli.terminal import output
 from api.cli.terminal.completions import complete_places
 from api.cli.terminal.matched_lines import MatchPrinter, shape_of
-from api.cli.terminal.progress import duration, going_on, wait
-from api.stack.record import has_run
+from api.cli.terminal.progress import going_on, wait
 
 if TYPE_CHECKING:
     from api.cli.service.local_calls import Json
-    from foldex_client.calls import Until
-    from foldex_client.models import Answer, GrepAnswer, Symbol
+    from foldex_client.models import GrepAnswer, Symbol
 
-#: The code of the note that vectors are still to come.
-MEANING_FOLLOWS = "meaning_follows"
-#: Default search mode.
-DEFAULT_MODE = "hybrid"
 #: The most lines of context around a hit: what grep gives, and about those of one chunk on each side.
 MAX_CONTEXT = 50
 #: The most hits that a grep gives, and as many as are printed by default.
@@ -44,8 +37,6 @@ config_option = click.option(
     metavar="K=V",
     help="A field of the tool's config, such as watch=true; repeatable.",
 )
-types_option = click.option("-t", "--types", metavar="A,B", help="Only these types, such as python,md.")
-glob_option = click.option("--path", "glob", metavar="GLOB", help="Only files that match, such as 'src/**/*.py'.")
 context_option = click.option(
     "-C", "--context", type=click.IntRange(0, MAX_CONTEXT), default=0, show_default=True, help="Lines around each hit."
 )
@@ -103,102 +94,6 @@ def _estimate(invocation: Invocation, path: str, settings: tuple[str, ...]) -> i
         found = estimate_tool(service, path, config)
     output.print_json(found) if invocation.as_json else output.estimate(found)
     return FOUND
-
-
-@verb(
-    'foldex search "where are leases renewed"',
-    'foldex search "retry policy" src -t python -C 3',
-    'foldex search "what are the main risks" contracts --tree collapsed',
-    "foldex search q --json",
-)
-@click.argument("query")
-@searched_path
-@click.option(
-    "--mode",
-    type=click.Choice(["hybrid", "vector", "keyword"]),
-    help="By both, by meaning, or by words; default: hybrid.",
-)
-@click.option("-k", "--top-k", type=click.IntRange(1, 1000), default=10, show_default=True, help="Maximum hits.")
-@types_option
-@glob_option
-@context_option
-@click.option(
-    "--tree", type=click.Choice(["collapsed", "tree_traversal"]), help="Search the tree of summaries too; default: no."
-)
-@click.option("--wait", "is_patient", is_flag=True, help="Wait until all is indexed, with its meaning.")
-@click.option("--open", "is_opened", is_flag=True, help="Open the first hit, in $VISUAL or $EDITOR if it has lines.")
-@yes
-def search(
-    invocation: Invocation,
-    query: str,
-    path: str,
-    mode: str | None,
-    top_k: int,
-    types: str | None,
-    glob: str | None,
-    context: int,
-    tree: str | None,
-    is_patient: bool,
-    is_opened: bool,
-    yes: bool,
-) -> int:
-    """Find what answers QUERY below PATH, by meaning and by words.
-
-    PATH is a folder, a file, or a tool's id or name; default: the present folder. A folder that was never indexed is
-    indexed first, if you agree. It answers by words at once, and by meaning once that is indexed.
-    """
-    consent = IndexingConsent(path, is_sure=yes)
-    with connect(invocation, start_if=consent.before_start) as service:
-        found = _place(service, path, consent, "ready" if is_patient else "words")
-        body: Json = {"query": query, "top_k": top_k, "filters": _filters(found, types, glob)}
-        body |= {"mode": mode} if mode else {}
-        body |= {"tree": tree} if tree else {}
-        body |= {"before": 1, "after": 1} if context else {}
-        answer = _search(service, found.tool.tool_id, body)
-        if invocation.as_json:
-            output.print_json(answer)
-        else:
-            output.notes(answer.notes or [])
-            for hit in answer.results:
-                output.hit(found.tool, hit, context)
-            if sys.stdout.isatty() and any(note.code == MEANING_FOLLOWS for note in answer.notes or []):
-                _offer_meaning(service, found.tool.tool_id)
-        if is_opened and answer.results:
-            from api.cli.terminal.opening import open_hit
-
-            open_hit(found.tool, answer.results[0], is_here=service.is_here)
-        return FOUND if answer.results else NOTHING
-
-
-def _offer_meaning(service: Connection, tool_id: str) -> None:
-    """Say when there will be better answers, and how to wait for them."""
-    now = service.foldex.tools.status(tool_id)
-    if not now.ended:
-        time = "soon" if now.eta_seconds is None else f"in about {duration(now.eta_seconds)}"
-        output.note(f"Better answers follow {time}: search again then, or with --wait.")
-
-
-def _filters(found: FolderPart, types: str | None, glob: str | None) -> Json:
-    pattern = found.pattern(glob)
-    return {**({"path": pattern} if pattern else {}), **({"types": types.split(",")} if types else {})}
-
-
-def _search(service: Connection, tool_id: str, body: Json) -> Answer:
-    """The answer to a query: an empty one with a note if the filters select no file."""
-    answer = service.call_locally("POST", f"{TOOLS}/{tool_id}/query", body)
-    if answer is not None:
-        return cast("Answer", answer)
-    client = service.foldex
-    from foldex_client.errors import FilterMatchesNothing
-    from foldex_client.models import Answer, Coverage, Note
-
-    try:
-        return client.tools.search(tool_id, **body)
-    except FilterMatchesNothing as error:
-        now, note = client.tools.status(tool_id), Note(code=error.code, detail=error.detail)
-        coverage = Coverage(indexed_files=now.indexed_files, total_files=now.total_files)
-        query, mode = body["query"], body.get("mode", DEFAULT_MODE)
-        return Answer(query=query, mode=mode, total_results=0, took_ms=0, coverage=coverage, notes=[note], results=[])
 
 
 @verb(
@@ -287,31 +182,21 @@ def _grep_each(
     invocation: Invocation, body: Json, paths: Sequence[str], printer: MatchPrinter, *, is_sure: bool
 ) -> int:
     """Search each path, and print what is found. An error of one of several paths leaves the others."""
-    consents = {path: IndexingConsent(path, is_sure=is_sure) for path in paths}
+    consents = ask_for(paths, is_sure=is_sure)
     answers: list[GrepAnswer] = []
-    has_failed = False
 
-    def check(home: Path) -> None:
-        for consent in consents.values():
-            consent.before_start(home)
+    def search(path: str) -> None:
+        found = find_place(service, path, consents[path])
+        answer = _grep(service, found, body)
+        answers.append(answer)
+        if not invocation.as_json:
+            output.notes(answer.notes or [])
+            printer.print(found.tool, answer.hits)
+            if answer.truncated and len(answer.hits) == body["head_limit"]:
+                output.note("There may be more hits; narrow the search, or raise --limit.")
 
-    with connect(invocation, start_if=check) as service:
-        for path, consent in consents.items():
-            try:
-                found = _place(service, path, consent)
-                answer = _grep(service, found, body)
-            except VerbFailed as error:
-                if len(consents) == 1:
-                    raise
-                error.show()
-                has_failed = True
-                continue
-            answers.append(answer)
-            if not invocation.as_json:
-                output.notes(answer.notes or [])
-                printer.print(found.tool, answer.hits)
-                if answer.truncated and len(answer.hits) == body["head_limit"]:
-                    output.note("There may be more hits; narrow the search, or raise --limit.")
+    with connect(invocation, start_if=before_start(consents)) as service:
+        has_failed = service.try_each(consents, search)
     if invocation.as_json:
         output.print_json(answers[0]) if len(consents) == 1 else output.print_items(answers)
     return ERROR if has_failed else FOUND if any(answer.hits for answer in answers) else NOTHING
@@ -353,7 +238,7 @@ def symbols(
         path, name = name, None
     consent = IndexingConsent(path, is_sure=yes)
     with connect(invocation, start_if=consent.before_start) as service:
-        place = _place(service, path, consent)
+        place = find_place(service, path, consent)
         every = service.foldex.tools.symbols(place.tool.tool_id, name=name, prefix=prefix, kind=kind, page_size=1000)
         found: list[Symbol] = []
         for symbol in every:
@@ -372,54 +257,3 @@ def symbols(
 
 def _check(path: str) -> Check:
     return lambda _: None if path.startswith(BUCKET) else check_folder(path)
-
-
-class IndexingConsent:
-    """Whether the user agrees that the folder of a search is indexed. The question is put once."""
-
-    def __init__(self, path: str, *, is_sure: bool) -> None:
-        self._path, self._is_agreed = path, is_sure
-        #: Whether no question is asked at all.
-        self.is_sure = is_sure
-
-    def before_start(self, home: Path) -> None:
-        """Raise `VerbFailed` if starting a stack in `home` would be of no use."""
-        check_before_start(self._path, home)
-        if not has_run(home):
-            self.ask()
-
-    def ask(self) -> None:
-        """Raise `VerbFailed` unless the user agrees."""
-        place = path_of(self._path)
-        confirm(
-            f"{place} is not indexed yet. Index it now?",
-            f"{place} is not indexed; run `foldex index` with it first, or give --yes.",
-            is_sure=self._is_agreed,
-            default=True,
-        )
-        self._is_agreed = True
-
-
-def _place(service: Connection, path: str, consent: IndexingConsent, until: Until | None = None) -> FolderPart:
-    """The tool that a search is about, which is waited for if it is new, or until it is "ready".
-
-    A folder without one is indexed, if the user agrees. Raises `VerbFailed`.
-    """
-    found = covering(service, path)
-    if found is not None:
-        if found.tool.task in {"pending", "indexing"}:
-            if until == "ready":
-                wait(service, found.tool)
-            elif until is None:
-                output.note(f"{found.tool.name} is still being indexed; results are those of the files so far.")
-        if found.below and service.is_here and not os.path.lexists(path_of(path)):
-            raise VerbFailed(f"{path} does not exist; name an existing file or folder, or a tool (`foldex tools`).")
-        return found
-    place = path_of(path)
-    if service.is_here and not place.startswith(BUCKET) and not Path(place).is_dir():
-        raise VerbFailed(f"{path!r} is neither a folder nor a tool; `foldex tools` lists the tools.")
-    consent.ask()
-    with going_on(path):
-        tool = start_indexing(service, path, None, {}, is_sure=consent.is_sure)
-        wait(service, tool, until or "words")
-    return FolderPart(tool)
