@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import math
+import os
+import sys
 import threading
 import time
 from collections import deque
@@ -35,6 +37,8 @@ _OPEN_GROUPS = 8
 PATIENCE_SECONDS = 2.0
 #: Seconds between two looks for other work while a request takes long.
 LOOK_SECONDS = 0.5
+#: How much nicer a thread is that computes vectors than its process. More would keep others waiting for what it holds.
+NICENESS = 5
 #: Characters of a text below which nobody cuts it, even if its model refuses it for its length.
 SHORTEST_CUT = 32
 _TOO_LONG = "The text is longer than the model takes; set a smaller chunk_size."
@@ -121,10 +125,19 @@ def embed_all(
     batches = _packed([indices[0] for indices in positions.values()], tokens, *limits)
     if terms.only_full:
         batches = [batch for batch in batches if _is_full(len(batch), sum(tokens[i] for i in batch), *limits)]
-    with ThreadPoolExecutor(concurrency, thread_name_prefix="embed") as pool:
+    initializer = _give_way if terms.budget is None else None
+    with ThreadPoolExecutor(concurrency, thread_name_prefix="embed", initializer=initializer) as pool:
         run = _EmbeddingRun(embedder, texts, tokens, pool, batches, terms)
         for indices, result in run.outcomes(concurrency):
             yield _with_duplicates(indices, result, [positions[texts[index]] for index in indices])
+
+
+def _give_way() -> None:
+    """Make this thread nicer, which computes vectors itself: searches and words come first."""
+    # other systems know the niceness of processes alone
+    if sys.platform == "linux":
+        thread = threading.get_native_id()
+        os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + NICENESS)
 
 
 class _Outgrown(Exception):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 import time
 from collections import Counter
@@ -28,7 +30,7 @@ from schemas.errors import (
 )
 from tests.unit.worker.embed.rates import NO_LIMITS, UNLIMITED, Hours
 from worker.embed import Vectors
-from worker.embed.batching import FREE, Outcome, RequestTerms, embed_all, pack
+from worker.embed.batching import FREE, NICENESS, Outcome, RequestTerms, embed_all, pack
 from worker.embed.rate_limit import RateBudget
 from worker.embed.rates import Rate
 from worker.embed.retry import (
@@ -512,6 +514,23 @@ def test_other_work_is_done_while_a_request_takes_too_long_and_its_answer_counts
     else:
         collect(outcomes, found)
     assert (found, [*parts]) == ({0: 1, 1: 2}, [])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="install Linux: other systems know no niceness of threads")
+@pytest.mark.parametrize(("is_free", "nicer"), [(True, NICENESS), (False, 0)])
+def test_only_threads_that_compute_vectors_are_nicer(*, is_free: bool, nicer: int) -> None:
+    budget = None if is_free else Mock(call=lambda send, **_: send(), concurrency=1, **NO_LIMITS)
+    own, seen = os.getpriority(os.PRIO_PROCESS, 0), list[int]()
+
+    class Noting(Lengths):
+        def embed(self, texts: Sequence[str]) -> Vectors:
+            seen.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+            return super().embed(texts)
+
+    for _ in range(2):
+        list(embed_all(Noting(), ["a", "b"], [1, 1], 1, RequestTerms(budget=budget)))
+    assert seen == [own + nicer] * 2
+    assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == own
 
 
 def test_no_other_work_is_done_while_there_is_time() -> None:
