@@ -180,8 +180,12 @@ class _EmbeddedBatch:
         return hashes
 
     def write_words(self, meanwhile: Meanwhile) -> bool:
-        """Write the words of files: of these at first, then of others. Returns whether more may wait."""
-        early = {file.claim.id: file for file in self.files(0) if file.has_early_words}
+        """Write the words of files: of these at first, then of others. Returns whether more may wait.
+
+        Files that lack nothing are written, too: removed ones, for example, are found until then.
+        """
+        files = [file for file in self.files(0) if not file.claim.awaits_vectors]
+        early = {file.claim.id: file for file in files if file.has_early_words or file.complete}
         if self._has_written or not early:
             return meanwhile.write_others()
         self._has_written = True

@@ -133,6 +133,22 @@ def test_an_edited_file_keeps_its_vectors_while_the_words_of_others_are_written(
     late.end()
 
 
+def test_a_file_that_needs_no_vector_waits_for_none_while_a_request_hangs(late: Late) -> None:
+    late.end()
+    (late.site.folder / "1.md").unlink()
+    (late.site.folder / "empty.md").touch()
+    # enough texts for requests that are sent before more files are claimed
+    write(late.site.folder, 0, "\n\n".join(f"# Part {part}\n\n{'pears and plums ' * 15}{part}" for part in range(80)))
+    late.again()
+    with hanging(late, 0):
+        eventually(lambda: late.with_vector() == PATHS - {"1.md"}, SOON)
+        eventually(lambda: [row[0] for row in late.columns("status", "empty.md")] == ["skipped"], SOON)
+        assert late.by_word("apples") == PATHS - {"1.md"}
+    late.words()
+    assert late.by_word("pears") == {"0.md"}
+    late.end()
+
+
 @pytest.fixture
 def busy(late: Late) -> Iterator[tuple[Late, Site]]:
     """A folder whose only worker waits for its vectors, and another project's folder, which was listed meanwhile."""
