@@ -39,5 +39,20 @@ CREATE TRIGGER gate_finish BEFORE UPDATE ON search_index_file FOR EACH ROW
 WHEN (OLD.status = 'indexing' AND NEW.status IN ('indexed', 'skipped', 'failed', 'removed'))
 EXECUTE FUNCTION gate('finish');
 
+-- The steps of a file whose vectors are late: its words are about to be live, it is claimed anew, it has its vectors.
+CREATE TRIGGER gate_draft BEFORE INSERT ON chunk_draft FOR EACH ROW EXECUTE FUNCTION gate('draft');
+
+CREATE TRIGGER gate_words BEFORE UPDATE ON search_index_file FOR EACH ROW
+WHEN (OLD.status = 'indexing' AND NEW.status = 'pending' AND NEW.awaits_vectors AND NOT OLD.awaits_vectors)
+EXECUTE FUNCTION gate('words');
+
+CREATE TRIGGER gate_vector_claim BEFORE UPDATE ON search_index_file FOR EACH ROW
+WHEN (OLD.status = 'pending' AND NEW.status = 'indexing' AND OLD.awaits_vectors)
+EXECUTE FUNCTION gate('vector-claim');
+
+CREATE TRIGGER gate_vectors BEFORE UPDATE ON search_index_file FOR EACH ROW
+WHEN (OLD.status = 'indexing' AND OLD.awaits_vectors AND NEW.status IN ('indexed', 'failed'))
+EXECUTE FUNCTION gate('vectors');
+
 CREATE TRIGGER gate_close BEFORE UPDATE ON search_index_task FOR EACH ROW
 WHEN (OLD.status = 'indexing' AND NEW.status = 'ready') EXECUTE FUNCTION gate('close');

@@ -47,7 +47,7 @@ class Border:
 
     def arm(self) -> None:
         here = self.case.here
-        if self.point in GATES:
+        if self.point not in REQUESTS:
             here.gates.close(self.point, self.case.project)
             return
         kind, after = REQUESTS[self.point]
@@ -69,7 +69,7 @@ class Border:
     def server(self) -> str:
         """The URL of the server that holds their requests."""
         here = self.case.here
-        if self.point in GATES:
+        if self.point not in REQUESTS:
             return here.gates.url
         return here.embeddings.url if REQUESTS[self.point][0] == "embeddings" else here.vectors.url
 
