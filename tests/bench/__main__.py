@@ -28,6 +28,7 @@ from tests.bench import (
     vectors,
 )
 from tests.bench.size import parts
+from tests.bench.symbols import measured as symbols
 
 BENCHES = {
     "small": small.run,
@@ -49,6 +50,7 @@ BENCHES = {
     "vectors": vectors.run,
     "idle": idle.run,
     "fleet": fleet.run,
+    "symbols": symbols.run,
 }
 
 

@@ -56,7 +56,7 @@ def callers(pool: Pool, index_id: UUID, name: str, start: Sequence[Defined], dep
 
     def step(nodes: Sequence[Defined]) -> tuple[list[Edge], bool]:
         names = sorted({node.name for node in nodes}) or [name]
-        used = code_texts.calls_of(pool, index_id, names, MAX_CONSIDERED + 1)
+        used = [*meanings.renamed(names), *code_texts.calls_of(pool, index_id, names, MAX_CONSIDERED + 1)]
         wanted: set[Defined | None] = set(nodes) or {None}
         edges = [edge for edge in _edges(meanings, used[:MAX_CONSIDERED]) if edge.target in wanted]
         return edges, len(used) > MAX_CONSIDERED

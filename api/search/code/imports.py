@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 #: Languages whose modules are files that import each other by paths.
@@ -40,6 +40,13 @@ class Imports:
 
     named: dict[str, Imported] = field(default_factory=dict)
     everything: list[str] = field(default_factory=list)
+    #: Those within functions: where each stands, and the name that it gives.
+    inner: list[tuple[int, str, Imported]] = field(default_factory=list)
+
+    def aliases(self, names: Collection[str]) -> set[str]:
+        """Other names that the file gives to what has these names."""
+        pairs = [*self.named.items(), *((alias, imported) for _, alias, imported in self.inner)]
+        return {alias for alias, imported in pairs if imported.name in names and imported.name != alias}
 
 
 def read_imports(text: str, code: str, language: str | None) -> Imports:
@@ -57,6 +64,8 @@ def _read_python(code: str, imports: Imports) -> None:
         module = found[1]
         for name, alias in _aliased(found[2].strip("()")):
             imports.named[alias] = Imported(module, name)
+            if found[0][0] in " \t":
+                imports.inner.append((found.start(), alias, imports.named[alias]))
         if found[2].strip() == "*":
             imports.everything.append(module)
     for found in _IMPORT.finditer(code):
@@ -108,6 +117,16 @@ def module_paths(module: str, path: str, language: str | None) -> list[str]:
         above.append("")
     # a file finds modules beside itself last: what is imported by a whole name lies below a root
     return [each for root in [*above[::-1], *_LAYOUTS[1:]] for each in _python_files(root, below)]
+
+
+def package_above(path: str, module: str, language: str | None) -> str | None:
+    """The file by which the folder that holds a module of Python would be a package: no import begins within one."""
+    if language != "python" or module.startswith("."):
+        return None
+    root = posixpath.dirname(path)
+    for _ in range(module.count(".") + path.endswith("/__init__.py")):
+        root = posixpath.dirname(root)
+    return posixpath.join(root, "__init__.py") if root else None
 
 
 def _python_files(root: str, below: str) -> list[str]:

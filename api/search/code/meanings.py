@@ -11,20 +11,22 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from api.search.code.imports import SCRIPTS, Imports, module_paths, read_imports
+from api.search.code.imports import SCRIPTS, Imported, Imports, module_paths, package_above, read_imports
 from api.search.code.masked import masked
 from api.search.code.reads import mentions
 from api.search.text.file_text import first_line_of, joined
 from schemas.queries.symbol import Confidence
 from worker.state.pool import Pool
 from worker.state.search import code_texts
-from worker.state.search.code_texts import CodeFile, Defined
+from worker.state.search.code_texts import CalledName, CodeFile, Defined
 
 #: The surest first.
 CONFIDENCES: tuple[Confidence, ...] = ("resolved", "likely", "by_name")
 #: Bytes of code that one request reads, and definitions of one name.
 MAX_BYTES = 8_000_000
 MAX_NAMED = 100
+#: Files that are looked through for other names of a definition.
+MAX_RENAMING = 100
 #: Imports, bases or assignments that are followed one after another.
 MAX_STEPS = 8
 #: Lines in which the bases of a class stand.
@@ -34,6 +36,8 @@ _MAX_RECEIVER = 200
 
 #: Kinds of definitions that have members.
 CLASSES = frozenset({"class", "interface", "struct", "enum", "trait", "impl", "type", "module"})
+#: Those of them whose members need a name before them. Within a namespace, its own names do not.
+_WITH_MEMBERS = CLASSES - {"module"}
 #: What stands before a method of a string.
 LITERAL, _QUOTES = "''", frozenset({'"', "'", "`"})
 _MEMBER = re.compile(r"(?:\?\.|\.|::|->)\s*$")
@@ -79,9 +83,21 @@ class CodeOfFile:
 
     def between(self, first: int, last: int) -> str:
         """The code of some lines."""
-        start = min(max(0, first - self.first_line), len(self.breaks) - 1)
-        end = min(max(0, last - self.first_line + 1), len(self.breaks) - 1)
-        return self.code[self.breaks[start] + 1 : self.breaks[end]]
+        return self.code[self.offset(first) : max(0, self.offset(last + 1) - 1)]
+
+    def inner_import(self, name: str, functions: Iterable[Defined]) -> Imported | None:
+        """What an import within one of these functions brings by a name."""
+        for each in functions:
+            first, last = (self.offset(line) for line in (each.start_line, each.end_line + 1))
+            for place, alias, imported in self.imports.inner:
+                if alias == name and first <= place < last:
+                    return imported
+        return None
+
+    def offset(self, line: int) -> int:
+        """Where a line begins in the code that was read."""
+        number = min(max(0, line - self.first_line), len(self.breaks) - 1)
+        return self.breaks[number] + 1
 
     def receivers(self, line: int, name: str) -> list[str | None]:
         """What stands before the calls of a name in a line: "" nothing, None something that cannot be read."""
@@ -150,6 +166,14 @@ class Meanings:
         self.read([file_id])
         return self._path_of.get(file_id)
 
+    def renamed(self, names: Sequence[str]) -> list[CalledName]:
+        """The calls of definitions with these names by other names that imports give them."""
+        files = code_texts.renaming(self._pool, self._index, names, MAX_RENAMING)
+        self.read(files)
+        codes = [code for id_ in files if (code := self._files[id_]) is not None]
+        wanted = [(code.file.id, alias) for code in codes for alias in code.imports.aliases(names)]
+        return code_texts.calls_by(self._pool, self._index, wanted) if wanted else []
+
     def named(self, name: str) -> tuple[Defined, ...]:
         """The definitions of a name in the whole index."""
         if name not in self._named:
@@ -186,14 +210,18 @@ class Meanings:
         """A name as a place in a file sees it: from the definitions around it, the file, and its imports."""
         around = within.path if within else ""
         while True:
-            own = [each for each in code.outline if each.name == name and each.scope == around]
+            # a method, also one of a literal, has something before it where it is called
+            own = [d for d in code.outline if d.name == name and d.scope == around and d.kind != "method"]
             owner = [each for each in code.outline if around and each.path == around]
-            if own and not any(each.kind in CLASSES for each in owner):
+            if own and not any(each.kind in _WITH_MEMBERS for each in owner):
                 return Meaning(tuple(own), "resolved")
             if not around:
                 break
             around = around.rpartition("/")[0]
         if code.file.language == "python" or code.file.language in SCRIPTS:
+            inner = code.inner_import(name, _functions_around(code, within)) if code.imports.inner else None
+            if inner is not None:
+                return Meaning(self._imported(code, inner, name, steps), "resolved")
             return Meaning(self._exported(code, name, steps, own=False), "resolved")
         found = self.named(name)
         return Meaning(found, "likely" if len(found) == 1 else "by_name")
@@ -208,27 +236,36 @@ class Meanings:
             return ()
         imported = code.imports.named.get(name)
         if imported is not None:
-            module = self._module(code, imported.module)
-            # a default export has any name where it is imported
-            return self._exported(module, imported.name or name, steps + 1) if module else ()
+            return self._imported(code, imported, name, steps)
         for each in code.imports.everything:
             module = self._module(code, each)
             if module and (found := self._exported(module, name, steps + 1)):
                 return found
         return ()
 
+    def _imported(self, code: CodeOfFile, imported: Imported, name: str, steps: int) -> tuple[Defined, ...]:
+        module = self._module(code, imported.module)
+        # a default export has any name where it is imported
+        return self._exported(module, imported.name or name, steps + 1) if module else ()
+
     def _module(self, code: CodeOfFile, module: str) -> CodeOfFile | None:
         """The file of a module, as another file imports it; None if the folder has none."""
         paths = module_paths(module, code.file.path, code.file.language)
+        packages = {path: package for path in paths if (package := package_above(path, module, code.file.language))}
+        self._look_up([*paths, *packages.values()])
+        for path in paths:
+            file_id = self._paths[path]
+            if path in packages and self._paths[packages[path]] is not None:
+                continue
+            if file_id is not None and path != code.file.path:
+                return self.file(file_id)
+        return None
+
+    def _look_up(self, paths: Iterable[str]) -> None:
         unknown = [path for path in paths if path not in self._paths]
         if unknown:
             self._paths |= dict.fromkeys(unknown)
             self._paths |= code_texts.at_paths(self._pool, self._index, unknown)
-        for path in paths:
-            file_id = self._paths[path]
-            if file_id is not None and path != code.file.path:
-                return self.file(file_id)
-        return None
 
     def _member(self, code: CodeOfFile, receiver: str, name: str, within: Defined | None) -> Meaning:
         """A member of what stands before it."""

@@ -397,3 +397,66 @@ def test_a_name_that_very_many_have_is_not_followed(
     assert {(i["kind"], i["definitions"], i["confidence"]) for i in ambiguous} == {(kind, number, "by_name")}
     assert len(ambiguous) == (number if kind else 1)
     assert {i["stopped"] for i in ambiguous} == ({None} if kind else {"ambiguous"})
+
+
+RENAMED = {
+    "shop/__init__.py": "",
+    "shop/json.py": "def dumps(value):\n    return value\n",
+    "shop/cart.py": "import json\n\ndef save(cart):\n    return json.dumps(cart)\n",
+    "shop/till.py": """
+def pay(total):
+    return total
+
+def refund(total):
+    return total
+""",
+    "shop/page.py": """
+def first():
+    from .till import pay as work
+    return work(1)
+
+def second():
+    from .till import refund as work
+    return work(2)
+""",
+    "web/rules.ts": """
+export function has(key: string) { return key }
+export const traps = { has() { return has('a') }, get() { return has('b') } }
+export namespace inner {
+  export function low() { return 1 }
+  export function high() { return low() }
+}
+""",
+    "web/page.ts": "import { has as holds } from './rules'\nexport const page = () => holds('c')\n",
+}
+
+
+@pytest.fixture(scope="module")
+def renamed(running: Service, root: Path) -> str:
+    made = root / "renamed"
+    for name, text in RENAMED.items():
+        (made / name).parent.mkdir(parents=True, exist_ok=True)
+        write(made, name, text)
+    tool = running.local_tool(made)
+    running.wait(tool)
+    return tool
+
+
+def test_callers_by_another_name_are_found(running: Service, renamed: str) -> None:
+    resolved = ("resolved", 1)
+    assert sure(running, renamed, "callers", "pay") == {"first": resolved}
+    assert sure(running, renamed, "callers", "refund") == {"second": resolved}
+    assert sure(running, renamed, "callees", "second") == {"refund": resolved}
+
+
+def test_a_package_is_no_place_where_imports_begin(running: Service, renamed: str) -> None:
+    assert sure(running, renamed, "callers", "dumps") == {}, "json is Python's own here"
+
+
+def test_a_bare_name_means_no_method_of_a_literal_but_names_of_its_namespace(running: Service, renamed: str) -> None:
+    resolved = ("resolved", 1)
+    listed = running.get(f"{TOOLS}/{renamed}/symbols", name="has")["items"]
+    assert [each["scope"] for each in listed] == [None, "traps"]
+    assert sure(running, renamed, "callers", "has") == {"traps/has": resolved, "traps/get": resolved, "page": resolved}
+    assert sure(running, renamed, "callers", "traps.has") == {}
+    assert sure(running, renamed, "callers", "low") == {"inner/high": resolved}

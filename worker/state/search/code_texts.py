@@ -128,7 +128,7 @@ def named(
 
 
 def at_paths(pool: Pool, index_id: UUID, paths: Sequence[str]) -> dict[str, UUID]:
-    """Return the files that have these paths and text."""
+    """Return the files that have these paths."""
     with pool.connection() as connection:
         rows = connection.execute(_SQL["at_paths"], {"index_id": index_id, "paths": list(paths)})
         return {path: file_id for file_id, path in rows}
@@ -139,6 +139,21 @@ def calls_of(pool: Pool, index_id: UUID, names: Sequence[str], limit: int) -> li
     values = {"index_id": index_id, "names": list(names), "limit": limit}
     with pool.connection() as connection:
         return connection.cursor(row_factory=args_row(CalledName)).execute(_SQL["calls_of"], values).fetchall()
+
+
+def renaming(pool: Pool, index_id: UUID, names: Sequence[str], limit: int) -> list[UUID]:
+    """Return files that may import one of the names under another one."""
+    values = {"index_id": index_id, "names": list(names), "limit": limit}
+    with pool.connection() as connection:
+        return [id_ for (id_,) in connection.execute(_SQL["renaming"], values)]
+
+
+def calls_by(pool: Pool, index_id: UUID, wanted: Sequence[tuple[UUID, str]]) -> list[CalledName]:
+    """Return the calls of names, each in one file."""
+    files, names = zip(*wanted, strict=True)
+    values = {"index_id": index_id, "files": list(files), "names": list(names)}
+    with pool.connection() as connection:
+        return connection.cursor(row_factory=args_row(CalledName)).execute(_SQL["calls_by"], values).fetchall()
 
 
 def calls_in(pool: Pool, definitions: Sequence[Defined], limit: int) -> list[CalledName]:

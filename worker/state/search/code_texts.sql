@@ -51,14 +51,29 @@ WHERE s.index_id = %(index_id)s AND s.name = %(name)s
 ORDER BY f.path COLLATE "C", f.id_path, s.number LIMIT %(limit)s
 
 -- name: at_paths
--- files of an index that have these paths
-SELECT id, path FROM search_index_file WHERE index_id = %(index_id)s AND path = ANY (%(paths)s) AND live_chunks > 0
+-- files of an index that have these paths, empty ones too
+SELECT id, path FROM search_index_file WHERE index_id = %(index_id)s AND path = ANY (%(paths)s)
 
 -- name: calls_of
 -- calls of names
 SELECT r.file_id, r.line, r.name, r.scope FROM symbol_reference r
 WHERE r.index_id = %(index_id)s AND r.name = ANY (%(names)s) AND r.kind = 'call'
 ORDER BY r.file_id, r.number LIMIT %(limit)s
+
+-- name: renaming
+-- files that import one of these names, and in which it stands as one that gets another
+SELECT DISTINCT r.file_id FROM symbol_reference r
+WHERE r.index_id = %(index_id)s AND r.name = ANY (%(names)s) AND r.kind = 'import'
+  AND EXISTS (SELECT FROM chunk c WHERE c.file_id = r.file_id AND c.live AND c.level = 0
+              AND (strpos(c.chunk_text, r.name || ' as ') > 0 OR strpos(c.chunk_text, r.name || ':') > 0))
+LIMIT %(limit)s
+
+-- name: calls_by
+-- calls of names, each in one file
+SELECT r.file_id, r.line, r.name, r.scope
+FROM unnest(%(files)s::uuid[], %(names)s::text[]) AS a (file, name)
+JOIN symbol_reference r ON r.index_id = %(index_id)s AND r.file_id = a.file AND r.name = a.name AND r.kind = 'call'
+ORDER BY r.file_id, r.number
 
 -- name: calls_in
 -- calls in definitions, and in what these contain; '0' is the character after '/'

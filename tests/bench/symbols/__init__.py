@@ -1,0 +1,1 @@
+"""Compares definitions, references and callers with what language services find."""
