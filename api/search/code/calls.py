@@ -6,8 +6,9 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from api.search.code.meanings import CLASSES, CONFIDENCES, Meanings
+from api.search.code.meanings import CONFIDENCES, Meanings
 from api.search.code.reads import innermost
+from api.search.code.surroundings import CLASSES
 from schemas.queries.symbol import Call, Confidence
 from worker.state.pool import Pool
 from worker.state.search import code_texts

@@ -42,6 +42,8 @@ class Imports:
     everything: list[str] = field(default_factory=list)
     #: Those within functions: where each stands, and the name that it gives.
     inner: list[tuple[int, str, Imported]] = field(default_factory=list)
+    #: The package or namespace that the file says it belongs to.
+    package: str = ""
 
     def aliases(self, names: Collection[str]) -> set[str]:
         """Other names that the file gives to what has these names."""

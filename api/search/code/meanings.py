@@ -6,19 +6,22 @@ any definition of its name.
 
 from __future__ import annotations
 
+import posixpath
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
 from uuid import UUID
 
-from api.search.code.imports import SCRIPTS, Imported, Imports, module_paths, package_above, read_imports
-from api.search.code.masked import masked
-from api.search.code.reads import mentions
+from api.search.code.code_of_file import LITERAL, MEMBER, PATH, RECEIVER, CodeOfFile, Meaning
+from api.search.code.given import given, returned
+from api.search.code.imports import SCRIPTS, Imported, module_paths, package_above
+from api.search.code.packages import LANGUAGES, WITH_BARE_MEMBERS, WITH_PARTS
+from api.search.code.surroundings import CLASSES, WITH_MEMBERS, classes_around, functions_around, text_before
+from api.search.code.visible import in_module, is_same_language, visible
 from api.search.text.file_text import first_line_of, joined
 from schemas.queries.symbol import Confidence
 from worker.state.pool import Pool
 from worker.state.search import code_texts
-from worker.state.search.code_texts import CalledName, CodeFile, Defined
+from worker.state.search.code_texts import CalledName, Defined
 
 #: The surest first.
 CONFIDENCES: tuple[Confidence, ...] = ("resolved", "likely", "by_name")
@@ -29,93 +32,9 @@ MAX_NAMED = 100
 MAX_RENAMING = 100
 #: Imports, bases or assignments that are followed one after another.
 MAX_STEPS = 8
-#: Lines in which the bases of a class stand.
-_MAX_HEAD_LINES = 12
-#: Characters before a call in which its receiver is looked for.
-_MAX_RECEIVER = 200
-
-#: Kinds of definitions that have members.
-CLASSES = frozenset({"class", "interface", "struct", "enum", "trait", "impl", "type", "module"})
-#: Those of them whose members need a name before them. Within a namespace, its own names do not.
-_WITH_MEMBERS = CLASSES - {"module"}
-#: What stands before a method of a string.
-LITERAL, _QUOTES = "''", frozenset({'"', "'", "`"})
-_MEMBER = re.compile(r"(?:\?\.|\.|::|->)\s*$")
-_RECEIVER = re.compile(
-    r"([A-Za-z_]\w{0,99}(?:\([^()\n]{0,80}\))?(?:\??\.[A-Za-z_]\w{0,99}){0,6})\s{0,40}(?:\?\.|\.|::|->)$"
-)
-_OWN = frozenset({"self", "cls", "this", "Self", "super()"})
-#: What gives a variable its class: an annotation, or a call.
-_GIVEN = re.compile(
-    r"[ \t]*\??:[ \t]*(?:Optional\[|type\[)?[\"']?([A-Za-z_][\w.]*)"
-    r"|[ \t]*(?::=|=)[ \t]*(?:await[ \t]+|new[ \t]+)?([A-Za-z_][\w.]*)[ \t]*(\(?)"
-)
-_AS = re.compile(r"([A-Za-z_][\w.]{0,99})[ \t]{0,9}\([^()\n]{0,99}\)[ \t]{1,9}as[ \t]{1,9}$")
-_RETURNS = re.compile(r"(?:->|\)\s*:)\s*(?:Promise<)?[\"']?([A-Za-z_][\w.]*)")
-_BREAK = re.compile(r"\n")
-
-
-@dataclass(frozen=True, slots=True)
-class Meaning:
-    """The definitions that a call may mean; none: what it calls is not in the folder."""
-
-    targets: tuple[Defined, ...]
-    confidence: Confidence
-
-
-@dataclass(slots=True)
-class CodeOfFile:
-    """One file of code as far as it was read: without its text, calls in it are followed by name."""
-
-    file: CodeFile
-    text: str
-    first_line: int
-    outline: Sequence[Defined]
-    bases: dict[str, list[str]]
-    code: str = field(init=False)
-    breaks: list[int] = field(init=False)
-    imports: Imports = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.code = masked(self.text, self.file.language)
-        self.breaks = [-1, *(found.start() for found in _BREAK.finditer(self.code)), len(self.code)]
-        self.imports = read_imports(self.text, self.code, self.file.language)
-
-    def between(self, first: int, last: int) -> str:
-        """The code of some lines."""
-        return self.code[self.offset(first) : max(0, self.offset(last + 1) - 1)]
-
-    def inner_import(self, name: str, functions: Iterable[Defined]) -> Imported | None:
-        """What an import within one of these functions brings by a name."""
-        for each in functions:
-            first, last = (self.offset(line) for line in (each.start_line, each.end_line + 1))
-            for place, alias, imported in self.imports.inner:
-                if alias == name and first <= place < last:
-                    return imported
-        return None
-
-    def offset(self, line: int) -> int:
-        """Where a line begins in the code that was read."""
-        number = min(max(0, line - self.first_line), len(self.breaks) - 1)
-        return self.breaks[number] + 1
-
-    def receivers(self, line: int, name: str) -> list[str | None]:
-        """What stands before the calls of a name in a line: "" nothing, None something that cannot be read."""
-        number = line - self.first_line
-        if not 0 <= number < len(self.breaks) - 1:
-            return []
-        start = self.breaks[number] + 1
-        found: list[str | None] = []
-        for place in mentions(self.code[start : self.breaks[number + 1]], name):
-            before = self.code[max(0, start + place - _MAX_RECEIVER) : start + place]
-            if member := _MEMBER.search(before):
-                end = start + place - len(member[0])
-                receiver = _RECEIVER.search(before.rstrip())
-                is_text = end > 0 and self.text[end - 1] in _QUOTES
-                found.append(LITERAL if is_text else receiver[1] if receiver else None)
-            else:
-                found.append("")
-        return found
+_OWN = frozenset({"self", "cls", "this", "Self", "super()", "super", "base"})
+_INHERITED = frozenset({"super()", "super", "base"})
+_GO_MODULE = re.compile(r"^module[ \t]+(\S+)", re.MULTILINE)
 
 
 class Meanings:
@@ -213,18 +132,41 @@ class Meanings:
             # a method, also one of a literal, has something before it where it is called
             own = [d for d in code.outline if d.name == name and d.scope == around and d.kind != "method"]
             owner = [each for each in code.outline if around and each.path == around]
-            if own and not any(each.kind in _WITH_MEMBERS for each in owner):
+            if own and not any(each.kind in WITH_MEMBERS for each in owner):
                 return Meaning(tuple(own), "resolved")
             if not around:
                 break
             around = around.rpartition("/")[0]
         if code.file.language == "python" or code.file.language in SCRIPTS:
-            inner = code.inner_import(name, _functions_around(code, within)) if code.imports.inner else None
+            inner = code.inner_import(name, functions_around(code, within)) if code.imports.inner else None
             if inner is not None:
                 return Meaning(self._imported(code, inner, name, steps), "resolved")
             return Meaning(self._exported(code, name, steps, own=False), "resolved")
+        if code.file.language in LANGUAGES:
+            return self._of_package(code, name, within)
         found = self.named(name)
         return Meaning(found, "likely" if len(found) == 1 else "by_name")
+
+    def _of_package(self, code: CodeOfFile, name: str, within: Defined | None) -> Meaning:
+        """A name as a file sees it whose package has others: also a member of the classes around, where it may be."""
+        if code.file.language in WITH_BARE_MEMBERS:
+            for owner in classes_around(code, within):
+                found = self._of_class(owner, name)
+                if found.confidence == "resolved":
+                    return found
+        found = visible(self, code, name)
+        if found.targets or code.file.language not in WITH_BARE_MEMBERS:
+            return found
+        # a class from outside the folder may bring it
+        return Meaning(self.named(name), "by_name") if self.named(name) else found
+
+    def go_module(self) -> str | None:
+        """What `go.mod` calls the module of the folder; None if there is none."""
+        self._look_up(["go.mod"])
+        file_id = self._paths["go.mod"]
+        code = self.file(file_id) if file_id else None
+        found = _GO_MODULE.search(code.text) if code else None
+        return found[1] if found else None
 
     def _exported(self, code: CodeOfFile, name: str, steps: int, *, own: bool = True) -> tuple[Defined, ...]:
         """What others get from a file by a name: a definition, or what it imports itself."""
@@ -269,29 +211,70 @@ class Meanings:
 
     def _member(self, code: CodeOfFile, receiver: str, name: str, within: Defined | None) -> Meaning:
         """A member of what stands before it."""
+        # a path of Rust never begins with a variable, and what stands before a dot never is a path
+        is_value = code.file.language == "rust" and not receiver.endswith(PATH)
+        receiver = receiver.removesuffix(PATH).replace(PATH, ".")
         head, _, rest = receiver.partition(".")
-        if head in _OWN:
-            owner = _class_around(code, within)
+        if head in _OWN and not (head == "super" and code.file.language == "rust"):
+            owner = next(classes_around(code, within), None)
             if owner is None:
                 return Meaning(self.named(name), "by_name")
             if rest:
-                return self._of_attribute(code, owner, rest, name)
-            return self._of_class(owner, name, skip=head == "super()")
+                return self._of_attribute(owner, rest, name)
+            return self._of_class(owner, name, skip=head in _INHERITED)
+        if code.file.language in LANGUAGES:
+            is_variable = is_value and receiver.isidentifier()
+            way = self._of_variable if is_variable else self._qualified
+            return way(code, receiver, name, within)
         module = self._module_called(code, receiver)
         if module is not None:
             return Meaning(self._exported(module, name, 0), "resolved")
         return Meaning(self.named(name), "by_name") if rest else self._of_word(code, head, name, within)
 
+    def _qualified(self, code: CodeOfFile, receiver: str, name: str, within: Defined | None) -> Meaning:
+        """A member of a package, a module, a class, or a variable and its attributes."""
+        head, _, rest = receiver.partition(".")
+        imported = code.imports.named.get(head)
+        if code.file.language == "go" and imported is not None and not rest:
+            return in_module(self, code, Imported(imported.module, name))
+        if not rest:
+            found = self._of_word(code, head, name, within)
+            if found.confidence != "by_name" or code.file.language != "rust":
+                return found
+        elif "(" not in receiver:
+            owner = self._class_of(code, receiver, within)
+            if owner is not None:
+                return self._of_class(owner, name)
+        if code.file.language == "rust" and head.islower() and "(" not in receiver:
+            before = f"{imported.module}::{imported.name}" if imported else head
+            module = "::".join(filter(None, (before, *filter(None, rest.split(".")))))
+            found = in_module(self, code, Imported(module, name))
+            if found.confidence == "resolved":
+                return found
+        holders = self._classes_of_variable(code, head, within) if rest and "(" not in head else ()
+        if len(holders) == 1:
+            return self._of_attribute(holders[0], rest, name)
+        return Meaning(self.named(name), "by_name")
+
+    def _classes_of_variable(self, code: CodeOfFile, variable: str, within: Defined | None) -> Sequence[Defined]:
+        for around in [*functions_around(code, within), None]:
+            lines = code.between(around.start_line, around.end_line) if around else code.code
+            kinds = dict.fromkeys(given(lines, variable, code.file.language))
+            found = [self._class_of(code, each, around) for each in kinds]
+            if found:
+                return [each for each in dict.fromkeys(found) if each is not None]
+        return ()
+
     def _of_word(self, code: CodeOfFile, head: str, name: str, within: Defined | None) -> Meaning:
         """A member of a class, of what a function returns, or of a variable."""
         called, is_call, _ = head.partition("(")
         found = self._bare(code, called, within, 0)
-        classes = [each for each in found.targets if each.kind in CLASSES]
-        if len(classes) == 1:
-            return self._of_class(classes[0], name)
+        owner = self._one_class(code, found.targets)
+        if owner is not None and (found.confidence != "by_name" or is_call):
+            return self._of_class(owner, name)
         if is_call:
-            returned = self._returned(found.targets)
-            meant = self._of_class(returned, name).targets if returned else ()
+            result = self._returned(found.targets)
+            meant = self._of_class(result, name).targets if result else ()
             return Meaning(meant, "likely") if meant else Meaning(self.named(name), "by_name")
         if called in code.imports.named and not found.targets:
             # it comes from outside the folder, and so does what it has
@@ -310,17 +293,18 @@ class Meanings:
             return None if imported.name or rest else self._module(code, imported.module)
         return self._module(code, dotted)
 
-    def _of_attribute(self, code: CodeOfFile, owner: Defined, attribute: str, name: str) -> Meaning:
-        """A member of an attribute of a class, if the class shows what it is."""
-        if "." in attribute:
-            return Meaning(self.named(name), "by_name")
-        home = self.file(owner.file_id) or code
-        lines = home.between(owner.start_line, owner.end_line)
-        return self._of_given(home, lines, attribute, name, owner)
+    def _of_attribute(self, owner: Defined, attribute: str, name: str) -> Meaning:
+        """A member of an attribute of a class, if the class or one that it inherits from shows what it is."""
+        for each, code in self._lineage(owner) if "." not in attribute else ():
+            lines = code.between(each.start_line, each.end_line)
+            found = self._of_given(code, lines, attribute, name, each)
+            if found.confidence != "by_name":
+                return found
+        return Meaning(self.named(name), "by_name")
 
     def _of_variable(self, code: CodeOfFile, variable: str, name: str, within: Defined | None) -> Meaning:
         """A member of a variable, if its function or its file shows what it is."""
-        for around in [*_functions_around(code, within), None]:
+        for around in [*functions_around(code, within), None]:
             lines = code.between(around.start_line, around.end_line) if around else code.code
             found = self._of_given(code, lines, variable, name, around)
             if found.confidence != "by_name":
@@ -329,7 +313,7 @@ class Meanings:
 
     def _of_given(self, code: CodeOfFile, lines: str, variable: str, name: str, around: Defined | None) -> Meaning:
         """A member of what the lines assign to a variable, or annotate it with."""
-        kinds = dict.fromkeys(_given(lines, variable))
+        kinds = dict.fromkeys(given(lines, variable, code.file.language))
         found = [self._class_of(code, each, around) for each in kinds]
         classes = {each: None for each in found if each is not None}
         if not classes or len(classes) < len(kinds) - 1:
@@ -342,29 +326,56 @@ class Meanings:
     def _class_of(self, code: CodeOfFile, dotted: str, around: Defined | None) -> Defined | None:
         """The class that a name is, or that a function of that name returns."""
         *module, last = dotted.split(".")
-        if module:
+        if last == "Self":
+            return next(classes_around(code, around), None)
+        if module and code.file.language in LANGUAGES:
+            found = self._member_of(code, ".".join(module), last, around)
+        elif module:
             home = self._module_called(code, ".".join(module))
             found = self._exported(home, last, 0) if home else ()
         else:
             found = self._bare(code, last, around, 0).targets
-        if len(found) == 1 and found[0].kind in CLASSES:
-            return found[0]
-        return self._returned(found)
+        return self._one_class(code, found) or self._returned(found)
+
+    def _member_of(self, code: CodeOfFile, module: str, last: str, around: Defined | None) -> tuple[Defined, ...]:
+        """What a package, a module or a class has by a name."""
+        imported = code.imports.named.get(module)
+        if imported is not None and imported.name is None:
+            return in_module(self, code, Imported(imported.module, last)).targets
+        owner = self._class_of(code, module, around)
+        if owner is not None:
+            found = self._of_class(owner, last)
+        else:
+            before = f"{imported.module}.{imported.name}" if imported else module
+            found = in_module(self, code, Imported(before, last))
+        return found.targets if found.confidence == "resolved" else ()
+
+    def _one_class(self, code: CodeOfFile, found: Sequence[Defined]) -> Defined | None:
+        """The class that definitions are, also if it has several parts."""
+        classes = [each for each in found if each.kind in CLASSES]
+        is_one = len(classes) == 1 or (code.file.language in WITH_PARTS and len({each.path for each in classes}) == 1)
+        return min(classes, key=lambda each: each.kind == "impl") if is_one else None
 
     def _returned(self, functions: Sequence[Defined]) -> Defined | None:
         """The class that functions return, by their signature."""
-        returned = {stated[1] for each in functions if (stated := _RETURNS.search(each.signature))}
-        if len(returned) != 1 or not functions:
+        home = self.file(functions[0].file_id) if functions else None
+        if home is None:
             return None
-        home = self.file(functions[0].file_id)
-        found = self._bare(home, returned.pop(), functions[0], 0).targets if home else ()
-        return found[0] if len(found) == 1 and found[0].kind in CLASSES else None
+        stated = {returned(each.signature, each.name, home.file.language) for each in functions} - {None}
+        if len(stated) != 1:
+            return None
+        name = str(stated.pop())
+        if name == "Self":
+            return next(classes_around(home, functions[0]), None)
+        if "." in name:
+            return self._class_of(home, name, functions[0])
+        return self._one_class(home, self._bare(home, name, functions[0], 0).targets)
 
     def _base(self, code: CodeOfFile, owner: Defined, base: str) -> list[Defined]:
         """The classes that a base of a class is, of which rows know the last part of its name alone."""
-        before = _text_before(code, owner, base)
-        if _MEMBER.search(before):
-            receiver = _RECEIVER.search(before.rstrip())
+        before = text_before(code, owner, base)
+        if MEMBER.search(before):
+            receiver = RECEIVER.search(before.rstrip())
             home = self._module_called(code, receiver[1]) if receiver else None
             found = self._exported(home, base, 0) if home else ()
         else:
@@ -373,6 +384,29 @@ class Meanings:
 
     def _of_class(self, owner: Defined, name: str, *, skip: bool = False) -> Meaning:
         """A member of a class, its own or inherited. `skip`: only an inherited one."""
+        for each, code in self._lineage(owner):
+            own = tuple(d for d in code.outline if d.name == name and d.scope == each.path)
+            if not own and code.file.language == "go":
+                own = self._beside(each, code, name)
+            if own and not (skip and each == owner):
+                return Meaning(own, "resolved")
+        # a class from outside the folder has what `super()` calls; a subclass may have what `self` calls
+        others = () if skip else tuple(each for each in self.named(name) if each.kind == "method")
+        return Meaning(others, "by_name" if others else "likely")
+
+    def _beside(self, owner: Defined, code: CodeOfFile, name: str) -> tuple[Defined, ...]:
+        """The methods of a type of Go in all files of its package."""
+        folder = posixpath.dirname(code.file.path)
+        methods = [each for each in self.named(name) if each.scope == owner.name]
+        return tuple(each for each in methods if posixpath.dirname(self.path(each.file_id) or "") == folder)
+
+    def _parts(self, owner: Defined, code: CodeOfFile) -> list[Defined]:
+        """The other parts of a class, such as what Rust implements for a type."""
+        like = [each for each in self.named(owner.name) if each.path == owner.path and each.kind in CLASSES]
+        return [each for each in like if is_same_language(self, code, each)]
+
+    def _lineage(self, owner: Defined) -> Iterator[tuple[Defined, CodeOfFile]]:
+        """A class and those that it inherits from, each with its file."""
         seen: dict[Defined, None] = {}
         left = [owner]
         while left:
@@ -381,50 +415,8 @@ class Meanings:
             if each in seen or code is None:
                 continue
             seen[each] = None
-            own = tuple(d for d in code.outline if d.name == name and d.scope == each.path)
-            if own and not (skip and each == owner):
-                return Meaning(own, "resolved")
+            yield each, code
             for base in code.bases.get(each.path, ()):
-                found = self._base(code, each, base)
-                left += found
-        # a class from outside the folder has what `super()` calls; a subclass may have what `self` calls
-        others = () if skip else tuple(each for each in self.named(name) if each.kind == "method")
-        return Meaning(others, "by_name" if others else "likely")
-
-
-def _text_before(code: CodeOfFile, owner: Defined, base: str) -> str:
-    """What stands before a base in the head of a class, such as `module.`."""
-    head = code.between(owner.start_line, min(owner.end_line, owner.start_line + _MAX_HEAD_LINES))
-    places = [place for place in mentions(head, base) if place]
-    start = places[-1] if len(places) == 1 else next((p for p in places if _MEMBER.search(head[:p][-9:])), None)
-    return "" if start is None else head[max(0, start - _MAX_RECEIVER) : start]
-
-
-def _class_around(code: CodeOfFile, within: Defined | None) -> Defined | None:
-    path = within.path if within else ""
-    while path:
-        for each in code.outline:
-            if each.path == path and each.kind in CLASSES:
-                return each
-        path = path.rpartition("/")[0]
-    return None
-
-
-def _functions_around(code: CodeOfFile, within: Defined | None) -> list[Defined]:
-    """The definition and the functions around it, the innermost first."""
-    found = [within] if within else []
-    path = within.scope if within else ""
-    while path:
-        found += [each for each in code.outline if each.path == path and each.kind not in CLASSES][:1]
-        path = path.rpartition("/")[0]
-    return found
-
-
-def _given(lines: str, variable: str) -> Iterable[str]:
-    """The classes, or functions that return them, which the lines give a variable."""
-    for start in mentions(lines, variable):
-        end = start + len(variable)
-        if (found := _GIVEN.match(lines, end)) and (found[1] or found[3]):
-            yield found[1] or found[2]
-        elif found := _AS.search(lines[max(0, start - _MAX_RECEIVER) : start]):
-            yield found[1]
+                left += self._base(code, each, base)
+            if code.file.language in WITH_PARTS:
+                left += self._parts(each, code)

@@ -20,7 +20,7 @@ from uuid import UUID
 from api.search.code.calls import callers
 from tests.bench.running import running
 from tests.bench.symbols import pyright, truth
-from tests.bench.symbols.truth import Place, Truth, TrueUse
+from tests.bench.symbols.truth import Place, TrueUse, Truth
 from tests.service import TOOLS, Service
 from worker.resources import Resources
 from worker.settings import Settings
@@ -217,7 +217,9 @@ def _canonical(node: Node, called: str) -> Node:
 
 def _print(name: str, compared: Comparison) -> None:
     shown: list[str] = []
-    resolved, precision, recall = compared.edges(lambda why, edge: shown.append(f"{why}: {edge.caller} → {edge.target}"))
+    resolved, precision, recall = compared.edges(
+        lambda why, edge: shown.append(f"{why}: {edge.caller} → {edge.target}")
+    )
     rows: Iterable[tuple[str, Share, Share]] = [
         ("definitions", *compared.definitions()),
         ("references", *compared.references()),

@@ -135,35 +135,34 @@ class _Names:
         self.defined: set[tuple[int, int]] = set()
         self.calls: set[tuple[int, int]] = set()
         self.aliases: set[tuple[str, str]] = set()
-        by_line: dict[int, list[tokenize.TokenInfo]] = {}
-        for token in self.tokens:
-            by_line.setdefault(token.start[0], []).append(token)
-
-        def column(line: int, offset: int) -> int:
-            return len(lines[line - 1].encode()[:offset].decode())
-
-        def define(name: str, node: ast.stmt, first: int, line: int) -> None:
-            start = next(each.start for each in by_line[line] if each.string == name)
-            self.defined.add(start)
-            self.definitions.append(TrueDefinition(name, Place(file, line), first, node.end_lineno or line))
-
+        self._lines = lines
         tree = ast.parse(text)
         for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
-                define(node.name, node, first, node.lineno)
-            if isinstance(node, ast.ImportFrom):
-                self.aliases |= {(each.name, each.asname) for each in node.names if each.asname}
-            called = [node.func] if isinstance(node, ast.Call) else getattr(node, "decorator_list", [])
-            for function in called:
-                if isinstance(function, ast.Name):
-                    self.calls.add((function.lineno, column(function.lineno, function.col_offset)))
-                elif isinstance(function, ast.Attribute) and function.end_lineno and function.end_col_offset:
-                    end = column(function.end_lineno, function.end_col_offset)
-                    self.calls.add((function.end_lineno, end - len(function.attr)))
+            self._look_at(node)
         for node in tree.body:
             targets = node.targets if isinstance(node, ast.Assign) else []
             targets = [node.target] if isinstance(node, ast.AnnAssign) else targets
             for target in targets:
                 if isinstance(target, ast.Name):
-                    define(target.id, node, node.lineno, target.lineno)
+                    self._define(target.id, node, node.lineno, target.lineno)
+
+    def _look_at(self, node: ast.AST) -> None:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+            self._define(node.name, node, first, node.lineno)
+        if isinstance(node, ast.ImportFrom):
+            self.aliases |= {(each.name, each.asname) for each in node.names if each.asname}
+        for function in [node.func] if isinstance(node, ast.Call) else getattr(node, "decorator_list", []):
+            if isinstance(function, ast.Name):
+                self.calls.add((function.lineno, self._column(function.lineno, function.col_offset)))
+            elif isinstance(function, ast.Attribute) and function.end_lineno and function.end_col_offset:
+                end = self._column(function.end_lineno, function.end_col_offset)
+                self.calls.add((function.end_lineno, end - len(function.attr)))
+
+    def _column(self, line: int, offset: int) -> int:
+        return len(self._lines[line - 1].encode()[:offset].decode())
+
+    def _define(self, name: str, node: ast.stmt, first: int, line: int) -> None:
+        start = next(each.start for each in self.tokens if each.start[0] == line and each.string == name)
+        self.defined.add(start)
+        self.definitions.append(TrueDefinition(name, Place(self.file, line), first, node.end_lineno or line))

@@ -1,0 +1,97 @@
+"""One file of code, as those read it who look for what a call in it means."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from api.search.code.imports import Imported, Imports, read_imports
+from api.search.code.masked import masked
+from api.search.code.packages import LANGUAGES, read_package_imports
+from api.search.code.reads import mentions
+from schemas.queries.symbol import Confidence
+from worker.state.search.code_texts import CodeFile, Defined
+
+#: Characters before a call in which its receiver is looked for.
+MAX_RECEIVER = 200
+#: What separates the parts of a path, which a receiver keeps at its end.
+PATH = "::"
+#: What stands before a method of a string.
+LITERAL, _QUOTES = "''", frozenset({'"', "'", "`"})
+MEMBER = re.compile(r"(?:\?\.|\.|::|->)\s*$")
+RECEIVER = re.compile(
+    r"([A-Za-z_]\w{0,99}(?:\([^()\n]{0,80}\))?(?:(?:\??\.|::)[A-Za-z_]\w{0,99}){0,6})\s{0,40}(?:\?\.|\.|::|->)$"
+)
+_BREAK = re.compile(r"\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """The definitions that a call may mean; none: what it calls is not in the folder."""
+
+    targets: tuple[Defined, ...]
+    confidence: Confidence
+
+
+@dataclass(slots=True)
+class CodeOfFile:
+    """One file of code as far as it was read: without its text, calls in it are followed by name."""
+
+    file: CodeFile
+    text: str
+    first_line: int
+    outline: Sequence[Defined]
+    bases: dict[str, list[str]]
+    code: str = field(init=False)
+    breaks: list[int] = field(init=False)
+    imports: Imports = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.code = masked(self.text, self.file.language)
+        self.breaks = [-1, *(found.start() for found in _BREAK.finditer(self.code)), len(self.code)]
+        language = self.file.language
+        is_packaged = language in LANGUAGES
+        read = read_package_imports if is_packaged else read_imports
+        self.imports = read(self.text, self.code, language)
+
+    def between(self, first: int, last: int) -> str:
+        """The code of some lines."""
+        return self.code[self.offset(first) : max(0, self.offset(last + 1) - 1)]
+
+    def inner_import(self, name: str, functions: Iterable[Defined]) -> Imported | None:
+        """What an import within one of these functions brings by a name."""
+        for each in functions:
+            first, last = (self.offset(line) for line in (each.start_line, each.end_line + 1))
+            for place, alias, imported in self.imports.inner:
+                if alias == name and first <= place < last:
+                    return imported
+        return None
+
+    def offset(self, line: int) -> int:
+        """Where a line begins in the code that was read."""
+        number = min(max(0, line - self.first_line), len(self.breaks) - 1)
+        return self.breaks[number] + 1
+
+    def receivers(self, line: int, name: str) -> list[str | None]:
+        """What stands before the calls of a name in a line: "" nothing, None something unreadable."""
+        number = line - self.first_line
+        if not 0 <= number < len(self.breaks) - 1:
+            return []
+        start = self.breaks[number] + 1
+        is_definition = any(each.name == name and each.start_line == line for each in self.outline)
+        found: list[str | None] = []
+        for place in mentions(self.code[start : self.breaks[number + 1]], name):
+            before = self.code[max(0, start + place - MAX_RECEIVER) : start + place]
+            if member := MEMBER.search(before):
+                end = start + place - len(member[0])
+                receiver = RECEIVER.search(before.rstrip())
+                is_text = end > 0 and self.text[end - 1] in _QUOTES
+                path = PATH if member[0].startswith(PATH) else ""
+                found.append(LITERAL if is_text else receiver[1] + path if receiver else None)
+            elif is_definition:
+                # what the line defines comes first, and calls nothing
+                is_definition = False
+            else:
+                found.append("")
+        return found

@@ -1,0 +1,81 @@
+"""Which class the code gives a variable, by its declaration or what is assigned to it, in each language."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from api.search.code.reads import mentions
+
+#: Characters before a name in which its type is looked for.
+_MAX_TYPE = 200
+
+_NAME = r"[A-Za-z_][\w.]*"
+#: What gives a variable its class: an annotation, or a call.
+_GIVEN = re.compile(
+    rf"[ \t]*\??:[ \t]*(?:Optional\[|type\[)?[\"']?({_NAME})"
+    rf"|[ \t]*(?::=|=)[ \t]*(?:await[ \t]+|new[ \t]+)?({_NAME})[ \t]*(\(?)"
+)
+_AS = re.compile(r"([A-Za-z_][\w.]{0,99})[ \t]{0,9}\([^()\n]{0,99}\)[ \t]{1,9}as[ \t]{1,9}$")
+#: `Type name` of Java and C#, whose types begin with a capital.
+_TYPE_BEFORE = re.compile(
+    r"(?<![\w.])((?:[a-z]\w{0,50}\.){0,6}[A-Z][\w.]{0,99})(?:<[^<>;(){}=\n]{0,99}>)?\??[ \t]{1,9}$"
+)
+_NEW = re.compile(
+    rf"[ \t]*=[ \t]*(?:await[ \t]+)?(new[ \t]+)?({_NAME})[ \t]*(?:<[^<>;(){{}}\n]{{0,99}}>)?[ \t]*([({{]?)"
+)
+#: `name Type` of Go in a declaration, also `a, b Type`, and `name := &Type{`, `name, err := call(`.
+_GO = re.compile(
+    rf"(?:,[ \t]*\w+){{0,4}}(?:[ \t]+\*?({_NAME})(?=[ \t]*(?:[,)=`\n]|//))"
+    rf"|[ \t]*:?=[ \t]*&?({_NAME})[ \t]*([({{]))"
+)
+_GO_WORDS = frozenset(
+    {"in", "range", "func", "map", "chan", "struct", "interface", "if", "for", "return", "else", "case"}
+)
+_RUST_NAME = r"[A-Za-z_]\w*(?:::[A-Za-z_]\w*)*"
+_RUST = re.compile(
+    rf"[ \t]*:[ \t]*(?:&(?:'\w+[ \t]+)?)?(?:(?:mut|dyn|impl)[ \t]+)?(?:(?:Box|Arc|Rc)<(?:dyn[ \t]+)?)?({_RUST_NAME})"
+    rf"|[ \t]*=[ \t]*&?(?:mut[ \t]+)?({_RUST_NAME})(?:::<[^<>;\n]{{0,99}}>)?[ \t]*([({{])"
+)
+
+_RETURNS = re.compile(r"(?:->|\)\s*:)\s*(?:Promise<)?[\"']?([A-Za-z_][\w.]*)")
+_GO_RETURNS = re.compile(r"\)\s*\(?\s*\*?([A-Za-z_][\w.]*)(?:,\s*(?:error|bool)\s*\))?\s*$")
+_RUST_RETURNS = re.compile(r"->\s*(?:Result<|io::Result<|Option<)?\s*&?(?:'\w+\s+)?(?:mut\s+)?([A-Za-z_][\w:]*)")
+
+
+def given(lines: str, variable: str, language: str | None) -> Iterator[str]:
+    """The classes, or functions that return them, which the lines give a variable."""
+    for start in mentions(lines, variable):
+        if found := _at(lines, start, start + len(variable), language):
+            yield found
+
+
+def _at(lines: str, start: int, end: int, language: str | None) -> str | None:
+    if language in {"java", "csharp"}:
+        before = _TYPE_BEFORE.search(lines, max(0, start - _MAX_TYPE), start)
+        if before:
+            return before[1]
+        found = _NEW.match(lines, end)
+        return found[2] if found and (found[1] or found[3] == "(") else None
+    if language == "go":
+        found = _GO.match(lines, end)
+        name = found and (found[1] or found[2])
+        return None if name in _GO_WORDS else name
+    if language == "rust":
+        found = _RUST.match(lines, end)
+        return (found[1] or found[2]).replace("::", ".") if found else None
+    if (found := _GIVEN.match(lines, end)) and (found[1] or found[3]):
+        return found[1] or found[2]
+    found = _AS.search(lines[max(0, start - _MAX_TYPE) : start])
+    return found[1] if found else None
+
+
+def returned(signature: str, name: str, language: str | None) -> str | None:
+    """The class that a function returns, by its signature."""
+    if language in {"java", "csharp"}:
+        at = signature.find(f" {name}")
+        found = _TYPE_BEFORE.search(signature, 0, at + 1) if at > 0 else None
+        return found[1] if found else None
+    pattern = {"go": _GO_RETURNS, "rust": _RUST_RETURNS}.get(language or "", _RETURNS)
+    found = pattern.search(signature)
+    return found[1].replace("::", ".") if found else None

@@ -1,0 +1,155 @@
+"""Names in languages whose files share packages without importing each other: Java, C#, Go and Rust."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from api.search.code.imports import Imported, Imports
+
+if TYPE_CHECKING:
+    from worker.state.search.code_texts import Defined
+
+#: Languages in which a file sees what its package, namespace or crate defines.
+LANGUAGES = frozenset({"java", "csharp", "go", "rust"})
+#: Those in which a bare name may be a member of the class around it.
+WITH_BARE_MEMBERS = frozenset({"java", "csharp"})
+#: Those in which a class has parts in several places.
+WITH_PARTS = frozenset({"csharp", "rust"})
+#: Names that one import of Rust may bring.
+_MAX_NAMES = 500
+
+_JAVA = re.compile(r"^[ \t]*import[ \t]+(?:static[ \t]+)?([\w.]+?)\.(\w+|\*)[ \t]*;", re.MULTILINE)
+_JAVA_PACKAGE = re.compile(r"^[ \t]*package[ \t]+([\w.]+)", re.MULTILINE)
+_CSHARP = re.compile(
+    r"^[ \t]*(?:global[ \t]+)?using[ \t]+(?:static[ \t]+)?(?:(\w+)[ \t]*=[ \t]*)?([\w.]+)[ \t]*;", re.MULTILINE
+)
+_CSHARP_PACKAGE = re.compile(r"^[ \t]*namespace[ \t]+([\w.]+)", re.MULTILINE)
+_GO = re.compile(r"^import[ \t]*(?:\(([^()]*)\)|([^\n(]*))", re.MULTILINE)
+_GO_LINE = re.compile(r"""(?:([\w.]+)[ \t]+)?["`]([^"`\n]{1,500})["`]""")
+_GO_VERSION = re.compile(r"/v\d+$|\.v\d+$")
+_RUST = re.compile(r"^[ \t]*(?:pub(?:\([^()\n]*\))?[ \t]+)?use[ \t\n]+([^;]{1,4000});", re.MULTILINE)
+_RUST_PART = re.compile(r"[{},]|[^{},]+")
+_RUST_ROOTS = frozenset({"crate", "self", "super"})
+
+
+def read_package_imports(text: str, code: str, language: str | None) -> Imports:
+    """Read the imports of a file, and the package that it says it belongs to."""
+    imports = Imports()
+    if language == "java":
+        _read_java(code, imports)
+    elif language == "csharp":
+        _read_csharp(code, imports)
+    elif language == "go":
+        _read_go(text, code, imports)
+    else:
+        _read_rust(code, imports)
+    return imports
+
+
+def _read_java(code: str, imports: Imports) -> None:
+    if found := _JAVA_PACKAGE.search(code):
+        imports.package = found[1]
+    for module, name in _JAVA.findall(code):
+        if name == "*":
+            imports.everything.append(module)
+        else:
+            imports.named[name] = Imported(module, name)
+
+
+def _read_csharp(code: str, imports: Imports) -> None:
+    if found := _CSHARP_PACKAGE.search(code):
+        imports.package = found[1]
+    for alias, module in _CSHARP.findall(code):
+        if alias:
+            scope, _, name = module.rpartition(".")
+            imports.named[alias] = Imported(scope, name)
+        else:
+            imports.everything.append(module)
+
+
+def _read_go(text: str, code: str, imports: Imports) -> None:
+    for found in _GO.finditer(code):
+        # strings are blank in the code
+        for alias, module in _GO_LINE.findall(text[found.start() : found.end()]):
+            if alias == ".":
+                imports.everything.append(module)
+            elif alias != "_":
+                name = posixpath.basename(_GO_VERSION.sub("", module)).rpartition("-")[2]
+                imports.named[name if alias in {"", "import"} else alias] = Imported(module, None)
+
+
+def _read_rust(code: str, imports: Imports) -> None:
+    for found in _RUST.finditer(code):
+        for path in _rust_paths(found[1]):
+            whole, _, alias = path.partition(" as ")
+            module, _, name = whole.strip().rpartition("::")
+            if name == "*":
+                imports.everything.append(module)
+            elif name == "self":
+                last = module.rpartition("::")[2]
+                imports.named[alias.strip() or last] = Imported(module.rpartition("::")[0], last)
+            elif name:
+                imports.named[alias.strip() or name] = Imported(module, name)
+
+
+def _rust_paths(tree: str) -> Iterator[str]:
+    """The paths of `a::{b, c::{d, e as f}}`, each in full."""
+    prefixes, last = [""], ""
+    for number, part in enumerate(_RUST_PART.findall(" ".join(tree.split()))):
+        if number > _MAX_NAMES:
+            return
+        if part == "{":
+            prefixes.append(prefixes[-1] + last)
+            last = ""
+        elif part in {",", "}"}:
+            if last:
+                yield prefixes[-1] + last
+            last = ""
+            if part == "}" and len(prefixes) > 1:
+                prefixes.pop()
+        else:
+            last = part.strip()
+    if last:
+        yield prefixes[-1] + last
+
+
+def qualified_by(module: str, language: str) -> str:
+    """A module as a path with slashes, without what only says where a path begins."""
+    parts = [part for part in re.split(r"::|[./]", module) if part]
+    if language == "rust":
+        while parts and parts[0] in _RUST_ROOTS:
+            parts.pop(0)
+    return "/".join(parts)
+
+
+def home_of(path: str, package: str | None, defined: Defined, language: str) -> str:
+    """Where a definition is, as a path with slashes: its package or folder, and the definitions around it."""
+    if language == "csharp":
+        home = "" if defined.scope.startswith(package or "/") else (package or "").replace(".", "/")
+        return "/".join(filter(None, (home, defined.scope.replace(".", "/"))))
+    folder = posixpath.dirname(path)
+    if language == "rust":
+        stem = posixpath.splitext(posixpath.basename(path))[0]
+        folder = folder if stem in {"mod", "lib", "main"} else posixpath.join(folder, stem)
+    return "/".join(filter(None, (folder, defined.scope)))
+
+
+def is_in(home: str, module: str) -> bool:
+    """Whether a place in the folder is the one that an import names, as far as both say."""
+    return bool(module) and f"/{home}".endswith(f"/{module}")
+
+
+def is_go_import(folder: str, module: str, root: str | None) -> bool:
+    """Whether an import of Go means a folder. `root` is the module that the index says it is."""
+    if root is not None and (module == root or module.startswith(root + "/")):
+        return folder == module[len(root) :].strip("/")
+    return bool(folder) and f"/{module}".endswith(f"/{folder}")
+
+
+def around_of(package: str) -> Iterable[str]:
+    """A namespace and those around it: each sees the names of all."""
+    parts = package.split(".")
+    return ["/".join(parts[:number]) for number in range(len(parts), 0, -1)] if package else []

@@ -1,0 +1,112 @@
+"""What a name means that a file of Java, C#, Go or Rust does not define itself: by its imports and its package."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import Protocol
+from uuid import UUID
+
+from api.search.code.code_of_file import CodeOfFile, Meaning
+from api.search.code.imports import Imported
+from api.search.code.packages import around_of, home_of, is_go_import, is_in, qualified_by
+from worker.state.search.code_texts import Defined
+
+
+class CodeReader(Protocol):
+    """What is asked about other files."""
+
+    def named(self, name: str) -> tuple[Defined, ...]:
+        """The definitions of a name."""
+        ...
+
+    def file(self, file_id: UUID) -> CodeOfFile | None:
+        """A file."""
+        ...
+
+    def path(self, file_id: UUID) -> str | None:
+        """Its path."""
+        ...
+
+    def go_module(self) -> str | None:
+        """What `go.mod` calls the module of the folder."""
+        ...
+
+
+def visible(reader: CodeReader, code: CodeOfFile, name: str) -> Meaning:
+    """What a name means by the imports of a file, and by the package that it is in."""
+    imported = code.imports.named.get(name)
+    if imported is not None and imported.name is not None:
+        return in_module(reader, code, imported)
+    candidates = _candidates(reader, code, name)
+    near = [each for each in candidates if _is_near(reader, code, each)]
+    if near:
+        return Meaning(tuple(near), "resolved")
+    for module in code.imports.everything:
+        if found := [each for each in candidates if _is_of(reader, code, each, module)]:
+            return Meaning(tuple(found), "resolved")
+    if code.file.language == "go" or not candidates:
+        # Go has no other way; a name that nobody defines comes from outside the folder
+        return Meaning((), "likely")
+    return Meaning(candidates, "likely" if len(candidates) == 1 else "by_name")
+
+
+def in_module(reader: CodeReader, code: CodeOfFile, imported: Imported) -> Meaning:
+    """What a name of another module or package means."""
+    name = imported.name or ""
+    candidates = _candidates(reader, code, name, members=code.file.language == "java")
+    found = tuple(each for each in candidates if _is_of(reader, code, each, imported.module))
+    if found:
+        return Meaning(found, "resolved")
+    if code.file.language != "rust" or not candidates:
+        return Meaning((), "likely")
+    # a crate may pass on what one of its modules defines
+    return Meaning(candidates, "likely" if len(candidates) == 1 else "by_name")
+
+
+def is_same_language(reader: CodeReader, code: CodeOfFile, defined: Defined) -> bool:
+    """Whether a definition is in a file with the ending of another one."""
+    path = reader.path(defined.file_id) or ""
+    return posixpath.splitext(path)[1] == posixpath.splitext(code.file.path)[1]
+
+
+def _candidates(reader: CodeReader, code: CodeOfFile, name: str, *, members: bool = False) -> tuple[Defined, ...]:
+    return tuple(
+        each
+        for each in reader.named(name)
+        if (members or each.kind != "method") and is_same_language(reader, code, each)
+    )
+
+
+def _home(reader: CodeReader, code: CodeOfFile, defined: Defined) -> str:
+    language = code.file.language or ""
+    file = reader.file(defined.file_id) if language == "csharp" else None
+    home = home_of(reader.path(defined.file_id) or "", file.imports.package if file else None, defined, language)
+    return f"/{home}/".replace("/src/", "/").strip("/") if language == "rust" else home
+
+
+def _is_near(reader: CodeReader, code: CodeOfFile, defined: Defined) -> bool:
+    """Whether a definition is in the package of a file, which sees it without an import."""
+    language = code.file.language
+    if language == "rust":
+        return False
+    if language == "csharp":
+        return _home(reader, code, defined) in {"", *around_of(code.imports.package)}
+    folder = posixpath.dirname(code.file.path)
+    is_beside = posixpath.dirname(reader.path(defined.file_id) or "") == folder
+    if language == "go":
+        return is_beside and not defined.scope
+    package = code.imports.package.replace(".", "/")
+    return not defined.scope and (is_beside or is_in(_home(reader, code, defined), package))
+
+
+def _is_of(reader: CodeReader, code: CodeOfFile, defined: Defined, module: str) -> bool:
+    """Whether a definition is in the module that an import names."""
+    language = code.file.language or ""
+    if language == "go":
+        folder = posixpath.dirname(reader.path(defined.file_id) or "")
+        return not defined.scope and is_go_import(folder, module, reader.go_module())
+    wanted = qualified_by(module, language)
+    home = _home(reader, code, defined)
+    if language == "csharp":
+        return home == wanted
+    return is_in(home, wanted)
