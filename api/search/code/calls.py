@@ -97,8 +97,10 @@ def _edges(meanings: Meanings, used: Sequence[CalledName]) -> Iterator[Edge]:
         caller = innermost(around, call.line) or innermost(outline, call.line) if call.scope else None
         meaning = meanings.of_call(call.file_id, call.line, call.name, caller)
         targets: Sequence[Defined | None] = meaning.targets or [None]
+        # overloads of one name are one
+        number = len({(target.file_id, target.path) for target in meaning.targets})
         for target in targets:
-            yield Edge(call.file_id, call.line, call.name, caller, target, len(meaning.targets), meaning.confidence)
+            yield Edge(call.file_id, call.line, call.name, caller, target, number, meaning.confidence)
 
 
 @dataclass(slots=True)

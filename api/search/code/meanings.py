@@ -319,6 +319,8 @@ class Meanings:
         if not classes or len(classes) < len(kinds) - 1:
             return Meaning(self.named(name), "by_name")
         meant = [self._of_class(each, name) for each in classes]
+        if any(each.confidence == "by_name" for each in meant):
+            return Meaning(self.named(name), "by_name")
         targets = tuple(dict.fromkeys(target for each in meant for target in each.targets))
         sure = len(kinds) == 1 and meant[0].confidence == "resolved"
         return Meaning(targets, "resolved" if sure else "likely") if targets else Meaning(self.named(name), "by_name")

@@ -21,14 +21,14 @@ WITH_PARTS = frozenset({"csharp", "rust"})
 #: Names that one import of Rust may bring.
 _MAX_NAMES = 500
 
-_JAVA = re.compile(r"^[ \t]*import[ \t]+(?:static[ \t]+)?([\w.]+?)\.(\w+|\*)[ \t]*;", re.MULTILINE)
+_JAVA = re.compile(r"^[ \t]*import[ \t]+(?:static[ \t]+)?([\w.]{1,500})\.(\w{1,200}|\*)[ \t]*;", re.MULTILINE)
 _JAVA_PACKAGE = re.compile(r"^[ \t]*package[ \t]+([\w.]+)", re.MULTILINE)
 _CSHARP = re.compile(
     r"^[ \t]*(?:global[ \t]+)?using[ \t]+(?:static[ \t]+)?(?:(\w+)[ \t]*=[ \t]*)?([\w.]+)[ \t]*;", re.MULTILINE
 )
 _CSHARP_PACKAGE = re.compile(r"^[ \t]*namespace[ \t]+([\w.]+)", re.MULTILINE)
 _GO = re.compile(r"^import[ \t]*(?:\(([^()]*)\)|([^\n(]*))", re.MULTILINE)
-_GO_LINE = re.compile(r"""(?:([\w.]+)[ \t]+)?["`]([^"`\n]{1,500})["`]""")
+_GO_LINE = re.compile(r"""(?:(?<![\w.])([\w.]{1,99})[ \t]{1,9})?["`]([^"`\n]{1,500})["`]""")
 _GO_VERSION = re.compile(r"/v\d+$|\.v\d+$")
 _RUST = re.compile(r"^[ \t]*(?:pub(?:\([^()\n]*\))?[ \t]+)?use[ \t\n]+([^;]{1,4000});", re.MULTILINE)
 _RUST_PART = re.compile(r"[{},]|[^{},]+")
