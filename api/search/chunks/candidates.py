@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from api.search.chunks.file_depth import Files, best_of_each_file
-from api.search.chunks.legs import Ranking
+from api.search.chunks.legs import Ranking, likeness
 from api.search.query.index_search import IndexSearch, SearchReport, note
 from api.search.rank.boosts import (
     QuerySignals,
@@ -284,10 +284,12 @@ def confidence_of(request: SearchRequest, fusion: Fusion, candidates: Sequence[C
     distances = [each.distance for each in candidates if each.distance is not None]
     if not distances or any(ranking.share < KNOWN_SHARE for ranking in fusion.rankings):
         return None
+    unrelated = max((each.unrelated for each in fusion.rankings), default=0.0)
+    nearest = likeness(min(distances), unrelated)
     texts = HitTexts.of([f"{each.row.file_path}\n{each.row.ranked_text}" for each in candidates[:COUNTED_HITS]])
     evidence = {
         query: Evidence(
-            1 - min(distances),
+            nearest,
             _agreement(fusion.rankings, query),
             bool(fusion.defining),
             texts,

@@ -23,7 +23,7 @@ from api.search.rank.fusion import by_score, shared_ranks
 from api.search.rank.sureness import COMPARED_RANK
 from schemas.errors import EmbeddingError, FoldexError, StoreError, StoreUnavailable
 from schemas.queries.search import Filters
-from worker.embed.models import legibility
+from worker.embed.models import legibility, unrelated_cosine
 from worker.state.index import drift
 from worker.state.index.tools import Index
 from worker.state.search import found_chunks, keywords, languages, symbols
@@ -55,7 +55,8 @@ KeywordLeg = tuple[str, keywords.Field, "Future[Ranked]"]
 class Ranking:
     """The results of one leg for one query, best first. `share` is that of the chunks which it could find.
 
-    `legibility` is how well the leg reads the query, from `MIN_LEGIBILITY` to 1.
+    `legibility` is how well the leg reads the query, from `MIN_LEGIBILITY` to 1. `unrelated` is the cosine of texts
+    which share nothing.
     """
 
     query: str
@@ -63,6 +64,7 @@ class Ranking:
     results: Sequence[RankedRow]
     share: float = 1.0
     legibility: float = 1.0
+    unrelated: float = 0.0
 
     @property
     def ids(self) -> list[str]:
@@ -76,9 +78,9 @@ class Ranking:
 
     @property
     def first_scores(self) -> list[float]:
-        """The scores of the first results: cosines, or scores of keywords."""
+        """The scores of the first results: cosines from `unrelated` on, or scores of keywords."""
         first = Ranked.of(self.results[:COMPARED_RANK]).values
-        return [1 - distance for distance in first] if self.kind == "vector" else first
+        return [likeness(distance, self.unrelated) for distance in first] if self.kind == "vector" else first
 
     @property
     def values(self) -> list[float]:
@@ -89,12 +91,17 @@ class Ranking:
         zero = values[:NEAREST][-1] if is_vector and values else 0.0
         span = values[0] - zero if values else 0.0
         if is_vector:
-            span = min(span, -MIN_SPAN)
+            span = min(span, -MIN_SPAN * (1 - self.unrelated))
         if span == 0:
             return [1.0] * len(values)
         shares = [max(0.0, (value - zero) / span) for value in values]
         # squared, so that a chunk with far more of the query's words than the others stands out
         return shares if is_vector else [share * share for share in shares]
+
+
+def likeness(distance: float, unrelated: float) -> float:
+    """The cosine at a distance, from `unrelated` on: 0 for texts which have nothing in common, and 1 for the same."""
+    return 1 - distance / (1 - unrelated)
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,13 +325,19 @@ def _run_in_store(
         if leg.phrase:
             of_phrases.append(Ranking(text, kind, _with_phrase(search, leg.keywords or "", Ranked.of(result))))
         else:
-            is_vector = kind == "vector"
-            share = search.vector_share if is_vector else 1.0
-            read = legibility(search.index.settings.embedder.model, text) if is_vector else 1.0
-            rankings.append(Ranking(text, kind, Ranked.of(result), share, max(MIN_LEGIBILITY, read)))
+            rankings.append(Ranking(text, kind, Ranked.of(result)))
+            if kind == "vector":
+                rankings[-1] = _with_model(search, rankings[-1])
     return LegResults(
         [*rankings, *of_phrases], search.step("store", started, sum(map(len, results)), f"{len(legs)} legs")
     )
+
+
+def _with_model(search: IndexSearch, ranking: Ranking) -> Ranking:
+    """A ranking by vectors, with what is known of the model and the index."""
+    model = search.index.settings.embedder.model
+    read = max(MIN_LEGIBILITY, legibility(model, ranking.query))
+    return replace(ranking, share=search.vector_share, legibility=read, unrelated=unrelated_cosine(model))
 
 
 def _ask_store(search: IndexSearch, legs: Sequence[Leg]) -> Sequence[Ranked]:

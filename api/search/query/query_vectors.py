@@ -178,7 +178,8 @@ def _embed(resources: Resources, model: _QueryModel, texts: Sequence[str], *, is
     limit, tokenizer = model.profile.max_input_tokens, partial(resources.tokenizer, model.profile)
     inputs = [truncated(text, limit, tokenizer) for text in texts]
     tokens = [len(text) // CHARACTERS_PER_TOKEN + 1 for text in inputs]
-    embedder = resources.embedder(model.profile, explicit_dimensions=model.explicit_dimensions)
+    explicit = model.explicit_dimensions
+    embedder = resources.embedder(model.profile, explicit_dimensions=explicit, for_queries=True)
     budget = resources.budget(model.profile)
     limits = embedder.max_inputs, embedder.max_request_tokens
     waiting = deque(pack(tokens, *(limits if budget is None else budget.largest_request(*limits))))

@@ -44,9 +44,11 @@ class WordTable(Protocol):
     """The embeddings of pieces, by their ids."""
 
     @property
-    def shape(self) -> tuple[int, ...]: ...
+    def shape(self) -> tuple[int, ...]:
+        """The number of pieces, and the width of an embedding."""
 
-    def __getitem__(self, ids: NDArray[np.intp], /) -> Matrix: ...
+    def __getitem__(self, ids: NDArray[np.intp], /) -> Matrix:
+        """The rows of pieces."""
 
 
 class ModelWeights(NamedTuple):

@@ -17,7 +17,7 @@ from schemas.content.source import FLOAT32, EmbedderProfile
 from schemas.errors import EmbeddingUnauthorized, ModelRefused
 from worker.embed import Vectors
 from worker.embed.local.e5_file import read_vocabulary, read_weights
-from worker.embed.local.minilm import Encode, check_hash, encoder_of, fastest_precision, refuse_long
+from worker.embed.local.minilm import Encode, check_hash, encoder_of, refuse_long
 from worker.embed.local.unigram import UnigramPieces
 from worker.machine.memory.freed_memory import give_back
 
@@ -27,6 +27,8 @@ DIMENSIONS = 384
 MAX_PIECES = 512
 MAX_INPUTS = 32
 _PREFIX_PIECES = 2
+#: About the cosine of texts that have nothing in common: all vectors of this model are near each other.
+UNRELATED_COSINE = 0.75
 
 PROFILE = EmbedderProfile(model=MODEL, dimensions=DIMENSIONS, max_input_tokens=MAX_PIECES - _PREFIX_PIECES - 2)
 
@@ -57,12 +59,6 @@ class E5Embedder:
 def with_precision(precision: str) -> EmbedderProfile:
     """The model's profile with a precision."""
     return PROFILE.model_copy(update={"precision": precision})
-
-
-def probe() -> EmbedderProfile:
-    """The profile of new indexes. Raises `ModelRefused` if the file is missing or another one."""
-    check_files()
-    return with_precision(fastest_precision())
 
 
 def check_files() -> None:

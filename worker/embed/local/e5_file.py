@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import mmap
 import struct
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -107,7 +108,7 @@ class _File:
         ends = self._array("<u4", count + 1).tolist()
         scores = self._array("<f4", count).tolist()
         texts = bytes(self._array("u1", size))
-        pieces = [texts[begin:end].decode() for begin, end in zip(ends, ends[1:], strict=False)]
+        pieces = [texts[begin:end].decode() for begin, end in pairwise(ends)]
         return Vocabulary(pieces, scores, unknown)
 
     def _entry(self) -> tuple[str, tuple[int, int, int]]:
