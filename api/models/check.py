@@ -110,7 +110,9 @@ def _ask(resources: Resources, model: ModelInfo) -> None:
 def _embed(resources: Resources, model: str) -> None:
     if models.is_local(model):
         profile, _ = resources.profile(model, None, in_use=model)
-        resources.embedder(profile, explicit_dimensions=False).embed(["word"])
+        # the files of others are there; this process keeps in memory only what is used
+        if model == resources.settings.default_embedding_model:
+            resources.embedder(profile, explicit_dimensions=False).embed(["word"])
         return
     access, is_default = resources.access_to(model), model == resources.settings.default_embedding_model
     dimensions = resources.settings.embedding_dimensions if is_default else None

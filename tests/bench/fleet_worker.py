@@ -101,7 +101,7 @@ class NoDisk:
 class SimulatedResources(Resources):
     """What one simulated process holds open."""
 
-    def embedder(self, profile: EmbedderProfile, *, explicit_dimensions: bool) -> Embedder:
+    def embedder(self, profile: EmbedderProfile, *, explicit_dimensions: bool, for_queries: bool = False) -> Embedder:
         """See `Resources`."""
         return LateEmbedder(profile)
 

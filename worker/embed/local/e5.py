@@ -26,7 +26,7 @@ DIMENSIONS = 384
 #: Word pieces of one text, with its prefix and the two special ones.
 MAX_PIECES = 512
 MAX_INPUTS = 32
-_PREFIX_PIECES = 2
+_PREFIX_PIECES = 3
 #: About the cosine of texts that have nothing in common: all vectors of this model are near each other.
 UNRELATED_COSINE = 0.75
 
@@ -49,7 +49,7 @@ class E5Embedder:
         self._prefix = "query:" if for_queries else "passage:"
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Embed texts of at most 508 pieces, else raise as `LocalEmbedder.embed` does."""
+        """Embed texts of at most 507 pieces, else raise as `LocalEmbedder.embed` does."""
         model = _model(self.profile.precision)
         ids = model.pieces.ids(texts, self._prefix)
         refuse_long(ids, MAX_PIECES, MODEL)

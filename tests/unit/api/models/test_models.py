@@ -19,6 +19,7 @@ from tests.fakes.ranker import RankerFake
 from tests.service import eventually
 from worker.embed import known_models
 from worker.embed.litellm import warm
+from worker.embed.local import e5
 from worker.settings import LOCAL_MODEL, Settings
 
 SMALL = "openai/text-embedding-3-small"
@@ -68,8 +69,10 @@ def remote(embedder: EmbeddingsFake, ranker: RankerFake, **settings: Any) -> dic
     }
 
 
-def test_the_local_model_alone_is_listed_by_default() -> None:
-    (local,) = ask(default_embedding_model=LOCAL_MODEL).values()
+def test_the_local_models_alone_are_listed_by_default() -> None:
+    local, other = ask(default_embedding_model=LOCAL_MODEL).values()
+    assert (other["model"], other["default"], other["dimensions"], other["input_price"]) == (e5.MODEL, False, 384, 0.0)
+    assert (local["max_input_tokens"], other["max_input_tokens"]) == (254, 507)
     assert (local["provider"], local["kind"], local["default"]) == ("local", "embedding", True)
     assert (local["dimensions"], local["input_price"], local["check"]) == (384, 0.0, None)
 
@@ -137,7 +140,7 @@ def test_a_model_that_was_asked_before_is_not_listed_as_free(embedder: Embedding
 def test_each_model_is_asked_once_and_answers(embedder: EmbeddingsFake, ranker: RankerFake) -> None:
     listed = ask(check=True, **remote(embedder, ranker), allowed_models="local/*")
     assert {name: each["check"]["ok"] for name, each in listed.items()} == dict.fromkeys(
-        ["openai/embedder", "openai/chat", "cohere/ranker", LOCAL_MODEL], True
+        ["openai/embedder", "openai/chat", "cohere/ranker", LOCAL_MODEL, e5.MODEL], True
     )
     assert all(each["check"]["took_ms"] >= 0 for each in listed.values())
     assert len(embedder.audit.requests) == 1

@@ -137,6 +137,23 @@ def test_a_leg_that_cannot_read_a_query_does_not_outvote_words(file_type: str, l
     assert alone[0].id == "near"
 
 
+def test_a_model_whose_cosines_are_all_high_ranks_as_another() -> None:
+    names = ["near", "worded", *NEXT]
+    rows = {name: hit_row(name, name, file_type="markdown", file_id=UUID(int=n + 1)) for n, name in enumerate(names)}
+    request, unrelated = Query(query="how is it"), 0.75
+    near = [("near", 0.3), *((name, 0.7) for name in NEXT)]
+    text = ranking("how is it", "text", ("worded", 9.0), *((name, 3.0) for name in NEXT))
+    usual = ranking("how is it", "vector", *near)
+    narrow = ranking("how is it", "vector", *((name, (1 - unrelated) * distance) for name, distance in near))
+    same, guessing, expected = (
+        rank_candidates(request, WEIGHTS, fuse(request, WEIGHTS, [vector, text], ()), rows)
+        for vector in (replace(narrow, unrelated=unrelated), narrow, usual)
+    )
+    assert [each.id for each in same.candidates] == [each.id for each in expected.candidates]
+    assert (same.candidates[0].id, guessing.candidates[0].id) == ("near", "worded")
+    assert [*(same.confidence or ())] == pytest.approx([*(expected.confidence or ())])
+
+
 def test_a_query_whose_words_nothing_has_does_not_outvote_another() -> None:
     request = Query(queries=["zyzzyva quokka", "fill it"])
     unknown = [ranking("zyzzyva quokka", "vector", ("near", 0.9)), ranking("zyzzyva quokka", "text")]

@@ -131,7 +131,8 @@ def test_texts_that_wait_for_the_local_model_go_together(redis_url: str, monkeyp
     local = Resources(Settings(default_embedding_model=minilm.MODEL, redis_url=redis_url))
     model = IndexSettings(embedder=minilm.PROFILE, chunks=ChunkSettings(), max_file_bytes=1)
     of_local = replace(index(), settings=model)
-    embedder, requests, go = local.embedder(minilm.PROFILE, explicit_dimensions=False), list[int](), Event()
+    embedder = local.embedder(minilm.PROFILE, explicit_dimensions=False, for_queries=True)
+    requests, go = list[int](), Event()
     embed = embedder.embed
 
     def held(texts: Sequence[str]) -> Vectors:
