@@ -24,6 +24,7 @@ from worker.state import schema_version
 from worker.state.connections import Application, name_process
 from worker.stores import store_directories
 from worker.tasks import process
+from worker.tokens.languages import share_model
 
 log = structlog.get_logger()
 
@@ -65,6 +66,12 @@ def _keep_private(**_: Any) -> None:
     """Make files private; the pool's processes inherit it."""
     keep_private(settings.debuggers)
     close_home(settings.foldex_home, store_directories())
+
+
+@signals.worker_init.connect
+def _share_language_model(**_: Any) -> None:
+    """Name the directory of what processes share; the pool's processes inherit it."""
+    share_model(settings.foldex_home.absolute() / "run")
 
 
 @signals.worker_init.connect

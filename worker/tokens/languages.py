@@ -9,6 +9,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from worker.tokens import language_model
+
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
 
@@ -103,23 +105,22 @@ def _is_plain_english(sample: str) -> bool:
     return len(_ENGLISH_WORDS.findall(sample)) >= _MIN_ENGLISH_SHARE * words
 
 
+class _Shared:
+    """Where the processes of this installation share the model; None if they do not."""
+
+    directory: Path | None = None
+
+
+def share_model(directory: Path) -> None:
+    """Share the model with other processes through files in a directory. Call it before the model is used."""
+    _Shared.directory = directory
+
+
 @cache
 def _model() -> LanguageIdentifier:
-    """The model of the languages whose script does not tell them apart. All languages would take 80 MB."""
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier
-
-    full = LanguageIdentifier.from_model_file(MODEL_FILE)
-    told_apart = {name for languages in BY_SCRIPT.values() if len(languages) > 1 for name in languages}
-    chosen = [number for number, name in enumerate(full.nb_classes) if name in told_apart]
-    return LanguageIdentifier(
-        full.nb_ptc[:, chosen].copy(),
-        full.nb_pc[chosen].copy(),
-        [full.nb_classes[number] for number in chosen],
-        full.tk_nextmove,
-        full.tk_output,
-        norm_probs=True,
-        tk_row=full.tk_row,
-    )
+    """The model of the languages whose script does not tell them apart."""
+    several = [languages for languages in BY_SCRIPT.values() if len(languages) > 1]
+    return language_model.load({name for languages in several for name in languages}, _Shared.directory)
 
 
 @cache
