@@ -27,7 +27,7 @@ from tests.bench import (
     trees,
     vectors,
 )
-from tests.bench.size import parts
+from tests.bench.size import million, parts
 from tests.bench.symbols import measured as symbols
 
 BENCHES = {
@@ -42,6 +42,7 @@ BENCHES = {
     "blind": blind.run,
     "queries": queries.run,
     "size": parts.run,
+    "million": million.run,
     "grep": grep.run,
     "neighbours": neighbours.run,
     "command": command.run,

@@ -44,7 +44,7 @@ def run(place: Path) -> None:
 
 
 def _indexed(service: Service, folder: Path, size: int, project: str, granularity: str) -> float:
-    _rest()
+    rest()
     stop, waits, peaks = Event(), list[float](), dict[str, int]()
     print(f"-- granularity {granularity}")
     before, idle, started = processor_seconds(), psutil.cpu_times().idle, time.monotonic()
@@ -71,7 +71,7 @@ def _indexed(service: Service, folder: Path, size: int, project: str, granularit
     return seconds
 
 
-def _rest() -> None:
+def rest() -> None:
     """Wait until the service has nothing to do: it compacts vectors after a run."""
     deadline, before = time.monotonic() + REST_SECONDS, 0.0
     while time.monotonic() < deadline:

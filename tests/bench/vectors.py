@@ -62,13 +62,13 @@ def _measure(place: Path, number: int, words: Sequence[str]) -> None:
     _write(LanceStore(place, has_keywords=True, thresholds=without_vectors), made, truth)
     with _measured("index of vectors and filters"):
         LanceStore(place, has_keywords=True).optimize(NAMESPACE)
-    print(f"    on disk: {_bytes(place) / 1e6:,.0f} MB", flush=True)
+    print(f"    on disk: {bytes_below(place) / 1e6:,.0f} MB", flush=True)
     searching = LanceStore(place, has_keywords=True)
     _search(searching, made, truth)
-    before = _bytes(place)
+    before = bytes_below(place)
     with _measured(f"edit of {EDITED} rows"):
         _edit(searching, made, truth)
-    print(f"    written by it: {(_bytes(place) - before) / 1e6:,.2f} MB")
+    print(f"    written by it: {(bytes_below(place) - before) / 1e6:,.2f} MB")
     _search(searching, made, truth)
 
 
@@ -257,5 +257,5 @@ def _words() -> list[str]:
     return words
 
 
-def _bytes(place: Path) -> int:
+def bytes_below(place: Path) -> int:
     return sum(path.stat().st_size for path in place.rglob("*") if path.is_file())

@@ -11,7 +11,7 @@ pathspec 1.9 s and igittigitt 20 s.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -19,7 +19,16 @@ import structlog
 
 from schemas.errors import Invalid
 from worker.ignore.braces import TooManyError, alternatives
-from worker.ignore.wildcards import Element, UnreadableError, Varying, Wildcard, elements_of, matcher, one_per_byte
+from worker.ignore.wildcards import (
+    Element,
+    UnreadableError,
+    Varying,
+    Wildcard,
+    edges,
+    elements_of,
+    matcher,
+    one_per_byte,
+)
 
 #: Maximum patterns in one list, and maximum characters in one pattern.
 MAX_PATTERNS = 1000
@@ -191,6 +200,9 @@ class _Way:
 
 
 _Wild = Wildcard | Varying
+#: What matches names, each with the bits that it sets, and these by a character.
+_Weighed = Sequence[tuple[_Wild, int]]
+_ByCharacter = Mapping[str, _Weighed]
 #: A name, what matches one, or None for any number of names.
 _Segment = str | _Wild | None
 
@@ -240,10 +252,27 @@ class _Machine:
             return 0
         name = one_per_byte(name)
         matched = awaited & self._names.get(name, 0)
-        for wildcard, bits in self._wildcards.items():
-            if awaited & bits and wildcard.matches(name):
-                matched |= awaited & bits
+        firsts, lasts, others = self._by_edge
+        for group in (firsts.get(name[:1], ()), lasts.get(name[-1:], ()), others):
+            for wildcard, bits in group:
+                if awaited & bits and wildcard.matches(name):
+                    matched |= awaited & bits
         return matched
+
+    @cached_property
+    def _by_edge(self) -> tuple[_ByCharacter, _ByCharacter, _Weighed]:
+        """The wildcards by the first or the last character of what they match, and those that may match any name.
+
+        Nearly all names are told apart from nearly all patterns so.
+        """
+        firsts: dict[str, list[tuple[_Wild, int]]] = {}
+        lasts: dict[str, list[tuple[_Wild, int]]] = {}
+        others: list[tuple[_Wild, int]] = []
+        for each in self._wildcards.items():
+            first, last = edges(each[0])
+            group = firsts.setdefault(first, []) if first else lasts.setdefault(last, []) if last else others
+            group.append(each)
+        return firsts, lasts, others
 
 
 def lines_of(data: bytes) -> list[str]:

@@ -125,6 +125,12 @@ def matcher(elements: Sequence[Element]) -> str | Wildcard | Varying:
     return Wildcard(first, tuple(parts), last, len(elements) - elements.count(None))
 
 
+def edges(wild: Wildcard | Varying) -> tuple[str, str]:
+    """The first and the last character of each name that matches; "" if they vary."""
+    first, last = (wild.first, wild.last) if isinstance(wild, Wildcard) else (wild, wild)
+    return first[:1] if isinstance(first, str) else "", last[-1:] if isinstance(last, str) else ""
+
+
 def name_matches(pattern: str, name: str) -> bool:
     """Whether a name matches a pattern of its own, where `*` matches any text. One that git cannot parse is a name."""
     try:

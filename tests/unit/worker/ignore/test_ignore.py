@@ -20,6 +20,7 @@ from schemas.tool import IgnoredKind
 from worker.ignore import EVERYTHING, IGNORE_FILES, MAX_COST, MAX_IGNORE_FILE, NOT_OBEYED, IgnoreFile, Rules, Trail
 from worker.ignore.defaults import DEFAULTS
 from worker.ignore.patterns import MAX_LIST, MAX_LIST_COST, MAX_PATTERN, MAX_PATTERNS, Patterns, compiled_glob
+from worker.ignore.wildcards import edges, elements_of, matcher
 
 BARE = Rules(keep=get_args(IgnoredKind))
 
@@ -486,3 +487,20 @@ def test_the_cost_of_a_list_has_a_limit() -> None:
     assert judge(Rules(exclude=long), "a") is None
     with pytest.raises(Invalid, match="`exclude` has too many patterns with wildcards"):
         Rules(exclude=long * 2)
+
+
+def test_what_matches_a_pattern_has_its_edges() -> None:
+    chance = random.Random(7)
+    matched = 0
+    for _ in range(20_000):
+        pattern = "".join(chance.choice("ab*?[") for _ in range(chance.randrange(1, 6))).replace("[", "[ab]")
+        wild, name = matcher([*elements_of(pattern)]), "".join(chance.choices("abc", k=chance.randrange(1, 5)))
+        if isinstance(wild, str) or not wild.matches(name):
+            continue
+        matched += 1
+        first, last = edges(wild)
+        assert name.startswith(first), (pattern, name)
+        assert name.endswith(last), (pattern, name)
+        # and the machine, which looks for patterns by their edges, finds it
+        assert Patterns([pattern], "rule").match([name], 0, is_dir=False) == ("rule",), (pattern, name)
+    assert matched > 1000
