@@ -26,7 +26,6 @@ from worker.vectors.lance.compaction import Thresholds, is_due, number_left, num
 from worker.vectors.lance.crashes import PREFIX
 from worker.vectors.lance.open_tables import GONE_SEGMENTS, OPEN_TABLES
 from worker.vectors.lance.store import LanceStore
-from worker.vectors.lance.word_memory import ROW_BYTES
 
 SPACE = "space"
 ROWS = 600
@@ -196,27 +195,6 @@ def test_a_run_that_writes_indexes_its_rows_from_so_many_on_and_merges_nothing(t
         assert (_fragments(tmp_path), set(_segments(tmp_path))) == ([8, *[6] * turn], {1 + turn})
         assert _versions(tmp_path) <= 2
     assert len(store.ids(SPACE, None, 99)) == 26
-
-
-@pytest.mark.parametrize(
-    ("lacking", "most"),
-    [({}, 9), ({"vector_bytes": 1}, 4), ({"word_bytes": 1}, 4)],
-    ids=["in memory", "too many vectors", "too many words"],
-)
-def test_when_a_run_indexes_depends_on_what_searches_hold_in_memory(
-    tmp_path: Path, lacking: dict[str, int], most: int
-) -> None:
-    store, rows = _filled(tmp_path, 8), 8 + most + 1
-    held = {"vector_bytes": 4 * D * rows, "word_bytes": ROW_BYTES * rows}
-    held = {name: size - lacking.get(name, 0) for name, size in held.items()}
-    limits = Thresholds(rows_while_writing=10, rows_beyond_memory=5, **held)
-    compacting = LanceStore(tmp_path, has_keywords=True, thresholds=limits)
-    store.write(SPACE, D, [_row(100 + number) for number in range(most)])
-    compacting.optimize(SPACE, writing=True)
-    assert _unindexed(tmp_path) == most
-    store.write(SPACE, D, [_row(200)])
-    compacting.optimize(SPACE, writing=True)
-    assert _unindexed(tmp_path) == 0
 
 
 @pytest.mark.parametrize("large_rows", [NEVER, 8], ids=["small", "large"])

@@ -14,9 +14,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from worker.vectors.lance.vector_cache import MAX_BYTES
 from worker.vectors.lance.vector_index import MIN_ROWS
-from worker.vectors.lance.word_memory import ROW_BYTES, WORD_BYTES
 
 # A compaction that loses a race is repeated, so its message is suppressed. The library reads this once, on import.
 os.environ.setdefault("LANCE_LOG", "warn,lance::dataset::optimize=error")
@@ -41,15 +39,11 @@ class Thresholds:
     full_rows: int = 16_384
     #: A new fragment with this many rows is joined with no other. Joining more takes more memory.
     joined_rows: int = 16_384
-    #: While a run writes, rows without an index are indexed once there are this many, in a table that searches hold in
-    #: memory. They add some thousand new rows to it; more are read by each search, in 14 ms of processor time for each
-    #: thousand. Short runs end before the first look, and so index no row that they replace.
+    #: While a run writes, rows without an index are indexed once there are this many. Searches add some thousand new
+    #: rows to what they hold in memory. They read more each time, and those of a larger table always, in 14 ms of
+    #: processor time for each thousand; each segment of its index takes 3 ms. Short runs end before the first look, and
+    #: so index no row that they replace.
     rows_while_writing: int = 8_192
-    #: The same for other tables, of whose index each segment adds 3 ms to a query.
-    rows_beyond_memory: int = 16_384
-    #: Bytes of the vectors and of the words that a searching process holds in memory.
-    vector_bytes: int = MAX_BYTES
-    word_bytes: int = WORD_BYTES
     #: Segments that a run left unmerged are merged once there are this many.
     left: int = 4
     #: Old versions are deleted once there are this many.
@@ -63,8 +57,7 @@ def is_due(dataset: Any, thresholds: Thresholds, *, writing: bool = False) -> bo
     new = _unindexed(dataset)
     rows = sum(map(_rows, new))
     if writing:
-        fits = _fits_memory(dataset, thresholds)
-        return rows >= (thresholds.rows_while_writing if fits else thresholds.rows_beyond_memory)
+        return rows >= thresholds.rows_while_writing
     return (
         len(new) >= thresholds.fragments
         or rows >= thresholds.rows
@@ -90,13 +83,6 @@ def compact(opened: Callable[[], Any], thresholds: Thresholds, *, writing: bool 
     newest = number_to_merge(sizes[:-1], sizes[-1], thresholds.ratio) + 1 if sizes else 0
     small = [each for each in fragments[len(fragments) - newest :] if _rows(each) < thresholds.full_rows]
     _join(dataset, [*small, *_worn(fragments, thresholds)], thresholds)
-
-
-def _fits_memory(dataset: Any, thresholds: Thresholds) -> bool:
-    """Whether searches hold the rows of a table in memory."""
-    rows: int = dataset.count_rows()
-    dimensions: int = dataset.schema.field("vector").type.list_size
-    return 4 * dimensions * rows <= thresholds.vector_bytes and ROW_BYTES * rows <= thresholds.word_bytes
 
 
 def number_to_merge(sizes: Sequence[int], rows: int, ratio: int) -> int:

@@ -113,7 +113,7 @@ class LanceStore:
     ) -> None:
         self._directory = directory
         self._has_keywords = has_keywords
-        self._thresholds = thresholds or Thresholds(vector_bytes=vector_bytes, word_bytes=word_bytes)
+        self._thresholds = thresholds or Thresholds()
         #: What a searching process keeps: words, other data of tables, vectors.
         self._cache_bytes = word_bytes, table_bytes, vector_bytes
         self._lock = threading.Lock()

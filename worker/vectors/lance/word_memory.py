@@ -30,10 +30,8 @@ from worker.vectors.lance.vector_cache import (
 )
 from worker.vectors.rows import words
 
-#: Bytes of words that a searching process keeps in memory by default.
+#: Bytes of words that a searching process keeps in memory by default. 35,000 chunks of code take 50 MB.
 WORD_BYTES = 128 * 1024**2
-#: Assumed bytes of the words of a row: 35,000 chunks of code take 50 MB.
-ROW_BYTES = 1_500
 #: A search adds up to this many new rows itself; more are added in the background. A row takes 40 microseconds. Lance
 #: takes a third of that for each row without an index, at each search, and a run leaves many of those.
 FEW_ROWS = 4_096
