@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -86,9 +87,7 @@ class WordPieces:
         found = {word: known[word] for word in {*words} if word in known}
         new = [*{*words}.difference(found)]
         if new:
-            # unlike `encode`, it does not hold the interpreter, which all callers of the API share
-            encodings = self._tokenizer.encode_batch(new, add_special_tokens=False)
-            fresh = dict(zip(new, map(_offsets, encodings), strict=True))
+            fresh = dict(zip(new, self._divide(new), strict=True))
             found |= fresh
             # other threads may read this one, so nothing is ever taken out
             known = {} if len(known) > MAX_ENTRIES else known
@@ -96,14 +95,20 @@ class WordPieces:
             self._known = known
         return found
 
+    def _divide(self, words: Sequence[str]) -> Iterator[bytes]:
+        """Where the pieces of each word begin, by the library. In one text they take it half the time."""
+        # unlike `encode`, it does not hold the interpreter, which all callers of the API share
+        (encoded,) = self._tokenizer.encode_batch([" ".join(words)], add_special_tokens=False)
+        offsets = np.array([start for start, _ in encoded.offsets], dtype=np.int64)
+        begins = np.cumsum([0, *(len(word) + 1 for word in words)])
+        places = offsets.searchsorted(begins)
+        inside = (offsets - begins[:-1].repeat(np.diff(places))).astype(_OFFSET).tobytes()
+        return (inside[first:last] for first, last in pairwise((places * _OFFSET.itemsize).tolist()))
+
 
 def _kinds(text: str) -> NDArray[np.uint8]:
     codes = np.frombuffer(text.encode("utf-32-le"), dtype="<u4")
     return _KINDS.take(codes, mode="clip")
-
-
-def _offsets(encoding: Any) -> bytes:
-    return np.array([start for start, _ in encoding.offsets], dtype=_OFFSET).tobytes()
 
 
 def windows(text: str) -> list[tuple[int, int]]:
