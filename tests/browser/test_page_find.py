@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from pathlib import Path
 from urllib.parse import urlencode
@@ -100,6 +101,56 @@ def test_the_first_question_is_answered_with_its_place(running: Service, new_pag
     hit.get_by_role("link", name=re.compile(r"guide\.md:\d")).click()
     expect(page.get_by_role("heading", name="guide.md")).to_be_visible()
     expect(page.locator(".line.target").filter(has_text="two minutes")).to_be_visible()
+
+
+#: One of each kind in the languages that have colours of their own; strings and comments that go on, or never end.
+COLOURED = {
+    "a.py": ("def", '"""Doc\n # in it"""', "# why"),
+    "a.ts": ("const", "`a\n${b}`", "/* one\n two"),
+    "a.rs": ("fn", '"a\\"b"', "// it's"),
+    "a.sql": ("SELECT", "'it''s'", "-- why"),
+    "a.yaml": ("true", "'a # b'", "# why"),
+    "a.lua": ("local", '"a"', "-- why"),
+}
+
+
+def test_code_has_colours_and_stays_the_same_text(running: Service, new_page: NewPage, root: Path) -> None:
+    folder = root / "coloured"
+    folder.mkdir()
+    for name, parts in COLOURED.items():
+        (folder / name).write_text("\n".join(f"steeped {part} 12" for part in (*parts, "<b>'x")))
+    (folder / "plain.txt").write_text("def steeped # 12\n")
+    tool = made(running, folder)
+    page = visit(running, new_page, tool, "search?q=steeped&mode=keyword")
+    for name, (keyword, string, comment) in COLOURED.items():
+        hit = page.locator(".hit").filter(has_text=name)
+        expect(hit.locator(".code-keyword", has_text=keyword).first).to_be_visible()
+        assert string.split("\n")[0] in hit.locator(".code-string").all_inner_texts()
+        assert any(text.startswith(comment.split("\n")[0]) for text in hit.locator(".code-comment").all_inner_texts())
+        assert "12" in hit.locator(".code-number").all_inner_texts()
+        assert hit.locator(".excerpt").first.inner_text().replace("\n\n", "\n") in (folder / name).read_text()
+    assert page.locator(".hit").filter(has_text="plain.txt").locator("[class^=code-]").count() == 0
+    assert page.locator("mark").count() > len(COLOURED)
+    assert not violations(page)
+    show(page, tool, "files/at?path=a.py&line=1")
+    expect(page.locator(".line .code-keyword", has_text="def")).to_be_visible()
+    assert not violations(page)
+    assert not dark_violations(page)
+
+
+def test_the_pieces_of_a_text_are_the_text(running: Service, new_page: NewPage, tool: str) -> None:
+    chance = random.Random(57)
+    signs = ["'", '"', "`", "/*", "*/", "//", "#", "--", "\\", "\n", "<", "0x1f", "def", "if", "é🍵", " ", "'''", "x"]
+    texts = ["".join(chance.choices(signs, k=60)) for _ in range(300)]
+    page = visit(running, new_page, tool)
+    joined = r"""async ([texts, names]) => {
+      const { src } = document.querySelector("script[type=module]");
+      const { colourLines } = await import(src.replace("main.js", "views/colours.js"));
+      const join = (line) => line.map(([, part]) => part).join("");
+      return names.map((name) => texts.map((text) => colourLines(text, name).map(join).join("\n")));
+    }"""
+    for made_of in page.evaluate(joined, [texts, [*COLOURED, "a.json"]]):
+        assert made_of == texts
 
 
 def test_text_that_reads_from_the_right_begins_there(running: Service, new_page: NewPage, root: Path) -> None:

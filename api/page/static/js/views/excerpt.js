@@ -1,5 +1,6 @@
 // Lines of a file as they are read in a hit: without the space that all of them begin with, and with their numbers.
 import { html } from "../../vendor/preact-htm.js";
+import { coloured } from "./colours.js";
 import { foundIn, marked } from "./marks.js";
 
 // Lines of a hit that is not opened.
@@ -22,13 +23,18 @@ export function bestLines(text, words) {
   return { lines: lines.slice(best, best + SHOWN_LINES), first: best, isCut: true };
 }
 
-// `start` is the number of the first line; null where a text has none.
-export function Lines({ lines, start, words, isWhole, near }) {
+// `start` is the number of the first line; null where a text has none. `colours` are the pieces of each line, if it is code.
+export function Lines({ lines, start, words, isWhole, near, colours }) {
   const filled = lines.filter((line) => line.trim());
-  const indent = Math.min(...filled.map((line) => line.match(/^[ \t]*/)[0].length), 1000);
-  const shown = (line) => (isWhole || line.length <= LINE_CHARS ? line : `${around(line, words)} …`).slice(filled.length ? Math.min(indent, line.match(/^[ \t]*/)[0].length) : 0);
+  const blanks = (line) => line.match(/^[ \t]*/)[0].length;
+  const indent = filled.length ? Math.min(...filled.map(blanks), 1000) : 0;
+  const shown = (line, index) => {
+    const first = Math.min(indent, blanks(line));
+    if (isWhole || line.length <= LINE_CHARS) return coloured(line, colours?.[index], words, first);
+    return marked(`${around(line, words)} …`.slice(first), words);
+  };
   return html`<pre class=${`excerpt ${near ? "near" : ""}`}>${lines.map(
-    (line, index) => html`<span class="row-line" data-line=${start === null || start === undefined ? "" : start + index}>${marked(shown(line), words)}${index < lines.length - 1 ? "\n" : ""}</span>`,
+    (line, index) => html`<span class="row-line" data-line=${start === null || start === undefined ? "" : start + index}>${shown(line, index)}${index < lines.length - 1 ? "\n" : ""}</span>`,
   )}</pre>`;
 }
 

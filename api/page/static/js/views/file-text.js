@@ -5,7 +5,8 @@ import { number, plural } from "../format.js";
 import { useAction, useData } from "../hooks.js";
 import { Alert, Button, Empty, Facts, Field, Loading } from "../parts.js";
 import { go, href } from "../router.js";
-import { indexOf, marked, wordsOf } from "./marks.js";
+import { coloured, colourLines } from "./colours.js";
+import { indexOf, wordsOf } from "./marks.js";
 
 const PART_LINES = 400;
 // Lines above the one that a link names.
@@ -124,7 +125,8 @@ function Text({ data, query, chosen, onChoose }) {
   }, [data, target]);
   if (!text.text) return html`<${Empty} title="No text in these lines" />`;
   return html`<div class="scrolls code card" ref=${box} tabindex="0" role="region" aria-label="Text">
-    ${rows.map(({ line, start, content, over, begins }) => {
+    ${rows.map((row) => {
+      const { line, content, colours, over, begins } = row;
       const isTarget = line >= target && line <= to;
       return html`<div key=${line} data-line=${line} class=${isTarget ? "line target" : "line"}>
         <span class="bars">${begins.map((chunk) => html`<button type="button" class="plain" aria-pressed=${chunk === chosen ? "true" : "false"}
@@ -132,7 +134,7 @@ function Text({ data, query, chosen, onChoose }) {
           onClick=${() => onChoose(chunk === chosen ? null : chunk)}>${chunk.chunk_index + 1}</button>`)}</span>
         <span class=${`bar ${barOf(over, chosen)}`}></span>
         <span class="line-number">${line}</span>
-        <code>${chosen && over.includes(chosen) ? within(content, start, chosen, words) : marked(content, words)}${"\n"}</code>
+        <code>${chosen && over.includes(chosen) ? within(row, chosen, words) : coloured(content, colours, words)}${"\n"}</code>
       </div>`;
     })}
   </div>`;
@@ -146,12 +148,14 @@ function barOf(over, chosen) {
 
 // Lines with their start in the file's characters, and the chunks that touch them.
 function rowsOf(text, chunks) {
-  const lines = text.text.replace(/\n$/, "").split("\n");
+  const shown = text.text.replace(/\n$/, "");
+  const lines = shown.split("\n");
+  const colours = colourLines(shown, text.file_path);
   let start = text.start_char;
   return lines.map((content, index) => {
     const line = text.start_line + index;
     const over = chunks.filter((chunk) => chunk.start_line <= line && chunk.end_line >= line);
-    const row = { line, start, content, over, begins: over.filter((chunk) => chunk.start_line === line || (index === 0 && over.length)) };
+    const row = { line, start, content, colours: colours?.[index], over, begins: over.filter((chunk) => chunk.start_line === line || (index === 0 && over.length)) };
     start += lengthOf(content) + 1;
     return row;
   });
@@ -160,10 +164,10 @@ function rowsOf(text, chunks) {
 const lengthOf = (text) => (/[\u{10000}-\u{10ffff}]/u.test(text) ? [...text].length : text.length);
 
 // A line with the characters of the chosen chunk set apart.
-function within(content, start, chunk, words) {
+function within({ content, colours, start }, chunk, words) {
   const from = indexOf(content, Math.max(0, chunk.start_char - start));
   const to = indexOf(content, Math.max(0, chunk.end_char - start));
-  return html`${marked(content.slice(0, from), words)}<span class="in-chunk">${marked(content.slice(from, to), words)}</span>${marked(content.slice(to), words)}`;
+  return html`${coloured(content, colours, words, 0, from)}<span class="in-chunk">${coloured(content, colours, words, from, to)}</span>${coloured(content, colours, words, to)}`;
 }
 
 // What is known of a chunk, and the text that the model gets for it.

@@ -1,9 +1,10 @@
 // One hit: its place and heading, the lines that answer, its neighbours, and why it stands here.
-import { html, useState } from "../../vendor/preact-htm.js";
+import { html, useMemo, useState } from "../../vendor/preact-htm.js";
 import { get, toolAt } from "../api.js";
 import { words as spoken } from "../format.js";
 import { useAction } from "../hooks.js";
 import { Alert, Button, Copy } from "../parts.js";
+import { colourLines } from "./colours.js";
 import { bestLines, Lines } from "./excerpt.js";
 import { EditorLink, FileLink } from "./places.js";
 
@@ -35,9 +36,9 @@ export function Hit({ toolId, hit, words, q, folder, root }) {
     ${facts.length > 0 && html`<p class="quiet facts-line">${facts.join(" · ")}</p>`}
     ${hit.raptor_summary_preview && html`<p class="quiet">From the summary: ${hit.raptor_summary_preview} …</p>`}
     <div class="texts" tabindex="0" role="region" aria-label=${`Text of ${hit.file_path}, line ${hit.start_line}`}>
-      ${around.before.map((piece) => html`<${Piece} key=${piece.chunk_id} piece=${piece} words=${words} byPage=${BY_PAGE(hit)} near />`)}
-      ${pieces.map((piece) => html`<${Piece} key=${piece.chunk_id} piece=${piece} words=${words} byPage=${BY_PAGE(hit)} part=${isWhole ? null : piece.shown} />`)}
-      ${around.after.map((piece) => html`<${Piece} key=${piece.chunk_id} piece=${piece} words=${words} byPage=${BY_PAGE(hit)} near />`)}
+      ${around.before.map((piece) => html`<${Piece} key=${piece.chunk_id} piece=${piece} path=${hit.file_path} words=${words} byPage=${BY_PAGE(hit)} near />`)}
+      ${pieces.map((piece) => html`<${Piece} key=${piece.chunk_id} piece=${piece} path=${hit.file_path} words=${words} byPage=${BY_PAGE(hit)} part=${isWhole ? null : piece.shown} />`)}
+      ${around.after.map((piece) => html`<${Piece} key=${piece.chunk_id} piece=${piece} path=${hit.file_path} words=${words} byPage=${BY_PAGE(hit)} near />`)}
     </div>
     <${Alert} error=${more.error} />
     <div class="hit-foot">
@@ -52,10 +53,13 @@ export function Hit({ toolId, hit, words, q, folder, root }) {
 }
 
 // A chunk, or the part of it that is shown.
-function Piece({ piece, words, byPage, part, near }) {
-  const { lines, first } = part ?? { lines: piece.chunk_text.replace(/\n+$/, "").split("\n"), first: 0 };
+function Piece({ piece, path, words, byPage, part, near }) {
+  const text = piece.chunk_text.replace(/\n+$/, "");
+  const { lines, first } = part ?? { lines: text.split("\n"), first: 0 };
   const start = byPage || !piece.start_line ? null : piece.start_line + first;
-  return html`<${Lines} lines=${lines} start=${start} words=${words} isWhole=${!part} near=${near} />`;
+  // a comment or string may begin above the part
+  const colours = useMemo(() => colourLines(text, path), [text, path])?.slice(first);
+  return html`<${Lines} lines=${lines} start=${start} words=${words} isWhole=${!part} near=${near} colours=${colours} />`;
 }
 
 // Parts of the score as bars, scaled so that they add up to it. Ranks do not count as parts: they say where the hit was found.
