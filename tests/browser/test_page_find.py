@@ -138,6 +138,31 @@ def test_code_has_colours_and_stays_the_same_text(running: Service, new_page: Ne
     assert not dark_violations(page)
 
 
+def test_rows_of_a_table_are_shown_as_a_table(running: Service, new_page: NewPage, root: Path) -> None:
+    folder = root / "tables"
+    folder.mkdir()
+    (folder / "teas.csv").write_text('name,note\nsencha,"green, ""steeped"" <b>"\nassam,\n')
+    bars = "| name | minutes |\n| --- | --- |\n| steeped \\| oolong | 3 |\n"
+    (folder / "teas.md").write_text(f"One | bar.\n\n{bars}")
+    (folder / "teas.py").write_text(f"x = '''\n{bars}'''\n")
+    page = visit(running, new_page, made(running, folder), "search?q=steeped&mode=keyword")
+    rows = page.locator(".hit").filter(has_text="teas.csv").get_by_role("row")
+    expect(rows).to_have_count(3)
+    assert rows.nth(1).get_by_role("cell").all_inner_texts() == ["2", "sencha", 'green, "steeped" <b>']
+    assert rows.nth(1).locator("mark").all_inner_texts() == ["steeped"]
+    document = page.locator(".hit").filter(has_text="teas.md")
+    assert document.get_by_role("columnheader").all_inner_texts() == ["name", "minutes"]
+    assert document.get_by_role("row").nth(1).get_by_role("cell").all_inner_texts() == ["5", "steeped | oolong", "3"]
+    expect(document.locator("pre").filter(has_text="One | bar.")).to_be_visible()
+    code = page.locator(".hit").filter(has_text="teas.py")
+    expect(code.locator(".code-string").first).to_be_visible()
+    assert code.get_by_role("table").count() == 0
+    assert not violations(page)
+    assert not dark_violations(page)
+    page.set_viewport_size({"width": WIDTHS[0], "height": 800})
+    assert overflow(page) <= 0
+
+
 def test_the_pieces_of_a_text_are_the_text(running: Service, new_page: NewPage, tool: str) -> None:
     chance = random.Random(57)
     signs = ["'", '"', "`", "/*", "*/", "//", "#", "--", "\\", "\n", "<", "0x1f", "def", "if", "é🍵", " ", "'''", "x"]

@@ -2,6 +2,7 @@
 import { html } from "../../vendor/preact-htm.js";
 import { coloured } from "./colours.js";
 import { foundIn, marked } from "./marks.js";
+import { blocksOf, Table } from "./table.js";
 
 // Lines of a hit that is not opened.
 const SHOWN_LINES = 6;
@@ -24,17 +25,27 @@ export function bestLines(text, words) {
 }
 
 // `start` is the number of the first line; null where a text has none. `colours` are the pieces of each line, if it is code.
-export function Lines({ lines, start, words, isWhole, near, colours }) {
+export function Lines({ lines, path, start, words, isWhole, near, colours }) {
+  const blocks = colours ? [{ first: 0, lines }] : blocksOf(lines, path);
+  return blocks.map((block) =>
+    block.rows
+      ? html`<${Table} rows=${block.rows} start=${start} words=${words} isWhole=${isWhole} />`
+      : html`<${Text} ...${{ ...block, start, words, isWhole, near, colours }} />`,
+  );
+}
+
+function Text({ first, lines, start, words, isWhole, near, colours }) {
   const filled = lines.filter((line) => line.trim());
   const blanks = (line) => line.match(/^[ \t]*/)[0].length;
   const indent = filled.length ? Math.min(...filled.map(blanks), 1000) : 0;
+  const numberOf = (index) => (start === null || start === undefined ? "" : start + first + index);
   const shown = (line, index) => {
-    const first = Math.min(indent, blanks(line));
-    if (isWhole || line.length <= LINE_CHARS) return coloured(line, colours?.[index], words, first);
-    return marked(`${around(line, words)} …`.slice(first), words);
+    const from = Math.min(indent, blanks(line));
+    if (isWhole || line.length <= LINE_CHARS) return coloured(line, colours?.[index], words, from);
+    return marked(`${around(line, words)} …`.slice(from), words);
   };
   return html`<pre class=${`excerpt ${near ? "near" : ""}`}>${lines.map(
-    (line, index) => html`<span class="row-line" data-line=${start === null || start === undefined ? "" : start + index}>${shown(line, index)}${index < lines.length - 1 ? "\n" : ""}</span>`,
+    (line, index) => html`<span class="row-line" data-line=${numberOf(index)}>${shown(line, index)}${index < lines.length - 1 ? "\n" : ""}</span>`,
   )}</pre>`;
 }
 

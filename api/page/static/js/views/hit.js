@@ -59,7 +59,7 @@ function Piece({ piece, path, words, byPage, part, near }) {
   const start = byPage || !piece.start_line ? null : piece.start_line + first;
   // a comment or string may begin above the part
   const colours = useMemo(() => colourLines(text, path), [text, path])?.slice(first);
-  return html`<${Lines} lines=${lines} start=${start} words=${words} isWhole=${!part} near=${near} colours=${colours} />`;
+  return html`<${Lines} lines=${lines} path=${path} start=${start} words=${words} isWhole=${!part} near=${near} colours=${colours} />`;
 }
 
 // Parts of the score as bars, scaled so that they add up to it. Ranks do not count as parts: they say where the hit was found.
