@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from worker.vectors import Condition, Leg, Ranked, ties
-from worker.vectors.lance import vector_cache
+from worker.vectors.lance import filter_sql, vector_cache
 from worker.vectors.lance.vector_cache import (
     GrowingNamespaceRows,
     LatestPerNamespace,
@@ -248,3 +248,23 @@ def test_positions_of_a_filter_are_those_of_the_rows_at_hand() -> None:
     for held, expected, reads in ((before, 2, 1), (before, 2, 1), (again, 0, 2), (again, 0, 2)):
         assert cache.positions((1,), "x", held, passing).tolist() == [expected]
         assert asked == reads
+
+
+@pytest.mark.parametrize(("values", "times"), [(31, 2), (32, 1), (10_000, 1), (10_001, 2)])
+def test_a_long_condition_is_written_once_for_all_legs(
+    monkeypatch: pytest.MonkeyPatch, values: int, times: int
+) -> None:
+    written = 0
+
+    def clean(text: str) -> str:
+        nonlocal written
+        written += 1
+        return text
+
+    monkeypatch.setattr(filter_sql, "clean", clean)
+    names = [f"{uuid4()}" for _ in range(values)]
+    texts = {filter_sql.where([Condition("file_node_id", "in", [*names])]) for _ in range(2)}
+    assert texts == {f"({filter_sql.is_in('file_node_id', names)})"}
+    assert written == times * values
+    other = [Condition("file_node_id", "in", [*names[1:], "other"])]
+    assert filter_sql.where(other) not in texts

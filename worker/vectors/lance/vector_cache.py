@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 from itertools import count, pairwise
 from threading import Lock
@@ -17,7 +18,7 @@ from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from worker.vectors import Leg, Ranked, Vector
-from worker.vectors.lance.filter_sql import where
+from worker.vectors.lance.filter_sql import MAX_KEPT, where
 from worker.vectors.rows import ranked
 from worker.vectors.ties import EQUAL
 
@@ -279,11 +280,11 @@ class FilterCache:
 
     def row_ids(self, state: State, condition: str, read: Callable[[], RowIds]) -> RowIds:
         """The row ids that pass a condition in this state, which `read` finds. Callers must not change them."""
-        return self._get((state, _digest(condition)), None, read)
+        return self._get((state, _condition_digest(condition)), None, read)
 
     def positions(self, state: State, condition: str, rows: NamespaceRows, read: Callable[[], RowIds]) -> Positions:
         """Where the rows are that pass a condition in this state, as `row_ids`."""
-        key = state, _digest(condition), "positions"
+        key = state, _condition_digest(condition), "positions"
         # positions may change within a state, when rows are read again
         return self._get(key, rows, lambda: rows.positions_of(read()))
 
@@ -302,13 +303,17 @@ def ranking_key(namespace: str, state: State, leg: Leg) -> Hashable:
     """What the ranking of a leg depends on: equal for two legs that find the same in this state of a namespace."""
     query = _digest(leg.keywords or "") if leg.vector is None else _digest(leg.vector.tobytes())
     words = (leg.field, leg.phrase, leg.languages) if leg.vector is None else None
-    return namespace, state, words, leg.limit, query, _digest(where(leg.conditions))
+    return namespace, state, words, leg.limit, query, _condition_digest(where(leg.conditions))
 
 
 def _digest(content: str | bytes) -> bytes:
     """What identifies a content that may be long."""
     encoded = content.encode(errors="surrogatepass") if isinstance(content, str) else content
     return blake2b(encoded, digest_size=16).digest()
+
+
+# a condition that names thousands of files is long, and each leg of a query has it
+_condition_digest = lru_cache(MAX_KEPT)(_digest)
 
 
 def _products(unit: Vector, vector: Vector) -> Vector:
