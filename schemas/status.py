@@ -43,7 +43,8 @@ class Status(BaseModel):
     total_files: int = Field(description="Files of the folder that were listed so far.", examples=[900])
     indexed_files: int = Field(description="Files that are searchable, with all their vectors.", examples=[612])
     searchable_files: int = Field(
-        description="Files whose words are searchable: those in `indexed_files`, and those whose vectors follow.",
+        description="Files whose words are searchable: those in `indexed_files`, those whose vectors follow, and, once "
+        "the run has ended, failed ones that lack nothing but vectors.",
         examples=[892],
     )
     skipped_files: int = Field(description="Files that are not indexed by design, such as binaries.", examples=[8])

@@ -198,7 +198,8 @@ def shown_status(task: TaskOfTool) -> Status:
         words_only = WORDS_ONLY.format(task.vectors_due)
     said = (over_cost, words_only, cut_texts, size, task.listing_warning, task.warning, unwatched)
     shown = task.model_copy()
-    shown.eta_seconds, shown.words_eta_seconds = _eta(task), _words_eta(task)
+    shown.eta_seconds = _eta(task)
+    shown.words_eta_seconds = _no_later(_words_eta(task), shown.eta_seconds)
     shown.warning = " ".join(filter(None, said)) or None
     return shown
 
@@ -213,6 +214,11 @@ def _eta(task: TaskOfTool) -> float | None:
     done_files = task.indexed_files + task.skipped_files + task.failed_files
     worked, left = _work(task.worked_files, task.worked_bytes), _left(task, done_files, task.done_bytes)
     return _seconds(task, task.worked_from, worked, left)
+
+
+def _no_later(words_seconds: float | None, seconds: float | None) -> float | None:
+    """The estimate for words, which are there no later than the run ends."""
+    return words_seconds if words_seconds is None or seconds is None else min(words_seconds, seconds)
 
 
 def _words_eta(task: TaskOfTool) -> float | None:

@@ -45,7 +45,7 @@ t.total_bytes, t.done_bytes, t.ignored, t.total_chunks, t.embedded_chunks, t.reu
 t.listing, t.rerun, t.warning, t.error, t.error_code, t.created_at, t.started_at,
 CASE WHEN :is_stopped THEN now() ELSE t.finished_at END AS finished_at,
 t.worked_bytes, t.worked_files, t.worked_from, t.listing_warning, t.cut_texts,
-coalesce(t.searchable_files, t.indexed_files) AS searchable_files, t.searchable_at,
+coalesce(t.searchable_files, t.indexed_files) + :failed_with_words AS searchable_files, t.searchable_at,
 coalesce(t.vector_chunks, t.total_chunks) AS vector_chunks, t.vectors_due,
 coalesce(t.searchable_bytes, t.done_bytes) AS searchable_bytes, t.words_files, t.words_bytes,
 CASE WHEN t.over_cost THEN t.max_cost_tokens END AS passed_limit,
@@ -160,6 +160,13 @@ f.properties, f.note, f.lost, f.generation, f.vectors_due, f.awaits_vectors
 -- name: has_words
 -- whether the words of a file f are searchable as it was listed
 (f.status = 'indexed' OR f.awaits_vectors)
+
+-- name: failed_with_words
+-- How many files of an ended task t failed although their words are searchable: a text is refused, or costs too much.
+-- The task's counts have these among the failed files only.
+CASE WHEN t.finished_at IS NOT NULL AND t.failed_files > 0 AND t.vectors_due > 0 THEN (
+    SELECT count(*) FROM search_index_file f
+    WHERE f.index_id = t.index_id AND f.lost AND f.status = 'failed' AND f.awaits_vectors) ELSE 0 END
 
 -- name: is_read
 -- whether an open task is done with the words of a file f

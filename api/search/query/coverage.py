@@ -32,9 +32,10 @@ class Covered(NamedTuple):
             )
             notes.append(Note(code="removals_held", detail=detail))
         if self.counts.vectors_due and self.mode != "keyword":
+            until = "until their vectors follow" if self.counts.is_open else "until a reindex or retry embeds them too"
             detail = (
                 f"{int(100 * self.counts.vector_share)} % of the chunks are found by meaning so far, the others by "
-                "their words only until their vectors follow."
+                f"their words only {until}."
             )
             notes.append(Note(code="meaning_follows", detail=detail))
         return notes

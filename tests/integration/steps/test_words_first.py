@@ -17,7 +17,7 @@ from tests.integration.steps.lagging import AWAY, LONG_AGO, PATHS, Late, Provide
 from tests.integration.steps.site import FILES, Killed, Site, write
 from worker.embed import Vectors
 from worker.index.pipeline import claim_vectors, index_files
-from worker.state.index import statuses, tasks, tool_actions, turns
+from worker.state.index import counting, statuses, tasks, tool_actions, turns
 from worker.state.index.files import FileClaim
 from worker.upkeep import fsck
 
@@ -136,6 +136,10 @@ def test_a_refused_text_keeps_its_words_and_the_other_vectors(late: Late) -> Non
     assert late.by_word("apples") == PATHS
     assert late.with_vector() == PATHS
     assert late.site.refresh()
+    newest = statuses.newest_of_tool(late.site.pool, late.site.tool)
+    assert newest is not None
+    found = counting.counts(late.site.pool, late.index.id).found_files
+    assert (newest.indexed_files, newest.failed_files, newest.searchable_files, found) == (FILES - 1, 1, FILES, FILES)
     sent = len(late.provider.sent)
     # the next run asks for what was refused, and for nothing else
     late.site.again()

@@ -92,6 +92,8 @@ def test_meaning_counts_by_the_share_of_chunks_that_have_it(ready: Site) -> None
     assert paths(answer)[0] == "ferry.md"
     assert codes(answer) == ["meaning_follows"]
     assert f"{100 * (chunks - 1) // chunks} %" in answer.notes[-1].detail
+    # the run has ended
+    assert answer.notes[-1].detail.endswith("until a reindex or retry embeds them too.")
     assert answer.coverage.vector_share == pytest.approx((chunks - 1) / chunks, abs=1e-4)
     by_meaning = answered(ready, "boats over water", mode="vector")
     assert "ferry.md" not in paths(by_meaning)

@@ -82,9 +82,9 @@ FROM (
 WHERE t.id = c.id AND (t.status = 'indexing' OR t.leftover)
 
 -- name: counts
-SELECT coalesce(searchable_files, indexed_files) + CASE WHEN %(include_lost)s THEN (
+SELECT coalesce(searchable_files, indexed_files) + :failed_with_words + CASE WHEN %(include_lost)s THEN (
            SELECT count(*) FROM search_index_file f
            WHERE f.index_id = %(index_id)s AND f.lost AND NOT :has_words AND f.live_chunks > 0) ELSE 0 END AS found_files,
        total_files, held_removals, coalesce(vector_chunks, total_chunks) AS vector_chunks, vectors_due,
        total_chunks, finished_at IS NULL AS is_open
-FROM :newest_task
+FROM (SELECT * FROM :newest_task) t

@@ -70,6 +70,15 @@ def test_the_remaining_time_of_words_ends_once_all_are_searchable() -> None:
     assert words_left(words_files=0, words_bytes=0) is None
 
 
+@pytest.mark.parametrize(
+    ("words", "seconds", "shown"), [(4.6, 4.4, 4.4), (4.4, 4.6, 4.4), (None, 4.4, None), (4.6, None, 4.6)]
+)
+def test_words_are_there_no_later_than_the_run_ends(
+    words: float | None, seconds: float | None, shown: float | None
+) -> None:
+    assert chunks._no_later(words, seconds) == shown
+
+
 def test_token_bounds_may_be_equal_but_not_swapped() -> None:
     chunks._check_bounds(ToolConfig(min_token_count=5, max_token_count=5))
     with pytest.raises(Invalid, match="max_token_count is below min_token_count"):
