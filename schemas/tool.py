@@ -269,6 +269,8 @@ class IndexSettings(BaseModel):
     max_token_count: int | None = None
     max_pages: int = 5_000
     max_characters: int = 50_000_000
+    #: Why the embedding model was chosen for the folder; None if it was named. It makes no other index.
+    model_reason: str | None = None
 
     @property
     def identity(self) -> dict[str, object]:
@@ -276,7 +278,7 @@ class IndexSettings(BaseModel):
         fields = type(self).model_fields
         omitted = {name: True for name in _LATER_FIELDS if getattr(self, name) == fields[name].default}
         chunks = {"granularity": self.chunks.granularity == ChunkSettings().granularity}
-        return self.model_dump(exclude={**omitted, "chunks": chunks})
+        return self.model_dump(exclude={**omitted, "chunks": chunks, "model_reason": True})
 
     def embeds(self, tokens: int) -> bool:
         """Whether a file with this many tokens is embedded; both bounds are inclusive."""
@@ -299,6 +301,11 @@ class IndexInfo(BaseModel):
 
     index_id: UUID = Field(description="Id of the index.", examples=["e1f5d7c3-0b8a-4f6e-9d21-7a3c5b9e8f10"])
     model: str = Field(description="Embedding model of the index.", examples=["local/all-minilm-l6-v2"])
+    model_reason: str | None = Field(
+        default=None,
+        description="Why this model was chosen for the folder; null: it was named, or is the default.",
+        examples=["87% of the text in a sample of its files is in other languages than English."],
+    )
     dimensions: int = Field(description="Dimensions of its vectors.", examples=[384])
     precision: str = Field(description="`int8` or `float32`: how the model computes them.", examples=["int8"])
 

@@ -139,6 +139,12 @@ class Settings(BaseSettings):
     default_embedding_model: str = Field(
         "openrouter/qwen/qwen3-embedding-8b", description="Embedding model of tools that name none."
     )
+    model_by_language: bool = Field(
+        False,
+        description="Whether tools that name no model get `local/multilingual-e5-small` for folders in other languages "
+        "than English, where the default model is `local/all-minilm-l6-v2`. `make up` sets it if "
+        "DEFAULT_EMBEDDING_MODEL is unset.",
+    )
     allowed_models: Annotated[list[str] | None, NoDecode] = Field(
         None,
         description="Patterns of models that tools may name, separated by spaces or commas; "

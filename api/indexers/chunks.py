@@ -7,6 +7,7 @@ from uuid import UUID
 
 from api.indexers import NO_ID, Build, Subject
 from api.indexers.estimates import estimate_of
+from api.indexers.model_choice import chosen_model
 from api.search import pipeline
 from schemas.content.source import FLOAT32, AnySource, EmbedderProfile
 from schemas.errors import Invalid, NotFound
@@ -106,7 +107,9 @@ def index_for(
     _check_bounds(config)
     target = target_of(resources.access(project_id), source)
     Rules(config.include, config.exclude)
-    profile, explicit = resources.profile(config.embedding_model, config.dimensions, in_use=model_in_use)
+    choice = chosen_model(resources, project_id, source, config)
+    model = config.embedding_model or choice.model
+    profile, explicit = resources.profile(model, config.dimensions, in_use=choice.model or model_in_use)
     profile = _with_first_precision(resources, project_id, source, profile)
     store = store_name(settings)
     keywords = _keyword_index(resources, project_id, source, store)
@@ -125,6 +128,7 @@ def index_for(
         max_file_bytes=settings.max_file_bytes,
         min_token_count=config.min_token_count,
         max_token_count=config.max_token_count,
+        model_reason=choice.reason,
     )
     new_index = NewIndex(
         *(project_id, source, target.folder_node_id, index, store, keywords),

@@ -250,6 +250,8 @@ def _environment(settings: Settings, home: Path, urls: ServerUrls) -> dict[str, 
         env["FLOWER_URL"] = f"http://127.0.0.1:{env['FLOWER_PORT']}"
     if "default_embedding_model" not in configured:
         env["DEFAULT_EMBEDDING_MODEL"] = LOCAL_MODEL
+        if "model_by_language" not in configured:
+            env["MODEL_BY_LANGUAGE"] = "true"
     if "default_llm_model" not in configured:
         env["DEFAULT_LLM_MODEL"] = LOCAL_LLM
     return env

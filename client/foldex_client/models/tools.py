@@ -65,6 +65,7 @@ class IndexInfo(Model):
     model: str
     dimensions: int
     precision: str = "float32"
+    model_reason: str | None = None
 
 
 class Updating(Model):

@@ -1,0 +1,114 @@
+"""Chooses the local model of a tool that names none, by the languages in which its folder is written."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from schemas.content.document import SourceEntry
+from schemas.content.source import AnySource
+from schemas.errors import FileError, FoldexError, ModelNotAllowed, ModelRefused
+from schemas.tool import ToolConfig
+from worker.embed.local import e5, minilm
+from worker.formats import by_name
+from worker.formats.registry import AS_WRITTEN
+from worker.ignore import Rules
+from worker.resources import Resources
+from worker.sandbox.pool import ProjectHelpers
+from worker.sandbox.texts import sample_of
+from worker.sources import Source
+from worker.state.index import tools
+from worker.tokens.languages import DEFAULT, language_of
+
+#: Seconds after which no further file of the sample is read.
+SAMPLE_SECONDS = 2.0
+#: Files of the sample, and bytes and characters of each.
+SAMPLE_FILES = 24
+MAX_BYTES, SAMPLE_CHARACTERS = 1 << 20, 2000
+#: Types that hold more names than sentences.
+NOT_PROSE = frozenset({"code", "json", "yaml", "toml", "csv"})
+#: Share of the sampled characters from which other languages decide: a folder in English quotes some.
+OTHERS_DECIDE = 0.3
+#: Legibility below which MiniLM knows no more than the letters of a text.
+ILLEGIBLE = 0.3
+
+
+class Choice(NamedTuple):
+    """A model, and why it was chosen; None where the default applies."""
+
+    model: str | None = None
+    reason: str | None = None
+
+
+def chosen_model(resources: Resources, project_id: str, source: AnySource, config: ToolConfig) -> Choice:
+    """The model of a tool over a source.
+
+    Whatever a tool or the operator names decides, then a local model of the newest index over the source. Else it is
+    multilingual-e5-small if the folder is written in other languages than English, and if this model can be used.
+    """
+    settings = resources.settings
+    by_language = settings.model_by_language and settings.default_embedding_model == minilm.MODEL
+    if not by_language or config.embedding_model is not None or config.dimensions is not None:
+        return Choice()
+    if present := tools.newest_local_model(resources.pool, project_id, source):
+        return Choice(*present)
+    try:
+        resources.profile(e5.MODEL, None)
+    except (ModelNotAllowed, ModelRefused):
+        return Choice()
+    rules = Rules(config.include, config.exclude, keep=config.keep, use_ignore_files=config.use_ignore_files)
+    share = _share_of_others(resources.source(project_id, source, rules), resources.helpers(project_id))
+    if share < OTHERS_DECIDE:
+        return Choice()
+    return Choice(e5.MODEL, f"{share:.0%} of the text in a sample of its files is in other languages than English.")
+
+
+def _share_of_others(source: Source, helpers: ProjectHelpers) -> float:
+    """The share of a sample's characters that are in other languages than English."""
+    deadline = time.monotonic() + SAMPLE_SECONDS
+    characters = others = 0
+    try:
+        for entry in _sampled(source, deadline):
+            text = _text(source, helpers, entry)
+            characters += len(text)
+            others += len(text) * is_other(text)
+            if time.monotonic() > deadline:
+                break
+    except FoldexError:
+        # who lists the folder later reports what is wrong with it
+        return 0.0
+    return others / characters if characters else 0.0
+
+
+def is_other(text: str) -> bool:
+    """Whether a text is in another language than English."""
+    return language_of(text) != DEFAULT or minilm.legibility(text) < ILLEGIBLE
+
+
+def _sampled(source: Source, deadline: float) -> Iterator[SourceEntry]:
+    """Files of prose, spread over the first page of the listing that has some."""
+    cursor = None
+    while time.monotonic() < deadline:
+        page = source.list(cursor)
+        prose = [entry for entry in page.entries if _is_prose(entry)]
+        step = -(-len(prose) // SAMPLE_FILES) or 1
+        yield from prose[::step]
+        cursor = page.cursor
+        if prose or cursor is None:
+            return
+
+
+def _is_prose(entry: SourceEntry) -> bool:
+    type_ = by_name.of(by_name.with_stated_type(entry.path, entry.type))[0].type
+    return entry.reason is None and 0 < entry.size <= MAX_BYTES and type_ in AS_WRITTEN and type_ not in NOT_PROSE
+
+
+def _text(source: Source, helpers: ProjectHelpers, entry: SourceEntry) -> str:
+    """The beginning of a file; nothing if it would not be indexed."""
+    try:
+        content = source.read(entry.key, MAX_BYTES, entry.stamp)
+        name = by_name.with_stated_type(entry.path, content.type)
+        return sample_of(helpers, content.data, name=name, keep=(), characters=SAMPLE_CHARACTERS).text
+    except FileError:
+        return ""
