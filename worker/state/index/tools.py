@@ -205,30 +205,29 @@ def over_whole(pool: Pool, project_id: str, source: AnySource, config: ToolConfi
 
 def first_precision(pool: Pool, project_id: str, source: AnySource, model: str) -> str | None:
     """Return the precision of the oldest index of a source by a model; None if there is no index."""
-    row = _of_source(pool, "first_precision", project_id, source, model=model)
+    row = _of_source(pool, "first_precision", source, project_id=project_id, model=model)
     return None if row is None else str(row[0])
 
 
 def newest_local_model(pool: Pool, project_id: str, source: AnySource) -> tuple[str, str | None] | None:
     """Return the local model of the newest index of a source, and why it was chosen; None if there is no such index."""
-    return _of_source(pool, "newest_local_model", project_id, source)
+    return _of_source(pool, "newest_local_model", source, project_id=project_id)
 
 
 def first_keyword_index(pool: Pool, project_id: str, source: AnySource, vector_store: str) -> str | None:
     """Return where the oldest index of a source in a store keeps its keywords; None if there is no index."""
-    row = _of_source(pool, "first_keyword_index", project_id, source, vector_store=vector_store)
+    row = _of_source(pool, "first_keyword_index", source, project_id=project_id, vector_store=vector_store)
     return None if row is None else str(row[0])
 
 
 def newest_text_key(pool: Pool, project_id: str, source: AnySource, vector_store: str) -> tuple[str | None] | None:
     """Return the `text_key` of the newest index of a source in a store as a 1-tuple; None if there is no index."""
-    return _of_source(pool, "newest_text_key", project_id, source, vector_store=vector_store)
+    return _of_source(pool, "newest_text_key", source, project_id=project_id, vector_store=vector_store)
 
 
-def _of_source(pool: Pool, name: str, project_id: str, source: AnySource, **values: str) -> Any:
+def _of_source(pool: Pool, name: str, source: AnySource, **values: str) -> tuple[Any, ...] | None:
     with autocommit(pool) as connection:
-        of = {"project_id": project_id, "source": Jsonb(source.model_dump()), **values}
-        return connection.execute(_SQL[name], of).fetchone()
+        return connection.execute(_SQL[name], {**values, "source": Jsonb(source.model_dump())}).fetchone()
 
 
 def any_busy(pool: Pool, tool_ids: Sequence[UUID]) -> bool:

@@ -1,0 +1,30 @@
+"""A folder in another language than English, where nothing names a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.service import TOOLS, NewService, with_one_worker
+from worker.embed.local import e5
+from worker.settings import LOCAL_MODEL
+
+TEXTS = {
+    "wasser": "# Wasser\n\nDie Pumpe fördert das Wasser aus dem Brunnen in den Behälter auf dem Dach.\n",
+    "brot": "# Brot\n\nDer Bäcker knetet den Teig am Abend und backt ihn am frühen Morgen.\n",
+    "zug": "# Zug\n\nDie Lokomotive zieht zwölf Wagen über den Pass in das nächste Tal.\n",
+}
+
+
+def test_a_german_folder_is_found_in_another_language(new_service: NewService, root: Path) -> None:
+    folder = root / "deutsch"
+    folder.mkdir()
+    for name, text in TEXTS.items():
+        (folder / f"{name}.md").write_text(text)
+    env = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "MODEL_BY_LANGUAGE": "true", "LOCAL_SOURCE_ROOTS": str(root)}
+    with new_service(with_one_worker, **env) as here:
+        tool = here.local_tool(folder)
+        assert here.wait(tool)["indexed_files"] == len(TEXTS)
+        index = here.get(f"{TOOLS}/{tool}")["index"]
+        assert (index["model"], index["model_reason"][:4]) == (e5.MODEL, "100%")
+        for query in ("a baker kneads dough", "الخباز يعجن العجين"):
+            assert here.query(tool, query)[0]["file_name"] == "brot.md"
