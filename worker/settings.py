@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import fields
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, PrivateAttr, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
@@ -62,6 +62,8 @@ ALIKE_BEHIND_PREFIX = 0.85
 
 #: The model of the embedded stack; it needs no account.
 LOCAL_MODEL = "local/all-minilm-l6-v2"
+#: The default of the embedded stack: that model, or another local one for folders in other languages than English.
+BY_LANGUAGE = "local/by-language"
 #: The model of summaries of the embedded stack; it needs no account either.
 LOCAL_LLM = "local/extractive"
 
@@ -73,6 +75,7 @@ class Settings(BaseSettings):
     """One field per environment variable; the variable has the same name in capitals."""
 
     model_config = SettingsConfigDict(env_ignore_empty=True, extra="ignore")
+    _model_by_language: bool = PrivateAttr(default=False)
 
     def __init__(self, **values: Any) -> None:
         """Read the environment. Raises `Invalid`, which names every unusable variable and its purpose."""
@@ -137,13 +140,8 @@ class Settings(BaseSettings):
     )
 
     default_embedding_model: str = Field(
-        "openrouter/qwen/qwen3-embedding-8b", description="Embedding model of tools that name none."
-    )
-    model_by_language: bool = Field(
-        False,
-        description="Whether tools that name no model get `local/multilingual-e5-small` for folders in other languages "
-        "than English, where the default model is `local/all-minilm-l6-v2`. `make up` sets it if "
-        "DEFAULT_EMBEDDING_MODEL is unset.",
+        "openrouter/qwen/qwen3-embedding-8b",
+        description="Embedding model of tools that name none. `local/by-language` is a local one for their language.",
     )
     allowed_models: Annotated[list[str] | None, NoDecode] = Field(
         None,
@@ -317,6 +315,17 @@ class Settings(BaseSettings):
         # a URL may hold a password, and this message may be logged
         value = "" if name.endswith(("_url", "_key")) else f" is {error['input']!r}, which"
         return f"{name.upper()}{value} is invalid: {message}. {cls.model_fields[name].description}"
+
+    @property
+    def model_by_language(self) -> bool:
+        """Whether the languages of a folder choose its local model where nothing names one."""
+        return self._model_by_language
+
+    @model_validator(mode="after")
+    def _with_plain_default(self) -> Self:
+        if self.default_embedding_model == BY_LANGUAGE:
+            self.default_embedding_model, self._model_by_language = LOCAL_MODEL, True
+        return self
 
     @field_validator("log_level", mode="before")
     @classmethod

@@ -48,8 +48,7 @@ def chosen_model(resources: Resources, project_id: str, source: AnySource, confi
     multilingual-e5-small if the folder is written in other languages than English, and if this model can be used.
     """
     settings = resources.settings
-    by_language = settings.model_by_language and settings.default_embedding_model == minilm.MODEL
-    if not by_language or config.embedding_model is not None or config.dimensions is not None:
+    if not settings.model_by_language or config.embedding_model is not None or config.dimensions is not None:
         return Choice()
     if present := tools.newest_local_model(resources.pool, project_id, source):
         return Choice(*present)

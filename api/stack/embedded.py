@@ -31,7 +31,7 @@ from api.stack.supervisor import Supervisor
 from worker.machine.disk_space import DiskSpace, full_message, means_full, usual_reserve
 from worker.machine.page_links import forget_links, page_links_file
 from worker.machine.privacy import close_home
-from worker.settings import LOCAL_LLM, LOCAL_MODEL, Settings
+from worker.settings import BY_LANGUAGE, LOCAL_LLM, Settings
 from worker.stores import store_directories
 
 #: Seconds until all processes must be ready. A first start with cold disk caches takes about 20 s.
@@ -249,9 +249,7 @@ def _environment(settings: Settings, home: Path, urls: ServerUrls) -> dict[str, 
     if "flower_url" not in configured:
         env["FLOWER_URL"] = f"http://127.0.0.1:{env['FLOWER_PORT']}"
     if "default_embedding_model" not in configured:
-        env["DEFAULT_EMBEDDING_MODEL"] = LOCAL_MODEL
-        if "model_by_language" not in configured:
-            env["MODEL_BY_LANGUAGE"] = "true"
+        env["DEFAULT_EMBEDDING_MODEL"] = BY_LANGUAGE
     if "default_llm_model" not in configured:
         env["DEFAULT_LLM_MODEL"] = LOCAL_LLM
     return env

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.service import TOOLS, NewService, with_one_worker
 from worker.embed.local import e5
-from worker.settings import LOCAL_MODEL
+from worker.settings import BY_LANGUAGE
 
 TEXTS = {
     "wasser": "# Wasser\n\nDie Pumpe fördert das Wasser aus dem Brunnen in den Behälter auf dem Dach.\n",
@@ -20,7 +20,7 @@ def test_a_german_folder_is_found_in_another_language(new_service: NewService, r
     folder.mkdir()
     for name, text in TEXTS.items():
         (folder / f"{name}.md").write_text(text)
-    env = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "MODEL_BY_LANGUAGE": "true", "LOCAL_SOURCE_ROOTS": str(root)}
+    env = {"DEFAULT_EMBEDDING_MODEL": BY_LANGUAGE, "LOCAL_SOURCE_ROOTS": str(root)}
     with new_service(with_one_worker, **env) as here:
         tool = here.local_tool(folder)
         assert here.wait(tool)["indexed_files"] == len(TEXTS)

@@ -15,6 +15,7 @@ from schemas.errors import ModelRefused
 from schemas.tool import IndexSettings, ToolConfig
 from worker.embed.local import e5, minilm
 from worker.resources import Resources
+from worker.settings import BY_LANGUAGE, Settings
 from worker.state.index import tools
 from worker.state.index.tools import NewIndex
 
@@ -36,14 +37,11 @@ CODE = "def parse_header(request):\n    # reads the header\n    return request.h
 
 @pytest.fixture
 def choosing(resources: Resources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Resources:
-    changed = {
-        "local_source_roots": [tmp_path],
-        "default_embedding_model": minilm.MODEL,
-        "embedding_dimensions": None,
-        "allowed_models": None,
-        "model_by_language": True,
-    }
-    monkeypatch.setattr(resources, "settings", resources.settings.model_copy(update=changed))
+    settings = Settings(default_embedding_model=BY_LANGUAGE)
+    assert (settings.default_embedding_model, Settings().model_by_language) == (minilm.MODEL, False)
+    kept = resources.settings.model_dump(exclude={"default_embedding_model", "embedding_dimensions", "allowed_models"})
+    changed = kept | {"local_source_roots": [tmp_path]}
+    monkeypatch.setattr(resources, "settings", settings.model_copy(update=changed))
     return resources
 
 
@@ -97,9 +95,11 @@ def test_whatever_is_named_decides(choosing: Resources, tmp_path: Path, monkeypa
     german = filled(tmp_path / "f", a_md=GERMAN)
     assert chosen(choosing, german, embedding_model=minilm.MODEL) == (minilm.MODEL, None)
     assert chosen(choosing, german, exclude=["*.md"]) == (minilm.MODEL, None)
-    for changed in ({"model_by_language": False}, {"allowed_models": [minilm.MODEL]}):
+    allowed = choosing.settings.model_copy(update={"allowed_models": [minilm.MODEL]})
+    named = Settings(default_embedding_model=minilm.MODEL).model_copy(update=choosing.settings.model_dump())
+    for settings in (allowed, named):
         with monkeypatch.context() as patch:
-            patch.setattr(choosing, "settings", choosing.settings.model_copy(update=changed))
+            patch.setattr(choosing, "settings", settings)
             assert chosen(choosing, german) == (minilm.MODEL, None)
 
 
