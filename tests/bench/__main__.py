@@ -26,6 +26,7 @@ from tests.bench import (
     stages,
     trees,
     vectors,
+    words,
 )
 from tests.bench.size import million, parts
 from tests.bench.symbols import measured as symbols
@@ -35,6 +36,7 @@ BENCHES = {
     "formats": formats.run,
     "fuzz": fuzz.run,
     "folder": folder.run,
+    "words": words.run,
     "stages": stages.run,
     "incremental": incremental.run,
     "parallel": parallel.run,

@@ -63,7 +63,7 @@ def _indexed(service: Service, folder: Path, size: int, project: str, granularit
     for watcher in watchers:
         watcher.join()
     _print(service, tool, status, seconds, size)
-    _print_processor(spent, int(str(status["total_chunks"])))
+    print_processor(spent, int(str(status["total_chunks"])))
     print(f"unused processor time: {unused:.0%}")
     waits.sort()
     print(f"status during the run: p50 {statistics.median(waits):.1f} ms, p99 {waits[int(len(waits) * 0.99)]:.1f} ms")
@@ -110,7 +110,8 @@ def _print(service: Service, tool: str, status: dict[str, object], seconds: floa
     print("seconds by stage, all processes: " + json.dumps({k: round(v, 1) for k, v in stages.items()}))
 
 
-def _print_processor(seconds: Mapping[str, float], chunks: int) -> None:
+def print_processor(seconds: Mapping[str, float], chunks: int) -> None:
+    """Print what each program took of the processor for a chunk."""
     each = {name: spent / chunks * 1e6 for name, spent in sorted(seconds.items(), key=lambda item: -item[1])}
     shares = ", ".join(f"{name} {share:.0f}" for name, share in each.items())
     print(f"microseconds of the processor for a chunk: {sum(each.values()):.0f} ({shares})")
