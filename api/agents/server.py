@@ -3,36 +3,47 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import structlog
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPError
 from mcp_types import (
+    INVALID_PARAMS,
     CallToolRequestParams,
     CallToolResult,
+    GetPromptRequestParams,
+    GetPromptResult,
+    ListPromptsResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
     ListToolsResult,
     PaginatedRequestParams,
+    ReadResourceRequestParams,
+    ReadResourceResult,
     TextContent,
     ToolAnnotations,
 )
 from mcp_types import Tool as Described
 from pydantic import ValidationError
 
-from api.agents import code, find, manage, search
+from api.agents import code, find, manage, prompts, resources, search
 from api.agents.access import CallRefused, ServiceAccess
 from api.agents.tool import AgentTool, Progress, ToolArguments
 from foldex_client import FoldexError, NotFound, Status
 from foldex_client.version import __version__
 
-INSTRUCTIONS = """Foldex searches indexed folders: documents and code. Begin with search; grep for exact text; \
-outline, find_symbol, find_references, callers and impact for code; read_file to read on. Results name places as \
-path:first-last, relative to the folder, and as [folder] path:first-last if search asked several. The last lines of an \
-answer say what was searched, how much of it is indexed, and what was cut: the same call with more=N goes on. `folder` \
-is the name, path or id of an indexed folder, or a path below; without it, the folder where you work, or the only one. \
-After you edit files, call refresh, or search with fresh=true."""
+INSTRUCTIONS = """Foldex searches indexed folders: documents and code. When to use which tool: search for questions \
+and ideas; grep for exact text; find_symbol for where a name is defined, find_references for where it is used, \
+callers for who calls it; outline instead of reading a whole file; impact before a change; read_file for the lines \
+that a result names. Results name places as path:first-last, relative to the folder, and as [folder] path:first-last \
+if search asked several. The last lines of an answer say what was searched, how much of it is indexed, and what was \
+cut: the same call with more=N goes on. `folder` is the name, path or id of an indexed folder, or a path below; \
+without it, the folder where you work, or the only one. After you edit files, call refresh, or search with \
+fresh=true."""
 
 #: Parts of a schema that no agent needs. Bounds are checked all the same, and their error names them.
 _UNREAD = ("title", "additionalProperties", "minimum", "maximum", "minLength", "maxLength", "maxItems")
@@ -64,6 +75,24 @@ def make(access: Open, *, allow_delete: bool) -> Server[Any]:
             return _failed(f"There is no tool {asked.name!r}; the tools are {', '.join(tools)}.")
         return await _call(tool, asked.arguments or {}, context, access)
 
+    async def list_resources(context: Context, _: PaginatedRequestParams | None) -> ListResourcesResult:
+        async with _refusing(), access(context) as opened:
+            return await resources.list_resources(opened)
+
+    async def list_templates(_: Context, __: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
+        return resources.TEMPLATES
+
+    async def read_resource(context: Context, asked: ReadResourceRequestParams) -> ReadResourceResult:
+        async with _refusing(), access(context) as opened:
+            return await resources.read_resource(opened, str(asked.uri))
+
+    async def list_prompts(_: Context, __: PaginatedRequestParams | None) -> ListPromptsResult:
+        return prompts.LISTED
+
+    async def get_prompt(_: Context, asked: GetPromptRequestParams) -> GetPromptResult:
+        async with _refusing():
+            return prompts.get_prompt(asked.name, asked.arguments or {})
+
     return Server(
         "foldex",
         version=__version__,
@@ -71,7 +100,25 @@ def make(access: Open, *, allow_delete: bool) -> Server[Any]:
         instructions=INSTRUCTIONS,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
+        on_list_resources=list_resources,
+        on_list_resource_templates=list_templates,
+        on_read_resource=read_resource,
+        on_list_prompts=list_prompts,
+        on_get_prompt=get_prompt,
     )
+
+
+@asynccontextmanager
+async def _refusing() -> AsyncIterator[None]:
+    """Answer what cannot be carried out as an error of the protocol, with a sentence."""
+    try:
+        yield
+    except ValidationError as error:
+        raise MCPError(INVALID_PARAMS, "; ".join(each["msg"] for each in error.errors()) + ".") from None
+    except CallRefused as error:
+        raise MCPError(INVALID_PARAMS, str(error)) from None
+    except FoldexError as error:
+        raise MCPError(INVALID_PARAMS, error.detail) from None
 
 
 async def _call(tool: AgentTool[Any], given: dict[str, object], context: Context, access: Open) -> CallToolResult:
@@ -172,7 +219,8 @@ def _compact(schema: Any, *, names_fields: bool = False) -> Any:
         kept.pop(name, None)
     if kept.get("type") == "object":
         kept.pop("description", None)
-    # off, and the first of some words, are what one expects
-    if "default" in kept and kept["default"] in (None, False, *kept.get("enum", ())[:1]):
-        del kept["default"]
+    # the usual values are what one expects, and the words of a list say their type
+    kept.pop("default", None)
+    if "enum" in kept:
+        kept.pop("type", None)
     return {name: _compact(value, names_fields=name in {"properties", "$defs"}) for name, value in kept.items()}

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from fastapi import APIRouter, Request
-from fastapi.responses import Response
+from fastapi.responses import PlainTextResponse, Response
 
+from api.page import llms as llms_text
 from api.page.files import PageFiles, StaticFile
 from schemas.errors import NotFound
 
@@ -43,6 +44,12 @@ _files: Final = PageFiles()
 async def page(request: Request) -> Response:
     """Get the page."""
     return _send(request, _files.index, "no-cache")
+
+
+@router.api_route("/llms.txt", methods=["GET", "HEAD"])
+async def llms() -> Response:
+    """Get what a language model should know of the service. It is the same for everybody."""
+    return PlainTextResponse(llms_text.TEXT, headers={"Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"})
 
 
 @router.api_route("/page/{version}/{name:path}", methods=["GET", "HEAD"])

@@ -13,6 +13,7 @@ from typing import Any
 
 import anyio
 import pytest
+from mcp.shared.exceptions import MCPError
 
 from api.agents.fitting import counted
 from api.stack.processes import start, stop
@@ -521,3 +522,54 @@ def test_the_calls_of_one_message_have_its_id_in_the_log(running: Service, docs:
         return {found[1] for line in lines if (found := re.search(r"route=(\S+)", line))}
 
     eventually(lambda: {"/mcp", TOOLS} <= routes(), 20)
+
+
+def test_files_are_resources_with_lines(agent: Agent, docs: Path) -> None:
+    listed = agent.portal.call(agent.client.list_resources).resources
+    assert f"{docs}" in next(each.description or "" for each in listed if str(each.uri) == "foldex://docs/")
+    [template] = agent.portal.call(agent.client.list_resource_templates).resource_templates
+    assert template.uri_template == "foldex://{folder}/{+path}"
+
+    def read(address: str) -> str:
+        [content] = agent.portal.call(partial(agent.client.read_resource, address)).contents
+        return str(getattr(content, "text", ""))
+
+    assert read("foldex://docs/src/tokens.py#L1") == "src/tokens.py:1-1\ndef make_token(user):"
+    assert read("foldex://docs/src/tokens.py#L5-L6").startswith("src/tokens.py:5-6\ndef log_in(user):")
+    assert "src/tokens.py" in read("foldex://docs/")
+    for wrong, said in (
+        ("foldex://docs/src/none.py", "list_files"),
+        ("foldex://docs/src/tokens.py#5", "foldex://folder/path"),
+        ("foldex://docs/src/tokens.py#L0", "greater than or equal to 1"),
+        ("foldex://docs/../../etc/passwd", "no file"),
+        ("file:///etc/passwd", "foldex://folder/path"),
+        ("foldex:///etc/passwd", "foldex://folder/path"),
+    ):
+        with pytest.raises(MCPError, match=re.escape(said)):
+            read(wrong)
+
+
+def test_prompts_say_how_to_answer_and_how_to_prepare_a_change(http: Agent) -> None:
+    assert [each.name for each in http.portal.call(http.client.list_prompts).prompts] == ["answer", "change"]
+
+    def text(name: str, /, **given: str) -> str:
+        [message] = http.portal.call(partial(http.client.get_prompt, name, given)).messages
+        return str(getattr(message.content, "text", ""))
+
+    assert "of docs: where is {x}?" in text("answer", question="where is {x}?", folder="docs")
+    assert text("change", name="Client.send").startswith("I want to change Client.send. Call impact")
+    for name, given, said in (("none", {}, "answer, change"), ("answer", {"folder": "docs"}, "needs question")):
+        with pytest.raises(MCPError, match=said):
+            text(name, **given)
+
+
+def test_llms_txt_names_what_there_is(http: Agent, running: Service) -> None:
+    answer = running.client.get("/llms.txt")
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/plain; charset=utf-8")
+    assert answer.text.startswith("# Foldex\n\n> ")
+    for address in re.findall(r"\]\((/[^)]+)\)", answer.text):
+        assert running.client.get(address).status_code != 404, address
+    tools = set(http.tools())
+    chosen = {name for line in re.findall(r"^- ([a-z_, ]+):", answer.text, re.MULTILINE) for name in line.split(", ")}
+    assert chosen <= tools
+    assert {"search", "impact"} <= chosen

@@ -44,6 +44,9 @@ def visible(reader: CodeReader, code: CodeOfFile, name: str) -> Meaning:
     for module in code.imports.everything:
         if found := [each for each in candidates if _is_of(reader, code, each, module)]:
             return Meaning(tuple(found), "resolved")
+    if code.file.language == "rust" and not code.imports.everything:
+        # what a file calls without an import is a macro or a type, if it is from the folder
+        candidates = tuple(each for each in candidates if each.kind != "function")
     if code.file.language == "go" or not candidates:
         # Go has no other way; a name that nobody defines comes from outside the folder
         return Meaning((), "likely")

@@ -12,6 +12,7 @@ from mcp_types import Tool
 from pydantic import ValidationError
 
 from api.agents import code, find, manage, search, server
+from api.agents.fitting import counted
 from api.agents.tool import AgentTool
 from tests import coroutines
 
@@ -35,6 +36,8 @@ TOOLS = {
 ALL = (search.TOOL, *find.TOOLS, *code.TOOLS, *manage.TOOLS, manage.DELETE)
 #: Characters that an agent pays for the tools in each of its sessions.
 MAX_CHARACTERS = 6000
+#: The same in tokens of cl100k: without `delete_folder` also as some programs write it, with spaces.
+MAX_TOKENS = 1500
 
 
 def described(*, allow_delete: bool) -> list[Tool]:
@@ -81,6 +84,9 @@ def test_each_has_a_description_and_a_schema_of_an_object(tools: list[Tool]) -> 
 def test_the_whole_list_costs_little(tools: list[Tool]) -> None:
     read = json.dumps([tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in tools])
     assert len(read) <= MAX_CHARACTERS
+    assert counted(json.dumps(json.loads(read), separators=(",", ":"))) <= MAX_TOKENS
+    usual = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in described(allow_delete=False)]
+    assert counted(json.dumps(usual)) <= MAX_TOKENS
 
 
 #: Values of the arguments that must be given.
