@@ -57,26 +57,26 @@ def chosen_model(resources: Resources, project_id: str, source: AnySource, confi
     except (ModelNotAllowed, ModelRefused):
         return Choice()
     rules = Rules(config.include, config.exclude, keep=config.keep, use_ignore_files=config.use_ignore_files)
-    share = _share_of_others(resources.source(project_id, source, rules), resources.helpers(project_id))
+    try:
+        share = _share_of_others(resources.source(project_id, source, rules), resources.helpers(project_id))
+    except FoldexError:
+        # who lists the folder later reports what is wrong with it
+        return Choice()
     if share < OTHERS_DECIDE:
         return Choice()
     return Choice(e5.MODEL, f"{share:.0%} of the text in a sample of its files is in other languages than English.")
 
 
 def _share_of_others(source: Source, helpers: ProjectHelpers) -> float:
-    """The share of a sample's characters that are in other languages than English."""
+    """The share of a sample's characters that are in other languages than English. Raises `SourceError`."""
     deadline = time.monotonic() + SAMPLE_SECONDS
     characters = others = 0
-    try:
-        for entry in _sampled(source, deadline):
-            text = _text(source, helpers, entry)
-            characters += len(text)
-            others += len(text) * is_other(text)
-            if time.monotonic() > deadline:
-                break
-    except FoldexError:
-        # who lists the folder later reports what is wrong with it
-        return 0.0
+    for entry in _sampled(source, deadline):
+        text = _text(source, helpers, entry)
+        characters += len(text)
+        others += len(text) * is_other(text)
+        if time.monotonic() > deadline:
+            break
     return others / characters if characters else 0.0
 
 

@@ -11,7 +11,7 @@ import pytest
 from api.indexers import model_choice
 from api.routes.tools import wanted_index
 from schemas.content.source import LocalSource
-from schemas.errors import ModelRefused
+from schemas.errors import ModelRefused, SourceUnavailable
 from schemas.tool import IndexSettings, ToolConfig
 from worker.embed.local import e5, minilm
 from worker.resources import Resources
@@ -126,6 +126,27 @@ def test_a_model_stays_when_the_language_changes_and_serves_the_next_tool(choosi
     tool = tools.get(choosing.pool, tool_id)
     assert tool is not None
     assert (tool.index.model, tool.index.model_reason) == (e5.MODEL, first.settings.model_reason)
+
+
+def test_a_folder_that_cannot_be_read_gets_the_default(
+    choosing: Resources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = filled(tmp_path / "f", a_md=GERMAN)
+
+    def away(*_: object) -> None:
+        raise SourceUnavailable("The folder is away.")
+
+    for place in ((Resources, "source"), (model_choice, "_sampled"), (model_choice, "_text")):
+        with monkeypatch.context() as patch:
+            patch.setattr(*place, away)
+            assert model_choice.chosen_model(choosing, "languages", source, ToolConfig()) == (None, None)
+
+
+def test_files_that_are_no_text_say_nothing(choosing: Resources, tmp_path: Path) -> None:
+    source = filled(tmp_path / "f", a_md=GERMAN, c_txt="")
+    for number in range(9):
+        (tmp_path / "f" / f"b{number}.txt").write_bytes(b"\0\xff\xfe\x01" * 99)
+    assert chosen(choosing, source)[0] == e5.MODEL
 
 
 def test_no_further_file_is_read_once_the_time_is_over(
