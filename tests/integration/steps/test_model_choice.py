@@ -136,9 +136,9 @@ def test_a_folder_that_cannot_be_read_gets_the_default(
     def away(*_: object) -> None:
         raise SourceUnavailable("The folder is away.")
 
-    for place in ((Resources, "source"), (model_choice, "_sampled"), (model_choice, "_text")):
+    for place, name in ((Resources, "source"), (model_choice, "_sampled"), (model_choice, "_text")):
         with monkeypatch.context() as patch:
-            patch.setattr(*place, away)
+            patch.setattr(place, name, away)
             assert model_choice.chosen_model(choosing, "languages", source, ToolConfig()) == (None, None)
 
 
