@@ -21,8 +21,8 @@ from redis.exceptions import RedisError
 
 from tests.chaos import corpus
 from tests.chaos.cluster import BULK, FAST, PAID_IN_VAIN, WORKERS, Cluster, Unavailable
-from tests.chaos.proof import Case, case, make_late_writes_impossible, paid_twice, prove, prove_vectors
-from tests.service import eventually
+from tests.chaos.proof import INDEX, Case, case, make_late_writes_impossible, paid_twice, prove, prove_vectors
+from tests.service import TOOLS, eventually
 from worker.index.lease import RENEW_SECONDS
 from worker.state.index.tasks import LEASE
 
@@ -30,6 +30,12 @@ from worker.state.index.tasks import LEASE
 FOLDERS = 4
 #: Maximum seconds between two actions.
 PAUSE = 0.8
+#: Share of runs that begin while the provider does not answer.
+LAGGING_SHARE = 0.5
+#: Maximum seconds for which the provider does not answer.
+HOLD = 6.0
+#: Notes of an answer that leaves a part of the index out.
+UNSEARCHED = frozenset({"keywords_only", "meaning_only", "vectors_missing", "removals_held"})
 #: Maximum seconds for which a process is paused: longer than a lease.
 SLEEP = 11.0
 #: Minimum seconds left of a lease when its owner is paused.
@@ -52,6 +58,10 @@ class Monkey:
     hurt: int = 0
     #: When to resume each paused process.
     asleep: dict[int, float] = field(default_factory=dict)
+    #: When to release what the provider holds.
+    held_until: float = 0.0
+    #: Chunks that a search by words found before they had their vectors.
+    found_early: int = 0
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
@@ -77,12 +87,16 @@ class Monkey:
             (5, self.fail_the_provider),
             (5, self.fail_the_store),
             (2, self.slow_the_provider),
+            (5, self.hold_the_provider),
+            (12, self.search_words),
         ]
 
     def run(self, seconds: float) -> None:
         """Act for `seconds`, then prove that it had no lasting effect."""
         self.say(f"monkey: seed {self.seed}, {seconds:g} s")
         self.cases = [case(self.here, self.root, "monkey", lance=n == FOLDERS - 1) for n in range(FOLDERS)]
+        if self.random.random() < LAGGING_SHARE:
+            self.hold_the_provider()
         for made in self.cases:
             made.start()
         deadline = time.monotonic() + seconds
@@ -97,7 +111,7 @@ class Monkey:
             self.wake(time.monotonic())
             time.sleep(pause)
         self.wake(float("inf"))
-        self.say(f"monkey: seed {self.seed} did {dict(self.deeds)}")
+        self.say(f"monkey: seed {self.seed} did {dict(self.deeds)}, found {self.found_early} chunks without a vector")
         self.here.calm()
         self.prove()
 
@@ -138,6 +152,8 @@ class Monkey:
         return there - {name for (name,) in live}
 
     def wake(self, now: float) -> None:
+        if self.held_until <= now:
+            self.here.embeddings.holds.release()
         for pid in [pid for pid, due in self.asleep.items() if due <= now]:
             del self.asleep[pid]
             with suppress(ProcessLookupError):
@@ -203,6 +219,28 @@ class Monkey:
     def change_a_tool(self) -> None:
         self.here.patch(self.a_tool(), chunk_size=self.random.choice([None, 64]))
 
+    def search_words(self) -> None:
+        """Whatever is live before and after a search by words is found, with its vector or without."""
+        made = self.a_case()
+        client = self.here.lance if made.lance else self.here.client
+        before = self.live(made)
+        body = {"query": made.mark, "mode": "keyword", "top_k": 1000}
+        answer = client.post(f"{TOOLS}/{made.tool}/query", json=body)
+        live = self.live(made).items() & before.items()
+        # a store that was told to fail is left out
+        if answer.is_success and not {note["code"] for note in answer.json()["notes"]} & UNSEARCHED:
+            found = {hit["chunk_text"] for hit in answer.json()["results"]}
+            missed = {text for _, (text, _) in live} - found
+            assert not missed, f"{made.tool}: {missed}\n{answer.json()['notes']}\n{self.here.logs()}"
+            self.found_early += sum(is_early for _, (_, is_early) in live)
+
+    def live(self, made: Case) -> dict[str, tuple[str, bool]]:
+        """The live chunks that have the mark of their folder, each with whether it lacks its vector."""
+        rows = self.here.rows(
+            f"SELECT id::text, chunk_text, lost FROM chunk WHERE index_id = {INDEX} AND live", made.tool
+        )
+        return {id_: (text, is_lost) for id_, text, is_lost in rows if made.mark in text}
+
     # ---- what happens to processes
 
     def a_child(self) -> int:
@@ -267,3 +305,8 @@ class Monkey:
 
     def slow_the_provider(self) -> None:
         self.here.embeddings.delay = self.random.choice([0.0, 0.1, 0.5])
+
+    def hold_the_provider(self) -> None:
+        """Have the provider answer nothing for longer than words wait."""
+        self.here.embeddings.holds.add("embeddings")
+        self.held_until = time.monotonic() + self.random.uniform(1, HOLD)
