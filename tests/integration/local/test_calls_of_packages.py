@@ -128,13 +128,14 @@ func put(db *st.Store) { db.Put("d") }
 """,
 }
 RUST = {
-    "src/lib.rs": "pub mod engine;\npub mod store;\n",
+    "src/lib.rs": "pub mod engine;\npub mod names;\npub mod store;\n",
+    "src/names.rs": "pub fn format(text: &str) {}\n",
     "src/store.rs": """
 pub struct Store { names: Vec<String> }
 
 impl Store {
     pub fn open(name: &str) -> Self { Self::check(name); Store { names: vec![] } }
-    fn check(name: &str) {}
+    fn check(name: &str) { format!("{}", name); }
     pub fn put(&mut self, key: &str) { self.touch() }
     fn touch(&self) {}
 }
@@ -277,6 +278,7 @@ def test_rust_follows_paths_impls_fields_and_traits(running: Service, shops: dic
     assert sure(running, tool, "callers", "Store.touch") == {"Store/put": RESOLVED}
     assert sure(running, tool, "callers", "Store.check") == {"Store/open": RESOLVED}
     assert sure(running, tool, "callers", "Job.work") == {"Engine/run": RESOLVED}
+    assert sure(running, tool, "callers", "format") == {}, "the macro is not this function, which is not imported"
 
 
 def test_csharp_follows_namespaces_partial_classes_and_parents(running: Service, shops: dict[str, str]) -> None:
