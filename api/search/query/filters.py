@@ -9,7 +9,6 @@ from uuid import UUID
 
 from cachetools import TTLCache
 
-from api.http.lookup_cache import CACHE_SECONDS
 from api.search.query.file_filter import FileSelection, indexed_types, select_files
 from schemas.errors import FilterMatchesNothing
 from schemas.queries.search import Filters, Query
@@ -19,8 +18,10 @@ from worker.state.pool import Pool
 from worker.state.search import found_chunks, symbols
 from worker.vectors import MAX_FILTERABLE_BYTES, Condition
 
-#: Filters that a process remembers, each with up to a thousand ids.
+#: Filters that a process remembers, each with up to a thousand ids or more.
 MAX_RESOLVED = 256
+#: Seconds for which it does: less than the shortest run takes, so that who waits for a run finds what it indexed.
+RESOLVED_SECONDS = 0.05
 #: Maximum types or languages that an error lists.
 MAX_LISTED_NAMES = 30
 #: Maximum characters of a filter's value in an error.
@@ -91,13 +92,13 @@ class ResolvedFilters:
 
 _lock = Lock()
 #: What filters were resolved to, by index and filters.
-_resolved: TTLCache[tuple[UUID, str], ResolvedFilters] = TTLCache(MAX_RESOLVED, CACHE_SECONDS)
+_resolved: TTLCache[tuple[UUID, str], ResolvedFilters] = TTLCache(MAX_RESOLVED, RESOLVED_SECONDS)
 
 
 def filters_of(pool: Pool, index: Index, query: Query) -> ResolvedFilters:
     """Do what `resolve_filters` does for a query, for which all paths of a folder may be read.
 
-    What is returned is at most `CACHE_SECONDS` old, or current if the query asks to compare the folder.
+    What is returned is at most `RESOLVED_SECONDS` old, or current if the query asks to compare the folder.
     """
     if query.filters == Filters():
         return ResolvedFilters(query.filters, None)

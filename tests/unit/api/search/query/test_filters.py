@@ -8,6 +8,7 @@ from typing import Any, cast
 from uuid import UUID, uuid4
 
 import pytest
+from cachetools import TTLCache
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -138,6 +139,10 @@ def test_files_are_looked_up_once_in_a_moment_unless_the_query_asks_for_the_fold
         return FileSelection(["n"])
 
     monkeypatch.setattr(filters, "select_files", select)
+    # the clock stands still until it is told to move
+    now = [0.0]
+    kept: TTLCache[tuple[UUID, str], ResolvedFilters] = TTLCache(9, filters.RESOLVED_SECONDS, timer=lambda: now[0])
+    monkeypatch.setattr(filters, "_resolved", kept)
     one, other = (cast("Index", SimpleNamespace(id=uuid4())) for _ in range(2))
 
     def asked(index: Index, **query: Any) -> int:
@@ -149,6 +154,8 @@ def test_files_are_looked_up_once_in_a_moment_unless_the_query_asks_for_the_fold
     assert [asked(one, **path), asked(one, **path), asked(other, **path)] == [1, 1, 2]
     assert asked(one, filters=Filters(path="b/**")) == 3
     assert asked(one, refresh="if_stale", **path) == 4
+    now[0] = filters.RESOLVED_SECONDS
+    assert asked(one, **path) == 5
 
 
 def test_every_attribute_of_a_filter_is_filterable_in_a_store() -> None:
