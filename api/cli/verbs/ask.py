@@ -81,7 +81,7 @@ def search(
     is_opened: bool,
     yes: bool,
 ) -> int:
-    """Find what answers QUERY below each PATH, by meaning and by words.
+    """Find what answers QUERY below PATHs, by meaning and words.
 
     PATH is a folder, a file, or a tool's id or name; default: the present folder, or all tools if nothing there is
     indexed. A folder above indexed ones stands for these. One that was never indexed is indexed first, if you agree. It
