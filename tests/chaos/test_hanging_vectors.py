@@ -1,4 +1,7 @@
-"""A provider that hangs while vectors are written: every process waits for it, and words are found all the same."""
+"""A provider that hangs while vectors are written: every process waits for it, and words are found all the same.
+
+However often that happens, no process grows.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,23 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.chaos import corpus
 from tests.chaos.full import only_in_full
 from tests.fakes.embeddings import EmbeddingsFake
+from tests.private_memory import private_mebibytes
 from tests.service import TOOLS, NewService, Service, eventually, service
 
 #: Seconds within which words are found. A request that hangs takes sixty, and is repeated.
 SOON = 20.0
 #: Files of a folder for all bulk processes: more than the fast worker takes. Files of a folder for that one.
 MANY, FEW = 600, 20
+#: Folders that are indexed one after another, and after how many of them caches are full.
+ROUNDS, WARM_ROUNDS = 60, 20
+#: The factor, or the MiB if that is more, by which the memory of a process may grow from then on.
+GROWTH, GROWTH_MIB = 1.2, 16
 BUSY = "SELECT count(DISTINCT lease_owner) FROM search_index_file WHERE status = 'indexing' AND awaits_vectors"
 
 
@@ -71,3 +80,28 @@ def test_words_are_found_while_every_process_waits_for_vectors(
         status = here.wait(tool)
         assert status["vector_chunks"] == status["total_chunks"]
     assert set(provider.audit.texts.values()) == {1}
+
+
+def private_memory(here: Service) -> dict[int, int]:
+    """The private memory of each process, in MiB."""
+    mains = [psutil.Process(process.child.pid) for process in here.processes.values()]
+    return {each.pid: private_mebibytes(each.pid) for main in mains for each in [main, *main.children(recursive=True)]}
+
+
+@only_in_full
+@pytest.mark.timeout(600)
+def test_no_process_grows_with_the_folders_that_wait_for_vectors(
+    here: Service, provider: EmbeddingsFake, root: Path
+) -> None:
+    for number in range(ROUNDS):
+        if number == WARM_ROUNDS:
+            before = private_memory(here)
+        hold = provider.holds.add("embeddings")
+        tool = here.local_tool(new_folder(root, MANY // 2), project=f"round-{number}")
+        eventually(lambda tool=tool: has_words(here, tool, "apples", MANY // 2), 60, here.logs)  # type: ignore[misc] # mypy infers no default's type
+        hold.release()
+        here.wait(tool)
+        assert here.client.delete(f"{TOOLS}/{tool}").is_success
+    after = private_memory(here)
+    grown = {pid: (before[pid], size) for pid, size in after.items() if pid in before}
+    assert all(new <= max(old * GROWTH, old + GROWTH_MIB) for old, new in grown.values()), grown
