@@ -325,8 +325,8 @@ class Meanings:
         sure = len(kinds) == 1 and meant[0].confidence == "resolved"
         return Meaning(targets, "resolved" if sure else "likely") if targets else Meaning(self.named(name), "by_name")
 
-    def _class_of(self, code: CodeOfFile, dotted: str, around: Defined | None) -> Defined | None:
-        """The class that a name is, or that a function of that name returns."""
+    def _class_of(self, code: CodeOfFile, dotted: str, around: Defined | None, *, calls: bool = True) -> Defined | None:
+        """The class that a name is, or with `calls` that a function of that name returns."""
         *module, last = dotted.split(".")
         if last == "Self":
             return next(classes_around(code, around), None)
@@ -337,14 +337,14 @@ class Meanings:
             found = self._exported(home, last, 0) if home else ()
         else:
             found = self._bare(code, last, around, 0).targets
-        return self._one_class(code, found) or self._returned(found)
+        return self._one_class(code, found) or (self._returned(found) if calls else None)
 
     def _member_of(self, code: CodeOfFile, module: str, last: str, around: Defined | None) -> tuple[Defined, ...]:
         """What a package, a module or a class has by a name."""
         imported = code.imports.named.get(module)
         if imported is not None and imported.name is None:
             return in_module(self, code, Imported(imported.module, last)).targets
-        owner = self._class_of(code, module, around)
+        owner = self._class_of(code, module, around, calls=False)
         if owner is not None:
             found = self._of_class(owner, last)
         else:
@@ -370,7 +370,8 @@ class Meanings:
         if name == "Self":
             return next(classes_around(home, functions[0]), None)
         if "." in name:
-            return self._class_of(home, name, functions[0])
+            # a function may return what is named like itself
+            return self._class_of(home, name, functions[0], calls=False)
         return self._one_class(home, self._bare(home, name, functions[0], 0).targets)
 
     def _base(self, code: CodeOfFile, owner: Defined, base: str) -> list[Defined]:

@@ -129,7 +129,13 @@ func put(db *st.Store) { db.Put("d") }
 }
 RUST = {
     "src/lib.rs": "pub mod engine;\npub mod names;\npub mod store;\n",
-    "src/names.rs": "pub fn format(text: &str) {}\n",
+    "src/names.rs": """
+pub fn format(text: &str) {}
+
+pub fn turn() -> turn::Thing { }
+
+pub fn turned() { let thing = turn(); thing.put("f"); }
+""",
     "src/store.rs": """
 pub struct Store { names: Vec<String> }
 
@@ -273,6 +279,8 @@ def test_rust_follows_paths_impls_fields_and_traits(running: Service, shops: dic
         "made": RESOLVED,
         "typed": RESOLVED,
         "unknown": ("by_name", 1),
+        # what it returns names the function itself
+        "turned": ("by_name", 1),
     }
     assert sure(running, tool, "callers", "helper") == {"Engine/run": RESOLVED}
     assert sure(running, tool, "callers", "Store.touch") == {"Store/put": RESOLVED}
