@@ -110,7 +110,8 @@ def test_a_text_whose_answer_cannot_be_used_fails_alone(
     assert (bad["file_path"], bad["reason"]) == ("bad.md", "embedding_refused")
     paid = Counter(provider.audit.texts[sha(text)] for text in files.values())
     # an answer that is a page is split in halves, and of all others the usable vectors are kept
-    assert max(paid) <= (12 if word == "HTML-ME" else 4)
+    # what is answered after the words were to wait for it is asked once more
+    assert max(paid) <= (12 if word == "HTML-ME" else 5)
     assert paid[1] >= (0 if word == "HTML-ME" else 56)
 
 
