@@ -164,6 +164,7 @@ def test_a_task_that_waits_for_its_provider_takes_nobodys_turn(running: Service)
             values = {
                 "preferred": busy,
                 "only_small": False,
+                "only_words": False,
                 **tasks.small_bounds(),
                 "refused": [],
                 "me": None,
