@@ -26,6 +26,7 @@ GROUPS = {
         "tests/chaos/test_monkey.py",
         "tests/chaos/test_processes.py",
         "tests/chaos/test_trees.py",
+        "tests/chaos/test_two_steps.py",
     ),
     "chaos of servers": (
         "tests/chaos/test_clock.py",
