@@ -9,13 +9,19 @@ from mcp_types import GetPromptResult, ListPromptsResult, Prompt, PromptArgument
 from api.agents.access import CallRefused
 
 _FOLDER = PromptArgument(name="folder", description="Name or path of an indexed folder; without it, all.")
+
+
+def _prompt(name: str, title: str, description: str, argument: PromptArgument) -> Prompt:
+    return Prompt(name=name, title=title, description=description, arguments=[argument, _FOLDER])
+
+
 _PROMPTS = {
     "answer": (
-        Prompt(
-            name="answer",
-            title="Answer from a folder",
-            description="Answer a question from indexed files, with the places that say so.",
-            arguments=[PromptArgument(name="question", description="What to find out.", required=True), _FOLDER],
+        _prompt(
+            "answer",
+            "Answer from a folder",
+            "Answer a question from indexed files, with the places that say so.",
+            PromptArgument(name="question", description="What to find out.", required=True),
         ),
         """Answer this question from the indexed files{where}: {question}
 
@@ -23,11 +29,11 @@ Begin with search. Use grep for exact words, and read_file only where an excerpt
 each statement, and say what the files do not answer.""",
     ),
     "change": (
-        Prompt(
-            name="change",
-            title="Prepare a change",
-            description="See what a change of a function, class or constant touches.",
-            arguments=[PromptArgument(name="name", description="Such as `Client.send`.", required=True), _FOLDER],
+        _prompt(
+            "change",
+            "Prepare a change",
+            "See what a change of a function, class or constant touches.",
+            PromptArgument(name="name", description="Such as `Client.send`.", required=True),
         ),
         """I want to change {name}{where}. Call impact for it, and callers with depth 2 if it is called.
 

@@ -26,10 +26,12 @@ Value = TypeVar("Value")
 class LookupCache(Generic[Key, Value]):
     """A cache of recent lookups. Missing values are not cached. Thread-safe."""
 
-    def __init__(self, read: Callable[[Key], Value | None], seconds: float = CACHE_SECONDS) -> None:
+    def __init__(
+        self, read: Callable[[Key], Value | None], seconds: float = CACHE_SECONDS, entries: int = MAX_ENTRIES
+    ) -> None:
         self._read = read
         self._lock = Lock()
-        self._values: TTLCache[Key, Value] = TTLCache(MAX_ENTRIES, seconds)
+        self._values: TTLCache[Key, Value] = TTLCache(entries, seconds)
         self._forgotten = 0
 
     def cached(self, key: Key) -> Value | None:

@@ -110,7 +110,7 @@ def search(
         hits = _best(answers, top_k)
         if invocation.as_json:
             is_one = len(consents) == len(answers) == 1
-            output.print_json(answers[0].answer if is_one else _joined(query, hits, answers))
+            output.print_json(answers[0].answer if is_one else _combine(query, hits, answers))
         else:
             _print(service, hits, answers, context)
         if is_opened and hits:
@@ -131,8 +131,8 @@ def _notes(answers: Sequence[PlacedAnswer]) -> list[Note]:
     return [*{note.detail: note for _, answer in answers for note in answer.notes or []}.values()]
 
 
-def _joined(query: str, hits: Sequence[PlacedHit], answers: Sequence[PlacedAnswer]) -> dict[str, object]:
-    """One JSON document for the answers of several tools, with the tool of each hit."""
+def _combine(query: str, hits: Sequence[PlacedHit], answers: Sequence[PlacedAnswer]) -> dict[str, object]:
+    """Combine the answers of several tools into one JSON document, which names the tool of each hit."""
     results = [{"tool_id": tool.tool_id, **output.plain(hit)} for tool, hit in hits]
     notes = [output.plain(note) for note in _notes(answers)]
     return {"query": query, "total_results": len(hits), "notes": notes, "results": results}

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from threading import Lock
+from dataclasses import dataclass, field
+from typing import cast
 from uuid import UUID
 
-from cachetools import TTLCache
-
+from api.http.lookup_cache import LookupCache
 from api.search.query.file_filter import FileSelection, indexed_types, select_files
 from schemas.errors import FilterMatchesNothing
 from schemas.queries.search import Filters, Query
@@ -90,9 +89,15 @@ class ResolvedFilters:
         }
 
 
-_lock = Lock()
-#: What filters were resolved to, by index and filters.
-_resolved: TTLCache[tuple[UUID, str], ResolvedFilters] = TTLCache(MAX_RESOLVED, RESOLVED_SECONDS)
+@dataclass(frozen=True, slots=True)
+class _FilterLookup:
+    """Filters of an index, which are the same if their JSON is."""
+
+    index_id: UUID
+    filters_json: str
+    pool: Pool = field(compare=False)
+    index: Index = field(compare=False)
+    filters: Filters = field(compare=False)
 
 
 def filters_of(pool: Pool, index: Index, query: Query) -> ResolvedFilters:
@@ -102,14 +107,9 @@ def filters_of(pool: Pool, index: Index, query: Query) -> ResolvedFilters:
     """
     if query.filters == Filters():
         return ResolvedFilters(query.filters, None)
-    key = index.id, query.filters.model_dump_json()
-    with _lock:
-        resolved = _resolved.get(key) if query.refresh == "none" else None
-    if resolved is None:
-        resolved = resolve_filters(pool, index, query.filters)
-        with _lock:
-            _resolved[key] = resolved
-    return resolved
+    look = _resolved.get if query.refresh == "none" else _resolved.fresh
+    key = _FilterLookup(index.id, query.filters.model_dump_json(), pool, index, query.filters)
+    return cast("ResolvedFilters", look(key))
 
 
 def resolve_filters(pool: Pool, index: Index, filters: Filters) -> ResolvedFilters:
@@ -136,6 +136,11 @@ def resolve_filters(pool: Pool, index: Index, filters: Filters) -> ResolvedFilte
         symbols.holding(pool, index.id, filters.symbols) if filters.symbols else (),
         symbols.holding_scope(pool, index.id, filters.scope) if filters.scope else (),
     )
+
+
+_resolved: LookupCache[_FilterLookup, ResolvedFilters] = LookupCache(
+    lambda key: resolve_filters(key.pool, key.index, key.filters), RESOLVED_SECONDS, MAX_RESOLVED
+)
 
 
 def check_any_passes(pool: Pool, index: Index, filters: ResolvedFilters) -> None:

@@ -210,7 +210,7 @@ def first_precision(pool: Pool, project_id: str, source: AnySource, model: str) 
 
 
 def newest_local_model(pool: Pool, project_id: str, source: AnySource) -> tuple[str, str | None] | None:
-    """Return the local model of the newest index of a source, and why it was chosen; None if there is no such index."""
+    """Return the local model of a source's newest index, and the reason for its choice; None without such an index."""
     return _of_source(pool, "newest_local_model", source, project_id=project_id)
 
 

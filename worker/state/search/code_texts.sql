@@ -61,7 +61,7 @@ WHERE r.index_id = %(index_id)s AND r.name = ANY (%(names)s) AND r.kind = 'call'
 ORDER BY r.file_id, r.number LIMIT %(limit)s
 
 -- name: renaming
--- files that import one of these names, and in which it stands as one that gets another
+-- files that import one of these names and may give it an alias
 SELECT DISTINCT r.file_id FROM symbol_reference r
 WHERE r.index_id = %(index_id)s AND r.name = ANY (%(names)s) AND r.kind = 'import'
   AND EXISTS (SELECT FROM chunk c WHERE c.file_id = r.file_id AND c.live AND c.level = 0

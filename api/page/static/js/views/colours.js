@@ -16,7 +16,8 @@ const family = (comment, string, keywords, flags = "") => ({
   keywords: set(keywords),
   isCased: !flags.includes("i"),
 });
-const SLASHES = "\\/\\/[^\\n]*|\\/\\*[\\s\\S]*?(?:\\*\\/|$)";
+const BLOCK = "\\/\\*[\\s\\S]*?(?:\\*\\/|$)";
+const SLASHES = `\\/\\/[^\\n]*|${BLOCK}`;
 const CURLY = `abstract as async await base bool boolean break byte case catch char class const constexpr continue debugger default defer delete do
   double else enum event explicit export extends extern false final finally float fn for foreach from func function get go goto if impl
   implements import in inline instanceof int interface internal is let long loop match mod module mut namespace native new nil null
@@ -38,7 +39,7 @@ const FAMILIES = {
   rust: family(SLASHES, `${DOUBLE}|'(?:[^'\\\\\\n]|\\\\[^\\n]{1,9})'`, CURLY),
   python: family("#[^\\n]*", `"""[\\s\\S]*?(?:"""|$)|'''[\\s\\S]*?(?:'''|$)|${DOUBLE}|${SINGLE}`, PYTHON),
   scripts: family("#[^\\n]*", `${DOUBLE}|'[^'\\n]*'`, SCRIPTS),
-  sql: family("--[^\\n]*|\\/\\*[\\s\\S]*?(?:\\*\\/|$)", `${DOUBLE}|'(?:[^']|'')*'?`, QUERIES, "i"),
+  sql: family(`--[^\\n]*|${BLOCK}`, `${DOUBLE}|'(?:[^']|'')*'?`, QUERIES, "i"),
   lua: family("--[^\\n]*", `${DOUBLE}|${SINGLE}`, `${SCRIPTS} and not or repeat`),
   data: family("(?!)", DOUBLE, "true false null"),
 };

@@ -29,7 +29,8 @@ function cellsOf(line, delimiter) {
     if (quoted) quoted.lastIndex = at;
     const inside = quoted && quoted.exec(line);
     const from = inside ? at + inside[0].length : at;
-    const end = line.indexOf(delimiter, from) < 0 ? line.length : line.indexOf(delimiter, from);
+    const next = line.indexOf(delimiter, from);
+    const end = next < 0 ? line.length : next;
     cells.push(((inside ? inside[1].replaceAll('""', '"') : "") + line.slice(from, end)).trim());
     at = end + 1;
   }

@@ -141,8 +141,8 @@ def test_files_are_looked_up_once_in_a_moment_unless_the_query_asks_for_the_fold
     monkeypatch.setattr(filters, "select_files", select)
     # the clock stands still until it is told to move
     now = [0.0]
-    kept: TTLCache[tuple[UUID, str], ResolvedFilters] = TTLCache(9, filters.RESOLVED_SECONDS, timer=lambda: now[0])
-    monkeypatch.setattr(filters, "_resolved", kept)
+    kept: TTLCache[object, ResolvedFilters] = TTLCache(9, filters.RESOLVED_SECONDS, timer=lambda: now[0])
+    monkeypatch.setattr(filters._resolved, "_values", kept)
     one, other = (cast("Index", SimpleNamespace(id=uuid4())) for _ in range(2))
 
     def asked(index: Index, **query: Any) -> int:
