@@ -55,7 +55,7 @@ _REST = re.compile(r"[A-Za-z0-9+/_-]{1,4096}={0,2}(?![\w+/-])")
 _PADDING = re.compile("=|%3D", re.IGNORECASE)
 #: Minimum characters of a last line without padding. A shorter one may be a word.
 _MIN_REST = 12
-_ADDRESS = re.compile(r"://[^\s\"'<>`]*\Z")
+_BEHIND_ADDRESS = re.compile(r"[\s\"'<>`]")
 
 #: Shares of kinds of characters, and of changes between them, of which random ones have more.
 _MIN_CHANGES = 0.38
@@ -259,7 +259,8 @@ def _is_in_token(text: str, lines: _Lines) -> bool:
     """Whether a run is a part of an address, or of a token whose parts are joined by dots."""
     start, end = lines.runs[0]
     is_joined = text[start - 1 : start] == "." or text[end : end + 1] == "."
-    return is_joined or _ADDRESS.search(text, max(0, start - _TOKEN_BEFORE), start) is not None
+    address = text.rfind("://", max(0, start - _TOKEN_BEFORE), start)
+    return is_joined or (address >= 0 and _BEHIND_ADDRESS.search(text, address, start) is None)
 
 
 def _encoding(characters: _Bytes) -> str | None:

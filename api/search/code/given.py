@@ -39,8 +39,9 @@ _RUST = re.compile(
 )
 
 _RETURNS = re.compile(r"(?:->|\)\s*:)\s*(?:Promise<)?[\"']?([A-Za-z_][\w.]*)")
-_GO_RETURNS = re.compile(r"\)\s*\(?\s*\*?([A-Za-z_][\w.]*)(?:,\s*(?:error|bool)\s*\))?\s*$")
-_RUST_RETURNS = re.compile(r"->\s*(?:Result<|io::Result<|Option<)?\s*&?(?:'\w+\s+)?(?:mut\s+)?([A-Za-z_][\w:]*)")
+# of a signature whose blanks are single spaces
+_GO_RETURNS = re.compile(r"\) ?\(? ?\*?([A-Za-z_][\w.]*)(?:, ?(?:error|bool) ?\))? ?$")
+_RUST_RETURNS = re.compile(r"-> ?(?:Result<|io::Result<|Option<)? ?&?(?:'\w+ )?(?:mut )?([A-Za-z_][\w:]*)")
 
 
 def given(lines: str, variable: str, language: str | None) -> Iterator[str]:
@@ -77,5 +78,5 @@ def returned(signature: str, name: str, language: str | None) -> str | None:
         found = _TYPE_BEFORE.search(signature, 0, at + 1) if at > 0 else None
         return found[1] if found else None
     pattern = {"go": _GO_RETURNS, "rust": _RUST_RETURNS}.get(language or "", _RETURNS)
-    found = pattern.search(signature)
+    found = pattern.search(" ".join(signature.split()))
     return found[1].replace("::", ".") if found else None

@@ -9,10 +9,10 @@ import re
 
 # A string or a comment, to its end; one without an end reaches to the end of the line or of the text. Where a quote may
 # also begin a lifetime, only a single character is a string.
-_DOUBLE = r"""\"[^"\\\n]*(?:\\[\s\S]?[^"\\\n]*)*"?"""
-_SINGLE = r"""'[^'\\\n]*(?:\\[\s\S]?[^'\\\n]*)*'?"""
-_TEMPLATE = r"`[^`\\]*(?:\\[\s\S]?[^`\\]*)*`?"
-_LONG = r"""\"{3}(?:[^\\]|\\[\s\S]?)*?(?:\"{3}|\Z)|'{3}(?:[^\\]|\\[\s\S]?)*?(?:'{3}|\Z)"""
+_DOUBLE = r"""\"[^"\\\n]*(?:\\(?:[\s\S]|\Z)[^"\\\n]*)*"?"""
+_SINGLE = r"""'[^'\\\n]*(?:\\(?:[\s\S]|\Z)[^'\\\n]*)*'?"""
+_TEMPLATE = r"`[^`\\]*(?:\\(?:[\s\S]|\Z)[^`\\]*)*`?"
+_LONG = r"""\"{3}(?:[^\\]|\\(?:[\s\S]|\Z))*?(?:\"{3}|\Z)|'{3}(?:[^\\]|\\(?:[\s\S]|\Z))*?(?:'{3}|\Z)"""
 _REMARK, _NOTE = r"//[^\n]*|/\*[\s\S]*?(?:\*/|\Z)", r"\#[^\n]*"
 _CHARACTER = r"'(?:[^'\\\n]|\\[^\n'][^'\n]{0,9})'"
 _PYTHON = re.compile(f"{_LONG}|{_DOUBLE}|{_SINGLE}|{_NOTE}")

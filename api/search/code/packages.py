@@ -20,6 +20,8 @@ WITH_BARE_MEMBERS = frozenset({"java", "csharp"})
 WITH_PARTS = frozenset({"csharp", "rust"})
 #: Names that one import of Rust may bring.
 _MAX_NAMES = 500
+#: The longest import of Rust that is read.
+_MAX_USE_CHARACTERS = 4_000
 
 _JAVA = re.compile(r"^[ \t]*import[ \t]+(?:static[ \t]+)?([\w.]{1,500})\.(\w{1,200}|\*)[ \t]*;", re.MULTILINE)
 _JAVA_PACKAGE = re.compile(r"^[ \t]*package[ \t]+([\w.]+)", re.MULTILINE)
@@ -30,7 +32,7 @@ _CSHARP_PACKAGE = re.compile(r"^[ \t]*namespace[ \t]+([\w.]+)", re.MULTILINE)
 _GO = re.compile(r"^import[ \t]*(?:\(([^()]*)\)|([^\n(]*))", re.MULTILINE)
 _GO_LINE = re.compile(r"""(?:(?<![\w.])([\w.]{1,99})[ \t]{1,9})?["`]([^"`\n]{1,500})["`]""")
 _GO_VERSION = re.compile(r"/v\d+$|\.v\d+$")
-_RUST = re.compile(r"^[ \t]*(?:pub(?:\([^()\n]*\))?[ \t]+)?use[ \t\n]+([^;]{1,4000});", re.MULTILINE)
+_RUST = re.compile(r"^[ \t]*(?:pub(?:\([^()\n]*\))?[ \t]+)?use[ \t\n]+", re.MULTILINE)
 _RUST_PART = re.compile(r"[{},]|[^{},]+")
 _RUST_ROOTS = frozenset({"crate", "self", "super"})
 
@@ -82,8 +84,8 @@ def _read_go(text: str, code: str, imports: Imports) -> None:
 
 
 def _read_rust(code: str, imports: Imports) -> None:
-    for found in _RUST.finditer(code):
-        for path in _rust_paths(found[1]):
+    for tree in _rust_trees(code):
+        for path in _rust_paths(tree):
             whole, _, alias = path.partition(" as ")
             module, _, name = whole.strip().rpartition("::")
             if name == "*":
@@ -93,6 +95,16 @@ def _read_rust(code: str, imports: Imports) -> None:
                 imports.named[alias.strip() or last] = Imported(module.rpartition("::")[0], last)
             elif name:
                 imports.named[alias.strip() or name] = Imported(module, name)
+
+
+def _rust_trees(code: str) -> Iterator[str]:
+    """What stands between each `use` and its semicolon."""
+    end = 0
+    for found in _RUST.finditer(code):
+        begin = found.end()
+        if begin >= end and (semicolon := code.find(";", begin, begin + _MAX_USE_CHARACTERS)) > begin:
+            end = semicolon
+            yield code[begin:end]
 
 
 def _rust_paths(tree: str) -> Iterator[str]:
