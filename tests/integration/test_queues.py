@@ -63,16 +63,16 @@ def test_while_a_provider_hangs_folders_are_listed_and_the_sweep_goes_on(
 ) -> None:
     hold = provider.holds.add("embeddings", "hanging")
     held = running.local_tool(folder(running, "held", "A hanging text."))
-    eventually(lambda: bool(hold.arrived), 20, running.logs)
+    eventually(lambda: bool(hold.arrived), 60, running.logs)
     other = running.local_tool(folder(running, "other", "Another text."))
-    eventually(lambda: not running.status(other)["listing"], 20, running.logs)
+    eventually(lambda: not running.status(other)["listing"], 60, running.logs)
     running.rows(
         "UPDATE search_index_file f SET status = 'indexing', lease_owner = gen_random_uuid(), attempts = 7"
         " FROM search_tool t WHERE t.index_id = f.index_id AND t.id = %s RETURNING 1",
         other,
     )
     # the sweep releases what no live process holds
-    eventually(lambda: running.files(other)[0]["status"] == "pending", 20, running.logs)
+    eventually(lambda: running.files(other)[0]["status"] == "pending", 60, running.logs)
     assert running.status(held)["status"] == "indexing"
     provider.holds.release()
     assert running.wait(held)["indexed_files"] == running.wait(other)["indexed_files"] == 2
