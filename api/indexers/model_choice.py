@@ -23,11 +23,14 @@ from worker.tokens.languages import DEFAULT, language_of
 
 #: Seconds after which no further file of the sample is read.
 SAMPLE_SECONDS = 2.0
-#: Files of the sample, and bytes and characters of each.
-SAMPLE_FILES = 24
-MAX_BYTES, SAMPLE_CHARACTERS = 1 << 20, 2000
-#: Types that hold more names than sentences.
-NOT_PROSE = frozenset({"code", "json", "yaml", "toml", "csv"})
+#: Files of the sample, and characters of each.
+SAMPLE_FILES, SAMPLE_CHARACTERS = 24, 2000
+#: Bytes of a file of the sample: of a text, and of a document, such as a PDF with its pictures.
+MAX_BYTES, MAX_DOCUMENT_BYTES = 1 << 20, 4 << 20
+#: Least seconds of processor time of a document, so that the last one has a chance.
+MIN_DOCUMENT_SECONDS = 0.1
+#: Types that hold more names and numbers than sentences, and pictures, which take long to read.
+NOT_PROSE = frozenset({"code", "json", "yaml", "toml", "csv", "notebook", "xls", "xlsx", "image"})
 #: Share of the sampled characters from which other languages decide: a folder in English quotes some.
 OTHERS_DECIDE = 0.3
 #: Legibility below which MiniLM knows no more than the letters of a text.
@@ -72,7 +75,7 @@ def _share_of_others(source: Source, helpers: ProjectHelpers) -> float:
     deadline = time.monotonic() + SAMPLE_SECONDS
     characters = others = 0
     for entry in _sampled(source, deadline):
-        text = _text(source, helpers, entry)
+        text = _text(source, helpers, entry, deadline)
         characters += len(text)
         others += len(text) * is_other(text)
         if time.monotonic() > deadline:
@@ -86,28 +89,40 @@ def is_other(text: str) -> bool:
 
 
 def _sampled(source: Source, deadline: float) -> Iterator[SourceEntry]:
-    """Files of prose, spread over the first page of the listing that has some."""
+    """Files of prose, spread over the first page of the listing that has some. Texts come before documents."""
     cursor = None
     while time.monotonic() < deadline:
         page = source.list(cursor)
         prose = [entry for entry in page.entries if _is_prose(entry)]
         step = -(-len(prose) // SAMPLE_FILES) or 1
-        yield from prose[::step]
+        yield from sorted(prose[::step], key=_is_document)
         cursor = page.cursor
         if prose or cursor is None:
             return
 
 
 def _is_prose(entry: SourceEntry) -> bool:
-    type_ = by_name.of(by_name.with_stated_type(entry.path, entry.type))[0].type
-    return entry.reason is None and 0 < entry.size <= MAX_BYTES and type_ in AS_WRITTEN and type_ not in NOT_PROSE
+    most = MAX_DOCUMENT_BYTES if _is_document(entry) else MAX_BYTES
+    return entry.reason is None and 0 < entry.size <= most and _type(entry) not in NOT_PROSE
 
 
-def _text(source: Source, helpers: ProjectHelpers, entry: SourceEntry) -> str:
-    """The beginning of a file; nothing if it would not be indexed."""
+def _is_document(entry: SourceEntry) -> bool:
+    """Whether a file must be parsed for its text."""
+    return _type(entry) not in AS_WRITTEN
+
+
+def _type(entry: SourceEntry) -> str:
+    return by_name.of(by_name.with_stated_type(entry.path, entry.type))[0].type
+
+
+def _text(source: Source, helpers: ProjectHelpers, entry: SourceEntry, deadline: float) -> str:
+    """The beginning of a file; nothing if it would not be indexed, or is not read in time."""
     try:
-        content = source.read(entry.key, MAX_BYTES, entry.stamp)
+        content = source.read(entry.key, MAX_DOCUMENT_BYTES, entry.stamp)
         name = by_name.with_stated_type(entry.path, content.type)
-        return sample_of(helpers, content.data, name=name, keep=(), characters=SAMPLE_CHARACTERS).text
+        left = max(MIN_DOCUMENT_SECONDS, deadline - time.monotonic())
+        return sample_of(
+            helpers, content.data, name=name, keep=(), characters=SAMPLE_CHARACTERS, document_seconds=left
+        ).text
     except FileError:
         return ""

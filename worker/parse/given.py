@@ -1,4 +1,4 @@
-"""Answers requests for parts of a file that need no document: plain text, samples and JSON values."""
+"""Answers requests for parts of a file that need no document: plain text and JSON values."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from collections.abc import Iterable
 from schemas.errors import FileError, NotFound
 from schemas.jsonc import is_by_hand, plain
 from schemas.status import Reason
-from worker.formats.detect import detect
-from worker.ignore.generated import generated_reason
-from worker.ignore.secrets import is_secret, may_be_secret, without_keys
+from worker.ignore.secrets import is_secret, without_keys
 from worker.parse.data.json_pointer import span
 from worker.parse.limits import Limits
 from worker.sandbox.protocol import Head
@@ -60,21 +58,6 @@ def value(ask: Head, data: bytes, _limits: Limits) -> Answered:
     except (ValueError, IndexError, RecursionError):
         return {"absent": "The file is not well-formed JSON, so it has no pointers; request lines."}, b""
     return {"start": start, "end": end}, b""
-
-
-def sample(ask: Head, data: bytes, _limits: Limits) -> Answered:
-    """The beginning of a text that would be indexed, and the number of its characters. Raises `FileError` otherwise."""
-    file = detect(ask["name"], data)
-    failure = file.failure or (FileError(Reason.BINARY) if file.is_binary else None)
-    reason = generated_reason(file, data)
-    if "secrets" not in ask["keep"] and may_be_secret(file.name, data) and is_secret(file.name, data):
-        raise FileError(Reason.SECRET)
-    if failure or (reason and reason.value not in ask["keep"]):
-        raise failure or FileError(reason or Reason.GENERATED)
-    decoded = data.decode(errors="replace")
-    if not decoded or decoded.isspace():
-        raise FileError(Reason.NO_TEXT)
-    return {"type": file.format.type, "characters": len(decoded)}, decoded[: ask["characters"]].encode()
 
 
 def secret(ask: Head, data: bytes, _limits: Limits) -> Answered:

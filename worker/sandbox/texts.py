@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 from schemas.errors import FileError, NotFound
@@ -121,11 +122,26 @@ def value_span(helpers: ProjectHelpers, document: bytes, pointer: str) -> tuple[
     raise NotFound(str(found.get("absent")))
 
 
-def sample_of(helpers: ProjectHelpers, data: bytes, *, name: str, keep: Collection[str], characters: int) -> Sample:
-    """What an estimate reads of a file. Raises `FileError` if it would not be indexed, and `SourceBusy`."""
-    head = {"operation": "sample", "name": name, "keep": [*keep], "characters": characters}
+def sample_of(
+    helpers: ProjectHelpers,
+    data: bytes,
+    *,
+    name: str,
+    keep: Collection[str],
+    characters: int,
+    document_seconds: float | None = None,
+) -> Sample:
+    """What is read of a file before it is indexed. Raises `FileError` if it would not be indexed, and `SourceBusy`.
+
+    A document, such as a PDF, is `binary` unless there are seconds of processor time to parse it.
+    """
+    documents = document_seconds is not None
+    head = {"operation": "sample", "name": name, "keep": [*keep], "characters": characters, "documents": documents}
     # a character that stands for a byte that is none has three bytes
-    answer = helpers.ask(head, data, _bounds(helpers, len(data), 3 * len(data)))
+    bounds = _bounds(helpers, len(data), 3 * max(len(data), characters))
+    if document_seconds is not None:
+        bounds = replace(bounds, seconds=min(bounds.seconds, document_seconds))
+    answer = helpers.ask(head, data, bounds)
     try:
         return Sample(answer.payload.decode(), int(answer.head["characters"]), str(answer.head["type"]))
     except (KeyError, TypeError, ValueError):

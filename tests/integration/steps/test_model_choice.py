@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from docx import Document as WordDocument
 
 from api.indexers import model_choice
 from api.routes.tools import wanted_index
+from schemas.content.document import SourceEntry
 from schemas.content.source import LocalSource
 from schemas.errors import ModelRefused, SourceUnavailable
 from schemas.tool import IndexSettings, ToolConfig
+from tests import pdfs
 from worker.embed.local import e5, minilm
 from worker.resources import Resources
 from worker.settings import BY_LANGUAGE, Settings
@@ -155,7 +160,7 @@ def test_no_further_file_is_read_once_the_time_is_over(
     source = filled(tmp_path / "f", **{f"a{number}_md": GERMAN for number in range(20)})
     read: list[object] = []
 
-    def slow(_source: object, _helpers: object, entry: object) -> str:
+    def slow(_source: object, _helpers: object, entry: object, _deadline: object) -> str:
         read.append(entry)
         time.sleep(0.2)
         return GERMAN
@@ -172,3 +177,48 @@ def test_many_files_are_sampled_from_all_of_the_listing(choosing: Resources, tmp
     }
     model, reason = chosen(choosing, filled(tmp_path / "f", **files))
     assert (model, (reason or "")[:3]) == (e5.MODEL, "50%")
+
+
+def pdf_of(text: str) -> bytes:
+    words = text.split()
+    return pdfs.drawn([pdfs.paragraph(740, [" ".join(words[at : at + 9]) for at in range(0, len(words), 9)])])
+
+
+def docx_of(text: str) -> bytes:
+    document, saved = WordDocument(), BytesIO()
+    document.add_paragraph(text)
+    document.save(saved)
+    return saved.getvalue()
+
+
+@pytest.mark.parametrize("write", [pdf_of, docx_of])
+def test_a_folder_of_documents_is_sampled(
+    choosing: Resources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[[str], bytes]
+) -> None:
+    monkeypatch.setattr(model_choice, "SAMPLE_SECONDS", 60.0)
+    name = f"b.{write.__name__.removesuffix('_of')}"
+    for text, model in ((GERMAN * 3, e5.MODEL), (ENGLISH * 3, minilm.MODEL)):
+        place = tmp_path / model.partition("/")[2]
+        source = filled(place, a_txt=ENGLISH)
+        (place / name).write_bytes(write(text))
+        assert chosen(choosing, source)[0] == model
+
+
+def test_texts_are_read_before_documents_and_large_documents_not_at_all(
+    choosing: Resources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+
+    def text_of(_source: object, _helpers: object, entry: SourceEntry, _deadline: object) -> str:
+        read.append(entry.path)
+        return ENGLISH
+
+    monkeypatch.setattr(model_choice, "_text", text_of)
+    source = filled(tmp_path / "f", c_md=ENGLISH)
+    for name, size in (("a.pdf", model_choice.MAX_DOCUMENT_BYTES), ("b.pdf", model_choice.MAX_DOCUMENT_BYTES + 1)):
+        with (tmp_path / "f" / name).open("wb") as file:
+            file.truncate(size)
+    for name, size in (("d.md", model_choice.MAX_BYTES), ("e.md", model_choice.MAX_BYTES + 1)):
+        (tmp_path / "f" / name).write_text("a" * size)
+    chosen(choosing, source)
+    assert read == ["c.md", "d.md", "a.pdf"]

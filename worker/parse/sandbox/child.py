@@ -43,7 +43,7 @@ OPERATIONS = {
     "member": "worker.parse.containers.opened:member",
     "texts": "worker.parse.given:texts",
     "value": "worker.parse.given:value",
-    "sample": "worker.parse.given:sample",
+    "sample": "worker.parse.sandbox.sample:sample",
     "json": "worker.parse.given:json_text",
     "secret": "worker.parse.given:secret",
 }

@@ -10,6 +10,8 @@ import pytest
 
 from schemas.errors import FileError, NotFound, SourceError
 from schemas.status import Reason
+from tests import pdfs
+from tests.contract.samples import DATA
 from tests.helpers import HELPERS
 from worker.sandbox import texts
 from worker.sandbox.texts import sample_of, utf8_texts, value_span
@@ -87,3 +89,16 @@ def test_what_would_not_be_indexed_is_no_sample() -> None:
         sample_of(HELPERS, notice, name="a.py", keep=(), characters=9)
     assert refused.value.reason is Reason.GENERATED
     assert sample_of(HELPERS, notice, name="a.py", keep=("generated",), characters=9).type == "code"
+
+
+def test_a_document_is_a_sample_only_if_there_is_time_to_parse_it() -> None:
+    data = (DATA / "pdf" / "tides.pdf").read_bytes()
+    with pytest.raises(FileError) as refused:
+        sample_of(HELPERS, data, name="a.pdf", keep=(), characters=9)
+    assert refused.value.reason is Reason.BINARY
+    found = sample_of(HELPERS, data, name="a.pdf", keep=(), characters=9, document_seconds=5.0)
+    assert (len(found.text), found.type) == (9, "pdf")
+    long = pdfs.drawn([pdfs.paragraph(740, ["Readings are taken every six hours."] * 50)] * 300)
+    with pytest.raises(FileError) as refused:
+        sample_of(HELPERS, long, name="a.pdf", keep=(), characters=9, document_seconds=0.05)
+    assert refused.value.reason is Reason.TOO_LARGE
