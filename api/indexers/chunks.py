@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from uuid import UUID
 
-from api.indexers import NO_ID, Build, Subject
+from api.indexers import NO_ID, Build, Subject, remaining
 from api.indexers.estimates import estimate_of
 from api.indexers.model_choice import chosen_model
 from api.search import pipeline
@@ -28,8 +28,6 @@ from worker.stores import too_large
 
 #: Maximum characters of a pattern.
 MAX_PATTERN_CHARACTERS = 4096
-#: Each file takes as long as this many bytes of text, whatever its size.
-FILE_BYTES = 1024
 
 OVER_COST = (
     "The run stopped before it passed config.max_cost_tokens ({:,}); raise it, then retry to embed the other files."
@@ -202,49 +200,8 @@ def shown_status(task: TaskOfTool) -> Status:
         words_only = WORDS_ONLY.format(task.vectors_due)
     said = (over_cost, words_only, cut_texts, size, task.listing_warning, task.warning, unwatched)
     shown = task.model_copy()
-    shown.eta_seconds = _eta(task)
-    shown.words_eta_seconds = _no_later(_words_eta(task), shown.eta_seconds)
+    now = datetime.now(UTC)
+    shown.eta_seconds = remaining.seconds(task, now)
+    shown.words_eta_seconds = remaining.words_seconds(task, now)
     shown.warning = " ".join(filter(None, said)) or None
     return shown
-
-
-def _eta(task: TaskOfTool) -> float | None:
-    """Estimate the remaining seconds by the work that this task has done; None before its first file is done.
-
-    Once all files are found by their words, vectors are what is left.
-    """
-    if task.vectors_due:
-        return _seconds(task, task.searchable_at, task.embedded_chunks, task.vectors_due)
-    done_files = task.indexed_files + task.skipped_files + task.failed_files
-    worked, left = _work(task.worked_files, task.worked_bytes), _left(task, done_files, task.done_bytes)
-    return _seconds(task, task.worked_from, worked, left)
-
-
-def _no_later(words_seconds: float | None, seconds: float | None) -> float | None:
-    """The estimate for words, which are there no later than the run ends."""
-    return words_seconds if words_seconds is None or seconds is None else min(words_seconds, seconds)
-
-
-def _words_eta(task: TaskOfTool) -> float | None:
-    """As `_eta`, until the words of all files are searchable; None then."""
-    if task.searchable_at is not None:
-        return None
-    done_files = task.searchable_files + task.skipped_files + task.failed_files
-    worked, left = _work(task.words_files, task.words_bytes), _left(task, done_files, task.searchable_bytes)
-    return _seconds(task, task.started_at, worked, left)
-
-
-def _work(files: int, number_of_bytes: int) -> int:
-    return number_of_bytes + FILE_BYTES * files
-
-
-def _left(task: TaskOfTool, done_files: int, done_bytes: int) -> int:
-    return _work(task.total_files - done_files, task.total_bytes - done_bytes)
-
-
-def _seconds(task: TaskOfTool, since: datetime | None, worked: int, left: int) -> float | None:
-    """The seconds for what is left, if what is done took the time since then; None if nothing tells."""
-    if task.finished_at is not None or since is None or worked <= 0:
-        return None
-    elapsed = (datetime.now(UTC) - since).total_seconds()
-    return float(round(max(elapsed, 0) * max(left, 0) / worked, 1))

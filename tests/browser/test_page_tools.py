@@ -258,9 +258,9 @@ def test_two_bars_show_words_and_meaning(running: Service, new_page: NewPage, fo
     tool = running.local_tool(folder)
     set_counts = (
         "UPDATE search_index_task SET status = 'indexing', listing = false, total_files = 4, total_bytes = 4000,"
-        " started_at = now() - interval '60 s', worked_from = now() - interval '60 s', worked_files = 1,"
-        " worked_bytes = 1000, indexed_files = 1, done_bytes = 1000, searchable_files = 3, searchable_bytes = 3000,"
-        " words_files = 3, words_bytes = 3000, progress = 0.25, total_chunks = 9, vector_chunks = 2"
+        " started_at = now() - interval '60 s', worked_from = now() - interval '60 s',"
+        " indexed_files = 1, done_bytes = 1000, searchable_files = 3, text_read = 3000, text_left = 1000,"
+        " progress = 0.25, total_chunks = 9, vector_chunks = 2"
         " WHERE tool_id = %s RETURNING id"
     )
     assert running.rows(set_counts, tool)
@@ -271,7 +271,7 @@ def test_two_bars_show_words_and_meaning(running: Service, new_page: NewPage, fo
     expect(meaning).to_have_js_property("value", 0.25)
     index = page.get_by_role("region", name="Index")
     expect(index).to_contain_text(re.compile(r"Words: 75 %, about 2\d s left"))
-    expect(index).to_contain_text(re.compile(r"Meaning: 25 %, about 3 min"))
+    expect(index).to_contain_text(re.compile(r"Meaning: 25 %, about 2\d s left"))
     expect(index).to_contain_text("By meaning2")
     assert running.rows("UPDATE search_index_task SET searchable_at = now() WHERE tool_id = %s RETURNING id", tool)
     expect(index).to_contain_text(re.compile(r"Words: 100 %\s*Meaning"))

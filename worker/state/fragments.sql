@@ -44,10 +44,11 @@ t.folder_node_id, t.total_files, t.indexed_files, t.skipped_files, t.failed_file
 t.total_bytes, t.done_bytes, t.ignored, t.total_chunks, t.embedded_chunks, t.reused_chunks, t.tokens, t.progress,
 t.listing, t.rerun, t.warning, t.error, t.error_code, t.created_at, t.started_at,
 CASE WHEN :is_stopped THEN now() ELSE t.finished_at END AS finished_at,
-t.worked_bytes, t.worked_files, t.worked_from, t.listing_warning, t.cut_texts,
+t.worked_from, t.listing_warning, t.cut_texts,
 coalesce(t.searchable_files, t.indexed_files) + :failed_with_words AS searchable_files, t.searchable_at,
 coalesce(t.vector_chunks, t.total_chunks) AS vector_chunks, t.vectors_due,
-coalesce(t.searchable_bytes, t.done_bytes) AS searchable_bytes, t.words_files, t.words_bytes,
+t.text_left, t.text_read, t.text_ms, t.document_left, t.document_read, t.document_ms, t.image_left, t.image_read,
+t.image_ms,
 CASE WHEN t.over_cost THEN t.max_cost_tokens END AS passed_limit,
 extract(epoch FROM now() - greatest((SELECT ran_at FROM upkeep WHERE name = 'sweep'), t.created_at))::float8
     AS unwatched_seconds,
@@ -149,7 +150,7 @@ EXISTS (
 -- name: counted
 -- columns of a file f that the counts of a task are made of
 f.id, f.task_id, f.status, f.work, f.size_bytes, f.live_chunks, f.embedded_chunks, f.reused_chunks, f.tokens,
-f.live_embedded, f.vectors_due, f.lost, f.awaits_vectors
+f.live_embedded, f.vectors_due, f.lost, f.awaits_vectors, f.code_version, f.listed_reason, f.timings
 
 -- name: claimed
 -- columns of a file f that a claim has
@@ -172,6 +173,37 @@ CASE WHEN t.finished_at IS NOT NULL AND t.failed_files > 0 AND t.vectors_due > 0
 -- whether an open task is done with the words of a file f
 (f.status IN ('indexed', 'skipped', 'failed') OR f.awaits_vectors AND f.status IN :open)
 
+-- name: is_left
+-- whether the words of a file f are still to be read
+f.status IN :open AND NOT f.awaits_vectors
+
+-- name: is_passed
+-- whether a file f needs no reading of its content, or needed none
+CASE WHEN :is_left THEN f.listed_reason IS NOT NULL OR f.work IN ('path', 'remove') ELSE NOT f.timings ? 'parse' END
+
+-- name: documents
+-- types of binary documents
+('msg', 'pdf', 'docx', 'doc', 'pptx', 'xls', 'xlsx', 'odt', 'epub')
+
+-- name: kind
+-- What the work on a file f depends on, by its name. An image takes its time whatever its size, and a document more for
+-- a byte of text than a file that is text.
+CASE WHEN :is_passed THEN 'text' WHEN starts_with(f.code_version, 'image-') THEN 'image'
+     WHEN split_part(f.code_version, '-', 1) IN :documents THEN 'document' ELSE 'text' END
+
+-- name: bytes_to_read
+-- the bytes of a file f that take time, with what opening a file takes
+CASE WHEN :is_passed THEN 0 ELSE f.size_bytes END + 1024
+
+-- name: read_ms
+-- the milliseconds in which a file f was read and cut
+round(1000 * (coalesce((f.timings ->> 'read')::float8, 0) + coalesce((f.timings ->> 'parse')::float8, 0)
+              + coalesce((f.timings ->> 'chunk')::float8, 0)))
+
+-- name: is_read_now
+-- whether a task k has read a file f for its words
+f.task_id = k.id AND :is_read
+
 -- name: file_counts
 -- What files f add to the counts of a task k; f.sign is 1, or -1 for a file as it was before. `removing` adds 1 to each
 -- size, so that the removal of an empty file counts too. A worker of an earlier release that wrote the vectors of a file
@@ -190,20 +222,24 @@ coalesce(sum(f.sign * f.tokens) FILTER (WHERE f.task_id = k.id), 0) AS tokens,
 coalesce(sum(f.sign * f.size_bytes) FILTER (WHERE f.status <> 'removed' AND f.work <> 'remove'), 0) AS total_bytes,
 coalesce(sum(f.sign * f.size_bytes) FILTER (WHERE f.status IN ('indexed', 'skipped', 'failed')), 0) AS done_bytes,
 coalesce(sum(f.sign * f.vectors_due) FILTER (WHERE f.lost), 0) AS due,
-coalesce(sum(f.sign * f.size_bytes) FILTER (WHERE :is_read), 0) AS searchable_bytes,
-coalesce(sum(f.sign) FILTER (WHERE f.task_id = k.id AND :is_read), 0) AS words_files,
-coalesce(sum(f.sign * f.size_bytes) FILTER (WHERE f.task_id = k.id AND :is_read), 0) AS words_bytes,
+coalesce(sum(f.sign * (:bytes_to_read)) FILTER (WHERE :is_left AND :kind = 'text'), 0) AS text_left,
+coalesce(sum(f.sign * (:bytes_to_read)) FILTER (WHERE :is_read_now AND :kind = 'text'), 0) AS text_read,
+coalesce(sum(f.sign * :read_ms) FILTER (WHERE :is_read_now AND :kind = 'text'), 0) AS text_ms,
+coalesce(sum(f.sign * (:bytes_to_read)) FILTER (WHERE :is_left AND :kind = 'document'), 0) AS document_left,
+coalesce(sum(f.sign * (:bytes_to_read)) FILTER (WHERE :is_read_now AND :kind = 'document'), 0) AS document_read,
+coalesce(sum(f.sign * :read_ms) FILTER (WHERE :is_read_now AND :kind = 'document'), 0) AS document_ms,
+coalesce(sum(f.sign) FILTER (WHERE :is_left AND :kind = 'image'), 0) AS image_left,
+coalesce(sum(f.sign) FILTER (WHERE :is_read_now AND :kind = 'image'), 0) AS image_read,
+coalesce(sum(f.sign * :read_ms) FILTER (WHERE :is_read_now AND :kind = 'image'), 0) AS image_ms,
 coalesce(sum(f.sign * (f.size_bytes + 1)) FILTER (WHERE f.status <> 'removed' AND f.work = 'remove'), 0) AS removing,
-coalesce(sum(f.sign) FILTER (WHERE f.task_id = k.id AND f.status IN ('indexed', 'skipped', 'failed')), 0) AS worked_files,
-coalesce(sum(f.sign * f.size_bytes) FILTER (WHERE f.task_id = k.id AND f.status IN ('indexed', 'skipped', 'failed')), 0)
-    AS worked_bytes
+coalesce(sum(f.sign) FILTER (WHERE f.task_id = k.id AND f.status IN ('indexed', 'skipped', 'failed')), 0) AS worked_files
 
 -- name: note_counts
 -- Ends a statement that changes files of one task. Its parts `before` and `after` hold them as they were and as they
 -- are. The difference is a row of its own: in the task's row, workers would wait for each other.
 INSERT INTO search_index_task_delta (task_id, total, indexed, skipped, failed, removed, searchable, chunks, vectors,
-    embedded, reused, tokens, total_bytes, done_bytes, due, searchable_bytes, words_files, words_bytes, removing,
-    worked_files, worked_bytes)
+    embedded, reused, tokens, total_bytes, done_bytes, due, text_left, text_read, text_ms, document_left, document_read,
+    document_ms, image_left, image_read, image_ms, removing, worked_files)
 SELECT k.id, :file_counts
 FROM (SELECT task_id AS id FROM after LIMIT 1) k CROSS JOIN (
     SELECT 1 AS sign, * FROM after UNION ALL SELECT -1, * FROM before WHERE id IN (SELECT id FROM after)) f
@@ -218,8 +254,15 @@ total_files = c.kept * t.total_files + c.total, indexed_files = c.kept * t.index
     searchable_files = c.kept * coalesce(t.searchable_files, t.indexed_files) + c.searchable,
     vector_chunks = c.kept * coalesce(t.vector_chunks, t.total_chunks) + c.vectors,
     vectors_due = c.kept * t.vectors_due + c.due,
-    searchable_bytes = c.kept * coalesce(t.searchable_bytes, t.done_bytes) + c.searchable_bytes,
-    words_files = c.kept * t.words_files + c.words_files, words_bytes = c.kept * t.words_bytes + c.words_bytes,
+    text_left = c.kept * t.text_left + c.text_left,
+    text_read = c.kept * t.text_read + c.text_read,
+    text_ms = c.kept * t.text_ms + c.text_ms,
+    document_left = c.kept * t.document_left + c.document_left,
+    document_read = c.kept * t.document_read + c.document_read,
+    document_ms = c.kept * t.document_ms + c.document_ms,
+    image_left = c.kept * t.image_left + c.image_left,
+    image_read = c.kept * t.image_read + c.image_read,
+    image_ms = c.kept * t.image_ms + c.image_ms,
     -- all is listed, and no file is left without its words
     searchable_at = coalesce(t.searchable_at, CASE WHEN NOT t.listing AND c.kept * t.removing + c.removing = 0
         AND c.kept * t.total_files + c.total
@@ -229,7 +272,7 @@ total_files = c.kept * t.total_files + c.total, indexed_files = c.kept * t.index
     embedded_chunks = c.kept * t.embedded_chunks + c.embedded, reused_chunks = c.kept * t.reused_chunks + c.reused,
     tokens = c.kept * t.tokens + c.tokens, total_bytes = c.kept * t.total_bytes + c.total_bytes,
     done_bytes = c.kept * t.done_bytes + c.done_bytes, removing = c.kept * t.removing + c.removing,
-    worked_files = c.kept * t.worked_files + c.worked_files, worked_bytes = c.kept * t.worked_bytes + c.worked_bytes,
+    worked_files = c.kept * t.worked_files + c.worked_files,
     worked_from = CASE WHEN c.kept * t.worked_files + c.worked_files > 0
                        THEN coalesce(t.worked_from, t.moved_at, t.started_at) END,
     progress = greatest(t.progress, least(CASE WHEN t.listing THEN 0.99 ELSE 0.999 END,

@@ -18,10 +18,12 @@ from worker.resources import Resources
 from worker.state.index import counting, drift, files, leftovers, statuses, tasks, tool_actions
 from worker.state.index.files import BEGINNING, ClaimPosition
 
+PNG = b"\x89PNG\r\n\x1a\n"
 COUNTS = (
     "total_files, indexed_files, skipped_files, failed_files, removed_files, searchable_files, total_chunks,"
     " vector_chunks, embedded_chunks, reused_chunks, tokens, total_bytes, done_bytes, removing, worked_files,"
-    " worked_bytes, worked_from, progress"
+    " text_left, text_read, text_ms, document_left, document_read, document_ms, image_left, image_read, image_ms,"
+    " worked_from, progress"
 )
 
 
@@ -95,20 +97,20 @@ SELECT count(*) FILTER (WHERE status <> 'removed'), count(*) FILTER (WHERE statu
     coalesce(sum(embedded_chunks) FILTER (WHERE task_id = t.id), 0),
     coalesce(sum(reused_chunks) FILTER (WHERE task_id = t.id), 0),
     coalesce(sum(tokens) FILTER (WHERE task_id = t.id), 0),
-    count(*) FILTER (WHERE task_id = t.id AND status IN ('indexed', 'skipped', 'failed')),
-    coalesce(sum(size_bytes) FILTER (WHERE task_id = t.id AND status IN ('indexed', 'skipped', 'failed')), 0)
+    count(*) FILTER (WHERE task_id = t.id AND status IN ('indexed', 'skipped', 'failed'))
 FROM (SELECT %s::uuid AS id) t, search_index_file f WHERE index_id = %s
 """
 KEPT_COUNTS = """
 SELECT total_files, indexed_files, skipped_files, failed_files, total_chunks, searchable_files, vector_chunks,
-    total_bytes, done_bytes, removed_files, removing, embedded_chunks, reused_chunks, tokens, worked_files, worked_bytes
+    total_bytes, done_bytes, removed_files, removing, embedded_chunks, reused_chunks, tokens, worked_files
 FROM search_index_task WHERE id = %s
 """
 
 
 NOTED = (
     "total, indexed, skipped, failed, removed, searchable, chunks, vectors, embedded, reused, tokens, total_bytes,"
-    " done_bytes, removing, worked_files, worked_bytes"
+    " done_bytes, removing, worked_files, text_left, text_read, text_ms, document_left, document_read, document_ms,"
+    " image_left, image_read, image_ms"
 )
 
 
@@ -129,10 +131,10 @@ def test_every_count_grows_by_all_that_was_noted_of_it(resources: Resources, sit
         each.list_folder()
         assert not each.refresh()
     # no count of all files is due, and each count has another number
-    columns = COUNTS.split(", ")[:16]
+    columns = COUNTS.split(", ")[:24]
     numbers = ", ".join(f"{name} = {number}" for number, name in enumerate(columns, 1000))
     site.do(f"UPDATE search_index_task SET {numbers}, counted_at = now(), refresh_seconds = 9, moved_at = NULL")
-    before, untouched = counts(site)[:16], counts(other)
+    before, untouched = counts(site)[:24], counts(other)
     site.do("DELETE FROM search_index_task_delta")
     noted_numbers = [note(site, 1), note(site, 2)]
     note(other, 3)
@@ -143,7 +145,7 @@ def test_every_count_grows_by_all_that_was_noted_of_it(resources: Resources, sit
         # the limit is one of tasks, however often each was noted
         assert counting.refresh_due(site.pool, limit=2) == 0
         assert counts(other) != untouched
-    assert counts(site)[:16] == [sum(values) for values in zip(before, *noted_numbers, strict=True)]
+    assert counts(site)[:24] == [sum(values) for values in zip(before, *noted_numbers, strict=True)]
     ((is_moved,),) = site.do(
         "SELECT moved_at > now() - interval '1 min' FROM search_index_task WHERE id = %s", site.task
     )
@@ -377,6 +379,32 @@ def test_the_remaining_time_does_not_count_what_was_done_before(site: Site) -> N
     # a clock that was set back
     site.do("UPDATE search_index_task SET worked_from = now() + interval '10 s' WHERE id = %s", site.task)
     assert eta(site) == 0
+
+
+def test_images_of_most_bytes_are_not_most_of_the_time(site: Site) -> None:
+    for number in range(4):
+        write(site.folder, number, "a text " * 50)
+        (site.folder / f"{number}.png").write_bytes(PNG + bytes(90_000 + number))
+    (site.folder / "a.pdf").write_bytes(b"%PDF-1.4" + bytes(4_000))
+    site.list_folder()
+    work = "SELECT text_left, text_read, document_left, document_read, image_left, image_read FROM search_index_task"
+    left = 4 * (361 + 1024)
+    assert counted(site)
+    assert site.do(f"{work} WHERE id = %s", site.task) == [(left, 0, 5_032, 0, 4, 0)]
+    run = site.worker()
+    index_files(run, site.claim(run, 4))
+    site.do("UPDATE search_index_task SET worked_from = now() - interval '60 s' WHERE id = %s", site.task)
+    # by their bytes they would take an hour
+    assert 0 < (eta(site) or 0) < 60
+    for _ in range(2):
+        index_files(run, site.claim(run, 1))
+    assert noted(site)
+    ((_, text, *_, images, read),) = site.do(f"{work} WHERE id = %s", site.task)
+    assert (text, images, read) == (left, 3, 1)
+    ((ms,),) = site.do("SELECT image_ms + document_ms FROM search_index_task WHERE id = %s", site.task)
+    assert ms > 0
+    site.finish_all()
+    assert site.do(f"{work} WHERE id = %s", site.task)[0][::2] == (0, 0, 0)
 
 
 @pytest.mark.parametrize("wait", [True, False])

@@ -26,9 +26,11 @@ WITH noted AS (
     SELECT task_id AS id, 1 AS kept, sum(total) AS total, sum(indexed) AS indexed, sum(skipped) AS skipped,
         sum(failed) AS failed, sum(removed) AS removed, sum(searchable) AS searchable, sum(chunks) AS chunks,
         sum(vectors) AS vectors, sum(embedded) AS embedded, sum(reused) AS reused, sum(tokens) AS tokens, sum(total_bytes) AS total_bytes, sum(done_bytes) AS done_bytes,
-        sum(due) AS due, sum(searchable_bytes) AS searchable_bytes, sum(words_files) AS words_files,
-        sum(words_bytes) AS words_bytes,
-        sum(removing) AS removing, sum(worked_files) AS worked_files, sum(worked_bytes) AS worked_bytes
+        sum(due) AS due,
+        sum(text_left) AS text_left, sum(text_read) AS text_read, sum(text_ms) AS text_ms,
+        sum(document_left) AS document_left, sum(document_read) AS document_read, sum(document_ms) AS document_ms,
+        sum(image_left) AS image_left, sum(image_read) AS image_read, sum(image_ms) AS image_ms,
+        sum(removing) AS removing, sum(worked_files) AS worked_files
     FROM noted GROUP BY task_id
 )
 UPDATE search_index_task t SET :set_counts, moved_at = now() FROM c WHERE t.id = c.id AND t.status = 'indexing'

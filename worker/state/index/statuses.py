@@ -31,14 +31,19 @@ class TaskOfTool(Status):
     cut_texts: Annotated[bool, HIDDEN]
     #: The tool's limit of tokens, if the run would have passed it.
     passed_limit: Annotated[int | None, HIDDEN]
-    #: What the task itself has done, and since when.
-    worked_bytes: Annotated[int, HIDDEN]
-    worked_files: Annotated[int, HIDDEN]
+    #: Since when the task has done something.
     worked_from: Annotated[datetime | None, HIDDEN]
-    #: Bytes of the files that are found by words, skipped or failed; of these, what the task itself has done.
-    searchable_bytes: Annotated[int, HIDDEN]
-    words_files: Annotated[int, HIDDEN]
-    words_bytes: Annotated[int, HIDDEN]
+    #: Bytes of texts and documents, and number of images, whose words are still to be read. Each file adds some bytes.
+    text_left: Annotated[int, HIDDEN]
+    document_left: Annotated[int, HIDDEN]
+    image_left: Annotated[int, HIDDEN]
+    #: What the task itself has read of them, and the milliseconds that took.
+    text_read: Annotated[int, HIDDEN]
+    document_read: Annotated[int, HIDDEN]
+    image_read: Annotated[int, HIDDEN]
+    text_ms: Annotated[int, HIDDEN]
+    document_ms: Annotated[int, HIDDEN]
+    image_ms: Annotated[int, HIDDEN]
     #: Live chunks whose vector is due.
     vectors_due: Annotated[int, HIDDEN]
 

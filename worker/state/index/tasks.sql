@@ -3,7 +3,7 @@
 -- because time passes while a transaction waits for its locks.
 INSERT INTO search_index_task (id, tool_id, index_id, folder_node_id, kind, "full", allow_removals, created_at,
     total_files, indexed_files, skipped_files, failed_files, total_chunks, searchable_files, vector_chunks, vectors_due,
-    searchable_bytes, ignored, listing_warning,
+    text_left, document_left, image_left, ignored, listing_warning,
     max_cost_tokens, spent_tokens, request_id, total_bytes, done_bytes, paths, refresh_seconds, counted_at)
 SELECT %(id)s, %(tool_id)s, %(index_id)s, %(folder_node_id)s, %(kind)s, %(full)s, %(allow_removals)s,
     -- keeps the newest task recognizable even if the clock was set back
@@ -11,7 +11,7 @@ SELECT %(id)s, %(tool_id)s, %(index_id)s, %(folder_node_id)s, %(kind)s, %(full)s
     coalesce(l.total_files, 0), coalesce(l.indexed_files, 0), coalesce(l.skipped_files, 0), coalesce(l.failed_files, 0),
     coalesce(l.total_chunks, 0), coalesce(l.searchable_files, l.indexed_files, 0),
     coalesce(l.vector_chunks, l.total_chunks, 0), coalesce(l.vectors_due, 0),
-    coalesce(l.searchable_bytes, l.done_bytes, 0), coalesce(l.ignored, '{}'), l.listing_warning,
+    coalesce(l.text_left, 0), coalesce(l.document_left, 0), coalesce(l.image_left, 0), coalesce(l.ignored, '{}'), l.listing_warning,
     -- the smallest limit of those who asked for it; the task's tool stands in for tools that are gone
     (SELECT min((CASE WHEN s.next_index_id = %(index_id)s THEN s.next_config ELSE s.config END ->> 'max_cost_tokens')::bigint)
      FROM search_tool s
