@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
@@ -26,9 +27,11 @@ class Nodes(Calls[Way]):
         id: str | None = None,  # noqa: A002 # the service's name for it
         parent_id: str | None = None,
         url: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
     ) -> Request[Node]:
         """Add a folder, or a file with its content. The name of a "file" tells its type."""
-        body = given(name=name, type=type, id=id, parent_id=parent_id, url=url) | sent(content=content)
+        body = given(name=name, type=type, id=id, parent_id=parent_id, url=url, metadata=metadata)
+        body |= sent(content=content)
         return Request("POST", _project(project_id, "nodes"), Node, body=body, repeatable=False)
 
     @listing
@@ -59,9 +62,10 @@ class Nodes(Calls[Way]):
         parent_id: str | None = UNSET,
         content: Any = UNSET,
         url: str | None = UNSET,
+        metadata: Mapping[str, Any] | None = UNSET,
     ) -> Request[Node]:
         """Rename, move or rewrite a node, atomically. `parent_id=None` moves it to the project's root."""
-        body = given(name=name) | sent(parent_id=parent_id, content=content, url=url)
+        body = given(name=name) | sent(parent_id=parent_id, content=content, url=url, metadata=metadata)
         return Request("PATCH", _project(project_id, "nodes", node_id), Node, body=body)
 
     @call
@@ -77,15 +81,17 @@ class Nodes(Calls[Way]):
         *,
         parent_id: str | None = None,
         index: bool | None = None,
+        metadata: Mapping[str, Any] | None = None,
     ) -> Upload:
         """Store files, by name, below a folder. Names such as `guide/setup.md` create folders.
 
         A file that exists gets new content. The answer tells which files were refused, and why. With `index`, it also
-        has the id of a tool over the folder.
+        has the id of a tool over the folder. Each file gets the `metadata`; without it, it keeps what it has.
         """
         path, query = _project(project_id, "uploads"), given(parent_id=parent_id, index=index)
         with ExitStack() as opened:
-            parts = [("files", (name, readable(content, opened))) for name, content in files.items()]
+            parts: list[Any] = [("files", (name, readable(content, opened))) for name, content in files.items()]
+            parts += [] if metadata is None else [("metadata", (None, json.dumps(metadata)))]
             return await self._session.send(Request("POST", path, Upload, query, files=parts, repeatable=False))
 
 

@@ -9,6 +9,7 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field
 
 from schemas import fields
+from schemas.content.metadata import Metadata
 from schemas.ids import NewId
 from schemas.queries.search import Note
 from schemas.url import Url
@@ -47,6 +48,12 @@ class NewNode(BaseModel):
     url: Url | None = Field(
         default=None, description="Where a browser opens the node; hits of its text have it. Null: nowhere."
     )
+    metadata: Metadata | None = Field(
+        default=None,
+        description="Values to filter searches by: strings, numbers, booleans and lists of strings, at most 16 KiB. "
+        "A time is a string of RFC 3339. What a folder contains has its values, unless it has its own. Null: none.",
+        examples=[{"team": "red", "year": 2024}],
+    )
 
 
 class NodePatch(BaseModel):
@@ -60,6 +67,11 @@ class NodePatch(BaseModel):
     name: str | None = Field(default=None, min_length=1, max_length=1024, description="New name; null: unchanged.")
     content: Any = Field(default=None, description="New content: a JSON value for a json node, text for other files.")
     url: Url | None = Field(default=None, description="Where a browser opens the node; null: nowhere.")
+    metadata: Metadata | None = Field(
+        default=None,
+        description="New values to filter searches by, in place of all earlier ones of the node; null: none.",
+        examples=[{"team": "red"}],
+    )
 
 
 class Node(BaseModel):
@@ -80,6 +92,11 @@ class Node(BaseModel):
     url: str | None = Field(
         description="Where a browser opens the node; null if it is not known.",
         examples=["https://wiki.example/handbook"],
+    )
+    metadata: dict[str, Any] | None = Field(
+        default=None,
+        description="Its own values to filter searches by; null if it has none. Lists leave them out.",
+        examples=[{"team": "red", "year": 2024}],
     )
     content: Any = Field(
         default=None,

@@ -120,7 +120,9 @@ def test_fields_may_be_so_many(client: TestClient, project: str, number: int, st
     assert answer.status_code == status
 
 
-@pytest.mark.parametrize(("length", "status"), [(MAX_FIELD_BYTES, 404), (MAX_FIELD_BYTES + 1, 422)])
+@pytest.mark.parametrize(
+    ("length", "status"), [(MAX_FIELD_BYTES["parent_id"], 404), (MAX_FIELD_BYTES["parent_id"] + 1, 422)]
+)
 def test_a_field_may_be_so_long(client: TestClient, project: str, length: int, status: int) -> None:
     answer = client.post(
         f"/api/projects/{project}/uploads", files={"files": ("a.txt", b"x")}, data={"parent_id": "p" * length}

@@ -295,6 +295,12 @@ LEFT JOIN LATERAL (SELECT true AS has_row FROM chunk c WHERE c.id = o.id LIMIT 1
 ARRAY (SELECT unnest(d.ids) FROM chunk_draft d JOIN search_index_file f ON f.id = d.file_id
        WHERE d.index_id = %(index_id)s AND f.status IN :open)
 
+-- name: with_inherited
+-- the metadata of a new node with that of its parent
+nullif(coalesce((SELECT p.all_metadata FROM content_node p
+                 WHERE p.project_id = %(project_id)s AND p.id = %(parent_id)s), '{}')
+       || coalesce(%(metadata)s::jsonb, '{}'), '{}')
+
 -- name: listed_columns
 -- columns of a file as it is listed, in the order in which it is copied
 id, key, path, id_path, node_id, type, size_bytes, stamp, code_version, listed_reason, mtime_ms

@@ -56,14 +56,14 @@ def create_node(project_id: ProjectId, body: NewNode, caller: CallerDep, resourc
         raise Invalid("A folder cannot have content; omit it, or use another type.")
     if body.type == "json" and "content" not in body.model_fields_set:
         raise Invalid("A json node needs `content`; send null if it is empty.")
-    node = nodes.NewNode(body.id or str(uuid4()), body.parent_id, body.name, body.type, body.url)
+    node = nodes.NewNode(body.id or str(uuid4()), body.parent_id, body.name, body.type, body.url, body.metadata)
     stored = _store(resources, project_id, body.type, body.content)
     with _drop_on_error(resources, stored):
         row = nodes.insert(resources.pool, project_id, node, stored)
     return node_answers.answer(row, node_answers.sent(body.content, stored.json), 201)
 
 
-@router.get("", response_model_exclude={"items": {"__all__": {"content"}}})
+@router.get("", response_model_exclude={"items": {"__all__": {"content", "metadata"}}})
 def list_nodes(
     project_id: ProjectId,
     caller: CallerDep,
@@ -77,7 +77,7 @@ def list_nodes(
     cursor: Cursor = None,
     limit: Limit = 100,
 ) -> Listing[Node]:
-    """List the nodes of a folder, without their content, by name."""
+    """List the nodes of a folder, without their content and metadata, by name."""
     caller.check(project_id)
     after = from_cursor(cursor, str, str)
     return page(
@@ -114,9 +114,10 @@ def patch_node(
     place = nodes.NodeMove(body.name, body.parent_id, "parent_id" in sent_fields) if is_moved else None
     type_ = nodes.type_as(row, body.name)
     link = nodes.NodeLink(body.url) if "url" in sent_fields else None
+    metadata = nodes.NodeMetadata(body.metadata) if "metadata" in sent_fields else None
     stored = _store(resources, project_id, type_, body.content) if "content" in sent_fields else None
     with _drop_on_error(resources, stored):
-        unused_key = nodes.change(resources.pool, project_id, node_id, place, stored, link)
+        unused_key = nodes.change(resources.pool, project_id, node_id, place, stored, link, metadata)
     drop(resources, [unused_key] if unused_key else [])
     return get_node(project_id, node_id, caller, resources)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from fastapi.concurrency import run_in_threadpool
@@ -19,6 +19,7 @@ from api.routes.content.nodes import OBJECT_ERRORS, ProjectId, new_object_keys
 from api.routes.content.upload_names import MAX_DEPTH, MAX_NAME, clean_path
 from api.routes.search.whole_tools import whole_tool
 from schemas.content.document import extension
+from schemas.content.metadata import MAX_METADATA_BYTES, Metadata
 from schemas.content.node import Refused, Upload, Uploaded
 from schemas.content.source import NodesSource
 from schemas.errors import Conflict, FoldexError, Invalid, SourceError, TooLarge
@@ -38,8 +39,8 @@ router = APIRouter(prefix="/api/projects/{project_id}/uploads", tags=["nodes"])
 BATCH_BYTES = 1 << 18
 #: Seconds without data after which the client counts as disconnected.
 SILENCE_SECONDS = 60
-#: Maximum bytes of a field that is not a file.
-MAX_FIELD_BYTES = 1000
+#: Maximum bytes of a field that is not a file. Metadata may be written with escapes and spaces.
+MAX_FIELD_BYTES = {"parent_id": 1000, "index": 1000, "metadata": 8 * MAX_METADATA_BYTES}
 #: Maximum number of fields that are not files. Each name may come again, and the last one counts.
 MAX_FIELDS = 20
 #: Maximum files of an upload, and its maximum bytes by those of a file.
@@ -73,14 +74,21 @@ _INDEX = {
     "description": "Find or create a tool over the folder that follows its uploads and edits, and answer its id.",
     "examples": [True],
 }
+_METADATA = {
+    "type": "string",
+    "contentMediaType": "application/json",
+    "description": "Metadata of each of the files, a JSON object as a node has it; if omitted, it stays as it is.",
+    "examples": ['{"team": "red"}'],
+}
 _BODY = {
     "type": "object",
     "required": ["files"],
-    "properties": {"files": _FILES, "parent_id": _PARENT, "index": _INDEX},
+    "properties": {"files": _FILES, "parent_id": _PARENT, "index": _INDEX, "metadata": _METADATA},
 }
 #: The config of a tool that `index` creates.
 _FOLLOWS = ToolConfig(auto_reindex=True)
 _BOOLEAN = TypeAdapter(bool)
+_METADATA_OBJECT: TypeAdapter[dict[str, Any]] = TypeAdapter(Metadata)
 
 
 @router.post(
@@ -174,6 +182,7 @@ class IncomingUpload:
         #: Id of the folder, and whether a tool over it is wanted: fields of the form may change both until the end.
         self.parent_id = parent_id
         self.index = index
+        self._metadata: dict[str, Any] | None = None
         self._max_bytes = FILES_OF_MAX_BYTES * resources.settings.max_file_bytes
         self._files: list[_IncomingFile] = []
         # announced but not used yet
@@ -198,10 +207,10 @@ class IncomingUpload:
             self._fields += 1
             if self._fields > MAX_FIELDS:
                 raise Invalid(f"The upload has more than {MAX_FIELDS} fields beside its files; send each once.")
-            if name not in {"parent_id", "index"}:
+            if name not in MAX_FIELD_BYTES:
                 raise Invalid(
-                    f"The upload has an unknown field {name!r}; send `files`, each with a file name, `parent_id` and "
-                    "`index`."
+                    f"The upload has an unknown field {name!r}; send `files`, each with a file name, `parent_id`, "
+                    "`index` and `metadata`."
                 )
             return
         if not self._files and self.parent_id is not None:
@@ -220,7 +229,7 @@ class IncomingUpload:
         settings = self._resources.settings
         if self._field is not None:
             self._field[1].extend(piece)
-            if len(self._field[1]) > MAX_FIELD_BYTES:
+            if len(self._field[1]) > MAX_FIELD_BYTES[self._field[0]]:
                 raise Invalid(f"The field {self._field[0]} is longer than any of its values; send a shorter one.")
             return
         file = self._files[-1]
@@ -258,7 +267,9 @@ class IncomingUpload:
         received = [
             ReceivedFile(file.path, stated_type(file.path[-1]), file.key, file.size) for file in self._files if file.key
         ]
-        saved, unused = uploads.save(self._resources.pool, self._project_id, self.parent_id, received, self._keys)
+        saved, unused = uploads.save(
+            self._resources.pool, self._project_id, self.parent_id, received, self._keys, self._metadata
+        )
         saved_by_key = {file.key: outcome for file, outcome in zip(received, saved, strict=True)}
         items = [_uploaded(file, saved_by_key[file.key] if file.key else SavedFile(None)) for file in self._files]
         self._files, self._keys = [], []
@@ -274,6 +285,9 @@ class IncomingUpload:
         text = value.decode(errors="replace")
         if name == "parent_id":
             self.parent_id = text or None
+            return
+        if name == "metadata":
+            self._metadata = _metadata(value)
             return
         try:
             self.index = _BOOLEAN.validate_python(text)
@@ -325,6 +339,13 @@ class IncomingUpload:
     def _check_parent(self, parent_id: str) -> None:
         if nodes.get(self._resources.pool, self._project_id, parent_id).type != "folder":
             raise Invalid(f"The node {parent_id!r} is not a folder; choose a folder as parent_id.")
+
+
+def _metadata(value: bytearray) -> dict[str, Any]:
+    try:
+        return _METADATA_OBJECT.validate_json(bytes(value))
+    except ValidationError as error:
+        raise Invalid(f"The field metadata is not valid: {error.errors()[0]['msg']}.") from error
 
 
 def _uploaded(file: _IncomingFile, saved: SavedFile) -> Uploaded:

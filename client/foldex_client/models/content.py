@@ -73,6 +73,7 @@ class Node(Model):
     created_at: datetime
     updated_at: datetime
     url: str | None = None
+    metadata: dict[str, Any] | None = None
     content: Any = None
 
 

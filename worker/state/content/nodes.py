@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 from psycopg import Connection, DataError
 from psycopg.errors import ProgramLimitExceeded
 from psycopg.rows import class_row
+from psycopg.types.json import Jsonb
 
 from schemas.content.node import Node
 from schemas.errors import Conflict, Invalid, NotFound
@@ -62,6 +63,7 @@ class NewNode:
     name: str
     type: str
     url: str | None = None
+    metadata: Mapping[str, object] | None = None
 
 
 def get(pool: Pool, project_id: str, node_id: str) -> NodeRow:
@@ -125,6 +127,7 @@ def insert(pool: Pool, project_id: str, node: NewNode, content: StoredContent) -
         _check_depth(len(path.encode()))
         _claim(connection, content.object_key)
         values = {**asdict(node), **asdict(content), "project_id": project_id, "id_path": path}
+        values["metadata"] = as_jsonb(node.metadata)
         if not connection.execute(_SQL["insert"], values).rowcount:
             raise Conflict(f"A node {node.id!r} already exists in this project; choose another id, or PATCH it.")
         changes.nodes_changed(connection, project_id, [path])
@@ -149,6 +152,13 @@ class NodeLink:
     url: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class NodeMetadata:
+    """A node's new metadata; None or nothing removes it."""
+
+    values: Mapping[str, object] | None
+
+
 @again_if_locked
 def change(
     pool: Pool,
@@ -157,8 +167,9 @@ def change(
     place: NodeMove | None,
     content: StoredContent | None,
     link: NodeLink | None = None,
+    metadata: NodeMetadata | None = None,
 ) -> str | None:
-    """Change a node's place, its content and its link, all at once. Returns the key of the object no longer needed.
+    """Change a node's place, content, link and metadata, all at once. Returns the key of the object no longer needed.
 
     Raises `NotFound`, and `Invalid` for a place where the node cannot be.
     """
@@ -168,9 +179,30 @@ def change(
             _move(connection, _get(connection, project_id, node_id), place)
         if link is not None:
             connection.execute(_SQL["set_url"], {"project_id": project_id, "id": node_id, "url": link.url})
+        if metadata is not None:
+            values = {"project_id": project_id, "id": node_id, "metadata": as_jsonb(metadata.values)}
+            connection.execute(_SQL["set_metadata"], values)
+        if metadata is not None or (place is not None and place.to_parent):
+            _inherit(connection, project_id, node_id)
         unused = None if content is None else _set_content(connection, project_id, node_id, content)
         _shed(connection, len(content.json or "") if content is not None else 0)
     return unused
+
+
+def _inherit(connection: Connection[Any], project_id: str, node_id: str) -> None:
+    """Give a node and all below it the metadata of the folders above."""
+    if connection.execute(_SQL["inherit"], {"project_id": project_id, "id": node_id}).rowcount:
+        note_metadata(connection, project_id)
+
+
+def note_metadata(connection: Connection[Any], project_id: str) -> None:
+    """Let caches notice that metadata of a project's nodes changed."""
+    connection.execute(_SQL["note_metadata"], {"project_id": project_id})
+
+
+def as_jsonb(metadata: Mapping[str, object] | None) -> Jsonb | None:
+    """Metadata as its column has it."""
+    return Jsonb(dict(metadata)) if metadata else None
 
 
 def _set_content(connection: Connection[Any], project_id: str, node_id: str, content: StoredContent) -> str | None:

@@ -1,12 +1,12 @@
 -- name: with_json
 -- as text: parsing it would take twenty times its size
 SELECT id, project_id, parent_id, id_path, name, type, json::text AS json_text, object_key, size_bytes AS size, version, created_at,
-       updated_at, url
+       updated_at, url, metadata
 FROM content_node WHERE project_id = %(project_id)s AND id = %(id)s
 
 -- name: without_json
 SELECT id, project_id, parent_id, id_path, name, type, object_key, size_bytes AS size, version, created_at, updated_at,
-       url
+       url, metadata
 FROM content_node WHERE project_id = %(project_id)s AND id = %(id)s
 
 -- name: check_json
@@ -24,8 +24,10 @@ WHERE project_id = %(project_id)s
 ORDER BY left(name, 200) COLLATE "C", name COLLATE "C", id COLLATE "C" LIMIT %(limit)s
 
 -- name: insert
-INSERT INTO content_node (project_id, id, parent_id, id_path, name, type, json, object_key, size_bytes, url)
-VALUES (%(project_id)s, %(id)s, %(parent_id)s, %(id_path)s, %(name)s, %(type)s, %(json)s, %(object_key)s, %(size)s, %(url)s)
+INSERT INTO content_node (project_id, id, parent_id, id_path, name, type, json, object_key, size_bytes, url, metadata,
+    all_metadata)
+VALUES (%(project_id)s, %(id)s, %(parent_id)s, %(id_path)s, %(name)s, %(type)s, %(json)s, %(object_key)s, %(size)s, %(url)s,
+    %(metadata)s, :with_inherited)
 ON CONFLICT DO NOTHING
 
 -- name: set_content
@@ -39,6 +41,29 @@ WHERE project_id = %(project_id)s AND id = %(id)s
 
 -- name: set_url
 UPDATE content_node SET url = %(url)s, updated_at = now() WHERE project_id = %(project_id)s AND id = %(id)s
+
+-- name: set_metadata
+UPDATE content_node SET metadata = %(metadata)s, updated_at = now() WHERE project_id = %(project_id)s AND id = %(id)s
+
+-- name: inherit
+-- Brings the values of a node and of all below it up to date. Nothing changes below a node whose values stay the same.
+WITH RECURSIVE changed AS (
+    SELECT n.id, m.all_metadata
+    FROM content_node n LEFT JOIN content_node p ON p.project_id = n.project_id AND p.id = n.parent_id
+    CROSS JOIN LATERAL (SELECT nullif(coalesce(p.all_metadata, '{}') || coalesce(n.metadata, '{}'), '{}') AS all_metadata) m
+    WHERE n.project_id = %(project_id)s AND n.id = %(id)s AND n.all_metadata IS DISTINCT FROM m.all_metadata
+    UNION ALL
+    SELECT n.id, m.all_metadata
+    FROM changed c JOIN content_node n ON n.project_id = %(project_id)s AND n.parent_id = c.id
+    CROSS JOIN LATERAL (SELECT nullif(coalesce(c.all_metadata, '{}') || coalesce(n.metadata, '{}'), '{}') AS all_metadata) m
+    WHERE n.all_metadata IS DISTINCT FROM m.all_metadata
+)
+UPDATE content_node n SET all_metadata = c.all_metadata FROM changed c
+WHERE n.project_id = %(project_id)s AND n.id = c.id
+
+-- name: note_metadata
+INSERT INTO metadata_change AS m (project_id) VALUES (%(project_id)s)
+ON CONFLICT (project_id) DO UPDATE SET version = m.version + 1
 
 -- name: deepest_after_move
 -- bytes of the longest id_path after the move

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 from uuid import uuid4
 
 from psycopg import Connection
+from psycopg.types.json import Jsonb
 
 from schemas.content.node import Refused
 from worker.state.content import nodes, orphans
@@ -61,6 +62,7 @@ class _UploadRow:
     object_key: str | None
     size: int
     versions: int
+    metadata: Jsonb | None = None
 
     @property
     def is_too_deep(self) -> bool:
@@ -106,19 +108,22 @@ def save(
     parent_id: str | None,
     received: Sequence[ReceivedFile],
     unused_keys: Sequence[str] = (),
+    metadata: Mapping[str, object] | None = None,
 ) -> tuple[list[SavedFile], list[str]]:
     """Save an upload. Returns what each file became, and the keys of objects that no node refers to.
 
     `unused_keys` were announced for files that did not arrive. Folders are created from names. A name that already
-    exists gets a new version, and so does a name that occurs twice. Raises `NotFound` and `Invalid` for the folder, and
-    `Conflict` if the upload took so long that it was given up.
+    exists gets a new version, and so does a name that occurs twice. Each file gets the `metadata`; None keeps what it
+    has. Raises `NotFound` and `Invalid` for the folder, and `Conflict` if the upload took so long that it was given up.
     """
     with pool.connection() as connection:
         index_switch.lock_project(connection, project_id)
         root = _UploadNode(parent_id, nodes.folder_path(connection, project_id, parent_id), "folder")
         tree = _UploadTree(connection, project_id, {(): root})
         _make_folders(tree, [file.path[:-1] for file in received])
-        saved, unused = _save_files(tree, received)
+        saved, unused = _save_files(tree, received, metadata)
+        if metadata is not None:
+            nodes.note_metadata(connection, project_id)
         changes.nodes_changed(connection, project_id, tree.touched)
         orphans.take_back(connection, unused_keys)
         return saved, unused
@@ -146,7 +151,9 @@ def _make_folders(tree: _UploadTree, folders: Iterable[Path]) -> None:
         tree.write("insert", created)
 
 
-def _save_files(tree: _UploadTree, received: Sequence[ReceivedFile]) -> tuple[list[SavedFile], list[str]]:
+def _save_files(
+    tree: _UploadTree, received: Sequence[ReceivedFile], metadata: Mapping[str, object] | None
+) -> tuple[list[SavedFile], list[str]]:
     versions: dict[Path, list[int]] = defaultdict(list)
     for number, file in enumerate(received):
         versions[file.path].append(number)
@@ -157,6 +164,7 @@ def _save_files(tree: _UploadTree, received: Sequence[ReceivedFile]) -> tuple[li
         file, node = received[numbers[-1]], existing.get(path)
         refused = tree.missing.get(path[:-1]) or (Refused.IS_FOLDER if node and node.type == "folder" else None)
         row = None if refused else tree.row(path, node, file.type, file.key, file.size, len(numbers))
+        row = row and replace(row, metadata=None if metadata is None else Jsonb(dict(metadata)))
         if row and not node and row.is_too_deep:
             row, refused = None, Refused.TOO_DEEP
         if row and node:

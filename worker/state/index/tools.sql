@@ -154,6 +154,7 @@ SELECT pg_advisory_xact_lock(hashtextextended('embedding_cache ' || %(project_id
 -- name: delete_project_rows
 WITH keys AS (DELETE FROM api_key WHERE project_id = %(project_id)s),
      turns AS (DELETE FROM project_turn WHERE project_id = %(project_id)s),
+     changed AS (DELETE FROM metadata_change WHERE project_id = %(project_id)s),
      granted AS (DELETE FROM source_grant WHERE project_id = %(project_id)s),
      cached AS (DELETE FROM embedding_cache WHERE project_id = %(project_id)s),
      gone AS (DELETE FROM content_node WHERE project_id = %(project_id)s RETURNING object_key)

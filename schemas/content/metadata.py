@@ -1,0 +1,77 @@
+"""Metadata of nodes: a flat object of values that searches can filter by."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, WithJsonSchema
+
+#: Maximum bytes of the metadata of one node, as JSON in UTF-8.
+MAX_METADATA_BYTES = 16 << 10
+#: Integers that every store and reader of JSON compares exactly or as a 64-bit number.
+INTEGERS = range(-(1 << 63), 1 << 63)
+
+#: A key has no character that an operator of the command line has.
+KEY_PATTERN = r"^\w[\w.-]{0,63}$"
+_KEY = re.compile(r"\w[\w.-]{0,63}")
+
+Value = str | int | float | bool | list[str]
+
+
+def checked_key(key: object) -> str:
+    """The key. Raises `ValueError` if it is not one."""
+    if not isinstance(key, str) or _KEY.fullmatch(key) is None:
+        raise ValueError("a key has 1 to 64 letters, digits, `_`, `-` and `.`, and begins with a letter, digit or `_`")
+    return key
+
+
+def checked_value(value: object) -> Value:
+    """The value. Raises `ValueError` if no metadata can have it."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return _checked_text(value)
+    if isinstance(value, int) and value in INTEGERS:
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return [_checked_text(each) for each in value]
+    raise ValueError("a value is a string, a number of at most 64 bits, a boolean or a list of strings")
+
+
+def checked_metadata(metadata: object) -> dict[str, Value]:
+    """The metadata of a node. Raises `ValueError` if it is not a flat object within the limits."""
+    if not isinstance(metadata, Mapping):
+        raise ValueError("metadata is an object; send an object of keys and values")  # noqa: TRY004 - pydantic takes no TypeError
+    checked = {checked_key(key): checked_value(value) for key, value in metadata.items()}
+    if len(json.dumps(checked, ensure_ascii=False).encode()) > MAX_METADATA_BYTES:
+        raise ValueError(f"metadata has at most {MAX_METADATA_BYTES >> 10} KiB as JSON; leave keys out")
+    return checked
+
+
+def _checked_text(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("a string has no NUL character; leave it out")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("a string has no half of a surrogate pair; leave it out") from None
+    return text
+
+
+_STRINGS = {"type": "array", "items": {"type": "string"}}
+_VALUE_SCHEMA = {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "boolean"}, _STRINGS]}
+
+#: A flat object of strings, numbers, booleans and lists of strings. Times are strings of RFC 3339.
+Metadata = Annotated[
+    dict[str, Any],
+    BeforeValidator(checked_metadata),
+    WithJsonSchema(
+        {"type": "object", "propertyNames": {"pattern": KEY_PATTERN}, "additionalProperties": _VALUE_SCHEMA}
+    ),
+]
