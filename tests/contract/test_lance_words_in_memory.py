@@ -21,9 +21,10 @@ from tests.contract.stores import ALWAYS, D, axis, numbers, warmed
 from worker.tokens.keywords import Keywords, keywords_of
 from worker.tokens.normal_forms import normalized
 from worker.vectors import Condition, Leg, Patch, Ranked, Value, VectorRow
-from worker.vectors.lance import indexes, word_memory, word_search
+from worker.vectors.lance import indexes, vector_cache, word_memory, word_search
 from worker.vectors.lance.bm25 import folded
 from worker.vectors.lance.compaction import Thresholds
+from worker.vectors.lance.searcher import FIRST_READ
 from worker.vectors.lance.store import LanceStore
 from worker.vectors.lance.vector_cache import GrowingNamespaceRows, RowIds, rows
 from worker.vectors.lance.word_memory import WordMemory
@@ -146,6 +147,28 @@ def test_random_edits_leave_hits_and_scores_as_of_a_new_table(
             model.change(store)
         if chance.random() < 0.5:
             store.optimize(SPACE)
+
+
+def test_vectors_that_follow_leave_the_words_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lance itself would read the words of all rows that got a vector, which no index has."""
+    monkeypatch.setattr(vector_cache, "SPARE_ROWS", 0)
+    store, model = LanceStore(tmp_path / "edited", has_keywords=True), Model(Random(0))
+    model.rows = {number: keywords_of("", "", " ".join(WORDS[: number + 1]), "en") for number in range(12)}
+    store.write(SPACE, D, [VectorRow(UUID(int=n), None, {}, words) for n, words in model.rows.items()])
+    for number in range(FIRST_READ):
+        store.search(SPACE, [Leg(1 + number, keywords="get")])
+    expected = model.written_anew(tmp_path / "anew").search(SPACE, legs(9))
+    memories = set()
+    # so often that all rows are read anew, because most of those in memory are gone
+    for start in (0, 4, 8) * 2:
+        written = range(start, start + 4)
+        store.write(SPACE, D, [VectorRow(UUID(int=n), axis(n % D), {}, model.rows[n]) for n in written])
+        # the first search may begin to read words
+        store.search(SPACE, [Leg(20 + start, keywords="get")])
+        store._searcher()._word_memories.wait()
+        assert_same(searched_in_memory(store, legs(9), monkeypatch), expected)
+        memories.add(store._searcher()._rows_in_memory._cached[SPACE][1])
+    assert len(memories) > 1
 
 
 def test_rows_that_are_deleted_count_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

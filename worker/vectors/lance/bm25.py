@@ -68,9 +68,14 @@ class Vocabulary:
         return self._numbers.get(word)
 
     def add(self, words: Sequence[str]) -> NDArray[np.int64]:
-        """The numbers of words, which get one if they have none."""
+        """The numbers of words in lower case, which get one if they have none."""
         numbers = self._numbers
-        return np.fromiter((numbers.setdefault(folded(word), len(numbers)) for word in words), np.int64, len(words))
+        found = [*map(numbers.get, words)]
+        # most words of new rows are known as they are
+        for at, number in enumerate(found):
+            if number is None:
+                found[at] = numbers.setdefault(folded(words[at]), len(numbers))
+        return np.array(found, np.int64)
 
 
 @dataclass(frozen=True, slots=True)

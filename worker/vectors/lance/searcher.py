@@ -34,6 +34,7 @@ from worker.vectors.lance.vector_cache import (
     RowIds,
     SearchCounter,
     State,
+    is_worn,
     ranking_key,
     rows,
     unpack_vectors,
@@ -45,8 +46,8 @@ T = TypeVar("T")
 
 #: Seconds after its last commit when a table counts as at rest. File clocks are too coarse to tell two commits apart.
 REST_S = 1.0
-#: Number of the search of a table at rest that reads all rows.
-FIRST_READ = 2
+#: Number of the call for a table that reads all rows: the first one of a second query by words and vectors.
+FIRST_READ = 3
 
 
 class Searcher:
@@ -115,9 +116,7 @@ class Searcher:
         self._word_memories.forget_released()
 
     def _search_legs(self, namespace: str, number: int, opened: TableSnapshot, legs: Sequence[Leg]) -> list[Ranked]:
-        # words alone are not worth reading all vectors; they come in a call of their own before those of their query
-        may_read = any(leg.vector is not None for leg in legs)
-        cached_rows, cached_words = self._in_memory(namespace, number, opened, may_read=may_read)
+        cached_rows, cached_words = self._in_memory(namespace, number, opened)
         conditions = [where(leg.conditions) for leg in legs]
         of_vectors = {each for leg, each in zip(legs, conditions, strict=True) if leg.vector is not None and each}
         narrow = self._narrow(number, opened, of_vectors) if cached_rows is None else {}
@@ -162,10 +161,10 @@ class Searcher:
         return self._filtered.positions((number, opened.version), condition, cached_rows, read)
 
     def _in_memory(
-        self, namespace: str, number: int, opened: TableSnapshot, *, may_read: bool
+        self, namespace: str, number: int, opened: TableSnapshot
     ) -> tuple[NamespaceRows | None, WordMemory | None]:
         """All rows of a table that is not too large, and their words, as far as they are in memory."""
-        growing = self._rows(namespace, number, opened, may_read=may_read)
+        growing = self._rows(namespace, number, opened)
         if growing is None:
             return None, None
         version, cached_rows = growing.latest
@@ -186,30 +185,40 @@ class Searcher:
             else:
                 yield from self._run(_texts(opened.table, columns, row_ids))
 
-    def _rows(
-        self, namespace: str, number: int, opened: TableSnapshot, *, may_read: bool
-    ) -> GrowingNamespaceRows | None:
+    def _rows(self, namespace: str, number: int, opened: TableSnapshot) -> GrowingNamespaceRows | None:
         """The rows of a table that is not too large, if they are in memory, or are read into it now."""
         growing = self._rows_in_memory.get(namespace, (number,))
-        if growing is not None:
-            self._advance(namespace, number, opened, growing)
-        elif may_read and self._searches.is_read_due(namespace, number):
-            first = self._run(_read(opened.table, self._vector_bytes))
-            if first is not None:
-                growing = GrowingNamespaceRows(opened.version, first)
-                self._rows_in_memory.put(namespace, (number,), growing)
+        if growing is None:
+            is_due = self._searches.is_read_due(namespace, number)
+            return self._read_rows(namespace, number, opened) if is_due else None
+        return self._advance(namespace, number, opened, growing)
+
+    def _read_rows(self, namespace: str, number: int, opened: TableSnapshot) -> GrowingNamespaceRows | None:
+        first = self._run(_read(opened.table, self._vector_bytes))
+        if first is None:
+            return None
+        growing = GrowingNamespaceRows(opened.version, first)
+        self._rows_in_memory.put(namespace, (number,), growing)
         return growing
 
-    def _advance(self, namespace: str, number: int, opened: TableSnapshot, growing: GrowingNamespaceRows) -> None:
-        """Bring the rows in memory to the version of a table, by reading only what is new in it."""
+    def _advance(
+        self, namespace: str, number: int, opened: TableSnapshot, growing: GrowingNamespaceRows
+    ) -> GrowingNamespaceRows | None:
+        """Bring the rows in memory to the version of a table, by reading only what is new in it.
+
+        If many of them are deleted by now, all are read anew.
+        """
         version, before = growing.latest
         if version >= opened.version:
-            return
+            return growing
         row_ids, added = self._run(_read_new(opened.table, before))
         if growing.advance(before, opened.version, row_ids, added):
             self._rows_in_memory.put(namespace, (number,), growing)  # it may have grown
         elif growing.latest[1] is before:
-            self._rows_in_memory.drop(namespace)
+            # of concurrent searches only one reads
+            is_first = self._rows_in_memory.drop(namespace)
+            return self._read_rows(namespace, number, opened) if is_first and is_worn(before, row_ids) else None
+        return growing
 
 
 async def _open(space: OpenTable, namespace: str) -> TableSnapshot:

@@ -30,10 +30,12 @@ MAX_CACHED_HITS = 200_000
 MAX_FILTER_BYTES = 16 * 1024**2
 #: Number of tables whose searches are counted.
 MAX_COUNTED_TABLES = 1024
-#: Searches after which a table is read again if others took its place in memory.
-SEARCHES_PER_READ = 16
+#: Calls after which a table is read again if others took its place in memory. A query makes one or two.
+SEARCHES_PER_READ = 32
 #: Minimum rows by which a namespace's memory grows.
 SPARE_ROWS = 1_024
+#: Rows in memory for each live one from which on all are read anew, rather than left to LanceDB for some searches.
+WORN = 1.5
 #: Minimum numbers of vectors for each thread: with fewer, a second thread costs more than it saves.
 NUMBERS_PER_THREAD = 2**21
 #: Threads that compare the vectors of one search. More would wait for the memory.
@@ -175,14 +177,21 @@ class GrowingNamespaceRows:
 
 def _advanced(before: NamespaceRows, row_ids: RowIds, added: NamespaceRows | None, unit: Vector) -> NamespaceRows:
     kept = np.isin(before.row_ids, row_ids, assume_unique=True)
-    ids, positions, absent = before.row_ids[kept], before.positions[kept], [before.absent, before.positions[~kept]]
+    ids, positions = before.row_ids[kept], before.positions[kept]
+    is_absent = np.zeros(len(unit), np.bool_)
+    is_absent[before.absent] = is_absent[before.positions[~kept]] = True
     if added is not None:
         ids = np.concatenate([ids, added.row_ids])
         positions = np.concatenate([positions, added.positions + len(before.unit)])
-        absent.append(added.absent + len(before.unit))
+        is_absent[added.absent + len(before.unit)] = True
     order = np.argsort(ids)
     starts = before.id_starts if added is None else np.concatenate([before.id_starts, added.id_starts])
-    return NamespaceRows(before.ids, starts, unit, ids[order], positions[order], np.unique(np.concatenate(absent)))
+    return NamespaceRows(before.ids, starts, unit, ids[order], positions[order], np.flatnonzero(is_absent))
+
+
+def is_worn(rows: NamespaceRows, live: RowIds) -> bool:
+    """Whether so few rows in memory are still live that all are worth reading anew."""
+    return len(rows.unit) > WORN * len(live)
 
 
 def unpack_vectors(column: Any) -> Vector:
@@ -224,10 +233,10 @@ class LatestPerNamespace(Generic[T]):
         with self._lock:
             self._cached[namespace] = state, value
 
-    def drop(self, namespace: str) -> None:
-        """Forget a namespace."""
+    def drop(self, namespace: str) -> bool:
+        """Forget a namespace. Returns whether it was known."""
         with self._lock:
-            self._cached.pop(namespace, None)
+            return self._cached.pop(namespace, None) is not None
 
     def drop_if(self, is_over: Callable[[str, T], bool]) -> None:
         """Forget the namespaces for which this holds, which gets the name and the value of each."""

@@ -1,6 +1,6 @@
 """Words of LanceDB tables in memory. A search of words there takes a tenth of the processor time that Lance takes.
 
-Only rows whose vectors are in memory have their words there, at the same positions. The first search of vectors makes a
+Only rows whose vectors are in memory have their words there, at the same positions. The first search of these makes a
 thread read them all, and later versions add new rows. Until the words are read, and for other tables, Lance searches.
 """
 
@@ -188,7 +188,8 @@ class WordMemories:
         """
         memory = self._kept.get(namespace, (number,))
         if memory is None or not memory.is_of(growing):
-            if self._max_bytes > 0 and self._searches.is_read_due(namespace, number):
+            # words of rows that were read anew are as wanted as they were before
+            if self._max_bytes > 0 and (memory is not None or self._searches.is_read_due(namespace, number)):
                 self._begin(namespace, number, growing, rows, read)
             return None
         if memory.is_too_large():
@@ -224,6 +225,8 @@ class WordMemories:
             self.forget_released()
             memory = self._kept.get(namespace, (number,))
             if memory is None or not memory.is_of(growing):
+                # if they cannot be read, they are not tried at each search
+                self._kept.drop(namespace)
                 memory = WordMemory(growing, FIELDS)
             self._add(namespace, number, memory, rows, read)
         finally:
