@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any
+from uuid import UUID
 
 from pydantic_core import to_jsonable_python
 
-from foldex_client.models import Model, Source
+from foldex_client.models import Model, Source, Tool
 
 
 class _Unset:
@@ -22,8 +23,15 @@ class _Unset:
 
 UNSET: Any = _Unset()
 
+#: A tool, or its id.
+AnyTool = Tool | UUID | str
 #: What a file of an upload holds: bytes, an open binary file, or the path of one.
 Content = bytes | IO[bytes] | os.PathLike[str]
+
+
+def tool_id(tool: AnyTool) -> str:
+    """The id of a tool, or the id itself."""
+    return tool.tool_id if isinstance(tool, Tool) else str(tool)
 
 
 def target(

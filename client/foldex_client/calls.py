@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
-from foldex_client.bodies import given, target
+from foldex_client.bodies import AnyTool, given, target, tool_id
 from foldex_client.both import Calls, Way, call, listing
 from foldex_client.errors import IndexingFailed, WaitTimedOut
 from foldex_client.estimate import Estimate
@@ -49,8 +49,6 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 Id = UUID | str
-#: A tool, or its id.
-AnyTool = Tool | UUID | str
 Config = ToolConfig | Mapping[str, Any]
 OnProgress = Callable[[Status], object]
 #: How far a task is waited for.
@@ -357,7 +355,7 @@ class Client(Calls[Way]):
         **options: Unpack[AcrossSearchOptions],
     ) -> Request[AcrossAnswer]:
         """Search several tools, or some paths, in parallel. The answer names tools that failed or were slow."""
-        tool_ids = None if tools is None else [_id(tool) for tool in tools]
+        tool_ids = None if tools is None else [tool_id(tool) for tool in tools]
         body = _asked(query, options, AcrossSearchOptions)
         body |= given(project_id=project_id, tool_ids=tool_ids, paths=paths)
         return Request("POST", "/api/search", AcrossAnswer, body=body)
@@ -415,12 +413,8 @@ def _asked(query: str | Sequence[str], options: SearchOptions, allowed: type[Sea
     return given(**{"query" if isinstance(query, str) else "queries": query}, **options)
 
 
-def _id(tool: AnyTool) -> str:
-    return tool.tool_id if isinstance(tool, Tool) else str(tool)
-
-
 def _tools(tool: AnyTool | None = None, *rest: Id) -> str:
-    return path_of("api", "tools", "search", *([] if tool is None else [_id(tool)]), *map(str, rest))
+    return path_of("api", "tools", "search", *([] if tool is None else [tool_id(tool)]), *map(str, rest))
 
 
 def _status(tool: AnyTool) -> Request[Status]:

@@ -259,7 +259,7 @@ def test_the_page_shows_what_its_blocks_print(running: Service) -> None:
         elif block.language == "text":
             told.append((block.text, printed))
     assert [(text, seen) for text, seen in told if not shows(text, seen)] == []
-    assert len(told) == 7
+    assert len(told) == 8
 
 
 def test_the_example_of_the_distribution_runs(running: Service, folder: Path) -> None:

@@ -34,7 +34,8 @@ def test_the_wheel_holds_the_package_alone(tmp_path: Path) -> None:
     assert licence == (ROOT / "LICENSE").read_bytes()
     needed = [requirement.partition(";") for requirement in metadata.get_all("Requires-Dist") or []]
     named = {(re.split("[<>]", requirement)[0], marker.strip()) for requirement, _, marker in needed}
-    extras = {("langchain-core", "extra == 'langchain'"), ("llama-index-core", "extra == 'llama-index'")}
+    packages = {"haystack": "haystack-ai", "langchain": "langchain-core", "llama-index": "llama-index-core"}
+    extras = {(package, f"extra == '{extra}'") for extra, package in packages.items()}
     assert named == {("httpx", ""), ("pydantic", ""), *extras}
     assert (metadata["Name"], metadata["Requires-Python"]) == ("foldex-client", ">=3.10")
     service = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -51,5 +52,6 @@ def test_the_client_loads_nothing_but_what_it_declares() -> None:
     code = "import foldex_client, sys; print(*sys.modules)"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = {name.split(".")[0] for name in shown.stdout.split()}
-    assert loaded & {"api", "worker", "schemas", "tests", "celery", "fastapi", "langchain_core", "llama_index"} == set()
+    others = {"api", "worker", "schemas", "tests", "celery", "fastapi", "haystack", "langchain_core", "llama_index"}
+    assert loaded & others == set()
     assert {"httpx", "pydantic"} <= loaded

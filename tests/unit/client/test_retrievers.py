@@ -1,11 +1,13 @@
-"""The retrievers for LangChain and LlamaIndex, through the interfaces of those packages."""
+"""The retrievers for Haystack, LangChain and LlamaIndex, through the interfaces of those packages."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import httpx
 import pytest
@@ -16,11 +18,15 @@ from tests import coroutines
 from tests.unit.client.test_contract import sample
 
 if TYPE_CHECKING:
+    from haystack import Pipeline
+
+    from foldex_client.haystack import FoldexRetriever as HaystackRetriever
     from foldex_client.langchain import FoldexRetriever as LangChainRetriever
     from foldex_client.llama_index import FoldexRetriever as LlamaIndexRetriever
 
 # found, not imported: every process of a test run collects all modules
 pytestmark = [
+    pytest.mark.skipif(find_spec("haystack") is None, reason="install haystack-ai to run"),
     pytest.mark.skipif(find_spec("langchain_core") is None, reason="install langchain-core to run"),
     pytest.mark.skipif(find_spec("llama_index") is None, reason="install llama-index-core to run"),
 ]
@@ -46,8 +52,10 @@ class Sent:
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.keys: list[str | None] = []
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.keys.append(request.headers.get("Authorization"))
         self.asked.append((request.url.path, json.loads(request.read())))
         schema = "AcrossAnswer" if request.url.path == "/api/search" else "TreeAnswer"
         answer = sample({"$ref": f"/{schema}"}, sparse=False)
@@ -82,6 +90,29 @@ def llama_index(*client: Foldex, **options: Any) -> LlamaIndexRetriever:
     from foldex_client.llama_index import FoldexRetriever
 
     return FoldexRetriever(*client, **options)
+
+
+def haystack(**options: Any) -> HaystackRetriever:
+    from foldex_client.haystack import FoldexRetriever
+
+    return FoldexRetriever("http://foldex.invalid", **options)
+
+
+@pytest.fixture
+def _answered(monkeypatch: pytest.MonkeyPatch, sent: Sent) -> None:
+    """Answer what a retriever asks that makes its own clients."""
+    monkeypatch.setenv("HAYSTACK_TELEMETRY_ENABLED", "False")
+    for each in (Foldex, AsyncFoldex):
+        answered = partial(each, transport=httpx.MockTransport(sent))
+        monkeypatch.setattr(f"foldex_client.haystack.{each.__name__}", answered)
+
+
+def in_pipeline(retriever: HaystackRetriever) -> Pipeline:
+    from haystack import Pipeline
+
+    pipeline = Pipeline()
+    pipeline.add_component("retriever", retriever)
+    return pipeline
 
 
 def assert_describes(metadata: dict[str, Any]) -> None:
@@ -154,6 +185,41 @@ def test_llama_index_shows_models_the_place_but_no_ids(client: Foldex) -> None:
         assert "the-file" not in shown
 
 
+@pytest.mark.usefixtures("_answered")
+def test_haystack_gets_documents(sent: Sent) -> None:
+    pipeline = in_pipeline(haystack(tool=TOOL, top_k=3, options={"mode": "keyword"}))
+    (document,) = pipeline.run({"query": "how many days?"})["retriever"]["documents"]
+    assert (document.id, document.content, document.score) == ("the-chunk", "Thirty days.", 0.75)
+    assert_describes(document.meta)
+    expected = {"query": "how many days?", "top_k": 3, "mode": "keyword", "fields": [*FIELDS]}
+    assert sent.asked == [(f"/api/tools/search/{TOOL}/query", expected)]
+
+
+@pytest.mark.usefixtures("_answered")
+def test_haystack_loads_what_it_saved_without_the_key(sent: Sent, monkeypatch: pytest.MonkeyPatch) -> None:
+    from haystack import Pipeline
+
+    monkeypatch.setenv("FOLDEX_API_KEY", "the-secret")
+    saved = in_pipeline(haystack(project_id="handbook", tools=[UUID(TOOL)], paths=("/srv",), top_k=2)).dumps()
+    assert "the-secret" not in saved
+    assert "FOLDEX_API_KEY" in saved
+    loaded = Pipeline.loads(saved, allowed_modules=["foldex_client.haystack"])
+    assert loaded.dumps() == saved
+    assert len(loaded.run({"retriever": {"query": "days", "top_k": 1}})["retriever"]["documents"]) == 1
+    named = {"project_id": "handbook", "tool_ids": [TOOL], "paths": ["/srv"]}
+    assert sent.asked == [
+        ("/api/search", {**named, "query": "days", "top_k": 1, "fields": [*FIELDS, "tool_id"]}),
+    ]
+    assert sent.keys == ["Bearer the-secret"]
+
+
+@pytest.mark.usefixtures("_answered")
+def test_haystack_searches_in_asynchronous_pipelines(sent: Sent) -> None:
+    found = coroutines.run(haystack(tool=TOOL).run_async(query="days"))
+    assert [document.id for document in found["documents"]] == ["the-chunk"]
+    assert len(sent.asked) == 1
+
+
 @pytest.mark.parametrize("place", [{"paths": ["/srv/docs"]}, {"tools": [TOOL]}])
 def test_several_tools_or_paths_are_searched(client: Foldex, sent: Sent, place: dict[str, Any]) -> None:
     asked = {"client": client, "project_id": "handbook", **place}
@@ -197,3 +263,5 @@ def test_a_retriever_needs_a_client_and_one_place(retriever: Callable[..., objec
     for place in ({}, {"tool": TOOL, "project_id": "handbook"}):
         with pytest.raises(ValueError, match="either a tool"):
             retriever(client=client, **place)
+        with pytest.raises(ValueError, match="either a tool"):
+            haystack(**place)
