@@ -19,10 +19,11 @@ from api.http.lookup_cache import LookupCaches
 from api.http.middleware import RequestGate
 from api.http.protocol import TimedProtocol
 from api.http.request_log import RequestLog
+from api.http.scopes import OperationScopes
 from api.models.budget import ModelBudgets
 from api.models.check import ModelChecks
 from api.page import routes as page
-from api.routes import access, agents, health, indexers, models, places, projects, sources, tool_actions, tools
+from api.routes import access, agents, health, indexers, keys, models, places, projects, sources, tool_actions, tools
 from api.routes.content import node_content, nodes, uploads
 from api.routes.search import across, chunks, grep, queries, symbols, tree_nodes
 from api.search.query import query_vectors
@@ -80,6 +81,7 @@ ROUTES = (
     node_content,
     uploads,
     projects,
+    keys,
     access,
     models,
     agents,
@@ -134,6 +136,7 @@ def create_app(settings: Settings) -> FastAPI:
         max_body_bytes=settings.max_body_bytes,
         all_bodies=memory.bodies,
         caches=app.state.lookup_caches,
+        operations=OperationScopes(app.routes),
     )
     metrics.install(app, metrics.BacklogCollector(resources.pool), ModelBudgets(resources))
     openapi.install(app, is_open=settings.auth == "off")

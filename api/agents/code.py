@@ -350,26 +350,33 @@ async def _told(
 
 
 TOOLS: tuple[AgentTool[Any], ...] = (
-    AgentTool("outline", "List the definitions of a file or folder.", OutlineArguments, outline),
+    AgentTool("outline", "List the definitions of a file or folder.", OutlineArguments, outline, "search"),
     AgentTool(
         "find_symbol",
         "Find where code defines a name.",
         FindSymbolArguments,
         find_symbol,
+        "search",
     ),
     AgentTool(
         "find_references",
         "Find where code uses a name.",
         FindReferencesArguments,
         find_references,
+        "search",
     ),
     AgentTool(
         "callers",
         "Follow calls of a function, `depth` steps.",
         CallersArguments,
         callers,
+        "search",
     ),
     AgentTool(
-        "impact", "Before a change: definitions, references, tests and other lines of a name.", ImpactArguments, impact
+        "impact",
+        "Before a change: definitions, references, tests and other lines of a name.",
+        ImpactArguments,
+        impact,
+        "search",
     ),
 )

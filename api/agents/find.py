@@ -324,17 +324,20 @@ TOOLS: tuple[AgentTool[Any], ...] = (
         "Find every line that matches, as ripgrep does.",
         GrepArguments,
         grep,
+        "search",
     ),
     AgentTool(
         "read_file",
         "Read lines of a file: also PDF and office documents.",
         ReadFileArguments,
         read_file,
+        "search",
     ),
     AgentTool(
         "list_files",
         "List files, and why one is not searchable.",
         ListFilesArguments,
         list_files,
+        "search",
     ),
 )

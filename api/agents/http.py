@@ -7,7 +7,7 @@ names the call by a number alone, which another agent with the same key may use 
 from __future__ import annotations
 
 from codecs import BOM_UTF8
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -31,10 +31,14 @@ _CALLER = "foldex.caller"
 
 @dataclass(frozen=True)
 class ConnectedCaller:
-    """The application that all calls go to, the project of the caller's key, and headers that go with each call."""
+    """The application that all calls go to, the project of the caller's key, and headers that go with each call.
+
+    `refusal` says why the key does not allow what needs a scope; None if it does.
+    """
 
     app: ASGIApp
     project: str | None
+    refusal: Callable[[str], str | None]
     headers: Mapping[str, str]
 
 
@@ -54,14 +58,24 @@ async def answer(scope: Scope, receive: Receive, send: Send, *, caller: Connecte
 
 @cache
 def _server(allow_delete: bool) -> Server[Any]:
-    return server.make(_access, allow_delete=allow_delete)
+    return server.make(
+        _access, allow_delete=allow_delete, refusal=lambda context, scope: _caller(context).refusal(scope)
+    )
+
+
+def _request(context: server.Context) -> Request:
+    return cast("Request", cast("Any", context).request)
+
+
+def _caller(context: server.Context) -> ConnectedCaller:
+    caller: ConnectedCaller = _request(context).scope[_CALLER]
+    return caller
 
 
 @asynccontextmanager
 async def _access(context: server.Context) -> AsyncIterator[ServiceAccess]:
-    request: Request = cast("Any", context).request
-    caller: ConnectedCaller = request.scope[_CALLER]
-    key = request.headers.get("authorization", "").partition(" ")[2].strip() or None
+    caller = _caller(context)
+    key = _request(context).headers.get("authorization", "").partition(" ")[2].strip() or None
     transport = InProcess(caller.app, caller.headers)
     async with AsyncFoldex(_SELF, key, retries=0, trust_env=False, transport=transport) as foldex:
         yield ServiceAccess(

@@ -230,26 +230,28 @@ TOOLS: tuple[AgentTool[Any], ...] = (
         "List the indexed folders.",
         ListFoldersArguments,
         list_folders,
+        "search",
     ),
     AgentTool(
         "index_folder",
         "Index a folder, or bring its index up to date.",
         IndexFolderArguments,
         index_folder,
-        "adds",
+        "write",
     ),
     AgentTool(
         "index_status",
         "Tell how far an index is.",
         IndexStatusArguments,
         index_status,
+        "search",
     ),
     AgentTool(
         "refresh",
         "Index what changed, such as after edits.",
         RefreshArguments,
         refresh,
-        "adds",
+        "write",
     ),
 )
 #: Offered only if the operator allows it.
@@ -258,5 +260,6 @@ DELETE: AgentTool[Any] = AgentTool(
     "Delete an index for everybody, for good. Files stay.",
     DeleteFolderArguments,
     delete_folder,
-    "deletes",
+    "write",
+    deletes=True,
 )

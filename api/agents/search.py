@@ -264,4 +264,5 @@ TOOL = AgentTool(
     "Find passages by meaning and words, best first. Use it first.",
     SearchArguments,
     search,
+    "search",
 )

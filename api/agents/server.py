@@ -53,27 +53,30 @@ _COMMON = ("folder", "max_tokens", "more")
 Context = ServerRequestContext[Any, Any]
 #: Opens the service for one call.
 Open = Callable[[Context], AbstractAsyncContextManager[ServiceAccess]]
+#: Why the caller's key does not allow what needs a scope; None if it does, or if the service is to judge it.
+Refusal = Callable[[Context, str], str | None]
 
 log = structlog.get_logger()
 
 
-def make(access: Open, *, allow_delete: bool) -> Server[Any]:
-    """The server of all tools."""
+def make(access: Open, *, allow_delete: bool, refusal: Refusal = lambda _, __: None) -> Server[Any]:
+    """The server of all tools. A caller sees those that its key allows."""
     # it logs each session
     logging.getLogger("mcp").setLevel(logging.WARNING)
     tools = {tool.name: tool for tool in (search.TOOL, *find.TOOLS, *code.TOOLS, *manage.TOOLS)}
     if allow_delete:
         tools[manage.DELETE.name] = manage.DELETE
-    listed = ListToolsResult(tools=list(map(_described, tools.values())))
+    listed = [(tool.scope, _described(tool)) for tool in tools.values()]
 
-    async def list_tools(_: Context, __: PaginatedRequestParams | None) -> ListToolsResult:
-        return listed
+    async def list_tools(context: Context, _: PaginatedRequestParams | None) -> ListToolsResult:
+        return ListToolsResult(tools=[each for scope, each in listed if refusal(context, scope) is None])
 
     async def call_tool(context: Context, asked: CallToolRequestParams) -> CallToolResult:
         tool = tools.get(asked.name)
         if tool is None:
             return _failed(f"There is no tool {asked.name!r}; the tools are {', '.join(tools)}.")
-        return await _call(tool, asked.arguments or {}, context, access)
+        refused = refusal(context, tool.scope)
+        return _failed(refused) if refused else await _call(tool, asked.arguments or {}, context, access)
 
     async def list_resources(context: Context, _: PaginatedRequestParams | None) -> ListResourcesResult:
         async with _refusing(), access(context) as opened:
@@ -195,8 +198,8 @@ def _described(tool: AgentTool[Any]) -> Described:
         description=tool.description,
         input_schema=takes,
         annotations=ToolAnnotations(
-            read_only_hint=True if tool.effect == "reads" else None,
-            destructive_hint=None if tool.effect == "reads" else tool.effect == "deletes",
+            read_only_hint=True if tool.scope == "search" else None,
+            destructive_hint=None if tool.scope == "search" else tool.deletes,
         ),
     )
 

@@ -116,7 +116,9 @@ class AgentTool(Generic[Arguments]):
     description: str
     arguments: type[Arguments]
     run: Callable[[ServiceAccess, Arguments, Progress], Awaitable[ToolReply]]
-    effect: Literal["reads", "adds", "deletes"] = "reads"
+    #: What the key of a caller over HTTP must have.
+    scope: Literal["search", "write"]
+    deletes: bool = False
 
 
 def footer(place: FolderPart, coverage: Coverage | Status, notes: Iterable[str]) -> str:

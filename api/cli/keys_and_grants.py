@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import click
@@ -12,9 +13,26 @@ import click
 from api.cli.database import open_database
 from api.cli.invocation import VerbFailed, json_option
 from api.cli.terminal import output
+from schemas.scopes import MAX_NAME, SCOPES, checked, duration, is_name
 
 if TYPE_CHECKING:
     from uuid import UUID
+
+    from schemas.access import ApiKey
+
+
+def _duration(_: click.Context, __: click.Parameter, given: str | None) -> timedelta | None:
+    try:
+        return None if given is None else duration(given)
+    except ValueError as error:
+        raise click.BadParameter(f"{error}.") from None
+
+
+def _lifetime(context: click.Context, option: click.Parameter, given: str | None) -> timedelta | None:
+    length = _duration(context, option, given)
+    if length == timedelta(0):
+        raise click.BadParameter("a key is valid for a second at least.")
+    return length
 
 
 @click.group()
@@ -25,36 +43,62 @@ def keys() -> None:
 @keys.command("create")
 @click.argument("project_id")
 @click.option("--name", default="", help="What the key is for.")
+@click.option("--scope", "scopes", multiple=True, type=click.Choice(SCOPES), help="What it allows; several add up.")
+@click.option("--expires", metavar="TIME", callback=_lifetime, help="How long it is valid, such as 30d (s, m, h, d).")
 @json_option
-def create_key(project_id: str, name: str, as_json: bool) -> None:
-    """Create a key for PROJECT_ID and show it once."""
+def create_key(
+    project_id: str, name: str, scopes: tuple[str, ...] = (), expires: timedelta | None = None, *, as_json: bool
+) -> None:
+    """Create a key for PROJECT_ID and show it once.
+
+    The scope search reads. write also manages nodes, uploads and tools. admin does everything, and is the default.
+    impersonate and all_documents add to one of these.
+    """
     from worker.state.access import keys as rows
 
     _check_project(project_id)
-
-    with open_database() as pool:
-        key_id, key = rows.create(pool, project_id, name)
-    if as_json:
-        output.print_record({"id": key_id, "project_id": project_id, "name": name, "key": key})
-        return
-    click.echo(f"{key}\n", nl=False)
-    click.echo(f"Key {key_id} of project {project_id}. Save it now: it is not shown again.", err=True)
+    if not is_name(name.strip()):
+        raise click.UsageError(f"--name has at most {MAX_NAME} characters, without line breaks; shorten it.")
+    try:
+        wanted = checked(scopes or ("admin",))
+    except ValueError as error:
+        raise click.UsageError(f"--scope: {error}.") from None
+    with open_database() as pool, _refused():
+        made = rows.create(pool, project_id, name.strip(), wanted, expires)
+    _show_once(made, as_json=as_json)
 
 
 @keys.command("list")
 @click.argument("project_id", required=False)
 @json_option
 def list_keys(project_id: str | None, as_json: bool) -> None:
-    """List the keys of PROJECT_ID, or of all projects."""
+    """List the keys of PROJECT_ID, or of all projects: scopes, state, last use and name."""
     from worker.state.access import keys as rows
 
     with open_database() as pool:
-        found = rows.page(pool, project_id)
+        found = list(rows.every(pool, project_id))
     if as_json:
-        output.print_records(map(asdict, found))
+        output.print_records(found)
     for key in () if as_json else found:
-        state = f"revoked {key.revoked_at:%Y-%m-%d}" if key.revoked_at else "valid"
-        click.echo(f"{key.id}  {key.project_id}  {state}  {key.created_at:%Y-%m-%d}  {key.name}")
+        used = f"used {_minute(key.last_used_at)}" if key.last_used_at else "not used"
+        parts = (str(key.id), key.project_id, _state(key), f"{key.created_at:%Y-%m-%d}", ",".join(key.scopes), used)
+        click.echo(output.clean("  ".join((*parts, key.name))))
+
+
+@keys.command("rotate")
+@click.argument("key_id", type=click.UUID)
+@click.option("--overlap", metavar="TIME", callback=_duration, help="How long the old key goes on: 1d if not given.")
+@click.option(
+    "--expires", metavar="TIME", callback=_lifetime, help="How long the new key is valid; else as the old one."
+)
+@json_option
+def rotate_key(key_id: UUID, overlap: timedelta | None, expires: timedelta | None, as_json: bool) -> None:
+    """Create a key with the name and scopes of KEY_ID, which ends after --overlap, and show it once."""
+    from worker.state.access import keys as rows
+
+    with open_database() as pool, _refused():
+        made = rows.rotate(pool, key_id, overlap, expires)
+    _show_once(made, as_json=as_json)
 
 
 @keys.command("revoke")
@@ -64,13 +108,50 @@ def revoke_key(key_id: UUID, as_json: bool) -> None:
     """Revoke the key with the id KEY_ID immediately."""
     from worker.state.access import keys as rows
 
-    with open_database() as pool:
-        if not rows.revoke(pool, key_id):
-            raise VerbFailed(f"No valid key has the id {key_id}; `foldex keys list` shows them.")
+    with open_database() as pool, _refused():
+        revoked = rows.revoke(pool, key_id)
+    if revoked.was_revoked:
+        raise VerbFailed(f"The key {key_id} was revoked before; `foldex keys list` shows which are valid.")
     if as_json:
-        output.print_record({"id": key_id, "status": "revoked"})
-    else:
-        click.echo(f"Key {key_id} is revoked.")
+        output.print_record({"id": key_id, "status": "revoked", "admin_keys": revoked.admin_keys})
+        return
+    click.echo(f"Key {key_id} is revoked.")
+    if not revoked.admin_keys:
+        project = revoked.row.project_id
+        output.note(f"Project {project} has no key with the scope admin left; `foldex keys create` makes one.")
+
+
+def _show_once(made: tuple[ApiKey, str], *, as_json: bool) -> None:
+    row, key = made
+    if as_json:
+        output.print_record({**row.model_dump(), "key": key})
+        return
+    click.echo(key)
+    until = f", valid until {_minute(row.expires_at)}" if row.expires_at else ""
+    told = f"Key {row.id} of project {row.project_id} with the scopes {', '.join(row.scopes)}{until}."
+    click.echo(f"{output.clean(told)} Save it now: it is not shown again.", err=True)
+
+
+def _state(key: ApiKey) -> str:
+    if key.revoked_at is not None:
+        return f"revoked {key.revoked_at:%Y-%m-%d}"
+    if key.expires_at is None:
+        return key.state
+    return f"{'expired' if key.state == 'expired' else 'valid until'} {_minute(key.expires_at)}"
+
+
+def _minute(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+@contextmanager
+def _refused() -> Iterator[None]:
+    from schemas.errors import FoldexError
+
+    try:
+        yield
+    except FoldexError as error:
+        raise VerbFailed(f"{error.message} `foldex keys list` shows them all.") from None
 
 
 @click.group()

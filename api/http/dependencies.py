@@ -13,9 +13,11 @@ from fastapi.concurrency import run_in_threadpool
 from api.http.lookup_cache import LookupCaches
 from api.http.middleware import AdmittedKey, looked_up, unauthorized
 from api.http.request_log import note_project
-from schemas.errors import NotFound
+from schemas.errors import NotFound, ScopeMissing
+from schemas.scopes import SCOPES, Scope, allowed
 from schemas.tool import Tool
 from worker.resources import Resources
+from worker.state.access.keys import ValidKey
 from worker.state.index import tools
 from worker.state.index.statuses import TaskOfTool
 from worker.state.index.tools import Index
@@ -26,9 +28,28 @@ OfTool = TypeVar("OfTool", Tool, TaskOfTool)
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The project that sends the request; `project_id` is None if `AUTH=off`."""
+    """Who sends the request: its key, None if `AUTH=off`."""
 
-    project_id: str | None
+    key: ValidKey | None
+
+    @property
+    def project_id(self) -> str | None:
+        """The project of the key; None if `AUTH=off`."""
+        return None if self.key is None else self.key.project_id
+
+    @property
+    def scopes(self) -> frozenset[Scope]:
+        """All that the caller may do."""
+        return allowed(SCOPES) if self.key is None else self.key.scopes
+
+    def needs(self, scope: str) -> None:
+        """Raise `ScopeMissing` unless the caller has a scope. For what only some calls of an operation need."""
+        if scope not in self.scopes:
+            raise ScopeMissing.of(scope, self.scopes)
+
+    def refusal(self, scope: str) -> str | None:
+        """What `needs` would say; None if the caller has the scope."""
+        return None if scope in self.scopes else ScopeMissing.of(scope, self.scopes).message
 
     def sees(self, project_id: str) -> bool:
         """Whether the caller may see a project."""
@@ -70,7 +91,7 @@ async def _caller(request: Request, resources: ResourcesDep, caches: LookupCache
     admission = _admission(request, resources)
     if admission is None:
         return Caller(None)
-    return _owner(admission.project_id or await run_in_threadpool(caches.projects.fresh, admission.key_hash))
+    return _owner(admission.key or await run_in_threadpool(caches.keys.fresh, admission.key_hash))
 
 
 async def cached_caller(request: Request, resources: ResourcesDep, caches: LookupCachesDep) -> Caller:
@@ -78,8 +99,8 @@ async def cached_caller(request: Request, resources: ResourcesDep, caches: Looku
     admission = _admission(request, resources)
     if admission is None:
         return Caller(None)
-    project_id = await looked_up(caches.projects, admission.key_hash)
-    return _owner(project_id)
+    found: ValidKey | None = await looked_up(caches.keys, admission.key_hash)
+    return _owner(found)
 
 
 def _admission(request: Request, resources: Resources) -> AdmittedKey | None:
@@ -90,10 +111,10 @@ def _admission(request: Request, resources: Resources) -> AdmittedKey | None:
     return admission
 
 
-def _owner(project_id: str | None) -> Caller:
-    if project_id is None:
+def _owner(key: ValidKey | None) -> Caller:
+    if key is None:
         raise unauthorized()
-    return Caller(project_id)
+    return Caller(key)
 
 
 CallerDep = Annotated[Caller, Depends(_caller)]
@@ -101,7 +122,7 @@ CallerDep = Annotated[Caller, Depends(_caller)]
 #: For routes that any key may call, whatever its project.
 known_caller = Depends(_caller)
 
-#: For routes called hundreds of times a second. A key revoked by another process works for another
+#: For routes called hundreds of times a second. A key that expires, or that another process revokes, works for another
 #: `lookup_cache.CACHE_SECONDS`.
 CachedCallerDep = Annotated[Caller, Depends(cached_caller)]
 

@@ -24,6 +24,8 @@ _RETRY_AFTER = {
         "schema": {"type": "integer", "examples": [5]},
     }
 }
+#: Codes of errors that say how to authenticate.
+_CHALLENGED = (errors.Unauthorized.code, errors.ScopeMissing.code)
 _CHALLENGE = {
     "WWW-Authenticate": {
         "description": "How to authenticate.",
@@ -98,7 +100,7 @@ def _usual(method: str, path: str, operation: OpenApi) -> Iterator[DescribedErro
     if not path.startswith("/api/"):
         return
     body_types = operation.get("requestBody", {}).get("content", {})
-    kinds: list[type[FoldexError]] = [errors.Unauthorized, errors.NotLoopback]
+    kinds: list[type[FoldexError]] = [errors.Unauthorized, errors.ScopeMissing, errors.NotLoopback]
     if "{" in path:
         kinds.append(errors.NotFound)
     if operation.get("parameters") or body_types:
@@ -129,7 +131,7 @@ def _response(faults: Iterable[DescribedError]) -> OpenApi:
     }
     if any(fault.retryable for fault in faults):
         response["headers"] = _RETRY_AFTER
-    if any(fault.status == HTTPStatus.UNAUTHORIZED for fault in faults):
+    if any(fault.code in _CHALLENGED for fault in faults):
         response["headers"] = _CHALLENGE
     return response
 

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from threading import Lock
 from typing import Generic, TypeVar
 from uuid import UUID
 
-from cachetools import TTLCache
+import psycopg
+from cachetools import LRUCache, TTLCache
 
+from schemas.errors import FoldexError
 from worker.state.access import keys
+from worker.state.access.keys import ValidKey
 from worker.state.index import tools
 from worker.state.index.tools import Index
 from worker.state.pool import Pool
 
-#: Seconds until a process sees changes by others: a key revoked, a tool deleted or moved to its new index.
+#: Seconds until a process sees changes by others: a key revoked or expired, a tool deleted or moved to its new index.
 CACHE_SECONDS = 0.25
 #: Maximum number of entries.
 MAX_ENTRIES = 10_000
@@ -66,13 +71,34 @@ class LookupCache(Generic[Key, Value]):
 
 
 class LookupCaches:
-    """The caches of one process: indexes by tool id, and projects by API key hash."""
+    """The caches of one process: indexes by tool id, and keys by their hash."""
 
     def __init__(self, pool: Callable[[], Pool]) -> None:
+        self._pool = pool
         self.indexes: LookupCache[UUID, Index] = LookupCache(lambda tool_id: tools.index_of_tool(pool(), tool_id))
-        self.projects: LookupCache[bytes, str] = LookupCache(lambda key_hash: keys.project_of(pool(), key_hash))
+        self.keys: LookupCache[bytes, ValidKey] = LookupCache(self._valid_key)
+        #: The minute in which each key was last noted as used.
+        self._noted: LRUCache[UUID, int] = LRUCache(MAX_ENTRIES)
+        self._lock = Lock()
 
     def forget(self) -> None:
         """Drop all entries. Call this after committing a change to tools or keys."""
         self.indexes.forget()
-        self.projects.forget()
+        self.keys.forget()
+
+    def _valid_key(self, key_hash: bytes) -> ValidKey | None:
+        found = keys.valid(self._pool(), key_hash)
+        if found is not None:
+            self._note_use(found.id)
+        return found
+
+    def _note_use(self, key_id: UUID) -> None:
+        """Note the use once a minute. All other lookups write nothing."""
+        minute = int(time.time() // 60)
+        with self._lock:
+            if self._noted.get(key_id) == minute:
+                return
+            self._noted[key_id] = minute
+        # a call that only reads must not fail for it, such as on a full disk
+        with suppress(psycopg.Error, FoldexError):
+            keys.note_use(self._pool(), key_id)

@@ -1,4 +1,4 @@
-"""Checks every request before it is parsed: API key, origin and body size.
+"""Checks every request before it is parsed: API key and its scopes, origin and body size.
 
 Plain ASGI, because FastAPI parses the body before it checks the key. JSON bodies are read here in full, limited in
 bytes and time. Uploads are streamed and have their own limits.
@@ -25,11 +25,22 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from api.http import bodies, lookup_cache, problems, request_log
 from api.http.bodies import BodyBudget
 from api.http.lookup_cache import Key, LookupCache, LookupCaches, Value
+from api.http.scopes import OperationScopes, is_guarded
 from api.http.shares import KEYS, UNNAMED, one_call
-from schemas.errors import BodyTooSlow, CrossSite, FoldexError, Invalid, NotLoopback, TooLarge, Unauthorized
+from schemas.errors import (
+    BodyTooSlow,
+    CrossSite,
+    FoldexError,
+    Invalid,
+    NotLoopback,
+    ScopeMissing,
+    TooLarge,
+    Unauthorized,
+)
 from worker.machine.memory.api_memory import ApiMemory
 from worker.machine.privacy import names_loopback
 from worker.state.access import keys
+from worker.state.access.keys import ValidKey
 
 #: Seconds within which a request's body must arrive, unless it is an upload.
 BODY_SECONDS = 60.0
@@ -45,8 +56,6 @@ MAX_KNOWN = 10_000
 
 #: Methods that change nothing.
 _SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
-#: Beginnings of the paths that need a key.
-_GUARDED = ("/api/", "/v1/", "/mcp")
 _UPLOAD_PATH = re.compile(r"/api/projects/[^/]+/uploads")
 #: Paths of the calls that take the content of a file.
 _CONTENT_PATH = re.compile(r"/api/projects/[^/]+/nodes(/[^/]+)?")
@@ -55,20 +64,23 @@ _MCP_PATH = "/mcp"
 
 @dataclass(frozen=True, slots=True)
 class AdmittedKey:
-    """The key of an admitted request, and its project if it was not cached."""
+    """The key of an admitted request, and what it opens if that was not cached."""
 
     key_hash: bytes
-    _project_id: str | None = None
+    _key: ValidKey | None = None
     _since: float = field(default_factory=time.monotonic)
 
     @property
-    def project_id(self) -> str | None:
-        """The project, if it was looked up for this very request and a moment ago: a long body may have come since."""
-        return self._project_id if time.monotonic() - self._since < lookup_cache.CACHE_SECONDS else None
+    def key(self) -> ValidKey | None:
+        """What it opens, if this very request looked it up a moment ago: a long body may have come since."""
+        return self._key if time.monotonic() - self._since < lookup_cache.CACHE_SECONDS else None
 
 
 class RequestGate:
-    """Authorizes requests below `/api` unless it `is_open`, and limits the body size of all requests."""
+    """Authorizes requests below `/api` unless it `is_open`, and limits the body size of all requests.
+
+    A key that lacks the scope of an operation is refused before its body is read and anything is looked up.
+    """
 
     def __init__(
         self,
@@ -77,12 +89,14 @@ class RequestGate:
         is_open: bool,
         max_body_bytes: int,
         caches: LookupCaches,
+        operations: OperationScopes,
         all_bodies: int = ApiMemory().bodies,
     ) -> None:
         self._app = app
         self._is_open = is_open
         self._max_bytes = max_body_bytes
         self._caches = caches
+        self._operations = operations
         #: Projects of keys that were valid before, by hash. They do not wait behind strangers' keys.
         self._known: LRUCache[bytes, str] = LRUCache(MAX_KNOWN)
         self._unknown: TTLCache[bytes, bool] = TTLCache(MAX_KNOWN, lookup_cache.CACHE_SECONDS)
@@ -105,7 +119,7 @@ class RequestGate:
             except (FoldexError, OperationalError) as error:
                 held.close()
                 answer = problems.answered(request, error)
-                if not isinstance(error, Unauthorized | CrossSite):
+                if not isinstance(error, Unauthorized | CrossSite | ScopeMissing):
                     # the rest of the body must not be parsed as the next request
                     answer.headers["Connection"] = "close"
                     send = body.ending(send)
@@ -116,11 +130,11 @@ class RequestGate:
     async def _admit(self, request: Request) -> str:
         """The project that sends the request, "" if it is not known.
 
-        Raises `Invalid`, `NotLoopback`, `CrossSite` or `Unauthorized` unless the request is allowed.
+        Raises `Invalid`, `NotLoopback`, `CrossSite`, `Unauthorized` or `ScopeMissing` unless the request is allowed.
         """
         if request.scope["query_string"].count(b"&") >= MAX_PARAMETERS:
             raise Invalid(f"The address has more than {MAX_PARAMETERS:,} parameters; send fewer.")
-        if not request.url.path.startswith(_GUARDED):
+        if not is_guarded(request.url.path):
             return ""
         if self._is_open:
             check_loopback(request)
@@ -129,13 +143,15 @@ class RequestGate:
         key = _sent_key(request)
         if not key:
             raise unauthorized()
-        request.state.admission, project_id = await self._admission_of(keys.hashed(key), request)
-        request_log.note_project(project_id)
-        return project_id
+        admission, found = await self._admission_of(keys.hashed(key), request)
+        request_log.note_project(found.project_id)
+        self._operations.check(request.scope, found)
+        request.state.admission = admission
+        return found.project_id
 
-    async def _admission_of(self, key_hash: bytes, request: Request) -> tuple[AdmittedKey, str]:
-        projects = self._caches.projects
-        cached = projects.cached(key_hash)
+    async def _admission_of(self, key_hash: bytes, request: Request) -> tuple[AdmittedKey, ValidKey]:
+        known = self._caches.keys
+        cached = known.cached(key_hash)
         if cached is not None:
             return AdmittedKey(key_hash), cached
         if key_hash in self._unknown:
@@ -143,12 +159,12 @@ class RequestGate:
         # no project's id has a NUL
         owner = self._known.get(key_hash) or f"\0{request.client.host if request.client else UNNAMED}"
         async with KEYS.held_by_call(owner):
-            project_id = await run_in_threadpool(projects.get, key_hash)
-        if project_id is None:
+            found = await run_in_threadpool(known.get, key_hash)
+        if found is None:
             self._unknown[key_hash] = True
             raise unauthorized()
-        self._known[key_hash] = project_id
-        return AdmittedKey(key_hash, project_id), project_id
+        self._known[key_hash] = found.project_id
+        return AdmittedKey(key_hash, found), found
 
     async def _take_body(
         self, request: Request, owner: str, body: Receive, send: Send, held: ExitStack
@@ -272,10 +288,8 @@ def _sent_key(request: Request) -> str:
 
 
 def unauthorized() -> Unauthorized:
-    """The error for a missing, unknown or revoked key."""
-    return Unauthorized(
-        "The key is missing or invalid; send `Authorization: Bearer <key>` with a key from `foldex keys create`."
-    )
+    """The error for a missing, unknown, expired or revoked key."""
+    return Unauthorized(Unauthorized.example)
 
 
 async def looked_up(values: LookupCache[Key, Value], key: Key) -> Value | None:

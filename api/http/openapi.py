@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
 from api.http.described_errors import OpenApi, add_errors
+from api.http.scopes import NEEDED
 from schemas.problem import Problem
 
 _PLACE = "#/components/schemas/"
@@ -17,7 +18,7 @@ _UNUSED = ("HTTPValidationError", "ValidationError")
 _BEARER = {
     "type": "http",
     "scheme": "bearer",
-    "description": "A key from `foldex keys create`. With AUTH=off no key is needed.",
+    "description": "A key from `foldex keys create`, with the scope that the call needs. Not needed with AUTH=off.",
 }
 #: What the calls of each tag do.
 TAGS = {
@@ -27,7 +28,7 @@ TAGS = {
     "indexers": "What can be built over a folder.",
     "summary trees": "Build and read trees of summaries over a folder.",
     "nodes": "The project's own content: folders, files and uploads.",
-    "projects": "Projects as a whole, and what a key may see.",
+    "projects": "Projects as a whole, their keys, and what a key may do.",
     "models": "Models that are configured or allowed.",
     "health": "Whether the service runs, and its metrics.",
 }
@@ -64,7 +65,9 @@ def _complete(document: OpenApi, *, is_open: bool) -> None:
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             if path.startswith("/api/"):
-                operation["security"] = [{"bearer": []}, *([{}] if is_open else [])]
+                needed = NEEDED[operation["operationId"]]
+                operation["security"] = [{"bearer": [needed]}, *([{}] if is_open else [])]
+                operation["description"] = f"{operation.get('description', '')}\n\nNeeds the scope `{needed}`.".strip()
             add_errors(method, path, operation)
             _add_examples(operation, schemas)
 

@@ -20,7 +20,7 @@ from starlette.routing import Match
 from api.http import request_log
 from api.http.described_errors import DATABASE_UNAVAILABLE, INTERNAL, INVALID_JSON, DescribedError
 from api.http.disconnect import CALLER_LEFT, CallerLeft
-from schemas.errors import DiskFull, FoldexError, Locked, RangeNotSatisfiable
+from schemas.errors import DiskFull, FoldexError, Locked, RangeNotSatisfiable, ScopeMissing
 from worker.machine.disk_space import means_full
 from worker.machine.error_texts import own_message
 
@@ -80,6 +80,8 @@ def _foldex(_: Request, error: Exception) -> JSONResponse:
 
 def _of(error: FoldexError) -> JSONResponse:
     headers = {"WWW-Authenticate": "Bearer"} if error.status == HTTPStatus.UNAUTHORIZED else {}
+    if isinstance(error, ScopeMissing):
+        headers["WWW-Authenticate"] = f'Bearer error="insufficient_scope", scope="{error.scope}"'
     if error.retryable:
         headers["Retry-After"] = str(math.ceil(error.retry_after or RETRY_AFTER_SECONDS))
     if isinstance(error, RangeNotSatisfiable):

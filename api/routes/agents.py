@@ -39,5 +39,5 @@ async def mcp(request: Request, caller: CachedCallerDep, resources: ResourcesDep
     await run_in_threadpool(import_module, "api.agents.http")
     from api.agents.http import ConnectedCaller
 
-    known = ConnectedCaller(request.app, caller.project_id, request_log.headers())
+    known = ConnectedCaller(request.app, caller.project_id, caller.refusal, request_log.headers())
     return _ProtocolResponse(known, allow_delete=resources.settings.mcp_allow_delete)

@@ -8,6 +8,7 @@ import httpx
 
 from foldex_client.both import Async, Blocking
 from foldex_client.calls import Client
+from foldex_client.keys import Keys
 from foldex_client.sending import AsyncLink, BlockingLink, Session, headers, origin
 from foldex_client.trees import Trees
 
@@ -43,6 +44,7 @@ class Foldex(Client[Blocking]):
         self._http = httpx.Client(headers=sent, trust_env=trust_env, transport=transport)
         super().__init__(Session(BlockingLink(self._http), place, timeout, retries, deadline))
         self.trees: Trees[Blocking] = Trees(self._session)
+        self.keys: Keys[Blocking] = Keys(self._session)
 
     def close(self) -> None:
         """Close all connections."""
@@ -73,6 +75,7 @@ class AsyncFoldex(Client[Async]):
         self._http = httpx.AsyncClient(headers=sent, trust_env=trust_env, transport=transport)
         super().__init__(Session(AsyncLink(self._http), place, timeout, retries, deadline))
         self.trees: Trees[Async] = Trees(self._session)
+        self.keys: Keys[Async] = Keys(self._session)
 
     async def aclose(self) -> None:
         """Close all connections."""

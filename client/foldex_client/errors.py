@@ -88,7 +88,11 @@ class IndexingCancelled(IndexingFailed, code="indexing_cancelled"):
 
 
 class Unauthorized(FoldexError, code="unauthorized"):
-    """The key is missing, unknown or revoked."""
+    """The key is missing, unknown, expired or revoked."""
+
+
+class ScopeMissing(FoldexError, code="scope_missing"):
+    """The key does not allow this call. `detail` names the scope that it lacks."""
 
 
 class NotLoopback(FoldexError, code="auth_required"):
@@ -177,6 +181,10 @@ class MethodNotAllowed(FoldexError, code="method_not_allowed"):
 
 class Conflict(FoldexError, code="conflict"):
     """The thing already exists, or its state forbids the request."""
+
+
+class LastAdminKey(Conflict, code="last_admin_key"):
+    """The key is the last one of its project with the scope `admin`."""
 
 
 class TooManyTools(FoldexError, code="too_many_tools"):

@@ -1,7 +1,9 @@
 """The tree of all errors. Every error has a `code`, an HTTP status and a flag that says whether a retry can help.
 
 FoldexError
-├── Unauthorized · NotLoopback · CrossSite · SessionNeeded · LinkUsed · NotFound · Conflict · TooManyTools
+├── Unauthorized · ScopeMissing · NotLoopback · CrossSite · SessionNeeded · LinkUsed · NotFound · TooManyTools
+├── Conflict
+│   └── LastAdminKey
 ├── Invalid
 │   ├── FilterMatchesNothing · ModelNotAllowed · ModelRefused · NoTree
 │   └── TooLarge · TooManyValues · HeadersTooLarge · UrlTooLong · BodyTooSlow · RangeNotSatisfiable
@@ -67,6 +69,7 @@ from schemas.errors.call_errors import (
     FilterMatchesNothing,
     HeadersTooLarge,
     Invalid,
+    LastAdminKey,
     LinkUsed,
     ModelNotAllowed,
     ModelRefused,
@@ -75,6 +78,7 @@ from schemas.errors.call_errors import (
     NoTree,
     ProjectBusy,
     RangeNotSatisfiable,
+    ScopeMissing,
     SearchBusy,
     SearchSlow,
     ServerBusy,
@@ -152,6 +156,7 @@ __all__ = [
     "FoldexError",
     "HeadersTooLarge",
     "Invalid",
+    "LastAdminKey",
     "LeaseLost",
     "LinkUsed",
     "LlmError",
@@ -176,6 +181,7 @@ __all__ = [
     "RerankNotConfigured",
     "RerankUnavailable",
     "SchemaBehind",
+    "ScopeMissing",
     "SearchBusy",
     "SearchSlow",
     "ServerBusy",

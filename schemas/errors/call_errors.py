@@ -2,15 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from schemas.errors.base import FoldexError
+from schemas.scopes import LEVELS, listed
 
 
 class Unauthorized(FoldexError):
-    """The key is missing, unknown or revoked."""
+    """The key is missing, unknown, expired or revoked."""
 
     code = "unauthorized"
     status = 401
-    example = "The key is missing or invalid; send `Authorization: Bearer <key>` with a key from `foldex keys create`."
+    example = (
+        "The key is missing, expired or invalid; send `Authorization: Bearer <key>` with a key from "
+        "`foldex keys create`."
+    )
+
+
+class ScopeMissing(FoldexError):
+    """The key does not allow this call. `scope` is what it lacks."""
+
+    code = "scope_missing"
+    status = 403
+    example = (
+        "This call needs a key with the scope `write`; yours has only `search`. "
+        "`foldex keys create PROJECT --scope write` makes one."
+    )
+
+    def __init__(self, message: str, *, scope: str) -> None:
+        super().__init__(message)
+        self.scope = scope
+
+    @classmethod
+    def of(cls, scope: str, held: Collection[str]) -> ScopeMissing:
+        """The error for a key that has other scopes."""
+        has = ", ".join(f"`{each}`" for each in listed(held))
+        # a level brings the ones below; what adds to a level needs one
+        given = f"--scope {scope}" if scope in LEVELS else f"--scope admin --scope {scope}"
+        return cls(
+            f"This call needs a key with the scope `{scope}`; yours has only {has}. "
+            f"`foldex keys create PROJECT {given}` makes one.",
+            scope=scope,
+        )
 
 
 class NotLoopback(FoldexError):
@@ -156,6 +189,13 @@ class Conflict(FoldexError):
     code = "conflict"
     status = 409
     example = "A node 'folder-001' already exists in this project; choose another id, or PATCH it."
+
+
+class LastAdminKey(Conflict):
+    """The key is the last one of its project with the scope `admin`: no other could make keys over HTTP."""
+
+    code = "last_admin_key"
+    example = "This is the project's last key with the scope `admin`; create another one first, or rotate this one."
 
 
 class TooManyConnections(FoldexError):

@@ -140,6 +140,19 @@ def tree_calls(running: Service, tool: str) -> None:
     assert (refused.status_code, refused.json()["code"]) == (422, "no_tree")
 
 
+def key_calls(client: httpx.Client) -> None:
+    place = f"/api/projects/{PROJECT}/keys"
+    made = client.post(place, json={"name": "reader", "scopes": ["search"], "expires": "1d"}).json()
+    client.post(place, json={"scopes": []})
+    client.get(place)
+    for key in (made["id"], "none"):
+        client.post(f"{place}/{key}/rotate", json={"overlap": "0s"})
+    client.post(f"{place}/{made['id']}/rotate")
+    lone = client.post(place, json={}).json()["id"]
+    for key in (made["id"], lone, "none"):
+        client.delete(f"{place}/{key}")
+
+
 def tool_calls(client: httpx.Client, tool: str) -> None:
     for place in (f"{TOOLS}/{tool}", f"{TOOLS}/none"):
         for part in ("", "/status", "/tasks", "/files", "/events"):
@@ -190,6 +203,7 @@ def test_every_answer_is_as_described(running: Service, witness: Witness, tool: 
     place_calls(running, root)
     question_calls(running.client, tool)
     tree_calls(running, tool)
+    key_calls(running.client)
     tool_calls(running.client, tool)
     assert {name for name, status in witness.seen if status < 300} == witness.ids
     refused = {(name, status) for name, status in witness.seen if status >= 400}

@@ -229,7 +229,7 @@ def test_errors_of_a_full_disk_have_a_code_of_their_own(
 
 
 #: Calls that add nothing, or a few bytes: they ask, end something, or permit a folder.
-ADD_NOTHING = ("/query", "/grep", "/cancel", "/api/search", "/api/places", "/api/session")
+ADD_NOTHING = ("/query", "/grep", "/cancel", "/api/search", "/api/places", "/api/session", "/keys", "/rotate")
 #: Calls that no document describes.
 UNDESCRIBED = [("POST", f"/v1/knowledge-bases/{{tool_id}}/raptor{end}") for end in ("", "/build")]
 

@@ -103,9 +103,10 @@ def test_a_key_sees_its_own_project_and_no_other(running: Service, one: str, two
 
 
 def test_a_key_is_told_its_own_project_only(running: Service, one: str, two: str) -> None:
+    everything = ["search", "write", "admin"]
     for project, key in (("one", one), ("two", two)):
         told = checked(call(running, "GET", "/api/access", key), 200)
-        assert told == {"project_id": project, "projects": [project], "flower_url": None}
+        assert told == {"project_id": project, "projects": [project], "scopes": everything, "flower_url": None}
 
 
 def test_the_name_of_the_scheme_is_known_in_any_case(running: Service, one: str) -> None:
@@ -144,11 +145,14 @@ def test_keys_are_printed_as_json(running: Service) -> None:
     made = printed(foldex(running, "keys", "create", "printed", "--name", "for ci", "--json"))
     assert call(running, "GET", TOOLS, made.pop("key")).status_code == 200
     [listed] = printed(foldex(running, "keys", "list", "printed", "--json"))["items"]
-    assert datetime.fromisoformat(listed.pop("created_at")).tzinfo is not None
-    assert made == {"id": made["id"], "project_id": "printed", "name": "for ci"}
-    assert listed == {**made, "revoked_at": None}
+    assert datetime.fromisoformat(listed.pop("created_at")) == datetime.fromisoformat(made.pop("created_at"))
+    assert datetime.fromisoformat(listed.pop("last_used_at")).second == 0
+    assert made.pop("last_used_at") is None
+    ends = dict.fromkeys(("expires_at", "revoked_at", "replaced_by"))
+    row = {"id": made["id"], "project_id": "printed", "name": "for ci", "scopes": ["admin"], "state": "valid"}
+    assert listed == made == {**row, **ends}
     revoked = printed(foldex(running, "keys", "revoke", made["id"], "--json"))
-    assert revoked == {"id": made["id"], "status": "revoked"}
+    assert revoked == {"id": made["id"], "status": "revoked", "admin_keys": 0}
     [listed] = printed(foldex(running, "keys", "list", "printed", "--json"))["items"]
     assert datetime.fromisoformat(listed["revoked_at"]) >= datetime.fromisoformat(listed["created_at"])
 
@@ -158,6 +162,76 @@ def printed(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     assert (done.returncode, done.stderr) == (0, "")
     document: dict[str, Any] = json.loads(done.stdout)
     return document
+
+
+def test_a_key_is_made_with_scopes_for_a_time_and_rotated(running: Service) -> None:
+    made = foldex(
+        running, "keys", "create", "timed", "--scope", "all_documents", "--scope", "write", "--expires", "30d"
+    )
+    key, told = made.stdout.strip(), made.stderr
+    assert "write, all_documents, valid until 20" in told
+    assert call(running, "GET", "/api/access", key).json()["scopes"] == ["search", "write", "all_documents"]
+    assert call(running, "DELETE", "/api/projects/timed", key).json()["code"] == "scope_missing"
+    listed = foldex(running, "keys", "list", "timed").stdout
+    assert "write,all_documents" in listed
+    assert "valid until" in listed
+    assert "  used 20" in listed
+    key_id = listed.split()[0]
+    turned = foldex(running, "keys", "rotate", key_id, "--overlap", "1h", "--expires", "90m")
+    assert call(running, "GET", TOOLS, turned.stdout.strip()).status_code == 200
+    assert call(running, "GET", TOOLS, key).status_code == 200
+    again = foldex(running, "keys", "rotate", key_id)
+    assert again.returncode == 2
+    assert "was replaced by" in again.stderr
+    (old, new) = printed(foldex(running, "keys", "list", "timed", "--json"))["items"]
+    assert old["replaced_by"] == new["id"]
+    assert foldex(running, "keys", "rotate", new["id"], "--overlap", "0s").returncode == 0
+    assert_unauthorized(call(running, "GET", TOOLS, turned.stdout.strip()))
+    assert "expired" in foldex(running, "keys", "list", "timed").stdout
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("--scope", "all"),
+        ("--scope", "impersonate"),
+        ("--expires", "30"),
+        ("--expires", "-1d"),
+        ("--expires", "1.5h"),
+        ("--expires", "0s"),
+        ("--expires", "3651d"),
+        ("--expires", "30d\n"),
+        ("--expires", "\u0663d"),
+        ("--expires", "9" * 5000 + "d"),
+        ("--name", "a\nb"),
+        ("--name", "\u202e"),
+        ("--name", "x" * 201),
+    ],
+)
+def test_a_key_with_odd_terms_is_not_made(running: Service, wrong: tuple[str, str]) -> None:
+    refused = foldex(running, "keys", "create", "odd", *wrong)
+    assert refused.returncode == 2
+    assert wrong[0] in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert foldex(running, "keys", "list", "odd").stdout == ""
+
+
+def test_the_last_key_for_admin_is_revoked_by_the_operator_with_a_warning(running: Service) -> None:
+    key = new_key(running, "lone")
+    (row,) = call(running, "GET", "/api/projects/lone/keys", key).json()["items"]
+    refused = call(running, "DELETE", f"/api/projects/lone/keys/{row['id']}", key)
+    assert (refused.status_code, refused.json()["code"]) == (409, "last_admin_key")
+    revoked = foldex(running, "keys", "revoke", row["id"])
+    assert revoked.returncode == 0
+    assert "no key with the scope admin left" in revoked.stderr
+    assert_unauthorized(call(running, "GET", TOOLS, key))
+
+
+def test_a_name_of_an_older_release_forges_no_line(running: Service) -> None:
+    key_id = printed(foldex(running, "keys", "create", "forged", "--json"))["id"]
+    assert running.rows("UPDATE api_key SET name = E'a\\nfx_b' WHERE project_id = 'forged' RETURNING 1") == [(1,)]
+    (line,) = foldex(running, "keys", "list", "forged").stdout.splitlines()
+    assert line.startswith(key_id)
 
 
 def test_a_key_is_stored_as_a_hash_only(running: Service, one: str) -> None:

@@ -26,7 +26,7 @@ Ids = dict[str, str]
 Call = dict[str, Any]
 
 PROJECTS, TOOL = "/api/projects/{project_id}", f"{TOOLS}/{{tool_id}}"
-NODES = f"{PROJECTS}/nodes"
+NODES, KEYS = f"{PROJECTS}/nodes", f"{PROJECTS}/keys"
 TREES = "/v1/knowledge-bases/{tool_id}/raptor"
 FILES = {"files": ("a.md", b"# text")}
 #: Of no project.
@@ -104,6 +104,10 @@ CALLS: dict[tuple[str, str], list[Call]] = {
     ],
     ("POST", f"{PROJECTS}/reindex"): [{}, {"json": {"full": True}}],
     ("DELETE", PROJECTS): [{}],
+    ("POST", KEYS): [{"json": {"name": "x"}}],
+    ("GET", KEYS): [{}],
+    ("POST", f"{KEYS}/{{key_id}}/rotate"): [{}, {"json": {"overlap": "1h"}}],
+    ("DELETE", f"{KEYS}/{{key_id}}"): [{}],
 }
 #: Other paths of calls, and methods, which the document leaves out.
 ALIASES: dict[tuple[str, str], list[Call]] = {
@@ -132,7 +136,7 @@ AGENTS: dict[tuple[str, str], list[Call]] = {
 }
 WITH_AGENTS = EVERY_CALL | AGENTS
 #: Routes whose answers about a project or tool of the caller cannot reveal others.
-PARTS = ("{file_id}", "{chunk_id}", "{node_id}", "{uploaded_id}", "{place}", "{bucket}", "['{tool_id}']")
+PARTS = ("{file_id}", "{chunk_id}", "{node_id}", "{uploaded_id}", "{key_id}", "{place}", "{bucket}", "['{tool_id}']")
 
 
 @pytest.fixture(scope="module")
@@ -169,6 +173,8 @@ def indexed(running: Service, root: Path, project: str) -> tuple[str, Ids]:
     (file,) = call(running, "GET", f"{TOOLS}/{tool}/files", key).json()["items"]
     (hit,) = call(running, "POST", f"{TOOLS}/{tool}/query", key, query="ledger", mode="keyword").json()["results"]
     ids = {"project_id": project, "tool_id": tool, "node_id": folder, "place": str(place), "bucket": f"of-{project}"}
+    # of no caller here, so that it may end
+    ids["key_id"] = call(running, "POST", f"/api/projects/{project}/keys", key, name="other").json()["id"]
     ids |= {"file_id": file["file_id"], "chunk_id": hit["chunk_id"], "uploaded_id": uploaded["items"][0]["file_id"]}
     return key, ids
 
@@ -195,7 +201,7 @@ def client(running: Service) -> Iterator[TestClient]:
         app = create_app(Settings())
         # cached entries stay, so that statements do not depend on the clock
         known = app.state.lookup_caches
-        known.indexes, known.projects = LookupCache(known.indexes._read, 3600), LookupCache(known.projects._read, 3600)
+        known.indexes, known.keys = LookupCache(known.indexes._read, 3600), LookupCache(known.keys._read, 3600)
         yield TestClient(app)
 
 
@@ -206,7 +212,7 @@ def routes(running: Service) -> list[tuple[str, str]]:
 
 
 def nobodys(root: Path) -> Ids:
-    ids = {name: str(uuid4()) for name in ("tool_id", "node_id", "uploaded_id", "file_id", "chunk_id")}
+    ids = {name: str(uuid4()) for name in ("tool_id", "node_id", "uploaded_id", "file_id", "chunk_id", "key_id")}
     return {**ids, "project_id": "nobody", "place": str(root / "nobody"), "bucket": "of-nobody"}
 
 
@@ -228,8 +234,9 @@ def counted() -> Iterator[list[str]]:
     execute = psycopg.Cursor.execute
 
     def counting(self: Any, query: Any, *args: Any, **options: Any) -> Any:
-        # the pool sets up and tests connections at any time
-        if not any(part in str(query)[:40] for part in ("SET ", "'SELECT 1'", "SHOW ")) and query != "SELECT 1":
+        # the pool sets up and tests connections at any time, and the use of a key is noted once a minute
+        is_of_pool = any(part in str(query)[:40] for part in ("SET ", "'SELECT 1'", "SHOW ")) or query == "SELECT 1"
+        if not is_of_pool and "SET last_used_at" not in str(query):
             sent.append(str(query)[:200])
         return execute(self, query, *args, **options)
 

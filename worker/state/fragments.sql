@@ -442,3 +442,11 @@ status = 'pending', stage = 'leaves', level = 0, epoch = t.epoch + 1, owner = NU
 -- name: ended
 -- columns of a tree whose build ended, and from which no earlier task starts another
 owner = NULL, lease_until = NULL, warning = NULL, finished_at = now(), epoch = t.epoch + 1
+
+-- name: key_columns
+-- of a key, without its hash
+id, project_id, name, scopes, created_at, expires_at, last_used_at, revoked_at, replaced_by,
+    CASE WHEN :key_is_valid THEN 'valid' WHEN revoked_at IS NULL THEN 'expired' ELSE 'revoked' END AS state
+
+-- name: key_is_valid
+revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())

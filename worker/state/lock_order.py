@@ -18,6 +18,8 @@ it, and all others keep the order towards them:
 - Listing: index and task when it begins, then its task and files. It waits for no chunks.
 - Indexing: `claim`, `finish` and the drafts of chunks hold the index (FOR SHARE), then files. `claim` skips locked
   files. `finish` holds chunks last.
+- Changes of keys hold the advisory lock of their project's keys alone. A deletion of the project takes it after the
+  project's, and holds both.
 - Lease renewals and the sweep's `return_expired` skip locked leases, files and chunks.
 
 Several indexes or changes are locked by ascending id. Rows that refer to an index lock it against its deletion only

@@ -37,8 +37,11 @@ def search_project(
     """Search several tools, or some paths, in parallel. The answer names tools that failed or were slow.
 
     With `Accept: text/event-stream` the steps are sent as they happen, each with its `tool_id`, then the answer.
+    `index_missing` needs the scope `write`.
     """
     caller.check(body.project_id)
+    if body.index_missing:
+        caller.needs("write")
 
     def answer(on_step: Callable[[Step], None]) -> str:
         with large_answers.answer(body.top_k, body.project_id):

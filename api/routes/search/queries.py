@@ -15,7 +15,15 @@ from fastapi.concurrency import run_in_threadpool
 
 from api.http import bodies, event_stream, large_answers
 from api.http.bodies import JsonRoute
-from api.http.dependencies import CachedIndexDep, ResourcesDep, ToolId, cached_caller, cached_index
+from api.http.dependencies import (
+    CachedCallerDep,
+    CachedIndexDep,
+    Caller,
+    ResourcesDep,
+    ToolId,
+    cached_caller,
+    cached_index,
+)
 from api.http.described_errors import raises
 from api.http.disconnect import Disconnect, DisconnectDep, watch_request
 from api.http.lookup_cache import LookupCaches
@@ -38,7 +46,7 @@ from schemas.errors import (
     TextKeyMissing,
     VectorsElsewhere,
 )
-from schemas.queries.search import Query, Step
+from schemas.queries.search import Query, Refresh, Step
 from schemas.queries.tree_search import TreeAnswer
 from worker.resources import Resources
 from worker.state.index.tools import Index
@@ -71,7 +79,9 @@ async def _answer(request: Request, query: Query) -> Response:
     resources: Resources = request.app.state.resources
     caches: LookupCaches = request.app.state.lookup_caches
     tool_id = request.path_params["tool_id"]
-    index = await cached_index(tool_id, await cached_caller(request, resources, caches), caches)
+    caller = await cached_caller(request, resources, caches)
+    index = await cached_index(tool_id, caller, caches)
+    check_refresh(caller, query.refresh)
     async with watch_request(request.receive) as disconnect:
         answer = await run_in_threadpool(query_answer, resources, UUID(tool_id), index, query, disconnect)
     return Response(answer, media_type="application/json")
@@ -107,14 +117,17 @@ def query_tool(
     request: Request,
     body: Query,
     tool_id: ToolId,
+    caller: CachedCallerDep,
     index: CachedIndexDep,
     resources: ResourcesDep,
     disconnect: DisconnectDep,
 ) -> Response:
     """Find chunks by meaning and by keywords. Works as soon as the first file is indexed.
 
-    With `Accept: text/event-stream` the steps are sent as they happen, then the answer.
+    With `Accept: text/event-stream` the steps are sent as they happen, then the answer. `refresh` needs the scope
+    `write`.
     """
+    check_refresh(caller, body.refresh)
 
     def answer(on_step: Callable[[Step], None]) -> str:
         return query_answer(resources, UUID(tool_id), index, body, disconnect, on_step)
@@ -122,6 +135,12 @@ def query_tool(
     if event_stream.wants_events(request):
         return event_stream.stream(request, answer, disconnect)
     return Response(answer(ignore_step), media_type="application/json")
+
+
+def check_refresh(caller: Caller, refresh: Refresh) -> None:
+    """Raise `ScopeMissing` for a search that may start a run, unless the caller may start one."""
+    if refresh != "none":
+        caller.needs("write")
 
 
 def query_answer(

@@ -68,7 +68,9 @@ def _shown_node(node: views.ShownNode) -> TreeNode:
 calls = IndexerCalls(TREE)
 aliases = APIRouter(prefix="/v1/knowledge-bases/{tool_id}/raptor", include_in_schema=False, route_class=JsonRoute)
 for path in ("", "/status"):
-    aliases.get(path, response_model=RaptorStatus)(calls.get)
+    aliases.get(path, name="get_raptor", response_model=RaptorStatus)(calls.get)
 for path in ("", "/build"):
-    aliases.post(path, status_code=202, dependencies=[needs_space], response_model=RaptorStatus)(calls.build)
-aliases.delete("", status_code=202, response_model=RaptorStatus)(calls.delete)
+    aliases.post(path, name="build_raptor", status_code=202, dependencies=[needs_space], response_model=RaptorStatus)(
+        calls.build
+    )
+aliases.delete("", name="delete_raptor", status_code=202, response_model=RaptorStatus)(calls.delete)

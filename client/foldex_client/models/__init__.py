@@ -10,6 +10,8 @@ from foldex_client.models.base import Model, Note, Page
 from foldex_client.models.code import Call, CallGraph, GrepAnswer, GrepHit, Impact, Span, Symbol, Use, UsePage
 from foldex_client.models.content import (
     Access,
+    ApiKey,
+    CreatedKey,
     HostFinding,
     HostProcess,
     Hosts,
@@ -66,11 +68,13 @@ __all__ = [
     "AcrossAnswer",
     "AcrossSearchOptions",
     "Answer",
+    "ApiKey",
     "Around",
     "Call",
     "CallGraph",
     "Context",
     "Coverage",
+    "CreatedKey",
     "File",
     "FileChunk",
     "FileText",

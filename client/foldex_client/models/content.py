@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 from typing import Any
+from uuid import UUID
+
+from pydantic import Field
 
 from foldex_client.models.base import Model, Note
 
@@ -13,7 +16,30 @@ class Access(Model):
 
     project_id: str | None
     projects: list[str]
+    #: A service before scopes does not tell them.
+    scopes: list[str] = Field(default_factory=list)
     flower_url: str | None
+
+
+class ApiKey(Model):
+    """A key of a project, without itself. It opens something while its `state` is "valid"."""
+
+    id: UUID
+    project_id: str
+    name: str
+    scopes: list[str]
+    state: str
+    created_at: datetime
+    expires_at: datetime | None
+    last_used_at: datetime | None
+    revoked_at: datetime | None
+    replaced_by: UUID | None
+
+
+class CreatedKey(ApiKey):
+    """A new key. No later answer has its `key`."""
+
+    key: str
 
 
 class Place(Model):

@@ -11,10 +11,10 @@ from schemas.errors import FilterMatchesNothing, FoldexError, StoreUnavailable
 STATUSES = {
     400: "url_too_long",
     401: "unauthorized",
-    403: "auth_required cross_site session_needed link_used",
+    403: "scope_missing auth_required cross_site session_needed link_used",
     404: "not_found",
     408: "body_too_slow",
-    409: "conflict lease_lost too_many_tools",
+    409: "conflict lease_lost too_many_tools last_admin_key",
     413: "too_large",
     416: "range_not_satisfiable",
     422: "invalid_request no_such_files embedding_model_refused model_not_allowed no_tree source_error folder_gone"

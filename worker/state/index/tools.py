@@ -403,7 +403,7 @@ def _delete_rows(pool: Pool, values: dict[str, str]) -> list[str]:
     with pool.connection() as connection:
         # nodes that others add meanwhile would go with their folder, and nobody would know of their objects
         index_switch.lock_project(connection, values["project_id"])
-        connection.execute(_SQL["wait_for_vectors"], values)
+        connection.execute(_SQL["wait_for_vectors_and_keys"], values)
         rows = connection.execute(_SQL["delete_project_rows"], values).fetchall()
         return [key for (key,) in rows]
 

@@ -147,9 +147,10 @@ SELECT EXISTS (SELECT FROM content_node WHERE project_id = %(project_id)s)
     OR EXISTS (SELECT FROM search_tool WHERE project_id = %(project_id)s)
     OR EXISTS (SELECT FROM api_key WHERE project_id = %(project_id)s)
 
--- name: wait_for_vectors
--- see "hold_project" of the cache
-SELECT pg_advisory_xact_lock(hashtextextended('embedding_cache ' || %(project_id)s, 0))
+-- name: wait_for_vectors_and_keys
+-- see "hold_project" of the cache, and "lock_keys"
+SELECT pg_advisory_xact_lock(hashtextextended('embedding_cache ' || %(project_id)s, 0)),
+    pg_advisory_xact_lock(hashtextextended('api_key ' || %(project_id)s, 0))
 
 -- name: delete_project_rows
 WITH keys AS (DELETE FROM api_key WHERE project_id = %(project_id)s),

@@ -11,6 +11,7 @@ import pytest
 
 from api.http.lookup_cache import LookupCache, LookupCaches
 from worker.state.access import keys
+from worker.state.access.keys import ValidKey
 from worker.state.index import tools
 
 
@@ -102,14 +103,15 @@ def test_a_change_forgets_tools_and_keys(monkeypatch: pytest.MonkeyPatch) -> Non
 
     def look(_pool: object, key: object) -> object:
         looked.append(key)
-        return "found"
+        return ValidKey(uuid4(), "found", frozenset())
 
     monkeypatch.setattr(tools, "index_of_tool", look)
-    monkeypatch.setattr(keys, "project_of", look)
+    monkeypatch.setattr(keys, "valid", look)
+    monkeypatch.setattr(keys, "note_use", lambda *_: None)
     no_pool: Any = None
     caches, tool_id = LookupCaches(lambda: no_pool), uuid4()
     caches.indexes.get(tool_id)
-    caches.projects.get(b"hash")
+    caches.keys.get(b"hash")
     caches.forget()
-    assert (caches.indexes.cached(tool_id), caches.projects.cached(b"hash")) == (None, None)
+    assert (caches.indexes.cached(tool_id), caches.keys.cached(b"hash")) == (None, None)
     assert looked == [tool_id, b"hash"]

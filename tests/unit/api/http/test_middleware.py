@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from uuid import uuid4
 
 import pytest
 from fastapi import Request
@@ -10,14 +11,16 @@ from fastapi import Request
 from api.http import lookup_cache
 from api.http.middleware import AdmittedKey, check_loopback
 from schemas.errors import NotLoopback
+from worker.state.access.keys import ValidKey
 
 
 def test_an_admission_knows_its_project_as_long_as_a_cache_may(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lookup_cache, "CACHE_SECONDS", 3600)
     now = time.monotonic()
-    assert AdmittedKey(b"key", "project").project_id == "project"
-    assert AdmittedKey(b"key", "project", now - 3600).project_id is None
-    assert AdmittedKey(b"key").project_id is None
+    key = ValidKey(uuid4(), "project", frozenset())
+    assert AdmittedKey(b"key", key).key == key
+    assert AdmittedKey(b"key", key, now - 3600).key is None
+    assert AdmittedKey(b"key").key is None
 
 
 @pytest.mark.parametrize(

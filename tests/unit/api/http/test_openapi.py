@@ -10,6 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator, FormatChecker
 from openapi_spec_validator import validate
 
+from api.http.scopes import NEEDED
 from api.main import create_app
 from docs.openapi import Schema, description
 from schemas import errors
@@ -150,7 +151,10 @@ def test_errors_are_problems_with_their_codes(name: str) -> None:
 def test_statuses_follow_from_what_an_operation_takes(name: str) -> None:
     call, method = operations()[name], name.split(maxsplit=1)[0]
     if " /api/" in name:
-        assert call["security"] == [{"bearer": []}]
+        needed = NEEDED[call["operationId"]]
+        assert call["security"] == [{"bearer": [needed]}]
+        assert call["description"].endswith(f"Needs the scope `{needed}`.")
+        assert {"unauthorized", "scope_missing"} <= stated_codes(call)
         assert {401, 403, 500, 503} <= statuses(call)
         assert (413 in statuses(call)) == (method != "GET")
     else:
@@ -190,7 +194,7 @@ def test_the_examples_of_errors_are_messages_with_a_remedy() -> None:
 
 def test_a_key_is_optional_without_authentication() -> None:
     app = create_app(Settings(database_url="postgresql://nowhere.invalid/none", auth="off"))
-    assert app.openapi()["paths"]["/api/search"]["post"]["security"] == [{"bearer": []}, {}]
+    assert app.openapi()["paths"]["/api/search"]["post"]["security"] == [{"bearer": ["search"]}, {}]
     assert app.openapi()["components"]["securitySchemes"]["bearer"]["scheme"] == "bearer"
 
 

@@ -24,13 +24,16 @@ from api.http import request_log
 from api.http.protocol import TimedProtocol
 from api.http.request_log import HEADER, RequestLog
 from api.main import create_app
+from schemas.scopes import allowed
 from tests import coroutines
 from tests.service import eventually
 from worker import app as queue
 from worker.settings import Settings
+from worker.state.access.keys import ValidKey
 
 NOWHERE = "postgresql://127.0.0.1:1/none"
 TOOLS = "/api/tools/search"
+ACME = ValidKey(uuid4(), "acme", allowed(["search"]))
 LOCAL = "http://127.0.0.1"
 Lines = list[MutableMapping[str, Any]]
 
@@ -136,7 +139,7 @@ def test_the_project_is_named(client: TestClient, lines: Lines) -> None:
 
 def test_the_project_of_a_key_is_named(lines: Lines) -> None:
     app = create_app(Settings(database_url=NOWHERE, auth="on"))
-    with patch.object(app.state.lookup_caches.projects, "cached", lambda _: "acme"):
+    with patch.object(app.state.lookup_caches.keys, "cached", lambda _: ACME):
         client = TestClient(app, raise_server_exceptions=False)
         client.get(TOOLS, params={"project_id": "other"}, headers={"Authorization": "Bearer key"})
     assert [line["project"] for line in of_requests(lines)] == ["acme"]

@@ -37,7 +37,14 @@ def no_pool() -> Any:
 
 @pytest.fixture(scope="module")
 def place() -> Iterator[Place]:
-    app = RequestGate(accepts, is_open=True, max_body_bytes=MAX_BODY_BYTES, caches=LookupCaches(no_pool))
+    no_operations: Any = None
+    app = RequestGate(
+        accepts,
+        is_open=True,
+        max_body_bytes=MAX_BODY_BYTES,
+        caches=LookupCaches(no_pool),
+        operations=no_operations,
+    )
     with serving(app) as served:
         yield served
 

@@ -25,12 +25,15 @@ from api.main import create_app
 from api.routes.search import queries
 from schemas.errors import EmbeddingUnavailable, NoTree, SearchBusy
 from schemas.queries.search import Query
+from schemas.scopes import allowed
 from worker.settings import Settings
 from worker.state.access import keys
+from worker.state.access.keys import ValidKey
 
 NOWHERE = "postgresql://127.0.0.1:1/none"
 OWN, FOREIGN = uuid4(), uuid4()
-KEYS = {"fx-own": "mine", "fx-other": "other"}
+READER = "fx-reader"
+KEYS = {"fx-own": "mine", "fx-other": "other", READER: "mine"}
 #: What a search raises, by the query that asks for it.
 RAISED: dict[str, Exception] = {
     "busy": SearchBusy("busy"),
@@ -73,9 +76,12 @@ def made(*, auth: str) -> FastAPI:
         OWN: SimpleNamespace(project_id="mine"),
         FOREIGN: SimpleNamespace(project_id="other"),
     }
-    projects = {keys.hashed(key): project for key, project in KEYS.items()}
+    opened = {
+        keys.hashed(key): ValidKey(uuid4(), project, allowed(["search"] if key == READER else ["write"]))
+        for key, project in KEYS.items()
+    }
     caches = app.state.lookup_caches
-    caches.indexes, caches.projects = LookupCache(indexes.get), LookupCache(projects.get)
+    caches.indexes, caches.keys = LookupCache(indexes.get), LookupCache(opened.get)
     return app
 
 
@@ -129,6 +135,7 @@ def bodies() -> st.SearchStrategy[bytes]:
             "mode": st.sampled_from(["hybrid", "vector", "odd"]),
             "filters": st.sampled_from([{}, {"types": ["code"]}, {"odd": 1}, []]),
             "min_score": st.sampled_from([0.5, float("nan"), "0.5"]),
+            "refresh": st.sampled_from(["none", "none", "wait"]),
             "tree": st.sampled_from(["off", "collapsed", 1]),
             "odd": st.just(1),
         },
@@ -151,7 +158,7 @@ def requests() -> st.SearchStrategy[Sent]:
         {"content-type": st.sampled_from(types), "accept": st.sampled_from(accepts)},
         optional={
             "authorization": st.sampled_from(
-                ["Bearer fx-own", "Bearer fx-own", "Bearer fx-other", "Bearer x", "Basic x"]
+                ["Bearer fx-own", f"Bearer {READER}", "Bearer fx-other", "Bearer x", "Basic x"]
             ),
             "origin": st.sampled_from(["http://127.0.0.1", "http://elsewhere"]),
         },
@@ -173,6 +180,16 @@ def test_errors_are_answered_as_by_fastapi(apps: dict[str, FastAPI], text: str) 
     )
     usual, plain = outcomes(apps["off"], sent)
     assert usual == plain
+
+
+@pytest.mark.parametrize("key", ["fx-own", READER])
+def test_a_search_that_may_start_a_run_needs_write(apps: dict[str, FastAPI], key: str) -> None:
+    for refresh in ("if_stale", "wait", "none"):
+        body = json.dumps({"query": "words", "refresh": refresh}).encode()
+        headers = {"content-type": "application/json", "authorization": f"Bearer {key}"}
+        usual, plain = outcomes(apps["on"], Sent(f"/api/tools/search/{OWN}/query", body, headers))
+        assert usual == plain
+        assert (usual[0] == 403) == (key == READER and refresh != "none")
 
 
 def test_only_the_usual_query_does_without_fastapi(apps: dict[str, FastAPI], monkeypatch: pytest.MonkeyPatch) -> None:
