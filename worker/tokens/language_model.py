@@ -5,15 +5,16 @@ Each process that unpacks it spends 0.6 s of processor time, and keeps 60 MB for
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import shutil
 import tempfile
 import time
-from collections.abc import Collection, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 _PREFIX = "languages-"
 #: Seconds after which the files of other releases, or of a process that was killed, are removed.
 _STALE_SECONDS = 3600.0
+#: The lock of the process that unpacks the model, and how long others wait for it: one that is frozen keeps it.
+_LOCK, _LOCK_SECONDS, _POLL_SECONDS = "languages.lock", 5.0, 0.02
 #: The weights of features by language, those of languages, their names; then the automaton that finds features: where
 #: the transitions of each state begin, the transitions, and the feature of each state.
 _PARTS = ("weights", "offsets", "names", "rows", "moves", "features")
@@ -34,8 +37,8 @@ _Arrays = Mapping[str, NDArray[Any]]
 def load(names: Collection[str], directory: Path | None) -> LanguageIdentifier:
     """The model of the languages `names`; all that it knows would take twice the memory.
 
-    It is mapped from files in `directory`, which are made if they are missing. A process without a directory, or with
-    one that it cannot write to, has a model of its own.
+    It is mapped from files in `directory`, which are made if they are missing, by one process at a time. A process
+    without a directory, or with one that it cannot write to, has a model of its own.
     """
     if directory is None:
         return _identifier(_unpack(names))
@@ -43,11 +46,40 @@ def load(names: Collection[str], directory: Path | None) -> LanguageIdentifier:
     path = directory / f"{_PREFIX}{key}"
     arrays = _map(path)
     if arrays is None:
-        arrays = _unpack(names)
-        with suppress(OSError):
-            _keep(path, arrays)
-            arrays = _map(path) or arrays
+        with _alone(directory):
+            arrays = _map(path) or _unpacked(names, path)
     return _identifier(arrays)
+
+
+@contextmanager
+def _alone(directory: Path) -> Iterator[None]:
+    """Wait for another process that makes the files, unless that takes too long."""
+    with ExitStack() as held:
+        with suppress(OSError):
+            directory.mkdir(parents=True, exist_ok=True)
+            _take(held.enter_context((directory / _LOCK).open("w")))
+        yield
+
+
+def _take(lock: TextIO) -> None:
+    deadline = time.monotonic() + _LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                return
+            time.sleep(_POLL_SECONDS)
+        else:
+            return
+
+
+def _unpacked(names: Collection[str], path: Path) -> _Arrays:
+    arrays = _unpack(names)
+    with suppress(OSError):
+        _keep(path, arrays)
+        return _map(path) or arrays
+    return arrays
 
 
 def _identifier(arrays: _Arrays) -> LanguageIdentifier:

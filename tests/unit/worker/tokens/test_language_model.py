@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import time
+from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -73,6 +77,32 @@ def test_only_the_first_process_unpacks_the_model(directory: Path, monkeypatch: 
     monkeypatch.setattr(language_model, "_unpack", None)
     assert language_model.load(NAMES, directory).classify(TEXTS[3])[0] == "de"
     assert len(files(directory)) == 1
+
+
+def test_processes_that_begin_together_unpack_the_model_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    unpacked, unpack, together = list[int](), language_model._unpack, Barrier(3)
+
+    def counted(names: Collection[str]) -> language_model._Arrays:
+        unpacked.append(1)
+        return unpack(names)
+
+    def load() -> str:
+        together.wait(10)
+        return str(language_model.load(NAMES, tmp_path).classify(TEXTS[3])[0])
+
+    monkeypatch.setattr(language_model, "_unpack", counted)
+    with ThreadPoolExecutor(together.parties) as threads:
+        verdicts = [thread.result() for thread in [threads.submit(load) for _ in range(together.parties)]]
+    assert (verdicts, len(unpacked)) == (["de"] * together.parties, 1)
+
+
+def test_a_process_that_is_frozen_while_it_unpacks_holds_up_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(language_model, "_LOCK_SECONDS", 0.1)
+    with (tmp_path / language_model._LOCK).open("w") as frozen:
+        fcntl.flock(frozen, fcntl.LOCK_EX)
+        assert language_model.load(NAMES, tmp_path).classify(TEXTS[3])[0] == "de"
 
 
 @pytest.mark.parametrize(("part", "is_cut"), [("moves", True), ("names", False)])
