@@ -298,3 +298,7 @@ class EmbedderProfile(BaseModel):
     dimensions: int = Field(ge=1, le=10_752)
     precision: str = FLOAT32
     max_input_tokens: int = 8192
+
+    def with_precision(self, precision: str) -> EmbedderProfile:
+        """The same model with another precision."""
+        return self.model_copy(update={"precision": precision})

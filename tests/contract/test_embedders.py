@@ -29,7 +29,8 @@ from tests.service import eventually
 from worker.embed import Embedder, models
 from worker.embed.batching import embed_all
 from worker.embed.local import minilm
-from worker.embed.local.minilm import INT8, LocalEmbedder
+from worker.embed.local.loading import INT8
+from worker.embed.local.minilm import LocalEmbedder
 from worker.embed.models import (
     ProviderAccess,
     check_allowed,

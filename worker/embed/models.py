@@ -153,7 +153,7 @@ def _probe_local(model: str, dimensions: int | None) -> EmbedderProfile:
     if dimensions not in {None, local.profile.dimensions}:
         raise ModelRefused(f"{model} has {local.profile.dimensions} dimensions, not {dimensions}; omit `dimensions`.")
     local.check()
-    return local.profile.model_copy(update={"precision": minilm.fastest_precision()})
+    return local.profile.with_precision(minilm.fastest_precision())
 
 
 def _input_tokens(model: str) -> int:

@@ -12,7 +12,7 @@ from schemas.content.source import FLOAT32, AnySource, LocalSource
 from schemas.tool import ToolConfig
 from worker.embed import models
 from worker.embed.local import runtime
-from worker.embed.local.minilm import INT8
+from worker.embed.local.loading import INT8
 from worker.resources import Resources
 from worker.state.index import tools
 from worker.state.index.tools import NewIndex

