@@ -25,7 +25,7 @@ from api.models.check import ModelChecks
 from api.page import routes as page
 from api.routes import access, agents, health, indexers, keys, models, places, projects, sources, tool_actions, tools
 from api.routes.content import node_content, nodes, uploads
-from api.routes.search import across, chunks, grep, queries, symbols, tree_nodes
+from api.routes.search import across, chunks, grep, metadata_keys, queries, symbols, tree_nodes
 from api.search.query import query_vectors
 from api.search.rank import rerank
 from schemas.errors import FoldexError
@@ -70,6 +70,7 @@ ROUTES = (
     tool_actions,
     queries,
     grep,
+    metadata_keys,
     symbols,
     chunks,
     across,

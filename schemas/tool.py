@@ -20,6 +20,7 @@ from schemas import fields
 from schemas.content.source import AnySource, ChunkSettings, EmbedderProfile, Granularity
 from schemas.derived import DerivedConfigs
 from schemas.ids import NewId
+from schemas.queries.metadata import Declaration
 from schemas.status import FileStatus, Reason, TaskStatus
 from schemas.url import PLACEHOLDERS, UrlTemplate
 
@@ -137,6 +138,12 @@ class ChunksConfig(BaseModel):
         ge=10,
         le=31_622_400,
         description='Seconds between two runs, or "30s", "15m", "6h", "1d"; null: only on request.',
+    )
+    metadata: Annotated[Declaration, BeforeValidator(lambda value: {} if value is None else value)] = Field(
+        default_factory=dict,
+        description="Keys of metadata that searches can filter by, with the type of their values. A value of another "
+        "type counts as none.",
+        examples=[{"team": "string", "year": "int", "due": "time", "tags": "strings"}],
     )
     url_template: UrlTemplate | None = Field(
         default=None,

@@ -36,6 +36,7 @@ _OPERATIONS: dict[Level, tuple[str, ...]] = {
         "list_chunks",
         "list_files",
         "list_indexers",
+        "list_metadata",
         "list_models",
         "list_nodes",
         "list_places",

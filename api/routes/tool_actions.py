@@ -13,7 +13,7 @@ from fastapi.responses import StreamingResponse
 from psycopg import OperationalError
 
 from api.http.bodies import JsonRoute
-from api.http.dependencies import ResourcesDep, ToolDep, needs_space
+from api.http.dependencies import LookupCachesDep, ResourcesDep, ToolDep, needs_space
 from api.http.described_errors import raises
 from api.http.shares import READS, one_call
 from api.indexers import chunks, subject_of
@@ -46,7 +46,7 @@ _EVENTS = {
 
 
 @router.patch("/{tool_id}", status_code=202, dependencies=[needs_space], openapi_extra=raises(*CONFIG_ERRORS))
-def patch_tool(body: ToolPatch, tool: ToolDep, resources: ResourcesDep) -> Tool:
+def patch_tool(body: ToolPatch, tool: ToolDep, resources: ResourcesDep, caches: LookupCachesDep) -> Tool:
     """Rename a tool, or change how its folder is indexed.
 
     If the config needs another index, it is built beside the present one; see `updating`. Until it is ready, the
@@ -56,6 +56,7 @@ def patch_tool(body: ToolPatch, tool: ToolDep, resources: ResourcesDep) -> Tool:
         while not _change_config(resources, tool, body.config):
             # another request was faster: its change is kept, too
             tool = existing(tools.get(resources.pool, tool.tool_id))
+        caches.forget()
     if body.name is not None:
         tool_actions.rename(resources.pool, tool.tool_id, body.name)
     return existing(tools.get(resources.pool, tool.tool_id))

@@ -29,6 +29,7 @@ from api.http.paging import Cursor, Limit, from_cursor, page
 from api.indexers import Subject, chunks, subject_of
 from api.indexers.chunks import shown_status
 from api.indexers.registry import check_derived, drop_derived
+from api.routes.search.metadata_keys import FilterParameter, selected
 from api.search.text.file_text import file_text
 from schemas.content.source import AnySource, NodesSource
 from schemas.errors import (
@@ -200,14 +201,16 @@ def list_files(
         str | None,
         Query(max_length=1024, description="Only files whose path contains this text, in either case."),
     ] = None,
+    metadata: FilterParameter = None,
     cursor: Cursor = None,
     limit: Limit = 100,
 ) -> Listing[File]:
     """List every file with its outcome, by path."""
     after = from_cursor(cursor, str, UUID)
+    only = selected(resources, tool.index.index_id, tool.config.metadata, metadata)
     return page(
         lambda most: file_lookup.page(
-            resources.pool, tool.index.index_id, status=status, reason=reason, q=q, after=after, limit=most
+            resources.pool, tool.index.index_id, status=status, reason=reason, q=q, only=only, after=after, limit=most
         ),
         limit,
         shown_file,

@@ -45,6 +45,7 @@ from api.search.query.waiting_files import search_waiting_files, with_waiting_li
 from api.search.rank.confidence import FITS, FITTED_MODELS, Confidence
 from api.search.rank.rerank import RerankOptions, provider_of
 from api.search.rank.weights import WEIGHTS
+from api.search.text.metadata_filter import with_metadata
 from api.search.text.snippets import AnyHit, grouped, with_neighbours, with_urls, without_bytes
 from schemas.errors import FilterMatchesNothing, StoreUnavailable
 from schemas.queries.search import Answer, Hit, Query, Step
@@ -109,7 +110,7 @@ def answer_by(
         coverage=covered.coverage,
         notes=[*freshness.notes, *findings.report.notes, *covered.notes()],
         trace=list(findings.report.steps) if query.trace else None,
-        results=with_urls(list(map(without_bytes, findings.hits)), index.url_template),
+        results=with_metadata(with_urls(list(map(without_bytes, findings.hits)), index.url_template), index.metadata),
         **findings.more,
     )
 

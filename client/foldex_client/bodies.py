@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any
-from uuid import UUID
 
 from pydantic_core import to_jsonable_python
 
-from foldex_client.models import Model, Source, Tool
+from foldex_client.models import Model, Source
 
 
 class _Unset:
@@ -23,15 +23,8 @@ class _Unset:
 
 UNSET: Any = _Unset()
 
-#: A tool, or its id.
-AnyTool = Tool | UUID | str
 #: What a file of an upload holds: bytes, an open binary file, or the path of one.
 Content = bytes | IO[bytes] | os.PathLike[str]
-
-
-def tool_id(tool: AnyTool) -> str:
-    """The id of a tool, or the id itself."""
-    return tool.tool_id if isinstance(tool, Tool) else str(tool)
 
 
 def target(
@@ -73,3 +66,8 @@ def readable(content: Content, opened: ExitStack) -> bytes | IO[bytes]:
     if isinstance(content, os.PathLike):
         return opened.enter_context(Path(content).open("rb"))
     return content if content.seekable() else content.read()
+
+
+def in_address(value: object) -> str | None:
+    """A value as JSON, for an address; None without one."""
+    return None if value is None else json.dumps(value)

@@ -7,10 +7,11 @@ import os
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
-from uuid import UUID
 
-from foldex_client.bodies import AnyTool, given, target, tool_id
+from foldex_client.addresses import AnyTool, Id, id_of, tool_path
+from foldex_client.bodies import given, in_address, target
 from foldex_client.both import Calls, Way, call, listing
+from foldex_client.code_calls import CodeCalls
 from foldex_client.errors import IndexingFailed, WaitTimedOut
 from foldex_client.estimate import Estimate
 from foldex_client.models import (
@@ -19,28 +20,24 @@ from foldex_client.models import (
     AcrossSearchOptions,
     Answer,
     Around,
-    CallGraph,
     File,
     FileText,
     GrepAnswer,
     Hosts,
-    Impact,
     IndexerInfo,
     ListedChunk,
+    MetadataFilter,
+    MetadataKeys,
     Models,
-    Note,
     Page,
     Places,
     SearchOptions,
     Source,
     SourceInfo,
     Status,
-    Symbol,
     Tool,
     ToolConfig,
     ToolSearchOptions,
-    Use,
-    UsePage,
 )
 from foldex_client.projects import Nodes, Projects
 from foldex_client.sending import Request, Session, path_of
@@ -48,7 +45,6 @@ from foldex_client.sending import Request, Session, path_of
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-Id = UUID | str
 Config = ToolConfig | Mapping[str, Any]
 OnProgress = Callable[[Status], object]
 #: How far a task is waited for.
@@ -62,7 +58,7 @@ MAX_POLL_SECONDS = 3.0
 MIN_POLL_SECONDS = 1.0
 
 
-class Tools(Calls[Way]):
+class Tools(CodeCalls[Way]):
     """Search tools: create them, watch them index, and ask them."""
 
     @call
@@ -92,11 +88,11 @@ class Tools(Calls[Way]):
         """
         body = given(project_id=project_id, json_pointer=json_pointer, name=name, config=config, reuse=reuse or None)
         body |= given(**target(path, bucket, prefix, node_id, source))
-        tool = await self._session.send(Request("POST", _tools(), Tool, body=body, repeatable=reuse))
+        tool = await self._session.send(Request("POST", tool_path(), Tool, body=body, repeatable=reuse))
         if not wait:
             return tool
         await _wait_for_end(self._session, tool, until, on_progress, timeout)
-        return await self._session.send(Request("GET", _tools(tool), Tool))
+        return await self._session.send(Request("GET", tool_path(tool), Tool))
 
     @call
     def estimate(
@@ -114,22 +110,22 @@ class Tools(Calls[Way]):
         """What a tool would read, skip and pay. Nothing is created. The folder is named as for `create`."""
         body = given(project_id=project_id, json_pointer=json_pointer, config=config, dry_run=True)
         body |= given(**target(path, bucket, prefix, node_id, source))
-        return Request("POST", _tools(), Estimate, body=body)
+        return Request("POST", tool_path(), Estimate, body=body)
 
     @listing
     def list(self, project_id: str | None = None, *, page_size: int | None = None) -> Request[Page[Tool]]:
         """The tools of a project, oldest first. With a key, its project need not be named."""
-        return Request("GET", _tools(), Page[Tool], given(project_id=project_id, limit=page_size))
+        return Request("GET", tool_path(), Page[Tool], given(project_id=project_id, limit=page_size))
 
     @listing
     def statuses(self, project_id: str | None = None, *, page_size: int | None = None) -> Request[Page[Status]]:
         """The progress of the newest task of each tool of a project, oldest tool first."""
-        return Request("GET", f"{_tools()}/statuses", Page[Status], given(project_id=project_id, limit=page_size))
+        return Request("GET", f"{tool_path()}/statuses", Page[Status], given(project_id=project_id, limit=page_size))
 
     @call
     def get(self, tool: AnyTool) -> Request[Tool]:
         """A tool with the state of its newest task."""
-        return Request("GET", _tools(tool), Tool)
+        return Request("GET", tool_path(tool), Tool)
 
     @call
     def update(self, tool: AnyTool, *, name: str | None = None, config: Config | None = None) -> Request[Tool]:
@@ -137,12 +133,12 @@ class Tools(Calls[Way]):
 
         If the config needs another index, that is built beside the present one; see `updating`.
         """
-        return Request("PATCH", _tools(tool), Tool, body=given(name=name, config=config))
+        return Request("PATCH", tool_path(tool), Tool, body=given(name=name, config=config))
 
     @call
     def delete(self, tool: AnyTool) -> Request[None]:
         """Delete a tool, and its index unless another tool shares it."""
-        return Request("DELETE", _tools(tool), None)
+        return Request("DELETE", tool_path(tool), None)
 
     @call
     def status(self, tool: AnyTool) -> Request[Status]:
@@ -169,12 +165,12 @@ class Tools(Calls[Way]):
     @listing
     def events(self, tool: AnyTool) -> AsyncGenerator[Status, None]:
         """The status: now, and at each change until the task has ended."""
-        return self._session.events(Request("GET", _tools(tool, "events"), Status))
+        return self._session.events(Request("GET", tool_path(tool, "events"), Status))
 
     @listing
     def tasks(self, tool: AnyTool, *, page_size: int | None = None) -> Request[Page[Status]]:
         """The tasks over the tool's index, newest first."""
-        return Request("GET", _tools(tool, "tasks"), Page[Status], given(limit=page_size))
+        return Request("GET", tool_path(tool, "tasks"), Page[Status], given(limit=page_size))
 
     @call
     def reindex(
@@ -187,17 +183,17 @@ class Tools(Calls[Way]):
     ) -> Request[Status]:
         """Index what changed in the folder, or only at `paths`; with `full`, read every file again."""
         body = given(full=full, allow_removals=allow_removals, paths=paths)
-        return Request("POST", _tools(tool, "reindex"), Status, body=body, repeatable=False)
+        return Request("POST", tool_path(tool, "reindex"), Status, body=body, repeatable=False)
 
     @call
     def cancel(self, tool: AnyTool) -> Request[Status]:
         """Stop indexing. What is already searchable stays searchable."""
-        return Request("POST", _tools(tool, "cancel"), Status)
+        return Request("POST", tool_path(tool, "cancel"), Status)
 
     @call
     def retry(self, tool: AnyTool) -> Request[Status]:
         """Retry failed and unfinished files."""
-        return Request("POST", _tools(tool, "retry"), Status, repeatable=False)
+        return Request("POST", tool_path(tool, "retry"), Status, repeatable=False)
 
     @listing
     def files(
@@ -207,11 +203,17 @@ class Tools(Calls[Way]):
         status: str | None = None,
         reason: str | None = None,
         q: str | None = None,
+        metadata: MetadataFilter | None = None,
         page_size: int | None = None,
     ) -> Request[Page[File]]:
         """Every file with its outcome, by path: all, those of a status or reason, or those with `q` in their path."""
-        query = given(status=status, reason=reason, q=q, limit=page_size)
-        return Request("GET", _tools(tool, "files"), Page[File], query)
+        query = given(status=status, reason=reason, q=q, metadata=in_address(metadata), limit=page_size)
+        return Request("GET", tool_path(tool, "files"), Page[File], query)
+
+    @call
+    def metadata(self, tool: AnyTool, *, values: int | None = None) -> Request[MetadataKeys]:
+        """The keys that searches can filter by, each with its most frequent values."""
+        return Request("GET", tool_path(tool, "metadata"), MetadataKeys, given(values=values))
 
     @call
     def file(
@@ -225,7 +227,7 @@ class Tools(Calls[Way]):
     ) -> Request[FileText]:
         """The indexed text of a file: all of it, some lines (inclusive), or the value at a JSON pointer."""
         query = given(start_line=start_line, end_line=end_line, pointer=pointer)
-        return Request("GET", _tools(tool, "files", file_id), FileText, query)
+        return Request("GET", tool_path(tool, "files", file_id), FileText, query)
 
     @call
     def search(
@@ -235,7 +237,7 @@ class Tools(Calls[Way]):
         **options: Unpack[ToolSearchOptions],
     ) -> Request[Answer]:
         """Find chunks by meaning and by keywords. Chunks matched by several queries rank higher."""
-        return Request("POST", _tools(tool, "query"), Answer, body=_asked(query, options, ToolSearchOptions))
+        return Request("POST", tool_path(tool, "query"), Answer, body=_asked(query, options, ToolSearchOptions))
 
     @call
     def grep(
@@ -250,6 +252,7 @@ class Tools(Calls[Way]):
         path: str | None = None,
         glob: str | Sequence[str] | None = None,
         types: Sequence[str] | None = None,
+        metadata: MetadataFilter | None = None,
         before: int | None = None,
         after: int | None = None,
         max_per_file: int | None = None,
@@ -260,79 +263,22 @@ class Tools(Calls[Way]):
     ) -> Request[GrepAnswer]:
         """Find the lines that match a pattern."""
         body = given(pattern=pattern, regex=regex, case_sensitive=case_sensitive, word=word, multiline=multiline)
-        body |= given(path=path, glob=glob, types=types, before=before, after=after)
+        body |= given(path=path, glob=glob, types=types, metadata=metadata, before=before, after=after)
         body |= given(max_per_file=max_per_file, head_limit=head_limit, spans=spans)
         body |= given(modified_after=modified_after, modified_before=modified_before)
-        return Request("POST", _tools(tool, "grep"), GrepAnswer, body=body)
+        return Request("POST", tool_path(tool, "grep"), GrepAnswer, body=body)
 
     @call
     def chunk(
         self, tool: AnyTool, chunk_id: Id, *, before: int | None = None, after: int | None = None
     ) -> Request[Around]:
         """A chunk with its neighbours in the file."""
-        return Request("GET", _tools(tool, "chunks", chunk_id), Around, given(before=before, after=after))
+        return Request("GET", tool_path(tool, "chunks", chunk_id), Around, given(before=before, after=after))
 
     @listing
     def chunks(self, tool: AnyTool, file_id: Id, *, page_size: int | None = None) -> Request[Page[ListedChunk]]:
         """The searchable chunks of a file, in its order."""
-        return Request("GET", _tools(tool, "files", file_id, "chunks"), Page[ListedChunk], given(limit=page_size))
-
-    @listing
-    def symbols(
-        self,
-        tool: AnyTool,
-        *,
-        name: str | None = None,
-        prefix: str | None = None,
-        kind: str | None = None,
-        page_size: int | None = None,
-    ) -> Request[Page[Symbol]]:
-        """Definitions by name: all, those of one name, or those with a prefix."""
-        query = given(name=name, prefix=prefix, kind=kind, limit=page_size)
-        return Request("GET", _tools(tool, "symbols"), Page[Symbol], query)
-
-    @listing
-    def outline(self, tool: AnyTool, *, path: str | None = None, page_size: int | None = None) -> Request[Page[Symbol]]:
-        """The definitions of a file, or of all files below a folder, by path and line."""
-        return Request("GET", _tools(tool, "outline"), Page[Symbol], given(path=path, limit=page_size))
-
-    @call
-    def impact(self, tool: AnyTool, name: str, *, limit: int | None = None) -> Request[Impact]:
-        """What a change of a name may touch: definitions, references, tests, and other lines with the word."""
-        return Request("GET", _tools(tool, "impact"), Impact, given(name=name, limit=limit))
-
-    @listing
-    def references(
-        self,
-        tool: AnyTool,
-        *,
-        name: str | None = None,
-        kind: str | None = None,
-        file_id: Id | None = None,
-        scope: str | None = None,
-        page_size: int | None = None,
-        on_notes: Callable[[Sequence[Note]], None] | None = None,
-    ) -> Request[Page[Use]]:
-        """Where a name is used, or what `file_id` and `scope` use. `on_notes` gets the notes of each page."""
-        query = given(name=name, kind=kind, file_id=file_id, scope=scope, limit=page_size)
-        on_page = None if on_notes is None else lambda page: on_notes(page.notes)
-        return Request("GET", _tools(tool, "references"), UsePage, query, on_page=on_page)
-
-    @call
-    def callers(
-        self, tool: AnyTool, name: str, *, depth: int | None = None, scope: str | None = None, file_id: Id | None = None
-    ) -> Request[CallGraph]:
-        """The definitions that call this name, their callers, and so on up to `depth`."""
-        query = given(name=name, depth=depth, scope=scope, file_id=file_id)
-        return Request("GET", _tools(tool, "symbols", "callers"), CallGraph, query)
-
-    @call
-    def callees(
-        self, tool: AnyTool, name: str, *, depth: int | None = None, scope: str | None = None, file_id: Id | None = None
-    ) -> Request[CallGraph]:
-        """What the definitions of this name call, what those call, and so on up to `depth`."""
-        query = given(name=name, depth=depth, scope=scope, file_id=file_id)
-        return Request("GET", _tools(tool, "symbols", "callees"), CallGraph, query)
+        return Request("GET", tool_path(tool, "files", file_id, "chunks"), Page[ListedChunk], given(limit=page_size))
 
 
 class Client(Calls[Way]):
@@ -355,7 +301,7 @@ class Client(Calls[Way]):
         **options: Unpack[AcrossSearchOptions],
     ) -> Request[AcrossAnswer]:
         """Search several tools, or some paths, in parallel. The answer names tools that failed or were slow."""
-        tool_ids = None if tools is None else [tool_id(tool) for tool in tools]
+        tool_ids = None if tools is None else [id_of(tool) for tool in tools]
         body = _asked(query, options, AcrossSearchOptions)
         body |= given(project_id=project_id, tool_ids=tool_ids, paths=paths)
         return Request("POST", "/api/search", AcrossAnswer, body=body)
@@ -413,12 +359,8 @@ def _asked(query: str | Sequence[str], options: SearchOptions, allowed: type[Sea
     return given(**{"query" if isinstance(query, str) else "queries": query}, **options)
 
 
-def _tools(tool: AnyTool | None = None, *rest: Id) -> str:
-    return path_of("api", "tools", "search", *([] if tool is None else [tool_id(tool)]), *map(str, rest))
-
-
 def _status(tool: AnyTool) -> Request[Status]:
-    return Request("GET", _tools(tool, "status"), Status)
+    return Request("GET", tool_path(tool, "status"), Status)
 
 
 async def _wait_for_end(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from haystack import Document, component, default_from_dict, default_to_dict
 from haystack.utils import Secret
 
-from foldex_client.bodies import AnyTool, tool_id
+from foldex_client.addresses import AnyTool, id_of
 from foldex_client.client import AsyncFoldex, Foldex
 from foldex_client.models import Hit
 from foldex_client.retrieving import TOP_K, Question, metadata_of
@@ -41,8 +41,8 @@ class FoldexRetriever:
         options: Mapping[str, Any] | None = None,
     ) -> None:
         self._base_url, self._api_key = base_url, api_key
-        self._tool = None if tool is None else tool_id(tool)
-        self._tools = None if tools is None else [tool_id(each) for each in tools]
+        self._tool = None if tool is None else id_of(tool)
+        self._tools = None if tools is None else [id_of(each) for each in tools]
         self._project_id, self._paths = project_id, None if paths is None else [*paths]
         self._top_k, self._options = top_k, dict(options or {})
         key = None if api_key is None else api_key.resolve_value()

@@ -9,7 +9,7 @@ from typing import Any
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeRelationship, NodeWithScore, QueryBundle, RelatedNodeInfo, TextNode
 
-from foldex_client.bodies import AnyTool
+from foldex_client.addresses import AnyTool
 from foldex_client.client import AsyncFoldex, Foldex
 from foldex_client.models import Hit
 from foldex_client.retrieving import IDS, TOP_K, Question, metadata_of

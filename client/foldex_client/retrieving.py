@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from foldex_client.bodies import AnyTool
+from foldex_client.addresses import AnyTool
 from foldex_client.client import AsyncFoldex, Foldex
 from foldex_client.models import Hit
 

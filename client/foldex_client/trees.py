@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from foldex_client.bodies import AnyTool, given
+from foldex_client.addresses import AnyTool, Id
+from foldex_client.bodies import given
 from foldex_client.both import Calls, Way, call, listing
-from foldex_client.calls import Id
 from foldex_client.models import Page, RaptorEstimate, RaptorStatus, Tool, TreeNode
 from foldex_client.sending import Request, path_of
 

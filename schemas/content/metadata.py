@@ -12,8 +12,8 @@ from pydantic import BeforeValidator, WithJsonSchema
 
 #: Maximum bytes of the metadata of one node, as JSON in UTF-8.
 MAX_METADATA_BYTES = 16 << 10
-#: Integers that every store and reader of JSON compares exactly or as a 64-bit number.
-INTEGERS = range(-(1 << 63), 1 << 63)
+#: Numbers are below this, whatever their sign.
+MAX_NUMBER = 1 << 63
 
 #: A key has no character that an operator of the command line has.
 KEY_PATTERN = r"^\w[\w.-]{0,63}$"
@@ -35,9 +35,7 @@ def checked_value(value: object) -> Value:
         return value
     if isinstance(value, str):
         return _checked_text(value)
-    if isinstance(value, int) and value in INTEGERS:
-        return value
-    if isinstance(value, float) and math.isfinite(value):
+    if isinstance(value, int | float) and math.isfinite(value) and abs(value) < MAX_NUMBER:
         return value
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
         return [_checked_text(each) for each in value]

@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from schemas import fields
+from schemas.queries.metadata import FILTER_DESCRIPTION, FILTER_EXAMPLE, MetadataFilter
 from schemas.queries.search import Coverage, Names, Note
 from schemas.queries.times import Times
 
@@ -68,6 +69,7 @@ class Grep(Times):
         max_length=100,
         description="File types as for ripgrep's -t, such as python or md; null: every type.",
     )
+    metadata: MetadataFilter | None = Field(default=None, description=FILTER_DESCRIPTION, examples=[FILTER_EXAMPLE])
     before: int = Field(default=0, ge=0, le=50, description="Lines of context before each hit.")
     after: int = Field(default=0, ge=0, le=50, description="Lines of context after each hit.")
     max_per_file: int | None = Field(

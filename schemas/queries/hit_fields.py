@@ -21,6 +21,7 @@ HitFieldName = Literal[
     "file_type",
     "title",
     "url",
+    "metadata",
     "json_pointer",
     "chunk_index",
     "total_chunks",

@@ -9,6 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 from schemas import fields
 from schemas.derived import TreeSearch
 from schemas.queries.hit_fields import FIELDS_DESCRIPTION, HitField
+from schemas.queries.metadata import FILTER_DESCRIPTION, FILTER_EXAMPLE, MetadataFilter
 from schemas.queries.times import Times
 
 #: A missing value, or null, means empty.
@@ -85,6 +86,7 @@ class Filters(Times):
         description="A JSON pointer; includes everything below it. Null: everywhere.",
     )
     level: int | None = Field(default=None, ge=0, le=1000, description="0 for chunks of files; null: every level.")
+    metadata: MetadataFilter | None = Field(default=None, description=FILTER_DESCRIPTION, examples=[FILTER_EXAMPLE])
 
 
 class Context(BaseModel):
@@ -318,6 +320,11 @@ class Hit(BaseModel):
     url: str | None = Field(
         default=None,
         description="Address on the web: the node's `url`, or made by the tool's `url_template`; null without either.",
+    )
+    metadata: dict[str, Any] | None = Field(
+        default=None,
+        description="Metadata of the file, with that of its folders; null: none.",
+        examples=[{"team": "red", "year": 2024}],
     )
     json_pointer: fields.JsonPointer
     chunk_index: fields.ChunkIndex

@@ -118,6 +118,7 @@ def question_calls(client: httpx.Client, tool: str) -> None:
     client.get(f"{place}/symbols")
     client.get(f"{place}/references", params={"name": "parse"})
     client.get(f"{place}/references")
+    client.get(f"{place}/metadata")
     client.get(f"{place}/outline", params={"path": "token.py"})
     client.get(f"{place}/outline", params={"path": "nowhere"})
     client.get(f"{place}/impact", params={"name": "parse"})

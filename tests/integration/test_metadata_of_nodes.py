@@ -95,6 +95,7 @@ WRONG = {
     "a list of numbers": {"a": [1]},
     "a list of lists": {"a": [["b"]]},
     "a huge integer": {"a": 1 << 63},
+    "a huge number": {"a": 1e300},
     "an empty key": {"": 1},
     "a key of blanks": {" ": 1},
     "a long key": {"k" * 65: 1},

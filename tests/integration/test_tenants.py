@@ -78,6 +78,7 @@ CALLS: dict[tuple[str, str], list[Call]] = {
     ("POST", f"{TOOL}/grep"): [{"json": {"pattern": "x"}}],
     ("GET", f"{TOOL}/symbols"): [{"params": {"name": "ledger"}}],
     ("GET", f"{TOOL}/references"): [{"params": {"name": "ledger"}}, {"params": {"file_id": "{file_id}"}}],
+    ("GET", f"{TOOL}/metadata"): [{}],
     ("GET", f"{TOOL}/outline"): [{}, {"params": {"path": "a.py"}}],
     ("GET", f"{TOOL}/impact"): [{"params": {"name": "ledger"}}],
     ("GET", f"{TOOL}/symbols/callers"): [{"params": {"name": "ledger"}}],

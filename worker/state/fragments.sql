@@ -355,12 +355,26 @@ CASE WHEN t.rerun THEN joined_paths(t.rerun_paths, %(paths)s::text[], %(most_pat
 LEFT JOIN search_index i ON i.id = f.index_id AND f.node_id IS NOT NULL
 LEFT JOIN content_node n ON n.project_id = i.project_id AND n.id = f.node_id
 
+-- name: files_with_metadata
+-- an index i, its files f and their nodes n
+search_index i JOIN search_index_file f ON f.index_id = i.id
+LEFT JOIN content_node n ON n.project_id = i.project_id AND n.id = f.node_id
+
+-- name: values_of_keys
+-- the values of some keys in the metadata of a node n, as an array
+SELECT jsonb_agg(n.all_metadata -> k.key ORDER BY k.place) AS values
+FROM unnest(%(keys)s::text[]) WITH ORDINALITY AS k (key, place)
+
+-- name: is_selected
+-- whether a file f is among those that a filter by metadata selects
+(%(only)s::uuid[] IS NULL OR f.id = ANY (%(only)s))
+
 -- name: hit_columns
 -- what an answer shows of a chunk c of a file f, whose node n may have a URL
 c.chunk_text, coalesce(f.node_id, f.id::text) AS file_node_id, f.id AS file_id, f.id_path AS file_id_path,
 f.path AS file_path, f.type AS file_type, c.title, c.json_pointer, c.chunk_index, f.live_chunks AS total_chunks,
 c.content_hash, c.start_line, c.end_line, c.start_char, c.end_char, c.language, c.context, c.symbol, c.node_type,
-c.scope, c.level, c.page, c.embedded, (NOT :has_words OR f.missing) AS stale, n.url
+c.scope, c.level, c.page, c.embedded, (NOT :has_words OR f.missing) AS stale, n.url, n.all_metadata AS metadata
 
 -- name: hit_version
 -- The transactions that last wrote the rows of a hit. It changes whenever what `hits` returns changes.

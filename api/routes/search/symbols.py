@@ -14,6 +14,7 @@ from api.http.dependencies import IndexDep, ResourcesDep
 from api.http.described_errors import raises
 from api.http.disconnect import DisconnectDep
 from api.http.paging import Cursor, Limit, from_cursor, page
+from api.routes.search.metadata_keys import FilterParameter, selected
 from api.search.code import calls
 from api.search.code.calls import FoundCalls
 from api.search.code.impact import impact
@@ -49,14 +50,16 @@ def list_symbols(
     name: Annotated[str | None, _CALLED] = None,
     prefix: Annotated[str | None, Query(min_length=1, max_length=1024, description="Only names that begin so.")] = None,
     kind: Annotated[Kind | None, Query(description="Only definitions of this kind.")] = None,
+    metadata: FilterParameter = None,
     cursor: Cursor = None,
     limit: Limit = 100,
 ) -> Listing[Symbol]:
     """List definitions by name, then path and line: all, those of one name, or those with a prefix."""
     after = from_cursor(cursor, str, str, str, UUID, int)
+    only = selected(resources, index.id, index.metadata, metadata)
     return page(
         lambda most: symbols.definitions(
-            resources.pool, index.id, name=name, prefix=prefix, kind=kind, after=after, limit=most
+            resources.pool, index.id, name=name, prefix=prefix, kind=kind, only=only, after=after, limit=most
         ),
         limit,
         lambda row: row,
@@ -72,6 +75,7 @@ def get_outline(
         str | None,
         Query(min_length=1, max_length=4096, description="A file, or a folder to list below; null: the whole folder."),
     ] = None,
+    metadata: FilterParameter = None,
     cursor: Cursor = None,
     limit: Limit = 100,
 ) -> Listing[Symbol]:
@@ -80,8 +84,9 @@ def get_outline(
     if below and not symbols.has_path(resources.pool, index.id, below):
         raise FilterMatchesNothing(f"There is no file at path={path!r}; list the tool's files.")
     after = from_cursor(cursor, str, str, UUID, int)
+    only = selected(resources, index.id, index.metadata, metadata)
     return page(
-        lambda most: symbols.outline(resources.pool, index.id, path=below or None, after=after, limit=most),
+        lambda most: symbols.outline(resources.pool, index.id, path=below or None, only=only, after=after, limit=most),
         limit,
         lambda row: row,
         attrgetter("file_path", "file_id_path", "file_id", "number"),
@@ -111,6 +116,7 @@ def list_references(
         str | None,
         Query(min_length=1, max_length=8192, description="Only uses inside this definition, such as `outer/inner`."),
     ] = None,
+    metadata: FilterParameter = None,
     cursor: Cursor = None,
     limit: Limit = 100,
 ) -> Uses:
@@ -121,6 +127,7 @@ def list_references(
     if name is None and file_id is None:
         raise Invalid("Send `name` for what is used, or `file_id` (and optionally `scope`) for where it is used.")
     after = from_cursor(cursor, str, str, UUID, int, int)
+    only = selected(resources, index.id, index.metadata, metadata)
     reads = FoundReads()
     if name is not None and kind in {None, "read", "write"}:
         reads = find_reads(resources.pool, index.id, symbols.qualified(name)[1])
@@ -133,6 +140,7 @@ def list_references(
             file=file_id,
             scope=scope,
             added=reads.uses,
+            only=only,
             after=after,
             limit=most,
         ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from threading import Event
@@ -15,6 +15,7 @@ from api.search.grep.file_types import FileTypeFilter
 from api.search.grep.lines import MatchedLine
 from api.search.grep.pattern import Pattern, compiled_pattern
 from api.search.grep.read_forms import MAX_LINE_EDITS, lines_as_read
+from api.search.text import metadata_filter
 from api.search.text.path_pattern import PathPattern, Takes
 from api.search.text.times import time_matcher
 from schemas.errors import Invalid
@@ -81,6 +82,12 @@ class TextSearch:
     files: FileScope
     pattern: Pattern
     check: Callable[[], None]
+    #: The only files to search, by a filter; None: all.
+    only: Container[UUID] | None = None
+
+    def takes(self, file_id: UUID) -> bool:
+        """Whether a file passes the filter by metadata."""
+        return self.only is None or file_id in self.only
 
     @property
     def max_bytes(self) -> int:
@@ -104,7 +111,10 @@ def text_search(
     def paths_in(folder: str) -> list[str]:
         return [file.path for file in file_lookup.searchable(resources.pool, index.id, folder)]
 
-    return TextSearch(resources, index, FileScope(request, paths_in), compiled_pattern(request), check)
+    only = None
+    if request.metadata is not None:
+        only = metadata_filter.files_of(resources.pool, index.id, index.metadata, request.metadata)
+    return TextSearch(resources, index, FileScope(request, paths_in), compiled_pattern(request), check, only)
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,7 @@ def _read_stored(
     def is_wanted(file: TextFile) -> bool:
         type_ = file.type if is_typed_by_name else None
         in_scope = search.files.takes(file.path, type_, file.mtime_ms)
-        return in_scope and not (is_ignored and is_ignored(file.key))
+        return in_scope and search.takes(file.id) and not (is_ignored and is_ignored(file.key))
 
     pool, below = search.resources.pool, search.files.path
     # for other sources, the stored type may come from the content instead of the name
@@ -129,7 +129,7 @@ def _on_disk(
 ) -> Iterator[Reading]:
     """The present texts of a local folder's files in which rg finds a match, as far as their rows are wanted."""
     for matching in matching_keys(search, source, program):
-        keys = [key for key in matching if not source.leaves_out(key)]
+        keys = [key for key in matching if search.takes(file_id(search.index.id, key)) and not source.leaves_out(key)]
         rows = file_texts.read_listed(search.resources.pool, [file_id(search.index.id, key) for key in keys])
         found = ((key, printable(key), rows.get(file_id(search.index.id, key))) for key in keys)
         yield from _read(
@@ -184,7 +184,11 @@ def _is_outdated(entry: SourceEntry, row: ListedFile) -> bool:
 def _list_unfinished(search: TextSearch) -> Iterator[tuple[SourceEntry, ListedFile]]:
     """The files in scope that the last listing found, and that are not indexed yet."""
     unfinished = file_texts.read_unfinished(search.resources.pool, search.index.id, below=search.files.path)
-    return (file for file in unfinished if search.files.takes(file[0].path, mtime_ms=file[0].mtime_ms))
+    return (
+        file
+        for file in unfinished
+        if search.files.takes(file[0].path, mtime_ms=file[0].mtime_ms) and search.takes(file[1].id)
+    )
 
 
 def _list(search: TextSearch, source: Source) -> Iterator[tuple[SourceEntry, ListedFile | None]]:
@@ -195,6 +199,7 @@ def _list(search: TextSearch, source: Source) -> Iterator[tuple[SourceEntry, Lis
             entry
             for entry in page.entries
             if entry.reason is None and search.files.takes(entry.path, entry.type, entry.mtime_ms)
+            if search.takes(file_id(index.id, entry.key))
         ]
         rows = file_texts.read_listed(pool, [file_id(index.id, entry.key) for entry in entries])
         yield from ((entry, rows.get(file_id(index.id, entry.key))) for entry in entries)

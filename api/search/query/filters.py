@@ -9,18 +9,22 @@ from uuid import UUID
 
 from api.http.lookup_cache import LookupCache
 from api.search.query.file_filter import FileSelection, indexed_types, select_files
+from api.search.text import metadata_filter
 from schemas.errors import FilterMatchesNothing
 from schemas.queries.search import Filters, Query
 from worker.state.index import file_lookup
 from worker.state.index.tools import Index
 from worker.state.pool import Pool
-from worker.state.search import found_chunks, symbols
+from worker.state.search import found_chunks, metadata, symbols
+from worker.state.search.metadata import MetadataState
 from worker.vectors import MAX_FILTERABLE_BYTES, Condition
 
 #: Filters that a process remembers, each with up to a thousand ids or more.
 MAX_RESOLVED = 256
 #: Seconds for which it does: less than the shortest run takes, so that who waits for a run finds what it indexed.
 RESOLVED_SECONDS = 0.05
+#: Filters by metadata that a process remembers as long as neither values nor files change, and for how many seconds.
+MAX_AT_REST, AT_REST_SECONDS = 16, 300
 #: Maximum types or languages that an error lists.
 MAX_LISTED_NAMES = 30
 #: Maximum characters of a filter's value in an error.
@@ -95,6 +99,8 @@ class _FilterLookup:
 
     index_id: UUID
     filters_json: str
+    declared: str
+    state: MetadataState | None
     pool: Pool = field(compare=False)
     index: Index = field(compare=False)
     filters: Filters = field(compare=False)
@@ -103,12 +109,17 @@ class _FilterLookup:
 def filters_of(pool: Pool, index: Index, query: Query) -> ResolvedFilters:
     """Do what `resolve_filters` does for a query, for which all paths of a folder may be read.
 
-    What is returned is at most `RESOLVED_SECONDS` old, or current if the query asks to compare the folder.
+    What is returned is at most `RESOLVED_SECONDS` old, or current if the query asks to compare the folder. Filters by
+    metadata are always current.
     """
     if query.filters == Filters():
         return ResolvedFilters(query.filters, None)
-    look = _resolved.get if query.refresh == "none" else _resolved.fresh
-    key = _FilterLookup(index.id, query.filters.model_dump_json(), pool, index, query.filters)
+    state = None if query.filters.metadata is None else metadata.state(pool, index.id)
+    cache = _resolved if state is None else _at_rest
+    is_cached = query.refresh == "none" if state is None else state.is_at_rest
+    look = cache.get if is_cached else cache.fresh
+    declared = "" if state is None else repr(sorted(index.metadata.items()))
+    key = _FilterLookup(index.id, query.filters.model_dump_json(), declared, state, pool, index, query.filters)
     return cast("ResolvedFilters", look(key))
 
 
@@ -120,6 +131,9 @@ def resolve_filters(pool: Pool, index: Index, filters: Filters) -> ResolvedFilte
     allowed_ids: set[str] | None = None
     if filters.file_ids is not None:
         allowed_ids = set(file_lookup.find_named(pool, index.id, filters.file_ids))
+    if filters.metadata is not None:
+        passing = metadata_filter.node_ids_of(pool, index.id, index.metadata, filters.metadata)
+        allowed_ids = passing if allowed_ids is None else allowed_ids & passing
     id_paths = filters.id_paths if isinstance(filters, PathFilters) else None
     if id_paths is not None and any(len(path.encode()) >= MAX_FILTERABLE_BYTES for path in id_paths):
         # the store truncates filterable values, so it could not tell such paths apart
@@ -138,9 +152,12 @@ def resolve_filters(pool: Pool, index: Index, filters: Filters) -> ResolvedFilte
     )
 
 
-_resolved: LookupCache[_FilterLookup, ResolvedFilters] = LookupCache(
-    lambda key: resolve_filters(key.pool, key.index, key.filters), RESOLVED_SECONDS, MAX_RESOLVED
-)
+def _resolve(key: _FilterLookup) -> ResolvedFilters:
+    return resolve_filters(key.pool, key.index, key.filters)
+
+
+_resolved: LookupCache[_FilterLookup, ResolvedFilters] = LookupCache(_resolve, RESOLVED_SECONDS, MAX_RESOLVED)
+_at_rest: LookupCache[_FilterLookup, ResolvedFilters] = LookupCache(_resolve, AT_REST_SECONDS, MAX_AT_REST)
 
 
 def check_any_passes(pool: Pool, index: Index, filters: ResolvedFilters) -> None:

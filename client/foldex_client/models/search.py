@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, TypedDict
 
@@ -17,6 +17,10 @@ TreeSearch = Literal["off", "collapsed", "tree_traversal"]
 Refresh = Literal["none", "if_stale", "wait"]
 
 
+#: Conditions by key: a value, a list of alternatives, or an object of operators.
+MetadataFilter = Mapping[str, Any]
+
+
 class Filters(TypedDict, total=False):
     """All filters must match; the values of a list are alternatives."""
 
@@ -29,6 +33,7 @@ class Filters(TypedDict, total=False):
     scope: str
     json_pointer: str
     level: int
+    metadata: MetadataFilter
     modified_after: datetime | str
     modified_before: datetime | str
 
@@ -153,6 +158,7 @@ class Hit(Model):
     file_type: str | None = None
     title: str | None = None
     url: str | None = None
+    metadata: dict[str, Any] | None = None
     json_pointer: str | None = None
     chunk_index: int = _NOT_CHOSEN
     total_chunks: int = _NOT_CHOSEN
@@ -256,3 +262,29 @@ class AcrossAnswer(Found):
 
     tools: list[Searched]
     results: list[PlacedHit]
+
+
+class MetadataValue(Model):
+    """A value of a key, and the number of files that have it."""
+
+    value: str | int | float | bool
+    files: int
+
+
+class MetadataKey(Model):
+    """A key that searches can filter by, with its most frequent values."""
+
+    key: str
+    type: str
+    files: int
+    mistyped_files: int
+    values: list[MetadataValue]
+    has_more: bool
+
+
+class MetadataKeys(Model):
+    """The keys that a tool declares. `warning` counts files with values of other types."""
+
+    items: list[MetadataKey]
+    warning: str | None = None
+    truncated: bool = False

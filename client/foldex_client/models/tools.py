@@ -44,6 +44,7 @@ class ToolConfig(Model):
     watch: bool = False
     raptor: RaptorConfig | None = None
     every: int | str | None = None
+    metadata: dict[str, str] = Field(default_factory=dict)
     url_template: str | None = None
 
 

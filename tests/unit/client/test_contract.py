@@ -270,8 +270,8 @@ def test_what_is_given_is_sent_under_its_name(name: str, run: Any) -> None:
         if isinstance(wired.get("query"), list):
             wired["queries"] = wired.pop("query")
         moved = {"path", "bucket", "prefix", "source"} if name in SHARED else {"files"}
-        # a field of a form is JSON there
-        moved |= {"metadata"} if name == "nodes.upload" else set()
+        # it is JSON in a form and in an address
+        moved |= {"metadata"} if name == "nodes.upload" or "metadata" in sent.query else set()
         assert {key: values[key] for key in wired.keys() - moved} == {k: v for k, v in wired.items() if k not in moved}
 
 

@@ -45,12 +45,13 @@ def page(
     status: FileStatus | None,
     reason: Reason | None,
     q: str | None,
+    only: Sequence[UUID] | None = None,
     after: tuple[str, UUID] | None,
     limit: int,
 ) -> list[File]:
     """List the files of an index by path. Their remedies follow from the reasons."""
     path, id_ = after or (None, None)
-    chosen = {"index_id": index_id, "status": status, "reason": reason, "q": q}
+    chosen = {"index_id": index_id, "status": status, "reason": reason, "q": q, "only": only}
     values = {**chosen, "after_path": path, "after_id": id_, "limit": limit}
     with pool.connection() as connection:
         # planned each time: the index that suits one status is missing from a plan for all statuses

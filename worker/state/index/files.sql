@@ -345,7 +345,7 @@ WHERE index_id = %(index_id)s
        OR status = %(status)s AND NOT (%(status)s = 'pending' AND awaits_vectors)
        OR %(status)s = 'indexing' AND status = 'pending' AND awaits_vectors)
   AND (%(reason)s::text IS NULL OR reason = %(reason)s)
-  AND (%(q)s::text IS NULL OR strpos(lower(path), lower(%(q)s)) > 0)
+  AND (%(q)s::text IS NULL OR strpos(lower(path), lower(%(q)s)) > 0) AND :is_selected
   AND (%(after_path)s::text IS NULL OR (path, id) > (%(after_path)s, %(after_id)s))
 ORDER BY path, id LIMIT %(limit)s
 

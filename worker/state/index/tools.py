@@ -8,9 +8,9 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
@@ -24,6 +24,7 @@ from pydantic import ValidationError
 
 from schemas.content.source import AnySource, parsed_source
 from schemas.errors import ReleaseBehind, TooManyTools
+from schemas.queries.metadata import MetadataKind
 from schemas.release import RELEASE
 from schemas.status import TaskKind
 from schemas.tool import IndexSettings, Tool, ToolConfig
@@ -51,7 +52,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9-]{1,48}|h\.[0-9a-f]{32}")
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """A folder embedded one way. `url_template` is of the tool by which it was found, not its own."""
+    """A folder embedded one way. `url_template` and `metadata` are of the tool by which it was found, not its own."""
 
     id: UUID
     project_id: str
@@ -65,6 +66,7 @@ class Index:
     #: Id of the key whose hashes the store has instead of words, names and paths; None: it has readable text.
     text_key: str | None = None
     url_template: str | None = None
+    metadata: Mapping[str, MetadataKind] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "source", parsed_source(self.source))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 from uuid import UUID
 
@@ -48,6 +48,7 @@ class HitRow(NamedTuple):
     embedded: bool
     stale: bool
     url: str | None
+    metadata: Mapping[str, object] | None = None
     read_text: str | None = None
 
     @classmethod

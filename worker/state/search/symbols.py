@@ -144,6 +144,7 @@ def definitions(
     name: str | None = None,
     prefix: str | None = None,
     kind: str | None = None,
+    only: Sequence[UUID] | None = None,
     after: tuple[str, str, str, UUID, int] | None = None,
     limit: int,
 ) -> list[SymbolRow]:
@@ -152,7 +153,8 @@ def definitions(
     `after` holds name, path, id path, file and number of the last row of the previous page.
     """
     scope, last = ("", None) if name is None else qualified(name)
-    values = {"index_id": index_id, "name": last, "scope": scope, "kind": kind, "limit": limit}
+    values: dict[str, object] = {"index_id": index_id, "name": last, "scope": scope, "kind": kind, "limit": limit}
+    values["only"] = only
     values |= {"first": prefix, "last": None if prefix is None else prefix + _LAST}
     names = ("after_name", "after_path", "after_id_path", "after_file", "after_number")
     values |= dict(zip(names, after or (None,) * len(names), strict=True))
@@ -165,6 +167,7 @@ def outline(
     index_id: UUID,
     *,
     path: str | None,
+    only: Sequence[UUID] | None = None,
     after: tuple[str, str, UUID, int] | None = None,
     limit: int,
 ) -> list[SymbolRow]:
@@ -172,7 +175,7 @@ def outline(
 
     `after` holds path, id path, file and number of the last row of the previous page.
     """
-    values: dict[str, object] = {"index_id": index_id, "path": path, "limit": limit}
+    values: dict[str, object] = {"index_id": index_id, "path": path, "only": only, "limit": limit}
     places = ("after_path", "after_id_path", "after_file", "after_number")
     values |= dict(zip(places, after or (None,) * len(places), strict=True))
     with pool.connection() as connection:
@@ -194,6 +197,7 @@ def references(
     file: UUID | None = None,
     scope: str | None = None,
     added: Sequence[AddedUse] = (),
+    only: Sequence[UUID] | None = None,
     after: tuple[str, str, UUID, int, int] | None = None,
     limit: int,
 ) -> list[UseRow]:
@@ -211,6 +215,7 @@ def references(
         "kind": kind,
         "file": file,
         "scope": scope,
+        "only": only,
         "limit": limit,
     }
     values |= {f"added_{name}": [getattr(use, name) for use in added] for name in AddedUse._fields}

@@ -12,7 +12,7 @@ COPY symbol_use (file_id, name, index_id, numbers, kinds, scopes, lines) FROM ST
 SELECT s.name, s.kind, nullif(s.scope, '') AS scope, s.signature, s.start_line, s.end_line, s.file_id, s.number,
        coalesce(f.node_id, f.id::text) AS file_node_id, f.path AS file_path, f.id_path AS file_id_path
 FROM symbol s JOIN search_index_file f ON f.id = s.file_id
-WHERE s.index_id = %(index_id)s
+WHERE s.index_id = %(index_id)s AND :is_selected
   AND (%(name)s::text IS NULL OR s.name = %(name)s)
   AND (%(scope)s::text = '' OR starts_with(reverse('/' || s.scope), reverse('/' || %(scope)s::text)))
   AND (%(first)s::text IS NULL OR s.name >= %(first)s)
@@ -27,7 +27,7 @@ ORDER BY s.name, f.path, f.id_path, s.file_id, s.number LIMIT %(limit)s
 SELECT s.name, s.kind, nullif(s.scope, '') AS scope, s.signature, s.start_line, s.end_line, s.file_id, s.number,
        coalesce(f.node_id, f.id::text) AS file_node_id, f.path AS file_path, f.id_path AS file_id_path
 FROM search_index_file f JOIN symbol s ON s.file_id = f.id
-WHERE f.index_id = %(index_id)s
+WHERE f.index_id = %(index_id)s AND :is_selected
   AND (%(path)s::text IS NULL OR f.path = %(path)s OR starts_with(f.path, %(path)s || '/'))
   AND (%(after_path)s::text IS NULL OR f.path >= %(after_path)s AND (f.path, f.id_path, s.file_id, s.number)
        > (%(after_path)s, %(after_id_path)s::text, %(after_file)s, %(after_number)s))
@@ -52,7 +52,7 @@ FROM (
     FROM unnest(%(added_file_id)s::uuid[], %(added_kind)s::text[], %(added_scope)s::text[], %(added_line)s::int[])
          WITH ORDINALITY AS a (file_id, kind, scope, line, place)
 ) r JOIN search_index_file f ON f.id = r.file_id
-WHERE (%(kind)s::text IS NULL OR r.kind = %(kind)s)
+WHERE (%(kind)s::text IS NULL OR r.kind = %(kind)s) AND :is_selected
   AND (%(file)s::uuid IS NULL OR r.file_id = %(file)s)
   AND (%(scope)s::text IS NULL OR r.scope = %(scope)s OR starts_with(r.scope, %(scope)s || '/'))
   AND (%(after_file)s::uuid IS NULL OR (f.path, f.id_path, r.file_id, r.line, r.number)

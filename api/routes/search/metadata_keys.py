@@ -1,0 +1,58 @@
+"""Lists the metadata that a tool's files have, and takes filters by it in addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Query
+from pydantic import TypeAdapter, ValidationError
+
+from api.http.bodies import JsonRoute
+from api.http.dependencies import ResourcesDep, ToolDep
+from api.search.text import metadata_filter
+from schemas.errors import Invalid
+from schemas.queries.metadata import MAX_ADDRESS_CHARACTERS, MetadataFilter, MetadataKeys, MetadataKind
+from worker.resources import Resources
+
+router = APIRouter(prefix="/api/tools/search/{tool_id}", tags=["search"], route_class=JsonRoute)
+
+#: Maximum values that are listed of a key.
+MAX_VALUES = 100
+
+_FILTER: TypeAdapter[dict[str, Any]] = TypeAdapter(MetadataFilter)
+
+#: A filter by metadata in an address.
+FilterParameter = Annotated[
+    str | None,
+    Query(
+        max_length=MAX_ADDRESS_CHARACTERS,
+        description="Only files with this metadata: a JSON object as `filters.metadata` of a query.",
+        examples=['{"team": "red"}'],
+    ),
+]
+
+
+def selected(
+    resources: Resources, index_id: UUID, declared: metadata_filter.Declared, metadata: str | None
+) -> Sequence[UUID] | None:
+    """The ids of the files that a filter in an address selects; None without a filter. Raises `Invalid`."""
+    if metadata is None:
+        return None
+    try:
+        conditions = _FILTER.validate_json(metadata)
+    except ValidationError as error:
+        raise Invalid(f"The parameter metadata is no filter: {error.errors()[0]['msg']}.") from error
+    return sorted(metadata_filter.files_of(resources.pool, index_id, declared, conditions))
+
+
+@router.get("/metadata")
+def list_metadata(
+    tool: ToolDep,
+    resources: ResourcesDep,
+    values: Annotated[int, Query(ge=1, le=MAX_VALUES, description="Maximum number of values of a key.")] = 20,
+) -> MetadataKeys:
+    """List the keys that searches can filter by, each with its most frequent values."""
+    declared: dict[str, MetadataKind] = tool.config.metadata
+    return metadata_filter.keys_of(resources.pool, tool.index.index_id, declared, values)

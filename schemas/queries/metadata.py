@@ -1,0 +1,141 @@
+"""Metadata that a tool declares, and filters by it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
+
+from schemas.content.metadata import KEY_PATTERN, checked_key, checked_value
+
+#: The types of values that searches can filter by.
+MetadataKind = Literal["string", "int", "float", "bool", "time", "strings"]
+#: Maximum keys that a tool declares, and that a filter has.
+MAX_KEYS = 32
+#: Maximum alternatives of a filter.
+MAX_ALTERNATIVES = 1000
+#: Maximum characters of a filter where it is a part of an address.
+MAX_ADDRESS_CHARACTERS = 4096
+
+COMPARISONS = ("gt", "gte", "lt", "lte")
+#: What a condition may have, all of which must hold.
+OPERATORS = frozenset({*COMPARISONS, "any", "all", "not", "exists"})
+
+_OPERATORS_TEXT = "`gte`, `gt`, `lte`, `lt`, `any`, `all`, `not` and `exists`"
+
+
+def _checked_declaration(declared: object) -> dict[str, object]:
+    """The declaration with checked keys. Raises `ValueError`."""
+    if not isinstance(declared, Mapping):
+        raise ValueError("metadata declares types by key; send an object")  # noqa: TRY004 - pydantic takes no TypeError
+    if len(declared) > MAX_KEYS:
+        raise ValueError(f"a tool declares at most {MAX_KEYS} keys; leave some out")
+    return {checked_key(key): kind for key, kind in declared.items()}
+
+
+def _checked_filter(conditions: object) -> dict[str, Any]:
+    """The conditions by key, of known operators and scalar values. Raises `ValueError`."""
+    if not isinstance(conditions, Mapping):
+        raise ValueError("a filter by metadata has conditions by key; send an object")  # noqa: TRY004 - as above
+    if len(conditions) > MAX_KEYS:
+        raise ValueError(f"a filter has at most {MAX_KEYS} keys of metadata; leave some out")
+    return {checked_key(key): _checked_condition(condition) for key, condition in conditions.items()}
+
+
+def _checked_condition(condition: object) -> dict[str, Any]:
+    """A condition as operators. A plain value, or a list of alternatives, is `any`."""
+    if not isinstance(condition, Mapping):
+        return {"any": _alternatives(condition)}
+    if not condition or not OPERATORS.issuperset(condition):
+        raise ValueError(f"a condition is a value, a list of values, or an object of {_OPERATORS_TEXT}")
+    return {operator: _operand(operator, value) for operator, value in condition.items()}
+
+
+def _operand(operator: str, value: object) -> Any:
+    if operator == "exists":
+        if not isinstance(value, bool):
+            raise ValueError("`exists` is true or false")
+        return value
+    return _scalar(value) if operator in COMPARISONS else _alternatives(value)
+
+
+def _alternatives(value: object) -> list[Any]:
+    values = value if isinstance(value, list) else [value]
+    if not 0 < len(values) <= MAX_ALTERNATIVES:
+        raise ValueError(f"a list of values has 1 to {MAX_ALTERNATIVES:,}")
+    return [_scalar(each) for each in values]
+
+
+def _scalar(value: object) -> Any:
+    if isinstance(value, list):
+        raise ValueError("a value in a filter is a string, a number or a boolean")  # noqa: TRY004 - as above
+    return checked_value(value)
+
+
+#: Types by key.
+Declaration = Annotated[
+    dict[str, MetadataKind],
+    BeforeValidator(_checked_declaration),
+    Field(json_schema_extra={"maxProperties": MAX_KEYS, "propertyNames": {"pattern": KEY_PATTERN}}),
+]
+
+_SCALAR = {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "boolean"}]}
+_VALUES = {"anyOf": [_SCALAR, {"type": "array", "items": _SCALAR, "minItems": 1, "maxItems": MAX_ALTERNATIVES}]}
+_CONDITION = {
+    "type": "object",
+    "minProperties": 1,
+    "additionalProperties": False,
+    "properties": {
+        **{name: {"anyOf": [{"type": "string"}, {"type": "number"}]} for name in COMPARISONS},
+        **dict.fromkeys(("any", "all", "not"), _VALUES),
+        "exists": {"type": "boolean"},
+    },
+}
+
+#: Conditions by key, as operators.
+MetadataFilter = Annotated[
+    dict[str, Any],
+    BeforeValidator(_checked_filter),
+    WithJsonSchema(
+        {
+            "type": "object",
+            "maxProperties": MAX_KEYS,
+            "propertyNames": {"pattern": KEY_PATTERN},
+            "additionalProperties": {"anyOf": [_VALUES, _CONDITION]},
+        }
+    ),
+]
+
+FILTER_DESCRIPTION = (
+    f"By metadata: for each key a value, a list of alternatives, or an object of {_OPERATORS_TEXT}. Null: every file."
+)
+FILTER_EXAMPLE = {"team": "red", "year": {"gte": 2020, "lt": 2024}, "tags": {"any": ["a", "b"]}}
+
+
+class MetadataValue(BaseModel):
+    """A value of a key."""
+
+    value: str | int | float | bool = Field(
+        description="The value, or one string of a list of strings.", examples=["red"]
+    )
+    files: int = Field(description="Number of files that have it.", examples=[12])
+
+
+class MetadataKey(BaseModel):
+    """A key that searches can filter by."""
+
+    key: str = Field(description="The key.", examples=["team"])
+    type: MetadataKind = Field(description="Its declared type.", examples=["string"])
+    files: int = Field(description="Number of files with a value of that type.", examples=[40])
+    mistyped_files: int = Field(description="Files whose value is of another type, which counts as none.", examples=[0])
+    values: list[MetadataValue] = Field(description="Its values, the most frequent first.")
+    has_more: bool = Field(description="Whether there are more values than these.", examples=[False])
+
+
+class MetadataKeys(BaseModel):
+    """The keys that a tool declares."""
+
+    items: list[MetadataKey] = Field(description="The declared keys, in alphabetical order.")
+    warning: str | None = Field(description="How many files have values of other types; null: none.", examples=[None])
+    truncated: bool = Field(description="Whether only a part of the files was counted.", examples=[False])

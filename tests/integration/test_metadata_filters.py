@@ -1,0 +1,200 @@
+"""Filters by metadata hold in every search, as a model says, whatever was changed meanwhile."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from tests.integration.filtered import Shelf, draw_filter
+from tests.service import PROJECT, TOOLS, Service, checked
+
+NOTES = 30
+
+
+@pytest.fixture(scope="module")
+def shelf(running: Service) -> Shelf:
+    return Shelf(running, Random(5), NOTES)
+
+
+def test_random_filters_find_what_a_model_says_while_values_change(running: Service, shelf: Shelf) -> None:
+    random = Random(59)
+    task = running.status(shelf.tool)["task_id"]
+    for round_ in range(120):
+        if round_ % 3 == 0:
+            shelf.change()
+        conditions, mode = draw_filter(random), random.choice(("hybrid", "vector", "keyword"))
+        expected = shelf.expected(conditions)
+        assert (shelf.found(conditions, mode=mode) or set()) == expected, (conditions, mode)
+        if round_ % 6 == 0:
+            assert shelf.grepped(conditions) == expected, conditions
+            assert shelf.listed(conditions) == expected, conditions
+    # no change of values needed a run
+    assert running.status(shelf.tool)["task_id"] == task
+
+
+def test_a_filter_that_no_file_passes_is_refused_as_others_are(running: Service, shelf: Shelf) -> None:
+    assert shelf.found({"team": "nobody"}) is None
+    body = {
+        "project_id": PROJECT,
+        "tool_ids": [shelf.tool],
+        "query": "word",
+        "filters": {"metadata": {"team": "nobody"}},
+    }
+    assert running.post("/api/search", body, 422)["code"] == "no_such_files"
+
+
+def test_a_filter_holds_beside_others_and_over_several_tools(running: Service, shelf: Shelf) -> None:
+    conditions = {"year": {"exists": True}}
+    some = sorted(shelf.expected(conditions))
+    body = {"query": "word", "top_k": 100, "filters": {"metadata": conditions, "file_ids": [*some[:2], "unknown"]}}
+    hits = running.post(f"{TOOLS}/{shelf.tool}/query", body, 200)["results"]
+    assert {hit["file_node_id"] for hit in hits} == {*some[:2]}
+    across = {"project_id": PROJECT, "tool_ids": [shelf.tool], "query": "word", "top_k": 100}
+    hits = running.post("/api/search", {**across, "filters": {"metadata": conditions}}, 200)["results"]
+    assert {hit["file_node_id"] for hit in hits} == {*some}
+    assert all(hit["metadata"] for hit in hits)
+
+
+WRONG: dict[str, Any] = {
+    "a list": ["team"],
+    "no condition": {"team": {}},
+    "an unknown operator": {"team": {"like": "r%"}},
+    "null": {"team": None},
+    "an empty list": {"team": []},
+    "a nested list": {"team": [["red"]]},
+    "a deep object": {"team": {"any": {"any": "red"}}},
+    "a number for a string": {"team": 7},
+    "a string for a number": {"year": "2020"},
+    "a boolean for a number": {"year": True},
+    "a fraction for an integer": {"year": 2020.5},
+    "a time without a zone": {"due": {"gte": "2026-01-01T00:00:00"}},
+    "a date for a time": {"due": "2026-01-01"},
+    "an order of strings": {"team": {"gte": "red"}},
+    "an order of booleans": {"open": {"lt": True}},
+    "a list to compare with": {"year": {"gte": [1]}},
+    "all of one value": {"team": {"all": ["red"]}},
+    "exists as a number": {"team": {"exists": 1}},
+    "too many keys": {f"k{number}": 1 for number in range(33)},
+    "too many values": {"team": ["x"] * 1001},
+    "a key of SQL": {"team' OR 1=1 --": "red"},
+    "a huge integer": {"year": 1 << 63},
+    "a huge number": {"share": 1e300},
+    "a NUL": {"team": "\0"},
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_wrong_filter_is_refused_everywhere(running: Service, shelf: Shelf, case: str) -> None:
+    at = f"{TOOLS}/{shelf.tool}"
+    answers = [
+        running.client.post(f"{at}/query", json={"query": "word", "filters": {"metadata": WRONG[case]}}),
+        running.client.post(f"{at}/grep", json={"pattern": "word", "metadata": WRONG[case]}),
+    ]
+    # longer than an address may be
+    if case != "too many values":
+        lists = {"files": {}, "symbols": {}, "outline": {}, "references": {"name": "x"}}
+        where = json.dumps(WRONG[case])
+        for each, more in lists.items():
+            answers.append(running.client.get(f"{at}/{each}", params={**more, "metadata": where}))
+    for answer in answers:
+        assert checked(answer, 422)["code"] == "invalid_request", answer.text
+
+
+def test_an_unknown_key_names_those_that_are_declared(running: Service, shelf: Shelf) -> None:
+    body = {"query": "word", "filters": {"metadata": {"nobody": 1}}}
+    for path, sent in ((f"{TOOLS}/{shelf.tool}/query", body), ("/api/search", {**body, "project_id": PROJECT})):
+        if path == "/api/search":
+            sent["tool_ids"] = [shelf.tool]
+        refused = running.post(path, sent, 422)
+        assert refused["code"] == "invalid_request"
+        assert "due, open, share, tags, team, year" in refused["detail"]
+
+
+def test_a_declaration_can_change_without_a_run(running: Service) -> None:
+    top = running.node("declared", "folder")
+    node = running.node("a.md", "markdown", "words", parent_id=top, metadata={"code": 5})
+    tool = running.tool(node_id=top)
+    task = running.wait(tool)["task_id"]
+    body = {"query": "words", "filters": {"metadata": {"code": 5}}}
+    assert "it declares none" in running.post(f"{TOOLS}/{tool}/query", body, 422)["detail"]
+    for kind, status in (("int", 200), ("float", 200), ("string", 422)):
+        patched = running.client.patch(f"{TOOLS}/{tool}", json={"config": {"metadata": {"code": kind}}})
+        assert checked(patched, 202)["config"]["metadata"] == {"code": kind}
+        answer = running.client.post(f"{TOOLS}/{tool}/query", json=body)
+        assert answer.status_code == status
+    listed = running.get(f"{TOOLS}/{tool}/metadata")
+    assert listed["items"] == [
+        {"key": "code", "type": "string", "files": 0, "mistyped_files": 1, "values": [], "has_more": False}
+    ]
+    assert "code (1)" in listed["warning"]
+    hits = running.query(tool, "words")
+    assert [(hit["file_node_id"], hit["metadata"]) for hit in hits] == [(node, None)]
+    assert running.status(tool)["task_id"] == task
+
+
+def test_keys_are_listed_with_their_frequent_values(running: Service) -> None:
+    top = running.node("counted", "folder", metadata={"team": "red"})
+    values: list[Any] = [{"tags": ["a", "a", "b"]}, {"tags": ["b"]}, {"team": "blue", "tags": "b"}, {"due": "soon"}]
+    for number, more in enumerate(values):
+        running.node(f"{number}.md", "markdown", "words", parent_id=top, metadata=more)
+    declared = {"team": "string", "tags": "strings", "due": "time", "unused": "int"}
+    tool = running.tool(node_id=top, config={"metadata": declared})
+    running.wait(tool)
+    listed = running.get(f"{TOOLS}/{tool}/metadata", values=1)
+    assert [item["key"] for item in listed["items"]] == sorted(declared)
+    due, tags, team, unused = listed["items"]
+    assert (team["files"], team["values"], team["has_more"]) == (4, [{"value": "red", "files": 3}], True)
+    assert (tags["files"], tags["mistyped_files"], tags["values"]) == (2, 1, [{"value": "b", "files": 2}])
+    assert (due["files"], due["mistyped_files"]) == (0, 1)
+    assert unused["files"] == 0
+    assert listed["warning"].endswith("due (1), tags (1).")
+    assert not listed["truncated"]
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        {f"k{number}": "int" for number in range(33)},
+        {"a b": "int"},
+        {"team": "text"},
+        {"team": None},
+        {"": "int"},
+        ["team"],
+        {"team": {"type": "int"}},
+    ],
+)
+def test_a_wrong_declaration_is_refused(running: Service, declared: Any) -> None:
+    top = running.node("wrong", "folder")
+    body = {"project_id": PROJECT, "node_id": top, "config": {"metadata": declared}}
+    assert running.post(TOOLS, body, 422)["code"] == "invalid_request"
+
+
+def test_definitions_and_uses_are_filtered(running: Service) -> None:
+    top = running.node("code", "folder")
+    nodes = {
+        team: running.node(f"{team}.py", "file", f"def shared():\n    return {team}()\n\nshared()\n", parent_id=top,
+                           metadata={"team": team})
+        for team in ("red", "blue")
+    }  # fmt: skip
+    tool = running.tool(node_id=top, config={"metadata": {"team": "string"}})
+    running.wait(tool)
+    where = json.dumps({"team": "red"})
+    for each, params in (("symbols", {"name": "shared"}), ("outline", {}), ("references", {"name": "shared"})):
+        items = running.get(f"{TOOLS}/{tool}/{each}", **params)["items"]
+        assert {item["file_node_id"] for item in items} == {*nodes.values()}, each
+        items = running.get(f"{TOOLS}/{tool}/{each}", **params, metadata=where)["items"]
+        assert {item["file_node_id"] for item in items} == {nodes["red"]}, each
+
+
+def test_a_file_that_is_not_listed_yet_passes_no_filter(running: Service) -> None:
+    top = running.node("later", "folder", metadata={"team": "red"})
+    tool = running.tool(node_id=top, config={"metadata": {"team": "string"}})
+    running.wait(tool)
+    running.node(f"{uuid4()}.md", "markdown", "word", parent_id=top)
+    body = {"pattern": "word", "metadata": {"team": "red"}}
+    assert running.post(f"{TOOLS}/{tool}/grep", body, 200)["hits"] == []
+    assert len(running.post(f"{TOOLS}/{tool}/grep", {"pattern": "word"}, 200)["hits"]) == 1
