@@ -256,10 +256,10 @@ def _environment(settings: Settings, home: Path, urls: ServerUrls) -> dict[str, 
 
 
 def _own_programs(settings: Settings, env: dict[str, str], login: str = "") -> list[list[Program]]:
-    """Foldex's own processes in start stages: the API first, because it migrates the database."""
+    """Foldex's own processes in start stages. The API migrates the database, and the others wait for that."""
     workers = [
         programs.fast_worker(env),
         programs.worker("bulk", settings.worker_concurrency, env),
     ]
     flower_page = programs.flower(int(env["FLOWER_PORT"]), {**env, **({flower.VARIABLE: login} if login else {})})
-    return [[programs.api(env)], [*workers, programs.beat(env), programs.watch(env), flower_page]]
+    return [[programs.api(env), *workers, programs.beat(env), programs.watch(env), flower_page]]

@@ -99,6 +99,9 @@ def test_a_search_in_a_new_folder_starts_the_stack_and_answers(program: Path, tm
         first = foldex(program, home, "search", "who renews a lease", "--yes", cwd=folder)
         assert (first.returncode, first.stdout.split(":")[0]) == (0, "plan.md"), first.stdout + first.stderr
         assert "Starting Foldex in the background" in first.stderr
+        # the workers, and beat, which counts as ready once it runs, start while the API does
+        ready = [line.split()[0] for line in (home / "log" / "stack.log").read_text().splitlines() if " ready " in line]
+        assert ready.index("beat") < ready.index("api")
         pid = owner(home)
         assert pid is not None
         # it leads a session of its own, so the end of a terminal does not reach it
