@@ -69,6 +69,7 @@ GROUPS = {
         "tests/browser/test_page_find.py",
         "tests/browser/test_page_home.py",
         "tests/browser/test_page_link.py",
+        "tests/browser/test_page_pictures.py",
         "tests/browser/test_page_tools.py",
         "tests/browser/test_page_tree.py",
     ),

@@ -142,3 +142,21 @@ def test_a_service_without_a_model_names_the_remedy(running: Service, new_page: 
         page.get_by_label("Question").fill("apples")
         page.keyboard.press("Enter")
         expect(page.get_by_role("link", name="Build the tree of summaries.")).to_be_visible()
+
+
+def test_the_tree_is_seen_as_rings(running: Service, new_page: NewPage, built: str) -> None:
+    page = visit(running, new_page, built)
+    rings = page.get_by_role("listbox", name="Summaries by ring").get_by_role("option")
+    expect(rings.first).to_be_visible()
+    state = running.get(f"{TOOLS}/{built}/raptor/status")
+    assert rings.count() == state["summary_nodes"]
+    region = page.get_by_role("region", name="Picture of the tree")
+    rings.first.focus()
+    top = region.get_by_text(f"Level {state['max_level']}", exact=True)
+    expect(top).to_be_visible()
+    page.keyboard.press("ArrowDown")
+    expect(region.get_by_text(f"Level {state['max_level'] - 1}", exact=True)).to_be_visible()
+    page.keyboard.press("ArrowUp")
+    expect(top).to_be_visible()
+    assert violations(page) == []
+    assert overflow(page) == 0

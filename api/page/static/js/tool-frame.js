@@ -7,6 +7,7 @@ import { href } from "./router.js";
 import { Files } from "./views/files.js";
 import { FileText } from "./views/file-text.js";
 import { Grep } from "./views/grep.js";
+import { FolderMap } from "./views/map.js";
 import { Overview } from "./views/overview.js";
 import { Search } from "./views/search.js";
 import { Settings } from "./views/settings.js";
@@ -17,6 +18,7 @@ const VIEWS = {
   "": ["Overview", Overview],
   search: ["Search", Search],
   files: ["Files", Files],
+  map: ["Map", FolderMap],
   symbols: ["Symbols", Symbols],
   grep: ["Grep", Grep],
   tree: ["Tree", Tree],

@@ -12,6 +12,7 @@ import { isOpen, Progress } from "../running.js";
 import { project } from "../session.js";
 import { useStore } from "../store.js";
 import { AcrossAnswer } from "./across.js";
+import { Spark } from "./run-pictures.js";
 
 const BUSY_MS = 1_500;
 const QUIET_MS = 4_000;
@@ -89,6 +90,7 @@ function Row({ tool, status, reload }) {
   return html`<li class="folder-row">
     <div class="folder-name"><a href=${href("tools", tool.tool_id)}>${tool.name}</a><span class="place">${tool.place}</span></div>
     <span class="folder-state"><${State} value=${state} /></span>
+    <${Spark} toolId=${tool.tool_id} name=${tool.name} status=${status} />
     <span class="number">${status && plural(status.searchable_files, "file")}</span>
     <span class="quiet age">${ago(status?.finished_at ?? tool.updated_at)}</span>
     <span class="verbs">

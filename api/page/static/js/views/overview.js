@@ -9,6 +9,7 @@ import { useAccess } from "../project.js";
 import { go, href } from "../router.js";
 import { cost, factsOf, isOpen, Progress, speed, usePrices } from "../running.js";
 import { DeleteTool } from "./delete-tool.js";
+import { RunsOverTime } from "./run-pictures.js";
 
 const NOW_MS = 2_000;
 
@@ -35,7 +36,7 @@ export function Overview({ tool, toolId, status, reload, again }) {
     <section class="card" aria-label="Runs">
       <h2>Runs</h2>
       <${Alert} error=${runs.error} />
-      ${runs.data && html`<${Runs} runs=${runs.data.items} price=${price} flower=${access?.flower_url} />`}
+      ${runs.data && html`<${RunsOverTime} runs=${runs.data.items} price=${price} /><${Runs} runs=${runs.data.items} price=${price} flower=${access?.flower_url} />`}
     </section>
   </div>`;
 }

@@ -9,12 +9,13 @@ import { go, href } from "../router.js";
 import { useArrows } from "./across.js";
 import { Hit } from "./hit.js";
 import { FileLink, Notes, listOf } from "./places.js";
+import { Scores } from "./scores.js";
 import { wordsOf } from "./marks.js";
 import { Timeline } from "./trace.js";
 
 const MODES = [["hybrid", "Meaning and words"], ["vector", "Meaning"], ["keyword", "Words"]];
 const TREES = [["off", "No summaries"], ["collapsed", "All levels at once"], ["tree_traversal", "From the top down"]];
-const OPTIONS = ["tree", "path", "types", "languages", "after", "before", "top_k", "grouped", "explain"];
+const OPTIONS = ["tree", "path", "types", "languages", "after", "before", "top_k", "least", "grouped", "explain"];
 
 // The request of a route. What is not chosen is left to the service.
 function requestOf({ q, mode, tree, path, types = "", languages = "", after, before, top_k: topK, grouped, explain }) {
@@ -107,6 +108,7 @@ function Form({ toolId, query, busy }) {
         <${Field} label="Changed on or after" type="date" ...${option("after")} />
         <${Field} label="Changed before" type="date" ...${option("before")} />
         <${Field} label="Hits at most" type="number" min="1" max="200" placeholder="10" ...${option("top_k")} />
+        <${Field} label="Score at least" type="number" min="0" max="1" step="0.01" placeholder="0" ...${option("least")} />
         ${choice("Tree of summaries", "tree", TREES)}
         <${Field} label="One hit per file" ...${check("grouped")} />
         <${Field} label="Explain the scores" ...${check("explain")} help="With a tree: list the summaries that were found." />
@@ -120,11 +122,16 @@ function Answer({ tool, toolId, answer, status, busy }) {
   useArrows(list);
   const root = tool.source.kind === "local" ? tool.place : null;
   const words = wordsOf(answer.query);
-  const { results, summaries = [] } = answer;
+  const { results: all, summaries = [] } = answer;
+  // hits below the least score are hidden here, so that their scores can still be seen
+  const least = Number(answer.asked.least) || 0;
+  const results = all.filter(({ score }) => score >= least);
   return html`<section aria-label="Answer" class=${busy ? "answer older" : "answer"} ref=${list}>
     <div class="heading"><h2>${plural(results.length, "hit")}</h2><span class="quiet">in ${number(Math.round(answer.took_ms))} ms</span></div>
     <${Notes} answer=${answer} toolId=${toolId} />
-    ${results.length === 0 && summaries.length === 0 && html`<${Nothing} toolId=${toolId} asked=${answer.asked} status=${status} />`}
+    ${results.length < all.length && html`<p class="quiet">${plural(all.length - results.length, "hit")} below the score ${least.toFixed(2)} ${all.length - results.length === 1 ? "is" : "are"} hidden. <a href=${href("tools", toolId, "search", { ...answer.asked, least: "" })}>Show all.</a></p>`}
+    <${Scores} scores=${all.map(({ score }) => score)} least=${least} />
+    ${all.length === 0 && summaries.length === 0 && html`<${Nothing} toolId=${toolId} asked=${answer.asked} status=${status} />`}
     ${summaries.length > 0 && html`<h3>Summaries</h3><ul class="plain-list">${summaries.map((each) => html`<li class="card hit" key=${each.node_id}>
       <div class="hit-head"><b>Level ${each.level}</b><span class="score">${each.score.toFixed(3)}</span></div>
       <p>${each.text}</p>

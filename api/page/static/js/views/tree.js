@@ -4,6 +4,7 @@ import { call, get, post, toolAt } from "../api.js";
 import { compact, dollars, number, percent, plural, time, words } from "../format.js";
 import { useAction, useData, useEvery } from "../hooks.js";
 import { Alert, Bar, Button, Confirm, Dialog, Empty, Facts, Field, Loading, State } from "../parts.js";
+import { Sunburst } from "./sunburst.js";
 import { TreeNodes } from "./tree-nodes.js";
 import { TreeSettings } from "./tree-settings.js";
 
@@ -27,7 +28,7 @@ export function Tree({ tool, toolId, reload }) {
       <${Verbs} toolId=${toolId} state=${state} isBuilding=${isBuilding} onChange=${changed} />
     </section>
     ${state.has_index
-      ? html`<${TreeNodes} toolId=${toolId} state=${state} key=${state.last_build_time} />`
+      ? html`<${Sunburst} toolId=${toolId} state=${state} /><${TreeNodes} toolId=${toolId} state=${state} key=${state.last_build_time} />`
       : !isBuilding && html`<${Empty} title="No tree yet"><p>A tree answers questions about the whole folder: chunks that belong together get a summary, and summaries get summaries.</p><//>`}
     <${TreeSettings} tool=${tool} toolId=${toolId} onChange=${changed} />`;
 }
