@@ -57,6 +57,24 @@ def test_a_folder_above_indexed_ones_stands_for_them(running: Service, above: Pa
         assert done.stderr == f"{above} is not indexed, but 3 folders below it: searching there.\n"
 
 
+def test_lines_and_definitions_are_found_above_indexed_folders(running: Service, above: Path) -> None:
+    below = f"{above} is not indexed, but 3 folders below it: searching there.\n"
+    for arguments in ((), (str(above),), ("badger", ".")):
+        done = foldex(running, "grep", "-l", "quokka", *arguments, cwd=above)
+        assert files(done.stdout) == {f"{animal}/{name}" for animal in ANIMALS for name in ("a.md", "deep/b.py")}
+        # a folder that is named twice is searched once
+        assert (done.returncode, len(done.stdout.splitlines()), done.stderr) == (0, 6, below)
+    found = json.loads(foldex(running, "grep", "quokka", "--json", cwd=above).stdout)["items"]
+    assert sorted(hit["file_path"] for answer in found for hit in answer["hits"]) == ["a.md"] * 3 + ["deep/b.py"] * 3
+    done = foldex(running, "symbols", "--prefix", "feed_", cwd=above)
+    assert [line for line in done.stdout.splitlines() if "deep/b.py" not in line] == []
+    assert (len(done.stdout.splitlines()), done.stderr) == (3, below)
+    most = foldex(running, "symbols", "--prefix", "feed_", "--limit", "2", cwd=above)
+    assert len(most.stdout.splitlines()) == 2
+    assert "There are more definitions" in most.stderr
+    assert len(json.loads(foldex(running, "symbols", "feed_condor", "--json", cwd=above).stdout)["items"]) == 1
+
+
 def test_without_a_path_an_indexed_folder_is_searched_alone(running: Service, above: Path) -> None:
     done = foldex(running, "search", "quokka", cwd=above / "badger" / "deep")
     assert (files(done.stdout), done.stderr) == ({"b.py"}, "")

@@ -18,7 +18,7 @@ from api.stack.record import has_run
 
 if TYPE_CHECKING:
     from foldex_client import Tool
-    from foldex_client.calls import Until
+    from foldex_client.bodies import Until
 
 
 class IndexingConsent:
@@ -62,21 +62,13 @@ def before_start(consents: Mapping[str, IndexingConsent]) -> Check:
     return check
 
 
-def find_place(service: Connection, path: str, consent: IndexingConsent, until: Until | None = None) -> FolderPart:
-    """The tool that a search is about, which is waited for if it is new, or until it is "ready".
-
-    A folder without one is indexed, if the user agrees. Raises `VerbFailed`.
-    """
-    return _covering(service, path, until) or _index(service, path, consent, until)
-
-
 def find_places(
-    service: Connection, path: str, consent: IndexingConsent, until: Until, *, is_named: bool
+    service: Connection, path: str, consent: IndexingConsent, until: Until | None = None, *, is_named: bool = True
 ) -> list[FolderPart]:
-    """The tools that a search of a path is about.
+    """The tools that a search of a path is about. One that is new is waited for, and others until they are "ready".
 
     A folder without one stands for the tools of the folders below it. If the path is not named by the user, and nothing
-    there is indexed, all tools are meant. Asks and raises as `find_place`.
+    there is indexed, all tools are meant. Otherwise the folder is indexed, if the user agrees. Raises `VerbFailed`.
     """
     found = _covering(service, path, until)
     if found is not None:

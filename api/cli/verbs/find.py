@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, cast
 
 import click
@@ -12,7 +13,7 @@ from api.agents.folders import BUCKET, FolderPart
 from api.cli.invocation import ERROR, FOUND, NOTHING, Invocation, VerbFailed, verb, yes
 from api.cli.service.connection import Check, Connection, connect
 from api.cli.service.folder_tools import config_of, estimate_tool, start_indexing
-from api.cli.service.places import IndexingConsent, ask_for, before_start, find_place
+from api.cli.service.places import IndexingConsent, ask_for, before_start, find_places
 from api.cli.service.tool_lookup import TOOLS, check_folder
 from api.cli.terminal import output
 from api.cli.terminal.completions import complete_places
@@ -21,7 +22,7 @@ from api.cli.terminal.progress import going_on, wait
 
 if TYPE_CHECKING:
     from api.cli.service.local_calls import Json
-    from foldex_client.models import GrepAnswer, Symbol
+    from foldex_client.models import GrepAnswer
 
 #: The most lines of context around a hit: what grep gives, and about those of one chunk on each side.
 MAX_CONTEXT = 50
@@ -117,7 +118,7 @@ def _estimate(invocation: Invocation, path: str, settings: tuple[str, ...]) -> i
     "--limit",
     metavar="N",
     type=click.IntRange(1, MAX_HITS),
-    help=f"Maximum hits of each PATH; default: {DEFAULT_HITS}, with -l or -c {MAX_HITS}.",
+    help=f"Maximum hits of each indexed folder; default: {DEFAULT_HITS}, with -l or -c {MAX_HITS}.",
 )
 @click.option("-t", "--types", "types", multiple=True, metavar="A,B", help="Only these types, such as py,md.")
 @click.option(
@@ -157,9 +158,9 @@ def grep(
 ) -> int:
     """Find the lines below each PATH that match a pattern.
 
-    PATTERN is a regular expression. PATH is a folder, a file, or a tool's id or name; default: the present folder. It
-    finds what is in the index. The exit status is that of ripgrep: 0 if a line matches, 1 if none does, 2 after an
-    error, whatever was found.
+    PATTERN is a regular expression. PATH is a folder, a file, or a tool's id or name; default: the present folder. A
+    folder above indexed ones stands for these. It finds what is in the index. The exit status is that of ripgrep: 0 if
+    a line matches, 1 if none does, 2 after an error, whatever was found.
     """
     shape = shape_of(listed, only_matching=only_matching)
     body: Json = {"pattern": pattern, "regex": not fixed_strings, "case_sensitive": not ignore_case, "word": word}
@@ -183,10 +184,14 @@ def _grep_each(
 ) -> int:
     """Search each path, and print what is found. An error of one of several paths leaves the others."""
     consents = ask_for(paths, is_sure=is_sure)
+    places: dict[tuple[str, str], FolderPart] = {}
     answers: list[GrepAnswer] = []
 
-    def search(path: str) -> None:
-        found = find_place(service, path, consents[path])
+    def find(path: str) -> None:
+        for place in find_places(service, path, consents[path]):
+            places[place.tool.tool_id, place.below] = place
+
+    def search(found: FolderPart) -> None:
         answer = _grep(service, found, body)
         answers.append(answer)
         if not invocation.as_json:
@@ -196,9 +201,11 @@ def _grep_each(
                 output.note("There may be more hits; narrow the search, or raise --limit.")
 
     with connect(invocation, start_if=before_start(consents)) as service:
-        has_failed = service.try_each(consents, search)
+        has_failed = service.try_each(consents, find)
+        has_failed |= service.try_each(places.values(), search)
     if invocation.as_json:
-        output.print_json(answers[0]) if len(consents) == 1 else output.print_items(answers)
+        is_one = len(consents) == len(answers) == 1
+        output.print_json(answers[0]) if is_one else output.print_items(answers)
     return ERROR if has_failed else FOUND if any(answer.hits for answer in answers) else NOTHING
 
 
@@ -231,27 +238,29 @@ def symbols(
 ) -> int:
     """List the definitions called NAME below PATH, or all of them.
 
-    PATH is a folder, a file, or a tool's id or name; default: the present folder. With --prefix, the first argument
-    is PATH.
+    PATH is a folder, a file, or a tool's id or name; default: the present folder. A folder above indexed ones stands
+    for these. With --prefix, the first argument is PATH.
     """
     if name is not None and prefix is not None:
         path, name = name, None
     consent = IndexingConsent(path, is_sure=yes)
     with connect(invocation, start_if=consent.before_start) as service:
-        place = find_place(service, path, consent)
-        every = service.foldex.tools.symbols(place.tool.tool_id, name=name, prefix=prefix, kind=kind, page_size=1000)
-        found: list[Symbol] = []
-        for symbol in every:
-            if len(found) == limit:
-                output.note("There are more definitions; narrow the search, or raise --limit.")
-                break
-            if not place.below or symbol.file_path == place.below or symbol.file_path.startswith(f"{place.below}/"):
-                found.append(symbol)
+        every = (
+            (place.tool, symbol)
+            for place in find_places(service, path, consent)
+            for symbol in service.foldex.tools.symbols(
+                place.tool.tool_id, name=name, prefix=prefix, kind=kind, page_size=1000
+            )
+            if place.holds(symbol.file_path)
+        )
+        found = list(islice(every, limit))
+        if next(every, None) is not None:
+            output.note("There are more definitions; narrow the search, or raise --limit.")
         if invocation.as_json:
-            output.print_items(found)
+            output.print_items([symbol for _, symbol in found])
         else:
-            for each in found:
-                output.definition(place.tool, each)
+            for tool, symbol in found:
+                output.definition(tool, symbol)
         return FOUND if found else NOTHING
 
 
