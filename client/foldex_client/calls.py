@@ -270,10 +270,17 @@ class Tools(CodeCalls[Way]):
 
     @call
     def chunk(
-        self, tool: AnyTool, chunk_id: Id, *, before: int | None = None, after: int | None = None
+        self,
+        tool: AnyTool,
+        chunk_id: Id,
+        *,
+        before: int | None = None,
+        after: int | None = None,
+        picture: bool | None = None,
     ) -> Request[Around]:
-        """A chunk with its neighbours in the file."""
-        return Request("GET", tool_path(tool, "chunks", chunk_id), Around, given(before=before, after=after))
+        """A chunk with its neighbours in the file; with `picture`, of a PDF also its page."""
+        values = given(before=before, after=after, picture=picture)
+        return Request("GET", tool_path(tool, "chunks", chunk_id), Around, values)
 
     @listing
     def chunks(self, tool: AnyTool, file_id: Id, *, page_size: int | None = None) -> Request[Page[ListedChunk]]:

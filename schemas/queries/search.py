@@ -278,12 +278,31 @@ class ListedChunk(Piece):
     embedded: IsEmbedded
 
 
+class Picture(BaseModel):
+    """A page of a document, and where a chunk stands on it."""
+
+    page: int = Field(description="The page, counted from 1.", examples=[2])
+    png: str = Field(description="The page as PNG in base64.", examples=["iVBORw0KGgo="])
+    width: int = Field(description="Pixels.", examples=[799])
+    height: int = Field(description="Pixels.", examples=[1130])
+    boxes: list[list[float]] = Field(
+        description="Left, top, width and height of the lines of the chunk, in shares of the page.",
+        examples=[[[0.12, 0.1, 0.46, 0.014]]],
+    )
+
+
 class Around(BaseModel):
     """A chunk with the chunks before and after it, in the file's order."""
 
     chunk: FileChunk = Field(description="The requested chunk.")
     before: list[Piece] = Field(description="Chunks directly before it, in the file's order.", examples=[[]])
     after: list[Piece] = Field(description="Chunks directly after it, in the file's order.", examples=[[]])
+    picture: Picture | None = Field(
+        default=None,
+        description="The first page of the chunk, if `picture` was requested. Null for files other than PDF, and for "
+        "one that changed since it was indexed or cannot be drawn.",
+        examples=[None],
+    )
 
 
 def _all_optional(schema: dict[str, Any]) -> None:

@@ -226,3 +226,20 @@ def test_many_folders_are_searched_in_few_calls(
     made = page.evaluate(script, tools)
     assert len(made) == calls
     assert sum(len(each["tool_ids"]) for each in made) == tools - left
+
+
+def test_the_page_of_a_hit_is_shown_with_its_passage(
+    running: Service, new_page: NewPage, folders: tuple[str, str]
+) -> None:
+    page = home(running, new_page, "#/?q=blue+book+readings+by+telephone")
+    hit = page.locator("li.hit").filter(has_text="tides.pdf").first
+    hit.get_by_role("button", name="Show page 1").click()
+    region = hit.get_by_role("region", name="Page 1 of tides.pdf, with the passage marked")
+    expect(region.locator("rect.passage").first).to_be_visible()
+    dark = "canvas => canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.some(v => v < 90)"
+    page.wait_for_function(f"() => [...document.querySelectorAll('.paper canvas')].some({dark})")
+    assert violations(page) == []
+    assert dark_violations(page) == []
+    assert overflow(page) == 0
+    hit.get_by_role("button", name="Hide the page").click()
+    expect(region).to_have_count(0)

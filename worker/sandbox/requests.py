@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from schemas.errors import FileError
 from schemas.status import Reason
@@ -15,6 +15,12 @@ from worker.sandbox.protocol import Answer, Bounds
 #: to open, takes 15 s to unpack to the limit. A small file must not hold up others for long.
 _SECONDS = 3.0
 _SECONDS_PER_BYTE = 3e-7
+#: Most bytes of a page as PNG, which are its pixels if nothing packs them, and of the boxes on it.
+_PICTURE_BYTES = 3_000_000
+_PICTURE_HEAD_BYTES = 1 << 16
+_PNG = b"\x89PNG"
+_EDGES = 4
+_NO_PICTURE = "Drawing the page takes too much; open the file itself."
 
 
 def list_members(helpers: ProjectHelpers, name: str, packing: Packing, data: bytes) -> Sequence[Member]:
@@ -35,6 +41,32 @@ def read_kept(helpers: ProjectHelpers, name: str, path: str, limit: int) -> byte
     head = {"operation": "member", "container": name, "path": path, "limit": limit}
     answer = helpers.ask_keeper(name, head, _container_bounds(helpers, 0, limit))
     return None if answer is None else bytes(answer.payload)
+
+
+class Picture(NamedTuple):
+    """A page as PNG with its size in pixels, and boxes [left, top, width, height] in shares of it."""
+
+    png: bytes
+    width: int
+    height: int
+    boxes: list[list[float]]
+
+
+def picture_of(helpers: ProjectHelpers, data: bytes, page: int, passage: str) -> Picture:
+    """A page of a PDF, counted from 1, with the lines of a passage. Raises `FileError` and `SourceBusy`."""
+    head = {"operation": "picture", "page": page, "passage": passage}
+    seconds = helpers.at_most(_SECONDS + _SECONDS_PER_BYTE * len(data))
+    memory, patience = helpers.pool.memory_bytes, helpers.pool.patience
+    bounds = Bounds(seconds, memory, _PICTURE_BYTES, patience, _NO_PICTURE, _NO_PICTURE, _PICTURE_HEAD_BYTES)
+    answer = helpers.ask(head, data, bounds)
+    try:
+        boxes = [[min(1.0, max(0.0, float(edge))) for edge in box] for box in answer.head["boxes"]]
+        size = int(answer.head["width"]), int(answer.head["height"])
+    except (KeyError, TypeError, ValueError):
+        raise FileError(Reason.CRASHED) from None
+    if not answer.payload.startswith(_PNG) or any(len(box) != _EDGES for box in boxes):
+        raise FileError(Reason.CRASHED)
+    return Picture(bytes(answer.payload), *size, boxes)
 
 
 def _container_bounds(helpers: ProjectHelpers, size: int, member_bytes: int = 0) -> Bounds:

@@ -18,7 +18,7 @@ from api.stack.record import has_run
 
 if TYPE_CHECKING:
     from foldex_client import Tool
-    from foldex_client.bodies import Until
+    from foldex_client.calls import Until
 
 
 class IndexingConsent:

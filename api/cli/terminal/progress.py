@@ -18,7 +18,7 @@ from api.cli.terminal.output import clean, note
 
 if TYPE_CHECKING:
     from foldex_client import Status, Tool
-    from foldex_client.bodies import Until
+    from foldex_client.calls import Until
 
 #: Seconds between two looks at an index that is built for a changed config.
 LOOK_SECONDS = 0.3

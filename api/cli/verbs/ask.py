@@ -21,7 +21,7 @@ from api.cli.verbs.find import context_option
 if TYPE_CHECKING:
     from api.cli.service.local_calls import Json
     from foldex_client import Tool
-    from foldex_client.bodies import Until
+    from foldex_client.calls import Until
     from foldex_client.models import Answer, Note, TreeHit
 
 #: The code of the note that vectors are still to come.

@@ -11,9 +11,11 @@ from fastapi import APIRouter, Path, Query, Response
 from api.http import large_answers
 from api.http.bodies import JsonRoute
 from api.http.dependencies import IndexDep, ResourcesDep, ToolId
+from api.http.described_errors import raises
 from api.http.paging import Cursor, Limit, from_cursor, page
 from api.routes.tools import FileId, file_of
-from schemas.errors import NotFound
+from api.search.text.page_picture import page_picture
+from schemas.errors import NotFound, SourceBusy
 from schemas.queries.search import Around, FileChunk, ListedChunk
 from schemas.tool import Listing
 from worker.resources import Resources
@@ -23,6 +25,8 @@ from worker.state.search.found_chunks import HitRow
 
 router = APIRouter(prefix="/api/tools/search/{tool_id}", tags=["search"], route_class=JsonRoute)
 
+#: How long a browser keeps the picture of a chunk, whose id changes with its text.
+PICTURE_CACHE = "private, max-age=600"
 #: Maximum neighbours on each side.
 MAX_NEIGHBOURS = 100
 
@@ -32,9 +36,14 @@ ChunkId = Annotated[
 Count = Annotated[int, Query(ge=0, le=MAX_NEIGHBOURS, description="Number of neighbouring chunks on this side.")]
 
 
-@router.get("/chunks/{chunk_id}", response_model=Around)
+@router.get("/chunks/{chunk_id}", response_model=Around, openapi_extra=raises(SourceBusy))
 def get_chunk(
-    index: IndexDep, resources: ResourcesDep, chunk_id: ChunkId, before: Count = 0, after: Count = 0
+    index: IndexDep,
+    resources: ResourcesDep,
+    chunk_id: ChunkId,
+    before: Count = 0,
+    after: Count = 0,
+    picture: Annotated[bool, Query(description="Whether to draw the page of a PDF, with the chunk's lines.")] = False,
 ) -> Response:
     """Get a chunk with up to `before` and `after` neighbours in its file. Page on from the first or last of them."""
     row = _live_row(resources, index, chunk_id)
@@ -43,8 +52,10 @@ def get_chunk(
         [(in_front, behind)] = snippets.neighbours(
             resources.pool, index.id, [(row.file_id, [chunk])], before=before, after=after
         )
-        around = Around(chunk=FileChunk(**row._asdict()), before=in_front, after=behind)
-        return Response(around.model_dump_json(), media_type="application/json")
+        drawn = page_picture(resources, index, row) if picture else None
+        around = Around(chunk=FileChunk(**row._asdict()), before=in_front, after=behind, picture=drawn)
+        headers = {"Cache-Control": PICTURE_CACHE, "Vary": "Authorization"} if drawn else None
+        return Response(around.model_dump_json(), media_type="application/json", headers=headers)
 
 
 @router.get("/files/{file_id}/chunks", response_model=Listing[ListedChunk])

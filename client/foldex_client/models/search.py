@@ -128,12 +128,23 @@ class FileChunk(Piece, Placed):
     stale: bool
 
 
+class Picture(Model):
+    """A page as PNG in base64. `boxes` hold the chunk's lines: left, top, width and height in shares of the page."""
+
+    page: int
+    png: str
+    width: int
+    height: int
+    boxes: list[list[float]]
+
+
 class Around(Model):
     """A chunk with the chunks before and after it, in the file's order."""
 
     chunk: FileChunk
     before: list[Piece]
     after: list[Piece]
+    picture: Picture | None = None
 
 
 #: What a field holds that the service was not asked for.

@@ -50,7 +50,7 @@ class _PageText(NamedTuple):
 
 def read(data: bytes, limits: Limits) -> Document:
     """The text of all pages. Raises `FileError`: `encrypted`, `needs_ocr`, `too_large`, `parse_failed`."""
-    pdf, is_cut = _open(data)
+    pdf, is_cut = opened(data)
     with pdf:
         limits.check_pages(len(pdf))
         with suppress(pypdfium2.PdfiumError):
@@ -96,8 +96,8 @@ def _text(
     return "\n\n".join(filter(None, (shown, more)))
 
 
-def _open(data: bytes) -> tuple[pypdfium2.PdfDocument, bool]:
-    """The document, and whether its end is missing."""
+def opened(data: bytes) -> tuple[pypdfium2.PdfDocument, bool]:
+    """The document, and whether its end is missing. Raises `FileError` (`encrypted`) and `PdfiumError`."""
     try:
         return pypdfium2.PdfDocument(data), False
     except pypdfium2.PdfiumError as error:

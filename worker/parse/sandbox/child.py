@@ -46,6 +46,7 @@ OPERATIONS = {
     "sample": "worker.parse.sandbox.sample:sample",
     "json": "worker.parse.given:json_text",
     "secret": "worker.parse.given:secret",
+    "picture": "worker.parse.pdf.picture:picture",
 }
 #: Names what an answer carries beside its head.
 _PAYLOAD = "payload"

@@ -65,6 +65,13 @@ def get(pool: Pool, index_id: UUID, file: str) -> LiveFile | None:
         return connection.cursor(row_factory=class_row(LiveFile)).execute(_SQL["get"], values).fetchone()
 
 
+def live_content(pool: Pool, file_id: UUID) -> tuple[bytes, str] | None:
+    """Return the key of a file, and the fingerprint of what its live chunks were made of."""
+    with autocommit(pool) as connection:
+        row = connection.execute(_SQL["live_content"], {"file_id": file_id}).fetchone()
+        return None if row is None else (bytes(row[0]), str(row[1]))
+
+
 def searchable(pool: Pool, index_id: UUID, start: str = "") -> list[IndexedFile]:
     """Return every file with live chunks whose path starts with `start`."""
     with pool.connection() as connection:

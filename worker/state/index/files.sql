@@ -353,6 +353,10 @@ ORDER BY path, id LIMIT %(limit)s
 SELECT id, path, live_chunks FROM search_index_file
 WHERE index_id = %(index_id)s AND status <> 'removed' AND (id = %(file_id)s OR node_id = %(node_id)s)
 
+-- name: live_content
+-- what a file is read by, and what its live chunks were made of
+SELECT key, live_fingerprint FROM search_index_file WHERE id = %(file_id)s AND live_fingerprint IS NOT NULL
+
 -- name: searchable
 -- live files, for filters by path and extension
 SELECT coalesce(node_id, id::text) AS file_node_id, path, id_path, type, language, mtime_ms FROM search_index_file

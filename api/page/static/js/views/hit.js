@@ -6,6 +6,7 @@ import { useAction } from "../hooks.js";
 import { Alert, Button, Copy } from "../parts.js";
 import { colourLines } from "./colours.js";
 import { bestLines, Lines } from "./excerpt.js";
+import { hasPicture, PagePicture } from "./page-picture.js";
 import { EditorLink, FileLink } from "./places.js";
 
 const MORE_CHUNKS = 2;
@@ -46,6 +47,7 @@ export function Hit({ toolId, hit, words, q, folder, root }) {
       ${toolId && html`<${Button} class="plain" action=${more}>Show more around it<//>`}
       <${Copy} text=${path} aria-label=${`Copy the path of ${hit.file_path}`}>Copy path<//>
       <${EditorLink} root=${root} path=${hit.file_path} line=${BY_PAGE(hit) ? null : hit.start_line} />
+      ${toolId && hasPicture(hit) && html`<${PagePicture} toolId=${toolId} hit=${hit} />`}
       ${hit.url && /^https?:/.test(hit.url) && html`<a href=${hit.url} rel="noreferrer" target="_blank">On the web</a>`}
     </div>
     ${hit.explain && html`<${Explain} score=${hit.score} parts=${hit.explain} />`}
