@@ -17,6 +17,7 @@ import click
 from api.agents.folders import root_of
 from api.cli.service.connection import skip_the_program_of_httpx
 from api.cli.terminal import output
+from api.cli.terminal.flags import in_flags
 from api.cli.terminal.output import amount, clean, excluded
 from api.cli.terminal.progress import ProgressLine, duration
 from api.stack.embedded import RunningStack, stack
@@ -65,7 +66,7 @@ def run(settings: Settings, folder: Path | None, queries: Sequence[str]) -> int:
         now = _follow(client, tool)
         _report(client, tool, now)
         if now.status != "ready":
-            click.secho(clean(now.error or now.status), fg="red")
+            click.secho(clean(in_flags(now.error or now.status)), fg="red")
             return 1
         if not now.indexed_files:
             click.echo("No file was indexed, so there is nothing to ask; choose a folder with texts in it.")
@@ -145,9 +146,9 @@ def _report(client: Foldex, tool: Tool, now: Status) -> None:
         for (reason, message, remedy), group in groups[:SHOWN_GROUPS]:
             click.secho(f"{group.files} {outcome}: {reason}  {group.file_names}", fg="yellow")
             # a file's own message already names the remedy after its semicolon
-            click.echo(f"    {clean(message if ';' in message else f'{message} {remedy}')}")
+            click.echo(f"    {clean(in_flags(message if ';' in message else f'{message} {remedy}'))}")
         if len(groups) > SHOWN_GROUPS:
-            click.echo(f"{len(groups) - SHOWN_GROUPS} more reasons: GET /api/tools/search/{tool.tool_id}/files")
+            click.echo(f"{len(groups) - SHOWN_GROUPS} more reasons: foldex files {tool.tool_id}")
 
 
 @dataclass

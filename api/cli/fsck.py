@@ -56,7 +56,7 @@ def check(resources: Resources, tool_id: UUID | None, *, repair: bool) -> Iterat
     with closing(resources.pool):
         indexes = drift.indexes(resources.pool, tool_id)
         if tool_id is not None and not indexes:
-            raise NotFound(f"There is no search tool {tool_id}; `GET /api/tools/search` lists them.")
+            raise NotFound(f"There is no search tool {tool_id}; `foldex tools` lists them.")
         for index_id in indexes:
             index = tools.index(resources.pool, index_id)
             if index is not None:

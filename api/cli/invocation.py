@@ -10,6 +10,8 @@ from typing import Any, Concatenate, ParamSpec, cast
 
 import click
 
+from api.cli.terminal.flags import in_flags
+
 P = ParamSpec("P")
 
 #: Exit statuses, as those of grep.
@@ -28,6 +30,10 @@ class VerbFailed(click.ClickException):
     """A verb cannot do its work. The message is one sentence that names the remedy."""
 
     exit_code = ERROR
+
+    def format_message(self) -> str:
+        """The sentence as it is printed: what the service says of its fields, said of flags."""
+        return in_flags(self.message)
 
 
 @dataclass(frozen=True, slots=True)

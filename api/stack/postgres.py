@@ -112,7 +112,7 @@ def _binaries() -> Path:
     if spec is None or spec.origin is None:
         raise StackError(
             "Postgres is not installed: run `pipx install --force '.[embedded,code]'` in the checkout, or set "
-            "DATABASE_URL, or name a service with FOLDEX_URL."
+            "DATABASE_URL, or name a service with --server."
         )
     return Path(spec.origin).parent / "pginstall18" / "bin"
 

@@ -191,7 +191,7 @@ def test_without_the_servers_the_command_says_how_to_install_them(
     told = done.stderr.splitlines()
     assert len(told) == 2
     assert "pipx install --force '.[embedded,code]'" in told[-1]
-    assert "FOLDEX_URL" in told[-1]
+    assert "--server" in told[-1]
 
 
 def test_a_stack_that_cannot_start_says_why(program: Path, tmp_path: Path) -> None:

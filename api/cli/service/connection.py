@@ -147,9 +147,7 @@ def address(invocation: Invocation, start_if: Check | None) -> tuple[str, Path |
     if stack:
         return url_of(stack), home
     if start_if is None:
-        raise VerbFailed(
-            f"No Foldex runs in {home}; start it with `foldex up`, or name another service with --server or FOLDEX_URL."
-        )
+        raise VerbFailed(f"No Foldex runs in {home}; start it with `foldex up`, or name another service with --server.")
     start_if(home)
     from api.cli.service.background import start as start_stack
 
@@ -198,9 +196,9 @@ def sentence(error: FoldexError, url: str, home: Path | None) -> str:
     if isinstance(error, ConnectionFailed):
         return _silent(url, home)
     if isinstance(error, UnexpectedAnswer):
-        return f"What answers at {url} is not Foldex; check --server or FOLDEX_URL."
+        return f"What answers at {url} is not Foldex; check --server."
     if isinstance(error, Unauthorized):
-        return f"Foldex at {url} refuses the key; give a valid one with --key or FOLDEX_API_KEY (`foldex keys create`)."
+        return f"Foldex at {url} refuses the key; give a valid one with --key (`foldex keys create`)."
     if isinstance(error, Invalid) and knows_no_field(error.detail):
         restart = "update it" if home is None else "run `foldex down`; the next command starts the new one"
         return f"Foldex at {url} is older than this command ({error.detail.partition(':')[0]} is new to it); {restart}."
@@ -214,7 +212,7 @@ def _late(url: str, home: Path | None) -> str:
 
 def _silent(url: str, home: Path | None) -> str:
     if home is None:
-        return f"Foldex does not answer at {url}; check --server or FOLDEX_URL, and that it runs there."
+        return f"Foldex does not answer at {url}; check --server, and that it runs there."
     if owner(home) is None:
         return f"Foldex at {url} has stopped; start it with `foldex up`, and try again. Its logs are in {home / 'log'}."
     return f"Foldex at {url} runs, but its API does not answer; try again, or see the logs in {home / 'log'}."

@@ -134,7 +134,7 @@ def project_of(service: Connection, tools: list[Tool]) -> str:
     if service.invocation.key is None:
         return DEFAULT_PROJECT
     if not tools:
-        raise VerbFailed("The project of the key is not known yet; name it with --project or FOLDEX_PROJECT.")
+        raise VerbFailed("The project of the key is not known yet; name it with --project.")
     return tools[0].project_id
 
 

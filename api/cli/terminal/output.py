@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from api.agents.folders import BUCKET, root_of
+from api.cli.terminal.flags import in_flags
 
 if TYPE_CHECKING:
     from foldex_client import Status, Tool
@@ -64,7 +65,7 @@ def clean(text: str) -> str:
 def note(text: str) -> None:
     """Tell something besides the results."""
     for line in text.splitlines():
-        click.secho(clean(line), err=True, dim=True)
+        click.secho(clean(in_flags(line)), err=True, dim=True)
 
 
 def notes(found: Sequence[Note]) -> None:
@@ -129,13 +130,13 @@ def file(tool: Tool, found: File) -> None:
     """Print a file's outcome, and why it is not indexed, or not in full."""
     state = click.style(found.status, fg=COLOURS.get(found.status, "yellow"))
     if found.reason is None:
-        said = f": {clean(found.message)}" if found.message else ""
+        said = f": {clean(in_flags(found.message))}" if found.message else ""
         click.echo(f"{place(path_in(tool, found.file_path), None)}: {state}, {amount(found.chunks, 'chunk')}{said}")
         return
     message, remedy = found.message or "", found.remedy or ""
     # a file's own message already names the remedy after its semicolon
     why = message if ";" in message else " ".join(filter(None, (message, remedy)))
-    click.echo(f"{place(path_in(tool, found.file_path), None)}: {state} ({found.reason}): {clean(why)}")
+    click.echo(f"{place(path_in(tool, found.file_path), None)}: {state} ({found.reason}): {clean(in_flags(why))}")
 
 
 def tool_line(tool: Tool) -> None:
@@ -210,7 +211,7 @@ def status(tool: Tool, now: Status) -> None:
     click.echo(f"{place(root_of(tool) or tool.name, None)}: {state}{share}, {counts(now)}  {tool.tool_id}")
     for text in (now.error, now.warning):
         if text:
-            click.echo(f"    {clean(text)}")
+            click.echo(f"    {clean(in_flags(text))}")
 
 
 def noun(count: int, one: str, many: str = "") -> str:

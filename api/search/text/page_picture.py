@@ -18,7 +18,10 @@ PDF = "pdf"
 
 
 def page_picture(resources: Resources, index: Index, row: HitRow) -> Picture | None:
-    """The first page of a chunk. None if its file has no pages, has changed, or cannot be drawn. Raises `SourceBusy`."""
+    """The first page of a chunk; None if its file has no pages, has changed, or cannot be drawn.
+
+    Raises `SourceBusy`.
+    """
     content = file_lookup.live_content(resources.pool, row.file_id)
     if row.file_type != PDF or row.page is None or content is None:
         return None
