@@ -62,9 +62,13 @@ WHERE id = ANY (ARRAY (
 FOR NO KEY UPDATE SKIP LOCKED
 
 -- name: count
--- counts the file rows into the tasks' rows; what workers noted is in these rows, too
+-- Counts the file rows into the tasks' rows. What workers noted is in these rows, too, but for what they read.
 WITH noted AS (
-    DELETE FROM search_index_task_delta WHERE task_id = ANY (%(task_ids)s)
+    DELETE FROM search_index_task_delta WHERE task_id = ANY (%(task_ids)s) RETURNING *
+), read AS (
+    SELECT task_id, sum(text_read) AS text_read, sum(text_ms) AS text_ms, sum(document_read) AS document_read,
+        sum(document_ms) AS document_ms, sum(image_read) AS image_read, sum(image_ms) AS image_ms
+    FROM noted GROUP BY task_id
 )
 UPDATE search_index_task t
 SET :set_counts,
@@ -77,9 +81,15 @@ SET :set_counts,
               c.searchable, c.vectors, c.due) THEN now()
         ELSE t.moved_at END
 FROM (
-    SELECT k.id, 0 AS kept, count(*)::float8 / sum(count(*)) OVER () AS share, :file_counts
-    FROM search_index_task k LEFT JOIN (SELECT 1 AS sign, f.* FROM search_index_file f) f ON f.index_id = k.index_id
-    WHERE k.id = ANY (%(task_ids)s) GROUP BY k.id
+    SELECT f.*, coalesce(r.text_read, 0) AS text_read, coalesce(r.text_ms, 0) AS text_ms,
+        coalesce(r.document_read, 0) AS document_read, coalesce(r.document_ms, 0) AS document_ms,
+        coalesce(r.image_read, 0) AS image_read, coalesce(r.image_ms, 0) AS image_ms
+    FROM (
+        SELECT k.id, 0 AS kept, count(*)::float8 / sum(count(*)) OVER () AS share, :file_counts
+        FROM search_index_task k
+        LEFT JOIN (SELECT 1 AS sign, f.* FROM search_index_file f) f ON f.index_id = k.index_id
+        WHERE k.id = ANY (%(task_ids)s) GROUP BY k.id) f
+    LEFT JOIN read r ON r.task_id = f.id
 ) c
 WHERE t.id = c.id AND (t.status = 'indexing' OR t.leftover)
 
