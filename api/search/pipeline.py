@@ -42,7 +42,7 @@ from api.search.query.long_query import split, with_whole_queries
 from api.search.query.no_hits import stand_in, without_files, without_store
 from api.search.query.refresh import refresh
 from api.search.query.waiting_files import search_waiting_files, with_waiting_lines
-from api.search.rank.confidence import FITS, FITTED_MODELS, Confidence
+from api.search.rank.confidence import FITS, Confidence
 from api.search.rank.rerank import RerankOptions, provider_of
 from api.search.rank.weights import WEIGHTS
 from api.search.text.metadata_filter import with_metadata
@@ -145,15 +145,10 @@ def find_chunks(search: IndexSearch) -> Findings:
     hits = [*_cut_chunks(search, ranked, {hit.file_id for hit in whole}), *whole]
     fit = SearchReport() if waiting.hits else _fit(ranking.confidence)
     report = legs.report + row_report + rerank_report + fit
-    calibrated = _is_calibrated(search, ranking.confidence)
+    # a model that reranks makes scores its own
+    calibrated = ranking.confidence is not None and search.request.ranking == "boost"
     findings = Findings(hits, report, legs.vectors_missing, {"calibrated": calibrated})
     return with_waiting_lines(search, findings if hits else stand_in(search, findings), waiting)
-
-
-def _is_calibrated(search: IndexSearch, sure: Confidence | None) -> bool:
-    """Whether scores begin at a chance that was fitted: a model that reranks makes them its own."""
-    model = search.index.settings.embedder.model
-    return sure is not None and search.request.ranking == "boost" and model in FITTED_MODELS
 
 
 def _by_what_there_is(search: IndexSearch) -> IndexSearch:

@@ -24,7 +24,7 @@ from api.cli.service.connection import Connection
 from api.cli.service.tool_lookup import check_folder
 from tests.integration.command_documents import DOCUMENTS, TREE_DOCUMENTS, items_of
 from tests.integration.commanding import INTERRUPTIBLE, environment, foldex, process, refused
-from tests.service import Service, another_api, checked, eventually
+from tests.service import TOOLS, Service, another_api, checked, eventually
 from worker.settings import LOCAL_MODEL
 
 HANDBOOK = (
@@ -56,6 +56,19 @@ def test_a_search_prints_the_place_first(running: Service, docs: Path) -> None:
     assert "\x1b" not in done.stdout
     elsewhere = foldex(running, "search", "vacation", str(docs), "--top-k", "1")
     assert elsewhere.stdout.startswith(f"{docs}/handbook.md:")
+
+
+def test_a_search_says_that_nothing_fits_but_not_of_other_words(running: Service, docs: Path) -> None:
+    listed = json.loads(foldex(running, "tools", "--json").stdout)["items"]
+    tool = next(item["tool_id"] for item in listed if item["source"].get("path") == str(docs))
+
+    def answered(query: str, rerank: str = "boost") -> tuple[list[str], bool]:
+        answer = running.post(f"{TOOLS}/{tool}/query", {"query": query, "rerank": rerank}, 200)
+        return [note["code"] for note in answer["notes"]], answer["calibrated"]
+
+    assert answered("how much vacation do I get") == ([], True)
+    assert answered("banana smoothie recipe") == (["nothing_fits_well"], True)
+    assert answered("how much vacation do I get", "none") == ([], False)
 
 
 def test_a_search_below_a_folder_or_a_file_finds_nothing_else(running: Service, docs: Path) -> None:

@@ -27,4 +27,8 @@ def test_a_german_folder_is_found_in_another_language(new_service: NewService, r
         index = here.get(f"{TOOLS}/{tool}")["index"]
         assert (index["model"], index["model_reason"][:4]) == (e5.MODEL, "100%")
         for query in ("a baker kneads dough", "الخباز يعجن العجين"):
-            assert here.query(tool, query)[0]["file_name"] == "brot.md"
+            answer = here.post(f"{TOOLS}/{tool}/query", {"query": query}, 200)
+            assert answer["results"][0]["file_name"] == "brot.md"
+            # the query shares no word with what it means, and nobody knows how near is near enough
+            assert (answer["notes"], answer["calibrated"]) == ([], False)
+            assert answer["results"][0]["score"] > 0.1

@@ -20,6 +20,7 @@ from api.search.rank.boosts import (
 from api.search.rank.confidence import (
     AGREEING,
     ANSWERING_HITS,
+    COUNTED_CHUNKS,
     COUNTED_HITS,
     USUAL_AGREEMENT,
     USUAL_FIFTH,
@@ -194,15 +195,20 @@ def _score(fusion: Fusion, id_: str, row: HitRow) -> float:
 def rank_candidates(
     request: SearchRequest, weights: Weights, fusion: Fusion, rows: Mapping[str, HitRow]
 ) -> RankedCandidates:
-    """The ids that have a live row, by their features. Scores begin at the confidence."""
+    """The ids that have a live row, by their features.
+
+    Scores begin at the confidence. Where that is not known, they begin at what the legs give the first one.
+    """
     found = joined(request, fusion, rows)
     if request.ranking == "none":
         return RankedCandidates(found, None)
     boosted = boost(request, weights.features, found, fusion.defining)
     sure = confidence_of(request, fusion, boosted)
-    if sure is None:
+    if not boosted:
         return RankedCandidates(boosted, sure)
-    return RankedCandidates(calibrated(boosted, sure.answers), sure)
+    first = boosted[0]
+    begin = max(first.score, _score(fusion, first.id, first.row)) if sure is None else sure.answers
+    return RankedCandidates(calibrated(boosted, begin), sure)
 
 
 def rerank_candidates(search: IndexSearch, candidates: Sequence[Candidate]) -> tuple[Sequence[Candidate], SearchReport]:
@@ -269,20 +275,21 @@ def _without_repeated_texts(candidates: Sequence[Candidate], *, first: int) -> t
     return kept, [candidates[number] for number in sorted(repeated)]
 
 
-def calibrated(candidates: Sequence[Candidate], sure: float) -> Sequence[Candidate]:
-    """Candidates, which come best first, with scores that begin at the confidence `sure`."""
+def calibrated(candidates: Sequence[Candidate], begin: float) -> Sequence[Candidate]:
+    """Candidates, which come best first, with scores that begin at `begin`."""
     if not candidates or candidates[0].score <= 0:
         return candidates
-    return [scaled(each, sure / candidates[0].score, {}) for each in candidates]
+    return [scaled(each, begin / candidates[0].score, {}) for each in candidates]
 
 
 def confidence_of(request: SearchRequest, fusion: Fusion, candidates: Sequence[Candidate]) -> Confidence | None:
     """How likely candidates, which come best first, answer the query that they answer best.
 
-    None if no distance is known, or those of many chunks are not: the nearest may be among them.
+    None if no distance is known, or those of many chunks are not: the nearest may be among them. None too if the model
+    was never fitted: what its cosines say of a query without an answer, or in another language, is not known.
     """
     distances = [each.distance for each in candidates if each.distance is not None]
-    if not distances or any(ranking.share < KNOWN_SHARE for ranking in fusion.rankings):
+    if not distances or any(each.share < KNOWN_SHARE or not each.is_fitted for each in fusion.rankings):
         return None
     unrelated = max((each.unrelated for each in fusion.rankings), default=0.0)
     nearest = likeness(min(distances), unrelated)
@@ -295,6 +302,7 @@ def confidence_of(request: SearchRequest, fusion: Fusion, candidates: Sequence[C
             texts,
             _lead(fusion.rankings, query),
             _fifth(candidates),
+            _compared(fusion.rankings, query),
         )
         for query in request.texts
     }
@@ -316,6 +324,12 @@ def _lead(rankings: Sequence[Ranking], query: str) -> float:
     if not first or first[0] <= 0:
         return 0.0
     return max(0.0, 1 - first[-1] / first[0]) if len(first) == COMPARED_RANK else 1.0
+
+
+def _compared(rankings: Sequence[Ranking], query: str) -> int:
+    """The number of nearest chunks that a query found: all of a small folder, or of what passes the filters."""
+    found = (len(each.results) for each in rankings if (each.query, each.kind) == (query, "vector"))
+    return next(found, COUNTED_CHUNKS)
 
 
 def _fifth(candidates: Sequence[Candidate]) -> float:

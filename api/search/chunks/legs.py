@@ -18,6 +18,7 @@ from api.http.shares import KEYWORD_THREADS, elsewhere
 from api.search.query.index_search import IndexSearch, SearchReport, note
 from api.search.query.query_vectors import begin_queries
 from api.search.rank.boosts import phrases
+from api.search.rank.confidence import FITTED_MODELS
 from api.search.rank.definition_query import names_in_query
 from api.search.rank.fusion import by_score, shared_ranks
 from api.search.rank.sureness import COMPARED_RANK
@@ -56,7 +57,7 @@ class Ranking:
     """The results of one leg for one query, best first. `share` is that of the chunks which it could find.
 
     `legibility` is how well the leg reads the query, from `MIN_LEGIBILITY` to 1. `unrelated` is the cosine of texts
-    which share nothing.
+    which share nothing. The leg `is_fitted` if a confidence was fitted to its cosines.
     """
 
     query: str
@@ -65,6 +66,7 @@ class Ranking:
     share: float = 1.0
     legibility: float = 1.0
     unrelated: float = 0.0
+    is_fitted: bool = True
 
     @property
     def ids(self) -> list[str]:
@@ -337,7 +339,13 @@ def _with_model(search: IndexSearch, ranking: Ranking) -> Ranking:
     """A ranking by vectors, with what is known of the model and the index."""
     model = search.index.settings.embedder.model
     read = max(MIN_LEGIBILITY, legibility(model, ranking.query))
-    return replace(ranking, share=search.vector_share, legibility=read, unrelated=unrelated_cosine(model))
+    return replace(
+        ranking,
+        share=search.vector_share,
+        legibility=read,
+        unrelated=unrelated_cosine(model),
+        is_fitted=model in FITTED_MODELS,
+    )
 
 
 def _ask_store(search: IndexSearch, legs: Sequence[Leg]) -> Sequence[Ranked]:

@@ -15,9 +15,13 @@ from worker.tokens.spellings import without_joints
 
 #: Logistic regression on questions with and without an answer of fifteen folders, by the embedded model:
 #: `make bench-search ONLY=confidence` prints how well it tells them apart in each of them.
-WEIGHTS = {"nearest": 12.0, "words": 3.8, "run": 3.2, "defined": 2.8, "agreement": 3.2}
-#: The fit says -9.5. With this, a cosine of 0.41 alone is enough for `FITS`: hits may answer a query in other words.
+WEIGHTS = {"nearest": 12.0, "words": 3.8, "run": 3.2, "defined": 2.8, "agreement": 3.2, "few": 1.0}
+#: The fit says -9.5. With this, a cosine of 0.56 alone is enough for `FITS`, and of 0.24 among two chunks: hits may
+#: answer a query in other words.
 INTERCEPT = -7.9
+#: Nearest chunks that are counted. Among many chunks, one is near any query by chance: the cosine of the nearest one
+#: to a query without an answer is 0.07 among one chunk, 0.17 among ten, and 0.24 among a hundred.
+COUNTED_CHUNKS = 100
 #: First hits whose words are compared with the query's.
 READ_HITS = 5
 #: First hits that tell how rare a word is.
@@ -32,9 +36,9 @@ AGREEING = 20
 USUAL_AGREEMENT = 0.3
 #: Score of the fifth hit, as a share of the first, where there are fewer hits.
 USUAL_FIFTH = 0.5
-#: Confidence below which nothing fits well. It holds for half of the questions that belong to another
-#: repository, and for one in a thousand of the others: a wrong note costs trust.
-FITS = 0.05
+#: Confidence below which nothing fits well. It holds for eight in ten of the questions without an answer, and for three
+#: in a thousand of the others: a wrong note costs trust.
+FITS = 0.23
 #: Logistic regression on whether one of the first `ANSWERING_HITS` answers, where misses are negatives, and so are
 #: questions without an answer. Its features and those above differ in `lead`, `fifth` and names.
 HIT_WEIGHTS = {"nearest": 9.1, "words": 3.8, "run": 1.7, "agreement": 1.6, "lead": 1.8, "fifth": -3.7}
@@ -66,6 +70,7 @@ class Evidence:
     `nearest` is the highest cosine similarity of a hit. `agreement`, 0 to 1, is the share of the nearest chunks that
     keywords find first too. `is_defined` says whether a chunk defines a name of the query. `lead`, 0 to 1, is how far
     the first score by words is ahead of the fifth, and `fifth` the score of the fifth hit as a share of the first.
+    `compared` is the number of chunks among which the nearest was found; more than `COUNTED_CHUNKS` count as these.
     """
 
     nearest: float
@@ -74,6 +79,7 @@ class Evidence:
     texts: HitTexts
     lead: float = 0.0
     fifth: float = 0.0
+    compared: int = COUNTED_CHUNKS
 
 
 class Confidence(NamedTuple):
@@ -103,6 +109,7 @@ def features(query: str, evidence: Evidence) -> Mapping[str, float]:
         "agreement": evidence.agreement,
         "lead": evidence.lead,
         "fifth": evidence.fifth,
+        "few": math.log(COUNTED_CHUNKS / min(COUNTED_CHUNKS, evidence.compared)),
     }
 
 

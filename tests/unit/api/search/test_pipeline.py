@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 from unittest.mock import Mock
 from uuid import UUID, uuid4
 
@@ -18,13 +17,12 @@ from api.search.query.filters import ResolvedFilters
 from api.search.query.index_search import MAX_DEPTH, MIN_DEPTH, Findings, IndexSearch, note
 from api.search.query.long_query import LONG_CHARACTERS
 from api.search.query.refresh import Freshness
-from api.search.rank.confidence import Confidence
 from api.search.tree.answer import answer_by_tree
 from schemas.errors import Invalid, NoTree, RerankNotConfigured
 from schemas.queries.search import Answer, Coverage, Hit, Note, Query
 from tests.unit.api.search.text.test_snippets import hit
 from worker.resources import Resources
-from worker.settings import LOCAL_MODEL, Settings
+from worker.settings import Settings
 from worker.state.index.counting import NO_COUNTS
 from worker.state.tree import trees
 
@@ -176,23 +174,3 @@ def test_a_long_query_is_searched_in_parts_and_its_hits_name_all_of_it(monkeypat
     assert [note.code for note in answer.notes] == ["index_stale", "query_split", "here"]
     finding.hits = [each.model_copy(update={"matched_queries": parts}) for each in finding.hits]
     assert [each.matched_queries for each in finding.answered(query=long).results] == [[long.strip()]] * 2
-
-
-@pytest.mark.parametrize(
-    ("model", "options", "is_calibrated"),
-    [
-        (LOCAL_MODEL, {}, True),
-        ("openai/text-embedding-3-small", {}, False),
-        (LOCAL_MODEL, {"rerank": "none"}, False),
-        (LOCAL_MODEL, {"rerank": "model"}, False),
-        (LOCAL_MODEL, {"mode": "vector", "rerank": "boost"}, True),
-    ],
-)
-def test_scores_are_chances_where_the_model_was_fitted_and_boosts_rank(
-    model: str, options: dict[str, str], is_calibrated: bool
-) -> None:
-    request = Query.model_validate({"query": "water", **options})
-    index = SimpleNamespace(settings=SimpleNamespace(embedder=SimpleNamespace(model=model)))
-    search = cast("IndexSearch", SimpleNamespace(request=request, index=index))
-    assert pipeline._is_calibrated(search, Confidence(0.9, 0.8)) is is_calibrated
-    assert not pipeline._is_calibrated(search, None)

@@ -253,6 +253,26 @@ def test_the_nearest_hit_tells_whether_a_search_has_an_answer() -> None:
     assert of([far._replace(distance=None)]) is None
 
 
+def test_nothing_is_known_of_a_model_that_was_never_fitted() -> None:
+    request, rows = Query(query="q"), {name: hit_row(name, "x") for name in "ab"}
+    fitted = ranking("q", "vector", ("a", 0.2), ("b", 0.9))
+    for vector in (fitted, replace(fitted, is_fitted=False)):
+        found = rank_candidates(request, WEIGHTS, fuse(request, WEIGHTS, [vector], ()), rows)
+        assert (found.confidence is not None) is vector.is_fitted
+        # the only leg puts it first
+        begin = found.confidence.answers if found.confidence else 1.0
+        assert found.candidates[0].score == pytest.approx(begin)
+
+
+def test_a_first_hit_that_no_leg_found_keeps_its_score() -> None:
+    request, rows = Query(query="`b`"), {name: hit_row(name, "x", symbol=name) for name in "ab"}
+    leg = replace(ranking("`b`", "vector", ("a", 0.9)), is_fitted=False)
+    fusion = fuse(request, WEIGHTS, [leg], {"b"})
+    found = rank_candidates(request, WEIGHTS, fusion, rows)
+    assert (found.candidates[0].id, found.confidence) == ("b", None)
+    assert found.candidates[0].score > found.candidates[1].score > 0
+
+
 @pytest.mark.parametrize("mode", ["hybrid", "vector"])
 @pytest.mark.parametrize("agreeing", [0, 1, AGREEING])
 def test_a_search_has_an_answer_rather_if_words_and_meaning_find_the_same(agreeing: int, mode: Any) -> None:
@@ -269,7 +289,8 @@ def test_a_search_has_an_answer_rather_if_words_and_meaning_find_the_same(agreei
     texts = [f"{each.row.file_path}\n{each.row.chunk_text}" for each in found]
     sure = confidence_of(request, fusion, found)
     assert sure is not None
-    assert sure.fits == confidence("q", Evidence(0.5, share, False, HitTexts.of(texts))).fits
+    evidence = Evidence(0.5, share, False, HitTexts.of(texts), compared=len(nearest))
+    assert sure.fits == confidence("q", evidence).fits
 
 
 def test_all_chunks_of_a_small_folder_may_agree() -> None:
@@ -280,7 +301,7 @@ def test_all_chunks_of_a_small_folder_may_agree() -> None:
     texts = [f"{each.row.file_path}\nx" for each in found]
     sure = confidence_of(request, fusion, found)
     assert sure is not None
-    assert sure.fits == confidence("q", Evidence(0.5, 1.0, False, HitTexts.of(texts))).fits
+    assert sure.fits == confidence("q", Evidence(0.5, 1.0, False, HitTexts.of(texts), compared=2)).fits
 
 
 @pytest.mark.parametrize(
@@ -315,7 +336,7 @@ def test_the_query_that_fits_best_counts_and_so_does_a_name_that_is_defined() ->
     ]
     text = "a.py\na banana"
     assert [each and each.fits for each in sure] == [
-        confidence("banana", Evidence(0.6, USUAL_AGREEMENT, each, HitTexts.of([text]))).fits
+        confidence("banana", Evidence(0.6, USUAL_AGREEMENT, each, HitTexts.of([text]), compared=1)).fits
         for each in (False, False, True)
     ]
 

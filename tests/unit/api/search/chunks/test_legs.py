@@ -24,7 +24,8 @@ from api.search.query.filters import ResolvedFilters
 from api.search.query.index_search import IndexSearch
 from schemas.errors import EmbeddingUnavailable, FoldexError, StoreUnauthorized, StoreUnavailable
 from schemas.queries.search import Filters, Query
-from worker.embed.local import minilm
+from worker.embed.local import e5, minilm
+from worker.settings import LOCAL_MODEL
 from worker.state.search import found_chunks, keywords, languages
 from worker.tokens.keywords import IN_ENGLISH
 from worker.vectors import Leg, Ranked, RankedRow
@@ -186,6 +187,15 @@ def test_words_that_are_searched_meanwhile_are_ranked_as_all_at_once(mode: str) 
     # a request to a provider of vectors costs money
     assert away.asked == [kinds]
     assert here.asked == ([["text", "code"], ["vector"]] if mode == "hybrid" else [kinds])
+
+
+@pytest.mark.usefixtures("postgres")
+@pytest.mark.parametrize(("model", "is_fitted"), [(LOCAL_MODEL, True), (e5.MODEL, False), ("openai/x", False)])
+def test_a_confidence_was_fitted_to_the_cosines_of_one_model(model: str, is_fitted: bool) -> None:
+    index: Any = Mock()
+    index.settings.embedder.model = model
+    asked = replace(search_with(Store(is_here=True)), index=index)
+    assert [each.is_fitted for each in run_legs(asked).rankings if each.kind == "vector"] == [is_fitted]
 
 
 @pytest.mark.usefixtures("postgres")

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.search.rank.confidence import (
+    COUNTED_CHUNKS,
     COUNTED_HITS,
     FITS,
     HIT_WEIGHTS,
@@ -39,6 +40,7 @@ def found(query: str, *texts: str) -> dict[str, float]:
         {"nearest": 0.8},
         {"agreement": 1.0},
         {"is_defined": True},
+        {"compared": 1},
         {"texts": HitTexts.of(["recipes: a smoothie of bananas"])},
     ],
     ids=lambda more: next(iter(more)),
@@ -53,9 +55,18 @@ def test_meaning_or_words_alone_are_enough() -> None:
     assert confidence(QUERY, replace(FAR, texts=HitTexts.of(["recipes: a smoothie of bananas"]))).fits > FITS
 
 
-@pytest.mark.parametrize(("nearest", "fits"), [(0.4, False), (0.42, True)])
-def test_hits_may_answer_a_query_in_other_words(nearest: float, fits: bool) -> None:
-    sure = confidence("vacation", Evidence(nearest, 0.0, False, HitTexts.of(["thirty days of holiday"])))
+@pytest.mark.parametrize(
+    ("compared", "nearest", "fits"),
+    [
+        *((1, 0.16, False), (1, 0.18, True)),
+        *((2, 0.22, False), (2, 0.24, True)),
+        *((COUNTED_CHUNKS, 0.55, False), (COUNTED_CHUNKS, 0.57, True)),
+        *((2 * COUNTED_CHUNKS, 0.55, False), (2 * COUNTED_CHUNKS, 0.57, True)),
+    ],
+)
+def test_hits_may_answer_a_query_in_other_words(compared: int, nearest: float, fits: bool) -> None:
+    texts = HitTexts.of(["thirty days of holiday"])
+    sure = confidence("vacation", Evidence(nearest, 0.0, False, texts, compared=compared))
     assert (sure.fits >= FITS) is fits
 
 
