@@ -58,6 +58,8 @@ RUN_WORDS = 4
 MAX_RUNS = 4
 #: Runs are taken from this many leading words of a query.
 MAX_RUN_SOURCE_WORDS = 64
+#: How much a definition counts of several of the name, unless the query has the name of its file.
+HOMONYM = 0.8
 #: A name counts fully if the query has at most this many other words. With more, the query is less about the name.
 MAX_WORDS_BESIDE_NAME = 4
 
@@ -145,7 +147,8 @@ def chunk_features(signals: QuerySignals, row: HitRow) -> dict[str, float]:
         of_path = signals.of_paths[path] = _path_features(signals, path)
     features = dict(of_path)
     if row.chunk_id in signals.defining:
-        features["definition"] = signals.name_share
+        is_named = "stem" in of_path or len(signals.defining) == 1
+        features["definition"] = signals.name_share * (1.0 if is_named else HOMONYM)
     if row.symbol:
         features["symbol"] = _symbol_overlap(signals, row.symbol)
     if row.scope:
@@ -205,8 +208,9 @@ def _penalized_kinds(path: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=MAX_CACHED_TERMS)
 def _stem_terms(path: str) -> frozenset[str]:
-    stem = PurePosixPath(path).name.lstrip(".").partition(".")[0]
-    return _symbol_parts(stem) if stem else frozenset()
+    # `SqlMapper.Settings.cs` is about a part of what `SqlMapper.cs` is about
+    stem = PurePosixPath(PurePosixPath(path).name.lstrip(".")).stem
+    return frozenset().union(*(_symbol_parts(part) for part in stem.split(".") if part))
 
 
 @lru_cache(maxsize=MAX_CACHED_TERMS)

@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 
 from api.search.rank.boosts import (
+    HOMONYM,
     LONG_CHARACTERS,
     MAX_RUNS,
     RUN_WORDS,
@@ -58,6 +59,22 @@ def test_the_definition_that_a_query_names_has_two_features() -> None:
 def test_a_name_among_several_counts_less_as_a_definition() -> None:
     query = "convert a NamedStyle into separate CellStyle objects"
     assert features_of(query, row(symbol="CellStyle"), defining={ID})["definition"] == pytest.approx(1 / 2)
+
+
+@pytest.mark.parametrize(
+    ("path", "defining", "counts"),
+    [
+        ("src/a.py", {ID}, 1),
+        ("src/a.py", {ID, "another"}, HOMONYM),
+        # the query says which one
+        ("src/limits.py", {ID, "another"}, 1),
+    ],
+)
+def test_one_of_several_definitions_counts_less_unless_its_file_is_named(
+    path: str, defining: set[str], counts: float
+) -> None:
+    chunk = row(path, symbol="TokenBucket")
+    assert features_of("TokenBucket in limits", chunk, defining=defining)["definition"] == pytest.approx(counts)
 
 
 def test_a_symbol_counts_as_far_as_it_is_what_the_query_says() -> None:
@@ -111,7 +128,9 @@ def test_the_name_of_a_file_and_of_its_two_nearest_folders_count() -> None:
         ("include/ostream.h", "flush an ostream", True),
         ("src/JsonObject.java", "how is a json object written", True),
         ("src/JsonObject.java", "JsonObject", True),
-        ("src/json_object.test.ts", "a json object", True),
+        ("src/json_object.test.ts", "a json object", False),
+        ("src/json_object.test.ts", "test of a json object", True),
+        ("src/JsonObject.Settings.cs", "JsonObject", False),
         ("src/JsonObject.java", "how is json written", False),
         ("src/JsonObject.java", "how is an object written", False),
         ("json/writer.py", "json", False),
