@@ -24,15 +24,16 @@ from tests.bench.search.granularity import ask_articles, ask_bare, ask_names, fi
 from tests.bench.search.indexed import settings_of_run
 from tests.bench.search.measures import means, ndcg, ranks, recall, reciprocal_rank
 from tests.bench.search.messages import raised
+from tests.bench.search.parts import part
 from tests.bench.search.questions import Label, Passage, Question
-from tests.bench.search.recorded import Recorded, ranked
+from tests.bench.search.recorded import Recorded, Recording, ranked
 from tests.bench.search.sets import ask_repo
 from tests.bench.search.sources import without_docstrings
 from tests.bench.search.trees.coverage import coverage, difference, mean
 from tests.bench.search.trees.folders import FOLDERS
 from tests.bench.search.unanswerable import OFF_TOPIC, unanswerable
 from tests.hit_rows import hit_row
-from worker.vectors import RankedRow
+from worker.vectors import Ranked, RankedRow
 
 FOUND = [2, None, 4]
 
@@ -41,6 +42,29 @@ def test_a_label_is_found_at_its_first_passage() -> None:
     labels = [Label(path="a.py"), Label(path="b.py", contains="def b"), Label(path="c.py")]
     passages = [Passage("b.py", 1, "b"), Passage("a.py", 1, ""), Passage("a.py", 9, ""), Passage("b.py", 5, "def b()")]
     assert ranks(labels, passages) == [2, 4, None]
+
+
+@pytest.mark.parametrize("files", [1, 2, 4, 5])
+def test_a_part_of_a_folder_has_a_file_that_answers(files: int) -> None:
+    ids = [f"{number}" for number in range(10)]
+    rows = {id_: hit_row(id_, "x", file_path=f"{int(id_) // 2}.py") for id_ in ids}
+    vectors = {id_: np.eye(10, dtype=np.float32)[int(id_)] for id_ in ids}
+    legs = [Ranking("q", kind, [RankedRow(id_, 0.5) for id_ in ids]) for kind in ("vector", "text")]
+    labels = [Label(path="3.py"), Label(path=""), Label(path="elsewhere.py")]
+    asked = [
+        Recorded(Question(query="q", kind="q", relevant=(label,)), vectors["7"], legs, frozenset(ids))
+        for label in labels
+    ]
+    found = part(Recording(asked, rows, vectors), files)
+    # the last question is answered nowhere, though it should be; all five files are no part
+    assert [each.question for each in found.recorded] == [each.question for each in asked[: 2 * (files < 5)]]
+    for each in found.recorded:
+        kept = [{rows[id_].file_path for id_ in leg.ids} for leg in each.rankings]
+        assert kept[0] == kept[1] == {rows[id_].file_path for id_ in each.defining}
+        assert len(kept[0]) in {files, max(1, files - 1)}
+    for each in found.recorded[:1]:
+        assert each.rankings[0].ids[0] == "7"
+        assert Ranked.of(each.rankings[0].results).values[0] == pytest.approx(0)
 
 
 def test_a_passage_answers_one_label_at_most() -> None:

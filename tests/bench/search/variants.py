@@ -13,6 +13,7 @@ from api.search.rank.confidence import FITS
 from api.search.rank.weights import LEG_WEIGHTS, RANKING_WEIGHTS, WEIGHTS, Weights
 from schemas.queries.search import Query
 from tests.bench.search.measures import MEASURES, Ranks, ranks
+from tests.bench.search.parts import FILES, part
 from tests.bench.search.recorded import Recording, passages, ranked, ranking
 from tests.bench.search.trees.coverage import Mean, difference
 
@@ -69,13 +70,24 @@ def _show(measure: str, values: Mapping[str, Mapping[str, Sequence[float]]]) -> 
 def tell_apart(folds: Mapping[str, Recording], without_answer: Mapping[str, Recording]) -> None:
     """Print how well the confidence tells questions with an answer from those without, as AUC.
 
-    The other columns are the shares of both that get the note `nothing_fits_well`.
+    The other columns are the shares of both that get the note `nothing_fits_well`. The last rows are means of searches
+    among a few files of each folder.
     """
     rows = {fold: _told_apart(_fits(each), _fits(without_answer[fold])) for fold, each in folds.items()}
-    rows["mean"] = [fmean(column) for column in zip(*rows.values(), strict=True)]
+    rows["mean"] = _means(list(rows.values()))
+    for files in FILES:
+        parts = {fold: (part(each, files), part(without_answer[fold], files)) for fold, each in folds.items()}
+        rows[f"among {files}"] = _means(
+            [_told_apart(_fits(each), _fits(other)) for each, other in parts.values() if each.recorded]
+        )
     _row("", "AUC", "noted", "noted of none")
     for fold, cells in rows.items():
         _row(fold, *(f"{cell:.3f}" for cell in cells))
+
+
+def _means(rows: Sequence[Sequence[float]]) -> list[float]:
+    """The mean of each column."""
+    return [fmean(column) for column in zip(*rows, strict=True)]
 
 
 def _told_apart(scores: Sequence[float], others: Sequence[float]) -> list[float]:
