@@ -192,7 +192,8 @@ def _of_group(group: str, language: str) -> str:
     tokens = _all_indexed(group, language)
     if language != DEFAULT or not tokens:
         return tokens
-    return f"{_HALF * is_second(group)}{tokens}{_HALF * is_first(group)}"
+    second, first = is_second(group), is_first(group)
+    return f"{_HALF * second}{tokens}{_HALF * first}" if second or first else tokens
 
 
 def _all_indexed(text: str, language: str) -> str:
@@ -200,7 +201,10 @@ def _all_indexed(text: str, language: str) -> str:
     if text.isascii() and text.isalnum():
         return _token(text, language_for("latin", language))
     if text.isascii() and not _may_have_signs(text):
-        tokens = [_remembered(language).joined(_ASCII_WORDS.findall(text)).replace(_HALF, "")]
+        found = _remembered(language).joined(_ASCII_WORDS.findall(text)).replace(_HALF, "")
+        if "-" not in text and "." not in text:
+            return found
+        tokens = [found]
     else:
         tokens = [token for match in _WORD.finditer(text) for token in _tokens_of(match, language)]
     return " ".join(filter(None, tokens + _whole(text, language)))
@@ -214,7 +218,7 @@ def _tokens_of(match: re.Match[str], language: str) -> list[str]:
 
 
 def _may_have_signs(text: str) -> bool:
-    return "++" in text or "#" in text or ".net" in text.lower()
+    return "++" in text or "#" in text or ("." in text and ".net" in text.lower())
 
 
 def _whole(text: str, language: str) -> list[str]:
@@ -238,6 +242,8 @@ def _token(word: str, language: str) -> str:
     """The stem of a word, without accents; empty if the word is too long."""
     if len(word) > MAX_WORD:
         return ""
+    if word.isascii() and word.isalnum():
+        return _stem(word.lower(), language)
     lower = word.lower().replace("i\u0307", "i")  # the Turkish capital
     if is_signed(lower):
         return lower
@@ -245,11 +251,17 @@ def _token(word: str, language: str) -> str:
     if language == DEFAULT and not is_ascii:
         # its stems are those of words without accents
         lower = _without_accents(lower)
+    stem = _stem(lower, language)
+    return stem if is_ascii or language in _ACCENTED else _without_accents(stem)
+
+
+def _stem(lower: str, language: str) -> str:
     stemmer = _stemmer(language)
-    if stemmer is not None:
-        with _lock:
-            lower = stemmer.stemWord(lower)
-    return lower if is_ascii or language in _ACCENTED else _without_accents(lower)
+    if stemmer is None:
+        return lower
+    with _lock:
+        stem: str = stemmer.stemWord(lower)
+    return stem
 
 
 def _without_accents(lower: str) -> str:

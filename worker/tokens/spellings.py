@@ -179,7 +179,8 @@ def is_hash(word: str) -> bool:
 
 def short_hash(word: str) -> str:
     """The beginning by which a hash is found; empty if the word is none, or as short."""
-    return word[:SHORT_HASH] if len(word) >= MIN_HASH and word.isalnum() and _HASH.fullmatch(word) else ""
+    is_long = len(word) >= MIN_HASH and word.isalnum() and not word.isalpha()
+    return word[:SHORT_HASH] if is_long and _HASH.fullmatch(word) else ""
 
 
 def whole(text: str) -> Iterator[str]:
