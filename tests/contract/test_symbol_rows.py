@@ -176,3 +176,14 @@ def test_a_definition_starts_in_the_live_chunks_with_its_first_line(pool: Pool, 
     for scope in SCOPES:
         path = f"{scope}/run".removeprefix("/")
         assert symbols.holding_scope(pool, made.index_id, path) == starting(["run"], scope)
+
+
+def test_what_a_file_has_goes_with_its_row(pool: Pool) -> None:
+    _, (gone, *others), *_ = rows(pool, Random(1))
+    tables = ("chunk", "symbol", "symbol_use")
+    with pool.connection() as connection:
+        connection.execute("DELETE FROM search_index_file WHERE id = %s", (gone,))
+        for table in tables:
+            left = connection.execute(f"SELECT DISTINCT file_id FROM {table}".encode()).fetchall()
+            assert gone not in {file_id for (file_id,) in left}
+            assert {(file_id,) for file_id in others} <= {*left}
