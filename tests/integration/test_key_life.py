@@ -293,6 +293,8 @@ def test_a_use_that_cannot_be_noted_fails_no_call(
     with psycopg.connect(database_url) as held:
         held.execute("SELECT FROM api_key WHERE id = %s FOR UPDATE", (caller.row.id,))
         assert caller.opens(caller.key)
+        # nor does it wait, which would raise
+        keys.note_use(pool, caller.row.id)
     other = Caller(app, pool)
 
     def fail(*_: object) -> None:

@@ -36,6 +36,17 @@ HELD: tuple[tuple[Scope, ...], ...] = (
 #: Bodies of the calls that are of no project.
 BODIES = {"/api/places": {"path": "/srv"}, "/api/session": {"link": "x"}}
 TOOLS: tuple[AgentTool[Any], ...] = (search.TOOL, *find.TOOLS, *code.TOOLS, *manage.TOOLS, manage.DELETE)
+#: The calls that read although they have a body, and those that need `admin`.
+SEARCHES = ("/query", "/grep", "/api/search")
+ADMIN = {
+    ("DELETE", "/api/projects/{project_id}"),
+    ("GET", "/api/projects/{project_id}/keys"),
+    ("POST", "/api/projects/{project_id}/keys"),
+    ("POST", "/api/projects/{project_id}/keys/{key_id}/rotate"),
+    ("DELETE", "/api/projects/{project_id}/keys/{key_id}"),
+    ("POST", "/api/places"),
+    ("POST", "/api/session"),
+}
 #: Arguments that tools of agents need.
 GIVEN = {"query": "x", "pattern": "x", "file": "a.md", "name": "x", "path": "/nowhere", "folder": "a"}
 REFUSED = re.compile(r"needs a key with the scope `(\w+)`")
@@ -103,6 +114,13 @@ def unread(app: FastAPI, method: str, path: str, key: str) -> tuple[int, dict[st
 def test_every_operation_is_walked(app: FastAPI) -> None:
     assert set(described(app)) <= set(CALLS) | OPEN
     assert {path for _, path, *_ in calls(app)} >= {path for _, path in CALLS}
+
+
+def test_what_changes_anything_needs_write_and_few_calls_admin(app: FastAPI) -> None:
+    needed = described(app)
+    reading = {(method, path) for method, path in needed if method == "GET" or path.endswith(SEARCHES)}
+    assert {call for call, scope in needed.items() if scope == "admin"} == ADMIN
+    assert {call for call, scope in needed.items() if scope == "search"} == reading - ADMIN
 
 
 @pytest.mark.parametrize("held", HELD, ids=" ".join)
