@@ -50,9 +50,10 @@ class GrepArguments(ListArguments):
     word: bool = Field(default=False)
     path: str | None = Field(default=None, max_length=1024, description="A file, folder or glob.")
     types: list[str] | None = Field(default=None)
+    metadata: dict[str, Any] | None = Field(default=None)
     context: int = Field(default=0, ge=0, le=50)
     output: Literal["lines", "files", "counts"] = Field(default="lines")
-    limit: int = Field(default=200, ge=1, le=MAX_LINES, description="Most lines.")
+    limit: int = Field(default=200, ge=1, le=MAX_LINES)
 
 
 class FileMatches(BaseModel):
@@ -98,6 +99,7 @@ async def _grepped(
         path=path,
         glob=glob,
         types=asked.types,
+        metadata=asked.metadata,
         before=asked.context,
         after=asked.context,
         # all are counted, though few are shown

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
@@ -44,9 +44,10 @@ SHOWN_FIELDS = (
 class SearchArguments(ToolArguments):
     """Arguments of `search`."""
 
-    query: str = Field(min_length=1, max_length=10_000, description="A question, words, or a name that code defines.")
+    query: str = Field(min_length=1, max_length=10_000, description="A question, words, or a name in code.")
     path: str | None = Field(default=None, max_length=1024, description="Such as `src/**/*.py` or `!tests/**`.")
-    types: list[str] | None = Field(default=None, description="Such as python.")
+    types: list[str] | None = Field(default=None)
+    metadata: dict[str, Any] | None = Field(default=None)
     top_k: int = Field(default=8, ge=1, le=MAX_HITS)
     mode: Literal["hybrid", "vector", "keyword"] = Field(default="hybrid")
     fresh: bool = Field(default=False, description="Index changes first.")
@@ -124,6 +125,8 @@ def _filters(asked: SearchArguments, path: str | None) -> Filters:
         filters["path"] = path
     if asked.types:
         filters["types"] = asked.types
+    if asked.metadata:
+        filters["metadata"] = asked.metadata
     return filters
 
 

@@ -29,14 +29,22 @@ Value = TypeVar("Value")
 
 
 class LookupCache(Generic[Key, Value]):
-    """A cache of recent lookups. Missing values are not cached. Thread-safe."""
+    """A cache of recent lookups, of which all together have at most the size `entries`. Thread-safe.
+
+    Missing values are not cached.
+    """
 
     def __init__(
-        self, read: Callable[[Key], Value | None], seconds: float = CACHE_SECONDS, entries: int = MAX_ENTRIES
+        self,
+        read: Callable[[Key], Value | None],
+        seconds: float = CACHE_SECONDS,
+        entries: int = MAX_ENTRIES,
+        size: Callable[[Value], int] = lambda _: 1,
     ) -> None:
         self._read = read
         self._lock = Lock()
-        self._values: TTLCache[Key, Value] = TTLCache(entries, seconds)
+        self._size = size
+        self._values: TTLCache[Key, Value] = TTLCache(entries, seconds, getsizeof=size)
         self._forgotten = 0
 
     def cached(self, key: Key) -> Value | None:
@@ -65,7 +73,7 @@ class LookupCache(Generic[Key, Value]):
     def _look(self, key: Key, forgotten: int) -> Value | None:
         value = self._read(key)
         with self._lock:
-            if value is not None and forgotten == self._forgotten:
+            if value is not None and forgotten == self._forgotten and self._size(value) <= self._values.maxsize:
                 self._values[key] = value
         return value
 

@@ -9,6 +9,7 @@ from uuid import uuid4
 
 import pytest
 
+from tests.integration.commanding import foldex, refused
 from tests.integration.filtered import Shelf, draw_filter
 from tests.service import PROJECT, TOOLS, Service, checked
 
@@ -198,3 +199,19 @@ def test_a_file_that_is_not_listed_yet_passes_no_filter(running: Service) -> Non
     body = {"pattern": "word", "metadata": {"team": "red"}}
     assert running.post(f"{TOOLS}/{tool}/grep", body, 200)["hits"] == []
     assert len(running.post(f"{TOOLS}/{tool}/grep", {"pattern": "word"}, 200)["hits"]) == 1
+
+
+def test_the_command_filters_by_what_the_tool_declares(running: Service) -> None:
+    top = running.node("commanded", "folder")
+    for year in (2019, 2021):
+        running.node(f"{year}.md", "markdown", "words", parent_id=top, metadata={"year": year, "team": "red"})
+    tool = running.tool(node_id=top, config={"metadata": {"year": "int", "team": "string"}})
+    running.wait(tool)
+    for verb, word in (("search", "words"), ("grep", "words")):
+        where = ("--where", "team=red", "--where", "year>=2020")
+        done = foldex(running, verb, word, tool, *where, "--json", "--project", PROJECT)
+        assert done.returncode == 0, done.stderr
+        answer = json.loads(done.stdout)
+        assert [hit["file_path"] for hit in answer.get("results") or answer["hits"]] == ["2021.md"]
+        unknown = refused(foldex(running, verb, word, tool, "--where", "nobody=1", "--project", PROJECT))
+        assert "it declares team, year" in unknown

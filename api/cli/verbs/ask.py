@@ -17,6 +17,7 @@ from api.cli.terminal import output
 from api.cli.terminal.completions import complete_places
 from api.cli.terminal.progress import duration
 from api.cli.verbs.find import context_option
+from api.cli.verbs.where import metadata_filter, where_option
 
 if TYPE_CHECKING:
     from api.cli.service.local_calls import Json
@@ -48,6 +49,7 @@ class PlacedAnswer(NamedTuple):
     'foldex search "where are leases renewed"',
     'foldex search "retry policy" src docs -t python,md -C 3',
     'foldex search "what are the main risks" contracts --tree collapsed',
+    "foldex search leave policies --where team=hr --where 'year>=2024'",
     "foldex search q --json",
 )
 @click.argument("query")
@@ -60,6 +62,7 @@ class PlacedAnswer(NamedTuple):
 @click.option("-k", "--top-k", type=click.IntRange(1, 1000), default=10, show_default=True, help="Maximum hits.")
 @click.option("-t", "--types", metavar="A,B", help="Only these types, such as python,md.")
 @click.option("--path", "glob", metavar="GLOB", help="Only files that match, such as 'src/**/*.py'.")
+@where_option
 @context_option
 @click.option(
     "--tree", type=click.Choice(["collapsed", "tree_traversal"]), help="Search the tree of summaries too; default: no."
@@ -75,6 +78,7 @@ def search(
     top_k: int,
     types: str | None,
     glob: str | None,
+    where: tuple[str, ...],
     context: int,
     tree: str | None,
     is_patient: bool,
@@ -101,7 +105,7 @@ def search(
             places[place.tool.tool_id, place.below] = place
 
     def ask(place: FolderPart) -> None:
-        asked = body | {"filters": _filters(place, types, glob)}
+        asked = body | {"filters": _filters(place, types, glob, where)}
         answers.append(PlacedAnswer(place.tool, _search(service, place.tool.tool_id, asked)))
 
     with connect(invocation, start_if=before_start(consents)) as service:
@@ -157,9 +161,10 @@ def _offer_meaning(service: Connection, tool_id: str) -> None:
         output.note(f"Better answers follow {time}: search again then, or with --wait.")
 
 
-def _filters(found: FolderPart, types: str | None, glob: str | None) -> Json:
+def _filters(found: FolderPart, types: str | None, glob: str | None, where: Sequence[str]) -> Json:
     pattern = found.pattern(glob)
-    return {**({"path": pattern} if pattern else {}), **({"types": types.split(",")} if types else {})}
+    given = {"path": pattern, "types": types and types.split(","), "metadata": metadata_filter(where, found.tool)}
+    return {name: value for name, value in given.items() if value}
 
 
 def _search(service: Connection, tool_id: str, body: Json) -> Answer:

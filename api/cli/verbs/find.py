@@ -19,6 +19,7 @@ from api.cli.terminal import output
 from api.cli.terminal.completions import complete_places
 from api.cli.terminal.matched_lines import MatchPrinter, shape_of
 from api.cli.terminal.progress import going_on, wait
+from api.cli.verbs.where import metadata_filter, where_option
 
 if TYPE_CHECKING:
     from api.cli.service.local_calls import Json
@@ -136,6 +137,7 @@ def _estimate(invocation: Invocation, path: str, settings: tuple[str, ...]) -> i
 @click.option(
     "-B", "--before", metavar="N", type=click.IntRange(0, MAX_CONTEXT), help="Lines before each hit; default: as -C."
 )
+@where_option
 @context_option
 @yes
 def grep(
@@ -153,6 +155,7 @@ def grep(
     globs: tuple[str, ...],
     after: int | None,
     before: int | None,
+    where: tuple[str, ...],
     context: int,
     yes: bool,
 ) -> int:
@@ -176,11 +179,17 @@ def grep(
     }
     body |= {name: value for name, value in optional.items() if value}
     printer = MatchPrinter(shape, has_context=shape == "lines" and any(around.values()))
-    return _grep_each(invocation, body, paths or (".",), printer, is_sure=yes)
+    return _grep_each(invocation, body, paths or (".",), where, printer, is_sure=yes)
 
 
 def _grep_each(
-    invocation: Invocation, body: Json, paths: Sequence[str], printer: MatchPrinter, *, is_sure: bool
+    invocation: Invocation,
+    body: Json,
+    paths: Sequence[str],
+    where: Sequence[str],
+    printer: MatchPrinter,
+    *,
+    is_sure: bool,
 ) -> int:
     """Search each path, and print what is found. An error of one of several paths leaves the others."""
     consents = ask_for(paths, is_sure=is_sure)
@@ -192,7 +201,8 @@ def _grep_each(
             places[place.tool.tool_id, place.below] = place
 
     def search(found: FolderPart) -> None:
-        answer = _grep(service, found, body)
+        by_metadata = {"metadata": metadata_filter(where, found.tool)} if where else {}
+        answer = _grep(service, found, body | by_metadata)
         answers.append(answer)
         if not invocation.as_json:
             output.notes(answer.notes or [])
@@ -229,12 +239,20 @@ def _grep(service: Connection, found: FolderPart, body: Json) -> GrepAnswer:
 )
 @click.argument("name", required=False)
 @searched_path
+@where_option
 @click.option("--prefix", help="Definitions whose names begin so, instead of NAME.")
 @click.option("--kind", help="Only this kind, such as function or class.")
 @click.option("--limit", type=click.IntRange(1), default=1000, show_default=True, help="Maximum definitions.")
 @yes
 def symbols(
-    invocation: Invocation, name: str | None, path: str, prefix: str | None, kind: str | None, limit: int, yes: bool
+    invocation: Invocation,
+    name: str | None,
+    path: str,
+    where: tuple[str, ...],
+    prefix: str | None,
+    kind: str | None,
+    limit: int,
+    yes: bool,
 ) -> int:
     """List the definitions called NAME below PATH, or all of them.
 
@@ -249,7 +267,12 @@ def symbols(
             (place.tool, symbol)
             for place in find_places(service, path, consent)
             for symbol in service.foldex.tools.symbols(
-                place.tool.tool_id, name=name, prefix=prefix, kind=kind, page_size=1000
+                place.tool.tool_id,
+                name=name,
+                prefix=prefix,
+                kind=kind,
+                metadata=metadata_filter(where, place.tool) if where else None,
+                page_size=1000,
             )
             if place.holds(symbol.file_path)
         )

@@ -23,8 +23,10 @@ from worker.vectors import MAX_FILTERABLE_BYTES, Condition
 MAX_RESOLVED = 256
 #: Seconds for which it does: less than the shortest run takes, so that who waits for a run finds what it indexed.
 RESOLVED_SECONDS = 0.05
-#: Filters by metadata that a process remembers as long as neither values nor files change, and for how many seconds.
-MAX_AT_REST, AT_REST_SECONDS = 16, 300
+#: Seconds for which a process remembers filters by metadata, as long as neither values nor files change.
+AT_REST_SECONDS = 300
+#: The most ids of these filters together, with 100 for each filter. An id takes 100 bytes.
+MAX_AT_REST = 300_000
 #: Maximum types or languages that an error lists.
 MAX_LISTED_NAMES = 30
 #: Maximum characters of a filter's value in an error.
@@ -152,12 +154,19 @@ def resolve_filters(pool: Pool, index: Index, filters: Filters) -> ResolvedFilte
     )
 
 
+def _number_of_ids(resolved: ResolvedFilters) -> int:
+    ids = resolved.files.ids if resolved.files else None
+    return 100 + len(ids or ())
+
+
 def _resolve(key: _FilterLookup) -> ResolvedFilters:
     return resolve_filters(key.pool, key.index, key.filters)
 
 
 _resolved: LookupCache[_FilterLookup, ResolvedFilters] = LookupCache(_resolve, RESOLVED_SECONDS, MAX_RESOLVED)
-_at_rest: LookupCache[_FilterLookup, ResolvedFilters] = LookupCache(_resolve, AT_REST_SECONDS, MAX_AT_REST)
+_at_rest: LookupCache[_FilterLookup, ResolvedFilters] = LookupCache(
+    _resolve, AT_REST_SECONDS, MAX_AT_REST, _number_of_ids
+)
 
 
 def check_any_passes(pool: Pool, index: Index, filters: ResolvedFilters) -> None:

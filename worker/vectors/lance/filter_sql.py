@@ -12,8 +12,8 @@ from worker.vectors.rows import clean
 #: Conditions whose text a process keeps: all legs of a query have the same, and agents ask with the same again. A
 #: condition of a thousand files takes a millisecond to write.
 MAX_KEPT = 8
-#: Values and ids of a condition that is kept: a shorter one is written at once, and a longer one takes over 2 MB.
-KEPT_VALUES = range(32, 10_001)
+#: Values and ids of a condition that is kept: a shorter one is written at once, and a longer one takes over 4 MB.
+KEPT_VALUES = range(32, 100_001)
 
 
 def where(conditions: Sequence[Condition]) -> str:

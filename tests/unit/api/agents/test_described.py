@@ -18,8 +18,11 @@ from tests import coroutines
 
 #: Each tool: its arguments, of which those with `!` must be given, and its hints.
 TOOLS = {
-    "search": ("query! path types top_k mode fresh tree folder max_tokens more", "reads"),
-    "grep": ("pattern! fixed ignore_case word path types context output limit folder max_tokens more", "reads"),
+    "search": ("query! path types metadata top_k mode fresh tree folder max_tokens more", "reads"),
+    "grep": (
+        "pattern! fixed ignore_case word path types metadata context output limit folder max_tokens more",
+        "reads",
+    ),
     "read_file": ("file! first_line last_line pointer folder max_tokens", "reads"),
     "list_files": ("text status folder max_tokens more", "reads"),
     "outline": ("path folder max_tokens more", "reads"),

@@ -115,3 +115,16 @@ def test_a_change_forgets_tools_and_keys(monkeypatch: pytest.MonkeyPatch) -> Non
     caches.forget()
     assert (caches.indexes.cached(tool_id), caches.keys.cached(b"hash")) == (None, None)
     assert looked == [tool_id, b"hash"]
+
+
+def test_large_values_are_kept_up_to_a_size() -> None:
+    read: list[int] = []
+
+    def value(key: int) -> str:
+        read.append(key)
+        return "x" * key
+
+    cache: LookupCache[int, str] = LookupCache(value, 60, 10, len)
+    for key in (4, 5, 11, 4, 5, 11):
+        assert cache.get(key) == "x" * key
+    assert read == [4, 5, 11, 11]
