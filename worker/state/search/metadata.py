@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -15,6 +15,9 @@ from worker.state.queries import is_true, load
 
 #: Maximum files whose values are counted.
 MAX_COUNTED_FILES = 100_000
+
+#: Rows that are held at a time. Each has up to 16 KiB of values, and the ids of its files.
+_BATCH_ROWS = 500
 
 _SQL = load("search/metadata")
 
@@ -64,16 +67,18 @@ def state(pool: Pool, index_id: UUID) -> MetadataState:
         return cursor.execute(_SQL["state"], {"index_id": index_id}).fetchone() or MetadataState(0, None, None)
 
 
-def files_by_values(pool: Pool, index_id: UUID, keys: Sequence[str]) -> list[tuple[list[Any], list[UUID]]]:
-    """Return the distinct combinations of values of these keys, None for no value, each with its listed files."""
+def files_by_values(pool: Pool, index_id: UUID, keys: Sequence[str]) -> Iterator[tuple[list[Any], list[UUID]]]:
+    """Yield the distinct combinations of values of these keys, None for no value, each with its listed files."""
     return _by_values(pool, "files_by_values", index_id, keys)
 
 
-def nodes_by_values(pool: Pool, index_id: UUID, keys: Sequence[str]) -> list[tuple[list[Any], list[str]]]:
+def nodes_by_values(pool: Pool, index_id: UUID, keys: Sequence[str]) -> Iterator[tuple[list[Any], list[str]]]:
     """As `files_by_values`, each with the `file_node_id` of its files with live chunks."""
     return _by_values(pool, "nodes_by_values", index_id, keys)
 
 
-def _by_values(pool: Pool, query: str, index_id: UUID, keys: Sequence[str]) -> list[tuple[list[Any], list[Any]]]:
-    with autocommit(pool) as connection:
-        return connection.execute(_SQL[query], {"index_id": index_id, "keys": list(keys)}).fetchall()
+def _by_values(pool: Pool, query: str, index_id: UUID, keys: Sequence[str]) -> Iterator[tuple[list[Any], list[Any]]]:
+    # the values of all files together may be larger than the memory
+    with pool.connection() as connection, connection.cursor(name="values") as cursor:
+        cursor.itersize = _BATCH_ROWS
+        yield from cursor.execute(_SQL[query], {"index_id": index_id, "keys": list(keys)})
