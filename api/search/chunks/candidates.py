@@ -53,6 +53,9 @@ FINDER_RANKS = 10
 PART_EXPONENT = 2
 #: Share of the chunks that must have vectors for a confidence.
 KNOWN_SHARE = 0.9
+#: The highest score of a first hit of which nobody knows whether it answers. Among hits of other folders it stands
+#: between those that probably do and those that probably do not.
+UNKNOWN = 0.5
 #: Share of a rerank model's score in the score of a hit. The model reads words, but knows neither files nor names.
 MODEL_SHARE = 0.7
 
@@ -197,7 +200,7 @@ def rank_candidates(
 ) -> RankedCandidates:
     """The ids that have a live row, by their features.
 
-    Scores begin at the confidence. Where that is not known, they begin at what the legs give the first one.
+    Scores begin at the confidence. If it is not known, they begin at `UNKNOWN` of what the legs give the first one.
     """
     found = joined(request, fusion, rows)
     if request.ranking == "none":
@@ -207,7 +210,7 @@ def rank_candidates(
     if not boosted:
         return RankedCandidates(boosted, sure)
     first = boosted[0]
-    begin = max(first.score, _score(fusion, first.id, first.row)) if sure is None else sure.answers
+    begin = sure.answers if sure else max(first.score, UNKNOWN * _score(fusion, first.id, first.row))
     return RankedCandidates(calibrated(boosted, begin), sure)
 
 

@@ -12,6 +12,7 @@ import pytest
 from api.search.chunks.candidates import (
     BOOSTED_CHUNKS,
     FINDER_RANKS,
+    UNKNOWN,
     Candidate,
     Fusion,
     boost,
@@ -260,7 +261,7 @@ def test_nothing_is_known_of_a_model_that_was_never_fitted() -> None:
         found = rank_candidates(request, WEIGHTS, fuse(request, WEIGHTS, [vector], ()), rows)
         assert (found.confidence is not None) is vector.is_fitted
         # the only leg puts it first
-        begin = found.confidence.answers if found.confidence else 1.0
+        begin = found.confidence.answers if found.confidence else UNKNOWN
         assert found.candidates[0].score == pytest.approx(begin)
 
 
