@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -67,9 +68,17 @@ class Lagging:
         eventually(self._answers_agree, 10, lambda: str(self._ask()))
         status, answer = self._ask()
         found = {hit["file_path"] for hit in answer["results"]}
-        assert {path.name for path in self.folder.glob("note-*.md") if "birds" in path.read_text()} <= found
+        assert self._about_birds() <= found
         assert status["searchable_files"] + status["skipped_files"] + status["failed_files"] >= status["total_files"]
         return status
+
+    def has_words_alone(self) -> None:
+        """Check that the words of all chunks are found without the provider."""
+        hits = self.here.query(self.tool, "birds", mode="keyword", top_k=200)
+        assert {hit["file_path"] for hit in hits} >= self._about_birds()
+
+    def _about_birds(self) -> set[str]:
+        return {path.name for path in self.folder.glob("note-*.md") if "birds" in path.read_text()}
 
     def _ask(self) -> tuple[dict[str, Any], dict[str, Any]]:
         status = self.here.status(self.tool)
@@ -131,16 +140,33 @@ def edit_and_reindex(lagging: Lagging, hold: Hold) -> None:
 
 
 def switch_models(lagging: Lagging, hold: Hold) -> None:
+    with _switched(lagging):
+        # the old index answers until the new one has all its vectors
+        lagging.has_words()
+        hold.release()
+
+
+def switch_models_while_every_request_hangs(lagging: Lagging, _: Hold) -> None:
+    # not only those about this folder: what the new model is asked, and queries, hang too
+    lagging.provider.holds.add("embeddings")
+    with _switched(lagging):
+        lagging.has_words_alone()
+        lagging.provider.holds.release()
+
+
+@contextmanager
+def _switched(lagging: Lagging) -> Iterator[None]:
+    """Ask for another model. At the end of the block, wait until it answers."""
     index = lagging.here.get(f"{TOOLS}/{lagging.tool}")["index"]
     config = {"embedding_model": "openai/other"}
     checked(lagging.here.client.patch(f"{TOOLS}/{lagging.tool}", json={"config": config}), 202)
-    # the old index answers until the new one has all its vectors
-    lagging.has_words()
-    hold.release()
+    yield
     eventually(lambda: lagging.here.get(f"{TOOLS}/{lagging.tool}")["index"] != index, 60, lagging.here.logs)
 
 
-@pytest.mark.parametrize("happens", [cancel_and_retry, edit_and_reindex, switch_models])
+@pytest.mark.parametrize(
+    "happens", [cancel_and_retry, edit_and_reindex, switch_models, switch_models_while_every_request_hangs]
+)
 def test_words_stay_whatever_users_do(lagging: Lagging, happens: Callable[[Lagging, Hold], None]) -> None:
     hold = lagging.hold()
     lagging.start()
