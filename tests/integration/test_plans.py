@@ -184,7 +184,15 @@ def test_the_few_files_that_failed_are_found_among_many(pool: Pool, index_id: UU
     for _ in range(10):  # often enough that Postgres keeps the plan
         found = file_lookup.page(pool, index_id, status=FileStatus.FAILED, reason=None, q=None, after=None, limit=100)
     assert len(found) == FAILED
-    values = {"index_id": index_id, "reason": None, "q": None, "after_path": None, "after_id": None, "limit": 100}
+    values = {
+        "index_id": index_id,
+        "reason": None,
+        "q": None,
+        "only": None,
+        "after_path": None,
+        "after_id": None,
+        "limit": 100,
+    }
     assert "search_index_file_not_indexed" in plan(pool, "index/files", "list", status="failed", **values)
     assert "search_index_file_path" in plan(pool, "index/files", "list", status=None, **values)
 
