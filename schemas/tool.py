@@ -20,7 +20,7 @@ from schemas import fields
 from schemas.content.source import AnySource, ChunkSettings, EmbedderProfile, Granularity
 from schemas.derived import DerivedConfigs
 from schemas.ids import NewId
-from schemas.queries.metadata import Declaration
+from schemas.queries.metadata import MetadataConfig
 from schemas.status import FileStatus, Reason, TaskStatus
 from schemas.url import PLACEHOLDERS, UrlTemplate
 
@@ -63,7 +63,7 @@ Encodable = Annotated[str, AfterValidator(_encodable)]
 TypeName = Annotated[Encodable, StringConstraints(max_length=100)]
 
 
-class ChunksConfig(BaseModel):
+class ChunksConfig(MetadataConfig):
     """How a tool's folder is cut into chunks, embedded and followed."""
 
     model_config = ConfigDict(extra="forbid")
@@ -138,12 +138,6 @@ class ChunksConfig(BaseModel):
         ge=10,
         le=31_622_400,
         description='Seconds between two runs, or "30s", "15m", "6h", "1d"; null: only on request.',
-    )
-    metadata: Annotated[Declaration, BeforeValidator(lambda value: {} if value is None else value)] = Field(
-        default_factory=dict,
-        description="Keys of metadata that searches can filter by, with the type of their values. A value of another "
-        "type counts as none.",
-        examples=[{"team": "string", "year": "int", "due": "time", "tags": "strings"}],
     )
     url_template: UrlTemplate | None = Field(
         default=None,

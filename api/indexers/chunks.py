@@ -9,6 +9,7 @@ from api.indexers import NO_ID, Build, Subject, remaining
 from api.indexers.estimates import estimate_of
 from api.indexers.model_choice import chosen_model
 from api.search import pipeline
+from api.search.text.metadata_filter import check_rules
 from schemas.content.source import FLOAT32, AnySource, EmbedderProfile
 from schemas.errors import Invalid, NotFound
 from schemas.estimate import Estimate
@@ -103,6 +104,7 @@ def index_for(
     settings = resources.settings
     _check_following(source, config, has_event_queue=settings.s3_events_queue_url is not None)
     _check_bounds(config)
+    check_rules(config.metadata_view)
     target = target_of(resources.access(project_id), source)
     Rules(config.include, config.exclude)
     choice = chosen_model(resources, project_id, source, config)

@@ -207,7 +207,7 @@ def list_files(
 ) -> Listing[File]:
     """List every file with its outcome, by path."""
     after = from_cursor(cursor, str, UUID)
-    only = selected(resources, tool.index.index_id, tool.config.metadata, metadata)
+    only = selected(resources, tool.index.index_id, tool.config.metadata_view, metadata)
     return page(
         lambda most: file_lookup.page(
             resources.pool, tool.index.index_id, status=status, reason=reason, q=q, only=only, after=after, limit=most

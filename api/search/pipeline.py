@@ -110,7 +110,9 @@ def answer_by(
         coverage=covered.coverage,
         notes=[*freshness.notes, *findings.report.notes, *covered.notes()],
         trace=list(findings.report.steps) if query.trace else None,
-        results=with_metadata(with_urls(list(map(without_bytes, findings.hits)), index.url_template), index.metadata),
+        results=with_urls(
+            with_metadata(resources.pool, list(map(without_bytes, findings.hits)), index.metadata), index.url_template
+        ),
         **findings.more,
     )
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from schemas.content.metadata import KEY_PATTERN, checked_key, checked_value
+from schemas.content.metadata import KEY_PATTERN, Metadata, checked_key, checked_value
 
 #: The types of values that searches can filter by.
 MetadataKind = Literal["string", "int", "float", "bool", "time", "strings"]
@@ -73,13 +73,6 @@ def _scalar(value: object) -> Any:
     return checked_value(value)
 
 
-#: Types by key.
-Declaration = Annotated[
-    dict[str, MetadataKind],
-    BeforeValidator(_checked_declaration),
-    Field(json_schema_extra={"maxProperties": MAX_KEYS, "propertyNames": {"pattern": KEY_PATTERN}}),
-]
-
 _SCALAR = {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "boolean"}]}
 _VALUES = {"anyOf": [_SCALAR, {"type": "array", "items": _SCALAR, "minItems": 1, "maxItems": MAX_ALTERNATIVES}]}
 _CONDITION = {
@@ -92,6 +85,85 @@ _CONDITION = {
         "exists": {"type": "boolean"},
     },
 }
+
+#: Types by key.
+Declaration = Annotated[
+    dict[str, MetadataKind],
+    BeforeValidator(_checked_declaration),
+    Field(json_schema_extra={"maxProperties": MAX_KEYS, "propertyNames": {"pattern": KEY_PATTERN}}),
+]
+
+#: Where a tool takes metadata from, besides nodes and rules: what documents say of themselves.
+MetadataSource = Literal["properties"]
+#: Maximum rules of a tool.
+MAX_RULES = 32
+
+
+def _without_acl(rule: object) -> object:
+    if isinstance(rule, Mapping) and "acl" in rule:
+        raise ValueError("rules have no `acl` in this release; leave it out")
+    return rule
+
+
+class MetadataRule(BaseModel):
+    """Metadata of all files at some paths, which replaces what the files have themselves."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    path: str = Field(
+        min_length=1,
+        max_length=4096,
+        description="A file_path, or a glob over it, as in filters.",
+        examples=["hr/**"],
+    )
+    set: Metadata = Field(description="Values of these files.", examples=[{"team": "hr"}])
+
+
+Rule = Annotated[MetadataRule, BeforeValidator(_without_acl)]
+
+
+class MetadataView(BaseModel):
+    """How a tool sees the metadata of its files: keys with their types, and where values come from."""
+
+    model_config = ConfigDict(frozen=True)
+
+    declared: dict[str, MetadataKind] = Field(default_factory=dict)
+    sources: tuple[MetadataSource, ...] = ()
+    rules: tuple[MetadataRule, ...] = ()
+
+
+#: How a tool sees it that declares nothing.
+PLAIN = MetadataView()
+
+
+class MetadataConfig(BaseModel):
+    """What a tool's config says of metadata. Null means empty."""
+
+    metadata: Annotated[Declaration, BeforeValidator(lambda value: {} if value is None else value)] = Field(
+        default_factory=dict,
+        description="Keys of metadata that searches can filter by, with the type of their values. A value of another "
+        "type counts as none.",
+        examples=[{"team": "string", "year": "int", "due": "time", "tags": "strings"}],
+    )
+    metadata_from: Annotated[list[MetadataSource], BeforeValidator(lambda value: value or [])] = Field(
+        default_factory=list,
+        max_length=1,
+        description="Where metadata comes from besides nodes. `properties`: title, author, description, keywords (a "
+        "list), created and modified (times), as documents state them; values of nodes replace these. Empty: nowhere.",
+        examples=[["properties"]],
+    )
+    rules: Annotated[list[Rule], BeforeValidator(lambda value: value or [])] = Field(
+        default_factory=list,
+        max_length=MAX_RULES,
+        description="Metadata by path, which replaces what files have themselves; later rules replace earlier ones.",
+        examples=[[{"path": "hr/**", "set": {"team": "hr"}}]],
+    )
+
+    @property
+    def metadata_view(self) -> MetadataView:
+        """How the tool sees the metadata of its files."""
+        return MetadataView(declared=self.metadata, sources=tuple(self.metadata_from), rules=tuple(self.rules))
+
 
 #: Conditions by key, as operators.
 MetadataFilter = Annotated[

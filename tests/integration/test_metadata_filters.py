@@ -215,3 +215,59 @@ def test_the_command_filters_by_what_the_tool_declares(running: Service) -> None
         assert [hit["file_path"] for hit in answer.get("results") or answer["hits"]] == ["2021.md"]
         unknown = refused(foldex(running, verb, word, tool, "--where", "nobody=1", "--project", PROJECT))
         assert "it declares team, year" in unknown
+
+
+def test_rules_and_properties_of_documents_give_metadata(running: Service) -> None:
+    top = running.node("ruled", "folder", metadata={"team": "red"})
+    hr = running.node("hr", "folder", parent_id=top, metadata={"level": 1})
+    page = (
+        "<html><head><title>Tides</title><meta name='author' content='Ada'><meta name='keywords' content='sea, moon'>"
+    )
+    page += "</head><body><p>Each word of the page.</p></body></html>"
+    running.node("page.html", "file", page, parent_id=hr)
+    running.node("note.md", "markdown", "word", parent_id=top, metadata={"title": "Mine"})
+    declared = {"team": "string", "level": "int", "title": "string", "author": "string", "keywords": "strings"}
+    tool = running.tool(node_id=top, config={"metadata": declared})
+    task = running.wait(tool)["task_id"]
+
+    def found(**conditions: Any) -> list[str]:
+        body = {"query": "word", "filters": {"metadata": conditions}}
+        answer = running.client.post(f"{TOOLS}/{tool}/query", json=body)
+        return sorted(hit["file_path"] for hit in answer.json().get("results", ()))
+
+    assert found(author="Ada") == []
+    rules = [{"path": "hr/**", "set": {"team": "hr", "level": 2}}, {"path": "*.html", "set": {"level": 3}}]
+    config = {"metadata_from": ["properties"], "rules": rules}
+    checked(running.client.patch(f"{TOOLS}/{tool}", json={"config": config}), 202)
+    assert found(author="Ada", keywords="moon") == ["hr/page.html"]
+    assert found(title="Mine") == ["note.md"]
+    assert (found(team="hr"), found(team="red"), found(level=3)) == (["hr/page.html"], ["note.md"], ["hr/page.html"])
+    (hit,) = running.query(tool, "word", filters={"metadata": {"team": "hr"}})
+    assert hit["metadata"] == {
+        "team": "hr", "level": 3, "title": "Tides", "author": "Ada", "keywords": ["sea", "moon"]
+    }  # fmt: skip
+    body = {"pattern": "word", "metadata": {"team": "hr"}}
+    assert {hit["file_path"] for hit in running.post(f"{TOOLS}/{tool}/grep", body, 200)["hits"]} == {"hr/page.html"}
+    (team,) = (item for item in running.get(f"{TOOLS}/{tool}/metadata")["items"] if item["key"] == "team")
+    assert [value["value"] for value in team["values"]] == ["hr", "red"]
+    assert running.status(tool)["task_id"] == task
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"rules": [{"path": "hr/**", "acl": ["group:hr"]}]},
+        {"rules": [{"path": "hr/**", "set": {"team": "hr"}, "acl": []}]},
+        {"rules": [{"path": "hr/**"}]},
+        {"rules": [{"path": "", "set": {"team": "hr"}}]},
+        {"rules": [{"path": "hr/**", "set": {"team": {"deep": 1}}}]},
+        {"rules": [{"path": "**", "set": {"team": "x" * 17_000}}]},
+        {"rules": [{"path": "x", "set": {"a": 1}}] * 33},
+        {"metadata_from": ["sidecars"]},
+        {"metadata_from": "properties"},
+    ],
+)
+def test_wrong_rules_and_origins_are_refused(running: Service, config: dict[str, Any]) -> None:
+    top = running.node("wrong", "folder")
+    body = {"project_id": PROJECT, "node_id": top, "config": config}
+    assert running.post(TOOLS, body, 422)["code"] == "invalid_request"

@@ -359,15 +359,29 @@ CASE WHEN t.rerun THEN joined_paths(t.rerun_paths, %(paths)s::text[], %(most_pat
 LEFT JOIN search_index i ON i.id = f.index_id AND f.node_id IS NOT NULL
 LEFT JOIN content_node n ON n.project_id = i.project_id AND n.id = f.node_id
 
+-- name: metadata_view
+-- how a tool s sees the metadata of its files
+jsonb_build_object(
+    'declared', coalesce(s.config -> 'metadata', '{}'), 'sources', coalesce(s.config -> 'metadata_from', '[]'),
+    'rules', coalesce(s.config -> 'rules', '[]'))
+
 -- name: files_with_metadata
 -- an index i, its files f and their nodes n
 search_index i JOIN search_index_file f ON f.index_id = i.id
 LEFT JOIN content_node n ON n.project_id = i.project_id AND n.id = f.node_id
 
+-- name: stated_metadata
+-- what a document f says of itself, as metadata
+jsonb_strip_nulls(f.properties - ARRAY ['keywords', 'created', 'modified'] || jsonb_build_object(
+    'keywords', regexp_split_to_array(f.properties ->> 'keywords', '\s*[,;]\s*'),
+    'created', substring(f.properties ->> 'created' FROM '^\d{4}-\d\d-\d\d$') || 'T00:00:00Z',
+    'modified', substring(f.properties ->> 'modified' FROM '^\d{4}-\d\d-\d\d$') || 'T00:00:00Z'))
+
 -- name: values_of_keys
--- the values of some keys in the metadata of a node n, as an array
-SELECT jsonb_agg(n.all_metadata -> k.key ORDER BY k.place) AS values
-FROM unnest(%(keys)s::text[]) WITH ORDINALITY AS k (key, place)
+-- the values of some keys in the metadata of a file f with a node n, as an array
+SELECT jsonb_agg(coalesce(n.all_metadata -> k.key, m.stated -> k.key) ORDER BY k.place) AS values
+FROM (SELECT CASE WHEN %(with_properties)s THEN :stated_metadata END AS stated) m
+CROSS JOIN unnest(%(keys)s::text[]) WITH ORDINALITY AS k (key, place)
 
 -- name: is_selected
 -- whether a file f is among those that a filter by metadata selects

@@ -13,7 +13,7 @@ from api.http.bodies import JsonRoute
 from api.http.dependencies import ResourcesDep, ToolDep
 from api.search.text import metadata_filter
 from schemas.errors import Invalid
-from schemas.queries.metadata import MAX_ADDRESS_CHARACTERS, MetadataFilter, MetadataKeys, MetadataKind
+from schemas.queries.metadata import MAX_ADDRESS_CHARACTERS, MetadataFilter, MetadataKeys, MetadataView
 from worker.resources import Resources
 
 router = APIRouter(prefix="/api/tools/search/{tool_id}", tags=["search"], route_class=JsonRoute)
@@ -34,9 +34,7 @@ FilterParameter = Annotated[
 ]
 
 
-def selected(
-    resources: Resources, index_id: UUID, declared: metadata_filter.Declared, metadata: str | None
-) -> Sequence[UUID] | None:
+def selected(resources: Resources, index_id: UUID, view: MetadataView, metadata: str | None) -> Sequence[UUID] | None:
     """The ids of the files that a filter in an address selects; None without a filter. Raises `Invalid`."""
     if metadata is None:
         return None
@@ -44,7 +42,7 @@ def selected(
         conditions = _FILTER.validate_json(metadata)
     except ValidationError as error:
         raise Invalid(f"The parameter metadata is no filter: {error.errors()[0]['msg']}.") from error
-    return sorted(metadata_filter.files_of(resources.pool, index_id, declared, conditions))
+    return sorted(metadata_filter.files_of(resources.pool, index_id, view, conditions))
 
 
 @router.get("/metadata")
@@ -54,5 +52,4 @@ def list_metadata(
     values: Annotated[int, Query(ge=1, le=MAX_VALUES, description="Maximum number of values of a key.")] = 20,
 ) -> MetadataKeys:
     """List the keys that searches can filter by, each with its most frequent values."""
-    declared: dict[str, MetadataKind] = tool.config.metadata
-    return metadata_filter.keys_of(resources.pool, tool.index.index_id, declared, values)
+    return metadata_filter.keys_of(resources.pool, tool.index.index_id, tool.config.metadata_view, values)

@@ -120,7 +120,7 @@ def filters_of(pool: Pool, index: Index, query: Query) -> ResolvedFilters:
     cache = _resolved if state is None else _at_rest
     is_cached = query.refresh == "none" if state is None else state.is_at_rest
     look = cache.get if is_cached else cache.fresh
-    declared = "" if state is None else repr(sorted(index.metadata.items()))
+    declared = "" if state is None else index.metadata.model_dump_json()
     key = _FilterLookup(index.id, query.filters.model_dump_json(), declared, state, pool, index, query.filters)
     return cast("ResolvedFilters", look(key))
 

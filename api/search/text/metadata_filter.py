@@ -7,6 +7,7 @@ have no metadata: a change of values changes no row there, and holds at once.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -14,12 +15,21 @@ from operator import ge, gt, le, lt
 from typing import Any, TypeVar
 from uuid import UUID
 
+from api.search.text.path_pattern import PathPattern
 from schemas.errors import Invalid
-from schemas.queries.metadata import COMPARISONS, MetadataKey, MetadataKeys, MetadataKind, MetadataValue
+from schemas.queries.metadata import (
+    COMPARISONS,
+    PLAIN,
+    MetadataKey,
+    MetadataKeys,
+    MetadataKind,
+    MetadataValue,
+    MetadataView,
+)
 from schemas.queries.search import Hit
 from worker.state.pool import Pool
 from worker.state.search import metadata
-from worker.state.search.metadata import NO_COUNTS, CountedKey
+from worker.state.search.metadata import Held
 
 Id = TypeVar("Id", str, UUID)
 AnyHit = TypeVar("AnyHit", bound=Hit)
@@ -28,11 +38,10 @@ Declared = Mapping[str, MetadataKind]
 #: A value that can be compared: a time is a `datetime`, a list of strings a set.
 Typed = str | int | float | bool | datetime | frozenset[str]
 
-#: RFC 3339 with a time zone, for Python and for Postgres.
-TIME_PATTERN = (
-    "^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.][0-9]{1,9})?(?:[Zz]|[+-][0-9]{2}:[0-9]{2})$"
-)
-_TIME = re.compile(TIME_PATTERN)
+#: Maximum files whose values are counted, values of a key that are told apart, and characters of one that is listed.
+MAX_COUNTED_FILES, MAX_COUNTED_VALUES, MAX_VALUE_CHARACTERS = 100_000, 10_000, 1_000
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII)
 _COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {"gt": gt, "gte": ge, "lt": lt, "lte": le}
 _ORDERED = frozenset({"int", "float", "time"})
 _WANTED = {
@@ -58,28 +67,53 @@ def typed(value: object, kind: MetadataKind) -> Typed | None:
     return frozenset(value) if kind == "strings" and isinstance(value, list) else None
 
 
-def files_of(pool: Pool, index_id: UUID, declared: Declared, conditions: Mapping[str, Any]) -> set[UUID]:
+def files_of(pool: Pool, index_id: UUID, view: MetadataView, conditions: Mapping[str, Any]) -> set[UUID]:
     """The listed files that pass. Raises `Invalid` for a condition that the tool's declaration does not allow."""
-    return _passing(declared, conditions, partial(metadata.files_by_values, pool, index_id))
+    return _passing(view, conditions, partial(metadata.files_by_values, pool, index_id))
 
 
-def node_ids_of(pool: Pool, index_id: UUID, declared: Declared, conditions: Mapping[str, Any]) -> set[str]:
+def node_ids_of(pool: Pool, index_id: UUID, view: MetadataView, conditions: Mapping[str, Any]) -> set[str]:
     """As `files_of`, the `file_node_id` of files with live chunks."""
-    return _passing(declared, conditions, partial(metadata.nodes_by_values, pool, index_id))
+    return _passing(view, conditions, partial(metadata.nodes_by_values, pool, index_id))
 
 
 def _passing(
-    declared: Declared,
+    view: MetadataView,
     conditions: Mapping[str, Any],
-    read: Callable[[Sequence[str]], Iterable[tuple[Sequence[Any], Sequence[Id]]]],
+    read: Callable[[Sequence[str], MetadataView], Iterable[Held[Id]]],
 ) -> set[Id]:
+    keys, declared = [*conditions], view.declared
     tests = [_test(key, condition, _kind(declared, key)) for key, condition in conditions.items()]
-    kinds = [declared[key] for key in conditions]
+    rules = _Rules(view)
     found: set[Id] = set()
-    for values, ids in read([*conditions]):
-        if all(test(typed(value, kind)) for test, value, kind in zip(tests, values, kinds, strict=True)):
-            found.update(ids)
+    for held in read(keys, view):
+        values = rules.applied(keys, held)
+        if all(test(typed(value, declared[key])) for key, test, value in zip(keys, tests, values, strict=True)):
+            found.update(held.ids)
     return found
+
+
+class _Rules:
+    """The rules of a tool, in their order."""
+
+    def __init__(self, view: MetadataView) -> None:
+        self._rules = [(PathPattern("rules.path", rule.path).anywhere(), rule.set) for rule in view.rules]
+
+    def set_at(self, path: str) -> dict[str, Any]:
+        """What the rules set for a file at this path."""
+        return {key: value for takes, values in self._rules if takes(path) for key, value in values.items()}
+
+    def applied(self, keys: Sequence[str], held: Held[Id]) -> Sequence[Any]:
+        """The values of these keys with those of the rules."""
+        if held.path is None:
+            return held.values
+        by_rule = self.set_at(held.path)
+        return [by_rule.get(key, value) for key, value in zip(keys, held.values, strict=True)]
+
+
+def check_rules(view: MetadataView) -> None:
+    """Raise `Invalid` for a rule whose pattern can match nothing."""
+    _Rules(view)
 
 
 def _kind(declared: Declared, key: str) -> MetadataKind:
@@ -119,7 +153,7 @@ def _members(value: Typed) -> frozenset[Any]:
 
 def _bound(key: str, value: object, kind: MetadataKind) -> Typed:
     """A number or time to compare with. Any number bounds an integer."""
-    return _wanted(key, value, "float" if kind == "int" else kind)
+    return value if kind == "int" and isinstance(value, float) else _wanted(key, value, kind)
 
 
 def _wanted(key: str, value: object, kind: MetadataKind) -> Typed:
@@ -138,43 +172,73 @@ def _time(text: str) -> datetime | None:
         return None
 
 
-def keys_of(pool: Pool, index_id: UUID, declared: Declared, most_values: int) -> MetadataKeys:
-    """The declared keys with their most frequent values."""
-    counted, is_whole = metadata.counted(pool, index_id, declared, most_values + 1, TIME_PATTERN)
-    items = [_key(key, kind, counted.get(key, NO_COUNTS), most_values) for key, kind in sorted(declared.items())]
+def keys_of(pool: Pool, index_id: UUID, view: MetadataView, most_values: int) -> MetadataKeys:
+    """The declared keys with their most frequent values, of the first `MAX_COUNTED_FILES` files."""
+    keys, rules, left = sorted(view.declared), _Rules(view), MAX_COUNTED_FILES
+    counts = {key: _Counts(view.declared[key]) for key in keys}
+    for held in metadata.files_by_values(pool, index_id, keys, view) if keys else ():
+        if left <= 0:
+            break
+        left -= len(held.ids)
+        for key, value in zip(keys, rules.applied(keys, held), strict=True):
+            counts[key].add(value, len(held.ids))
+    items = [counts[key].shown(key, most_values) for key in keys]
     mistyped = ", ".join(f"{item.key} ({item.mistyped_files})" for item in items if item.mistyped_files)
-    warning = (
-        f"Files whose value is of another type than config.metadata declares, so that it counts as none: {mistyped}."
-    )
-    return MetadataKeys(items=items, warning=warning if mistyped else None, truncated=not is_whole)
+    warning = f"Files with a value of another type than config.metadata declares, which counts as none: {mistyped}."
+    return MetadataKeys(items=items, warning=warning if mistyped else None, truncated=left <= 0)
 
 
-def _key(key: str, kind: MetadataKind, counted: CountedKey, most_values: int) -> MetadataKey:
-    return MetadataKey(
-        key=key,
-        type=kind,
-        files=counted.files,
-        mistyped_files=counted.mistyped_files,
-        values=[MetadataValue(value=value, files=files) for value, files in counted.values[:most_values]],
-        has_more=len(counted.values) > most_values,
-    )
+class _Counts:
+    """What the files of a tool have as values of one key. Long values, and those after many others, are not listed."""
+
+    def __init__(self, kind: MetadataKind) -> None:
+        self._kind = kind
+        self._files = self._mistyped = 0
+        self._values: Counter[str | int | float | bool] = Counter()
+        self._is_cut = False
+
+    def add(self, value: Any, files: int) -> None:
+        """Count files with a value; None for no value."""
+        if value is None:
+            return
+        if typed(value, self._kind) is None:
+            self._mistyped += files
+            return
+        self._files += files
+        for each in {*value} if isinstance(value, list) else (value,):
+            is_short = not isinstance(each, str) or len(each) <= MAX_VALUE_CHARACTERS
+            if is_short and (each in self._values or len(self._values) < MAX_COUNTED_VALUES):
+                self._values[each] += files
+            else:
+                self._is_cut = True
+
+    def shown(self, key: str, most_values: int) -> MetadataKey:
+        """The key with its most frequent values."""
+        # equal numbers in alphabetical order
+        frequent = sorted(self._values.items(), key=lambda each: (-each[1], str(each[0])))
+        return MetadataKey(
+            key=key,
+            type=self._kind,
+            files=self._files,
+            mistyped_files=self._mistyped,
+            values=[MetadataValue(value=value, files=files) for value, files in frequent[:most_values]],
+            has_more=self._is_cut or len(frequent) > most_values,
+        )
 
 
-def with_metadata(hits: Sequence[AnyHit], declared: Declared) -> list[AnyHit]:
-    """The hits, whose metadata has no value of another type than the declared one."""
-    return [hit if _is_typed(hit, declared) else hit.model_copy(update=_typed_part(hit, declared)) for hit in hits]
+def with_metadata(pool: Pool, hits: Sequence[AnyHit], view: MetadataView) -> list[AnyHit]:
+    """The hits with the metadata that the tool sees. A value of another type than the declared one is left out."""
+    if view == PLAIN:
+        return list(hits)
+    rules = _Rules(view)
+    stated = metadata.stated(pool, [hit.file_id for hit in hits]) if "properties" in view.sources else {}
+
+    def seen(hit: Hit) -> dict[str, Any] | None:
+        values = {**stated.get(hit.file_id, {}), **(hit.metadata or {}), **rules.set_at(hit.file_path)}
+        return {key: value for key, value in values.items() if _is_typed(key, value, view.declared)} or None
+
+    return [hit.model_copy(update={"metadata": seen(hit)}) for hit in hits]
 
 
-def _is_typed(hit: Hit, declared: Declared) -> bool:
-    return all(
-        key not in declared or typed(value, declared[key]) is not None for key, value in (hit.metadata or {}).items()
-    )
-
-
-def _typed_part(hit: Hit, declared: Declared) -> dict[str, Any]:
-    kept = {
-        key: value
-        for key, value in (hit.metadata or {}).items()
-        if key not in declared or typed(value, declared[key]) is not None
-    }
-    return {"metadata": kept or None}
+def _is_typed(key: str, value: object, declared: Declared) -> bool:
+    return key not in declared or typed(value, declared[key]) is not None

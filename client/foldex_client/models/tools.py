@@ -45,6 +45,8 @@ class ToolConfig(Model):
     raptor: RaptorConfig | None = None
     every: int | str | None = None
     metadata: dict[str, str] = Field(default_factory=dict)
+    metadata_from: list[str] = Field(default_factory=list)
+    rules: list[dict[str, object]] = Field(default_factory=list)
     url_template: str | None = None
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
@@ -24,7 +24,7 @@ from pydantic import ValidationError
 
 from schemas.content.source import AnySource, parsed_source
 from schemas.errors import ReleaseBehind, TooManyTools
-from schemas.queries.metadata import MetadataKind
+from schemas.queries.metadata import PLAIN, MetadataView
 from schemas.release import RELEASE
 from schemas.status import TaskKind
 from schemas.tool import IndexSettings, Tool, ToolConfig
@@ -66,18 +66,16 @@ class Index:
     #: Id of the key whose hashes the store has instead of words, names and paths; None: it has readable text.
     text_key: str | None = None
     url_template: str | None = None
-    metadata: Mapping[str, MetadataKind] = field(default_factory=dict)
+    metadata: MetadataView = PLAIN
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "source", parsed_source(self.source))
         object.__setattr__(self, "settings", IndexSettings.model_validate(self.settings))
+        object.__setattr__(self, "metadata", MetadataView.model_validate(self.metadata))
 
     @property
     def types(self) -> frozenset[str]:
-        """The file types to which `config.types` restricts a folder.
-
-        Empty means all types; a single node is never restricted.
-        """
+        """The file types to which `config.types` restricts a folder; empty: all types, as for a single node."""
         return restricting_types(self.folder_node_id, self.settings)
 
 

@@ -83,11 +83,11 @@ WHERE bytes <= %(most_bytes)s
 SELECT :index_columns FROM search_index i WHERE i.id = %(index_id)s AND i.deleted_at IS NULL
 
 -- name: index_of_tool
-SELECT :index_columns, s.config ->> 'url_template' AS url_template, coalesce(s.config -> 'metadata', '{}') AS metadata
+SELECT :index_columns, s.config ->> 'url_template' AS url_template, :metadata_view AS metadata
 FROM search_tool s JOIN search_index i ON i.id = s.index_id WHERE s.id = %(tool_id)s
 
 -- name: searchable
-SELECT s.id, s.name, :index_columns, s.config ->> 'url_template', coalesce(s.config -> 'metadata', '{}')
+SELECT s.id, s.name, :index_columns, s.config ->> 'url_template', :metadata_view
 FROM search_tool s JOIN search_index i ON i.id = s.index_id
 WHERE s.project_id = %(project_id)s AND (%(tool_ids)s::uuid[] IS NULL OR s.id = ANY (%(tool_ids)s))
 ORDER BY s.created_at DESC, s.id

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 from psycopg.rows import class_row
 
+from schemas.queries.metadata import MetadataView
 from worker.state.pool import Pool, autocommit
-from worker.state.queries import is_true, load
-
-#: Maximum files whose values are counted.
-MAX_COUNTED_FILES = 100_000
+from worker.state.queries import load
 
 #: Rows that are held at a time. Each has up to 16 KiB of values, and the ids of its files.
 _BATCH_ROWS = 500
 
+Id = TypeVar("Id", str, UUID)
+
 _SQL = load("search/metadata")
+
+
+@dataclass(frozen=True, slots=True)
+class Held(Generic[Id]):
+    """Values of some keys in their order, None for no value, and the files that have them; `path` if rules need it."""
+
+    values: list[Any]
+    path: str | None
+    ids: list[Id]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,30 +45,6 @@ class MetadataState:
         return self.finished_at is not None
 
 
-class CountedKey(NamedTuple):
-    """How many files have a value of the declared type, how many another one, and the files of frequent values."""
-
-    files: int
-    mistyped_files: int
-    values: Sequence[tuple[str | int | float | bool, int]]
-
-
-#: Those of a key that no file has.
-NO_COUNTS = CountedKey(0, 0, ())
-
-
-def counted(
-    pool: Pool, index_id: UUID, declared: Mapping[str, str], most_values: int, time_pattern: str
-) -> tuple[dict[str, CountedKey], bool]:
-    """Return the counts by key, and whether no file was left out of `MAX_COUNTED_FILES`."""
-    values: dict[str, object] = {"index_id": index_id, "keys": [*declared], "kinds": [*declared.values()]}
-    values |= {"most_files": MAX_COUNTED_FILES, "most_values": most_values, "time": time_pattern}
-    with autocommit(pool) as connection:
-        rows = connection.execute(_SQL["counted"], values).fetchall()
-        is_whole = is_true(connection, _SQL["is_counted_whole"], values)
-    return {key: CountedKey(*columns) for key, *columns in rows}, is_whole
-
-
 def state(pool: Pool, index_id: UUID) -> MetadataState:
     """Return the state of an index's metadata."""
     with autocommit(pool) as connection:
@@ -67,18 +52,30 @@ def state(pool: Pool, index_id: UUID) -> MetadataState:
         return cursor.execute(_SQL["state"], {"index_id": index_id}).fetchone() or MetadataState(0, None, None)
 
 
-def files_by_values(pool: Pool, index_id: UUID, keys: Sequence[str]) -> Iterator[tuple[list[Any], list[UUID]]]:
-    """Yield the distinct combinations of values of these keys, None for no value, each with its listed files."""
-    return _by_values(pool, "files_by_values", index_id, keys)
+def files_by_values(pool: Pool, index_id: UUID, keys: Sequence[str], view: MetadataView) -> Iterator[Held[UUID]]:
+    """Yield the distinct combinations of values of these keys, each with its listed files.
+
+    If rules decide by path, each path comes with its own values.
+    """
+    return _by_values(pool, "files_by_values", index_id, keys, view)
 
 
-def nodes_by_values(pool: Pool, index_id: UUID, keys: Sequence[str]) -> Iterator[tuple[list[Any], list[str]]]:
+def nodes_by_values(pool: Pool, index_id: UUID, keys: Sequence[str], view: MetadataView) -> Iterator[Held[str]]:
     """As `files_by_values`, each with the `file_node_id` of its files with live chunks."""
-    return _by_values(pool, "nodes_by_values", index_id, keys)
+    return _by_values(pool, "nodes_by_values", index_id, keys, view)
 
 
-def _by_values(pool: Pool, query: str, index_id: UUID, keys: Sequence[str]) -> Iterator[tuple[list[Any], list[Any]]]:
+def stated(pool: Pool, file_ids: Sequence[UUID]) -> dict[UUID, dict[str, object]]:
+    """Return what documents say of themselves, as metadata."""
+    with autocommit(pool) as connection:
+        return dict(connection.execute(_SQL["stated"], {"files": list(file_ids)}).fetchall())
+
+
+def _by_values(pool: Pool, query: str, index_id: UUID, keys: Sequence[str], view: MetadataView) -> Iterator[Held[Any]]:
+    values: dict[str, object] = {"index_id": index_id, "keys": list(keys), "by_path": bool(view.rules)}
+    values["with_properties"] = "properties" in view.sources
     # the values of all files together may be larger than the memory
     with pool.connection() as connection, connection.cursor(name="values") as cursor:
         cursor.itersize = _BATCH_ROWS
-        yield from cursor.execute(_SQL[query], {"index_id": index_id, "keys": list(keys)})
+        for columns in cursor.execute(_SQL[query], values):
+            yield Held(*columns)

@@ -19,6 +19,7 @@ from api.search.query.long_query import LONG_CHARACTERS
 from api.search.query.refresh import Freshness
 from api.search.tree.answer import answer_by_tree
 from schemas.errors import Invalid, NoTree, RerankNotConfigured
+from schemas.queries.metadata import PLAIN
 from schemas.queries.search import Answer, Coverage, Hit, Note, Query
 from tests.unit.api.search.text.test_snippets import hit
 from worker.resources import Resources
@@ -51,7 +52,7 @@ class Finding:
         )
 
     def answered(self, *, bounded: bool = False, **asked: Any) -> Answer:
-        index: Any = Mock(url_template=None)
+        index: Any = Mock(url_template=None, metadata=PLAIN)
         index.settings.bounded = bounded
         query = Query.model_validate({"query": "q", **asked})
         return pipeline.answer_by(self.find, Mock(), uuid4(), index, query, disconnect=Disconnect())
