@@ -37,6 +37,17 @@ def test_random_filters_find_what_a_model_says_while_values_change(running: Serv
     assert running.status(shelf.tool)["task_id"] == task
 
 
+def test_values_that_change_during_runs_hold_at_once(running: Service) -> None:
+    random = Random(60)
+    shelf = Shelf(running, random, 12)
+    for _ in range(30):
+        running.post(f"{TOOLS}/{shelf.tool}/reindex", {"full": True})
+        shelf.change()
+        conditions = draw_filter(random)
+        assert (shelf.found(conditions, mode="keyword") or set()) == shelf.expected(conditions), conditions
+    assert running.wait(shelf.tool)["failed_files"] == 0
+
+
 def test_a_filter_that_no_file_passes_is_refused_as_others_are(running: Service, shelf: Shelf) -> None:
     assert shelf.found({"team": "nobody"}) is None
     body = {
