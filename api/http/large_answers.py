@@ -17,6 +17,9 @@ def answer(top_k: int, project_id: str) -> AbstractContextManager[None]:
     return LARGE_ANSWERS.held(project_id) if top_k > LARGE_HITS else nullcontext()
 
 
-def text(chunks: int, project_id: str) -> AbstractContextManager[None]:
-    """Hold room for the text of so many chunks. Raises `ProjectBusy` or `ServerBusy` if there is none in time."""
-    return LARGE_TEXTS.held(project_id) if chunks > LARGE_CHUNKS else nullcontext()
+def text(chunks: int, project_id: str, *, with_file: bool = False) -> AbstractContextManager[None]:
+    """Hold room for the text of so many chunks, and for a whole file.
+
+    Raises `ProjectBusy` or `ServerBusy` if there is none in time.
+    """
+    return LARGE_TEXTS.held(project_id) if with_file or chunks > LARGE_CHUNKS else nullcontext()

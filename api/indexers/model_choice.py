@@ -29,6 +29,8 @@ SAMPLE_FILES, SAMPLE_CHARACTERS = 24, 2000
 MAX_BYTES, MAX_DOCUMENT_BYTES = 1 << 20, 4 << 20
 #: Least seconds of processor time of a document, so that the last one has a chance.
 MIN_DOCUMENT_SECONDS = 0.1
+#: Part of the time left that one document may take, so that a slow one leaves time for others.
+DOCUMENT_SHARE = 8
 #: Types that hold more names and numbers than sentences, and pictures, which take long to read.
 NOT_PROSE = frozenset({"code", "json", "yaml", "toml", "csv", "notebook", "xls", "xlsx", "image"})
 #: Share of the sampled characters from which other languages decide: a folder in English quotes some.
@@ -120,7 +122,7 @@ def _text(source: Source, helpers: ProjectHelpers, entry: SourceEntry, deadline:
     try:
         content = source.read(entry.key, MAX_DOCUMENT_BYTES, entry.stamp)
         name = by_name.with_stated_type(entry.path, content.type)
-        left = max(MIN_DOCUMENT_SECONDS, deadline - time.monotonic())
+        left = max(MIN_DOCUMENT_SECONDS, (deadline - time.monotonic()) / DOCUMENT_SHARE)
         return sample_of(
             helpers, content.data, name=name, keep=(), characters=SAMPLE_CHARACTERS, document_seconds=left
         ).text

@@ -83,7 +83,7 @@ def agent(request: pytest.FixtureRequest) -> Agent:
 
 
 def test_a_search_gives_place_and_text_and_says_what_was_searched(agent: Agent, docs: Path) -> None:
-    said = agent.ask("search", query="how much vacation do I get", folder=str(docs), top_k=1)
+    said = agent.ask("search", query="how many days of vacation do I get", folder=str(docs), top_k=1)
     assert re.match(r"handbook\.md:\d+-\d+  \d\.\d\d  .*Holidays", said), said
     assert "Everybody has thirty days of holiday a year." in said
     assert said.endswith(f"Searched docs ({docs}): 3 of 4 files indexed.")

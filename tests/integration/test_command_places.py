@@ -75,6 +75,20 @@ def test_lines_and_definitions_are_found_above_indexed_folders(running: Service,
     assert len(json.loads(foldex(running, "symbols", "feed_condor", "--json", cwd=above).stdout)["items"]) == 1
 
 
+@pytest.mark.parametrize(("options", "times"), [((), 1), (("--config", "exclude=inner/**"), 2)])
+def test_a_folder_within_another_one_is_searched_once(
+    running: Service, root: Path, options: tuple[str, ...], times: int
+) -> None:
+    outer = root / f"nest-{times}" / "outer"
+    (outer / "inner").mkdir(parents=True)
+    (outer / "inner" / "a.md").write_text("# Gannet\n\nThe gannet dives.\n")
+    assert foldex(running, "index", str(outer), *options).returncode == 0
+    assert foldex(running, "index", str(outer / "inner")).returncode == 0
+    done = foldex(running, "grep", "-l", "dives", cwd=outer.parent)
+    assert len(done.stdout.splitlines()) == 1
+    assert f"but {times} folder" in done.stderr
+
+
 def test_without_a_path_an_indexed_folder_is_searched_alone(running: Service, above: Path) -> None:
     done = foldex(running, "search", "quokka", cwd=above / "badger" / "deep")
     assert (files(done.stdout), done.stderr) == ({"b.py"}, "")

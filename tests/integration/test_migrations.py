@@ -155,6 +155,29 @@ def test_a_table_that_is_held_makes_a_migration_try_again_and_nobody_else_wait(
         assert other.execute("SELECT more FROM upkeep").fetchall() == []
 
 
+def test_a_migration_that_would_deadlock_tries_again(
+    postgres_url: str, template_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(schema_version, "files", lambda _: tmp_path)
+    columns = ("ALTER TABLE upkeep ADD COLUMN more text;", "ALTER TABLE api_key ADD COLUMN more text;")
+    written(tmp_path, "9001_columns", "\n".join(columns))
+    with (
+        new_database(postgres_url, template_url) as url,
+        psycopg.connect(url) as held,
+        psycopg.connect(url, autocommit=True) as other,
+        ThreadPoolExecutor(1) as one,
+    ):
+        # the migration is the one that finds the deadlock
+        held.execute("SET deadlock_timeout = '1h'")
+        held.execute("SELECT FROM api_key")
+        migrating = one.submit(migrate, url)
+        eventually(lambda: bool(other.execute(BLOCKED).fetchone() == (1,)), 30)
+        held.execute("SELECT FROM upkeep")
+        held.rollback()
+        migrating.result(30)
+        assert other.execute("SELECT u.more, k.more FROM upkeep u, api_key k").fetchall() == []
+
+
 def test_an_index_that_was_not_built_to_its_end_is_built_anew(
     postgres_url: str, template_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

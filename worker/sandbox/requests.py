@@ -20,7 +20,7 @@ _PICTURE_BYTES = 3_000_000
 _PICTURE_HEAD_BYTES = 1 << 16
 _PNG = b"\x89PNG"
 _EDGES = 4
-_NO_PICTURE = "Drawing the page takes too much; open the file itself."
+_NO_PICTURE = "Drawing the page takes too much time or memory; open the file itself."
 
 
 def list_members(helpers: ProjectHelpers, name: str, packing: Packing, data: bytes) -> Sequence[Member]:

@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 import structlog
 import yoyo
 from psycopg import Connection
-from psycopg.errors import LockNotAvailable
+from psycopg.errors import DeadlockDetected, LockNotAvailable
 from psycopg.rows import TupleRow
 from psycopg.sql import SQL, Identifier
 
@@ -107,7 +107,7 @@ def _apply(backend: yoyo.backends.DatabaseBackend, migration: yoyo.migrations.Mi
     while True:
         try:
             apply(backend, migration)
-        except LockNotAvailable as error:
+        except (DeadlockDetected, LockNotAvailable) as error:
             if not is_told:
                 log.warning("a migration waits for a table that another session holds", error=str(error))
                 is_told = True

@@ -103,13 +103,20 @@ def _below_or_all(service: Connection, path: str, *, is_named: bool) -> list[Too
     """The newest tool of each folder below a path that no tool covers; those of all folders if no path is named."""
     folders = {root_of(tool) or tool.tool_id: tool for tool in tools_of(service)}
     place = path_of(path)
-    below = [tool for root, tool in folders.items() if is_above(place, root)]
+    roots = _outermost({root: tool for root, tool in folders.items() if is_above(place, root)})
+    below = [folders[root] for root in roots]
     if below:
         output.note(f"{place} is not indexed, but {output.amount(len(below), 'folder')} below it: searching there.")
     elif folders and not is_named:
         below = [*folders.values()]
         output.note(f"{place} is not indexed (`foldex index .`): searching all {output.amount(len(below), 'folder')}.")
     return below
+
+
+def _outermost(folders: Mapping[str, Tool]) -> list[str]:
+    """The folders without those that lie in another one, whose tool has all files below it."""
+    whole = [root for root, tool in folders.items() if not (tool.config.include or tool.config.exclude)]
+    return [root for root in folders if not any(each != root and is_above(each, root) for each in whole)]
 
 
 def _index(service: Connection, path: str, consent: IndexingConsent, until: Until | None) -> FolderPart:

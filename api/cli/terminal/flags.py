@@ -7,7 +7,7 @@ import re
 #: Fields of `config`, which `--config` sets.
 CONFIG = (
     "embedding_model|dimensions|chunk_size|chunk_overlap|granularity|include|exclude|types|use_ignore_files|keep"
-    "|containers|min_token_count|max_token_count|max_cost_tokens|auto_reindex|watch|every|url_template|raptor|metadata"
+    "|containers|min_token_count|max_token_count|max_cost_tokens|auto_reindex|watch|every|url_template|raptor|metadata_from|metadata|rules"
 )
 #: Fields of requests that have a flag of another name, or a name that is more than a word.
 FLAGS = {
@@ -20,14 +20,15 @@ FLAGS = {
 _WORDS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r'reindex with \{"full": true\}'), "run `foldex reindex --full`"),
     (re.compile(r'reindex with \{"allow_removals": true\}'), "run `foldex reindex --allow-removals`"),
-    (re.compile(rf"\bconfig\.((?:{CONFIG})\b(?:\.[a-z_]{{1,40}})?)"), r"--config \1"),
+    (re.compile(rf"(?<![\w./\\-])config\.((?:{CONFIG})\b(?:\.[a-z_]{{1,40}})?)(?![\w/\\])"), r"--config \1"),
     (re.compile(r"GET /api/tools/search/[^\s;,]{1,100}/files\b"), "`foldex files`"),
     (re.compile(r"GET /api/tools/search\b(?!/)"), "`foldex tools`"),
     # `foldex tree build` is named before, and waits
     (re.compile(r", or with POST /api/\S{1,100}/raptor/build, and wait until its indexing_status is indexed"), ""),
     (re.compile(r"See /docs for what this call accepts\."), "See --help."),
 )
-_FIELD = re.compile(rf"\b(?:{'|'.join(FLAGS)})\b")
+#: Not a part of a path or of another name.
+_FIELD = re.compile(rf"(?<![\w./\\-])(?:{'|'.join(FLAGS)})(?![\w/\\-])")
 
 
 def in_flags(text: str) -> str:

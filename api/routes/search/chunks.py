@@ -15,7 +15,7 @@ from api.http.described_errors import raises
 from api.http.paging import Cursor, Limit, from_cursor, page
 from api.routes.tools import FileId, file_of
 from api.search.text.page_picture import page_picture
-from schemas.errors import NotFound, SourceBusy
+from schemas.errors import NotFound, SourceBusy, SourceUnavailable
 from schemas.queries.search import Around, FileChunk, ListedChunk
 from schemas.tool import Listing
 from worker.resources import Resources
@@ -25,8 +25,6 @@ from worker.state.search.found_chunks import HitRow
 
 router = APIRouter(prefix="/api/tools/search/{tool_id}", tags=["search"], route_class=JsonRoute)
 
-#: How long a browser keeps the picture of a chunk, whose id changes with its text.
-PICTURE_CACHE = "private, max-age=600"
 #: Maximum neighbours on each side.
 MAX_NEIGHBOURS = 100
 
@@ -36,7 +34,7 @@ ChunkId = Annotated[
 Count = Annotated[int, Query(ge=0, le=MAX_NEIGHBOURS, description="Number of neighbouring chunks on this side.")]
 
 
-@router.get("/chunks/{chunk_id}", response_model=Around, openapi_extra=raises(SourceBusy))
+@router.get("/chunks/{chunk_id}", response_model=Around, openapi_extra=raises(SourceUnavailable, SourceBusy))
 def get_chunk(
     index: IndexDep,
     resources: ResourcesDep,
@@ -48,14 +46,13 @@ def get_chunk(
     """Get a chunk with up to `before` and `after` neighbours in its file. Page on from the first or last of them."""
     row = _live_row(resources, index, chunk_id)
     chunk = snippets.ShownChunk(UUID(row.chunk_id), row.chunk_index, row.start_char)
-    with large_answers.text(before + after, index.project_id):
+    with large_answers.text(before + after, index.project_id, with_file=picture):
         [(in_front, behind)] = snippets.neighbours(
             resources.pool, index.id, [(row.file_id, [chunk])], before=before, after=after
         )
         drawn = page_picture(resources, index, row) if picture else None
         around = Around(chunk=FileChunk(**row._asdict()), before=in_front, after=behind, picture=drawn)
-        headers = {"Cache-Control": PICTURE_CACHE, "Vary": "Authorization"} if drawn else None
-        return Response(around.model_dump_json(), media_type="application/json", headers=headers)
+        return Response(around.model_dump_json(), media_type="application/json")
 
 
 @router.get("/files/{file_id}/chunks", response_model=Listing[ListedChunk])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from base64 import b64encode
 
-from schemas.errors import FileError, SourceBusy, SourceError
+from schemas.errors import FileError, SourceError, SourceUnavailable
 from schemas.queries.search import Picture
 from worker.resources import Resources
 from worker.sandbox.requests import picture_of
@@ -20,10 +20,12 @@ PDF = "pdf"
 def page_picture(resources: Resources, index: Index, row: HitRow) -> Picture | None:
     """The first page of a chunk; None if its file has no pages, has changed, or cannot be drawn.
 
-    Raises `SourceBusy`.
+    Raises `SourceUnavailable`.
     """
+    if row.file_type != PDF or row.page is None:
+        return None
     content = file_lookup.live_content(resources.pool, row.file_id)
-    if row.file_type != PDF or row.page is None or content is None:
+    if content is None:
         return None
     key, fingerprint = content
     try:
@@ -31,7 +33,7 @@ def page_picture(resources: Resources, index: Index, row: HitRow) -> Picture | N
         if not fingerprint.startswith(f"sha256:{hashlib.sha256(data).hexdigest()} "):
             return None
         drawn = picture_of(resources.helpers(index.project_id), data, row.page, row.chunk_text)
-    except SourceBusy:
+    except SourceUnavailable:
         raise
     except (FileError, SourceError):
         # what cannot be read or drawn has its text all the same

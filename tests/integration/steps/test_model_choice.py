@@ -20,6 +20,7 @@ from schemas.tool import IndexSettings, ToolConfig
 from tests import pdfs
 from worker.embed.local import e5, minilm
 from worker.resources import Resources
+from worker.sandbox.texts import Sample
 from worker.settings import BY_LANGUAGE, Settings
 from worker.state.index import tools
 from worker.state.index.tools import NewIndex
@@ -202,6 +203,21 @@ def test_a_folder_of_documents_is_sampled(
         source = filled(place, a_txt=ENGLISH)
         (place / name).write_bytes(write(text))
         assert chosen(choosing, source)[0] == model
+
+
+def test_a_document_may_take_only_a_part_of_the_time_left(
+    choosing: Resources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[float] = []
+
+    def sampled(*_: object, document_seconds: float, **__: object) -> Sample:
+        given.append(document_seconds)
+        return Sample(ENGLISH, len(ENGLISH), "pdf")
+
+    monkeypatch.setattr(model_choice, "sample_of", sampled)
+    monkeypatch.setattr(model_choice, "SAMPLE_SECONDS", 800.0)
+    chosen(choosing, filled(tmp_path / "f", a_pdf="%PDF", b_pdf="%PDF"))
+    assert [round(seconds / 10) for seconds in given] == [10, 10]
 
 
 def test_texts_are_read_before_documents_and_large_documents_not_at_all(

@@ -84,6 +84,8 @@ def _boxes(page: pypdfium2.PdfPage, bitmap: pypdfium2.PdfBitmap, passage: str) -
     for start, end in _found(shown, passage):
         # characters are counted apart from those that PDFium adds to the text
         first, last = (raw.FPDFText_GetCharIndexFromTextIndex(text, shown.places[at]) for at in (start, end - 1))
+        if first < 0 or last < first:
+            continue
         for number in range(text.count_rects(first, last - first + 1)):
             if count == MAX_BOXES:
                 return

@@ -34,7 +34,6 @@ from worker.vectors.lance.vector_cache import (
     RowIds,
     SearchCounter,
     State,
-    is_worn,
     ranking_key,
     rows,
     unpack_vectors,
@@ -206,7 +205,7 @@ class Searcher:
     ) -> GrowingNamespaceRows | None:
         """Bring the rows in memory to the version of a table, by reading only what is new in it.
 
-        If many of them are deleted by now, all are read anew.
+        If too many of them are deleted by now, all are read anew.
         """
         version, before = growing.latest
         if version >= opened.version:
@@ -217,7 +216,7 @@ class Searcher:
         elif growing.latest[1] is before:
             # of concurrent searches only one reads
             is_first = self._rows_in_memory.drop(namespace)
-            return self._read_rows(namespace, number, opened) if is_first and is_worn(before, row_ids) else None
+            return self._read_rows(namespace, number, opened) if is_first else None
         return growing
 
 

@@ -34,8 +34,6 @@ MAX_COUNTED_TABLES = 1024
 SEARCHES_PER_READ = 32
 #: Minimum rows by which a namespace's memory grows.
 SPARE_ROWS = 1_024
-#: Rows in memory for each live one from which on all are read anew, rather than left to LanceDB for some searches.
-WORN = 1.5
 #: Minimum numbers of vectors for each thread: with fewer, a second thread costs more than it saves.
 NUMBERS_PER_THREAD = 2**21
 #: Threads that compare the vectors of one search. More would wait for the memory.
@@ -187,11 +185,6 @@ def _advanced(before: NamespaceRows, row_ids: RowIds, added: NamespaceRows | Non
     order = np.argsort(ids)
     starts = before.id_starts if added is None else np.concatenate([before.id_starts, added.id_starts])
     return NamespaceRows(before.ids, starts, unit, ids[order], positions[order], np.flatnonzero(is_absent))
-
-
-def is_worn(rows: NamespaceRows, live: RowIds) -> bool:
-    """Whether so few rows in memory are still live that all are worth reading anew."""
-    return len(rows.unit) > WORN * len(live)
 
 
 def unpack_vectors(column: Any) -> Vector:

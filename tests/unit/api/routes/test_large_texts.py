@@ -32,6 +32,10 @@ def test_only_large_texts_need_room(more: int) -> None:
     assert holds_room(node_answers.room_for(node(node_answers.MAX_PARSED_BYTES + more))) is bool(more)
 
 
+def test_a_whole_file_needs_room() -> None:
+    assert holds_room(large_answers.text(0, "p", with_file=True))
+
+
 def test_a_content_of_the_store_is_never_in_memory() -> None:
     assert not holds_room(node_answers.room_for(node(LARGE, "key")))
 

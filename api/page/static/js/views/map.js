@@ -22,7 +22,7 @@ const NAMED = [44, 24];
 const LETTER = 8.2;
 const EDGE = 5;
 // Worst first: a folder has the colour of the worst that is a tenth of it.
-const OUTCOMES = [["failed", "not read"], ["pending", "waits"], ["skipped", "left out"], ["indexed", "indexed"]];
+const OUTCOMES = [["failed", "not read"], ["pending", "waiting"], ["skipped", "left out"], ["indexed", "indexed"]];
 const SHARE = 0.1;
 
 async function filesOf(toolId, signal) {
@@ -41,13 +41,16 @@ export function cellsOf(files, at) {
   const start = at ? `${at}/` : "";
   const cells = new Map();
   for (const file of files) {
-    if (!file.file_path.startsWith(start)) continue;
-    const [name, ...rest] = file.file_path.slice(start.length).split("/");
-    const cell = cells.get(name) ?? { name, path: start + name, file: rest.length ? null : file, size: 0, files: 0, counts: {} };
+    // a container, such as a mail, stands beside what it holds
+    const isSelf = file.file_path === at;
+    if (!isSelf && !file.file_path.startsWith(start)) continue;
+    const [name, ...rest] = isSelf ? [at.split("/").at(-1)] : file.file_path.slice(start.length).split("/");
+    const cell = cells.get(name) ?? { name, path: isSelf ? at : start + name, file: rest.length ? null : file, size: 0, files: 0, counts: {} };
     const outcome = file.status === "indexing" ? "pending" : file.status;
     cell.size += file.size;
     cell.files += 1;
     cell.counts[outcome] = (cell.counts[outcome] ?? 0) + 1;
+    if (rest.length) cell.file = null;
     cells.set(name, cell);
   }
   return [...cells.values()].sort((one, other) => other.size - one.size || (one.name < other.name ? -1 : 1));
@@ -70,6 +73,7 @@ export function FolderMap({ toolId, route, status }) {
   const { data, error } = useData((signal) => filesOf(toolId, signal), [toolId, status?.task_id, status?.status]);
   const at = route.query.at ?? "";
   const all = useMemo(() => data && cellsOf(data.files, at), [data, at]);
+  const shown = useMemo(() => all && joined(all), [all]);
   if (!data) return error ? html`<${Alert} error=${error} />` : html`<${Loading} />`;
   const where = (path) => href("tools", toolId, "map", { at: path });
   const steps = at ? at.split("/") : [];
@@ -80,7 +84,7 @@ export function FolderMap({ toolId, route, status }) {
       ${steps.map((name, place) => html` / <a href=${where(steps.slice(0, place + 1).join("/"))} aria-current=${place === steps.length - 1 ? "true" : undefined}>${name}</a>`)}
     </nav>
     ${data.isCut && html`<p class="note" role="note">The map shows the first ${number(data.files.length)} files by path.</p>`}
-    ${all.length ? html`<${Picture} files=${data.files} cells=${joined(all)} linkOf=${linkOf} />
+    ${all.length ? html`<${Picture} files=${data.files} cells=${shown} linkOf=${linkOf} />
       <p class="legend quiet">${OUTCOMES.map(([name, text]) => html`<span key=${name}><span class=${`swatch cell-${name}`}></span> ${text} </span>`)}</p>
       <${Table} cells=${all} linkOf=${linkOf} />` : html`<${Empty} title="No file here"><p>Nothing was listed in this folder.</p><//>`}`;
 }

@@ -33,7 +33,7 @@ function Drawn({ picture: { page, png, width, height, boxes }, name }) {
   const found = boxes.length ? "with the passage marked" : "where the passage was not found";
   return html`<div class="page-picture" tabindex="0" role="region" aria-label=${`Page ${page} of ${name}, ${found}`}>
     <div class="paper">
-      <canvas ref=${canvas} width=${width} height=${height} role="img" aria-label=${`Page ${page}. Its text stands above.`}></canvas>
+      <canvas ref=${canvas} width=${width} height=${height} role="img" aria-label=${`Page ${page}. Its text is shown above.`}></canvas>
       <svg aria-hidden="true" viewBox="0 0 1 1" preserveAspectRatio="none">
         ${boxes.map(([x, y, wide, high], index) => html`<rect key=${index} class="passage" x=${x} y=${y} width=${wide} height=${high} />`)}
       </svg>

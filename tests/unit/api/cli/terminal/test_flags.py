@@ -135,3 +135,11 @@ def test_the_words_of_a_remedy_are_those_of_the_command(
     assert VerbFailed(said).format_message() == shown
     output.note(said)
     assert capsys.readouterr().err == f"{shown}\n"
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["vite.config.watch.ts", "/home/u/top_k", "config.include/x", "a/config.types", "head_limit/notes.md", "my-top_k"],
+)
+def test_paths_that_look_like_fields_stay(path: str) -> None:
+    assert in_flags(f"{path} does not exist.") == f"{path} does not exist."
