@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from operator import itemgetter
 from threading import Lock
 from typing import Generic, TypeVar
 from uuid import UUID
@@ -24,6 +25,8 @@ CACHE_SECONDS = 0.25
 #: Maximum number of entries.
 MAX_ENTRIES = 10_000
 
+_NONE = None, 0
+
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
@@ -39,23 +42,24 @@ class LookupCache(Generic[Key, Value]):
         read: Callable[[Key], Value | None],
         seconds: float = CACHE_SECONDS,
         entries: int = MAX_ENTRIES,
-        size: Callable[[Value], int] = lambda _: 1,
+        size: Callable[[Key, Value], int] = lambda _key, _value: 1,
     ) -> None:
         self._read = read
         self._lock = Lock()
         self._size = size
-        self._values: TTLCache[Key, Value] = TTLCache(entries, seconds, getsizeof=size)
+        #: Values with their sizes.
+        self._values: TTLCache[Key, tuple[Value, int]] = TTLCache(entries, seconds, getsizeof=itemgetter(1))
         self._forgotten = 0
 
     def cached(self, key: Key) -> Value | None:
         """The cached value or None, without a lookup."""
         with self._lock:
-            return self._values.get(key)
+            return self._values.get(key, _NONE)[0]
 
     def get(self, key: Key) -> Value | None:
         """The value, from the cache or looked up; at most `seconds` old."""
         with self._lock:
-            cached, forgotten = self._values.get(key), self._forgotten
+            cached, forgotten = self._values.get(key, _NONE)[0], self._forgotten
         return self._look(key, forgotten) if cached is None else cached
 
     def fresh(self, key: Key) -> Value | None:
@@ -73,8 +77,11 @@ class LookupCache(Generic[Key, Value]):
     def _look(self, key: Key, forgotten: int) -> Value | None:
         value = self._read(key)
         with self._lock:
-            if value is not None and forgotten == self._forgotten and self._size(value) <= self._values.maxsize:
-                self._values[key] = value
+            if value is None or forgotten != self._forgotten:
+                return value
+            size = self._size(key, value)
+            if size <= self._values.maxsize:
+                self._values[key] = value, size
         return value
 
 

@@ -47,9 +47,14 @@ def checked_metadata(metadata: object) -> dict[str, Value]:
     if not isinstance(metadata, Mapping):
         raise ValueError("metadata is an object; send an object of keys and values")  # noqa: TRY004 - pydantic takes no TypeError
     checked = {checked_key(key): checked_value(value) for key, value in metadata.items()}
-    if len(json.dumps(checked, ensure_ascii=False).encode()) > MAX_METADATA_BYTES:
+    if metadata_bytes(checked) > MAX_METADATA_BYTES:
         raise ValueError(f"metadata has at most {MAX_METADATA_BYTES >> 10} KiB as JSON; leave keys out")
     return checked
+
+
+def metadata_bytes(metadata: Mapping[str, Value]) -> int:
+    """The size of checked metadata, as JSON in UTF-8."""
+    return len(json.dumps(metadata, ensure_ascii=False).encode())
 
 
 def _checked_text(text: str) -> str:

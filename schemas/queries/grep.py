@@ -69,7 +69,7 @@ class Grep(Times):
         max_length=100,
         description="File types as for ripgrep's -t, such as python or md; null: every type.",
     )
-    metadata: MetadataFilter | None = Field(default=None, description=FILTER_DESCRIPTION, examples=[FILTER_EXAMPLE])
+    metadata: MetadataFilter = Field(default=None, description=FILTER_DESCRIPTION, examples=[FILTER_EXAMPLE])
     before: int = Field(default=0, ge=0, le=50, description="Lines of context before each hit.")
     after: int = Field(default=0, ge=0, le=50, description="Lines of context after each hit.")
     max_per_file: int | None = Field(

@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from schemas.content.metadata import KEY_PATTERN, Metadata, checked_key, checked_value
+from schemas.content.metadata import (
+    KEY_PATTERN,
+    MAX_METADATA_BYTES,
+    Metadata,
+    checked_key,
+    checked_value,
+    metadata_bytes,
+)
 
 #: The types of values that searches can filter by.
 MetadataKind = Literal["string", "int", "float", "bool", "time", "strings"]
@@ -70,17 +77,20 @@ def _alternatives(value: object) -> list[Any]:
 def _scalar(value: object) -> Any:
     if isinstance(value, list):
         raise ValueError("a value in a filter is a string, a number or a boolean")  # noqa: TRY004 - as above
+    if isinstance(value, str) and len(value) > MAX_METADATA_BYTES:
+        raise ValueError(f"a string in a filter has at most {MAX_METADATA_BYTES:,} characters; shorten it")
     return checked_value(value)
 
 
-_SCALAR = {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "boolean"}]}
+_STRING = {"type": "string", "maxLength": MAX_METADATA_BYTES}
+_SCALAR = {"anyOf": [_STRING, {"type": "number"}, {"type": "boolean"}]}
 _VALUES = {"anyOf": [_SCALAR, {"type": "array", "items": _SCALAR, "minItems": 1, "maxItems": MAX_ALTERNATIVES}]}
 _CONDITION = {
     "type": "object",
     "minProperties": 1,
     "additionalProperties": False,
     "properties": {
-        **{name: {"anyOf": [{"type": "string"}, {"type": "number"}]} for name in COMPARISONS},
+        **{name: {"anyOf": [_STRING, {"type": "number"}]} for name in COMPARISONS},
         **dict.fromkeys(("any", "all", "not"), _VALUES),
         "exists": {"type": "boolean"},
     },
@@ -122,6 +132,13 @@ class MetadataRule(BaseModel):
 Rule = Annotated[MetadataRule, BeforeValidator(_without_acl)]
 
 
+def _checked_rules(rules: list[MetadataRule]) -> list[MetadataRule]:
+    """The rules. Raises `ValueError` if they set too much together: every read of an index parses them."""
+    if sum(metadata_bytes(rule.set) for rule in rules) > MAX_METADATA_BYTES:
+        raise ValueError(f"all rules together set at most {MAX_METADATA_BYTES >> 10} KiB as JSON; leave values out")
+    return rules
+
+
 class MetadataView(BaseModel):
     """How a tool sees the metadata of its files: keys with their types, and where values come from."""
 
@@ -152,10 +169,11 @@ class MetadataConfig(BaseModel):
         "list), created and modified (times), as documents state them; values of nodes replace these. Empty: nowhere.",
         examples=[["properties"]],
     )
-    rules: Annotated[list[Rule], BeforeValidator(lambda value: value or [])] = Field(
+    rules: Annotated[list[Rule], BeforeValidator(lambda value: value or []), AfterValidator(_checked_rules)] = Field(
         default_factory=list,
         max_length=MAX_RULES,
-        description="Metadata by path, which replaces what files have themselves; later rules replace earlier ones.",
+        description="Metadata by path, which replaces what files have themselves; later rules replace earlier ones. "
+        f"All together set at most {MAX_METADATA_BYTES >> 10} KiB.",
         examples=[[{"path": "hr/**", "set": {"team": "hr"}}]],
     )
 
@@ -165,8 +183,7 @@ class MetadataConfig(BaseModel):
         return MetadataView(declared=self.metadata, sources=tuple(self.metadata_from), rules=tuple(self.rules))
 
 
-#: Conditions by key, as operators.
-MetadataFilter = Annotated[
+_Conditions = Annotated[
     dict[str, Any],
     BeforeValidator(_checked_filter),
     WithJsonSchema(
@@ -178,6 +195,8 @@ MetadataFilter = Annotated[
         }
     ),
 ]
+#: Conditions by key, as operators; None: every file. No conditions mean the same.
+MetadataFilter = Annotated[_Conditions | None, AfterValidator(lambda conditions: conditions or None)]
 
 FILTER_DESCRIPTION = (
     f"By metadata: for each key a value, a list of alternatives, or an object of {_OPERATORS_TEXT}. Null: every file."

@@ -86,7 +86,7 @@ class Filters(Times):
         description="A JSON pointer; includes everything below it. Null: everywhere.",
     )
     level: int | None = Field(default=None, ge=0, le=1000, description="0 for chunks of files; null: every level.")
-    metadata: MetadataFilter | None = Field(default=None, description=FILTER_DESCRIPTION, examples=[FILTER_EXAMPLE])
+    metadata: MetadataFilter = Field(default=None, description=FILTER_DESCRIPTION, examples=[FILTER_EXAMPLE])
 
 
 class Context(BaseModel):

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from random import Random
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
+from psycopg.sql import SQL
 
+from schemas.queries.metadata import PLAIN
 from tests.integration.commanding import foldex, refused
 from tests.integration.filtered import Shelf, draw_filter
 from tests.service import PROJECT, TOOLS, Service, checked
+from worker.state.connections import REQUEST
+from worker.state.pool import open_pool
+from worker.state.search import metadata
 
 NOTES = 30
 
@@ -96,6 +102,7 @@ WRONG: dict[str, Any] = {
     "a huge integer": {"year": 1 << 63},
     "a huge number": {"share": 1e300},
     "a NUL": {"team": "\0"},
+    "a string longer than metadata": {"team": {"not": "x" * 17_000}},
 }
 
 
@@ -107,13 +114,32 @@ def test_a_wrong_filter_is_refused_everywhere(running: Service, shelf: Shelf, ca
         running.client.post(f"{at}/grep", json={"pattern": "word", "metadata": WRONG[case]}),
     ]
     # longer than an address may be
-    if case != "too many values":
+    if case not in {"too many values", "a string longer than metadata"}:
         lists = {"files": {}, "symbols": {}, "outline": {}, "references": {"name": "x"}}
         where = json.dumps(WRONG[case])
         for each, more in lists.items():
             answers.append(running.client.get(f"{at}/{each}", params={**more, "metadata": where}))
     for answer in answers:
         assert checked(answer, 422)["code"] == "invalid_request", answer.text
+
+
+def test_an_empty_filter_is_none(running: Service, shelf: Shelf) -> None:
+    assert shelf.found({}) == shelf.grepped({}) == shelf.listed({}) == {*shelf.notes}
+    at = f"{TOOLS}/{shelf.tool}"
+    for each, params in (("files", {}), ("symbols", {}), ("outline", {}), ("references", {"name": "x"})):
+        assert running.get(f"{at}/{each}", **params, metadata="{}") == running.get(f"{at}/{each}", **params), each
+    body = {"project_id": PROJECT, "tool_ids": [shelf.tool], "query": "word", "top_k": 100}
+    hits = running.post("/api/search", {**body, "filters": {"metadata": {}}}, 200)["results"]
+    assert {hit["file_node_id"] for hit in hits} == {*shelf.notes}
+
+
+def test_values_of_very_many_files_may_take_long(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(
+        metadata._SQL, "files_by_values", SQL("SELECT '[1]'::jsonb, NULL, '{}'::uuid[] FROM pg_sleep(1)")
+    )
+    with open_pool(database_url, limits=replace(REQUEST, answer=0.5, patient=10.0)) as pool:
+        (held,) = metadata.files_by_values(pool, UUID(int=1), ["key"], PLAIN)
+    assert held.values == [1]
 
 
 def test_an_unknown_key_names_those_that_are_declared(running: Service, shelf: Shelf) -> None:
@@ -232,7 +258,7 @@ def test_rules_and_properties_of_documents_give_metadata(running: Service) -> No
     top = running.node("ruled", "folder", metadata={"team": "red"})
     hr = running.node("hr", "folder", parent_id=top, metadata={"level": 1})
     page = (
-        "<html><head><title>Tides</title><meta name='author' content='Ada'><meta name='keywords' content='sea, moon'>"
+        "<html><head><title>Tides</title><meta name='author' content='Ada'><meta name='keywords' content='sea,, moon,'>"
     )
     page += "</head><body><p>Each word of the page.</p></body></html>"
     running.node("page.html", "file", page, parent_id=hr)
@@ -274,6 +300,7 @@ def test_rules_and_properties_of_documents_give_metadata(running: Service) -> No
         {"rules": [{"path": "hr/**", "set": {"team": {"deep": 1}}}]},
         {"rules": [{"path": "**", "set": {"team": "x" * 17_000}}]},
         {"rules": [{"path": "x", "set": {"a": 1}}] * 33},
+        {"rules": [{"path": "x", "set": {"a": "x" * 9_000}}] * 2},
         {"metadata_from": ["sidecars"]},
         {"metadata_from": "properties"},
     ],

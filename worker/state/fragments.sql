@@ -373,13 +373,13 @@ LEFT JOIN content_node n ON n.project_id = i.project_id AND n.id = f.node_id
 -- name: stated_metadata
 -- what a document f says of itself, as metadata
 jsonb_strip_nulls(f.properties - ARRAY ['keywords', 'created', 'modified'] || jsonb_build_object(
-    'keywords', regexp_split_to_array(f.properties ->> 'keywords', '\s*[,;]\s*'),
+    'keywords', nullif(array_remove(regexp_split_to_array(f.properties ->> 'keywords', '\s*[,;]\s*'), ''), '{}'),
     'created', substring(f.properties ->> 'created' FROM '^\d{4}-\d\d-\d\d$') || 'T00:00:00Z',
     'modified', substring(f.properties ->> 'modified' FROM '^\d{4}-\d\d-\d\d$') || 'T00:00:00Z'))
 
 -- name: values_of_keys
 -- the values of some keys in the metadata of a file f with a node n, as an array
-SELECT jsonb_agg(coalesce(n.all_metadata -> k.key, m.stated -> k.key) ORDER BY k.place) AS values
+SELECT coalesce(jsonb_agg(coalesce(n.all_metadata -> k.key, m.stated -> k.key) ORDER BY k.place), '[]') AS values
 FROM (SELECT CASE WHEN %(with_properties)s THEN :stated_metadata END AS stated) m
 CROSS JOIN unnest(%(keys)s::text[]) WITH ORDINALITY AS k (key, place)
 

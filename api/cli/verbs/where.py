@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -30,27 +31,36 @@ _OPERATORS = {"=": "any", "!=": "not", "<": "lt", "<=": "lte", ">": "gt", ">=": 
 def metadata_filter(where: Sequence[str], tool: Tool) -> dict[str, dict[str, Any]]:
     """The filter of a query over a tool, whose declaration tells the type of each value.
 
-    Several values of one key are alternatives. Raises `VerbFailed` for what is no condition.
+    Several values of one key are alternatives. Raises `VerbFailed` for what is no condition, and for one that another
+    replaces.
     """
     kinds = tool.config.metadata or {}
     conditions: dict[str, dict[str, Any]] = {}
+    value: str | int | float | bool
     for each in where:
         if presence := _PRESENCE.fullmatch(each):
-            conditions.setdefault(presence[2], {})["exists"] = not presence[1]
+            key, operator, value = presence[2], "exists", not presence[1]
         elif condition := _CONDITION.fullmatch(each):
-            key, operator, value = condition[1], _OPERATORS[condition[2]], _typed(condition[3], kinds.get(condition[1]))
-            operators = conditions.setdefault(key, {})
-            operators[operator] = [*operators.get(operator, ()), value] if operator in {"any", "not"} else value
+            key, operator, value = condition[1], _OPERATORS[condition[2]], _typed(condition[1], condition[3], kinds)
         else:
             raise VerbFailed(f"--where {each} is no condition; write KEY=VALUE, such as team=red or year>=2020.")
+        operators = conditions.setdefault(key, {})
+        if operator in {"any", "not"}:
+            operators[operator] = [*operators.get(operator, ()), value]
+        elif operators.setdefault(operator, value) != value:
+            raise VerbFailed(f"--where {each}: another --where has this comparison of {key}; keep one of the two.")
     return conditions
 
 
-def _typed(value: str, kind: str | None) -> str | int | float | bool:
+def _typed(key: str, value: str, kinds: Mapping[str, str]) -> str | int | float | bool:
     """A value as its key is declared. What is not of that type stays as it is, and the service says what it needs."""
+    kind = kinds.get(key)
     with suppress(ValueError):
         if kind == "int":
             return int(value)
         if kind == "float":
-            return float(value)
+            number = float(value)
+            if not math.isfinite(number):
+                raise VerbFailed(f"--where {key}: {value} is not finite; write a number such as 0.5.")
+            return number
     return value == "true" if kind == "bool" and value in {"true", "false"} else value

@@ -21,7 +21,7 @@ router = APIRouter(prefix="/api/tools/search/{tool_id}", tags=["search"], route_
 #: Maximum values that are listed of a key.
 MAX_VALUES = 100
 
-_FILTER: TypeAdapter[dict[str, Any]] = TypeAdapter(MetadataFilter)
+_FILTER: TypeAdapter[dict[str, Any] | None] = TypeAdapter(MetadataFilter)
 
 #: A filter by metadata in an address.
 FilterParameter = Annotated[
@@ -42,7 +42,9 @@ def selected(resources: Resources, index_id: UUID, view: MetadataView, metadata:
         conditions = _FILTER.validate_json(metadata)
     except ValidationError as error:
         raise Invalid(f"The parameter metadata is no filter: {error.errors()[0]['msg']}.") from error
-    return sorted(metadata_filter.files_of(resources.pool, index_id, view, conditions))
+    if conditions is None:
+        return None
+    return list(metadata_filter.files_of(resources.pool, index_id, view, conditions))
 
 
 @router.get("/metadata")

@@ -10,6 +10,7 @@ from uuid import UUID
 from api.http.lookup_cache import LookupCache
 from api.search.query.file_filter import FileSelection, indexed_types, select_files
 from api.search.text import metadata_filter
+from api.search.text.metadata_filter import AT_REST_SECONDS, MAX_AT_REST, size_at_rest
 from schemas.errors import FilterMatchesNothing
 from schemas.queries.search import Filters, Query
 from worker.state.index import file_lookup
@@ -23,10 +24,6 @@ from worker.vectors import MAX_FILTERABLE_BYTES, Condition
 MAX_RESOLVED = 256
 #: Seconds for which it does: less than the shortest run takes, so that who waits for a run finds what it indexed.
 RESOLVED_SECONDS = 0.05
-#: Seconds for which a process remembers filters by metadata, as long as neither values nor files change.
-AT_REST_SECONDS = 300
-#: The most ids of these filters together, with 100 for each filter. An id takes 100 bytes.
-MAX_AT_REST = 300_000
 #: Maximum types or languages that an error lists.
 MAX_LISTED_NAMES = 30
 #: Maximum characters of a filter's value in an error.
@@ -117,9 +114,10 @@ def filters_of(pool: Pool, index: Index, query: Query) -> ResolvedFilters:
     if query.filters == Filters():
         return ResolvedFilters(query.filters, None)
     state = None if query.filters.metadata is None else metadata.state(pool, index.id)
+    if state is not None and not state.is_at_rest:
+        return resolve_filters(pool, index, query.filters)
     cache = _resolved if state is None else _at_rest
-    is_cached = query.refresh == "none" if state is None else state.is_at_rest
-    look = cache.get if is_cached else cache.fresh
+    look = cache.fresh if state is None and query.refresh != "none" else cache.get
     declared = "" if state is None else index.metadata.model_dump_json()
     key = _FilterLookup(index.id, query.filters.model_dump_json(), declared, state, pool, index, query.filters)
     return cast("ResolvedFilters", look(key))
@@ -154,9 +152,9 @@ def resolve_filters(pool: Pool, index: Index, filters: Filters) -> ResolvedFilte
     )
 
 
-def _number_of_ids(resolved: ResolvedFilters) -> int:
+def _size(key: _FilterLookup, resolved: ResolvedFilters) -> int:
     ids = resolved.files.ids if resolved.files else None
-    return 100 + len(ids or ())
+    return size_at_rest(len(ids or ()), len(key.filters_json) + len(key.declared))
 
 
 def _resolve(key: _FilterLookup) -> ResolvedFilters:
@@ -164,9 +162,7 @@ def _resolve(key: _FilterLookup) -> ResolvedFilters:
 
 
 _resolved: LookupCache[_FilterLookup, ResolvedFilters] = LookupCache(_resolve, RESOLVED_SECONDS, MAX_RESOLVED)
-_at_rest: LookupCache[_FilterLookup, ResolvedFilters] = LookupCache(
-    _resolve, AT_REST_SECONDS, MAX_AT_REST, _number_of_ids
-)
+_at_rest: LookupCache[_FilterLookup, ResolvedFilters] = LookupCache(_resolve, AT_REST_SECONDS, MAX_AT_REST, _size)
 
 
 def check_any_passes(pool: Pool, index: Index, filters: ResolvedFilters) -> None:

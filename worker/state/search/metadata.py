@@ -11,6 +11,7 @@ from uuid import UUID
 from psycopg.rows import class_row
 
 from schemas.queries.metadata import MetadataView
+from worker.state.connections import be_patient
 from worker.state.pool import Pool, autocommit
 from worker.state.queries import load
 
@@ -77,5 +78,7 @@ def _by_values(pool: Pool, query: str, index_id: UUID, keys: Sequence[str], view
     # the values of all files together may be larger than the memory
     with pool.connection() as connection, connection.cursor(name="values") as cursor:
         cursor.itersize = _BATCH_ROWS
+        # the first row comes once the values of all files are grouped
+        be_patient(connection)
         for columns in cursor.execute(_SQL[query], values):
             yield Held(*columns)

@@ -38,6 +38,22 @@ def test_conditions_become_a_filter(where: list[str], expected: dict[str, Any]) 
     assert metadata_filter(where, TOOL) == expected
 
 
+@pytest.mark.parametrize(
+    "where",
+    [["year>=2022", "year>=2020"], ["share<1", "share<0.5"], ["tags", "!tags"], ["share=nan"], ["share>1e400"]],
+)
+def test_what_cannot_hold_as_it_is_written_is_refused(where: list[str]) -> None:
+    with pytest.raises(VerbFailed, match=r"keep one of the two|is not finite"):
+        metadata_filter(where, TOOL)
+
+
+def test_a_condition_may_be_repeated() -> None:
+    assert metadata_filter(["year>=2020", "year>=2020", "tags", "tags"], TOOL) == {
+        "year": {"gte": 2020},
+        "tags": {"exists": True},
+    }
+
+
 def test_a_tool_without_a_declaration_takes_texts() -> None:
     undeclared = cast("Tool", JsonRecord(config=JsonRecord()))
     assert metadata_filter(["year=2020"], undeclared) == {"year": {"any": ["2020"]}}

@@ -124,7 +124,7 @@ def test_large_values_are_kept_up_to_a_size() -> None:
         read.append(key)
         return "x" * key
 
-    cache: LookupCache[int, str] = LookupCache(value, 60, 10, len)
+    cache: LookupCache[int, str] = LookupCache(value, 60, 10, lambda _, text: len(text))
     for key in (4, 5, 11, 4, 5, 11):
         assert cache.get(key) == "x" * key
     assert read == [4, 5, 11, 11]

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Any, cast
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 
 from api.search.text import metadata_filter
-from schemas.queries.metadata import MetadataKind, MetadataView
+from api.search.text.path_pattern import PathPattern
+from schemas.queries.metadata import MAX_RULES, MetadataKind, MetadataRule, MetadataView
 from worker.state.pool import Pool
 from worker.state.search import metadata
-from worker.state.search.metadata import Held
+from worker.state.search.metadata import Held, MetadataState
 
 NOON = "2026-01-01T12:00:00Z"
 
@@ -62,3 +65,78 @@ def test_these_do_not(
     monkeypatch: pytest.MonkeyPatch, kind: MetadataKind, value: Any, condition: dict[str, Any]
 ) -> None:
     assert not passes(monkeypatch, kind, value, condition)
+
+
+class Files:
+    """Files with values, which count how often they are read, and whether by path."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, held: Sequence[Held[Any]]) -> None:
+        self.held = held
+        self.reads: list[bool] = []
+        self.state = MetadataState(0, uuid4(), datetime.now(UTC))
+        monkeypatch.setattr(metadata, "files_by_values", self._read)
+        monkeypatch.setattr(metadata, "nodes_by_values", self._read)
+        monkeypatch.setattr(metadata, "state", lambda *_: self.state)
+
+    def _read(self, _pool: Pool, _index: UUID, _keys: Sequence[str], view: MetadataView) -> Iterator[Held[Any]]:
+        self.reads.append(bool(view.rules))
+        return iter(self.held)
+
+
+POOL = cast("Pool", None)
+ANY_A: dict[str, Any] = {"any": ["a"]}
+KEY: dict[str, MetadataKind] = {"key": "string"}
+
+
+def test_pages_of_a_list_share_what_a_filter_selects_until_something_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    files, index, view = Files(monkeypatch, [Held(["a"], None, [UUID(int=1)])]), uuid4(), MetadataView(declared=KEY)
+    for _ in range(3):
+        assert metadata_filter.files_of(POOL, index, view, {"key": ANY_A}) == {UUID(int=1)}
+    assert len(files.reads) == 1
+    assert metadata_filter.files_of(POOL, index, view, {"key": {"any": ["b"]}}) == set()
+    assert metadata_filter.files_of(POOL, uuid4(), view, {"key": ANY_A})
+    assert metadata_filter.files_of(POOL, index, MetadataView(declared={"key": "strings"}), {"key": ANY_A}) == set()
+    assert len(files.reads) == 4
+    files.state = MetadataState(1, files.state.task_id, files.state.finished_at)
+    metadata_filter.files_of(POOL, index, view, {"key": ANY_A})
+    assert len(files.reads) == 5
+    files.state = MetadataState(1, uuid4(), None)
+    for _ in range(2):
+        metadata_filter.files_of(POOL, index, view, {"key": ANY_A})
+    assert len(files.reads) == 7
+
+
+def test_only_rules_that_set_what_is_asked_tell_files_apart_by_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = Files(monkeypatch, [Held(["a"], "hr/x", ["node"])])
+    rules = (MetadataRule(path="hr/**", set={"other": 1}), MetadataRule(path="**", set={"key": "b", "other": 2}))
+    assert metadata_filter.node_ids_of(POOL, uuid4(), MetadataView(declared=KEY, rules=rules[:1]), {"key": ANY_A})
+    assert not metadata_filter.node_ids_of(POOL, uuid4(), MetadataView(declared=KEY, rules=rules), {"key": ANY_A})
+    assert files.reads == [False, True]
+
+
+def test_rules_match_no_pattern_against_paths_in_other_folders(monkeypatch: pytest.MonkeyPatch) -> None:
+    matched: list[str] = []
+
+    def takes(path: str) -> bool:
+        matched.append(path)
+        return True
+
+    monkeypatch.setattr(PathPattern, "anywhere", lambda _: takes)
+    held = [Held([None], path, [path]) for path in ("hr/a", "hr/deep/b", "hrx/c", "d")]
+    Files(monkeypatch, held)
+    rules = tuple(MetadataRule(path=f"hr/*{number}", set={"key": "a"}) for number in range(MAX_RULES))
+    view = MetadataView(declared=KEY, rules=rules)
+    assert metadata_filter.node_ids_of(POOL, uuid4(), view, {"key": ANY_A}) == {"hr/a", "hr/deep/b"}
+    assert {*matched} == {"hr/a", "hr/deep/b"}
+
+
+@pytest.mark.parametrize(("more", "truncated"), [(0, False), (1, True)])
+def test_a_count_is_cut_only_if_files_are_left(monkeypatch: pytest.MonkeyPatch, more: int, truncated: bool) -> None:
+    ids = [UUID(int=0)] * metadata_filter.MAX_COUNTED_FILES
+    Files(monkeypatch, [Held(["a"], None, ids), *[Held(["b"], None, ids[:1])] * more])
+    assert metadata_filter.keys_of(POOL, uuid4(), MetadataView(declared=KEY), 10).truncated is truncated
+
+
+def test_a_long_filter_takes_more_of_a_cache_than_a_short_one() -> None:
+    assert metadata_filter.size_at_rest(10, 0) == 110
+    assert metadata_filter.size_at_rest(0, 1 << 20) > metadata_filter.MAX_AT_REST // 2
