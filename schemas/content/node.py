@@ -50,8 +50,9 @@ class NewNode(BaseModel):
     )
     metadata: Metadata | None = Field(
         default=None,
-        description="Values to filter searches by: strings, numbers, booleans and lists of strings, at most 16 KiB. "
-        "A time is a string of RFC 3339. What a folder contains has its values, unless it has its own. Null: none.",
+        description="Values to filter searches by: strings, numbers, booleans and lists of strings, at most 16 KiB, "
+        "or 32 KiB with those of its folders. A time is a string of RFC 3339. What a folder contains has its values, "
+        "unless it has its own. Null: none.",
         examples=[{"team": "red", "year": 2024}],
     )
 

@@ -52,6 +52,13 @@ def test_what_is_kept_is_what_postgres_has(pool: Pool, kept: int, seed: int) -> 
         assert rows._bytes == sum(map(live_rows._size, rows._rows.values()))
 
 
+def test_metadata_counts_as_what_is_kept(pool: Pool) -> None:
+    index = Index(pool, ["one"])
+    (row,) = found_chunks.hits(pool, index.id, [str(index.placed[0].id)]).values()
+    large = row._replace(metadata={"key": "x" * 10_000})
+    assert live_rows._size(large) - live_rows._size(row) >= 10_000
+
+
 def test_rows_that_are_kept_are_not_read_again(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     index, rows, read, newer_hits = (
         Index(pool, ["one", "two", "three", "four"]),

@@ -20,6 +20,7 @@ from worker.state.pool import open_pool
 from worker.state.search import metadata
 
 NOTES = 30
+NODES = f"/api/projects/{PROJECT}/nodes"
 
 
 @pytest.fixture(scope="module")
@@ -172,6 +173,27 @@ def test_a_declaration_can_change_without_a_run(running: Service) -> None:
     hits = running.query(tool, "words")
     assert [(hit["file_node_id"], hit["metadata"]) for hit in hits] == [(node, None)]
     assert running.status(tool)["task_id"] == task
+
+
+def test_a_node_that_is_deleted_and_made_again_is_found_by_its_new_value(running: Service) -> None:
+    top = running.node("again", "folder")
+    note: dict[str, Any] = {"id": f"again-{uuid4().hex}", "parent_id": top}
+    node = running.node("a.md", "markdown", "words", **note, metadata={"code": 5})
+    running.node("b.md", "markdown", "words", parent_id=top, metadata={"code": 7})
+    tool = running.tool(node_id=top, config={"metadata": {"code": "int"}})
+    running.wait(tool)
+
+    def found(code: int) -> set[str]:
+        # other nodes pass as well, so that the filter selects something
+        conditions = {"code": [code, 7]}
+        hits = running.query(tool, "words", filters={"metadata": conditions})
+        return {hit["file_node_id"] for hit in hits} & {node}
+
+    assert (found(5), found(6)) == ({node}, set())
+    checked(running.client.delete(f"{NODES}/{node}"), 202)
+    assert (found(5), found(6)) == (set(), set())
+    running.node("a.md", "markdown", "words", **note, metadata={"code": 6})
+    assert (found(5), found(6)) == (set(), {node})
 
 
 def test_keys_are_listed_with_their_frequent_values(running: Service) -> None:

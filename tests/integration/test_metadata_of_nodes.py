@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 from uuid import uuid4
 
+import httpx
 import pytest
 
 from tests.service import PROJECT, Service, checked
@@ -75,7 +76,7 @@ def test_an_upload_gives_its_files_metadata_and_leaves_it_alone_without(running:
     assert upload() == node
     assert own(running, node) == {"year": 2020}
     assert upload(metadata="{}") == node
-    assert own(running, node) in (None, {})
+    assert own(running, node) is None
     assert with_inherited(running, node) == {"team": "red"}
 
 
@@ -137,6 +138,55 @@ def test_exactly_the_maximum_is_kept(running: Service) -> None:
     assert len(own(running, node)["a"]) == room
     body = {"name": "a.md", "type": "markdown", "content": "x", "metadata": {"a": "x" * (room + 1)}}
     checked(running.client.post(NODES, json=body), 422)
+
+
+def test_what_nodes_inherit_has_a_limit(running: Service) -> None:
+    """32 KiB with the values of the folders above hold, and one byte more is refused and changes nothing."""
+    values = {"a": "x" * 12_000, "b": "y" * 12_000}
+    top = running.node("limited", "folder", metadata={"a": values["a"]})
+    inner = running.node("inner", "folder", parent_id=top, metadata={"b": values["b"]})
+    room = 32 * 1024 - len(json.dumps({**values, "c": ""}))
+    most, too_much = {"c": "z" * room}, {"c": "z" * (room + 1)}
+
+    def refused(answer: httpx.Response) -> None:
+        assert checked(answer, 422)["code"] == "invalid_request"
+        assert "With what its folders pass on" in answer.json()["detail"]
+
+    def upload(name: str, metadata: dict[str, str]) -> httpx.Response:
+        form = {"parent_id": inner, "metadata": json.dumps(metadata)}
+        return running.client.post(UPLOADS, data=form, files=[("files", (f"new/{name}", b"text"))])
+
+    def listed(folder: str) -> set[str]:
+        return {item["name"] for item in running.get(NODES, parent_id=folder)["items"]}
+
+    body = {"name": "a.md", "type": "markdown", "content": "x", "parent_id": inner}
+    refused(running.client.post(NODES, json={**body, "metadata": too_much}))
+    refused(upload("b.md", too_much))
+    assert listed(inner) == set()
+    node = checked(running.client.post(NODES, json={**body, "metadata": most}), 201)["id"]
+    (saved,) = checked(upload("b.md", most), 200)["items"]
+    assert with_inherited(running, node) == with_inherited(running, saved["file_id"]) == {**values, **most}
+
+    refused(upload("b.md", too_much))
+    for changed, metadata in ((node, too_much), (inner, {"b": values["b"] + "y"}), (top, {"a": values["a"] + "x"})):
+        refused(running.client.patch(f"{NODES}/{changed}", json={"metadata": metadata}))
+    moved = running.node("moved.md", "markdown", "x", metadata=too_much)
+    refused(running.client.patch(f"{NODES}/{moved}", json={"parent_id": inner}))
+    assert running.get(f"{NODES}/{moved}")["parent_id"] is None
+    assert with_inherited(running, node) == with_inherited(running, saved["file_id"]) == {**values, **most}
+    patch(running, moved, metadata=most)
+    assert patch(running, moved, parent_id=inner)["parent_id"] == inner
+    assert with_inherited(running, moved) == {**values, **most}
+
+
+def test_a_patch_heals_what_an_older_process_left_below(running: Service) -> None:
+    top = running.node("healed", "folder", metadata={"team": "red"})
+    inner = running.node("inner", "folder", parent_id=top)
+    node = running.node("a.md", "markdown", "x", parent_id=inner)
+    # as a process inserts a node that knows no metadata
+    running.rows("UPDATE content_node SET all_metadata = NULL WHERE project_id = %s AND id = %s", PROJECT, node)
+    patch(running, top, metadata={"team": "red"})
+    assert with_inherited(running, node) == {"team": "red"}
 
 
 def test_random_changes_leave_what_a_model_says(running: Service) -> None:

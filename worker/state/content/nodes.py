@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
@@ -22,6 +22,9 @@ from worker.state.queries import load
 
 #: Maximum bytes of the ids from the root to a node: an index row of Postgres holds at most about 2,700.
 MAX_ID_PATH = 2_000
+
+#: Maximum bytes of a node's metadata together with those of its folders, as Postgres shows them: each hit has them.
+MAX_WITH_INHERITED = 32 << 10
 
 #: Bytes of a value above which its connection is not used again.
 MAX_BUFFER = 1 << 20
@@ -120,7 +123,10 @@ def id_paths(pool: Pool, project_id: str, ids: Sequence[str]) -> dict[str, str]:
 
 @again_if_locked
 def insert(pool: Pool, project_id: str, node: NewNode, content: StoredContent) -> NodeRow:
-    """Insert a node. Raises `NotFound` for its parent and `Conflict` for its id."""
+    """Insert a node.
+
+    Raises `NotFound` for its parent, `Conflict` for its id, and `Invalid` for its depth or too much metadata.
+    """
     with pool.connection() as connection:
         index_switch.lock_project(connection, project_id)
         path = f"{folder_path(connection, project_id, node.parent_id)}/{node.id}"
@@ -128,8 +134,10 @@ def insert(pool: Pool, project_id: str, node: NewNode, content: StoredContent) -
         _claim(connection, content.object_key)
         values = {**asdict(node), **asdict(content), "project_id": project_id, "id_path": path}
         values["metadata"] = as_jsonb(node.metadata)
-        if not connection.execute(_SQL["insert"], values).rowcount:
+        inserted = connection.execute(_SQL["insert"], values).fetchone()
+        if inserted is None:
             raise Conflict(f"A node {node.id!r} already exists in this project; choose another id, or PATCH it.")
+        note_sizes(connection, project_id, inserted)
         changes.nodes_changed(connection, project_id, [path])
         row = _get(connection, project_id, node.id)
         _shed(connection, row.size if content.json else 0)
@@ -171,7 +179,7 @@ def change(
 ) -> str | None:
     """Change a node's place, content, link and metadata, all at once. Returns the key of the object no longer needed.
 
-    Raises `NotFound`, and `Invalid` for a place where the node cannot be.
+    Raises `NotFound`, and `Invalid` for a place where the node cannot be, or for too much metadata.
     """
     with pool.connection() as connection:
         index_switch.lock_project(connection, project_id)
@@ -191,7 +199,22 @@ def change(
 
 def _inherit(connection: Connection[Any], project_id: str, node_id: str) -> None:
     """Give a node and all below it the metadata of the folders above."""
-    if connection.execute(_SQL["inherit"], {"project_id": project_id, "id": node_id}).rowcount:
+    largest = connection.execute(_SQL["inherit"], {"project_id": project_id, "id": node_id}).fetchone()
+    note_sizes(connection, project_id, largest or ())
+
+
+def note_sizes(connection: Connection[Any], project_id: str, sizes: Iterable[int | None]) -> None:
+    """Note a change of nodes that have so many bytes of metadata, with what their folders pass on; None: no metadata.
+
+    Raises `Invalid` if one has too many.
+    """
+    known = [size for size in sizes if size is not None]
+    if max(known, default=0) > MAX_WITH_INHERITED:
+        raise Invalid(
+            f"With what its folders pass on, a node would have more than {MAX_WITH_INHERITED >> 10} KiB of metadata; "
+            "leave keys out."
+        )
+    if known:
         note_metadata(connection, project_id)
 
 
@@ -246,6 +269,7 @@ def delete(pool: Pool, project_id: str, node_id: str) -> list[str]:
         index_switch.lock_project(connection, project_id)
         node = _get(connection, project_id, node_id)
         changes.nodes_changed(connection, project_id, [_affected(node)])
+        note_metadata(connection, project_id)
         rows = connection.execute(_SQL["delete"], {"project_id": project_id, "id_path": node.id_path}).fetchall()
         return [key for (key,) in rows]
 

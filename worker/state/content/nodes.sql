@@ -28,7 +28,7 @@ INSERT INTO content_node (project_id, id, parent_id, id_path, name, type, json, 
     all_metadata)
 VALUES (%(project_id)s, %(id)s, %(parent_id)s, %(id_path)s, %(name)s, %(type)s, %(json)s, %(object_key)s, %(size)s, %(url)s,
     %(metadata)s, :with_inherited)
-ON CONFLICT DO NOTHING
+ON CONFLICT DO NOTHING RETURNING octet_length(all_metadata::text)
 
 -- name: set_content
 UPDATE content_node
@@ -46,20 +46,23 @@ UPDATE content_node SET url = %(url)s, updated_at = now() WHERE project_id = %(p
 UPDATE content_node SET metadata = %(metadata)s, updated_at = now() WHERE project_id = %(project_id)s AND id = %(id)s
 
 -- name: inherit
--- Brings the values of a node and of all below it up to date. Nothing changes below a node whose values stay the same.
-WITH RECURSIVE changed AS (
+-- Brings the values of a node and of all below it up to date. A process of an older release may have written any of
+-- them, so the walk does not end at one that stays the same.
+WITH RECURSIVE walked AS (
     SELECT n.id, m.all_metadata
     FROM content_node n LEFT JOIN content_node p ON p.project_id = n.project_id AND p.id = n.parent_id
     CROSS JOIN LATERAL (SELECT nullif(coalesce(p.all_metadata, '{}') || coalesce(n.metadata, '{}'), '{}') AS all_metadata) m
-    WHERE n.project_id = %(project_id)s AND n.id = %(id)s AND n.all_metadata IS DISTINCT FROM m.all_metadata
+    WHERE n.project_id = %(project_id)s AND n.id = %(id)s
     UNION ALL
     SELECT n.id, m.all_metadata
-    FROM changed c JOIN content_node n ON n.project_id = %(project_id)s AND n.parent_id = c.id
-    CROSS JOIN LATERAL (SELECT nullif(coalesce(c.all_metadata, '{}') || coalesce(n.metadata, '{}'), '{}') AS all_metadata) m
-    WHERE n.all_metadata IS DISTINCT FROM m.all_metadata
+    FROM walked w JOIN content_node n ON n.project_id = %(project_id)s AND n.parent_id = w.id
+    CROSS JOIN LATERAL (SELECT nullif(coalesce(w.all_metadata, '{}') || coalesce(n.metadata, '{}'), '{}') AS all_metadata) m
+), changed AS (
+    UPDATE content_node n SET all_metadata = w.all_metadata FROM walked w
+    WHERE n.project_id = %(project_id)s AND n.id = w.id AND n.all_metadata IS DISTINCT FROM w.all_metadata
+    RETURNING octet_length(n.all_metadata::text) AS size
 )
-UPDATE content_node n SET all_metadata = c.all_metadata FROM changed c
-WHERE n.project_id = %(project_id)s AND n.id = c.id
+SELECT coalesce(size, 0) FROM changed ORDER BY size DESC NULLS LAST LIMIT 1
 
 -- name: note_metadata
 INSERT INTO metadata_change AS m (project_id) VALUES (%(project_id)s)

@@ -114,7 +114,8 @@ def save(
 
     `unused_keys` were announced for files that did not arrive. Folders are created from names. A name that already
     exists gets a new version, and so does a name that occurs twice. Each file gets the `metadata`; None keeps what it
-    has. Raises `NotFound` and `Invalid` for the folder, and `Conflict` if the upload took so long that it was given up.
+    has. Raises `NotFound` for the folder, `Invalid` for it or for too much metadata, and `Conflict` if the upload took
+    so long that it was given up.
     """
     with pool.connection() as connection:
         index_switch.lock_project(connection, project_id)
@@ -124,6 +125,9 @@ def save(
         saved, unused = _save_files(tree, received, metadata)
         if metadata is not None:
             nodes.note_metadata(connection, project_id)
+        written = {"project_id": project_id, "id_paths": tree.touched}
+        sizes = connection.execute(_SQL["sizes"], written).fetchall()
+        nodes.note_sizes(connection, project_id, [size for (size,) in sizes])
         changes.nodes_changed(connection, project_id, tree.touched)
         orphans.take_back(connection, unused_keys)
         return saved, unused

@@ -77,7 +77,8 @@ class LiveRows:
 
 
 def _size(row: HitRow) -> int:
-    return ROW_BYTES + len(row.chunk_text) + len(row.read_text or "") + len(row.context)
+    metadata = len(str(row.metadata)) if row.metadata else 0
+    return ROW_BYTES + len(row.chunk_text) + len(row.read_text or "") + len(row.context) + metadata
 
 
 _process_rows = LiveRows()
