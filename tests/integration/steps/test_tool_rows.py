@@ -259,6 +259,21 @@ def test_a_new_config_ends_the_error_of_an_earlier_one(resources: Resources) -> 
     assert site.do("SELECT update_error, config FROM search_tool WHERE id = %s", site.tool) == [(None, {"watch": True})]
 
 
+def test_how_files_are_filtered_holds_while_another_index_is_built(resources: Resources) -> None:
+    site = listed_site(resources)
+    before: dict[str, Any] = {"metadata": {"team": "string"}, "rules": [{"path": "*", "set": {"team": "red"}}]}
+    tool_actions.change_config(site.pool, site.tool, ToolConfig(**before, watch=True), site.wanted())
+    building = ToolConfig(**before, chunk_size=300, watch=True)
+    tool_actions.change_config(site.pool, site.tool, building, site.wanted(max_file_bytes=5))
+    after: dict[str, Any] = {"metadata": {"year": "int"}, "metadata_from": ["properties"]}
+    wanted = ToolConfig(**after, chunk_size=200)
+    tool_actions.change_config(site.pool, site.tool, wanted, site.wanted(max_file_bytes=5))
+    tool = tools.get(site.pool, site.tool)
+    assert tool is not None
+    assert tool.config == ToolConfig(**after, watch=True)
+    assert site.do("SELECT next_config FROM search_tool WHERE id = %s", site.tool) == [({**after, "chunk_size": 200},)]
+
+
 @pytest.mark.parametrize("next_config", [None, {"chunk_size": 128, "raptor": {"enabled": False}}])
 def test_what_is_set_for_a_derived_index_outlives_a_change_under_way(
     resources: Resources, next_config: dict[str, Any] | None

@@ -21,6 +21,9 @@ from worker.state.index.tools import NewIndex
 from worker.state.pool import Pool, again_if_locked
 from worker.state.queries import load
 
+#: Fields of a config that hold at once, also while another index is being built.
+AT_ONCE = ["metadata", "metadata_from", "rules"]
+
 CANCELLED = "The change was cancelled."
 GONE = "The tool was deleted in the meantime; create a new one."
 
@@ -148,8 +151,9 @@ def change_config(
 ) -> UUID | None:
     """Change a tool's config: at once if it leads to the same index, otherwise as soon as the wanted index is ready.
 
-    Returns the task to send, if one was started. An index being built for an earlier change is given up. Raises
-    `NotFound`, and `ConfigChanged` if the last wanted config is not `base`.
+    While the wanted index is being built, a change of `AT_ONCE` holds at once too. Returns the task to send, if one was
+    started. An index being built for an earlier change is given up. Raises `NotFound`, and `ConfigChanged` if the last
+    wanted config is not `base`.
     """
     stored = tools.stored(config)
     values = {"tool_id": tool_id, "config": stored}
@@ -158,7 +162,7 @@ def change_config(
         if base is not None and base != ToolConfig.model_validate(tool.wanted_config):
             raise ConfigChanged
         if new_index.identity == tool.next_identity:
-            connection.execute(_SQL["set_next_config"], values)
+            connection.execute(_SQL["set_next_config"], {**values, "at_once": AT_ONCE})
             return None
         if new_index.identity == tool.identity:
             if config.auto_reindex:

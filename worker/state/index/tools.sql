@@ -134,7 +134,12 @@ WHERE id = %(tool_id)s
 SELECT index_id FROM search_tool WHERE id = %(tool_id)s
 
 -- name: set_next_config
-UPDATE search_tool SET next_config = %(config)s, updated_at = now() WHERE id = %(tool_id)s
+-- what says how files are filtered by metadata holds at once: it needs no other index
+UPDATE search_tool
+SET next_config = %(config)s, updated_at = now(), config = config - %(at_once)s::text[] || (
+    SELECT coalesce(jsonb_object_agg(c.key, c.value), '{}') FROM jsonb_each(%(config)s::jsonb) c
+    WHERE c.key = ANY (%(at_once)s))
+WHERE id = %(tool_id)s
 
 -- name: project_tools
 SELECT id FROM search_tool WHERE project_id = %(project_id)s ORDER BY id
