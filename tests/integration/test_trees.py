@@ -145,6 +145,15 @@ def test_filters_hold_for_leaves(running: Service, orchard: str, tree: str) -> N
 
 
 @pytest.mark.parametrize("tree", ["collapsed", "tree_traversal"])
+def test_no_summary_is_shown_below_which_no_file_passes(running: Service, orchard: str, tree: str) -> None:
+    asked: dict[str, Any] = {"query": "judges in the court", "tree": tree, "top_k": 50, "beam": 100}
+    found = answer(running, orchard, **asked, expand_to_leaves=False, filters={"path": "00.md"})
+    levels = [each["level"] for each in found["summaries"]]
+    assert sorted(levels) == list(range(1, tree_status(running, orchard)["max_level"] + 1))
+    assert all("00.md" in each["file_paths"] for each in found["summaries"])
+
+
+@pytest.mark.parametrize("tree", ["collapsed", "tree_traversal"])
 def test_the_options_of_a_plain_search_hold_for_trees(running: Service, orchard: str, tree: str) -> None:
     asked: dict[str, Any] = {"query": "judges in the court", "tree": tree, "top_k": 5}
     files = answer(running, orchard, **asked, group_by_file=True)["results"]

@@ -45,7 +45,7 @@ class Forest:
         return self._nearest(self.index.namespace, limit, self.filters.conditions)[0]
 
     def near_summaries(self, limit: int, level: int | None = None) -> list[NearSummary]:
-        """The live summaries nearest to the query, of all levels or of one.
+        """The live summaries nearest to the query, of all levels or of one, if a file that passes is below.
 
         The store also has those of a build that is not complete, perhaps many more; it is asked again for deeper ones.
         """
@@ -55,17 +55,23 @@ class Forest:
         depth = 2 * limit
         while True:
             distances, is_all = self._nearest(self.index.namespace + TREE, depth, conditions)
-            found = views.summaries(self.pool, self.tree, ids=list(distances))
+            found = self._passing(views.summaries(self.pool, self.tree, ids=list(distances)))
             if is_all or len(found) >= limit or depth >= MAX_DEPTH:
                 return _sorted(NearSummary(node, distances[node.id]) for node in found)[:limit]
             depth = min(MAX_DEPTH, 8 * depth)
 
     def children(self, above: Sequence[NearSummary]) -> list[NearSummary]:
-        """The summaries that these summarise, nearest first."""
+        """The summaries that these summarise, nearest first, if a file that passes is below."""
         keys = list({child for each in above for child in each.node.children})
-        found = views.summaries(self.pool, self.tree, keys=keys)
+        found = self._passing(views.summaries(self.pool, self.tree, keys=keys))
         distances = self._distances(self.index.namespace + TREE, [node.id for node in found])
         return _sorted(NearSummary(node, distances[node.id]) for node in found if node.id in distances)
+
+    def _passing(self, nodes: Sequence[StoredSummary]) -> Sequence[StoredSummary]:
+        if self.filters.files is None:
+            return nodes
+        below = self.leaves_below(nodes)
+        return [node for node in nodes if below.get(node.key)]
 
     def leaves_below(self, nodes: Sequence[StoredSummary]) -> dict[str, dict[str, UUID]]:
         """For each summary's key, its leaves: the hash of each with a chunk that passes the filters."""
