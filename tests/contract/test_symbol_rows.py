@@ -12,7 +12,8 @@ from psycopg.rows import dict_row
 
 from schemas.content.document import CodeDefinition, CodeReference
 from tests.contract.test_keywords import Index
-from worker.state.pool import Pool
+from worker.state.connections import REQUEST
+from worker.state.pool import Pool, open_pool
 from worker.state.search import symbols
 from worker.state.search.symbols import qualified
 
@@ -100,6 +101,23 @@ def test_definitions_are_paged_by_name_file_and_position(pool: Pool, size: int) 
             last = page[-1]
             after = last.name, last.file_path, last.file_id_path, last.file_id, last.number
         assert found == [(d["file_id"], d["number"]) for d in expected], asked
+
+
+def test_what_a_selection_holds_is_planned_each_time(pool: Pool, database_url: str) -> None:
+    """A plan for any selection would compare each row with each of its files."""
+    made = rows(pool, Random(1))
+    with open_pool(database_url, max_size=1, limits=REQUEST) as asking:
+        prepared = {}
+        for only in (None, made.files[:1]):
+            for _ in range(12):
+                symbols.definitions(asking, made.index_id, only=only, limit=9)
+                symbols.outline(asking, made.index_id, path=None, only=only, limit=9)
+                symbols.references(asking, made.index_id, only=only, limit=9)
+            with asking.connection() as connection:
+                found = connection.execute("SELECT statement FROM pg_prepared_statements").fetchall()
+                prepared[only is None] = sum("f.id = ANY" in text for (text,) in found)
+                connection.execute("DEALLOCATE ALL")
+    assert prepared == {True: 3, False: 0}
 
 
 @pytest.mark.parametrize("size", [2, 5, 100])

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, NamedTuple, TypeVar
 from uuid import UUID
 
 from psycopg import Connection
@@ -47,6 +47,9 @@ class SymbolRow(Symbol):
     """A definition, with its number in its file."""
 
     number: Annotated[int, HIDDEN]
+
+
+_Row = TypeVar("_Row")
 
 
 class AddedUse(NamedTuple):
@@ -158,8 +161,7 @@ def definitions(
     values |= {"first": prefix, "last": None if prefix is None else prefix + _LAST}
     names = ("after_name", "after_path", "after_id_path", "after_file", "after_number")
     values |= dict(zip(names, after or (None,) * len(names), strict=True))
-    with pool.connection() as connection:
-        return connection.cursor(row_factory=class_row(SymbolRow)).execute(_SQL["definitions"], values).fetchall()
+    return _rows(pool, SymbolRow, "definitions", values)
 
 
 def outline(
@@ -178,8 +180,14 @@ def outline(
     values: dict[str, object] = {"index_id": index_id, "path": path, "only": only, "limit": limit}
     places = ("after_path", "after_id_path", "after_file", "after_number")
     values |= dict(zip(places, after or (None,) * len(places), strict=True))
+    return _rows(pool, SymbolRow, "outline", values)
+
+
+def _rows(pool: Pool, row: type[_Row], query: str, values: Mapping[str, object]) -> list[_Row]:
+    # planned each time for a selection: a plan for any of them compares each row with all its files
+    prepare = None if values["only"] is None else False
     with pool.connection() as connection:
-        return connection.cursor(row_factory=class_row(SymbolRow)).execute(_SQL["outline"], values).fetchall()
+        return connection.cursor(row_factory=class_row(row)).execute(_SQL[query], values, prepare=prepare).fetchall()
 
 
 def has_path(pool: Pool, index_id: UUID, path: str) -> bool:
@@ -221,8 +229,7 @@ def references(
     values |= {f"added_{name}": [getattr(use, name) for use in added] for name in AddedUse._fields}
     places = ("after_path", "after_id_path", "after_file", "after_line", "after_number")
     values |= dict(zip(places, after or (None,) * len(places), strict=True))
-    with pool.connection() as connection:
-        return connection.cursor(row_factory=class_row(UseRow)).execute(_SQL["references"], values).fetchall()
+    return _rows(pool, UseRow, "references", values)
 
 
 def find_named(pool: Pool, index_id: UUID, names: Sequence[str]) -> list[tuple[UUID, int, int, str, str]]:
