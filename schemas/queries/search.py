@@ -342,7 +342,7 @@ class Hit(BaseModel):
     )
     metadata: dict[str, Any] | None = Field(
         default=None,
-        description="Metadata of the file, with that of its folders; null: none.",
+        description="Metadata of the file, with that of its folders. Only a hit that has some has this field.",
         examples=[{"team": "red", "year": 2024}],
     )
     json_pointer: fields.JsonPointer

@@ -157,7 +157,7 @@ class Shelf:
         for hit in hits:
             values = self.metadata(hit["file_node_id"])
             kept = {key: value for key, value in values.items() if typed(key, value) is not None}
-            assert (hit["metadata"] or {}) == kept
+            assert hit.get("metadata", {}) == kept
         return {hit["file_node_id"] for hit in hits}
 
     def grepped(self, conditions: dict[str, Any]) -> set[str]:

@@ -171,7 +171,7 @@ def test_a_declaration_can_change_without_a_run(running: Service) -> None:
     ]
     assert "code (1)" in listed["warning"]
     hits = running.query(tool, "words")
-    assert [(hit["file_node_id"], hit["metadata"]) for hit in hits] == [(node, None)]
+    assert [(hit["file_node_id"], hit.get("metadata")) for hit in hits] == [(node, None)]
     assert running.status(tool)["task_id"] == task
 
 

@@ -42,7 +42,7 @@ def hit(**fields: Any) -> Hit:
 
 
 def shown(**request: Any) -> list[dict[str, Any]]:
-    answer = Answer(**FOUND, results=[hit(), hit(page=2)])
+    answer = Answer(**FOUND, results=[hit(), hit(page=2, metadata={"team": "red"})])
     if "project_id" not in request:
         return list(json.loads(answer_json(Query(**request), answer))["results"])
     placed = [PlacedHit(**dict(each), tool_id=ID) for each in answer.results]
@@ -66,7 +66,7 @@ def shown(**request: Any) -> list[dict[str, Any]]:
 def test_a_hit_has_the_fields_of_the_contract_and_of_its_options(request_: dict[str, Any], more: set[str]) -> None:
     plain, paged = shown(**request_)
     assert plain.keys() == CONTRACT | more
-    assert paged.keys() == {*CONTRACT, *more, "page"}
+    assert paged.keys() == {*CONTRACT, *more, "page", "metadata"}
 
 
 def test_fields_choose_what_a_hit_has_also_if_it_is_null() -> None:
