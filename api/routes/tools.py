@@ -25,6 +25,7 @@ from api.http.dependencies import (
     of_tool,
 )
 from api.http.described_errors import raises
+from api.http.disconnect import DisconnectDep
 from api.http.paging import Cursor, Limit, from_cursor, page
 from api.indexers import Subject, chunks, subject_of
 from api.indexers.chunks import shown_status
@@ -195,6 +196,7 @@ def list_tasks(tool: ToolDep, resources: ResourcesDep, cursor: Cursor = None, li
 def list_files(
     tool: ToolDep,
     resources: ResourcesDep,
+    disconnect: DisconnectDep,
     status: Annotated[FileStatus | None, Query(description="Only files with this status.")] = None,
     reason: Annotated[Reason | None, Query(description="Only files that are not indexed for this reason.")] = None,
     q: Annotated[
@@ -207,7 +209,7 @@ def list_files(
 ) -> Listing[File]:
     """List every file with its outcome, by path."""
     after = from_cursor(cursor, str, UUID)
-    only = selected(resources, tool.index.index_id, tool.config.metadata_view, metadata)
+    only = selected(resources, tool.index.index_id, tool.config.metadata_view, metadata, disconnect)
     return page(
         lambda most: file_lookup.page(
             resources.pool, tool.index.index_id, status=status, reason=reason, q=q, only=only, after=after, limit=most

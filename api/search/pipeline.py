@@ -93,7 +93,7 @@ def answer_by(
     started = time.perf_counter()
     freshness = refresh(resources, tool_id, index, query.refresh, disconnect=disconnect)
     try:
-        filters = filters_of(resources.pool, index, query)
+        filters = filters_of(resources.pool, index, query, disconnect.check)
     except FilterMatchesNothing as error:
         filters, find = ResolvedFilters(query.filters, FileSelection([])), partial(without_files, error)
     depth = min(MAX_DEPTH, max(MIN_DEPTH, 2 * query.top_k))

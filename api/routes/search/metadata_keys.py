@@ -11,6 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from api.http.bodies import JsonRoute
 from api.http.dependencies import ResourcesDep, ToolDep
+from api.http.disconnect import Disconnect
 from api.search.text import metadata_filter
 from schemas.errors import Invalid
 from schemas.queries.metadata import MAX_ADDRESS_CHARACTERS, MetadataFilter, MetadataKeys, MetadataView
@@ -34,8 +35,13 @@ FilterParameter = Annotated[
 ]
 
 
-def selected(resources: Resources, index_id: UUID, view: MetadataView, metadata: str | None) -> Sequence[UUID] | None:
-    """The ids of the files that a filter in an address selects; None without a filter. Raises `Invalid`."""
+def selected(
+    resources: Resources, index_id: UUID, view: MetadataView, metadata: str | None, disconnect: Disconnect
+) -> Sequence[UUID] | None:
+    """The ids of the files that a filter in an address selects; None without a filter.
+
+    Raises `Invalid` and `CallerLeft`.
+    """
     if metadata is None:
         return None
     try:
@@ -44,7 +50,7 @@ def selected(resources: Resources, index_id: UUID, view: MetadataView, metadata:
         raise Invalid(f"The parameter metadata is no filter: {error.errors()[0]['msg']}.") from error
     if conditions is None:
         return None
-    return list(metadata_filter.files_of(resources.pool, index_id, view, conditions))
+    return list(metadata_filter.files_of(resources.pool, index_id, view, conditions, disconnect.check))
 
 
 @router.get("/metadata")

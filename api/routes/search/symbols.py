@@ -47,6 +47,7 @@ Depth = Annotated[int, Query(ge=1, le=5, description="Maximum number of calls to
 def list_symbols(
     index: IndexDep,
     resources: ResourcesDep,
+    disconnect: DisconnectDep,
     name: Annotated[str | None, _CALLED] = None,
     prefix: Annotated[str | None, Query(min_length=1, max_length=1024, description="Only names that begin so.")] = None,
     kind: Annotated[Kind | None, Query(description="Only definitions of this kind.")] = None,
@@ -56,7 +57,7 @@ def list_symbols(
 ) -> Listing[Symbol]:
     """List definitions by name, then path and line: all, those of one name, or those with a prefix."""
     after = from_cursor(cursor, str, str, str, UUID, int)
-    only = selected(resources, index.id, index.metadata, metadata)
+    only = selected(resources, index.id, index.metadata, metadata, disconnect)
     return page(
         lambda most: symbols.definitions(
             resources.pool, index.id, name=name, prefix=prefix, kind=kind, only=only, after=after, limit=most
@@ -71,6 +72,7 @@ def list_symbols(
 def get_outline(
     index: IndexDep,
     resources: ResourcesDep,
+    disconnect: DisconnectDep,
     path: Annotated[
         str | None,
         Query(min_length=1, max_length=4096, description="A file, or a folder to list below; null: the whole folder."),
@@ -84,7 +86,7 @@ def get_outline(
     if below and not symbols.has_path(resources.pool, index.id, below):
         raise FilterMatchesNothing(f"There is no file at path={path!r}; list the tool's files.")
     after = from_cursor(cursor, str, str, UUID, int)
-    only = selected(resources, index.id, index.metadata, metadata)
+    only = selected(resources, index.id, index.metadata, metadata, disconnect)
     return page(
         lambda most: symbols.outline(resources.pool, index.id, path=below or None, only=only, after=after, limit=most),
         limit,
@@ -109,6 +111,7 @@ def get_impact(
 def list_references(
     index: IndexDep,
     resources: ResourcesDep,
+    disconnect: DisconnectDep,
     name: Annotated[str | None, Query(min_length=1, max_length=1024, description="Only uses of this name.")] = None,
     kind: Annotated[Usage | None, Query(description="Only uses of this kind.")] = None,
     file_id: Annotated[UUID | None, Query(description="Only uses in this file.")] = None,
@@ -127,7 +130,7 @@ def list_references(
     if name is None and file_id is None:
         raise Invalid("Send `name` for what is used, or `file_id` (and optionally `scope`) for where it is used.")
     after = from_cursor(cursor, str, str, UUID, int, int)
-    only = selected(resources, index.id, index.metadata, metadata)
+    only = selected(resources, index.id, index.metadata, metadata, disconnect)
     reads = FoundReads()
     if name is not None and kind in {None, "read", "write"}:
         reads = find_reads(resources.pool, index.id, symbols.qualified(name)[1])

@@ -11,6 +11,7 @@ from uuid import UUID
 
 import numpy as np
 
+from api.http.disconnect import CallerLeft
 from api.search.grep.file_types import FileTypeFilter
 from api.search.grep.lines import MatchedLine
 from api.search.grep.pattern import Pattern, compiled_pattern
@@ -100,7 +101,7 @@ def text_search(
 ) -> TextSearch:
     """Prepare a grep that ends after `seconds` (default: SEARCH_SECONDS), or once `disconnected` is set.
 
-    Raises `Invalid`.
+    Raises `Invalid` and `CallerLeft`.
     """
     deadline = time.monotonic() + (resources.settings.search_seconds if seconds is None else seconds)
 
@@ -111,9 +112,13 @@ def text_search(
     def paths_in(folder: str) -> list[str]:
         return [file.path for file in file_lookup.searchable(resources.pool, index.id, folder)]
 
+    def check_caller() -> None:
+        if disconnected is not None and disconnected.is_set():
+            raise CallerLeft
+
     only = None
     if request.metadata is not None:
-        only = metadata_filter.files_of(resources.pool, index.id, index.metadata, request.metadata)
+        only = metadata_filter.files_of(resources.pool, index.id, index.metadata, request.metadata, check_caller)
     return TextSearch(resources, index, FileScope(request, paths_in), compiled_pattern(request), check, only)
 
 

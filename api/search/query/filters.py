@@ -10,7 +10,7 @@ from uuid import UUID
 from api.http.lookup_cache import LookupCache
 from api.search.query.file_filter import FileSelection, indexed_types, select_files
 from api.search.text import metadata_filter
-from api.search.text.metadata_filter import AT_REST_SECONDS, MAX_AT_REST, size_at_rest
+from api.search.text.metadata_filter import AT_REST_SECONDS, MAX_AT_REST, Check, size_at_rest
 from schemas.errors import FilterMatchesNothing
 from schemas.queries.search import Filters, Query
 from worker.state.index import file_lookup
@@ -103,27 +103,28 @@ class _FilterLookup:
     pool: Pool = field(compare=False)
     index: Index = field(compare=False)
     filters: Filters = field(compare=False)
+    check: Check = field(compare=False)
 
 
-def filters_of(pool: Pool, index: Index, query: Query) -> ResolvedFilters:
+def filters_of(pool: Pool, index: Index, query: Query, check: Check) -> ResolvedFilters:
     """Do what `resolve_filters` does for a query, for which all paths of a folder may be read.
 
     What is returned is at most `RESOLVED_SECONDS` old, or current if the query asks to compare the folder. Filters by
-    metadata are always current.
+    metadata are always current. `check` may raise to end their resolution.
     """
     if query.filters == Filters():
         return ResolvedFilters(query.filters, None)
     state = None if query.filters.metadata is None else metadata.state(pool, index.id)
     if state is not None and not state.is_at_rest:
-        return resolve_filters(pool, index, query.filters)
+        return resolve_filters(pool, index, query.filters, check)
     cache = _resolved if state is None else _at_rest
     look = cache.fresh if state is None and query.refresh != "none" else cache.get
     declared = "" if state is None else index.metadata.model_dump_json()
-    key = _FilterLookup(index.id, query.filters.model_dump_json(), declared, state, pool, index, query.filters)
+    key = _FilterLookup(index.id, query.filters.model_dump_json(), declared, state, pool, index, query.filters, check)
     return cast("ResolvedFilters", look(key))
 
 
-def resolve_filters(pool: Pool, index: Index, filters: Filters) -> ResolvedFilters:
+def resolve_filters(pool: Pool, index: Index, filters: Filters, check: Check = lambda: None) -> ResolvedFilters:
     """Resolve paths, file ids and names of definitions.
 
     Raises `FilterMatchesNothing` if paths and ids select no file with text.
@@ -132,7 +133,7 @@ def resolve_filters(pool: Pool, index: Index, filters: Filters) -> ResolvedFilte
     if filters.file_ids is not None:
         allowed_ids = set(file_lookup.find_named(pool, index.id, filters.file_ids))
     if filters.metadata is not None:
-        passing = metadata_filter.node_ids_of(pool, index.id, index.metadata, filters.metadata)
+        passing = metadata_filter.node_ids_of(pool, index.id, index.metadata, filters.metadata, check)
         allowed_ids = passing if allowed_ids is None else allowed_ids & passing
     id_paths = filters.id_paths if isinstance(filters, PathFilters) else None
     if id_paths is not None and any(len(path.encode()) >= MAX_FILTERABLE_BYTES for path in id_paths):
@@ -158,7 +159,7 @@ def _size(key: _FilterLookup, resolved: ResolvedFilters) -> int:
 
 
 def _resolve(key: _FilterLookup) -> ResolvedFilters:
-    return resolve_filters(key.pool, key.index, key.filters)
+    return resolve_filters(key.pool, key.index, key.filters, key.check)
 
 
 _resolved: LookupCache[_FilterLookup, ResolvedFilters] = LookupCache(_resolve, RESOLVED_SECONDS, MAX_RESOLVED)

@@ -36,6 +36,8 @@ from worker.state.search.metadata import Held, MetadataState
 
 Id = TypeVar("Id", str, UUID)
 AnyHit = TypeVar("AnyHit", bound=Hit)
+#: Raises what ends the work early, such as that the caller has disconnected.
+Check = Callable[[], None]
 #: Types by key.
 Declared = Mapping[str, MetadataKind]
 #: A value that can be compared: a time is a `datetime`, a list of strings a set.
@@ -90,17 +92,21 @@ class _FilesLookup:
     pool: Pool = field(compare=False)
     view: MetadataView = field(compare=False)
     conditions: Mapping[str, Any] = field(compare=False)
+    check: Check = field(compare=False)
 
 
-def files_of(pool: Pool, index_id: UUID, view: MetadataView, conditions: Mapping[str, Any]) -> frozenset[UUID]:
+def files_of(
+    pool: Pool, index_id: UUID, view: MetadataView, conditions: Mapping[str, Any], check: Check
+) -> frozenset[UUID]:
     """The listed files that pass. Raises `Invalid` for a condition that the tool's declaration does not allow."""
     state = metadata.state(pool, index_id)
-    key = _FilesLookup(index_id, json.dumps(conditions), view.model_dump_json(), state, pool, view, conditions)
+    key = _FilesLookup(index_id, json.dumps(conditions), view.model_dump_json(), state, pool, view, conditions, check)
     return cast("frozenset[UUID]", _files_at_rest.get(key)) if state.is_at_rest else _files_of(key)
 
 
 def _files_of(key: _FilesLookup) -> frozenset[UUID]:
-    return frozenset(_passing(key.view, key.conditions, partial(metadata.files_by_values, key.pool, key.index_id)))
+    read = partial(metadata.files_by_values, key.pool, key.index_id)
+    return frozenset(_passing(key.view, key.conditions, read, key.check))
 
 
 _files_at_rest: LookupCache[_FilesLookup, frozenset[UUID]] = LookupCache(
@@ -111,15 +117,18 @@ _files_at_rest: LookupCache[_FilesLookup, frozenset[UUID]] = LookupCache(
 )
 
 
-def node_ids_of(pool: Pool, index_id: UUID, view: MetadataView, conditions: Mapping[str, Any]) -> set[str]:
+def node_ids_of(
+    pool: Pool, index_id: UUID, view: MetadataView, conditions: Mapping[str, Any], check: Check
+) -> set[str]:
     """As `files_of`, the `file_node_id` of files with live chunks."""
-    return _passing(view, conditions, partial(metadata.nodes_by_values, pool, index_id))
+    return _passing(view, conditions, partial(metadata.nodes_by_values, pool, index_id), check)
 
 
 def _passing(
     view: MetadataView,
     conditions: Mapping[str, Any],
     read: Callable[[Sequence[str], MetadataView], Iterable[Held[Id]]],
+    check: Check,
 ) -> set[Id]:
     keys, declared = [*conditions], view.declared
     tests = [_test(key, condition, _kind(declared, key)) for key, condition in conditions.items()]
@@ -127,6 +136,7 @@ def _passing(
     rules = _Rules(view)
     found: set[Id] = set()
     for held in read(keys, view):
+        check()
         values = rules.applied(keys, held)
         if all(test(typed(value, declared[key])) for key, test, value in zip(keys, tests, values, strict=True)):
             found.update(held.ids)

@@ -36,7 +36,9 @@ class Finding:
         self.search: IndexSearch | None = None
         fresh = Freshness(3, [Note(code="index_stale", detail="Some files changed.")])
         monkeypatch.setattr(pipeline, "refresh", lambda *_, **__: fresh)
-        monkeypatch.setattr(pipeline, "filters_of", lambda _pool, _index, query: ResolvedFilters(query.filters, None))
+        monkeypatch.setattr(
+            pipeline, "filters_of", lambda _pool, _index, query, _check: ResolvedFilters(query.filters, None)
+        )
         monkeypatch.setattr(pipeline, "coverage", self.coverage)
 
     @staticmethod

@@ -13,6 +13,7 @@ from cachetools import TTLCache
 from hypothesis import given
 from hypothesis import strategies as st
 
+from api.http.disconnect import Disconnect
 from api.search.query import filters
 from api.search.query.file_filter import FileSelection, selection_by_patterns
 from api.search.query.filters import (
@@ -150,7 +151,7 @@ def test_files_are_looked_up_once_in_a_moment_unless_the_query_asks_for_the_fold
     one, other = (cast("Index", SimpleNamespace(id=uuid4())) for _ in range(2))
 
     def asked(index: Index, **query: Any) -> int:
-        filters_of(cast("Pool", None), index, Query(query="x", **query))
+        filters_of(cast("Pool", None), index, Query(query="x", **query), Disconnect().check)
         return len(looked)
 
     assert asked(one) == 0
@@ -173,7 +174,7 @@ def test_filters_by_metadata_take_memory_by_their_text_and_none_while_a_run_is_o
 
     def ask(text: str) -> None:
         query = Query(query="x", filters=Filters(metadata={"key": {"not": [text] * 20}}))
-        assert filters_of(cast("Pool", None), index, query).files == FileSelection(["n"])
+        assert filters_of(cast("Pool", None), index, query, Disconnect().check).files == FileSelection(["n"])
 
     def kept() -> int:
         return sum(len(key.filters_json) for key in filters._at_rest._values if key.index_id == index.id)

@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from api.http.disconnect import CallerLeft, Disconnect
 from api.search.text import metadata_filter
 from api.search.text.path_pattern import PathPattern
 from schemas.queries.metadata import MAX_RULES, MetadataKind, MetadataRule, MetadataView
@@ -19,11 +20,15 @@ from worker.state.search.metadata import Held, MetadataState
 NOON = "2026-01-01T12:00:00Z"
 
 
+def go_on() -> None:
+    """Let the work go on."""
+
+
 def passes(monkeypatch: pytest.MonkeyPatch, kind: MetadataKind, value: Any, condition: dict[str, Any]) -> bool:
     held = [Held([value], None, ["node"])]
     monkeypatch.setattr(metadata, "nodes_by_values", lambda *_: held)
     view = MetadataView(declared={"key": kind})
-    return bool(metadata_filter.node_ids_of(cast("Pool", None), UUID(int=1), view, {"key": condition}))
+    return bool(metadata_filter.node_ids_of(cast("Pool", None), UUID(int=1), view, {"key": condition}, go_on))
 
 
 @pytest.mark.parametrize(
@@ -91,26 +96,32 @@ KEY: dict[str, MetadataKind] = {"key": "string"}
 def test_pages_of_a_list_share_what_a_filter_selects_until_something_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     files, index, view = Files(monkeypatch, [Held(["a"], None, [UUID(int=1)])]), uuid4(), MetadataView(declared=KEY)
     for _ in range(3):
-        assert metadata_filter.files_of(POOL, index, view, {"key": ANY_A}) == {UUID(int=1)}
+        assert metadata_filter.files_of(POOL, index, view, {"key": ANY_A}, go_on) == {UUID(int=1)}
     assert len(files.reads) == 1
-    assert metadata_filter.files_of(POOL, index, view, {"key": {"any": ["b"]}}) == set()
-    assert metadata_filter.files_of(POOL, uuid4(), view, {"key": ANY_A})
-    assert metadata_filter.files_of(POOL, index, MetadataView(declared={"key": "strings"}), {"key": ANY_A}) == set()
+    assert metadata_filter.files_of(POOL, index, view, {"key": {"any": ["b"]}}, go_on) == set()
+    assert metadata_filter.files_of(POOL, uuid4(), view, {"key": ANY_A}, go_on)
+    assert (
+        metadata_filter.files_of(POOL, index, MetadataView(declared={"key": "strings"}), {"key": ANY_A}, go_on) == set()
+    )
     assert len(files.reads) == 4
     files.state = MetadataState(1, files.state.task_id, files.state.finished_at)
-    metadata_filter.files_of(POOL, index, view, {"key": ANY_A})
+    metadata_filter.files_of(POOL, index, view, {"key": ANY_A}, go_on)
     assert len(files.reads) == 5
     files.state = MetadataState(1, uuid4(), None)
     for _ in range(2):
-        metadata_filter.files_of(POOL, index, view, {"key": ANY_A})
+        metadata_filter.files_of(POOL, index, view, {"key": ANY_A}, go_on)
     assert len(files.reads) == 7
 
 
 def test_only_rules_that_set_what_is_asked_tell_files_apart_by_path(monkeypatch: pytest.MonkeyPatch) -> None:
     files = Files(monkeypatch, [Held(["a"], "hr/x", ["node"])])
     rules = (MetadataRule(path="hr/**", set={"other": 1}), MetadataRule(path="**", set={"key": "b", "other": 2}))
-    assert metadata_filter.node_ids_of(POOL, uuid4(), MetadataView(declared=KEY, rules=rules[:1]), {"key": ANY_A})
-    assert not metadata_filter.node_ids_of(POOL, uuid4(), MetadataView(declared=KEY, rules=rules), {"key": ANY_A})
+    assert metadata_filter.node_ids_of(
+        POOL, uuid4(), MetadataView(declared=KEY, rules=rules[:1]), {"key": ANY_A}, go_on
+    )
+    assert not metadata_filter.node_ids_of(
+        POOL, uuid4(), MetadataView(declared=KEY, rules=rules), {"key": ANY_A}, go_on
+    )
     assert files.reads == [False, True]
 
 
@@ -126,7 +137,7 @@ def test_rules_match_no_pattern_against_paths_in_other_folders(monkeypatch: pyte
     Files(monkeypatch, held)
     rules = tuple(MetadataRule(path=f"hr/*{number}", set={"key": "a"}) for number in range(MAX_RULES))
     view = MetadataView(declared=KEY, rules=rules)
-    assert metadata_filter.node_ids_of(POOL, uuid4(), view, {"key": ANY_A}) == {"hr/a", "hr/deep/b"}
+    assert metadata_filter.node_ids_of(POOL, uuid4(), view, {"key": ANY_A}, go_on) == {"hr/a", "hr/deep/b"}
     assert {*matched} == {"hr/a", "hr/deep/b"}
 
 
@@ -140,3 +151,15 @@ def test_a_count_is_cut_only_if_files_are_left(monkeypatch: pytest.MonkeyPatch, 
 def test_a_long_filter_takes_more_of_a_cache_than_a_short_one() -> None:
     assert metadata_filter.size_at_rest(10, 0) == 110
     assert metadata_filter.size_at_rest(0, 1 << 20) > metadata_filter.MAX_AT_REST // 2
+
+
+def test_a_filter_is_resolved_no_further_once_its_caller_has_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    disconnect = Disconnect()
+    files = Files(monkeypatch, [Held(["a"], None, [UUID(int=1)])])
+    view, index = MetadataView(declared=KEY), uuid4()
+    disconnect.event.set()
+    for select in (metadata_filter.files_of, metadata_filter.node_ids_of):
+        with pytest.raises(CallerLeft):
+            select(POOL, index, view, {"key": ANY_A}, disconnect.check)
+    assert metadata_filter.files_of(POOL, index, view, {"key": ANY_A}, go_on) == {UUID(int=1)}
+    assert len(files.reads) == 3
