@@ -20,7 +20,7 @@ def test_every_scenario_that_applies_passes(running: Service, tmp_path: Path) ->
         shutil.copy(HERE / name, tmp_path)
     command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"]
     if subprocess.run(command, check=False, cwd=tmp_path).returncode:
-        pytest.skip("make the registry of npm reachable to run")
+        pytest.skip("run where the registry of npm can be reached")
     url = str(running.client.base_url.join("/mcp"))
     suite = ["node_modules/.bin/conformance", "server", "--url", url, "--suite", "all"]
     suite += ["--expected-failures", str(HERE / "others.yml")]
