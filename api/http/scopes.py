@@ -8,6 +8,7 @@ from fastapi.routing import iter_route_contexts
 from starlette.routing import BaseRoute, Match
 from starlette.types import Scope as Connection
 
+from schemas.derived import DerivedConfigs
 from schemas.errors import ScopeMissing
 from schemas.scopes import Level
 from worker.state.access.keys import ValidKey
@@ -25,10 +26,8 @@ _OPERATIONS: dict[Level, tuple[str, ...]] = {
         "get_impact",
         "get_node",
         "get_outline",
-        "get_raptor",
         "get_status",
         "get_tool",
-        "estimate_raptor",
         "grep_tool",
         "head_content",
         "list_callees",
@@ -54,13 +53,11 @@ _OPERATIONS: dict[Level, tuple[str, ...]] = {
         "stream_events",
     ),
     "write": (
-        "build_raptor",
         "cancel_tool",
         "cancel_tree",
         "create_node",
         "create_tool",
         "delete_node",
-        "delete_raptor",
         "delete_tool",
         "patch_node",
         "patch_tool",
@@ -80,7 +77,14 @@ _OPERATIONS: dict[Level, tuple[str, ...]] = {
         "rotate_key",
     ),
 }
-NEEDED: dict[str, Level] = {name: level for level, names in _OPERATIONS.items() for name in names}
+#: Those of each derived index, whose names end with that of its indexer.
+_OF_INDEXERS: dict[Level, tuple[str, ...]] = {"search": ("get", "estimate"), "write": ("build", "delete")}
+NEEDED: dict[str, Level] = {name: level for level, names in _OPERATIONS.items() for name in names} | {
+    f"{call}_{indexer}": level
+    for indexer in DerivedConfigs.model_fields
+    for level, calls in _OF_INDEXERS.items()
+    for call in calls
+}
 
 
 def is_guarded(path: str) -> bool:
