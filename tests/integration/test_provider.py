@@ -166,8 +166,9 @@ def test_what_a_task_waits_for_is_said_until_it_goes_on(here: Service, provider:
     answer = here.client.post(f"/api/tools/search/{tool}/query", json={"query": "text", "mode": "vector"})
     said = answer.json()
     if answer.status_code == 200:
-        # words answer as long as no chunk has its vector
-        assert "meaning_follows" in [note["code"] for note in said["notes"]]
+        # words answer as long as no chunk has its vector; a slow machine may ask after the wait
+        codes = [note["code"] for note in said["notes"]]
+        assert "meaning_follows" in codes or said["coverage"]["vector_share"] == 1
     else:
         assert (answer.status_code, said["code"]) == (503, "embedding_unavailable")
     status = here.wait(tool)

@@ -169,10 +169,6 @@ CASE WHEN t.finished_at IS NOT NULL AND t.failed_files > 0 AND t.vectors_due > 0
     SELECT count(*) FROM search_index_file f
     WHERE f.index_id = t.index_id AND f.lost AND f.status = 'failed' AND f.awaits_vectors) ELSE 0 END
 
--- name: is_read
--- whether an open task is done with the words of a file f
-(f.status IN ('indexed', 'skipped', 'failed') OR f.awaits_vectors AND f.status IN :open)
-
 -- name: is_left
 -- whether the words of a file f are still to be read
 f.status IN :open AND NOT f.awaits_vectors
@@ -181,15 +177,12 @@ f.status IN :open AND NOT f.awaits_vectors
 -- whether a file f needs no reading of its content, or needed none
 CASE WHEN :is_left THEN f.listed_reason IS NOT NULL OR f.work IN ('path', 'remove') ELSE NOT f.timings ? 'parse' END
 
--- name: documents
--- types of binary documents
-('msg', 'pdf', 'docx', 'doc', 'pptx', 'xls', 'xlsx', 'odt', 'epub')
-
 -- name: kind
 -- What the work on a file f depends on, by its name. An image takes its time whatever its size, and a document more for
 -- a byte of text than a file that is text.
 CASE WHEN :is_passed THEN 'text' WHEN starts_with(f.code_version, 'image-') THEN 'image'
-     WHEN split_part(f.code_version, '-', 1) IN :documents THEN 'document' ELSE 'text' END
+     WHEN split_part(f.code_version, '-', 1) IN ('msg', 'pdf', 'docx', 'doc', 'pptx', 'xls', 'xlsx', 'odt', 'epub')
+     THEN 'document' ELSE 'text' END
 
 -- name: bytes_to_read
 -- the bytes of a file f that take time, with what opening a file takes
@@ -202,7 +195,7 @@ round(1000 * (coalesce((f.timings ->> 'read')::float8, 0) + coalesce((f.timings 
 
 -- name: is_read_now
 -- whether a task k has read a file f for its words
-f.task_id = k.id AND :is_read
+f.task_id = k.id AND (f.status IN ('indexed', 'skipped', 'failed') OR f.awaits_vectors AND f.status IN :open)
 
 -- name: file_counts
 -- What files f add to the counts of a task k; f.sign is 1, or -1 for a file as it was before. `removing` adds 1 to each
@@ -228,23 +221,21 @@ coalesce(sum(f.sign) FILTER (WHERE :is_left AND :kind = 'image'), 0) AS image_le
 coalesce(sum(f.sign * (f.size_bytes + 1)) FILTER (WHERE f.status <> 'removed' AND f.work = 'remove'), 0) AS removing,
 coalesce(sum(f.sign) FILTER (WHERE f.task_id = k.id AND f.status IN ('indexed', 'skipped', 'failed')), 0) AS worked_files
 
--- name: read_counts
--- As file_counts, what a task itself has read of each kind. This is only noted: to make it out again for all files of an
--- index took five times as long as all their counts.
-coalesce(sum(f.sign * (:bytes_to_read)) FILTER (WHERE :is_read_now AND :kind = 'text'), 0) AS text_read,
-coalesce(sum(f.sign * :read_ms) FILTER (WHERE :is_read_now AND :kind = 'text'), 0) AS text_ms,
-coalesce(sum(f.sign * (:bytes_to_read)) FILTER (WHERE :is_read_now AND :kind = 'document'), 0) AS document_read,
-coalesce(sum(f.sign * :read_ms) FILTER (WHERE :is_read_now AND :kind = 'document'), 0) AS document_ms,
-coalesce(sum(f.sign) FILTER (WHERE :is_read_now AND :kind = 'image'), 0) AS image_read,
-coalesce(sum(f.sign * :read_ms) FILTER (WHERE :is_read_now AND :kind = 'image'), 0) AS image_ms
-
 -- name: note_counts
 -- Ends a statement that changes files of one task. Its parts `before` and `after` hold them as they were and as they
 -- are. The difference is a row of its own: in the task's row, workers would wait for each other.
 INSERT INTO search_index_task_delta (task_id, total, indexed, skipped, failed, removed, searchable, chunks, vectors,
     embedded, reused, tokens, total_bytes, done_bytes, due, text_left, document_left, image_left, removing,
     worked_files, text_read, text_ms, document_read, document_ms, image_read, image_ms)
-SELECT k.id, :file_counts, :read_counts
+SELECT k.id, :file_counts,
+    -- What a task itself has read of each kind is only noted: to make it out again for all files of an index took five
+    -- times as long as all their counts.
+    coalesce(sum(f.sign * (:bytes_to_read)) FILTER (WHERE :is_read_now AND :kind = 'text'), 0) AS text_read,
+    coalesce(sum(f.sign * :read_ms) FILTER (WHERE :is_read_now AND :kind = 'text'), 0) AS text_ms,
+    coalesce(sum(f.sign * (:bytes_to_read)) FILTER (WHERE :is_read_now AND :kind = 'document'), 0) AS document_read,
+    coalesce(sum(f.sign * :read_ms) FILTER (WHERE :is_read_now AND :kind = 'document'), 0) AS document_ms,
+    coalesce(sum(f.sign) FILTER (WHERE :is_read_now AND :kind = 'image'), 0) AS image_read,
+    coalesce(sum(f.sign * :read_ms) FILTER (WHERE :is_read_now AND :kind = 'image'), 0) AS image_ms
 FROM (SELECT task_id AS id FROM after LIMIT 1) k CROSS JOIN (
     SELECT 1 AS sign, * FROM after UNION ALL SELECT -1, * FROM before WHERE id IN (SELECT id FROM after)) f
 GROUP BY k.id

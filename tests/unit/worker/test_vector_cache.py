@@ -250,7 +250,7 @@ def test_positions_of_a_filter_are_those_of_the_rows_at_hand() -> None:
         assert asked == reads
 
 
-@pytest.mark.parametrize(("values", "times"), [(31, 2), (32, 1), (10_000, 1), (10_001, 2)])
+@pytest.mark.parametrize(("values", "times"), [(31, 2), (32, 1), (100_000, 1), (100_001, 2)])
 def test_a_long_condition_is_written_once_for_all_legs(
     monkeypatch: pytest.MonkeyPatch, values: int, times: int
 ) -> None:

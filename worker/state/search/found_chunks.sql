@@ -47,7 +47,7 @@ FROM search_index_file f CROSS JOIN LATERAL (
     SELECT max(c.end_char) + max(length(c.trail)) AS characters, bool_or(:chunk_filters) AS passes
     FROM chunk c WHERE c.file_id = f.id AND c.live) w
 WHERE f.index_id = %(index_id)s AND NOT f.live_embedded AND w.passes AND w.characters <= %(characters)s AND :file_filters
-  AND (%(only)s::uuid[] IS NULL OR f.id = ANY (%(only)s)) AND NOT f.id = ANY (%(without)s)
+  AND :is_selected AND NOT f.id = ANY (%(without)s)
 ORDER BY f.path, f.id_path LIMIT %(limit)s
 
 -- name: whole

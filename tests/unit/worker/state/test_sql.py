@@ -11,7 +11,7 @@ from worker.state.queries import load
 
 ROOT = Path(__file__).parents[4] / "worker/state"
 FILES = sorted(ROOT.rglob("*.sql"))
-INCLUDED = re.compile(r"(?<!:):(\w+)")
+INCLUDED = re.compile(r"(?<!:):([a-z_]+)")
 
 
 def queries(path: Path) -> dict[str, str]:
