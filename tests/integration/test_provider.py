@@ -163,14 +163,18 @@ def test_what_a_task_waits_for_is_said_until_it_goes_on(here: Service, provider:
     assert "429" in here.status(tool)["warning"]
     # what is indexed by now, or else what a grep of the files finds
     assert here.query(tool, "text", mode="keyword"), "words need no provider"
-    answer = here.client.post(f"/api/tools/search/{tool}/query", json={"query": "text", "mode": "vector"})
-    said = answer.json()
-    if answer.status_code == 200:
+
+    def is_said() -> bool:
+        answer = here.client.post(f"/api/tools/search/{tool}/query", json={"query": "text", "mode": "vector"})
+        said = answer.json()
+        if answer.status_code != 200:
+            return (answer.status_code, said["code"]) == (503, "embedding_unavailable")
         # words answer as long as no chunk has its vector; a slow machine may ask after the wait
         codes = [note["code"] for note in said["notes"]]
-        assert "meaning_follows" in codes or said["coverage"]["vector_share"] == 1
-    else:
-        assert (answer.status_code, said["code"]) == (503, "embedding_unavailable")
+        return "meaning_follows" in codes or said["coverage"]["vector_share"] == 1
+
+    # counts may be a moment old
+    eventually(is_said, 10, here.logs)
     status = here.wait(tool)
     assert (status["indexed_files"], status["warning"], status["error"]) == (6, None, None)
     assert {file["attempts"] for file in here.files(tool)} == {1}
