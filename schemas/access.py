@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Annotated, Literal
 from uuid import UUID
@@ -12,21 +13,18 @@ from schemas import fields, scopes
 from schemas.scopes import DURATION, MAX_NAME, NAME, SCOPES, Scope
 
 
-def _positive(length: timedelta) -> timedelta:
-    if not length:
-        raise ValueError("a key is valid for a second at least")
-    return length
+def _parsed_by(parse: Callable[[str], timedelta]) -> BeforeValidator:
+    def parsed(given: object) -> timedelta:
+        if not isinstance(given, str):
+            raise ValueError("a duration is a text such as 30d")  # noqa: TRY004 # pydantic turns a ValueError into a fault
+        return parse(given)
+
+    return BeforeValidator(parsed)
 
 
-def _duration(given: object) -> timedelta:
-    if not isinstance(given, str):
-        raise ValueError("a duration is a text such as 30d")  # noqa: TRY004 # pydantic turns a ValueError into a fault
-    return scopes.duration(given)
-
-
-_IsDuration = BeforeValidator(_duration), WithJsonSchema({"type": "string", "pattern": DURATION})
-Overlap = Annotated[timedelta, *_IsDuration]
-Lifetime = Annotated[timedelta, *_IsDuration, AfterValidator(_positive)]
+_SCHEMA = WithJsonSchema({"type": "string", "pattern": DURATION})
+Overlap = Annotated[timedelta, _parsed_by(scopes.duration), _SCHEMA]
+Lifetime = Annotated[timedelta, _parsed_by(scopes.lifetime), _SCHEMA]
 KeyName = Annotated[str, StringConstraints(strip_whitespace=True, max_length=MAX_NAME, pattern=NAME)]
 Scopes = Annotated[list[Scope], Field(max_length=len(SCOPES)), AfterValidator(scopes.checked)]
 

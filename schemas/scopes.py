@@ -55,3 +55,11 @@ def duration(text: str) -> timedelta:
     if length > timedelta(days=MAX_DAYS):
         raise ValueError(f"a duration has at most {MAX_DAYS}d")
     return length
+
+
+def lifetime(text: str) -> timedelta:
+    """As `duration`, for how long a key is valid: not for no time at all."""
+    length = duration(text)
+    if not length:
+        raise ValueError("a key is valid for a second at least")
+    return length

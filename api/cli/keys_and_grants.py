@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
@@ -13,7 +13,7 @@ import click
 from api.cli.database import open_database
 from api.cli.invocation import VerbFailed, json_option
 from api.cli.terminal import output
-from schemas.scopes import MAX_NAME, SCOPES, checked, duration, is_name
+from schemas.scopes import MAX_NAME, SCOPES, checked, duration, is_name, lifetime
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -21,18 +21,17 @@ if TYPE_CHECKING:
     from schemas.access import ApiKey
 
 
-def _duration(_: click.Context, __: click.Parameter, given: str | None) -> timedelta | None:
-    try:
-        return None if given is None else duration(given)
-    except ValueError as error:
-        raise click.BadParameter(f"{error}.") from None
+def _parsed_by(parse: Callable[[str], timedelta]) -> Callable[..., timedelta | None]:
+    def parsed(_: click.Context, __: click.Parameter, given: str | None) -> timedelta | None:
+        try:
+            return None if given is None else parse(given)
+        except ValueError as error:
+            raise click.BadParameter(f"{error}.") from None
+
+    return parsed
 
 
-def _lifetime(context: click.Context, option: click.Parameter, given: str | None) -> timedelta | None:
-    length = _duration(context, option, given)
-    if length == timedelta(0):
-        raise click.BadParameter("a key is valid for a second at least.")
-    return length
+_duration, _lifetime = _parsed_by(duration), _parsed_by(lifetime)
 
 
 @click.group()

@@ -43,8 +43,12 @@ Declared = Mapping[str, MetadataKind]
 #: A value that can be compared: a time is a `datetime`, a list of strings a set.
 Typed = str | int | float | bool | datetime | frozenset[str]
 
-#: Maximum files whose values are counted, values of a key that are told apart, and characters of one that is listed.
-MAX_COUNTED_FILES, MAX_COUNTED_VALUES, MAX_VALUE_CHARACTERS = 100_000, 10_000, 1_000
+#: Maximum number of files whose values are counted.
+MAX_COUNTED_FILES = 100_000
+#: Maximum number of distinct values counted for one key.
+MAX_COUNTED_VALUES = 10_000
+#: Maximum characters of a listed value.
+MAX_VALUE_CHARACTERS = 1_000
 #: Seconds for which a process remembers what filters select, as long as neither values nor files change.
 AT_REST_SECONDS = 300
 #: The size of all that one such cache remembers, in ids. An id takes 100 bytes.
