@@ -136,7 +136,7 @@ def test_an_empty_filter_is_none(running: Service, shelf: Shelf) -> None:
 
 def test_values_of_very_many_files_may_take_long(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(
-        metadata._SQL, "files_by_values", SQL("SELECT '[1]'::jsonb, NULL, '{}'::uuid[] FROM pg_sleep(1)")
+        metadata._SQL, "files_by_values", SQL("SELECT '[1]'::jsonb, NULL, '{}'::uuid[], '{}'::text[] FROM pg_sleep(1)")
     )
     with open_pool(database_url, limits=replace(REQUEST, answer=0.5, patient=10.0)) as pool:
         (held,) = metadata.files_by_values(pool, UUID(int=1), ["key"], PLAIN)

@@ -50,7 +50,7 @@ def selected(
         raise Invalid(f"The parameter metadata is no filter: {error.errors()[0]['msg']}.") from error
     if conditions is None:
         return None
-    return list(metadata_filter.files_of(resources.pool, index_id, view, conditions, disconnect.check))
+    return list(metadata_filter.passing(resources.pool, index_id, view, conditions, disconnect.check).files)
 
 
 @router.get("/metadata")

@@ -118,7 +118,7 @@ def text_search(
 
     only = None
     if request.metadata is not None:
-        only = metadata_filter.files_of(resources.pool, index.id, index.metadata, request.metadata, check_caller)
+        only = metadata_filter.passing(resources.pool, index.id, index.metadata, request.metadata, check_caller).files
     return TextSearch(resources, index, FileScope(request, paths_in), compiled_pattern(request), check, only)
 
 

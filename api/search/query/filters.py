@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 from uuid import UUID
@@ -10,14 +10,13 @@ from uuid import UUID
 from api.http.lookup_cache import LookupCache
 from api.search.query.file_filter import FileSelection, indexed_types, select_files
 from api.search.text import metadata_filter
-from api.search.text.metadata_filter import AT_REST_SECONDS, MAX_AT_REST, Check, size_at_rest
+from api.search.text.metadata_filter import Check
 from schemas.errors import FilterMatchesNothing
 from schemas.queries.search import Filters, Query
 from worker.state.index import file_lookup
 from worker.state.index.tools import Index
 from worker.state.pool import Pool
-from worker.state.search import found_chunks, metadata, symbols
-from worker.state.search.metadata import MetadataState
+from worker.state.search import found_chunks, symbols
 from worker.vectors import MAX_FILTERABLE_BYTES, Condition
 
 #: Filters that a process remembers, each with up to a thousand ids or more.
@@ -98,12 +97,9 @@ class _FilterLookup:
 
     index_id: UUID
     filters_json: str
-    declared: str
-    state: MetadataState | None
     pool: Pool = field(compare=False)
     index: Index = field(compare=False)
     filters: Filters = field(compare=False)
-    check: Check = field(compare=False)
 
 
 def filters_of(pool: Pool, index: Index, query: Query, check: Check) -> ResolvedFilters:
@@ -114,13 +110,10 @@ def filters_of(pool: Pool, index: Index, query: Query, check: Check) -> Resolved
     """
     if query.filters == Filters():
         return ResolvedFilters(query.filters, None)
-    state = None if query.filters.metadata is None else metadata.state(pool, index.id)
-    if state is not None and not state.is_at_rest:
+    if query.filters.metadata is not None:
         return resolve_filters(pool, index, query.filters, check)
-    cache = _resolved if state is None else _at_rest
-    look = cache.fresh if state is None and query.refresh != "none" else cache.get
-    declared = "" if state is None else index.metadata.model_dump_json()
-    key = _FilterLookup(index.id, query.filters.model_dump_json(), declared, state, pool, index, query.filters, check)
+    look = _resolved.get if query.refresh == "none" else _resolved.fresh
+    key = _FilterLookup(index.id, query.filters.model_dump_json(), pool, index, query.filters)
     return cast("ResolvedFilters", look(key))
 
 
@@ -129,18 +122,17 @@ def resolve_filters(pool: Pool, index: Index, filters: Filters, check: Check = l
 
     Raises `FilterMatchesNothing` if paths and ids select no file with text.
     """
-    allowed_ids: set[str] | None = None
-    if filters.file_ids is not None:
-        allowed_ids = set(file_lookup.find_named(pool, index.id, filters.file_ids))
+    allowed_ids: Collection[str] | None = None
     if filters.metadata is not None:
-        passing = metadata_filter.node_ids_of(pool, index.id, index.metadata, filters.metadata, check)
-        allowed_ids = passing if allowed_ids is None else allowed_ids & passing
+        allowed_ids = metadata_filter.passing(pool, index.id, index.metadata, filters.metadata, check).node_ids
+    if filters.file_ids is not None:
+        allowed_ids = _both(allowed_ids, file_lookup.find_named(pool, index.id, filters.file_ids))
     id_paths = filters.id_paths if isinstance(filters, PathFilters) else None
     if id_paths is not None and any(len(path.encode()) >= MAX_FILTERABLE_BYTES for path in id_paths):
         # the store truncates filterable values, so it could not tell such paths apart
         of_nodes = index.source.content_node is not None
         below = {node_id for path in id_paths for node_id in file_lookup.below(pool, index.id, path, of_nodes=of_nodes)}
-        allowed_ids, id_paths = below if allowed_ids is None else allowed_ids & below, None
+        allowed_ids, id_paths = _both(allowed_ids, below), None
     selection = select_files(pool, index, filters, allowed_ids)
     if selection is not None and selection.ids == []:
         raise _no_match(pool, index, filters)
@@ -153,17 +145,15 @@ def resolve_filters(pool: Pool, index: Index, filters: Filters, check: Check = l
     )
 
 
-def _size(key: _FilterLookup, resolved: ResolvedFilters) -> int:
-    ids = resolved.files.ids if resolved.files else None
-    return size_at_rest(len(ids or ()), len(key.filters_json) + len(key.declared))
+def _both(allowed: Collection[str] | None, ids: Iterable[str]) -> Collection[str]:
+    return {*ids} if allowed is None else {each for each in ids if each in allowed}
 
 
 def _resolve(key: _FilterLookup) -> ResolvedFilters:
-    return resolve_filters(key.pool, key.index, key.filters, key.check)
+    return resolve_filters(key.pool, key.index, key.filters)
 
 
 _resolved: LookupCache[_FilterLookup, ResolvedFilters] = LookupCache(_resolve, RESOLVED_SECONDS, MAX_RESOLVED)
-_at_rest: LookupCache[_FilterLookup, ResolvedFilters] = LookupCache(_resolve, AT_REST_SECONDS, MAX_AT_REST, _size)
 
 
 def check_any_passes(pool: Pool, index: Index, filters: ResolvedFilters) -> None:

@@ -9,10 +9,9 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
 from operator import ge, gt, le, lt
 from typing import Any, TypeVar, cast
 from uuid import UUID
@@ -34,7 +33,6 @@ from worker.state.pool import Pool
 from worker.state.search import metadata
 from worker.state.search.metadata import Held, MetadataState
 
-Id = TypeVar("Id", str, UUID)
 AnyHit = TypeVar("AnyHit", bound=Hit)
 #: Raises what ends the work early, such as that the caller has disconnected.
 Check = Callable[[], None]
@@ -51,8 +49,8 @@ MAX_COUNTED_VALUES = 10_000
 MAX_VALUE_CHARACTERS = 1_000
 #: Seconds for which a process remembers what filters select, as long as neither values nor files change.
 AT_REST_SECONDS = 300
-#: The size of all that one such cache remembers, in ids. An id takes 100 bytes.
-MAX_AT_REST = 300_000
+#: The size of all that it remembers, in ids. An id takes 100 bytes.
+MAX_AT_REST = 600_000
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII)
 _COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {"gt": gt, "gte": ge, "lt": lt, "lte": le}
@@ -80,13 +78,16 @@ def typed(value: object, kind: MetadataKind) -> Typed | None:
     return frozenset(value) if kind == "strings" and isinstance(value, list) else None
 
 
-def size_at_rest(ids: int, text: int) -> int:
-    """The size of a filter with so many ids and characters of JSON, in ids. A character may be a number of 20 bytes."""
-    return 100 + ids + text // 5
+@dataclass(frozen=True, slots=True)
+class Passing:
+    """Files that pass a filter: those that are listed, and the `file_node_id` of those with live chunks, in order."""
+
+    files: frozenset[UUID]
+    node_ids: Mapping[str, None]
 
 
 @dataclass(frozen=True, slots=True)
-class _FilesLookup:
+class _Lookup:
     """Conditions on an index's files, which are the same if their JSON and that of the view are."""
 
     index_id: UUID
@@ -99,52 +100,39 @@ class _FilesLookup:
     check: Check = field(compare=False)
 
 
-def files_of(
-    pool: Pool, index_id: UUID, view: MetadataView, conditions: Mapping[str, Any], check: Check
-) -> frozenset[UUID]:
-    """The listed files that pass. Raises `Invalid` for a condition that the tool's declaration does not allow."""
+def passing(pool: Pool, index_id: UUID, view: MetadataView, conditions: Mapping[str, Any], check: Check) -> Passing:
+    """The files that pass now. `check` may raise to end the lookup.
+
+    Raises `Invalid` for a condition that the tool's declaration does not allow.
+    """
     state = metadata.state(pool, index_id)
-    key = _FilesLookup(index_id, json.dumps(conditions), view.model_dump_json(), state, pool, view, conditions, check)
-    return cast("frozenset[UUID]", _files_at_rest.get(key)) if state.is_at_rest else _files_of(key)
+    key = _Lookup(index_id, json.dumps(conditions), view.model_dump_json(), state, pool, view, conditions, check)
+    return cast("Passing", _at_rest.get(key)) if state.is_at_rest else _passing(key)
 
 
-def _files_of(key: _FilesLookup) -> frozenset[UUID]:
-    read = partial(metadata.files_by_values, key.pool, key.index_id)
-    return frozenset(_passing(key.view, key.conditions, read, key.check))
-
-
-_files_at_rest: LookupCache[_FilesLookup, frozenset[UUID]] = LookupCache(
-    _files_of,
-    AT_REST_SECONDS,
-    MAX_AT_REST,
-    lambda key, files: size_at_rest(len(files), len(key.conditions_json) + len(key.view_json)),
-)
-
-
-def node_ids_of(
-    pool: Pool, index_id: UUID, view: MetadataView, conditions: Mapping[str, Any], check: Check
-) -> set[str]:
-    """As `files_of`, the `file_node_id` of files with live chunks."""
-    return _passing(view, conditions, partial(metadata.nodes_by_values, pool, index_id), check)
-
-
-def _passing(
-    view: MetadataView,
-    conditions: Mapping[str, Any],
-    read: Callable[[Sequence[str], MetadataView], Iterable[Held[Id]]],
-    check: Check,
-) -> set[Id]:
-    keys, declared = [*conditions], view.declared
-    tests = [_test(key, condition, _kind(declared, key)) for key, condition in conditions.items()]
-    view = _narrowed(view, keys)
+def _passing(key: _Lookup) -> Passing:
+    keys, declared = [*key.conditions], key.view.declared
+    tests = [_test(name, condition, _kind(declared, name)) for name, condition in key.conditions.items()]
+    view = _narrowed(key.view, keys)
     rules = _Rules(view)
-    found: set[Id] = set()
-    for held in read(keys, view):
-        check()
+    files: set[UUID] = set()
+    node_ids: set[str] = set()
+    for held in metadata.files_by_values(key.pool, key.index_id, keys, view):
+        key.check()
         values = rules.applied(keys, held)
-        if all(test(typed(value, declared[key])) for key, test, value in zip(keys, tests, values, strict=True)):
-            found.update(held.ids)
-    return found
+        if all(test(typed(value, declared[name])) for name, test, value in zip(keys, tests, values, strict=True)):
+            files.update(held.files)
+            node_ids.update(held.node_ids)
+    return Passing(frozenset(files), dict.fromkeys(sorted(node_ids)))
+
+
+def _size(key: _Lookup, passing: Passing) -> int:
+    """The size of a filter in ids. A character of its JSON may be a number of 20 bytes."""
+    text = len(key.conditions_json) + len(key.view_json)
+    return 100 + len(passing.files) + len(passing.node_ids) + text // 5
+
+
+_at_rest: LookupCache[_Lookup, Passing] = LookupCache(_passing, AT_REST_SECONDS, MAX_AT_REST, _size)
 
 
 def _narrowed(view: MetadataView, keys: Sequence[str]) -> MetadataView:
@@ -163,7 +151,7 @@ class _Rules:
         """What the rules set for a file at this path."""
         return {key: value for takes, values in self._rules if takes(path) for key, value in values.items()}
 
-    def applied(self, keys: Sequence[str], held: Held[Id]) -> Sequence[Any]:
+    def applied(self, keys: Sequence[str], held: Held) -> Sequence[Any]:
         """The values of these keys with those of the rules."""
         if held.path is None:
             return held.values
@@ -248,9 +236,9 @@ def keys_of(pool: Pool, index_id: UUID, view: MetadataView, most_values: int) ->
         if left <= 0:
             is_cut = True
             break
-        left -= len(held.ids)
+        left -= len(held.files)
         for key, value in zip(keys, rules.applied(keys, held), strict=True):
-            counts[key].add(value, len(held.ids))
+            counts[key].add(value, len(held.files))
     items = [counts[key].shown(key, most_values) for key in keys]
     mistyped = ", ".join(f"{item.key} ({item.mistyped_files})" for item in items if item.mistyped_files)
     warning = f"Files with a value of another type than config.metadata declares, which counts as none: {mistyped}."

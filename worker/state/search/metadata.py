@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Any
 from uuid import UUID
 
 from psycopg.rows import class_row
@@ -18,18 +18,20 @@ from worker.state.queries import load
 #: Rows that are held at a time. Each has up to 16 KiB of values, and the ids of its files.
 _BATCH_ROWS = 500
 
-Id = TypeVar("Id", str, UUID)
-
 _SQL = load("search/metadata")
 
 
 @dataclass(frozen=True, slots=True)
-class Held(Generic[Id]):
-    """Values of some keys in their order, None for no value, and the files that have them; `path` if rules need it."""
+class Held:
+    """Values of some keys in their order, None for no value, and the listed files that have them.
+
+    `path` is set if rules need it. `node_ids` are the `file_node_id` of files with live chunks.
+    """
 
     values: list[Any]
     path: str | None
-    ids: list[Id]
+    files: list[UUID]
+    node_ids: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,26 +55,11 @@ def state(pool: Pool, index_id: UUID) -> MetadataState:
         return cursor.execute(_SQL["state"], {"index_id": index_id}).fetchone() or MetadataState(0, None, None)
 
 
-def files_by_values(pool: Pool, index_id: UUID, keys: Sequence[str], view: MetadataView) -> Iterator[Held[UUID]]:
-    """Yield the distinct combinations of values of these keys, each with its listed files.
+def files_by_values(pool: Pool, index_id: UUID, keys: Sequence[str], view: MetadataView) -> Iterator[Held]:
+    """Yield the distinct combinations of values of these keys, each with its files.
 
     If rules decide by path, each path comes with its own values.
     """
-    return _by_values(pool, "files_by_values", index_id, keys, view)
-
-
-def nodes_by_values(pool: Pool, index_id: UUID, keys: Sequence[str], view: MetadataView) -> Iterator[Held[str]]:
-    """As `files_by_values`, each with the `file_node_id` of its files with live chunks."""
-    return _by_values(pool, "nodes_by_values", index_id, keys, view)
-
-
-def stated(pool: Pool, file_ids: Sequence[UUID]) -> dict[UUID, dict[str, object]]:
-    """Return what documents say of themselves, as metadata."""
-    with autocommit(pool) as connection:
-        return dict(connection.execute(_SQL["stated"], {"files": list(file_ids)}).fetchall())
-
-
-def _by_values(pool: Pool, query: str, index_id: UUID, keys: Sequence[str], view: MetadataView) -> Iterator[Held[Any]]:
     values: dict[str, object] = {"index_id": index_id, "keys": list(keys), "by_path": bool(view.rules)}
     values["with_properties"] = "properties" in view.sources
     # the values of all files together may be larger than the memory
@@ -80,5 +67,11 @@ def _by_values(pool: Pool, query: str, index_id: UUID, keys: Sequence[str], view
         cursor.itersize = _BATCH_ROWS
         # the first row comes once the values of all files are grouped
         be_patient(connection)
-        for columns in cursor.execute(_SQL[query], values):
+        for columns in cursor.execute(_SQL["files_by_values"], values):
             yield Held(*columns)
+
+
+def stated(pool: Pool, file_ids: Sequence[UUID]) -> dict[UUID, dict[str, object]]:
+    """Return what documents say of themselves, as metadata."""
+    with autocommit(pool) as connection:
+        return dict(connection.execute(_SQL["stated"], {"files": list(file_ids)}).fetchall())

@@ -6,14 +6,11 @@ SELECT coalesce((SELECT m.version FROM metadata_change m WHERE m.project_id = i.
 FROM search_index i LEFT JOIN LATERAL (SELECT * FROM :newest_task) t ON true WHERE i.id = %(index_id)s
 
 -- name: files_by_values
-SELECT v.values, p.path, array_agg(f.id) FROM :files_with_metadata
+SELECT v.values, p.path, coalesce(array_agg(f.id) FILTER (WHERE f.status <> 'removed'), '{}') AS files,
+       coalesce(array_agg(coalesce(f.node_id, f.id::text)) FILTER (WHERE f.live_chunks > 0), '{}') AS node_ids
+FROM :files_with_metadata
 CROSS JOIN LATERAL (:values_of_keys) v CROSS JOIN LATERAL (SELECT CASE WHEN %(by_path)s THEN f.path END AS path) p
-WHERE i.id = %(index_id)s AND f.status <> 'removed' GROUP BY v.values, p.path
-
--- name: nodes_by_values
-SELECT v.values, p.path, array_agg(coalesce(f.node_id, f.id::text)) FROM :files_with_metadata
-CROSS JOIN LATERAL (:values_of_keys) v CROSS JOIN LATERAL (SELECT CASE WHEN %(by_path)s THEN f.path END AS path) p
-WHERE i.id = %(index_id)s AND f.live_chunks > 0 GROUP BY v.values, p.path
+WHERE i.id = %(index_id)s AND (f.status <> 'removed' OR f.live_chunks > 0) GROUP BY v.values, p.path
 
 -- name: stated
 -- what documents say of themselves, as metadata

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from itertools import product
 from types import SimpleNamespace
 from typing import Any, cast
@@ -27,18 +26,15 @@ from api.search.query.filters import (
     shortened,
 )
 from api.search.rank.fusion import by_score, ranks_and_values, reciprocal_ranks
-from api.search.text import metadata_filter
 from api.search.text.path_pattern import folder_of
 from schemas.errors import FilterMatchesNothing
-from schemas.queries.metadata import PLAIN
 from schemas.queries.search import Filters, Query
 from worker.ignore import compiled_glob
 from worker.state.index import file_lookup
 from worker.state.index.file_lookup import IndexedFile
 from worker.state.index.tools import Index
 from worker.state.pool import Pool
-from worker.state.search import found_chunks, metadata, symbols
-from worker.state.search.metadata import MetadataState
+from worker.state.search import found_chunks, symbols
 from worker.vectors import FILTERED, MAX_FILTERABLE_BYTES
 
 A, B, C, D = (UUID(int=number) for number in range(4))
@@ -161,31 +157,6 @@ def test_files_are_looked_up_once_in_a_moment_unless_the_query_asks_for_the_fold
     assert asked(one, refresh="if_stale", **path) == 4
     now[0] = filters.RESOLVED_SECONDS
     assert asked(one, **path) == 5
-
-
-def test_filters_by_metadata_take_memory_by_their_text_and_none_while_a_run_is_open(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    state = [MetadataState(0, uuid4(), datetime.now(UTC))]
-    monkeypatch.setattr(metadata, "state", lambda *_: state[0])
-    monkeypatch.setattr(metadata_filter, "node_ids_of", lambda *_: {"n"})
-    monkeypatch.setattr(filters, "select_files", lambda *_: FileSelection(["n"]))
-    index = cast("Index", SimpleNamespace(id=uuid4(), metadata=PLAIN))
-
-    def ask(text: str) -> None:
-        query = Query(query="x", filters=Filters(metadata={"key": {"not": [text] * 20}}))
-        assert filters_of(cast("Pool", None), index, query, Disconnect().check).files == FileSelection(["n"])
-
-    def kept() -> int:
-        return sum(len(key.filters_json) for key in filters._at_rest._values if key.index_id == index.id)
-
-    for number in range(30):
-        ask(f"{number}" * 5_000)
-    assert 0 < kept() < 2_000_000
-    before = kept()
-    state[0] = MetadataState(0, uuid4(), None)
-    ask("open")
-    assert kept() == before
 
 
 def test_every_attribute_of_a_filter_is_filterable_in_a_store() -> None:

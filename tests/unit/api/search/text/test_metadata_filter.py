@@ -25,10 +25,11 @@ def go_on() -> None:
 
 
 def passes(monkeypatch: pytest.MonkeyPatch, kind: MetadataKind, value: Any, condition: dict[str, Any]) -> bool:
-    held = [Held([value], None, ["node"])]
-    monkeypatch.setattr(metadata, "nodes_by_values", lambda *_: held)
+    held = [Held([value], None, [], ["node"])]
+    monkeypatch.setattr(metadata, "files_by_values", lambda *_: held)
+    monkeypatch.setattr(metadata, "state", lambda *_: MetadataState(0, uuid4(), None))
     view = MetadataView(declared={"key": kind})
-    return bool(metadata_filter.node_ids_of(cast("Pool", None), UUID(int=1), view, {"key": condition}, go_on))
+    return bool(metadata_filter.passing(cast("Pool", None), UUID(int=1), view, {"key": condition}, go_on).node_ids)
 
 
 @pytest.mark.parametrize(
@@ -75,15 +76,14 @@ def test_these_do_not(
 class Files:
     """Files with values, which count how often they are read, and whether by path."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, held: Sequence[Held[Any]]) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, held: Sequence[Held]) -> None:
         self.held = held
         self.reads: list[bool] = []
         self.state = MetadataState(0, uuid4(), datetime.now(UTC))
         monkeypatch.setattr(metadata, "files_by_values", self._read)
-        monkeypatch.setattr(metadata, "nodes_by_values", self._read)
         monkeypatch.setattr(metadata, "state", lambda *_: self.state)
 
-    def _read(self, _pool: Pool, _index: UUID, _keys: Sequence[str], view: MetadataView) -> Iterator[Held[Any]]:
+    def _read(self, _pool: Pool, _index: UUID, _keys: Sequence[str], view: MetadataView) -> Iterator[Held]:
         self.reads.append(bool(view.rules))
         return iter(self.held)
 
@@ -94,34 +94,30 @@ KEY: dict[str, MetadataKind] = {"key": "string"}
 
 
 def test_pages_of_a_list_share_what_a_filter_selects_until_something_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    files, index, view = Files(monkeypatch, [Held(["a"], None, [UUID(int=1)])]), uuid4(), MetadataView(declared=KEY)
+    files, index, view = Files(monkeypatch, [Held(["a"], None, [UUID(int=1)], [])]), uuid4(), MetadataView(declared=KEY)
     for _ in range(3):
-        assert metadata_filter.files_of(POOL, index, view, {"key": ANY_A}, go_on) == {UUID(int=1)}
+        assert metadata_filter.passing(POOL, index, view, {"key": ANY_A}, go_on).files == {UUID(int=1)}
     assert len(files.reads) == 1
-    assert metadata_filter.files_of(POOL, index, view, {"key": {"any": ["b"]}}, go_on) == set()
-    assert metadata_filter.files_of(POOL, uuid4(), view, {"key": ANY_A}, go_on)
-    assert (
-        metadata_filter.files_of(POOL, index, MetadataView(declared={"key": "strings"}), {"key": ANY_A}, go_on) == set()
-    )
+    assert metadata_filter.passing(POOL, index, view, {"key": {"any": ["b"]}}, go_on).files == set()
+    assert metadata_filter.passing(POOL, uuid4(), view, {"key": ANY_A}, go_on).files
+    other = MetadataView(declared={"key": "strings"})
+    assert metadata_filter.passing(POOL, index, other, {"key": ANY_A}, go_on).files == set()
     assert len(files.reads) == 4
     files.state = MetadataState(1, files.state.task_id, files.state.finished_at)
-    metadata_filter.files_of(POOL, index, view, {"key": ANY_A}, go_on)
+    metadata_filter.passing(POOL, index, view, {"key": ANY_A}, go_on)
     assert len(files.reads) == 5
     files.state = MetadataState(1, uuid4(), None)
     for _ in range(2):
-        metadata_filter.files_of(POOL, index, view, {"key": ANY_A}, go_on)
+        metadata_filter.passing(POOL, index, view, {"key": ANY_A}, go_on)
     assert len(files.reads) == 7
 
 
 def test_only_rules_that_set_what_is_asked_tell_files_apart_by_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    files = Files(monkeypatch, [Held(["a"], "hr/x", ["node"])])
+    files = Files(monkeypatch, [Held(["a"], "hr/x", [], ["node"])])
     rules = (MetadataRule(path="hr/**", set={"other": 1}), MetadataRule(path="**", set={"key": "b", "other": 2}))
-    assert metadata_filter.node_ids_of(
-        POOL, uuid4(), MetadataView(declared=KEY, rules=rules[:1]), {"key": ANY_A}, go_on
-    )
-    assert not metadata_filter.node_ids_of(
-        POOL, uuid4(), MetadataView(declared=KEY, rules=rules), {"key": ANY_A}, go_on
-    )
+    for these, passes_ in ((rules[:1], True), (rules, False)):
+        view = MetadataView(declared=KEY, rules=these)
+        assert bool(metadata_filter.passing(POOL, uuid4(), view, {"key": ANY_A}, go_on).node_ids) is passes_
     assert files.reads == [False, True]
 
 
@@ -133,33 +129,39 @@ def test_rules_match_no_pattern_against_paths_in_other_folders(monkeypatch: pyte
         return True
 
     monkeypatch.setattr(PathPattern, "anywhere", lambda _: takes)
-    held = [Held([None], path, [path]) for path in ("hr/a", "hr/deep/b", "hrx/c", "d")]
+    held = [Held([None], path, [], [path]) for path in ("hr/a", "hr/deep/b", "hrx/c", "d")]
     Files(monkeypatch, held)
     rules = tuple(MetadataRule(path=f"hr/*{number}", set={"key": "a"}) for number in range(MAX_RULES))
     view = MetadataView(declared=KEY, rules=rules)
-    assert metadata_filter.node_ids_of(POOL, uuid4(), view, {"key": ANY_A}, go_on) == {"hr/a", "hr/deep/b"}
+    assert [*metadata_filter.passing(POOL, uuid4(), view, {"key": ANY_A}, go_on).node_ids] == ["hr/a", "hr/deep/b"]
     assert {*matched} == {"hr/a", "hr/deep/b"}
 
 
 @pytest.mark.parametrize(("more", "truncated"), [(0, False), (1, True)])
 def test_a_count_is_cut_only_if_files_are_left(monkeypatch: pytest.MonkeyPatch, more: int, truncated: bool) -> None:
     ids = [UUID(int=0)] * metadata_filter.MAX_COUNTED_FILES
-    Files(monkeypatch, [Held(["a"], None, ids), *[Held(["b"], None, ids[:1])] * more])
+    Files(monkeypatch, [Held(["a"], None, ids, []), *[Held(["b"], None, ids[:1], [])] * more])
     assert metadata_filter.keys_of(POOL, uuid4(), MetadataView(declared=KEY), 10).truncated is truncated
 
 
-def test_a_long_filter_takes_more_of_a_cache_than_a_short_one() -> None:
-    assert metadata_filter.size_at_rest(10, 0) == 110
-    assert metadata_filter.size_at_rest(0, 1 << 20) > metadata_filter.MAX_AT_REST // 2
+@pytest.mark.parametrize(("count", "text", "most"), [(100_000, "x", 2), (0, "x" * 5_000, 30)])
+def test_filters_take_memory_by_their_files_and_their_text(
+    monkeypatch: pytest.MonkeyPatch, count: int, text: str, most: int
+) -> None:
+    ids = [UUID(int=number) for number in range(count)]
+    Files(monkeypatch, [Held(["a"], None, ids, [str(each) for each in ids])])
+    view, index = MetadataView(declared=KEY), uuid4()
+    for number in range(60):
+        metadata_filter.passing(POOL, index, view, {"key": {"not": [f"{number}{text}"] * 20}}, go_on)
+    assert 0 < sum(key.index_id == index for key in metadata_filter._at_rest._values) <= most
 
 
 def test_a_filter_is_resolved_no_further_once_its_caller_has_left(monkeypatch: pytest.MonkeyPatch) -> None:
     disconnect = Disconnect()
-    files = Files(monkeypatch, [Held(["a"], None, [UUID(int=1)])])
+    files = Files(monkeypatch, [Held(["a"], None, [UUID(int=1)], [])])
     view, index = MetadataView(declared=KEY), uuid4()
     disconnect.event.set()
-    for select in (metadata_filter.files_of, metadata_filter.node_ids_of):
-        with pytest.raises(CallerLeft):
-            select(POOL, index, view, {"key": ANY_A}, disconnect.check)
-    assert metadata_filter.files_of(POOL, index, view, {"key": ANY_A}, go_on) == {UUID(int=1)}
-    assert len(files.reads) == 3
+    with pytest.raises(CallerLeft):
+        metadata_filter.passing(POOL, index, view, {"key": ANY_A}, disconnect.check)
+    assert metadata_filter.passing(POOL, index, view, {"key": ANY_A}, go_on).files == {UUID(int=1)}
+    assert len(files.reads) == 2
