@@ -43,9 +43,12 @@ class CodeCalls(Calls[Way]):
         return Request("GET", tool_path(tool, "outline"), Page[Symbol], query)
 
     @call
-    def impact(self, tool: AnyTool, name: str, *, limit: int | None = None) -> Request[Impact]:
+    def impact(
+        self, tool: AnyTool, name: str, *, metadata: MetadataFilter | None = None, limit: int | None = None
+    ) -> Request[Impact]:
         """What a change of a name may touch: definitions, references, tests, and other lines with the word."""
-        return Request("GET", tool_path(tool, "impact"), Impact, given(name=name, limit=limit))
+        query = given(name=name, metadata=in_address(metadata), limit=limit)
+        return Request("GET", tool_path(tool, "impact"), Impact, query)
 
     @listing
     def references(
@@ -68,16 +71,30 @@ class CodeCalls(Calls[Way]):
 
     @call
     def callers(
-        self, tool: AnyTool, name: str, *, depth: int | None = None, scope: str | None = None, file_id: Id | None = None
+        self,
+        tool: AnyTool,
+        name: str,
+        *,
+        depth: int | None = None,
+        scope: str | None = None,
+        file_id: Id | None = None,
+        metadata: MetadataFilter | None = None,
     ) -> Request[CallGraph]:
         """The definitions that call this name, their callers, and so on up to `depth`."""
-        query = given(name=name, depth=depth, scope=scope, file_id=file_id)
+        query = given(name=name, depth=depth, scope=scope, file_id=file_id, metadata=in_address(metadata))
         return Request("GET", tool_path(tool, "symbols", "callers"), CallGraph, query)
 
     @call
     def callees(
-        self, tool: AnyTool, name: str, *, depth: int | None = None, scope: str | None = None, file_id: Id | None = None
+        self,
+        tool: AnyTool,
+        name: str,
+        *,
+        depth: int | None = None,
+        scope: str | None = None,
+        file_id: Id | None = None,
+        metadata: MetadataFilter | None = None,
     ) -> Request[CallGraph]:
         """What the definitions of this name call, what those call, and so on up to `depth`."""
-        query = given(name=name, depth=depth, scope=scope, file_id=file_id)
+        query = given(name=name, depth=depth, scope=scope, file_id=file_id, metadata=in_address(metadata))
         return Request("GET", tool_path(tool, "symbols", "callees"), CallGraph, query)

@@ -116,7 +116,8 @@ def test_a_wrong_filter_is_refused_everywhere(running: Service, shelf: Shelf, ca
     ]
     # longer than an address may be
     if case not in {"too many values", "a string longer than metadata"}:
-        lists = {"files": {}, "symbols": {}, "outline": {}, "references": {"name": "x"}}
+        named = {each: {"name": "x"} for each in ("references", "symbols/callers", "symbols/callees", "impact")}
+        lists = {"files": {}, "symbols": {}, "outline": {}, **named}
         where = json.dumps(WRONG[case])
         for each, more in lists.items():
             answers.append(running.client.get(f"{at}/{each}", params={**more, "metadata": where}))
@@ -248,6 +249,47 @@ def test_definitions_and_uses_are_filtered(running: Service) -> None:
         assert {item["file_node_id"] for item in items} == {*nodes.values()}, each
         items = running.get(f"{TOOLS}/{tool}/{each}", **params, metadata=where)["items"]
         assert {item["file_node_id"] for item in items} == {nodes["red"]}, each
+
+
+CODE = {
+    "red/shop.py": "from red.tools import weigh\nfrom blue.extra import wrap\n\ndef sell():\n    weigh(wrap())\n",
+    "red/tools.py": "def weigh(what):\n    return what\n\ndef test_it():\n    sell()\n",
+    "blue/extra.py": "from red.shop import sell\n\ndef wrap():\n    weigh(sell())\n\ndef weigh(it):\n    sell()\n",
+    "blue/old.lua": "function sell()\n  weigh(wrap())\nend\n",
+    "blue/top.py": "from red.shop import sell\nfrom red.tools import weigh as scale\n\nsell()\nscale(sell)\nweigh\n",
+}
+
+
+def test_calls_and_what_a_change_affects_are_as_if_only_the_selected_files_existed(running: Service) -> None:
+    def made(name: str, *teams: str) -> str:
+        top = running.node(name, "folder")
+        for team in teams:
+            folder = running.node(team, "folder", parent_id=top, metadata={"team": team})
+            for path, text in CODE.items():
+                if path.startswith(team):
+                    running.node(path.removeprefix(f"{team}/"), "file", text, parent_id=folder)
+        tool = running.tool(node_id=top, config={"metadata": {"team": "string"}})
+        running.wait(tool)
+        return tool
+
+    everything, alone = made("all code", "red", "blue"), made("red code", "red")
+    for path in ("symbols/callers", "symbols/callees", "impact"):
+        for name in ("sell", "weigh", "wrap"):
+            asked = {"name": name} | ({} if path == "impact" else {"depth": 3})
+            of_all = _without_ids(running.get(f"{TOOLS}/{everything}/{path}", **asked))
+            filtered = running.get(f"{TOOLS}/{everything}/{path}", **asked, metadata=json.dumps({"team": "red"}))
+            assert _without_ids(filtered) == _without_ids(running.get(f"{TOOLS}/{alone}/{path}", **asked)), (path, name)
+            assert _without_ids(filtered) != of_all, (path, name)
+
+
+def _without_ids(answer: Any) -> Any:
+    """An answer without what differs between two folders of the same content."""
+    if isinstance(answer, list):
+        return [_without_ids(each) for each in answer]
+    if isinstance(answer, dict):
+        differing = ("file_id", "file_node_id", "file_id_path", "coverage")
+        return {key: _without_ids(value) for key, value in answer.items() if key not in differing}
+    return answer
 
 
 def test_a_file_that_is_not_listed_yet_passes_no_filter(running: Service) -> None:

@@ -378,6 +378,10 @@ CROSS JOIN unnest(%(keys)s::text[]) WITH ORDINALITY AS k (key, place)
 -- whether a file f is among those that a filter by metadata selects
 (%(only)s::uuid[] IS NULL OR f.id = ANY (%(only)s))
 
+-- name: is_in_selected
+-- whether a reference r is in one of these files
+(%(only)s::uuid[] IS NULL OR r.file_id = ANY (%(only)s))
+
 -- name: hit_columns
 -- what an answer shows of a chunk c of a file f, whose node n may have a URL
 c.chunk_text, coalesce(f.node_id, f.id::text) AS file_node_id, f.id AS file_id, f.id_path AS file_id_path,

@@ -35,6 +35,14 @@ FilterParameter = Annotated[
 ]
 
 
+def conditions_of(metadata: str | None) -> dict[str, Any] | None:
+    """The filter in an address; None without one. Raises `Invalid`."""
+    try:
+        return None if metadata is None else _FILTER.validate_json(metadata)
+    except ValidationError as error:
+        raise Invalid(f"The parameter metadata is no filter: {error.errors()[0]['msg']}.") from error
+
+
 def selected(
     resources: Resources, index_id: UUID, view: MetadataView, metadata: str | None, disconnect: Disconnect
 ) -> Sequence[UUID] | None:
@@ -42,12 +50,7 @@ def selected(
 
     Raises `Invalid` and `CallerLeft`.
     """
-    if metadata is None:
-        return None
-    try:
-        conditions = _FILTER.validate_json(metadata)
-    except ValidationError as error:
-        raise Invalid(f"The parameter metadata is no filter: {error.errors()[0]['msg']}.") from error
+    conditions = conditions_of(metadata)
     if conditions is None:
         return None
     return list(metadata_filter.passing(resources.pool, index_id, view, conditions, disconnect.check).files)

@@ -14,7 +14,7 @@ from api.http.dependencies import IndexDep, ResourcesDep
 from api.http.described_errors import raises
 from api.http.disconnect import DisconnectDep
 from api.http.paging import Cursor, Limit, from_cursor, page
-from api.routes.search.metadata_keys import FilterParameter, selected
+from api.routes.search.metadata_keys import FilterParameter, conditions_of, selected
 from api.search.code import calls
 from api.search.code.calls import FoundCalls
 from api.search.code.impact import impact
@@ -27,7 +27,7 @@ from schemas.tool import Listing
 from worker.resources import Resources
 from worker.state.index.tools import Index
 from worker.state.search import code_texts, symbols
-from worker.state.search.code_texts import Defined
+from worker.state.search.code_texts import Defined, Only
 
 router = APIRouter(prefix="/api/tools/search/{tool_id}", tags=["symbols"], route_class=JsonRoute)
 
@@ -102,9 +102,11 @@ def get_impact(
     disconnect: DisconnectDep,
     name: Called,
     limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of items of each list.")] = 100,
+    metadata: FilterParameter = None,
 ) -> Impact:
     """Show what a change to a name may affect: definitions, references, tests, and other lines with the word."""
-    return impact(resources, index, name, limit, disconnect.event)
+    only = selected(resources, index.id, index.metadata, metadata, disconnect)
+    return impact(resources, index, name, limit, disconnect.event, conditions_of(metadata), only)
 
 
 @router.get("/references")
@@ -133,7 +135,7 @@ def list_references(
     only = selected(resources, index.id, index.metadata, metadata, disconnect)
     reads = FoundReads()
     if name is not None and kind in {None, "read", "write"}:
-        reads = find_reads(resources.pool, index.id, symbols.qualified(name)[1])
+        reads = find_reads(resources.pool, index.id, symbols.qualified(name)[1], only)
     listed = page(
         lambda most: symbols.references(
             resources.pool,
@@ -158,47 +160,53 @@ def list_references(
 def list_callers(
     index: IndexDep,
     resources: ResourcesDep,
+    disconnect: DisconnectDep,
     name: Called,
     depth: Depth = 1,
     scope: Scope = None,
     file_id: FileId = None,
+    metadata: FilterParameter = None,
 ) -> Calls:
     """List the definitions that call this name, their callers, and so on up to `depth`.
 
     `scope` and `file_id` select one of several definitions of the name.
     """
-    start = _start(resources, index, name, scope, file_id)
+    only = selected(resources, index.id, index.metadata, metadata, disconnect)
+    start = _start(resources, index, name, scope, file_id, only)
     if start is None:
         return _calls(name, (), FoundCalls([], is_cut=False))
     last = symbols.qualified(name)[1]
-    return _calls(name, start, calls.callers(resources.pool, index.id, last, start, depth))
+    return _calls(name, start, calls.callers(resources.pool, index.id, last, start, depth, only))
 
 
 @router.get("/symbols/callees")
 def list_callees(
     index: IndexDep,
     resources: ResourcesDep,
+    disconnect: DisconnectDep,
     name: Called,
     depth: Depth = 1,
     scope: Scope = None,
     file_id: FileId = None,
+    metadata: FilterParameter = None,
 ) -> Calls:
     """List what the definitions of this name call, what those call, and so on up to `depth`.
 
     `scope` and `file_id` select one of several definitions of the name.
     """
-    start = _start(resources, index, name, scope, file_id) or ()
-    found = calls.callees(resources.pool, index.id, start, depth) if start else FoundCalls([], is_cut=False)
+    only = selected(resources, index.id, index.metadata, metadata, disconnect)
+    start = _start(resources, index, name, scope, file_id, only) or ()
+    found = calls.callees(resources.pool, index.id, start, depth, only) if start else FoundCalls([], is_cut=False)
     return _calls(name, start, found)
 
 
 def _start(
-    resources: Resources, index: Index, name: str, scope: str | None, file_id: UUID | None
+    resources: Resources, index: Index, name: str, scope: str | None, file_id: UUID | None, only: Only
 ) -> Sequence[Defined] | None:
     """The definitions that are meant; None if the scope or the file leaves none."""
     enclosing, last = symbols.qualified(name)
     path = "/".join(filter(None, (scope, enclosing)))
-    found = code_texts.named(resources.pool, index.id, last, MAX_NAMED, scope=path, file=file_id)
+    found = code_texts.named(resources.pool, index.id, last, MAX_NAMED, scope=path, file=file_id, only=only)
     return found if found or not (path or file_id) else None
 
 

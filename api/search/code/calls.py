@@ -12,7 +12,7 @@ from api.search.code.surroundings import CLASSES
 from schemas.queries.symbol import Call, Confidence
 from worker.state.pool import Pool
 from worker.state.search import code_texts
-from worker.state.search.code_texts import CalledName, Defined
+from worker.state.search.code_texts import CalledName, Defined, Only
 
 #: Maximum number of items in an answer.
 MAX_CALLS = 500
@@ -48,16 +48,19 @@ class FoundCalls:
     is_cut: bool
 
 
-def callers(pool: Pool, index_id: UUID, name: str, start: Sequence[Defined], depth: int) -> FoundCalls:
-    """Return the definitions that call any of these, their callers, and so on.
+def callers(
+    pool: Pool, index_id: UUID, name: str, start: Sequence[Defined], depth: int, only: Only = None
+) -> FoundCalls:
+    """Return the definitions that call any of these, their callers, and so on, in `only` these files.
 
     Without any, return those that call the name, though the folder does not define it.
     """
-    meanings = Meanings(pool, index_id)
+    meanings = Meanings(pool, index_id, only)
 
     def step(nodes: Sequence[Defined]) -> tuple[list[Edge], bool]:
         names = sorted({node.name for node in nodes}) or [name]
-        used = [*meanings.renamed(names), *code_texts.calls_of(pool, index_id, names, MAX_CONSIDERED + 1)]
+        by_name = code_texts.calls_of(pool, index_id, names, MAX_CONSIDERED + 1, only=only)
+        used = [*meanings.renamed(names), *by_name]
         wanted: set[Defined | None] = set(nodes) or {None}
         edges = [edge for edge in _edges(meanings, used[:MAX_CONSIDERED]) if edge.target in wanted]
         return edges, len(used) > MAX_CONSIDERED
@@ -65,9 +68,9 @@ def callers(pool: Pool, index_id: UUID, name: str, start: Sequence[Defined], dep
     return _walk(meanings, start, step, depth, _caller)
 
 
-def callees(pool: Pool, index_id: UUID, start: Sequence[Defined], depth: int) -> FoundCalls:
-    """Return what these definitions call, what those call, and so on."""
-    meanings = Meanings(pool, index_id)
+def callees(pool: Pool, index_id: UUID, start: Sequence[Defined], depth: int, only: Only = None) -> FoundCalls:
+    """Return what these definitions call, what those call, and so on, in `only` these files."""
+    meanings = Meanings(pool, index_id, only)
 
     def step(nodes: Sequence[Defined]) -> tuple[list[Edge], bool]:
         used = code_texts.calls_in(

@@ -21,7 +21,7 @@ from api.search.text.file_text import first_line_of, joined
 from schemas.queries.symbol import Confidence
 from worker.state.pool import Pool
 from worker.state.search import code_texts
-from worker.state.search.code_texts import CalledName, Defined
+from worker.state.search.code_texts import CalledName, Defined, Only
 
 #: The surest first.
 CONFIDENCES: tuple[Confidence, ...] = ("resolved", "likely", "by_name")
@@ -38,10 +38,10 @@ _GO_MODULE = re.compile(r"^module[ \t]+(\S+)", re.MULTILINE)
 
 
 class Meanings:
-    """Finds meanings in the code of one index, and remembers what it read."""
+    """Finds meanings in the code of one index, as if it had `only` these files, and remembers what it read."""
 
-    def __init__(self, pool: Pool, index_id: UUID) -> None:
-        self._pool, self._index = pool, index_id
+    def __init__(self, pool: Pool, index_id: UUID, only: Only = None) -> None:
+        self._pool, self._index, self._only = pool, index_id, only
         self._files: dict[UUID, CodeOfFile | None] = {}
         self._paths: dict[str, UUID | None] = {}
         self._named: dict[str, tuple[Defined, ...]] = {}
@@ -87,16 +87,17 @@ class Meanings:
 
     def renamed(self, names: Sequence[str]) -> list[CalledName]:
         """The calls of definitions with these names by other names that imports give them."""
-        files = code_texts.renaming(self._pool, self._index, names, MAX_RENAMING)
+        files = code_texts.renaming(self._pool, self._index, names, MAX_RENAMING, only=self._only)
         self.read(files)
         codes = [code for id_ in files if (code := self._files[id_]) is not None]
         wanted = [(code.file.id, alias) for code in codes for alias in code.imports.aliases(names)]
         return code_texts.calls_by(self._pool, self._index, wanted) if wanted else []
 
     def named(self, name: str) -> tuple[Defined, ...]:
-        """The definitions of a name in the whole index."""
+        """The definitions of a name in all files that count."""
         if name not in self._named:
-            self._named[name] = tuple(code_texts.named(self._pool, self._index, name, MAX_NAMED))
+            found = code_texts.named(self._pool, self._index, name, MAX_NAMED, only=self._only)
+            self._named[name] = tuple(found)
         return self._named[name]
 
     def of_call(self, file_id: UUID, line: int, name: str, within: Defined | None) -> Meaning:
@@ -207,7 +208,7 @@ class Meanings:
         unknown = [path for path in paths if path not in self._paths]
         if unknown:
             self._paths |= dict.fromkeys(unknown)
-            self._paths |= code_texts.at_paths(self._pool, self._index, unknown)
+            self._paths |= code_texts.at_paths(self._pool, self._index, unknown, only=self._only)
 
     def _member(self, code: CodeOfFile, receiver: str, name: str, within: Defined | None) -> Meaning:
         """A member of what stands before it."""

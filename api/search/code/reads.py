@@ -16,7 +16,7 @@ from schemas.queries.search import Note
 from worker.formats.grammars import GRAMMARS
 from worker.state.pool import Pool
 from worker.state.search import code_texts
-from worker.state.search.code_texts import CodeFile, Defined
+from worker.state.search.code_texts import CodeFile, Defined, Only
 from worker.state.search.snippets import TextRow
 from worker.state.search.symbols import AddedUse
 
@@ -42,12 +42,12 @@ class FoundReads:
     notes: list[Note] = field(default_factory=list)
 
 
-def find_reads(pool: Pool, index_id: UUID, name: str) -> FoundReads:
-    """Find the lines of code that read or assign a name. Strings and comments do not count."""
+def find_reads(pool: Pool, index_id: UUID, name: str, only: Only = None) -> FoundReads:
+    """Find the lines of code that read or assign a name, in `only` these files. Strings and comments do not count."""
     found = FoundReads()
     if not _IDENTIFIER.fullmatch(name):
         return found
-    files = code_texts.containing(pool, index_id, name, MAX_FILES + 1)
+    files = code_texts.containing(pool, index_id, name, MAX_FILES + 1, only=only)
     if files is None:
         found.notes.append(_note("reads_left_out", "The folder is too large to look for reads; grep finds them."))
         return found

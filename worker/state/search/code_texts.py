@@ -19,6 +19,9 @@ TIMEOUT_SECONDS = 5
 
 _SQL = load("search/code_texts")
 
+#: The files that count; None: all of the index.
+Only = Sequence[UUID] | None
+
 
 class CodeFile(NamedTuple):
     """A file of code."""
@@ -54,9 +57,10 @@ class Defined(NamedTuple):
         return f"{self.scope}/{self.name}" if self.scope else self.name
 
 
-def containing(pool: Pool, index_id: UUID, name: str, limit: int) -> list[CodeFile] | None:
+def containing(pool: Pool, index_id: UUID, name: str, limit: int, *, only: Only = None) -> list[CodeFile] | None:
     """Return files of code whose text contains a name, by path; None if looking through all texts takes too long."""
-    values = {"index_id": index_id, "name": name, "limit": limit, "milliseconds": str(1000 * TIMEOUT_SECONDS)}
+    values: dict[str, object] = {"index_id": index_id, "name": name, "limit": limit, "only": only}
+    values["milliseconds"] = str(1000 * TIMEOUT_SECONDS)
     with pool.connection() as connection:
         try:
             with connection.transaction():
@@ -119,31 +123,31 @@ def bases(pool: Pool, ids: Iterable[UUID]) -> dict[UUID, dict[str, list[str]]]:
 
 
 def named(
-    pool: Pool, index_id: UUID, name: str, limit: int, *, scope: str = "", file: UUID | None = None
+    pool: Pool, index_id: UUID, name: str, limit: int, *, scope: str = "", file: UUID | None = None, only: Only = None
 ) -> list[Defined]:
     """Return definitions of a name, in a scope (its end suffices: "inner" of "outer/inner") or a file, by path."""
-    values = {"index_id": index_id, "name": name, "scope": scope, "file": file, "limit": limit}
+    values = {"index_id": index_id, "name": name, "scope": scope, "file": file, "limit": limit, "only": only}
     with pool.connection() as connection:
         return connection.cursor(row_factory=args_row(Defined)).execute(_SQL["named"], values).fetchall()
 
 
-def at_paths(pool: Pool, index_id: UUID, paths: Sequence[str]) -> dict[str, UUID]:
+def at_paths(pool: Pool, index_id: UUID, paths: Sequence[str], *, only: Only = None) -> dict[str, UUID]:
     """Return the files that have these paths."""
     with pool.connection() as connection:
-        rows = connection.execute(_SQL["at_paths"], {"index_id": index_id, "paths": list(paths)})
+        rows = connection.execute(_SQL["at_paths"], {"index_id": index_id, "paths": list(paths), "only": only})
         return {path: file_id for file_id, path in rows}
 
 
-def calls_of(pool: Pool, index_id: UUID, names: Sequence[str], limit: int) -> list[CalledName]:
+def calls_of(pool: Pool, index_id: UUID, names: Sequence[str], limit: int, *, only: Only = None) -> list[CalledName]:
     """Return the calls of names."""
-    values = {"index_id": index_id, "names": list(names), "limit": limit}
+    values = {"index_id": index_id, "names": list(names), "limit": limit, "only": only}
     with pool.connection() as connection:
         return connection.cursor(row_factory=args_row(CalledName)).execute(_SQL["calls_of"], values).fetchall()
 
 
-def renaming(pool: Pool, index_id: UUID, names: Sequence[str], limit: int) -> list[UUID]:
+def renaming(pool: Pool, index_id: UUID, names: Sequence[str], limit: int, *, only: Only = None) -> list[UUID]:
     """Return files that may import one of the names under another one."""
-    values = {"index_id": index_id, "names": list(names), "limit": limit}
+    values = {"index_id": index_id, "names": list(names), "limit": limit, "only": only}
     with pool.connection() as connection:
         return [id_ for (id_,) in connection.execute(_SQL["renaming"], values)]
 

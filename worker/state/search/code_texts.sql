@@ -7,7 +7,7 @@ SELECT set_config('statement_timeout', %(milliseconds)s, true)
 SELECT f.id, f.path, min(c.language) AS language
 FROM chunk c JOIN search_index_file f ON f.id = c.file_id
 WHERE c.index_id = %(index_id)s AND c.live AND c.level = 0 AND c.language IS NOT NULL
-  AND strpos(c.chunk_text, %(name)s) > 0
+  AND strpos(c.chunk_text, %(name)s) > 0 AND :is_selected
 GROUP BY f.id ORDER BY f.path, f.id_path, f.id LIMIT %(limit)s
 
 -- name: languages
@@ -47,23 +47,23 @@ SELECT s.file_id, s.number, s.name, s.kind, s.scope, s.start_line, s.end_line, s
 FROM symbol s JOIN search_index_file f ON f.id = s.file_id
 WHERE s.index_id = %(index_id)s AND s.name = %(name)s
   AND (%(scope)s::text = '' OR starts_with(reverse('/' || s.scope), reverse('/' || %(scope)s::text)))
-  AND (%(file)s::uuid IS NULL OR s.file_id = %(file)s)
+  AND (%(file)s::uuid IS NULL OR s.file_id = %(file)s) AND :is_selected
 ORDER BY f.path COLLATE "C", f.id_path, s.number LIMIT %(limit)s
 
 -- name: at_paths
 -- files of an index that have these paths, empty ones too
-SELECT id, path FROM search_index_file WHERE index_id = %(index_id)s AND path = ANY (%(paths)s)
+SELECT f.id, f.path FROM search_index_file f WHERE f.index_id = %(index_id)s AND f.path = ANY (%(paths)s) AND :is_selected
 
 -- name: calls_of
 -- calls of names
 SELECT r.file_id, r.line, r.name, r.scope FROM symbol_reference r
-WHERE r.index_id = %(index_id)s AND r.name = ANY (%(names)s) AND r.kind = 'call'
+WHERE r.index_id = %(index_id)s AND r.name = ANY (%(names)s) AND r.kind = 'call' AND :is_in_selected
 ORDER BY r.file_id, r.number LIMIT %(limit)s
 
 -- name: renaming
 -- files that import one of these names and may give it an alias
 SELECT DISTINCT r.file_id FROM symbol_reference r
-WHERE r.index_id = %(index_id)s AND r.name = ANY (%(names)s) AND r.kind = 'import'
+WHERE r.index_id = %(index_id)s AND r.name = ANY (%(names)s) AND r.kind = 'import' AND :is_in_selected
   AND EXISTS (SELECT FROM chunk c WHERE c.file_id = r.file_id AND c.live AND c.level = 0
               AND (strpos(c.chunk_text, r.name || ' as ') > 0 OR strpos(c.chunk_text, r.name || ':') > 0))
 LIMIT %(limit)s
