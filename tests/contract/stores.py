@@ -57,7 +57,7 @@ def warmed(store: LanceStore, namespace: str) -> None:
     for number in range(4):
         with suppress(StoreError):  # of a namespace with other dimensions
             LanceStore.search(store, namespace, [Leg(1, vector=axis(0, 0.1 * number))])
-    store._searcher()._word_memories.wait()
+    store._searcher()._background.wait()
 
 
 def make(kind: str, directory: Path, fake: FakeTurbopuffer) -> VectorStore:

@@ -6,6 +6,8 @@ import gc
 import os
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from operator import le
 from pathlib import Path
@@ -23,8 +25,9 @@ from tests.coroutines import run
 from tests.service import eventually
 from worker.tokens.keywords import Keywords
 from worker.vectors import Condition, Leg, Patch, Ranked, Vector, VectorRow
-from worker.vectors.lance import open_tables, vector_cache, word_search
+from worker.vectors.lance import open_tables, searcher, vector_cache, word_search
 from worker.vectors.lance.open_tables import GONE_SEGMENTS, OpenTables
+from worker.vectors.lance.searcher import FIRST_READ
 from worker.vectors.lance.store import LanceStore
 
 SPACE, DIMENSIONS = "rests", 8
@@ -85,7 +88,7 @@ def test_what_is_kept_is_what_the_table_says(store: LanceStore, tmp_path: Path) 
         for one, other in zip(store.search(SPACE, legs), fresh, strict=True):
             assert _ids(one) == _ids(other)
             assert [each.value for each in one] == pytest.approx([each.value for each in other], abs=1e-6)
-    assert _is_in_memory(store)
+        assert _is_in_memory(store) is (number >= FIRST_READ - 1)
 
 
 def test_every_write_is_seen_by_the_next_search(store: LanceStore, tmp_path: Path) -> None:
@@ -148,6 +151,7 @@ def test_writes_at_one_moment_of_a_coarse_clock_are_all_seen(store: LanceStore, 
 
 
 def _is_in_memory(store: LanceStore) -> bool:
+    store._searcher()._background.wait()
     return SPACE in store._searcher()._rows_in_memory._cached
 
 
@@ -192,6 +196,7 @@ def test_a_table_that_outgrows_its_memory_answers_as_one_that_is_read_anew(
         expected = _ids(LanceStore(tmp_path, has_keywords=True).search(SPACE, [leg])[0])
         for limit in range(5, 5 + SEARCHES):
             assert _ids(store.search(SPACE, [replace(leg, limit=limit)])[0]) == expected[:limit]
+            store._searcher()._background.wait()
             (of_odd,) = store.search(SPACE, [replace(leg, limit=limit, conditions=odd)])
             assert _ids(of_odd) == [number for number in expected if number % 2][:limit]
         assert _is_in_memory(store)
@@ -224,6 +229,7 @@ def test_a_filter_is_applied_again_without_the_table_if_the_cache_has_room(
     for number in range(5):
         (found,) = store.search(SPACE, [Leg(20, vector=_vector(_row(1)) * (number + 1), conditions=odd)])
         assert sorted(_ids(found)) == [1, 3, 5, 9, 11, 13]
+        store._searcher()._background.wait()
     # the first searches have no rows in memory yet, and read those that pass
     assert applied.call_count == (2 if cached else 5)
     store.write(SPACE, DIMENSIONS, [_row(15)], deletes=[UUID(int=1)])
@@ -237,6 +243,7 @@ def test_a_filter_is_applied_to_rows_that_are_read_anew(store: LanceStore, monke
     leg = Leg(20, vector=_vector(_row(1)), conditions=odd)
     for limit in (20, 21, 22):
         store.search(SPACE, [replace(leg, limit=limit)])
+    assert _is_in_memory(store)
     # positions of deleted rows stay taken as long as the others are in memory
     store.write(SPACE, DIMENSIONS, deletes=[UUID(int=0), UUID(int=1)])
     for limit in (20, 21):
@@ -246,6 +253,91 @@ def test_a_filter_is_applied_to_rows_that_are_read_anew(store: LanceStore, monke
     monkeypatch.setattr(store._searcher()._searches, "_first", 0)
     for limit in (22, 23):
         assert sorted(_ids(store.search(SPACE, [replace(leg, limit=limit)])[0])) == [3, 5]
+        assert _is_in_memory(store)
+
+
+def test_searches_do_not_wait_for_the_rows_of_a_table(store: LanceStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.write(SPACE, DIMENSIONS, [_row(number) for number in range(1, 7)])
+    with _held_back(store):
+        for limit in range(10, 10 + SEARCHES):
+            found = store.search(SPACE, [Leg(limit, vector=_vector(_row(1))), Leg(limit, keywords="row3")])
+            assert [sorted(_ids(each)) for each in found] == [[1, 2, 3, 4, 5, 6], [3]]
+        assert SPACE not in store._searcher()._rows_in_memory._cached
+    assert _is_in_memory(store)
+    monkeypatch.setattr(word_search, "found", Mock(side_effect=AssertionError("Lance searched")))
+    assert _ids(store.search(SPACE, [Leg(9, keywords="row3")])[0]) == [3]
+
+
+@pytest.mark.parametrize(("new", "is_read_at_once"), [(3, True), (4, False)])
+def test_a_search_reads_few_new_rows_itself(
+    store: LanceStore, monkeypatch: pytest.MonkeyPatch, new: int, *, is_read_at_once: bool
+) -> None:
+    monkeypatch.setattr(searcher, "FEW_ROWS", 3)
+    store.write(SPACE, DIMENSIONS, [_row(number) for number in (1, 2)])
+    for limit in range(10, 10 + FIRST_READ):
+        store.search(SPACE, [Leg(limit, vector=_vector(_row(1)))])
+    assert _is_in_memory(store)
+    numbers = [8, 9, 10, 11][:new]
+    store.write(SPACE, DIMENSIONS, [_row(number) for number in numbers])
+    legs = [Leg(10, vector=_vector(_row(1))), Leg(10, keywords=f"row{numbers[-1]}")]
+    _, growing = store._searcher()._rows_in_memory._cached[SPACE]
+    before = growing.latest[0]
+    with _held_back(store):
+        found = store.search(SPACE, legs)
+        assert [sorted(_ids(each)) for each in found] == [[1, 2, *numbers], numbers[-1:]]
+        assert (growing.latest[0] > before) is is_read_at_once
+    store._searcher()._background.wait()
+    assert len(growing.latest[1].row_ids) == 2 + new
+
+
+@contextmanager
+def _held_back(store: LanceStore) -> Iterator[None]:
+    """Let reads of tables wait until the block ends."""
+    ended = threading.Event()
+    store._searcher()._background._thread.submit(ended.wait, 60)
+    try:
+        yield
+    finally:
+        ended.set()
+
+
+def test_a_table_whose_replaced_rows_would_take_too_many_bytes_is_read_anew(tmp_path: Path) -> None:
+    store = LanceStore(tmp_path, has_keywords=True, vector_bytes=30 * 4 * DIMENSIONS)
+    numbers = [number for number in range(1, 24) if number % 7]
+    assert len(numbers) == 20
+    store.write(SPACE, DIMENSIONS, [_row(number) for number in numbers])
+    for limit in range(20, 20 + FIRST_READ):
+        store.search(SPACE, [Leg(limit, vector=_vector(_row(1)))])
+    assert _is_in_memory(store)
+    memories = [store._searcher()._rows_in_memory._cached[SPACE][1]]
+    # the second time, 30 rows are as many as may be in memory; the third time, there would be 35
+    for start in (0, 5, 10):
+        store.write(SPACE, DIMENSIONS, [_row(number) for number in numbers[start : start + 5]])
+        for limit in (23, 24):
+            assert sorted(_ids(store.search(SPACE, [Leg(limit + start, vector=_vector(_row(1)))])[0])) == numbers
+            assert _is_in_memory(store)
+        memories.append(store._searcher()._rows_in_memory._cached[SPACE][1])
+    assert memories[0] is memories[1] is memories[2] is not memories[3]
+    # it outgrows the memory itself
+    more = [number for number in range(24, 38) if number % 7]
+    store.write(SPACE, DIMENSIONS, [_row(number) for number in more])
+    leg = Leg(50, vector=_vector(_row(1)))
+    assert sorted(_ids(store.search(SPACE, [leg])[0])) == [*numbers, *more]
+    assert not _is_in_memory(store)
+
+
+def test_a_table_that_cannot_be_read_into_memory_is_searched_and_tried_again(
+    store: LanceStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vector_cache, "SEARCHES_PER_READ", 4)
+    store.write(SPACE, DIMENSIONS, [_row(number) for number in (1, 2)])
+    with monkeypatch.context() as patch:
+        patch.setattr(searcher, "_read", Mock(side_effect=OSError("Object not found: data/1.lance")))
+        for limit in range(10, 10 + FIRST_READ):
+            assert _ids(store.search(SPACE, [Leg(limit, keywords="row2")])[0]) == [2]
+        assert not _is_in_memory(store)
+    for limit in range(20, 24):
+        store.search(SPACE, [Leg(limit, keywords="row2")])
     assert _is_in_memory(store)
 
 

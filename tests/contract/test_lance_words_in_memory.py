@@ -26,7 +26,7 @@ from worker.vectors.lance.bm25 import folded
 from worker.vectors.lance.compaction import Thresholds
 from worker.vectors.lance.searcher import FIRST_READ
 from worker.vectors.lance.store import LanceStore
-from worker.vectors.lance.vector_cache import GrowingNamespaceRows, RowIds, rows
+from worker.vectors.lance.vector_cache import MAX_BYTES, GrowingNamespaceRows, RowIds, rows
 from worker.vectors.lance.word_memory import WordMemory
 
 SPACE = "words"
@@ -165,7 +165,7 @@ def test_vectors_that_follow_leave_the_words_in_memory(tmp_path: Path, monkeypat
         store.write(SPACE, D, [VectorRow(UUID(int=n), axis(n % D), {}, model.rows[n]) for n in written])
         # the first search may begin to read words
         store.search(SPACE, [Leg(20 + start, keywords="get")])
-        store._searcher()._word_memories.wait()
+        store._searcher()._background.wait()
         assert_same(searched_in_memory(store, legs(9), monkeypatch), expected)
         memories.add(store._searcher()._rows_in_memory._cached[SPACE][1])
     assert len(memories) > 1
@@ -258,7 +258,7 @@ def test_words_take_at_most_their_limit(
 def test_reading_ends_once_postings_take_too_much(max_bytes: int, batches: int, *, is_kept: bool) -> None:
     row_ids = np.arange(1_000, dtype=np.uint64)
     growing = GrowingNamespaceRows(
-        1, rows([""] * 1_000, row_ids, np.ones((1_000, 1), np.float32), embedded=row_ids > 0)
+        1, rows([""] * 1_000, row_ids, np.ones((1_000, 1), np.float32), embedded=row_ids > 0), MAX_BYTES
     )
     read = []
 

@@ -60,9 +60,9 @@ class Table:
 def test_rows_that_grow_answer_as_rows_that_are_read_anew(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     table = Table(seed)
     monkeypatch.setattr(vector_cache, "SPARE_ROWS", table.chance.choice([0, 5, 50]))
-    monkeypatch.setattr(vector_cache, "MAX_BYTES", table.chance.choice([60, 10_000]) * 4 * DIMENSIONS)
+    max_bytes = table.chance.choice([60, 10_000]) * 4 * DIMENSIONS
     table.change()
-    growing, advanced = GrowingNamespaceRows(0, table.read(table.row_ids())), 0
+    growing, advanced = GrowingNamespaceRows(0, table.read(table.row_ids()), max_bytes), 0
     for version in range(1, 40):
         _, before = growing.latest
         table.change()
@@ -74,9 +74,9 @@ def test_rows_that_grow_answer_as_rows_that_are_read_anew(monkeypatch: pytest.Mo
             # whoever comes later with the same rows changes nothing
             assert not growing.advance(before, version, row_ids, added)
             assert len(growing.latest[1].unit) <= 2 * len(row_ids) + vector_cache.SPARE_ROWS
-            assert growing.nbytes <= max(vector_cache.MAX_BYTES, before.unit.nbytes)
+            assert growing.nbytes <= max_bytes
         else:
-            growing = GrowingNamespaceRows(version, table.read(row_ids))
+            growing = GrowingNamespaceRows(version, table.read(row_ids), max_bytes)
         now, held = growing.latest
         assert now == version
         assert held.ids_at(row_ids) == [str(UUID(int=int(row_id))) for row_id in row_ids]
@@ -86,6 +86,34 @@ def test_rows_that_grow_answer_as_rows_that_are_read_anew(monkeypatch: pytest.Mo
             assert found.ids == expected.ids
             assert found.values == pytest.approx(expected.values, abs=1e-6)
     assert advanced
+
+
+@pytest.mark.parametrize(("old", "new", "is_copied"), [(10, 13, False), (10, 14, True), (0, 3, False), (0, 4, True)])
+def test_rows_are_copied_only_once_there_is_no_space_left(
+    monkeypatch: pytest.MonkeyPatch, old: int, new: int, *, is_copied: bool
+) -> None:
+    monkeypatch.setattr(vector_cache, "SPARE_ROWS", 3)
+    table = Table(0)
+    table.vectors = {number: np.ones(DIMENSIONS, np.float32) for number in range(old + new)}
+    row_ids = np.arange(old + new, dtype=np.uint64)
+    growing = GrowingNamespaceRows(0, table.read(row_ids[:old]), 1_000_000)
+    memory, before = growing._memory, growing.latest[1]
+    assert growing.advance(before, 1, row_ids, table.read(row_ids[old:]))
+    assert (growing._memory is not memory) is is_copied
+    assert growing.latest[1].unit.base is growing._memory
+
+
+@pytest.mark.parametrize(("beyond", "fits"), [(0, True), (1, False)])
+def test_rows_take_at_most_their_bytes(beyond: int, *, fits: bool) -> None:
+    table = Table(0)
+    table.vectors = {number: np.ones(DIMENSIONS, np.float32) for number in range(20 + beyond)}
+    row_ids = np.arange(20 + beyond, dtype=np.uint64)
+    growing = GrowingNamespaceRows(0, table.read(row_ids[:10]), 20 * 4 * DIMENSIONS)
+    before = growing.latest[1]
+    assert growing.has_room(before, row_ids, 10 + beyond) is fits
+    assert growing.advance(before, 1, row_ids, table.read(row_ids[10:])) is fits
+    assert growing.nbytes == (20 if fits else 10) * 4 * DIMENSIONS
+    assert growing._memory.nbytes == 20 * 4 * DIMENSIONS
 
 
 def test_of_almost_equal_vectors_the_nearest_are_exact() -> None:

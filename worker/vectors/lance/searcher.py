@@ -2,7 +2,8 @@
 
 Vectors use LanceDB's asynchronous interface. The synchronous one requests a table's schema repeatedly, with a thread
 switch each time, which takes as long as the search itself. Words are searched in memory or by Lance itself, in the
-caller's thread. Results are cached for the latest version of a table.
+caller's thread. Results are cached for the latest version of a table. A thread reads whole tables into memory, which
+takes a second for 70,000 rows; LanceDB answers meanwhile.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any, TypeVar
 
 from worker.vectors import Leg, Ranked, ties
 from worker.vectors.lance import vector_index, word_search
+from worker.vectors.lance.background import BackgroundReads
 from worker.vectors.lance.crashes import OpenCalls
 from worker.vectors.lance.filter_sql import where
 from worker.vectors.lance.indexes import FIELDS
@@ -45,8 +47,10 @@ T = TypeVar("T")
 
 #: Seconds after its last commit when a table counts as at rest. File clocks are too coarse to tell two commits apart.
 REST_S = 1.0
-#: Number of the call for a table that reads all rows: the first one of a second query by words and vectors.
+#: Number of the call for a table after which all rows are read: the first one of a second query by words and vectors.
 FIRST_READ = 3
+#: New rows that a search reads itself. Reading more, with their vectors, takes over 50 ms.
+FEW_ROWS = 4_096
 
 
 class Searcher:
@@ -67,7 +71,8 @@ class Searcher:
         self._rows_in_memory: LatestPerNamespace[GrowingNamespaceRows] = LatestPerNamespace(
             self._vector_bytes, lambda growing: growing.nbytes
         )
-        self._word_memories = WordMemories(word_bytes)
+        self._background = BackgroundReads()
+        self._word_memories = WordMemories(word_bytes, self._background)
         self._rankings = RankingCache()
         self._filtered = FilterCache()
         self._loop = _new_loop()
@@ -169,10 +174,10 @@ class Searcher:
         version, cached_rows = growing.latest
         if version != opened.version:
             return None, None
+        if not _has_words(opened):
+            return cached_rows, None
         read = partial(self._read_words, namespace, opened)
-        has_words = all(name in opened.columns for name in FIELDS)
-        memory = self._word_memories.of(namespace, number, growing, cached_rows, read) if has_words else None
-        return cached_rows, memory
+        return cached_rows, self._word_memories.of(namespace, number, growing, cached_rows, read)
 
     def _read_words(
         self, namespace: str, opened: TableSnapshot, columns: Sequence[str], row_ids: RowIds | None
@@ -185,39 +190,69 @@ class Searcher:
                 yield from self._run(_texts(opened.table, columns, row_ids))
 
     def _rows(self, namespace: str, number: int, opened: TableSnapshot) -> GrowingNamespaceRows | None:
-        """The rows of a table that is not too large, if they are in memory, or are read into it now."""
+        """The rows in memory, of this version of a table or another one. Without any, begins a read that is due."""
         growing = self._rows_in_memory.get(namespace, (number,))
-        if growing is None:
-            is_due = self._searches.is_read_due(namespace, number)
-            return self._read_rows(namespace, number, opened) if is_due else None
-        return self._advance(namespace, number, opened, growing)
-
-    def _read_rows(self, namespace: str, number: int, opened: TableSnapshot) -> GrowingNamespaceRows | None:
-        first = self._run(_read(opened.table, self._vector_bytes))
-        if first is None:
-            return None
-        growing = GrowingNamespaceRows(opened.version, first)
-        self._rows_in_memory.put(namespace, (number,), growing)
+        if growing is not None:
+            self._advance(namespace, number, opened, growing)
+        elif self._searches.is_read_due(namespace, number):
+            self._begin_read(namespace, number)
         return growing
 
-    def _advance(
-        self, namespace: str, number: int, opened: TableSnapshot, growing: GrowingNamespaceRows
-    ) -> GrowingNamespaceRows | None:
-        """Bring the rows in memory to the version of a table, by reading only what is new in it.
+    def _begin_read(self, namespace: str, number: int) -> None:
+        self._background.begin(namespace, partial(self._read_rows, namespace, number))
+
+    def _read_rows(self, namespace: str, number: int) -> None:
+        """Read all rows of a table that is not too large, and their words."""
+        self._rows_in_memory.drop(namespace)
+        with self._calls.call(f"{namespace}.lance"):
+            present, opened = self._open_present(namespace)
+            held = self._run(_read(opened.table, self._vector_bytes)) if present == number else None
+            if held is None:
+                return
+            growing = GrowingNamespaceRows(opened.version, held, self._vector_bytes)
+            del held
+            self._rows_in_memory.put(namespace, (number,), growing)
+            if _has_words(opened):
+                read = partial(self._read_words, namespace, opened)
+                self._word_memories.read(namespace, number, growing, growing.latest[1], read)
+
+    def _advance(self, namespace: str, number: int, opened: TableSnapshot, growing: GrowingNamespaceRows) -> None:
+        """Bring the rows in memory to the version of a table, by reading only what is new in it. Much is read later.
 
         If too many of them are deleted by now, all are read anew.
         """
         version, before = growing.latest
         if version >= opened.version:
-            return growing
-        row_ids, added = self._run(_read_new(opened.table, before))
+            return
+        row_ids = self._run(_row_ids(opened.table))
+        new = before.missing(row_ids)
+        add = partial(self._add_rows, namespace, number, opened, growing, before, row_ids, new)
+        if not growing.has_room(before, row_ids, len(new)):
+            self._begin_read(namespace, number)
+        elif len(new) > FEW_ROWS:
+            self._background.begin(namespace, add)
+        else:
+            add()
+
+    def _add_rows(
+        self,
+        namespace: str,
+        number: int,
+        opened: TableSnapshot,
+        growing: GrowingNamespaceRows,
+        before: NamespaceRows,
+        row_ids: RowIds,
+        new: RowIds,
+    ) -> None:
+        """Add the `new` ones of the rows of a version to those in memory."""
+        with self._calls.call(f"{namespace}.lance"):
+            added = self._run(_read_prepared(opened.table.take_row_ids(new.tolist()))) if len(new) else None
         if growing.advance(before, opened.version, row_ids, added):
-            self._rows_in_memory.put(namespace, (number,), growing)  # it may have grown
-        elif growing.latest[1] is before:
-            # of concurrent searches only one reads
-            is_first = self._rows_in_memory.drop(namespace)
-            return self._read_rows(namespace, number, opened) if is_first else None
-        return growing
+            self._rows_in_memory.put(namespace, (number,), growing)  # it has grown
+
+
+def _has_words(opened: TableSnapshot) -> bool:
+    return all(name in opened.columns for name in FIELDS)
 
 
 async def _open(space: OpenTable, namespace: str) -> TableSnapshot:
@@ -258,12 +293,11 @@ async def _read(table: Any, most_bytes: int) -> NamespaceRows | None:
     return await _read_prepared(table.query())
 
 
-async def _read_new(table: Any, before: NamespaceRows) -> tuple[RowIds, NamespaceRows | None]:
-    """The ids of all rows, and the rows that are not known."""
+async def _row_ids(table: Any) -> RowIds:
+    """The ids of all rows."""
     listed = await table.query().select([]).with_row_id().to_arrow()
-    row_ids = listed["_rowid"].to_numpy()
-    new = before.missing(row_ids)
-    return row_ids, await _read_prepared(table.take_row_ids(new.tolist())) if len(new) else None
+    row_ids: RowIds = listed["_rowid"].to_numpy()
+    return row_ids
 
 
 async def _read_prepared(query: Any) -> NamespaceRows:

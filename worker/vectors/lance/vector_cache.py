@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import count, pairwise
@@ -32,7 +32,7 @@ MAX_FILTER_BYTES = 16 * 1024**2
 MAX_COUNTED_TABLES = 1024
 #: Calls after which a table is read again if others took its place in memory. A query makes one or two.
 SEARCHES_PER_READ = 32
-#: Minimum rows by which a namespace's memory grows.
+#: Rows for which a namespace's memory has space at least.
 SPARE_ROWS = 1_024
 #: Minimum numbers of vectors for each thread: with fewer, a second thread costs more than it saves.
 NUMBERS_PER_THREAD = 2**21
@@ -132,45 +132,61 @@ class NamespaceRows:
 
 
 class GrowingNamespaceRows:
-    """The rows of a namespace in its newest version, made from those of the version before. Thread-safe."""
+    """The rows of a namespace in its newest version, made from those of the version before. Thread-safe.
 
-    def __init__(self, version: int, rows: NamespaceRows) -> None:
+    Their vectors take at most `max_bytes`.
+    """
+
+    def __init__(self, version: int, rows: NamespaceRows, max_bytes: int) -> None:
         self._lock = Lock()
-        self._latest = version, rows
-        #: The vectors of `rows` are a part of this, so that rows are added without copying all others.
-        self._memory = rows.unit
+        self._max_rows: int = max_bytes // (rows.unit.itemsize * rows.unit.shape[1])
+        #: The vectors of the rows are a part of this, so that rows are added without copying all others.
+        self._memory = self._roomy(rows.unit)
+        self._latest = version, replace(rows, unit=self._memory[: len(rows.unit)])
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all vectors, also of deleted rows, and of the space for new ones."""
-        return self._memory.nbytes
+        """Bytes of all vectors, also of deleted rows. The space for new ones takes no memory until it is used."""
+        return self._latest[1].unit.nbytes
 
     @property
     def latest(self) -> tuple[int, NamespaceRows]:
         """The newest version, and its rows."""
         return self._latest
 
+    def has_room(self, before: NamespaceRows, row_ids: RowIds, new: int) -> bool:
+        """Whether a version with these rows can be the latest after `before`, which lacks so many of them.
+
+        It cannot if deleted rows would fill half of the memory.
+        """
+        most = min(2 * len(row_ids) + SPARE_ROWS, self._max_rows)
+        return len(before.unit) + new <= most
+
     def advance(self, before: NamespaceRows, version: int, row_ids: RowIds, added: NamespaceRows | None) -> bool:
         """Make the rows of a version the latest: those with these ids, of which `before` lacks `added`.
 
-        Returns False if another thread was faster, or if deleted rows would fill half of the memory.
+        Returns False if another thread was faster, or if there is no room.
         """
         new = len(added.ids) if added is not None else 0
         with self._lock:
             used = len(before.unit)
-            if before is not self._latest[1] or used + new > 2 * len(row_ids) + SPARE_ROWS:
+            if before is not self._latest[1] or not self.has_room(before, row_ids, new):
                 return False
             if used + new > len(self._memory):
-                grown = np.empty((used + max(new, used // 8, SPARE_ROWS), self._memory.shape[1]), np.float32)
-                if grown.nbytes > MAX_BYTES:
-                    return False
-                grown[:used] = before.unit
-                self._memory = grown
+                self._memory = self._roomy(before.unit, new)
             if added is not None:
                 self._memory[used : used + new] = added.unit
                 before.ids.extend(added.ids)
             self._latest = version, _advanced(before, row_ids, added, self._memory[: used + new])
             return True
+
+    def _roomy(self, unit: Vector, new: int = 0) -> Vector:
+        """A copy of vectors with space for new ones, as many as may come before half of all are deleted."""
+        needed = len(unit) + new
+        space = max(needed, min(2 * needed + SPARE_ROWS, self._max_rows))
+        memory = np.empty((space, unit.shape[1]), np.float32)
+        memory[: len(unit)] = unit
+        return memory
 
 
 def _advanced(before: NamespaceRows, row_ids: RowIds, added: NamespaceRows | None, unit: Vector) -> NamespaceRows:

@@ -1,14 +1,14 @@
 """Words of LanceDB tables in memory. A search of words there takes a tenth of the processor time that Lance takes.
 
-Only rows whose vectors are in memory have their words there, at the same positions. The first search of these makes a
-thread read them all, and later versions add new rows. Until the words are read, and for other tables, Lance searches.
+Only rows whose vectors are in memory have their words there, at the same positions. The thread that reads the vectors
+reads the words, too, and later versions add new rows. Until the words are read, and for other tables, Lance searches.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock
 from typing import Any
 from weakref import ref
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from worker.vectors import Leg, Ranked
 from worker.vectors.lance import bm25
+from worker.vectors.lance.background import BackgroundReads
 from worker.vectors.lance.indexes import COLUMNS, FIELDS
 from worker.vectors.lance.vector_cache import (
     GrowingNamespaceRows,
@@ -37,8 +38,8 @@ WORD_BYTES = 128 * 1024**2
 FEW_ROWS = 4_096
 #: Bytes of a table's words in memory that are not counted one by one.
 FIXED_BYTES = 4_096
-#: Number of the search of a table that reads its words.
-FIRST_READ = 1
+#: Number of the search, of `SEARCHES_PER_READ`, that reads words again which left the memory before their rows.
+NEXT_READ = 0
 
 #: Reads the keyword columns of rows, or of all if these are None, in batches of Arrow with their `_rowid`.
 Read = Callable[[Sequence[str], RowIds | None], Iterable[Any]]
@@ -171,13 +172,11 @@ def _covered(state: _State | None) -> int:
 class WordMemories:
     """The words of the most recently searched tables, with at most `max_bytes`. Thread-safe."""
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, background: BackgroundReads) -> None:
         self._max_bytes = max_bytes
+        self._background = background
         self._kept: LatestPerNamespace[WordMemory] = LatestPerNamespace(max(1, max_bytes), lambda memory: memory.nbytes)
-        self._searches = SearchCounter(FIRST_READ)
-        self._lock = Lock()
-        self._reading: set[str] = set()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="words")
+        self._searches = SearchCounter(NEXT_READ)
 
     def of(
         self, namespace: str, number: int, growing: GrowingNamespaceRows, rows: NamespaceRows, read: Read
@@ -188,8 +187,7 @@ class WordMemories:
         """
         memory = self._kept.get(namespace, (number,))
         if memory is None or not memory.is_of(growing):
-            # words of rows that were read anew are as wanted as they were before
-            if self._max_bytes > 0 and (memory is not None or self._searches.is_read_due(namespace, number)):
+            if self._searches.is_read_due(namespace, number):
                 self._begin(namespace, number, growing, rows, read)
             return None
         if memory.is_too_large():
@@ -201,37 +199,26 @@ class WordMemories:
             self._add(namespace, number, memory, rows, read)
         return memory
 
+    def read(self, namespace: str, number: int, growing: GrowingNamespaceRows, rows: NamespaceRows, read: Read) -> None:
+        """Read the words of rows that are not in memory yet. All else is as in `of`."""
+        self.forget_released()
+        if self._max_bytes <= 0:
+            return
+        memory = self._kept.get(namespace, (number,))
+        if memory is None or not memory.is_of(growing):
+            # if they cannot be read, they are not tried at each search
+            self._kept.drop(namespace)
+            memory = WordMemory(growing, FIELDS)
+        self._add(namespace, number, memory, rows, read)
+
     def forget_released(self) -> None:
         """Forget the words of rows that have left the memory."""
         self._kept.drop_if(lambda _, memory: memory.is_released())
 
-    def wait(self) -> None:
-        """Wait until all words are read that were begun."""
-        self._thread.submit(int).result()
-
     def _begin(
         self, namespace: str, number: int, growing: GrowingNamespaceRows, rows: NamespaceRows, read: Read
     ) -> None:
-        with self._lock:
-            if namespace in self._reading:
-                return
-            self._reading.add(namespace)
-        self._thread.submit(self._read, namespace, number, growing, rows, read)
-
-    def _read(
-        self, namespace: str, number: int, growing: GrowingNamespaceRows, rows: NamespaceRows, read: Read
-    ) -> None:
-        try:
-            self.forget_released()
-            memory = self._kept.get(namespace, (number,))
-            if memory is None or not memory.is_of(growing):
-                # if they cannot be read, they are not tried at each search
-                self._kept.drop(namespace)
-                memory = WordMemory(growing, FIELDS)
-            self._add(namespace, number, memory, rows, read)
-        finally:
-            with self._lock:
-                self._reading.discard(namespace)
+        self._background.begin(namespace, partial(self.read, namespace, number, growing, rows, read))
 
     def _add(self, namespace: str, number: int, memory: WordMemory, rows: NamespaceRows, read: Read) -> None:
         try:
