@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from worker.tokens.keywords import BM25_B, BM25_K1
 from worker.tokens.normal_forms import normalized
+from worker.vectors.lance.largest import kth_largest
 from worker.vectors.lance.vector_cache import Positions
 
 #: Most occurrences of a word in a row that count.
@@ -196,39 +197,55 @@ def corpus_statistics(lengths: NDArray[np.uint32], live: Positions) -> CorpusSta
 def scores(blocks: Sequence[PostingsBlock], numbers: Sequence[int], now: CorpusStatistics, *, every: bool) -> Scores:
     """The scores of rows, by position: 0 without any of the words, or without `every` one.
 
-    A word that occurs twice counts twice. Rows after the last one with a word are left out.
+    A word that occurs twice counts twice.
     """
-    places = [
-        (term, each, at) for term, number in enumerate(numbers) for each in blocks if (at := each.of(number)).stop
-    ]
-    if not places:
-        return np.empty(0, np.float64)
-    terms = np.repeat([term for term, _, _ in places], [at.stop - at.start for _, _, at in places])
-    rows = np.concatenate([each.rows[at] for _, each, at in places])
-    counts = np.concatenate([each.counts[at] for _, each, at in places])
-    if now.gone is not None:
-        live = ~now.gone[rows]
-        terms, rows, counts = terms[live], rows[live], counts[live]
-    having = np.bincount(terms, minlength=len(numbers))
-    weights = (BM25_K1 + 1) * np.log1p((now.rows - having + 0.5) / (having + 0.5))
-    found = np.bincount(rows, weights[terms] * counts / (counts + now.norms[rows])).astype(np.float64, copy=False)
-    if every:
-        found[np.bincount(rows) < len(numbers)] = 0
+    found = np.zeros(len(now.norms), np.float64)
+    words_of_row = np.zeros(len(now.norms), np.uint32) if every else None
+    for number in numbers:
+        postings = [_live(each.rows[of], each.counts[of], now) for each in blocks if (of := each.of(number)).stop]
+        having = sum(len(rows) for rows, _ in postings)
+        weight = (BM25_K1 + 1) * np.log1p((now.rows - having + 0.5) / (having + 0.5))
+        for rows, counts in postings:
+            at = _places(rows)
+            found[at] += weight * counts / (counts + now.norms[at])
+            if words_of_row is not None:
+                words_of_row[at] += 1
+    if words_of_row is not None:
+        found[words_of_row < len(numbers)] = 0
     return found
+
+
+def _live(
+    rows: NDArray[np.uint32], counts: NDArray[np.uint16], now: CorpusStatistics
+) -> tuple[NDArray[np.uint32], NDArray[np.uint16]]:
+    """The postings of rows that are live."""
+    if now.gone is None:
+        return rows, counts
+    live = ~now.gone[rows]
+    return rows[live], counts[live]
+
+
+def _places(rows: NDArray[np.uint32]) -> NDArray[np.uint32] | slice:
+    """Where rows are, as a slice if they follow each other, as they do for a word of every row: it takes a tenth."""
+    if not len(rows) or int(rows[-1]) - int(rows[0]) + 1 != len(rows) or not (rows[1:] > rows[:-1]).all():
+        return rows
+    return slice(int(rows[0]), int(rows[-1]) + 1)
 
 
 def within(scores: Scores, passing: Positions) -> Scores:
     """The scores of the rows at these positions, and 0 for all others."""
     filtered = np.zeros_like(scores)
-    passing = passing[passing < len(scores)]
     filtered[passing] = scores[passing]
     return filtered
 
 
 def best_positions(scores: Scores, limit: int) -> Positions:
     """The positions of the rows with the best scores, and of all that equal the last one of these."""
-    least = np.partition(scores, -limit)[-limit] if len(scores) > limit else 0
-    return np.flatnonzero(scores >= least if least > 0 else scores)
+    found = np.flatnonzero(scores > 0)
+    if len(found) <= limit:
+        return found
+    values = scores[found]
+    return found[values >= kth_largest(values, limit)]
 
 
 def known_numbers(vocabulary: Vocabulary, text: str, *, every: bool) -> list[int]:

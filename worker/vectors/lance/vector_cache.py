@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from worker.vectors import Leg, Ranked, Vector
 from worker.vectors.lance.filter_sql import MAX_KEPT, where
+from worker.vectors.lance.largest import kth_largest
 from worker.vectors.rows import ranked
 from worker.vectors.ties import EQUAL
 
@@ -83,7 +84,7 @@ class NamespaceRows:
         unit_vector = vector / _lengths(vector)
         found, similarity = self._similarity(unit_vector, passing)
         count = min(limit, len(found))
-        last = np.partition(similarity, -count)[-count] if count else np.inf
+        last = kth_largest(similarity, count) if count else np.inf
         nearest = found[similarity >= last - EQUAL]
         distances = np.empty(len(nearest))
         # equal texts have equal vectors, so there may be many
@@ -110,7 +111,7 @@ class NamespaceRows:
         """
         if 0 < limit < len(found):
             costs = -values if descending else values
-            last = np.partition(costs, limit - 1)[limit - 1]
+            last = -kth_largest(-costs, limit)
             better, equal = np.flatnonzero(costs < last), np.flatnonzero(costs == last)
             starts, room = self.id_starts[found[equal]], limit - len(better)
             equal = equal[starts <= np.partition(starts, room - 1)[room - 1]]
