@@ -10,18 +10,20 @@ from uuid import UUID
 from api.http.lookup_cache import LookupCache
 from api.search.query.file_filter import FileSelection, indexed_types, select_files
 from api.search.text import metadata_filter
-from api.search.text.metadata_filter import Check
+from api.search.text.metadata_filter import AT_REST_SECONDS, MAX_AT_REST, Check, size_at_rest
 from schemas.errors import FilterMatchesNothing
 from schemas.queries.search import Filters, Query
 from worker.state.index import file_lookup
 from worker.state.index.tools import Index
 from worker.state.pool import Pool
-from worker.state.search import found_chunks, symbols
+from worker.state.search import found_chunks, metadata, symbols
+from worker.state.search.metadata import MetadataState
 from worker.vectors import MAX_FILTERABLE_BYTES, Condition
 
 #: Filters that a process remembers, each with up to a thousand ids or more.
 MAX_RESOLVED = 256
-#: Seconds for which it does: less than the shortest run takes, so that who waits for a run finds what it indexed.
+#: Seconds for which it does during a run, and for which it does not notice that one began: less than the shortest run
+#: takes, so that who waits for a run finds what it indexed.
 RESOLVED_SECONDS = 0.05
 #: Maximum types or languages that an error lists.
 MAX_LISTED_NAMES = 30
@@ -93,10 +95,11 @@ class ResolvedFilters:
 
 @dataclass(frozen=True, slots=True)
 class _FilterLookup:
-    """Filters of an index, which are the same if their JSON is."""
+    """Filters of an index, which are the same if their JSON is, and select the same in the same state `at_rest`."""
 
     index_id: UUID
     filters_json: str
+    at_rest: MetadataState | None
     pool: Pool = field(compare=False)
     index: Index = field(compare=False)
     filters: Filters = field(compare=False)
@@ -112,8 +115,11 @@ def filters_of(pool: Pool, index: Index, query: Query, check: Check) -> Resolved
         return ResolvedFilters(query.filters, None)
     if query.filters.metadata is not None:
         return resolve_filters(pool, index, query.filters, check)
-    look = _resolved.get if query.refresh == "none" else _resolved.fresh
-    key = _FilterLookup(index.id, query.filters.model_dump_json(), pool, index, query.filters)
+    is_any_age = query.refresh == "none"
+    state = cast("MetadataState", (_states.get if is_any_age else _states.fresh)((pool, index.id)))
+    at_rest = state if state.is_at_rest else None
+    key = _FilterLookup(index.id, query.filters.model_dump_json(), at_rest, pool, index, query.filters)
+    look = _at_rest.get if at_rest else _resolved.get if is_any_age else _resolved.fresh
     return cast("ResolvedFilters", look(key))
 
 
@@ -153,7 +159,15 @@ def _resolve(key: _FilterLookup) -> ResolvedFilters:
     return resolve_filters(key.pool, key.index, key.filters)
 
 
+def _size(key: _FilterLookup, resolved: ResolvedFilters) -> int:
+    ids = resolved.files.ids if resolved.files else None
+    return size_at_rest(len(ids or ()) + len(resolved.symbol_ids) + len(resolved.scope_ids), len(key.filters_json))
+
+
+_states: LookupCache[tuple[Pool, UUID], MetadataState] = LookupCache(lambda key: metadata.state(*key), RESOLVED_SECONDS)
 _resolved: LookupCache[_FilterLookup, ResolvedFilters] = LookupCache(_resolve, RESOLVED_SECONDS, MAX_RESOLVED)
+#: Without a task no file changes, so a large folder's files need not be listed for each query.
+_at_rest: LookupCache[_FilterLookup, ResolvedFilters] = LookupCache(_resolve, AT_REST_SECONDS, MAX_AT_REST, _size)
 
 
 def check_any_passes(pool: Pool, index: Index, filters: ResolvedFilters) -> None:

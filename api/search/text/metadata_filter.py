@@ -126,10 +126,13 @@ def _passing(key: _Lookup) -> Passing:
     return Passing(frozenset(files), dict.fromkeys(sorted(node_ids)))
 
 
+def size_at_rest(ids: int, text: int) -> int:
+    """The size of a filter in ids, by the characters of its JSON, too. One of them may be a number of 20 bytes."""
+    return 100 + ids + text // 5
+
+
 def _size(key: _Lookup, passing: Passing) -> int:
-    """The size of a filter in ids. A character of its JSON may be a number of 20 bytes."""
-    text = len(key.conditions_json) + len(key.view_json)
-    return 100 + len(passing.files) + len(passing.node_ids) + text // 5
+    return size_at_rest(len(passing.files) + len(passing.node_ids), len(key.conditions_json) + len(key.view_json))
 
 
 _at_rest: LookupCache[_Lookup, Passing] = LookupCache(_passing, AT_REST_SECONDS, MAX_AT_REST, _size)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from itertools import product
 from types import SimpleNamespace
 from typing import Any, cast
@@ -34,7 +35,8 @@ from worker.state.index import file_lookup
 from worker.state.index.file_lookup import IndexedFile
 from worker.state.index.tools import Index
 from worker.state.pool import Pool
-from worker.state.search import found_chunks, symbols
+from worker.state.search import found_chunks, metadata, symbols
+from worker.state.search.metadata import MetadataState
 from worker.vectors import FILTERED, MAX_FILTERABLE_BYTES
 
 A, B, C, D = (UUID(int=number) for number in range(4))
@@ -130,33 +132,60 @@ def test_names_and_scopes_are_looked_up_where_they_are_asked_for(monkeypatch: py
     assert looked_up(Filters(scope="x")) == ((), ["x"])
 
 
+class _Lookups:
+    """Counts how often the files of filters are looked up. The clock stands still until it is told to move."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now, self.count = 0.0, 0
+        #: The newest task of every index.
+        self.state = MetadataState(0, A, None)
+        monkeypatch.setattr(filters, "select_files", self._select)
+        monkeypatch.setattr(metadata, "state", lambda _pool, _id: self.state)
+        for cache in (filters._resolved, filters._states):
+            kept: TTLCache[object, tuple[Any, int]] = TTLCache(9, filters.RESOLVED_SECONDS, timer=lambda: self.now)
+            monkeypatch.setattr(cache, "_values", kept)
+
+    def _select(self, *_: object) -> FileSelection:
+        self.count += 1
+        return FileSelection(["n"])
+
+    def after(self, index: Index, **query: Any) -> int:
+        """The lookups so far, after one more query."""
+        filters_of(cast("Pool", None), index, Query(query="x", **query), Disconnect().check)
+        return self.count
+
+
+PATH = {"filters": Filters(path="a/**")}
+
+
 def test_files_are_looked_up_once_in_a_moment_unless_the_query_asks_for_the_folder(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    looked: list[Filters] = []
-
-    def select(_pool: object, _index: object, given: Filters, _allowed: object) -> FileSelection:
-        looked.append(given)
-        return FileSelection(["n"])
-
-    monkeypatch.setattr(filters, "select_files", select)
-    # the clock stands still until it is told to move
-    now = [0.0]
-    kept: TTLCache[object, tuple[ResolvedFilters, int]] = TTLCache(9, filters.RESOLVED_SECONDS, timer=lambda: now[0])
-    monkeypatch.setattr(filters._resolved, "_values", kept)
+    lookups = _Lookups(monkeypatch)
     one, other = (cast("Index", SimpleNamespace(id=uuid4())) for _ in range(2))
+    assert lookups.after(one) == 0
+    assert [lookups.after(one, **PATH), lookups.after(one, **PATH), lookups.after(other, **PATH)] == [1, 1, 2]
+    assert lookups.after(one, filters=Filters(path="b/**")) == 3
+    assert lookups.after(one, refresh="if_stale", **PATH) == 4
+    lookups.now = filters.RESOLVED_SECONDS
+    assert lookups.after(one, **PATH) == 5
 
-    def asked(index: Index, **query: Any) -> int:
-        filters_of(cast("Pool", None), index, Query(query="x", **query), Disconnect().check)
-        return len(looked)
 
-    assert asked(one) == 0
-    path = {"filters": Filters(path="a/**")}
-    assert [asked(one, **path), asked(one, **path), asked(other, **path)] == [1, 1, 2]
-    assert asked(one, filters=Filters(path="b/**")) == 3
-    assert asked(one, refresh="if_stale", **path) == 4
-    now[0] = filters.RESOLVED_SECONDS
-    assert asked(one, **path) == 5
+def test_files_of_an_index_at_rest_are_looked_up_again_once_a_task_was_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    lookups, index = _Lookups(monkeypatch), cast("Index", SimpleNamespace(id=uuid4()))
+    lookups.state = MetadataState(0, A, datetime(2026, 11, 1, tzinfo=UTC))
+    assert lookups.after(index, **PATH) == 1
+    lookups.now = 2 * filters.RESOLVED_SECONDS
+    assert lookups.after(index, **PATH) == lookups.after(index, refresh="if_stale", **PATH) == 1
+    # a task begins: that is noticed after a moment, and at once by who asks for the folder
+    lookups.state = MetadataState(0, B, None)
+    assert lookups.after(index, **PATH) == 1
+    assert lookups.after(index, refresh="if_stale", **PATH) == 2
+    lookups.now = 4 * filters.RESOLVED_SECONDS
+    assert lookups.after(index, **PATH) == 3
+    lookups.state = MetadataState(0, B, datetime(2026, 11, 1, tzinfo=UTC))
+    lookups.now = 6 * filters.RESOLVED_SECONDS
+    assert [lookups.after(index, **PATH), lookups.after(index, **PATH)] == [4, 4]
 
 
 def test_every_attribute_of_a_filter_is_filterable_in_a_store() -> None:
