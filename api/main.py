@@ -20,6 +20,7 @@ from api.http.middleware import RequestGate
 from api.http.protocol import TimedProtocol
 from api.http.request_log import RequestLog
 from api.http.scopes import OperationScopes
+from api.indexers import model_choice
 from api.models.budget import ModelBudgets
 from api.models.check import ModelChecks
 from api.page import routes as page
@@ -42,6 +43,7 @@ from worker.settings import Settings
 from worker.state.connections import REQUEST
 from worker.state.schema_version import SchemaGate
 from worker.state.search import live_rows
+from worker.tokens.languages import share_model
 
 log = structlog.get_logger()
 
@@ -102,6 +104,7 @@ def create_app(settings: Settings) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         keep_little()
+        share_model(settings.foldex_home.absolute() / "run")
         preload_store(settings)
         fair_calls.reserve_threads()
         sys.setswitchinterval(SWITCH_SECONDS)
@@ -146,7 +149,8 @@ def create_app(settings: Settings) -> FastAPI:
 
 
 def _warm(resources: Resources) -> None:
-    """Check and load the default model before the first create or query needs it."""
+    """Check and load models before the first create or query needs them."""
+    model_choice.warm(resources.settings)
     rerank.warm(resources.settings.values(rerank.RerankOptions))
     try:
         profile, explicit = resources.profile(None, None)

@@ -17,6 +17,7 @@ from worker.ignore import Rules
 from worker.resources import Resources
 from worker.sandbox.pool import ProjectHelpers
 from worker.sandbox.texts import sample_of
+from worker.settings import Settings
 from worker.sources import Source
 from worker.state.index import tools
 from worker.tokens.languages import DEFAULT, language_of
@@ -57,10 +58,6 @@ def chosen_model(resources: Resources, project_id: str, source: AnySource, confi
         return Choice()
     if present := tools.newest_local_model(resources.pool, project_id, source):
         return Choice(*present)
-    try:
-        resources.profile(e5.MODEL, None)
-    except (ModelNotAllowed, ModelRefused):
-        return Choice()
     rules = Rules(config.include, config.exclude, keep=config.keep, use_ignore_files=config.use_ignore_files)
     try:
         share = _share_of_others(resources.source(project_id, source, rules), resources.helpers(project_id))
@@ -69,7 +66,18 @@ def chosen_model(resources: Resources, project_id: str, source: AnySource, confi
         return Choice()
     if share < OTHERS_DECIDE:
         return Choice()
+    try:
+        # last, because it reads the whole model
+        resources.profile(e5.MODEL, None)
+    except (ModelNotAllowed, ModelRefused):
+        return Choice()
     return Choice(e5.MODEL, f"{share:.0%} of the text in a sample of its files is in other languages than English.")
+
+
+def warm(settings: Settings) -> None:
+    """Load what tells languages apart, if tools without a model need it. The first time in a home takes 0.5 s."""
+    if settings.model_by_language:
+        language_of("Dies lädt das Modell, weil es kein Englisch ist.")
 
 
 def _share_of_others(source: Source, helpers: ProjectHelpers) -> float:

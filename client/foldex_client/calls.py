@@ -50,9 +50,9 @@ OnProgress = Callable[[Status], object]
 #: How far a task is waited for.
 Until = Literal["ready", "words"]
 
-#: Seconds between the first two polls of a task's status. Each further pause is `POLL_GROWTH` times as long.
+#: Seconds between the first polls of a task's status. Later pauses are this share of the wait so far.
 FIRST_POLL_SECONDS = 0.2
-POLL_GROWTH = 1.4
+POLL_SHARE = 0.1
 MAX_POLL_SECONDS = 3.0
 #: Seconds that a poll may take although its wait is about to end.
 MIN_POLL_SECONDS = 1.0
@@ -374,7 +374,7 @@ async def _wait_for_end(
     session: Session, tool: AnyTool, until: Until, on_progress: OnProgress | None, timeout: float | None
 ) -> Status:
     """The status of a tool's newest task once that is ready, or has the words of all files."""
-    ends, pause = time.monotonic() + (math.inf if timeout is None else timeout), FIRST_POLL_SECONDS
+    ends, waited = time.monotonic() + (math.inf if timeout is None else timeout), 0.0
     was_answered = False
     while True:
         within = max(MIN_POLL_SECONDS, ends - time.monotonic())
@@ -386,8 +386,9 @@ async def _wait_for_end(
             return status
         if status.ended:
             raise IndexingFailed.of(status)
+        pause = min(MAX_POLL_SECONDS, max(FIRST_POLL_SECONDS, POLL_SHARE * waited))
         if time.monotonic() + pause >= ends:
             said = f"The task is {status.status}, {status.progress:.0%} done, after {timeout:g} s; wait again to go on."
             raise WaitTimedOut(said, retryable=True)
         await session.link.sleep(pause)
-        pause = min(MAX_POLL_SECONDS, pause * POLL_GROWTH)
+        waited += pause

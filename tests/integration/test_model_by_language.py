@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.service import TOOLS, NewService, with_one_worker
+from tests.service import TOOLS, NewService, api_alone, eventually, with_one_worker
 from worker.embed.local import e5
 from worker.settings import BY_LANGUAGE
 
@@ -32,3 +32,8 @@ def test_a_german_folder_is_found_in_another_language(new_service: NewService, r
             # the query shares no word with what it means, and nobody knows how near is near enough
             assert (answer["notes"], answer["calibrated"]) == ([], False)
             assert answer["results"][0]["score"] > 0.1
+
+
+def test_an_api_shares_what_tells_languages_apart_before_the_first_tool_needs_it(new_service: NewService) -> None:
+    with new_service(api_alone, DEFAULT_EMBEDDING_MODEL=BY_LANGUAGE) as here:
+        eventually(lambda: bool([*(here.home / "run").glob("languages-*")]), 20, here.logs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from schemas.errors import ModelRefused, SourceUnavailable
 from schemas.tool import IndexSettings, ToolConfig
 from tests import pdfs
 from worker.embed.local import e5, minilm
+from worker.embed.local.offered import MODELS
 from worker.resources import Resources
 from worker.sandbox.texts import Sample
 from worker.settings import BY_LANGUAGE, Settings
@@ -87,8 +89,11 @@ def test_a_folder_in_another_language_gets_the_model_that_reads_it(
     ],
 )
 def test_english_code_and_nothing_stay_with_the_default(
-    choosing: Resources, tmp_path: Path, files: dict[str, str]
+    choosing: Resources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str]
 ) -> None:
+    # 100 MB that a folder in English does not need
+    unread = replace(MODELS[e5.MODEL], check=lambda: pytest.fail("the other model was read"))
+    monkeypatch.setitem(MODELS, e5.MODEL, unread)
     assert chosen(choosing, filled(tmp_path / "f", **files)) == (minilm.MODEL, None)
 
 

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from foldex_client import AsyncFoldex, Foldex, IndexingFailed, NotFound, Status, Tool, WaitTimedOut
-from foldex_client.calls import MAX_POLL_SECONDS, MIN_POLL_SECONDS
+from foldex_client.calls import FIRST_POLL_SECONDS, MAX_POLL_SECONDS, MIN_POLL_SECONDS
 from foldex_client.errors import ConnectionFailed, IndexingCancelled
 from tests import coroutines
 from tests.unit.client.conftest import NewClient, Script, problem
@@ -40,13 +40,16 @@ def tools(*names: str, cursor: str | None) -> httpx.Response:
 
 
 def test_a_wait_polls_with_growing_pauses_and_tells_each_status(new_client: NewClient, pauses: list[float]) -> None:
-    client, _ = new_client(*[told("indexing", n / 20) for n in range(20)], told("ready", 1))
+    client, _ = new_client(*[told("indexing", n / 60) for n in range(60)], told("ready", 1))
     seen: list[float] = []
     ended = client.tools.wait("id", on_progress=lambda status: seen.append(status.progress))
     assert ended.status == "ready"
-    assert seen == [*(n / 20 for n in range(20)), 1]
+    assert seen == [*(n / 60 for n in range(60)), 1]
     assert pauses == sorted(pauses)
-    assert pauses[0] < pauses[-1] == MAX_POLL_SECONDS
+    assert pauses[0] == FIRST_POLL_SECONDS < pauses[-1] == MAX_POLL_SECONDS
+    # what is there is known soon: within a tenth of the wait
+    waits = [sum(pauses[:number]) for number in range(len(pauses))]
+    assert all(pause < max(FIRST_POLL_SECONDS, wait / 10) + 1e-9 for wait, pause in zip(waits, pauses, strict=True))
 
 
 def test_a_wait_for_words_ends_before_the_vectors_are_there(new_client: NewClient, pauses: list[float]) -> None:
