@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import NamedTuple
 
 from api.search.chunks.file_depth import Files, best_of_each_file
@@ -31,7 +32,7 @@ from api.search.rank.confidence import (
 )
 from api.search.rank.duplicates import MAX_COMPARED, near_duplicates
 from api.search.rank.files import FoundChunk, crowding, file_parts
-from api.search.rank.fusion import by_score, ranks_and_values, reciprocal_ranks
+from api.search.rank.fusion import by_score, ranks_and_values, reciprocal_ranks, weighted_sums
 from api.search.rank.rerank import rerank_by_model
 from api.search.rank.sureness import CODE, COMPARED_RANK, PROSE, VectorTrust, sureness_factors
 from api.search.rank.weights import Weights
@@ -112,13 +113,11 @@ def fuse(request: SearchRequest, weights: Weights, rankings: Sequence[Ranking], 
 def _fused(rankings: Sequence[Ranking], weights: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:
     """Ids with scores from 0 to 1, in code and in prose."""
     shares = {query: name_share(query) for query in {each.query for each in rankings}}
-    legs = [(each.ids, each.ranks, each.values) for each in rankings]
+    legs = [(each.ids, ranks_and_values(each.ranks, each.values)) for each in rankings]
     of_code, of_prose = (
-        ranks_and_values(
-            (weight, ids, ranks, values)
-            for weight, (ids, ranks, values) in zip(
-                _leg_weights(rankings, shares, weights, kind, trust), legs, strict=True
-            )
+        weighted_sums(
+            (weight, ids, values)
+            for weight, (ids, values) in zip(_leg_weights(rankings, shares, weights, kind, trust), legs, strict=True)
         )
         for kind, trust in (("language", CODE), ("prose", PROSE))
     )
@@ -256,7 +255,10 @@ def boost(
     # a definition must not lose to the file that names it most often
     about_files = 1 - signals.name_share if defining else 1.0
     file_weights = {**weights, "coherence": about_files * weights["coherence"]}
-    boosted = _by_files(_boosted(first, signals, weights), file_weights, grouped=request.group_by_file)
+    scored = _Scored.of(first)
+    _add_features(scored, signals, weights)
+    _add_files(scored, file_weights, grouped=request.group_by_file)
+    boosted = [each.candidate() for each in _best_first(scored)]
     kept, duplicates = _without_repeated_texts(boosted, first=max(MIN_DEDUPLICATED, request.top_k))
     behind = _capped(others, min((candidate.score for candidate in kept), default=0.0))
     last = _capped(duplicates, min((candidate.score for candidate in behind or kept), default=0.0))
@@ -347,8 +349,9 @@ def _distances(rankings: Sequence[Ranking]) -> dict[str, float]:
     for ranking in rankings:
         if ranking.kind == "vector":
             found = Ranked.of(ranking.results)
-            for id_, value in zip(found.ids, found.values, strict=True):
-                distances[id_] = min(value, distances.get(id_, value))
+            of_query = dict(zip(found.ids, found.values, strict=True))
+            nearer = {id_: min(value, of_query[id_]) for id_, value in distances.items() if id_ in of_query}
+            distances = {**distances, **of_query, **nearer} if distances else of_query
     return distances
 
 
@@ -376,46 +379,70 @@ def _finders(request: SearchRequest, rankings: Sequence[Ranking]) -> dict[str, l
     return others | finders
 
 
-def _boosted(candidates: Sequence[Candidate], signals: QuerySignals, weights: Mapping[str, float]) -> list[Candidate]:
-    """The candidates with their features in score and parts, best first."""
+class _Scored:
+    """A candidate whose score is being made."""
+
+    __slots__ = ("_found", "parts", "row", "score")
+
+    def __init__(self, found: Candidate) -> None:
+        self._found, self.row, self.score, self.parts = found, found.row, found.score, found.parts
+
+    @classmethod
+    def of(cls, candidates: Sequence[Candidate]) -> list[_Scored]:
+        """The candidates by their place, which decides between equal scores."""
+        return [cls(each) for each in sorted(candidates, key=lambda each: each.row.place)]
+
+    def add(self, factor: float, added: Mapping[str, float]) -> None:
+        """Multiply the score, and add parts to it. See `scaled`."""
+        self.score = factor * self.score + sum(added.values())
+        if self.parts:
+            self.parts = _scaled_parts(self.parts, factor, added)
+
+    def candidate(self) -> Candidate:
+        """The candidate with its score now."""
+        id_, row, _, distance, _, queries, ranks, also_in = self._found
+        return Candidate(id_, row, self.score, distance, self.parts, queries, ranks, also_in)
+
+
+def _best_first(scored: Sequence[_Scored]) -> list[_Scored]:
+    # equal ones stay as they come
+    return sorted(scored, key=attrgetter("score"), reverse=True)
+
+
+def _add_features(scored: Sequence[_Scored], signals: QuerySignals, weights: Mapping[str, float]) -> None:
+    """Add the features of each chunk to its score."""
     highest = max_score(weights)
-    boosted = []
-    for each in candidates:
-        features = chunk_features(signals, each.row)
-        added = {name: weights[name] * value / highest for name, value in features.items()}
-        boosted.append(scaled(each, 1 / highest, added))
-    return best_first(boosted)
+    for each in scored:
+        features = chunk_features(signals, each.row).items()
+        each.add(1 / highest, {name: weights[name] * value / highest for name, value in features})
 
 
-def best_first(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """The candidates by their scores, equal ones by their place."""
-    return sorted(candidates, key=lambda candidate: (-candidate.score, candidate.row.place))
-
-
-def _by_files(candidates: Sequence[Candidate], weights: Mapping[str, float], *, grouped: bool) -> list[Candidate]:
-    """The candidates, which come best first, with what their files add to their scores, best first."""
+def _add_files(scored: Sequence[_Scored], weights: Mapping[str, float], *, grouped: bool) -> None:
+    """Add to the score of each chunk what its file does."""
     factor = 1 / (1 + max(0.0, weights["coherence"]))
-    parts = file_parts(_of_files(candidates, grouped=grouped), weights)
-    supported = best_first(
-        [scaled(each, factor, {name: factor * value}) for each, (name, value) in zip(candidates, parts, strict=True)]
-    )
-    crowded = crowding(_of_files(supported, grouped=grouped))
-    return best_first(
-        [scaled(each, 1, {"crowd": weights["crowd"] * share}) for each, share in zip(supported, crowded, strict=True)]
-    )
+    ranked = _best_first(scored)
+    for each, (name, value) in zip(ranked, file_parts(_of_files(ranked, grouped=grouped), weights), strict=True):
+        each.add(factor, {name: factor * value})
+    ranked = _best_first(scored)
+    for each, share in zip(ranked, crowding(_of_files(ranked, grouped=grouped)), strict=True):
+        each.add(1, {"crowd": weights["crowd"] * share})
 
 
-def _of_files(candidates: Sequence[Candidate], *, grouped: bool) -> list[FoundChunk]:
-    return [FoundChunk(each.row.file_id, grouped or each.row.file_type == "code", each.score) for each in candidates]
+def _of_files(scored: Sequence[_Scored], *, grouped: bool) -> list[FoundChunk]:
+    return [FoundChunk(each.row.file_id, grouped or each.row.file_type == "code", each.score) for each in scored]
 
 
 def scaled(candidate: Candidate, factor: float, added: Mapping[str, float]) -> Candidate:
     """The candidate with its score times `factor`, and parts added, so that the parts add up to the score."""
     id_, row, score, distance, parts, queries, ranks, also_in = candidate
     if parts:
-        parts = {name: factor * value for name, value in parts.items()}
-        parts |= {name: value for name, value in added.items() if value}
+        parts = _scaled_parts(parts, factor, added)
     return Candidate(id_, row, factor * score + sum(added.values()), distance, parts, queries, ranks, also_in)
+
+
+def _scaled_parts(parts: Mapping[str, float], factor: float, added: Mapping[str, float]) -> Mapping[str, float]:
+    old = {name: factor * value for name, value in parts.items()}
+    return old | {name: value for name, value in added.items() if value}
 
 
 def _capped(candidates: Sequence[Candidate], highest: float) -> list[Candidate]:

@@ -146,23 +146,23 @@ def chunk_features(signals: QuerySignals, row: HitRow) -> dict[str, float]:
     if of_path is None:
         of_path = signals.of_paths[path] = _path_features(signals, path)
     features = dict(of_path)
-    if row.chunk_id in signals.defining:
+    if row.chunk_id in signals.defining and signals.name_share:
         is_named = "stem" in of_path or len(signals.defining) == 1
         features["definition"] = signals.name_share * (1.0 if is_named else HOMONYM)
-    if row.symbol:
-        features["symbol"] = _symbol_overlap(signals, row.symbol)
-    if row.scope:
-        features["scope"] = _shared_terms(signals.terms, _name_terms(row.scope))
-    if signals.phrases:
-        features["phrase"] = _contained(signals.phrases, _flat(text))
+    if row.symbol and (overlap := _symbol_overlap(signals, row.symbol)):
+        features["symbol"] = overlap
+    if row.scope and (share := _shared_terms(signals.terms, _name_terms(row.scope))):
+        features["scope"] = share
+    if signals.phrases and (share := _contained(signals.phrases, _flat(text))):
+        features["phrase"] = share
     # tests only quote text that stands elsewhere
-    if signals.runs and "test" not in features:
-        features["verbatim"] = _contained(signals.runs, text.lower())
-    if signals.context.symbol is not None:
-        features["near_symbol"] = _symbol_nearness(signals.context.symbol, row)
+    if signals.runs and "test" not in features and (share := _contained(signals.runs, text.lower())):
+        features["verbatim"] = share
+    if signals.context.symbol is not None and (nearness := _symbol_nearness(signals.context.symbol, row)):
+        features["near_symbol"] = nearness
     if len(text) > LONG_CHARACTERS:
         features["long"] = 1.0
-    return {name: value for name, value in features.items() if value}
+    return features
 
 
 def _path_features(signals: QuerySignals, path: str) -> Mapping[str, float]:
@@ -186,8 +186,10 @@ def _symbol_overlap(signals: QuerySignals, symbol: str) -> float:
     if symbol.lower() in signals.names:
         return 1.0
     parts = _symbol_parts(symbol)
+    if parts.isdisjoint(signals.terms):
+        return 0.0
     shared = len(parts & signals.terms)
-    return shared * shared / (len(parts) * len(signals.terms)) if shared else 0.0
+    return shared * shared / (len(parts) * len(signals.terms))
 
 
 @lru_cache(maxsize=MAX_CACHED_TERMS)
@@ -225,9 +227,10 @@ def _path_overlap(forms: Sequence[tuple[frozenset[str], frozenset[str]]], path: 
     `forms` are the beginnings and the roots of each word.
     """
     begins, roots = _path_beginnings(path)
-    alike = sum(
-        not (roots.isdisjoint(word_begins) and begins.isdisjoint(word_roots)) for word_begins, word_roots in forms
-    )
+    alike = 0
+    for word_begins, word_roots in forms:
+        if not (roots.isdisjoint(word_begins) and begins.isdisjoint(word_roots)):
+            alike += 1
     return alike / len(forms) if forms else 0.0
 
 
@@ -253,12 +256,12 @@ def _roots(word: str) -> frozenset[str]:
 
 def _shared_terms(query_terms: frozenset[str], other: frozenset[str]) -> float:
     """The share of the query's words that are in `other`."""
-    return len(query_terms & other) / len(query_terms) if query_terms else 0.0
+    return 0.0 if query_terms.isdisjoint(other) else len(query_terms & other) / len(query_terms)
 
 
 def _contained(phrases: Sequence[str], text: str) -> float:
     """The share of the phrases that the text contains."""
-    return sum(phrase in text for phrase in phrases) / len(phrases)
+    return sum(map(text.__contains__, phrases)) / len(phrases)
 
 
 def _flat(text: str) -> str:

@@ -28,7 +28,13 @@ def near_duplicates(chunks: Iterable[tuple[Hashable, str]]) -> Compared:
     twins: dict[int, list[int]] = {}
     for number, (file, text) in enumerate(chunks):
         words = frozenset(text.split())
-        alike = [(other, of) for other, of, of_words in kept if _are_near_duplicates(words, of_words)]
+        # texts of very different length are not duplicates
+        least, most = DUPLICATE_SHARE * len(words), len(words) / DUPLICATE_SHARE
+        alike = [
+            (other, of)
+            for other, of, of_words in kept
+            if least <= len(of_words) <= most and _share_most(words, of_words)
+        ]
         if any(of == file for _, of in alike):
             repeated.add(number)
             continue
@@ -39,10 +45,7 @@ def near_duplicates(chunks: Iterable[tuple[Hashable, str]]) -> Compared:
     return Compared(frozenset(repeated), twins)
 
 
-def _are_near_duplicates(words: frozenset[str], other: frozenset[str]) -> bool:
+def _share_most(words: frozenset[str], other: frozenset[str]) -> bool:
     """Whether nine tenths of the words of either text are in both (Jaccard index)."""
-    # texts of very different length are not duplicates
-    if not DUPLICATE_SHARE * len(words) <= len(other) <= len(words) / DUPLICATE_SHARE:
-        return False
     shared = len(words & other)
     return shared >= DUPLICATE_SHARE * (len(words) + len(other) - shared)

@@ -40,25 +40,30 @@ def shared_ranks(values: Sequence[float]) -> list[int]:
     return ranks
 
 
-def ranks_and_values(
-    legs: Iterable[tuple[float, Sequence[Id], Sequence[int], Sequence[float]]],
-) -> dict[Id, float]:
-    """As `reciprocal_ranks` without its order, but half of a leg's share depends on the value that it gives each id.
+def ranks_and_values(ranks: Sequence[int], values: Sequence[float]) -> list[float]:
+    """What a leg gives its ids: half of it depends on the rank, and half on the value, which is 0 to 1.
 
-    A leg has its weight, and the rank and the value of each id. Values are 0 to 1. Ids that a leg cannot tell apart
-    have one rank, so that no leg orders equal chunks by chance.
+    Ids that a leg cannot tell apart have one rank, so that no leg orders equal chunks by chance.
 
     Ranks alone do not distinguish a confident leg from a guessing one: Bruch, Gai and Ingber, "An Analysis of Fusion
     Functions for Hybrid Retrieval" (2023). Values alone say too little about legs that are far apart.
     """
+    return [(RANK_CONSTANT + 1) / (RANK_CONSTANT + rank) + value for rank, value in zip(ranks, values, strict=True)]
+
+
+def weighted_sums(legs: Iterable[tuple[float, Sequence[Id], Sequence[float]]]) -> dict[Id, float]:
+    """Fuse legs, each with its weight, its ids, and what `ranks_and_values` gives them. Returns scores from 0 to 1.
+
+    Legs without weight or ids take no part. The scores have no order.
+    """
     weighted = [leg for leg in legs if leg[0] > 0 and leg[1]]
     total = 2 * sum(weight for weight, *_ in weighted)
-    scores: dict[Id, float] = defaultdict(float)
-    for weight, ids, ranks, values in weighted:
+    scores: dict[Id, float] = {}
+    for weight, ids, values in weighted:
         share = weight / total
-        for id_, rank, value in zip(ids, ranks, values, strict=True):
-            scores[id_] += share * ((RANK_CONSTANT + 1) / (RANK_CONSTANT + rank) + value)
-    return dict(scores)
+        for id_, value in zip(ids, values, strict=True):
+            scores[id_] = scores.get(id_, 0.0) + share * value
+    return scores
 
 
 def by_score(scores: Mapping[Id, float]) -> dict[Id, float]:

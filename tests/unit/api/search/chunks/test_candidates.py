@@ -186,6 +186,13 @@ def test_features_count_behind_the_first_chunks_where_one_defines_or_files_are_g
     assert boost(grouped, RANKING_WEIGHTS, found, ())[0].id == found[-1].id
 
 
+def test_chunks_whose_scores_become_equal_stand_in_the_order_of_their_places() -> None:
+    found = [each._replace(score=0.5) for each in candidates(5)]
+    for order in (found, found[::-1]):
+        ordered = boost(Query(query="water"), RANKING_WEIGHTS, order, ())
+        assert [each.id for each in ordered] == [each.id for each in found]
+
+
 def test_repetitions_in_a_file_come_last_with_the_lowest_score() -> None:
     *same, last = candidates(3)
     copies = [each.row._replace(chunk_text="the same words", file_id=UUID(int=1)) for each in same]

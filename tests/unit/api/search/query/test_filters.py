@@ -26,7 +26,7 @@ from api.search.query.filters import (
     resolve_filters,
     shortened,
 )
-from api.search.rank.fusion import by_score, ranks_and_values, reciprocal_ranks
+from api.search.rank.fusion import by_score, ranks_and_values, reciprocal_ranks, weighted_sums
 from api.search.text.path_pattern import folder_of
 from schemas.errors import FilterMatchesNothing
 from schemas.queries.search import Filters, Query
@@ -82,17 +82,19 @@ def test_scores_come_best_first_and_ties_by_id(scores: dict[UUID, float]) -> Non
 
 
 def test_a_leg_that_stands_out_beats_one_that_guesses() -> None:
-    guess, sure = (1.0, [A, B], [1, 2], [1.0, 0.99]), (1.0, [B, A], [1, 2], [1.0, 0.1])
-    scores = ranks_and_values([guess, sure])
+    guess = (1.0, [A, B], ranks_and_values([1, 2], [1.0, 0.99]))
+    sure = (1.0, [B, A], ranks_and_values([1, 2], [1.0, 0.1]))
+    scores = weighted_sums([guess, sure])
     assert list(by_score(scores)) == [B, A]
     assert scores == pytest.approx({B: (1 + 11 / 12 + 1.99) / 4, A: (1 + 11 / 12 + 1.1) / 4})
 
 
 def test_values_of_a_leg_without_weight_or_hits_take_no_part() -> None:
-    alone = ranks_and_values([(1.0, [A, B], [1, 2], [1.0, 0.5])])
+    leg = (1.0, [A, B], ranks_and_values([1, 2], [1.0, 0.5]))
+    alone = weighted_sums([leg])
     assert alone[A] == 1
-    assert ranks_and_values([(1.0, [A, B], [1, 2], [1.0, 0.5]), (0.0, [B], [1], [1.0]), (3.0, [], [], [])]) == alone
-    assert ranks_and_values([(1.0, [], [], [])]) == {}
+    assert weighted_sums([leg, (0.0, [B], [2.0]), (3.0, [], [])]) == alone
+    assert weighted_sums([(1.0, [], [])]) == {}
 
 
 def test_no_ranking_has_no_winner() -> None:
