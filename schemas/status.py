@@ -131,6 +131,7 @@ class Reason(StrEnum):
     COST_LIMIT = "cost_limit"
     STORE_REFUSED = "store_refused"
     CRASHED = "crashed"
+    SIDECAR = "sidecar"
 
     @property
     def status(self) -> FileStatus:
@@ -174,4 +175,6 @@ _REMEDIES = {
     Reason.COST_LIMIT: "The run reached the tool's config.max_cost_tokens; raise it, then retry.",
     Reason.STORE_REFUSED: "The vector store rejected this file's rows; change or exclude it, then index again.",
     Reason.CRASHED: "Reading this file crashed its process three times; exclude it or convert it.",
+    Reason.SIDECAR: "The file holds metadata of the file beside it; take `sidecars` out of the tool's "
+    "config.metadata_from to search it.",
 }

@@ -265,6 +265,7 @@ class IndexSettings(BaseModel):
     use_ignore_files: bool = True
     keep: tuple[IgnoredKind, ...] = ()
     containers: tuple[ContainerKind, ...] = ()
+    sidecars: bool = False
     max_file_bytes: int
     min_token_count: int = 0
     max_token_count: int | None = None
@@ -292,9 +293,8 @@ class IndexSettings(BaseModel):
 
 
 #: Fields of `IndexSettings` that older indexes do not have.
-_LATER_FIELDS = frozenset(
-    {"use_ignore_files", "keep", "containers", "max_pages", "max_characters", "min_token_count", "max_token_count"}
-)
+_LATER_FIELDS = frozenset({"use_ignore_files", "keep", "containers", "sidecars", "max_pages", "max_characters"})
+_LATER_FIELDS |= {"min_token_count", "max_token_count"}
 
 
 class IndexInfo(BaseModel):

@@ -125,6 +125,7 @@ def index_for(
         use_ignore_files=config.use_ignore_files,
         keep=tuple(sorted({*config.keep})),
         containers=tuple(sorted({*config.containers})),
+        sidecars="sidecars" in config.metadata_from,
         max_file_bytes=settings.max_file_bytes,
         min_token_count=config.min_token_count,
         max_token_count=config.max_token_count,

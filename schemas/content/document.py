@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from schemas.content.metadata import Value
 from schemas.status import Reason
 
 #: Characters of its properties that each chunk of a document is found by: more would outweigh the chunk's own words.
@@ -70,12 +71,13 @@ class ListingPage:
 class FileContent:
     """The bytes of one file and the stamp they were read under; None if the stamp is too recent to be trusted.
 
-    `type` is the type that the source states, if any.
+    `type` is the type that the source states, if any, and `metadata` what it states besides; None if it states none.
     """
 
     data: bytes
     stamp: str | None
     type: str | None = None
+    metadata: Mapping[str, Value] | None = None
 
 
 #: Kinds of definitions and of uses of a name, in the order in which parsers prefer them.
@@ -156,6 +158,7 @@ class Document:
     "table", "keys" (indented keys or sections in brackets) or "lines". Each chunk of a table repeats `header`.
     `pages` are the character offsets where pages begin. `title` is that of the `properties`, else the first heading.
     `note` tells what the reader could not make out of the file, and what its owner can do; empty if it read all.
+    `metadata` is that of the front matter.
     """
 
     text: str
@@ -169,6 +172,7 @@ class Document:
     references: tuple[CodeReference, ...] = ()
     properties: DocumentProperties = NO_PROPERTIES
     note: str = ""
+    metadata: Mapping[str, Value] = field(default_factory=dict)
 
 
 class Chunk(NamedTuple):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, WithJsonSchema
@@ -50,6 +51,21 @@ def checked_metadata(metadata: object) -> dict[str, Value]:
     if metadata_bytes(checked) > MAX_METADATA_BYTES:
         raise ValueError(f"metadata has at most {MAX_METADATA_BYTES >> 10} KiB as JSON; leave keys out")
     return checked
+
+
+def usable_metadata(values: Iterable[tuple[object, object]]) -> dict[str, Value]:
+    """Those of some values that metadata can have, the first of each key, as far as there is room. Null is no value."""
+    usable: dict[str, Value] = {}
+    left = MAX_METADATA_BYTES - len("{}")
+    for key, value in values:
+        with suppress(ValueError):
+            checked = {checked_key(key): checked_value(value)}
+            # a comma and a blank stand between two values
+            size = metadata_bytes(checked)
+            if size <= left and not usable.keys() & checked.keys():
+                usable |= checked
+                left -= size
+    return usable
 
 
 def metadata_bytes(metadata: Mapping[str, Value]) -> int:

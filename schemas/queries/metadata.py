@@ -103,8 +103,8 @@ Declaration = Annotated[
     Field(json_schema_extra={"maxProperties": MAX_KEYS, "propertyNames": {"pattern": KEY_PATTERN}}),
 ]
 
-#: Where a tool takes metadata from, besides nodes and rules: what documents say of themselves.
-MetadataSource = Literal["properties"]
+#: Where a tool takes metadata from, besides nodes and rules. Later ones replace earlier ones.
+MetadataSource = Literal["properties", "front_matter", "s3", "sidecars"]
 #: Maximum rules of a tool.
 MAX_RULES = 32
 
@@ -164,9 +164,11 @@ class MetadataConfig(BaseModel):
     )
     metadata_from: Annotated[list[MetadataSource], BeforeValidator(lambda value: value or [])] = Field(
         default_factory=list,
-        max_length=1,
-        description="Where metadata comes from besides nodes. `properties`: title, author, description, keywords (a "
-        "list), created and modified (times), as documents state them; values of nodes replace these. Empty: nowhere.",
+        max_length=4,
+        description="Where metadata comes from besides nodes, whose values replace these. `properties`: title, author, "
+        "description, keywords (a list), created and modified (times), as documents state them. `front_matter`: that "
+        "of Markdown, and `<meta>` of HTML. `s3`: user metadata of objects. `sidecars`: a JSON object in "
+        "`NAME.meta.json` for the file `NAME`; it is not searched itself. Each replaces those before it.",
         examples=[["properties"]],
     )
     rules: Annotated[list[Rule], BeforeValidator(lambda value: value or []), AfterValidator(_checked_rules)] = Field(

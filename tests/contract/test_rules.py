@@ -153,7 +153,7 @@ def counted(source: Source, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
         keys.append(key)
         return read(key, limit)
 
-    def count_object(endpoint_url: str | None, bucket: str, key: str, limit: int) -> tuple[bytes, str]:
+    def count_object(endpoint_url: str | None, bucket: str, key: str, limit: int) -> tuple[bytes, str, dict[str, str]]:
         keys.append(key.removeprefix("docs/").encode())
         return s3_fetch(endpoint_url, bucket, key, limit)
 

@@ -365,7 +365,7 @@ def test_rules_and_properties_of_documents_give_metadata(running: Service) -> No
         {"rules": [{"path": "**", "set": {"team": "x" * 17_000}}]},
         {"rules": [{"path": "x", "set": {"a": 1}}] * 33},
         {"rules": [{"path": "x", "set": {"a": "x" * 9_000}}] * 2},
-        {"metadata_from": ["sidecars"]},
+        {"metadata_from": ["nowhere"]},
         {"metadata_from": "properties"},
     ],
 )

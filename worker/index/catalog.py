@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from schemas.content.document import ListingPage, SourceEntry
+from schemas.content.stated import is_sidecar
 from worker.formats.by_name import has_type, with_stated_type
 from worker.formats.listed import reason_of
 from worker.formats.versions import version
@@ -107,7 +108,12 @@ def _pages(listing: ListingRun, until: float) -> Iterator[_Read]:
 def _read(listing: ListingRun, cursor: str | None) -> _Read:
     page = listing.source.list(cursor)
     types = listing.index.types
-    kept = [_listed(listing.index, entry) for entry in page.entries if has_type(types, entry.path, entry.type)]
+    with_sidecars = listing.index.settings.sidecars
+    kept = [
+        _listed(listing.index, entry)
+        for entry in page.entries
+        if has_type(types, entry.path, entry.type) or (with_sidecars and is_sidecar(entry.path))
+    ]
     listing.matched.note_types(page.entries)
     return _Read(page, kept, listing.matched.take_new())
 

@@ -148,6 +148,7 @@ def outcome(embedded: EmbeddedFile) -> FileOutcome:
         language=file.facts.language,
         words_language=file.facts.words_language,
         properties=file.facts.properties,
+        stated=file.facts.stated,
         note=file.facts.note,
     )
     if isinstance(file, RemovedFile):

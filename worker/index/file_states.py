@@ -8,6 +8,7 @@ from typing import ClassVar, NamedTuple
 from uuid import UUID
 
 from schemas.content.document import NO_PROPERTIES, CodeDefinition, CodeReference, DocumentProperties
+from schemas.content.metadata import Value
 from schemas.errors import FileError
 from schemas.status import FileStatus
 from worker.state.index.chunks import PlacedChunk
@@ -30,6 +31,8 @@ class FileFacts:
     words_language: str = DEFAULT
     properties: DocumentProperties = NO_PROPERTIES
     note: str | None = None
+    #: Metadata by what states it: `front_matter`, `s3` or `sidecars`.
+    stated: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ import orjson
 import structlog
 
 from schemas.content.document import Chunk, Document, FileContent, text_hash
+from schemas.content.stated import is_sidecar
 from schemas.errors import FileError
 from schemas.ids import ordered_id
 from schemas.status import Reason
@@ -27,6 +28,7 @@ from worker.index.file_states import FailedFile, File, FileFacts, PreparedFile, 
 from worker.index.memory_guard import GuardedTokenizer
 from worker.index.reuse_chunks import match_live, restore
 from worker.index.run import IndexRun
+from worker.parse.sidecar import read_sidecar
 from worker.reading import ReadForm, read_form
 from worker.sandbox.members import TOO_MUCH
 from worker.state.index import files
@@ -122,7 +124,10 @@ def _listed_failure(run: IndexRun, claim: FileClaim, reason: Reason) -> FileErro
 def _with_live(claim: FileClaim, facts: FileFacts) -> FileFacts:
     """The facts, completed by what the row says about the live chunks."""
     words_language = claim.words_language or DEFAULT
-    return replace(facts, words_language=words_language, properties=claim.live_properties, note=claim.note)
+    stated = {**(claim.stated or {}), **facts.stated}
+    return replace(
+        facts, words_language=words_language, properties=claim.live_properties, note=claim.note, stated=stated
+    )
 
 
 def _changes_format(claim: FileClaim) -> bool:
@@ -153,10 +158,18 @@ class _Reading:
     def _cut(self, content: FileContent) -> File:
         """Parse and cut the content, unless it is what is live."""
         claim = self._claim
+        if self._run.index.settings.sidecars and is_sidecar(claim.path):
+            self._facts = FileFacts("json", content.stamp or "")
+            found = read_sidecar(content.data)
+            self._facts = replace(self._facts, stated={"sidecars": found.metadata})
+            raise FileError(Reason.SIDECAR, found.warning)
         # from the content's type: the row has the type of the last read
         detected = detect(by_name.with_stated_type(claim.path, content.type), content.data)
         fingerprint = f"sha256:{hashlib.sha256(content.data).hexdigest()} {claim.code_version}"
-        known = FileFacts(claim.type, content.stamp or "", fingerprint, detected.mime, detected.is_binary)
+        stated = {} if content.metadata is None else {"s3": content.metadata}
+        known = FileFacts(
+            claim.type, content.stamp or "", fingerprint, detected.mime, detected.is_binary, stated=stated
+        )
         self._facts = _with_live(claim, known)
         if fingerprint == claim.live_fingerprint and claim.work != "full" and not _changes_format(claim):
             return UnchangedFile(claim, self._facts, self._timings)
@@ -194,6 +207,7 @@ class _Reading:
             words_language=words_language,
             properties=document.properties,
             note=document.note or None,
+            stated={**self._facts.stated, "front_matter": document.metadata},
         )
         return document, read
 

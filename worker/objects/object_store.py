@@ -320,13 +320,16 @@ def _timestamp(value: Any) -> datetime:
         return parse_timestamp(value)
 
 
-def s3_fetch(endpoint_url: str | None, bucket: str, key: str, limit: int) -> tuple[bytes, str]:
-    """Content and ETag of one object. Raises `FileError` as `Objects.get` does. Call it within `s3_errors`."""
+def s3_fetch(endpoint_url: str | None, bucket: str, key: str, limit: int) -> tuple[bytes, str, dict[str, str]]:
+    """Content, ETag and user metadata of one object. Call it within `s3_errors`.
+
+    Raises `FileError` as `Objects.get` does.
+    """
     answer = _s3_object(endpoint_url, bucket, key)
     with closing(answer["Body"]) as body:
         if answer["ContentLength"] > limit:
             raise FileError(Reason.TOO_LARGE)
-        return body.read(), answer["ETag"].strip('"')
+        return body.read(), answer["ETag"].strip('"'), answer["Metadata"]
 
 
 def _s3_object(endpoint_url: str | None, bucket: str, key: str, part: str = "") -> GetObjectOutputTypeDef:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from schemas.content.document import FileContent, ListingPage, SourceEntry
 from schemas.content.source import leads_out
+from schemas.content.stated import named_values
 from schemas.errors import FileError, SourceRefused
 from schemas.status import Reason
 from worker.ignore import IGNORE_FILES, MAX_IGNORE_FILE, IgnoreFile, Rules, Trail
@@ -75,8 +76,8 @@ class BucketPrefix:
         if leads_out(key):
             raise FileError(Reason.UNREADABLE)
         with s3_errors(self.bucket):
-            data, etag = s3_fetch(self.endpoint_url, self.bucket, self.prefix + key, limit)
-        return FileContent(data, _stamp(etag, len(data)))
+            data, etag, stated = s3_fetch(self.endpoint_url, self.bucket, self.prefix + key, limit)
+        return FileContent(data, _stamp(etag, len(data)), metadata=named_values(stated.items()))
 
     def key(self, item: ObjectTypeDef) -> str:
         """The key of a listed object."""

@@ -156,7 +156,7 @@ f.live_embedded, f.vectors_due, f.lost, f.awaits_vectors, f.code_version, f.list
 -- columns of a file f that a claim has
 f.id, f.key, f.path, f.id_path, f.node_id, f.type, f.size_bytes, f.stamp, f.code_version, f.listed_reason, f.work,
 f.live_fingerprint, f.live_path, f.live_id_path, f.live_chunks, f.live_tokens, f.live_embedded, f.words_language,
-f.properties, f.note, f.lost, f.generation, f.vectors_due, f.awaits_vectors
+f.properties, f.stated, f.note, f.lost, f.generation, f.vectors_due, f.awaits_vectors
 
 -- name: has_words
 -- whether the words of a file f are searchable as it was listed
@@ -362,7 +362,16 @@ search_index i JOIN search_index_file f ON f.index_id = i.id
 LEFT JOIN content_node n ON n.project_id = i.project_id AND n.id = f.node_id
 
 -- name: stated_metadata
--- what a document f says of itself, as metadata
+-- what the sources of metadata state of a file f, of which later ones replace earlier ones
+coalesce(CASE WHEN 'properties' = ANY (%(sources)s::text[]) THEN :properties_as_metadata END, '{}')
+|| coalesce(CASE WHEN 'front_matter' = ANY (%(sources)s::text[]) THEN f.stated -> 'front_matter' END, '{}')
+|| coalesce(CASE WHEN 's3' = ANY (%(sources)s::text[]) THEN f.stated -> 's3' END, '{}')
+|| coalesce((SELECT c.stated -> 'sidecars' FROM search_index_file c
+             WHERE 'sidecars' = ANY (%(sources)s::text[]) AND c.index_id = f.index_id AND c.path = f.path || '.meta.json'
+             ORDER BY c.id LIMIT 1), '{}')
+
+-- name: properties_as_metadata
+-- the properties of a document f as metadata
 jsonb_strip_nulls(f.properties - ARRAY ['keywords', 'created', 'modified'] || jsonb_build_object(
     'keywords', nullif(array_remove(regexp_split_to_array(f.properties ->> 'keywords', '\s*[,;]\s*'), ''), '{}'),
     'created', substring(f.properties ->> 'created' FROM '^\d{4}-\d\d-\d\d$') || 'T00:00:00Z',
@@ -371,7 +380,7 @@ jsonb_strip_nulls(f.properties - ARRAY ['keywords', 'created', 'modified'] || js
 -- name: values_of_keys
 -- the values of some keys in the metadata of a file f with a node n, as an array
 SELECT coalesce(jsonb_agg(coalesce(n.all_metadata -> k.key, m.stated -> k.key) ORDER BY k.place), '[]') AS values
-FROM (SELECT CASE WHEN %(with_properties)s THEN :stated_metadata END AS stated) m
+FROM (SELECT CASE WHEN cardinality(%(sources)s::text[]) > 0 THEN :stated_metadata END AS stated) m
 CROSS JOIN unnest(%(keys)s::text[]) WITH ORDINALITY AS k (key, place)
 
 -- name: is_selected

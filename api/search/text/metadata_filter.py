@@ -291,7 +291,7 @@ def with_metadata(pool: Pool, hits: Sequence[AnyHit], view: MetadataView) -> lis
     if view == PLAIN:
         return list(hits)
     rules = _Rules(view)
-    stated = metadata.stated(pool, [hit.file_id for hit in hits]) if "properties" in view.sources else {}
+    stated = metadata.stated(pool, [hit.file_id for hit in hits], view.sources) if view.sources else {}
 
     def seen(hit: Hit) -> dict[str, Any] | None:
         values = {**stated.get(hit.file_id, {}), **(hit.metadata or {}), **rules.set_at(hit.file_path)}

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from schemas.content.document import Document, DocumentProperties
+from schemas.content.stated import front_matter
 from worker.parse.data.csv import is_data
 from worker.parse.encodings import decode
 from worker.parse.limits import Limits
@@ -78,7 +79,9 @@ def read(data: bytes, _limits: Limits) -> Document:
     text = decode(data)
     properties = _properties(text)
     title = properties.title or first_title(headings(text))
-    return Document(text, "markdown", None, title, markup="markdown", properties=properties)
+    front = _FRONT_MATTER.match(text, 0, _MAX_FRONT_MATTER_CHARS)
+    stated = front_matter(front[0]) if front else {}
+    return Document(text, "markdown", None, title, markup="markdown", properties=properties, metadata=stated)
 
 
 def title_of(text: str) -> str | None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from schemas.content.document import Document, DocumentProperties
+from schemas.content.stated import named_values
 from schemas.errors import FileError
 from schemas.status import Reason
 from worker.parse.encodings import decode
@@ -87,10 +88,11 @@ _CLOSED = re.compile(rf"<(?!(?:{_VOID})\b)([A-Za-z][\w:-]*)((?:\s[^<>]*)?)/>")
 def read(data: bytes, _limits: Limits) -> Document:
     """The document of a page, as Markdown. Character offsets count in the text built here, not in the file."""
     tree = _tree(decode(data))
-    properties = _properties(tree)
-    return Document(
-        _rendered(tree), "html", None, properties.title or _heading(tree), "markdown", properties=properties
-    )
+    stated = [*_stated(tree)]
+    properties = _properties(tree, stated)
+    title = properties.title or _heading(tree)
+    metadata = named_values(stated)
+    return Document(_rendered(tree), "html", None, title, "markdown", properties=properties, metadata=metadata)
 
 
 def to_markdown(markup: str) -> str:
@@ -111,15 +113,22 @@ def _tree(markup: str) -> Any:
     return LexborHTMLParser(markup.encode("utf-8", "replace"))
 
 
-def _properties(tree: Any) -> DocumentProperties:
-    # an inline SVG may have a title as well
-    stated = {"title": next((node.text() for node in tree.css("head > title")), "")}
+def _stated(tree: Any) -> Iterator[tuple[str, str]]:
+    """What the head of a page states: names in lower case, each with its text."""
     for node in tree.css("head > meta[content]"):
         attributes = node.attributes
-        property_ = _META.get((attributes.get("name") or attributes.get("property") or "").lower())
-        if property_:
-            stated.setdefault(property_, attributes["content"])
-    return properties_of(**stated)
+        name = attributes.get("name") or attributes.get("property")
+        if name:
+            yield name.lower(), attributes["content"] or ""
+
+
+def _properties(tree: Any, stated: Iterable[tuple[str, str]]) -> DocumentProperties:
+    # an inline SVG may have a title as well
+    texts = {"title": next((node.text() for node in tree.css("head > title")), "")}
+    for name, text in stated:
+        if name in _META:
+            texts.setdefault(_META[name], text)
+    return properties_of(**texts)
 
 
 def _heading(tree: Any) -> str | None:

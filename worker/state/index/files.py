@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -14,6 +14,7 @@ from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
 from schemas.content.document import NO_PROPERTIES, DocumentProperties, SourceEntry
+from schemas.content.metadata import Value
 from schemas.errors import LeaseLost
 from schemas.status import FileStatus, Reason
 from worker.state import silent_backends
@@ -96,6 +97,7 @@ class FileClaim:
     generation: int = 0
     patch_pending: bool = False
     properties: Mapping[str, str] | None = None
+    stated: Mapping[str, Mapping[str, Value]] | None = None
     note: str | None = None
     vectors_due: int = 0
     awaits_vectors: bool = False
@@ -111,7 +113,8 @@ class FileOutcome:
     """How the work on one claimed file ended. `stamp` is None if it was too young to be trusted.
 
     `generation` is the claim's. `embedded` is false for a file that is found by its words only. `note` is what its
-    reader could not make out. `vectors_due` of its live chunks still lack their vectors.
+    reader could not make out. `vectors_due` of its live chunks still lack their vectors. `stated` is metadata by what
+    states it.
     """
 
     id: UUID
@@ -136,6 +139,7 @@ class FileOutcome:
     properties: DocumentProperties = NO_PROPERTIES
     note: str | None = None
     vectors_due: int = 0
+    stated: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
 
 
 def file_id(index_id: UUID, key: bytes) -> UUID:
@@ -383,7 +387,7 @@ def finish(connection: Connection[Any], owner: UUID, outcomes: Iterable[FileOutc
                     *(o.id, o.generation, o.status, o.reason, o.message, o.type, o.stamp, o.fingerprint, o.chunks),
                     *(o.live_tokens, o.embedded, o.embedded_chunks, o.reused_chunks, o.tokens),
                     *(orjson.dumps(o.timings or {}).decode(), o.mime, o.is_binary, o.language),
-                    *(o.words_language, _stated(o.properties), o.note, o.vectors_due),
+                    *(o.words_language, _json(asdict(o.properties)), o.note, o.vectors_due, _json(o.stated)),
                 )
             )
     return {row[0] for row in connection.execute(_SQL["finish"], {"owner": owner}).fetchall()}
@@ -395,9 +399,9 @@ def claim_on(connection: Connection[Any], owner: UUID, ids: Iterable[UUID]) -> l
     return cursor.execute(_SQL["claim_on"], {"owner": owner, "ids": list(ids)}).fetchall()
 
 
-def _stated(properties: DocumentProperties) -> str | None:
-    """The properties that are not empty, as JSON."""
-    stated = {name: value for name, value in asdict(properties).items() if value}
+def _json(stated: Mapping[str, object]) -> str | None:
+    """What is not empty, as JSON."""
+    stated = {name: value for name, value in stated.items() if value}
     return orjson.dumps(stated).decode() if stated else None
 
 

@@ -227,7 +227,7 @@ CREATE TEMP TABLE IF NOT EXISTS staged_outcome (
     id uuid, generation bigint, status text, reason text, message text, type text, stamp text, fingerprint text, chunks integer,
     live_tokens bigint, embedded boolean, embedded_chunks integer, reused_chunks integer, tokens bigint, timings jsonb,
     mime text, is_binary boolean, language text, words_language text, properties jsonb,
-    note text, vectors_due integer
+    note text, vectors_due integer, stated jsonb
 ) ON COMMIT DELETE ROWS
 
 -- name: copy_outcomes
@@ -258,6 +258,7 @@ WITH before AS (
         awaits_vectors = o.status = 'pending' OR o.status = 'failed' AND f.awaits_vectors,
         words_language = CASE WHEN o.status = 'failed' THEN f.words_language ELSE o.words_language END,
         properties = CASE WHEN o.status = 'failed' THEN f.properties ELSE o.properties END,
+        stated = CASE WHEN o.status = 'failed' THEN f.stated ELSE o.stated END,
         note = CASE WHEN o.status = 'failed' THEN f.note ELSE o.note END,
         -- an earlier attempt of the same task may have paid for chunks that this one found in the cache
         embedded_chunks = f.embedded_chunks + o.embedded_chunks, tokens = f.tokens + o.tokens,

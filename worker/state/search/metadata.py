@@ -10,7 +10,7 @@ from uuid import UUID
 
 from psycopg.rows import class_row
 
-from schemas.queries.metadata import MetadataView
+from schemas.queries.metadata import MetadataSource, MetadataView
 from worker.state.connections import be_patient
 from worker.state.pool import Pool, autocommit
 from worker.state.queries import load
@@ -61,7 +61,7 @@ def files_by_values(pool: Pool, index_id: UUID, keys: Sequence[str], view: Metad
     If rules decide by path, each path comes with its own values.
     """
     values: dict[str, object] = {"index_id": index_id, "keys": list(keys), "by_path": bool(view.rules)}
-    values["with_properties"] = "properties" in view.sources
+    values["sources"] = list(view.sources)
     # the values of all files together may be larger than the memory
     with pool.connection() as connection, connection.cursor(name="values") as cursor:
         cursor.itersize = _BATCH_ROWS
@@ -71,7 +71,7 @@ def files_by_values(pool: Pool, index_id: UUID, keys: Sequence[str], view: Metad
             yield Held(*columns)
 
 
-def stated(pool: Pool, file_ids: Sequence[UUID]) -> dict[UUID, dict[str, object]]:
-    """Return what documents say of themselves, as metadata."""
+def stated(pool: Pool, file_ids: Sequence[UUID], sources: Sequence[MetadataSource]) -> dict[UUID, dict[str, object]]:
+    """Return what these sources of metadata state of files."""
     with autocommit(pool) as connection:
-        return dict(connection.execute(_SQL["stated"], {"files": list(file_ids)}).fetchall())
+        return dict(connection.execute(_SQL["stated"], {"files": list(file_ids), "sources": list(sources)}).fetchall())

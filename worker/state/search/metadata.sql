@@ -13,5 +13,4 @@ CROSS JOIN LATERAL (:values_of_keys) v CROSS JOIN LATERAL (SELECT CASE WHEN %(by
 WHERE i.id = %(index_id)s AND (f.status <> 'removed' OR f.live_chunks > 0) GROUP BY v.values, p.path
 
 -- name: stated
--- what documents say of themselves, as metadata
-SELECT f.id, :stated_metadata FROM search_index_file f WHERE f.id = ANY (%(files)s) AND f.properties IS NOT NULL
+SELECT f.id, :stated_metadata FROM search_index_file f WHERE f.id = ANY (%(files)s)

@@ -10,7 +10,7 @@ import { fileHref } from "./places.js";
 
 const REASONS = (
   "empty no_text binary too_large unsupported_type not_utf8 needs_ocr encrypted minified generated secret symlink " +
-  "not_a_file unreadable parse_failed embedding_refused cost_limit store_refused crashed"
+  "not_a_file unreadable parse_failed embedding_refused cost_limit store_refused crashed sidecar"
 ).split(" ");
 
 // The count of each outcome, as the task tells it.
