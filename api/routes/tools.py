@@ -14,6 +14,7 @@ from fastapi.responses import JSONResponse
 from api.http import large_answers
 from api.http.bodies import JsonRoute
 from api.http.dependencies import (
+    CachedIndexDep,
     Caller,
     CallerDep,
     IndexDep,
@@ -31,6 +32,7 @@ from api.indexers import Subject, chunks, subject_of
 from api.indexers.chunks import shown_status
 from api.indexers.registry import check_derived, drop_derived
 from api.routes.search.metadata_keys import FilterParameter, selected
+from api.search.text import metadata_filter
 from api.search.text.file_text import file_text
 from schemas.content.source import AnySource, NodesSource
 from schemas.errors import (
@@ -179,9 +181,12 @@ def delete_tool(tool: ToolDep, resources: ResourcesDep, caches: LookupCachesDep)
 
 
 @router.get("/{tool_id}/status")
-def get_status(tool_id: ToolId, caller: CallerDep, resources: ResourcesDep) -> Status:
+def get_status(tool_id: ToolId, index: CachedIndexDep, caller: CallerDep, resources: ResourcesDep) -> Status:
     """Get the progress of the newest task. File and chunk counts describe the present index."""
-    return shown_status(of_tool(statuses.newest_of_tool, tool_id, caller, resources))
+    shown = shown_status(of_tool(statuses.newest_of_tool, tool_id, caller, resources))
+    mistyped = metadata_filter.warning_of(resources.pool, index.id, index.metadata)
+    shown.warning = " ".join(filter(None, (shown.warning, mistyped))) or None
+    return shown
 
 
 @router.get("/{tool_id}/tasks")

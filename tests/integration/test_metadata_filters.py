@@ -166,6 +166,8 @@ def test_a_declaration_can_change_without_a_run(running: Service) -> None:
         assert checked(patched, 202)["config"]["metadata"] == {"code": kind}
         answer = running.client.post(f"{TOOLS}/{tool}/query", json=body)
         assert answer.status_code == status
+        warning = running.status(tool)["warning"]
+        assert warning is None if status == 200 else "another type" in warning and "code (1)" in warning
     listed = running.get(f"{TOOLS}/{tool}/metadata")
     assert listed["items"] == [
         {"key": "code", "type": "string", "files": 0, "mistyped_files": 1, "values": [], "has_more": False}
@@ -173,6 +175,8 @@ def test_a_declaration_can_change_without_a_run(running: Service) -> None:
     assert "code (1)" in listed["warning"]
     hits = running.query(tool, "words")
     assert [(hit["file_node_id"], hit.get("metadata")) for hit in hits] == [(node, None)]
+    checked(running.client.patch(f"{NODES}/{node}", json={"metadata": {"code": "5"}}), 200)
+    assert running.status(tool)["warning"] is None
     assert running.status(tool)["task_id"] == task
 
 

@@ -248,6 +248,32 @@ def keys_of(pool: Pool, index_id: UUID, view: MetadataView, most_values: int) ->
     return MetadataKeys(items=items, warning=warning if mistyped else None, truncated=is_cut)
 
 
+@dataclass(frozen=True, slots=True)
+class _View:
+    """How a tool sees an index's metadata, which is the same if its JSON is."""
+
+    index_id: UUID
+    view_json: str
+    state: MetadataState
+    pool: Pool = field(compare=False)
+    view: MetadataView = field(compare=False)
+
+
+def warning_of(pool: Pool, index_id: UUID, view: MetadataView) -> str | None:
+    """How many files have values of other types than the declared ones; None: none, or a run is open."""
+    state = metadata.state(pool, index_id) if view.declared else None
+    if state is None or not state.is_at_rest:
+        return None
+    return _warnings.get(_View(index_id, view.model_dump_json(), state, pool, view)) or None
+
+
+def _warning(key: _View) -> str:
+    return keys_of(key.pool, key.index_id, key.view, 0).warning or ""
+
+
+_warnings: LookupCache[_View, str] = LookupCache(_warning, AT_REST_SECONDS)
+
+
 class _Counts:
     """What the files of a tool have as values of one key. Long values, and those after many others, are not listed."""
 
