@@ -50,7 +50,8 @@ def patch_tool(body: ToolPatch, tool: ToolDep, resources: ResourcesDep, caches: 
     """Rename a tool, or change how its folder is indexed.
 
     If the config needs another index, it is built beside the present one; see `updating`. Until it is ready, the
-    present index answers. If the build fails or is cancelled, nothing changes, and `update_error` says why.
+    present index answers. If the build fails or is cancelled, nothing changes, and `update_error` says why. `metadata`,
+    `metadata_from` and `rules` hold at once in any case.
     """
     if body.config is not None:
         while not _change_config(resources, tool, body.config):

@@ -263,8 +263,12 @@ def test_how_files_are_filtered_holds_while_another_index_is_built(resources: Re
     site = listed_site(resources)
     before: dict[str, Any] = {"metadata": {"team": "string"}, "rules": [{"path": "*", "set": {"team": "red"}}]}
     tool_actions.change_config(site.pool, site.tool, ToolConfig(**before, watch=True), site.wanted())
-    building = ToolConfig(**before, chunk_size=300, watch=True)
-    tool_actions.change_config(site.pool, site.tool, building, site.wanted(max_file_bytes=5))
+    building: dict[str, Any] = {"metadata": {"team": "string", "new": "int"}}
+    change = ToolConfig(**building, chunk_size=300, watch=True)
+    tool_actions.change_config(site.pool, site.tool, change, site.wanted(max_file_bytes=5))
+    tool = tools.get(site.pool, site.tool)
+    assert tool is not None
+    assert (tool.config, tool.updating is None) == (ToolConfig(**building, watch=True), False)
     after: dict[str, Any] = {"metadata": {"year": "int"}, "metadata_from": ["properties"]}
     wanted = ToolConfig(**after, chunk_size=200)
     tool_actions.change_config(site.pool, site.tool, wanted, site.wanted(max_file_bytes=5))

@@ -151,7 +151,7 @@ def change_config(
 ) -> UUID | None:
     """Change a tool's config: at once if it leads to the same index, otherwise as soon as the wanted index is ready.
 
-    While the wanted index is being built, a change of `AT_ONCE` holds at once too. Returns the task to send, if one was
+    What `AT_ONCE` names holds at once in any case. Returns the task to send, if one was
     started. An index being built for an earlier change is given up. Raises `NotFound`, and `ConfigChanged` if the last
     wanted config is not `base`.
     """
@@ -170,7 +170,9 @@ def change_config(
             connection.execute(_SQL["set_config"], values)
             index_switch.end_update(connection, tool)
             return None
-        return _build(connection, tool, new_index, stored)
+        task_id = _build(connection, tool, new_index, stored)
+        connection.execute(_SQL["set_next_config"], {**values, "at_once": AT_ONCE})
+        return task_id
 
 
 def _build(connection: Connection[Any], tool: LockedTool, new_index: NewIndex, config: Jsonb) -> UUID | None:
