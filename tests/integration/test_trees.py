@@ -154,6 +154,19 @@ def test_no_summary_is_shown_below_which_no_file_passes(running: Service, orchar
 
 
 @pytest.mark.parametrize("tree", ["collapsed", "tree_traversal"])
+def test_a_filter_that_the_store_applies_also_leaves_out_summaries(running: Service, root: Path, tree: str) -> None:
+    path = folder(root, f"mixed-{tree}")
+    (path / "00.md").rename(path / "00.txt")
+    tool = running.local_tool(path, config={"raptor": TREE})
+    running.wait(tool)
+    built(running, tool)
+    asked: dict[str, Any] = {"query": "judges in the court", "tree": tree, "top_k": 50, "beam": 100}
+    found = answer(running, tool, **asked, expand_to_leaves=False, filters={"types": ["text"]})
+    assert found["summaries"]
+    assert all("00.txt" in each["file_paths"] for each in found["summaries"])
+
+
+@pytest.mark.parametrize("tree", ["collapsed", "tree_traversal"])
 def test_the_options_of_a_plain_search_hold_for_trees(running: Service, orchard: str, tree: str) -> None:
     asked: dict[str, Any] = {"query": "judges in the court", "tree": tree, "top_k": 5}
     files = answer(running, orchard, **asked, group_by_file=True)["results"]

@@ -45,7 +45,7 @@ class Forest:
         return self._nearest(self.index.namespace, limit, self.filters.conditions)[0]
 
     def near_summaries(self, limit: int, level: int | None = None) -> list[NearSummary]:
-        """The live summaries nearest to the query, of all levels or of one, if a file that passes is below.
+        """The live summaries nearest to the query, of all levels or of one, if a chunk that passes is below.
 
         The store also has those of a build that is not complete, perhaps many more; it is asked again for deeper ones.
         """
@@ -61,14 +61,14 @@ class Forest:
             depth = min(MAX_DEPTH, 8 * depth)
 
     def children(self, above: Sequence[NearSummary]) -> list[NearSummary]:
-        """The summaries that these summarise, nearest first, if a file that passes is below."""
+        """The summaries that these summarise, nearest first, if a chunk that passes is below."""
         keys = list({child for each in above for child in each.node.children})
         found = self._passing(views.summaries(self.pool, self.tree, keys=keys))
         distances = self._distances(self.index.namespace + TREE, [node.id for node in found])
         return _sorted(NearSummary(node, distances[node.id]) for node in found if node.id in distances)
 
     def _passing(self, nodes: Sequence[StoredSummary]) -> Sequence[StoredSummary]:
-        if self.filters.files is None:
+        if not self.filters.conditions:
             return nodes
         below = self.leaves_below(nodes)
         return [node for node in nodes if below.get(node.key)]
