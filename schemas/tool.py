@@ -132,7 +132,10 @@ class ChunksConfig(MetadataConfig):
     auto_reindex: bool = Field(
         default=False, description="Start a run after uploads to the folder and edits of its nodes."
     )
-    watch: bool = Field(default=False, description="Start a run when the folder changes; S3 needs S3_EVENTS_QUEUE_URL.")
+    watch: bool = Field(
+        default=False,
+        description="Start a run when the folder changes; S3 needs a queue of events: S3_EVENTS_QUEUE_URL.",
+    )
     every: Annotated[int | None, BeforeValidator(_seconds)] = Field(
         default=None,
         ge=10,

@@ -22,6 +22,8 @@ LISTED = 100_000
 #: Elements of the whole page while a long list is shown.
 MAX_ELEMENTS = 800
 MARKUP = "<script>document.title = 'taken'</script> <img src=x onerror=alert(1)> <b>steeped</b>"
+#: Notes whose front matter narrows a search.
+NOTES = {"one.md": ("red", 2024), "two.md": ("red", 2025), "three.md": ("blue", 2025)}
 CODE = """def boil(water):
     return water
 
@@ -523,3 +525,31 @@ def test_every_view_is_accessible_at_every_width(running: Service, new_page: New
         for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": 900})
             assert overflow(page) == 0, (route, width)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_declared_metadata_narrows_a_search(running: Service, new_page: NewPage, root: Path, width: int) -> None:
+    folder = root / f"noted-{width}"
+    folder.mkdir()
+    for name, (team, year) in NOTES.items():
+        (folder / name).write_text(f"---\nteam: {team}\nyear: {year}\n---\n\nTea is steeped.\n")
+    config = {"metadata": {"team": "string", "year": "int", "unused": "string"}, "metadata_from": ["front_matter"]}
+    tool = made(running, folder, config=config)
+    page = visit(running, new_page, tool, "search?q=steeped", viewport={"width": width, "height": 900})
+    hits = page.get_by_role("listitem").filter(has_text="steeped")
+    expect(hits).to_have_count(3)
+    expect(page.get_by_role("navigation", name="unused")).to_have_count(0)
+    page.get_by_role("navigation", name="team").get_by_role("link", name="red 2").click()
+    expect(hits).to_have_count(2)
+    page.get_by_role("navigation", name="year").get_by_role("link", name="2025 2").click()
+    expect(hits).to_have_count(1)
+    expect(hits).to_contain_text("two.md")
+    assert violations(page) == dark_violations(page) == []
+    assert overflow(page) == 0
+    # the address holds the choice, and a second click takes it back
+    page.reload()
+    expect(hits).to_have_count(1)
+    page.get_by_role("navigation", name="team").get_by_role("link", name="red 2").click()
+    expect(hits).to_have_count(2)
+    page.get_by_role("link", name="2025 2").click()
+    expect(hits).to_have_count(3)

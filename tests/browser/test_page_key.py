@@ -67,6 +67,38 @@ def test_a_tool_is_made_in_the_project_of_the_key(running: Service, opened: Page
     assert tool["project_id"] == "owner"
 
 
+def test_what_a_key_may_not_do_is_not_offered(running: Service, opened: Page, root: Path) -> None:
+    owner = new_key(running, "readers")
+    assert foldex(running, "grants", "add", "readers", str(root)).returncode == 0
+    body = {"project_id": "readers", "source": {"kind": "local", "path": str(root)}, "name": "shared"}
+    made = running.client.post(TOOLS, json=body, headers={"Authorization": f"Bearer {owner}"}).json()["tool_id"]
+    reader = foldex(running, "keys", "create", "readers", "--scope", "search").stdout.split()[0]
+    offered = ("Add a folder", "Cancel", "Update", "Delete", "Reindex", "Settings", "Build the tree")
+
+    def shown(name: str) -> set[str]:
+        found = opened.get_by_role("link", name=name).or_(opened.get_by_role("button", name=name))
+        return {name} if found.count() else set()
+
+    for key, may in ((owner, True), (reader, False)):
+        enter(opened, key)
+        expect(opened.get_by_role("link", name="shared", exact=True)).to_be_visible()
+        expect(opened.get_by_role("link", name="Add a folder")).to_have_count(int(may))
+        seen = set[str]().union(*map(shown, offered))
+        opened.goto(f"{opened.url.split('#')[0]}#/tools/{made}")
+        expect(opened.get_by_role("link", name="Settings")).to_have_count(int(may))
+        expect(opened.get_by_role("region", name="Runs", exact=True)).to_be_visible()
+        expect(opened.get_by_role("button", name="Delete")).to_have_count(int(may))
+        seen |= set[str]().union(*map(shown, offered))
+        opened.get_by_role("link", name="Tree").click()
+        expect(opened.get_by_role("heading", name="Tree of summaries")).to_be_visible()
+        expect(opened.get_by_role("button", name="Build the tree")).to_have_count(int(may))
+        seen |= set[str]().union(*map(shown, offered))
+        assert seen == ({*offered} - {"Update", "Reindex"} if may else set())
+        assert violations(opened) == []
+        opened.get_by_role("link", name="Folders").click()
+        opened.get_by_role("button", name="Forget the key").click()
+
+
 def test_a_revoked_key_is_asked_for_again(running: Service, opened: Page) -> None:
     enter(opened, new_key(running, "gone"))
     expect(opened.get_by_role("heading", name="Folders", exact=True)).to_be_visible()

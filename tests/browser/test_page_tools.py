@@ -313,6 +313,14 @@ def test_settings_are_changed_and_refused_beside_their_field(running: Service, n
     tool = running.local_tool(folder)
     running.wait(tool)
     page = visit(running, new_page, f"#/tools/{tool}/settings")
+    shown = page.get_by_role("main").inner_text()
+    assert (
+        re.findall(
+            r"[A-Z]+_[A-Z_]+|\[object",
+            shown + " ".join(page.locator("input").evaluate_all("all => all.map(each => each.value)")),
+        )
+        == []
+    )
     page.get_by_label("Chunk size").fill("5")
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_label("Chunk size")).to_have_attribute("aria-invalid", "true")

@@ -33,11 +33,13 @@ function fieldsOf(schema) {
     const required = schema.required?.includes(name);
     return { name, ...kind, help: plain(described.description), isOptional, placeholder, required, default: described.default };
   });
-  return rows.filter((row) => (row.type || row.enum) && !row.const);
+  // objects, and lists of them, are set by the API
+  return rows.filter((row) => (row.type || row.enum) && !row.const && row.type !== "object" && !row.items?.$ref);
 }
 
-// An empty control means null.
-const plain = (text = "") => text.replaceAll("`", "").replaceAll("null:", "empty:");
+const VARIABLE = /\b[A-Z]+(_[A-Z]+)+\b/g;
+// An empty control means null. People who read this do not set variables.
+const plain = (text = "") => text.replaceAll("`", "").replaceAll("null:", "empty:").replace(VARIABLE, "the installation's setting");
 const capital = (text) => text[0].toUpperCase() + text.slice(1);
 
 function Control({ field, value, error, onChange }) {

@@ -9,9 +9,15 @@ import { useStore } from "./store.js";
 // The project of new tools if no other is known.
 export const DEFAULT_PROJECT = "default";
 
-// What the caller may see: { project_id, projects, flower_url }; null until it is known.
+// What the caller may see: { project_id, projects, scopes, flower_url }; null until it is known.
 export function useAccess() {
   return useData((signal) => get("api/access", {}, signal), []).data ?? null;
+}
+
+// Whether the caller may change folders and their indexes. Until it is known, all is shown.
+export function useMayWrite() {
+  const scopes = useAccess()?.scopes;
+  return !scopes || scopes.includes("write") || scopes.includes("admin");
 }
 
 // The project in which a caller with this access makes something new; null until the access is known.

@@ -3,6 +3,7 @@ import { html, useEffect, useLayoutEffect, useRef } from "../vendor/preact-htm.j
 import { get, toolAt } from "./api.js";
 import { useData, useStatus } from "./hooks.js";
 import { Alert, Heading, Loading, Safe, State } from "./parts.js";
+import { useMayWrite } from "./project.js";
 import { href } from "./router.js";
 import { Files } from "./views/files.js";
 import { FileText } from "./views/file-text.js";
@@ -28,17 +29,18 @@ const VIEWS = {
 export function ToolFrame({ toolId, view, route }) {
   const { data: tool, error, reload } = useData((signal) => get(toolAt(toolId), {}, signal), [toolId]);
   const live = useStatus(toolId);
+  const mayWrite = useMayWrite();
   // a run that begins or ends may change the tool, as when a changed index takes over
   useEffect(reload, [live.status?.task_id, live.status?.status]);
   const gone = [error, live.error].find((each) => each?.status === 404);
   if (gone) return html`<${Gone} error=${gone} />`;
   if (!tool) return error ? html`<${Heading} title="Folder" /><${Alert} error=${error} />` : html`<${Loading} />`;
   const [title, View] = viewOf(view, route);
-  const shared = { tool, toolId, route, status: live.status, reload, again: live.again };
+  const shared = { tool, toolId, mayWrite, route, status: live.status, reload, again: live.again };
   return html`<${Heading} title=${tool.name}><${State} value=${live.status?.status ?? tool.task} /><//>
     <p class="place">${tool.place}</p>
     <nav class="tabs" aria-label="Views of this folder">
-      ${Object.entries(VIEWS).map(
+      ${Object.entries(VIEWS).filter(([name]) => mayWrite || name !== "settings").map(
         ([name, [text]]) => html`<a key=${name} href=${name ? href("tools", toolId, name) : href("tools", toolId)}
           aria-current=${name === view ? "page" : undefined}>${text}</a>`,
       )}
@@ -71,5 +73,5 @@ const NoView = ({ toolId }) => html`<p>This address names no view. Go to <a href
 function Gone({ error }) {
   return html`<${Heading} title="This folder is gone" />
     <${Alert} error=${error} />
-    <p>It may have been deleted meanwhile. Go to <a href="#/">the folders</a>, or <a href=${href("new")}>add one</a>.</p>`;
+    <p>It may have been deleted meanwhile. Go to <a href="#/">the folders</a>.</p>`;
 }

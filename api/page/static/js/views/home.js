@@ -5,7 +5,7 @@ import { ago, number, plural } from "../format.js";
 import { useAction, useData, useEvery } from "../hooks.js";
 import { sentenceOf } from "../messages.js";
 import { Alert, Button, Empty, Field, Heading, Loading, State } from "../parts.js";
-import { ProjectField } from "../project.js";
+import { ProjectField, useMayWrite } from "../project.js";
 import { forgetQuestions, keepQuestion, recentQuestions } from "../recent.js";
 import { go, href } from "../router.js";
 import { isOpen, Progress } from "../running.js";
@@ -28,18 +28,19 @@ export function Home({ route }) {
   const rows = folders.data?.rows ?? [];
   useEvery(rows.some(({ status }) => isOpen(status?.status)) ? BUSY_MS : QUIET_MS, folders.refresh);
   const { q } = route.query;
+  const mayWrite = useMayWrite();
   return html`<${Heading} title="Search your folders" />
     <${Ask} key=${q ?? ""} q=${q ?? ""} isAsked=${Boolean(q)} />
     ${q && folders.data && html`<${AcrossAnswer} q=${q} tools=${rows.map(({ tool }) => tool)} query=${route.query} />`}
     <section class="folders" aria-label="Folders">
-      <div class="heading"><h2>Folders</h2><${ProjectField} /><a class=${`button end ${rows.length ? "" : "primary"}`} href=${href("new")}>Add a folder</a></div>
+      <div class="heading"><h2>Folders</h2><${ProjectField} />${mayWrite && html`<a class=${`button end ${rows.length ? "" : "primary"}`} href=${href("new")}>Add a folder</a>`}</div>
       <${Alert} error=${folders.error} />
       ${!folders.data && !folders.error && html`<${Loading} />`}
       ${folders.data && !rows.length && html`<${Empty} title="Nothing is indexed yet">
-        <p>Add a folder of this machine, or files that you drop here. You can search it while it is being read.</p>
-        <p><a class="button primary" href=${href("new")}>Add the first folder</a></p>
+        ${mayWrite ? html`<p>Add a folder of this machine, or files that you drop here. You can search it while it is being read.</p>
+          <p><a class="button primary" href=${href("new")}>Add the first folder</a></p>` : html`<p>Your key may only search. Ask for a folder to be added.</p>`}
       <//>`}
-      <${Rows} rows=${rows} reload=${folders.reload} />
+      <${Rows} rows=${rows} reload=${folders.reload} mayWrite=${mayWrite} />
       ${folders.data?.isMore && limit < MOST && html`<${Button} onClick=${() => setLimit(MOST)}>Show more<//>`}
     </section>`;
 }
@@ -76,14 +77,14 @@ function Ask({ q, isAsked }) {
     </nav>`}`;
 }
 
-function Rows({ rows, reload }) {
+function Rows({ rows, reload, mayWrite }) {
   const [words, setWords] = useState("");
   const found = rows.filter(({ tool }) => `${tool.name} ${tool.place}`.toLowerCase().includes(words.toLowerCase()));
   return html`${rows.length > MANY && html`<${Field} label="Find a folder" type="search" value=${words} onInput=${(event) => setWords(event.target.value)} />`}
-    <ul class="folder-rows">${found.map((row) => html`<${Row} key=${row.tool.tool_id} ...${row} reload=${reload} />`)}</ul>`;
+    <ul class="folder-rows">${found.map((row) => html`<${Row} key=${row.tool.tool_id} ...${row} reload=${reload} mayWrite=${mayWrite} />`)}</ul>`;
 }
 
-function Row({ tool, status, reload }) {
+function Row({ tool, status, reload, mayWrite }) {
   const action = useAction(async (verb) => (await post(toolAt(tool.tool_id, verb)), reload()));
   const state = status?.status ?? tool.task;
   const verb = (name, text) => html`<${Button} class="plain" action=${action} onClick=${() => action.run(name)} aria-label=${`${text} ${tool.name}`}>${text}<//>`;
@@ -95,7 +96,7 @@ function Row({ tool, status, reload }) {
     <span class="quiet age">${ago(status?.finished_at ?? tool.updated_at)}</span>
     <span class="verbs">
       <a href=${href("tools", tool.tool_id, "search")} aria-label=${`Search ${tool.name}`}>Search</a>
-      ${isOpen(state) ? verb("cancel", "Cancel") : ["cancelled", "error"].includes(state) ? verb("reindex", "Continue") : verb("reindex", "Update")}
+      ${mayWrite && (isOpen(state) ? verb("cancel", "Cancel") : ["cancelled", "error"].includes(state) ? verb("reindex", "Continue") : verb("reindex", "Update"))}
     </span>
     ${status && isOpen(state) && html`<${Progress} status=${status} name=${tool.name} />`}
     ${status?.failed_files > 0 && html`<p class="row-said"><a href=${href("tools", tool.tool_id, "files", { status: "failed" })}>${number(status.failed_files)} not read</a></p>`}

@@ -13,7 +13,7 @@ import { RunsOverTime } from "./run-pictures.js";
 
 const NOW_MS = 2_000;
 
-export function Overview({ tool, toolId, status, reload, again }) {
+export function Overview({ tool, toolId, mayWrite, status, reload, again }) {
   const prices = usePrices();
   const price = prices[tool.index.model];
   const access = useAccess();
@@ -31,7 +31,7 @@ export function Overview({ tool, toolId, status, reload, again }) {
       ${status.rerun && html`<p class="quiet">Another run follows this one.</p>`}
       <${Updating} tool=${tool} />
       <${Ignored} rules=${status.ignored} />
-      <${Verbs} tool=${tool} toolId=${toolId} status=${status} reload=${reload} again=${again} />
+      <${Verbs} tool=${tool} toolId=${toolId} mayWrite=${mayWrite} status=${status} reload=${reload} again=${again} />
     </section>
     <section class="card" aria-label="Runs">
       <h2>Runs</h2>
@@ -49,7 +49,7 @@ function ReadNow({ toolId }) {
   return html`<p class="quiet">Reading ${data.items.map((file, index) => html`${index > 0 && ", "}<span class="mono">${file.file_path}</span>`)}${data.next_cursor && " and others"}</p>`;
 }
 
-function Verbs({ tool, toolId, status, reload, again }) {
+function Verbs({ tool, toolId, mayWrite, status, reload, again }) {
   const [isDeleting, setIsDeleting] = useState(false);
   const action = useAction(async (verb, body) => {
     await post(toolAt(toolId, verb), body);
@@ -58,7 +58,7 @@ function Verbs({ tool, toolId, status, reload, again }) {
   });
   const held = status.held_removals;
   const button = (text, verb, body, kind = "") =>
-    html`<${Button} class=${kind} action=${action} onClick=${() => action.run(verb, body)}>${text}<//>`;
+    mayWrite && html`<${Button} class=${kind} action=${action} onClick=${() => action.run(verb, body)}>${text}<//>`;
   return html`<${Alert} error=${action.error} />
     ${held > 0 &&
     html`<div class="note">
@@ -71,7 +71,7 @@ function Verbs({ tool, toolId, status, reload, again }) {
         ? button("Cancel", "cancel")
         : html`${button(["cancelled", "error"].includes(status.status) ? "Continue" : "Reindex", "reindex", {})}${button("Read every file again", "reindex", { full: true })}`}
       ${!isOpen(status.status) && status.failed_files > 0 && button("Retry", "retry")}
-      <${Button} class="danger" onClick=${() => setIsDeleting(true)}>Delete<//>
+      ${mayWrite && html`<${Button} class="danger" onClick=${() => setIsDeleting(true)}>Delete<//>`}
     <//>
     ${isDeleting && html`<${DeleteTool} tool=${tool} onDone=${() => go("#/")} onClose=${() => setIsDeleting(false)} />`}`;
 }

@@ -1,7 +1,8 @@
 // Search: the question and its options, the steps while it runs, and the hits.
 import { html, useEffect, useRef, useState } from "../../vendor/preact-htm.js";
-import { Problem, follow, toolAt } from "../api.js";
+import { Problem, follow, get, toolAt } from "../api.js";
 import { number, plural } from "../format.js";
+import { useData } from "../hooks.js";
 import { epoch } from "../session.js";
 import { useStore } from "../store.js";
 import { Alert, Button, Empty, Field, Select } from "../parts.js";
@@ -18,7 +19,7 @@ const TREES = [["off", "No summaries"], ["collapsed", "All levels at once"], ["t
 const OPTIONS = ["tree", "path", "types", "languages", "after", "before", "top_k", "least", "grouped", "explain"];
 
 // The request of a route. What is not chosen is left to the service.
-function requestOf({ q, mode, tree, path, types = "", languages = "", after, before, top_k: topK, grouped, explain }) {
+function requestOf({ q, mode, tree, path, types = "", languages = "", after, before, where, top_k: topK, grouped, explain }) {
   const day = (text) => (text ? `${text}T00:00:00Z` : undefined);
   return {
     query: q,
@@ -35,8 +36,18 @@ function requestOf({ q, mode, tree, path, types = "", languages = "", after, bef
       languages: languages ? listOf(languages) : undefined,
       modified_after: day(after),
       modified_before: day(before),
+      metadata: chosenOf(where),
     },
   };
+}
+
+// The chosen values by key, which the address holds as JSON.
+function chosenOf(where) {
+  try {
+    return Object(JSON.parse(where));
+  } catch {
+    return {};
+  }
 }
 
 // Ask the question of the route: { answer, steps, busy, error }. The answer to an older question is never shown.
@@ -67,6 +78,7 @@ export function Search({ tool, toolId, route, status }) {
   const { query } = route;
   const { answer, steps, busy, error } = useAnswer(toolId, query);
   return html`<${Form} key=${toolId} toolId=${toolId} query=${query} busy=${busy} />
+    <${MetadataFacets} tool=${tool} toolId=${toolId} query=${query} />
     <${Alert} error=${error}>
       ${error?.code === "no_tree" && html`<p><a href=${href("tools", toolId, "tree")}>Build the tree of summaries.</a></p>`}
     <//>
@@ -75,6 +87,20 @@ export function Search({ tool, toolId, route, status }) {
     </div>
     ${!query.q && html`<p class="quiet">Ask in your own words, or name what you look for. Words between quotes must stand together.</p>`}
     ${answer && query.q && !error && html`<${Answer} tool=${tool} toolId=${toolId} answer=${answer} status=${status} busy=${busy} />`}`;
+}
+
+// The most frequent values of the keys that the folder declares, to narrow the search by.
+function MetadataFacets({ tool, toolId, query }) {
+  const declared = JSON.stringify(tool.config.metadata ?? {});
+  const { data } = useData(async (signal) => declared.length > 2 && get(toolAt(toolId, "metadata"), { values: 8 }, signal), [toolId, declared]);
+  const chosen = chosenOf(query.where);
+  const keys = data ? data.items.filter(({ values }) => values.length) : [];
+  const to = (next) => href("tools", toolId, "search", { ...query, where: JSON.stringify(next) === "{}" ? undefined : JSON.stringify(next) });
+  return html`<div class="facets">${keys.map(({ key, values }) => html`<nav class="outcomes" key=${key} aria-label=${key}>
+    <span class="quiet">${key}</span>
+    ${values.map(({ value, files }) => html`<a key=${value} aria-current=${chosen[key] === value ? "true" : undefined}
+      href=${to({ ...chosen, [key]: chosen[key] === value ? undefined : value })}>${String(value).slice(0, 40)} ${number(files)}</a>`)}
+  </nav>`)}</div>`;
 }
 
 function Form({ toolId, query, busy }) {
@@ -143,7 +169,7 @@ function Answer({ tool, toolId, answer, status, busy }) {
 
 // Nothing was found: what to try.
 function Nothing({ toolId, asked, status }) {
-  const isFiltered = ["path", "types", "languages", "after", "before"].some((name) => asked[name]);
+  const isFiltered = ["path", "types", "languages", "after", "before", "where"].some((name) => asked[name]);
   const isIndexing = status && ["pending", "indexing"].includes(status.status);
   return html`<${Empty} title="Nothing found">
     <ul>

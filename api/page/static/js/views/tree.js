@@ -15,7 +15,7 @@ const REMEDIES = {
   llm_not_configured: "Name a language model in the settings below. local/extractive needs no account: it chooses sentences of the folder.",
 };
 
-export function Tree({ tool, toolId, reload }) {
+export function Tree({ tool, toolId, mayWrite, reload }) {
   const { data: state, error, reload: look } = useData((signal) => get(toolAt(toolId, "raptor", "status"), {}, signal), [toolId]);
   const isBuilding = ["pending", "indexing"].includes(state?.indexing_status);
   useEvery(isBuilding ? BUILDING_MS : QUIET_MS, look);
@@ -25,12 +25,12 @@ export function Tree({ tool, toolId, reload }) {
     <section class="card" aria-label="The tree">
       <div class="heading"><h2>Tree of summaries</h2><${State} value=${state.indexing_status === "none" ? "not built" : state.indexing_status} /></div>
       <${Told} state=${state} isBuilding=${isBuilding} />
-      <${Verbs} toolId=${toolId} state=${state} isBuilding=${isBuilding} onChange=${changed} />
+      ${mayWrite && html`<${Verbs} toolId=${toolId} state=${state} isBuilding=${isBuilding} onChange=${changed} />`}
     </section>
     ${state.has_index
       ? html`<${Sunburst} toolId=${toolId} state=${state} /><${TreeNodes} toolId=${toolId} state=${state} key=${state.last_build_time} />`
       : !isBuilding && html`<${Empty} title="No tree yet"><p>A tree answers questions about the whole folder: chunks that belong together get a summary, and summaries get summaries.</p><//>`}
-    <${TreeSettings} tool=${tool} toolId=${toolId} onChange=${changed} />`;
+    ${mayWrite && html`<${TreeSettings} tool=${tool} toolId=${toolId} onChange=${changed} />`}`;
 }
 
 function Told({ state, isBuilding }) {
