@@ -45,26 +45,25 @@ _ARRAY = re.compile(rf"0x{_HEX}{{2}}\b(?:[,\s]{{1,60}}0x{_HEX}{{2}}\b)+")
 _ESCAPED = re.compile(rf"\\x{_HEX}{{2}}(?:[\"'\s+]{{0,60}}\\x{_HEX}{{2}})+")
 
 
-#: Characters of addresses and digits are one kind here, and so are the marks of lines.
+#: Characters of addresses and digits are one kind here.
 _SHAPES = bytes(
-    ord("x" if chr(n) in "0123456789abcdefABCDEFx:h" else "M" if chr(n) in "Mz" else "\n" if chr(n) == "\n" else ".")
-    for n in range(256)
+    ord("x" if chr(n) in "0123456789abcdefABCDEFx:h" else "\n" if chr(n) == "\n" else ".") for n in range(256)
 )
-#: What the shape of a line has, without blanks: that of a dump, and that of uuencode or a patch.
-_DUMPED_LINE, _MARKED_LINE = b"\n" + b"x" * 12, b"\nM"
+#: What the shape of a dump's line has, without blanks.
+_DUMPED_LINE = b"\n" + b"x" * 12
+#: What a line of uuencode or a patch begins with.
+_MARKED_LINE = re.compile(r"\n[Mz](?=[ -~]{60})")
+#: Any so many characters of an array have its prefix. They are looked at in steps of half the shortest array.
+_BETWEEN, _STEP = 80, 2 * _MIN_ARRAY
 
 
 class _Form(NamedTuple):
     """A form of a block. Its `size` is 0 if it is none.
 
-    A text with it has the `shape`, the `sign`, and at least so many characters. Even a text of which only a part has a
-    block, as it begins within a line, has `least`.
+    Even a text of which only a part has a block, as it begins within a line, has `least`.
     """
 
     kind: str
-    shape: bytes
-    sign: str
-    characters: int
     pattern: re.Pattern[str]
     least: re.Pattern[str]
     size: Callable[[str], int]
@@ -97,14 +96,15 @@ def _array(block: str, prefix: str) -> int:
     return size if (size := block.count(prefix)) >= _MIN_ARRAY else 0
 
 
-_FORMS = (
-    _Form("hex dump", _DUMPED_LINE, "\n", MIN_CHARS, _DUMP, re.compile(_LINE), _dumped),
-    _Form("uuencode", _MARKED_LINE, "\nM", MIN_CHARS, _UUENCODED, re.compile(_OF_UUENCODE), _uuencoded),
-    _Form("base85", _MARKED_LINE, "\nz", MIN_CHARS, _PATCH, re.compile(_OF_PATCH), lambda block: len(block) * 52 // 67),
-    _Form("base85", b"", "~", MIN_CHARS, _ASCII85, _ASCII85, lambda block: len(block) * 4 // 5),
-    _Form("bytes", b"", "0x", 5 * _MIN_ARRAY, _ARRAY, _ARRAY, lambda block: _array(block, "0x")),
-    _Form("bytes", b"", "\\x", 4 * _MIN_ARRAY, _ESCAPED, _ESCAPED, lambda block: _array(block, "\\x")),
-)
+_HEX_DUMP = _Form("hex dump", _DUMP, re.compile(_LINE), _dumped)
+_UUENCODE = _Form("uuencode", _UUENCODED, re.compile(_OF_UUENCODE), _uuencoded)
+_OF_GIT = _Form("base85", _PATCH, re.compile(_OF_PATCH), lambda block: len(block) * 52 // 67)
+_OF_ADOBE = _Form("base85", _ASCII85, _ASCII85, lambda block: len(block) * 4 // 5)
+#: Arrays, by their prefix.
+_ARRAYS = {
+    "0x": _Form("bytes", _ARRAY, _ARRAY, lambda block: _array(block, "0x")),
+    "\\x": _Form("bytes", _ESCAPED, _ESCAPED, lambda block: _array(block, "\\x")),
+}
 
 
 def dumps(text: str, raw: bytes) -> Sequence[Edit]:
@@ -130,9 +130,18 @@ def _usable(lines: str, raw: bytes) -> Sequence[_Form]:
     """The forms that a text may have, as far as fast searches tell."""
     if len(raw) < MIN_CHARS:
         return ()
-    shape = b"\n" + raw.translate(_SHAPES, b" \t")
-    has = {part: part in shape for part in (b"", _DUMPED_LINE, _MARKED_LINE)}
-    return [form for form in _FORMS if has[form.shape] and len(lines) >= form.characters and form.sign in lines]
+    found = [_HEX_DUMP] if _DUMPED_LINE in b"\n" + raw.translate(_SHAPES, b" \t") else []
+    if _MARKED_LINE.search(lines):
+        found += (_UUENCODE, _OF_GIT)
+    if "~" in lines:
+        found.append(_OF_ADOBE)
+    return [*found, *(form for prefix, form in _ARRAYS.items() if _may_have_array(lines, prefix))]
+
+
+def _may_have_array(lines: str, prefix: str) -> bool:
+    """Whether a text has the prefix at some of the places of which at least one is within each array."""
+    places = range(0, len(lines) - _STEP, _STEP)
+    return any(prefix in lines[place : place + _BETWEEN] for place in places)
 
 
 def _of_form(text: str, form: _Form) -> Iterator[Edit]:

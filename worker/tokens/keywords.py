@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from schemas.content.document import DocumentProperties
 from worker.tokens.invisible import plain
 from worker.tokens.language_words import (
     MARKS,
+    REMEMBERED_LANGUAGES,
     SIGNED,
     groups,
     is_signed,
+    of_group,
     query_words,
-    stems,
     stop_words_of,
     unspaced_pairs,
+    with_compounds,
 )
 from worker.tokens.languages import DEFAULT
-from worker.tokens.remembered import Remembered
+from worker.tokens.remembered import Cached, Remembered, same
 from worker.tokens.spellings import canonical, in_letters, is_hash, joined, numbered, plurals, short_hash
 
 #: Part of a file's code version: the next run reads files again whose words another version made.
@@ -69,7 +72,10 @@ def keywords_of(path: str, context: str, text: str, language: str) -> Keywords:
     normal = plain(f"{path}\n{context}\n{text}")
     of_text = groups(normal)
     # no word of the text's language spans two groups, nor does what makes it a name with signs
-    return Keywords(stems(of_text, language), _names(normal, of_text))
+    found = [*map(_both_fields(language).__getitem__, of_text)]
+    of_language = " ".join([stem for stem, _ in found if stem])
+    names = [name for _, name in found if name]
+    return Keywords(with_compounds(of_language, of_text, language), " ".join([*names, *numbered(normal)]))
 
 
 def code_words(text: str) -> str:
@@ -81,12 +87,7 @@ def code_words(text: str) -> str:
     too. Tokens of more than `MAX_TOKEN` characters are left out. Time and result grow linearly with the text.
     """
     normal = plain(text)
-    return _names(normal, groups(normal))
-
-
-def _names(normal: str, of_text: Sequence[str]) -> str:
-    """The tokens of a text that is `plain`, of its groups and of the words that it writes apart."""
-    return " ".join(filter(None, [_remembered.joined(of_text), *numbered(normal)]))
+    return " ".join(filter(None, [_remembered.joined(groups(normal)), *numbered(normal)]))
 
 
 def query_tokens(query: str, field: Literal["text", "code"], languages: frozenset[str]) -> list[str]:
@@ -166,3 +167,9 @@ def _group_tokens(group: str) -> str:
 
 #: The tokens of groups, in order.
 _remembered = Remembered(_group_tokens)
+
+
+@lru_cache(REMEMBERED_LANGUAGES)
+def _both_fields(language: str) -> Cached[tuple[str, str]]:
+    """The tokens of groups for both fields. Most of the time that one lookup takes is that of a second one saved."""
+    return Cached(lambda group: (same(group, of_group(group, language)), same(group, _group_tokens(group))))

@@ -105,7 +105,11 @@ def groups(normal: str) -> list[str]:
 
 def stems(of_groups: Sequence[str], language: str) -> str:
     """The tokens of a text's groups, and of the words that it writes apart."""
-    found = _remembered(language).joined(of_groups)
+    return with_compounds(_remembered(language).joined(of_groups), of_groups, language)
+
+
+def with_compounds(found: str, of_groups: Sequence[str], language: str) -> str:
+    """The tokens that `of_group` finds for each group, joined, and those of the words that the text writes apart."""
     if _HALF not in found:
         return found
     tokens = found.replace(_HALF, "")
@@ -116,6 +120,8 @@ def stems(of_groups: Sequence[str], language: str) -> str:
 
 def _has_halves(found: str) -> bool:
     """Whether both halves of a compound stand beside each other among marked tokens."""
+    if f"{_HALF} {_HALF}" not in found:
+        return False
     sides = pairwise(found.split(f"{_HALF} {_HALF}"))
     return any((a.rpartition(" ")[2].strip(_HALF), b.partition(" ")[0].strip("+#\0")) in _halves() for a, b in sides)
 
@@ -184,10 +190,10 @@ def is_signed(word: str) -> bool:
 @lru_cache(REMEMBERED_LANGUAGES)
 def _remembered(language: str) -> Remembered:
     """The tokens of groups in a document of that language."""
-    return Remembered(partial(_of_group, language=language))
+    return Remembered(partial(of_group, language=language))
 
 
-def _of_group(group: str, language: str) -> str:
+def of_group(group: str, language: str) -> str:
     """The tokens of a group. In English, those of a half of a compound have a mark."""
     tokens = _all_indexed(group, language)
     if language != DEFAULT or not tokens:

@@ -199,13 +199,24 @@ def numbered(text: str) -> list[str]:
 
 def _beside_numbers(text: str) -> list[tuple[_Apart, re.Match[str]]]:
     """The blanks between words and numbers."""
-    first, last = 0, len(text)
-    if text.isascii():
-        digits = [match.start() for match in _BESIDE.finditer(text.encode().translate(_KINDS))]
-        if not digits:
-            return []
-        first, last = max(0, digits[0] - _AROUND_DIGIT), digits[-1] + _AROUND_DIGIT
-    return [(rule, place) for rule in _NUMBERS for place in rule.between.finditer(text, first, last)]
+    spans = _around_digits(text) if text.isascii() else [(0, len(text))]
+    return [
+        (rule, place)
+        for rule in (_NUMBERS if spans else ())
+        for first, last in spans
+        for place in rule.between.finditer(text, first, last)
+    ]
+
+
+def _around_digits(text: str) -> list[tuple[int, int]]:
+    """The parts of a text in ASCII with a number beside a word. Those that overlap are one."""
+    spans: list[tuple[int, int]] = []
+    for match in _BESIDE.finditer(text.encode().translate(_KINDS)):
+        first, last = max(0, match.start() - _AROUND_DIGIT), match.start() + _AROUND_DIGIT
+        if spans and first <= spans[-1][1]:
+            first = spans.pop()[0]
+        spans.append((first, last))
+    return spans
 
 
 def _pair(text: str, start: int, end: int, apart: _Apart) -> str:
